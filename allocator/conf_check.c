@@ -1,0 +1,137 @@
+#include "allocator/conf.h"
+
+#include "allocator/address.h"
+
+static enum wp_status
+check_tls(const struct wp_conf *conf, struct wp_err *err)
+{
+    if ((conf->tls_cert[0] == '\0') != (conf->tls_key[0] == '\0')) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "settings 'tls_cert' and 'tls_key': expected both "
+                          "or none, only '%s' is set",
+                          conf->tls_cert[0] != '\0' ? "tls_cert" : "tls_key");
+    }
+    if (conf->tls_client_ca[0] != '\0' && conf->tls_cert[0] == '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'tls_client_ca': expected 'tls_cert' and "
+                          "'tls_key' beside it");
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_listeners(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_address address;
+
+    for (uint32_t i = 0; i < conf->listen.len; i++) {
+        struct wp_str text = wp_str_from(conf->listen.items[i]);
+
+        if (wp_address_parse(text, &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'listen'");
+        }
+        if (!address.is_loopback && conf->tls_cert[0] == '\0') {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'listen': '%.*s' is not loopback, "
+                              "which needs TLS: expected 'tls_cert' and "
+                              "'tls_key' to be set",
+                              WP_STR_ARG(text));
+        }
+    }
+    for (uint32_t i = 0; i < conf->http_listen.len; i++) {
+        struct wp_str text = wp_str_from(conf->http_listen.items[i]);
+
+        if (conf->http_listen.len == 1 && wp_str_is(text, "none")) {
+            continue;
+        }
+        if (wp_address_parse(text, &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'http_listen'");
+        }
+        if (!address.is_loopback) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'http_listen': '%.*s' is not "
+                              "loopback: HTTP is served in clear and only "
+                              "there; put a proxy that speaks TLS before it",
+                              WP_STR_ARG(text));
+        }
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_identities(const struct wp_conf *conf, struct wp_err *err)
+{
+    for (uint32_t i = 0; i < conf->identities.len; i++) {
+        const char *text = conf->identities.items[i];
+        const char *equals = strrchr(text, '=');
+
+        if (equals == NULL || equals == text || equals[1] == '\0' ||
+            strlen(equals + 1) > WP_TENANT_MAX ||
+            (equals[1] == '*' && strcmp(equals + 1, "*admin") != 0)) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'identities': expected NAME=TENANT "
+                              "(at most %d bytes) or NAME=*admin, got '%.60s'",
+                              WP_TENANT_MAX, text);
+        }
+    }
+    for (uint32_t i = 0; i < conf->allowed_uids.len; i++) {
+        uint64_t uid;
+
+        if (!wp_str_to_u64(wp_str_from(conf->allowed_uids.items[i]), &uid) ||
+            uid >= UINT32_MAX) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'allowed_uids': expected user ids "
+                              "(numbers), got '%.60s'",
+                              conf->allowed_uids.items[i]);
+        }
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_built_in(const struct wp_conf *conf, struct wp_err *err)
+{
+    if (conf->lease_store != WP_CONF_STORE_MEMORY) {
+        return wp_err_set(err, WP_UNIMPLEMENTED,
+                          "setting 'lease_store': only 'memory' is built into "
+                          "this version (%s)",
+                          WP_VERSION);
+    }
+    if (conf->backend != WP_CONF_BACKEND_LOCAL) {
+        return wp_err_set(err, WP_UNIMPLEMENTED,
+                          "setting 'backend': only 'local' is built into this "
+                          "version (%s)",
+                          WP_VERSION);
+    }
+    return WP_OK;
+}
+
+enum wp_status
+wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
+{
+    enum wp_status status = check_built_in(conf, err);
+
+    if (status == WP_OK) {
+        status = check_tls(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_listeners(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_identities(conf, err);
+    }
+    if (status == WP_OK && conf->claims_max < conf->slots_max) {
+        status =
+            wp_err_set(err, WP_INVALID_ARGUMENT,
+                       "setting 'claims_max': expected 0 or at least "
+                       "slots_max (%lld), got %lld",
+                       (long long)conf->slots_max, (long long)conf->claims_max);
+    }
+    if (status == WP_OK && conf->state_dir[0] != '/') {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'state_dir': expected an absolute path, "
+                            "got '%.80s'",
+                            conf->state_dir);
+    }
+    return status;
+}

@@ -1,0 +1,150 @@
+#include "allocator/ctl/calls.h"
+
+#include "allocator/ctl/rpc_client.h"
+#include "allocator/paths.h"
+
+static enum wp_status
+connect_client(struct wp_ctl *ctl, struct wp_err *err)
+{
+    char address[600];
+    struct wp_rpc_target target = {
+        .address = ctl->options.address,
+        .tls_ca = ctl->options.tls_ca,
+        .tls_cert = ctl->options.tls_cert,
+        .tls_key = ctl->options.tls_key,
+        .tls_name = ctl->options.tls_name,
+    };
+
+    if (ctl->rpc != NULL) {
+        return WP_OK;
+    }
+    if (target.address == NULL) {
+        target.address = wp_paths_grpc_address(address, sizeof address);
+    }
+    ctl->rpc = wp_rpc_client_open(&target, err);
+    return ctl->rpc != NULL ? WP_OK : err->status;
+}
+
+/* Keeps the one message of a unary reply. */
+struct unary_reply {
+    struct wp_ctl *ctl;
+    uint8_t *bytes;
+    size_t len;
+};
+
+static bool
+keep_reply(void *ctx, const uint8_t *bytes, size_t len)
+{
+    struct unary_reply *reply = ctx;
+
+    reply->bytes = wp_ctl_alloc(reply->ctl, len + 1);
+    memcpy(reply->bytes, bytes, len);
+    reply->len = len;
+    return true;
+}
+
+static enum wp_status
+call_unary(struct wp_ctl *ctl, struct wp_rpc_call *rpc,
+           struct wp_ctl_call *call, struct unary_reply *reply)
+{
+    enum wp_status status = connect_client(ctl, &call->err);
+
+    if (status != WP_OK) {
+        return status;
+    }
+    rpc->timeout_ns = ctl->options.timeout_ns + call->wait_ns;
+    rpc->on_message = keep_reply;
+    rpc->ctx = reply;
+    status = wp_rpc_client_call(ctl->rpc, rpc, &call->err);
+    call->retry_after_ns = rpc->retry_after_ns;
+    if (status == WP_OK && reply->bytes == NULL) {
+        status = wp_err_set(&call->err, WP_INTERNAL,
+                            "the daemon's reply has no message");
+    }
+    return status;
+}
+
+static enum wp_status
+bad_reply(struct wp_ctl_call *call)
+{
+    call->err.status = WP_INTERNAL;
+    return wp_err_wrap(&call->err, "the daemon's reply cannot be read");
+}
+
+#define DEFINE(name, path, in, in_type, out, out_type)                         \
+    enum wp_status wp_ctl_call_##name(                                         \
+        struct wp_ctl *ctl, const struct in_type *request,                     \
+        struct out_type *reply, struct wp_ctl_call *call)                      \
+    {                                                                          \
+        size_t len = wp_wire_size_##in(request);                               \
+        uint8_t *bytes = wp_ctl_alloc(ctl, len + 1);                           \
+        struct unary_reply got = {ctl, NULL, 0};                               \
+        struct wp_rpc_call rpc = {.method = "/warmpool.v1." path,              \
+                                  .request = bytes,                            \
+                                  .request_len =                               \
+                                      wp_wire_pack_##in(request, bytes)};      \
+        enum wp_status status = call_unary(ctl, &rpc, call, &got);             \
+                                                                               \
+        if (status == WP_OK &&                                                 \
+            wp_wire_unpack_##out(&ctl->arena, got.bytes, got.len, reply,       \
+                                 &call->err) != WP_OK) {                       \
+            status = bad_reply(call);                                          \
+        }                                                                      \
+        return status;                                                         \
+    }
+WP_CTL_CALLS(DEFINE)
+
+struct watch {
+    struct wp_ctl *ctl;
+    bool (*on_pools)(void *ctx, const struct wp_wire_pools *pools);
+    void *ctx;
+    struct wp_err err; /* Of a message that could not be read. */
+};
+
+static bool
+on_pools_message(void *ctx, const uint8_t *bytes, size_t len)
+{
+    struct watch *watch = ctx;
+    struct wp_wire_pools pools;
+    size_t used = watch->ctl->arena.used;
+    bool more = false;
+
+    if (wp_wire_unpack_pools(&watch->ctl->arena, bytes, len, &pools,
+                             &watch->err) == WP_OK) {
+        more = watch->on_pools(watch->ctx, &pools);
+    }
+    /* A watch may last for days: nothing of a message is kept. */
+    watch->ctl->arena.used = used;
+    return more;
+}
+
+enum wp_status
+wp_ctl_call_watch_pools(struct wp_ctl *ctl,
+                        const struct wp_wire_watch_pools_request *request,
+                        bool (*on_pools)(void *ctx,
+                                         const struct wp_wire_pools *pools),
+                        void *ctx, struct wp_ctl_call *call)
+{
+    size_t len = wp_wire_size_watch_pools_request(request);
+    uint8_t *bytes = wp_ctl_alloc(ctl, len + 1);
+    struct watch watch = {.ctl = ctl, .on_pools = on_pools, .ctx = ctx};
+    struct wp_rpc_call rpc = {
+        .method = "/warmpool.v1.Allocator/WatchPools",
+        .request = bytes,
+        .request_len = wp_wire_pack_watch_pools_request(request, bytes),
+        .timeout_ns = WP_TIME_NEVER,
+        .on_message = on_pools_message,
+        .ctx = &watch,
+    };
+    enum wp_status status = connect_client(ctl, &call->err);
+
+    if (status == WP_OK) {
+        status = wp_rpc_client_call(ctl->rpc, &rpc, &call->err);
+        call->retry_after_ns = rpc.retry_after_ns;
+    }
+    if (status == WP_OK && watch.err.status != WP_OK) {
+        call->err = watch.err;
+        status = bad_reply(call);
+    }
+    return status;
+}

@@ -1,0 +1,241 @@
+/* claim: one sandbox, or several in one call. */
+#include <string.h>
+#include <unistd.h>
+
+#include "allocator/ctl/calls.h"
+#include "allocator/ctl/lease.h"
+#include "allocator/ctl/print.h"
+#include "pool/base/rng.h"
+
+enum {
+    FIELD = 10, /* Width of the titles. */
+};
+
+/* "ctl-" and 16 hexadecimal digits. */
+static const char *
+random_id(struct wp_ctl *ctl)
+{
+    uint8_t bytes[8];
+    char hex[2 * sizeof bytes + 1];
+    char *id = wp_ctl_alloc(ctl, 32);
+
+    wp_random_bytes(bytes, sizeof bytes);
+    wp_hex_encode(bytes, sizeof bytes, hex);
+    (void)snprintf(id, 32, "ctl-%s", hex);
+    return id;
+}
+
+/* A lease whose token could not be remembered is still granted: say so. */
+static void
+remember(const struct wp_ctl *ctl, struct wp_str claim_id,
+         const struct wp_grant *grant)
+{
+    struct wp_token_record record = {.deadline_wall_ms =
+                                         grant->deadline_wall_ms};
+    struct wp_err err;
+
+    if (!wp_str_copy(claim_id, record.claim_id, sizeof record.claim_id)) {
+        return;
+    }
+    memcpy(record.sandbox, grant->sandbox, sizeof record.sandbox);
+    memcpy(record.token, grant->token, sizeof record.token);
+    if (wp_token_store_save(&record, &err) != WP_OK) {
+        (void)fprintf(ctl->errors,
+                      "warmpoolctl: the lease's token is not remembered: %s\n",
+                      err.msg);
+    }
+}
+
+static void
+print_lease(const struct wp_ctl *ctl, struct wp_str claim_id,
+            const struct wp_grant *grant, bool replayed)
+{
+    FILE *out = ctl->out;
+    char text[32];
+
+    switch (ctl->options.output) {
+    case WP_OUTPUT_JSON:
+        wp_print_json(out, wp_ctl_lease_json(claim_id, grant, replayed), true);
+        return;
+    case WP_OUTPUT_NAME:
+        (void)fprintf(out, "%.*s\n", WP_STR_ARG(claim_id));
+        return;
+    case WP_OUTPUT_TABLE:
+        break;
+    }
+    wp_print_field(out, FIELD, "claim", "%.*s", WP_STR_ARG(claim_id));
+    wp_print_field(out, FIELD, "pool", "%s/%s", grant->pool_namespace,
+                   grant->pool);
+    wp_print_field(out, FIELD, "sandbox", "%s", grant->sandbox);
+    wp_print_field(out, FIELD, "endpoint", "%s", grant->endpoint);
+    wp_print_field(
+        out, FIELD, "served", "%s, %s%s%s", wp_ctl_served_name(grant->served),
+        grant->waited_ns > 0 ? "after " : "at once",
+        grant->waited_ns > 0 ? wp_print_duration(grant->waited_ns, text) : "",
+        replayed ? " (the same lease as before)" : "");
+    wp_print_field(out, FIELD, "ends in", "%s",
+                   wp_ctl_left(grant->deadline_wall_ms, text));
+    if (isatty(fileno(out)) == 1) {
+        (void)fprintf(out,
+                      "\nUse it:  warmpoolctl exec %.*s -- sh -c 'uname -a'\n"
+                      "End it:  warmpoolctl release %.*s\n",
+                      WP_STR_ARG(claim_id), WP_STR_ARG(claim_id));
+    }
+}
+
+static int
+claim_one(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
+{
+    struct wp_wire_claim_request request = {
+        .pool = pool,
+        .claim_id = wp_str_from(id),
+        .tenant = wp_str_from(ctl->options.tenant),
+        .ttl_ms = ctl->options.ttl_ns / WP_NS_PER_MS,
+        .wait_ms = ctl->options.wait_ns / WP_NS_PER_MS,
+    };
+    struct wp_wire_claim_response response;
+    struct wp_ctl_call call = {.wait_ns = ctl->options.wait_ns};
+
+    if (wp_ctl_call_claim(ctl, &request, &response, &call) != WP_OK) {
+        return wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
+    }
+    remember(ctl, response.claim_id, response.grant);
+    print_lease(ctl, response.claim_id, response.grant, response.replayed);
+    return WP_EXIT_OK;
+}
+
+static json_t *
+item_json(const struct wp_wire_batch_item *item)
+{
+    if (item->code == 0) {
+        return wp_ctl_lease_json(item->claim_id, item->grant, item->replayed);
+    }
+    return json_pack("{s:o, s:{s:i, s:o}}", "claim_id",
+                     wp_ctl_json_slice(item->claim_id), "error", "code",
+                     item->code, "message", wp_ctl_json_slice(item->message));
+}
+
+static void
+print_batch(const struct wp_ctl *ctl,
+            const struct wp_wire_batch_response *response)
+{
+    static const char *const titles[] = {"CLAIM", "SANDBOX", "ENDPOINT",
+                                         "SERVED"};
+    struct wp_table table;
+    json_t *items = json_array();
+
+    wp_table_init(&table, titles, 4, 0);
+    for (uint32_t i = 0; i < response->n_items; i++) {
+        const struct wp_wire_batch_item *item = &response->items[i];
+
+        (void)json_array_append_new(items, item_json(item));
+        wp_table_add(&table, "%.*s", WP_STR_ARG(item->claim_id));
+        if (item->code == 0) {
+            wp_table_add(&table, "%s", item->grant->sandbox);
+            wp_table_add(&table, "%s", item->grant->endpoint);
+            wp_table_add(&table, "%s", wp_ctl_served_name(item->grant->served));
+        } else {
+            wp_table_add(&table, "-");
+            wp_table_add(&table, "-");
+            wp_table_add(&table, "%.*s", WP_STR_ARG(item->message));
+        }
+        if (ctl->options.output == WP_OUTPUT_NAME && item->code == 0) {
+            (void)fprintf(ctl->out, "%.*s\n", WP_STR_ARG(item->claim_id));
+        }
+    }
+    if (ctl->options.output == WP_OUTPUT_TABLE) {
+        wp_table_print(&table, ctl->out);
+    }
+    if (ctl->options.output == WP_OUTPUT_JSON) {
+        wp_print_json(ctl->out, json_pack("{s:O}", "items", items), true);
+    }
+    json_decref(items);
+    wp_table_fini(&table);
+}
+
+/* ID-1 .. ID-N. */
+static enum wp_status
+batch_ids(struct wp_ctl *ctl, const char *id, struct wp_str *out,
+          struct wp_err *err)
+{
+    for (uint32_t i = 0; i < ctl->options.count; i++) {
+        char *text = wp_ctl_alloc(ctl, WP_CLAIM_ID_MAX + 1);
+        int n = snprintf(text, WP_CLAIM_ID_MAX + 1, "%s-%u", id, i + 1);
+
+        if (n > WP_CLAIM_ID_MAX) {
+            return wp_err_set(
+                err, WP_INVALID_ARGUMENT,
+                "--id: with -1 to -%u behind it, at most %d bytes",
+                ctl->options.count, WP_CLAIM_ID_MAX);
+        }
+        out[i] = wp_str_from(text);
+    }
+    return WP_OK;
+}
+
+static int
+claim_batch(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
+{
+    struct wp_str ids[WP_BATCH_MAX];
+    struct wp_wire_batch_request request = {
+        .pool = pool,
+        .claim_ids = ids,
+        .n_claims = ctl->options.count,
+        .tenant = wp_str_from(ctl->options.tenant),
+        .ttl_ms = ctl->options.ttl_ns / WP_NS_PER_MS,
+        .wait_ms = ctl->options.wait_ns / WP_NS_PER_MS,
+        .all_or_nothing = ctl->options.all_or_nothing,
+    };
+    struct wp_wire_batch_response response;
+    struct wp_ctl_call call = {.wait_ns = ctl->options.wait_ns};
+    uint32_t failed = 0;
+    int code = 0;
+
+    if (batch_ids(ctl, id, ids, &call.err) != WP_OK) {
+        return wp_ctl_usage(ctl, &call.err);
+    }
+    if (wp_ctl_call_claim_batch(ctl, &request, &response, &call) != WP_OK) {
+        return wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
+    }
+    for (uint32_t i = 0; i < response.n_items; i++) {
+        const struct wp_wire_batch_item *item = &response.items[i];
+
+        if (item->code == 0) {
+            remember(ctl, item->claim_id, item->grant);
+        } else {
+            failed++;
+            code = item->code;
+        }
+    }
+    print_batch(ctl, &response);
+    if (failed == 0) {
+        return WP_EXIT_OK;
+    }
+    (void)fprintf(ctl->errors, "warmpoolctl: %u of %u claims got no sandbox\n",
+                  failed, response.n_items);
+    return code == wp_status_grpc_code(WP_RESOURCE_EXHAUSTED)
+               ? WP_EXIT_EXHAUSTED
+               : WP_EXIT_FAILED;
+}
+
+int
+wp_cmd_claim(struct wp_ctl *ctl)
+{
+    struct wp_wire_pool_ref pool;
+    struct wp_err err;
+    const char *id = ctl->options.id;
+
+    if (wp_ctl_pool_parse(ctl, ctl->options.args[0], &pool, &err) != WP_OK) {
+        return wp_ctl_usage(ctl, &err);
+    }
+    if (ctl->options.all_or_nothing && ctl->options.count == 0) {
+        (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
+                         "--all-or-nothing goes with --count");
+        return wp_ctl_usage(ctl, &err);
+    }
+    if (id == NULL) {
+        id = random_id(ctl);
+    }
+    return ctl->options.count > 0 ? claim_batch(ctl, pool, id)
+                                  : claim_one(ctl, pool, id);
+}

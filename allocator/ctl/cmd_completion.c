@@ -1,0 +1,375 @@
+/* completion and version. The scripts are made from the tables of commands and
+ * options, so that they never lag behind. */
+#include <string.h>
+
+#include "allocator/ctl/ctl.h"
+#include "allocator/ctl/print.h"
+
+/* What completes a subject, as each shell's command substitution wants it. */
+#define POOLS_COMMAND "warmpoolctl pools --output name 2>/dev/null"
+#define CLAIMS_COMMAND "warmpoolctl list --output name 2>/dev/null"
+#define OUTPUTS "table json name"
+#define SHELLS "bash zsh fish"
+
+/* Every option once: the common ones, then each command's own. */
+static void
+each_option(void (*each)(const struct wp_ctl_option *option, FILE *out),
+            FILE *out)
+{
+    const char *seen[64];
+    size_t n = 0;
+
+    for (const struct wp_ctl_command *c = wp_ctl_commands;; c++) {
+        const char *const *names =
+            c->name != NULL ? c->options : wp_ctl_options_common;
+
+        for (; *names != NULL; names++) {
+            bool again = false;
+
+            for (size_t i = 0; i < n; i++) {
+                again = again || strcmp(seen[i], *names) == 0;
+            }
+            if (!again && n < WP_ARRAY_LEN(seen)) {
+                seen[n++] = *names;
+                each(wp_ctl_option_find(*names), out);
+            }
+        }
+        if (c->name == NULL) {
+            return;
+        }
+    }
+}
+
+static void
+print_flags(const char *const *names, FILE *out)
+{
+    for (; *names != NULL; names++) {
+        (void)fprintf(out, " --%s", *names);
+    }
+}
+
+/* "claim|release|..." */
+static void
+print_alternatives(FILE *out)
+{
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        (void)fprintf(out, "%s%s", c == wp_ctl_commands ? "" : "|", c->name);
+    }
+}
+
+/* --- bash --- */
+
+static void
+print_bash_pattern(const struct wp_ctl_option *option, const char *action,
+                   FILE *out)
+{
+    (void)fprintf(out, "    --%s", option->name);
+    if (option->letter != '\0') {
+        (void)fprintf(out, "|-%c", option->letter);
+    }
+    (void)fprintf(out, ") %s; return ;;\n", action);
+}
+
+static void
+bash_option(const struct wp_ctl_option *option, FILE *out)
+{
+    if (option->operand == NULL) {
+        return;
+    }
+    switch (option->subject) {
+    case WP_SUBJECT_FILE:
+        print_bash_pattern(option, "COMPREPLY=($(compgen -f -- \"$cur\"))",
+                           out);
+        break;
+    case WP_SUBJECT_POOL:
+        print_bash_pattern(option,
+                           "COMPREPLY=($(compgen -W \"$(" POOLS_COMMAND
+                           ")\" -- \"$cur\"))",
+                           out);
+        break;
+    case WP_SUBJECT_OUTPUT:
+        print_bash_pattern(
+            option, "COMPREPLY=($(compgen -W \"" OUTPUTS "\" -- \"$cur\"))",
+            out);
+        break;
+    case WP_SUBJECT_NONE:
+    case WP_SUBJECT_CLAIM:
+    case WP_SUBJECT_SHELL:
+        print_bash_pattern(option, "COMPREPLY=()", out);
+        break;
+    }
+}
+
+static const char *
+bash_words(enum wp_ctl_subject subject)
+{
+    switch (subject) {
+    case WP_SUBJECT_POOL:
+        return "$(" POOLS_COMMAND ")";
+    case WP_SUBJECT_CLAIM:
+        return "$(" CLAIMS_COMMAND ")";
+    case WP_SUBJECT_SHELL:
+        return SHELLS;
+    case WP_SUBJECT_OUTPUT:
+    case WP_SUBJECT_NONE:
+    case WP_SUBJECT_FILE:
+        break;
+    }
+    return "";
+}
+
+static void
+completion_bash(FILE *out)
+{
+    (void)fputs("# bash completion for warmpoolctl\n"
+                "_warmpoolctl() {\n"
+                "    local cur=${COMP_WORDS[COMP_CWORD]} cmd='' words='' i\n"
+                "    COMPREPLY=()\n"
+                "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+                "        case ${COMP_WORDS[i]} in\n        ",
+                out);
+    print_alternatives(out);
+    (void)fputs(") cmd=${COMP_WORDS[i]}; break ;;\n"
+                "        esac\n    done\n"
+                "    case ${COMP_WORDS[COMP_CWORD - 1]} in\n",
+                out);
+    each_option(bash_option, out);
+    (void)fputs("    esac\n    if [[ $cur == -* ]]; then\n        words='",
+                out);
+    print_flags(wp_ctl_options_common, out);
+    (void)fputs("'\n        case $cmd in\n", out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        if (c->options[0] != NULL) {
+            (void)fprintf(out, "        %s) words+='", c->name);
+            print_flags(c->options, out);
+            (void)fputs("' ;;\n", out);
+        }
+    }
+    (void)fputs("        esac\n    else\n        case $cmd in\n        '') "
+                "words='",
+                out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        (void)fprintf(out, "%s ", c->name);
+    }
+    (void)fputs("help' ;;\n", out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        if (c->subject == WP_SUBJECT_FILE) {
+            (void)fprintf(out,
+                          "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); "
+                          "return ;;\n",
+                          c->name);
+        } else if (c->subject != WP_SUBJECT_NONE) {
+            (void)fprintf(out, "        %s) words=\"%s\" ;;\n", c->name,
+                          bash_words(c->subject));
+        }
+    }
+    (void)fputs("        esac\n    fi\n"
+                "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                "}\ncomplete -F _warmpoolctl warmpoolctl\n",
+                out);
+}
+
+/* --- zsh --- */
+
+static void
+zsh_option(const struct wp_ctl_option *option, FILE *out)
+{
+    const char *action = ":";
+
+    if (option->operand == NULL) {
+        return;
+    }
+    if (option->subject == WP_SUBJECT_FILE) {
+        action = "_files";
+    } else if (option->subject == WP_SUBJECT_POOL) {
+        action = "compadd -- ${(f)\"$(" POOLS_COMMAND ")\"}";
+    } else if (option->subject == WP_SUBJECT_OUTPUT) {
+        action = "compadd -- " OUTPUTS;
+    }
+    (void)fprintf(out, "    (--%s", option->name);
+    if (option->letter != '\0') {
+        (void)fprintf(out, "|-%c", option->letter);
+    }
+    (void)fprintf(out, ") %s; return ;;\n", action);
+}
+
+static void
+completion_zsh(FILE *out)
+{
+    (void)fputs("#compdef warmpoolctl\n"
+                "_warmpoolctl() {\n"
+                "    local cmd='' i\n    local -a commands\n"
+                "    for ((i = 2; i < CURRENT; i++)); do\n"
+                "        case $words[i] in\n        (",
+                out);
+    print_alternatives(out);
+    (void)fputs(") cmd=$words[i]; break ;;\n        esac\n    done\n"
+                "    case $words[CURRENT-1] in\n",
+                out);
+    each_option(zsh_option, out);
+    (void)fputs("    esac\n    if [[ $PREFIX == -* ]]; then\n"
+                "        compadd --",
+                out);
+    print_flags(wp_ctl_options_common, out);
+    (void)fputs("\n        case $cmd in\n", out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        if (c->options[0] != NULL) {
+            (void)fprintf(out, "        (%s) compadd --", c->name);
+            print_flags(c->options, out);
+            (void)fputs(" ;;\n", out);
+        }
+    }
+    (void)fputs("        esac\n        return\n    fi\n    case $cmd in\n"
+                "    ('') commands=(\n",
+                out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        (void)fprintf(out, "        '%s:%s'\n", c->name, c->summary);
+    }
+    (void)fputs("        ); _describe command commands ;;\n", out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        if (c->subject == WP_SUBJECT_FILE) {
+            (void)fprintf(out, "    (%s) _files ;;\n", c->name);
+        } else if (c->subject == WP_SUBJECT_SHELL) {
+            (void)fprintf(out, "    (%s) compadd -- " SHELLS " ;;\n", c->name);
+        } else if (c->subject != WP_SUBJECT_NONE) {
+            (void)fprintf(out, "    (%s) compadd -- ${(f)\"%s\"} ;;\n", c->name,
+                          bash_words(c->subject));
+        }
+    }
+    (void)fputs("    esac\n}\n"
+                "if [[ $zsh_eval_context == *:file ]]; then\n"
+                "    compdef _warmpoolctl warmpoolctl\n"
+                "else\n    _warmpoolctl \"$@\"\nfi\n",
+                out);
+}
+
+/* --- fish --- */
+
+/* In single quotes; ours have none, nor backslashes. */
+static void
+fish_option(const struct wp_ctl_option *option, const char *condition,
+            FILE *out)
+{
+    size_t first = strcspn(option->help, ".;:");
+
+    (void)fprintf(out, "complete -c warmpoolctl %s -l %s", condition,
+                  option->name);
+    if (option->letter != '\0') {
+        (void)fprintf(out, " -s %c", option->letter);
+    }
+    if (option->operand != NULL) {
+        const char *values = "-x";
+
+        if (option->subject == WP_SUBJECT_FILE) {
+            values = "-r -F";
+        } else if (option->subject == WP_SUBJECT_POOL) {
+            values = "-x -a '(" POOLS_COMMAND ")'";
+        } else if (option->subject == WP_SUBJECT_OUTPUT) {
+            values = "-x -a '" OUTPUTS "'";
+        }
+        (void)fprintf(out, " %s", values);
+    }
+    (void)fputs(" -d '", out);
+    for (size_t i = 0; i < first; i++) {
+        if (option->help[i] != '\'') {
+            (void)fputc(option->help[i], out);
+        }
+    }
+    (void)fputs("'\n", out);
+}
+
+static void
+fish_operands(const struct wp_ctl_command *c, FILE *out)
+{
+    const char *words = NULL;
+
+    switch (c->subject) {
+    case WP_SUBJECT_POOL:
+        words = "(" POOLS_COMMAND ")";
+        break;
+    case WP_SUBJECT_CLAIM:
+        words = "(" CLAIMS_COMMAND ")";
+        break;
+    case WP_SUBJECT_SHELL:
+        words = SHELLS;
+        break;
+    case WP_SUBJECT_FILE:
+        (void)fprintf(out,
+                      "complete -c warmpoolctl -n '__fish_seen_subcommand_from "
+                      "%s' -F\n",
+                      c->name);
+        return;
+    case WP_SUBJECT_OUTPUT:
+    case WP_SUBJECT_NONE:
+        return;
+    }
+    (void)fprintf(out,
+                  "complete -c warmpoolctl -n '__fish_seen_subcommand_from %s' "
+                  "-a '%s'\n",
+                  c->name, words);
+}
+
+static void
+completion_fish(FILE *out)
+{
+    (void)fputs("# fish completion for warmpoolctl\n"
+                "complete -c warmpoolctl -f\n",
+                out);
+    for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
+        fish_option(wp_ctl_option_find(*p), "", out);
+    }
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        char condition[100];
+
+        (void)fprintf(out,
+                      "complete -c warmpoolctl -n __fish_use_subcommand -a %s "
+                      "-d '%s'\n",
+                      c->name, c->summary);
+        (void)snprintf(condition, sizeof condition,
+                       "-n '__fish_seen_subcommand_from %s'", c->name);
+        for (const char *const *p = c->options; *p != NULL; p++) {
+            fish_option(wp_ctl_option_find(*p), condition, out);
+        }
+        fish_operands(c, out);
+    }
+}
+
+int
+wp_cmd_completion(struct wp_ctl *ctl)
+{
+    const char *shell = ctl->options.args[0];
+    struct wp_err err;
+
+    if (strcmp(shell, "bash") == 0) {
+        completion_bash(ctl->out);
+    } else if (strcmp(shell, "zsh") == 0) {
+        completion_zsh(ctl->out);
+    } else if (strcmp(shell, "fish") == 0) {
+        completion_fish(ctl->out);
+    } else {
+        (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
+                         "'%.40s': expected bash, zsh or fish", shell);
+        return wp_ctl_usage(ctl, &err);
+    }
+    return WP_EXIT_OK;
+}
+
+int
+wp_cmd_version(struct wp_ctl *ctl)
+{
+    if (ctl->options.output == WP_OUTPUT_JSON) {
+        wp_print_json(ctl->out, json_pack("{s:s}", "version", WP_VERSION),
+                      true);
+    } else {
+        (void)fprintf(ctl->out, "warmpoolctl " WP_VERSION "\n");
+    }
+    return WP_EXIT_OK;
+}

@@ -1,0 +1,157 @@
+/* The table of commands, their help, and what they share. */
+#include "allocator/ctl/ctl.h"
+
+#include "pool/base/compiler.h"
+
+#define NAMES(...) ((const char *const[]){__VA_ARGS__ NULL})
+
+const struct wp_ctl_command wp_ctl_commands[] = {
+    {"claim", "POOL", "Lease a sandbox that is ready",
+     "Leases a ready sandbox of POOL (or NAMESPACE/POOL) and prints where it\n"
+     "answers. The lease ends after --ttl unless it is renewed. Its token is\n"
+     "remembered for release, renew, exec and cp. The same --id again gets "
+     "the\n"
+     "same lease, so that a claim whose answer was lost can be repeated.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl claim agents\n"
+     "  warmpoolctl claim agents --ttl 30m --wait 10s\n"
+     "  id=$(warmpoolctl claim agents --output name)\n"
+     "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
+     NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", ), 1, 1,
+     false, WP_SUBJECT_POOL, wp_cmd_claim},
+    {"release", "ID...", "End leases and destroy their sandboxes",
+     "Ends the leases of the claims. A sandbox that was used is destroyed,\n"
+     "never given to anybody else. Releasing twice does no harm.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl release job-7-1 job-7-2\n"
+     "  warmpoolctl release $(warmpoolctl list --output name)\n"
+     "  warmpoolctl release job-7 --token-file lease.json\n",
+     NAMES("token", "token-file", ), 1, WP_BATCH_MAX, false, WP_SUBJECT_CLAIM,
+     wp_cmd_release},
+    {"renew", "ID", "Move a lease's end to now and a ttl",
+     "Moves the end of the claim's lease to --ttl from now (the pool's "
+     "default\n"
+     "without it).\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl renew job-7 --ttl 1h\n",
+     NAMES("ttl", "token", "token-file", ), 1, 1, false, WP_SUBJECT_CLAIM,
+     wp_cmd_renew},
+    {"get", "ID", "Show one claim",
+     "Shows what the daemon knows of a claim, and if its sandbox was lost, "
+     "why.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl get job-7\n"
+     "  warmpoolctl get job-7 --output json\n",
+     NAMES("tenant", ), 1, 1, false, WP_SUBJECT_CLAIM, wp_cmd_get},
+    {"list", "", "List the live claims",
+     "Lists the claims that are held or waiting.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl list\n"
+     "  warmpoolctl list --pool agents --output name\n",
+     NAMES("pool", "tenant", ), 0, 0, false, WP_SUBJECT_NONE, wp_cmd_list},
+    {"exec", "ID [options] [--] COMMAND [ARG...]",
+     "Run a command in a claim's sandbox",
+     "Runs COMMAND in the sandbox that claim ID holds. Standard input, output\n"
+     "and error are those of warmpoolctl; SIGINT, SIGTERM, SIGHUP and SIGQUIT\n"
+     "are passed on (a second SIGINT ends warmpoolctl, and the command with\n"
+     "it). No terminal is made for it.\n"
+     "\n"
+     "Exits with the command's own code, with 128 + N when signal N ended it,\n"
+     "or with: 124 --time-limit was over, 125 warmpoolctl or the daemon "
+     "failed\n"
+     "(no such claim, nobody answers), 126 the command cannot be run, 127\n"
+     "there is no such command.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl exec job-7 -- python3 -c 'print(6 * 7)'\n"
+     "  warmpoolctl exec job-7 -- sh -c 'cat > notes.txt' < notes.txt\n"
+     "  tar c src | warmpoolctl exec job-7 -- tar x\n"
+     "  warmpoolctl exec job-7 --time-limit 30s --env CI=1 -- make test\n",
+     NAMES("cwd", "env", "time-limit", "no-stdin", "tenant", "token",
+           "token-file", ),
+     1, 1, true, WP_SUBJECT_CLAIM, wp_cmd_exec},
+    {"cp", "SRC DST", "Copy a file into or out of a sandbox",
+     "Copies one file; one side is ID:PATH, the other a path here or - for\n"
+     "standard input or output. PATH is in the sandbox's workspace; when it "
+     "is\n"
+     "empty or ends with /, the file keeps its name. Directories: see the tar\n"
+     "example of exec.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl cp data.csv job-7:data.csv\n"
+     "  warmpoolctl cp job-7:out/report.pdf .\n"
+     "  warmpoolctl cp job-7:log.txt - | less\n",
+     NAMES("tenant", "token", "token-file", ), 2, 2, false, WP_SUBJECT_FILE,
+     wp_cmd_cp},
+    {"pools", "[POOL]", "Show the pools and how full they are",
+     "Shows every pool, or one. STATE is full, filling, short (below its\n"
+     "target with nothing in the making), failing (sandboxes fail to become\n"
+     "ready; the reason is printed below) or draining.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl pools\n"
+     "  warmpoolctl pools agents --output json\n",
+     NAMES(), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_pools},
+    {"scale", "POOL N", "Change how many sandboxes a pool keeps ready",
+     "Sets the pool's target until the next change or restart. Needs the "
+     "admin\n"
+     "right. Scaling down destroys idle sandboxes, never leased ones.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl scale agents 16\n",
+     NAMES(), 2, 2, false, WP_SUBJECT_POOL, wp_cmd_scale},
+    {"watch", "[POOL]", "Show the pools now and after every change",
+     "Follows the pools until interrupted. With --output json: one object a\n"
+     "line for every change.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl watch\n"
+     "  warmpoolctl watch agents --output json | jq "
+     ".pools[0].sandboxes.ready\n",
+     NAMES(), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_watch},
+    {"drain", "[POOL]", "Stop new claims of a pool, or of the whole daemon",
+     "With POOL: no new claims, no refill, idle sandboxes destroyed; its "
+     "leases\n"
+     "live on. Without: the whole daemon, which then leaves when its leases\n"
+     "have ended or --grace is over. Needs the admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl drain agents\n"
+     "  warmpoolctl drain --grace 5m\n",
+     NAMES("grace", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_drain},
+    {"measure", "POOL", "Measure claims and releases",
+     "Claims a sandbox of POOL and releases it, one after the other, and "
+     "shows\n"
+     "how long that took as seen from here. Each sandbox is used once and "
+     "then\n"
+     "replaced: with --pause the pool keeps up, without it the measure is how\n"
+     "fast it can. Claims wait for --wait at most (10s).\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl measure agents --pause 50ms\n"
+     "  warmpoolctl measure agents --claims 1000 --output json\n",
+     NAMES("claims", "pause", "wait", "tenant", ), 1, 1, false, WP_SUBJECT_POOL,
+     wp_cmd_measure},
+    {"completion", "bash|zsh|fish", "Print a completion script for a shell",
+     "Prints a script that lets the shell complete commands, options, pools\n"
+     "and claims.\n"
+     "\n"
+     "Examples:\n"
+     "  source <(warmpoolctl completion bash)\n"
+     "  warmpoolctl completion zsh > \"${fpath[1]}/_warmpoolctl\"\n"
+     "  warmpoolctl completion fish > "
+     "~/.config/fish/completions/warmpoolctl.fish\n",
+     NAMES(), 1, 1, false, WP_SUBJECT_SHELL, wp_cmd_completion},
+    {"version", "", "Print the version",
+     "Prints the version of warmpoolctl.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl version --output json\n",
+     NAMES(), 0, 0, false, WP_SUBJECT_NONE, wp_cmd_version},
+    {.name = NULL},
+};

@@ -1,0 +1,134 @@
+#include "allocator/ctl/help.h"
+
+#include <string.h>
+
+enum {
+    WIDTH = 80,
+    INDENT = 24, /* Of the options' explanations. */
+};
+
+/* Text in lines of at most WIDTH, all but the first indented. */
+static void
+print_wrapped(const char *text, FILE *out)
+{
+    int column = INDENT;
+
+    while (*text != '\0') {
+        int word = (int)strcspn(text, " ");
+
+        if (column > INDENT && column + 1 + word > WIDTH) {
+            (void)fprintf(out, "\n%*s", INDENT, "");
+            column = INDENT;
+        } else if (column > INDENT) {
+            (void)fputc(' ', out);
+            column++;
+        }
+        (void)fprintf(out, "%.*s", word, text);
+        column += word;
+        text += word;
+        text += *text == ' ';
+    }
+    (void)fputc('\n', out);
+}
+
+static void
+print_option(const char *name, FILE *out)
+{
+    const struct wp_ctl_option *option = wp_ctl_option_find(name);
+    char head[64];
+    int n = 0;
+
+    n = option->letter != '\0'
+            ? snprintf(head, sizeof head, "  -%c, --%s", option->letter, name)
+            : snprintf(head, sizeof head, "      --%s", name);
+    if (option->operand != NULL) {
+        n +=
+            snprintf(head + n, sizeof head - (size_t)n, " %s", option->operand);
+    }
+    if (n >= INDENT) {
+        (void)fprintf(out, "%s\n%*s", head, INDENT, "");
+    } else {
+        (void)fprintf(out, "%-*s", INDENT, head);
+    }
+    print_wrapped(option->help, out);
+}
+
+void
+wp_help_usage(const struct wp_ctl_command *command, FILE *out)
+{
+    (void)fprintf(
+        out, "Usage: warmpoolctl %s%s%s%s\n", command->name,
+        command->operands[0] != '\0' ? " " : "", command->operands,
+        strstr(command->operands, "[options]") != NULL ? "" : " [options]");
+}
+
+void
+wp_help_command(const struct wp_ctl_command *command, FILE *out)
+{
+    const char *examples = strstr(command->help, "Examples:\n");
+    int text_len = examples != NULL ? (int)(examples - command->help)
+                                    : (int)strlen(command->help);
+
+    wp_help_usage(command, out);
+    (void)fprintf(out, "\n%.*s", text_len, command->help);
+    if (command->options[0] != NULL) {
+        (void)fputs("Options:\n", out);
+        for (const char *const *p = command->options; *p != NULL; p++) {
+            print_option(*p, out);
+        }
+        (void)fputc('\n', out);
+    }
+    (void)fputs("Common options:\n", out);
+    for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
+        print_option(*p, out);
+    }
+    if (examples != NULL) {
+        (void)fprintf(out, "\n%s", examples);
+    }
+}
+
+static void
+help_all(FILE *out)
+{
+    (void)fputs(
+        "warmpoolctl talks to warmpoold: it claims sandboxes, uses them, and "
+        "looks\nafter pools.\n\n"
+        "Usage: warmpoolctl COMMAND [operands] [options]\n\nCommands:\n",
+        out);
+    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+         c++) {
+        (void)fprintf(out, "  %-12s%s\n", c->name, c->summary);
+    }
+    (void)fputs(
+        "\nA first round:\n"
+        "  warmpoolctl pools                          what is there\n"
+        "  id=$(warmpoolctl claim POOL -o name)       lease a sandbox\n"
+        "  warmpoolctl exec $id -- sh -c 'uname -a'   use it\n"
+        "  warmpoolctl release $id                    end the lease\n"
+        "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 "
+        "unavailable,\n5 exhausted or timed out; exec has its own (see exec "
+        "--help).\n"
+        "\nwarmpoolctl COMMAND --help explains a command, with examples.\n",
+        out);
+}
+
+int
+wp_help_main(int n_args, char **args, bool asked, const struct wp_ctl *ctl)
+{
+    if (n_args > 0 && strcmp(args[0], "help") == 0) {
+        n_args--;
+        args++;
+        asked = true;
+    }
+    if (n_args > 0) {
+        for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
+             c++) {
+            if (strcmp(c->name, args[0]) == 0) {
+                wp_help_command(c, ctl->out);
+                return WP_EXIT_OK;
+            }
+        }
+    }
+    help_all(asked ? ctl->out : ctl->errors);
+    return asked ? WP_EXIT_OK : WP_EXIT_USAGE;
+}

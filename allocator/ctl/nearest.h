@@ -1,0 +1,22 @@
+/* allocator/ctl/nearest.h - "did you mean": the word most like a mistyped
+ * one. */
+#ifndef WP_ALLOCATOR_CTL_NEAREST_H
+#define WP_ALLOCATOR_CTL_NEAREST_H
+
+#include <stddef.h>
+
+#include "pool/base/str.h"
+
+struct wp_nearest {
+    struct wp_str typed;
+    const char *best; /* Borrowed; NULL while none is near. */
+    size_t distance;
+};
+
+void wp_nearest_init(struct wp_nearest *nearest, struct wp_str typed);
+/* Keeps word when it is nearer than the best so far, and near at all: at most a
+ * third of its letters, and at least one, may differ or be swapped, or it
+ * begins with what was typed. */
+void wp_nearest_offer(struct wp_nearest *nearest, const char *word);
+
+#endif

@@ -1,0 +1,345 @@
+#include "allocator/ctl/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/conf_value.h"
+#include "allocator/ctl/nearest.h"
+#include "pool/base/clock.h"
+#include "pool/limits.h"
+
+#define AT(field) offsetof(struct wp_ctl_options, field)
+#define TEXT(name, letter, operand, subject, field, help)                      \
+    {                                                                          \
+        name, letter, operand, WP_OPTION_TEXT, subject, AT(field), 0, 0, help  \
+    }
+#define FLAG(name, letter, field, help)                                        \
+    {                                                                          \
+        name, letter, NULL, WP_OPTION_FLAG, WP_SUBJECT_NONE, AT(field), 0, 0,  \
+            help                                                               \
+    }
+#define DURATION(name, letter, field, min, max, help)                          \
+    {                                                                          \
+        name, letter, "TIME", WP_OPTION_DURATION, WP_SUBJECT_NONE, AT(field),  \
+            min, max, help                                                     \
+    }
+
+static const struct wp_ctl_option options_table[] = {
+    /* Every command's. */
+    TEXT("address", 'a', "ADDR", WP_SUBJECT_NONE, address,
+         "Where warmpoold serves gRPC: unix:/path or host:port. Default: "
+         "$WARMPOOL_ADDRESS, else the daemon's default socket."),
+    TEXT("http", 0, "ADDR", WP_SUBJECT_NONE, http,
+         "Where it serves HTTP (exec, cp). Default: $WARMPOOL_HTTP, else its "
+         "default socket."),
+    TEXT("tls-ca", 0, "FILE", WP_SUBJECT_FILE, tls_ca,
+         "Use TLS; authorities (PEM) that sign the daemon's certificate."),
+    TEXT("tls-cert", 0, "FILE", WP_SUBJECT_FILE, tls_cert,
+         "This client's certificate chain (PEM)."),
+    TEXT("tls-key", 0, "FILE", WP_SUBJECT_FILE, tls_key,
+         "The key of --tls-cert (PEM)."),
+    TEXT("tls-name", 0, "NAME", WP_SUBJECT_NONE, tls_name,
+         "The name in the daemon's certificate, when it is not the host's."),
+    DURATION("timeout", 0, timeout_ns, WP_NS_PER_MS, 3600 * WP_NS_PER_S,
+             "How long a call may take, besides --wait. Default: 10s."),
+    {"output", 'o', "FORMAT", WP_OPTION_OUTPUT, WP_SUBJECT_OUTPUT, AT(output),
+     0, 0, "table (for people), json (stable names), or name (one a line)."},
+    FLAG("help", 'h', help, "Explain the command."),
+    /* Some commands'. */
+    TEXT("id", 0, "ID", WP_SUBJECT_NONE, id,
+         "The claim's id, 1 to 128 bytes; the same id again gets the same "
+         "lease. Default: a new random one."),
+    TEXT("tenant", 't', "NAME", WP_SUBJECT_NONE, tenant,
+         "Whose claim it is, where the daemon does not know it from the "
+         "credentials. Default: $WARMPOOL_TENANT."),
+    TEXT("pool", 'p', "POOL", WP_SUBJECT_POOL, pool, "Only this pool's."),
+    TEXT("token", 0, "HEX", WP_SUBJECT_NONE, token,
+         "The lease's token, instead of the remembered one. Others on this "
+         "machine can see it: prefer --token-file."),
+    TEXT("token-file", 0, "FILE", WP_SUBJECT_FILE, token_file,
+         "File with the lease's token, or with what claim --output json "
+         "wrote; - is standard input."),
+    DURATION("ttl", 0, ttl_ns, WP_TTL_MIN_NS, WP_TTL_MAX_NS,
+             "How long the lease lasts unless renewed, 1s to 30d. Default: "
+             "the pool's."),
+    DURATION("wait", 'w', wait_ns, 0, WP_WAIT_MAX_NS,
+             "How long to wait when no sandbox is ready, up to 10m. Default: "
+             "not at all."),
+    {"count", 'n', "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(count), 1,
+     WP_BATCH_MAX, "Claim N sandboxes in one call, 1 to 256."},
+    {"claims", 'n', "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(claims), 1,
+     100000, "How many claims to measure, up to 100000. Default: 200."},
+    DURATION("pause", 0, pause_ns, 0, 60 * WP_NS_PER_S,
+             "How long to pause between two claims, so that the pool can "
+             "refill. Default: not at all."),
+    FLAG("all-or-nothing", 0, all_or_nothing,
+         "With --count: either all N sandboxes or none."),
+    DURATION("grace", 0, grace_ns, 0, 3600 * WP_NS_PER_S,
+             "How long leases may live on, up to 1h. Default: 30s."),
+    TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,
+         "Directory in the sandbox to run the command in."),
+    {"env", 'e', "K=V", WP_OPTION_ENV, WP_SUBJECT_NONE, AT(env), 0, 0,
+     "Set a variable for the command; may be repeated."},
+    DURATION("time-limit", 0, time_limit_ns, WP_NS_PER_MS,
+             24 * 3600 * WP_NS_PER_S,
+             "Stop the command after this long, and exit with 124."),
+    FLAG("no-stdin", 0, no_stdin,
+         "Give the command an empty standard input; for loops that read."),
+};
+
+const char *const wp_ctl_options_common[] = {
+    "address",  "http",    "tls-ca", "tls-cert", "tls-key",
+    "tls-name", "timeout", "output", "help",     NULL};
+
+const struct wp_ctl_option *
+wp_ctl_option_find(const char *name)
+{
+    for (size_t i = 0; i < WP_ARRAY_LEN(options_table); i++) {
+        if (strcmp(options_table[i].name, name) == 0) {
+            return &options_table[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *
+env(const char *name)
+{
+    /* A program with one thread as yet. */
+    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
+
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+void
+wp_ctl_options_init(struct wp_ctl_options *options)
+{
+    *options = (struct wp_ctl_options){
+        .address = env("WARMPOOL_ADDRESS"),
+        .http = env("WARMPOOL_HTTP"),
+        .tenant = env("WARMPOOL_TENANT"),
+        .timeout_ns = 10 * WP_NS_PER_S,
+        .grace_ns = 30 * WP_NS_PER_S,
+    };
+}
+
+/* One use of parse. */
+struct parser {
+    struct wp_ctl_options *options;
+    const char *const *names;
+    struct wp_err *err;
+    char **args;
+    int n;
+    int at;
+};
+
+static const struct wp_ctl_option *
+allowed_option(const struct parser *parser, struct wp_str name, char letter)
+{
+    const char *const *lists[] = {wp_ctl_options_common, parser->names};
+
+    for (size_t l = 0; l < WP_ARRAY_LEN(lists); l++) {
+        for (const char *const *p = lists[l]; *p != NULL; p++) {
+            const struct wp_ctl_option *option = wp_ctl_option_find(*p);
+
+            if (letter != '\0' ? option->letter == letter
+                               : wp_str_is(name, option->name)) {
+                return option;
+            }
+        }
+    }
+    return NULL;
+}
+
+static enum wp_status
+unknown_option(const struct parser *parser, const char *word,
+               struct wp_str name)
+{
+    struct wp_nearest nearest;
+
+    wp_nearest_init(&nearest, name);
+    for (const char *const *p = parser->names; *p != NULL; p++) {
+        wp_nearest_offer(&nearest, *p);
+    }
+    for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
+        wp_nearest_offer(&nearest, *p);
+    }
+    if (nearest.best != NULL) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "unknown option '%.60s'; did you mean --%s?", word,
+                          nearest.best);
+    }
+    return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                      "unknown option '%.60s'", word);
+}
+
+static enum wp_status
+set_duration(const struct parser *parser, const struct wp_ctl_option *option,
+             const char *value, int64_t *out)
+{
+    char min[32];
+    char max[32];
+
+    if (wp_conf_duration_parse(wp_str_from(value), out) &&
+        *out >= option->min_ns && *out <= option->max_ns) {
+        return WP_OK;
+    }
+    return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                      "--%s '%.60s': expected a time from %s to %s, such as "
+                      "500ms, 30s, 5m, 2h or 7d",
+                      option->name, value,
+                      wp_conf_duration_format(option->min_ns, min),
+                      wp_conf_duration_format(option->max_ns, max));
+}
+
+static enum wp_status
+set_count(const struct parser *parser, const struct wp_ctl_option *option,
+          const char *value, uint32_t *out)
+{
+    uint64_t n;
+
+    if (wp_str_to_u64(wp_str_from(value), &n) &&
+        n >= (uint64_t)option->min_ns && n <= (uint64_t)option->max_ns) {
+        *out = (uint32_t)n;
+        return WP_OK;
+    }
+    return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                      "--%s '%.60s': expected a whole number from %lld to %lld",
+                      option->name, value, (long long)option->min_ns,
+                      (long long)option->max_ns);
+}
+
+static enum wp_status
+set_output(const struct parser *parser, const char *value)
+{
+    static const char *const names[] = {"table", "json", "name"};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            parser->options->output = (enum wp_ctl_output)i;
+            return WP_OK;
+        }
+    }
+    return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                      "--output '%.60s': expected table, json or name", value);
+}
+
+static enum wp_status
+set_env(const struct parser *parser, const char *value)
+{
+    struct wp_ctl_options *options = parser->options;
+    const char *equals = strchr(value, '=');
+
+    if (equals == NULL || equals == value) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--env '%.60s': expected NAME=VALUE", value);
+    }
+    if (options->n_env == WP_CTL_ENV_MAX) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--env: at most %d variables", WP_CTL_ENV_MAX);
+    }
+    options->env[options->n_env++] = value;
+    return WP_OK;
+}
+
+static enum wp_status
+set_option(const struct parser *parser, const struct wp_ctl_option *option,
+           const char *value)
+{
+    void *field = (char *)parser->options + option->offset;
+
+    switch (option->type) {
+    case WP_OPTION_FLAG:
+        *(bool *)field = true;
+        return WP_OK;
+    case WP_OPTION_TEXT:
+        *(const char **)field = value;
+        return WP_OK;
+    case WP_OPTION_DURATION:
+        return set_duration(parser, option, value, field);
+    case WP_OPTION_COUNT:
+        return set_count(parser, option, value, field);
+    case WP_OPTION_OUTPUT:
+        return set_output(parser, value);
+    case WP_OPTION_ENV:
+        return set_env(parser, value);
+    }
+    return WP_INTERNAL;
+}
+
+/* The word at parser->at, which starts with '-'; takes the next one too when it
+ * is the value. */
+static enum wp_status
+parse_option(struct parser *parser)
+{
+    const char *word = parser->args[parser->at];
+    bool is_long = word[1] == '-';
+    const char *value = is_long ? strchr(word, '=') : NULL;
+    struct wp_str name = {word + 2, is_long ? strlen(word) - 2 : 0};
+    const struct wp_ctl_option *option;
+    char letter = '\0';
+
+    if (!is_long) {
+        letter = word[1];
+    }
+    if (value != NULL) {
+        name.len = (size_t)(value - name.ptr);
+        value++;
+    } else if (!is_long && word[2] != '\0') {
+        value = word + 2;
+    }
+    option = allowed_option(parser, name, letter);
+    if (option == NULL) {
+        return unknown_option(parser, word, name);
+    }
+    if (option->type == WP_OPTION_FLAG && value != NULL) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--%s takes no value", option->name);
+    }
+    if (option->type != WP_OPTION_FLAG && value == NULL) {
+        if (parser->at + 1 >= parser->n) {
+            return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                              "--%s needs a value: %s", option->name,
+                              option->operand);
+        }
+        value = parser->args[++parser->at];
+    }
+    return set_option(parser, option, value);
+}
+
+enum wp_status
+wp_ctl_options_parse(struct wp_ctl_options *options, const char *const *names,
+                     bool with_rest, char **args, int n, struct wp_err *err)
+{
+    struct parser parser = {options, names, err, args, n, 0};
+
+    options->args = args;
+    for (; parser.at < n; parser.at++) {
+        char *word = args[parser.at];
+
+        if (strcmp(word, "--") == 0 ||
+            (with_rest && options->n_args == 1 && word[0] != '-')) {
+            parser.at += word[0] == '-';
+            break;
+        }
+        if (word[0] == '-' && word[1] != '\0') {
+            enum wp_status status = parse_option(&parser);
+
+            if (status != WP_OK) {
+                return status;
+            }
+        } else {
+            /* Never ahead of what has been read. */
+            args[options->n_args++] = word;
+        }
+    }
+    if (with_rest && options->n_args > 0) {
+        options->rest = args + parser.at;
+        options->n_rest = n - parser.at;
+    } else {
+        while (parser.at < n) {
+            args[options->n_args++] = args[parser.at++];
+        }
+    }
+    return WP_OK;
+}

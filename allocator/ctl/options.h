@@ -1,0 +1,106 @@
+/* allocator/ctl/options.h - warmpoolctl's flags.
+ *
+ * One table of options for all commands: a command lists the names of those it
+ * takes, so that a flag means the same everywhere. Strings are borrowed from
+ * argv and the environment. */
+#ifndef WP_ALLOCATOR_CTL_OPTIONS_H
+#define WP_ALLOCATOR_CTL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/base/compiler.h"
+#include "pool/base/status.h"
+
+enum {
+    WP_CTL_ENV_MAX = 64, /* Of --env. */
+};
+
+enum wp_ctl_output {
+    WP_OUTPUT_TABLE,
+    WP_OUTPUT_JSON,
+    WP_OUTPUT_NAME, /* Names only, one a line. */
+};
+
+/* What was said; what was not has its default. */
+struct wp_ctl_options {
+    const char *address; /* NULL: the default socket. */
+    const char *http;
+    const char *tls_ca;
+    const char *tls_cert;
+    const char *tls_key;
+    const char *tls_name;
+    const char *token;
+    const char *token_file;
+    const char *tenant;
+    const char *id;
+    const char *pool;
+    const char *cwd;
+    const char *env[WP_CTL_ENV_MAX];
+    uint32_t n_env;
+    enum wp_ctl_output output;
+    int64_t timeout_ns; /* Of a call, besides what it is asked to wait. */
+    int64_t ttl_ns;     /* 0: the pool's default. */
+    int64_t wait_ns;
+    int64_t grace_ns;
+    int64_t time_limit_ns; /* 0: none. */
+    int64_t pause_ns;
+    uint32_t count;  /* 0: not given, a single claim. */
+    uint32_t claims; /* To measure; 0: not given. */
+    bool all_or_nothing;
+    bool no_stdin;
+    bool help;
+
+    char *const *args; /* Positional ones, in order. */
+    int n_args;
+    char *const *rest; /* A command to run and its arguments. */
+    int n_rest;
+};
+
+enum wp_ctl_option_type {
+    WP_OPTION_FLAG,
+    WP_OPTION_TEXT,
+    WP_OPTION_DURATION,
+    WP_OPTION_COUNT,
+    WP_OPTION_OUTPUT,
+    WP_OPTION_ENV,
+};
+
+/* What a shell may offer to complete. */
+enum wp_ctl_subject {
+    WP_SUBJECT_NONE,
+    WP_SUBJECT_POOL,
+    WP_SUBJECT_CLAIM,
+    WP_SUBJECT_FILE,
+    WP_SUBJECT_SHELL,
+    WP_SUBJECT_OUTPUT,
+};
+
+struct wp_ctl_option {
+    const char *name;
+    char letter;         /* '\0': none. */
+    const char *operand; /* "POOL"; NULL for a flag. */
+    enum wp_ctl_option_type type;
+    enum wp_ctl_subject subject;
+    size_t offset; /* In struct wp_ctl_options. */
+    int64_t min_ns;
+    int64_t max_ns;
+    const char *help;
+};
+
+/* The names every command takes, and the option of a name (NULL: none). */
+extern const char *const wp_ctl_options_common[];
+const struct wp_ctl_option *wp_ctl_option_find(const char *name);
+
+/* Defaults, with what the environment says. */
+void wp_ctl_options_init(struct wp_ctl_options *options);
+/* Reads the n words at args, which are reordered so that the positional ones
+ * come first. names ends with NULL. with_rest: what follows the first
+ * positional word or "--" is a command for somebody else, not looked into.
+ * INVALID_ARGUMENT: err says which word and what was expected. */
+enum wp_status wp_ctl_options_parse(struct wp_ctl_options *options,
+                                    const char *const *names, bool with_rest,
+                                    char **args, int n, struct wp_err *err);
+
+#endif

@@ -1,0 +1,245 @@
+#include "allocator/daemon_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pool/base/log.h"
+#include "pool/base/rng.h"
+
+enum wp_status
+wp_daemon_make_dir(const char *path, uint32_t mode, struct wp_err *err)
+{
+    char part[WP_CONF_TEXT_MAX + 1];
+    struct stat st;
+
+    if (!wp_str_copy(wp_str_from(path), part, sizeof part)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "path too long");
+    }
+    for (char *slash = strchr(part + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(part, 0755); /* What matters is whether the last works. */
+        *slash = '/';
+    }
+    if (mkdir(part, mode) != 0 && errno != EEXIST) {
+        return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
+                          "cannot make the directory '%.120s'", path);
+    }
+    if (stat(part, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "'%.120s' is not a directory", path);
+    }
+    return WP_OK;
+}
+
+enum wp_status
+wp_daemon_check_passable(const char *path, struct wp_err *err)
+{
+    char part[WP_CONF_TEXT_MAX + 1];
+    struct stat st;
+
+    if (!wp_str_copy(wp_str_from(path), part, sizeof part)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "path too long");
+    }
+    for (char *slash = strchr(part + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (stat(part, &st) == 0 && (st.st_mode & S_IXOTH) == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'state_dir': sandboxes run as users of "
+                              "their own and cannot pass through '%.80s' "
+                              "(chmod o+x it, or choose another directory)",
+                              part);
+        }
+        *slash = '/';
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+lock_refused(const struct wp_daemon *daemon, int fd, struct wp_err *err)
+{
+    char pid[16] = "";
+    ssize_t n = read(fd, pid, sizeof pid - 1);
+
+    pid[n > 0 ? strcspn(pid, "\n") : 0] = '\0';
+    return wp_err_set(err, WP_ALREADY_EXISTS,
+                      "another warmpoold (pid %s) runs with the state "
+                      "directory '%.120s'",
+                      pid[0] != '\0' ? pid : "unknown",
+                      daemon->conf->state_dir);
+}
+
+enum wp_status
+wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
+{
+    char pid[16];
+    int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
+    int fd;
+
+    (void)snprintf(daemon->lock_path, sizeof daemon->lock_path,
+                   "%.480s/warmpoold.pid", daemon->conf->state_dir);
+    fd = open(daemon->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+              0644);
+    if (fd < 0) {
+        return wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "'%.160s'",
+                          daemon->lock_path);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        enum wp_status status = lock_refused(daemon, fd, err);
+
+        (void)close(fd);
+        return status;
+    }
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
+        enum wp_status status =
+            wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot write '%.160s'",
+                       daemon->lock_path);
+
+        (void)close(fd);
+        return status;
+    }
+    daemon->lock_fd = fd;
+    return WP_OK;
+}
+
+/* Reads a small secret without the line's end. Others must not be able to read
+ * the file. */
+static enum wp_status
+read_secret(const char *what, const char *path, char *out, size_t cap,
+            struct wp_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+    ssize_t n = -1;
+
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        enum wp_status status =
+            wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
+                       "setting '%s': cannot read '%.100s'", what, path);
+
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return status;
+    }
+    if ((st.st_mode & 077) == 0 && S_ISREG(st.st_mode)) {
+        n = read(fd, out, cap - 1);
+    }
+    (void)close(fd);
+    if (n < 0) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "setting '%s': expected a file that only its owner "
+                          "can read (chmod 600 '%.100s')",
+                          what, path);
+    }
+    while (n > 0 && (out[n - 1] == '\n' || out[n - 1] == '\r')) {
+        n--;
+    }
+    out[n] = '\0';
+    return WP_OK;
+}
+
+enum wp_status
+wp_daemon_read_key(const char *path, uint8_t out[32], struct wp_err *err)
+{
+    char text[80];
+    enum wp_status status = WP_OK;
+
+    if (path[0] == '\0') {
+        wp_random_bytes(out, 32);
+        return WP_OK;
+    }
+    status = read_secret("token_key_file", path, text, sizeof text, err);
+    if (status == WP_OK && !wp_hex_decode(wp_str_from(text), out, 32)) {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'token_key_file': expected 64 "
+                            "hexadecimal digits in '%.80s' (openssl rand -hex "
+                            "32 makes them)",
+                            path);
+    }
+    explicit_bzero(text, sizeof text);
+    return status;
+}
+
+enum wp_status
+wp_daemon_read_token(const char *path, char *out, size_t cap,
+                     struct wp_err *err)
+{
+    enum wp_status status;
+    size_t len;
+
+    out[0] = '\0';
+    if (path[0] == '\0') {
+        return WP_OK;
+    }
+    status = read_secret("http_token_file", path, out, cap, err);
+    len = strlen(out);
+    if (status == WP_OK &&
+        (len < 16 || len > 256 || strcspn(out, " \t\r\n") != len ||
+         !wp_str_is_printable(wp_str_from(out)))) {
+        out[0] = '\0';
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'http_token_file': expected one word of "
+                            "16 to 256 characters in '%.100s'",
+                            path);
+    }
+    return status;
+}
+
+struct wp_manifest *
+wp_daemon_read_manifests(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_manifest *manifest = wp_manifest_create();
+    enum wp_status status = WP_OK;
+
+    if (manifest == NULL) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return NULL;
+    }
+    for (uint32_t i = 0; status == WP_OK && i < conf->manifests.len; i++) {
+        status = wp_manifest_add_file(manifest, conf->manifests.items[i], err);
+    }
+    if (status == WP_OK) {
+        status = wp_manifest_check(manifest, err);
+    }
+    if (status != WP_OK) {
+        wp_manifest_destroy(manifest);
+        manifest = NULL;
+    }
+    return manifest;
+}
+
+void
+wp_daemon_find_program(const char *setting, const char *name, char *out,
+                       size_t cap)
+{
+    /* Installed, then as the build leaves them. */
+    static const char *const beside[] = {"", "../bin/", "../libexec/warmpool/",
+                                         "../local/", "../runtime/"};
+    char self[400];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash;
+
+    if (setting[0] != '\0') {
+        (void)snprintf(out, cap, "%s", setting);
+        return;
+    }
+    self[n > 0 ? n : 0] = '\0';
+    slash = strrchr(self, '/');
+    if (slash != NULL) {
+        slash[1] = '\0';
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(beside); i++) {
+        (void)snprintf(out, cap, "%s%s%s", self, beside[i], name);
+        if (access(out, X_OK) == 0) {
+            return;
+        }
+    }
+    out[0] = '\0';
+}

@@ -1,0 +1,105 @@
+/* allocator/daemon_parts.h - what daemon*.c share. Private to them. */
+#ifndef WP_ALLOCATOR_DAEMON_PARTS_H
+#define WP_ALLOCATOR_DAEMON_PARTS_H
+
+#include <stdatomic.h>
+
+#include "allocator/conf.h"
+#include "allocator/control.h"
+#include "allocator/daemon.h"
+#include "allocator/http_metrics.h"
+#include "allocator/http_server.h"
+#include "allocator/loop.h"
+#include "allocator/rpc_server.h"
+#include "allocator/services.h"
+#include "local/backend_local.h"
+#include "local/manifest.h"
+#include "pool/pool.h"
+
+enum {
+    WP_DAEMON_PAGES = 3,
+    /* Posts that may wait for a loop: SetPool, Drain and the like. */
+    WP_DAEMON_MAIL = 1024,
+};
+
+struct wp_daemon {
+    const struct wp_conf *conf;
+    int argc;
+    char *const *argv;
+    int lock_fd; /* The pid file, locked. */
+    char lock_path[512];
+
+    struct wp_manifest *manifest;
+    struct wp_local *local;
+    struct wp_loop *control_loop;
+    struct wp_loop *http_loop;
+    struct wp_control *control;
+    struct wp_pools *pools;
+    struct wp_services *services;
+    struct wp_rpc_server *rpc;
+    struct wp_http_server *http;
+    bool local_started;
+
+    struct wp_http_metrics metrics;
+    struct wp_http_page pages[WP_DAEMON_PAGES];
+    struct wp_service service[2];
+
+    /* Parsed settings that other parts borrow. */
+    struct wp_rpc_principal *principals; /* Owned, with their names. */
+    size_t n_principals;
+    uint32_t *uids; /* Owned. */
+    size_t n_uids;
+    char admin_token[260];
+    char init_path[512];
+    char runtime_path[512];
+
+    /* The grace an admin's Drain gave leases, -1 while nobody has asked.
+     * Written on the control thread (release) before it signals main
+     * (acquire). */
+    _Atomic(int64_t) drain_grace_ns;
+};
+
+/* --- daemon_files.c: what is read from disk. --- */
+
+/* Makes the directory and its parents. */
+enum wp_status wp_daemon_make_dir(const char *path, uint32_t mode,
+                                  struct wp_err *err);
+/* Can every user pass through path's parents? */
+enum wp_status wp_daemon_check_passable(const char *path, struct wp_err *err);
+/* Creates and locks the pid file of the state directory. */
+enum wp_status wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err);
+/* The token key: from its file, or new. */
+enum wp_status wp_daemon_read_key(const char *path, uint8_t out[32],
+                                  struct wp_err *err);
+/* The admin's bearer token; "" when path is "". */
+enum wp_status wp_daemon_read_token(const char *path, char *out, size_t cap,
+                                    struct wp_err *err);
+/* All manifests of conf, checked. NULL and err. */
+struct wp_manifest *wp_daemon_read_manifests(const struct wp_conf *conf,
+                                             struct wp_err *err);
+/* The helper program: named by the setting, or found beside this one; "" when
+ * there is none. */
+void wp_daemon_find_program(const char *setting, const char *name, char *out,
+                            size_t cap);
+
+/* --- daemon_config.c: settings to the parts' configurations. --- */
+
+enum wp_status wp_daemon_parse_lists(struct wp_daemon *daemon,
+                                     struct wp_err *err);
+void wp_daemon_local_config(struct wp_daemon *daemon,
+                            struct wp_local_config *out);
+void wp_daemon_rpc_config(const struct wp_daemon *daemon,
+                          struct wp_rpc_config *out);
+void wp_daemon_http_config(struct wp_daemon *daemon,
+                           struct wp_http_config *out);
+
+/* --- daemon_run.c --- */
+
+/* Tells systemd, when it listens. */
+void wp_daemon_notify(const char *state);
+/* Drains every pool. ctx is the daemon; control thread. */
+void wp_daemon_refuse_claims(void *ctx, uint64_t a, uint64_t b);
+/* Targets of the manifests, and what else may change while running. */
+void wp_daemon_reload(struct wp_daemon *daemon);
+
+#endif

@@ -1,0 +1,41 @@
+/* allocator/http_metrics.h - the pages /metrics, /healthz and /readyz. */
+#ifndef WP_ALLOCATOR_HTTP_METRICS_H
+#define WP_ALLOCATOR_HTTP_METRICS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "allocator/control.h"
+#include "allocator/http_server.h"
+#include "allocator/rpc_server.h"
+#include "pool/pool.h"
+
+/* Where the numbers come from. All borrowed. */
+struct wp_http_metrics {
+    struct wp_pools *pools;
+    const struct wp_control *control;  /* NULL: left out. */
+    const struct wp_rpc_server *rpc;   /* NULL: left out. */
+    const struct wp_http_server *http; /* NULL: left out. */
+    const char *backend;               /* Its name. */
+    const char *lease_store;           /* Its name. */
+    /* Sandboxes that wait for their turn to start, or are starting. NULL: left
+     * out. Any thread. */
+    void (*backend_queue)(void *ctx, uint32_t *queued, uint32_t *starting);
+    void *ctx;
+    /* Set once everything serves, cleared when draining begins. */
+    _Atomic(bool) serving;
+};
+
+/* Pages for wp_http_config; ctx is a struct wp_http_metrics. */
+unsigned wp_http_metrics_page(void *ctx, struct evbuffer *body,
+                              const char **content_type);
+/* "ok" while the loop runs. */
+unsigned wp_http_health_page(void *ctx, struct evbuffer *body,
+                             const char **content_type);
+/* 200 when every pool that is to hold sandboxes can serve; else 503 and a line
+ * for each reason. A pool that is only empty because it is in demand is ready:
+ * its claims wait for what is being made. */
+unsigned wp_http_ready_page(void *ctx, struct evbuffer *body,
+                            const char **content_type);
+
+#endif

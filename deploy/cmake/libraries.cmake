@@ -1,0 +1,32 @@
+# The libraries of Debian 12 the product stands on, each as one imported target,
+# marked SYSTEM so that the house warnings judge our code only.
+find_package(PkgConfig REQUIRED)
+
+function(wp_import name module)
+  pkg_check_modules(${name} REQUIRED IMPORTED_TARGET GLOBAL ${module})
+  add_library(wp::${name} ALIAS PkgConfig::${name})
+endfunction()
+
+wp_import(event libevent)
+wp_import(event_pthreads libevent_pthreads)
+wp_import(jansson jansson)
+wp_import(yaml yaml-0.1)
+wp_import(seccomp libseccomp)
+wp_import(protobuf_c libprotobuf-c)
+wp_import(crypto libcrypto)
+
+# pkg-config for grpc names some eighty absl libraries; C code needs two.
+find_library(WP_GRPC_LIB grpc REQUIRED)
+find_library(WP_GPR_LIB gpr REQUIRED)
+add_library(wp_grpc INTERFACE)
+target_link_libraries(wp_grpc INTERFACE ${WP_GRPC_LIB} ${WP_GPR_LIB})
+add_library(wp::grpc ALIAS wp_grpc)
+
+find_program(WP_PROTOC_C protoc-c REQUIRED)
+find_program(WP_PROTOC protoc REQUIRED)
+
+# No pkg-config file in Debian.
+find_library(WP_HTTP_PARSER_LIB http_parser REQUIRED)
+add_library(wp_http_parser INTERFACE)
+target_link_libraries(wp_http_parser INTERFACE ${WP_HTTP_PARSER_LIB})
+add_library(wp::http_parser ALIAS wp_http_parser)

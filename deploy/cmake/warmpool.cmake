@@ -1,0 +1,81 @@
+# Build rules every folder shares: one place for warnings, hardening and
+# sanitizers, and one helper for each kind of target.
+
+set(WP_WARNINGS
+    -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+    -Wconversion -Wsign-conversion -Wcast-qual -Wformat=2 -Wundef -Wvla
+    -Wswitch-enum)
+
+add_library(wp_flags INTERFACE)
+target_include_directories(wp_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(wp_flags INTERFACE _GNU_SOURCE
+                           WP_VERSION="${PROJECT_VERSION}")
+target_compile_options(wp_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C>:${WP_WARNINGS}>
+    $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${WP_WERROR}>>:-Werror>
+    -fno-omit-frame-pointer -fstack-protector-strong -g)
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT WP_SANITIZE)
+  target_compile_options(wp_flags INTERFACE -O2 -D_FORTIFY_SOURCE=2)
+  target_link_options(wp_flags INTERFACE -Wl,-z,relro,-z,now)
+endif()
+if(WP_SANITIZE)
+  target_compile_options(wp_flags INTERFACE -fsanitize=${WP_SANITIZE}
+                         -fno-sanitize-recover=all -O1)
+  target_link_options(wp_flags INTERFACE -fsanitize=${WP_SANITIZE})
+endif()
+if(WP_FUZZ)
+  target_compile_options(wp_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Release keeps asserts: CMake's default would add -DNDEBUG.
+set(CMAKE_C_FLAGS_RELEASE "")
+set(CMAKE_CXX_FLAGS_RELEASE "")
+
+# wp_library(NAME SOURCES ... LIBS ...): a static library with the house flags.
+function(wp_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC ${A_LIBS} PRIVATE wp_flags)
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+endfunction()
+
+# wp_program(NAME SOURCES ... LIBS ...): an executable with the house flags.
+function(wp_program name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
+endfunction()
+
+# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [ARGS ...]):
+# a cmocka (or plain) test program, run by ctest under its level's label.
+function(wp_test name)
+  cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SOURCES;LIBS;ARGS" ${ARGN})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS} cmocka wp_flags)
+  add_test(NAME ${A_LABEL}/${name} COMMAND ${name} ${A_ARGS})
+  set_tests_properties(${A_LABEL}/${name} PROPERTIES
+                       LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+endfunction()
+
+# wp_fuzz(NAME SOURCES ... LIBS ... CORPUS dir): a libFuzzer target; the source
+# defines LLVMFuzzerTestOneInput. Without WP_FUZZ the corpus is replayed once by
+# a plain main, so that every build checks what the fuzzer has found.
+function(wp_fuzz name)
+  cmake_parse_arguments(A "" "CORPUS" "SOURCES;LIBS" ${ARGN})
+  if(WP_FUZZ)
+    add_executable(${name} ${A_SOURCES})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name} ${A_SOURCES}
+                   ${CMAKE_SOURCE_DIR}/tests/support/fuzz_replay.c)
+  endif()
+  target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
+  if(NOT WP_FUZZ)
+    add_test(NAME fuzz/${name} COMMAND ${name} ${A_CORPUS})
+    set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 60)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY WP_FUZZ_TARGETS "${name}=${A_CORPUS}")
+endfunction()

@@ -1,0 +1,57 @@
+/* pool/backend.h - the port to whatever makes and destroys sandboxes.
+ *
+ * The pool declares it; local/ and k8s/ implement it; tests fake it. Both sides
+ * only post: no call here waits. What happened comes back through the
+ * wp_pools_on_* functions of pool/pool.h, from any thread, in any order,
+ * possibly more than once; a late or repeated report is recognised by its
+ * generation.
+ *
+ * For every create that returned WP_OK the backend reports exactly one end:
+ * on_destroyed, once nothing of the sandbox is left on the machine. Between the
+ * two it may report on_ready (once) and on_lost (once). */
+#ifndef WP_POOL_BACKEND_H
+#define WP_POOL_BACKEND_H
+
+#include <stdint.h>
+
+#include "pool/base/status.h"
+#include "pool/base/str.h"
+#include "pool/limits.h"
+#include "pool/slot_ref.h"
+
+enum {
+    WP_UID_LEN = 16
+};
+
+/* What to make. Borrowed for the call. */
+struct wp_sandbox_order {
+    struct wp_slot_ref ref;
+    struct wp_str pool_namespace;
+    struct wp_str pool;
+    struct wp_str template_name;
+    struct wp_str name; /* Unique on this machine or in this namespace. */
+    const uint8_t *uid; /* WP_UID_LEN random bytes, also in lease tokens. */
+    int64_t ready_within_ns; /* After this without on_ready: report on_lost. */
+};
+
+struct wp_backend_ops {
+    const char *name; /* "local", "kubernetes"; in logs and metrics. */
+
+    /* Starts making a sandbox. Not WP_OK: nothing was started and no report
+     * will come; RESOURCE_EXHAUSTED means "ask again later" (a queue is full).
+     * Control thread only. err may be NULL. */
+    enum wp_status (*create)(void *self, const struct wp_sandbox_order *order,
+                             struct wp_err *err);
+
+    /* Starts destroying the sandbox of ref, in whatever state it is;
+     * idempotent. RESOURCE_EXHAUSTED: the caller asks again later. Control
+     * thread only. */
+    enum wp_status (*destroy)(void *self, struct wp_slot_ref ref);
+};
+
+struct wp_backend {
+    const struct wp_backend_ops *ops;
+    void *self;
+};
+
+#endif

@@ -1,0 +1,91 @@
+#include "pool/base/clock.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "pool/base/compiler.h"
+
+static int64_t
+read_ns(clockid_t id)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(id, &ts);
+    return (int64_t)ts.tv_sec * WP_NS_PER_S + ts.tv_nsec;
+}
+
+static int64_t
+system_mono_ns(const struct wp_clock *clock)
+{
+    (void)clock;
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+static int64_t
+system_wall_ns(const struct wp_clock *clock)
+{
+    (void)clock;
+    return read_ns(CLOCK_REALTIME);
+}
+
+const struct wp_clock *
+wp_clock_system(void)
+{
+    static const struct wp_clock system_clock = {system_mono_ns,
+                                                 system_wall_ns};
+
+    return &system_clock;
+}
+
+char *
+wp_time_format_rfc3339(int64_t wall_ns, char out[32])
+{
+    time_t seconds = (time_t)(wall_ns / WP_NS_PER_S);
+    int millis = (int)(wall_ns % WP_NS_PER_S / WP_NS_PER_MS);
+    struct tm tm;
+    char date[24];
+
+    if (wall_ns < 0 || gmtime_r(&seconds, &tm) == NULL ||
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
+        (void)snprintf(out, 32, "never");
+    } else {
+        (void)snprintf(out, 32, "%s.%03dZ", date, millis);
+    }
+    return out;
+}
+
+static int64_t
+manual_mono_ns(const struct wp_clock *clock)
+{
+    const struct wp_clock_manual *manual =
+        (const struct wp_clock_manual *)(const void *)clock;
+
+    return manual->now_mono_ns;
+}
+
+static int64_t
+manual_wall_ns(const struct wp_clock *clock)
+{
+    const struct wp_clock_manual *manual =
+        (const struct wp_clock_manual *)(const void *)clock;
+
+    return manual->now_wall_ns;
+}
+
+void
+wp_clock_manual_init(struct wp_clock_manual *manual, int64_t mono_ns,
+                     int64_t wall_ns)
+{
+    manual->clock.mono_ns = manual_mono_ns;
+    manual->clock.wall_ns = manual_wall_ns;
+    manual->now_mono_ns = mono_ns;
+    manual->now_wall_ns = wall_ns;
+}
+
+void
+wp_clock_manual_advance(struct wp_clock_manual *manual, int64_t delta_ns)
+{
+    manual->now_mono_ns += delta_ns;
+    manual->now_wall_ns += delta_ns;
+}

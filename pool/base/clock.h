@@ -1,0 +1,60 @@
+/* pool/base/clock.h - time as a value that is passed in.
+ *
+ * The core never asks the system for the time: it takes a `struct wp_clock`, so
+ * that a simulation can own it. All durations and deadlines are int64_t
+ * nanoseconds of the monotonic clock; wall time is for what people read. */
+#ifndef WP_BASE_CLOCK_H
+#define WP_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define WP_NS_PER_US INT64_C(1000)
+#define WP_NS_PER_MS INT64_C(1000000)
+#define WP_NS_PER_S INT64_C(1000000000)
+#define WP_TIME_NEVER INT64_MAX
+
+struct wp_clock {
+    /* Monotonic nanoseconds since some fixed point. Any thread. */
+    int64_t (*mono_ns)(const struct wp_clock *clock);
+    /* Nanoseconds since 1970-01-01 UTC. Any thread. */
+    int64_t (*wall_ns)(const struct wp_clock *clock);
+};
+
+/* The machine's clocks; static storage. */
+const struct wp_clock *wp_clock_system(void);
+
+static inline int64_t
+wp_clock_mono_ns(const struct wp_clock *clock)
+{
+    return clock->mono_ns(clock);
+}
+
+static inline int64_t
+wp_clock_wall_ns(const struct wp_clock *clock)
+{
+    return clock->wall_ns(clock);
+}
+
+/* now + delta, kept at WP_TIME_NEVER instead of overflowing. delta >= 0. */
+static inline int64_t
+wp_time_add(int64_t now_ns, int64_t delta_ns)
+{
+    return delta_ns > WP_TIME_NEVER - now_ns ? WP_TIME_NEVER
+                                             : now_ns + delta_ns;
+}
+
+/* "2026-01-31T23:59:59.123Z" into out[32]; returns out. */
+char *wp_time_format_rfc3339(int64_t wall_ns, char out[32]);
+
+/* A clock that moves only when told to; for tests and simulation. Set the
+ * fields from one thread only. */
+struct wp_clock_manual {
+    struct wp_clock clock;
+    int64_t now_mono_ns;
+    int64_t now_wall_ns;
+};
+void wp_clock_manual_init(struct wp_clock_manual *manual, int64_t mono_ns,
+                          int64_t wall_ns);
+void wp_clock_manual_advance(struct wp_clock_manual *manual, int64_t delta_ns);
+
+#endif

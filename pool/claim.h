@@ -1,0 +1,125 @@
+/* pool/claim.h - what is asked of a pool and what is answered.
+ *
+ * Every request is an object that the caller owns, fills and keeps until it is
+ * answered, so that the core allocates nothing. A call that returns WP_PENDING
+ * has kept the object and answers through its `done`, exactly once, from any
+ * thread; after any other return it is the caller's again. Strings are borrowed
+ * as long as the object is kept. */
+#ifndef WP_POOL_CLAIM_H
+#define WP_POOL_CLAIM_H
+
+#include <stdint.h>
+
+#include "pool/backend.h"
+#include "pool/base/list.h"
+#include "pool/base/siphash.h"
+#include "pool/lease_store.h"
+#include "pool/limits.h"
+
+/* How a claim was served. */
+enum wp_served {
+    WP_SERVED_WARM = 1,   /* From the ready queue at once. */
+    WP_SERVED_QUEUED = 2, /* After waiting, by one already in the making. */
+    WP_SERVED_COLD = 3,   /* By a sandbox made after the claim came. */
+};
+
+/* A lease as its holder sees it. Strings are terminated copies. */
+struct wp_grant {
+    struct wp_slot_ref ref;
+    char pool_namespace[WP_NAMESPACE_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+    char sandbox[WP_SANDBOX_NAME_MAX + 1];
+    char endpoint[WP_ENDPOINT_MAX + 1]; /* "unix:/path" or "host:port" */
+    uint8_t token[WP_TOKEN_LEN];
+    uint64_t fence;
+    int64_t deadline_ns;      /* Monotonic. */
+    int64_t deadline_wall_ms; /* For people and for offline verifiers. */
+    int64_t waited_ns;
+    enum wp_served served;
+};
+
+/* A request for a sandbox. Zero it before filling in the request. */
+struct wp_claim {
+    /* Request; already checked against limits.h. */
+    struct wp_str pool_namespace;
+    struct wp_str pool;
+    struct wp_str claim_id;
+    struct wp_str tenant;
+    int64_t ttl_ns;  /* 0: the pool's default. */
+    int64_t wait_ns; /* How long to wait at most; 0: not at all. */
+
+    void (*done)(struct wp_claim *claim);
+    void *ctx; /* The caller's. */
+
+    /* Answer; valid when not WP_PENDING. */
+    enum wp_status status;
+    struct wp_grant grant;  /* When status is WP_OK. */
+    const char *reason;     /* Otherwise: a sentence, static storage. */
+    int64_t retry_after_ns; /* When refused for now: retry after this. */
+    bool replayed;          /* The answer of an earlier request, same id. */
+
+    /* Private to pool/. */
+    struct wp_list waiting; /* Guarded by the pool's wait lock. */
+    struct wp_list followers;
+    struct wp_lease_op commit;
+    void *owner;            /* The pool it waits in. */
+    uint64_t entry;         /* Its claim table entry. */
+    struct wp_hash128 hash; /* Of tenant and claim id. */
+    int64_t arrived_ns;
+    int64_t wait_until_ns;
+    uint32_t tenant_slot; /* Guarded by the pool's wait lock. */
+    uint32_t timed;       /* The same; 0 while in no wait queue. */
+    uint32_t phase;       /* The same: what a cancel may withdraw. */
+};
+
+/* The texts a store records with a lease; terminated copies. */
+struct wp_lease_names {
+    char sandbox[WP_SANDBOX_NAME_MAX + 1];
+    char claim_id[WP_CLAIM_ID_MAX + 1];
+    char tenant[WP_TENANT_MAX + 1];
+};
+
+/* Renew or release of a lease, named by its token. */
+struct wp_lease_change {
+    /* Request. */
+    uint8_t token[WP_TOKEN_LEN];
+    struct wp_str tenant; /* Empty: the token alone decides. */
+    int64_t ttl_ns;       /* Renew only; 0: the pool's default. */
+
+    void (*done)(struct wp_lease_change *change);
+    void *ctx;
+
+    /* Answer. */
+    enum wp_status status;
+    const char *reason;
+    uint8_t new_token[WP_TOKEN_LEN]; /* Renew: with the new deadline in it. */
+    uint64_t fence;
+    int64_t deadline_wall_ms;
+    bool was_held; /* Release: false when the lease had already ended. */
+
+    /* Private to pool/. */
+    struct wp_lease_op commit;
+    struct wp_lease_names names;
+    void *owner;
+    int64_t deadline_ns;
+};
+
+/* What Get and List tell of a claim; no token in it. */
+struct wp_claim_info {
+    struct wp_slot_ref ref;
+    char claim_id[WP_CLAIM_ID_MAX + 1];
+    char tenant[WP_TENANT_MAX + 1];
+    char pool_namespace[WP_NAMESPACE_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+    char sandbox[WP_SANDBOX_NAME_MAX + 1];
+    char endpoint[WP_ENDPOINT_MAX + 1];
+    char lost_reason[WP_REASON_MAX + 1]; /* "" while the sandbox is well. */
+    uint64_t fence;
+    int64_t granted_wall_ms;
+    int64_t deadline_wall_ms;
+    enum wp_served served;
+    bool waiting; /* Not granted yet. */
+    bool lost;    /* The sandbox is gone; the lease says so until it ends. */
+};
+
+#endif

@@ -1,0 +1,34 @@
+/* pool/limits.h - the bound of everything that comes from outside.
+ *
+ * proto/wire.c, the manifest reader and the configuration check against these;
+ * the core asserts them. Changing one is a change of the product's contract. */
+#ifndef WP_POOL_LIMITS_H
+#define WP_POOL_LIMITS_H
+
+#include <stdint.h>
+
+#include "pool/base/clock.h"
+
+enum {
+    WP_NAMESPACE_MAX = 63,
+    WP_POOL_NAME_MAX = 54, /* Leaves room for "-" and the suffix. */
+    WP_SANDBOX_SUFFIX_LEN = 8,
+    WP_SANDBOX_NAME_MAX = 63, /* A DNS label: it names Pods and Services too. */
+    WP_TEMPLATE_NAME_MAX = 63,
+    WP_CLAIM_ID_MAX = 128, /* Printable UTF-8, chosen by the client. */
+    WP_TENANT_MAX = 63,    /* Printable UTF-8; "" is the default tenant. */
+    WP_ENDPOINT_MAX = 107, /* What sockaddr_un holds, without the NUL. */
+    WP_REASON_MAX = 95,    /* Why a sandbox was lost, for people. */
+    WP_BATCH_MAX = 256,    /* Claims in one ClaimBatch. */
+    WP_PAGE_MAX = 1000,    /* Claims in one page of ListClaims. */
+    WP_POOLS_MAX = 1024,
+    WP_SLOTS_MAX = 1 << 24,
+    WP_TARGET_MAX = 1 << 20, /* spec.replicas of one pool. */
+    WP_TOKEN_LEN = 68,
+};
+
+#define WP_TTL_MIN_NS (1 * WP_NS_PER_S)
+#define WP_TTL_MAX_NS (30 * 24 * 3600 * WP_NS_PER_S)
+#define WP_WAIT_MAX_NS (600 * WP_NS_PER_S)
+
+#endif

@@ -1,0 +1,189 @@
+/* pool/pool.h - the allocator's core: all pools of one daemon.
+ *
+ * Threads: wp_pools_claim, _cancel, _undo, _renew, _release, _get, _list,
+ * _stats and the on_* reports may be called from any thread. wp_pools_run and
+ * the functions that shape pools belong to one control thread. After
+ * wp_pools_create nothing here allocates, but for wp_pools_add. */
+#ifndef WP_POOL_POOL_H
+#define WP_POOL_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/backend.h"
+#include "pool/base/metrics.h"
+#include "pool/base/siphash.h"
+#include "pool/claim.h"
+#include "pool/lease_store.h"
+
+struct wp_pools; /* Opaque. */
+
+struct wp_pools_config {
+    uint32_t slots_max;  /* Sandboxes in any state, all pools together. */
+    uint32_t claims_max; /* Claims held or waiting; at least slots_max. */
+    const struct wp_clock *clock;
+    struct wp_backend backend;
+    struct wp_lease_store store;
+    uint8_t token_key[32]; /* Signs lease tokens. */
+    struct wp_hash_key hash_key;
+    uint64_t seed;  /* For sandbox names, uids and jitter; any number. */
+    bool no_tokens; /* Leave grants unsigned: to measure the rest alone. */
+
+    /* Called when the control thread should call wp_pools_run soon; coalesced.
+     * Any thread; must not block. */
+    void (*wake)(void *ctx);
+    /* A pool's numbers changed; at most once per wp_pools_run and pool. Control
+     * thread. May be NULL. */
+    void (*changed)(void *ctx, uint32_t pool_index);
+    void *ctx;
+};
+
+enum wp_cold_start {
+    WP_COLD_NEVER,   /* Empty: wait if asked to, else RESOURCE_EXHAUSTED. */
+    WP_COLD_ALLOWED, /* Waiting claims add to what is created. */
+};
+
+/* What a SandboxWarmPool and its annotations say. Strings are copied. */
+struct wp_pool_spec {
+    char pool_namespace[WP_NAMESPACE_MAX + 1];
+    char name[WP_POOL_NAME_MAX + 1];
+    char template_name[WP_TEMPLATE_NAME_MAX + 1];
+    uint32_t target;              /* Ready and warming together. */
+    uint32_t waiters_max;         /* Claims waiting; more are refused. */
+    uint32_t tenant_waiters_max;  /* Of one tenant. */
+    uint32_t create_inflight_max; /* Warming at once. */
+    int64_t ttl_default_ns;
+    int64_t ttl_max_ns;
+    int64_t wait_max_ns;     /* Longer waits asked for are cut to this. */
+    int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
+    enum wp_cold_start cold_start;
+};
+
+/* Sensible values for everything but the names and the target. */
+void wp_pool_spec_init(struct wp_pool_spec *spec);
+
+/* A consistent-enough picture for people and metrics: each number is exact, the
+ * set of them was true within a few microseconds. */
+struct wp_pool_stats {
+    struct wp_pool_spec spec;
+    uint32_t index;
+    uint32_t warming;
+    uint32_t ready;
+    uint32_t leased; /* Lost ones included. */
+    uint32_t quarantined;
+    uint32_t dying;
+    uint32_t waiting;
+    uint64_t created_total;
+    uint64_t destroyed_total;
+    uint64_t failed_total;    /* Never became ready. */
+    uint64_t lost_total;      /* Were ready, then stopped answering. */
+    uint64_t served_total[4]; /* By enum wp_served; [0] unused. */
+    uint64_t refused_total;
+    uint64_t released_total;
+    uint64_t expired_total;
+    uint64_t undone_total;
+    bool draining;
+    bool breaker_open;
+    int64_t breaker_retry_in_ns;
+    char last_failure[WP_REASON_MAX + 1];
+};
+
+/* NULL and err when memory lacks or the configuration contradicts itself. */
+struct wp_pools *wp_pools_create(const struct wp_pools_config *config,
+                                 struct wp_err *err);
+/* After every thread has left and every object was answered. NULL is fine. */
+void wp_pools_destroy(struct wp_pools *pools);
+/* Bytes reserved at create: the memory plan. */
+uint64_t wp_pools_memory_bytes(const struct wp_pools *pools);
+
+/* --- Claims. Any thread. --- */
+
+enum wp_status wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim);
+/* Withdraws a pending claim. True: withdrawn, done will not be called. False:
+ * it has been answered, or is being answered right now; done comes. */
+bool wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
+/* Takes a grant back that nobody has been shown: the lease ends and the sandbox
+ * is offered again. The claim object is the caller's at once. */
+void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
+/* Both are for whoever has the token; a tenant given with it must be the
+ * claim's own, else PERMISSION_DENIED. */
+enum wp_status wp_pools_renew(struct wp_pools *pools,
+                              struct wp_lease_change *change);
+/* Ends the lease and has the sandbox destroyed. Idempotent by token. */
+enum wp_status wp_pools_release(struct wp_pools *pools,
+                                struct wp_lease_change *change);
+
+/* --- Questions. Any thread. --- */
+
+/* NOT_FOUND when this tenant has no such claim. */
+enum wp_status wp_pools_get(struct wp_pools *pools, struct wp_str tenant,
+                            struct wp_str claim_id, struct wp_claim_info *out);
+/* Which claims to list. */
+struct wp_claim_filter {
+    const struct wp_str *tenant; /* NULL: of all tenants. */
+    struct wp_str pool_namespace;
+    struct wp_str pool; /* Empty: of all pools. */
+};
+/* The live claims from *cursor (0 at first) on, at most max; advances *cursor,
+ * to 0 at the end. Looks at a bounded part of the table in one call, so that a
+ * filter that few match does not hold up the caller's thread: what it returns
+ * may be less than max, even 0, before the end. */
+uint32_t wp_pools_list(struct wp_pools *pools,
+                       const struct wp_claim_filter *filter, uint64_t *cursor,
+                       struct wp_claim_info *out, uint32_t max);
+/* The leased sandbox of that name, for the proxy. NOT_FOUND when there is none
+ * or it is not leased. */
+enum wp_status wp_pools_find_sandbox(struct wp_pools *pools,
+                                     struct wp_str sandbox,
+                                     struct wp_claim_info *out);
+/* Is token one that this daemon signed for a lease still held on sandbox? */
+bool wp_pools_token_valid(struct wp_pools *pools, const uint8_t *token,
+                          struct wp_str sandbox);
+uint32_t wp_pools_count(const struct wp_pools *pools);
+void wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
+                    struct wp_pool_stats *out);
+/* UINT32_MAX when there is none. */
+uint32_t wp_pools_index(const struct wp_pools *pools,
+                        struct wp_str pool_namespace, struct wp_str name);
+/* Waiting time of claims served from pool_index, request to grant. */
+const struct wp_histogram *wp_pools_claim_latency(const struct wp_pools *pools,
+                                                  uint32_t pool_index);
+/* Order to ready of its sandboxes. */
+const struct wp_histogram *wp_pools_lead_time(const struct wp_pools *pools,
+                                              uint32_t pool_index);
+
+/* --- Shaping pools. Control thread. --- */
+
+enum wp_status wp_pools_add(struct wp_pools *pools,
+                            const struct wp_pool_spec *spec, uint32_t *index,
+                            struct wp_err *err);
+/* Stale-first scale-down; never touches a lease. Takes effect in the next run.
+ */
+enum wp_status wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
+                                   uint32_t target, struct wp_err *err);
+/* No new claims, no refill, idle sandboxes destroyed; leases live on. */
+void wp_pools_drain(struct wp_pools *pools, uint32_t pool_index);
+/* Ends every lease and destroys every sandbox; for a daemon that leaves. */
+void wp_pools_stop(struct wp_pools *pools);
+/* True when no sandbox of any pool is left. */
+bool wp_pools_quiet(const struct wp_pools *pools);
+/* One turn: expiry, time-outs, refill, retries. Returns when to run again at
+ * the latest (monotonic; WP_TIME_NEVER when only a wake can bring work). */
+int64_t wp_pools_run(struct wp_pools *pools);
+
+/* --- Reports of the backend. Any thread; stale ones are ignored. --- */
+
+void wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
+                       struct wp_str endpoint);
+/* It failed to become ready, exited or stopped answering. The pool then calls
+ * the backend's destroy. */
+void wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
+                      struct wp_str reason);
+void wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref);
+
+/* Aborts when one of the invariants that can be seen from here (I4, counts, no
+ * two leases on a slot) does not hold. Control thread, with all others quiet.
+ */
+void wp_pools_check(struct wp_pools *pools);
+
+#endif

@@ -1,0 +1,669 @@
+/* pool/pool_claim.c - how a claim gets its sandbox.
+ *
+ *   begin its id -- known: repeat() answers as before, or follows the first
+ *        | new
+ *   nobody waits, and a pop succeeds: grant()            the warm path, no lock
+ *        | otherwise
+ *   wait(), under the pool's lock: pop once more, then queue or refuse
+ *
+ * A ready sandbox always goes through the ready queue and match(), which pairs
+ * the oldest sandbox with the claim whose turn it is. Why nobody is missed: a
+ * claim first raises `waiting` and then looks at the queue, an offer first
+ * fills the queue and then looks at `waiting`, all sequentially consistent. */
+#include <stdlib.h>
+
+#include "pool/base/assert.h"
+#include "pool/pools.h"
+
+/* claim->phase: what a cancel may withdraw. */
+enum {
+    PHASE_BUSY, /* Being answered, or never pending. */
+    PHASE_WAITING,
+    PHASE_FOLLOWING,
+};
+
+/* How often a repeat looks again at a claim that is just ending. */
+enum {
+    REPEAT_TRIES = 64
+};
+
+/* start, grant, settle, refuse and answer_followers call each other in a ring,
+ * which goes round once at most for each level: a follower that starts over has
+ * left the list of followers, and has none itself before it returns.
+ * NOLINTBEGIN(misc-no-recursion) */
+static enum wp_status start(struct wp_claim *claim);
+static enum wp_status grant(struct wp_claim *claim, struct wp_slot_ref ref);
+static enum wp_status await_sandbox(struct wp_claim *claim);
+
+static struct wp_pool *
+pool_of(const struct wp_claim *claim)
+{
+    return claim->owner;
+}
+
+static enum wp_status
+answer(struct wp_claim *claim, enum wp_status status, const char *reason)
+{
+    claim->status = status;
+    claim->reason = reason;
+    return status;
+}
+
+static void
+finish_later(struct wp_claim *claim, enum wp_status status)
+{
+    if (status != WP_PENDING) {
+        claim->done(claim);
+    }
+}
+
+/* Tells the claims that repeat this one: with its lease when it has one, else
+ * each has its own try. */
+static void
+answer_followers(struct wp_pool *pool, uint64_t entry,
+                 const struct wp_claim *leader)
+{
+    struct wp_list mine;
+    struct wp_list *node;
+
+    wp_list_init(&mine);
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    for (node = pool->followers.next; node != &pool->followers;) {
+        struct wp_claim *claim =
+            WP_CONTAINER_OF(node, struct wp_claim, followers);
+
+        node = node->next;
+        if (claim->entry == entry) {
+            wp_list_remove(&claim->followers);
+            claim->phase = PHASE_BUSY;
+            wp_list_push_back(&mine, &claim->followers);
+        }
+    }
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    while ((node = wp_list_pop_front(&mine)) != NULL) {
+        struct wp_claim *claim =
+            WP_CONTAINER_OF(node, struct wp_claim, followers);
+
+        if (leader != NULL) {
+            claim->grant = leader->grant;
+            claim->replayed = true;
+            finish_later(claim, answer(claim, WP_OK, NULL));
+        } else {
+            finish_later(claim, start(claim));
+        }
+    }
+}
+
+/* Ends the claim's own entry: its id is free again. */
+static void
+give_up_entry(struct wp_claim *claim)
+{
+    bool followers = false;
+    bool mine =
+        wp_claim_table_end(&pool_of(claim)->pools->claims,
+                           wp_claim_ref_unpack(claim->entry), &followers);
+
+    WP_ASSERT(mine);
+    if (followers) {
+        answer_followers(pool_of(claim), claim->entry, NULL);
+    }
+}
+
+static enum wp_status
+refuse(struct wp_claim *claim, enum wp_status status, const char *reason)
+{
+    struct wp_pool *pool = pool_of(claim);
+
+    give_up_entry(claim);
+    if (status == WP_RESOURCE_EXHAUSTED) {
+        claim->retry_after_ns =
+            atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
+    }
+    wp_counter_add(&pool->refused, 1);
+    return answer(claim, status, reason);
+}
+
+bool
+wp_pools_fill_grant(struct wp_pools *pools, const struct wp_pool *pool,
+                    struct wp_slot_ref ref, uint64_t claim_hash,
+                    struct wp_grant *grant)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    struct wp_slot_info info;
+
+    if (!wp_slot_read(&pools->slots, ref, &info)) {
+        return false;
+    }
+    grant->ref = ref;
+    grant->fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    grant->deadline_ns =
+        atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed);
+    grant->deadline_wall_ms = wp_pools_wall_ms(pools, grant->deadline_ns);
+    memcpy(grant->pool_namespace, pool->spec.pool_namespace,
+           sizeof grant->pool_namespace);
+    memcpy(grant->pool, pool->spec.name, sizeof grant->pool);
+    memcpy(grant->endpoint, info.endpoint, sizeof grant->endpoint);
+    wp_pools_sandbox_name(pool, info.suffix, grant->sandbox);
+    if (!pools->config.no_tokens) {
+        struct wp_token_fields fields = {.ref = ref,
+                                         .fence = grant->fence,
+                                         .expiry_wall_ms =
+                                             grant->deadline_wall_ms,
+                                         .claim_hash = claim_hash};
+
+        memcpy(fields.uid, info.uid, sizeof fields.uid);
+        wp_lease_token_sign(&pools->token_key, &fields, grant->token);
+    }
+    return true;
+}
+
+/* The store has the lease: the claim holds the sandbox from here. */
+static enum wp_status
+hold(struct wp_claim *claim)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_pools *pools = pool->pools;
+    struct wp_grant *grant = &claim->grant;
+    bool followers;
+
+    if (wp_slot_state(&pools->slots, grant->ref) != WP_SLOT_LEASED) {
+        /* It died on the way. Nobody has seen this lease: end it, and let the
+         * claim have another sandbox. */
+        wp_pools_note(pools, grant->ref.index, WP_NEWS_UNDO);
+        return WP_TAKEN;
+    }
+    if (grant->served != WP_SERVED_WARM) {
+        grant->waited_ns = wp_pools_now(pools) - claim->arrived_ns;
+    }
+    followers = wp_claim_table_hold(
+        &pools->claims, wp_claim_ref_unpack(claim->entry), grant->ref,
+        wp_pools_wall_ms(pools, claim->arrived_ns), (int)grant->served);
+    wp_pools_note(pools, grant->ref.index, 0);
+    /* A served claim is seen in the latencies before it is seen by its kind. */
+    wp_histogram_record(&pool->claim_latency, grant->waited_ns);
+    if (grant->served != WP_SERVED_WARM) {
+        wp_counter_add(&pool->served[grant->served], 1);
+    }
+    if (followers) {
+        answer_followers(pool, claim->entry, claim);
+    }
+    return answer(claim, WP_OK, NULL);
+}
+
+/* What the store said of a grant. WP_TAKEN: try another sandbox. */
+static enum wp_status
+settle(struct wp_claim *claim, enum wp_status status)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_pools *pools = pool->pools;
+    struct wp_slot_ref ref = claim->grant.ref;
+
+    if (status == WP_OK) {
+        return hold(claim);
+    }
+    if (status == WP_UNAVAILABLE &&
+        wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_READY)) {
+        /* Whoever waits for it gets it from the control thread: matching here
+         * would go one deeper for each of them. */
+        wp_ready_queue_push(&pool->ready, ref);
+        wp_pools_touch(pool);
+    } else {
+        /* When it is not leased any more it has died: LOST, and its lease, if
+         * the store has one, ends in its time. */
+        bool doubtful = wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
+                                     WP_SLOT_QUARANTINED);
+
+        (void)doubtful;
+        wp_pools_note(pools, ref.index, 0);
+    }
+    if (status == WP_TAKEN) {
+        return WP_TAKEN;
+    }
+    claim->retry_after_ns =
+        atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
+    return refuse(claim, WP_UNAVAILABLE,
+                  "the lease store did not confirm the lease; nothing was "
+                  "granted");
+}
+
+static void
+commit_done(struct wp_lease_op *op, enum wp_status status)
+{
+    struct wp_claim *claim = WP_CONTAINER_OF(op, struct wp_claim, commit);
+    enum wp_status result = settle(claim, status);
+
+    if (result == WP_TAKEN) {
+        struct wp_slot_ref ref =
+            wp_ready_queue_pop(&pool_of(claim)->ready, WP_SLOT_LEASED);
+
+        result = ref.generation != 0 ? grant(claim, ref) : await_sandbox(claim);
+    }
+    finish_later(claim, result);
+}
+
+static enum wp_served
+served_how(const struct wp_claim *claim, int64_t created_ns)
+{
+    if (claim->wait_until_ns == 0) {
+        return WP_SERVED_WARM;
+    }
+    return created_ns >= claim->arrived_ns ? WP_SERVED_COLD : WP_SERVED_QUEUED;
+}
+
+/* Writes the lease into the slot, which is the claim's, and asks the store. The
+ * claim may be gone when this returns WP_PENDING. */
+static enum wp_status
+commit(struct wp_claim *claim, struct wp_slot_ref ref)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_pools *pools = pool->pools;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    bool waited = claim->wait_until_ns != 0;
+    int64_t now = waited ? wp_pools_now(pools) : claim->arrived_ns;
+    int64_t ttl = claim->ttl_ns > 0 ? claim->ttl_ns : pool->spec.ttl_default_ns;
+    struct wp_grant *g = &claim->grant;
+    struct wp_lease_op *op = &claim->commit;
+    bool filled;
+
+    (void)wp_slot_fence_next(&pools->slots, ref);
+    atomic_store_explicit(&slot->deadline_ns, wp_time_add(now, ttl),
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->claim_entry,
+                          wp_claim_ref_unpack(claim->entry).index,
+                          memory_order_relaxed);
+    g->waited_ns = 0;
+    g->served =
+        served_how(claim, waited ? wp_slot_created_ns(&pools->slots, ref) : 0);
+    filled = wp_pools_fill_grant(pools, pool, ref, claim->hash.low, g);
+    WP_ASSERT(filled); /* A leased slot keeps its generation. */
+    op->kind = WP_LEASE_GRANT;
+    op->ref = ref;
+    op->fence = g->fence;
+    op->deadline_wall_ms = g->deadline_wall_ms;
+    op->pool_namespace = claim->pool_namespace;
+    op->pool = claim->pool;
+    op->sandbox = wp_str_from(g->sandbox);
+    op->endpoint = wp_str_from(g->endpoint);
+    op->claim_id = claim->claim_id;
+    op->tenant = claim->tenant;
+    op->done = commit_done;
+    return pools->config.store.ops->commit(pools->config.store.self, op);
+}
+
+/* Gives the slot, which is LEASED and the caller's, to the claim. */
+static enum wp_status
+grant(struct wp_claim *claim, struct wp_slot_ref ref)
+{
+    struct wp_pool *pool = pool_of(claim);
+
+    for (;;) {
+        enum wp_status status = commit(claim, ref);
+
+        if (status == WP_PENDING) {
+            return WP_PENDING;
+        }
+        status = settle(claim, status);
+        if (status != WP_TAKEN) {
+            return status;
+        }
+        ref = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+        if (ref.generation == 0) {
+            return await_sandbox(claim);
+        }
+    }
+}
+
+static void
+set_waiting(struct wp_pool *pool)
+{
+    /* seq_cst: see the head of this file. */
+    atomic_store_explicit(&pool->waiting, wp_wait_queue_count(&pool->waiters),
+                          memory_order_seq_cst);
+}
+
+static void
+match(struct wp_pool *pool)
+{
+    for (;;) {
+        struct wp_claim *claim = NULL;
+        struct wp_slot_ref ref = WP_SLOT_REF_NONE;
+
+        (void)pthread_mutex_lock(&pool->wait_lock);
+        if (wp_wait_queue_count(&pool->waiters) > 0) {
+            ref = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+        }
+        if (ref.generation != 0) {
+            claim = wp_wait_queue_pop_next(&pool->waiters);
+            claim->phase = PHASE_BUSY;
+            set_waiting(pool);
+        }
+        (void)pthread_mutex_unlock(&pool->wait_lock);
+        if (claim == NULL) {
+            return;
+        }
+        finish_later(claim, grant(claim, ref));
+    }
+}
+
+void
+wp_pools_match(struct wp_pool *pool)
+{
+    if (atomic_load_explicit(&pool->waiting, memory_order_seq_cst) > 0) {
+        match(pool);
+    }
+}
+
+void
+wp_pools_offer(struct wp_pool *pool, struct wp_slot_ref ref)
+{
+    wp_ready_queue_push(&pool->ready, ref);
+    wp_pools_match(pool);
+}
+
+static const char *
+full_reason(enum wp_wait_result result)
+{
+    switch (result) {
+    case WP_WAIT_TENANT_FULL:
+        return "no sandbox is ready and this tenant has too many claims "
+               "waiting";
+    case WP_WAIT_TENANTS_FULL:
+        return "no sandbox is ready and claims of too many tenants wait";
+    case WP_WAIT_QUEUED:
+    case WP_WAIT_FULL:
+        break;
+    }
+    return "no sandbox is ready and too many claims wait";
+}
+
+/* Queues the claim; under the pool's lock. NULL, or why it cannot wait. */
+static const char *
+enqueue(struct wp_pool *pool, struct wp_claim *claim)
+{
+    int64_t wait_ns = claim->wait_ns < pool->spec.wait_max_ns
+                          ? claim->wait_ns
+                          : pool->spec.wait_max_ns;
+    enum wp_wait_result result;
+
+    if (wait_ns <= 0) {
+        return "no sandbox is ready";
+    }
+    claim->wait_until_ns = wp_time_add(claim->arrived_ns, wait_ns);
+    result = wp_wait_queue_push(&pool->waiters, claim);
+    if (result != WP_WAIT_QUEUED) {
+        return full_reason(result);
+    }
+    claim->phase = PHASE_WAITING;
+    set_waiting(pool);
+    return NULL;
+}
+
+/* The pool looked empty: decides that under its lock, then waits or refuses. */
+static enum wp_status
+await_sandbox(struct wp_claim *claim)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
+    const char *reason = NULL;
+
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    if (wp_wait_queue_count(&pool->waiters) == 0) {
+        ref = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+    }
+    if (ref.generation == 0) {
+        reason = enqueue(pool, claim);
+    }
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    if (ref.generation != 0) {
+        return grant(claim, ref);
+    }
+    wp_pools_touch(pool);
+    if (reason != NULL) {
+        return refuse(claim, WP_RESOURCE_EXHAUSTED, reason);
+    }
+    /* The claim may be answered and gone from here on. */
+    match(pool);
+    return WP_PENDING;
+}
+
+/* The answer of the claim that has this id already; WP_TAKEN: it is ending,
+ * look again. */
+static enum wp_status
+repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_pools *pools = pool->pools;
+    struct wp_claim_view view;
+    enum wp_slot_state state;
+    bool follows;
+
+    if (!wp_claim_table_read(&pools->claims, ref, &view)) {
+        return WP_TAKEN;
+    }
+    if (view.fingerprint != fingerprint) {
+        return answer(claim, WP_ALREADY_EXISTS,
+                      "claim_id: in use by a claim with another pool or ttl");
+    }
+    if (!view.held) {
+        (void)pthread_mutex_lock(&pool->wait_lock);
+        follows = wp_claim_table_follow(&pools->claims, ref);
+        if (follows) {
+            claim->entry = wp_claim_ref_pack(ref);
+            claim->phase = PHASE_FOLLOWING;
+            wp_list_push_back(&pool->followers, &claim->followers);
+        }
+        (void)pthread_mutex_unlock(&pool->wait_lock);
+        return follows ? WP_PENDING : WP_TAKEN;
+    }
+    if (!wp_pools_fill_grant(pools, pool, view.slot, claim->hash.low,
+                             &claim->grant)) {
+        return WP_TAKEN;
+    }
+    state = wp_slot_state(&pools->slots, view.slot);
+    /* Last, so that what was read above was of this lease; and it keeps an undo
+     * from taking back what is shown now. */
+    if ((state != WP_SLOT_LEASED && state != WP_SLOT_LOST) ||
+        !wp_claim_table_share(&pools->claims, ref)) {
+        return WP_TAKEN;
+    }
+    if (state == WP_SLOT_LOST) {
+        return answer(
+            claim, WP_FAILED_PRECONDITION,
+            "the sandbox of this claim was lost: release the claim or "
+            "use another claim_id");
+    }
+    claim->grant.served = (enum wp_served)view.served;
+    claim->grant.waited_ns = 0;
+    claim->replayed = true;
+    return answer(claim, WP_OK, NULL);
+}
+
+/* The request but for its id: what a repeat must have the same. */
+static uint64_t
+fingerprint_of(const struct wp_claim *claim)
+{
+    uint64_t x = (uint64_t)claim->ttl_ns * UINT64_C(0x9e3779b97f4a7c15);
+
+    return x ^ ((uint64_t)pool_of(claim)->index + 1);
+}
+
+static enum wp_status
+start(struct wp_claim *claim)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_pools *pools = pool->pools;
+    struct wp_claim_key key = {
+        .hash = claim->hash,
+        .fingerprint = fingerprint_of(claim),
+        .claim_id = claim->claim_id,
+        .tenant = claim->tenant,
+        .pool_index = pool->index,
+    };
+    struct wp_claim_ref ref;
+
+    claim->commit.fingerprint = key.fingerprint;
+    for (int i = 0; i < REPEAT_TRIES; i++) {
+        enum wp_claim_begin begun =
+            wp_claim_table_begin(&pools->claims, &key, &ref);
+        enum wp_status status;
+
+        if (begun == WP_CLAIM_FULL) {
+            wp_counter_add(&pool->refused, 1);
+            claim->retry_after_ns = WP_NS_PER_S;
+            return answer(claim, WP_RESOURCE_EXHAUSTED,
+                          "too many claims are held or waiting");
+        }
+        if (begun == WP_CLAIM_NEW) {
+            struct wp_slot_ref slot = WP_SLOT_REF_NONE;
+
+            claim->entry = wp_claim_ref_pack(ref);
+            if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
+                return refuse(claim, WP_UNAVAILABLE, "the pool is draining");
+            }
+            if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) ==
+                0) {
+                slot = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+            }
+            return slot.generation != 0 ? grant(claim, slot)
+                                        : await_sandbox(claim);
+        }
+        status = repeat(claim, ref, key.fingerprint);
+        if (status != WP_TAKEN) {
+            return status;
+        }
+    }
+    claim->retry_after_ns = WP_NS_PER_MS;
+    return answer(claim, WP_ABORTED,
+                  "claim_id: its last claim is just ending; try again");
+}
+
+/* NOLINTEND(misc-no-recursion) */
+
+enum wp_status
+wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
+{
+    struct wp_pool *pool;
+
+    WP_ASSERT(claim->ttl_ns >= 0 && claim->claim_id.len > 0);
+    claim->hash =
+        wp_claim_hash(pools->config.hash_key, claim->tenant, claim->claim_id);
+    pool = wp_pools_find(pools, claim->pool_namespace, claim->pool);
+    claim->owner = pool;
+    if (pool == NULL) {
+        return answer(claim, WP_NOT_FOUND, "pool: no such pool");
+    }
+    if (claim->ttl_ns > pool->spec.ttl_max_ns) {
+        return answer(claim, WP_INVALID_ARGUMENT,
+                      "ttl_ms: longer than this pool allows");
+    }
+    claim->arrived_ns = wp_pools_now(pools);
+    return start(claim);
+}
+
+bool
+wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
+{
+    struct wp_pool *pool = pool_of(claim);
+    uint32_t phase;
+
+    (void)pools;
+    if (pool == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    phase = claim->phase;
+    if (phase == PHASE_WAITING) {
+        bool removed = wp_wait_queue_remove(&pool->waiters, claim);
+
+        WP_ASSERT(removed);
+        set_waiting(pool);
+    } else if (phase == PHASE_FOLLOWING) {
+        wp_list_remove(&claim->followers);
+    }
+    claim->phase = PHASE_BUSY;
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    if (phase == PHASE_BUSY) {
+        return false;
+    }
+    if (phase == PHASE_WAITING) {
+        give_up_entry(claim);
+        wp_pools_touch(pool);
+    }
+    (void)answer(claim, WP_CANCELLED, "cancelled by the client");
+    return true;
+}
+
+void
+wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
+{
+    struct wp_slot_ref ref = claim->grant.ref;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    bool undone = false;
+
+    if (claim->status != WP_OK || claim->replayed) {
+        return;
+    }
+    (void)pthread_mutex_lock(lock);
+    /* The lock keeps the lease from ending, and so the news bit from reaching
+     * the slot's next life. */
+    if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
+        atomic_load_explicit(&slot->fence, memory_order_relaxed) ==
+            claim->grant.fence &&
+        wp_claim_table_end_unshared(&pools->claims,
+                                    wp_claim_ref_unpack(claim->entry))) {
+        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_UNDO,
+                                       memory_order_relaxed);
+        undone = true;
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (undone) {
+        wp_counter_add(&pool_of(claim)->undone, 1);
+        wp_pools_note(pools, ref.index, 0);
+    }
+}
+
+int64_t
+wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns)
+{
+    for (;;) {
+        struct wp_claim *claim;
+        int64_t next;
+
+        (void)pthread_mutex_lock(&pool->wait_lock);
+        claim = wp_wait_queue_pop_expired(&pool->waiters, now_ns);
+        if (claim != NULL) {
+            claim->phase = PHASE_BUSY;
+            set_waiting(pool);
+        }
+        next = wp_wait_queue_next_deadline(&pool->waiters);
+        (void)pthread_mutex_unlock(&pool->wait_lock);
+        if (claim == NULL) {
+            return next;
+        }
+        (void)refuse(claim, WP_RESOURCE_EXHAUSTED,
+                     "no sandbox became ready within wait_ms");
+        claim->done(claim);
+    }
+}
+
+void
+wp_pools_refuse_waiters(struct wp_pool *pool)
+{
+    for (;;) {
+        struct wp_claim *claim;
+
+        (void)pthread_mutex_lock(&pool->wait_lock);
+        claim = wp_wait_queue_pop_next(&pool->waiters);
+        if (claim != NULL) {
+            claim->phase = PHASE_BUSY;
+            set_waiting(pool);
+        }
+        (void)pthread_mutex_unlock(&pool->wait_lock);
+        if (claim == NULL) {
+            return;
+        }
+        (void)refuse(claim, WP_UNAVAILABLE, "the pool is draining");
+        claim->done(claim);
+    }
+}

@@ -1,0 +1,412 @@
+/* pool/pool_lease.c - leases after the grant: renewed, released, ended.
+ *
+ * Each change asks the lease store first and then acts on its answer under the
+ * slot's change lock, where the slot's state and fence decide: of several ends
+ * of one lease (release, expiry, undo, loss) exactly one moves the slot. */
+#include "pool/base/assert.h"
+#include "pool/pools.h"
+
+static enum wp_status
+answer(struct wp_lease_change *change, enum wp_status status,
+       const char *reason)
+{
+    change->status = status;
+    change->reason = reason;
+    return status;
+}
+
+/* The entry of the lease that the slot has; false when there is none. */
+static bool
+claim_of(struct wp_pools *pools, struct wp_slot_ref ref,
+         struct wp_claim_view *view)
+{
+    uint32_t index =
+        atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
+                             memory_order_relaxed);
+
+    return index < wp_claim_table_used_max(&pools->claims) &&
+           wp_claim_table_read_at(&pools->claims, index, view) && view->held &&
+           wp_slot_ref_eq(view->slot, ref);
+}
+
+bool
+wp_pools_lease_names(struct wp_pools *pools, struct wp_slot_ref ref,
+                     struct wp_lease_names *names)
+{
+    struct wp_claim_view view;
+    struct wp_slot_info info;
+    bool claimed = claim_of(pools, ref, &view);
+
+    memset(names, 0, sizeof *names);
+    if (wp_slot_read(&pools->slots, ref, &info)) {
+        wp_pools_sandbox_name(wp_pools_of_slot(pools, ref.index), info.suffix,
+                              names->sandbox);
+    }
+    if (claimed) {
+        memcpy(names->claim_id, view.claim_id, sizeof names->claim_id);
+        memcpy(names->tenant, view.tenant, sizeof names->tenant);
+    }
+    return claimed;
+}
+
+void
+wp_pools_lease_op(struct wp_pools *pools, struct wp_slot_ref ref,
+                  enum wp_lease_op_kind kind,
+                  const struct wp_lease_names *names, struct wp_lease_op *op)
+{
+    const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    op->ref = ref;
+    op->fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    op->deadline_wall_ms = wp_pools_wall_ms(
+        pools, atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed));
+    op->pool_namespace = wp_str_from(pool->spec.pool_namespace);
+    op->pool = wp_str_from(pool->spec.name);
+    op->sandbox = wp_str_from(names->sandbox);
+    op->claim_id = wp_str_from(names->claim_id);
+    op->tenant = wp_str_from(names->tenant);
+}
+
+static enum wp_status
+commit(struct wp_pools *pools, struct wp_lease_op *op)
+{
+    return pools->config.store.ops->commit(pools->config.store.self, op);
+}
+
+static bool
+is_held(enum wp_slot_state state)
+{
+    return state == WP_SLOT_LEASED || state == WP_SLOT_LOST;
+}
+
+/* LEASED or LOST -> DYING, and the claim's id is free again. Under the change
+ * lock. The claim is looked up first: once the slot is DYING, the control
+ * thread may have it destroyed and used anew at any moment. */
+static bool
+end_held(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_claim_view view;
+    bool claimed = claim_of(pools, ref, &view);
+
+    if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_DYING) &&
+        !wp_slot_move(&pools->slots, ref, WP_SLOT_LOST, WP_SLOT_DYING)) {
+        return false;
+    }
+    if (claimed) {
+        bool ended = wp_claim_table_end(&pools->claims, view.ref, NULL);
+
+        (void)ended; /* Or an undo was faster: the same end. */
+    }
+    return true;
+}
+
+/* The claim of the lease is of the tenant that asks, when one is named. */
+static bool
+tenant_may(const struct wp_lease_change *change)
+{
+    return change->tenant.len == 0 ||
+           wp_str_is(change->tenant, change->names.tenant);
+}
+
+/* Verifies the token and finds its lease. WP_OK: held, with that fence;
+ * WP_TAKEN: held, but its sandbox is lost. */
+static enum wp_status
+find_lease(struct wp_pools *pools, struct wp_lease_change *change,
+           struct wp_token_fields *token)
+{
+    enum wp_slot_state state;
+    uint64_t fence;
+
+    if (!wp_lease_token_verify(&pools->token_key, change->token, token) ||
+        token->ref.index >= pools->config.slots_max) {
+        return answer(change, WP_PERMISSION_DENIED,
+                      "token: not signed by this daemon");
+    }
+    state = wp_slot_state(&pools->slots, token->ref);
+    if (!is_held(state)) {
+        return answer(change, WP_NOT_FOUND, "token: its lease has ended");
+    }
+    fence = atomic_load_explicit(
+        &wp_slot_at(&pools->slots, token->ref.index)->fence,
+        memory_order_relaxed);
+    if (fence != token->fence) {
+        return answer(change, WP_ABORTED,
+                      "token: a newer lease of this sandbox exists");
+    }
+    if (wp_pools_lease_names(pools, token->ref, &change->names) &&
+        !tenant_may(change)) {
+        return answer(change, WP_PERMISSION_DENIED,
+                      "token: of a lease of another tenant");
+    }
+    return state == WP_SLOT_LOST ? WP_TAKEN : WP_OK;
+}
+
+static enum wp_status
+finish_release(struct wp_pools *pools, struct wp_lease_change *change,
+               enum wp_status status)
+{
+    struct wp_slot_ref ref = change->commit.ref;
+    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+
+    if (status != WP_OK && status != WP_NOT_FOUND) {
+        return answer(change,
+                      status == WP_ABORTED ? WP_ABORTED : WP_UNAVAILABLE,
+                      status == WP_ABORTED
+                          ? "token: a newer lease of this sandbox exists"
+                          : "the lease store did not confirm; try again");
+    }
+    (void)pthread_mutex_lock(lock);
+    change->was_held = end_held(pools, ref);
+    (void)pthread_mutex_unlock(lock);
+    if (change->was_held) {
+        wp_counter_add(&pool->released, 1);
+        wp_pools_note(pools, ref.index, 0);
+    }
+    return answer(change, WP_OK, NULL);
+}
+
+static void
+release_done(struct wp_lease_op *op, enum wp_status status)
+{
+    struct wp_lease_change *change =
+        WP_CONTAINER_OF(op, struct wp_lease_change, commit);
+
+    (void)finish_release(change->owner, change, status);
+    change->done(change);
+}
+
+enum wp_status
+wp_pools_release(struct wp_pools *pools, struct wp_lease_change *change)
+{
+    struct wp_token_fields token;
+    enum wp_status status = find_lease(pools, change, &token);
+
+    change->was_held = false;
+    if (status == WP_NOT_FOUND) {
+        return answer(change, WP_OK, NULL);
+    }
+    if (status != WP_OK && status != WP_TAKEN) {
+        return status;
+    }
+    change->owner = pools;
+    wp_pools_lease_op(pools, token.ref, WP_LEASE_RELEASE, &change->names,
+                      &change->commit);
+    change->commit.fence = token.fence;
+    change->commit.done = release_done;
+    status = commit(pools, &change->commit);
+    return status == WP_PENDING ? status
+                                : finish_release(pools, change, status);
+}
+
+/* The lease is held, by this fence, and nobody is ending it. Under the lock. */
+static bool
+can_renew(struct wp_pools *pools, struct wp_slot_ref ref, uint64_t fence)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+
+    return wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
+           atomic_load_explicit(&slot->fence, memory_order_relaxed) == fence &&
+           (atomic_load_explicit(&slot->news, memory_order_relaxed) &
+            (WP_NEWS_ENDING | WP_NEWS_UNDO | WP_NEWS_STOP)) == 0;
+}
+
+static void
+sign_renewed(struct wp_pools *pools, struct wp_lease_change *change)
+{
+    struct wp_token_fields fields;
+    bool ours =
+        wp_lease_token_verify(&pools->token_key, change->token, &fields);
+
+    WP_ASSERT(ours); /* It was verified when the renewal began. */
+    fields.expiry_wall_ms = change->deadline_wall_ms;
+    wp_lease_token_sign(&pools->token_key, &fields, change->new_token);
+}
+
+static enum wp_status
+finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
+             enum wp_status status)
+{
+    struct wp_slot_ref ref = change->commit.ref;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    bool renewed;
+
+    if (status == WP_NOT_FOUND) {
+        return answer(change, status, "token: its lease has ended");
+    }
+    if (status == WP_ABORTED) {
+        return answer(change, status,
+                      "token: a newer lease of this sandbox exists");
+    }
+    if (status != WP_OK) {
+        return answer(change, WP_UNAVAILABLE,
+                      "the lease store did not confirm; try again");
+    }
+    (void)pthread_mutex_lock(lock);
+    renewed = can_renew(pools, ref, change->commit.fence);
+    if (renewed) {
+        atomic_store_explicit(&slot->deadline_ns, change->deadline_ns,
+                              memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (!renewed) {
+        return answer(change, WP_NOT_FOUND, "token: its lease has ended");
+    }
+    change->fence = change->commit.fence;
+    change->deadline_wall_ms = change->commit.deadline_wall_ms;
+    sign_renewed(pools, change);
+    wp_pools_note(pools, ref.index, 0);
+    return answer(change, WP_OK, NULL);
+}
+
+static void
+renew_done(struct wp_lease_op *op, enum wp_status status)
+{
+    struct wp_lease_change *change =
+        WP_CONTAINER_OF(op, struct wp_lease_change, commit);
+
+    (void)finish_renew(change->owner, change, status);
+    change->done(change);
+}
+
+enum wp_status
+wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
+{
+    struct wp_token_fields token;
+    enum wp_status status = find_lease(pools, change, &token);
+    const struct wp_pool *pool;
+    int64_t now = wp_pools_now(pools);
+    int64_t ttl;
+    bool live;
+
+    if (status == WP_TAKEN) {
+        return answer(change, WP_FAILED_PRECONDITION,
+                      "the sandbox was lost: release the claim");
+    }
+    if (status != WP_OK) {
+        return status;
+    }
+    pool = wp_pools_of_slot(pools, token.ref.index);
+    ttl = change->ttl_ns > 0 ? change->ttl_ns : pool->spec.ttl_default_ns;
+    if (ttl > pool->spec.ttl_max_ns) {
+        return answer(change, WP_INVALID_ARGUMENT,
+                      "ttl_ms: longer than this pool allows");
+    }
+    (void)pthread_mutex_lock(wp_pools_change_lock(pools, token.ref.index));
+    live = can_renew(pools, token.ref, token.fence) &&
+           atomic_load_explicit(
+               &wp_slot_at(&pools->slots, token.ref.index)->deadline_ns,
+               memory_order_relaxed) > now;
+    (void)pthread_mutex_unlock(wp_pools_change_lock(pools, token.ref.index));
+    if (!live) {
+        return answer(change, WP_NOT_FOUND, "token: its lease has ended");
+    }
+    change->owner = pools;
+    change->deadline_ns = wp_time_add(now, ttl);
+    wp_pools_lease_op(pools, token.ref, WP_LEASE_RENEW, &change->names,
+                      &change->commit);
+    change->commit.fence = token.fence;
+    change->commit.deadline_wall_ms =
+        wp_pools_wall_ms(pools, change->deadline_ns);
+    change->commit.done = renew_done;
+    status = commit(pools, &change->commit);
+    return status == WP_PENDING ? status : finish_renew(pools, change, status);
+}
+
+static void
+give_back_end(struct wp_pools *pools, struct wp_lease_end *end)
+{
+    (void)pthread_mutex_lock(&pools->ends_lock);
+    wp_list_push_back(&pools->ends_free, &end->free);
+    (void)pthread_mutex_unlock(&pools->ends_lock);
+}
+
+/* What the store said of an end. Any thread. */
+static void
+finish_end(struct wp_lease_end *end, enum wp_status status)
+{
+    struct wp_pools *pools = end->pools;
+    struct wp_slot_ref ref = end->op.ref;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    bool ended = status == WP_OK || status == WP_NOT_FOUND;
+    bool offer = false;
+    bool dying = false;
+
+    (void)pthread_mutex_lock(lock);
+    /* ENDING was set for this generation, which lasts until the move below. */
+    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_ENDING,
+                                    memory_order_relaxed);
+    if (ended && end->undo) {
+        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
+                                        memory_order_relaxed);
+        offer = wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_READY);
+    }
+    if (ended && !offer) {
+        dying = end_held(pools, ref);
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (offer) {
+        wp_pools_offer(pool, ref);
+    }
+    if (dying && end->op.kind == WP_LEASE_EXPIRE) {
+        wp_counter_add(&pool->expired, 1);
+    }
+    give_back_end(pools, end);
+    wp_pools_note(pools, ref.index, 0);
+}
+
+static void
+end_done(struct wp_lease_op *op, enum wp_status status)
+{
+    finish_end(WP_CONTAINER_OF(op, struct wp_lease_end, op), status);
+}
+
+bool
+wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref, bool undo)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    struct wp_list *node;
+    struct wp_lease_end *end;
+    enum wp_status status;
+    bool stopping = false;
+    bool begun = false;
+
+    (void)pthread_mutex_lock(&pools->ends_lock);
+    node = wp_list_pop_front(&pools->ends_free);
+    (void)pthread_mutex_unlock(&pools->ends_lock);
+    if (node == NULL) {
+        return false;
+    }
+    end = WP_CONTAINER_OF(node, struct wp_lease_end, free);
+    (void)pthread_mutex_lock(lock);
+    if (is_held(wp_slot_state(&pools->slots, ref))) {
+        uint32_t news = atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
+                                                 memory_order_relaxed);
+
+        begun = (news & WP_NEWS_ENDING) == 0;
+        stopping = (news & WP_NEWS_STOP) != 0;
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (!begun) {
+        give_back_end(pools, end);
+        return true;
+    }
+    end->undo = undo;
+    (void)wp_pools_lease_names(pools, ref, &end->names);
+    wp_pools_lease_op(pools, ref,
+                      undo || stopping ? WP_LEASE_RELEASE : WP_LEASE_EXPIRE,
+                      &end->names, &end->op);
+    end->op.done = end_done;
+    status = commit(pools, &end->op);
+    if (status != WP_PENDING) {
+        finish_end(end, status);
+    }
+    return true;
+}

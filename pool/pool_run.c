@@ -1,0 +1,399 @@
+/* pool/pool_run.c - the control thread's turn.
+ *
+ * Everything that is not a claim's own way happens here: leases end, slots are
+ * destroyed and freed, waiting claims time out, pools are refilled. Claims and
+ * reports leave notes; after a turn that found some, the next one comes in 2 ms
+ * by itself, so that a busy daemon is not woken for each claim, and an idle one
+ * not at all. */
+#include "pool/base/assert.h"
+#include "pool/pools.h"
+#include "pool/sandbox_name.h"
+
+/* How soon the control thread looks again by itself after finding work. */
+#define BUSY_TURN_NS (2 * WP_NS_PER_MS)
+/* How soon a refused destroy or end of a lease is tried again. */
+#define RETRY_NS (20 * WP_NS_PER_MS)
+
+/* Counts the leases of a leaving daemon too. */
+static bool
+is_due(const struct wp_slot *slot, int64_t now_ns)
+{
+    return atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
+               now_ns ||
+           (atomic_load_explicit(&slot->news, memory_order_relaxed) &
+            (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0;
+}
+
+static void
+destroy_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    const struct wp_backend *backend = &pools->config.backend;
+
+    /* Acquire: paired with the release in wp_pools_on_destroyed. */
+    if (atomic_load_explicit(&slot->gone, memory_order_acquire) ==
+        ref.generation) {
+        struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+        bool freed =
+            wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
+
+        WP_ASSERT(freed);
+        pools->slots_used--;
+        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+        wp_pools_touch(pool);
+        return;
+    }
+    if ((slot->control_bits & WP_CONTROL_DESTROYING) != 0) {
+        return;
+    }
+    if (backend->ops->destroy(backend->self, ref) == WP_OK) {
+        slot->control_bits |= WP_CONTROL_DESTROYING;
+        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+    } else {
+        wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + RETRY_NS);
+    }
+}
+
+/* A slot that somebody noted, or whose time has come. */
+static void
+attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, index);
+    struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, index);
+    int64_t deadline =
+        atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed);
+    bool undo;
+
+    switch (wp_slot_state(&pools->slots, ref)) {
+    case WP_SLOT_LEASED:
+    case WP_SLOT_LOST:
+        if (!is_due(slot, now_ns)) {
+            wp_timing_wheel_insert(&pools->wheel, index, deadline);
+            break;
+        }
+        undo = (atomic_load_explicit(&slot->news, memory_order_relaxed) &
+                WP_NEWS_UNDO) != 0;
+        /* Looks again in a while: the store may be out of reach. */
+        wp_timing_wheel_insert(&pools->wheel, index, now_ns + RETRY_NS);
+        if (!wp_pools_end_lease(pools, ref, undo)) {
+            break;
+        }
+        if (wp_slot_state(&pools->slots, ref) == WP_SLOT_DYING) {
+            destroy_slot(pools, ref, now_ns);
+        }
+        break;
+    case WP_SLOT_QUARANTINED:
+        /* Whoever may hold it holds it no longer than the lease lasts. */
+        if (deadline > now_ns) {
+            wp_timing_wheel_insert(&pools->wheel, index, deadline);
+        } else if (wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
+                                WP_SLOT_DYING)) {
+            destroy_slot(pools, ref, now_ns);
+        }
+        break;
+    case WP_SLOT_DYING:
+        destroy_slot(pools, ref, now_ns);
+        break;
+    case WP_SLOT_FREE:
+    case WP_SLOT_WARMING:
+    case WP_SLOT_READY:
+    case WP_SLOT_STATE_COUNT:
+        (void)wp_timing_wheel_remove(&pools->wheel, index);
+        break;
+    }
+}
+
+static bool
+take_news(struct wp_pools *pools, int64_t now_ns)
+{
+    /* Acquire: paired with the push in wp_pools_note. */
+    uint32_t index = atomic_exchange_explicit(&pools->news, WP_SLOT_NONE,
+                                              memory_order_seq_cst);
+    bool found = index != WP_SLOT_NONE;
+
+    while (index != WP_SLOT_NONE) {
+        struct wp_slot *slot = wp_slot_at(&pools->slots, index);
+        uint32_t next =
+            atomic_load_explicit(&slot->news_next, memory_order_relaxed);
+
+        /* Off the list before it is looked at: what comes now is noted anew.
+         * Acquire: sees what was written before the note. */
+        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_LISTED,
+                                        memory_order_acq_rel);
+        attend_slot(pools, index, now_ns);
+        /* What befalls a slot may concern its pool's refill. */
+        atomic_store_explicit(&wp_pools_of_slot(pools, index)->touched, true,
+                              memory_order_relaxed);
+        index = next;
+    }
+    return found;
+}
+
+struct due {
+    struct wp_pools *pools;
+    int64_t now_ns;
+};
+
+static void
+fire(void *ctx, uint32_t index)
+{
+    struct due *due = ctx;
+
+    attend_slot(due->pools, index, due->now_ns);
+}
+
+/* Orders one sandbox. Not WP_OK: the backend took no order. */
+static enum wp_status
+create_sandbox(struct wp_pool *pool, int64_t now_ns)
+{
+    struct wp_pools *pools = pool->pools;
+    const struct wp_backend *backend = &pools->config.backend;
+    uint64_t uid[WP_UID_LEN / 8] = {wp_rng_next(&pools->rng),
+                                    wp_rng_next(&pools->rng)};
+    char name[WP_SANDBOX_NAME_MAX + 1];
+    struct wp_sandbox_order order;
+    struct wp_slot *slot;
+    struct wp_err err = {.msg = ""};
+    enum wp_status status;
+
+    order.ref = wp_slots_alloc(&pools->slots, pool->index, (const uint8_t *)uid,
+                               now_ns);
+    if (order.ref.generation == 0) {
+        return WP_RESOURCE_EXHAUSTED;
+    }
+    slot = wp_slot_at(&pools->slots, order.ref.index);
+    pools->slots_used++;
+    slot->control_bits = 0;
+    /* News of the slot's last life; that it is listed stays true. */
+    (void)atomic_fetch_and_explicit(&slot->news, WP_NEWS_LISTED,
+                                    memory_order_relaxed);
+    wp_sandbox_name_make(pools->name_key, wp_str_from(pool->spec.name),
+                         order.ref, name);
+    wp_slot_set_suffix(&pools->slots, order.ref,
+                       wp_str_from(name + strlen(pool->spec.name) + 1));
+    order.pool_namespace = wp_str_from(pool->spec.pool_namespace);
+    order.pool = wp_str_from(pool->spec.name);
+    order.template_name = wp_str_from(pool->spec.template_name);
+    order.name = wp_str_from(name);
+    order.uid = (const uint8_t *)uid;
+    order.ready_within_ns = pool->spec.ready_within_ns;
+    status = backend->ops->create(backend->self, &order, &err);
+    if (status != WP_OK) {
+        bool undone =
+            wp_slot_move(&pools->slots, order.ref, WP_SLOT_WARMING,
+                         WP_SLOT_DYING) &&
+            wp_slot_move(&pools->slots, order.ref, WP_SLOT_DYING, WP_SLOT_FREE);
+
+        WP_ASSERT(undone);
+        pools->slots_used--;
+        if (status != WP_RESOURCE_EXHAUSTED) {
+            wp_counter_add(&pool->failures, 1);
+            wp_pool_record_failure(pool, wp_str_from(err.msg));
+        }
+    }
+    return status;
+}
+
+static void
+carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
+          int64_t now_ns)
+{
+    struct wp_pools *pools = pool->pools;
+
+    for (uint32_t i = 0; i < plan->create; i++) {
+        enum wp_status status = create_sandbox(pool, now_ns);
+
+        if (status != WP_OK) {
+            wp_refill_on_create_refused(&pool->refill, status, now_ns);
+            /* The pause it began decides when to ask again. */
+            wp_pools_touch(pool);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < plan->destroy; i++) {
+        struct wp_slot_ref ref =
+            wp_ready_queue_pop(&pool->ready, WP_SLOT_DYING);
+
+        if (ref.generation == 0) {
+            return;
+        }
+        destroy_slot(pools, ref, now_ns);
+    }
+}
+
+static void
+tell_refill(struct wp_pool *pool, int64_t now_ns)
+{
+    uint32_t failed =
+        atomic_exchange_explicit(&pool->failed, 0, memory_order_acquire);
+    uint32_t ready =
+        atomic_exchange_explicit(&pool->became_ready, 0, memory_order_acquire);
+    uint32_t young =
+        atomic_exchange_explicit(&pool->died_young, 0, memory_order_acquire);
+
+    for (uint32_t i = 0; i < failed; i++) {
+        wp_refill_on_failed(&pool->refill, now_ns);
+    }
+    if (ready > 0) {
+        wp_refill_on_ready(
+            &pool->refill,
+            atomic_load_explicit(&pool->lead_last_ns, memory_order_relaxed));
+    }
+    /* Last: who died young was ready before. */
+    for (uint32_t i = 0; i < young; i++) {
+        wp_refill_on_died_young(&pool->refill, now_ns);
+    }
+}
+
+static struct wp_refill_view
+view_of(struct wp_pool *pool, int64_t now_ns)
+{
+    struct wp_pools *pools = pool->pools;
+    const struct wp_slots *slots = &pools->slots;
+
+    return (struct wp_refill_view){
+        .target = atomic_load_explicit(&pool->target, memory_order_relaxed),
+        .ready = wp_slots_count(slots, pool->index, WP_SLOT_READY),
+        .warming = wp_slots_count(slots, pool->index, WP_SLOT_WARMING),
+        .waiting = atomic_load_explicit(&pool->waiting, memory_order_relaxed),
+        .create_inflight_max = pool->spec.create_inflight_max,
+        .slots_free = pools->config.slots_max - pools->slots_used,
+        .cold_start = pool->spec.cold_start,
+        .draining = atomic_load_explicit(&pool->draining, memory_order_relaxed),
+        .now_ns = now_ns,
+    };
+}
+
+static void
+publish(struct wp_pool *pool, const struct wp_refill_view *view)
+{
+    const struct wp_refill *refill = &pool->refill;
+    bool open = wp_refill_breaker_open(refill);
+
+    atomic_store_explicit(&pool->retry_after_ns,
+                          wp_refill_retry_after_ns(refill, view),
+                          memory_order_relaxed);
+    atomic_store_explicit(
+        &pool->breaker_retry_at_ns,
+        view->now_ns + wp_refill_breaker_retry_in_ns(refill, view->now_ns),
+        memory_order_relaxed);
+    atomic_store_explicit(&pool->breaker_open, open, memory_order_relaxed);
+}
+
+static void
+purge_tombstones(struct wp_pool *pool)
+{
+    if (wp_ready_queue_purge_due(&pool->ready)) {
+        /* Under the lock that the empty decision takes: see purge. */
+        (void)pthread_mutex_lock(&pool->wait_lock);
+        (void)wp_ready_queue_purge(&pool->ready, UINT32_MAX);
+        (void)pthread_mutex_unlock(&pool->wait_lock);
+    }
+}
+
+/* One pool's turn; returns when its next one is due at the latest. */
+static int64_t
+turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
+{
+    struct wp_pools *pools = pool->pools;
+    bool touched =
+        atomic_exchange_explicit(&pool->touched, false, memory_order_seq_cst);
+    struct wp_refill_view view;
+    struct wp_refill_plan plan;
+    int64_t next_wait;
+
+    if (!touched && now_ns < pool->turn_at_ns) {
+        return pool->turn_at_ns;
+    }
+    *worked = *worked || touched;
+    tell_refill(pool, now_ns);
+    if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
+        wp_pools_refuse_waiters(pool);
+    }
+    wp_pools_match(pool);
+    next_wait = wp_pools_expire_waiters(pool, now_ns);
+    view = view_of(pool, now_ns);
+    plan = wp_refill_plan(&pool->refill, &view);
+    carry_out(pool, &plan, now_ns);
+    purge_tombstones(pool);
+    view = view_of(pool, now_ns);
+    publish(pool, &view);
+    if (touched && pools->config.changed != NULL) {
+        pools->config.changed(pools->config.ctx, pool->index);
+    }
+    pool->turn_at_ns =
+        plan.ask_again_ns < next_wait ? plan.ask_again_ns : next_wait;
+    return pool->turn_at_ns;
+}
+
+/* True when nothing came between the turn and now: control may sleep. */
+static bool
+fall_asleep(struct wp_pools *pools)
+{
+    /* seq_cst pairs with wake_control: see there. */
+    atomic_store_explicit(&pools->awake, false, memory_order_seq_cst);
+    if (atomic_load_explicit(&pools->news, memory_order_seq_cst) ==
+        WP_SLOT_NONE) {
+        bool touched = false;
+
+        for (uint32_t i = 0; i < wp_pools_count(pools) && !touched; i++) {
+            touched = atomic_load_explicit(&pools->pool[i]->touched,
+                                           memory_order_seq_cst);
+        }
+        if (!touched) {
+            return true;
+        }
+    }
+    atomic_store_explicit(&pools->awake, true, memory_order_relaxed);
+    return false;
+}
+
+int64_t
+wp_pools_run(struct wp_pools *pools)
+{
+    int64_t now = wp_pools_now(pools);
+    struct due due = {pools, now};
+    int64_t next = WP_TIME_NEVER;
+    bool worked;
+
+    atomic_store_explicit(&pools->awake, true, memory_order_relaxed);
+    atomic_store_explicit(&pools->wall_offset_ns,
+                          wp_clock_wall_ns(pools->config.clock) - now,
+                          memory_order_relaxed);
+    worked = take_news(pools, now);
+    (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        int64_t at = turn(pools->pool[i], now, &worked);
+
+        next = at < next ? at : next;
+    }
+    if (wp_timing_wheel_next_ns(&pools->wheel) < next) {
+        next = wp_timing_wheel_next_ns(&pools->wheel);
+    }
+    if (worked || !fall_asleep(pools)) {
+        int64_t soon = now + BUSY_TURN_NS;
+
+        next = soon < next ? soon : next;
+    }
+    return next;
+}
+
+void
+wp_pools_stop(struct wp_pools *pools)
+{
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        wp_pools_drain(pools, i);
+    }
+    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
+        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
+        enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
+
+        if (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) {
+            wp_pools_note(pools, i, WP_NEWS_STOP);
+        } else if (state == WP_SLOT_QUARANTINED || state == WP_SLOT_WARMING) {
+            if (wp_slot_move(&pools->slots, ref, state, WP_SLOT_DYING)) {
+                wp_pools_note(pools, i, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+/* proto/wire.h - the messages of warmpool.v1 as plain structs.
+ *
+ * The only border between bytes from outside and the core. For each message:
+ *
+ *   unpack  Decodes into the arena and checks every field against limits.h.
+ *           Nothing is allocated elsewhere; what out points at lives as long as
+ *           the arena is not reset. Not WP_OK: INVALID_ARGUMENT, and err names
+ *           the field and what was expected. A message with so many parts that
+ *           the arena cannot hold it is refused in the same way. Unknown fields
+ *           are skipped.
+ *   size    How many bytes pack will write.
+ *   pack    Writes the message; returns how many bytes it wrote, size's number.
+ *           Checks nothing: a client may pack what a server will refuse.
+ *
+ * Strings that unpack gives are terminated; strings given to size and pack must
+ * be, with ptr[len] == '\0' (ptr may be NULL when len is 0). Any thread. */
+#ifndef WP_PROTO_WIRE_H
+#define WP_PROTO_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/base/arena.h"
+#include "pool/base/status.h"
+#include "pool/base/str.h"
+#include "pool/claim.h"
+#include "pool/limits.h"
+#include "pool/pool.h"
+
+enum {
+    WP_WIRE_GRACE_MAX_MS = 3600 * 1000, /* DrainRequest.grace_ms */
+    WP_WIRE_PAGE_DEFAULT = 100,         /* ListClaimsRequest.page_size 0 */
+    WP_WIRE_PAGE_TOKEN_MAX = 64,
+    WP_WIRE_MESSAGE_MAX = 65536, /* A request; the transport's limit too. */
+    /* An arena of this size holds any valid request but ClaimBatch's, ... */
+    WP_WIRE_ARENA_MIN = 4096,
+    /* ... for which this one suffices. */
+    WP_WIRE_ARENA_BATCH = WP_WIRE_MESSAGE_MAX + 8192,
+};
+
+/* A pool's name. Requests: an empty namespace arrives as "default". Where the
+ * contract lets the pool unset, name.len is 0 and so is the namespace's. */
+struct wp_wire_pool_ref {
+    struct wp_str pool_namespace;
+    struct wp_str name;
+};
+
+/* --- warmpool.v1.Allocator --- */
+
+struct wp_wire_claim_request {
+    struct wp_wire_pool_ref pool;
+    struct wp_str claim_id;
+    struct wp_str tenant;
+    int64_t ttl_ms; /* 0: the pool's default. */
+    int64_t wait_ms;
+};
+
+struct wp_wire_claim_response {
+    struct wp_str claim_id;
+    /* ref, deadline_ns are not on the wire: unpack leaves them 0. Packing
+     * borrows it; unpack puts it into the arena. */
+    const struct wp_grant *grant;
+    bool replayed;
+};
+
+struct wp_wire_batch_request {
+    struct wp_wire_pool_ref pool;
+    const struct wp_str *claim_ids; /* No two the same. */
+    uint32_t n_claims;              /* 1 .. WP_BATCH_MAX */
+    struct wp_str tenant;
+    int64_t ttl_ms;
+    int64_t wait_ms;
+    bool all_or_nothing;
+};
+
+struct wp_wire_batch_item {
+    struct wp_str claim_id;
+    int code; /* A google.rpc.Code; 0 is OK, and then grant is not NULL. */
+    struct wp_str message;
+    const struct wp_grant *grant;
+    bool replayed;
+};
+
+struct wp_wire_batch_response {
+    const struct wp_wire_batch_item *items;
+    uint32_t n_items;
+};
+
+struct wp_wire_renew_request {
+    uint8_t token[WP_TOKEN_LEN];
+    int64_t ttl_ms;
+};
+
+struct wp_wire_renew_response {
+    uint8_t token[WP_TOKEN_LEN];
+    uint64_t fence;
+    int64_t deadline_wall_ms;
+};
+
+struct wp_wire_release_request {
+    uint8_t token[WP_TOKEN_LEN];
+};
+
+struct wp_wire_release_response {
+    bool was_held;
+};
+
+struct wp_wire_get_claim_request {
+    struct wp_str claim_id;
+    struct wp_str tenant;
+};
+
+struct wp_wire_list_claims_request {
+    struct wp_wire_pool_ref pool; /* May be unset: of all pools. */
+    struct wp_str tenant;
+    uint32_t page_size; /* 1 .. WP_PAGE_MAX; the default is filled in. */
+    struct wp_str page_token;
+};
+
+struct wp_wire_list_claims_response {
+    const struct wp_claim_info *claims; /* ref is not on the wire. */
+    uint32_t n_claims;
+    struct wp_str next_page_token;
+};
+
+struct wp_wire_watch_pools_request {
+    struct wp_wire_pool_ref pool; /* May be unset: all pools. */
+};
+
+/* ListPoolsResponse and WatchPoolsResponse, which have the same bytes. What the
+ * message Pool lacks is 0 when unpacked. */
+struct wp_wire_pools {
+    const struct wp_pool_stats *pools;
+    uint32_t n_pools;
+};
+
+/* --- warmpool.v1.PoolAdmin --- */
+
+struct wp_wire_list_pools_request {
+    char unused; /* The message has no field. */
+};
+
+struct wp_wire_get_pool_request {
+    struct wp_wire_pool_ref pool;
+};
+
+struct wp_wire_set_pool_request {
+    struct wp_wire_pool_ref pool;
+    uint32_t target; /* 0 .. WP_TARGET_MAX */
+};
+
+struct wp_wire_drain_request {
+    struct wp_wire_pool_ref pool; /* May be unset: the whole daemon. */
+    int64_t grace_ms;
+};
+
+struct wp_wire_drain_response {
+    uint32_t leased;
+};
+
+/* For X(name, struct): wp_wire_unpack_name, wp_wire_size_name and
+ * wp_wire_pack_name, as the head of this file says. */
+#define WP_WIRE_MESSAGES(X)                                                    \
+    X(claim_request, wp_wire_claim_request)                                    \
+    X(claim_response, wp_wire_claim_response)                                  \
+    X(batch_request, wp_wire_batch_request)                                    \
+    X(batch_response, wp_wire_batch_response)                                  \
+    X(renew_request, wp_wire_renew_request)                                    \
+    X(renew_response, wp_wire_renew_response)                                  \
+    X(release_request, wp_wire_release_request)                                \
+    X(release_response, wp_wire_release_response)                              \
+    X(get_claim_request, wp_wire_get_claim_request)                            \
+    X(claim_info, wp_claim_info)                                               \
+    X(list_claims_request, wp_wire_list_claims_request)                        \
+    X(list_claims_response, wp_wire_list_claims_response)                      \
+    X(watch_pools_request, wp_wire_watch_pools_request)                        \
+    X(pools, wp_wire_pools)                                                    \
+    X(list_pools_request, wp_wire_list_pools_request)                          \
+    X(get_pool_request, wp_wire_get_pool_request)                              \
+    X(set_pool_request, wp_wire_set_pool_request)                              \
+    X(pool, wp_pool_stats)                                                     \
+    X(drain_request, wp_wire_drain_request)                                    \
+    X(drain_response, wp_wire_drain_response)
+
+#define WP_WIRE_DECLARE(name, type)                                            \
+    WP_MUST_CHECK enum wp_status wp_wire_unpack_##name(                        \
+        struct wp_arena *arena, const uint8_t *bytes, size_t len,              \
+        struct type *out, struct wp_err *err);                                 \
+    size_t wp_wire_size_##name(const struct type *message);                    \
+    size_t wp_wire_pack_##name(const struct type *message, uint8_t *buf);
+
+WP_WIRE_MESSAGES(WP_WIRE_DECLARE)
+
+#endif

@@ -1,0 +1,64 @@
+/* proto/wire_encode.h - private to proto/: from plain structs to bytes.
+ *
+ * A message is packed from a generated struct on the stack that borrows all its
+ * strings. Repeated parts are packed one by one, so that a list of a thousand
+ * needs no memory for a thousand generated structs: in protobuf, a repeated
+ * field is its parts one after the other. */
+#ifndef WP_PROTO_WIRE_ENCODE_H
+#define WP_PROTO_WIRE_ENCODE_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "pool/base/assert.h"
+#include "pool/base/str.h"
+
+/* protobuf-c declares the strings of a message as writable, and does not write
+ * to what it packs; so the const may go. */
+static inline char *
+wp_wire_borrow(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+static inline char *
+wp_wire_borrow_str(struct wp_str s)
+{
+    if (s.len == 0) {
+        return wp_wire_borrow(protobuf_c_empty_string);
+    }
+    WP_ASSERT(s.ptr[s.len] == '\0');
+    return wp_wire_borrow(s.ptr);
+}
+
+static inline ProtobufCBinaryData
+wp_wire_borrow_bytes(const void *bytes, size_t len)
+{
+    return (ProtobufCBinaryData){len, (uint8_t *)(uintptr_t)bytes};
+}
+
+/* Bytes of `part` as one element of a repeated field numbered 1 .. 15, its tag
+ * and length included. */
+size_t wp_wire_part_size(const ProtobufCMessage *part);
+size_t wp_wire_part_pack(unsigned field, const ProtobufCMessage *part,
+                         uint8_t *buf);
+
+/* Defines wp_wire_size_name and wp_wire_pack_name for a struct that `fill`
+ * turns into a `parts` struct whose first member is the message. */
+#define WP_WIRE_DEFINE_PACK(name, type, parts, fill)                           \
+    size_t wp_wire_size_##name(const struct type *message)                     \
+    {                                                                          \
+        parts pb;                                                              \
+                                                                               \
+        fill(message, &pb);                                                    \
+        return protobuf_c_message_get_packed_size(                             \
+            (const ProtobufCMessage *)&pb);                                    \
+    }                                                                          \
+    size_t wp_wire_pack_##name(const struct type *message, uint8_t *buf)       \
+    {                                                                          \
+        parts pb;                                                              \
+                                                                               \
+        fill(message, &pb);                                                    \
+        return protobuf_c_message_pack((const ProtobufCMessage *)&pb, buf);    \
+    }
+
+#endif

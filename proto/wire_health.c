@@ -1,0 +1,68 @@
+#include "proto/wire_health.h"
+
+#include "proto/wire_check.h"
+#include "proto/wire_decode.h"
+#include "proto/wire_encode.h"
+
+#include "grpc/health/v1/health.pb-c.h"
+
+enum wp_status
+wp_wire_unpack_health_request(struct wp_arena *arena, const uint8_t *bytes,
+                              size_t len, struct wp_wire_health_request *out,
+                              struct wp_err *err)
+{
+    const Grpc__Health__V1__HealthCheckRequest *pb = wp_wire_decode(
+        arena, &grpc__health__v1__health_check_request__descriptor, bytes, len,
+        err);
+
+    if (pb == NULL) {
+        return WP_INVALID_ARGUMENT;
+    }
+    out->service = wp_str_from(pb->service);
+    return wp_wire_check_text("service", out->service, 0,
+                              WP_WIRE_SERVICE_NAME_MAX, err);
+}
+
+static void
+fill_health_request(const struct wp_wire_health_request *in,
+                    Grpc__Health__V1__HealthCheckRequest *pb)
+{
+    grpc__health__v1__health_check_request__init(pb);
+    pb->service = wp_wire_borrow_str(in->service);
+}
+
+WP_WIRE_DEFINE_PACK(health_request, wp_wire_health_request,
+                    Grpc__Health__V1__HealthCheckRequest, fill_health_request)
+
+enum wp_status
+wp_wire_unpack_health_response(struct wp_arena *arena, const uint8_t *bytes,
+                               size_t len, struct wp_wire_health_response *out,
+                               struct wp_err *err)
+{
+    const Grpc__Health__V1__HealthCheckResponse *pb = wp_wire_decode(
+        arena, &grpc__health__v1__health_check_response__descriptor, bytes, len,
+        err);
+    int number;
+
+    if (pb == NULL) {
+        return WP_INVALID_ARGUMENT;
+    }
+    number = (int)pb->status;
+    out->status = number >= WP_WIRE_HEALTH_UNKNOWN &&
+                          number <= WP_WIRE_HEALTH_SERVICE_UNKNOWN
+                      ? (enum wp_wire_health)number
+                      : WP_WIRE_HEALTH_UNKNOWN;
+    return WP_OK;
+}
+
+static void
+fill_health_response(const struct wp_wire_health_response *in,
+                     Grpc__Health__V1__HealthCheckResponse *pb)
+{
+    grpc__health__v1__health_check_response__init(pb);
+    pb->status =
+        (Grpc__Health__V1__HealthCheckResponse__ServingStatus)in->status;
+}
+
+WP_WIRE_DEFINE_PACK(health_response, wp_wire_health_response,
+                    Grpc__Health__V1__HealthCheckResponse, fill_health_response)

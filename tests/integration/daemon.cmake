@@ -1,0 +1,14 @@
+# The whole daemon with real sandboxes; 77 where the host cannot make them.
+add_test(NAME integration/daemon
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_test.py
+          $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
+          ${CMAKE_SOURCE_DIR}/deploy)
+set_tests_properties(integration/daemon PROPERTIES LABELS integration
+                     TIMEOUT 300 SKIP_RETURN_CODE 77)
+
+add_test(NAME integration/api
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/api_test.py
+          $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
+          ${CMAKE_SOURCE_DIR}/deploy)
+set_tests_properties(integration/api PROPERTIES LABELS integration
+                     TIMEOUT 300 SKIP_RETURN_CODE 77)

@@ -1,0 +1,596 @@
+"""warmpoold as its users see it: real sandboxes, gRPC, HTTP, signals.
+
+Run by ctest: daemon_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR [unittest
+arguments]. Needs a host that lets it make sandboxes; exits with 77 elsewhere.
+"""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import grpc
+
+DAEMON, GENERATED, DEPLOY = (os.path.abspath(a) for a in sys.argv[1:4])
+sys.path.insert(0, GENERATED)
+
+from warmpool.v1 import allocator_pb2 as pb  # noqa: E402
+
+PATIENCE = 30  # Of an awaited event; a sanitizer's build is slow.
+MANIFEST = os.path.join(DEPLOY, "examples", "quickstart.yaml")
+POOL = pb.PoolRef(name="quickstart")
+
+
+def eventually(check, what):
+    """Polls until check() is true (its value is returned), or fails."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        value = check()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError("still not: " + what)
+
+
+class UnixHTTPConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Daemon:
+    """A warmpoold in a directory of its own."""
+
+    def __init__(self, *flags, manifest=MANIFEST, directory=None, replicas=3):
+        self.dir = directory or tempfile.mkdtemp(prefix="wp-daemon-")
+        os.chmod(self.dir, 0o755)  # Sandboxes' users pass through it.
+        self.manifest = os.path.join(self.dir, "m.yaml")
+        self.write_manifest(replicas, manifest)
+        self.state = os.path.join(self.dir, "s")
+        run = os.path.join(self.dir, "r")
+        self.http_path = os.path.join(run, "warmpoold-http.sock")
+        self.log_path = os.path.join(self.dir, "log")
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify_path = os.path.join(self.dir, "notify")
+        if os.path.exists(notify_path):
+            os.unlink(notify_path)
+        self.notify.bind(notify_path)
+        self.notify.settimeout(PATIENCE)
+        self.log = open(self.log_path, "ab")
+        self.args = [DAEMON, "--manifests=" + self.manifest,
+                     "--state-dir=" + self.state, "--runtime-dir=" + run]
+        self.process = subprocess.Popen(
+            self.args + list(flags), stdout=self.log, stderr=self.log,
+            env=dict(os.environ, NOTIFY_SOCKET=notify_path))
+        self.channel = grpc.insecure_channel(
+            "unix:" + os.path.join(run, "warmpoold.sock"),
+            options=[("grpc.use_local_subchannel_pool", 1)])
+
+    def write_manifest(self, replicas, source=MANIFEST):
+        with open(source, encoding="utf-8") as handle:
+            text = handle.read()
+        with open(self.manifest, "w", encoding="utf-8") as handle:
+            handle.write(re.sub(r"replicas: \d+", f"replicas: {replicas}",
+                                text))
+
+    def messages(self):
+        with open(self.log_path, encoding="utf-8") as handle:
+            return handle.read()
+
+    def rpc(self, method, request, reply, timeout=PATIENCE):
+        call = self.channel.unary_unary(
+            "/warmpool.v1." + method,
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=reply.FromString)
+        return call(request, timeout=timeout)
+
+    def claim(self, claim_id, **more):
+        return self.rpc("Allocator/Claim",
+                        pb.ClaimRequest(pool=POOL, claim_id=claim_id, **more),
+                        pb.ClaimResponse).lease
+
+    def release(self, lease):
+        return self.rpc("Allocator/Release",
+                        pb.ReleaseRequest(token=lease.token),
+                        pb.ReleaseResponse)
+
+    def pool(self):
+        return self.rpc("PoolAdmin/GetPool", pb.GetPoolRequest(pool=POOL),
+                        pb.Pool)
+
+    def get(self, path, method="GET", body=None, headers=None):
+        connection = UnixHTTPConnection(self.http_path)
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def ready(self):
+        try:
+            return self.get("/readyz")[0] == 200
+        except OSError:
+            if self.process.poll() is not None:
+                raise AssertionError("it ended: " + self.messages()) from None
+            return False
+
+    def wait_full(self, n):
+        eventually(lambda: self.ready() and self.pool().ready == n,
+                   f"{n} ready")
+        return self
+
+    def sandboxes(self):
+        path = os.path.join(self.state, "sandboxes")
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+    def pids(self, sandbox):
+        path = os.path.join(self.state, "sandboxes", sandbox, "record")
+        eventually(lambda: os.path.exists(path), "a record of " + sandbox)
+        with open(path, encoding="utf-8") as handle:
+            return dict(re.findall(r"^(outer|inner) (\d+)", handle.read(),
+                                   re.M))
+
+    def stop(self, sig=signal.SIGTERM):
+        self.channel.close()
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        code = self.process.wait(PATIENCE)
+        self.notify.close()
+        self.log.close()
+        return code
+
+    def clean(self):
+        self.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as handle:
+            return handle.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def metrics(text):
+    """Parses the exposition format strictly; {(name, labels): value}."""
+    samples, types, done, current = {}, {}, set(), None
+    for line in text.splitlines():
+        if line.startswith("# "):
+            kind, name, rest = line[2:].split(" ", 2)
+            assert kind in ("HELP", "TYPE"), line
+            if kind == "HELP":
+                assert name not in done, "two families " + name
+                done.add(name)
+                current = name
+            else:
+                assert name == current and name not in types, line
+                assert rest in ("counter", "gauge", "histogram"), line
+                types[name] = rest
+            continue
+        match = re.fullmatch(
+            r'([a-zA-Z_:][a-zA-Z0-9_:]*)'
+            r'(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? '
+            r'([0-9.e+-]+|\+Inf|NaN)', line)
+        assert match, "not a sample: " + line
+        name, labels, value = match.groups()
+        family = current if types[current] == "histogram" and re.fullmatch(
+            re.escape(current) + "_(bucket|sum|count)", name) else name
+        assert family == current, f"{name} among the samples of {current}"
+        key = (name, labels or "")
+        assert key not in samples, "twice: " + line
+        samples[key] = float(value)
+    return samples
+
+
+class DaemonTest(unittest.TestCase):
+    def start(self, *flags, **more):
+        daemon = Daemon(*flags, **more)
+        self.addCleanup(daemon.clean)
+        return daemon
+
+    # --- Serving ---
+
+    def test_claim_use_release(self):
+        daemon = self.start().wait_full(3)
+        self.assertEqual(daemon.notify.recv(100), b"READY=1")
+        lease = daemon.claim("c1")
+        self.assertEqual(lease.served, pb.SERVED_WARM)
+        base = "/sandboxes/" + lease.sandbox
+        status, body = daemon.get(base + "/healthz")
+        self.assertEqual(status, 200, body)
+        status, body = daemon.get(
+            base + "/execute", "POST", json.dumps({"command": "echo hi"}),
+            {"Content-Type": "application/json"})
+        self.assertEqual((status, json.loads(body)["stdout"]), (200, "hi\n"))
+        # The same through the headers of agent-sandbox's router.
+        status, body = daemon.get("/healthz", headers={
+            "X-Sandbox-ID": lease.sandbox, "X-Sandbox-Namespace": "default",
+            "X-Sandbox-Port": "8888"})
+        self.assertEqual(status, 200)
+        self.assertTrue(daemon.release(lease).was_held)
+        self.assertEqual(daemon.get(base + "/")[0], 404)
+        daemon.wait_full(3)
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+
+    def test_idle_sandboxes_are_not_reachable(self):
+        daemon = self.start().wait_full(3)
+        for name in daemon.sandboxes():
+            self.assertEqual(daemon.get(f"/sandboxes/{name}/")[0], 404)
+
+    def test_upload_and_download(self):
+        daemon = self.start().wait_full(3)
+        lease = daemon.claim("c1")
+        blob = os.urandom(3 << 20)
+        mark = b"warmpool-test-boundary"
+        body = (b"--" + mark + b'\r\nContent-Disposition: form-data; '
+                b'name="file"; filename="blob"\r\n\r\n' + blob +
+                b"\r\n--" + mark + b"--\r\n")
+        connection = UnixHTTPConnection(daemon.http_path)
+        connection.request(
+            "POST", f"/sandboxes/{lease.sandbox}/upload", body,
+            {"Content-Type":
+             "multipart/form-data; boundary=" + mark.decode()})
+        answer = connection.getresponse()
+        self.assertEqual(answer.status, 200, answer.read())
+        answer.read()
+        # On the same connection: it is kept alive over a proxied exchange.
+        connection.request("GET", f"/sandboxes/{lease.sandbox}/download/blob")
+        answer = connection.getresponse()
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.read(), blob)
+        connection.close()
+
+    def test_tcp_needs_the_leases_token(self):
+        daemon = self.start("--http-listen=127.0.0.1:0," +
+                            "unix:/proc/none")
+        # A path that cannot be bound is named in the message.
+        self.assertEqual(daemon.process.wait(PATIENCE), 1)
+        self.assertIn("cannot listen on unix:/proc/none",
+                      daemon.messages())
+        daemon = self.start("--http-listen=127.0.0.1:0",
+                            "--http-listen=unix:" +
+                            tempfile.gettempdir() + f"/wp-t-{os.getpid()}")
+        daemon.http_path = tempfile.gettempdir() + f"/wp-t-{os.getpid()}"
+        daemon.wait_full(3)
+        port = int(re.search(r"protocol=http address=127.0.0.1:(\d+)",
+                             daemon.messages()).group(1))
+        a, b = daemon.claim("a"), daemon.claim("b")
+
+        def get(path, token=None):
+            connection = http.client.HTTPConnection("127.0.0.1", port,
+                                                    timeout=PATIENCE)
+            headers = {"Authorization": "Bearer " + token} if token else {}
+            connection.request("GET", path, headers=headers)
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        path = f"/sandboxes/{a.sandbox}/healthz"
+        self.assertEqual(get("/healthz"), 200)
+        self.assertEqual(get(path), 401)
+        self.assertEqual(get(path, b.token.hex()), 401)
+        self.assertEqual(get(path, a.token.hex()), 200)
+        daemon.release(a)
+        self.assertEqual(get(path, a.token.hex()), 401)
+
+    def test_metrics(self):
+        daemon = self.start().wait_full(3)
+        lease = daemon.claim("c1")
+        daemon.get(f"/sandboxes/{lease.sandbox}/healthz")
+        daemon.wait_full(3)
+        status, text = daemon.get("/metrics")
+        self.assertEqual(status, 200)
+        got = metrics(text)
+        pool = 'namespace="default",pool="quickstart"'
+        self.assertEqual(got["warmpool_claims_total",
+                             pool + ',served="warm"'], 1)
+        self.assertEqual(got["warmpool_sandboxes", pool + ',state="leased"'],
+                         1)
+        self.assertEqual(got["warmpool_sandboxes", pool + ',state="ready"'],
+                         3)
+        self.assertEqual(got["warmpool_claim_wait_seconds_count", pool], 1)
+        self.assertEqual(
+            got["warmpool_claim_wait_seconds_bucket", pool + ',le="+Inf"'],
+            1)
+        self.assertEqual(got["warmpool_lead_time_seconds_count", pool], 4)
+        self.assertEqual(got["warmpool_http_proxied_total", ""], 1)
+        self.assertGreater(got["process_resident_memory_bytes", ""], 1 << 20)
+        self.assertEqual(
+            got["agent_sandbox_claim_creation_total",
+                'namespace="default",sandbox_template="quickstart",'
+                'launch_type="warm",warmpool_name="quickstart",'
+                'pod_condition="ready",created_by="warmpool"'], 1)
+        buckets = [v for (name, labels), v in got.items()
+                   if name == "warmpool_lead_time_seconds_bucket"]
+        self.assertEqual(buckets, sorted(buckets))
+
+    # --- Faults ---
+
+    def test_sandbox_killed_while_ready(self):
+        daemon = self.start().wait_full(3)
+        victim = daemon.sandboxes()[0]
+        os.kill(int(daemon.pids(victim)["inner"]), signal.SIGKILL)
+        eventually(lambda: victim not in daemon.sandboxes(), "victim gone")
+        daemon.wait_full(3)
+        self.assertEqual(daemon.pool().lost_total, 1)
+        leases = [daemon.claim(f"c{i}") for i in range(3)]
+        self.assertNotIn(victim, [lease.sandbox for lease in leases])
+
+    def test_sandbox_killed_while_claimed(self):
+        daemon = self.start().wait_full(3)
+        lease = daemon.claim("c1")
+        os.kill(int(daemon.pids(lease.sandbox)["inner"]), signal.SIGKILL)
+
+        def lost():
+            info = daemon.rpc("Allocator/GetClaim",
+                              pb.GetClaimRequest(claim_id="c1"), pb.ClaimInfo)
+            return info.state == pb.CLAIM_STATE_LOST and info.lost_reason
+        eventually(lost, "told as lost")
+        status, body = daemon.get(f"/sandboxes/{lease.sandbox}/")
+        self.assertEqual(status, 502)
+        self.assertIn("lost", json.loads(body)["error"])
+        self.assertTrue(daemon.release(lease).was_held)
+        daemon.wait_full(3)
+
+    def test_sigterm_leaves_nothing(self):
+        daemon = self.start().wait_full(3)
+        daemon.claim("c1")
+        pids = [pid for name in daemon.sandboxes()
+                for pid in daemon.pids(name).values()]
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+        self.assertEqual(daemon.sandboxes(), [])
+        self.assertEqual(os.listdir(os.path.join(daemon.dir, "r")), [])
+        self.assertFalse(os.path.exists(
+            os.path.join(daemon.state, "warmpoold.pid")))
+
+    def test_kill_then_restart_sweeps(self):
+        for outlive in ("false", "true"):
+            daemon = self.start("--sandbox-outlive=" + outlive).wait_full(3)
+            daemon.claim("c1")
+            pids = [pid for name in daemon.sandboxes()
+                    for pid in daemon.pids(name).values()]
+            self.assertGreaterEqual(len(pids), 6)
+            self.assertEqual(daemon.stop(signal.SIGKILL), -signal.SIGKILL)
+            again = self.start(directory=daemon.dir).wait_full(3)
+            eventually(lambda: not any(alive(p) for p in pids), "swept")
+            self.assertEqual(len(again.sandboxes()), 3)
+            # What the dead daemon granted is gone with it (memory store).
+            with self.assertRaises(grpc.RpcError) as caught:
+                again.rpc("Allocator/GetClaim",
+                          pb.GetClaimRequest(claim_id="c1"), pb.ClaimInfo)
+            self.assertEqual(caught.exception.code(),
+                             grpc.StatusCode.NOT_FOUND)
+            self.assertEqual(again.stop(), 0, again.messages())
+
+    def test_kill_at_any_moment(self):
+        """Also while sandboxes are in the making."""
+        directory = tempfile.mkdtemp(prefix="wp-daemon-")
+        self.addCleanup(shutil.rmtree, directory, True)
+        for pause in (0.02, 0.06, 0.1, 0.15, 0.25):
+            daemon = Daemon(directory=directory, replicas=8)
+            time.sleep(pause)
+            daemon.stop(signal.SIGKILL)
+        daemon = self.start(directory=directory, replicas=8).wait_full(8)
+        self.assertEqual(len(daemon.sandboxes()), 8)
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+        self.assertEqual(daemon.sandboxes(), [])
+
+    def test_two_daemons(self):
+        daemon = self.start().wait_full(3)
+        second = self.start(directory=daemon.dir)
+        self.assertEqual(second.process.wait(PATIENCE), 1)
+        self.assertIn(f"another warmpoold (pid {daemon.process.pid}) runs",
+                      daemon.messages())
+        self.assertTrue(daemon.ready())
+
+    def test_reload(self):
+        daemon = self.start().wait_full(3)
+        daemon.write_manifest(5)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_full(5)
+        daemon.write_manifest(1)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_full(1)
+        with open(daemon.manifest, "a", encoding="utf-8") as handle:
+            handle.write("nonsense: [")
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "reload refused" in daemon.messages(), "refused")
+        self.assertEqual(daemon.pool().target, 1)
+
+    def test_waiting_claims_are_told_at_sigterm(self):
+        daemon = self.start(replicas=0)
+        eventually(daemon.ready, "ready")
+        call = daemon.channel.unary_unary(
+            "/warmpool.v1.Allocator/Claim",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=pb.ClaimResponse.FromString).future(
+                pb.ClaimRequest(pool=POOL, claim_id="w", wait_ms=60000),
+                timeout=PATIENCE)
+        eventually(lambda: daemon.pool().waiting == 1, "waiting")
+        daemon.process.send_signal(signal.SIGTERM)
+        self.assertEqual(call.exception(PATIENCE).code(),
+                         grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(daemon.process.wait(PATIENCE), 0)
+
+    def test_drain_by_admin(self):
+        daemon = self.start().wait_full(3)
+        lease = daemon.claim("c1")
+        reply = daemon.rpc("PoolAdmin/Drain",
+                           pb.DrainRequest(grace_ms=60000), pb.DrainResponse)
+        self.assertEqual(reply.leased, 1)
+        eventually(lambda: daemon.get("/readyz")[0] == 503, "not ready")
+        self.assertEqual(
+            daemon.get(f"/sandboxes/{lease.sandbox}/healthz")[0], 200)
+        with self.assertRaises(grpc.RpcError):
+            daemon.claim("c2")
+        daemon.release(lease)
+        self.assertEqual(daemon.process.wait(PATIENCE), 0, daemon.messages())
+
+    def test_abandoned_http_clients(self):
+        """Connections that vanish in every state leave nothing behind."""
+        daemon = self.start().wait_full(3)
+        lease = daemon.claim("c1")
+        target = f"/sandboxes/{lease.sandbox}/execute".encode()
+        for part in (b"", b"GET /", b"POST " + target +
+                     b" HTTP/1.1\r\nContent-Length: 100\r\n\r\n{",
+                     b"GET /metrics HTTP/1.1\r\n\r\n"):
+            for _ in range(50):
+                sock = socket.socket(socket.AF_UNIX)
+                sock.connect(daemon.http_path)
+                sock.sendall(part)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                struct.pack("ii", 1, 0))
+                sock.close()
+        eventually(lambda: metrics(daemon.get("/metrics")[1])[
+            "warmpool_http_connections", ""] == 1, "connections gone")
+
+
+class BadConfigTest(unittest.TestCase):
+    """Nothing starts, and the message says what was wrong, and where."""
+
+    def refused(self, *flags, message, code=2, files=None):
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o755)
+            for name, text in (files or {}).items():
+                with open(os.path.join(directory, name), "w",
+                          encoding="utf-8") as handle:
+                    handle.write(text)
+            flags = [f.replace("DIR", directory) for f in flags]
+            done = subprocess.run(
+                [DAEMON, "--state-dir=" + directory + "/s",
+                 "--runtime-dir=" + directory + "/r"] + flags,
+                capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(message.replace("DIR", directory), done.stderr)
+
+    def test_flags(self):
+        self.refused("--rpc-threads=many",
+                     message="--rpc-threads: setting 'rpc_threads': expected "
+                             "a whole number from 0 to 64, got 'many'")
+        self.refused("--manifest=x", message="did you mean --manifests?")
+        self.refused("--lease-store=redis",
+                     message="only 'memory' is built into this version")
+        self.refused("--listen=0.0.0.0:1",
+                     message="'0.0.0.0:1' is not loopback, which needs TLS")
+        self.refused("--http-listen=0.0.0.0:1",
+                     message="'0.0.0.0:1' is not loopback")
+
+    def test_files(self):
+        self.refused("--config=DIR/none", message="DIR/none")
+        self.refused("--config=DIR/c", files={"c": "a: b\n"},
+                     message="DIR/c:1: unknown setting 'a'")
+        self.refused("--config=DIR/c", files={"c": "\nslots_max: -1\n"},
+                     message="DIR/c:2: setting 'slots_max'")
+
+    def test_host(self):
+        self.refused("--bwrap-path=/nonexistent/bwrap",
+                     "--manifests=" + MANIFEST, code=1,
+                     message="this machine cannot make sandboxes")
+        self.refused("--state-dir=/proc/nowhere", code=1,
+                     message="'/proc/nowhere'")
+        self.refused("--runtime-dir=/dev/null", code=1,
+                     message="'/dev/null' is not a directory")
+
+    def test_manifests(self):
+        self.refused("--manifests=DIR/none", message="DIR/none",
+                     code=1)
+        bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
+        self.refused("--manifests=DIR/m", files={"m": bad}, message="DIR/m")
+        self.refused("--check-config", "--manifests=DIR/m", files={"m": bad},
+                     message="DIR/m", code=1)
+
+    def test_secrets(self):
+        self.refused("--token-key-file=DIR/none", "--manifests=" + MANIFEST,
+                     message="setting 'token_key_file': cannot read "
+                             "'DIR/none'", code=1)
+        self.refused("--http-token-file=DIR/t", files={"t": "x" * 32},
+                     message="expected a file that only its owner can read",
+                     code=1)
+
+    def test_tls(self):
+        self.refused("--tls-cert=DIR/c", message="expected both or none")
+        self.refused("--tls-cert=DIR/c", "--tls-key=DIR/k",
+                     "--listen=127.0.0.1:0", message="DIR/c",
+                     files={"c": "no", "k": "no"})
+
+    def test_check_config(self):
+        done = subprocess.run(
+            [DAEMON, "--check-config", "--manifests=" + MANIFEST,
+             "--log-level=warn"], capture_output=True, text=True,
+            timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("log_level: warn # flag\n", done.stdout)
+        self.assertIn("# default/quickstart: 8 of template quickstart\n",
+                      done.stdout)
+
+    def test_documents_say_what_the_program_says(self):
+        """The man page's reference and the example are the table's."""
+        reference = subprocess.run([DAEMON, "--help-settings"],
+                                   capture_output=True, text=True,
+                                   timeout=PATIENCE, check=True).stdout
+        with open(os.path.join(DEPLOY, "man", "warmpoold.conf.5.md"),
+                  encoding="utf-8") as handle:
+            self.assertIn(reference, handle.read())
+        example = os.path.join(DEPLOY, "examples", "warmpoold.yaml")
+        with open(example, encoding="utf-8") as handle:
+            lines = [line[2:] for line in handle
+                     if re.match(r"# [a-z_]+: ", line)]
+        self.assertEqual(
+            [line.partition(":")[0] for line in lines],
+            [n for n in re.findall(r"^### (\w+)$", reference, re.M)
+             if n != "config"])
+        # Every default, said in the file, is what holds without it.
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as said:
+            said.writelines(lines)
+            said.flush()
+            for path in (example, said.name):
+                done = subprocess.run(
+                    [DAEMON, "--check-config", "--config=" + path],
+                    capture_output=True, text=True, timeout=PATIENCE,
+                    check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                shown = re.sub(r" # .*", "", done.stdout)
+                if path == example:
+                    expected = shown
+        self.assertEqual(shown, expected)
+
+
+def host_can():
+    """Says why the host cannot make sandboxes, or None."""
+    daemon = Daemon(replicas=1)
+    try:
+        daemon.wait_full(1)
+        return None
+    except AssertionError:
+        match = re.search(r"this machine cannot make sandboxes.*",
+                          daemon.messages())
+        if not match:
+            raise
+        return match.group(0)
+    finally:
+        daemon.clean()
+
+
+if __name__ == "__main__":
+    reason = host_can()
+    if reason:
+        print("SKIP:", reason)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:], verbosity=2)

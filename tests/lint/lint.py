@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""House rules that a compiler cannot check; run from anywhere in the tree.
+
+Prints one line for each breach and exits with 1 if there is any. Each rule has a
+test of its own: --self-test feeds it a breach and expects it to be seen.
+"""
+import os
+import re
+import subprocess
+import sys
+
+# Which folder may include which. "base" is pool/base.
+ALLOWED = {
+    "base": {"base"},
+    "pool": {"base", "pool"},
+    "proto": {"base", "pool", "proto"},
+    "k8s": {"base", "pool", "k8s"},
+    "local": {"base", "pool", "local"},
+    "runtime": {"base", "runtime"},
+    "allocator": {"base", "pool", "proto", "k8s", "local", "runtime",
+                  "allocator"},
+}
+
+# Library header -> the only files that may include it.
+LIBRARIES = [
+    (r"grpc/(?!.*\.pb-c\.h$)",
+     r"allocator/rpc_[^/]*\.[ch]|allocator/ctl/rpc_client\.c|bench/.*"
+     r"|tests/.*"),
+    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire[^/]*\.[ch]"),
+    (r"nettle/", r"pool/lease_token\.c"),
+    (r"hiredis/", r"allocator/lease_redis\.c"),
+    (r"sqlite3\.h", r"allocator/lease_sqlite\.c"),
+    (r"curl/", r"k8s/http\.c"),
+    (r"nghttp2/", r"bench/.*"),
+    (r"event2/", r"(allocator|local|runtime|k8s|tests)/.*"),
+    (r"yaml\.h", r"(local/(manifest|yaml)|allocator/conf)[^/]*\.c"),
+    (r"seccomp\.h", r"local/.*"),
+]
+
+LINES_WARN, LINES_STOP = 600, 1000
+FUNCTION_LINES = 80
+
+
+def folder_of(path):
+    if path.startswith("pool/base/"):
+        return "base"
+    return path.split("/", 1)[0]
+
+
+def check_includes(path, text):
+    own = folder_of(path)
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if not match:
+            continue
+        header = match.group(2)
+        if match.group(1) == '"' and own in ALLOWED and "/" in header:
+            target = folder_of(header)
+            if target in ALLOWED and target not in ALLOWED[own]:
+                yield f"{path}:{number}: {own}/ may not know {target}/"
+        for library, users in LIBRARIES:
+            if re.match(library, header) and not re.fullmatch(users, path):
+                yield f"{path}:{number}: {header} is not for this file"
+
+
+def check_guard(path, text):
+    if not path.endswith(".h"):
+        return
+    name = re.sub(r"[^A-Z0-9]", "_", path.upper().replace("POOL/BASE/", "BASE/"))
+    if f"#ifndef WP_{name}" not in text:
+        yield f"{path}:1: include guard WP_{name} expected"
+
+
+def check_size(path, text):
+    lines = text.count("\n")
+    if lines > LINES_STOP:
+        yield f"{path}:1: {lines} lines; at most {LINES_STOP}: is it one noun?"
+    start = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("{"):
+            start = number
+        elif line.startswith("}") and start is not None:
+            if not line.startswith("};") and number - start > FUNCTION_LINES:
+                yield (f"{path}:{start}: a function of {number - start} lines;"
+                       f" at most {FUNCTION_LINES}")
+            start = None
+
+
+def check_text(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.rstrip() != line:
+            yield f"{path}:{number}: white space at the end of the line"
+        if "\t" in line and not path.endswith((".sh", "Makefile")):
+            yield f"{path}:{number}: a tab"
+        if len(line) > 80 and path.startswith(tuple(
+                d + "/" for d in ALLOWED if d != "base")):
+            yield f"{path}:{number}: {len(line)} columns; at most 80"
+        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
+            yield f"{path}:{number}: an unfinished mark"
+        if re.search(r"\bvolatile\b", line) and path.startswith("pool/"):
+            yield f"{path}:{number}: volatile is not a way to share memory"
+
+
+CHECKS = [check_includes, check_guard, check_size, check_text]
+
+
+def check_file(path, text):
+    for check in CHECKS:
+        yield from check(path, text)
+
+
+def self_test():
+    bad = {
+        "pool/slot.c": '#include "allocator/service.h"\n',
+        "local/a.c": '#include "proto/wire.h"\n',
+        "allocator/main.c": "#include <grpc/grpc.h>\n",
+        "pool/pool.h": "#ifndef WP_WRONG_H\n",
+        "pool/long.c": "{\n" + "x;\n" * 90 + "}\n",
+        "pool/huge.c": "x;\n" * 1001,
+        "pool/space.c": "int a; \n",
+        "pool/tab.c": "\tint a;\n",
+        "pool/wide.c": "x" * 81 + "\n",
+        "pool/mark.c": "/* TO" "DO */\n",
+        "pool/vol.c": "volatile int a;\n",
+    }
+    missed = [p for p, t in bad.items() if not list(check_file(p, t))]
+    good = {
+        "pool/slot.c": '#include "pool/base/str.h"\n',
+        "allocator/rpc_call.c": "#include <grpc/grpc.h>\n",
+        "pool/slot.h": "#ifndef WP_POOL_SLOT_H\n",
+    }
+    wrong = [p for p, t in good.items() if list(check_file(p, t))]
+    for path in missed:
+        print(f"self-test: the breach in {path} was not seen")
+    for path in wrong:
+        print(f"self-test: {path} is fine but was refused")
+    return not missed and not wrong
+
+
+def main():
+    root = subprocess.run(
+        ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse",
+         "--show-toplevel"], capture_output=True, text=True,
+        check=True).stdout.strip()
+    files = subprocess.run(
+        ["git", "-C", root, "ls-files", "*.c", "*.h"], capture_output=True,
+        text=True, check=True).stdout.split()
+    breaches = 0
+    for path in files:
+        full = os.path.join(root, path)
+        if not os.path.exists(full):
+            continue
+        with open(full, encoding="utf-8") as handle:
+            text = handle.read()
+        for breach in check_file(path, text):
+            print(breach)
+            breaches += 1
+        if LINES_WARN < text.count("\n") <= LINES_STOP:
+            print(f"note: {path} has {text.count(chr(10))} lines")
+    ok = self_test()
+    print(f"{len(files)} files, {breaches} breaches")
+    return 0 if ok and breaches == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

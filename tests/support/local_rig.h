@@ -1,0 +1,73 @@
+/* tests/support/local_rig.h - a local backend under test, and what it reported. */
+#ifndef WP_TESTS_SUPPORT_LOCAL_RIG_H
+#define WP_TESTS_SUPPORT_LOCAL_RIG_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/backend_local.h"
+
+enum {
+    LOCAL_RIG_SLOTS = 64
+};
+
+struct local_rig_slot {
+    int ready;
+    int lost;
+    int destroyed;
+    char endpoint[WP_ENDPOINT_MAX + 1];
+    char reason[WP_REASON_MAX + 1];
+};
+
+struct local_rig {
+    char dir[64]; /* A new directory of its own; the state is in dir/s. */
+    char state_dir[80];
+    struct wp_local_config config;
+    struct wp_template tmpl;
+    struct wp_local *local;
+    struct wp_local_sweep sweep;
+    struct wp_backend backend;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct local_rig_slot slots[LOCAL_RIG_SLOTS];
+};
+
+/* Fills config and a template that runs argv and listens on port 8080. */
+void local_rig_init(struct local_rig *rig, const char *const *argv);
+/* Creates and starts; fails the test with the backend's words otherwise. */
+void local_rig_start(struct local_rig *rig);
+/* Stops, checks that nothing is left, removes the directory. */
+void local_rig_fini(struct local_rig *rig);
+
+void local_rig_create(struct local_rig *rig, uint32_t index,
+                      int64_t ready_within_ms);
+void local_rig_destroy(struct local_rig *rig, uint32_t index);
+
+enum local_rig_report {
+    RIG_READY,
+    RIG_LOST,
+    RIG_DESTROYED,
+    RIG_READY_OR_LOST,
+};
+/* Fails the test when it does not come in time. */
+void local_rig_wait(struct local_rig *rig, uint32_t index,
+                    enum local_rig_report what, int64_t timeout_ms);
+
+/* The recorded processes of sandbox index. */
+void local_rig_pids(struct local_rig *rig, uint32_t index, int *outer,
+                    int *inner);
+void local_rig_name(uint32_t index, char out[16]);
+bool local_rig_alive(int pid);
+/* Waits until pid is gone. */
+void local_rig_wait_gone(int pid, int64_t timeout_ms);
+
+/* Runs a shell command inside, through the runtime's REST API on the sandbox's
+ * endpoint; its standard output in out. The exit code. */
+int local_rig_execute(struct local_rig *rig, uint32_t index,
+                      const char *command, char *out, size_t cap);
+/* The whole answer to a request on the sandbox's socket; its length. */
+size_t local_rig_request(struct local_rig *rig, uint32_t index,
+                         const char *request, char *out, size_t cap);
+
+#endif

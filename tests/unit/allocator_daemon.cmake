@@ -1,0 +1,18 @@
+# Tests of the daemon's parts; each test program covers one noun.
+wp_test(conf_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/conf_test.c
+  LIBS wp_allocator)
+wp_test(control_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/control_test.c
+  LIBS wp_allocator)
+wp_test(http_head_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_head_test.c
+  LIBS wp_allocator)
+wp_test(http_server_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_server_test.c
+  LIBS wp_allocator)
+wp_test(http_metrics_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_metrics_test.c
+          ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
+          ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c
+  LIBS wp_allocator)

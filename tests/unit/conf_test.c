@@ -1,0 +1,452 @@
+/* The settings: every source, every type, every message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "allocator/conf.h"
+#include "allocator/conf_value.h"
+
+static int
+setup(void **state)
+{
+    *state = wp_conf_create();
+    return *state == NULL;
+}
+
+static int
+teardown(void **state)
+{
+    wp_conf_destroy(*state);
+    return 0;
+}
+
+static enum wp_status
+read_text(struct wp_conf *conf, const char *text, struct wp_err *err)
+{
+    return wp_conf_read_text(conf, wp_str_from(text), "f.yaml", err);
+}
+
+static void
+assert_refused(const char *text, const char *message)
+{
+    struct wp_conf *conf = wp_conf_create();
+    struct wp_err err = {.msg = ""};
+
+    assert_non_null(conf);
+    assert_int_not_equal(read_text(conf, text, &err), WP_OK);
+    assert_string_equal(err.msg, message);
+    wp_conf_destroy(conf);
+}
+
+/* Every default of the table passes its own check, and what depends on the
+ * environment is filled in. */
+static void
+test_defaults(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err = {.msg = ""};
+
+    assert_int_equal(conf->slots_max, 4096);
+    assert_int_equal(conf->message_max, 256 << 10);
+    assert_int_equal(conf->drain_grace, 10 * WP_NS_PER_S);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    assert_int_equal(wp_conf_check(conf, &err), WP_OK);
+    assert_int_equal(conf->listen.len, 1);
+    assert_int_equal(conf->claims_max, 8192);
+}
+
+static void
+test_file_sets_each_type(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    assert_int_equal(read_text(conf,
+                               "# comment\n"
+                               "log_level: warn\n"
+                               "slots_max: 12\n"
+                               "keepalive: 5m\n"
+                               "message_max: 1MiB\n"
+                               "reflection: no\n"
+                               "tls_cert: '/a b'\n"
+                               "manifests: [a.yaml, \"b,c.yaml\"]\n"
+                               "listen: unix:/x , 127.0.0.1:0\n",
+                               &err),
+                     WP_OK);
+    assert_int_equal(conf->log_level, 2);
+    assert_int_equal(conf->slots_max, 12);
+    assert_int_equal(conf->keepalive, 300 * WP_NS_PER_S);
+    assert_int_equal(conf->message_max, 1 << 20);
+    assert_false(conf->reflection);
+    assert_string_equal(conf->tls_cert, "/a b");
+    assert_int_equal(conf->manifests.len, 2);
+    assert_string_equal(conf->manifests.items[1], "b,c.yaml");
+    assert_int_equal(conf->listen.len, 2);
+    assert_string_equal(conf->listen.items[1], "127.0.0.1:0");
+    assert_int_equal(conf->origin[WP_SET_slots_max].line, 3);
+}
+
+static void
+test_file_refusals(void **state)
+{
+    (void)state;
+    assert_refused("slots_max: 0\n",
+                   "f.yaml:1: setting 'slots_max': expected a whole number "
+                   "from 1 to 16777216, got '0'");
+    assert_refused("\nkeepalive: 30\n",
+                   "f.yaml:2: setting 'keepalive': expected a duration from "
+                   "1s to 1h, such as 500ms, 30s or 5m, got '30'");
+    assert_refused("message_max: 1GiB\n",
+                   "f.yaml:1: setting 'message_max': expected a size from "
+                   "4KiB to 4MiB, such as 65536 or 64KiB, got '1GiB'");
+    assert_refused("log_level: loud\n",
+                   "f.yaml:1: setting 'log_level': expected one of "
+                   "debug|info|warn|error, got 'loud'");
+    assert_refused("reflection: maybe\n",
+                   "f.yaml:1: setting 'reflection': expected true or false, "
+                   "got 'maybe'");
+    assert_refused("log_levle: info\n",
+                   "f.yaml:1: unknown setting 'log_levle'; did you mean "
+                   "'log_level'?");
+    assert_refused("frobnicate: 1\n", "f.yaml:1: unknown setting 'frobnicate'");
+    assert_refused("keepalive: 9s\nkeepalive: 9s\n",
+                   "f.yaml:2: setting 'keepalive' is given twice");
+    assert_refused("keepalive: [9s]\n",
+                   "f.yaml:1: setting 'keepalive': expected one value, got a "
+                   "list");
+    assert_refused("keepalive: {a: 1}\n",
+                   "f.yaml:1: setting 'keepalive': expected a text, a number "
+                   "or a list of texts");
+    assert_refused("config: x\n", "f.yaml:1: setting 'config' is only a flag");
+    assert_refused("- a\n",
+                   "f.yaml:1: expected settings, each as 'name: value'");
+    assert_refused("slots_max: 3\n---\nslots_max: 4\n",
+                   "f.yaml:2: expected one document, got a second");
+    assert_refused("manifests: &a [x]\n",
+                   "f.yaml:1: anchors and tags are not allowed here");
+    assert_refused("manifests: [*a]\n",
+                   "f.yaml:1: expected a text, a number or a list of texts");
+    assert_refused("manifests: [\"a\\0b\"]\n",
+                   "f.yaml:1: expected a text without NUL");
+    assert_refused("tls_cert: \"a\\0b\"\n",
+                   "f.yaml:1: setting 'tls_cert': expected a text of at most "
+                   "4095 bytes, got 'a?b'");
+}
+
+static void
+test_not_yaml(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    assert_int_equal(read_text(conf, "manifests: [b\n", &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "not YAML"));
+    assert_int_equal(read_text(conf, "", &err), WP_OK);
+    assert_int_equal(read_text(conf, "---\n", &err), WP_OK);
+    assert_int_equal(read_text(conf, "# nothing\n", &err), WP_OK);
+}
+
+static void
+test_list_is_bounded(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    char text[WP_CONF_LIST_MAX * 4 + 64] = "manifests: [a";
+
+    for (int i = 0; i < 64; i++) {
+        (void)strcat(text, ",a");
+    }
+    (void)strcat(text, "]");
+    assert_int_equal(read_text(conf, text, &err), WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "f.yaml:1: setting 'manifests': expected at "
+                                 "most 64 items, got 65");
+    for (int i = 0; i < WP_CONF_LIST_MAX; i++) {
+        text[strlen(text) - 1] = '\0';
+        (void)strcat(text, ",a]");
+    }
+    assert_int_equal(read_text(conf, text, &err), WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "f.yaml:1: too many items in this list");
+}
+
+/* A flag beats the environment, which beats the file, whatever is read first;
+ * a weaker source is still checked. */
+static void
+test_precedence(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    enum wp_conf_action action;
+    char *const argv[] = {"warmpoold", "--slots-max=7", "--log-level", "warn",
+                          NULL};
+    char *const env[] = {"WARMPOOL_SLOTS_MAX=8",
+                         "WARMPOOL_KEEPALIVE=2s",
+                         "WARMPOOL_UNRELATED=1",
+                         "WARMPOOLX=2",
+                         "HOME=/",
+                         NULL};
+    char *const bad[] = {"WARMPOOL_SLOTS_MAX=many", NULL};
+
+    assert_int_equal(wp_conf_read_args(conf, 4, argv, &action, &err), WP_OK);
+    assert_int_equal(action, WP_CONF_RUN);
+    assert_int_equal(wp_conf_read_env(conf, env, &err), WP_OK);
+    assert_int_equal(read_text(conf,
+                               "slots_max: 9\nkeepalive: 3s\n"
+                               "log_level: debug\ndrain_grace: 4s\n",
+                               &err),
+                     WP_OK);
+    assert_int_equal(conf->slots_max, 7);
+    assert_int_equal(conf->keepalive, 2 * WP_NS_PER_S);
+    assert_int_equal(conf->log_level, 2);
+    assert_int_equal(conf->drain_grace, 4 * WP_NS_PER_S);
+    assert_int_equal(wp_conf_read_env(conf, bad, &err), WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "WARMPOOL_SLOTS_MAX: setting 'slots_max': "
+                                 "expected a whole number from 1 to 16777216, "
+                                 "got 'many'");
+}
+
+static void
+assert_flags_refused(const char *flag, const char *message)
+{
+    struct wp_conf *conf = wp_conf_create();
+    struct wp_err err = {.msg = ""};
+    enum wp_conf_action action;
+    char *copy = strdup(flag);
+    char *const argv[] = {"warmpoold", copy, NULL};
+
+    assert_non_null(conf);
+    assert_int_not_equal(wp_conf_read_args(conf, 2, argv, &action, &err),
+                         WP_OK);
+    assert_string_equal(err.msg, message);
+    free(copy);
+    wp_conf_destroy(conf);
+}
+
+static void
+test_flags(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    enum wp_conf_action action;
+    char *const argv[] = {
+        "warmpoold",    "--manifests",    "a,b", "--manifests=c",
+        "--reflection", "--check-config", NULL};
+
+    assert_int_equal(wp_conf_read_args(conf, 6, argv, &action, &err), WP_OK);
+    assert_int_equal(action, WP_CONF_CHECK);
+    assert_int_equal(conf->manifests.len, 3);
+    assert_string_equal(conf->manifests.items[2], "c");
+    assert_flags_refused("--slot-max=1", "unknown flag --slot-max; did you "
+                                         "mean --slots_max?; --help lists "
+                                         "all");
+    assert_flags_refused("--zzz", "unknown flag --zzz; --help lists all");
+    assert_flags_refused("--slots_max",
+                         "--slots_max needs a value: --slots_max=VALUE");
+    assert_flags_refused("file.yaml",
+                         "argument 'file.yaml': expected --name=value; "
+                         "--help lists all");
+    assert_flags_refused("--keepalive=1ms",
+                         "--keepalive: setting 'keepalive': expected a "
+                         "duration from 1s to 1h, such as 500ms, 30s or 5m, "
+                         "got '1ms'");
+}
+
+static void
+assert_check(const char *text, const char *message)
+{
+    struct wp_conf *conf = wp_conf_create();
+    struct wp_err err = {.msg = ""};
+
+    assert_non_null(conf);
+    assert_int_equal(read_text(conf, text, &err), WP_OK);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    assert_int_not_equal(wp_conf_check(conf, &err), WP_OK);
+    assert_string_equal(err.msg, message);
+    wp_conf_destroy(conf);
+}
+
+static void
+test_checks_across_settings(void **state)
+{
+    (void)state;
+    assert_check("tls_cert: /c\n",
+                 "settings 'tls_cert' and 'tls_key': expected both or none, "
+                 "only 'tls_cert' is set");
+    assert_check("tls_client_ca: /c\n",
+                 "setting 'tls_client_ca': expected 'tls_cert' and 'tls_key' "
+                 "beside it");
+    assert_check("listen: 0.0.0.0:7443\n",
+                 "setting 'listen': '0.0.0.0:7443' is not loopback, which "
+                 "needs TLS: expected 'tls_cert' and 'tls_key' to be set");
+    assert_check("listen: nonsense\n",
+                 "setting 'listen': address 'nonsense': expected unix:/path, "
+                 "127.0.0.1:PORT or [::1]:PORT");
+    assert_check("http_listen: '[::]:80'\n",
+                 "setting 'http_listen': '[::]:80' is not loopback: HTTP is "
+                 "served in clear and only there; put a proxy that speaks TLS "
+                 "before it");
+    assert_check("lease_store: redis\n",
+                 "setting 'lease_store': only 'memory' is built into this "
+                 "version (" WP_VERSION ")");
+    assert_check("backend: kubernetes\n",
+                 "setting 'backend': only 'local' is built into this version "
+                 "(" WP_VERSION ")");
+    assert_check("claims_max: 5\n",
+                 "setting 'claims_max': expected 0 or at least slots_max "
+                 "(4096), got 5");
+    assert_check("identities: [nobody]\n",
+                 "setting 'identities': expected NAME=TENANT (at most 63 "
+                 "bytes) or NAME=*admin, got 'nobody'");
+    assert_check("allowed_uids: [me]\n",
+                 "setting 'allowed_uids': expected user ids (numbers), got "
+                 "'me'");
+    assert_check("state_dir: here\n", "setting 'state_dir': expected an "
+                                      "absolute path, got 'here'");
+}
+
+static void
+test_durations_and_sizes(void **state)
+{
+    static const struct {
+        const char *text;
+        bool ok;
+        int64_t ns;
+    } cases[] = {
+        {"0", true, 0},
+        {"1ns", true, 1},
+        {"250us", true, 250000},
+        {"1500ms", true, 1500 * WP_NS_PER_MS},
+        {"2d", true, 2 * 24 * 3600 * WP_NS_PER_S},
+        {"", false, 0},
+        {"s", false, 0},
+        {"5", false, 0},
+        {"5 s", false, 0},
+        {"-5s", false, 0},
+        {"1.5s", false, 0},
+        {"99999999999999999999s", false, 0},
+        {"999999999999d", false, 0},
+    };
+    int64_t bytes;
+    char out[32];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        int64_t ns = -1;
+
+        assert_int_equal(
+            wp_conf_duration_parse(wp_str_from(cases[i].text), &ns),
+            cases[i].ok);
+        if (cases[i].ok) {
+            assert_int_equal(ns, cases[i].ns);
+        }
+    }
+    assert_string_equal(wp_conf_duration_format(90 * WP_NS_PER_S, out), "90s");
+    assert_string_equal(wp_conf_duration_format(120 * WP_NS_PER_S, out), "2m");
+    assert_string_equal(wp_conf_duration_format(0, out), "0");
+    assert_true(wp_conf_size_parse(WP_STR("3GiB"), &bytes));
+    assert_int_equal(bytes, INT64_C(3) << 30);
+    assert_false(wp_conf_size_parse(WP_STR("3GB"), &bytes));
+    assert_string_equal(wp_conf_size_format(1536, out), "1536");
+    assert_string_equal(wp_conf_size_format(1 << 20, out), "1MiB");
+}
+
+/* What --check-config prints is itself a configuration file that says the
+ * same. */
+static void
+test_print_is_readable_again(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_conf *again = wp_conf_create();
+    struct wp_err err;
+    char *text = NULL;
+    char *text_again = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    assert_int_equal(read_text(conf,
+                               "tls_cert: 'a \"b\" \\ #c'\n"
+                               "keepalive: 90s\nlog_format: json\n"
+                               "manifests: ['x, y', z]\n",
+                               &err),
+                     WP_OK);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    wp_conf_print(conf, out);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(read_text(again, text, &err), WP_OK);
+    assert_string_equal(again->tls_cert, conf->tls_cert);
+    assert_string_equal(again->manifests.items[0], "x, y");
+    assert_int_equal(again->keepalive, conf->keepalive);
+    assert_int_equal(again->claims_max, conf->claims_max);
+    free(text);
+    free(text_again);
+    wp_conf_destroy(again);
+}
+
+static void
+test_help_names_every_setting(void **state)
+{
+    char *help = NULL;
+    char *reference = NULL;
+    size_t len;
+    FILE *out = open_memstream(&help, &len);
+
+    (void)state;
+    wp_conf_help(out);
+    assert_int_equal(fclose(out), 0);
+    out = open_memstream(&reference, &len);
+    wp_conf_help_settings(out);
+    assert_int_equal(fclose(out), 0);
+    for (unsigned i = 0; i < WP_SETTINGS; i++) {
+        const struct wp_setting *s = wp_setting_get((enum wp_setting_id)i);
+        char heading[64];
+
+        (void)snprintf(heading, sizeof heading, "\n### %s\n", s->name);
+        assert_non_null(strstr(reference, heading));
+        (void)snprintf(heading, sizeof heading, "  --%s=", s->name);
+        for (char *p = heading; *p != '\0'; p++) {
+            *p = *p == '_' ? '-' : *p;
+        }
+        assert_non_null(strstr(help, heading));
+    }
+    free(help);
+    free(reference);
+}
+
+static void
+test_missing_file(void **state)
+{
+    struct wp_err err;
+
+    assert_int_equal(wp_conf_read_file(*state, "/nonexistent/x.yaml", &err),
+                     WP_NOT_FOUND);
+    assert_non_null(strstr(err.msg, "/nonexistent/x.yaml"));
+    assert_int_not_equal(wp_conf_read_file(*state, "/", &err), WP_OK);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_defaults, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_file_sets_each_type, setup,
+                                        teardown),
+        cmocka_unit_test(test_file_refusals),
+        cmocka_unit_test_setup_teardown(test_not_yaml, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_list_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
+        cmocka_unit_test(test_checks_across_settings),
+        cmocka_unit_test(test_durations_and_sizes),
+        cmocka_unit_test_setup_teardown(test_print_is_readable_again, setup,
+                                        teardown),
+        cmocka_unit_test(test_help_names_every_setting),
+        cmocka_unit_test_setup_teardown(test_missing_file, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* The loop thread, and when the core gets its turns on it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "allocator/control.h"
+#include "allocator/loop.h"
+
+struct fixture {
+    struct wp_loop *loop;
+    struct wp_control *control;
+    _Atomic(int64_t) next_ns; /* What turns name until it has passed. */
+    _Atomic(uint64_t) work; /* Added to by wakers, seen by turns. */
+    _Atomic(uint64_t) seen;
+    _Atomic(int64_t) last_turn_ns;
+};
+
+static int64_t
+now_ns(void)
+{
+    return wp_clock_mono_ns(wp_clock_system());
+}
+
+static int64_t
+run_turn(void *ctx)
+{
+    struct fixture *f = ctx;
+
+    wp_loop_assert_role(f->loop);
+    f->seen = f->work;
+    f->last_turn_ns = now_ns();
+    return f->next_ns > f->last_turn_ns ? f->next_ns : WP_TIME_NEVER;
+}
+
+static int
+setup(void **state)
+{
+    static struct fixture f;
+    struct wp_err err;
+
+    f = (struct fixture){.next_ns = WP_TIME_NEVER};
+    f.loop = wp_loop_create("test", 64, &err);
+    assert_non_null(f.loop);
+    f.control = wp_control_create(
+        &(struct wp_control_config){f.loop, wp_clock_system(), run_turn, &f},
+        &err);
+    assert_non_null(f.control);
+    assert_int_equal(wp_loop_start(f.loop, &err), WP_OK);
+    *state = &f;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    wp_loop_stop(f->loop);
+    wp_control_destroy(f->control);
+    wp_loop_destroy(f->loop);
+    return 0;
+}
+
+static void
+sleep_ns(int64_t ns)
+{
+    struct timespec ts = {ns / WP_NS_PER_S, ns % WP_NS_PER_S};
+
+    (void)nanosleep(&ts, NULL);
+}
+
+/* Polls until cond or five seconds have passed. */
+#define AWAIT(cond)                                                            \
+    do {                                                                       \
+        int64_t until_ns = now_ns() + 5 * WP_NS_PER_S;                         \
+        while (!(cond) && now_ns() < until_ns) {                               \
+            sleep_ns(WP_NS_PER_MS / 5);                                        \
+        }                                                                      \
+        assert_true(cond);                                                     \
+    } while (0)
+
+/* Waits until two looks in a row show the same number of turns, 20 ms apart. */
+static uint64_t
+await_asleep(const struct wp_control *control)
+{
+    int64_t until_ns = now_ns() + 5 * WP_NS_PER_S;
+    uint64_t before;
+    uint64_t after = wp_control_stats(control).turns;
+
+    do {
+        before = after;
+        sleep_ns(20 * WP_NS_PER_MS);
+        after = wp_control_stats(control).turns;
+    } while (after != before && now_ns() < until_ns);
+    assert_int_equal(after, before);
+    return after;
+}
+
+static void
+test_wake_runs_a_turn_then_sleeps(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t turns;
+
+    f->work = 1;
+    wp_control_wake(f->control);
+    AWAIT(f->seen == 1);
+    turns = await_asleep(f->control);
+    /* The turn, and the look that found nothing. */
+    assert_int_equal(turns, 2);
+    assert_int_equal(wp_control_stats(f->control).writes, 1);
+    f->work = 2;
+    wp_control_wake(f->control);
+    AWAIT(f->seen == 2);
+    assert_int_equal(wp_control_stats(f->control).writes, 2);
+}
+
+/* A steady stream of wakes costs next to no eventfd writes, and each is acted
+ * on within 10 ms. */
+static void
+test_load_is_coalesced(void **state)
+{
+    struct fixture *f = *state;
+    int64_t until_ns = now_ns() + WP_NS_PER_S / 4;
+    int64_t worst_ns = 0;
+    uint64_t wakes = 0;
+    struct wp_control_stats stats;
+
+    while (now_ns() < until_ns) {
+        int64_t start_ns = now_ns();
+
+        f->work++;
+        wp_control_wake(f->control);
+        wakes++;
+        while (f->seen != f->work && now_ns() - start_ns < WP_NS_PER_S) {
+            sleep_ns(WP_NS_PER_MS / 10);
+        }
+        worst_ns =
+            now_ns() - start_ns > worst_ns ? now_ns() - start_ns : worst_ns;
+    }
+    stats = wp_control_stats(f->control);
+    print_message("%llu wakes, %llu writes, %llu turns, worst %.3f ms\n",
+                  (unsigned long long)wakes, (unsigned long long)stats.writes,
+                  (unsigned long long)stats.turns, (double)worst_ns / 1e6);
+    assert_int_equal(f->seen, f->work);
+    assert_true(wakes > 10);
+    assert_true(stats.writes <= wakes / 2);
+}
+
+static void
+test_named_time_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    int64_t due_ns = now_ns() + 60 * WP_NS_PER_MS;
+
+    f->next_ns = due_ns;
+    wp_control_wake(f->control);
+    AWAIT(f->last_turn_ns >= due_ns);
+    assert_int_equal(wp_control_stats(f->control).writes, 1);
+}
+
+static void *
+wake_often(void *ctx)
+{
+    struct fixture *f = ctx;
+
+    for (int i = 0; i < 20000; i++) {
+        f->work++;
+        wp_control_wake(f->control);
+        if (i % 1000 == 0) {
+            sleep_ns(3 * WP_NS_PER_MS); /* Lets it fall asleep now and then. */
+        }
+    }
+    return NULL;
+}
+
+/* No wake is lost, whatever the interleaving. */
+static void
+test_no_wake_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[3];
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, wake_often, f), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    AWAIT(f->seen == 60000);
+    (void)await_asleep(f->control);
+}
+
+static void
+add(void *ctx, uint64_t a, uint64_t b)
+{
+    *(uint64_t *)ctx += a + b;
+}
+
+static void
+test_loop_posts_and_calls(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t sum = 0;
+
+    assert_true(wp_loop_post(f->loop, add, &sum, 2, 3));
+    wp_loop_call(f->loop, add, &sum);
+    assert_int_equal(sum, 5);
+}
+
+static void
+block(void *ctx, uint64_t a, uint64_t b)
+{
+    (void)a;
+    (void)b;
+    while (sem_wait(ctx) != 0) {
+    }
+}
+
+/* A full mailbox refuses, and takes mail again when it has been emptied. */
+static void
+test_mailbox_is_bounded(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t sum = 0;
+    int taken = 0;
+    sem_t gate;
+
+    (void)sem_init(&gate, 0, 0);
+    assert_true(wp_loop_post(f->loop, block, &gate, 0, 0));
+    while (wp_loop_post(f->loop, add, &sum, 1, 0)) {
+        taken++;
+        assert_true(taken <= 64);
+    }
+    assert_true(taken >= 63);
+    (void)sem_post(&gate);
+    wp_loop_call(f->loop, add, &sum);
+    assert_int_equal(sum, taken);
+    (void)sem_destroy(&gate);
+}
+
+/* What was posted before stop is run by it. */
+static void
+test_stop_runs_what_was_posted(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t sum = 0;
+
+    for (int i = 0; i < 20; i++) {
+        assert_true(wp_loop_post(f->loop, add, &sum, 1, 0));
+    }
+    wp_loop_stop(f->loop);
+    assert_int_equal(sum, 20);
+    wp_loop_call(f->loop, add, &sum); /* Stopped: runs here. */
+    assert_int_equal(sum, 20);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_wake_runs_a_turn_then_sleeps), TEST(test_load_is_coalesced),
+        TEST(test_named_time_is_kept),           TEST(test_no_wake_is_lost),
+        TEST(test_loop_posts_and_calls),         TEST(test_mailbox_is_bounded),
+        TEST(test_stop_runs_what_was_posted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

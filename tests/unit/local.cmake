@@ -1,0 +1,15 @@
+# The local backend's parts that need no sandbox.
+wp_test(manifest_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/manifest_test.c
+  LIBS wp_local)
+target_compile_definitions(manifest_test PRIVATE
+  WP_TEST_QUICKSTART="${CMAKE_SOURCE_DIR}/deploy/examples/quickstart.yaml")
+
+wp_test(local_bridge_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_bridge_test.c
+          ${CMAKE_SOURCE_DIR}/local/bridge.c
+  LIBS wp_local)
+foreach(name local_cgroup_test local_confine_test)
+  wp_test(${name} LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.c LIBS wp_local)
+endforeach()

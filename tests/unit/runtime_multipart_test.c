@@ -1,0 +1,163 @@
+/* Multipart bodies, in pieces of every size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pool/base/compiler.h"
+#include "runtime/multipart.h"
+
+/* Writes down what was called: "[name,filename]data;". */
+struct notes {
+    char text[1024];
+};
+
+static void
+on_part(void *user, const char *name, const char *filename)
+{
+    struct notes *notes = user;
+
+    strcat(notes->text, "[");
+    strcat(notes->text, name);
+    strcat(notes->text, ",");
+    strcat(notes->text, filename != NULL ? filename : "-");
+    strcat(notes->text, "]");
+}
+
+static void
+on_data(void *user, const char *data, size_t len)
+{
+    struct notes *notes = user;
+
+    strncat(notes->text, data, len);
+}
+
+static void
+on_end(void *user)
+{
+    struct notes *notes = user;
+
+    strcat(notes->text, ";");
+}
+
+static const struct wp_multipart_events events = {on_part, on_data, on_end};
+
+#define TYPE "multipart/form-data; boundary=XX"
+#define HEAD "Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n"
+
+static const struct {
+    const char *body;
+    const char *notes;
+    bool good;
+    bool complete;
+} cases[] = {
+    {"--XX\r\n" HEAD "\r\nhello\r\n--XX--\r\n", "[file,a]hello;", true, true},
+    {"--XX\r\n" HEAD "\r\n\r\n--XX--", "[file,a];", true, true},
+    {"preamble\r\n--XX\r\n" HEAD "\r\nx\r\n--XX--epilogue", "[file,a]x;", true,
+     true},
+    {"--XX \t\r\n" HEAD "\r\nx\r\n--XX--", "[file,a]x;", true, true},
+    {"--XX\r\nX-Other: 1\r\n" HEAD "X-More: 2\r\n\r\nx\r\n--XX--", "[file,a]x;",
+     true, true},
+    {"--XX\r\n\r\nno head\r\n--XX--", "[,-]no head;", true, true},
+    {"--XX\r\n" HEAD "\r\n\r\n\r\n--X\r\r\n--XY\r\n-\r\n--XX--",
+     "[file,a]\r\n\r\n--X\r\r\n--XY\r\n-;", true, true},
+    {"--XX\r\n" HEAD "\r\n1\r\n--XX\r\nContent-Disposition: form-data; "
+     "name=b\r\n\r\n2\r\n--XX--",
+     "[file,a]1;[b,-]2;", true, true},
+    {"--XX\r\ncontent-disposition:form-data;filename=\"q\\\"\\\\;\" ;"
+     "name=\"n\"\r\n\r\n\r\n--XX--",
+     "[n,q\"\\;];", true, true},
+    {"--XX\r\n" HEAD "\r\nhal", "[file,a]hal", true, false},
+    {"--XX\r\n" HEAD, "", true, false},
+    {"nothing of the kind", "", true, false},
+    {"", "", true, false},
+    {"--XXjunk\r\n" HEAD "\r\nx\r\n--XX--", "", false, false},
+};
+
+static void
+parses_in_pieces_of_any_size(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        size_t len = strlen(cases[i].body);
+
+        for (size_t piece = 1; piece <= len + 1; piece++) {
+            struct wp_multipart multipart;
+            struct notes notes = {""};
+            bool good = true;
+
+            assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
+            for (size_t at = 0; at < len; at += piece) {
+                size_t now = len - at < piece ? len - at : piece;
+
+                good = wp_multipart_feed(&multipart, cases[i].body + at, now);
+            }
+            assert_int_equal(good, cases[i].good);
+            assert_string_equal(notes.text, cases[i].notes);
+            assert_int_equal(wp_multipart_complete(&multipart),
+                             cases[i].complete);
+        }
+    }
+}
+
+static void
+wants_a_boundary(void **state)
+{
+    static const struct {
+        const char *type;
+        bool good;
+    } types[] = {
+        {"multipart/form-data; boundary=abc", true},
+        {"Multipart/Form-Data; charset=x; Boundary=\"a b\"", true},
+        {"multipart/form-data; boundary=", false},
+        {"multipart/form-data", false},
+        {"multipart/mixed; boundary=abc", false},
+        {"multipart/form-data; boundary="
+         "12345678901234567890123456789012345678901234567890"
+         "123456789012345678901",
+         false},
+        {NULL, false},
+    };
+    struct wp_multipart multipart;
+    struct notes notes;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(types); i++) {
+        assert_int_equal(
+            wp_multipart_init(&multipart, types[i].type, &events, &notes),
+            types[i].good);
+    }
+}
+
+static void
+bounds_a_parts_head(void **state)
+{
+    struct wp_multipart multipart;
+    struct notes notes = {""};
+    bool good = true;
+
+    (void)state;
+    assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
+    assert_true(wp_multipart_feed(&multipart, "--XX\r\n", 6));
+    for (size_t i = 0; i < WP_MULTIPART_HEAD_MAX; i++) {
+        good = wp_multipart_feed(&multipart, "a", 1);
+    }
+    assert_false(good);
+    assert_non_null(multipart.error);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parses_in_pieces_of_any_size),
+        cmocka_unit_test(wants_a_boundary),
+        cmocka_unit_test(bounds_a_parts_head),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* Which path is whose, which Origin may talk, which settings are good. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "runtime/exec_stream.h"
+#include "runtime/runtime.h"
+#include "runtime/skills.h"
+
+enum {
+    MCP = WP_ROLE_MCP,
+    REST = WP_ROLE_REST,
+    BOTH = MCP | REST,
+};
+
+static void
+gives_each_path_its_handler(void **state)
+{
+    static const struct {
+        const char *method;
+        const char *path;
+        unsigned roles;
+        const struct wp_http_ops *ops;
+    } cases[] = {
+        {"GET", "/", BOTH, &wp_rest_status_ops},
+        {"HEAD", "/", BOTH, &wp_rest_status_ops},
+        {"POST", "/", BOTH, &wp_mcp_ops},
+        {"GET", "/", MCP, &wp_mcp_ops},
+        {"POST", "/mcp", BOTH, &wp_mcp_ops},
+        {"DELETE", "/mcp", BOTH, &wp_mcp_ops},
+        {"POST", "/mcp", REST, NULL},
+        {"GET", "/healthz", MCP, &wp_rest_health_ops},
+        {"GET", "/healthz", REST, &wp_rest_health_ops},
+        {"POST", "/v1/exec", MCP, &wp_exec_session_ops},
+        {"POST", "/v1/exec", REST, &wp_exec_session_ops},
+        {"POST", "/execute", BOTH, &wp_rest_execute_ops},
+        {"GET", "/execute", BOTH, &wp_mcp_ops},
+        {"GET", "/execute", REST, NULL},
+        {"POST", "/execute/x", BOTH, &wp_mcp_ops},
+        {"POST", "/upload", REST, &wp_rest_upload_ops},
+        {"GET", "/list", BOTH, &wp_rest_list_ops},
+        {"GET", "/list/", BOTH, &wp_rest_list_ops},
+        {"GET", "/list/a/b", BOTH, &wp_rest_list_ops},
+        {"GET", "/listing", BOTH, &wp_mcp_ops},
+        {"GET", "/download/x", REST, &wp_rest_download_ops},
+        {"GET", "/exists/x", REST, &wp_rest_exists_ops},
+        {"GET", "", BOTH, &wp_mcp_ops},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        assert_ptr_equal(
+            wp_runtime_find(cases[i].method, cases[i].path, cases[i].roles),
+            cases[i].ops);
+    }
+}
+
+static void
+judges_origins(void **state)
+{
+    const struct wp_options options = {.origins = {"https://a.example"},
+                                       .origins_count = 1};
+    const struct wp_options any = {.origins = {"*"}, .origins_count = 1};
+    static const char *const good[] = {
+        "http://localhost", "https://LOCALHOST:8443", "http://127.0.0.1:1",
+        "http://[::1]:80", "https://a.example"};
+    static const char *const bad[] = {"",
+                                      "null",
+                                      "localhost",
+                                      "http://localhost.evil",
+                                      "http://localhost:",
+                                      "http://localhost:80.evil",
+                                      "http://127.0.0.1.evil",
+                                      "http://a.example",
+                                      "https://a.example.evil"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(good); i++) {
+        assert_true(wp_runtime_origin_allowed(&options, good[i]));
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        if (i != 4) { /* An empty port is a port left out. */
+            assert_false(wp_runtime_origin_allowed(&options, bad[i]));
+        }
+        assert_true(wp_runtime_origin_allowed(&any, bad[i]));
+    }
+}
+
+static enum wp_options_outcome
+parse(const char *a, const char *b, struct wp_options *out)
+{
+    char name[] = "warmpool-runtime";
+    char first[64];
+    char second[64];
+    char *argv[] = {name, first, second, NULL};
+    int argc = 1 + (a != NULL) + (b != NULL);
+    struct wp_err err;
+
+    assert_true(wp_str_copy(wp_str_from(a != NULL ? a : ""), first, 64));
+    assert_true(wp_str_copy(wp_str_from(b != NULL ? b : ""), second, 64));
+    return wp_options_parse(argc, argv, out, &err);
+}
+
+static void
+reads_settings(void **state)
+{
+    struct wp_options options;
+
+    (void)state;
+    unsetenv("PORT");
+    assert_int_equal(parse(NULL, NULL, &options), WP_OPTIONS_RUN);
+    assert_int_equal(options.port, 8080);
+    assert_int_equal(options.mcp_port, WP_OPTIONS_PORT_NONE);
+    assert_string_equal(options.skills_dir, "/skills");
+    assert_int_equal(options.execs_max, 32);
+    setenv("PORT", "9000", 1);
+    setenv("SKILLS_DIR", "/s", 1);
+    assert_int_equal(parse(NULL, NULL, &options), WP_OPTIONS_RUN);
+    assert_int_equal(options.port, 9000);
+    assert_string_equal(options.skills_dir, "/s");
+    assert_int_equal(parse("--port", "0", &options), WP_OPTIONS_RUN);
+    assert_int_equal(options.port, 0);
+    assert_int_equal(parse("--port=7", NULL, &options), WP_OPTIONS_RUN);
+    assert_int_equal(options.port, 7);
+    setenv("PORT", "http", 1);
+    assert_int_equal(parse(NULL, NULL, &options), WP_OPTIONS_INVALID);
+    unsetenv("PORT");
+    assert_int_equal(parse("--mcp-port=0", "--rest-port=0", &options),
+                     WP_OPTIONS_RUN);
+    assert_int_equal(options.port, WP_OPTIONS_PORT_NONE);
+    assert_int_equal(parse("--confine", "--log-level=debug", &options),
+                     WP_OPTIONS_RUN);
+    assert_true(options.confine);
+    assert_int_equal(options.log_level, WP_LOG_DEBUG);
+    assert_int_equal(parse("--port", NULL, &options), WP_OPTIONS_INVALID);
+    assert_int_equal(parse("--ports", "1", &options), WP_OPTIONS_INVALID);
+    assert_int_equal(parse("--execs-max", "-1", &options), WP_OPTIONS_INVALID);
+    assert_int_equal(parse("stray", NULL, &options), WP_OPTIONS_INVALID);
+}
+
+static void
+packs_and_unpacks_frames(void **state)
+{
+    const struct wp_exec_frame frame = {WP_EXEC_STDERR, 0x0000ABCD};
+    const uint8_t want[WP_EXEC_HEAD_LEN] = {17, 0, 0, 0, 0, 0, 0xAB, 0xCD};
+    uint8_t head[WP_EXEC_HEAD_LEN];
+    struct wp_exec_frame back;
+
+    (void)state;
+    wp_exec_frame_pack(frame, head);
+    assert_memory_equal(head, want, sizeof(want));
+    assert_true(wp_exec_frame_unpack(head, &back));
+    assert_int_equal(back.type, frame.type);
+    assert_int_equal(back.len, frame.len);
+    head[2] = 1;
+    assert_false(wp_exec_frame_unpack(head, &back));
+    wp_exec_frame_pack((struct wp_exec_frame){0, WP_EXEC_PAYLOAD_MAX}, head);
+    assert_true(wp_exec_frame_unpack(head, &back));
+    wp_exec_frame_pack((struct wp_exec_frame){0, WP_EXEC_PAYLOAD_MAX + 1},
+                       head);
+    assert_false(wp_exec_frame_unpack(head, &back));
+}
+
+static void
+reads_front_matter(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *name;
+        const char *description;
+    } cases[] = {
+        {"---\nname: a\ndescription: b: c\n---\nname: no\n", "a", "b: c"},
+        {"intro\n---\r\n  name : \"a\" \r\n---", "a", ""},
+        {"---\nname: 'a'\nother\n", "a", ""},
+        {"name: a\n", "", ""},
+        {"", "", ""},
+        {"---\n---\nname: a\n", "", ""},
+    };
+    struct wp_skill_head head;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        wp_skill_head_parse(wp_str_from(cases[i].text), &head);
+        assert_true(wp_str_is(head.name, cases[i].name));
+        assert_true(wp_str_is(head.description, cases[i].description));
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_each_path_its_handler),
+        cmocka_unit_test(judges_origins),
+        cmocka_unit_test(reads_settings),
+        cmocka_unit_test(packs_and_unpacks_frames),
+        cmocka_unit_test(reads_front_matter),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* Paths below the workspace: by openat2 and by hand, with the same answers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pool/base/compiler.h"
+#include "runtime/workspace.h"
+
+struct fixture {
+    char base[64];
+    char root[96];
+    struct wp_workspace workspace;
+};
+
+static void
+file_make(const char *dir, const char *name)
+{
+    char path[256];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, O_CREAT | O_WRONLY, 0644);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static void
+link_make(const struct fixture *f, const char *target, const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", f->root, name);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+static void
+dir_make(const struct fixture *f, const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", f->root, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static int
+setup(void **state)
+{
+    static struct fixture f;
+    struct wp_err err;
+
+    snprintf(f.base, sizeof(f.base), "/tmp/wp-workspace-XXXXXX");
+    assert_non_null(mkdtemp(f.base));
+    snprintf(f.root, sizeof(f.root), "%s/root", f.base);
+    assert_int_equal(mkdir(f.root, 0755), 0);
+    file_make(f.base, "secret");
+    file_make(f.root, "file");
+    dir_make(&f, "a");
+    dir_make(&f, "a/b");
+    file_make(f.root, "a/b/deep");
+    link_make(&f, "a/b", "short");
+    link_make(&f, "../file", "a/up");
+    link_make(&f, "../secret", "out");
+    link_make(&f, "../../secret", "a/out");
+    link_make(&f, "/etc", "etc");
+    link_make(&f, "loop", "loop");
+    link_make(&f, "..", "parent");
+    link_make(&f, "nowhere", "dangling");
+    assert_int_equal(wp_workspace_init(&f.workspace, f.root, &err), WP_OK);
+    *state = &f;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[128];
+
+    wp_workspace_fini(&f->workspace);
+    snprintf(command, sizeof(command), "rm -r %s", f->base);
+    return system(command);
+}
+
+static const struct {
+    const char *path;
+    int flags;
+    int os_errno; /* 0: opens. */
+} cases[] = {
+    {"file", O_RDONLY, 0},
+    {"./file", O_RDONLY, 0},
+    {"a/../file", O_RDONLY, 0},
+    {"a/b/../../file", O_RDONLY, 0},
+    {"a//b///deep", O_RDONLY, 0},
+    {"short/deep", O_RDONLY, 0},
+    {"short", O_RDONLY | O_DIRECTORY, 0},
+    {"a/up", O_RDONLY, 0},
+    {".", O_RDONLY | O_DIRECTORY, 0},
+    {"a/..", O_RDONLY | O_DIRECTORY, 0},
+    {"a/b/", O_RDONLY | O_DIRECTORY, 0},
+    {"nothing", O_RDONLY, ENOENT},
+    {"dangling", O_RDONLY, ENOENT},
+    {"a/nothing/x", O_RDONLY, ENOENT},
+    {"file/x", O_RDONLY, ENOTDIR},
+    {"file/", O_RDONLY, ENOTDIR},
+    {"file", O_RDONLY | O_DIRECTORY, ENOTDIR},
+    {"..", O_RDONLY, EXDEV},
+    {"../secret", O_RDONLY, EXDEV},
+    {"a/../../secret", O_RDONLY, EXDEV},
+    {"out", O_RDONLY, EXDEV},
+    {"a/out", O_RDONLY, EXDEV},
+    {"etc/passwd", O_RDONLY, EXDEV},
+    {"etc", O_RDONLY, EXDEV},
+    {"parent/secret", O_RDONLY, EXDEV},
+    {"parent", O_RDONLY, EXDEV},
+    {"/etc/passwd", O_RDONLY, EXDEV},
+    {"loop", O_RDONLY, ELOOP},
+    {"loop/x", O_RDONLY, ELOOP},
+};
+
+static void
+check_all(struct fixture *f)
+{
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        int fd =
+            wp_workspace_open(&f->workspace, cases[i].path, cases[i].flags, 0);
+
+        if (cases[i].os_errno == 0) {
+            assert_true(fd >= 0);
+            assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+            close(fd);
+        } else if (fd != -cases[i].os_errno) {
+            fail_msg("%s: %d", cases[i].path, fd);
+        }
+    }
+}
+
+static void
+opens_by_the_kernel(void **state)
+{
+    struct fixture *f = *state;
+
+    if (f->workspace.by_hand) {
+        print_message("SKIP: no openat2 here\n");
+        skip();
+    }
+    check_all(f);
+}
+
+static void
+opens_by_hand(void **state)
+{
+    struct fixture *f = *state;
+    bool was = f->workspace.by_hand;
+
+    f->workspace.by_hand = true;
+    check_all(f);
+    f->workspace.by_hand = was;
+}
+
+/* No descriptor is left open by either way, success or not. */
+static void
+leaks_no_descriptor(void **state)
+{
+    struct fixture *f = *state;
+    int before = open("/dev/null", O_RDONLY);
+    int after;
+
+    opens_by_hand(state);
+    check_all(f);
+    after = open("/dev/null", O_RDONLY);
+    assert_int_equal(after, before + 1);
+    close(after);
+    close(before);
+}
+
+static void
+reads_paths_of_requests(void **state)
+{
+    struct fixture *f = *state;
+    char out[WP_WORKSPACE_PATH_MAX];
+    char text[WP_WORKSPACE_PATH_MAX + 16];
+
+    assert_int_equal(wp_workspace_path(&f->workspace, "a%2Fb%20c", out), 0);
+    assert_string_equal(out, "a/b c");
+    assert_int_equal(wp_workspace_path(&f->workspace, "", out), 0);
+    assert_string_equal(out, ".");
+    assert_int_equal(wp_workspace_path(&f->workspace, "%2F", out), 0);
+    assert_string_equal(out, ".");
+    assert_int_equal(wp_workspace_path(&f->workspace, "/etc", out), EXDEV);
+    assert_int_equal(wp_workspace_path(&f->workspace, "%", out), EINVAL);
+    assert_int_equal(wp_workspace_path(&f->workspace, "%4", out), EINVAL);
+    assert_int_equal(wp_workspace_path(&f->workspace, "%4g", out), EINVAL);
+    assert_int_equal(wp_workspace_path(&f->workspace, "a%00", out), EINVAL);
+    snprintf(text, sizeof(text), "%s/a/b", f->workspace.root);
+    assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out), 0);
+    assert_string_equal(out, "a/b");
+    snprintf(text, sizeof(text), "%s", f->workspace.root);
+    assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out), 0);
+    assert_string_equal(out, ".");
+    snprintf(text, sizeof(text), "%s-else/x", f->workspace.root);
+    assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out), EXDEV);
+}
+
+static void
+refuses_long_paths(void **state)
+{
+    struct fixture *f = *state;
+    static char text[2 * WP_WORKSPACE_PATH_MAX];
+    char out[WP_WORKSPACE_PATH_MAX];
+
+    memset(text, 'a', sizeof(text) - 1);
+    assert_int_equal(wp_workspace_path(&f->workspace, text, out), ENAMETOOLONG);
+    assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out),
+                     ENAMETOOLONG);
+}
+
+static void
+makes_the_folders_of_a_file(void **state)
+{
+    struct fixture *f = *state;
+    char name[256];
+    struct stat st;
+
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        char path[64];
+        bool was = f->workspace.by_hand;
+        int fd;
+
+        f->workspace.by_hand = was || by_hand == 1;
+        snprintf(path, sizeof(path), "new%d/er//still/x", by_hand);
+        fd = wp_workspace_open_parent(&f->workspace, path, name);
+        assert_true(fd >= 0);
+        assert_string_equal(name, "x");
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_true(S_ISDIR(st.st_mode));
+        close(fd);
+        assert_int_equal(
+            wp_workspace_open_parent(&f->workspace, "../x/y", name), -EXDEV);
+        assert_int_equal(
+            wp_workspace_open_parent(&f->workspace, "etc/x/y", name), -EXDEV);
+        assert_int_equal(
+            wp_workspace_open_parent(&f->workspace, "file/x", name), -ENOTDIR);
+        assert_int_equal(wp_workspace_open_parent(&f->workspace, "a/", name),
+                         -EISDIR);
+        assert_int_equal(wp_workspace_open_parent(&f->workspace, ".", name),
+                         -EISDIR);
+        f->workspace.by_hand = was;
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens_by_the_kernel),
+        cmocka_unit_test(opens_by_hand),
+        cmocka_unit_test(leaks_no_descriptor),
+        cmocka_unit_test(reads_paths_of_requests),
+        cmocka_unit_test(refuses_long_paths),
+        cmocka_unit_test(makes_the_folders_of_a_file),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

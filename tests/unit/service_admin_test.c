@@ -1,0 +1,240 @@
+/* PoolAdmin: what each method answers, and on which thread it does its work. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/support/service_world.h"
+
+static struct wp_world world;
+static struct wp_fake_call a;
+static struct wp_fake_call b;
+
+static int
+setup(void **state)
+{
+    (void)state;
+    wp_world_init(&world, 16, 4);
+    wp_world_call(&world, &a);
+    wp_world_call(&world, &b);
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    wp_fake_call_fini(&a);
+    wp_fake_call_fini(&b);
+    wp_world_fini(&world);
+    return 0;
+}
+
+static struct wp_fake_call *
+again(struct wp_fake_call *fake)
+{
+    wp_fake_call_fini(fake);
+    wp_world_call(&world, fake);
+    return fake;
+}
+
+static void
+assert_ended(const struct wp_fake_call *fake, enum wp_status status)
+{
+    if (!fake->finished || fake->status != status) {
+        fail_msg("%s expected, got %s: %s", wp_status_name(status),
+                 fake->finished ? wp_status_name(fake->status) : "nothing",
+                 fake->message);
+    }
+}
+
+static void
+set_pool(struct wp_fake_call *fake, const char *name, uint32_t target)
+{
+    const struct wp_wire_set_pool_request request = {
+        {WP_STR("default"), wp_str_from(name)}, target};
+
+    WP_WORLD_START(&world.admin, fake, "SetPool", set_pool_request, &request);
+}
+
+static void
+drain(struct wp_fake_call *fake, const char *name, int64_t grace_ms)
+{
+    const struct wp_wire_drain_request request = {
+        {wp_str_from(name[0] != '\0' ? "default" : ""), wp_str_from(name)},
+        grace_ms};
+
+    WP_WORLD_START(&world.admin, fake, "Drain", drain_request, &request);
+}
+
+static void
+test_every_method_needs_the_admin_right(void **state)
+{
+    (void)state;
+    assert_int_equal(world.admin.n_methods, 4);
+    for (size_t i = 0; i < world.admin.n_methods; i++) {
+        assert_true(world.admin.methods[i].admin_only);
+    }
+    for (size_t i = 0; i < world.allocator.n_methods; i++) {
+        assert_false(world.allocator.methods[i].admin_only);
+    }
+}
+
+static void
+test_list_and_get(void **state)
+{
+    const struct wp_wire_get_pool_request known = {
+        {WP_STR("default"), WP_STR("p")}};
+    const struct wp_wire_get_pool_request unknown = {
+        {WP_STR("default"), WP_STR("q")}};
+    struct wp_wire_pools pools;
+    struct wp_pool_stats pool;
+
+    (void)state;
+    wp_fake_call_start(&a, &world.admin, "ListPools", NULL, 0);
+    assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pools, &pools);
+    assert_int_equal(pools.n_pools, 1);
+    assert_string_equal(pools.pools[0].spec.name, "p");
+    assert_int_equal(pools.pools[0].ready, 4);
+    WP_WORLD_START(&world.admin, &b, "GetPool", get_pool_request, &known);
+    assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, pool, &pool);
+    assert_int_equal(pool.spec.target, 4);
+    assert_string_equal(pool.spec.template_name, "t");
+    WP_WORLD_START(&world.admin, again(&b), "GetPool", get_pool_request,
+                   &unknown);
+    assert_ended(&b, WP_NOT_FOUND);
+    assert_string_equal(b.message,
+                        "pool: 'q' in namespace 'default' does not exist");
+    wp_fake_call_start(again(&b), &world.admin, "ListPools",
+                       (const uint8_t *)"\x0b", 1);
+    assert_ended(&b, WP_INVALID_ARGUMENT);
+}
+
+static void
+test_set_pool(void **state)
+{
+    struct wp_pool_stats pool;
+
+    (void)state;
+    set_pool(&a, "p", 7);
+    assert_false(a.finished); /* The control thread's work. */
+    wp_fake_call_cancel(&a);  /* A client that goes does not stop it. */
+    assert_false(a.finished);
+    wp_world_settle(&world);
+    assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool, &pool);
+    assert_int_equal(pool.spec.target, 7);
+    assert_true(world.wakes > 0);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 7);
+    set_pool(&b, "p", 2);
+    wp_world_settle(&world);
+    assert_ended(&b, WP_OK);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 2);
+    set_pool(again(&b), "q", 2);
+    wp_world_settle(&world);
+    assert_ended(&b, WP_NOT_FOUND);
+    set_pool(again(&b), "p", WP_TARGET_MAX + 1);
+    assert_ended(&b, WP_INVALID_ARGUMENT);
+}
+
+static void
+test_control_thread_is_busy(void **state)
+{
+    (void)state;
+    world.mail_full = true;
+    set_pool(&a, "p", 7);
+    assert_ended(&a, WP_UNAVAILABLE);
+    assert_true(a.retry_after_ns > 0);
+    drain(&b, "p", 0);
+    assert_ended(&b, WP_UNAVAILABLE);
+    wp_world_settle(&world);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 4);
+}
+
+static void
+test_drain_one_pool(void **state)
+{
+    struct wp_wire_drain_response drained;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 0);
+    assert_ended(&a, WP_OK);
+    drain(&b, "p", 0);
+    wp_world_settle(&world);
+    assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, drain_response, &drained);
+    assert_int_equal(drained.leased, 1);
+    assert_int_equal(world.drains, 0);
+    wp_world_claim(&world, again(&b), "id-2", "", 0);
+    assert_ended(&b, WP_UNAVAILABLE);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 0);
+    drain(again(&b), "q", 0);
+    wp_world_settle(&world);
+    assert_ended(&b, WP_NOT_FOUND);
+}
+
+static void
+test_drain_the_daemon(void **state)
+{
+    struct wp_wire_drain_response drained;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 0);
+    drain(&b, "", 5000);
+    assert_int_equal(world.drains, 0);
+    wp_world_settle(&world);
+    assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, drain_response, &drained);
+    assert_int_equal(drained.leased, 1);
+    assert_int_equal(world.drains, 1);
+    assert_int_equal(world.drain_grace_ns, 5 * WP_NS_PER_S);
+}
+
+static void
+test_bounds_of_the_configuration(void **state)
+{
+    struct wp_services_config config;
+    struct wp_err err;
+
+    (void)state;
+    wp_services_config_init(&config);
+    config.pools = world.rig.pools;
+    config.clock = &world.rig.clock.clock;
+    config.post = (bool (*)(void *, struct wp_mail))(uintptr_t)1;
+    config.wake = (void (*)(void *))(uintptr_t)1;
+    config.drain = (void (*)(void *, int64_t))(uintptr_t)1;
+    config.batches_max = 65;
+    assert_null(wp_services_create(&config, &err));
+    assert_string_equal(err.msg, "batches_max: 1 to 64 expected, got 65");
+    config.batches_max = 1;
+    config.watches_max = 0;
+    assert_null(wp_services_create(&config, &err));
+    assert_string_equal(err.msg, "watches_max: 1 to 1024 expected, got 0");
+    config.watches_max = 1;
+    config.watch_interval_ns = -1;
+    assert_null(wp_services_create(&config, &err));
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_every_method_needs_the_admin_right),
+        TEST(test_list_and_get),
+        TEST(test_set_pool),
+        TEST(test_control_thread_is_busy),
+        TEST(test_drain_one_pool),
+        TEST(test_drain_the_daemon),
+        TEST(test_bounds_of_the_configuration),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
