@@ -11,7 +11,8 @@ memory_commit(void *self, struct wp_lease_op *op)
 struct wp_lease_store
 wp_lease_memory(void)
 {
-    static const struct wp_lease_store_ops ops = {"memory", memory_commit};
+    static const struct wp_lease_store_ops ops = {.name = "memory",
+                                                  .commit = memory_commit};
 
     return (struct wp_lease_store){&ops, NULL};
 }

@@ -1,47 +1,62 @@
 /* pool/lease_store.h - the port to what makes leases outlive a process.
  *
+ * The store keeps one record for each sandbox (pool/lease_record.h). A commit
+ * changes one record or none; what each kind does in which state is written
+ * once, in pool/lease_rules.h, for every store.
+ *
  * A commit either completes at once (any status but WP_PENDING) or later
  * through op->done, exactly once, from any thread. A store batches the commits
  * that are waiting at the same moment (group commit); it never blocks its
- * caller.
+ * caller for long, and its own waiting has a stated bound.
  *
- * Outcomes: OK, the record is durable as the store promises. TAKEN (grant), the
- * sandbox has a live lease of somebody else: try another one. ABORTED (renew,
- * release), a newer fence is recorded. NOT_FOUND (renew, release), no such
- * lease. UNAVAILABLE, certainly nothing was changed. UNKNOWN_OUTCOME, it may or
- * may not have been: the sandbox is quarantined (invariant I6). */
+ * Beside the outcomes of the rules: UNAVAILABLE, certainly nothing was changed.
+ * UNKNOWN_OUTCOME, it may or may not have been: the sandbox is quarantined
+ * until the store tells (invariant I6). */
 #ifndef WP_POOL_LEASE_STORE_H
 #define WP_POOL_LEASE_STORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/base/status.h"
 #include "pool/base/str.h"
+#include "pool/lease_record.h"
 #include "pool/limits.h"
 #include "pool/slot_ref.h"
 
 enum wp_lease_op_kind {
-    WP_LEASE_GRANT,
-    WP_LEASE_RENEW,
-    WP_LEASE_RELEASE, /* By its holder, or undone before anybody saw it. */
-    WP_LEASE_EXPIRE,  /* Like release, but only while the recorded deadline is
-                       * not  after deadline_wall_ms; else ABORTED: it was
-                       * renewed. */
+    WP_LEASE_OFFER,    /* The sandbox is ready: record it as OPEN. */
+    WP_LEASE_GRANT,    /* OPEN -> HELD by this claim. */
+    WP_LEASE_RENEW,    /* A new deadline. */
+    WP_LEASE_RELEASE,  /* HELD or LOST -> ENDED, by its holder. */
+    WP_LEASE_UNDO,     /* HELD -> OPEN: nobody has been shown the grant. */
+    WP_LEASE_EXPIRE,   /* Like release, unless it was renewed meanwhile. */
+    WP_LEASE_WITHDRAW, /* OPEN -> ENDED: its backend gives it up. */
+    WP_LEASE_LOSE,     /* HELD -> LOST, with the reason. */
+    WP_LEASE_FETCH,    /* Reads: by claim id when there is one, else by uid. */
+    WP_LEASE_FORGET,   /* Nothing of it is left: the record goes. */
 };
 
-/* One commit. Owned by the caller, who keeps it until done. */
+/* One commit. Owned by the caller, who keeps it, with its texts, until done. */
 struct wp_lease_op {
     enum wp_lease_op_kind kind;
-    struct wp_slot_ref ref;
-    uint64_t fence; /* Of this lease; a store compares it first. */
-    int64_t deadline_wall_ms;
+    struct wp_slot_ref ref; /* The caller's; not for the store. */
+    uint8_t uid[WP_UID_LEN];
+    uint64_t fence;           /* Of this lease; OFFER: of the last one, or 0. */
+    int64_t deadline_wall_ms; /* GRANT, RENEW: new; EXPIRE: as known. */
+    int64_t granted_wall_ms;  /* GRANT */
+    uint32_t served;          /* GRANT */
+    uint64_t fingerprint;     /* GRANT: of the request. */
     struct wp_str pool_namespace;
     struct wp_str pool;
     struct wp_str sandbox;
-    struct wp_str endpoint;
-    struct wp_str claim_id;
+    struct wp_str endpoint; /* OFFER, GRANT */
+    struct wp_str claim_id; /* GRANT, and whatever ends or fetches its claim */
     struct wp_str tenant;
-    uint64_t fingerprint; /* Of the request; the same id must match it. */
+    struct wp_str reason; /* LOSE */
+    /* FETCH and EXPIRE: filled with the record as it is, when the status is OK
+     * (FETCH) or ABORTED (EXPIRE). May be NULL. */
+    struct wp_lease_record *found;
 
     void (*done)(struct wp_lease_op *op, enum wp_status status);
     struct wp_lease_op *next; /* For the store's queue while it has the op. */
@@ -49,8 +64,26 @@ struct wp_lease_op {
 
 struct wp_lease_store_ops {
     const char *name; /* "memory", "sqlite", "redis". */
+    /* Records outlive the process: sandboxes are offered, fetched and
+     * forgotten. False: only what concerns claims is committed. */
+    bool durable;
+    /* Other replicas commit to the same records, and this one is told of it
+     * through wp_pools_on_record. */
+    bool shared;
     /* Any thread. */
     enum wp_status (*commit)(void *self, struct wp_lease_op *op);
+    /* This thread has nothing more to commit for now: send what is gathered.
+     * NULL when commit needs no such hint. Any thread; cheap when there is
+     * nothing. Who commits and then sleeps without it may wait for up to a
+     * millisecond longer. */
+    void (*flush)(void *self);
+    /* Every record, in any order; before anything is committed. Blocks, within
+     * the store's bound. Not WP_OK: err says why, and what was told is void.
+     * NULL when not durable. */
+    enum wp_status (*load)(void *self,
+                           void (*each)(void *ctx,
+                                        const struct wp_lease_record *record),
+                           void *ctx, struct wp_err *err);
 };
 
 struct wp_lease_store {

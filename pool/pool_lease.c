@@ -401,7 +401,9 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref, bool undo)
     end->undo = undo;
     (void)wp_pools_lease_names(pools, ref, &end->names);
     wp_pools_lease_op(pools, ref,
-                      undo || stopping ? WP_LEASE_RELEASE : WP_LEASE_EXPIRE,
+                      undo       ? WP_LEASE_UNDO
+                      : stopping ? WP_LEASE_RELEASE
+                                 : WP_LEASE_EXPIRE,
                       &end->names, &end->op);
     end->op.done = end_done;
     status = commit(pools, &end->op);

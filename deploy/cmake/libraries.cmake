@@ -14,6 +14,8 @@ wp_import(yaml yaml-0.1)
 wp_import(seccomp libseccomp)
 wp_import(protobuf_c libprotobuf-c)
 wp_import(crypto libcrypto)
+wp_import(hiredis hiredis)
+wp_import(sqlite sqlite3)
 
 # pkg-config for grpc names some eighty absl libraries; C code needs two.
 find_library(WP_GRPC_LIB grpc REQUIRED)

@@ -28,7 +28,7 @@ LIBRARIES = [
      r"|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire[^/]*\.[ch]"),
     (r"nettle/", r"pool/lease_token\.c"),
-    (r"hiredis/", r"allocator/lease_redis\.c"),
+    (r"hiredis/", r"allocator/redis_[^/]*\.c|tests/.*"),
     (r"sqlite3\.h", r"allocator/lease_sqlite\.c"),
     (r"curl/", r"k8s/http\.c"),
     (r"nghttp2/", r"bench/.*"),

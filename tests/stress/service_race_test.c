@@ -231,7 +231,8 @@ control_turn(void)
 static void
 world_init(void)
 {
-    static const struct wp_lease_store_ops store_ops = {"slow", store_commit};
+    static const struct wp_lease_store_ops store_ops = {.name = "slow",
+                                                        .commit = store_commit};
     struct wp_pools_config config = {
         .slots_max = SLOTS,
         .claims_max = 4 * SLOTS,

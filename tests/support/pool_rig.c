@@ -37,7 +37,8 @@ void
 wp_rig_init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
             const struct wp_pool_spec *given)
 {
-    static const struct wp_lease_store_ops store_ops = {"fake", store_commit};
+    static const struct wp_lease_store_ops store_ops = {.name = "fake",
+                                                        .commit = store_commit};
     struct wp_pools_config config = {
         .slots_max = slots_max,
         .claims_max = slots_max * 2,
