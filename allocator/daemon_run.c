@@ -14,6 +14,8 @@
 #define LOOK_NS (20 * WP_NS_PER_MS)
 /* How long destroying all sandboxes may take. */
 #define QUIET_NS (15 * WP_NS_PER_S)
+/* Between the last answer and the end of its connection: for reading it. */
+#define ANSWERS_NS (50 * WP_NS_PER_MS)
 /* What calls get to notice that they are over. */
 #define LAST_CALLS_NS (500 * WP_NS_PER_MS)
 
@@ -299,7 +301,8 @@ leave(struct wp_daemon *daemon, int64_t lease_grace_ns)
     wp_log_info("leaving");
     wp_loop_call(daemon->control_loop, stop_watches, daemon);
     if (!hurry) {
-        hurry = wait_until(daemon, no_calls, daemon->conf->drain_grace);
+        hurry = wait_until(daemon, no_calls, daemon->conf->drain_grace) ||
+                hurried(ANSWERS_NS);
     }
     (void)wp_rpc_server_drain(daemon->rpc, hurry ? 0 : LAST_CALLS_NS);
     wp_loop_call(daemon->control_loop, stop_pools, daemon);

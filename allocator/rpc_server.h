@@ -131,7 +131,15 @@ void wp_rpc_server_set_serving(struct wp_rpc_server *server, bool serving);
  * grace_ns for calls to end, then cancels the rest and waits for their methods
  * to finish them. Health watches end once they have been told; other streams
  * are cancelled only after the grace, so a service ends its own streams before
- * when it can. True when nothing had to be cancelled. Once, after start. */
+ * when it can. True when nothing had to be cancelled. Once, after start.
+ *
+ * C-core closes a connection that has got its GOAWAY as soon as the last answer
+ * is written, and shuts the socket down under any copy of its descriptor, so
+ * that nothing here can hold it open. A client that has not yet read all of
+ * several last answers, and just then writes (a ping, a window update), finds
+ * the pipe broken and may report those it has not read as UNAVAILABLE; C-core's
+ * client does. Who can, lets calls end and their answers be read before it
+ * drains. */
 bool wp_rpc_server_drain(struct wp_rpc_server *server, int64_t grace_ns);
 
 /* Ends threads and frees everything; drains without grace when that has not
