@@ -1,0 +1,182 @@
+/* allocator/lease_redis.h - the lease store that several replicas share.
+ *
+ * Redis is the arbiter. Everything of a pool is one hash, PREFIX:{NAMESPACE/
+ * POOL}, so it lies in one slot of a cluster, and a commit is one call of one
+ * script that reads it once and writes it once:
+ *
+ *   field          value
+ *   r UID          the record, packed (allocator/lease_codec.h)
+ *   c CLAIM        r UID: the record that this claim has, HELD or LOST
+ *   g              "o" or "c" (open, closed for recovery) and the generation
+ *   q              number of the last change, for the feed
+ *   a REPLICA      the generation that this replica has asserted its records in
+ *
+ * A claim costs one round trip on a connection that its thread owns: no lock
+ * shared with other threads, no allocation, no extra hop between threads; one
+ * thread parses the answers of all connections and completes the ops.
+ *
+ * Which thread uses which connection: a thread that calls ops->flush gets a
+ * connection of its own, while there are any (config.threads); what it commits
+ * goes out at its next flush, and it must go on flushing. Any other thread
+ * shares one connection, and what it commits goes out at once.
+ *
+ * Redis may forget: it was restarted without its last writes, another server
+ * was promoted, somebody said FLUSHALL. Every script compares the generation
+ * that this replica believes in with the pool's; when they differ nothing is
+ * changed, the op ends UNAVAILABLE, and so does every later commit to that pool
+ * until it is recovered. The sink is told once (on_doubt). The same happens
+ * when a connection comes back to another server process than before, which
+ * may have lost what the old one had acknowledged. The way out:
+ *
+ *   begin_recovery    closes the pool: nobody's commits are taken
+ *   assert_record     writes what this replica knows, where Redis knows less
+ *   end_assert        says that this replica has told everything
+ *   open_generation   opens it, once every replica that is asked for has
+ *
+ * Replicas that find it closed by another join: the calls are the same. */
+#ifndef WP_ALLOCATOR_LEASE_REDIS_H
+#define WP_ALLOCATOR_LEASE_REDIS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/redis_link.h"
+#include "pool/base/status.h"
+#include "pool/lease_store.h"
+#include "pool/limits.h"
+
+enum {
+    WP_REDIS_PREFIX_MAX = 64,
+    WP_REPLICA_ID_LEN = 8,
+    WP_PEER_HOST_MAX = 63,
+    WP_PEERS_MAX = 64,
+};
+
+struct wp_lease_redis;
+
+struct wp_lease_redis_pool {
+    char pool_namespace[WP_NAMESPACE_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+};
+
+struct wp_lease_redis_peer {
+    uint8_t replica_id[WP_REPLICA_ID_LEN];
+    char host[WP_PEER_HOST_MAX + 1];
+    uint32_t waiting; /* Claims that wait there. */
+    bool keeper;
+};
+
+/* What other replicas do. All functions are called from the store's feed
+ * thread, on_doubt also from its other threads; they must not block for long
+ * nor call the store. Any may be NULL. */
+struct wp_lease_redis_sink {
+    void *ctx;
+    /* The record after a change by another replica (state NONE: forgotten), or
+     * between the marks of on_sync any record. False: the receiver is full; the
+     * store reads the pool again a little later. */
+    bool (*on_record)(void *ctx, const struct wp_lease_record *record);
+    /* begin: every record of the pool follows, and what others change
+     * meanwhile; end: that was all, so what was not among it is no longer
+     * there. A begin without an end is void: another one follows. False: full,
+     * as above. */
+    bool (*on_sync)(void *ctx, const struct wp_lease_redis_pool *pool,
+                    bool begin);
+    /* A replica said something new about itself; gone: not heard for
+     * config.peer_gone_ns. */
+    void (*on_peer)(void *ctx, const struct wp_lease_redis_peer *peer,
+                    bool gone);
+    /* The pool is closed to this replica until it is recovered. */
+    void (*on_doubt)(void *ctx, const struct wp_lease_redis_pool *pool);
+};
+
+struct wp_lease_redis_config {
+    struct wp_redis_config redis; /* Servers, login, bounds, timeouts. */
+    const char *prefix;           /* "" and NULL: "warmpool". */
+    const struct wp_lease_redis_pool *pools; /* Copied. */
+    uint32_t n_pools;                        /* 1..WP_POOLS_MAX */
+    uint32_t threads; /* Connections for threads that flush; 0..64. */
+    /* There are others: changes and heartbeats are published. */
+    bool replicas;
+    uint8_t replica_id[WP_REPLICA_ID_LEN]; /* Random for each process. */
+    const char *host;                      /* Of this replica, for people. */
+    int64_t heartbeat_ns;                  /* 0: 1 s */
+    int64_t peer_gone_ns;                  /* 0: 3 s */
+    struct wp_lease_redis_sink sink;
+};
+
+struct wp_lease_redis_stats {
+    struct wp_redis_stats redis;
+    uint64_t commits;
+    uint64_t stale;   /* Commits that met another generation. */
+    uint64_t corrupt; /* Records that could not be read. */
+    uint64_t records_heard;
+    uint64_t gaps;     /* Numbers missing in a pool's feed. */
+    uint64_t syncs;    /* Times a pool was read again. */
+    uint32_t in_doubt; /* Pools closed to this replica now. */
+    uint32_t peers;    /* Others that are alive. */
+};
+
+/* Checks the configuration and starts the threads that connect; does not wait
+ * for Redis. INVALID_ARGUMENT names what is wrong. */
+enum wp_status wp_lease_redis_create(const struct wp_lease_redis_config *config,
+                                     struct wp_lease_redis **out,
+                                     struct wp_err *err);
+/* After the last commit. Ops that are still unanswered end UNKNOWN_OUTCOME
+ * first, from this thread. NULL is allowed. */
+void wp_lease_redis_destroy(struct wp_lease_redis *redis);
+
+/* The port. load reads every pool of the configuration and learns its
+ * generation; a pool that Redis does not know gets one, and is empty. Commits
+ * before load, or to a pool that is not configured, are UNAVAILABLE. Ops name
+ * their pool always. */
+struct wp_lease_store wp_lease_redis_store(struct wp_lease_redis *redis);
+
+/* Starts to follow the others, and tells them of this one: each pool is read
+ * once (on_sync), then what changes. After load, and only with
+ * config.replicas. */
+enum wp_status wp_lease_redis_follow(struct wp_lease_redis *redis,
+                                     struct wp_err *err);
+
+/* What the next heartbeats say. Any thread. */
+void wp_lease_redis_set_state(struct wp_lease_redis *redis, uint32_t waiting,
+                              bool keeper);
+/* The replicas heard lately, at most max; returns how many. Any thread. */
+uint32_t wp_lease_redis_peers(struct wp_lease_redis *redis,
+                              struct wp_lease_redis_peer *peers, uint32_t max);
+
+void wp_lease_redis_read_stats(struct wp_lease_redis *redis,
+                               struct wp_lease_redis_stats *out);
+
+/* --- recovery; each blocks, within connect + commit timeout; any thread but
+ * the sink's --- */
+
+/* Closes the pool under a new generation, or joins the recovery that another
+ * replica has begun. UNAVAILABLE: Redis is out of reach. */
+enum wp_status
+wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
+                              const struct wp_lease_redis_pool *pool,
+                              struct wp_err *err);
+/* Writes the record unless Redis has one of a newer fence, or of the same fence
+ * and a later state (OPEN < HELD < LOST < ENDED); its claim with it. OK:
+ * written, or Redis knew as much. ABORTED: Redis knows more. ALREADY_EXISTS:
+ * its claim has another sandbox. FAILED_PRECONDITION: the pool is not closed,
+ * or closed under another generation than begin_recovery gave: begin again. */
+enum wp_status
+wp_lease_redis_assert_record(struct wp_lease_redis *redis,
+                             const struct wp_lease_record *record,
+                             struct wp_err *err);
+/* This replica has asserted what it knows of the pool. */
+enum wp_status wp_lease_redis_end_assert(struct wp_lease_redis *redis,
+                                         const struct wp_lease_redis_pool *pool,
+                                         struct wp_err *err);
+/* Opens the pool, when this replica and each of peers (whose records would be
+ * missing otherwise) have ended their assertions; or learns that another
+ * replica has opened it since. OK: this replica's commits are taken again.
+ * PENDING: some have not; ask again. FAILED_PRECONDITION: begin again. */
+enum wp_status
+wp_lease_redis_open_generation(struct wp_lease_redis *redis,
+                               const struct wp_lease_redis_pool *pool,
+                               const struct wp_lease_redis_peer *peers,
+                               uint32_t n_peers, struct wp_err *err);
+
+#endif

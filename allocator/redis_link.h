@@ -1,0 +1,83 @@
+/* allocator/redis_link.h - pipelined connections to Redis servers.
+ *
+ * A set of links, each one connection with a writer (one thread at a time), one
+ * thread that reads the replies of all of them and one that connects. A writer
+ * appends a command to the link's buffer and an entry to its queue of calls in
+ * flight, and sends what is gathered with one system call. Replies come in the
+ * order of the commands; each is given to on_reply on the reading thread.
+ *
+ * Every call ends exactly once: with a reply; UNAVAILABLE when it certainly
+ * never reached Redis whole; UNKNOWN_OUTCOME when it may have, and the
+ * connection broke or stayed silent for the commit timeout. A silent server
+ * opens the circuit breaker: commands to it are refused at once, on every link,
+ * until a new connection has been made and has answered.
+ *
+ * Nothing is allocated once the set stands. Secrets are never logged. */
+#ifndef WP_ALLOCATOR_REDIS_LINK_H
+#define WP_ALLOCATOR_REDIS_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/base/status.h"
+#include "pool/base/str.h"
+
+enum {
+    WP_REDIS_HOST_MAX = 255,
+    WP_REDIS_PATH_MAX = 107,
+    WP_REDIS_RUN_ID_MAX = 40,
+    WP_REDIS_REPLY_MAX = 4096, /* Longer texts in replies are cut. */
+    WP_REDIS_ARGS_MAX = 16,
+    WP_REDIS_LINKS_MAX = 128,
+};
+
+/* A Unix socket when path is not "". */
+struct wp_redis_server {
+    char host[WP_REDIS_HOST_MAX + 1];
+    uint16_t port;
+    char path[WP_REDIS_PATH_MAX + 1];
+};
+
+/* Finds servers, for Sentinel and Cluster. Called by the connecting thread and
+ * by what blocks anyway; may block for the connect timeout. */
+struct wp_redis_router {
+    void *self;
+    /* Where the keys of this key's slot are written now. */
+    enum wp_status (*find)(void *self, struct wp_str key,
+                           struct wp_redis_server *out, struct wp_err *err);
+    /* What is known may be old: a connection was lost, a server answered that
+     * it is not the one. reply is its error, or empty. Any thread, cheap. */
+    void (*doubt)(void *self, struct wp_str reply);
+};
+
+struct wp_redis_config {
+    struct wp_redis_server server; /* Used when router is NULL. */
+    const struct wp_redis_router *router;
+    const char *user;     /* "" and NULL: the default user. */
+    const char *password; /* "" and NULL: no AUTH is sent. */
+    int db;
+    const char *client_name;    /* "" and NULL: "warmpoold". */
+    uint32_t pending_max;       /* Calls in flight on a link; 0: 4096. */
+    int64_t connect_timeout_ns; /* 0: 1 s; login included. */
+    int64_t commit_timeout_ns;  /* 0: 1 s */
+    int64_t backoff_min_ns;     /* 0: 20 ms; between attempts to connect. */
+    int64_t backoff_max_ns;     /* 0: 2 s */
+};
+
+struct wp_redis_stats {
+    uint32_t links;
+    uint32_t links_up;
+    bool breaker_open; /* Of any server. */
+    uint64_t connects;
+    uint64_t connect_failures;
+    uint64_t disconnects;
+    uint64_t timeouts;
+    uint64_t refused; /* Commands refused while a link was not up. */
+    uint64_t full;    /* Commands refused because a link was full. */
+    uint64_t unknown; /* Calls whose outcome was lost. */
+    uint64_t errors;  /* Error replies. */
+    uint64_t noscript;
+};
+
+#endif
