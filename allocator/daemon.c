@@ -332,7 +332,7 @@ enum wp_status
 wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
 {
     const struct wp_local_events events = {daemon, on_ready, on_lost,
-                                           on_destroyed};
+                                           on_destroyed, NULL};
     struct wp_local_sweep sweep;
     enum wp_status status = wp_local_start(daemon->local, &events, &sweep, err);
 

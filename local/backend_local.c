@@ -35,6 +35,7 @@ wp_local_config_init(struct wp_local_config *config)
         .socket_mode = 0600,
         .socket_uid = (uid_t)-1,
         .socket_gid = (gid_t)-1,
+        .lock_fd = -1,
     };
 }
 

@@ -50,26 +50,53 @@ struct wp_local_config {
     mode_t socket_mode; /* 0600 */
     uid_t socket_uid;   /* (uid_t)-1: the daemon's. */
     gid_t socket_gid;   /* (gid_t)-1: the daemon's. */
-    /* Sandboxes of a daemon that dies by surprise: false, they die with it;
-     * true, they live until the sweep of the next start. */
+    /* When the daemon dies by surprise: false, its sandboxes die with it; true,
+     * those that had become ready live on and serve, and the next daemon on the
+     * state directory adopts or destroys them. */
     bool outlive;
+    /* A lock from wp_local_lock_wait; wp_local_create takes it, also when it
+     * fails. -1, the default: it locks the state directory itself. */
+    int lock_fd;
     const struct wp_template *templates;
     size_t templates_len;
 };
 
 void wp_local_config_init(struct wp_local_config *config);
 
-/* Called from the backend's thread; must not block. They fit wp_pools_on_*. */
+/* A sandbox of an earlier daemon that had become ready, whose processes live
+ * and whose socket is there. Borrowed for the call. */
+struct wp_local_found {
+    const uint8_t *uid; /* WP_UID_LEN, as ordered; so are the texts. */
+    struct wp_str pool_namespace;
+    struct wp_str pool;
+    struct wp_str template_name;
+    struct wp_str name;
+    struct wp_str endpoint; /* As on_ready reported it, and still good. */
+    /* False: its template is gone, or says something else now. Who holds the
+     * sandbox can keep it; a new claim should get a newer one. */
+    bool template_current;
+};
+
+/* Called from the backend's thread, adopt excepted; must not block. They fit
+ * wp_pools_on_*. */
 struct wp_local_events {
     void *ctx;
     void (*on_ready)(void *ctx, struct wp_slot_ref ref, struct wp_str endpoint);
     void (*on_lost)(void *ctx, struct wp_slot_ref ref, struct wp_str reason);
     void (*on_destroyed)(void *ctx, struct wp_slot_ref ref);
+    /* Is this sandbox still wanted? Called by wp_local_start, from its thread,
+     * before anything is reported. True, with *ref set to a name that no other
+     * sandbox has: it is supervised under it as if it had been ordered and
+     * reported ready here; on_ready does not come again. False: it is destroyed
+     * before wp_local_start returns, without a report. NULL: all are. */
+    bool (*adopt)(void *ctx, const struct wp_local_found *found,
+                  struct wp_slot_ref *ref);
 };
 
-/* What was found and removed at start. */
+/* What was found, and kept or removed, at start. */
 struct wp_local_sweep {
-    uint32_t sandboxes; /* Directories of an earlier daemon. */
+    uint32_t adopted;
+    uint32_t sandboxes; /* Directories of an earlier daemon, removed. */
     uint32_t killed;    /* Of them, still alive. */
     uint32_t cgroups;   /* Groups without a directory. */
     uint32_t failed;    /* Could not be removed; the log says why. */
@@ -83,9 +110,19 @@ WP_MUST_CHECK enum wp_status
 wp_local_probe(const struct wp_local_config *config,
                struct wp_host_report *report, struct wp_err *err);
 
+/* Makes the state directory if need be and waits until its lock is free: until
+ * the daemon that has it is gone, however it ended. WP_OK: *lock_fd is for
+ * wp_local_config.lock_fd, or to be closed, which frees the lock. CANCELLED:
+ * stop_fd became readable first (an eventfd, say; -1: nothing ends the wait).
+ * Any thread; blocks. */
+WP_MUST_CHECK enum wp_status wp_local_lock_wait(const char *state_dir,
+                                                int stop_fd, int *lock_fd,
+                                                struct wp_err *err);
+
 /* Checks the configuration and every template, takes the lock of the state
  * directory and prepares roots. NULL and err: a template names a missing image,
- * a runtime class that cannot run, another daemon has the directory, ... */
+ * a runtime class that cannot run, another daemon has the directory
+ * (FAILED_PRECONDITION), ... */
 WP_MUST_CHECK struct wp_local *
 wp_local_create(const struct wp_local_config *config, struct wp_err *err);
 
@@ -93,8 +130,8 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err);
  */
 const struct wp_host_report *wp_local_report(const struct wp_local *local);
 
-/* Sweeps what an earlier daemon left, then starts the thread. Once. sweep may
- * be NULL. */
+/* Adopts or sweeps what an earlier daemon left, then starts the thread. Once.
+ * sweep may be NULL. */
 WP_MUST_CHECK enum wp_status
 wp_local_start(struct wp_local *local, const struct wp_local_events *events,
                struct wp_local_sweep *sweep, struct wp_err *err);
@@ -118,6 +155,11 @@ void wp_local_stats(const struct wp_local *local, struct wp_local_stats *out);
  * sweeps. No create may be in flight. Idempotent. Returns how many were left.
  */
 uint32_t wp_local_stop(struct wp_local *local, int64_t timeout_ns);
+/* The same for a planned restart: sandboxes that had become ready are left
+ * running, unreported, for the next daemon to adopt; the count is of the
+ * others. They must have been started with `outlive`: else it is
+ * wp_local_stop. */
+uint32_t wp_local_leave(struct wp_local *local, int64_t timeout_ns);
 void wp_local_destroy(struct wp_local *local); /* Stopped or never started. */
 
 #endif

@@ -100,7 +100,7 @@ void
 local_rig_start(struct local_rig *rig)
 {
     const struct wp_local_events events = {rig, on_ready, on_lost,
-                                           on_destroyed};
+                                           on_destroyed, NULL};
     struct wp_err err = {.msg = ""};
 
     rig->local = wp_local_create(&rig->config, &err);
