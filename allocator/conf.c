@@ -1,6 +1,7 @@
 #include "allocator/conf.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "allocator/address.h"
 #include "allocator/conf_value.h"
@@ -173,6 +174,20 @@ set_default(struct wp_conf *conf, enum wp_setting_id id, const char *text,
     return wp_conf_set_text(conf, id, wp_str_from(text), conf->origin[id], err);
 }
 
+/* The host's name, as far as it can be one of ours. */
+static const char *
+host_name(char out[WP_CONF_TEXT_MAX + 1])
+{
+    size_t len;
+
+    if (gethostname(out, WP_REPLICA_NAME_MAX + 1) != 0) {
+        return "unnamed";
+    }
+    out[WP_REPLICA_NAME_MAX] = '\0';
+    len = strlen(out);
+    return len > 0 && wp_str_is_printable(wp_str_from(out)) ? out : "unnamed";
+}
+
 enum wp_status
 wp_conf_resolve(struct wp_conf *conf, struct wp_err *err)
 {
@@ -186,6 +201,13 @@ wp_conf_resolve(struct wp_conf *conf, struct wp_err *err)
     if (status == WP_OK && conf->state_dir[0] == '\0') {
         (void)snprintf(text, sizeof text, "%.4000s/state", conf->runtime_dir);
         status = set_default(conf, WP_SET_state_dir, text, err);
+    }
+    if (status == WP_OK && conf->lease_store_path[0] == '\0') {
+        (void)snprintf(text, sizeof text, "%.4000s/leases.db", conf->state_dir);
+        status = set_default(conf, WP_SET_lease_store_path, text, err);
+    }
+    if (status == WP_OK && conf->replica_name[0] == '\0') {
+        status = set_default(conf, WP_SET_replica_name, host_name(text), err);
     }
     if (status == WP_OK && conf->listen.len == 0) {
         (void)snprintf(text, sizeof text, "unix:%.4000s/%s", conf->runtime_dir,

@@ -22,10 +22,12 @@ enum {
     WP_CONF_FILE_MAX = 1 << 18, /* Bytes of a configuration file. */
     WP_CONF_LIST_MAX = 256,     /* Items of the longest list. */
     WP_CONF_TEXT_MAX = 4095,    /* Bytes of one value. */
+    WP_REPLICA_NAME_MAX = 63,
 };
 
 enum wp_setting_type {
     WP_SETTING_STRING,
+    WP_SETTING_SECRET, /* A text that may hold a password: shown masked. */
     WP_SETTING_BOOL,
     WP_SETTING_INT,
     WP_SETTING_DURATION, /* "500ms", "30s", "5m", "2h", "1d"; kept in ns. */
@@ -62,6 +64,7 @@ struct wp_conf_origin {
 };
 
 #define WP_CONF_TYPE_STRING char *
+#define WP_CONF_TYPE_SECRET char *
 #define WP_CONF_TYPE_BOOL bool
 #define WP_CONF_TYPE_INT int64_t
 #define WP_CONF_TYPE_DURATION int64_t
@@ -82,11 +85,45 @@ struct wp_conf {
 /* Numbers of the choices of ENUM settings, in the order of the table. */
 enum {
     WP_CONF_STORE_MEMORY = 0,
+    WP_CONF_STORE_SQLITE = 1,
+    WP_CONF_STORE_REDIS = 2,
+    WP_CONF_SYNCHRONOUS_FULL = 0,
+    WP_CONF_STOP_AUTO = 0,
+    WP_CONF_STOP_NOTHING = 1,
+    WP_CONF_STOP_LEASED = 2,
+    WP_CONF_STOP_ALL = 3,
+    WP_CONF_OUTLIVE_AUTO = 0,
+    WP_CONF_OUTLIVE_TRUE = 1,
+    WP_CONF_OUTLIVE_FALSE = 2,
     WP_CONF_BACKEND_LOCAL = 0,
     WP_CONF_TOKEN_AUTO = 0,
     WP_CONF_TOKEN_ALWAYS = 1,
     WP_CONF_TOKEN_NEVER = 2,
 };
+
+/* Do leases outlive the daemon? */
+static inline bool
+wp_conf_is_durable(const struct wp_conf *conf)
+{
+    return conf->lease_store != WP_CONF_STORE_MEMORY;
+}
+/* sandbox_outlive and stop_leaves with auto decided. */
+static inline bool
+wp_conf_outlives(const struct wp_conf *conf)
+{
+    return conf->sandbox_outlive == WP_CONF_OUTLIVE_AUTO
+               ? wp_conf_is_durable(conf)
+               : conf->sandbox_outlive == WP_CONF_OUTLIVE_TRUE;
+}
+static inline int
+wp_conf_stop_leaves(const struct wp_conf *conf)
+{
+    if (conf->stop_leaves != WP_CONF_STOP_AUTO) {
+        return conf->stop_leaves;
+    }
+    return wp_conf_is_durable(conf) ? WP_CONF_STOP_LEASED
+                                    : WP_CONF_STOP_NOTHING;
+}
 
 /* What the command line asks for. */
 enum wp_conf_action {

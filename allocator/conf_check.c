@@ -1,6 +1,7 @@
 #include "allocator/conf.h"
 
 #include "allocator/address.h"
+#include "allocator/redis_url.h"
 
 static enum wp_status
 check_tls(const struct wp_conf *conf, struct wp_err *err)
@@ -89,6 +90,47 @@ check_identities(const struct wp_conf *conf, struct wp_err *err)
 }
 
 static enum wp_status
+check_stores(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_redis_url url;
+    enum wp_status status =
+        wp_redis_url_parse(wp_str_from(conf->redis_url), &url, err);
+
+    explicit_bzero(&url, sizeof url);
+    if (status != WP_OK) {
+        return wp_err_wrap(err, "setting 'redis_url'");
+    }
+    if (conf->redis_prefix[0] == '\0' ||
+        strpbrk(conf->redis_prefix, "{} ") != NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'redis_prefix': expected 1 to 64 bytes "
+                          "without space, '{' and '}', got '%s'",
+                          conf->redis_prefix);
+    }
+    if (conf->lease_store_path[0] != '/') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'lease_store_path': expected an absolute "
+                          "path, got '%.80s'",
+                          conf->lease_store_path);
+    }
+    if (!wp_conf_is_durable(conf) &&
+        wp_conf_stop_leaves(conf) != WP_CONF_STOP_NOTHING) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'stop_leaves': expected auto or nothing "
+                          "with lease_store memory, whose leases end with "
+                          "the daemon");
+    }
+    if (wp_conf_stop_leaves(conf) != WP_CONF_STOP_NOTHING &&
+        !wp_conf_outlives(conf)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'sandbox_outlive': expected auto or true "
+                          "unless stop_leaves is nothing: what is left "
+                          "running must outlive the daemon");
+    }
+    return WP_OK;
+}
+
+static enum wp_status
 check_built_in(const struct wp_conf *conf, struct wp_err *err)
 {
     if (conf->lease_store != WP_CONF_STORE_MEMORY) {
@@ -133,5 +175,5 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
                             "got '%.80s'",
                             conf->state_dir);
     }
-    return status;
+    return status == WP_OK ? check_stores(conf, err) : status;
 }

@@ -32,6 +32,7 @@ type_hint(const struct wp_setting *s)
     case WP_SETTING_LIST:
         return "A,B,...";
     case WP_SETTING_STRING:
+    case WP_SETTING_SECRET:
     default:
         return "TEXT";
     }
@@ -183,6 +184,28 @@ print_text(const char *text, FILE *out)
     (void)fputc('"', out);
 }
 
+/* A URL keeps what is not secret, its scheme and what follows the last '@';
+ * stars stand for the rest. Never longer than text. */
+static void
+print_masked(const char *text, FILE *out)
+{
+    const char *at = strrchr(text, '@');
+    const char *slashes = strstr(text, "://");
+    size_t head = slashes != NULL && slashes < at
+                      ? (size_t)(slashes - text) + strlen("://")
+                      : 0;
+    size_t secret = at != NULL ? (size_t)(at - text) - head : 0;
+    char shown[WP_CONF_TEXT_MAX + 1];
+
+    if (at == NULL) {
+        print_text(text, out);
+        return;
+    }
+    (void)snprintf(shown, sizeof shown, "%.*s%.*s%s", (int)head, text,
+                   secret < 3 ? (int)secret : 3, "***", at);
+    print_text(shown, out);
+}
+
 static void
 print_list(const struct wp_conf_list *list, FILE *out)
 {
@@ -214,6 +237,9 @@ wp_conf_print_value(const struct wp_conf *conf, enum wp_setting_id id,
     switch (s->type) {
     case WP_SETTING_STRING:
         print_text(*(char *const *)field, out);
+        break;
+    case WP_SETTING_SECRET:
+        print_masked(*(char *const *)field, out);
         break;
     case WP_SETTING_BOOL:
         (void)fputs(*(const bool *)field ? "true" : "false", out);

@@ -225,6 +225,7 @@ expected_number(const struct wp_setting *s, char *out, size_t cap)
                        wp_conf_size_format(s->max, high));
         break;
     case WP_SETTING_STRING:
+    case WP_SETTING_SECRET:
     case WP_SETTING_BOOL:
     case WP_SETTING_INT:
     case WP_SETTING_LIST:
@@ -243,6 +244,7 @@ wp_setting_expected(const struct wp_setting *s, char *out, size_t cap)
 {
     switch (s->type) {
     case WP_SETTING_STRING:
+    case WP_SETTING_SECRET:
         (void)snprintf(out, cap, "a text of at most %lld bytes",
                        (long long)s->max);
         break;
@@ -316,6 +318,7 @@ parse_value(const struct wp_setting *s, struct wp_str text, union value *out)
 {
     switch (s->type) {
     case WP_SETTING_STRING:
+    case WP_SETTING_SECRET:
         return text.len <= (size_t)s->max && wp_str_is_printable(text);
     case WP_SETTING_LIST:
         return text.len > 0 && text.len <= WP_CONF_TEXT_MAX &&
@@ -339,6 +342,11 @@ refuse(const struct wp_setting *s, struct wp_str text, struct wp_err *err)
     char shown[44];
     size_t n = 0;
 
+    if (s->type == WP_SETTING_SECRET) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "setting '%s': expected %s",
+                          s->name,
+                          wp_setting_expected(s, expected, sizeof expected));
+    }
     /* Only what is safe to print, and not much of it. */
     for (; n < text.len && n < sizeof shown - 4; n++) {
         unsigned char c = (unsigned char)text.ptr[n];
@@ -350,6 +358,16 @@ refuse(const struct wp_setting *s, struct wp_str text, struct wp_err *err)
     return wp_err_set(err, WP_INVALID_ARGUMENT,
                       "setting '%s': expected %s, got '%s'", s->name,
                       wp_setting_expected(s, expected, sizeof expected), shown);
+}
+
+/* Frees a text that may be a secret. */
+static void
+forget(char *text)
+{
+    if (text != NULL) {
+        explicit_bzero(text, strlen(text));
+        free(text);
+    }
 }
 
 static void
@@ -397,11 +415,12 @@ store(struct wp_conf *conf, const struct wp_setting *s,
 
     switch (s->type) {
     case WP_SETTING_STRING:
+    case WP_SETTING_SECRET:
         copy = strndup(items[0].len > 0 ? items[0].ptr : "", items[0].len);
         if (copy == NULL) {
             return false;
         }
-        free(*(char **)field);
+        forget(*(char **)field);
         *(char **)field = copy;
         break;
     case WP_SETTING_LIST:
@@ -548,8 +567,9 @@ wp_conf_destroy(struct wp_conf *conf)
     for (unsigned i = 0; i < WP_SETTINGS; i++) {
         void *field = field_of(conf, &table[i]);
 
-        if (table[i].type == WP_SETTING_STRING) {
-            free(*(char **)field);
+        if (table[i].type == WP_SETTING_STRING ||
+            table[i].type == WP_SETTING_SECRET) {
+            forget(*(char **)field);
         } else if (table[i].type == WP_SETTING_LIST) {
             list_free(field);
         }

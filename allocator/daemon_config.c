@@ -95,7 +95,7 @@ wp_daemon_local_config(struct wp_daemon *daemon, struct wp_local_config *out)
     out->pids_max = (uint32_t)conf->sandbox_pids_max;
     out->connections_max = (uint32_t)conf->sandbox_connections_max;
     out->tmpfs_bytes = (uint64_t)conf->sandbox_tmpfs_size;
-    out->outlive = conf->sandbox_outlive;
+    out->outlive = wp_conf_outlives(conf);
     out->templates_len =
         wp_manifest_templates(daemon->manifest, &out->templates);
 }

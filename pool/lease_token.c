@@ -6,6 +6,7 @@
 #include <nettle/hmac.h>
 #include <string.h>
 
+#include "pool/base/assert.h"
 #include "pool/base/str.h"
 
 enum {
@@ -61,6 +62,19 @@ void
 wp_token_key_fini(struct wp_token_key *key)
 {
     explicit_bzero(key, sizeof *key);
+}
+
+void
+wp_token_key_derive(const uint8_t bytes[WP_TOKEN_KEY_LEN], const char *purpose,
+                    void *out, size_t len)
+{
+    struct hmac_sha256_ctx ctx;
+
+    WP_ASSERT(len <= SHA256_DIGEST_SIZE);
+    hmac_sha256_set_key(&ctx, WP_TOKEN_KEY_LEN, bytes);
+    hmac_sha256_update(&ctx, strlen(purpose), (const uint8_t *)purpose);
+    hmac_sha256_digest(&ctx, len, out);
+    explicit_bzero(&ctx, sizeof ctx);
 }
 
 static void

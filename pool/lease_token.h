@@ -13,6 +13,7 @@
 
 #include <stdalign.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "pool/backend.h"
@@ -44,6 +45,11 @@ void wp_token_key_init(struct wp_token_key *key, uint8_t id,
                        const uint8_t bytes[WP_TOKEN_KEY_LEN]);
 /* Wipes the key. */
 void wp_token_key_fini(struct wp_token_key *key);
+
+/* Another secret made from the key, one for each purpose; what becomes known of
+ * it tells nothing of the key. Any thread. */
+void wp_token_key_derive(const uint8_t bytes[WP_TOKEN_KEY_LEN],
+                         const char *purpose, void *out, size_t len);
 
 /* Writes WP_TOKEN_LEN bytes. No allocation, no lock. Any thread. */
 void wp_lease_token_sign(const struct wp_token_key *key,

@@ -2,6 +2,10 @@ wp_fuzz(fuzz_conf
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_conf.c
   LIBS wp_allocator
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/conf)
+wp_fuzz(fuzz_redis_url
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_redis_url.c
+  LIBS wp_allocator
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/redis_url)
 wp_fuzz(fuzz_http_head
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_http_head.c
   LIBS wp_allocator

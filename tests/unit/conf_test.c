@@ -310,6 +310,71 @@ test_checks_across_settings(void **state)
 }
 
 static void
+test_checks_of_stores(void **state)
+{
+    (void)state;
+    assert_check("redis_url: http://me:sesame@h\n",
+                 "setting 'redis_url': expected "
+                 "redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or unix:/path");
+    assert_check("redis_prefix: a{b\n",
+                 "setting 'redis_prefix': expected 1 to 64 bytes without "
+                 "space, '{' and '}', got 'a{b'");
+    assert_check("lease_store_path: leases.db\n",
+                 "setting 'lease_store_path': expected an absolute path, got "
+                 "'leases.db'");
+    assert_check("stop_leaves: leased\n",
+                 "setting 'stop_leaves': expected auto or nothing with "
+                 "lease_store memory, whose leases end with the daemon");
+}
+
+/* A password is shown nowhere: not printed, not in a message. */
+static void
+test_secrets_are_masked(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err = {.msg = ""};
+    char *text = NULL;
+    size_t len = 0;
+    char argument[1200] = "--redis-url=redis://:sesame@";
+    enum wp_conf_action action;
+    char *const argv[] = {"warmpoold", argument, NULL};
+    FILE *out = open_memstream(&text, &len);
+
+    assert_int_equal(
+        read_text(conf, "redis_url: 'redis://me:qjx@zqj@h:1/2'\n", &err),
+        WP_OK);
+    wp_conf_print(conf, out);
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "redis_url: \"redis://***@h:1/2\""));
+    assert_null(strstr(text, "qj"));
+    free(text);
+    memset(argument + strlen(argument), 'h', 1100);
+    assert_int_equal(wp_conf_read_args(conf, 2, argv, &action, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "setting 'redis_url': expected a text"));
+    assert_null(strstr(err.msg, "sesame"));
+}
+
+/* What a stop leaves follows from the store, unless it is said. */
+static void
+test_what_outlives(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    assert_false(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_NOTHING);
+    assert_int_equal(read_text(conf, "lease_store: sqlite\n", &err), WP_OK);
+    assert_true(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_LEASED);
+    assert_int_equal(
+        read_text(conf, "sandbox_outlive: false\nstop_leaves: all\n", &err),
+        WP_OK);
+    assert_false(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_ALL);
+}
+
+static void
 test_durations_and_sizes(void **state)
 {
     static const struct {
@@ -441,6 +506,10 @@ main(void)
         cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
         cmocka_unit_test(test_checks_across_settings),
+        cmocka_unit_test(test_checks_of_stores),
+        cmocka_unit_test_setup_teardown(test_secrets_are_masked, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_what_outlives, setup, teardown),
         cmocka_unit_test(test_durations_and_sizes),
         cmocka_unit_test_setup_teardown(test_print_is_readable_again, setup,
                                         teardown),

@@ -115,6 +115,28 @@ signs_repeatably(void **state)
     }
 }
 
+/* Each purpose has a secret of its own, the same each time. */
+static void
+derives_a_secret_for_each_purpose(void **state)
+{
+    uint8_t a[16];
+    uint8_t again[16];
+    uint8_t b[16];
+    uint8_t other[WP_TOKEN_KEY_LEN];
+
+    (void)state;
+    memcpy(other, key_bytes, sizeof other);
+    other[31] ^= 1;
+    wp_token_key_derive(key_bytes, "a", a, sizeof a);
+    wp_token_key_derive(key_bytes, "a", again, sizeof again);
+    assert_memory_equal(a, again, sizeof a);
+    wp_token_key_derive(key_bytes, "b", b, sizeof b);
+    assert_memory_not_equal(a, b, sizeof a);
+    wp_token_key_derive(other, "a", b, sizeof b);
+    assert_memory_not_equal(a, b, sizeof a);
+    assert_memory_not_equal(a, key_bytes, sizeof a);
+}
+
 static void
 fini_wipes_the_key(void **state)
 {
@@ -137,6 +159,7 @@ main(void)
         cmocka_unit_test_setup(refuses_every_flipped_bit, setup),
         cmocka_unit_test_setup(refuses_other_keys, setup),
         cmocka_unit_test_setup(signs_repeatably, setup),
+        cmocka_unit_test(derives_a_secret_for_each_purpose),
         cmocka_unit_test(fini_wipes_the_key),
     };
 
