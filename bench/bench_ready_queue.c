@@ -63,7 +63,7 @@ bench_ours(struct wp_bench_state *state)
                 misses++;
                 continue;
             }
-            WP_ASSERT(wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_READY));
+            WP_ASSERT(wp_slot_reopen(&slots, ref, &(bool){false}));
             wp_ready_queue_push(&queue, ref);
         }
     }

@@ -65,7 +65,7 @@ bench_claim_move(struct wp_bench_state *state)
             WP_ASSERT(wp_slot_dequeue(&slots, ref.index, WP_SLOT_LEASED, &ref));
         }
         for (int i = 0; i < BATCH; i++) {
-            WP_ASSERT(wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_READY));
+            WP_ASSERT(wp_slot_reopen(&slots, ref, &(bool){false}));
             WP_ASSERT(wp_slot_dequeue(&slots, ref.index, WP_SLOT_LEASED, &ref));
         }
     }

@@ -100,8 +100,11 @@ struct wp_lease_change {
     /* Private to pool/. */
     struct wp_lease_op commit;
     struct wp_lease_names names;
+    struct wp_list parked; /* While the store is asked for the lease. */
     void *owner;
     int64_t deadline_ns;
+    bool renews;
+    bool asked; /* The store has been asked for the lease. */
 };
 
 /* What Get and List tell of a claim; no token in it. */

@@ -13,7 +13,7 @@ enum {
     TOKEN_VERSION = 1,
     AT_VERSION = 0,
     AT_KEY_ID = 1,
-    AT_RESERVED = 2,
+    AT_POOL_TAG = 2,
     AT_INDEX = 4,
     AT_GENERATION = 8,
     AT_FENCE = 12,
@@ -94,7 +94,7 @@ wp_lease_token_sign(const struct wp_token_key *key,
 {
     out[AT_VERSION] = TOKEN_VERSION;
     out[AT_KEY_ID] = key->id;
-    put_le(out + AT_RESERVED, 0, 2);
+    put_le(out + AT_POOL_TAG, fields->pool_tag, 2);
     put_le(out + AT_INDEX, fields->ref.index, 4);
     put_le(out + AT_GENERATION, fields->ref.generation, 4);
     put_le(out + AT_FENCE, fields->fence, 8);
@@ -111,8 +111,7 @@ wp_lease_token_verify(const struct wp_token_key *key,
 {
     uint8_t wanted[SIGNATURE_LEN];
 
-    if (token[AT_VERSION] != TOKEN_VERSION || token[AT_KEY_ID] != key->id ||
-        get_le(token + AT_RESERVED, 2) != 0) {
+    if (token[AT_VERSION] != TOKEN_VERSION || token[AT_KEY_ID] != key->id) {
         return false;
     }
     sign(key, token, wanted);
@@ -125,5 +124,6 @@ wp_lease_token_verify(const struct wp_token_key *key,
     out->expiry_wall_ms = (int64_t)get_le(token + AT_EXPIRY, 8);
     memcpy(out->uid, token + AT_UID, WP_UID_LEN);
     out->claim_hash = get_le(token + AT_CLAIM_HASH, 8);
+    out->pool_tag = (uint16_t)get_le(token + AT_POOL_TAG, 2);
     return true;
 }

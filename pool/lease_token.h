@@ -1,7 +1,7 @@
 /* pool/lease_token.h - the signed name of a lease, shown by who holds it.
  *
  * Layout, WP_TOKEN_LEN bytes, numbers little-endian:
- *   0 version (1)   1 key id   2 reserved (0)   4 slot index   8 generation
+ *   0 version (1)   1 key id   2 pool tag   4 slot index   8 generation
  *   12 fence   20 expiry, wall ms   28 sandbox uid, 16 bytes
  *   44 claim hash, 8 bytes   52 first 16 bytes of HMAC-SHA256 over bytes 0..51
  *
@@ -39,6 +39,7 @@ struct wp_token_fields {
     int64_t expiry_wall_ms;
     uint8_t uid[WP_UID_LEN];
     uint64_t claim_hash; /* Low half of wp_claim_hash. */
+    uint16_t pool_tag;   /* Of the pool's names: where to ask for the lease. */
 };
 
 void wp_token_key_init(struct wp_token_key *key, uint8_t id,
@@ -56,9 +57,8 @@ void wp_lease_token_sign(const struct wp_token_key *key,
                          const struct wp_token_fields *fields,
                          uint8_t out[WP_TOKEN_LEN]);
 
-/* False for another version, another key's id, nonzero reserved bytes or a
- * wrong signature (compared in constant time); *out is then untouched. Expiry
- * is not judged. Any thread. */
+/* False for another version, another key's id or a wrong signature (compared in
+ * constant time); *out is then untouched. Expiry is not judged. Any thread. */
 WP_MUST_CHECK bool wp_lease_token_verify(const struct wp_token_key *key,
                                          const uint8_t token[WP_TOKEN_LEN],
                                          struct wp_token_fields *out);

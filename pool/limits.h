@@ -25,6 +25,7 @@ enum {
     WP_SLOTS_MAX = 1 << 24,
     WP_TARGET_MAX = 1 << 20, /* spec.replicas of one pool. */
     WP_TOKEN_LEN = 68,
+    WP_REPLICAS_MAX = 64,
 };
 
 #define WP_TTL_MIN_NS (1 * WP_NS_PER_S)

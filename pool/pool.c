@@ -56,12 +56,15 @@ check_config(const struct wp_pools_config *config, struct wp_err *err)
 }
 
 static void
-init_ends(struct wp_pools *pools)
+init_errands(struct wp_pools *pools)
 {
-    wp_list_init(&pools->ends_free);
-    for (size_t i = 0; i < WP_ENDS_MAX; i++) {
-        pools->ends[i].pools = pools;
-        wp_list_push_back(&pools->ends_free, &pools->ends[i].free);
+    (void)pthread_mutex_init(&pools->errand_lock, NULL);
+    wp_list_init(&pools->errands_free);
+    wp_list_init(&pools->errands_back);
+    wp_list_init(&pools->parked_changes);
+    for (size_t i = 0; i < WP_ERRANDS_MAX; i++) {
+        pools->errands[i].pools = pools;
+        wp_list_push_back(&pools->errands_free, &pools->errands[i].node);
     }
 }
 
@@ -72,8 +75,9 @@ reserve_all(struct wp_pools *pools)
 
     pools->pool = reserve(pools, WP_POOLS_MAX, sizeof(struct wp_pool *));
     pools->by_name = reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
-    pools->ends = reserve(pools, WP_ENDS_MAX, sizeof *pools->ends);
-    if (pools->pool == NULL || pools->by_name == NULL || pools->ends == NULL ||
+    pools->errands = reserve(pools, WP_ERRANDS_MAX, sizeof *pools->errands);
+    if (pools->pool == NULL || pools->by_name == NULL ||
+        pools->errands == NULL ||
         !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX)) {
         return false;
     }
@@ -86,6 +90,18 @@ reserve_all(struct wp_pools *pools)
         wp_claim_table_fini(&pools->claims);
         wp_slots_fini(&pools->slots);
         return false;
+    }
+    pools->durable = config->store.ops->durable;
+    pools->shared = config->store.ops->shared;
+    if (pools->durable) {
+        /* By uid and by name. */
+        if (!wp_slot_map_init(&pools->map, 2 * config->slots_max)) {
+            wp_timing_wheel_fini(&pools->wheel);
+            wp_claim_table_fini(&pools->claims);
+            wp_slots_fini(&pools->slots);
+            return false;
+        }
+        pools->memory_bytes += wp_slot_map_bytes(2 * config->slots_max);
     }
     pools->memory_bytes += wp_slots_memory_bytes(&pools->slots) +
                            wp_claim_table_memory_bytes(&pools->claims) +
@@ -113,7 +129,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory for %u slots and %u claims",
                          config->slots_max, config->claims_max);
-        free(pools->ends);
+        free(pools->errands);
         free(pools->by_name);
         free(pools->pool);
         free(pools);
@@ -129,8 +145,9 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_init(&pools->change_lock[i], NULL);
     }
-    (void)pthread_mutex_init(&pools->ends_lock, NULL);
-    init_ends(pools);
+    (void)pthread_mutex_init(&pools->peers_lock, NULL);
+    init_errands(pools);
+    atomic_init(&pools->keeper, true);
     return pools;
 }
 
@@ -154,12 +171,14 @@ wp_pools_destroy(struct wp_pools *pools)
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_destroy(&pools->change_lock[i]);
     }
-    (void)pthread_mutex_destroy(&pools->ends_lock);
+    (void)pthread_mutex_destroy(&pools->errand_lock);
+    (void)pthread_mutex_destroy(&pools->peers_lock);
     wp_token_key_fini(&pools->token_key);
+    wp_slot_map_fini(&pools->map);
     wp_timing_wheel_fini(&pools->wheel);
     wp_claim_table_fini(&pools->claims);
     wp_slots_fini(&pools->slots);
-    free(pools->ends);
+    free(pools->errands);
     free(pools->by_name);
     free(pools->pool);
     free(pools);
@@ -258,6 +277,24 @@ check_spec(const struct wp_pool_spec *spec, struct wp_err *err)
     return WP_OK;
 }
 
+/* FNV-1a of "<namespace>/<name>". Stored in records, as a part of what a claim
+ * asked for: never change it. */
+static uint64_t
+identity_of(const struct wp_pool *pool)
+{
+    const struct wp_str parts[] = {pool->pool_namespace, WP_STR("/"),
+                                   pool->name};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
+        for (size_t at = 0; at < parts[i].len; at++) {
+            hash = (hash ^ (unsigned char)parts[i].ptr[at]) *
+                   UINT64_C(0x100000001b3);
+        }
+    }
+    return hash;
+}
+
 static struct wp_pool *
 create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec)
 {
@@ -277,9 +314,12 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec)
     pool->pool_namespace = wp_str_from(pool->spec.pool_namespace);
     pool->name = wp_str_from(pool->spec.name);
     pool->index = wp_pools_count(pools);
+    pool->identity = identity_of(pool);
     wp_ready_queue_init(&pool->ready, &pools->slots, pool->index);
+    wp_ready_queue_init_second(&pool->others, &pools->slots, pool->index);
     (void)pthread_mutex_init(&pool->wait_lock, NULL);
     wp_list_init(&pool->followers);
+    wp_list_init(&pool->parked);
     wp_refill_init(&pool->refill, wp_rng_next(&pools->rng));
     atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
     atomic_store_explicit(&pool->retry_after_ns, WP_REFILL_LEAD_GUESS_NS,
@@ -353,8 +393,14 @@ wp_pools_drain(struct wp_pools *pools, uint32_t pool_index)
     wp_pools_touch(pools->pool[pool_index]);
 }
 
-static void
-wake_control(struct wp_pools *pools)
+uint64_t
+wp_pools_map_hash(const struct wp_pools *pools, struct wp_str bytes)
+{
+    return wp_siphash128(pools->config.hash_key, bytes.ptr, bytes.len).low;
+}
+
+void
+wp_pools_wake(struct wp_pools *pools)
 {
     /* seq_cst pairs with the clear in wp_pools_run: either control sees the
      * news, or this thread sees that it sleeps. */
@@ -382,14 +428,14 @@ wp_pools_note(struct wp_pools *pools, uint32_t slot_index, uint32_t news)
             &pools->news, &head, slot_index, memory_order_seq_cst,
             memory_order_relaxed));
     }
-    wake_control(pools);
+    wp_pools_wake(pools);
 }
 
 void
 wp_pools_touch(struct wp_pool *pool)
 {
     atomic_store_explicit(&pool->touched, true, memory_order_seq_cst);
-    wake_control(pool->pools);
+    wp_pools_wake(pool->pools);
 }
 
 void

@@ -171,6 +171,44 @@ bool wp_pools_quiet(const struct wp_pools *pools);
  * the latest (monotonic; WP_TIME_NEVER when only a wake can bring work). */
 int64_t wp_pools_run(struct wp_pools *pools);
 
+/* --- A durable store's records; several replicas. Control thread, or before
+ * any other thread uses pools. --- */
+
+/* What the store says of a sandbox. At start: every record it has. Later, with
+ * a shared store: the record as it is after a change by another replica (state
+ * NONE: forgotten). Idempotent; what is older than what is known here, by fence
+ * and state, changes nothing. A record of a pool that was not added, of a
+ * malformed name, or for which no slot is free is left out and counted. */
+void wp_pools_on_record(struct wp_pools *pools,
+                        const struct wp_lease_record *record);
+/* Records that wp_pools_on_record left out. */
+uint64_t wp_pools_records_refused(const struct wp_pools *pools);
+
+/* The keeper is the one replica that orders, destroys and expires sandboxes.
+ * The others mirror the records: they claim, renew and release. True at first;
+ * a follower says false before its first run. A follower that becomes the
+ * keeper first tells of each sandbox it found alive (seen), then lose_unseen,
+ * then says true. */
+void wp_pools_set_keeper(struct wp_pools *pools, bool keeper);
+/* The backend found this sandbox alive. True: it is known from the records, and
+ * *ref is its name from now on (its state may be any: what is to be destroyed
+ * will be). False: nobody knows it; the backend destroys it by itself. */
+WP_MUST_CHECK bool wp_pools_seen(struct wp_pools *pools,
+                                 const uint8_t uid[WP_UID_LEN],
+                                 struct wp_slot_ref *ref);
+/* Every restored sandbox that was not seen is gone: idle ones leave, leases are
+ * lost. */
+void wp_pools_lose_unseen(struct wp_pools *pools);
+/* The replicas that are alive, own among them; each ready sandbox is preferred
+ * by one of them (rendezvous hashing), so that they seldom want the same one.
+ * Only a hint. At most WP_REPLICAS_MAX, more are ignored. Any thread. */
+void wp_pools_set_replicas(struct wp_pools *pools, uint64_t own,
+                           const uint64_t *ids, uint32_t n);
+/* For a daemon that leaves while its store keeps the leases: claims are
+ * refused, nothing is ordered or expired any more, leases and their sandboxes
+ * stay. idle_too: so do the ready sandboxes; else they are destroyed. */
+void wp_pools_leave(struct wp_pools *pools, bool idle_too);
+
 /* --- Reports of the backend. Any thread; stale ones are ignored. --- */
 
 void wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,

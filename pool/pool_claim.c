@@ -20,6 +20,7 @@ enum {
     PHASE_BUSY, /* Being answered, or never pending. */
     PHASE_WAITING,
     PHASE_FOLLOWING,
+    PHASE_PARKED, /* Until the store tells what it knows of the id. */
 };
 
 /* How often a repeat looks again at a claim that is just ending. */
@@ -138,7 +139,8 @@ wp_pools_fill_grant(struct wp_pools *pools, const struct wp_pool *pool,
     grant->fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
     grant->deadline_ns =
         atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed);
-    grant->deadline_wall_ms = wp_pools_wall_ms(pools, grant->deadline_ns);
+    grant->deadline_wall_ms =
+        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
     memcpy(grant->pool_namespace, pool->spec.pool_namespace,
            sizeof grant->pool_namespace);
     memcpy(grant->pool, pool->spec.name, sizeof grant->pool);
@@ -149,7 +151,8 @@ wp_pools_fill_grant(struct wp_pools *pools, const struct wp_pool *pool,
                                          .fence = grant->fence,
                                          .expiry_wall_ms =
                                              grant->deadline_wall_ms,
-                                         .claim_hash = claim_hash};
+                                         .claim_hash = claim_hash,
+                                         .pool_tag = wp_pool_tag(pool)};
 
         memcpy(fields.uid, info.uid, sizeof fields.uid);
         wp_lease_token_sign(&pools->token_key, &fields, grant->token);
@@ -190,6 +193,42 @@ hold(struct wp_claim *claim)
     return answer(claim, WP_OK, NULL);
 }
 
+/* The store has nothing of this grant: the sandbox is offered again, and the
+ * fence it was to have is not used up, so that it stays the store's. */
+static bool
+give_back(struct wp_pool *pool, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot = wp_slot_at(&pool->pools->slots, ref.index);
+    uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    bool push;
+
+    atomic_store_explicit(&slot->fence, fence - 1, memory_order_relaxed);
+    if (!wp_slot_reopen(&pool->pools->slots, ref, &push)) {
+        return false;
+    }
+    if (push) {
+        wp_pools_push(pool, ref);
+    }
+    /* Whoever waits for it gets it from the control thread: matching here would
+     * go one deeper for each of them. */
+    wp_pools_touch(pool);
+    return true;
+}
+
+/* The store knows the id: the control thread asks it what the answer was. */
+static enum wp_status
+park(struct wp_claim *claim)
+{
+    struct wp_pool *pool = pool_of(claim);
+
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    claim->phase = PHASE_PARKED;
+    wp_list_push_back(&pool->parked, &claim->followers);
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    wp_pools_touch(pool);
+    return WP_PENDING;
+}
+
 /* What the store said of a grant. WP_TAKEN: try another sandbox. */
 static enum wp_status
 settle(struct wp_claim *claim, enum wp_status status)
@@ -201,13 +240,8 @@ settle(struct wp_claim *claim, enum wp_status status)
     if (status == WP_OK) {
         return hold(claim);
     }
-    if (status == WP_UNAVAILABLE &&
-        wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_READY)) {
-        /* Whoever waits for it gets it from the control thread: matching here
-         * would go one deeper for each of them. */
-        wp_ready_queue_push(&pool->ready, ref);
-        wp_pools_touch(pool);
-    } else {
+    if ((status != WP_UNAVAILABLE && status != WP_ALREADY_EXISTS) ||
+        !give_back(pool, ref)) {
         /* When it is not leased any more it has died: LOST, and its lease, if
          * the store has one, ends in its time. */
         bool doubtful = wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
@@ -216,7 +250,10 @@ settle(struct wp_claim *claim, enum wp_status status)
         (void)doubtful;
         wp_pools_note(pools, ref.index, 0);
     }
-    if (status == WP_TAKEN) {
+    if (status == WP_ALREADY_EXISTS) {
+        return park(claim);
+    }
+    if (status != WP_UNAVAILABLE && status != WP_UNKNOWN_OUTCOME) {
         return WP_TAKEN;
     }
     claim->retry_after_ns =
@@ -226,6 +263,22 @@ settle(struct wp_claim *claim, enum wp_status status)
                   "granted");
 }
 
+struct wp_slot_ref
+wp_pools_pop(struct wp_pool *pool, enum wp_slot_state to)
+{
+    struct wp_slot_ref ref = wp_ready_queue_pop(&pool->ready, to);
+
+    return ref.generation != 0 ? ref : wp_ready_queue_pop(&pool->others, to);
+}
+
+void
+wp_pools_push(struct wp_pool *pool, struct wp_slot_ref ref)
+{
+    wp_ready_queue_push(wp_mirror_prefers(pool->pools, ref) ? &pool->ready
+                                                            : &pool->others,
+                        ref);
+}
+
 static void
 commit_done(struct wp_lease_op *op, enum wp_status status)
 {
@@ -233,8 +286,7 @@ commit_done(struct wp_lease_op *op, enum wp_status status)
     enum wp_status result = settle(claim, status);
 
     if (result == WP_TAKEN) {
-        struct wp_slot_ref ref =
-            wp_ready_queue_pop(&pool_of(claim)->ready, WP_SLOT_LEASED);
+        struct wp_slot_ref ref = wp_pools_pop(pool_of(claim), WP_SLOT_LEASED);
 
         result = ref.generation != 0 ? grant(claim, ref) : await_sandbox(claim);
     }
@@ -268,6 +320,9 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
     (void)wp_slot_fence_next(&pools->slots, ref);
     atomic_store_explicit(&slot->deadline_ns, wp_time_add(now, ttl),
                           memory_order_relaxed);
+    atomic_store_explicit(&slot->deadline_wall_ms,
+                          wp_pools_wall_ms(pools, wp_time_add(now, ttl)),
+                          memory_order_relaxed);
     atomic_store_explicit(&slot->claim_entry,
                           wp_claim_ref_unpack(claim->entry).index,
                           memory_order_relaxed);
@@ -276,10 +331,13 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
         served_how(claim, waited ? wp_slot_created_ns(&pools->slots, ref) : 0);
     filled = wp_pools_fill_grant(pools, pool, ref, claim->hash.low, g);
     WP_ASSERT(filled); /* A leased slot keeps its generation. */
+    wp_slot_uid(&pools->slots, ref, op->uid);
     op->kind = WP_LEASE_GRANT;
     op->ref = ref;
     op->fence = g->fence;
     op->deadline_wall_ms = g->deadline_wall_ms;
+    op->granted_wall_ms = wp_pools_wall_ms(pools, claim->arrived_ns);
+    op->served = g->served;
     op->pool_namespace = claim->pool_namespace;
     op->pool = claim->pool;
     op->sandbox = wp_str_from(g->sandbox);
@@ -306,7 +364,7 @@ grant(struct wp_claim *claim, struct wp_slot_ref ref)
         if (status != WP_TAKEN) {
             return status;
         }
-        ref = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+        ref = wp_pools_pop(pool, WP_SLOT_LEASED);
         if (ref.generation == 0) {
             return await_sandbox(claim);
         }
@@ -330,7 +388,7 @@ match(struct wp_pool *pool)
 
         (void)pthread_mutex_lock(&pool->wait_lock);
         if (wp_wait_queue_count(&pool->waiters) > 0) {
-            ref = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+            ref = wp_pools_pop(pool, WP_SLOT_LEASED);
         }
         if (ref.generation != 0) {
             claim = wp_wait_queue_pop_next(&pool->waiters);
@@ -356,7 +414,7 @@ wp_pools_match(struct wp_pool *pool)
 void
 wp_pools_offer(struct wp_pool *pool, struct wp_slot_ref ref)
 {
-    wp_ready_queue_push(&pool->ready, ref);
+    wp_pools_push(pool, ref);
     wp_pools_match(pool);
 }
 
@@ -408,7 +466,7 @@ await_sandbox(struct wp_claim *claim)
 
     (void)pthread_mutex_lock(&pool->wait_lock);
     if (wp_wait_queue_count(&pool->waiters) == 0) {
-        ref = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+        ref = wp_pools_pop(pool, WP_SLOT_LEASED);
     }
     if (ref.generation == 0) {
         reason = enqueue(pool, claim);
@@ -478,13 +536,14 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
     return answer(claim, WP_OK, NULL);
 }
 
-/* The request but for its id: what a repeat must have the same. */
+/* The request but for its id: what a repeat must have the same, in whatever
+ * process it comes. */
 static uint64_t
 fingerprint_of(const struct wp_claim *claim)
 {
     uint64_t x = (uint64_t)claim->ttl_ns * UINT64_C(0x9e3779b97f4a7c15);
 
-    return x ^ ((uint64_t)pool_of(claim)->index + 1);
+    return x ^ pool_of(claim)->identity;
 }
 
 static enum wp_status
@@ -522,7 +581,7 @@ start(struct wp_claim *claim)
             }
             if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) ==
                 0) {
-                slot = wp_ready_queue_pop(&pool->ready, WP_SLOT_LEASED);
+                slot = wp_pools_pop(pool, WP_SLOT_LEASED);
             }
             return slot.generation != 0 ? grant(claim, slot)
                                         : await_sandbox(claim);
@@ -577,7 +636,7 @@ wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
 
         WP_ASSERT(removed);
         set_waiting(pool);
-    } else if (phase == PHASE_FOLLOWING) {
+    } else if (phase == PHASE_FOLLOWING || phase == PHASE_PARKED) {
         wp_list_remove(&claim->followers);
     }
     claim->phase = PHASE_BUSY;
@@ -585,7 +644,7 @@ wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
     if (phase == PHASE_BUSY) {
         return false;
     }
-    if (phase == PHASE_WAITING) {
+    if (phase == PHASE_WAITING || phase == PHASE_PARKED) {
         give_up_entry(claim);
         wp_pools_touch(pool);
     }
@@ -621,6 +680,88 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
         wp_counter_add(&pool_of(claim)->undone, 1);
         wp_pools_note(pools, ref.index, 0);
     }
+}
+
+struct wp_claim *
+wp_pools_take_parked(struct wp_pool *pool)
+{
+    struct wp_claim *claim = NULL;
+    struct wp_list *node;
+
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    node = wp_list_pop_front(&pool->parked);
+    if (node != NULL) {
+        claim = WP_CONTAINER_OF(node, struct wp_claim, followers);
+        claim->phase = PHASE_BUSY;
+    }
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    return claim;
+}
+
+void
+wp_pools_restart_followers(struct wp_pool *pool, uint64_t entry)
+{
+    answer_followers(pool, entry, NULL);
+}
+
+/* The parked claim holds ref: its own entry leads there from now on. */
+static enum wp_status
+take_over(struct wp_claim *claim, struct wp_slot_ref ref,
+          const struct wp_lease_record *record)
+{
+    struct wp_pool *pool = pool_of(claim);
+    struct wp_pools *pools = pool->pools;
+    struct wp_claim_ref entry = wp_claim_ref_unpack(claim->entry);
+    bool filled;
+
+    atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
+                          entry.index, memory_order_relaxed);
+    filled =
+        wp_pools_fill_grant(pools, pool, ref, claim->hash.low, &claim->grant);
+    WP_ASSERT(filled); /* Only control frees slots. */
+    claim->grant.served = (enum wp_served)record->served;
+    claim->grant.waited_ns = 0;
+    claim->replayed = true;
+    if (wp_claim_table_hold(&pools->claims, entry, ref, record->granted_wall_ms,
+                            (int)record->served)) {
+        answer_followers(pool, claim->entry, NULL);
+    }
+    (void)!wp_claim_table_share(&pools->claims, entry);
+    if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST) {
+        return answer(
+            claim, WP_FAILED_PRECONDITION,
+            "the sandbox of this claim was lost: release the claim or "
+            "use another claim_id");
+    }
+    return answer(claim, WP_OK, NULL);
+}
+
+void
+wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
+                struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_pool *pool = pool_of(claim);
+
+    if (status == WP_OK && ref.generation != 0) {
+        finish_later(claim, take_over(claim, ref, record));
+        return;
+    }
+    if (status == WP_OK) {
+        /* The store has just forgotten the id: a claim like any other. */
+        ref = wp_pools_pop(pool, WP_SLOT_LEASED);
+        finish_later(claim, ref.generation != 0 ? grant(claim, ref)
+                                                : await_sandbox(claim));
+        return;
+    }
+    claim->retry_after_ns = WP_NS_PER_MS;
+    finish_later(
+        claim,
+        refuse(claim, status,
+               status == WP_ALREADY_EXISTS
+                   ? "claim_id: in use by a claim with another pool or ttl"
+               : status == WP_ABORTED
+                   ? "claim_id: its lease is just changing; try again"
+                   : "the lease store did not answer; try again"));
 }
 
 int64_t

@@ -15,10 +15,9 @@ answer(struct wp_lease_change *change, enum wp_status status,
     return status;
 }
 
-/* The entry of the lease that the slot has; false when there is none. */
-static bool
-claim_of(struct wp_pools *pools, struct wp_slot_ref ref,
-         struct wp_claim_view *view)
+bool
+wp_pools_claim_of(struct wp_pools *pools, struct wp_slot_ref ref,
+                  struct wp_claim_view *view)
 {
     uint32_t index =
         atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
@@ -35,7 +34,7 @@ wp_pools_lease_names(struct wp_pools *pools, struct wp_slot_ref ref,
 {
     struct wp_claim_view view;
     struct wp_slot_info info;
-    bool claimed = claim_of(pools, ref, &view);
+    bool claimed = wp_pools_claim_of(pools, ref, &view);
 
     memset(names, 0, sizeof *names);
     if (wp_slot_read(&pools->slots, ref, &info)) {
@@ -58,11 +57,12 @@ wp_pools_lease_op(struct wp_pools *pools, struct wp_slot_ref ref,
     const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
 
     memset(op, 0, sizeof *op);
+    wp_slot_uid(&pools->slots, ref, op->uid);
     op->kind = kind;
     op->ref = ref;
     op->fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
-    op->deadline_wall_ms = wp_pools_wall_ms(
-        pools, atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed));
+    op->deadline_wall_ms =
+        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
     op->pool_namespace = wp_str_from(pool->spec.pool_namespace);
     op->pool = wp_str_from(pool->spec.name);
     op->sandbox = wp_str_from(names->sandbox);
@@ -82,14 +82,13 @@ is_held(enum wp_slot_state state)
     return state == WP_SLOT_LEASED || state == WP_SLOT_LOST;
 }
 
-/* LEASED or LOST -> DYING, and the claim's id is free again. Under the change
- * lock. The claim is looked up first: once the slot is DYING, the control
- * thread may have it destroyed and used anew at any moment. */
-static bool
-end_held(struct wp_pools *pools, struct wp_slot_ref ref)
+/* The claim is looked up first: once the slot is DYING, the control thread may
+ * have it destroyed and used anew at any moment. */
+bool
+wp_pools_end_held(struct wp_pools *pools, struct wp_slot_ref ref)
 {
     struct wp_claim_view view;
-    bool claimed = claim_of(pools, ref, &view);
+    bool claimed = wp_pools_claim_of(pools, ref, &view);
 
     if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_DYING) &&
         !wp_slot_move(&pools->slots, ref, WP_SLOT_LOST, WP_SLOT_DYING)) {
@@ -111,8 +110,25 @@ tenant_may(const struct wp_lease_change *change)
            wp_str_is(change->tenant, change->names.tenant);
 }
 
-/* Verifies the token and finds its lease. WP_OK: held, with that fence;
- * WP_TAKEN: held, but its sandbox is lost. */
+/* A slot is named by its place in the process that signed the token; in another
+ * one, the sandbox's uid leads to it. */
+struct wp_slot_ref
+wp_pools_slot_of_token(struct wp_pools *pools,
+                       const struct wp_token_fields *token)
+{
+    struct wp_slot_info info;
+
+    if (!pools->durable ||
+        (wp_slot_read(&pools->slots, token->ref, &info) &&
+         memcmp(info.uid, token->uid, sizeof info.uid) == 0)) {
+        return token->ref;
+    }
+    return wp_mirror_find(pools, token->uid);
+}
+
+/* Verifies the token and finds its lease; token->ref is its slot here. WP_OK:
+ * held, with that fence; WP_TAKEN: held, but its sandbox is lost; WP_PENDING:
+ * perhaps the store knows it. */
 static enum wp_status
 find_lease(struct wp_pools *pools, struct wp_lease_change *change,
            struct wp_token_fields *token)
@@ -120,18 +136,24 @@ find_lease(struct wp_pools *pools, struct wp_lease_change *change,
     enum wp_slot_state state;
     uint64_t fence;
 
-    if (!wp_lease_token_verify(&pools->token_key, change->token, token) ||
-        token->ref.index >= pools->config.slots_max) {
+    if (!wp_lease_token_verify(&pools->token_key, change->token, token)) {
         return answer(change, WP_PERMISSION_DENIED,
                       "token: not signed by this daemon");
     }
+    token->ref = wp_pools_slot_of_token(pools, token);
     state = wp_slot_state(&pools->slots, token->ref);
-    if (!is_held(state)) {
+    fence = is_held(state)
+                ? atomic_load_explicit(
+                      &wp_slot_at(&pools->slots, token->ref.index)->fence,
+                      memory_order_relaxed)
+                : 0;
+    if (!is_held(state) || fence < token->fence) {
+        /* A record of another replica may still be on its way here. */
+        if (pools->shared && !change->asked && state != WP_SLOT_DYING) {
+            return WP_PENDING;
+        }
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
     }
-    fence = atomic_load_explicit(
-        &wp_slot_at(&pools->slots, token->ref.index)->fence,
-        memory_order_relaxed);
     if (fence != token->fence) {
         return answer(change, WP_ABORTED,
                       "token: a newer lease of this sandbox exists");
@@ -142,6 +164,14 @@ find_lease(struct wp_pools *pools, struct wp_lease_change *change,
                       "token: of a lease of another tenant");
     }
     return state == WP_SLOT_LOST ? WP_TAKEN : WP_OK;
+}
+
+static enum wp_status
+park(struct wp_pools *pools, struct wp_lease_change *change, bool renews)
+{
+    change->renews = renews;
+    wp_errands_park(pools, change);
+    return WP_PENDING;
 }
 
 static enum wp_status
@@ -160,7 +190,7 @@ finish_release(struct wp_pools *pools, struct wp_lease_change *change,
                           : "the lease store did not confirm; try again");
     }
     (void)pthread_mutex_lock(lock);
-    change->was_held = end_held(pools, ref);
+    change->was_held = wp_pools_end_held(pools, ref);
     (void)pthread_mutex_unlock(lock);
     if (change->was_held) {
         wp_counter_add(&pool->released, 1);
@@ -179,12 +209,15 @@ release_done(struct wp_lease_op *op, enum wp_status status)
     change->done(change);
 }
 
-enum wp_status
-wp_pools_release(struct wp_pools *pools, struct wp_lease_change *change)
+static enum wp_status
+release(struct wp_pools *pools, struct wp_lease_change *change)
 {
     struct wp_token_fields token;
     enum wp_status status = find_lease(pools, change, &token);
 
+    if (status == WP_PENDING) {
+        return park(pools, change, false);
+    }
     change->was_held = false;
     if (status == WP_NOT_FOUND) {
         return answer(change, WP_OK, NULL);
@@ -200,6 +233,13 @@ wp_pools_release(struct wp_pools *pools, struct wp_lease_change *change)
     status = commit(pools, &change->commit);
     return status == WP_PENDING ? status
                                 : finish_release(pools, change, status);
+}
+
+enum wp_status
+wp_pools_release(struct wp_pools *pools, struct wp_lease_change *change)
+{
+    change->asked = false;
+    return release(pools, change);
 }
 
 /* The lease is held, by this fence, and nobody is ending it. Under the lock. */
@@ -242,6 +282,10 @@ finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
         return answer(change, status,
                       "token: a newer lease of this sandbox exists");
     }
+    if (status == WP_FAILED_PRECONDITION) {
+        return answer(change, status,
+                      "the sandbox was lost: release the claim");
+    }
     if (status != WP_OK) {
         return answer(change, WP_UNAVAILABLE,
                       "the lease store did not confirm; try again");
@@ -250,6 +294,9 @@ finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
     renewed = can_renew(pools, ref, change->commit.fence);
     if (renewed) {
         atomic_store_explicit(&slot->deadline_ns, change->deadline_ns,
+                              memory_order_relaxed);
+        atomic_store_explicit(&slot->deadline_wall_ms,
+                              change->commit.deadline_wall_ms,
                               memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(lock);
@@ -273,8 +320,8 @@ renew_done(struct wp_lease_op *op, enum wp_status status)
     change->done(change);
 }
 
-enum wp_status
-wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
+static enum wp_status
+renew(struct wp_pools *pools, struct wp_lease_change *change)
 {
     struct wp_token_fields token;
     enum wp_status status = find_lease(pools, change, &token);
@@ -283,6 +330,9 @@ wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
     int64_t ttl;
     bool live;
 
+    if (status == WP_PENDING) {
+        return park(pools, change, true);
+    }
     if (status == WP_TAKEN) {
         return answer(change, WP_FAILED_PRECONDITION,
                       "the sandbox was lost: release the claim");
@@ -317,17 +367,52 @@ wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
     return status == WP_PENDING ? status : finish_renew(pools, change, status);
 }
 
-static void
-give_back_end(struct wp_pools *pools, struct wp_lease_end *end)
+enum wp_status
+wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
 {
-    (void)pthread_mutex_lock(&pools->ends_lock);
-    wp_list_push_back(&pools->ends_free, &end->free);
-    (void)pthread_mutex_unlock(&pools->ends_lock);
+    change->asked = false;
+    return renew(pools, change);
+}
+
+void
+wp_pools_resume_change(struct wp_pools *pools, struct wp_lease_change *change,
+                       enum wp_status status)
+{
+    change->asked = true;
+    if (status == WP_OK || status == WP_NOT_FOUND) {
+        status = change->renews ? renew(pools, change) : release(pools, change);
+    } else {
+        status = answer(change, WP_UNAVAILABLE,
+                        "the lease store did not answer; try again");
+    }
+    if (status != WP_PENDING) {
+        change->done(change);
+    }
+}
+
+/* The store says that the lease was renewed meanwhile, elsewhere. Under the
+ * change lock. */
+static void
+take_deadline(struct wp_pools *pools, struct wp_slot *slot,
+              const struct wp_lease_record *found)
+{
+    int64_t now = wp_pools_now(pools);
+    int64_t left_ms = found->deadline_wall_ms - wp_pools_wall_ms(pools, now);
+
+    if (found->fence !=
+        atomic_load_explicit(&slot->fence, memory_order_relaxed)) {
+        return;
+    }
+    left_ms = left_ms > 0 ? left_ms : 0;
+    atomic_store_explicit(&slot->deadline_ns, now + left_ms * WP_NS_PER_MS,
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->deadline_wall_ms, found->deadline_wall_ms,
+                          memory_order_relaxed);
 }
 
 /* What the store said of an end. Any thread. */
 static void
-finish_end(struct wp_lease_end *end, enum wp_status status)
+finish_end(struct wp_errand *end, enum wp_status status)
 {
     struct wp_pools *pools = end->pools;
     struct wp_slot_ref ref = end->op.ref;
@@ -335,7 +420,9 @@ finish_end(struct wp_lease_end *end, enum wp_status status)
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     bool ended = status == WP_OK || status == WP_NOT_FOUND;
+    bool expires = end->op.kind == WP_LEASE_EXPIRE;
     bool offer = false;
+    bool push = false;
     bool dying = false;
 
     (void)pthread_mutex_lock(lock);
@@ -345,26 +432,43 @@ finish_end(struct wp_lease_end *end, enum wp_status status)
     if (ended && end->undo) {
         (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
                                         memory_order_relaxed);
-        offer = wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_READY);
+        offer = end->op.kind == WP_LEASE_UNDO && status == WP_OK &&
+                wp_slot_reopen(&pools->slots, ref, &push);
     }
     if (ended && !offer) {
-        dying = end_held(pools, ref);
+        dying = wp_pools_end_held(pools, ref);
+    } else if (status == WP_ABORTED && expires && pools->durable) {
+        take_deadline(pools, slot, &end->found);
     }
     (void)pthread_mutex_unlock(lock);
+    wp_errand_give(end);
     if (offer) {
-        wp_pools_offer(pool, ref);
+        if (push) {
+            wp_pools_push(pool, ref);
+        }
+        wp_pools_match(pool);
     }
-    if (dying && end->op.kind == WP_LEASE_EXPIRE) {
+    if (dying && expires) {
         wp_counter_add(&pool->expired, 1);
     }
-    give_back_end(pools, end);
     wp_pools_note(pools, ref.index, 0);
 }
 
 static void
 end_done(struct wp_lease_op *op, enum wp_status status)
 {
-    finish_end(WP_CONTAINER_OF(op, struct wp_lease_end, op), status);
+    finish_end(WP_CONTAINER_OF(op, struct wp_errand, op), status);
+}
+
+/* Of a sandbox that died nobody else may be offered what is undone. */
+static enum wp_lease_op_kind
+end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
+         bool stopping)
+{
+    if (undo && wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED) {
+        return WP_LEASE_UNDO;
+    }
+    return undo || stopping ? WP_LEASE_RELEASE : WP_LEASE_EXPIRE;
 }
 
 bool
@@ -372,19 +476,14 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref, bool undo)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    struct wp_list *node;
-    struct wp_lease_end *end;
+    struct wp_errand *end = wp_errand_take(pools);
     enum wp_status status;
     bool stopping = false;
     bool begun = false;
 
-    (void)pthread_mutex_lock(&pools->ends_lock);
-    node = wp_list_pop_front(&pools->ends_free);
-    (void)pthread_mutex_unlock(&pools->ends_lock);
-    if (node == NULL) {
+    if (end == NULL) {
         return false;
     }
-    end = WP_CONTAINER_OF(node, struct wp_lease_end, free);
     (void)pthread_mutex_lock(lock);
     if (is_held(wp_slot_state(&pools->slots, ref))) {
         uint32_t news = atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
@@ -395,16 +494,14 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref, bool undo)
     }
     (void)pthread_mutex_unlock(lock);
     if (!begun) {
-        give_back_end(pools, end);
+        wp_errand_give(end);
         return true;
     }
     end->undo = undo;
     (void)wp_pools_lease_names(pools, ref, &end->names);
-    wp_pools_lease_op(pools, ref,
-                      undo       ? WP_LEASE_UNDO
-                      : stopping ? WP_LEASE_RELEASE
-                                 : WP_LEASE_EXPIRE,
+    wp_pools_lease_op(pools, ref, end_kind(pools, ref, undo, stopping),
                       &end->names, &end->op);
+    end->op.found = &end->found;
     end->op.done = end_done;
     status = commit(pools, &end->op);
     if (status != WP_PENDING) {

@@ -21,8 +21,8 @@ fill_lease(struct wp_pools *pools, const struct wp_pool *pool,
     }
     out->ref = view->slot;
     out->fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
-    out->deadline_wall_ms = wp_pools_wall_ms(
-        pools, atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed));
+    out->deadline_wall_ms =
+        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
     out->granted_wall_ms = view->granted_wall_ms;
     out->served = (enum wp_served)view->served;
     out->lost = info.state == WP_SLOT_LOST;
@@ -94,28 +94,45 @@ wp_pools_list(struct wp_pools *pools, const struct wp_claim_filter *filter,
     return count;
 }
 
+/* The claim that holds the slot, when the slot's sandbox has that name. */
+static bool
+holds_named(struct wp_pools *pools, uint32_t index, struct wp_str sandbox,
+            struct wp_claim_info *out)
+{
+    struct wp_claim_view view;
+    uint32_t entry = atomic_load_explicit(
+        &wp_slot_at(&pools->slots, index)->claim_entry, memory_order_relaxed);
+
+    return entry < wp_claim_table_used_max(&pools->claims) &&
+           wp_claim_table_read_at(&pools->claims, entry, &view) && view.held &&
+           view.slot.index == index && fill_info(pools, &view, out) &&
+           wp_str_is(sandbox, out->sandbox);
+}
+
 enum wp_status
 wp_pools_find_sandbox(struct wp_pools *pools, struct wp_str sandbox,
                       struct wp_claim_info *out)
 {
-    struct wp_claim_view view;
-    struct wp_slot *slot;
-    uint32_t index;
-    uint32_t entry;
+    uint32_t at[4];
+    uint32_t n;
 
-    if (!wp_sandbox_name_index(pools->name_key, sandbox, &index) ||
-        index >= pools->config.slots_max) {
+    if (wp_sandbox_name_index(pools->name_key, sandbox, &at[0]) &&
+        at[0] < pools->config.slots_max &&
+        holds_named(pools, at[0], sandbox, out)) {
+        return WP_OK;
+    }
+    if (!pools->durable) {
         return WP_NOT_FOUND;
     }
-    slot = wp_slot_at(&pools->slots, index);
-    entry = atomic_load_explicit(&slot->claim_entry, memory_order_relaxed);
-    if (entry >= wp_claim_table_used_max(&pools->claims) ||
-        !wp_claim_table_read_at(&pools->claims, entry, &view) || !view.held ||
-        view.slot.index != index || !fill_info(pools, &view, out) ||
-        !wp_str_is(sandbox, out->sandbox)) {
-        return WP_NOT_FOUND;
+    /* A name that another process gave. */
+    n = wp_slot_map_find(&pools->map, wp_pools_map_hash(pools, sandbox), at,
+                         WP_ARRAY_LEN(at));
+    for (uint32_t i = 0; i < n; i++) {
+        if (holds_named(pools, at[i], sandbox, out)) {
+            return WP_OK;
+        }
     }
-    return WP_OK;
+    return WP_NOT_FOUND;
 }
 
 bool
@@ -126,8 +143,11 @@ wp_pools_token_valid(struct wp_pools *pools, const uint8_t *token,
     struct wp_slot_info info;
     char name[WP_SANDBOX_NAME_MAX + 1];
 
-    if (!wp_lease_token_verify(&pools->token_key, token, &fields) ||
-        fields.ref.index >= pools->config.slots_max ||
+    if (!wp_lease_token_verify(&pools->token_key, token, &fields)) {
+        return false;
+    }
+    fields.ref = wp_pools_slot_of_token(pools, &fields);
+    if (fields.ref.index >= pools->config.slots_max ||
         !wp_slot_read(&pools->slots, fields.ref, &info) ||
         (info.state != WP_SLOT_LEASED && info.state != WP_SLOT_LOST) ||
         atomic_load_explicit(

@@ -36,7 +36,11 @@ wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
     /* Release: control sees the lead time with the count. */
     (void)atomic_fetch_add_explicit(&pool->became_ready, 1,
                                     memory_order_release);
-    wp_pools_offer(pool, ref);
+    if (pools->durable) {
+        wp_pools_note(pools, ref.index, WP_NEWS_OFFER);
+    } else {
+        wp_pools_offer(pool, ref);
+    }
     wp_pools_touch(pool);
 }
 
@@ -47,6 +51,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slots *slots = &pools->slots;
     struct wp_slot_info info;
     struct wp_pool *pool;
+    uint32_t news = 0;
     bool young;
 
     if (!ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
@@ -64,7 +69,11 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
             wp_pool_record_failure(pool, reason);
             break;
         }
-        if (wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
+        /* Another replica may have granted it: the store is asked first. */
+        if (pools->shared
+                ? wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)
+                : wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
+            news = pools->shared ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
             if (young) {
                 (void)atomic_fetch_add_explicit(&pool->died_young, 1,
                                                 memory_order_release);
@@ -76,10 +85,15 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
         if (wp_slot_lose(slots, ref, reason)) {
             wp_counter_add(&pool->lost, 1);
             wp_pool_record_failure(pool, reason);
+            news = pools->durable ? WP_NEWS_LOSE : 0;
+            break;
+        }
+        if (wp_slot_state(slots, ref) == WP_SLOT_QUARANTINED) {
+            news = WP_NEWS_DEAD;
             break;
         }
     }
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_note(pools, ref.index, news);
     wp_pools_touch(pool);
 }
 

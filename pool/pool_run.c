@@ -24,23 +24,115 @@ is_due(const struct wp_slot *slot, int64_t now_ns)
             (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0;
 }
 
+struct wp_slot_ref
+wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
+                    const uint8_t uid[WP_UID_LEN], int64_t now_ns)
+{
+    struct wp_slot_ref ref =
+        wp_slots_alloc(&pools->slots, pool->index, uid, now_ns);
+    struct wp_slot *slot;
+
+    if (ref.generation == 0) {
+        return ref;
+    }
+    slot = wp_slot_at(&pools->slots, ref.index);
+    pools->slots_used++;
+    slot->control_bits = 0;
+    /* News of the slot's last life; that it is listed stays true. */
+    (void)atomic_fetch_and_explicit(&slot->news, WP_NEWS_LISTED,
+                                    memory_order_relaxed);
+    if (pools->durable) {
+        wp_slot_map_add(
+            &pools->map,
+            wp_pools_map_hash(pools,
+                              (struct wp_str){(const char *)uid, WP_UID_LEN}),
+            ref.index);
+    }
+    return ref;
+}
+
+void
+wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    struct wp_slot_info info;
+    bool freed;
+
+    if (pools->durable && wp_slot_read(&pools->slots, ref, &info)) {
+        char name[WP_SANDBOX_NAME_MAX + 1];
+
+        wp_pools_sandbox_name(pool, info.suffix, name);
+        wp_slot_map_remove(
+            &pools->map,
+            wp_pools_map_hash(
+                pools, (struct wp_str){(const char *)info.uid, WP_UID_LEN}),
+            ref.index);
+        wp_slot_map_remove(&pools->map,
+                           wp_pools_map_hash(pools, wp_str_from(name)),
+                           ref.index);
+    }
+    freed = wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
+    WP_ASSERT(freed);
+    pools->slots_used--;
+    (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+    wp_pools_touch(pool);
+}
+
+static bool
+is_keeper(const struct wp_pools *pools)
+{
+    return atomic_load_explicit(&pools->keeper, memory_order_relaxed);
+}
+
+static void
+look_again(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + RETRY_NS);
+}
+
+/* Nothing of the sandbox is left: so let nothing be left in the store. */
+static void
+forget_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
+    enum wp_lease_op_kind kind = WP_LEASE_FORGET;
+
+    if (!pools->durable || (news & WP_NEWS_FORGOTTEN) != 0) {
+        wp_pools_free_slot(pools, ref);
+        return;
+    }
+    if ((news & WP_NEWS_RELEASE) != 0) {
+        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_RELEASE,
+                                        memory_order_relaxed);
+        kind = WP_LEASE_FETCH; /* By which fence is it held? */
+    }
+    if (!wp_errand_send(pools, ref, kind)) {
+        (void)atomic_fetch_or_explicit(&slot->news, news & WP_NEWS_RELEASE,
+                                       memory_order_relaxed);
+        look_again(pools, ref, now_ns);
+    }
+}
+
 static void
 destroy_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     const struct wp_backend *backend = &pools->config.backend;
 
+    if (!is_keeper(pools)) {
+        /* The keeper destroys it, and the store tells when it is forgotten. */
+        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+        if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
+             WP_NEWS_FORGOTTEN) != 0) {
+            wp_pools_free_slot(pools, ref);
+        }
+        return;
+    }
     /* Acquire: paired with the release in wp_pools_on_destroyed. */
     if (atomic_load_explicit(&slot->gone, memory_order_acquire) ==
         ref.generation) {
-        struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-        bool freed =
-            wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
-
-        WP_ASSERT(freed);
-        pools->slots_used--;
-        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
-        wp_pools_touch(pool);
+        forget_slot(pools, ref, now_ns);
         return;
     }
     if ((slot->control_bits & WP_CONTROL_DESTROYING) != 0) {
@@ -50,7 +142,83 @@ destroy_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
         slot->control_bits |= WP_CONTROL_DESTROYING;
         (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
     } else {
-        wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + RETRY_NS);
+        look_again(pools, ref, now_ns);
+    }
+}
+
+/* Sends the errand that the slot's news ask for. False: there is none. */
+static bool
+send_errand(struct wp_pools *pools, struct wp_slot_ref ref, uint32_t news,
+            enum wp_lease_op_kind kind, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    uint32_t before =
+        atomic_fetch_and_explicit(&slot->news, ~news, memory_order_relaxed);
+
+    if (news != 0 && (before & news) == 0) {
+        return false;
+    }
+    if (!wp_errand_send(pools, ref, kind)) {
+        (void)atomic_fetch_or_explicit(&slot->news, news, memory_order_relaxed);
+        look_again(pools, ref, now_ns);
+    }
+    return true;
+}
+
+static void
+attend_quarantined(struct wp_pools *pools, struct wp_slot_ref ref,
+                   int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    int64_t deadline =
+        atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed);
+
+    if (pools->durable) {
+        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+        if (!send_errand(pools, ref, WP_NEWS_WITHDRAW, WP_LEASE_WITHDRAW,
+                         now_ns)) {
+            (void)send_errand(pools, ref, 0, WP_LEASE_FETCH, now_ns);
+        }
+        return;
+    }
+    /* Whoever may hold it holds it no longer than the lease lasts. */
+    if (deadline > now_ns) {
+        wp_timing_wheel_insert(&pools->wheel, ref.index, deadline);
+    } else if (wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
+                            WP_SLOT_DYING)) {
+        destroy_slot(pools, ref, now_ns);
+    }
+}
+
+static void
+attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
+    bool undo = (news & WP_NEWS_UNDO) != 0;
+
+    if ((news & WP_NEWS_LOSE) != 0 &&
+        wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST &&
+        send_errand(pools, ref, WP_NEWS_LOSE, WP_LEASE_LOSE, now_ns)) {
+        return;
+    }
+    if (!is_due(slot, now_ns)) {
+        wp_timing_wheel_insert(
+            &pools->wheel, ref.index,
+            atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed));
+        return;
+    }
+    if ((!is_keeper(pools) || pools->leaving) && !undo &&
+        (news & WP_NEWS_STOP) == 0) {
+        /* The keeper ends it; this replica may become the keeper. */
+        wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + WP_NS_PER_S);
+        return;
+    }
+    /* Looks again in a while: the store may be out of reach. */
+    look_again(pools, ref, now_ns);
+    if (wp_pools_end_lease(pools, ref, undo) &&
+        wp_slot_state(&pools->slots, ref) == WP_SLOT_DYING) {
+        destroy_slot(pools, ref, now_ns);
     }
 }
 
@@ -60,43 +228,35 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, index);
     struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, index);
-    int64_t deadline =
-        atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed);
-    bool undo;
+    uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
 
+    if ((news & WP_NEWS_ERRAND) != 0) {
+        return; /* It is noted again when the errand is back. */
+    }
+    if ((news & WP_NEWS_RETRY) != 0) {
+        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_RETRY,
+                                        memory_order_relaxed);
+        look_again(pools, ref, now_ns);
+        return;
+    }
     switch (wp_slot_state(&pools->slots, ref)) {
     case WP_SLOT_LEASED:
     case WP_SLOT_LOST:
-        if (!is_due(slot, now_ns)) {
-            wp_timing_wheel_insert(&pools->wheel, index, deadline);
-            break;
-        }
-        undo = (atomic_load_explicit(&slot->news, memory_order_relaxed) &
-                WP_NEWS_UNDO) != 0;
-        /* Looks again in a while: the store may be out of reach. */
-        wp_timing_wheel_insert(&pools->wheel, index, now_ns + RETRY_NS);
-        if (!wp_pools_end_lease(pools, ref, undo)) {
-            break;
-        }
-        if (wp_slot_state(&pools->slots, ref) == WP_SLOT_DYING) {
-            destroy_slot(pools, ref, now_ns);
-        }
+        attend_held(pools, ref, now_ns);
         break;
     case WP_SLOT_QUARANTINED:
-        /* Whoever may hold it holds it no longer than the lease lasts. */
-        if (deadline > now_ns) {
-            wp_timing_wheel_insert(&pools->wheel, index, deadline);
-        } else if (wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
-                                WP_SLOT_DYING)) {
-            destroy_slot(pools, ref, now_ns);
-        }
+        attend_quarantined(pools, ref, now_ns);
         break;
     case WP_SLOT_DYING:
         destroy_slot(pools, ref, now_ns);
         break;
+    case WP_SLOT_READY:
+        slot->control_bits &= ~(uint32_t)WP_CONTROL_MIRRORED;
+        (void)wp_timing_wheel_remove(&pools->wheel, index);
+        (void)send_errand(pools, ref, WP_NEWS_OFFER, WP_LEASE_OFFER, now_ns);
+        break;
     case WP_SLOT_FREE:
     case WP_SLOT_WARMING:
-    case WP_SLOT_READY:
     case WP_SLOT_STATE_COUNT:
         (void)wp_timing_wheel_remove(&pools->wheel, index);
         break;
@@ -152,21 +312,13 @@ create_sandbox(struct wp_pool *pool, int64_t now_ns)
                                     wp_rng_next(&pools->rng)};
     char name[WP_SANDBOX_NAME_MAX + 1];
     struct wp_sandbox_order order;
-    struct wp_slot *slot;
     struct wp_err err = {.msg = ""};
     enum wp_status status;
 
-    order.ref = wp_slots_alloc(&pools->slots, pool->index, (const uint8_t *)uid,
-                               now_ns);
+    order.ref = wp_pools_alloc_slot(pools, pool, (const uint8_t *)uid, now_ns);
     if (order.ref.generation == 0) {
         return WP_RESOURCE_EXHAUSTED;
     }
-    slot = wp_slot_at(&pools->slots, order.ref.index);
-    pools->slots_used++;
-    slot->control_bits = 0;
-    /* News of the slot's last life; that it is listed stays true. */
-    (void)atomic_fetch_and_explicit(&slot->news, WP_NEWS_LISTED,
-                                    memory_order_relaxed);
     wp_sandbox_name_make(pools->name_key, wp_str_from(pool->spec.name),
                          order.ref, name);
     wp_slot_set_suffix(&pools->slots, order.ref,
@@ -179,13 +331,11 @@ create_sandbox(struct wp_pool *pool, int64_t now_ns)
     order.ready_within_ns = pool->spec.ready_within_ns;
     status = backend->ops->create(backend->self, &order, &err);
     if (status != WP_OK) {
-        bool undone =
-            wp_slot_move(&pools->slots, order.ref, WP_SLOT_WARMING,
-                         WP_SLOT_DYING) &&
-            wp_slot_move(&pools->slots, order.ref, WP_SLOT_DYING, WP_SLOT_FREE);
+        bool undone = wp_slot_move(&pools->slots, order.ref, WP_SLOT_WARMING,
+                                   WP_SLOT_DYING);
 
         WP_ASSERT(undone);
-        pools->slots_used--;
+        wp_pools_free_slot(pools, order.ref);
         if (status != WP_RESOURCE_EXHAUSTED) {
             wp_counter_add(&pool->failures, 1);
             wp_pool_record_failure(pool, wp_str_from(err.msg));
@@ -211,13 +361,18 @@ carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
         }
     }
     for (uint32_t i = 0; i < plan->destroy; i++) {
-        struct wp_slot_ref ref =
-            wp_ready_queue_pop(&pool->ready, WP_SLOT_DYING);
+        /* Another replica may have granted it: the store is asked first. */
+        struct wp_slot_ref ref = wp_pools_pop(
+            pool, pools->shared ? WP_SLOT_QUARANTINED : WP_SLOT_DYING);
 
         if (ref.generation == 0) {
             return;
         }
-        destroy_slot(pools, ref, now_ns);
+        if (pools->shared) {
+            wp_pools_note(pools, ref.index, WP_NEWS_WITHDRAW);
+        } else {
+            destroy_slot(pools, ref, now_ns);
+        }
     }
 }
 
@@ -287,6 +442,7 @@ purge_tombstones(struct wp_pool *pool)
         /* Under the lock that the empty decision takes: see purge. */
         (void)pthread_mutex_lock(&pool->wait_lock);
         (void)wp_ready_queue_purge(&pool->ready, UINT32_MAX);
+        (void)wp_ready_queue_purge(&pool->others, UINT32_MAX);
         (void)pthread_mutex_unlock(&pool->wait_lock);
     }
 }
@@ -310,11 +466,18 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
         wp_pools_refuse_waiters(pool);
     }
+    if (pools->durable) {
+        wp_errands_run_claims(pool);
+    }
     wp_pools_match(pool);
     next_wait = wp_pools_expire_waiters(pool, now_ns);
     view = view_of(pool, now_ns);
     plan = wp_refill_plan(&pool->refill, &view);
-    carry_out(pool, &plan, now_ns);
+    if (is_keeper(pools) && !pools->leaving) {
+        carry_out(pool, &plan, now_ns);
+    } else {
+        plan.ask_again_ns = WP_TIME_NEVER;
+    }
     purge_tombstones(pool);
     view = view_of(pool, now_ns);
     publish(pool, &view);
@@ -333,7 +496,8 @@ fall_asleep(struct wp_pools *pools)
     /* seq_cst pairs with wake_control: see there. */
     atomic_store_explicit(&pools->awake, false, memory_order_seq_cst);
     if (atomic_load_explicit(&pools->news, memory_order_seq_cst) ==
-        WP_SLOT_NONE) {
+            WP_SLOT_NONE &&
+        !atomic_load_explicit(&pools->mail, memory_order_seq_cst)) {
         bool touched = false;
 
         for (uint32_t i = 0; i < wp_pools_count(pools) && !touched; i++) {
@@ -360,7 +524,8 @@ wp_pools_run(struct wp_pools *pools)
     atomic_store_explicit(&pools->wall_offset_ns,
                           wp_clock_wall_ns(pools->config.clock) - now,
                           memory_order_relaxed);
-    worked = take_news(pools, now);
+    worked = wp_errands_run(pools);
+    worked = take_news(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         int64_t at = turn(pools->pool[i], now, &worked);
@@ -396,4 +561,13 @@ wp_pools_stop(struct wp_pools *pools)
             }
         }
     }
+}
+
+void
+wp_pools_leave(struct wp_pools *pools, bool idle_too)
+{
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        wp_pools_drain(pools, i);
+    }
+    pools->leaving = idle_too;
 }

@@ -3,13 +3,15 @@
  * pool.c        life of the whole, adding pools, numbers
  * pool_claim.c  claim, waiting, repeats, cancel, undo
  * pool_lease.c  renew, release, and the end of leases
+ * pool_errand.c what control asks of the store
+ * pool_mirror.c what the store's records say: restore, replicas
  * pool_query.c  get, list, find
  * pool_run.c    the control thread's turn: expiry, time-outs, refill
  * pool_report.c what the backend tells
  *
- * Locks: wait_lock of a pool, change_lock of a slot's stripe, ends_lock. None
- * is on the warm path, none is taken under another, and no callback, backend or
- * store is called under one. */
+ * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
+ * peers_lock. None is on the warm path, none is taken under another, and no
+ * callback, backend or store is called under one. */
 #ifndef WP_POOL_POOLS_H
 #define WP_POOL_POOLS_H
 
@@ -25,12 +27,13 @@
 #include "pool/ready_queue.h"
 #include "pool/refill.h"
 #include "pool/slot.h"
+#include "pool/slot_map.h"
 #include "pool/timing_wheel.h"
 #include "pool/wait_queue.h"
 
 enum {
     WP_CHANGE_STRIPES = 64,
-    WP_ENDS_MAX = 256, /* Leases that the control thread ends at once. */
+    WP_ERRANDS_MAX = 256, /* What control asks of the store at once. */
     WP_NAME_BUCKETS = 4 * WP_POOLS_MAX,
 };
 
@@ -40,11 +43,23 @@ enum wp_news {
     WP_NEWS_UNDO = 2,   /* Its grant was never seen: end it, offer it again. */
     WP_NEWS_STOP = 4,   /* Its lease ends because the daemon leaves. */
     WP_NEWS_ENDING = 8, /* The store is being told that its lease ends. */
+
+    /* With a durable store only. */
+    WP_NEWS_OFFER = 16,    /* To be recorded as OPEN, then offered. */
+    WP_NEWS_WITHDRAW = 32, /* Idle and unwanted: to be recorded as ENDED. */
+    WP_NEWS_LOSE = 64,     /* Its loss is to be recorded. */
+    WP_NEWS_RELEASE = 128, /* Gone, but the store has a lease of it. */
+    WP_NEWS_ERRAND = 256,  /* One of these is out; looked at when it is back. */
+    WP_NEWS_RETRY = 512,   /* The store did not answer: try in a while. */
+    WP_NEWS_FORGOTTEN = 1024, /* The store has no record of it any more. */
+    WP_NEWS_DEAD = 2048,      /* Lost while it was in doubt who holds it. */
 };
 
 /* Bits of wp_slot.control_bits. */
 enum wp_control_bit {
     WP_CONTROL_DESTROYING = 1, /* The backend has been told to destroy it. */
+    WP_CONTROL_UNSEEN = 2,     /* Restored; the backend has not found it yet. */
+    WP_CONTROL_MIRRORED = 4,   /* Its lease is known from a record. */
 };
 
 struct wp_pool {
@@ -53,7 +68,9 @@ struct wp_pool {
     struct wp_str pool_namespace; /* Of spec, as are the two lengths. */
     struct wp_str name;
     uint32_t index;
-    struct wp_ready_queue ready;
+    uint64_t identity; /* Hash of both names, the same in every process. */
+    struct wp_ready_queue ready;  /* Those that this replica prefers. */
+    struct wp_ready_queue others; /* Those that other replicas do. */
 
     /* Read on the warm path. */
     alignas(WP_CACHELINE) _Atomic(uint32_t) waiting; /* Of waiters. */
@@ -72,10 +89,12 @@ struct wp_pool {
     _Atomic(bool) breaker_open;
     _Atomic(int64_t) breaker_retry_at_ns;
 
-    pthread_mutex_t wait_lock; /* guards: waiters, followers, last_failure, and
-                                * with them the decision that a pool is empty */
+    pthread_mutex_t wait_lock; /* guards: waiters, followers, parked,
+                                * last_failure, and with them the decision that
+                                * a pool is empty */
     struct wp_wait_queue waiters;
     struct wp_list followers; /* Claims that repeat a pending one. */
+    struct wp_list parked;    /* Claims of ids that the store knows. */
     char last_failure[WP_REASON_MAX + 1];
 
     /* Control thread only. */
@@ -94,12 +113,18 @@ struct wp_pool {
     struct wp_histogram lead_time;
 };
 
-/* A lease that the control thread is ending; the store may answer later. */
-struct wp_lease_end {
+/* Something that control asks of the store, which may answer later. */
+struct wp_errand {
     struct wp_lease_op op;
     struct wp_pools *pools;
-    struct wp_list free;
+    struct wp_list node; /* In errands_free or errands_back. */
     struct wp_lease_names names;
+    char endpoint[WP_ENDPOINT_MAX + 1];
+    char reason[WP_REASON_MAX + 1];
+    struct wp_lease_record found;
+    struct wp_claim *claim;         /* Whose id is fetched; or NULL. */
+    struct wp_lease_change *change; /* Whose lease is fetched; or NULL. */
+    enum wp_status status;
     bool undo;
 };
 
@@ -109,6 +134,12 @@ struct wp_pools {
     struct wp_claim_table claims;
     struct wp_token_key token_key;
     struct wp_hash_key name_key; /* For the suffixes of sandbox names. */
+    bool durable;                /* What the store says of itself. */
+    bool shared;
+    struct wp_slot_map map; /* By uid and by foreign name; when durable. */
+    _Atomic(bool) keeper;
+    _Atomic(uint64_t) records_refused;
+    bool leaving; /* Control thread. */
 
     /* Append-only. Who sees n_pools (acquire) sees the pointers below it; who
      * finds an index in by_name (acquire) sees that pool. */
@@ -125,9 +156,17 @@ struct wp_pools {
 
     pthread_mutex_t change_lock[WP_CHANGE_STRIPES]; /* guards: deadline_ns and
                                                      * the end of leases */
-    pthread_mutex_t ends_lock;                      /* guards: ends_free */
-    struct wp_list ends_free;
-    struct wp_lease_end *ends; /* Owned; WP_ENDS_MAX. */
+    pthread_mutex_t errand_lock; /* guards: the three lists */
+    struct wp_list errands_free;
+    struct wp_list errands_back;   /* Answered; for the control thread. */
+    struct wp_list parked_changes; /* Of leases that the store may know. */
+    struct wp_errand *errands;     /* Owned; WP_ERRANDS_MAX. */
+    _Atomic(bool) mail;            /* One of the two has something. */
+
+    pthread_mutex_t peers_lock; /* guards: the replicas */
+    uint64_t replica;
+    uint64_t replicas[WP_REPLICAS_MAX];
+    uint32_t n_replicas;
 
     /* Control thread only. */
     struct wp_timing_wheel wheel;
@@ -164,6 +203,13 @@ wp_pools_change_lock(struct wp_pools *pools, uint32_t slot_index)
     return &pools->change_lock[slot_index % WP_CHANGE_STRIPES];
 }
 
+/* What tokens carry of the pool. */
+static inline uint16_t
+wp_pool_tag(const struct wp_pool *pool)
+{
+    return (uint16_t)(pool->identity >> 48);
+}
+
 /* --- pool.c --- */
 
 /* NULL when there is none. Any thread. */
@@ -180,7 +226,30 @@ void wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason);
 void wp_pools_sandbox_name(const struct wp_pool *pool, const char *suffix,
                            char out[WP_SANDBOX_NAME_MAX + 1]);
 
+/* Wakes the control thread when it sleeps. Any thread. */
+void wp_pools_wake(struct wp_pools *pools);
+/* The hash by which the map knows a uid, or a name. */
+uint64_t wp_pools_map_hash(const struct wp_pools *pools, struct wp_str bytes);
+
 /* --- pool_claim.c --- */
+
+/* The next ready sandbox, moved to `to`: one that this replica prefers, else
+ * any. Any thread. */
+WP_MUST_CHECK struct wp_slot_ref wp_pools_pop(struct wp_pool *pool,
+                                              enum wp_slot_state to);
+/* Appends a READY slot to its queue. Any thread. */
+void wp_pools_push(struct wp_pool *pool, struct wp_slot_ref ref);
+/* The oldest claim that waits for the store's word on its id; NULL when there
+ * is none. Control thread. */
+struct wp_claim *wp_pools_take_parked(struct wp_pool *pool);
+/* Has the claims that follow this entry look again. Any thread. */
+void wp_pools_restart_followers(struct wp_pool *pool, uint64_t entry);
+/* Goes on with a parked claim: it holds ref, as the record says (LOST: it is
+ * told so); or, when ref is none, tries anew; or is refused with that status.
+ * Calls done. Control thread. */
+void wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
+                     struct wp_slot_ref ref,
+                     const struct wp_lease_record *record);
 
 /* Offers a READY sandbox to the oldest waiting claim, or to the next one that
  * comes. Any thread; may call done of claims. */
@@ -203,8 +272,8 @@ WP_MUST_CHECK bool wp_pools_fill_grant(struct wp_pools *pools,
 /* --- pool_lease.c --- */
 
 /* Ends the lease on the slot, whatever its reason: by expiry, because nobody
- * saw it (undo), or because the daemon leaves. False: try again later, all ends
- * are in use. Control thread. */
+ * saw it (undo), or because the daemon leaves. False: try again later, all
+ * errands are out. Control thread. */
 WP_MUST_CHECK bool wp_pools_end_lease(struct wp_pools *pools,
                                       struct wp_slot_ref ref, bool undo);
 /* Fills the texts of a lease for a store. False when the lease has no claim any
@@ -216,5 +285,60 @@ void wp_pools_lease_op(struct wp_pools *pools, struct wp_slot_ref ref,
                        enum wp_lease_op_kind kind,
                        const struct wp_lease_names *names,
                        struct wp_lease_op *op);
+/* The entry of the lease that the slot has; false when there is none. */
+WP_MUST_CHECK bool wp_pools_claim_of(struct wp_pools *pools,
+                                     struct wp_slot_ref ref,
+                                     struct wp_claim_view *view);
+/* LEASED or LOST -> DYING, and the claim's id is free again; false when it is
+ * neither. Under the change lock. */
+WP_MUST_CHECK bool wp_pools_end_held(struct wp_pools *pools,
+                                     struct wp_slot_ref ref);
+/* The slot of the token's lease in this process. Any thread. */
+struct wp_slot_ref wp_pools_slot_of_token(struct wp_pools *pools,
+                                          const struct wp_token_fields *token);
+/* Goes on with a parked change after the store was asked. Calls done unless
+ * the store is still to answer. Control thread. */
+void wp_pools_resume_change(struct wp_pools *pools,
+                            struct wp_lease_change *change,
+                            enum wp_status status);
+
+/* --- pool_errand.c --- */
+
+/* NULL when all are out. Any thread. */
+struct wp_errand *wp_errand_take(struct wp_pools *pools);
+void wp_errand_give(struct wp_errand *errand);
+/* Asks the store for an op of this kind on the slot; what it answers moves the
+ * slot, or comes back to the mirror. False: try again later. Control thread. */
+WP_MUST_CHECK bool wp_errand_send(struct wp_pools *pools,
+                                  struct wp_slot_ref ref,
+                                  enum wp_lease_op_kind kind);
+/* Asks for parked claims and changes, and takes answers in. True when there was
+ * something. Control thread. */
+bool wp_errands_run(struct wp_pools *pools);
+/* Parks a change until the store was asked for its lease. Any thread. */
+void wp_errands_park(struct wp_pools *pools, struct wp_lease_change *change);
+/* The same for the pool's claims. Control thread. */
+void wp_errands_run_claims(struct wp_pool *pool);
+
+/* --- pool_mirror.c --- */
+
+/* The slot that has this uid; WP_SLOT_REF_NONE when there is none. Any thread;
+ * only with a durable store. */
+struct wp_slot_ref wp_mirror_find(struct wp_pools *pools,
+                                  const uint8_t uid[WP_UID_LEN]);
+/* What a FETCH brought, for whoever asked. Control thread. */
+void wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand);
+/* Does this replica prefer the sandbox? Any thread. */
+bool wp_mirror_prefers(struct wp_pools *pools, struct wp_slot_ref ref);
+
+/* --- pool_run.c --- */
+
+/* A slot for a new sandbox, with its uid known to the map; counted. The caller
+ * sets its suffix. WP_SLOT_REF_NONE when all are in use. Control thread. */
+WP_MUST_CHECK struct wp_slot_ref
+wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
+                    const uint8_t uid[WP_UID_LEN], int64_t now_ns);
+/* DYING -> FREE. Control thread. */
+void wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref);
 
 #endif

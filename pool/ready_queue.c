@@ -18,7 +18,9 @@
 #define INDEX_BITS 26
 #define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
 
-_Static_assert(WP_SLOTS_MAX + WP_POOLS_MAX + 1 < INDEX_MASK, "a node fits");
+_Static_assert(WP_SLOTS_MAX + WP_QUEUES_PER_POOL * WP_POOLS_MAX + 1 <
+                   INDEX_MASK,
+               "a node fits");
 
 enum {
     /* Dead slots that are not worth a purge. */
@@ -53,15 +55,29 @@ link_to_nil(uint64_t old)
     return ((old >> INDEX_BITS) + 1) << INDEX_BITS;
 }
 
-void
-wp_ready_queue_init(struct wp_ready_queue *queue, struct wp_slots *slots,
-                    uint32_t pool_index)
+static void
+init(struct wp_ready_queue *queue, struct wp_slots *slots, uint32_t pool_index,
+     uint32_t dummy)
 {
     WP_ASSERT(pool_index < slots->pools_max);
     queue->slots = slots;
     queue->pool_index = pool_index;
-    atomic_init(&queue->head, link_to(0, pool_index));
-    atomic_init(&queue->tail, link_to(0, pool_index));
+    atomic_init(&queue->head, link_to(0, dummy));
+    atomic_init(&queue->tail, link_to(0, dummy));
+}
+
+void
+wp_ready_queue_init(struct wp_ready_queue *queue, struct wp_slots *slots,
+                    uint32_t pool_index)
+{
+    init(queue, slots, pool_index, pool_index);
+}
+
+void
+wp_ready_queue_init_second(struct wp_ready_queue *queue, struct wp_slots *slots,
+                           uint32_t pool_index)
+{
+    init(queue, slots, pool_index, slots->pools_max + pool_index);
 }
 
 /* Moves the tail on to the node its node leads to; harmless when another
@@ -246,8 +262,15 @@ wp_ready_queue_purge(struct wp_ready_queue *queue, uint32_t steps)
             append(queue, index);
             continue;
         }
-        /* Never READY again while queued: so this only unlinks. */
-        (void)!wp_slot_dequeue(slots, index, WP_SLOT_DYING, &ref);
+        if (wp_slot_dequeue(slots, index, WP_SLOT_LEASED, &ref)) {
+            /* Reopened between the two looks. */
+            bool push;
+            bool back = wp_slot_reopen(slots, ref, &push);
+
+            WP_ASSERT(back && push); /* It was ours for that moment. */
+            append(queue, index);
+            continue;
+        }
         freed++;
     }
     return freed;

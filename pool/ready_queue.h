@@ -34,9 +34,11 @@ struct wp_ready_queue {
 };
 
 /* Empty queue of pool pool_index; each pool_index has one queue for as long as
- * the table lives. Before sharing. */
+ * the table lives, and one more by init_second. Before sharing. */
 void wp_ready_queue_init(struct wp_ready_queue *queue, struct wp_slots *slots,
                          uint32_t pool_index);
+void wp_ready_queue_init_second(struct wp_ready_queue *queue,
+                                struct wp_slots *slots, uint32_t pool_index);
 
 /* Appends a slot that the caller has moved to READY; once for each such move.
  * It may have died since. Any thread. */

@@ -66,7 +66,8 @@ wp_slots_init(struct wp_slots *slots, uint32_t slots_max, uint32_t pools_max)
     size_t hot = pages(sizeof(struct wp_slot) * slots_max);
     size_t cold = pages(sizeof(struct wp_slot_cold) * slots_max);
     size_t nodes =
-        pages(sizeof(struct wp_ready_node) * ((size_t)slots_max + pools_max));
+        pages(sizeof(struct wp_ready_node) *
+              ((size_t)slots_max + WP_QUEUES_PER_POOL * (size_t)pools_max));
     size_t counts = pages(sizeof(struct wp_slot_counts) * pools_max);
     char *map;
 
@@ -160,9 +161,10 @@ fresh_take(struct wp_slots *slots)
     } while (!atomic_compare_exchange_weak_explicit(
         &slots->fresh, &index, index + 1, memory_order_relaxed,
         memory_order_relaxed));
-    /* The first pools_max nodes are the queues' first dummies. */
+    /* The first nodes are the queues' first dummies. */
     atomic_store_explicit(&slots->hot[index].queue_node,
-                          slots->pools_max + index, memory_order_relaxed);
+                          WP_QUEUES_PER_POOL * slots->pools_max + index,
+                          memory_order_relaxed);
     return index;
 }
 
@@ -198,7 +200,8 @@ static bool /* NOLINTNEXTLINE(readability-non-const-parameter): CAS writes. */
 word_move(struct wp_slots *slots, uint32_t index, uint64_t *old, uint64_t new)
 {
     struct wp_slot *slot = &slots->hot[index];
-    enum wp_slot_state from = state_of(*old);
+    uint64_t old_word = *old;
+    enum wp_slot_state from = state_of(old_word);
     enum wp_slot_state to = state_of(new);
     struct wp_slot_counts *counts;
 
@@ -214,6 +217,8 @@ word_move(struct wp_slots *slots, uint32_t index, uint64_t *old, uint64_t new)
     count_move(counts, from, to);
     if (from == WP_SLOT_READY && (new &QUEUED) != 0) {
         atomic_fetch_add_explicit(&counts->tombstones, 1, memory_order_relaxed);
+    } else if (to == WP_SLOT_READY && (old_word & QUEUED) != 0) {
+        atomic_fetch_sub_explicit(&counts->tombstones, 1, memory_order_relaxed);
     }
     if (to == WP_SLOT_FREE && (new &OBSTACLES) == 0) {
         free_push(slots, index);
@@ -323,9 +328,8 @@ wp_slot_set_suffix(struct wp_slots *slots, struct wp_slot_ref ref,
 static bool
 edge_is_special(enum wp_slot_state from, enum wp_slot_state to)
 {
-    return from == WP_SLOT_FREE || to == WP_SLOT_LOST ||
-           (from == WP_SLOT_WARMING && to == WP_SLOT_READY) ||
-           (from == WP_SLOT_READY && to == WP_SLOT_LEASED);
+    return from == WP_SLOT_FREE || to == WP_SLOT_LOST || to == WP_SLOT_READY ||
+           (from == WP_SLOT_WARMING && to == WP_SLOT_LEASED);
 }
 
 bool
@@ -345,10 +349,7 @@ wp_slot_move(struct wp_slots *slots, struct wp_slot_ref ref,
             return false;
         }
         new = with_state(word, to);
-        if (to == WP_SLOT_READY) {
-            WP_ASSERT((word & QUEUED) == 0);
-            new |= QUEUED;
-        } else if (to == WP_SLOT_FREE) {
+        if (to == WP_SLOT_FREE) {
             new &= ~(HAS_ENDPOINT | HAS_REASON);
         }
     } while (!word_move(slots, ref.index, &word, new));
@@ -356,9 +357,33 @@ wp_slot_move(struct wp_slots *slots, struct wp_slot_ref ref,
 }
 
 bool
-wp_slot_make_ready(struct wp_slots *slots, struct wp_slot_ref ref,
-                   struct wp_str endpoint, int64_t now_ns)
+wp_slot_reopen(struct wp_slots *slots, struct wp_slot_ref ref, bool *push)
 {
+    uint64_t word;
+
+    if (!ref_in_table(slots, ref)) {
+        return false;
+    }
+    word = word_load(slots, ref.index);
+    do {
+        if (generation_of(word) != ref.generation ||
+            state_of(word) != WP_SLOT_LEASED) {
+            return false;
+        }
+        /* Still linked since another replica's grant: it is found there. Who
+         * unlinks it now decides by the same word. */
+        *push = (word & QUEUED) == 0;
+    } while (!word_move(slots, ref.index, &word,
+                        with_state(word, WP_SLOT_READY) | QUEUED));
+    return true;
+}
+
+/* WARMING -> to, with the endpoint. */
+static bool
+leave_warming(struct wp_slots *slots, struct wp_slot_ref ref,
+              struct wp_str endpoint, int64_t now_ns, enum wp_slot_state to)
+{
+    uint64_t queued = to == WP_SLOT_READY ? QUEUED : 0;
     uint64_t word;
 
     WP_ASSERT(endpoint.len > 0 && endpoint.len <= WP_ENDPOINT_MAX);
@@ -379,8 +404,7 @@ wp_slot_make_ready(struct wp_slots *slots, struct wp_slot_ref ref,
                           memory_order_release);
     word |= WRITING;
     while (state_of(word) == WP_SLOT_WARMING) {
-        uint64_t new =
-            with_state(word & ~WRITING, WP_SLOT_READY) | QUEUED | HAS_ENDPOINT;
+        uint64_t new = with_state(word & ~WRITING, to) | queued | HAS_ENDPOINT;
 
         if (word_move(slots, ref.index, &word, new)) {
             return true;
@@ -389,6 +413,20 @@ wp_slot_make_ready(struct wp_slots *slots, struct wp_slot_ref ref,
     /* It died meanwhile; WRITING kept the slot from being used anew. */
     flag_clear(slots, ref.index, WRITING);
     return false;
+}
+
+bool
+wp_slot_make_ready(struct wp_slots *slots, struct wp_slot_ref ref,
+                   struct wp_str endpoint, int64_t now_ns)
+{
+    return leave_warming(slots, ref, endpoint, now_ns, WP_SLOT_READY);
+}
+
+bool
+wp_slot_restore_leased(struct wp_slots *slots, struct wp_slot_ref ref,
+                       struct wp_str endpoint, int64_t now_ns)
+{
+    return leave_warming(slots, ref, endpoint, now_ns, WP_SLOT_LEASED);
 }
 
 /* The reason is written: it takes the endpoint's place. */
@@ -441,15 +479,28 @@ wp_slot_dequeue(struct wp_slots *slots, uint32_t index, enum wp_slot_state to,
 
     WP_ASSERT((word & QUEUED) != 0);
     *ref = (struct wp_slot_ref){index, generation_of(word)};
-    while (state_of(word) == WP_SLOT_READY) {
-        if (word_move(slots, index, &word, with_state(word & ~QUEUED, to))) {
-            return true;
-        }
-    }
     pool = atomic_load_explicit(&slots->hot[index].pool_index,
                                 memory_order_relaxed);
+    for (;;) {
+        if (state_of(word) == WP_SLOT_READY) {
+            if (word_move(slots, index, &word,
+                          with_state(word & ~QUEUED, to))) {
+                return true;
+            }
+            continue;
+        }
+        /* Not ready at the moment the bit is cleared: who reopens it later
+         * pushes it anew. */
+        if (atomic_compare_exchange_weak_explicit(
+                &slots->hot[index].word, &word, word & ~QUEUED,
+                memory_order_acq_rel, memory_order_acquire)) {
+            break;
+        }
+    }
     atomic_fetch_sub_explicit(&slots->counts[pool].tombstones, 1,
                               memory_order_relaxed);
-    flag_clear(slots, index, QUEUED);
+    if (state_of(word) == WP_SLOT_FREE && (word & OBSTACLES) == QUEUED) {
+        free_push(slots, index);
+    }
     return false;
 }

@@ -43,6 +43,7 @@ enum {
     WP_SLOT_TEXT_WORDS = (WP_ENDPOINT_MAX + 8) / 8,
     /* Of a slot with its queue node, wheel node, claim entry and bucket. */
     WP_SLOT_BYTES_MAX = 512,
+    WP_QUEUES_PER_POOL = 2, /* Ready queues, each with a dummy node. */
 };
 
 /* What every claim touches: one cache line. Its fields, the word excepted, are
@@ -50,11 +51,12 @@ enum {
  * owns the slot in its present state. */
 struct wp_slot {
     alignas(WP_CACHELINE) _Atomic(uint64_t) word; /* slot.c only. */
-    _Atomic(uint64_t) fence;       /* Of the latest lease; never goes back. */
-    _Atomic(int64_t) deadline_ns;  /* Of the lease; monotonic. */
-    _Atomic(uint32_t) pool_index;  /* Set at alloc. */
-    _Atomic(uint32_t) claim_entry; /* Index in the claim table. */
-    _Atomic(uint32_t) free_next;   /* slot.c only. */
+    _Atomic(uint64_t) fence;      /* Of the latest lease; never goes back. */
+    _Atomic(int64_t) deadline_ns; /* Of the lease; monotonic. */
+    _Atomic(int64_t) deadline_wall_ms; /* The same as shown and recorded. */
+    _Atomic(uint32_t) pool_index;      /* Set at alloc. */
+    _Atomic(uint32_t) claim_entry;     /* Index in the claim table. */
+    _Atomic(uint32_t) free_next;       /* slot.c only. */
     _Atomic(uint32_t) queue_node; /* ready_queue.c only: owned unless queued. */
     _Atomic(uint32_t) news_next;  /* List of slots with news for control. */
     _Atomic(uint32_t) news;       /* What the news is; pool.c gives bits. */
@@ -164,10 +166,11 @@ void wp_slots_check(const struct wp_slots *slots);
  * and nothing changed. The edge must be in slot_states.def (asserted). Release
  * on success, paired with the acquire in every function here.
  *
- * Four edges carry data and have their own function, and are refused here:
- * FREE -> WARMING is wp_slots_alloc, WARMING -> READY wp_slot_make_ready,
- * READY -> LEASED wp_ready_queue_pop, LEASED -> LOST wp_slot_lose.
- * After LEASED -> READY the caller must push the slot, once. */
+ * Edges that carry data have their own function, and are refused here: FREE ->
+ * WARMING is wp_slots_alloc, WARMING -> READY wp_slot_make_ready, WARMING ->
+ * LEASED wp_slot_restore_leased, LEASED -> READY wp_slot_reopen, LEASED -> LOST
+ * wp_slot_lose. READY -> LEASED here leaves a tombstone in the ready queue;
+ * claims take theirs by wp_ready_queue_pop. */
 WP_MUST_CHECK bool wp_slot_move(struct wp_slots *slots, struct wp_slot_ref ref,
                                 enum wp_slot_state from, enum wp_slot_state to);
 
@@ -177,6 +180,19 @@ WP_MUST_CHECK bool wp_slot_move(struct wp_slots *slots, struct wp_slot_ref ref,
 WP_MUST_CHECK bool wp_slot_make_ready(struct wp_slots *slots,
                                       struct wp_slot_ref ref,
                                       struct wp_str endpoint, int64_t now_ns);
+
+/* WARMING -> LEASED, with where it answers: a lease that a store kept. As
+ * make_ready otherwise, but nothing is to be pushed. */
+WP_MUST_CHECK bool wp_slot_restore_leased(struct wp_slots *slots,
+                                          struct wp_slot_ref ref,
+                                          struct wp_str endpoint,
+                                          int64_t now_ns);
+
+/* LEASED -> READY: the lease ended before its sandbox was shown to anybody. On
+ * true the caller pushes the slot, once, if *push; else it is linked still.
+ * False when stale or not leased. */
+WP_MUST_CHECK bool wp_slot_reopen(struct wp_slots *slots,
+                                  struct wp_slot_ref ref, bool *push);
 
 /* LEASED -> LOST, with the reason (cut at WP_REASON_MAX). False when stale or
  * not leased. */
@@ -198,6 +214,9 @@ WP_MUST_CHECK bool wp_slot_read(const struct wp_slots *slots,
  * who popped it. */
 uint64_t wp_slot_fence_next(struct wp_slots *slots, struct wp_slot_ref ref);
 
+/* The uid it was allocated with. By who owns the slot: not checked. */
+void wp_slot_uid(const struct wp_slots *slots, struct wp_slot_ref ref,
+                 uint8_t out[WP_UID_LEN]);
 /* When its sandbox was ordered. By who owns the slot: not checked otherwise. */
 int64_t wp_slot_created_ns(const struct wp_slots *slots,
                            struct wp_slot_ref ref);

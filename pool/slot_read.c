@@ -44,6 +44,14 @@ text_load(const struct wp_slots *slots, uint32_t index, char *out, size_t max)
     memcpy(out, bytes, strlen(bytes) + 1);
 }
 
+void
+wp_slot_uid(const struct wp_slots *slots, struct wp_slot_ref ref,
+            uint8_t out[WP_UID_LEN])
+{
+    WP_ASSERT(ref_in_table(slots, ref));
+    words_load(slots->cold[ref.index].uid, out, WP_UID_LEN / 8);
+}
+
 int64_t
 wp_slot_created_ns(const struct wp_slots *slots, struct wp_slot_ref ref)
 {

@@ -148,7 +148,7 @@ circulate_body(struct stress_thread *self)
             (void)sched_yield();
         }
         let_go(ref, self->number);
-        STRESS_CHECK(wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_READY));
+        STRESS_CHECK(wp_slot_reopen(&slots, ref, &(bool){false}));
         wp_ready_queue_push(&queues[0], ref);
     }
 }
@@ -197,7 +197,7 @@ mortal_body(struct stress_thread *self)
                 wp_slot_move(&slots, ref, WP_SLOT_DYING, WP_SLOT_FREE));
         } else if (what < 13) {
             STRESS_CHECK(
-                wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_READY));
+                wp_slot_reopen(&slots, ref, &(bool){false}));
             wp_ready_queue_push(&queues[pool], ref);
         } else {
             destroy(ref, WP_SLOT_LEASED);

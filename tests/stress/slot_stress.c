@@ -114,7 +114,7 @@ move_on(struct stress_thread *self, struct wp_slot_ref ref,
                                 WP_SLOT_QUARANTINED);
         } else if (number % 5 < 3) {
             (void)!wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_DYING);
-        } else if (wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_READY)) {
+        } else if (wp_slot_reopen(&slots, ref, &(bool){false})) {
             wp_ready_queue_push(&queues[info->pool_index], ref);
         }
         break;

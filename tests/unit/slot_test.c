@@ -70,12 +70,21 @@ allows_only_the_known_edges(void **state)
         enum wp_slot_state from;
         enum wp_slot_state to;
     } wanted[] = {
-        {WP_SLOT_FREE, WP_SLOT_WARMING},       {WP_SLOT_WARMING, WP_SLOT_READY},
-        {WP_SLOT_WARMING, WP_SLOT_DYING},      {WP_SLOT_READY, WP_SLOT_LEASED},
-        {WP_SLOT_READY, WP_SLOT_DYING},        {WP_SLOT_LEASED, WP_SLOT_READY},
-        {WP_SLOT_LEASED, WP_SLOT_LOST},        {WP_SLOT_LEASED, WP_SLOT_DYING},
-        {WP_SLOT_LEASED, WP_SLOT_QUARANTINED}, {WP_SLOT_LOST, WP_SLOT_DYING},
-        {WP_SLOT_QUARANTINED, WP_SLOT_DYING},  {WP_SLOT_DYING, WP_SLOT_FREE},
+        {WP_SLOT_FREE, WP_SLOT_WARMING},
+        {WP_SLOT_WARMING, WP_SLOT_READY},
+        {WP_SLOT_WARMING, WP_SLOT_DYING},
+        {WP_SLOT_READY, WP_SLOT_LEASED},
+        {WP_SLOT_WARMING, WP_SLOT_LEASED},
+        {WP_SLOT_READY, WP_SLOT_QUARANTINED},
+        {WP_SLOT_QUARANTINED, WP_SLOT_LEASED},
+        {WP_SLOT_READY, WP_SLOT_DYING},
+        {WP_SLOT_LEASED, WP_SLOT_READY},
+        {WP_SLOT_LEASED, WP_SLOT_LOST},
+        {WP_SLOT_LEASED, WP_SLOT_DYING},
+        {WP_SLOT_LEASED, WP_SLOT_QUARANTINED},
+        {WP_SLOT_LOST, WP_SLOT_DYING},
+        {WP_SLOT_QUARANTINED, WP_SLOT_DYING},
+        {WP_SLOT_DYING, WP_SLOT_FREE},
     };
     size_t allowed = 0;
 
@@ -298,7 +307,7 @@ fences_only_grow(void **state)
     ref = wp_ready_queue_pop(&queue, WP_SLOT_LEASED);
     first = wp_slot_fence_next(&slots, ref);
     assert_true(first > 0);
-    assert_true(wp_slot_move(&slots, ref, WP_SLOT_LEASED, WP_SLOT_READY));
+    assert_true(wp_slot_reopen(&slots, ref, &(bool){false}));
     wp_ready_queue_push(&queue, ref);
     assert_true(
         wp_slot_ref_eq(wp_ready_queue_pop(&queue, WP_SLOT_LEASED), ref));

@@ -1,0 +1,594 @@
+/* pool/pool_mirror.c - what a durable store's records say of sandboxes.
+ *
+ * At start, and for as long as other replicas write to the same store, records
+ * become slots: OPEN ones are ready, HELD ones are leased with their claim in
+ * the table, so that any replica answers for them from memory. The store stays
+ * the arbiter: a mirror may be late, and then a grant here is TAKEN.
+ *
+ * A slot that a claim of this replica has just taken, and whose lease the store
+ * is being asked for, is left alone: the store's answer tells. */
+#include "pool/base/assert.h"
+#include "pool/lease_rules.h"
+#include "pool/pools.h"
+
+enum {
+    SAME_HASH_MAX = 4, /* Slots of one 64-bit hash that are looked at. */
+};
+
+/* What a lease of another process lasts longer here: its clock may differ. */
+#define CLOCK_SLACK_NS (1 * WP_NS_PER_S)
+
+struct wp_slot_ref
+wp_mirror_find(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
+{
+    uint32_t at[SAME_HASH_MAX];
+    uint32_t n = wp_slot_map_find(
+        &pools->map,
+        wp_pools_map_hash(pools,
+                          (struct wp_str){(const char *)uid, WP_UID_LEN}),
+        at, SAME_HASH_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, at[i]);
+        struct wp_slot_info info;
+
+        if (wp_slot_read(&pools->slots, ref, &info) &&
+            info.state != WP_SLOT_FREE &&
+            memcmp(info.uid, uid, WP_UID_LEN) == 0) {
+            return ref;
+        }
+    }
+    return WP_SLOT_REF_NONE;
+}
+
+/* splitmix64's finaliser. */
+static uint64_t
+mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+bool
+wp_mirror_prefers(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot_info info;
+    uint64_t uid;
+    uint64_t own;
+    bool best = true;
+
+    if (!pools->shared || !wp_slot_read(&pools->slots, ref, &info)) {
+        return true;
+    }
+    memcpy(&uid, info.uid, sizeof uid);
+    (void)pthread_mutex_lock(&pools->peers_lock);
+    own = mix(uid ^ mix(pools->replica));
+    for (uint32_t i = 0; i < pools->n_replicas && best; i++) {
+        best = pools->replicas[i] == pools->replica ||
+               mix(uid ^ mix(pools->replicas[i])) < own;
+    }
+    (void)pthread_mutex_unlock(&pools->peers_lock);
+    return best;
+}
+
+void
+wp_pools_set_replicas(struct wp_pools *pools, uint64_t own, const uint64_t *ids,
+                      uint32_t n)
+{
+    n = n < WP_REPLICAS_MAX ? n : WP_REPLICAS_MAX;
+    (void)pthread_mutex_lock(&pools->peers_lock);
+    pools->replica = own;
+    memcpy(pools->replicas, ids, n * sizeof *ids);
+    pools->n_replicas = n;
+    (void)pthread_mutex_unlock(&pools->peers_lock);
+}
+
+/* --- Leases --- */
+
+/* Writes the record's lease into the slot, which is LEASED, and has the claim
+ * lead to it. */
+static void
+set_lease(struct wp_pools *pools, const struct wp_pool *pool,
+          struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    int64_t now = wp_pools_now(pools);
+    int64_t left_ms = record->deadline_wall_ms - wp_pools_wall_ms(pools, now);
+    struct wp_claim_key key = {
+        .fingerprint = record->fingerprint,
+        .claim_id = wp_str_from(record->claim_id),
+        .tenant = wp_str_from(record->tenant),
+        .pool_index = pool->index,
+    };
+    struct wp_claim_ref claim;
+
+    left_ms = left_ms < 0 ? 0 : left_ms;
+    left_ms = left_ms < WP_TTL_MAX_NS / WP_NS_PER_MS
+                  ? left_ms
+                  : WP_TTL_MAX_NS / WP_NS_PER_MS;
+    slot->control_bits |= WP_CONTROL_MIRRORED;
+    atomic_store_explicit(&slot->fence, record->fence, memory_order_relaxed);
+    atomic_store_explicit(&slot->deadline_ns,
+                          now + left_ms * WP_NS_PER_MS +
+                              (pools->shared ? CLOCK_SLACK_NS : 0),
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->deadline_wall_ms, record->deadline_wall_ms,
+                          memory_order_relaxed);
+    key.hash = wp_claim_hash(pools->config.hash_key, key.tenant, key.claim_id);
+    /* An id that is pending here, or a full table: its claim, or the next
+     * question for it, will bring the store's answer. */
+    if (wp_claim_table_begin(&pools->claims, &key, &claim) == WP_CLAIM_NEW) {
+        atomic_store_explicit(&slot->claim_entry, claim.index,
+                              memory_order_relaxed);
+        if (wp_claim_table_hold(&pools->claims, claim, ref,
+                                record->granted_wall_ms, (int)record->served)) {
+            wp_pools_restart_followers(pools->pool[pool->index],
+                                       wp_claim_ref_pack(claim));
+        }
+        (void)!wp_claim_table_share(&pools->claims, claim);
+    }
+    wp_pools_note(pools, ref.index, 0);
+}
+
+static void
+lose(struct wp_pools *pools, struct wp_slot_ref ref, const char *reason)
+{
+    if (wp_slot_lose(&pools->slots, ref, wp_str_from(reason))) {
+        wp_pools_note(pools, ref.index, 0);
+    }
+}
+
+/* --- A record of a sandbox that has no slot yet --- */
+
+static void
+refuse_record(struct wp_pools *pools)
+{
+    (void)atomic_fetch_add_explicit(&pools->records_refused, 1,
+                                    memory_order_relaxed);
+}
+
+/* The suffix of "<pool>-<suffix>"; false when the name has another form. */
+static bool
+suffix_of(const struct wp_pool *pool, const char *name, struct wp_str *suffix)
+{
+    struct wp_str whole = wp_str_from(name);
+    size_t at = pool->name.len + 1;
+
+    if (whole.len != at + WP_SANDBOX_SUFFIX_LEN ||
+        memcmp(name, pool->name.ptr, pool->name.len) != 0 ||
+        name[at - 1] != '-') {
+        return false;
+    }
+    *suffix = (struct wp_str){name + at, WP_SANDBOX_SUFFIX_LEN};
+    return true;
+}
+
+static void
+restore(struct wp_pools *pools, struct wp_pool *pool,
+        const struct wp_lease_record *record)
+{
+    int64_t now = wp_pools_now(pools);
+    struct wp_str endpoint = wp_str_from(record->endpoint);
+    struct wp_slot_ref ref;
+    struct wp_str suffix;
+    struct wp_slot *slot;
+    bool moved = false;
+
+    if (!suffix_of(pool, record->sandbox, &suffix) || endpoint.len == 0) {
+        refuse_record(pools);
+        return;
+    }
+    ref = wp_pools_alloc_slot(pools, pool, record->uid, now);
+    if (ref.generation == 0) {
+        refuse_record(pools);
+        return;
+    }
+    slot = wp_slot_at(&pools->slots, ref.index);
+    slot->control_bits = WP_CONTROL_UNSEEN;
+    wp_slot_set_suffix(&pools->slots, ref, suffix);
+    wp_slot_map_add(&pools->map,
+                    wp_pools_map_hash(pools, wp_str_from(record->sandbox)),
+                    ref.index);
+    atomic_store_explicit(&slot->fence, record->fence, memory_order_relaxed);
+    switch (record->state) {
+    case WP_RECORD_OPEN:
+        moved = wp_slot_make_ready(&pools->slots, ref, endpoint, now);
+        wp_pools_offer(pool, ref);
+        break;
+    case WP_RECORD_HELD:
+    case WP_RECORD_LOST:
+        moved = wp_slot_restore_leased(&pools->slots, ref, endpoint, now);
+        set_lease(pools, pool, ref, record);
+        if (record->state == WP_RECORD_LOST) {
+            lose(pools, ref, record->lost_reason);
+        }
+        break;
+    case WP_RECORD_ENDED:
+    case WP_RECORD_NONE:
+        moved =
+            wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
+        wp_pools_note(pools, ref.index, 0);
+        break;
+    }
+    WP_ASSERT(moved); /* Nobody else knew the slot. */
+}
+
+/* --- A record of a sandbox that has one --- */
+
+/* The lease of a slot that is held ends as the record says. */
+static void
+end_mirrored(struct wp_pools *pools, struct wp_pool *pool,
+             struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    struct wp_claim_view view;
+    bool reopen = record->state == WP_RECORD_OPEN;
+    bool push = false;
+    bool ended;
+
+    (void)pthread_mutex_lock(lock);
+    if (reopen) {
+        bool claimed = wp_pools_claim_of(pools, ref, &view);
+
+        slot->control_bits &= ~(uint32_t)WP_CONTROL_MIRRORED;
+        atomic_store_explicit(&slot->fence, record->fence,
+                              memory_order_relaxed);
+        ended = wp_slot_reopen(&pools->slots, ref, &push);
+        if (ended && claimed) {
+            bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
+
+            (void)mine; /* Or an end of ours was faster. */
+        }
+    } else {
+        ended = wp_pools_end_held(pools, ref);
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (ended && reopen) {
+        if (push) {
+            wp_pools_push(pool, ref);
+        }
+        wp_pools_match(pool);
+    }
+    wp_pools_note(pools, ref.index,
+                  record->state == WP_RECORD_NONE ? WP_NEWS_FORGOTTEN : 0);
+}
+
+/* The slot is LEASED or LOST, and not by a claim that the store is being asked
+ * for. */
+static void
+apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
+              struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    struct wp_claim_view view;
+
+    if (record->state != WP_RECORD_NONE && record->fence < fence) {
+        return;
+    }
+    if (!wp_record_is_claimed(record->state)) {
+        end_mirrored(pools, pool, ref, record);
+        return;
+    }
+    if (wp_slot_state(&pools->slots, ref) != WP_SLOT_LEASED) {
+        return;
+    }
+    (void)pthread_mutex_lock(lock);
+    if (record->fence > fence && wp_pools_claim_of(pools, ref, &view)) {
+        /* What came between was missed: that lease is over. */
+        bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
+
+        (void)mine;
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (record->fence > fence ||
+        record->deadline_wall_ms !=
+            atomic_load_explicit(&slot->deadline_wall_ms,
+                                 memory_order_relaxed)) {
+        set_lease(pools, pool, ref, record);
+    }
+    if (record->state == WP_RECORD_LOST) {
+        lose(pools, ref, record->lost_reason);
+    }
+}
+
+static void
+apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
+               struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    bool keeper = atomic_load_explicit(&pools->keeper, memory_order_relaxed);
+
+    /* Each move may lose against a claim here: then that one is told. */
+    switch (record->state) {
+    case WP_RECORD_HELD:
+    case WP_RECORD_LOST:
+        if (record->fence > fence &&
+            wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_LEASED)) {
+            set_lease(pools, pool, ref, record);
+            if (record->state == WP_RECORD_LOST) {
+                lose(pools, ref, record->lost_reason);
+            }
+            wp_pools_touch(pool);
+        }
+        break;
+    case WP_RECORD_ENDED:
+        if (record->fence >= fence &&
+            wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
+            wp_pools_note(pools, ref.index, 0);
+        }
+        break;
+    case WP_RECORD_NONE:
+        if (!keeper &&
+            wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
+            wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
+        }
+        break;
+    case WP_RECORD_OPEN:
+        break;
+    }
+}
+
+/* A lease that a claim here holds or that a record told of; not one that the
+ * store is being asked for. */
+static bool
+is_settled(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_claim_view view;
+
+    return wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST ||
+           (wp_slot_at(&pools->slots, ref.index)->control_bits &
+            WP_CONTROL_MIRRORED) != 0 ||
+           wp_pools_claim_of(pools, ref, &view);
+}
+
+static void
+apply(struct wp_pools *pools, struct wp_pool *pool, struct wp_slot_ref ref,
+      const struct wp_lease_record *record)
+{
+    bool keeper = atomic_load_explicit(&pools->keeper, memory_order_relaxed);
+
+    switch (wp_slot_state(&pools->slots, ref)) {
+    case WP_SLOT_READY:
+        apply_to_ready(pools, pool, ref, record);
+        break;
+    case WP_SLOT_LEASED:
+    case WP_SLOT_LOST:
+        if (is_settled(pools, ref) &&
+            (record->state != WP_RECORD_NONE || !keeper)) {
+            apply_to_held(pools, pool, ref, record);
+        }
+        break;
+    case WP_SLOT_DYING:
+        if (record->state == WP_RECORD_NONE && !keeper) {
+            wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
+        }
+        break;
+    case WP_SLOT_FREE:
+    case WP_SLOT_WARMING:     /* The keeper's own: not offered yet. */
+    case WP_SLOT_QUARANTINED: /* The store is being asked. */
+    case WP_SLOT_STATE_COUNT:
+        break;
+    }
+}
+
+void
+wp_pools_on_record(struct wp_pools *pools, const struct wp_lease_record *record)
+{
+    struct wp_slot_ref ref = wp_mirror_find(pools, record->uid);
+    struct wp_pool *pool;
+
+    if (ref.generation != 0) {
+        apply(pools, wp_pools_of_slot(pools, ref.index), ref, record);
+        return;
+    }
+    if (record->state == WP_RECORD_NONE) {
+        return;
+    }
+    pool = wp_pools_find(pools, wp_str_from(record->pool_namespace),
+                         wp_str_from(record->pool));
+    if (pool == NULL) {
+        refuse_record(pools);
+        return;
+    }
+    restore(pools, pool, record);
+}
+
+uint64_t
+wp_pools_records_refused(const struct wp_pools *pools)
+{
+    return atomic_load_explicit(&pools->records_refused, memory_order_relaxed);
+}
+
+/* --- What a FETCH brought --- */
+
+/* The store was asked who holds a sandbox in doubt. */
+static void
+settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
+             const struct wp_errand *errand)
+{
+    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    const struct wp_lease_record *record = &errand->found;
+    bool moved;
+
+    if (errand->status == WP_OK && wp_record_is_claimed(record->state)) {
+        moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
+                             WP_SLOT_LEASED);
+        WP_ASSERT(moved); /* Only control moves a slot in doubt. */
+        set_lease(pools, pool, ref, record);
+        if (record->state == WP_RECORD_LOST) {
+            lose(pools, ref, record->lost_reason);
+        } else if ((atomic_load_explicit(
+                        &wp_slot_at(&pools->slots, ref.index)->news,
+                        memory_order_relaxed) &
+                    WP_NEWS_DEAD) != 0 &&
+                   wp_slot_lose(&pools->slots, ref, WP_STR("it died"))) {
+            wp_pools_note(pools, ref.index, WP_NEWS_LOSE);
+        }
+    } else if (errand->status == WP_OK && record->state == WP_RECORD_OPEN) {
+        /* It may have been meant for somebody: nobody gets it now (I6). */
+        wp_pools_note(pools, ref.index, WP_NEWS_WITHDRAW);
+    } else if (errand->status == WP_OK || errand->status == WP_NOT_FOUND) {
+        moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
+                             WP_SLOT_DYING);
+        WP_ASSERT(moved);
+        wp_pools_note(pools, ref.index,
+                      errand->status == WP_NOT_FOUND ? WP_NEWS_FORGOTTEN : 0);
+    } else {
+        wp_pools_note(pools, ref.index, WP_NEWS_RETRY);
+    }
+}
+
+static void
+fetched_for_slot(struct wp_pools *pools, struct wp_errand *errand)
+{
+    struct wp_slot_ref ref = errand->op.ref;
+    enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
+    bool unanswered = errand->status != WP_OK && errand->status != WP_NOT_FOUND;
+    uint32_t news = 0;
+
+    (void)atomic_fetch_and_explicit(&wp_slot_at(&pools->slots, ref.index)->news,
+                                    ~(uint32_t)WP_NEWS_ERRAND,
+                                    memory_order_relaxed);
+    if (state == WP_SLOT_QUARANTINED) {
+        settle_doubt(pools, ref, errand);
+        return;
+    }
+    if (state == WP_SLOT_DYING) {
+        if (unanswered) {
+            news = WP_NEWS_RELEASE | WP_NEWS_RETRY;
+        } else if (errand->status == WP_OK &&
+                   wp_record_is_claimed(errand->found.state)) {
+            /* The lease of a sandbox that is gone ends by the fence it has. */
+            atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
+                                  errand->found.fence, memory_order_relaxed);
+            if (wp_errand_send(pools, ref, WP_LEASE_RELEASE)) {
+                return;
+            }
+            news = WP_NEWS_RELEASE | WP_NEWS_RETRY;
+        }
+    }
+    wp_pools_note(pools, ref.index, news);
+}
+
+/* The slot that holds what was fetched for a claim, mirrored now if it was not
+ * before; WP_SLOT_REF_NONE when it is just changing. */
+static struct wp_slot_ref
+slot_of_found(struct wp_pools *pools, const struct wp_lease_record *record)
+{
+    struct wp_slot_ref ref = wp_mirror_find(pools, record->uid);
+    struct wp_claim_view view;
+    enum wp_slot_state state;
+
+    if (ref.generation != 0 &&
+        wp_slot_state(&pools->slots, ref) == WP_SLOT_QUARANTINED &&
+        wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED, WP_SLOT_LEASED)) {
+        set_lease(pools, wp_pools_of_slot(pools, ref.index), ref, record);
+    } else {
+        wp_pools_on_record(pools, record);
+        ref = wp_mirror_find(pools, record->uid);
+    }
+    if (ref.generation == 0) {
+        return ref;
+    }
+    state = wp_slot_state(&pools->slots, ref);
+    if ((state != WP_SLOT_LEASED && state != WP_SLOT_LOST) ||
+        !is_settled(pools, ref) || wp_pools_claim_of(pools, ref, &view) ||
+        atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
+                             memory_order_relaxed) != record->fence) {
+        return WP_SLOT_REF_NONE;
+    }
+    return ref;
+}
+
+static void
+fetched_for_claim(struct wp_pools *pools, struct wp_errand *errand)
+{
+    struct wp_claim *claim = errand->claim;
+    const struct wp_lease_record *record = &errand->found;
+    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
+    enum wp_status status = WP_OK;
+
+    if (errand->status == WP_OK && wp_record_is_claimed(record->state)) {
+        if (record->fingerprint != claim->commit.fingerprint) {
+            status = WP_ALREADY_EXISTS;
+        } else {
+            ref = slot_of_found(pools, record);
+            status = ref.generation != 0 ? WP_OK : WP_ABORTED;
+        }
+    } else if (errand->status != WP_OK && errand->status != WP_NOT_FOUND) {
+        status = WP_UNAVAILABLE;
+    }
+    wp_pools_unpark(claim, status, ref, record);
+}
+
+void
+wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand)
+{
+    if (errand->claim != NULL) {
+        fetched_for_claim(pools, errand);
+    } else if (errand->change != NULL) {
+        if (errand->status == WP_OK) {
+            wp_pools_on_record(pools, &errand->found);
+        }
+        wp_pools_resume_change(pools, errand->change, errand->status);
+    } else {
+        fetched_for_slot(pools, errand);
+    }
+    wp_errand_give(errand);
+}
+
+/* --- The keeper --- */
+
+bool
+wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
+              struct wp_slot_ref *ref)
+{
+    *ref = wp_mirror_find(pools, uid);
+    if (ref->generation == 0) {
+        return false;
+    }
+    wp_slot_at(&pools->slots, ref->index)->control_bits &=
+        ~(uint32_t)WP_CONTROL_UNSEEN;
+    return true;
+}
+
+void
+wp_pools_lose_unseen(struct wp_pools *pools)
+{
+    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
+        struct wp_slot *slot = wp_slot_at(&pools->slots, i);
+        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
+
+        if (wp_slot_state(&pools->slots, ref) == WP_SLOT_FREE ||
+            (slot->control_bits & WP_CONTROL_UNSEEN) == 0) {
+            continue;
+        }
+        slot->control_bits &= ~(uint32_t)WP_CONTROL_UNSEEN;
+        /* Nothing is left of it, so the backend is not asked to destroy it. */
+        atomic_store_explicit(&slot->gone, ref.generation,
+                              memory_order_release);
+        wp_pools_on_lost(pools, ref,
+                         WP_STR("it was gone when the daemon came back"));
+    }
+}
+
+void
+wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
+{
+    atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
+    /* What waited for a keeper is looked at. */
+    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
+        if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=
+            WP_SLOT_FREE) {
+            wp_pools_note(pools, i, 0);
+        }
+    }
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        wp_pools_touch(pools->pool[i]);
+    }
+}
