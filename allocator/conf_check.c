@@ -139,10 +139,11 @@ check_built_in(const struct wp_conf *conf, struct wp_err *err)
                           "this version (%s)",
                           WP_VERSION);
     }
-    if (conf->backend != WP_CONF_BACKEND_LOCAL) {
+    if (conf->backend != WP_CONF_BACKEND_LOCAL &&
+        conf->backend != WP_CONF_BACKEND_SYNTHETIC) {
         return wp_err_set(err, WP_UNIMPLEMENTED,
-                          "setting 'backend': only 'local' is built into this "
-                          "version (%s)",
+                          "setting 'backend': only 'local' and 'synthetic' are "
+                          "built into this version (%s)",
                           WP_VERSION);
     }
     return WP_OK;

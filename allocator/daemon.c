@@ -59,30 +59,6 @@ drain_asked(void *ctx, int64_t grace_ns)
     (void)kill(getpid(), SIGUSR1);
 }
 
-static void
-on_ready(void *ctx, struct wp_slot_ref ref, struct wp_str endpoint)
-{
-    struct wp_daemon *daemon = ctx;
-
-    wp_pools_on_ready(daemon->pools, ref, endpoint);
-}
-
-static void
-on_lost(void *ctx, struct wp_slot_ref ref, struct wp_str reason)
-{
-    struct wp_daemon *daemon = ctx;
-
-    wp_pools_on_lost(daemon->pools, ref, reason);
-}
-
-static void
-on_destroyed(void *ctx, struct wp_slot_ref ref)
-{
-    struct wp_daemon *daemon = ctx;
-
-    wp_pools_on_destroyed(daemon->pools, ref);
-}
-
 /* --- Making the parts --- */
 
 static enum wp_status
@@ -103,7 +79,8 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
         /* Other users pass through it to their sandboxes' sockets. */
         status = wp_daemon_make_dir(conf->state_dir, 0711, err);
     }
-    if (status == WP_OK && geteuid() == 0) {
+    if (status == WP_OK && geteuid() == 0 &&
+        conf->backend == WP_CONF_BACKEND_LOCAL) {
         status = wp_daemon_check_passable(conf->state_dir, err);
     }
     if (status == WP_OK) {
@@ -114,44 +91,6 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
         status = daemon->manifest != NULL ? WP_OK : err->status;
     }
     return status;
-}
-
-static void
-log_notes(const struct wp_daemon *daemon, const struct wp_host_report *report)
-{
-    for (size_t i = 0; i < wp_manifest_notes_count(daemon->manifest); i++) {
-        wp_log_info("manifest note",
-                    wp_kv_str("note", wp_manifest_note(daemon->manifest, i)));
-    }
-    for (uint32_t i = 0; i < report->notes_len; i++) {
-        wp_log_warn("not enforced on this machine",
-                    wp_kv_str("note", report->notes[i]));
-    }
-    wp_log_info("sandboxes", wp_kv_str("bwrap", report->bwrap_version),
-                wp_kv_int("landlock_abi", report->landlock_abi),
-                wp_kv_int("seccomp", report->seccomp ? 1 : 0),
-                wp_kv_int("own_uids", report->own_uids ? 1 : 0));
-}
-
-static enum wp_status
-create_local(struct wp_daemon *daemon, struct wp_err *err)
-{
-    struct wp_local_config config;
-    struct wp_host_report report;
-    enum wp_status status;
-
-    memset(&report, 0, sizeof report);
-    wp_daemon_local_config(daemon, &config);
-    status = wp_local_probe(&config, &report, err);
-    if (status != WP_OK) {
-        return wp_err_wrap(err, "this machine cannot make sandboxes");
-    }
-    daemon->local = wp_local_create(&config, err);
-    if (daemon->local == NULL) {
-        return err->status;
-    }
-    log_notes(daemon, wp_local_report(daemon->local));
-    return WP_OK;
 }
 
 static enum wp_status
@@ -203,7 +142,7 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         .slots_max = (uint32_t)daemon->conf->slots_max,
         .claims_max = (uint32_t)daemon->conf->claims_max,
         .clock = wp_clock_system(),
-        .backend = wp_local_backend(daemon->local),
+        .backend = wp_daemon_backend(daemon),
         .store = wp_lease_memory(),
         .wake = wake,
         .changed = pool_changed,
@@ -288,8 +227,8 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
                  struct wp_err *err)
 {
     enum wp_status (*const steps[])(struct wp_daemon *, struct wp_err *) = {
-        create_files, create_local,    create_loops,
-        create_pools, create_services, create_transports,
+        create_files, wp_daemon_create_backend, create_loops,
+        create_pools, create_services,          create_transports,
     };
     struct wp_daemon *daemon = calloc(1, sizeof *daemon);
 
@@ -331,21 +270,10 @@ log_addresses(const struct wp_daemon *daemon)
 enum wp_status
 wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
 {
-    const struct wp_local_events events = {daemon, on_ready, on_lost,
-                                           on_destroyed, NULL};
-    struct wp_local_sweep sweep;
-    enum wp_status status = wp_local_start(daemon->local, &events, &sweep, err);
+    enum wp_status status = wp_daemon_start_backend(daemon, err);
 
     if (status != WP_OK) {
         return status;
-    }
-    daemon->local_started = true;
-    if (sweep.sandboxes + sweep.cgroups + sweep.failed > 0) {
-        wp_log_warn("swept what an earlier daemon left",
-                    wp_kv_int("sandboxes", sweep.sandboxes),
-                    wp_kv_int("killed", sweep.killed),
-                    wp_kv_int("cgroups", sweep.cgroups),
-                    wp_kv_int("failed", sweep.failed));
     }
     status = wp_loop_start(daemon->control_loop, err);
     if (status == WP_OK) {
@@ -373,9 +301,7 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     }
     wp_rpc_server_stop(daemon->rpc);
     wp_http_server_destroy(daemon->http);
-    if (daemon->local_started) {
-        (void)wp_local_stop(daemon->local, 5 * WP_NS_PER_S);
-    }
+    wp_daemon_stop_backend(daemon);
     if (daemon->http_loop != NULL) {
         wp_loop_stop(daemon->http_loop);
     }
@@ -387,9 +313,7 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     wp_pools_destroy(daemon->pools);
     wp_loop_destroy(daemon->http_loop);
     wp_loop_destroy(daemon->control_loop);
-    if (daemon->local != NULL) {
-        wp_local_destroy(daemon->local);
-    }
+    wp_daemon_destroy_backend(daemon);
     wp_manifest_destroy(daemon->manifest);
     for (size_t i = 0; i < daemon->n_principals; i++) {
         free((void *)(uintptr_t)daemon->principals[i].name);

@@ -164,7 +164,7 @@ backend_queue(void *ctx, uint32_t *queued, uint32_t *starting)
     const struct wp_daemon *daemon = ctx;
     struct wp_local_stats stats;
 
-    wp_local_stats(daemon->local, &stats);
+    wp_daemon_backend_stats(daemon, &stats);
     *queued = stats.queued;
     *starting = stats.starting;
 }
@@ -177,7 +177,7 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
     daemon->metrics.pools = daemon->pools;
     daemon->metrics.control = daemon->control;
     daemon->metrics.rpc = daemon->rpc;
-    daemon->metrics.backend = "local";
+    daemon->metrics.backend = wp_daemon_backend(daemon).ops->name;
     daemon->metrics.lease_store = "memory";
     daemon->metrics.backend_queue = backend_queue;
     daemon->metrics.ctx = daemon;

@@ -13,6 +13,7 @@
 #include "allocator/rpc_server.h"
 #include "allocator/services.h"
 #include "local/backend_local.h"
+#include "local/backend_synthetic.h"
 #include "local/manifest.h"
 #include "pool/pool.h"
 
@@ -30,7 +31,8 @@ struct wp_daemon {
     char lock_path[512];
 
     struct wp_manifest *manifest;
-    struct wp_local *local;
+    struct wp_local *local;         /* Or */
+    struct wp_synthetic *synthetic; /* this one; the other is NULL. */
     struct wp_loop *control_loop;
     struct wp_loop *http_loop;
     struct wp_control *control;
@@ -38,7 +40,7 @@ struct wp_daemon {
     struct wp_services *services;
     struct wp_rpc_server *rpc;
     struct wp_http_server *http;
-    bool local_started;
+    bool backend_started;
 
     struct wp_http_metrics metrics;
     struct wp_http_page pages[WP_DAEMON_PAGES];
@@ -81,6 +83,22 @@ struct wp_manifest *wp_daemon_read_manifests(const struct wp_conf *conf,
  * there is none. */
 void wp_daemon_find_program(const char *setting, const char *name, char *out,
                             size_t cap);
+
+/* --- daemon_backend.c: what makes sandboxes, whichever it is. --- */
+
+enum wp_status wp_daemon_create_backend(struct wp_daemon *daemon,
+                                        struct wp_err *err);
+/* The port for the core; once it was created. */
+struct wp_backend wp_daemon_backend(const struct wp_daemon *daemon);
+/* Sweeps what an earlier daemon left. */
+enum wp_status wp_daemon_start_backend(struct wp_daemon *daemon,
+                                       struct wp_err *err);
+void wp_daemon_backend_stats(const struct wp_daemon *daemon,
+                             struct wp_local_stats *out);
+/* Destroys every sandbox; harmless when it was not started. */
+void wp_daemon_stop_backend(struct wp_daemon *daemon);
+/* Harmless when it was not created. */
+void wp_daemon_destroy_backend(struct wp_daemon *daemon);
 
 /* --- daemon_config.c: settings to the parts' configurations. --- */
 

@@ -7,8 +7,8 @@
  *
  * A sandbox is the file STATE_DIR/synthetic/UID (32 hexadecimal digits), from
  * its order until it is destroyed: it lives as long as its file exists, which
- * anybody can check. Inside are four lines: namespace, pool, template, name. Its
- * endpoint is "unix:" and that path.
+ * anybody can check. Inside are four lines: namespace, pool, template, name.
+ * Its endpoint is "unix:" and that path.
  *
  * It is used as the local backend is (local/backend_local.h), whose lock of the
  * state directory, events and adoption it shares. It has one thread of its own;
@@ -53,8 +53,8 @@ struct wp_backend wp_synthetic_port(struct wp_synthetic *synthetic);
 void wp_synthetic_stats(const struct wp_synthetic *synthetic,
                         struct wp_local_stats *out);
 
-/* Ends the thread after it has done what was posted, and destroys every sandbox,
- * reporting each end. No create may be in flight. Idempotent. */
+/* Ends the thread after it has done what was posted, and destroys every
+ * sandbox, reporting each end. No create may be in flight. Idempotent. */
 void wp_synthetic_stop(struct wp_synthetic *synthetic);
 /* The same, but sandboxes that had become ready stay, unreported, for the next
  * daemon to adopt. */

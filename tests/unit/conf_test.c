@@ -294,8 +294,8 @@ test_checks_across_settings(void **state)
                  "setting 'lease_store': only 'memory' is built into this "
                  "version (" WP_VERSION ")");
     assert_check("backend: kubernetes\n",
-                 "setting 'backend': only 'local' is built into this version "
-                 "(" WP_VERSION ")");
+                 "setting 'backend': only 'local' and 'synthetic' are built "
+                 "into this version (" WP_VERSION ")");
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");

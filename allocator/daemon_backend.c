@@ -1,0 +1,170 @@
+#include "allocator/daemon_parts.h"
+
+#include <stdlib.h>
+
+#include "pool/base/log.h"
+#include "pool/base/rng.h"
+
+/* How long stopping may wait for sandboxes to be gone. */
+#define STOP_NS (5 * WP_NS_PER_S)
+
+/* --- Reports; the backend's thread --- */
+
+static void
+on_ready(void *ctx, struct wp_slot_ref ref, struct wp_str endpoint)
+{
+    struct wp_daemon *daemon = ctx;
+
+    wp_pools_on_ready(daemon->pools, ref, endpoint);
+}
+
+static void
+on_lost(void *ctx, struct wp_slot_ref ref, struct wp_str reason)
+{
+    struct wp_daemon *daemon = ctx;
+
+    wp_pools_on_lost(daemon->pools, ref, reason);
+}
+
+static void
+on_destroyed(void *ctx, struct wp_slot_ref ref)
+{
+    struct wp_daemon *daemon = ctx;
+
+    wp_pools_on_destroyed(daemon->pools, ref);
+}
+
+/* --- Making it --- */
+
+static void
+log_notes(const struct wp_daemon *daemon, const struct wp_host_report *report)
+{
+    for (size_t i = 0; i < wp_manifest_notes_count(daemon->manifest); i++) {
+        wp_log_info("manifest note",
+                    wp_kv_str("note", wp_manifest_note(daemon->manifest, i)));
+    }
+    for (uint32_t i = 0; i < report->notes_len; i++) {
+        wp_log_warn("not enforced on this machine",
+                    wp_kv_str("note", report->notes[i]));
+    }
+    wp_log_info("sandboxes", wp_kv_str("bwrap", report->bwrap_version),
+                wp_kv_int("landlock_abi", report->landlock_abi),
+                wp_kv_int("seccomp", report->seccomp ? 1 : 0),
+                wp_kv_int("own_uids", report->own_uids ? 1 : 0));
+}
+
+static enum wp_status
+create_local(struct wp_daemon *daemon, struct wp_err *err)
+{
+    struct wp_local_config config;
+    struct wp_host_report report;
+    enum wp_status status;
+
+    memset(&report, 0, sizeof report);
+    wp_daemon_local_config(daemon, &config);
+    status = wp_local_probe(&config, &report, err);
+    if (status != WP_OK) {
+        return wp_err_wrap(err, "this machine cannot make sandboxes");
+    }
+    daemon->local = wp_local_create(&config, err);
+    if (daemon->local == NULL) {
+        return err->status;
+    }
+    log_notes(daemon, wp_local_report(daemon->local));
+    return WP_OK;
+}
+
+static enum wp_status
+create_synthetic(struct wp_daemon *daemon, struct wp_err *err)
+{
+    const struct wp_conf *conf = daemon->conf;
+    struct wp_synthetic_config config = {
+        .state_dir = conf->state_dir,
+        .lock_fd = -1,
+        .ready_ns = conf->synthetic_ready,
+        .fail_percent = (uint32_t)conf->synthetic_failures,
+        .sandboxes_max = (uint32_t)conf->slots_max,
+    };
+
+    wp_random_bytes(&config.seed, sizeof config.seed);
+    daemon->synthetic = wp_synthetic_create(&config, err);
+    if (daemon->synthetic == NULL) {
+        return err->status;
+    }
+    wp_log_warn("backend synthetic: sandboxes are files, nothing runs in them, "
+                "nothing is isolated; only for measuring and testing");
+    return WP_OK;
+}
+
+enum wp_status
+wp_daemon_create_backend(struct wp_daemon *daemon, struct wp_err *err)
+{
+    return daemon->conf->backend == WP_CONF_BACKEND_SYNTHETIC
+               ? create_synthetic(daemon, err)
+               : create_local(daemon, err);
+}
+
+struct wp_backend
+wp_daemon_backend(const struct wp_daemon *daemon)
+{
+    return daemon->synthetic != NULL ? wp_synthetic_port(daemon->synthetic)
+                                     : wp_local_backend(daemon->local);
+}
+
+enum wp_status
+wp_daemon_start_backend(struct wp_daemon *daemon, struct wp_err *err)
+{
+    const struct wp_local_events events = {daemon, on_ready, on_lost,
+                                           on_destroyed, NULL};
+    struct wp_local_sweep sweep;
+    enum wp_status status =
+        daemon->synthetic != NULL
+            ? wp_synthetic_start(daemon->synthetic, &events, &sweep, err)
+            : wp_local_start(daemon->local, &events, &sweep, err);
+
+    if (status != WP_OK) {
+        return status;
+    }
+    daemon->backend_started = true;
+    if (sweep.sandboxes + sweep.cgroups + sweep.failed > 0) {
+        wp_log_warn("swept what an earlier daemon left",
+                    wp_kv_int("sandboxes", sweep.sandboxes),
+                    wp_kv_int("killed", sweep.killed),
+                    wp_kv_int("cgroups", sweep.cgroups),
+                    wp_kv_int("failed", sweep.failed));
+    }
+    return WP_OK;
+}
+
+void
+wp_daemon_backend_stats(const struct wp_daemon *daemon,
+                        struct wp_local_stats *out)
+{
+    if (daemon->synthetic != NULL) {
+        wp_synthetic_stats(daemon->synthetic, out);
+    } else {
+        wp_local_stats(daemon->local, out);
+    }
+}
+
+void
+wp_daemon_stop_backend(struct wp_daemon *daemon)
+{
+    if (!daemon->backend_started) {
+        return;
+    }
+    if (daemon->synthetic != NULL) {
+        wp_synthetic_stop(daemon->synthetic);
+    } else {
+        (void)wp_local_stop(daemon->local, STOP_NS);
+    }
+}
+
+void
+wp_daemon_destroy_backend(struct wp_daemon *daemon)
+{
+    wp_synthetic_destroy(daemon->synthetic);
+    if (daemon->local != NULL) {
+        wp_local_destroy(daemon->local);
+    }
+}
