@@ -23,6 +23,7 @@ enum {
     HANDSHAKE_TIMEOUT_MS = 20000,
     AGE_GRACE_MS = 30000,
     STUCK_REPORT_S = 5,
+    UNFLUSHED_MAX = 32, /* Events of a busy thread between two flushes. */
 };
 
 void
@@ -299,16 +300,46 @@ dispatch(const grpc_event *event)
     tag->done(tag, event->success != 0);
 }
 
+/* The next event, waiting for it only when nothing is left to be flushed.
+ * GRPC_QUEUE_TIMEOUT: look again. */
+static grpc_event
+queue_next(const struct wp_rpc_queue *queue, uint32_t *unflushed)
+{
+    const struct wp_rpc_config *config = &queue->server->config;
+    bool wanted =
+        config->flush != NULL && config->wants_flush(config->flush_ctx);
+    grpc_event event;
+
+    if (WP_LIKELY(!wanted)) {
+        *unflushed = 0;
+        return grpc_completion_queue_next(
+            queue->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    }
+    if (++*unflushed >= UNFLUSHED_MAX) {
+        *unflushed = 0;
+        config->flush(config->flush_ctx);
+    }
+    event = grpc_completion_queue_next(queue->cq,
+                                       gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+    if (event.type == GRPC_QUEUE_TIMEOUT) {
+        config->flush(config->flush_ctx);
+    }
+    return event;
+}
+
 static void *
 queue_run(void *arg)
 {
     struct wp_rpc_queue *queue = arg;
+    uint32_t unflushed = 0;
 
     for (;;) {
-        grpc_event event = grpc_completion_queue_next(
-            queue->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        grpc_event event = queue_next(queue, &unflushed);
 
         if (event.type == GRPC_QUEUE_SHUTDOWN) {
+            if (unflushed > 0) {
+                queue->server->config.flush(queue->server->config.flush_ctx);
+            }
             return NULL;
         }
         if (event.type == GRPC_OP_COMPLETE) {

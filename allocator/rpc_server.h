@@ -72,6 +72,14 @@ struct wp_rpc_config {
     const char *tls_key;
     const char *tls_client_ca;
 
+    /* For work that a thread gathers over the calls it starts, and that is sent
+     * best at once for all of them. While wants_flush says that the calling
+     * thread has some, flush is called before that thread sleeps, and every
+     * few dozen events of a thread that never does. Both NULL, or none. */
+    bool (*wants_flush)(void *ctx);
+    void (*flush)(void *ctx);
+    void *flush_ctx;
+
     bool reflection;
     uint32_t threads;         /* 1..64; 0: one for two cores. */
     uint32_t calls_max;       /* In flight, all threads; 16..65536.

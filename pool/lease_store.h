@@ -60,6 +60,12 @@ struct wp_lease_op {
 
     void (*done)(struct wp_lease_op *op, enum wp_status status);
     struct wp_lease_op *next; /* For the store's queue while it has the op. */
+    /* For a store that stands before another one, as it has the op. */
+    struct {
+        void *self;
+        void (*done)(struct wp_lease_op *op, enum wp_status status);
+        int64_t begun_ns;
+    } outer;
 };
 
 struct wp_lease_store_ops {

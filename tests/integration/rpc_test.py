@@ -202,6 +202,19 @@ class Calls(unittest.TestCase):
                     self.assertEqual(got, b"%d" % (n % 40))
                 eventually(lambda: f.stats()["in_flight"] == 0, "all ended")
 
+    def test_what_a_thread_gathers_is_flushed_before_it_sleeps(self):
+        for threads in ("threads=1", "threads=3"):
+            with Fixture(threads) as f:
+                self.assertEqual(unary(f.channel(), "Gather"), b"1")
+                calls = [f.channel().unary_unary("/test.Fixture/Gather")
+                         for _ in range(4)]
+                for _ in range(25):
+                    futures = [c.future(b"", timeout=TIMEOUT)
+                               for c in calls for _ in range(20)]
+                    for x in futures:
+                        # 32 events of a thread at most, and then a flush.
+                        self.assertIn(int(x.result()), range(1, 33))
+
     def test_deadline_is_the_callers_or_the_default(self):
         with Fixture("deadline_default_ms=7000") as f:
             channel = f.channel()

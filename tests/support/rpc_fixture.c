@@ -19,7 +19,8 @@
  *   Stream   request "COUNT SIZE": that many messages of that size; each starts
  *            with its number, and numbers are skipped while the reader is slow
  *   Forever  a message "n" whenever the last has left, without end
- *   Admin    needs the admin right */
+ *   Admin    needs the admin right
+ *   Gather   answered when its thread flushes, with how many were until then */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -95,6 +96,40 @@ left_start(struct wp_call *call, const uint8_t *request, size_t len)
     (void)request;
     (void)len;
     reply_bytes(call, text, (size_t)n);
+}
+
+static _Thread_local struct wp_call *gathered[64];
+static _Thread_local unsigned n_gathered;
+
+static void
+gather_start(struct wp_call *call, const uint8_t *request, size_t len)
+{
+    (void)request;
+    (void)len;
+    if (n_gathered == WP_ARRAY_LEN(gathered)) {
+        call->ops->finish(call, WP_RESOURCE_EXHAUSTED, "never flushed", 0);
+        return;
+    }
+    gathered[n_gathered++] = call;
+}
+
+static bool
+wants_flush(void *ctx)
+{
+    (void)ctx;
+    return n_gathered > 0;
+}
+
+static void
+flush(void *ctx)
+{
+    char text[16];
+    int n = snprintf(text, sizeof(text), "%u", n_gathered);
+
+    (void)ctx;
+    while (n_gathered > 0) {
+        reply_bytes(gathered[--n_gathered], text, (size_t)n);
+    }
 }
 
 static void
@@ -306,6 +341,7 @@ static const struct wp_method methods[] = {
     {"/test.Fixture/Fail", false, false, fail_start},
     {"/test.Fixture/Stream", true, false, stream_start},
     {"/test.Fixture/Forever", true, false, forever_start},
+    {"/test.Fixture/Gather", false, false, gather_start},
     {"/test.Fixture/Admin", false, true, echo_start},
 };
 
@@ -495,6 +531,8 @@ main(int argc, char **argv)
     options.config.allow_uids = options.uids;
     options.config.allow_gids = options.gids;
     options.config.principals = options.principals;
+    options.config.wants_flush = wants_flush;
+    options.config.flush = flush;
     for (int i = 1; i < argc; i++) {
         set_option(argv[i]);
     }
