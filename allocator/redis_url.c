@@ -139,7 +139,7 @@ parse_host(struct wp_str place, struct wp_redis_url *out, struct wp_err *err)
 static enum wp_status
 parse_tcp(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
 {
-    struct wp_str login;
+    struct wp_str login = {rest.ptr, 0};
     struct wp_str place = rest;
     enum wp_status status = WP_OK;
 
