@@ -29,7 +29,7 @@ LIBRARIES = [
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire[^/]*\.[ch]"),
     (r"nettle/", r"pool/lease_token\.c"),
     (r"hiredis/", r"allocator/redis_[^/]*\.c|tests/.*"),
-    (r"sqlite3\.h", r"allocator/lease_sqlite\.c|tests/.*"),
+    (r"sqlite3\.h", r"allocator/lease_sqlite_[^/]*\.[ch]|tests/.*"),
     (r"curl/", r"k8s/http\.c"),
     (r"nghttp2/", r"bench/.*"),
     (r"event2/", r"(allocator|local|runtime|k8s|tests)/.*"),
