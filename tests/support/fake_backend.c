@@ -148,6 +148,20 @@ create(void *self, const struct wp_sandbox_order *order, struct wp_err *err)
     return WP_OK;
 }
 
+void
+wp_fake_backend_adopt(struct wp_fake_backend *fake, struct wp_slot_ref ref)
+{
+    struct wp_fake_sandbox *sandbox = &fake->sandboxes[ref.index];
+
+    (void)pthread_mutex_lock(&fake->lock);
+    WP_ASSERT(ref.index < fake->cap && !sandbox->live);
+    *sandbox = (struct wp_fake_sandbox){
+        .ref = ref, .due_ns = WP_TIME_NEVER, .live = true, .ready = true};
+    wp_list_init(&sandbox->node);
+    fake->counts.live++;
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
 /* Under the lock. The live sandbox of ref, or NULL. */
 static struct wp_fake_sandbox *
 lookup(struct wp_fake_backend *fake, struct wp_slot_ref ref)

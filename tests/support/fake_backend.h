@@ -89,6 +89,9 @@ uint32_t wp_fake_backend_fail(struct wp_fake_backend *fake, uint32_t n,
  * such sandbox. It stays live until the pool has it destroyed. */
 bool wp_fake_backend_lose(struct wp_fake_backend *fake, struct wp_slot_ref ref,
                           const char *reason);
+/* A sandbox that lived before this fake did, ready, under this ref. */
+void wp_fake_backend_adopt(struct wp_fake_backend *fake,
+                           struct wp_slot_ref ref);
 /* The ref of a live sandbox by its name; WP_SLOT_REF_NONE when there is none. */
 struct wp_slot_ref wp_fake_backend_find(struct wp_fake_backend *fake,
                                         struct wp_str name);
