@@ -3,8 +3,12 @@ wp_test(lease_rules_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_rules_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/rule_cells.c
   LIBS wp_pool)
+# The suite of all stores; link it with a factory (see store_conformance.h).
+set(WP_STORE_CONFORMANCE ${CMAKE_SOURCE_DIR}/tests/support/rule_cells.c)
+foreach(part conform conform_model conform_threads store_conformance)
+  list(APPEND WP_STORE_CONFORMANCE ${CMAKE_SOURCE_DIR}/tests/support/${part}.c)
+endforeach()
 wp_test(lease_conformance_memory_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_conformance_memory_test.c
-          ${CMAKE_SOURCE_DIR}/tests/support/rule_cells.c
-          ${CMAKE_SOURCE_DIR}/tests/support/store_conformance.c
+          ${WP_STORE_CONFORMANCE}
   LIBS wp_pool)
