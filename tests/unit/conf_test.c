@@ -314,8 +314,9 @@ test_checks_of_stores(void **state)
 {
     (void)state;
     assert_check("redis_url: http://me:sesame@h\n",
-                 "setting 'redis_url': expected "
-                 "redis://[[USER]:PASSWORD@]HOST[:PORT][/DB] or unix:/path");
+                 "setting 'redis_url': expected redis://HOST, "
+                 "unix:/PATH, redis+sentinel://HOST,HOST/MASTER or "
+                 "redis+cluster://HOST,HOST");
     assert_check("redis_prefix: a{b\n",
                  "setting 'redis_prefix': expected 1 to 64 bytes without "
                  "space, '{' and '}', got 'a{b'");

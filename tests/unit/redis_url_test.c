@@ -6,9 +6,20 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "allocator/redis_url.h"
+
+static void
+parse_ok(const char *text, struct wp_redis_url *url)
+{
+    struct wp_err err = {.msg = ""};
+
+    if (wp_redis_url_parse(wp_str_from(text), url, &err) != WP_OK) {
+        fail_msg("%s: %s", text, err.msg);
+    }
+}
 
 static void
 test_reads(void **state)
@@ -29,17 +40,21 @@ test_reads(void **state)
         {"redis://me:a@b:c@h:2", "h", 2, "", "me", "a@b:c", 0},
         {"redis://me:a%40b%2fc@h", "h", 6379, "", "me", "a@b/c", 0},
         {"redis://[::1]", "::1", 6379, "", "", "", 0},
+        {"redis://[fe80::1%eth0]:2", "fe80::1%eth0", 2, "", "", "", 0},
         {"redis://u:p@[fe80::1]:99/15", "fe80::1", 99, "", "u", "p", 15},
         {"unix:/run/redis.sock", "", 0, "/run/redis.sock", "", "", 0},
+        {"unix:///run/redis.sock", "", 0, "/run/redis.sock", "", "", 0},
+        {"unix:/a%20b?db=7", "", 0, "/a b", "", "", 7},
+        {"unix:///s?password=a@b%26c&user=me", "", 0, "/s", "me", "a@b&c", 0},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct wp_redis_url url;
-        struct wp_err err = {.msg = ""};
 
-        assert_int_equal(
-            wp_redis_url_parse(wp_str_from(cases[i].text), &url, &err), WP_OK);
+        parse_ok(cases[i].text, &url);
+        assert_int_equal(url.kind, WP_REDIS_SINGLE);
+        assert_int_equal(url.n_seeds, 0);
         assert_string_equal(url.server.host, cases[i].host);
         assert_int_equal(url.server.port, cases[i].port);
         assert_string_equal(url.server.path, cases[i].path);
@@ -49,45 +64,120 @@ test_reads(void **state)
     }
 }
 
-/* Every refusal says what was expected and shows nothing of a secret. */
+static void
+test_reads_several(void **state)
+{
+    struct wp_redis_url url;
+
+    (void)state;
+    parse_ok("redis+sentinel://me:p%40@s1,[::1]:7,s3:9/my%20db/4"
+             "?sentinel_password=x&sentinel_user=y",
+             &url);
+    assert_int_equal(url.kind, WP_REDIS_SENTINEL);
+    assert_int_equal(url.n_seeds, 3);
+    assert_string_equal(url.seeds[0].host, "s1");
+    assert_int_equal(url.seeds[0].port, 26379);
+    assert_string_equal(url.seeds[1].host, "::1");
+    assert_int_equal(url.seeds[1].port, 7);
+    assert_string_equal(url.seeds[2].host, "s3");
+    assert_int_equal(url.seeds[2].port, 9);
+    assert_string_equal(url.server.host, "s1");
+    assert_string_equal(url.master, "my db");
+    assert_int_equal(url.db, 4);
+    assert_string_equal(url.user, "me");
+    assert_string_equal(url.password, "p@");
+    assert_string_equal(url.sentinel_user, "y");
+    assert_string_equal(url.sentinel_password, "x");
+
+    parse_ok("redis+cluster://:p@a:1,b/", &url);
+    assert_int_equal(url.kind, WP_REDIS_CLUSTER);
+    assert_int_equal(url.n_seeds, 2);
+    assert_string_equal(url.seeds[1].host, "b");
+    assert_int_equal(url.seeds[1].port, 6379);
+    assert_string_equal(url.password, "p");
+}
+
+static const struct {
+    const char *text;
+    const char *names;
+} refused[] = {
+    {"", "redis://"},
+    {"h:1", "redis://"},
+    {"http://sesame@h", "redis://"},
+    {"redis://", "host"},
+    {"redis://:sesame@", "host"},
+    {"redis://sesame@h", "PASSWORD"},
+    {"redis://sesame:@h", "PASSWORD"},
+    {"redis://u:sesame%@h", "password"},
+    {"redis://u:sesame%4@h", "password"},
+    {"redis://u:sesame%zz@h", "password"},
+    {"redis://u:sesame%00@h", "password"},
+    {"redis://u:sesame@h:0", "port"},
+    {"redis://u:sesame@h:65536", "port"},
+    {"redis://u:sesame@h:", "port"},
+    {"redis://u:sesame@h:1:2", "port"},
+    {"redis://u:sesame@h h", "host"},
+    {"redis://u:sesame@h,h", "host"},
+    {"redis://u:sesame@h/x", "database"},
+    {"redis://u:sesame@h/65536", "database"},
+    {"redis://u:sesame@h/1/2", "database"},
+    {"redis://u:sesame@h?db=1", "'?'"},
+    {"redis://u:se?same@h", "'?'"},
+    {"redis://u:sesame@[::1", "IPv6"},
+    {"redis://u:sesame@[::1]1", "port"},
+    {"redis://u:sesame@[]:1", "IPv6"},
+    {"redis://u:sesame@[sesame]:1", "IPv6"},
+    {"redis://u:sesame@[::1%]:1", "IPv6"},
+    {"redis://h:sesame@", "host"},
+    {"rediss://u:sesame@h", "TLS"},
+    {"rediss+cluster://u:sesame@h", "TLS"},
+    {"unix:", "path"},
+    {"unix:sesame", "path"},
+    {"unix://sesame/p", "path"},
+    {"unix:/p%0", "path"},
+    {"unix:/p?", "db=N"},
+    {"unix:/p?sesame", "db=N"},
+    {"unix:/p?sesame=1", "db=N"},
+    {"unix:/p?db=1&", "db=N"},
+    {"unix:/p?db=-1", "database"},
+    {"unix:/p?db=1&db=1", "once"},
+    {"unix:/p?password=", "'password'"},
+    {"unix:/p?password=sesame%f", "'password'"},
+    {"unix:/p?user=sesame", "password beside"},
+    {"redis+sentinel://sesame", "master"},
+    {"redis+sentinel://u:sesame@h/", "master"},
+    {"redis+sentinel://u:sesame@h//1", "master"},
+    {"redis+sentinel://u:sesame@h/m/", "database"},
+    {"redis+sentinel://u:sesame@h,/m", "host"},
+    {"redis+sentinel://,h/m", "host"},
+    {"redis+sentinel://h/m?sentinel_user=sesame", "sentinel_password"},
+    {"redis+sentinel://h/m?password=sesame", "sentinel_password="},
+    {"redis+sentinel://h/m?sentinel_password=%", "'sentinel_password'"},
+    {"redis+cluster://", "host"},
+    {"redis+cluster://h/1", "one database"},
+    {"redis+cluster://u:sesame@h?x=1", "'?'"},
+    {"redis+cluster://a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a", "at most 16"},
+};
+
+/* Every refusal names the part and shows nothing of a secret. */
 static void
 test_refuses(void **state)
 {
-    static const char *const cases[] = {
-        "",
-        "h:1",
-        "http://sesame@h",
-        "redis://",
-        "redis://:sesame@",
-        "redis://sesame@h",
-        "redis://u:sesame%@h",
-        "redis://u:sesame%4@h",
-        "redis://u:sesame%zz@h",
-        "redis://u:sesame%00@h",
-        "redis://u:sesame@h:0",
-        "redis://u:sesame@h:65536",
-        "redis://u:sesame@h:",
-        "redis://u:sesame@h/x",
-        "redis://u:sesame@h/65536",
-        "redis://u:sesame@[::1",
-        "redis://u:sesame@[::1]1",
-        "redis://u:sesame@[]:1",
-        "redis://h:sesame@",
-        "rediss://u:sesame@h",
-        "unix:",
-        "unix:sesame",
-    };
     char path[200] = "unix:/";
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct wp_redis_url url;
         struct wp_err err = {.msg = ""};
 
-        assert_int_equal(wp_redis_url_parse(wp_str_from(cases[i]), &url, &err),
-                         WP_INVALID_ARGUMENT);
+        assert_int_equal(
+            wp_redis_url_parse(wp_str_from(refused[i].text), &url, &err),
+            WP_INVALID_ARGUMENT);
         assert_non_null(strstr(err.msg, "expected "));
-        assert_null(strstr(err.msg, "sesame"));
+        if (strstr(err.msg, refused[i].names) == NULL ||
+            strstr(err.msg, "sesame") != NULL) {
+            fail_msg("%s: %s", refused[i].text, err.msg);
+        }
         assert_string_equal(url.password, "");
     }
     memset(path + 6, 'x', 110);
@@ -97,12 +187,107 @@ test_refuses(void **state)
                      WP_INVALID_ARGUMENT);
 }
 
+static void
+test_bounds(void **state)
+{
+    char text[600];
+    struct wp_redis_url url;
+
+    (void)state;
+    for (int len = 254; len <= 257; len++) {
+        enum wp_status expected = len <= 255 ? WP_OK : WP_INVALID_ARGUMENT;
+
+        (void)snprintf(text, sizeof text, "redis://:%0*d@h", len, 1);
+        assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
+                         expected);
+        (void)snprintf(text, sizeof text, "redis://%0*d:p@h", len, 1);
+        assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
+                         expected);
+        (void)snprintf(text, sizeof text, "redis://%0*d", len, 1);
+        assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
+                         expected);
+        (void)snprintf(text, sizeof text, "redis+sentinel://h/%0*d", len - 192,
+                       1);
+        assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
+                         expected);
+        (void)snprintf(text, sizeof text, "unix:/%0*d", len - 149, 1);
+        assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
+                         expected);
+    }
+}
+
+/* What is printed is the URL again, but for the passwords. */
+static void
+test_prints(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *printed;
+    } cases[] = {
+        {"redis://h", "redis://h:6379/0"},
+        {"redis://:sesame@h", "redis://:***@h:6379/0"},
+        {"redis://a%40b:sesame@[::1]/2", "redis://a%40b:***@[::1]:6379/2"},
+        {"unix:///a%3Fb?password=sesame&user=u",
+         "unix:///a%3Fb?db=0&user=u&password=***"},
+        {"redis+sentinel://u:sesame@a,b:1/m/2"
+         "?sentinel_user=v&sentinel_password=sesame",
+         "redis+sentinel://u:***@a:26379,b:1/m/2"
+         "?sentinel_password=***&sentinel_user=v"},
+        {"redis+cluster://a,b", "redis+cluster://a:6379,b:6379"},
+    };
+    char out[WP_REDIS_URL_TEXT_MAX];
+    struct wp_redis_url url;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse_ok(cases[i].text, &url);
+        wp_redis_url_text(&url, out);
+        assert_null(strstr(out, "sesame"));
+        assert_string_equal(out, cases[i].printed);
+    }
+    /* Sixteen long hosts do not fit: cut, not overrun. */
+    url = (struct wp_redis_url){.kind = WP_REDIS_CLUSTER, .n_seeds = 16};
+    for (int i = 0; i < 16; i++) {
+        memset(url.seeds[i].host, 'a', WP_REDIS_HOST_MAX);
+    }
+    url.server = url.seeds[0];
+    assert_int_equal(strlen(wp_redis_url_text(&url, out)),
+                     WP_REDIS_URL_TEXT_MAX - 1);
+}
+
+static void
+test_sets_password(void **state)
+{
+    char bytes[256];
+    struct wp_redis_url url;
+
+    (void)state;
+    parse_ok("redis://u:a-longer-one@h", &url);
+    assert_int_equal(wp_redis_url_set_password(&url, WP_STR("@/?%"), NULL),
+                     WP_OK);
+    assert_string_equal(url.password, "@/?%");
+    memset(bytes, 'x', sizeof bytes);
+    assert_int_equal(
+        wp_redis_url_set_password(&url, (struct wp_str){bytes, 256}, NULL),
+        WP_INVALID_ARGUMENT);
+    assert_int_equal(wp_redis_url_set_password(&url, WP_STR(""), NULL),
+                     WP_INVALID_ARGUMENT);
+    assert_int_equal(wp_redis_url_set_password(&url, WP_STR("a\0b"), NULL),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(url.password, "@/?%");
+    assert_int_equal(
+        wp_redis_url_set_password(&url, (struct wp_str){bytes, 255}, NULL),
+        WP_OK);
+    assert_int_equal(strlen(url.password), 255);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_reads),   cmocka_unit_test(test_reads_several),
+        cmocka_unit_test(test_refuses), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_prints),  cmocka_unit_test(test_sets_password),
     };
 
     return cmocka_run_group_tests_name("redis_url", tests, NULL, NULL);
