@@ -1,0 +1,134 @@
+/* Slots of keys, and the answers of a cluster's servers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/redis_cluster.h"
+
+/* What Redis itself answers to CLUSTER KEYSLOT. */
+static void
+test_slots(void **state)
+{
+    static const struct {
+        const char *key;
+        uint16_t slot;
+    } cases[] = {
+        {"", 0},
+        {"123456789", 12739},
+        {"foo", 12182},
+        {"{user1000}.following", 3443},
+        {"{user1000}.followers", 3443},
+        {"foo{}{bar}", 8363},
+        {"foo{{bar}}zap", 4015},
+        {"foo{bar}{zap}", 5061},
+        {"bar", 5061},
+        {"warmpool:{default/agents}", 12805},
+        {"default/agents", 12805},
+        {"a{b", 13340},
+        {"a}b{c}", 7365},
+        {"{}", 15257},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(wp_redis_slot(wp_str_from(cases[i].key)),
+                         cases[i].slot);
+    }
+}
+
+static void
+test_redirects(void **state)
+{
+    static const struct {
+        const char *text;
+        bool ask;
+        uint16_t slot;
+        const char *host;
+        uint16_t port;
+    } cases[] = {
+        {"MOVED 3999 127.0.0.1:6381", false, 3999, "127.0.0.1", 6381},
+        {"ASK 16383 redis-1.example:1", true, 16383, "redis-1.example", 1},
+        {"MOVED 0 :6381", false, 0, "", 6381},
+        {"MOVED 1 ::1:6381", false, 1, "::1", 6381},
+        {"MOVED 1 fe80::1%eth0:65535", false, 1, "fe80::1%eth0", 65535},
+        {"ASK 1 [::1]:6381", true, 1, "::1", 6381},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wp_redis_redirect found;
+
+        assert_true(
+            wp_redis_redirect_parse(wp_str_from(cases[i].text), &found));
+        assert_int_equal(found.ask, cases[i].ask);
+        assert_int_equal(found.slot, cases[i].slot);
+        assert_string_equal(found.server.host, cases[i].host);
+        assert_int_equal(found.server.port, cases[i].port);
+        assert_string_equal(found.server.path, "");
+    }
+}
+
+static void
+test_no_redirects(void **state)
+{
+    static const char *const cases[] = {
+        "",
+        "MOVED",
+        "MOVED ",
+        "MOVED 1",
+        "MOVED 1 ",
+        "MOVED 1 h",
+        "MOVED 1 h:",
+        "MOVED 1 h:0",
+        "MOVED 1 h:65536",
+        "MOVED 1 h:-1",
+        "MOVED 16384 h:1",
+        "MOVED -1 h:1",
+        "MOVED x h:1",
+        "MOVED 1 ?:1",
+        "MOVED 1 h:1 more",
+        "MOVED  1 h:1",
+        "moved 1 h:1",
+        "-MOVED 1 h:1",
+        "ASKING 1 h:1",
+        "MOVED 1 h\x01:1",
+        "READONLY You can't write against a read only replica.",
+        "CLUSTERDOWN The cluster is down",
+        "TRYAGAIN 1 h:1",
+    };
+    char text[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wp_redis_redirect found;
+
+        if (wp_redis_redirect_parse(wp_str_from(cases[i]), &found)) {
+            fail_msg("%s", cases[i]);
+        }
+    }
+    for (int len = 255; len <= 256; len++) {
+        struct wp_redis_redirect found;
+
+        (void)snprintf(text, sizeof text, "MOVED 1 %0*d:1", len, 1);
+        assert_int_equal(wp_redis_redirect_parse(wp_str_from(text), &found),
+                         len <= WP_REDIS_HOST_MAX);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_redirects),
+        cmocka_unit_test(test_no_redirects),
+    };
+
+    return cmocka_run_group_tests_name("redis_cluster", tests, NULL, NULL);
+}
