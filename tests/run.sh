@@ -100,14 +100,14 @@ if $fast; then
     run dev -j "$jobs" -L 'unit|lint|fuzz'
     finish
 fi
-step "debug build: unit, lint, corpora"
-run dev -j "$jobs" -L 'unit|lint|fuzz'
+step "debug build: unit, simulation, lint, corpora"
+run dev -j "$jobs" -L 'unit|sim|lint|fuzz'
 step "debug build: integration"
 run dev -L 'integration'
 
 step "address and undefined-behaviour sanitizers"
 if check "build asan" build asan; then
-    run asan -j "$jobs" -L 'unit|fuzz|stress'
+    run asan -j "$jobs" -L 'unit|sim|fuzz|stress'
     run asan -L 'integration'
 fi
 

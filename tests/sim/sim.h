@@ -1,0 +1,318 @@
+/* tests/sim/sim.h - one simulated world: replicas, store, backend and clients
+ * in one process, on one clock, driven by one seed.
+ *
+ *   sim_test.c     options, seeds, mutants
+ *   sim.c          the queue of events, time, the end of a run
+ *   sim_replica.c  replicas of the allocator: the real pool core
+ *   sim_store.c    the lease store and the connections to it
+ *   sim_backend.c  what makes and destroys sandboxes; they live in the world
+ *   sim_client.c   clients that claim, retry, renew, release and vanish
+ *   sim_nemesis.c  faults
+ *   sim_oracle.c   what must be true, from the world's point of view
+ *
+ * Everything that happens is an event at a time of the one true clock; nothing
+ * looks at the machine's clock, at addresses or at another source of chance
+ * than sim->rng. So a seed replays exactly. */
+#ifndef WP_TESTS_SIM_SIM_H
+#define WP_TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pool/base/clock.h"
+#include "pool/base/list.h"
+#include "pool/base/rng.h"
+#include "pool/pool.h"
+
+enum {
+    SIM_REPLICAS_MAX = 3,
+    SIM_CLIENTS_MAX = 16,
+    SIM_SLOTS_MAX = 40,
+    SIM_ID_MAX = 32,
+    SIM_EVENTS_PER_SEED_MAX = 1000000,
+};
+
+#define SIM_MS WP_NS_PER_MS
+#define SIM_S WP_NS_PER_S
+
+struct sim;
+struct sim_replica;
+
+typedef void (*sim_event_fn)(struct sim *sim, void *ctx, uint64_t arg);
+
+struct sim_event {
+    int64_t at_ns;
+    uint64_t seq; /* Among equals in time: the older first. */
+    sim_event_fn fn;
+    void *ctx;
+    uint64_t arg;
+    struct sim_replica *to; /* Whom it reaches: late while that one pauses. */
+    bool owned;             /* ctx is freed if it never comes to pass. */
+};
+
+/* Kinds of faults; a seed has some of them. */
+#define SIM_FAULTS(X)                                                          \
+    X(SANDBOX_DIES, "sandbox-dies")                                            \
+    X(CREATE_FAILS, "create-fails")                                            \
+    X(BACKEND_SLOW, "backend-slow")                                            \
+    X(BACKEND_FULL, "backend-full")                                            \
+    X(REPORTS_REPEAT, "reports-repeat")                                        \
+    X(TARGET_MOVES, "target-moves")                                            \
+    X(CALLS_LOST, "calls-lost")                                                \
+    X(CALLS_SLOW, "calls-slow")                                                \
+    X(STORE_SLOW, "store-slow")                                                \
+    X(STORE_STALLS, "store-stalls")                                            \
+    X(STORE_AWAY, "store-away")                                                \
+    X(CONN_BREAKS, "conn-breaks")                                              \
+    X(WALL_JUMPS, "wall-jumps")                                                \
+    X(PAUSES, "pauses")                                                        \
+    X(CRASHES, "crashes")                                                      \
+    X(FEED_BREAKS, "feed-breaks")
+
+enum sim_fault {
+#define X(name, text) SIM_##name,
+    SIM_FAULTS(X)
+#undef X
+    SIM_FAULT_COUNT
+};
+
+/* What keeps the leases. */
+enum sim_store_kind {
+    SIM_STORE_MEMORY, /* The one of the product: nothing outlives a process. */
+    SIM_STORE_LOCAL,  /* As SQLite: in the process, one replica, durable. */
+    SIM_STORE_SHARED, /* As Redis: over a network, several replicas. */
+};
+
+/* What a seed is like; drawn at its start. */
+struct sim_profile {
+    uint32_t faults; /* Bits of enum sim_fault. */
+    uint32_t n_replicas;
+    uint32_t n_clients;
+    uint32_t target;
+    enum wp_cold_start cold_start;
+    enum sim_store_kind store;
+    bool store_inline;   /* LOCAL: commits are answered at once. */
+    int64_t skew_max_ns; /* Of a replica's wall clock, either way. */
+    int64_t ttl_max_ns;
+    int64_t lead_ns; /* Of a creation, without faults. */
+    int64_t faults_end_ns;
+    int64_t fault_gap_ns; /* Mean time between two faults. */
+};
+
+/* What the clients were shown of a sandbox's lease. A sandbox is shown to one
+ * claim in its life, so there is one of these. */
+struct sim_shown {
+    char claim_id[SIM_ID_MAX]; /* "": to none yet. */
+    uint64_t fence;
+    int64_t live_until_ns; /* True time, by the clock of who granted it. */
+    bool given_up;         /* Its client released it, or forgot it. */
+};
+
+struct sim_sandbox {
+    uint32_t id;
+    uint8_t uid[WP_UID_LEN];
+    char name[WP_SANDBOX_NAME_MAX + 1];
+    struct sim_replica *owner; /* Who ordered it or took it over. */
+    uint32_t owner_life;
+    struct wp_slot_ref ref;
+    bool answers; /* It became ready once. */
+    bool dead;    /* It ended by itself. */
+    bool destroying;
+    bool gone;
+    struct sim_shown shown;
+};
+
+struct sim_request; /* sim_store.c */
+
+/* One replica's connection to the store: FIFO in both directions until it
+ * breaks. */
+struct sim_conn {
+    bool up;
+    bool watched; /* A look at the oldest request is planned. */
+    uint32_t epoch;
+    int64_t last_arrival_ns;
+    int64_t last_reply_ns;
+    struct wp_list waiting; /* Requests without an answer, oldest first. */
+};
+
+struct sim_replica {
+    struct sim *sim;
+    uint32_t index;
+    uint32_t life; /* Counts its processes. */
+    struct wp_clock_manual clock;
+    int64_t wall_skew_ns;
+    struct wp_pools *pools; /* NULL while it is down. */
+    int64_t paused_until_ns;
+    uint64_t turn; /* The turn that is planned; older plans are void. */
+    int64_t turn_at_ns;
+    bool ending; /* Its process is being ended: nothing leaves it. */
+    bool keeper;
+    struct sim_conn conn;
+    struct wp_list calls; /* Calls it has not answered. */
+};
+
+enum sim_client_state {
+    SIM_IDLE,
+    SIM_ASKING,
+    SIM_HOLDING,
+};
+
+struct sim_client {
+    uint32_t index;
+    enum sim_client_state state;
+    uint32_t epoch; /* Of its present claim: what belongs to others is void. */
+    uint32_t step;  /* Of its timers: older ones are void. */
+    uint32_t tries;
+    uint64_t call;             /* Its latest claim call, for a cancel. */
+    struct sim_replica *asked; /* Where that call went. */
+    char claim_id[SIM_ID_MAX];
+    char tenant[4];
+    int64_t ttl_ns;
+    int64_t wait_ns;
+    uint8_t token[WP_TOKEN_LEN];
+    struct sim_sandbox *holds;
+};
+
+struct sim {
+    uint64_t seed;
+    struct wp_rng rng;
+    bool trace;
+    int64_t now_ns;
+    struct sim_profile profile;
+
+    struct sim_event *events; /* Owned; a binary heap. */
+    uint32_t n_events;
+    uint32_t events_cap;
+    uint64_t event_seq;
+    uint64_t n_fired;
+    struct sim_replica *stepped; /* Whom the present event concerned. */
+
+    uint32_t n_replicas;
+    struct sim_replica replicas[SIM_REPLICAS_MAX];
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    uint32_t target; /* As last set. */
+    uint32_t target_max;
+    bool healed;              /* No more faults, no new claims. */
+    struct sim_replica *lock; /* Who holds the sandboxes' lock; or NULL. */
+
+    struct sim_sandbox **sandboxes; /* Owned, with what they point to. */
+    uint32_t n_sandboxes;
+    uint32_t sandboxes_cap;
+    int64_t create_fails_until_ns;
+    int64_t backend_slow_until_ns;
+    int64_t backend_full_until_ns;
+
+    struct wp_lease_record *records; /* Owned; ENDED ones included. */
+    uint32_t n_records;
+    uint32_t records_cap;
+    struct wp_list requests; /* All that are somewhere. */
+    int64_t store_away_until_ns;
+    int64_t store_stalled_until_ns;
+    int64_t store_slow_until_ns;
+    int64_t calls_lost_until_ns;
+
+    uint64_t next_call;
+    uint32_t calls_open; /* Received by a replica, not answered. */
+    uint64_t n_shown;
+    uint64_t n_refused;
+    uint64_t n_unknown;
+    uint64_t n_faults;
+};
+
+/* --- sim.c --- */
+
+/* A run's whole life: init, run (returns only when all was well), fini. */
+void sim_init(struct sim *sim, uint64_t seed, bool trace);
+void sim_run(struct sim *sim);
+void sim_fini(struct sim *sim);
+
+/* Has fn called at that time (or now, if it is past). to may be NULL. */
+void sim_at(struct sim *sim, int64_t at_ns, struct sim_replica *to,
+            sim_event_fn fn, void *ctx, uint64_t arg);
+/* From now on. */
+void sim_in(struct sim *sim, int64_t delay_ns, struct sim_replica *to,
+            sim_event_fn fn, void *ctx, uint64_t arg);
+/* The same with a message of its own, which fn frees. */
+void sim_send(struct sim *sim, int64_t delay_ns, struct sim_replica *to,
+              sim_event_fn fn, void *message);
+/* Zeroed memory. */
+void *sim_alloc(size_t size);
+/* Uniform in [low, high). */
+int64_t sim_between(struct sim *sim, int64_t low, int64_t high);
+/* True with a chance of percent in a hundred. */
+bool sim_chance(struct sim *sim, uint32_t percent);
+bool sim_has_fault(const struct sim *sim, enum sim_fault fault);
+const char *sim_fault_name(enum sim_fault fault);
+/* One line of the trace; nothing without --trace. */
+void sim_trace(struct sim *sim, const char *fmt, ...) WP_PRINTF(2, 3);
+/* Says what is wrong and ends the process. */
+WP_NORETURN void sim_wrong(struct sim *sim, const char *fmt, ...)
+    WP_PRINTF(2, 3);
+
+/* --- sim_replica.c --- */
+
+void sim_replica_init(struct sim *sim, uint32_t index);
+void sim_replica_fini(struct sim_replica *replica);
+/* Its process ends at once, and another one starts later. */
+void sim_replica_crash(struct sim_replica *replica);
+/* The true time at which this wall clock shows wall_ms. */
+int64_t sim_replica_true_ns(const struct sim_replica *replica, int64_t wall_ms);
+/* Before each call into its core: its clock shows the time. */
+void sim_replica_enter(struct sim_replica *replica);
+/* True when a message for that life of it can be delivered. */
+bool sim_replica_lives(const struct sim_replica *replica, uint32_t life);
+
+/* --- sim_store.c --- */
+
+struct wp_lease_store sim_store_port(struct sim_replica *replica);
+void sim_conn_init(struct sim_conn *conn);
+/* Every request on it gets an unknown outcome; it comes back by itself. */
+void sim_conn_break(struct sim_replica *replica);
+/* Nobody waits for answers any more: the replica is gone. */
+void sim_conn_drop(struct sim_replica *replica);
+void sim_store_fini(struct sim *sim);
+void sim_store_away(struct sim *sim, int64_t for_ns);
+bool sim_store_reachable(const struct sim *sim);
+
+/* --- sim_backend.c --- */
+
+struct wp_backend sim_backend_port(struct sim_replica *replica);
+/* A sandbox that lives ends by itself; its owner hears of it later. */
+void sim_backend_kill(struct sim *sim, struct sim_sandbox *sandbox);
+/* The replica takes the place of who had the sandboxes before. */
+void sim_backend_take_over(struct sim_replica *replica);
+/* NULL when there never was one of that name. */
+struct sim_sandbox *sim_backend_find(struct sim *sim, const char *name);
+uint32_t sim_backend_living(const struct sim *sim);
+
+/* --- sim_client.c --- */
+
+void sim_client_init(struct sim *sim, uint32_t index);
+/* Frees the calls that replica has not answered: it is gone. */
+void sim_client_drop_calls(struct sim_replica *replica);
+
+/* --- sim_nemesis.c --- */
+
+void sim_profile_draw(struct sim *sim);
+void sim_nemesis_start(struct sim *sim);
+
+/* --- sim_oracle.c --- */
+
+/* A client has been shown this grant for its claim. */
+void sim_oracle_shown(struct sim *sim, struct sim_client *client,
+                      const struct wp_grant *grant, int64_t until_ns);
+/* The client's lease was renewed until then. */
+void sim_oracle_renewed(struct sim *sim, struct sim_client *client,
+                        int64_t until_ns);
+/* A replica has the sandbox destroyed. */
+void sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox);
+/* True while the lease that was shown must be honoured. */
+bool sim_oracle_is_live(const struct sim *sim,
+                        const struct sim_sandbox *sandbox);
+/* After every event. */
+void sim_oracle_step(struct sim *sim);
+/* Why the world is not at rest as it should be; NULL when it is. */
+const char *sim_oracle_unrest(struct sim *sim);
+
+#endif

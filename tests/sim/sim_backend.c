@@ -1,0 +1,277 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/assert.h"
+#include "tests/sim/sim.h"
+
+enum report_kind {
+    REPORT_READY,
+    REPORT_LOST,
+    REPORT_DESTROYED,
+};
+
+/* What the backend tells a replica; it may come late, and more than once. */
+struct report {
+    struct sim_replica *to;
+    uint32_t life;
+    struct wp_slot_ref ref;
+    enum report_kind kind;
+    char endpoint[WP_ENDPOINT_MAX + 1];
+    const char *reason;
+};
+
+static void
+deliver(struct sim *sim, void *ctx, uint64_t arg)
+{
+    static const char *const kinds[] = {"ready", "lost", "destroyed"};
+    struct report *report = ctx;
+    struct sim_replica *to = report->to;
+
+    (void)arg;
+    if (sim_replica_lives(to, report->life)) {
+        sim_trace(sim, "r%u: told that slot %u.%u is %s", to->index,
+                  report->ref.index, report->ref.generation,
+                  kinds[report->kind]);
+        sim_replica_enter(to);
+        switch (report->kind) {
+        case REPORT_READY:
+            wp_pools_on_ready(to->pools, report->ref,
+                              wp_str_from(report->endpoint));
+            break;
+        case REPORT_LOST:
+            wp_pools_on_lost(to->pools, report->ref,
+                             wp_str_from(report->reason));
+            break;
+        case REPORT_DESTROYED:
+            wp_pools_on_destroyed(to->pools, report->ref);
+            break;
+        }
+    }
+    free(report);
+}
+
+static void
+tell(struct sim *sim, const struct sim_sandbox *sandbox, enum report_kind kind,
+     const char *reason)
+{
+    uint32_t copies = sim_has_fault(sim, SIM_REPORTS_REPEAT) && !sim->healed &&
+                              sim_chance(sim, 30)
+                          ? 2
+                          : 1;
+
+    for (uint32_t i = 0; i < copies; i++) {
+        struct report *report = sim_alloc(sizeof *report);
+        int64_t delay_ns = sim_between(sim, 0, i == 0 ? 3 * SIM_MS : 5 * SIM_S);
+
+        report->to = sandbox->owner;
+        report->life = sandbox->owner_life;
+        report->ref = sandbox->ref;
+        report->kind = kind;
+        report->reason = reason;
+        (void)snprintf(report->endpoint, sizeof report->endpoint, "unix:/%s",
+                       sandbox->name);
+        sim_send(sim, delay_ns, report->to, deliver, report);
+    }
+}
+
+static void
+become_ready(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_sandbox *sandbox = ctx;
+
+    (void)arg;
+    if (!sandbox->gone && !sandbox->destroying && !sandbox->dead) {
+        sandbox->answers = true;
+        tell(sim, sandbox, REPORT_READY, NULL);
+    }
+}
+
+static void
+end_itself(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_sandbox *sandbox = ctx;
+
+    (void)arg;
+    if (!sandbox->gone && !sandbox->destroying && !sandbox->dead) {
+        sim_trace(sim, "backend: %s ends by itself", sandbox->name);
+        sandbox->dead = true;
+        tell(sim, sandbox, REPORT_LOST, "it ended");
+    }
+}
+
+void
+sim_backend_kill(struct sim *sim, struct sim_sandbox *sandbox)
+{
+    end_itself(sim, sandbox, 0);
+}
+
+static void
+be_gone(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_sandbox *sandbox = ctx;
+
+    if (sandbox->destroying && arg == sandbox->owner_life) {
+        sandbox->gone = true;
+        tell(sim, sandbox, REPORT_DESTROYED, NULL);
+    }
+}
+
+static void
+begin_destroying(struct sim *sim, struct sim_sandbox *sandbox)
+{
+    sim_oracle_destroy(sim, sandbox);
+    sandbox->destroying = true;
+    sim_in(sim, sim_between(sim, 1, sim->profile.lead_ns), NULL, be_gone,
+           sandbox, sandbox->owner_life);
+}
+
+static struct sim_sandbox *
+add_sandbox(struct sim *sim)
+{
+    struct sim_sandbox *sandbox = sim_alloc(sizeof *sandbox);
+
+    if (sim->n_sandboxes == sim->sandboxes_cap) {
+        sim->sandboxes_cap =
+            sim->sandboxes_cap == 0 ? 64 : 2 * sim->sandboxes_cap;
+        sim->sandboxes = realloc(sim->sandboxes,
+                                 sim->sandboxes_cap * sizeof *sim->sandboxes);
+        WP_ASSERT(sim->sandboxes != NULL);
+    }
+    sandbox->id = sim->n_sandboxes;
+    sim->sandboxes[sim->n_sandboxes++] = sandbox;
+    return sandbox;
+}
+
+static struct sim_sandbox *
+find_by_ref(struct sim_replica *replica, struct wp_slot_ref ref)
+{
+    struct sim *sim = replica->sim;
+
+    for (uint32_t i = sim->n_sandboxes; i-- > 0;) {
+        struct sim_sandbox *sandbox = sim->sandboxes[i];
+
+        if (!sandbox->gone && sandbox->owner == replica &&
+            sandbox->owner_life == replica->life &&
+            wp_slot_ref_eq(sandbox->ref, ref)) {
+            return sandbox;
+        }
+    }
+    return NULL;
+}
+
+static enum wp_status
+create(void *self, const struct wp_sandbox_order *order, struct wp_err *err)
+{
+    struct sim_replica *replica = self;
+    struct sim *sim = replica->sim;
+    struct sim_sandbox *sandbox;
+    int64_t lead_ns = sim_between(sim, 1, 2 * sim->profile.lead_ns);
+
+    if (sim->backend_full_until_ns > sim->now_ns) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "the backend is full");
+    }
+    if (sim->create_fails_until_ns > sim->now_ns && sim_chance(sim, 20)) {
+        return wp_err_set(err, WP_UNAVAILABLE, "the backend is broken");
+    }
+    WP_ASSERT(sim->lock == replica && find_by_ref(replica, order->ref) == NULL);
+    sandbox = add_sandbox(sim);
+    memcpy(sandbox->uid, order->uid, sizeof sandbox->uid);
+    WP_ASSERT(wp_str_copy(order->name, sandbox->name, sizeof sandbox->name));
+    sandbox->owner = replica;
+    sandbox->owner_life = replica->life;
+    sandbox->ref = order->ref;
+    sim_trace(sim, "r%u: orders %s, slot %u.%u", replica->index, sandbox->name,
+              order->ref.index, order->ref.generation);
+    if (sim->backend_slow_until_ns > sim->now_ns) {
+        lead_ns *= 10;
+    }
+    if (sim->create_fails_until_ns > sim->now_ns && sim_chance(sim, 60)) {
+        sim_in(sim, lead_ns, NULL, end_itself, sandbox, 0);
+    } else if (lead_ns > order->ready_within_ns) {
+        sim_in(sim, order->ready_within_ns, NULL, end_itself, sandbox, 0);
+    } else {
+        sim_in(sim, lead_ns, NULL, become_ready, sandbox, 0);
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+destroy(void *self, struct wp_slot_ref ref)
+{
+    struct sim_replica *replica = self;
+    struct sim *sim = replica->sim;
+    struct sim_sandbox *sandbox = find_by_ref(replica, ref);
+
+    if (sim->backend_full_until_ns > sim->now_ns && sim_chance(sim, 50)) {
+        return WP_RESOURCE_EXHAUSTED;
+    }
+    if (sandbox != NULL && !sandbox->destroying) {
+        sim_trace(sim, "r%u: destroys %s, slot %u.%u", replica->index,
+                  sandbox->name, ref.index, ref.generation);
+        begin_destroying(sim, sandbox);
+    }
+    return WP_OK;
+}
+
+struct wp_backend
+sim_backend_port(struct sim_replica *replica)
+{
+    static const struct wp_backend_ops ops = {
+        .name = "simulated", .create = create, .destroy = destroy};
+
+    return (struct wp_backend){&ops, replica};
+}
+
+void
+sim_backend_take_over(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+
+    for (uint32_t i = 0; i < sim->n_sandboxes; i++) {
+        struct sim_sandbox *sandbox = sim->sandboxes[i];
+        struct wp_slot_ref ref = WP_SLOT_REF_NONE;
+        bool destroying = sandbox->destroying;
+
+        if (sandbox->gone) {
+            continue;
+        }
+        sandbox->owner = replica;
+        sandbox->owner_life = replica->life;
+        sandbox->ref = WP_SLOT_REF_NONE;
+        /* Who was destroying it is gone; it may not have come to it. */
+        sandbox->destroying = false;
+        sandbox->dead = sandbox->dead || (destroying && sim_chance(sim, 50));
+        if (!sandbox->dead &&
+            wp_pools_seen(replica->pools, sandbox->uid, &ref)) {
+            sim_trace(sim, "r%u: takes over %s, slot %u.%u", replica->index,
+                      sandbox->name, ref.index, ref.generation);
+            sandbox->ref = ref;
+        } else {
+            sim_trace(sim, "r%u: clears %s away", replica->index,
+                      sandbox->name);
+            begin_destroying(sim, sandbox);
+        }
+    }
+}
+
+struct sim_sandbox *
+sim_backend_find(struct sim *sim, const char *name)
+{
+    for (uint32_t i = sim->n_sandboxes; i-- > 0;) {
+        if (strcmp(sim->sandboxes[i]->name, name) == 0) {
+            return sim->sandboxes[i];
+        }
+    }
+    return NULL;
+}
+
+uint32_t
+sim_backend_living(const struct sim *sim)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < sim->n_sandboxes; i++) {
+        count += sim->sandboxes[i]->gone ? 0 : 1;
+    }
+    return count;
+}

@@ -1,0 +1,493 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/assert.h"
+#include "tests/sim/sim.h"
+
+enum call_kind {
+    CALL_CLAIM,
+    CALL_RENEW,
+    CALL_RELEASE,
+};
+
+/* A call: first a message to a replica, then in that replica's hands, then the
+ * message back. */
+struct call {
+    struct wp_list node; /* In the replica's calls while it has it. */
+    struct sim *sim;
+    struct sim_client *client;
+    struct sim_replica *to;
+    uint32_t epoch; /* The client's when it called. */
+    uint64_t id;
+    enum call_kind kind;
+    bool cancelled; /* The client has said that it will not hear the answer. */
+    int64_t received_ns;
+    int64_t until_ns; /* Of the grant, true time, by who granted it. */
+    enum wp_status status;
+    char claim_id[SIM_ID_MAX];
+    char tenant[4];
+    struct wp_claim claim;
+    struct wp_lease_change change;
+};
+
+static void ask(struct sim *sim, struct sim_client *client);
+static void plan_next(struct sim *sim, struct sim_client *client,
+                      int64_t delay_ns);
+
+/* --- The way there and back. --- */
+
+static int64_t
+one_way_ns(struct sim *sim)
+{
+    int64_t ns = sim_between(sim, 50 * WP_NS_PER_US, 10 * SIM_MS);
+
+    if (sim_has_fault(sim, SIM_CALLS_SLOW) && sim_chance(sim, 10)) {
+        ns += sim_between(sim, 0, 4 * SIM_S);
+    }
+    return ns;
+}
+
+static bool
+is_lost(struct sim *sim)
+{
+    return sim->calls_lost_until_ns > sim->now_ns && sim_chance(sim, 40);
+}
+
+static void receive_answer(struct sim *sim, void *ctx, uint64_t arg);
+
+/* The replica has answered; the call is not its any more. */
+static void
+send_back(struct call *call)
+{
+    struct sim *sim = call->sim;
+
+    wp_list_remove(&call->node);
+    sim->calls_open--;
+    if (call->cancelled || is_lost(sim)) {
+        free(call);
+        return;
+    }
+    sim_send(sim, one_way_ns(sim), NULL, receive_answer, call);
+}
+
+static void
+finish_claim(struct call *call)
+{
+    struct sim *sim = call->sim;
+
+    sim_trace(sim, "r%u: claim %s of c%u: %s%s%s%s", call->to->index,
+              call->claim_id, call->client->index,
+              wp_status_name(call->claim.status),
+              call->claim.status == WP_OK ? " " : "",
+              call->claim.status == WP_OK ? call->claim.grant.sandbox : "",
+              call->claim.replayed ? ", as before" : "");
+    call->status = call->claim.status;
+    call->until_ns =
+        sim->profile.store == SIM_STORE_MEMORY
+            ? call->claim.grant.deadline_ns
+            : sim_replica_true_ns(call->to, call->claim.grant.deadline_wall_ms);
+    if (call->cancelled && call->status == WP_OK) {
+        sim_trace(sim, "r%u: undoes it, its client has left", call->to->index);
+        wp_pools_undo(call->to->pools, &call->claim);
+    }
+    send_back(call);
+}
+
+static void
+claim_done(struct wp_claim *claim)
+{
+    struct call *call = claim->ctx;
+
+    if (!call->to->ending) {
+        finish_claim(call);
+    }
+}
+
+static void
+finish_change(struct call *call)
+{
+    call->status = call->change.status;
+    sim_trace(call->sim, "r%u: %s %s of c%u: %s", call->to->index,
+              call->kind == CALL_RENEW ? "renew" : "release", call->claim_id,
+              call->client->index, wp_status_name(call->status));
+    send_back(call);
+}
+
+static void
+change_done(struct wp_lease_change *change)
+{
+    struct call *call = change->ctx;
+
+    if (!call->to->ending) {
+        finish_change(call);
+    }
+}
+
+static void
+hand_over_claim(struct call *call)
+{
+    struct wp_claim *claim = &call->claim;
+
+    claim->pool_namespace = WP_STR("default");
+    claim->pool = WP_STR("p");
+    claim->claim_id = wp_str_from(call->claim_id);
+    claim->tenant = wp_str_from(call->tenant);
+    claim->done = claim_done;
+    claim->ctx = call;
+    if (wp_pools_claim(call->to->pools, claim) != WP_PENDING) {
+        finish_claim(call);
+    }
+}
+
+static void
+hand_over_change(struct call *call)
+{
+    struct wp_lease_change *change = &call->change;
+    enum wp_status status;
+
+    change->done = change_done;
+    change->ctx = call;
+    status = call->kind == CALL_RENEW
+                 ? wp_pools_renew(call->to->pools, change)
+                 : wp_pools_release(call->to->pools, change);
+    if (status != WP_PENDING) {
+        finish_change(call);
+    }
+}
+
+static void
+receive_call(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct call *call = ctx;
+
+    (void)arg;
+    call->received_ns = sim->now_ns;
+    wp_list_push_back(&call->to->calls, &call->node);
+    sim->calls_open++;
+    if (call->to->pools == NULL) {
+        call->status = WP_UNAVAILABLE;
+        call->claim.reason = "nobody answers at this address";
+        send_back(call);
+        return;
+    }
+    sim_replica_enter(call->to);
+    if (call->kind == CALL_CLAIM) {
+        hand_over_claim(call);
+    } else {
+        hand_over_change(call);
+    }
+}
+
+static struct sim_replica *
+some_replica(struct sim *sim)
+{
+    return &sim->replicas[wp_rng_below(&sim->rng, sim->n_replicas)];
+}
+
+static struct call *
+make_call(struct sim *sim, struct sim_client *client, enum call_kind kind)
+{
+    struct call *call = sim_alloc(sizeof *call);
+
+    wp_list_init(&call->node);
+    call->sim = sim;
+    call->client = client;
+    call->to = some_replica(sim);
+    call->epoch = client->epoch;
+    call->id = ++sim->next_call;
+    call->kind = kind;
+    memcpy(call->claim_id, client->claim_id, sizeof call->claim_id);
+    memcpy(call->tenant, client->tenant, sizeof call->tenant);
+    call->claim.ttl_ns = client->ttl_ns;
+    call->claim.wait_ns = client->wait_ns;
+    memcpy(call->change.token, client->token, sizeof call->change.token);
+    return call;
+}
+
+static void
+send_call(struct call *call)
+{
+    struct sim *sim = call->sim;
+
+    if (is_lost(sim)) {
+        free(call);
+        return;
+    }
+    sim_send(sim, one_way_ns(sim), call->to, receive_call, call);
+}
+
+/* --- Cancelling. --- */
+
+static void
+receive_cancel(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    WP_LIST_FOREACH (node, &replica->calls) {
+        struct call *call = WP_CONTAINER_OF(node, struct call, node);
+
+        if (call->id == arg && replica->pools != NULL) {
+            sim_trace(sim, "r%u: the client of claim %s leaves", replica->index,
+                      call->claim_id);
+            call->cancelled = true;
+            sim_replica_enter(replica);
+            if (wp_pools_cancel(replica->pools, &call->claim)) {
+                send_back(call);
+            }
+            return;
+        }
+    }
+}
+
+static void
+send_cancel(struct sim *sim, struct sim_client *client)
+{
+    if (!is_lost(sim)) {
+        sim_in(sim, one_way_ns(sim), client->asked, receive_cancel,
+               client->asked, client->call);
+    }
+}
+
+void
+sim_client_drop_calls(struct sim_replica *replica)
+{
+    struct wp_list *node;
+
+    /* A queue of waiting claims must not be given back with claims in it. */
+    WP_LIST_FOREACH (waiting, &replica->calls) {
+        struct call *call = WP_CONTAINER_OF(waiting, struct call, node);
+
+        if (call->kind == CALL_CLAIM) {
+            (void)wp_pools_cancel(replica->pools, &call->claim);
+        }
+    }
+    while ((node = wp_list_pop_front(&replica->calls)) != NULL) {
+        replica->sim->calls_open--;
+        free(WP_CONTAINER_OF(node, struct call, node));
+    }
+}
+
+/* --- What a client does. --- */
+
+static void
+become_idle(struct sim *sim, struct sim_client *client)
+{
+    if (client->holds != NULL) {
+        client->holds->shown.given_up = true;
+        client->holds = NULL;
+    }
+    client->epoch++;
+    client->state = SIM_IDLE;
+    plan_next(sim, client, sim_between(sim, 0, 2 * SIM_S));
+}
+
+static void
+start_claim(struct sim *sim, struct sim_client *client)
+{
+    client->epoch++;
+    client->tries = 0;
+    client->state = SIM_ASKING;
+    (void)snprintf(client->claim_id, sizeof client->claim_id, "c%u-%u",
+                   client->index, client->epoch);
+    client->ttl_ns = sim_chance(sim, 20)
+                         ? 0
+                         : sim_between(sim, SIM_S, sim->profile.ttl_max_ns);
+    client->wait_ns = sim_chance(sim, 30) ? 0 : sim_between(sim, 0, 8 * SIM_S);
+    ask(sim, client);
+}
+
+static void
+ask(struct sim *sim, struct sim_client *client)
+{
+    struct call *call = make_call(sim, client, CALL_CLAIM);
+
+    client->tries++;
+    client->call = call->id;
+    client->asked = call->to;
+    sim_trace(sim, "c%u: asks r%u for claim %s", client->index, call->to->index,
+              client->claim_id);
+    send_call(call);
+    plan_next(sim, client,
+              client->state == SIM_HOLDING
+                  ? sim_between(sim, 0, 2 * SIM_S)
+                  : client->wait_ns + sim_between(sim, 20 * SIM_MS,
+                                                  sim_chance(sim, 30)
+                                                      ? 50 * SIM_MS
+                                                      : 3 * SIM_S));
+}
+
+/* No answer within the client's patience. */
+static void
+lose_patience(struct sim *sim, struct sim_client *client)
+{
+    if (client->tries < 6 && sim_chance(sim, 60)) {
+        if (sim_chance(sim, 60)) {
+            send_cancel(sim, client);
+        }
+        ask(sim, client);
+        return;
+    }
+    if (sim_chance(sim, 60)) {
+        send_cancel(sim, client);
+    }
+    become_idle(sim, client);
+}
+
+static void
+release(struct sim *sim, struct sim_client *client)
+{
+    uint32_t times = sim_chance(sim, 25) ? 2 : 1;
+
+    sim_trace(sim, "c%u: releases claim %s", client->index, client->claim_id);
+    client->holds->shown.given_up = true;
+    for (uint32_t i = 0; i < times; i++) {
+        send_call(make_call(sim, client, CALL_RELEASE));
+    }
+    become_idle(sim, client);
+}
+
+static void
+use_lease(struct sim *sim, struct sim_client *client)
+{
+    uint64_t what = wp_rng_below(&sim->rng, 100);
+    struct call *call;
+
+    if (!sim_oracle_is_live(sim, client->holds) || what < 5) {
+        /* Over, or its client vanishes; its lease runs out. */
+        become_idle(sim, client);
+    } else if (what < 35) {
+        release(sim, client);
+    } else if (what < 65) {
+        call = make_call(sim, client, CALL_RENEW);
+        call->change.ttl_ns = client->ttl_ns;
+        send_call(call);
+        plan_next(sim, client, sim_between(sim, 0, 3 * SIM_S));
+    } else if (what < 75) {
+        ask(sim, client);
+    } else {
+        plan_next(sim, client, sim_between(sim, 0, 5 * SIM_S));
+    }
+}
+
+static void
+act(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_client *client = ctx;
+
+    if (arg != client->step) {
+        return;
+    }
+    switch (client->state) {
+    case SIM_IDLE:
+        if (!sim->healed) {
+            start_claim(sim, client);
+        }
+        break;
+    case SIM_ASKING:
+        lose_patience(sim, client);
+        break;
+    case SIM_HOLDING:
+        use_lease(sim, client);
+        break;
+    }
+}
+
+static void
+plan_next(struct sim *sim, struct sim_client *client, int64_t delay_ns)
+{
+    client->step++;
+    sim_in(sim, delay_ns, NULL, act, client, client->step);
+}
+
+/* --- What a client hears. --- */
+
+static void
+hear_claim(struct sim *sim, struct call *call)
+{
+    struct sim_client *client = call->client;
+
+    if (call->status == WP_OK) {
+        if (call->until_ns <= sim->now_ns) {
+            return; /* It came too late to be of use. */
+        }
+        sim_oracle_shown(sim, client, &call->claim.grant, call->until_ns);
+        memcpy(client->token, call->claim.grant.token, sizeof client->token);
+        if (client->state == SIM_ASKING) {
+            client->state = SIM_HOLDING;
+            plan_next(sim, client, sim_between(sim, 0, 3 * SIM_S));
+        }
+        return;
+    }
+    sim->n_refused++;
+    if (call->status == WP_ALREADY_EXISTS || call->claim.reason == NULL) {
+        sim_wrong(sim, "I2: claim %s is refused as if it were another's: %s",
+                  client->claim_id, wp_status_name(call->status));
+    }
+    if (client->state == SIM_ASKING && call->id == client->call) {
+        if (sim_chance(sim, 50)) {
+            plan_next(sim, client, sim_between(sim, 0, SIM_S));
+        } else {
+            become_idle(sim, client);
+        }
+    }
+}
+
+static void
+hear_renew(struct sim *sim, struct call *call)
+{
+    struct sim_client *client = call->client;
+    struct sim_sandbox *sandbox = client->holds;
+    int64_t ttl_ns = call->change.ttl_ns > 0 ? call->change.ttl_ns
+                                             : sim->profile.ttl_max_ns / 2;
+
+    if (call->status == WP_OK) {
+        memcpy(client->token, call->change.new_token, sizeof client->token);
+        sim_oracle_renewed(sim, client, call->received_ns + ttl_ns);
+    } else if (call->status == WP_FAILED_PRECONDITION) {
+        if (!sandbox->dead) {
+            sim_wrong(sim, "claim %s is told that %s, which lives, is lost",
+                      client->claim_id, sandbox->name);
+        }
+        release(sim, client);
+    } else if (call->status != WP_UNAVAILABLE) {
+        if (sim_oracle_is_live(sim, sandbox) && !sandbox->dead) {
+            sim_wrong(sim, "I1: a live lease of %s is not renewed: %s (%s)",
+                      sandbox->name, wp_status_name(call->status),
+                      call->change.reason);
+        }
+        become_idle(sim, client);
+    }
+}
+
+static void
+receive_answer(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct call *call = ctx;
+    struct sim_client *client = call->client;
+
+    (void)arg;
+    if (call->kind == CALL_RELEASE) {
+        if (call->status != WP_OK && call->status != WP_UNAVAILABLE &&
+            call->status != WP_ABORTED) {
+            sim_wrong(sim, "a release by its holder is refused: %s",
+                      wp_status_name(call->status));
+        }
+    } else if (call->epoch == client->epoch) {
+        if (call->kind == CALL_CLAIM) {
+            hear_claim(sim, call);
+        } else {
+            hear_renew(sim, call);
+        }
+    }
+    free(call);
+}
+
+void
+sim_client_init(struct sim *sim, uint32_t index)
+{
+    struct sim_client *client = &sim->clients[index];
+
+    client->index = index;
+    (void)snprintf(client->tenant, sizeof client->tenant, "t%u", index % 3);
+    plan_next(sim, client, sim_between(sim, 0, 3 * SIM_S));
+}

@@ -1,0 +1,177 @@
+/* What must be true, seen from outside: by what the clients were shown and by
+ * what became of the sandboxes. */
+#include <string.h>
+
+#include "pool/base/assert.h"
+#include "tests/sim/sim.h"
+
+/* How much earlier than shown a lease may end: deadlines that outlive a process
+ * are kept as wall time, in whole milliseconds, and clocks differ. */
+static int64_t
+allowance_ns(const struct sim *sim)
+{
+    return sim->profile.store == SIM_STORE_MEMORY
+               ? 0
+               : 2 * sim->profile.skew_max_ns + 2 * SIM_MS;
+}
+
+bool
+sim_oracle_is_live(const struct sim *sim, const struct sim_sandbox *sandbox)
+{
+    return sandbox->shown.claim_id[0] != '\0' && !sandbox->shown.given_up &&
+           sim->now_ns < sandbox->shown.live_until_ns;
+}
+
+void
+sim_oracle_shown(struct sim *sim, struct sim_client *client,
+                 const struct wp_grant *grant, int64_t until_ns)
+{
+    struct sim_sandbox *sandbox = sim_backend_find(sim, grant->sandbox);
+    struct sim_shown *shown;
+
+    sim->n_shown++;
+    sim_trace(sim, "c%u: is shown %s, fence %llu, for claim %s", client->index,
+              grant->sandbox, (unsigned long long)grant->fence,
+              client->claim_id);
+    if (sandbox == NULL || !sandbox->answers || grant->endpoint[0] == '\0') {
+        sim_wrong(sim, "I3: %s was shown before it answered", grant->sandbox);
+    }
+    shown = &sandbox->shown;
+    if (shown->claim_id[0] != '\0' &&
+        strcmp(shown->claim_id, client->claim_id) != 0) {
+        sim_wrong(sim, "I1, I3: %s was shown to claim %s, and now to %s",
+                  sandbox->name, shown->claim_id, client->claim_id);
+    }
+    if (client->holds != NULL && client->holds != sandbox &&
+        sim_oracle_is_live(sim, client->holds)) {
+        sim_wrong(sim, "I2: claim %s has %s, and is now shown %s",
+                  client->claim_id, client->holds->name, sandbox->name);
+    }
+    if (shown->claim_id[0] != '\0' && shown->fence != grant->fence) {
+        sim_wrong(sim, "I2: claim %s has fence %llu of %s, and now %llu",
+                  client->claim_id, (unsigned long long)shown->fence,
+                  sandbox->name, (unsigned long long)grant->fence);
+    }
+    if (shown->claim_id[0] == '\0') {
+        shown->live_until_ns = until_ns - allowance_ns(sim);
+    }
+    memcpy(shown->claim_id, client->claim_id, sizeof shown->claim_id);
+    shown->fence = grant->fence;
+    client->holds = sandbox;
+    if (sandbox->destroying && !sandbox->dead &&
+        sim_oracle_is_live(sim, sandbox)) {
+        sim_wrong(sim, "I1: %s was destroyed before its lease was over",
+                  sandbox->name);
+    }
+}
+
+void
+sim_oracle_renewed(struct sim *sim, struct sim_client *client, int64_t until_ns)
+{
+    struct sim_sandbox *sandbox = client->holds;
+
+    /* A renewal may have been overtaken by a later one. */
+    until_ns -= allowance_ns(sim);
+    if (until_ns > sandbox->shown.live_until_ns) {
+        sandbox->shown.live_until_ns = until_ns;
+    }
+    if (sandbox->destroying && !sandbox->dead &&
+        sim_oracle_is_live(sim, sandbox)) {
+        sim_wrong(sim, "I1: %s was destroyed, and its lease then renewed",
+                  sandbox->name);
+    }
+}
+
+void
+sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox)
+{
+    if (sim_oracle_is_live(sim, sandbox) && !sandbox->dead) {
+        sim_wrong(sim, "I1: %s is destroyed under the live lease of claim %s",
+                  sandbox->name, sandbox->shown.claim_id);
+    }
+}
+
+static void
+check_counts(struct sim *sim, struct sim_replica *replica)
+{
+    struct wp_pool_stats stats;
+    uint32_t most = sim->target_max;
+
+    wp_pools_stats(replica->pools, 0, &stats);
+    if (stats.created_total != stats.warming + stats.ready + stats.leased +
+                                   stats.quarantined + stats.dying +
+                                   stats.destroyed_total) {
+        sim_wrong(sim, "I4: r%u lost count of its sandboxes", replica->index);
+    }
+    if (sim->profile.cold_start == WP_COLD_ALLOWED) {
+        most += SIM_CLIENTS_MAX;
+    }
+    if (stats.warming > most) {
+        sim_wrong(sim, "I7: r%u makes %u at once, where %u is the most",
+                  replica->index, stats.warming, most);
+    }
+    /* An undo brings back what was replaced already. */
+    if (stats.warming + stats.ready > most + sim->profile.n_clients) {
+        sim_wrong(sim, "I7: r%u has %u in stock, where %u is the most",
+                  replica->index, stats.warming + stats.ready,
+                  most + sim->profile.n_clients);
+    }
+}
+
+void
+sim_oracle_step(struct sim *sim)
+{
+    struct sim_replica *replica = sim->stepped;
+
+    if (replica == NULL || replica->pools == NULL) {
+        return;
+    }
+    check_counts(sim, replica);
+    if (sim->n_fired % 16 == 0) {
+        wp_pools_check(replica->pools);
+    }
+}
+
+const char *
+sim_oracle_unrest(struct sim *sim)
+{
+    uint32_t open = 0;
+
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        struct wp_pool_stats stats;
+
+        if (sim->replicas[i].pools == NULL) {
+            return "a replica is down";
+        }
+        sim_replica_enter(&sim->replicas[i]);
+        wp_pools_stats(sim->replicas[i].pools, 0, &stats);
+        wp_pools_check(sim->replicas[i].pools);
+        if (stats.ready != sim->target) {
+            return "a pool is not at its target";
+        }
+        if (stats.leased + stats.quarantined + stats.dying + stats.warming +
+                stats.waiting !=
+            0) {
+            return "a slot or a claim is left over";
+        }
+    }
+    for (uint32_t i = 0; i < sim->n_records; i++) {
+        open += sim->records[i].state == WP_RECORD_OPEN ? 1 : 0;
+    }
+    if (sim->profile.store != SIM_STORE_MEMORY &&
+        (open != sim->target || sim->n_records != open)) {
+        return "a record is left over, or one is missing";
+    }
+    if (sim_backend_living(sim) != sim->target) {
+        return "a sandbox is left over";
+    }
+    if (sim->calls_open > 0) {
+        return "a call was never answered";
+    }
+    for (uint32_t i = 0; i < sim->profile.n_clients; i++) {
+        if (sim->clients[i].state != SIM_IDLE) {
+            return "a client is not done";
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,476 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/assert.h"
+#include "pool/lease_memory.h"
+#include "pool/lease_rules.h"
+#include "tests/sim/sim.h"
+
+/* How long a connection waits for an answer before it takes itself for dead. */
+#define ANSWER_WITHIN_NS (1 * SIM_S)
+
+/* An op on its way: a copy, as on a wire, with the texts it points to. */
+struct sim_request {
+    struct wp_list all;     /* In sim->requests. */
+    struct wp_list waiting; /* In its connection, while that wants an answer. */
+    struct sim *sim;
+    struct sim_replica *from;
+    uint32_t life;
+    uint32_t epoch;            /* Of the connection. */
+    struct wp_lease_op *whose; /* The core's; only while waiting. */
+    struct wp_lease_op op;
+    char texts[7][WP_CLAIM_ID_MAX + 1];
+    int64_t sent_ns;
+    bool arrived;
+    bool lost;             /* Its connection broke before it was sent whole. */
+    int64_t extra_ns;      /* It stays in the network so much longer. */
+    enum wp_status status; /* The store's answer. */
+    struct wp_lease_record found;
+};
+
+/* --- The store itself. --- */
+
+static struct wp_lease_record *
+find_by_claim(struct sim *sim, struct wp_str claim_id, struct wp_str tenant)
+{
+    for (uint32_t i = 0; i < sim->n_records; i++) {
+        struct wp_lease_record *record = &sim->records[i];
+
+        if (wp_record_is_claimed(record->state) &&
+            wp_str_is(claim_id, record->claim_id) &&
+            wp_str_is(tenant, record->tenant)) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static struct wp_lease_record *
+find_by_uid(struct sim *sim, const uint8_t *uid)
+{
+    for (uint32_t i = 0; i < sim->n_records; i++) {
+        if (memcmp(sim->records[i].uid, uid, WP_UID_LEN) == 0) {
+            return &sim->records[i];
+        }
+    }
+    return NULL;
+}
+
+static struct wp_lease_record *
+add_record(struct sim *sim)
+{
+    if (sim->n_records == sim->records_cap) {
+        sim->records_cap = sim->records_cap == 0 ? 64 : 2 * sim->records_cap;
+        sim->records =
+            realloc(sim->records, sim->records_cap * sizeof *sim->records);
+        WP_ASSERT(sim->records != NULL);
+    }
+    return &sim->records[sim->n_records++];
+}
+
+static int64_t
+closed_until_ns(const struct sim *sim)
+{
+    return sim->store_stalled_until_ns > sim->store_away_until_ns
+               ? sim->store_stalled_until_ns
+               : sim->store_away_until_ns;
+}
+
+bool
+sim_store_reachable(const struct sim *sim)
+{
+    return closed_until_ns(sim) <= sim->now_ns;
+}
+
+/* What the store does with an op, in one indivisible step. */
+static enum wp_status
+apply(struct sim *sim, const struct wp_lease_op *op,
+      struct wp_lease_record *found)
+{
+    static const char *const names[] = {
+        "offer",  "grant",    "renew", "release", "undo",
+        "expire", "withdraw", "lose",  "fetch",   "forget"};
+    struct wp_lease_record *record = find_by_uid(sim, op->uid);
+    const struct wp_lease_record *claimed = NULL;
+    struct wp_lease_record none;
+    uint64_t fence;
+    enum wp_status status;
+
+    memset(&none, 0, sizeof none);
+    if (op->kind == WP_LEASE_GRANT) {
+        claimed = find_by_claim(sim, op->claim_id, op->tenant);
+    }
+    if (record == NULL) {
+        record = &none;
+    }
+    fence = record->fence;
+    status = wp_lease_rules_apply(op, claimed, record);
+    *found = *record;
+    if (record == &none) {
+        if (record->state != WP_RECORD_NONE) {
+            *add_record(sim) = *record;
+        }
+    } else if (record->state == WP_RECORD_NONE) {
+        *record = sim->records[--sim->n_records];
+    } else if (record->fence < fence) {
+        sim_wrong(sim, "I5: the fence of a record went back");
+    }
+    sim_trace(sim, "store: %s %.*s claim %.*s fence %llu: %s", names[op->kind],
+              WP_STR_ARG(op->sandbox), WP_STR_ARG(op->claim_id),
+              (unsigned long long)op->fence, wp_status_name(status));
+    return status;
+}
+
+/* --- The way there and back. --- */
+
+static struct wp_str
+keep_text(struct sim_request *request, int which, struct wp_str text)
+{
+    WP_ASSERT(text.len <= WP_CLAIM_ID_MAX);
+    if (text.len > 0) {
+        memcpy(request->texts[which], text.ptr, text.len);
+    }
+    return (struct wp_str){request->texts[which], text.len};
+}
+
+static struct sim_request *
+make_request(struct sim_replica *replica, struct wp_lease_op *op)
+{
+    struct sim_request *request = sim_alloc(sizeof *request);
+
+    request->sim = replica->sim;
+    request->from = replica;
+    request->life = replica->life;
+    request->epoch = replica->conn.epoch;
+    request->whose = op;
+    request->sent_ns = replica->sim->now_ns;
+    request->op = *op;
+    request->op.pool_namespace = keep_text(request, 0, op->pool_namespace);
+    request->op.pool = keep_text(request, 1, op->pool);
+    request->op.sandbox = keep_text(request, 2, op->sandbox);
+    request->op.endpoint = keep_text(request, 3, op->endpoint);
+    request->op.claim_id = keep_text(request, 4, op->claim_id);
+    request->op.tenant = keep_text(request, 5, op->tenant);
+    request->op.reason = keep_text(request, 6, op->reason);
+    request->op.found = NULL;
+    wp_list_push_back(&replica->sim->requests, &request->all);
+    wp_list_init(&request->waiting);
+    return request;
+}
+
+static void
+free_request(struct sim_request *request)
+{
+    wp_list_remove(&request->all);
+    wp_list_remove(&request->waiting);
+    free(request);
+}
+
+/* Gives the core its answer. The op may be gone when this returns. */
+static void
+answer(struct sim_request *request, enum wp_status status)
+{
+    struct wp_lease_op *op = request->whose;
+
+    wp_list_remove(&request->waiting);
+    request->whose = NULL;
+    if (op->found != NULL && (status == WP_OK || status == WP_ABORTED)) {
+        *op->found = request->found;
+    }
+    sim_replica_enter(request->from);
+    op->done(op, status);
+}
+
+static void
+receive_reply(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_request *request = ctx;
+
+    (void)sim;
+    (void)arg;
+    if (request->whose != NULL &&
+        sim_replica_lives(request->from, request->life)) {
+        answer(request, request->status);
+    }
+    free_request(request);
+}
+
+static int64_t
+one_way_ns(struct sim *sim)
+{
+    int64_t ns = sim_between(sim, 20 * WP_NS_PER_US, 2 * SIM_MS);
+
+    if (sim->store_slow_until_ns > sim->now_ns) {
+        ns += sim_between(sim, 0, 700 * SIM_MS);
+    }
+    return ns;
+}
+
+/* The later of that time and the time of what went before on the same way. */
+static int64_t
+behind(int64_t *last_ns, int64_t at_ns)
+{
+    *last_ns = at_ns > *last_ns ? at_ns : *last_ns;
+    return *last_ns;
+}
+
+static void
+arrive(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_request *request = ctx;
+    int64_t closed_ns = closed_until_ns(sim);
+
+    (void)arg;
+    if (request->lost) {
+        free_request(request);
+        return;
+    }
+    if (request->extra_ns > 0) {
+        sim_in(sim, request->extra_ns, NULL, arrive, request, 0);
+        request->extra_ns = 0;
+        return;
+    }
+    if (closed_ns > sim->now_ns) {
+        sim_at(sim, closed_ns, NULL, arrive, request, 0);
+        return;
+    }
+    request->arrived = true;
+    request->status = apply(sim, &request->op, &request->found);
+    if (request->whose == NULL) {
+        free_request(request);
+        return;
+    }
+    sim_at(sim,
+           behind(&request->from->conn.last_reply_ns,
+                  sim->now_ns + one_way_ns(sim)),
+           request->from, receive_reply, request, 0);
+}
+
+static void watch(struct sim *sim, void *ctx, uint64_t arg);
+
+static void
+plan_watch(struct sim_replica *replica)
+{
+    const struct sim_request *oldest;
+
+    if (replica->conn.watched || wp_list_empty(&replica->conn.waiting)) {
+        return;
+    }
+    oldest = WP_CONTAINER_OF(replica->conn.waiting.next, struct sim_request,
+                             waiting);
+    replica->conn.watched = true;
+    sim_at(replica->sim, oldest->sent_ns + ANSWER_WITHIN_NS, replica, watch,
+           replica, replica->conn.epoch);
+}
+
+/* An answer that is overdue means that the connection is dead. */
+static void
+watch(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+    const struct sim_request *oldest;
+
+    if (arg != replica->conn.epoch) {
+        return;
+    }
+    replica->conn.watched = false;
+    if (wp_list_empty(&replica->conn.waiting)) {
+        return;
+    }
+    oldest = WP_CONTAINER_OF(replica->conn.waiting.next, struct sim_request,
+                             waiting);
+    if (oldest->sent_ns + ANSWER_WITHIN_NS <= sim->now_ns) {
+        sim_conn_break(replica);
+    } else {
+        plan_watch(replica);
+    }
+}
+
+static void
+reconnect(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    if (arg != replica->conn.epoch || replica->pools == NULL) {
+        return;
+    }
+    if (!sim_store_reachable(sim)) {
+        sim_at(sim, closed_until_ns(sim) + sim_between(sim, 0, 100 * SIM_MS),
+               replica, reconnect, replica, arg);
+        return;
+    }
+    sim_trace(sim, "r%u: connected to the store", replica->index);
+    replica->conn.up = true;
+}
+
+/* What was sent but did not arrive: the first of it may still do so, late, and
+ * in order; the rest is lost. */
+static void
+cut(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+    int64_t extra_ns =
+        sim_chance(sim, 50)
+            ? 0
+            : sim_between(sim, 1,
+                          sim_chance(sim, 50) ? 50 * SIM_MS : 30 * SIM_S);
+    bool lost = false;
+
+    if (sim->profile.store == SIM_STORE_LOCAL) {
+        extra_ns = 0;
+    }
+    replica->conn.epoch++;
+    replica->conn.up = false;
+    replica->conn.watched = false;
+    replica->conn.last_arrival_ns = 0;
+    replica->conn.last_reply_ns = 0;
+    WP_LIST_FOREACH (node, &replica->conn.waiting) {
+        struct sim_request *request =
+            WP_CONTAINER_OF(node, struct sim_request, waiting);
+
+        lost = lost || (!request->arrived && sim_chance(sim, 40));
+        request->lost = lost;
+        request->extra_ns = extra_ns;
+        if (!lost && !request->arrived &&
+            sim->profile.store == SIM_STORE_LOCAL) {
+            /* A transaction is done or not done when its process ends. */
+            (void)apply(sim, &request->op, &request->found);
+            request->lost = true;
+        }
+    }
+}
+
+void
+sim_conn_break(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+    struct wp_list *node;
+
+    if (!replica->conn.up || replica->pools == NULL) {
+        return;
+    }
+    sim_trace(sim, "r%u: its connection to the store breaks", replica->index);
+    cut(replica);
+    sim_in(sim, sim_between(sim, SIM_MS, 500 * SIM_MS), replica, reconnect,
+           replica, replica->conn.epoch);
+    while ((node = wp_list_pop_front(&replica->conn.waiting)) != NULL) {
+        sim->n_unknown++;
+        answer(WP_CONTAINER_OF(node, struct sim_request, waiting),
+               WP_UNKNOWN_OUTCOME);
+    }
+}
+
+void
+sim_conn_drop(struct sim_replica *replica)
+{
+    struct wp_list *node;
+
+    cut(replica);
+    while ((node = wp_list_pop_front(&replica->conn.waiting)) != NULL) {
+        WP_CONTAINER_OF(node, struct sim_request, waiting)->whose = NULL;
+    }
+}
+
+void
+sim_conn_init(struct sim_conn *conn)
+{
+    uint32_t epoch = conn->epoch;
+
+    memset(conn, 0, sizeof *conn);
+    wp_list_init(&conn->waiting);
+    conn->epoch = epoch + 1;
+    conn->up = true;
+}
+
+void
+sim_store_away(struct sim *sim, int64_t for_ns)
+{
+    sim->store_away_until_ns = sim->now_ns + for_ns;
+}
+
+void
+sim_store_fini(struct sim *sim)
+{
+    while (!wp_list_empty(&sim->requests)) {
+        free_request(
+            WP_CONTAINER_OF(sim->requests.next, struct sim_request, all));
+    }
+}
+
+/* --- The port. --- */
+
+/* A store in the same process: the answer is known when commit returns, though
+ * now and then it is that nobody knows. */
+static enum wp_status
+commit_inline(struct sim_replica *replica, struct wp_lease_op *op)
+{
+    struct sim *sim = replica->sim;
+    struct wp_lease_record found;
+    enum wp_status status;
+
+    if (sim->store_away_until_ns > sim->now_ns) {
+        return WP_UNAVAILABLE;
+    }
+    if (sim->store_stalled_until_ns > sim->now_ns) {
+        if (sim_chance(sim, 50)) {
+            (void)apply(sim, op, &found);
+        }
+        sim->n_unknown++;
+        return WP_UNKNOWN_OUTCOME;
+    }
+    status = apply(sim, op, &found);
+    if (op->found != NULL && (status == WP_OK || status == WP_ABORTED)) {
+        *op->found = found;
+    }
+    return status;
+}
+
+static enum wp_status
+commit(void *self, struct wp_lease_op *op)
+{
+    struct sim_replica *replica = self;
+    struct sim *sim = replica->sim;
+    struct sim_conn *conn = &replica->conn;
+    struct sim_request *request;
+
+    if (replica->ending) {
+        return WP_PENDING;
+    }
+    if (sim->profile.store_inline) {
+        return commit_inline(replica, op);
+    }
+    if (!conn->up && sim_chance(sim, 50)) {
+        return WP_UNAVAILABLE;
+    }
+    request = make_request(replica, op);
+    if (!conn->up) {
+        request->status = WP_UNAVAILABLE;
+        sim_in(sim, sim_between(sim, 0, 5 * SIM_MS), replica, receive_reply,
+               request, 0);
+        return WP_PENDING;
+    }
+    wp_list_push_back(&conn->waiting, &request->waiting);
+    plan_watch(replica);
+    sim_at(sim, behind(&conn->last_arrival_ns, sim->now_ns + one_way_ns(sim)),
+           NULL, arrive, request, 0);
+    return WP_PENDING;
+}
+
+struct wp_lease_store
+sim_store_port(struct sim_replica *replica)
+{
+    static const struct wp_lease_store_ops local = {
+        .name = "local", .durable = true, .commit = commit};
+    static const struct wp_lease_store_ops shared = {
+        .name = "shared", .durable = true, .shared = true, .commit = commit};
+
+    switch (replica->sim->profile.store) {
+    case SIM_STORE_MEMORY:
+        break;
+    case SIM_STORE_LOCAL:
+        return (struct wp_lease_store){&local, replica};
+    case SIM_STORE_SHARED:
+        return (struct wp_lease_store){&shared, replica};
+    }
+    return wp_lease_memory();
+}
