@@ -7,7 +7,6 @@
 #include "allocator/service_watch.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
-#include "pool/lease_memory.h"
 
 /* --- What the parts call each other by --- */
 
@@ -18,6 +17,9 @@ run_turn(void *ctx)
     int64_t pools_ns = wp_pools_run(daemon->pools);
     int64_t services_ns = wp_services_run(daemon->services);
 
+    if (daemon->meter != NULL && wp_lease_meter_wants_flush(daemon->meter)) {
+        wp_lease_meter_flush(daemon->meter);
+    }
     return pools_ns < services_ns ? pools_ns : services_ns;
 }
 
@@ -143,18 +145,20 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         .claims_max = (uint32_t)daemon->conf->claims_max,
         .clock = wp_clock_system(),
         .backend = wp_daemon_backend(daemon),
-        .store = wp_lease_memory(),
+        .store = daemon->store,
         .wake = wake,
         .changed = pool_changed,
         .ctx = daemon,
     };
-    enum wp_status status =
-        wp_daemon_read_key(daemon->conf->token_key_file, config.token_key, err);
+    enum wp_status status = wp_daemon_read_key(daemon->conf, config.token_key,
+                                               &daemon->key_made, err);
 
     if (status != WP_OK) {
         return status;
     }
-    wp_random_bytes(&config.hash_key, sizeof config.hash_key);
+    /* Claim hashes are part of tokens, so they last as long. */
+    wp_token_key_derive(config.token_key, "claim hash", &config.hash_key,
+                        sizeof config.hash_key);
     wp_random_bytes(&config.seed, sizeof config.seed);
     daemon->pools = wp_pools_create(&config, err);
     explicit_bzero(config.token_key, sizeof config.token_key);
@@ -165,7 +169,8 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         "memory plan", wp_kv_int("slots_max", config.slots_max),
         wp_kv_int("claims_max", config.claims_max),
         wp_kv_int("bytes", (int64_t)wp_pools_memory_bytes(daemon->pools)));
-    return add_pools(daemon, err);
+    status = add_pools(daemon, err);
+    return status == WP_OK ? wp_daemon_restore(daemon, err) : status;
 }
 
 static enum wp_status
@@ -227,8 +232,10 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
                  struct wp_err *err)
 {
     enum wp_status (*const steps[])(struct wp_daemon *, struct wp_err *) = {
-        create_files, wp_daemon_create_backend, create_loops,
-        create_pools, create_services,          create_transports,
+        create_files,         wp_daemon_create_backend,
+        wp_daemon_open_store, create_loops,
+        create_pools,         create_services,
+        create_transports,
     };
     struct wp_daemon *daemon = calloc(1, sizeof *daemon);
 
@@ -308,6 +315,7 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     if (daemon->control_loop != NULL) {
         wp_loop_stop(daemon->control_loop);
     }
+    wp_daemon_close_store(daemon); /* Its last answers go to the core. */
     wp_services_destroy(daemon->services);
     wp_control_destroy(daemon->control);
     wp_pools_destroy(daemon->pools);
@@ -319,6 +327,7 @@ wp_daemon_destroy(struct wp_daemon *daemon)
         free((void *)(uintptr_t)daemon->principals[i].name);
     }
     free(daemon->principals);
+    free(daemon->meter);
     free(daemon->uids);
     if (daemon->lock_fd >= 0) {
         (void)unlink(daemon->lock_path);

@@ -34,6 +34,52 @@ on_destroyed(void *ctx, struct wp_slot_ref ref)
     wp_pools_on_destroyed(daemon->pools, ref);
 }
 
+/* The thread that starts the backend. */
+struct question {
+    struct wp_daemon *daemon;
+    const struct wp_local_found *found;
+    struct wp_slot_ref ref;
+    bool wanted;
+};
+
+/* Control thread. */
+static void
+ask_wanted(void *ctx, uint64_t a, uint64_t b)
+{
+    struct question *q = ctx;
+    struct wp_pools *pools = q->daemon->pools;
+    struct wp_claim_info info;
+
+    (void)a;
+    (void)b;
+    /* An idle one of an older template would only be in the way. */
+    q->wanted =
+        (q->found->template_current ||
+         wp_pools_find_sandbox(pools, q->found->name, &info) == WP_OK) &&
+        wp_pools_seen(pools, q->found->uid, &q->ref);
+}
+
+static bool
+adopt(void *ctx, const struct wp_local_found *found, struct wp_slot_ref *ref)
+{
+    struct question q = {.daemon = ctx, .found = found};
+
+    wp_loop_call(q.daemon->control_loop, ask_wanted, &q);
+    *ref = q.ref;
+    return q.wanted;
+}
+
+/* Control thread. */
+static void
+lose_unseen(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon *daemon = ctx;
+
+    (void)a;
+    (void)b;
+    wp_pools_lose_unseen(daemon->pools);
+}
+
 /* --- Making it --- */
 
 static void
@@ -114,8 +160,9 @@ wp_daemon_backend(const struct wp_daemon *daemon)
 enum wp_status
 wp_daemon_start_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
-    const struct wp_local_events events = {daemon, on_ready, on_lost,
-                                           on_destroyed, NULL};
+    const struct wp_local_events events = {
+        daemon, on_ready, on_lost, on_destroyed,
+        daemon->store.ops->durable ? adopt : NULL};
     struct wp_local_sweep sweep;
     enum wp_status status =
         daemon->synthetic != NULL
@@ -126,6 +173,11 @@ wp_daemon_start_backend(struct wp_daemon *daemon, struct wp_err *err)
         return status;
     }
     daemon->backend_started = true;
+    wp_loop_call(daemon->control_loop, lose_unseen, daemon);
+    if (sweep.adopted > 0) {
+        wp_log_info("took up sandboxes of an earlier daemon",
+                    wp_kv_int("sandboxes", sweep.adopted));
+    }
     if (sweep.sandboxes + sweep.cgroups + sweep.failed > 0) {
         wp_log_warn("swept what an earlier daemon left",
                     wp_kv_int("sandboxes", sweep.sandboxes),
@@ -154,7 +206,11 @@ wp_daemon_stop_backend(struct wp_daemon *daemon)
         return;
     }
     if (daemon->synthetic != NULL) {
-        wp_synthetic_stop(daemon->synthetic);
+        if (daemon->leaves_ready) {
+            wp_synthetic_leave(daemon->synthetic);
+        } else {
+            wp_synthetic_stop(daemon->synthetic);
+        }
     } else {
         (void)wp_local_stop(daemon->local, STOP_NS);
     }

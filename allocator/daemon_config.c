@@ -178,7 +178,8 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
     daemon->metrics.control = daemon->control;
     daemon->metrics.rpc = daemon->rpc;
     daemon->metrics.backend = wp_daemon_backend(daemon).ops->name;
-    daemon->metrics.lease_store = "memory";
+    daemon->metrics.lease_store = daemon->store.ops->name;
+    daemon->metrics.store = daemon->meter;
     daemon->metrics.backend_queue = backend_queue;
     daemon->metrics.ctx = daemon;
     daemon->pages[0] = (struct wp_http_page){

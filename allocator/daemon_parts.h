@@ -9,12 +9,15 @@
 #include "allocator/daemon.h"
 #include "allocator/http_metrics.h"
 #include "allocator/http_server.h"
+#include "allocator/lease_meter.h"
+#include "allocator/lease_sqlite.h"
 #include "allocator/loop.h"
 #include "allocator/rpc_server.h"
 #include "allocator/services.h"
 #include "local/backend_local.h"
 #include "local/backend_synthetic.h"
 #include "local/manifest.h"
+#include "pool/lease_token.h"
 #include "pool/pool.h"
 
 enum {
@@ -41,6 +44,12 @@ struct wp_daemon {
     struct wp_rpc_server *rpc;
     struct wp_http_server *http;
     bool backend_started;
+
+    struct wp_lease_store store;
+    struct wp_lease_meter *meter; /* Before it; NULL: memory. Owned. */
+    struct wp_lease_sqlite *sqlite;
+    bool key_made;     /* No earlier token verifies any more. */
+    bool leaves_ready; /* At the end, sandboxes that were ready run on. */
 
     struct wp_http_metrics metrics;
     struct wp_http_page pages[WP_DAEMON_PAGES];
@@ -70,8 +79,11 @@ enum wp_status wp_daemon_make_dir(const char *path, uint32_t mode,
 enum wp_status wp_daemon_check_passable(const char *path, struct wp_err *err);
 /* Creates and locks the pid file of the state directory. */
 enum wp_status wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err);
-/* The token key: from its file, or new. */
-enum wp_status wp_daemon_read_key(const char *path, uint8_t out[32],
+/* The token key: from its file, or, when none is named, from the state
+ * directory's, which is made if need be (*made); new each time when leases end
+ * with the daemon. */
+enum wp_status wp_daemon_read_key(const struct wp_conf *conf,
+                                  uint8_t out[WP_TOKEN_KEY_LEN], bool *made,
                                   struct wp_err *err);
 /* The admin's bearer token; "" when path is "". */
 enum wp_status wp_daemon_read_token(const char *path, char *out, size_t cap,
@@ -84,18 +96,30 @@ struct wp_manifest *wp_daemon_read_manifests(const struct wp_conf *conf,
 void wp_daemon_find_program(const char *setting, const char *name, char *out,
                             size_t cap);
 
+/* --- daemon_store.c: what keeps leases. --- */
+
+/* Opens the store that the settings choose. */
+enum wp_status wp_daemon_open_store(struct wp_daemon *daemon,
+                                    struct wp_err *err);
+/* Tells the core of every record. Before anything else uses it. */
+enum wp_status wp_daemon_restore(struct wp_daemon *daemon, struct wp_err *err);
+/* After the last commit. Harmless when nothing was opened. */
+void wp_daemon_close_store(struct wp_daemon *daemon);
+
 /* --- daemon_backend.c: what makes sandboxes, whichever it is. --- */
 
 enum wp_status wp_daemon_create_backend(struct wp_daemon *daemon,
                                         struct wp_err *err);
 /* The port for the core; once it was created. */
 struct wp_backend wp_daemon_backend(const struct wp_daemon *daemon);
-/* Sweeps what an earlier daemon left. */
+/* Takes up of an earlier daemon's sandboxes what the restored records want,
+ * and sweeps the rest. What the records name and is not there is lost. */
 enum wp_status wp_daemon_start_backend(struct wp_daemon *daemon,
                                        struct wp_err *err);
 void wp_daemon_backend_stats(const struct wp_daemon *daemon,
                              struct wp_local_stats *out);
-/* Destroys every sandbox; harmless when it was not started. */
+/* Destroys every sandbox, or those that were not ready yet (leaves_ready);
+ * harmless when it was not started. */
 void wp_daemon_stop_backend(struct wp_daemon *daemon);
 /* Harmless when it was not created. */
 void wp_daemon_destroy_backend(struct wp_daemon *daemon);

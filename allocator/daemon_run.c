@@ -270,6 +270,20 @@ stop_watches(void *ctx, uint64_t a, uint64_t b)
     wp_services_stop(daemon->services);
 }
 
+/* Ends claims and creation, and keeps what is left running for the next
+ * start. Control thread. */
+static void
+keep_leases(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon *daemon = ctx;
+
+    (void)a;
+    (void)b;
+    wp_pools_leave(daemon->pools,
+                   wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_ALL);
+    wp_control_wake(daemon->control);
+}
+
 static void
 stop_pools(void *ctx, uint64_t a, uint64_t b)
 {
@@ -281,18 +295,77 @@ stop_pools(void *ctx, uint64_t a, uint64_t b)
     wp_control_wake(daemon->control);
 }
 
-/* lease_grace_ns: how long leases may live on, from an admin's Drain. The
- * memory store forgets them at the end in any case. */
 static bool
-leave(struct wp_daemon *daemon, int64_t lease_grace_ns)
+end_all(struct wp_daemon *daemon)
+{
+    wp_loop_call(daemon->control_loop, stop_pools, daemon);
+    if (wait_until(daemon, all_quiet, QUIET_NS)) {
+        wp_log_warn("not every sandbox was seen to end; the next start sweeps "
+                    "what is left");
+        return false;
+    }
+    wp_log_info("nothing is left behind");
+    return true;
+}
+
+/* Has all that is not to be left running gone? */
+static bool
+rest_gone(struct wp_daemon *daemon)
+{
+    bool all = wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_ALL;
+    uint32_t rest = 0;
+
+    for (uint32_t i = 0; i < wp_pools_count(daemon->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(daemon->pools, i, &stats);
+        rest += stats.dying + (all ? 0 : stats.ready + stats.warming);
+    }
+    return rest == 0;
+}
+
+static bool
+leave_running(struct wp_daemon *daemon)
+{
+    bool clean = !wait_until(daemon, rest_gone, QUIET_NS);
+    uint32_t leased = 0;
+    uint32_t ready = 0;
+
+    for (uint32_t i = 0; i < wp_pools_count(daemon->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(daemon->pools, i, &stats);
+        leased += stats.leased;
+        ready += stats.ready;
+    }
+    if (!clean) {
+        wp_log_warn("not every idle sandbox was seen to end; the next start "
+                    "takes up or sweeps what is left");
+    }
+    if (leased + ready == 0 && clean) {
+        wp_log_info("nothing is left behind");
+    } else {
+        wp_log_info("left for the next start; to end them, start once more "
+                    "with stop_leaves=nothing and stop",
+                    wp_kv_int("leases", leased), wp_kv_int("idle", ready));
+    }
+    return clean;
+}
+
+/* ends: no lease and no sandbox stays behind. lease_grace_ns: how long leases
+ * may live on before, from an admin's Drain. */
+static bool
+leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
 {
     bool hurry = false;
 
     wp_daemon_notify("STOPPING=1");
+    daemon->leaves_ready = !ends;
     atomic_store_explicit(&daemon->metrics.serving, false,
                           memory_order_release);
     wp_rpc_server_set_serving(daemon->rpc, false);
-    wp_loop_call(daemon->control_loop, wp_daemon_refuse_claims, daemon);
+    wp_loop_call(daemon->control_loop,
+                 ends ? wp_daemon_refuse_claims : keep_leases, daemon);
     if (lease_grace_ns > 0) {
         wp_log_info("draining: no new claims, leases live on",
                     wp_kv_ms("grace_ms", lease_grace_ns));
@@ -305,14 +378,7 @@ leave(struct wp_daemon *daemon, int64_t lease_grace_ns)
                 hurried(ANSWERS_NS);
     }
     (void)wp_rpc_server_drain(daemon->rpc, hurry ? 0 : LAST_CALLS_NS);
-    wp_loop_call(daemon->control_loop, stop_pools, daemon);
-    if (wait_until(daemon, all_quiet, QUIET_NS)) {
-        wp_log_warn("not every sandbox was seen to end; the next start sweeps "
-                    "what is left");
-        return false;
-    }
-    wp_log_info("nothing is left behind");
-    return true;
+    return ends ? end_all(daemon) : leave_running(daemon);
 }
 
 bool
@@ -331,9 +397,11 @@ wp_daemon_run(struct wp_daemon *daemon)
             wp_daemon_reload(daemon);
             wp_daemon_notify("READY=1");
         } else if (sig == SIGTERM || sig == SIGINT) {
-            return leave(daemon, 0);
+            return leave(
+                daemon,
+                wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_NOTHING, 0);
         } else if (sig == SIGUSR1 && grace_ns >= 0) {
-            return leave(daemon, grace_ns);
+            return leave(daemon, true, grace_ns);
         }
     }
 }

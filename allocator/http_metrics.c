@@ -456,6 +456,41 @@ put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
     }
 }
 
+static void
+put_store(struct evbuffer *out, const struct wp_lease_meter *store)
+{
+    const char *name = "warmpool_lease_commits_total";
+    struct wp_histogram_view view;
+
+    wp_prom_family(out, name, "counter",
+                   "Commits to the lease store, by kind and outcome.");
+    for (unsigned kind = 0; kind < WP_LEASE_OP_KINDS; kind++) {
+        for (unsigned s = 0; s < WP_STATUS_COUNT; s++) {
+            uint64_t n = atomic_load_explicit(&store->commits[kind][s],
+                                              memory_order_relaxed);
+            struct wp_prom_label labels[] = {
+                {"kind", wp_lease_op_name((enum wp_lease_op_kind)kind)},
+                {"outcome", wp_status_name((enum wp_status)s)},
+            };
+
+            if (n > 0) {
+                wp_prom_sample(out, name, labels, 2, (double)n);
+            }
+        }
+    }
+    wp_prom_family(out, "warmpool_lease_commit_seconds", "histogram",
+                   "How long commits to the lease store took.");
+    wp_histogram_read(&store->latency, &view);
+    wp_prom_histogram(out, "warmpool_lease_commit_seconds", NULL, 0, &view);
+    put_one(
+        out, "warmpool_lease_commits_pending", "gauge",
+        "Commits that the lease store has not answered yet.",
+        (double)atomic_load_explicit(&store->pending, memory_order_relaxed));
+    put_one(out, "warmpool_lease_store_up", "gauge",
+            "0 when the lease store was out of reach at its last answer.",
+            wp_lease_meter_works(store) ? 1 : 0);
+}
+
 unsigned
 wp_http_metrics_page(void *ctx, struct evbuffer *body,
                      const char **content_type)
@@ -480,6 +515,12 @@ wp_http_metrics_page(void *ctx, struct evbuffer *body,
     put_agent_sandbox_claims(&sc);
     put_agent_sandboxes(&sc);
     put_agent_warmpool_size(&sc);
+    if (m->store != NULL) {
+        put_store(body, m->store);
+    }
+    if (m->store_more != NULL) {
+        m->store_more(m->ctx, body);
+    }
     if (m->rpc != NULL) {
         put_rpc(body, m->rpc);
     }
@@ -527,6 +568,11 @@ wp_http_ready_page(void *ctx, struct evbuffer *body, const char **content_type)
         (void)evbuffer_add_printf(body, "not ready: the daemon is starting or "
                                         "draining\n");
         return 503;
+    }
+    if (m->store != NULL && !wp_lease_meter_may_work(m->store)) {
+        (void)evbuffer_add_printf(body, "not ready: the lease store is out of "
+                                        "reach or cannot write\n");
+        ready = false;
     }
     for (uint32_t i = 0; i < wp_pools_count(m->pools); i++) {
         struct wp_pool_stats s;

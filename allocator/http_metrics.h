@@ -7,17 +7,21 @@
 
 #include "allocator/control.h"
 #include "allocator/http_server.h"
+#include "allocator/lease_meter.h"
 #include "allocator/rpc_server.h"
 #include "pool/pool.h"
 
 /* Where the numbers come from. All borrowed. */
 struct wp_http_metrics {
     struct wp_pools *pools;
-    const struct wp_control *control;  /* NULL: left out. */
-    const struct wp_rpc_server *rpc;   /* NULL: left out. */
-    const struct wp_http_server *http; /* NULL: left out. */
-    const char *backend;               /* Its name. */
-    const char *lease_store;           /* Its name. */
+    const struct wp_control *control;   /* NULL: left out. */
+    const struct wp_rpc_server *rpc;    /* NULL: left out. */
+    const struct wp_http_server *http;  /* NULL: left out. */
+    const char *backend;                /* Its name. */
+    const char *lease_store;            /* Its name. */
+    const struct wp_lease_meter *store; /* NULL: left out. */
+    /* Adds what only this store can tell. NULL: nothing. */
+    void (*store_more)(void *ctx, struct evbuffer *out);
     /* Sandboxes that wait for their turn to start, or are starting. NULL: left
      * out. Any thread. */
     void (*backend_queue)(void *ctx, uint32_t *queued, uint32_t *starting);
@@ -34,7 +38,9 @@ unsigned wp_http_health_page(void *ctx, struct evbuffer *body,
                              const char **content_type);
 /* 200 when every pool that is to hold sandboxes can serve; else 503 and a line
  * for each reason. A pool that is only empty because it is in demand is ready:
- * its claims wait for what is being made. */
+ * its claims wait for what is being made. While the lease store was out of
+ * reach at its last answer, for at most 10 s since, nothing is ready; after
+ * that a claim may try. */
 unsigned wp_http_ready_page(void *ctx, struct evbuffer *body,
                             const char **content_type);
 

@@ -16,8 +16,14 @@ count(struct wp_lease_meter *meter, const struct wp_lease_op *op,
 
     atomic_fetch_add_explicit(&meter->commits[op->kind][status], 1,
                               memory_order_relaxed);
-    atomic_store_explicit(failed ? &meter->failed_at_ns : &meter->worked_at_ns,
-                          now_ns, memory_order_relaxed);
+    if (failed) {
+        atomic_store_explicit(&meter->failed_at_ns, now_ns,
+                              memory_order_relaxed);
+    } else if (status == WP_OK && op->kind != WP_LEASE_FETCH) {
+        /* Reading may work where writing does not. */
+        atomic_store_explicit(&meter->worked_at_ns, now_ns,
+                              memory_order_relaxed);
+    }
     if (op->kind != WP_LEASE_FETCH) {
         wp_histogram_record(&meter->latency, now_ns - op->outer.begun_ns);
     }
@@ -115,6 +121,16 @@ wp_lease_meter_works(const struct wp_lease_meter *meter)
 {
     return atomic_load_explicit(&meter->failed_at_ns, memory_order_relaxed) <=
            atomic_load_explicit(&meter->worked_at_ns, memory_order_relaxed);
+}
+
+bool
+wp_lease_meter_may_work(const struct wp_lease_meter *meter)
+{
+    return wp_lease_meter_works(meter) ||
+           wp_clock_mono_ns(meter->clock) -
+                   atomic_load_explicit(&meter->failed_at_ns,
+                                        memory_order_relaxed) >
+               WP_LEASE_METER_DOUBT_NS;
 }
 
 const char *

@@ -16,6 +16,8 @@ enum {
     WP_LEASE_OP_KINDS = WP_LEASE_FORGET + 1,
 };
 
+#define WP_LEASE_METER_DOUBT_NS (10 * WP_NS_PER_S)
+
 struct wp_lease_meter {
     struct wp_lease_store store;   /* The one behind. */
     struct wp_lease_store_ops ops; /* What is shown instead. */
@@ -23,8 +25,8 @@ struct wp_lease_meter {
     _Atomic(uint64_t) commits[WP_LEASE_OP_KINDS][WP_STATUS_COUNT];
     struct wp_histogram latency; /* Of all but FETCH. */
     _Atomic(int64_t) pending;    /* Commits that are not answered yet. */
-    /* When the store was last found out of reach, and when it last was not;
-     * monotonic, 0: never. */
+    /* When the store was last found out of reach, and when it last changed
+     * something; monotonic, 0: never. */
     _Atomic(int64_t) failed_at_ns;
     _Atomic(int64_t) worked_at_ns;
 };
@@ -42,9 +44,12 @@ bool wp_lease_meter_wants_flush(void *ctx);
 /* Any thread; ctx is the meter. */
 void wp_lease_meter_flush(void *ctx);
 
-/* False while the store is out of reach: its latest answer was UNAVAILABLE or
- * lost. True before the first. Any thread. */
+/* False while the store is out of reach or cannot write: it answered
+ * UNAVAILABLE, or not at all, and has changed nothing since. Any thread. */
 bool wp_lease_meter_works(const struct wp_lease_meter *meter);
+/* The same, but after WP_LEASE_METER_DOUBT_NS without an answer it may have
+ * come back: only another commit can tell. Any thread. */
+bool wp_lease_meter_may_work(const struct wp_lease_meter *meter);
 
 /* "offer", "grant", ...: for metrics. */
 const char *wp_lease_op_name(enum wp_lease_op_kind kind);

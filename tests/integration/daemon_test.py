@@ -486,7 +486,7 @@ class BadConfigTest(unittest.TestCase):
                              "a whole number from 0 to 64, got 'many'")
         self.refused("--manifest=x", message="did you mean --manifests?")
         self.refused("--lease-store=redis",
-                     message="only 'memory' is built into this version")
+                     message="'redis' is not built into this version")
         self.refused("--listen=0.0.0.0:1",
                      message="'0.0.0.0:1' is not loopback, which needs TLS")
         self.refused("--http-listen=0.0.0.0:1",

@@ -291,7 +291,7 @@ test_checks_across_settings(void **state)
                  "served in clear and only there; put a proxy that speaks TLS "
                  "before it");
     assert_check("lease_store: redis\n",
-                 "setting 'lease_store': only 'memory' is built into this "
+                 "setting 'lease_store': 'redis' is not built into this "
                  "version (" WP_VERSION ")");
     assert_check("backend: kubernetes\n",
                  "setting 'backend': only 'local' and 'synthetic' are built "

@@ -151,9 +151,14 @@ knows_whether_the_store_works(void **state)
     fake.answer = WP_UNAVAILABLE;
     (void)commit(&op);
     assert_false(wp_lease_meter_works(&meter));
+    assert_false(wp_lease_meter_may_work(&meter));
     fake.answer = WP_NOT_FOUND;
     (void)commit(&op);
+    assert_false(wp_lease_meter_works(&meter));
+    fake.answer = WP_OK;
+    (void)commit(&op);
     assert_true(wp_lease_meter_works(&meter));
+    assert_true(wp_lease_meter_may_work(&meter));
     fake.answer = WP_UNKNOWN_OUTCOME;
     (void)commit(&op);
     assert_false(wp_lease_meter_works(&meter));
