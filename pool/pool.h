@@ -184,6 +184,22 @@ void wp_pools_on_record(struct wp_pools *pools,
 /* Records that wp_pools_on_record left out. */
 uint64_t wp_pools_records_refused(const struct wp_pools *pools);
 
+/* Between begin and end every record that the store has of the pool is told by
+ * wp_pools_on_record; at end a follower lets go of what was not among them. The
+ * keeper, which makes and ends records itself, lets go of nothing. An end
+ * without its begin does nothing. */
+void wp_pools_sync_begin(struct wp_pools *pools, uint32_t pool_index);
+void wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index);
+/* What this replica knows of the pool's sandboxes, as records, for a store that
+ * has forgotten: leases and ends, and, of the keeper, ready ones as OPEN; with
+ * retire_idle as ENDED, and they are given up: a replica that may have granted
+ * one of them is not there to say so. From *cursor (0 at first) on, at most max
+ * of them; advances *cursor, to 0 at the end. What is in doubt, or just being
+ * committed, is left out. */
+uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
+                                bool retire_idle, uint32_t *cursor,
+                                struct wp_lease_record *out, uint32_t max);
+
 /* The keeper is the one replica that orders, destroys and expires sandboxes.
  * The others mirror the records: they claim, renew and release. True at first;
  * a follower says false before its first run. A follower that becomes the

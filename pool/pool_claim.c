@@ -274,9 +274,8 @@ wp_pools_pop(struct wp_pool *pool, enum wp_slot_state to)
 void
 wp_pools_push(struct wp_pool *pool, struct wp_slot_ref ref)
 {
-    wp_ready_queue_push(wp_mirror_prefers(pool->pools, ref) ? &pool->ready
-                                                            : &pool->others,
-                        ref);
+    wp_ready_queue_push(
+        wp_pools_prefer(pool->pools, ref) ? &pool->ready : &pool->others, ref);
 }
 
 static void

@@ -41,49 +41,6 @@ wp_mirror_find(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
     return WP_SLOT_REF_NONE;
 }
 
-/* splitmix64's finaliser. */
-static uint64_t
-mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-bool
-wp_mirror_prefers(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_slot_info info;
-    uint64_t uid;
-    uint64_t own;
-    bool best = true;
-
-    if (!pools->shared || !wp_slot_read(&pools->slots, ref, &info)) {
-        return true;
-    }
-    memcpy(&uid, info.uid, sizeof uid);
-    (void)pthread_mutex_lock(&pools->peers_lock);
-    own = mix(uid ^ mix(pools->replica));
-    for (uint32_t i = 0; i < pools->n_replicas && best; i++) {
-        best = pools->replicas[i] == pools->replica ||
-               mix(uid ^ mix(pools->replicas[i])) < own;
-    }
-    (void)pthread_mutex_unlock(&pools->peers_lock);
-    return best;
-}
-
-void
-wp_pools_set_replicas(struct wp_pools *pools, uint64_t own, const uint64_t *ids,
-                      uint32_t n)
-{
-    n = n < WP_REPLICAS_MAX ? n : WP_REPLICAS_MAX;
-    (void)pthread_mutex_lock(&pools->peers_lock);
-    pools->replica = own;
-    memcpy(pools->replicas, ids, n * sizeof *ids);
-    pools->n_replicas = n;
-    (void)pthread_mutex_unlock(&pools->peers_lock);
-}
-
 /* --- Leases --- */
 
 /* Writes the record's lease into the slot, which is LEASED, and has the claim
@@ -346,10 +303,11 @@ is_settled(struct wp_pools *pools, struct wp_slot_ref ref)
            wp_pools_claim_of(pools, ref, &view);
 }
 
-static void
-apply(struct wp_pools *pools, struct wp_pool *pool, struct wp_slot_ref ref,
-      const struct wp_lease_record *record)
+void
+wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
+                const struct wp_lease_record *record)
 {
+    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     bool keeper = atomic_load_explicit(&pools->keeper, memory_order_relaxed);
 
     switch (wp_slot_state(&pools->slots, ref)) {
@@ -383,7 +341,9 @@ wp_pools_on_record(struct wp_pools *pools, const struct wp_lease_record *record)
     struct wp_pool *pool;
 
     if (ref.generation != 0) {
-        apply(pools, wp_pools_of_slot(pools, ref.index), ref, record);
+        wp_slot_at(&pools->slots, ref.index)->control_bits &=
+            ~(uint32_t)WP_CONTROL_UNSYNCED;
+        wp_mirror_apply(pools, ref, record);
         return;
     }
     if (record->state == WP_RECORD_NONE) {
@@ -540,55 +500,4 @@ wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand)
         fetched_for_slot(pools, errand);
     }
     wp_errand_give(errand);
-}
-
-/* --- The keeper --- */
-
-bool
-wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
-              struct wp_slot_ref *ref)
-{
-    *ref = wp_mirror_find(pools, uid);
-    if (ref->generation == 0) {
-        return false;
-    }
-    wp_slot_at(&pools->slots, ref->index)->control_bits &=
-        ~(uint32_t)WP_CONTROL_UNSEEN;
-    return true;
-}
-
-void
-wp_pools_lose_unseen(struct wp_pools *pools)
-{
-    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
-        struct wp_slot *slot = wp_slot_at(&pools->slots, i);
-        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
-
-        if (wp_slot_state(&pools->slots, ref) == WP_SLOT_FREE ||
-            (slot->control_bits & WP_CONTROL_UNSEEN) == 0) {
-            continue;
-        }
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_UNSEEN;
-        /* Nothing is left of it, so the backend is not asked to destroy it. */
-        atomic_store_explicit(&slot->gone, ref.generation,
-                              memory_order_release);
-        wp_pools_on_lost(pools, ref,
-                         WP_STR("it was gone when the daemon came back"));
-    }
-}
-
-void
-wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
-{
-    atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
-    /* What waited for a keeper is looked at. */
-    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
-        if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=
-            WP_SLOT_FREE) {
-            wp_pools_note(pools, i, 0);
-        }
-    }
-    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        wp_pools_touch(pools->pool[i]);
-    }
 }

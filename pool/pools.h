@@ -8,6 +8,7 @@
  * pool_query.c  get, list, find
  * pool_run.c    the control thread's turn: expiry, time-outs, refill
  * pool_report.c what the backend tells
+ * pool_sync.c   a replica among others: preference, keeper, forgetful stores
  *
  * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
  * peers_lock. None is on the warm path, none is taken under another, and no
@@ -60,6 +61,7 @@ enum wp_control_bit {
     WP_CONTROL_DESTROYING = 1, /* The backend has been told to destroy it. */
     WP_CONTROL_UNSEEN = 2,     /* Restored; the backend has not found it yet. */
     WP_CONTROL_MIRRORED = 4,   /* Its lease is known from a record. */
+    WP_CONTROL_UNSYNCED = 8, /* Not among the records told since sync_begin. */
 };
 
 struct wp_pool {
@@ -326,10 +328,17 @@ void wp_errands_run_claims(struct wp_pool *pool);
  * only with a durable store. */
 struct wp_slot_ref wp_mirror_find(struct wp_pools *pools,
                                   const uint8_t uid[WP_UID_LEN]);
+/* What the record says of the slot, when it is newer than what is known; state
+ * NONE: the store has none. Control thread. */
+void wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
+                     const struct wp_lease_record *record);
 /* What a FETCH brought, for whoever asked. Control thread. */
 void wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand);
+
+/* --- pool_sync.c --- */
+
 /* Does this replica prefer the sandbox? Any thread. */
-bool wp_mirror_prefers(struct wp_pools *pools, struct wp_slot_ref ref);
+bool wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref);
 
 /* --- pool_run.c --- */
 

@@ -666,6 +666,89 @@ an_undone_grant_is_ready_everywhere_again(void **state)
     close_replica(&a);
 }
 
+static void
+a_sync_lets_go_of_what_the_store_no_longer_has(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    open_replica(&a, 0, 3, true);
+    open_replica(&b, 1, 3, false);
+    settle_both(&a, &b);
+    assert_int_equal(claim(&a, &c, "c1"), WP_OK);
+    settle_both(&a, &b);
+    assert_int_equal(change(&a, &c, false, NULL), WP_OK);
+    settle(&a);
+    store.ports[1].n_feed = 0; /* b does not hear of any of that. */
+    settle(&b);
+    assert_int_equal(stats_of(&b).leased, 1);
+    wp_pools_sync_begin(b.pools, 0);
+    wp_model_load(&store, b.pools);
+    wp_pools_sync_end(b.pools, 0);
+    settle(&b);
+    assert_int_equal(stats_of(&b).leased, 0);
+    assert_int_equal(stats_of(&b).ready, 3);
+    close_replica(&b);
+    close_replica(&a);
+}
+
+static uint32_t
+told(struct replica *r, bool retire, enum wp_record_state kind)
+{
+    struct wp_lease_record out[2];
+    uint32_t cursor = 0;
+    uint32_t count = 0;
+
+    do {
+        uint32_t n = wp_pools_known_records(r->pools, 0, retire, &cursor, out,
+                                            WP_ARRAY_LEN(out));
+
+        for (uint32_t i = 0; i < n; i++) {
+            const struct wp_lease_record *have = NULL;
+
+            for (size_t k = 0; k < WP_MODEL_RECORDS; k++) {
+                if (memcmp(store.records[k].uid, out[i].uid, WP_UID_LEN) == 0) {
+                    have = &store.records[k];
+                }
+            }
+            assert_non_null(have);
+            count += out[i].state == kind ? 1 : 0;
+            if (!retire) {
+                assert_memory_equal(have, &out[i], sizeof *have);
+            }
+        }
+    } while (cursor != 0);
+    return count;
+}
+
+static void
+a_replica_can_tell_what_the_store_had(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    open_replica(&a, 0, 3, true);
+    open_replica(&b, 1, 3, false);
+    settle_both(&a, &b);
+    assert_int_equal(claim(&b, &c, "c1"), WP_OK);
+    settle_both(&a, &b);
+    assert_int_equal(told(&a, false, WP_RECORD_OPEN), 3);
+    assert_int_equal(told(&a, false, WP_RECORD_HELD), 1);
+    /* A follower may know less of ready ones: it tells of leases. */
+    assert_int_equal(told(&b, false, WP_RECORD_OPEN), 0);
+    assert_int_equal(told(&b, false, WP_RECORD_HELD), 1);
+    assert_int_equal(told(&a, true, WP_RECORD_ENDED), 3);
+    settle_both(&a, &b);
+    assert_int_equal(stats_of(&a).leased, 1);
+    assert_int_equal(stats_of(&a).ready, 3);
+    close_replica(&b);
+    close_replica(&a);
+}
+
 #define ALONE(test) cmocka_unit_test_setup(test, set_up)
 #define SHARED(test) cmocka_unit_test_setup(test, set_up_shared)
 
@@ -690,6 +773,8 @@ main(void)
         SHARED(an_idle_death_asks_the_store_first),
         SHARED(scale_down_asks_the_store_first),
         SHARED(an_undone_grant_is_ready_everywhere_again),
+        SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
+        SHARED(a_replica_can_tell_what_the_store_had),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
