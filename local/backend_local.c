@@ -92,7 +92,9 @@ look_at_host(struct wp_local *local, struct wp_err *err)
     wp_cgroups_open(&local->cgroups, "/proc/self/mountinfo",
                     "/proc/self/cgroup", group);
     (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
-    wp_cgroups_load(&local->old_cgroups, path, group, &local->cgroups);
+    local->old_cgroups_len =
+        wp_cgroups_load(local->old_cgroups, WP_LOCAL_OLD_GROUPS_MAX, path,
+                        group, &local->cgroups);
     status = wp_host_look(&local->config, &local->cgroups, &local->host, err);
     /* Three files made and removed a sandbox: disk file systems make more of
      * that than of starting the processes. */
@@ -116,11 +118,15 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     enum wp_status status;
 
     if (local == NULL) {
+        if (config->lock_fd >= 0) {
+            (void)close(config->lock_fd);
+        }
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
     local->config = *config;
-    local->lock_fd = -1;
+    local->lock_fd = config->lock_fd;
+    wp_boot_id_read(local->boot_id);
     if (local->config.spawns_max == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -192,15 +198,38 @@ find_template(const struct wp_local *local,
     return NULL;
 }
 
-static void
-mail_create(void *ctx, uint64_t a, uint64_t b)
+struct wp_sandbox *
+wp_sandbox_make(struct wp_local *local)
 {
-    struct wp_sandbox *sandbox = ctx;
+    struct wp_sandbox *sandbox = calloc(1, sizeof *sandbox);
+
+    if (sandbox != NULL) {
+        sandbox->local = local;
+        sandbox->groups = &local->cgroups;
+        sandbox->host_user = UINT32_MAX;
+        sandbox->outer_fd = sandbox->inner_fd = sandbox->control_fd = -1;
+        sandbox->stderr_fd = sandbox->bridge_fd = -1;
+        wp_list_init(&sandbox->node);
+    }
+    return sandbox;
+}
+
+bool
+wp_local_endpoint(const struct wp_local *local, struct wp_str name,
+                  char out[WP_ENDPOINT_MAX + 1])
+{
+    int n = snprintf(out, WP_ENDPOINT_MAX + 1, "unix:%s/%.*s/port.sock",
+                     local->sandboxes_dir, WP_STR_ARG(name));
+
+    return n > 0 && n <= WP_ENDPOINT_MAX;
+}
+
+void
+wp_sandbox_index(struct wp_sandbox *sandbox)
+{
     struct wp_local *local = sandbox->local;
     uint32_t index = sandbox->ref.index;
 
-    (void)a;
-    (void)b;
     if (index >= local->by_index_len) {
         uint32_t len = index < 64 ? 128 : index * 2;
         struct wp_sandbox **grown =
@@ -217,7 +246,50 @@ mail_create(void *ctx, uint64_t a, uint64_t b)
     /* The pool uses a slot again only after its on_destroyed. */
     WP_ASSERT(local->by_index[index] == NULL);
     local->by_index[index] = sandbox;
+}
+
+static void
+mail_create(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_sandbox *sandbox = ctx;
+
+    (void)a;
+    (void)b;
+    wp_sandbox_index(sandbox);
     wp_sandbox_enqueue(sandbox);
+}
+
+/* What a sandbox takes from its order; of names and paths, what can be used. */
+static enum wp_status
+take_order(struct wp_sandbox *sandbox, const struct wp_sandbox_order *order,
+           struct wp_err *err)
+{
+    char endpoint[WP_ENDPOINT_MAX + 1];
+
+    sandbox->ref = order->ref;
+    sandbox->ordered_ns = wp_clock_mono_ns(wp_clock_system());
+    sandbox->ready_within_ns = order->ready_within_ns;
+    memcpy(sandbox->uid, order->uid, WP_UID_LEN);
+    wp_hex_encode(order->uid, WP_UID_LEN, sandbox->uid_hex);
+    if (!wp_str_is_printable(order->pool) ||
+        !wp_str_copy(order->pool, sandbox->pool, sizeof sandbox->pool)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "pool: at most %d printable characters were expected",
+                          WP_POOL_NAME_MAX);
+    }
+    if (!wp_str_copy(order->name, sandbox->name, sizeof sandbox->name) ||
+        !wp_str_is_dns_name(order->name, WP_SANDBOX_NAME_MAX) ||
+        !wp_local_endpoint(sandbox->local, order->name, endpoint)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "sandbox name '%.*s': a DNS label was expected, and a"
+                          " socket path of at most %d characters; use a shorter"
+                          " state directory or pool name",
+                          WP_STR_ARG(order->name),
+                          (int)(WP_ENDPOINT_MAX - SCHEME_LEN));
+    }
+    memcpy(sandbox->socket_path, endpoint + SCHEME_LEN,
+           strlen(endpoint + SCHEME_LEN) + 1);
+    return WP_OK;
 }
 
 static enum wp_status
@@ -227,7 +299,7 @@ local_create(void *self, const struct wp_sandbox_order *order,
     struct wp_local *local = self;
     const struct wp_local_template *tmpl = find_template(local, order);
     struct wp_sandbox *sandbox;
-    int n;
+    enum wp_status status;
 
     if (tmpl == NULL) {
         return wp_err_set(err, WP_NOT_FOUND,
@@ -244,33 +316,16 @@ local_create(void *self, const struct wp_sandbox_order *order,
                           "this machine's %u sandboxes are in use",
                           local->config.sandboxes_max);
     }
-    sandbox = calloc(1, sizeof *sandbox);
+    sandbox = wp_sandbox_make(local);
     if (sandbox == NULL) {
         goto full;
     }
-    sandbox->local = local;
-    sandbox->ref = order->ref;
     sandbox->tmpl = tmpl;
-    sandbox->host_user = UINT32_MAX;
-    sandbox->ordered_ns = wp_clock_mono_ns(wp_clock_system());
-    sandbox->ready_within_ns = order->ready_within_ns;
-    sandbox->outer_fd = sandbox->inner_fd = sandbox->control_fd = -1;
-    sandbox->stderr_fd = sandbox->bridge_fd = -1;
-    wp_list_init(&sandbox->node);
-    wp_hex_encode(order->uid, WP_UID_LEN, sandbox->uid_hex);
-    n = snprintf(sandbox->socket_path, sizeof sandbox->socket_path,
-                 "%s/%.*s/port.sock", local->sandboxes_dir,
-                 WP_STR_ARG(order->name));
-    if (!wp_str_copy(order->name, sandbox->name, sizeof sandbox->name) ||
-        !wp_str_is_dns_name(order->name, WP_SANDBOX_NAME_MAX) ||
-        n + SCHEME_LEN > WP_ENDPOINT_MAX) {
+    status = take_order(sandbox, order, err);
+    if (status != WP_OK) {
         free(sandbox);
         atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "sandbox name '%.*s': its socket path would have %d"
-                          " characters; use a shorter state directory or pool"
-                          " name",
-                          WP_STR_ARG(order->name), n);
+        return status;
     }
     if (wp_mailbox_post(&local->mailbox,
                         (struct wp_mail){mail_create, sandbox, 0, 0})) {
@@ -362,16 +417,11 @@ wp_local_start(struct wp_local *local, const struct wp_local_events *events,
     struct wp_local_sweep swept;
     struct event_config *config = event_config_new();
     char path[WP_LOCAL_PATH_MAX + 16];
+    enum wp_status status;
     int error;
 
-    WP_ASSERT(!local->started);
+    WP_ASSERT(!local->started && local->base == NULL);
     local->events = *events;
-    wp_local_sweep_run(local, sweep != NULL ? sweep : &swept);
-    (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
-    if (wp_cgroups_save(&local->cgroups, path, err) != WP_OK) {
-        event_config_free(config);
-        return err != NULL ? err->status : WP_UNAVAILABLE;
-    }
     if (config != NULL) {
         (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
         local->base = event_base_new_with_config(config);
@@ -379,6 +429,13 @@ wp_local_start(struct wp_local *local, const struct wp_local_events *events,
     }
     if (local->base == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no event loop");
+    }
+    wp_local_take_over(local, sweep != NULL ? sweep : &swept);
+    (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
+    status = wp_cgroups_save(&local->cgroups, local->old_cgroups,
+                             local->old_cgroups_len, path, err);
+    if (status != WP_OK) {
+        return status;
     }
     (void)event_assign(&local->mailbox_event, local->base,
                        wp_mailbox_fd(&local->mailbox), EV_READ | EV_PERSIST,
@@ -428,6 +485,10 @@ on_stop_timer(int fd, short what, void *arg)
     (void)what;
     local->leaving =
         atomic_load_explicit(&local->live_count, memory_order_relaxed);
+    if (local->leave_ready) {
+        local->leaving -=
+            atomic_load_explicit(&local->ready, memory_order_relaxed);
+    }
     if (local->leaving == 0 || left_ns <= 0) {
         (void)event_base_loopbreak(local->base);
         return;
@@ -440,12 +501,16 @@ mail_stop(void *ctx, uint64_t a, uint64_t b)
 {
     struct wp_local *local = ctx;
 
-    (void)b;
+    local->leave_ready = b != 0;
     local->stop_by_ns =
         wp_time_add(wp_clock_mono_ns(wp_clock_system()), (int64_t)a);
     for (uint32_t i = 0; i < local->by_index_len; i++) {
-        if (local->by_index[i] != NULL) {
-            wp_sandbox_destroy(local->by_index[i]);
+        struct wp_sandbox *sandbox = local->by_index[i];
+
+        if (sandbox != NULL &&
+            !(local->leave_ready && sandbox->state == WP_SANDBOX_READY &&
+              sandbox->outlives)) {
+            wp_sandbox_destroy(sandbox);
         }
     }
     (void)evtimer_assign(&local->stop_timer, local->base, on_stop_timer, local);
@@ -473,15 +538,15 @@ free_left(struct wp_list *head)
     }
 }
 
-uint32_t
-wp_local_stop(struct wp_local *local, int64_t timeout_ns)
+static uint32_t
+stop(struct wp_local *local, int64_t timeout_ns, bool leave)
 {
     if (!local->started) {
         return 0;
     }
     while (!wp_mailbox_post(
         &local->mailbox,
-        (struct wp_mail){mail_stop, local, (uint64_t)timeout_ns, 0})) {
+        (struct wp_mail){mail_stop, local, (uint64_t)timeout_ns, leave})) {
         struct timespec wait = {0, 1000000};
 
         (void)nanosleep(&wait, NULL); /* Full: the thread is at it. */
@@ -491,6 +556,18 @@ wp_local_stop(struct wp_local *local, int64_t timeout_ns)
     free_left(&local->queue);
     free_left(&local->live);
     return local->leaving;
+}
+
+uint32_t
+wp_local_stop(struct wp_local *local, int64_t timeout_ns)
+{
+    return stop(local, timeout_ns, false);
+}
+
+uint32_t
+wp_local_leave(struct wp_local *local, int64_t timeout_ns)
+{
+    return stop(local, timeout_ns, true);
 }
 
 void
@@ -506,11 +583,18 @@ wp_local_destroy(struct wp_local *local)
         wp_gvisor_fini(&local->templates[i]);
         wp_root_fini(&local->templates[i].root);
     }
+    /* Adopted by a start that then failed: they are left as they were. */
+    if (local->live.next != NULL) {
+        free_left(&local->live);
+    }
     if (local->base != NULL) {
         event_base_free(local->base);
     }
     wp_mailbox_fini(&local->mailbox);
     wp_cgroups_close(&local->cgroups);
+    for (uint32_t i = 0; i < local->old_cgroups_len; i++) {
+        wp_cgroups_close(&local->old_cgroups[i]);
+    }
     if (local->lock_fd >= 0) {
         (void)close(local->lock_fd);
     }

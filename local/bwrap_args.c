@@ -11,6 +11,7 @@
 #define FD_LISTEN "3"
 #define FD_CONTROL "4"
 #define FD_INPUT "5" /* The seccomp filter, or gVisor's configuration. */
+#define FD_REJOIN "6"
 
 enum {
     ARGS_MAX = 1024,
@@ -168,7 +169,7 @@ add_init(struct builder *b, const struct wp_local *local,
         add_all(b, "--http", tmpl->probe_path, NULL);
     }
     if (local->config.outlive) {
-        add(b, "--outlive");
+        add_all(b, "--rejoin", FD_REJOIN, NULL);
     }
 }
 

@@ -242,14 +242,15 @@ open_v1(struct wp_cgroups *groups, const char *mountinfo, const char *self,
 
 /* Version 2 gives controllers to children of a group only while no process is
  * in the group itself (its root excepted): this one moves to a leaf first. Only
- * what was delegated to us is touched. */
+ * what was delegated to us is touched. Who starts a daemon anew while sandboxes
+ * of the last one live must start it in that leaf, for the same reason. */
 static bool
 leave_inner_group(const char *own)
 {
     char leaf[WP_CGROUP_PATH_MAX];
     char pid[16];
 
-    if (!path_join(leaf, own, "warmpoold") || !make_dir(leaf)) {
+    if (!path_join(leaf, own, WP_CGROUP_LEAF) || !make_dir(leaf)) {
         return false;
     }
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
@@ -284,9 +285,16 @@ open_v2(struct wp_cgroups *groups, const char *mountinfo, const char *self,
     struct wp_cgroup_tree *tree = &groups->trees[0];
     char own[WP_CGROUP_PATH_MAX];
     char have[256];
+    char *slash;
 
-    if (!own_dir(mountinfo, self, "", own) ||
-        !read_text(own, "cgroup.controllers", have, sizeof have) ||
+    if (!own_dir(mountinfo, self, "", own)) {
+        return;
+    }
+    slash = strrchr(own, '/');
+    if (slash != NULL && strcmp(slash + 1, WP_CGROUP_LEAF) == 0) {
+        *slash = '\0'; /* Ours is the one above. */
+    }
+    if (!read_text(own, "cgroup.controllers", have, sizeof have) ||
         !(has_word(have, "memory", " \n") || has_word(have, "pids", " \n")) ||
         !path_join(tree->dir, own, group) || !make_dir(tree->dir)) {
         return;
@@ -362,21 +370,40 @@ wp_cgroups_sweep(const struct wp_cgroups *groups, const char *prefix)
     }
 }
 
-enum wp_status
-wp_cgroups_save(const struct wp_cgroups *groups, const char *path,
-                struct wp_err *err)
+/* Sets of trees, an empty line between them. */
+static bool
+print_trees(FILE *file, const struct wp_cgroups *groups, bool first)
 {
-    FILE *file = fopen(path, "we");
-    bool ok = file != NULL;
+    bool ok = groups->trees_len == 0 || first || fputc('\n', file) != EOF;
 
     for (uint32_t t = 0; t < groups->trees_len && ok; t++) {
         ok = fprintf(file, "%s\n", groups->trees[t].dir) > 0;
     }
+    return ok;
+}
+
+enum wp_status
+wp_cgroups_save(const struct wp_cgroups *groups, const struct wp_cgroups *old,
+                uint32_t old_len, const char *path, struct wp_err *err)
+{
+    char fresh[WP_CGROUP_PATH_MAX + 32];
+    FILE *file = NULL;
+    bool ok;
+
+    if (snprintf(fresh, sizeof fresh, "%s.new", path) < (int)sizeof fresh) {
+        file = fopen(fresh, "we");
+    }
+    ok = file != NULL && print_trees(file, groups, true);
+    for (uint32_t i = 0; i < old_len && ok; i++) {
+        ok = print_trees(file, &old[i], false);
+    }
     if (file != NULL && fclose(file) != 0) {
         ok = false;
     }
-    return ok ? WP_OK
-              : wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot write %s", path);
+    return ok && rename(fresh, path) == 0
+               ? WP_OK
+               : wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot write %s",
+                            path);
 }
 
 static bool
@@ -390,29 +417,62 @@ has_tree(const struct wp_cgroups *groups, const char *dir)
     return false;
 }
 
-void
-wp_cgroups_load(struct wp_cgroups *groups, const char *path, const char *group,
-                const struct wp_cgroups *now)
+/* What it is, by what the kernel shows in it. */
+static void
+add_old_tree(struct wp_cgroups *groups, const char *dir)
+{
+    struct wp_cgroup_tree *tree = &groups->trees[groups->trees_len++];
+    char path[WP_CGROUP_PATH_MAX];
+
+    *tree = (struct wp_cgroup_tree){.controllers = 0};
+    memcpy(tree->dir, dir, strlen(dir) + 1);
+    groups->kind = WP_CGROUP_V1;
+    if (path_join(path, dir, "cgroup.subtree_control") &&
+        access(path, F_OK) == 0) {
+        groups->kind = WP_CGROUP_V2;
+        tree->controllers = WP_CGROUP_MEMORY;
+    } else if (path_join(path, dir, "memory.oom_control") &&
+               access(path, F_OK) == 0) {
+        tree->controllers = WP_CGROUP_MEMORY;
+    }
+    groups->controllers |= tree->controllers;
+}
+
+uint32_t
+wp_cgroups_load(struct wp_cgroups *groups, uint32_t max, const char *path,
+                const char *group, const struct wp_cgroups *now)
 {
     FILE *file = fopen(path, "re");
     char line[WP_CGROUP_PATH_MAX];
+    uint32_t len = 0;
+    bool open = false;
 
-    *groups = (struct wp_cgroups){.kind = WP_CGROUP_NONE};
-    while (file != NULL && groups->trees_len < WP_CGROUP_TREES_MAX &&
-           fgets(line, sizeof line, file) != NULL) {
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         char *slash;
 
         line[strcspn(line, "\n")] = '\0';
         slash = strrchr(line, '/');
-        if (line[0] == '/' && slash != NULL && strcmp(slash + 1, group) == 0 &&
-            strstr(line, "/..") == NULL && !has_tree(now, line)) {
-            groups->kind = WP_CGROUP_V1; /* Removing is the same in both. */
-            memcpy(groups->trees[groups->trees_len++].dir, line, sizeof line);
+        if (slash == NULL) {
+            open = false;
+            continue;
         }
+        if (line[0] != '/' || strcmp(slash + 1, group) != 0 ||
+            strstr(line, "/..") != NULL || has_tree(now, line)) {
+            continue;
+        }
+        if (!open || groups[len - 1].trees_len == WP_CGROUP_TREES_MAX) {
+            if (len == max) {
+                break;
+            }
+            groups[len++] = (struct wp_cgroups){.kind = WP_CGROUP_NONE};
+            open = true;
+        }
+        add_old_tree(&groups[len - 1], line);
     }
     if (file != NULL) {
         (void)fclose(file);
     }
+    return len;
 }
 
 /* --- One sandbox's group --- */
@@ -517,6 +577,20 @@ wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
         }
     }
     return (int)t;
+}
+
+bool
+wp_cgroup_exists(const struct wp_cgroups *groups, const char *name)
+{
+    for (uint32_t t = 0; t < groups->trees_len; t++) {
+        char dir[WP_CGROUP_PATH_MAX];
+
+        if (path_join(dir, groups->trees[t].dir, name) &&
+            access(dir, F_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool

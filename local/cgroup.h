@@ -19,6 +19,10 @@ enum {
     WP_CGROUP_TREES_MAX = 3, /* Version 1 has one for each controller. */
 };
 
+/* Where the daemon itself is, below the group that was given to it. A service
+ * manager may start it there right away. */
+#define WP_CGROUP_LEAF "warmpoold.self"
+
 enum {
     WP_CGROUP_MEMORY = 1 << 0,
     WP_CGROUP_PIDS = 1 << 1,
@@ -55,15 +59,19 @@ void wp_cgroups_close(struct wp_cgroups *groups);
  * daemon that was killed while it looked at the machine has left. */
 void wp_cgroups_sweep(const struct wp_cgroups *groups, const char *prefix);
 
-/* Writes to `path` where our groups are, for a later daemon that may be started
- * in another group. */
+/* Replaces the file `path`, which says where our groups are and where those of
+ * earlier daemons are that are still needed, for a later daemon that may be
+ * started in another group. */
 WP_MUST_CHECK enum wp_status wp_cgroups_save(const struct wp_cgroups *groups,
-                                             const char *path,
+                                             const struct wp_cgroups *old,
+                                             uint32_t old_len, const char *path,
                                              struct wp_err *err);
-/* Reads that file into groups, without what groups `now` has itself. Only names
- * ending in /`group` are taken, so that a damaged file harms nobody. */
-void wp_cgroups_load(struct wp_cgroups *groups, const char *path,
-                     const char *group, const struct wp_cgroups *now);
+/* Reads that file into groups, one for each place, at most max; without what
+ * `now` has itself. Returns how many. Only names ending in /`group` are taken,
+ * so that a damaged file harms nobody. */
+WP_MUST_CHECK uint32_t wp_cgroups_load(struct wp_cgroups *groups, uint32_t max,
+                                       const char *path, const char *group,
+                                       const struct wp_cgroups *now);
 
 /* Makes the group `name` with its limits. Limits whose controller does not work
  * here are passed over. Undone when it fails. */
@@ -74,6 +82,7 @@ wp_cgroup_make(const struct wp_cgroups *groups, const char *name,
  * child that writes "0" to each joins. Returns how many, or -1 with errno. */
 int wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
                          int fds[WP_CGROUP_TREES_MAX]);
+bool wp_cgroup_exists(const struct wp_cgroups *groups, const char *name);
 /* False with errno EBUSY while a process is left in it. A group that is not
  * there is a group removed. */
 WP_MUST_CHECK bool wp_cgroup_remove(const struct wp_cgroups *groups,

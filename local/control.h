@@ -2,7 +2,8 @@
  *
  * Over one SOCK_SEQPACKET pair; each message is a letter, perhaps with text.
  * The sandboxed program never has the descriptor. Either side closing it ends
- * the sandbox (unless it is to outlive the daemon). */
+ * the sandbox, unless the daemon has said KEEP: then a later daemon connects to
+ * "control.sock" in the sandbox's directory, which takes the pair's place. */
 #ifndef WP_LOCAL_CONTROL_H
 #define WP_LOCAL_CONTROL_H
 
@@ -20,6 +21,7 @@ enum {
     /* From the daemon. */
     WP_CONTROL_PROBE = 'P',
     WP_CONTROL_TERMINATE = 'T', /* SIGTERM to the program. */
+    WP_CONTROL_KEEP = 'K',      /* Stay when the daemon is gone. */
 };
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -19,6 +20,7 @@
 #include "local/backend_local.h"
 #include "local/cgroup.h"
 #include "local/http_probe.h"
+#include "local/record.h"
 #include "local/rootfs.h"
 #include "pool/base/list.h"
 #include "pool/base/mailbox.h"
@@ -27,10 +29,11 @@
 enum {
     WP_LOCAL_PATH_MAX = 512,
     WP_LOCAL_STDERR_MAX = 512, /* Of what bubblewrap says when it fails. */
+    WP_LOCAL_OLD_GROUPS_MAX = 8,
 };
 
-/*      create                spawn            port answers
- *   ----------> QUEUED ----------> STARTING -------------> READY
+/*      create                spawn            port answers         adopt
+ *   ----------> QUEUED ----------> STARTING -------------> READY <---------
  *                 |                    |                     |
  *                 |  destroy           | destroy             | destroy
  *                 v                    v                     v
@@ -48,6 +51,7 @@ enum wp_sandbox_state {
 
 struct wp_local_template {
     const struct wp_template *tmpl;
+    uint64_t hash; /* Of all that tmpl says. */
     struct wp_root root;
     /* bwrap's arguments; those that differ between sandboxes are NULL here and
      * named by the indices. */
@@ -64,15 +68,20 @@ struct wp_sandbox {
     struct wp_local *local;
     struct wp_list node; /* In local->queue or local->live. */
     struct wp_slot_ref ref;
-    const struct wp_local_template *tmpl;
+    const struct wp_local_template *tmpl; /* NULL: adopted. */
+    const struct wp_cgroups *groups;      /* Where its own group is. */
     char name[WP_SANDBOX_NAME_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+    uint8_t uid[WP_UID_LEN];
     char uid_hex[2 * WP_UID_LEN + 1];
     char socket_path[WP_ENDPOINT_MAX + 1];
     int64_t ordered_ns;
     int64_t ready_within_ns;
     enum wp_sandbox_state state;
-    bool lost;    /* on_lost was called. */
-    bool reading; /* What waits in the channel is being read. */
+    bool adopted;  /* Made by an earlier daemon: bwrap is not our child. */
+    bool outlives; /* It stays when the daemon leaves. */
+    bool lost;     /* on_lost was called. */
+    bool reading;  /* What waits in the channel is being read. */
     bool has_dir;
     bool has_group;
     bool opened;   /* warmpool-init has had an answer from the program. */
@@ -86,7 +95,9 @@ struct wp_sandbox {
 
     pid_t outer_pid; /* bwrap itself, our child. */
     pid_t inner_pid; /* Process 1 of the sandbox; 0 until its hello. */
-    int outer_fd;    /* pidfds; -1: none, or gone. */
+    uint64_t outer_start;
+    uint64_t inner_start;
+    int outer_fd; /* pidfds; -1: none, or gone. */
     int inner_fd;
     int control_fd;
     int stderr_fd;
@@ -112,8 +123,12 @@ struct wp_local {
     char seccomp_path[WP_LOCAL_PATH_MAX + 16];
     bool gvisor_tried; /* And it works. */
     int lock_fd;
+    char boot_id[WP_BOOT_ID_LEN + 1];
+    uint32_t roots; /* Names the directory of this daemon's prepared roots. */
     struct wp_cgroups cgroups;
-    struct wp_cgroups old_cgroups; /* Left by an earlier daemon elsewhere. */
+    /* Of earlier daemons that ran in other groups. */
+    struct wp_cgroups old_cgroups[WP_LOCAL_OLD_GROUPS_MAX];
+    uint32_t old_cgroups_len;
     struct wp_local_template *templates;
     size_t templates_len;
     struct wp_local_events events;
@@ -127,7 +142,6 @@ struct wp_local {
     atomic_uint dying;
     atomic_ullong spawned_total;
     atomic_ullong lost_total;
-    atomic_bool stopping;
 
     /* Loop thread. */
     struct event_base *base;
@@ -141,6 +155,7 @@ struct wp_local {
     uint32_t by_index_len;
     uint32_t *free_users; /* A stack of indices. */
     uint32_t free_users_len;
+    bool leave_ready; /* Stopping, and what is ready is to be left. */
     int64_t stop_by_ns;
     uint32_t leaving; /* Left when the time to stop was over. */
     struct wp_rng rng;
@@ -163,6 +178,20 @@ WP_MUST_CHECK enum wp_status wp_local_prepare_template(struct wp_local *local,
 /* Raises the limit of open files as far as it goes; notes when that is short.
  */
 void wp_local_raise_files(struct wp_local *local);
+
+/* Of all that a sandbox of it depends on. Differs between builds never. */
+uint64_t wp_template_hash(const struct wp_template *tmpl);
+
+/* --- backend_local.c --- */
+
+/* One with nothing made yet; NULL when memory lacks. Not yet known by ref. */
+WP_MUST_CHECK struct wp_sandbox *wp_sandbox_make(struct wp_local *local);
+/* From here on sandbox is found by its ref, which no other has. */
+void wp_sandbox_index(struct wp_sandbox *sandbox);
+/* Writes "unix:PATH" of the sandbox `name`; false: too long. */
+WP_MUST_CHECK bool wp_local_endpoint(const struct wp_local *local,
+                                     struct wp_str name,
+                                     char out[WP_ENDPOINT_MAX + 1]);
 
 /* --- bwrap_args.c --- */
 
@@ -188,6 +217,9 @@ void wp_sandbox_enqueue(struct wp_sandbox *sandbox);
 /* Starts queued sandboxes as far as spawns_max allows. */
 void wp_sandbox_start_queued(struct wp_local *local);
 void wp_sandbox_destroy(struct wp_sandbox *sandbox);
+/* Takes one that an earlier daemon made, with its descriptors, as READY. Before
+ * the thread runs. */
+void wp_sandbox_adopt(struct wp_sandbox *sandbox);
 
 /* --- sandbox_start.c --- */
 
@@ -195,32 +227,35 @@ void wp_sandbox_destroy(struct wp_sandbox *sandbox);
 WP_MUST_CHECK bool wp_sandbox_dir(const struct wp_sandbox *sandbox,
                                   char out[WP_LOCAL_PATH_MAX]);
 
-/* Makes directory, socket, control group and processes. Not WP_OK: what was
+/* Where its init waits for the next daemon. False when the path is too long. */
+WP_MUST_CHECK bool wp_sandbox_control_path(const struct wp_sandbox *sandbox,
+                                           struct sockaddr_un *out);
+
+/* Makes directory, sockets, control group and processes. Not WP_OK: what was
  * made is recorded in sandbox, for the removal to undo. */
 WP_MUST_CHECK enum wp_status wp_sandbox_spawn(struct wp_sandbox *sandbox,
                                               struct wp_err *err);
+/* Writes down what the next daemon needs to end the sandbox, or to adopt it. */
+WP_MUST_CHECK enum wp_status wp_sandbox_record(const struct wp_sandbox *sandbox,
+                                               bool ready, struct wp_err *err);
 /* Undoes directory and control group; false: a try later is needed. */
 WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
 
-/* --- record.c: what is left for the next daemon's sweep. --- */
+/* --- adopt.c: before the thread starts. --- */
 
-struct wp_record {
-    pid_t outer_pid;
-    pid_t inner_pid;
-    uint64_t
-        outer_start; /* Clock ticks since boot: a pid used again differs. */
-    uint64_t inner_start;
-};
-
-/* 0 when there is no such process. */
-uint64_t wp_process_start_time(pid_t pid);
-WP_MUST_CHECK enum wp_status wp_record_write(const char *dir,
-                                             const struct wp_record *record,
-                                             struct wp_err *err);
-WP_MUST_CHECK bool wp_record_read(const char *dir, struct wp_record *record);
+/* What earlier daemons left: wanted sandboxes are adopted, and all else is
+ * removed. */
+void wp_local_take_over(struct wp_local *local, struct wp_local_sweep *sweep);
 
 /* --- sweep.c --- */
 
-void wp_local_sweep_run(struct wp_local *local, struct wp_local_sweep *sweep);
+/* A batch of sandboxes that nobody wants; killed together, then waited for. */
+struct wp_sweep;
+
+WP_MUST_CHECK struct wp_sweep *wp_sweep_create(struct wp_local *local,
+                                               struct wp_local_sweep *counts);
+void wp_sweep_add(struct wp_sweep *sweep, const char *name);
+/* Ends the last batch, then removes control groups without a directory. */
+void wp_sweep_finish(struct wp_sweep *sweep);
 
 #endif

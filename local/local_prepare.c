@@ -1,16 +1,17 @@
 /* local/local_prepare.c - what is made and checked before the first sandbox:
  * directories, programs, the seccomp filter, a root for each template. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "local/gvisor.h"
 #include "local/host_probe.h"
+#include "local/lock.h"
 #include "local/seccomp_filter.h"
 
 enum {
@@ -54,28 +55,6 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
         config->probe_timeout_ms < 1 || config->probe_failures < 1) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "a limit of the local backend is out of bounds");
-    }
-    return WP_OK;
-}
-
-/* One daemon a state directory: it would sweep the other's sandboxes. */
-static enum wp_status
-take_lock(struct wp_local *local, struct wp_err *err)
-{
-    char path[WP_LOCAL_PATH_MAX + 16];
-
-    (void)snprintf(path, sizeof path, "%s/lock", local->state_dir);
-    local->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (local->lock_fd < 0) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot open %s", path);
-    }
-    if (flock(local->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EWOULDBLOCK) {
-            return wp_err_set(err, WP_FAILED_PRECONDITION,
-                              "another daemon uses the state directory %s",
-                              local->state_dir);
-        }
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot lock %s", path);
     }
     return WP_OK;
 }
@@ -162,6 +141,33 @@ wp_local_prepare_filter(struct wp_local *local, struct wp_err *err)
     return status;
 }
 
+/* Roots are made anew by each daemon, in a directory of their own. Those of
+ * sandboxes that live must stay: to remove a directory is to take away what is
+ * mounted on it, in every namespace. */
+static uint32_t
+roots_next(const struct wp_local *local)
+{
+    char path[WP_LOCAL_PATH_MAX + 16];
+    const struct dirent *entry;
+    uint32_t next = 0;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof path, "%s/roots", local->state_dir);
+    dir = opendir(path);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        uint64_t number;
+
+        if (wp_str_to_u64(wp_str_from(entry->d_name), &number) &&
+            number >= next && number < UINT32_MAX) {
+            next = (uint32_t)number + 1;
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return next;
+}
+
 enum wp_status
 wp_local_prepare_dirs(struct wp_local *local, struct wp_err *err)
 {
@@ -173,18 +179,22 @@ wp_local_prepare_dirs(struct wp_local *local, struct wp_err *err)
                             "state directory %s", local->state_dir);
     }
     if (status == WP_OK) {
-        status = take_lock(local, err);
+        status = local->lock_fd >= 0
+                     ? wp_lock_check(local->state_dir, local->lock_fd, err)
+                     : wp_lock_take(local->state_dir, &local->lock_fd, err);
     }
     (void)snprintf(local->sandboxes_dir, sizeof local->sandboxes_dir,
                    "%s/sandboxes", local->config.state_dir);
     if (status == WP_OK) {
         status = wp_dir_make(local->sandboxes_dir, 0711, err);
     }
-    (void)snprintf(path, sizeof path, "%s/roots", local->state_dir);
-    if (status == WP_OK) {
-        status = wp_dir_remove(path, err);
+    if (status != WP_OK) {
+        return status;
     }
-    return status == WP_OK ? wp_dir_make(path, 0711, err) : status;
+    local->roots = roots_next(local);
+    (void)snprintf(path, sizeof path, "%s/roots/%u", local->state_dir,
+                   local->roots);
+    return wp_dir_make(path, 0711, err);
 }
 
 /* "host", or a directory below rootfs_dir that the name cannot leave. */
@@ -251,6 +261,64 @@ check_runtime_class(struct wp_local *local, const struct wp_template *tmpl,
     return WP_OK;
 }
 
+/* FNV-1a; each part with its end, so that neighbours do not run together. */
+static uint64_t
+hash_bytes(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+static uint64_t
+hash_u64(uint64_t hash, uint64_t value)
+{
+    return hash_bytes(hash, &value, sizeof value);
+}
+
+static uint64_t
+hash_text(uint64_t hash, const char *text)
+{
+    return text != NULL ? hash_bytes(hash, text, strlen(text) + 1)
+                        : hash_u64(hash, UINT64_MAX);
+}
+
+static uint64_t
+hash_texts(uint64_t hash, const char *const *texts)
+{
+    size_t i;
+
+    for (i = 0; texts[i] != NULL; i++) {
+        hash = hash_text(hash, texts[i]);
+    }
+    return hash_u64(hash, i);
+}
+
+uint64_t
+wp_template_hash(const struct wp_template *tmpl)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    hash = hash_text(hash, tmpl->image);
+    hash = hash_texts(hash, tmpl->argv);
+    hash = hash_texts(hash, tmpl->env);
+    hash = hash_text(hash, tmpl->working_dir);
+    hash = hash_text(hash, tmpl->probe_path);
+    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
+        hash = hash_text(hash, tmpl->mounts[i].path);
+        hash = hash_u64(hash, tmpl->mounts[i].size_bytes);
+        hash = hash_u64(hash, tmpl->mounts[i].read_only);
+    }
+    hash = hash_u64(hash, tmpl->cpu_milli);
+    hash = hash_u64(hash, tmpl->memory_bytes);
+    hash = hash_u64(hash, tmpl->port);
+    hash = hash_u64(hash, tmpl->probe);
+    return hash_u64(hash, tmpl->runtime_class);
+}
+
 enum wp_status
 wp_local_prepare_template(struct wp_local *local, size_t index,
                           struct wp_err *err)
@@ -261,6 +329,7 @@ wp_local_prepare_template(struct wp_local *local, size_t index,
     enum wp_status status;
 
     out->tmpl = &local->config.templates[index];
+    out->hash = wp_template_hash(out->tmpl);
     out->limits = (struct wp_cgroup_limits){
         .memory_bytes = out->tmpl->memory_bytes,
         .cpu_milli = out->tmpl->cpu_milli,
@@ -275,7 +344,8 @@ wp_local_prepare_template(struct wp_local *local, size_t index,
     if (status != WP_OK) {
         return status;
     }
-    (void)snprintf(dir, sizeof dir, "%s/roots/%zu", local->state_dir, index);
+    (void)snprintf(dir, sizeof dir, "%s/roots/%u/%zu", local->state_dir,
+                   local->roots, index);
     status =
         wp_root_make(&out->root, dir, image_dir[0] != '\0' ? image_dir : NULL,
                      out->tmpl, err);

@@ -172,7 +172,7 @@ step_removing(struct wp_sandbox *sandbox)
     /* The kernel takes the last process out of its group a little after the
      * process is gone; one that escaped the record is killed here. */
     if (sandbox->has_group && sandbox->removals % 8 == 0) {
-        wp_cgroup_kill(&sandbox->local->cgroups, sandbox->name);
+        wp_cgroup_kill(sandbox->groups, sandbox->name);
     }
     wait_ms = (int64_t)REMOVAL_FIRST_MS
               << (sandbox->removals < 8 ? sandbox->removals : 8);
@@ -285,7 +285,7 @@ on_timer(int fd, short what, void *arg)
         break;
     case WP_SANDBOX_DYING:
         if (sandbox->kill_due && sandbox->has_group) {
-            wp_cgroup_kill(&sandbox->local->cgroups, sandbox->name);
+            wp_cgroup_kill(sandbox->groups, sandbox->name);
         }
         wp_sandbox_kill(sandbox);
         break;
@@ -348,14 +348,12 @@ wp_sandbox_start_queued(struct wp_local *local)
 }
 /* NOLINTEND(misc-no-recursion) */
 
-void
-wp_sandbox_enqueue(struct wp_sandbox *sandbox)
+/* Assigned from the start, so that deleting one is always right. */
+static void
+assign_events(struct wp_sandbox *sandbox)
 {
-    struct wp_local *local = sandbox->local;
-    int64_t spent_ns = wp_sandbox_now_ns() - sandbox->ordered_ns;
-    int64_t left_ms = (sandbox->ready_within_ns - spent_ns) / WP_NS_PER_MS;
+    const struct wp_local *local = sandbox->local;
 
-    /* Assigned from the start, so that deleting one is always right. */
     (void)event_assign(&sandbox->outer_event, local->base, -1, 0,
                        wp_sandbox_on_outer_exit, sandbox);
     (void)event_assign(&sandbox->inner_event, local->base, -1, 0,
@@ -369,6 +367,16 @@ wp_sandbox_enqueue(struct wp_sandbox *sandbox)
     (void)evtimer_assign(&sandbox->timer, local->base, on_timer, sandbox);
     (void)evtimer_assign(&sandbox->bridge_timer, local->base,
                          wp_sandbox_on_bridge_timer, sandbox);
+}
+
+void
+wp_sandbox_enqueue(struct wp_sandbox *sandbox)
+{
+    struct wp_local *local = sandbox->local;
+    int64_t spent_ns = wp_sandbox_now_ns() - sandbox->ordered_ns;
+    int64_t left_ms = (sandbox->ready_within_ns - spent_ns) / WP_NS_PER_MS;
+
+    assign_events(sandbox);
     wp_list_push_back(&local->queue, &sandbox->node);
     count_state(local, WP_SANDBOX_QUEUED, 1);
     /* Bounded so that a timeval holds it; a month is forever here. */
@@ -377,4 +385,29 @@ wp_sandbox_enqueue(struct wp_sandbox *sandbox)
     }
     wp_sandbox_arm_ms(&sandbox->timer, left_ms > 0 ? left_ms : 0);
     wp_sandbox_start_queued(local);
+}
+
+void
+wp_sandbox_adopt(struct wp_sandbox *sandbox)
+{
+    struct wp_local *local = sandbox->local;
+    uint64_t every = local->config.probe_every_ms;
+
+    assign_events(sandbox);
+    wp_list_push_back(&local->live, &sandbox->node);
+    sandbox->state = WP_SANDBOX_READY;
+    count_state(local, WP_SANDBOX_READY, 1);
+    atomic_fetch_add_explicit(&local->live_count, 1, memory_order_relaxed);
+    wp_sandbox_watch(sandbox, &sandbox->outer_event, sandbox->outer_fd,
+                     EV_READ | EV_PERSIST, wp_sandbox_on_outer_exit);
+    wp_sandbox_watch(sandbox, &sandbox->inner_event, sandbox->inner_fd, EV_READ,
+                     wp_sandbox_on_inner_exit);
+    wp_sandbox_watch(sandbox, &sandbox->control_event, sandbox->control_fd,
+                     EV_READ | EV_PERSIST, wp_sandbox_on_control);
+    if (every > 0) {
+        /* Many may come at once: over the whole round, so that they never all
+         * answer together. */
+        wp_sandbox_arm_ms(&sandbox->timer,
+                          (int64_t)wp_rng_below(&local->rng, every));
+    }
 }

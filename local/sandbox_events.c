@@ -61,9 +61,7 @@ read_waiting(struct wp_sandbox *sandbox)
 static void
 on_hello(struct wp_sandbox *sandbox, pid_t pid)
 {
-    struct wp_record record;
-    struct wp_err err = {.msg = "its directory has no path"};
-    char dir[WP_LOCAL_PATH_MAX];
+    struct wp_err err;
     struct pollfd channel = {.fd = sandbox->control_fd, .events = POLLRDHUP};
 
     if (pid <= 0 || sandbox->inner_fd >= 0) {
@@ -88,14 +86,8 @@ on_hello(struct wp_sandbox *sandbox, pid_t pid)
         wp_sandbox_kill(sandbox);
         return;
     }
-    record = (struct wp_record){
-        .outer_pid = sandbox->outer_pid,
-        .inner_pid = pid,
-        .outer_start = wp_process_start_time(sandbox->outer_pid),
-        .inner_start = wp_process_start_time(pid),
-    };
-    if (!wp_sandbox_dir(sandbox, dir) ||
-        wp_record_write(dir, &record, &err) != WP_OK) {
+    sandbox->inner_start = wp_process_start_time(pid);
+    if (wp_sandbox_record(sandbox, false, &err) != WP_OK) {
         /* Unrecorded, a sandbox could be left behind by a killed daemon. */
         wp_sandbox_lost(sandbox, err.msg);
     }
@@ -146,7 +138,7 @@ on_message(struct wp_sandbox *sandbox, char *text, size_t len, pid_t sender)
         }
         break;
     case WP_CONTROL_EXIT:
-        if (wp_cgroup_oom_killed(&sandbox->local->cgroups, sandbox->name)) {
+        if (wp_cgroup_oom_killed(sandbox->groups, sandbox->name)) {
             char oom[WP_CONTROL_MAX + 32];
 
             (void)snprintf(oom, sizeof oom, "out of memory: %s", text + 1);
@@ -189,10 +181,10 @@ wp_sandbox_on_control(int fd, short what, void *arg)
     }
     (void)event_del(&sandbox->control_event);
     if (sandbox->inner_fd >= 0) {
-        wp_sandbox_lost(sandbox, wp_cgroup_oom_killed(&sandbox->local->cgroups,
-                                                      sandbox->name)
-                                     ? "out of memory: the sandbox was killed"
-                                     : "the sandbox was killed");
+        wp_sandbox_lost(sandbox,
+                        wp_cgroup_oom_killed(sandbox->groups, sandbox->name)
+                            ? "out of memory: the sandbox was killed"
+                            : "the sandbox was killed");
     }
     /* Before its hello, bwrap's own end tells more. */
 }
@@ -223,8 +215,10 @@ wp_sandbox_on_outer_exit(int fd, short what, void *arg)
     char reason[WP_LOCAL_STDERR_MAX + 64];
 
     (void)what;
-    if (waitid(P_PIDFD, (id_t)fd, &info, WEXITED | WNOHANG) != 0 ||
-        info.si_pid == 0) {
+    /* Of another's child one learns that it ended, not how. */
+    if (!sandbox->adopted &&
+        (waitid(P_PIDFD, (id_t)fd, &info, WEXITED | WNOHANG) != 0 ||
+         info.si_pid == 0)) {
         return;
     }
     wp_sandbox_unwatch(&sandbox->outer_event, &sandbox->outer_fd);
@@ -240,6 +234,8 @@ wp_sandbox_on_outer_exit(int fd, short what, void *arg)
     sandbox->stderr_text[strcspn(sandbox->stderr_text, "\n")] = '\0';
     if (sandbox->stderr_text[0] != '\0') {
         (void)snprintf(reason, sizeof reason, "%s", sandbox->stderr_text);
+    } else if (sandbox->adopted) {
+        (void)snprintf(reason, sizeof reason, "bwrap ended");
     } else if (info.si_code == CLD_EXITED) {
         (void)snprintf(reason, sizeof reason, "bwrap exited with status %d",
                        info.si_status);

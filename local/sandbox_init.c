@@ -49,7 +49,8 @@ enum {
 
 struct init {
     int listen_fd;
-    int control_fd;
+    int control_fd; /* -1: no daemon is there. */
+    int rejoin_fd;  /* Where the next one connects; -1: none will. */
     int epoll_fd;
     int signal_fd;
     int output_fd;
@@ -57,7 +58,7 @@ struct init {
     const char *probe_path;
     uint32_t conns_max;
     uint32_t procs_max;
-    bool outlive;
+    bool outlive;         /* The daemon said KEEP. */
     bool confines_itself; /* The program is one that makes its own walls. */
     bool opened;          /* OPEN was sent. */
     bool asked;           /* The daemon waits for a probe's outcome. */
@@ -67,6 +68,7 @@ struct init {
     const char *writable[WRITABLE_MAX];
     size_t writable_len;
     struct wp_watch control_watch;
+    struct wp_watch rejoin_watch;
     struct wp_watch signal_watch;
     struct wp_watch output_watch;
     struct wp_inner_probe probe;
@@ -338,9 +340,13 @@ on_control(struct wp_watch *watch, uint32_t events)
 {
     struct init *init = WP_CONTAINER_OF(watch, struct init, control_watch);
     char msg[WP_CONTROL_MAX];
-    ssize_t n = recv(init->control_fd, msg, sizeof msg, MSG_DONTWAIT);
+    ssize_t n;
 
     (void)events;
+    if (init->control_fd < 0) {
+        return; /* Closed by an earlier event of this batch. */
+    }
+    n = recv(init->control_fd, msg, sizeof msg, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -348,10 +354,13 @@ on_control(struct wp_watch *watch, uint32_t events)
         if (!init->outlive) {
             _exit(0);
         }
-        (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, init->control_fd, NULL);
+        (void)close(init->control_fd);
+        init->control_fd = -1;
         return;
     }
-    if (msg[0] == WP_CONTROL_TERMINATE) {
+    if (msg[0] == WP_CONTROL_KEEP) {
+        init->outlive = true;
+    } else if (msg[0] == WP_CONTROL_TERMINATE) {
         (void)kill(init->child, SIGTERM);
     } else if (msg[0] == WP_CONTROL_PROBE && !init->asked) {
         init->asked = true;
@@ -360,6 +369,30 @@ on_control(struct wp_watch *watch, uint32_t events)
             wp_inner_probe_start(&init->probe);
         }
     }
+}
+
+/* The latest is the daemon: only who may write to the sandbox's directory gets
+ * here, and a lock lets only one daemon try. */
+static void
+on_rejoin(struct wp_watch *watch, uint32_t events)
+{
+    struct init *init = WP_CONTAINER_OF(watch, struct init, rejoin_watch);
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data.ptr = &init->control_watch};
+    int fd = accept4(init->rejoin_fd, NULL, NULL, SOCK_CLOEXEC);
+
+    (void)events;
+    if (fd < 0) {
+        return;
+    }
+    if (epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        (void)close(fd);
+        return;
+    }
+    if (init->control_fd >= 0) {
+        (void)close(init->control_fd);
+    }
+    init->control_fd = fd;
 }
 
 static void
@@ -476,7 +509,7 @@ parse_args(struct init *init, int argc, char **argv)
         {"write", required_argument, NULL, 'w'},
         {"procs", required_argument, NULL, 'n'},
         {"conns", required_argument, NULL, 'm'},
-        {"outlive", no_argument, NULL, 'o'},
+        {"rejoin", required_argument, NULL, 'r'},
         {"confines-itself", no_argument, NULL, 's'},
         {NULL, 0, NULL, 0},
     };
@@ -507,8 +540,8 @@ parse_args(struct init *init, int argc, char **argv)
         case 'm':
             init->conns_max = parse_u32(optarg);
             break;
-        case 'o':
-            init->outlive = true;
+        case 'r':
+            init->rejoin_fd = (int)parse_u32(optarg);
             break;
         case 's':
             init->confines_itself = true;
@@ -546,6 +579,7 @@ main(int argc, char **argv)
     static struct init init = {
         .listen_fd = -1,
         .control_fd = -1,
+        .rejoin_fd = -1,
         .conns_max = 64,
         .procs_max = 512,
         .retry_us = RETRY_FIRST_US,
@@ -553,6 +587,7 @@ main(int argc, char **argv)
         .signal_watch = {on_signal},
         .output_watch = {on_output},
         .control_watch = {on_control},
+        .rejoin_watch = {on_rejoin},
     };
     char **program = parse_args(&init, argc, argv);
     sigset_t signals;
@@ -572,6 +607,10 @@ main(int argc, char **argv)
     watch_fd(&init, init.signal_fd, &init.signal_watch);
     watch_fd(&init, init.control_fd, &init.control_watch);
     watch_fd(&init, init.output_fd, &init.output_watch);
+    if (init.rejoin_fd >= 0) {
+        (void)fcntl(init.rejoin_fd, F_SETFL, O_NONBLOCK);
+        watch_fd(&init, init.rejoin_fd, &init.rejoin_watch);
+    }
     if (!wp_bridge_init(&init.bridge, init.epoll_fd, init.listen_fd, init.port,
                         init.conns_max)) {
         fail(&init, "bridge");

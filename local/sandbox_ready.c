@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "local/control.h"
 #include "local/sandbox_impl.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
@@ -30,12 +31,35 @@ wp_sandbox_next_probe(struct wp_sandbox *sandbox)
     }
 }
 
+/* From here on it lives without a daemon: the record says so before anybody is
+ * told that it is there. */
+static bool
+keep(struct wp_sandbox *sandbox)
+{
+    const char word = WP_CONTROL_KEEP;
+    struct wp_err err;
+
+    if (wp_sandbox_record(sandbox, true, &err) != WP_OK) {
+        wp_sandbox_lost(sandbox, err.msg);
+        return false;
+    }
+    if (send(sandbox->control_fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
+        wp_sandbox_lost(sandbox, "its init does not read");
+        return false;
+    }
+    sandbox->outlives = true;
+    return true;
+}
+
 static void
 become_ready(struct wp_sandbox *sandbox)
 {
     struct wp_local *local = sandbox->local;
     char endpoint[WP_ENDPOINT_MAX + 8];
 
+    if (local->config.outlive && !keep(sandbox)) {
+        return;
+    }
     wp_sandbox_unwatch(&sandbox->bridge_event, &sandbox->bridge_fd);
     wp_sandbox_unwatch(&sandbox->stderr_event, &sandbox->stderr_fd);
     (void)evtimer_del(&sandbox->timer);

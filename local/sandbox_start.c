@@ -18,6 +18,7 @@ enum {
     AT_LISTEN = 3,
     AT_CONTROL = 4,
     AT_INPUT = 5,
+    AT_REJOIN = 6,
 };
 
 bool
@@ -26,6 +27,18 @@ wp_sandbox_dir(const struct wp_sandbox *sandbox, char out[WP_LOCAL_PATH_MAX])
     return snprintf(out, WP_LOCAL_PATH_MAX, "%s/%s",
                     sandbox->local->sandboxes_dir,
                     sandbox->name) < WP_LOCAL_PATH_MAX;
+}
+
+bool
+wp_sandbox_control_path(const struct wp_sandbox *sandbox,
+                        struct sockaddr_un *out)
+{
+    int n;
+
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    n = snprintf(out->sun_path, sizeof out->sun_path, "%s/%s/control.sock",
+                 sandbox->local->sandboxes_dir, sandbox->name);
+    return n > 0 && n < (int)sizeof out->sun_path;
 }
 
 static enum wp_status
@@ -77,6 +90,26 @@ make_socket(struct wp_sandbox *sandbox, int *out, struct wp_err *err)
     return WP_OK;
 }
 
+/* Where the next daemon finds init: nobody else may connect. */
+static enum wp_status
+make_rejoin(struct wp_sandbox *sandbox, int *out, struct wp_err *err)
+{
+    struct sockaddr_un address;
+
+    *out = -1;
+    if (!wp_sandbox_control_path(sandbox, &address)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
+    }
+    *out = wp_spawn_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (*out < 0 ||
+        bind(*out, (struct sockaddr *)&address, sizeof address) != 0 ||
+        chmod(address.sun_path, 0600) != 0 || listen(*out, 1) != 0) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot make socket %s",
+                          address.sun_path);
+    }
+    return WP_OK;
+}
+
 /* Ours to sandbox->control_fd and stderr_fd, theirs to the array. */
 static enum wp_status
 make_pipes(struct wp_sandbox *sandbox, int *control, int *errors,
@@ -111,7 +144,7 @@ static enum wp_status
 make_group(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
            struct wp_err *err)
 {
-    const struct wp_cgroups *groups = &sandbox->local->cgroups;
+    const struct wp_cgroups *groups = sandbox->groups;
     enum wp_status status;
     int n;
 
@@ -157,6 +190,13 @@ open_inputs(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
                                                 sandbox->uid_hex)
                         : open(local->seccomp_path, O_RDONLY | O_CLOEXEC));
     spawn->fds_len = AT_INPUT + 1;
+    if (local->config.outlive) {
+        status = make_rejoin(sandbox, &fds[AT_REJOIN], err);
+        if (status != WP_OK) {
+            return status;
+        }
+        spawn->fds_len = AT_REJOIN + 1;
+    }
     for (int i = 0; i < spawn->fds_len; i++) {
         if (fds[i] < 0) {
             return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
@@ -194,6 +234,7 @@ run(struct wp_sandbox *sandbox, struct wp_spawn *spawn, struct wp_err *err)
     free(argv);
     if (status == WP_OK) {
         sandbox->outer_pid = spawned.pid;
+        sandbox->outer_start = wp_process_start_time(spawned.pid);
         sandbox->outer_fd = spawned.pidfd;
     }
     return status;
@@ -226,20 +267,60 @@ wp_sandbox_spawn(struct wp_sandbox *sandbox, struct wp_err *err)
     return status;
 }
 
+enum wp_status
+wp_sandbox_record(const struct wp_sandbox *sandbox, bool ready,
+                  struct wp_err *err)
+{
+    const struct wp_local *local = sandbox->local;
+    const struct wp_template *tmpl = sandbox->tmpl->tmpl;
+    char dir[WP_LOCAL_PATH_MAX];
+    struct wp_record record = {
+        .version = WP_RECORD_VERSION,
+        .outer_pid = sandbox->outer_pid,
+        .outer_start = sandbox->outer_start,
+        .inner_pid = sandbox->inner_pid,
+        .inner_start = sandbox->inner_start,
+        .template_hash = sandbox->tmpl->hash,
+        .host_uid = local->host.own_uids
+                        ? local->config.uid_first + sandbox->host_user
+                        : UINT32_MAX,
+        .roots = local->roots,
+        .ready = ready,
+    };
+
+    memcpy(record.boot_id, local->boot_id, sizeof record.boot_id);
+    memcpy(record.uid, sandbox->uid, sizeof record.uid);
+    memcpy(record.pool_namespace, tmpl->template_namespace,
+           sizeof record.pool_namespace);
+    memcpy(record.pool, sandbox->pool, sizeof record.pool);
+    memcpy(record.template_name, tmpl->name, sizeof record.template_name);
+    memcpy(record.name, sandbox->name, sizeof record.name);
+    if (!wp_sandbox_dir(sandbox, dir) ||
+        !wp_local_endpoint(local, wp_str_from(sandbox->name),
+                           record.endpoint)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
+    }
+    return wp_record_write(dir, &record, err);
+}
+
 bool
 wp_sandbox_undo(struct wp_sandbox *sandbox)
 {
     char dir[WP_LOCAL_PATH_MAX];
     char path[WP_LOCAL_PATH_MAX + 16];
+    struct sockaddr_un control;
 
     if (sandbox->has_group) {
-        if (!wp_cgroup_remove(&sandbox->local->cgroups, sandbox->name)) {
+        if (!wp_cgroup_remove(sandbox->groups, sandbox->name)) {
             return false;
         }
         sandbox->has_group = false;
     }
     if (sandbox->has_dir && wp_sandbox_dir(sandbox, dir)) {
         (void)unlink(sandbox->socket_path);
+        if (wp_sandbox_control_path(sandbox, &control)) {
+            (void)unlink(control.sun_path);
+        }
         (void)snprintf(path, sizeof path, "%s/record", dir);
         (void)unlink(path);
         if (rmdir(dir) != 0 && errno != ENOENT) {

@@ -1,53 +1,83 @@
+/* local/sweep.c - removes what earlier daemons left and nobody wants.
+ *
+ * In batches: all of a batch are killed, then each is waited for, since dying
+ * takes the kernel a while and it can do many at once. */
 #include <dirent.h>
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "local/local_impl.h"
+#include "pool/base/clock.h"
 #include "pool/base/log.h"
 
 enum {
+    BATCH = 64,
     DEATH_WAIT_MS = 5000,
-    GROUP_TRIES = 100,
-    GROUP_WAIT_MS = 10,
+    GROUP_TRIES = 1000,
+    GROUP_WAIT_MS = 1,
 };
 
-/* Kills exactly the process recorded, not one that has its number now. True
- * when it was still there. */
-static bool
+struct orphan {
+    char name[256]; /* Of a directory, whoever made it. */
+    int inner_fd;   /* Killed; -1: there was none. */
+    int outer_fd;
+};
+
+struct wp_sweep {
+    struct wp_local *local;
+    struct wp_local_sweep *counts;
+    struct orphan orphans[BATCH];
+    uint32_t len;
+};
+
+struct wp_sweep *
+wp_sweep_create(struct wp_local *local, struct wp_local_sweep *counts)
+{
+    struct wp_sweep *sweep = malloc(sizeof *sweep);
+
+    *counts = (struct wp_local_sweep){.sandboxes = 0};
+    if (sweep != NULL) {
+        sweep->local = local;
+        sweep->counts = counts;
+        sweep->len = 0;
+    }
+    return sweep;
+}
+
+/* Exactly the process recorded, not one that has its number now. */
+static int
 kill_recorded(pid_t pid, uint64_t start)
 {
-    struct pollfd pfd = {.events = POLLIN};
-    bool killed = false;
+    int fd = wp_process_open(pid, start);
 
-    if (pid <= 1 || start == 0) {
-        return false;
+    if (fd >= 0 && syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) != 0) {
+        (void)close(fd);
+        fd = -1;
     }
-    pfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pfd.fd < 0) {
-        return false;
+    return fd;
+}
+
+static void
+await_death(int fd)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+    if (fd >= 0) {
+        (void)poll(&pfd, 1, DEATH_WAIT_MS);
+        (void)close(fd);
     }
-    /* Read after the open: the descriptor stays with whom we look at. Readable
-     * at once: dead, and only not reaped. */
-    if (wp_process_start_time(pid) == start && poll(&pfd, 1, 0) == 0) {
-        killed = syscall(SYS_pidfd_send_signal, pfd.fd, SIGKILL, NULL, 0) == 0;
-        if (killed) {
-            (void)poll(&pfd, 1, DEATH_WAIT_MS);
-        }
-    }
-    (void)close(pfd.fd);
-    return killed;
 }
 
 static bool
 remove_group(const struct wp_cgroups *groups, const char *name)
 {
     for (int i = 0; i < GROUP_TRIES; i++) {
-        struct timespec wait = {0, GROUP_WAIT_MS * 1000000L};
+        struct timespec wait = {0, GROUP_WAIT_MS * WP_NS_PER_MS};
 
         if (wp_cgroup_remove(groups, name)) {
             return true;
@@ -59,82 +89,111 @@ remove_group(const struct wp_cgroups *groups, const char *name)
     return false;
 }
 
-static void
-sweep_one(struct wp_local *local, const char *name,
-          struct wp_local_sweep *sweep)
+static bool
+remove_groups(const struct wp_local *local, const char *name)
 {
-    char dir[WP_LOCAL_PATH_MAX];
-    struct wp_record record;
+    bool gone = remove_group(&local->cgroups, name);
+
+    for (uint32_t i = 0; i < local->old_cgroups_len; i++) {
+        gone = remove_group(&local->old_cgroups[i], name) && gone;
+    }
+    return gone;
+}
+
+static void
+finish_one(struct wp_sweep *sweep, const struct orphan *orphan)
+{
+    const struct wp_local *local = sweep->local;
+    char dir[2 * WP_LOCAL_PATH_MAX];
     struct wp_err err;
 
-    if (snprintf(dir, sizeof dir, "%s/%s", local->sandboxes_dir, name) >=
-        (int)sizeof dir) {
-        sweep->failed++;
-        return;
-    }
-    sweep->sandboxes++;
-    if (wp_record_read(dir, &record)) {
-        bool inner = kill_recorded(record.inner_pid, record.inner_start);
-        bool outer = kill_recorded(record.outer_pid, record.outer_start);
-
-        sweep->killed += inner || outer ? 1 : 0;
-    }
-    if (!remove_group(&local->cgroups, name)) {
+    await_death(orphan->inner_fd);
+    await_death(orphan->outer_fd);
+    if (!remove_groups(local, orphan->name)) {
         wp_log_error("leftover control group not removed",
-                     wp_kv_str("sandbox", name));
-        sweep->failed++;
+                     wp_kv_str("sandbox", orphan->name));
+        sweep->counts->failed++;
         return;
     }
+    (void)snprintf(dir, sizeof dir, "%s/%s", local->sandboxes_dir,
+                   orphan->name);
     if (wp_dir_remove(dir, &err) != WP_OK) {
-        wp_log_error("leftover sandbox not removed", wp_kv_str("sandbox", name),
-                     wp_kv_err(&err));
-        sweep->failed++;
+        wp_log_error("leftover sandbox not removed",
+                     wp_kv_str("sandbox", orphan->name), wp_kv_err(&err));
+        sweep->counts->failed++;
+    }
+}
+
+static void
+finish_batch(struct wp_sweep *sweep)
+{
+    for (uint32_t i = 0; i < sweep->len; i++) {
+        finish_one(sweep, &sweep->orphans[i]);
+    }
+    sweep->len = 0;
+}
+
+void
+wp_sweep_add(struct wp_sweep *sweep, const char *name)
+{
+    const struct wp_local *local = sweep->local;
+    struct orphan *orphan = &sweep->orphans[sweep->len++];
+    char dir[2 * WP_LOCAL_PATH_MAX];
+    struct wp_record record;
+
+    *orphan = (struct orphan){.inner_fd = -1, .outer_fd = -1};
+    (void)snprintf(orphan->name, sizeof orphan->name, "%s", name);
+    (void)snprintf(dir, sizeof dir, "%s/%s", local->sandboxes_dir, name);
+    sweep->counts->sandboxes++;
+    /* Of another boot nobody lives, whoever has the numbers now. */
+    if (wp_record_read(dir, &record) &&
+        (record.boot_id[0] == '\0' ||
+         strcmp(record.boot_id, local->boot_id) == 0)) {
+        orphan->inner_fd = kill_recorded(record.inner_pid, record.inner_start);
+        orphan->outer_fd = kill_recorded(record.outer_pid, record.outer_start);
+        sweep->counts->killed +=
+            orphan->inner_fd >= 0 || orphan->outer_fd >= 0 ? 1 : 0;
+    }
+    if (sweep->len == BATCH) {
+        finish_batch(sweep);
     }
 }
 
 struct group_sweep {
+    const struct wp_sweep *sweep;
     const struct wp_cgroups *groups;
-    struct wp_local_sweep *sweep;
 };
 
 static void
 sweep_group(void *ctx, const char *name)
 {
-    struct group_sweep *group = ctx;
+    const struct group_sweep *group = ctx;
+    const struct wp_sweep *sweep = group->sweep;
+    char dir[2 * WP_LOCAL_PATH_MAX];
 
+    (void)snprintf(dir, sizeof dir, "%s/%s", sweep->local->sandboxes_dir, name);
+    if (access(dir, F_OK) == 0) {
+        return; /* Adopted. */
+    }
     if (remove_group(group->groups, name)) {
-        group->sweep->cgroups++;
+        sweep->counts->cgroups++;
     } else {
-        group->sweep->failed++;
+        sweep->counts->failed++;
     }
 }
 
 void
-wp_local_sweep_run(struct wp_local *local, struct wp_local_sweep *sweep)
+wp_sweep_finish(struct wp_sweep *sweep)
 {
-    struct group_sweep group = {&local->cgroups, sweep};
-    struct group_sweep old = {&local->old_cgroups, sweep};
-    struct dirent *entry;
-    DIR *dir = opendir(local->sandboxes_dir);
+    struct wp_local *local = sweep->local;
+    struct group_sweep group = {sweep, &local->cgroups};
 
-    *sweep = (struct wp_local_sweep){.sandboxes = 0};
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            sweep_one(local, entry->d_name, sweep);
-        }
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
+    finish_batch(sweep);
     wp_cgroup_list(&local->cgroups, sweep_group, &group);
     /* Of a daemon that was started from another group than this one. */
-    wp_cgroup_list(&local->old_cgroups, sweep_group, &old);
-    wp_cgroups_close(&local->old_cgroups);
-    if (sweep->sandboxes + sweep->cgroups > 0) {
-        wp_log_info("swept what an earlier daemon left",
-                    wp_kv_int("sandboxes", sweep->sandboxes),
-                    wp_kv_int("killed", sweep->killed),
-                    wp_kv_int("cgroups", sweep->cgroups),
-                    wp_kv_int("failed", sweep->failed));
+    for (uint32_t i = 0; i < local->old_cgroups_len; i++) {
+        group.groups = &local->old_cgroups[i];
+        wp_cgroup_list(&local->old_cgroups[i], sweep_group, &group);
     }
+    free(sweep);
 }

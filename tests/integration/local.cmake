@@ -28,3 +28,15 @@ target_compile_definitions(local_gvisor_test PRIVATE
 add_dependencies(local_gvisor_test warmpool-init warmpool-runtime)
 set_tests_properties(integration/local_gvisor_test PROPERTIES
                      SKIP_RETURN_CODE 77)
+# Daemons that are killed, and what the next one finds.
+wp_test(local_adopt_test LABEL integration
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_adopt_test.c
+          ${CMAKE_SOURCE_DIR}/tests/support/local_rig.c
+  LIBS wp_local wp::jansson
+  TIMEOUT 300)
+target_compile_definitions(local_adopt_test PRIVATE
+  WP_TEST_INIT="$<TARGET_FILE:warmpool-init>"
+  WP_TEST_RUNTIME="$<TARGET_FILE:warmpool-runtime>")
+add_dependencies(local_adopt_test warmpool-init warmpool-runtime)
+set_tests_properties(integration/local_adopt_test PROPERTIES
+                     SKIP_RETURN_CODE 77)

@@ -99,8 +99,8 @@ local_rig_init(struct local_rig *rig, const char *const *argv)
 void
 local_rig_start(struct local_rig *rig)
 {
-    const struct wp_local_events events = {rig, on_ready, on_lost,
-                                           on_destroyed, NULL};
+    const struct wp_local_events events = {rig, on_ready, on_lost, on_destroyed,
+                                           rig->adopt};
     struct wp_err err = {.msg = ""};
 
     rig->local = wp_local_create(&rig->config, &err);
@@ -224,7 +224,7 @@ local_rig_pids(struct local_rig *rig, uint32_t index, int *outer, int *inner)
                    name);
     file = fopen(path, "re");
     assert_non_null(file);
-    assert_int_equal(fscanf(file, "warmpool 1 outer %d %llu inner %d %llu",
+    assert_int_equal(fscanf(file, "warmpool %*d outer %d %llu inner %d %llu",
                             outer, &a, inner, &b),
                      4);
     (void)fclose(file);
@@ -263,15 +263,12 @@ local_rig_wait_gone(int pid, int64_t timeout_ms)
     }
 }
 
-size_t
-local_rig_request(struct local_rig *rig, uint32_t index, const char *request,
-                  char *out, size_t cap)
+int
+local_rig_send(struct local_rig *rig, uint32_t index, const char *request)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = rig->slots[index].endpoint + strlen("unix:");
     struct timeval limit = {.tv_sec = 30};
-    size_t used = 0;
-    ssize_t n;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_in_range(fd, 0, 1 << 20);
@@ -282,6 +279,15 @@ local_rig_request(struct local_rig *rig, uint32_t index, const char *request,
                      0);
     assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL),
                      (long)strlen(request));
+    return fd;
+}
+
+size_t
+local_rig_receive(int fd, char *out, size_t cap)
+{
+    size_t used = 0;
+    ssize_t n;
+
     do {
         n = recv(fd, out + used, cap - 1 - used, 0);
         used += n > 0 ? (size_t)n : 0;
@@ -289,6 +295,13 @@ local_rig_request(struct local_rig *rig, uint32_t index, const char *request,
     out[used] = '\0';
     (void)close(fd);
     return used;
+}
+
+size_t
+local_rig_request(struct local_rig *rig, uint32_t index, const char *request,
+                  char *out, size_t cap)
+{
+    return local_rig_receive(local_rig_send(rig, index, request), out, cap);
 }
 
 int

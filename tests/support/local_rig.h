@@ -31,6 +31,9 @@ struct local_rig {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct local_rig_slot slots[LOCAL_RIG_SLOTS];
+    /* Of wp_local_events, with the rig as ctx; NULL, the default: all swept. */
+    bool (*adopt)(void *ctx, const struct wp_local_found *found,
+                  struct wp_slot_ref *ref);
 };
 
 /* Fills config and a template that runs argv and listens on port 8080. */
@@ -61,6 +64,11 @@ void local_rig_name(uint32_t index, char out[16]);
 bool local_rig_alive(int pid);
 /* Waits until pid is gone. */
 void local_rig_wait_gone(int pid, int64_t timeout_ms);
+
+/* The same, without waiting for the answer: the connection. */
+int local_rig_send(struct local_rig *rig, uint32_t index, const char *request);
+/* All that comes until the end, into out; closes fd. */
+size_t local_rig_receive(int fd, char *out, size_t cap);
 
 /* Runs a shell command inside, through the runtime's REST API on the sandbox's
  * endpoint; its standard output in out. The exit code. */

@@ -194,7 +194,7 @@ static void
 test_save_and_load(void **state)
 {
     struct wp_cgroups now = {.kind = WP_CGROUP_V1, .trees_len = 2};
-    struct wp_cgroups old;
+    struct wp_cgroups old[3];
     struct tree tree;
     struct wp_err err;
 
@@ -204,16 +204,25 @@ test_save_and_load(void **state)
                    tree.dir);
     (void)snprintf(now.trees[1].dir, sizeof now.trees[1].dir, "%s/b/wp",
                    tree.dir);
-    assert_int_equal(wp_cgroups_save(&now, tree.self, &err), WP_OK);
+    assert_int_equal(wp_cgroups_save(&now, NULL, 0, tree.self, &err), WP_OK);
     now.trees_len = 1;
-    wp_cgroups_load(&old, tree.self, "wp", &now);
-    assert_int_equal(old.trees_len, 1);
-    assert_string_equal(old.trees[0].dir, now.trees[1].dir);
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 1);
+    assert_int_equal(old[0].trees_len, 1);
+    assert_string_equal(old[0].trees[0].dir, now.trees[1].dir);
     put(tree.self, "/etc\nwp\n/x/../y/wp\n/a/wpx\n");
-    wp_cgroups_load(&old, tree.self, "wp", &now);
-    assert_int_equal(old.trees_len, 0);
-    wp_cgroups_load(&old, "/nonexistent", "wp", &now);
-    assert_int_equal(old.trees_len, 0);
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 0);
+    assert_int_equal(wp_cgroups_load(old, 3, "/nonexistent", "wp", &now), 0);
+    /* A third daemon finds the groups of both before it, apart. */
+    put(tree.self, "/a/wp\n/b/wp\n/c/wp\n\n/d/wp\n\n/e/wp\n");
+    assert_int_equal(wp_cgroups_load(old, 2, tree.self, "wp", &now), 2);
+    assert_int_equal(old[0].trees_len, 3);
+    assert_string_equal(old[1].trees[0].dir, "/d/wp");
+    assert_int_equal(wp_cgroups_save(&now, old, 2, tree.self, &err), WP_OK);
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 2);
+    assert_int_equal(old[0].trees_len, 3);
+    assert_string_equal(old[0].trees[2].dir, "/c/wp");
+    assert_int_equal(old[1].trees_len, 1);
+    assert_string_equal(old[1].trees[0].dir, "/d/wp");
     tree_fini(&tree);
 }
 
