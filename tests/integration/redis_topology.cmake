@@ -1,0 +1,10 @@
+# Real Redis servers. Exit 77: redis-server is not installed.
+set(redis_rig
+    ${CMAKE_SOURCE_DIR}/tests/support/redis_rig.c
+    ${CMAKE_SOURCE_DIR}/tests/support/redis_rig_cluster.c)
+wp_test(redis_rig_test LABEL integration
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/redis_rig_test.c ${redis_rig}
+  LIBS wp_base wp::hiredis
+  TIMEOUT 300)
+set_tests_properties(integration/redis_rig_test PROPERTIES
+                     SKIP_RETURN_CODE 77)
