@@ -102,13 +102,17 @@ struct wp_lease_redis_config {
     int64_t heartbeat_ns;                  /* 0: 1 s */
     int64_t peer_gone_ns;                  /* 0: 3 s */
     struct wp_lease_redis_sink sink;
+    /* One thread sends all commits on one connection; slower, for comparison. */
+    bool committer;
 };
 
 struct wp_lease_redis_stats {
     struct wp_redis_stats redis;
     uint64_t commits;
-    uint64_t stale;   /* Commits that met another generation. */
-    uint64_t corrupt; /* Records that could not be read. */
+    uint64_t errors;   /* Error replies to commits. */
+    uint64_t noscript; /* Scripts that Redis had lost; sent again. */
+    uint64_t stale;    /* Commits that met another generation. */
+    uint64_t corrupt;  /* Records that could not be read. */
     uint64_t records_heard;
     uint64_t gaps;     /* Numbers missing in a pool's feed. */
     uint64_t syncs;    /* Times a pool was read again. */
@@ -140,7 +144,8 @@ enum wp_status wp_lease_redis_follow(struct wp_lease_redis *redis,
 /* What the next heartbeats say. Any thread. */
 void wp_lease_redis_set_state(struct wp_lease_redis *redis, uint32_t waiting,
                               bool keeper);
-/* The replicas heard lately, at most max; returns how many. Any thread. */
+/* The replicas heard lately, at most max of them; returns how many there are.
+ * Any thread. */
 uint32_t wp_lease_redis_peers(struct wp_lease_redis *redis,
                               struct wp_lease_redis_peer *peers, uint32_t max);
 

@@ -59,7 +59,7 @@ struct wp_redis_config {
     int db;
     const char *client_name;    /* "" and NULL: "warmpoold". */
     uint32_t pending_max;       /* Calls in flight on a link; 0: 4096. */
-    int64_t connect_timeout_ns; /* 0: 1 s; login included. */
+    int64_t connect_timeout_ns; /* 0: 1 s; of each step. */
     int64_t commit_timeout_ns;  /* 0: 1 s */
     int64_t backoff_min_ns;     /* 0: 20 ms; between attempts to connect. */
     int64_t backoff_max_ns;     /* 0: 2 s */
@@ -68,7 +68,7 @@ struct wp_redis_config {
 struct wp_redis_stats {
     uint32_t links;
     uint32_t links_up;
-    bool breaker_open; /* Of any server. */
+    bool breaker_open;
     uint64_t connects;
     uint64_t connect_failures;
     uint64_t disconnects;
@@ -76,8 +76,65 @@ struct wp_redis_stats {
     uint64_t refused; /* Commands refused while a link was not up. */
     uint64_t full;    /* Commands refused because a link was full. */
     uint64_t unknown; /* Calls whose outcome was lost. */
-    uint64_t errors;  /* Error replies. */
-    uint64_t noscript;
 };
+
+struct wp_redis_reply {
+    enum {
+        WP_REPLY_NUMBER,
+        WP_REPLY_TEXT,
+        WP_REPLY_ERROR,
+        WP_REPLY_OTHER, /* Null, a status, an array. */
+    } kind;
+    int64_t number;
+    struct wp_str text; /* Until the hook returns; TEXT and ERROR. */
+};
+
+/* Called without any lock held. call and tag are those of the command. */
+struct wp_redis_hooks {
+    void *ctx;
+    /* Reading thread; may send again on the same link. */
+    void (*on_reply)(void *ctx, uint32_t link, void *call, uint32_t tag,
+                     const struct wp_redis_reply *reply);
+    /* There will be no reply: UNAVAILABLE or UNKNOWN_OUTCOME. Reading thread,
+     * or who destroys the set. */
+    void (*on_end)(void *ctx, void *call, enum wp_status status);
+    /* The links are about to lead to this server process for the first time; ""
+     * when it does not tell. Connecting thread. May be NULL. */
+    void (*on_server)(void *ctx, const char *run_id);
+    /* After wp_redis_wake. Reading thread. May be NULL. */
+    void (*on_wake)(void *ctx);
+};
+
+struct wp_redis_links;
+
+/* n links, 1..WP_REDIS_LINKS_MAX, to the server that holds key; they are made
+ * in the background. config's texts and router must outlive the set; key is
+ * copied. */
+enum wp_status wp_redis_links_create(const struct wp_redis_config *config,
+                                     const struct wp_redis_hooks *hooks,
+                                     struct wp_str key, uint32_t n,
+                                     struct wp_redis_links **out,
+                                     struct wp_err *err);
+/* Ends the calls in flight. NULL is allowed. */
+void wp_redis_links_destroy(struct wp_redis_links *links);
+
+/* Appends a command; PENDING, or UNAVAILABLE when the link is not up, full, or
+ * the breaker open: then no hook is called. flush: sends at once what the link
+ * has gathered. Any thread, but a link used by one thread only never waits. */
+WP_MUST_CHECK enum wp_status
+wp_redis_send(struct wp_redis_links *links, uint32_t link, void *call,
+              uint32_t tag, const struct wp_str *args, uint32_t n, bool flush);
+/* Sends what the link has gathered. What nobody flushes goes out within a
+ * twentieth of a second. */
+void wp_redis_flush(struct wp_redis_links *links, uint32_t link);
+
+/* Makes the reading thread call on_wake soon. Any thread. */
+void wp_redis_wake(struct wp_redis_links *links);
+/* The server is not the right one any more: nothing is sent on these connections
+ * again; each is closed once it is quiet, and made again. Any thread. */
+void wp_redis_links_renew(struct wp_redis_links *links);
+
+void wp_redis_links_read_stats(struct wp_redis_links *links,
+                               struct wp_redis_stats *out);
 
 #endif

@@ -10,3 +10,7 @@ wp_fuzz(fuzz_http_head
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_http_head.c
   LIBS wp_allocator
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/http_head)
+wp_fuzz(fuzz_lease_codec
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_lease_codec.c
+  LIBS wp_allocator
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/lease_codec)

@@ -22,3 +22,6 @@ wp_test(http_metrics_test LABEL unit
           ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
           ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c
   LIBS wp_allocator)
+wp_test(lease_codec_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_codec_test.c
+  LIBS wp_allocator)

@@ -1,0 +1,126 @@
+/* allocator/lease_redis_impl.h - the parts of the Redis store among themselves.
+ *
+ * lease_redis.c is the commits, redis_scan.c reads pools, redis_recover.c the
+ * steps of recovery, redis_feed.c the other replicas. */
+#ifndef WP_ALLOCATOR_LEASE_REDIS_IMPL_H
+#define WP_ALLOCATOR_LEASE_REDIS_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "allocator/lease_redis.h"
+
+struct redisContext;
+struct wp_redis_feed;
+
+enum {
+    WP_REDIS_KEY_MAX =
+        WP_REDIS_PREFIX_MAX + 4 + WP_NAMESPACE_MAX + WP_POOL_NAME_MAX,
+    WP_REDIS_GENERATION_LEN = 16, /* Hex digits. */
+    WP_REDIS_FIELD_LEN = 1 + 2 * WP_UID_LEN,
+    WP_REDIS_WRITER_LEN = 2 * WP_REPLICA_ID_LEN,
+};
+
+/* One pool: its hash, and what this replica believes of it. */
+struct wp_redis_pool {
+    struct wp_lease_redis_pool name;
+    char key[WP_REDIS_KEY_MAX + 1];
+    size_t key_len;
+    uint64_t name_hash;
+    /* Commits carry it. 0: none are sent (not loaded yet, or in doubt). */
+    _Atomic(uint64_t) generation;
+    /* That begin_recovery gave; 0 again once open, or when the server was lost
+     * meanwhile, with what had been asserted: then it is distrusted. */
+    _Atomic(uint64_t) recovering;
+    _Atomic(uint64_t) distrusted;
+};
+
+struct wp_lease_redis {
+    struct wp_lease_redis_config config; /* With defaults; texts are owned. */
+    struct wp_redis_router router;
+    char host[WP_PEER_HOST_MAX + 1];
+    char writer[WP_REDIS_WRITER_LEN + 1]; /* Of the feed; "": not published. */
+    struct wp_redis_pool *pools;
+    uint32_t n_pools;
+    uint32_t *index; /* Hash of the name -> pool + 1; 0 is empty. */
+    uint32_t index_mask;
+    uint64_t id; /* Tells stores apart, also one at the address of another. */
+    struct wp_redis_links *links;
+    uint32_t n_links;
+    _Atomic(uint32_t) links_given;
+    _Atomic(struct wp_lease_op *) posted; /* config.committer */
+
+    /* Guards what blocks: load and recovery, and their connection. */
+    pthread_mutex_t admin_lock;
+    struct redisContext *admin;
+    pthread_mutex_t server_lock; /* Guards run_id. */
+    char run_id[WP_REDIS_RUN_ID_MAX + 1];
+    struct wp_redis_feed *feed;
+
+    _Atomic(int64_t) renewed_ns;
+    _Atomic(int64_t) told_ns; /* Last word about an error reply. */
+    _Atomic(uint64_t) commits;
+    _Atomic(uint64_t) stale;
+    _Atomic(uint64_t) corrupt;
+    _Atomic(uint64_t) errors;
+    _Atomic(uint64_t) noscript;
+    _Atomic(uint64_t) records_heard;
+    _Atomic(uint64_t) gaps;
+    _Atomic(uint64_t) syncs;
+};
+
+#define WP_REDIS_COUNT(counter)                                                \
+    atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+
+/* NULL when it is not configured. Any thread. */
+struct wp_redis_pool *wp_redis_pool_find(struct wp_lease_redis *redis,
+                                         struct wp_str pool_namespace,
+                                         struct wp_str pool);
+/* No more commits to the pool, if it believes in generation (0: in any); tells
+ * the sink, once. Any thread. */
+void wp_redis_pool_doubt(struct wp_lease_redis *redis,
+                         struct wp_redis_pool *pool, uint64_t generation);
+/* This server process was met; if it is another than the last, all pools are in
+ * doubt. Any thread. */
+void wp_redis_server_met(struct wp_lease_redis *redis, const char *run_id);
+
+/* "rUID" as it names a record; false: it is none. */
+WP_MUST_CHECK bool wp_redis_field_parse(struct wp_str field,
+                                        struct wp_lease_record *record);
+void wp_redis_field_make(const uint8_t uid[WP_UID_LEN],
+                         char out[WP_REDIS_FIELD_LEN + 1]);
+/* "oGENERATION" or "cGENERATION"; 0: neither. */
+uint64_t wp_redis_generation_parse(struct wp_str text, bool *open);
+void wp_redis_generation_make(char phase, uint64_t generation,
+                              char out[WP_REDIS_GENERATION_LEN + 2]);
+/* Never 0. */
+uint64_t wp_redis_generation_new(void);
+
+/* Opens a blocking connection to the pool's server. */
+enum wp_status wp_redis_pool_open(struct wp_lease_redis *redis,
+                                  const struct wp_redis_pool *pool,
+                                  struct redisContext **out,
+                                  struct wp_err *err);
+/* Every record of the pool, in pages. each returns false to stop: then the
+ * result is CANCELLED. page, which may be NULL, is called between pages. number
+ * receives the number of the last change before the first page; may be NULL. */
+struct wp_redis_scan {
+    void *ctx;
+    bool (*each)(void *ctx, const struct wp_lease_record *record);
+    bool (*page)(void *ctx);
+    uint64_t *number;
+};
+enum wp_status wp_redis_pool_scan(struct wp_lease_redis *redis,
+                                  struct redisContext *context,
+                                  const struct wp_redis_pool *pool,
+                                  const struct wp_redis_scan *scan,
+                                  struct wp_err *err);
+enum wp_status wp_redis_load(void *self,
+                             void (*each)(void *ctx,
+                                          const struct wp_lease_record *record),
+                             void *ctx, struct wp_err *err);
+
+/* Stops the feed, if there is one. */
+void wp_redis_feed_destroy(struct wp_redis_feed *feed);
+
+#endif

@@ -1,0 +1,625 @@
+/* The other replicas: what they change, and that they are alive.
+ *
+ * One thread with two connections: one that listens, one that says heartbeats
+ * and reads pools. Changes of a pool are numbered by Redis; a number that is
+ * not the next one, a new connection, or a receiver that is full leads to
+ * reading the pool again. Changes that come while a pool is being read are
+ * passed on between its pages: the receiver puts them in order by fence and
+ * state, and whatever was forgotten is said to be after it was read. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <hiredis/hiredis.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "allocator/lease_codec.h"
+#include "allocator/lease_redis_impl.h"
+#include "allocator/redis_sync.h"
+#include "pool/base/clock.h"
+#include "pool/base/log.h"
+
+enum {
+    AGAIN_MS = 20,      /* A receiver that was full is asked again after. */
+    RECONNECT_MS = 250, /* Pause between attempts to connect. */
+    SUBSCRIBE_AT_ONCE = 64,
+    CHANGE_HEAD_LEN =
+        1 + WP_REDIS_WRITER_LEN + WP_LEASE_NUMBER_LEN + 2 * WP_UID_LEN,
+    PEER_HEAD_LEN = 1 + WP_REDIS_WRITER_LEN + 1 + 10,
+};
+
+struct feed_pool {
+    uint64_t expect; /* Number of the next change; 0: the first to come. */
+    uint64_t base;   /* Number of the last change before it was read. */
+    bool wanted;     /* To be read (again). */
+};
+
+struct feed_peer {
+    struct wp_lease_redis_peer peer;
+    int64_t heard_ns;
+};
+
+struct wp_redis_feed {
+    struct wp_lease_redis *redis;
+    pthread_t thread;
+    int stop_fd;
+    _Atomic(bool) stop;
+    _Atomic(uint32_t) waiting;
+    _Atomic(bool) keeper;
+
+    /* The feed's thread. */
+    struct redisContext *listen;
+    struct redisContext *talk;
+    struct feed_pool *pools;
+    struct feed_pool *reading; /* Between its marks; NULL: none. */
+    char peers_channel[WP_REDIS_PREFIX_MAX + 8];
+    int64_t read_at_ns;      /* Not before: pools that are wanted. */
+    int64_t heartbeat_at_ns; /* The next one. */
+    int64_t heard_self_ns;
+    bool told;
+
+    pthread_mutex_t peers_lock; /* Guards these; written by the thread only. */
+    struct feed_peer peers[WP_PEERS_MAX];
+    uint32_t n_peers;
+};
+
+static int64_t
+now(void)
+{
+    return wp_clock_mono_ns(wp_clock_system());
+}
+
+static const struct wp_lease_redis_sink *
+sink_of(const struct wp_redis_feed *feed)
+{
+    return &feed->redis->config.sink;
+}
+
+static void
+hang_up(struct wp_redis_feed *feed)
+{
+    wp_redis_sync_close(feed->listen);
+    wp_redis_sync_close(feed->talk);
+    feed->listen = NULL;
+    feed->talk = NULL;
+}
+
+static void
+want(struct wp_redis_feed *feed, struct feed_pool *pool, int64_t delay_ms)
+{
+    int64_t at_ns = now() + delay_ms * WP_NS_PER_MS;
+
+    pool->wanted = true;
+    if (feed->read_at_ns < at_ns) {
+        feed->read_at_ns = at_ns;
+    }
+}
+
+/* --- changes --- */
+
+/* The change is passed on even when others are missing before it. */
+static void
+count_change(struct wp_redis_feed *feed, struct feed_pool *pool, uint64_t n)
+{
+    bool next = pool->expect == 0 ? n <= pool->base + 1 : n == pool->expect;
+
+    if (!next && !pool->wanted) {
+        WP_REDIS_COUNT(feed->redis->gaps);
+        want(feed, pool, AGAIN_MS);
+    }
+    pool->expect = n + 1;
+}
+
+static bool
+change_parse(struct wp_str payload, uint64_t *n, struct wp_lease_record *record)
+{
+    const char *at = payload.ptr + 1 + WP_REDIS_WRITER_LEN;
+
+    return payload.len >= CHANGE_HEAD_LEN && payload.ptr[0] == '1' &&
+           wp_str_to_u64((struct wp_str){at, WP_LEASE_NUMBER_LEN}, n) &&
+           wp_hex_decode(
+               (struct wp_str){at + WP_LEASE_NUMBER_LEN, 2 * WP_UID_LEN},
+               record->uid, WP_UID_LEN) &&
+           wp_lease_unpack((struct wp_str){payload.ptr + CHANGE_HEAD_LEN,
+                                           payload.len - CHANGE_HEAD_LEN},
+                           record);
+}
+
+static void
+on_change(struct wp_redis_feed *feed, struct wp_str payload)
+{
+    struct wp_lease_redis *redis = feed->redis;
+    struct wp_lease_record record;
+    struct wp_redis_pool *known = NULL;
+    struct feed_pool *pool;
+    uint64_t n = 0;
+
+    if (change_parse(payload, &n, &record)) {
+        known = wp_redis_pool_find(redis, wp_str_from(record.pool_namespace),
+                                   wp_str_from(record.pool));
+    }
+    if (known == NULL) {
+        WP_REDIS_COUNT(redis->corrupt);
+        return; /* Its number will be missed. */
+    }
+    pool = &feed->pools[known - redis->pools];
+    count_change(feed, pool, n);
+    if (memcmp(payload.ptr + 1, redis->writer, WP_REDIS_WRITER_LEN) == 0 &&
+        feed->reading != pool) {
+        return; /* This replica's own. */
+    }
+    WP_REDIS_COUNT(redis->records_heard);
+    if (sink_of(feed)->on_record != NULL &&
+        !sink_of(feed)->on_record(sink_of(feed)->ctx, &record)) {
+        want(feed, pool, AGAIN_MS);
+    }
+}
+
+/* --- peers --- */
+
+static void
+tell_peer(struct wp_redis_feed *feed, const struct wp_lease_redis_peer *peer,
+          bool gone)
+{
+    if (sink_of(feed)->on_peer != NULL) {
+        sink_of(feed)->on_peer(sink_of(feed)->ctx, peer, gone);
+    }
+}
+
+/* True when this is news. */
+static bool
+note_peer(struct wp_redis_feed *feed, const struct wp_lease_redis_peer *peer)
+{
+    struct feed_peer *known = NULL;
+    bool news = true;
+
+    (void)pthread_mutex_lock(&feed->peers_lock);
+    for (uint32_t i = 0; i < feed->n_peers; i++) {
+        if (memcmp(feed->peers[i].peer.replica_id, peer->replica_id,
+                   WP_REPLICA_ID_LEN) == 0) {
+            known = &feed->peers[i];
+            news = known->peer.waiting != peer->waiting ||
+                   known->peer.keeper != peer->keeper;
+        }
+    }
+    if (known == NULL && feed->n_peers < WP_PEERS_MAX) {
+        known = &feed->peers[feed->n_peers++];
+    }
+    if (known != NULL) {
+        known->peer = *peer;
+        known->heard_ns = now();
+    }
+    (void)pthread_mutex_unlock(&feed->peers_lock);
+    return news && known != NULL;
+}
+
+static void
+on_heartbeat(struct wp_redis_feed *feed, struct wp_str payload)
+{
+    struct wp_lease_redis_peer peer = {.waiting = 0};
+    const char *at = payload.ptr + 1 + WP_REDIS_WRITER_LEN;
+    uint64_t waiting;
+
+    if (payload.len < PEER_HEAD_LEN || payload.ptr[0] != '1' ||
+        !wp_hex_decode((struct wp_str){payload.ptr + 1, WP_REDIS_WRITER_LEN},
+                       peer.replica_id, sizeof peer.replica_id) ||
+        !wp_str_to_u64((struct wp_str){at + 1, 10}, &waiting) ||
+        waiting > UINT32_MAX ||
+        !wp_str_copy((struct wp_str){payload.ptr + PEER_HEAD_LEN,
+                                     payload.len - PEER_HEAD_LEN},
+                     peer.host, sizeof peer.host)) {
+        WP_REDIS_COUNT(feed->redis->corrupt);
+        return;
+    }
+    peer.keeper = at[0] == '1';
+    peer.waiting = (uint32_t)waiting;
+    if (memcmp(peer.replica_id, feed->redis->config.replica_id,
+               sizeof peer.replica_id) == 0) {
+        feed->heard_self_ns = now();
+    } else if (note_peer(feed, &peer)) {
+        tell_peer(feed, &peer, false);
+    }
+}
+
+static void
+drop_silent_peers(struct wp_redis_feed *feed)
+{
+    int64_t limit_ns = now() - feed->redis->config.peer_gone_ns;
+
+    for (uint32_t i = 0; i < feed->n_peers;) {
+        struct wp_lease_redis_peer gone;
+
+        if (feed->peers[i].heard_ns > limit_ns) {
+            i++;
+            continue;
+        }
+        (void)pthread_mutex_lock(&feed->peers_lock);
+        gone = feed->peers[i].peer;
+        feed->peers[i] = feed->peers[--feed->n_peers];
+        (void)pthread_mutex_unlock(&feed->peers_lock);
+        tell_peer(feed, &gone, true);
+    }
+}
+
+static bool
+say_heartbeat(struct wp_redis_feed *feed)
+{
+    const struct wp_lease_redis_config *config = &feed->redis->config;
+    char payload[PEER_HEAD_LEN + WP_PEER_HOST_MAX + 1];
+    const struct wp_str args[] = {
+        WP_STR("PUBLISH"), wp_str_from(feed->peers_channel), {payload, 0}};
+    struct wp_str words[3];
+    struct wp_err err;
+    redisReply *reply;
+
+    memcpy(words, args, sizeof words);
+    words[2].len = (size_t)snprintf(payload, sizeof payload, "1%s%c%010u%s",
+                                    feed->redis->writer,
+                                    atomic_load(&feed->keeper) ? '1' : '0',
+                                    atomic_load(&feed->waiting), config->host);
+    reply = wp_redis_sync_call(feed->talk, words, 3, &err);
+    if (reply == NULL) {
+        return false;
+    }
+    freeReplyObject(reply);
+    return true;
+}
+
+/* --- listening --- */
+
+static void
+on_message(struct wp_redis_feed *feed, const redisReply *reply)
+{
+    struct wp_str channel;
+    struct wp_str payload;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        strcmp(reply->element[0]->str, "message") != 0) {
+        return; /* That a subscription was taken. */
+    }
+    channel = (struct wp_str){reply->element[1]->str, reply->element[1]->len};
+    payload = (struct wp_str){reply->element[2]->str, reply->element[2]->len};
+    if (wp_str_is(channel, feed->peers_channel)) {
+        on_heartbeat(feed, payload);
+    } else {
+        on_change(feed, payload);
+    }
+}
+
+/* Takes what has come, waiting at most wait_ms for it; false: the connection is
+ * lost. */
+static bool
+listen_for(struct wp_redis_feed *feed, int wait_ms)
+{
+    struct pollfd fds[2] = {{.fd = feed->listen->fd, .events = POLLIN},
+                            {.fd = feed->stop_fd, .events = POLLIN}};
+
+    if (poll(fds, 2, wait_ms) <= 0 || fds[0].revents == 0) {
+        return true;
+    }
+    if (redisBufferRead(feed->listen) != REDIS_OK) {
+        return false;
+    }
+    for (;;) {
+        void *reply = NULL;
+
+        if (redisGetReplyFromReader(feed->listen, &reply) != REDIS_OK) {
+            return false;
+        }
+        if (reply == NULL) {
+            return true;
+        }
+        on_message(feed, reply);
+        freeReplyObject(reply);
+    }
+}
+
+/* --- reading pools --- */
+
+static bool
+read_each(void *ctx, const struct wp_lease_record *record)
+{
+    const struct wp_redis_feed *feed = ctx;
+
+    return sink_of(feed)->on_record == NULL ||
+           sink_of(feed)->on_record(sink_of(feed)->ctx, record);
+}
+
+static bool
+read_page_done(void *ctx)
+{
+    struct wp_redis_feed *feed = ctx;
+
+    return listen_for(feed, 0) && !atomic_load(&feed->stop) &&
+           !feed->reading->wanted;
+}
+
+static bool
+mark(const struct wp_redis_feed *feed, const struct wp_redis_pool *pool,
+     bool begin)
+{
+    return sink_of(feed)->on_sync == NULL ||
+           sink_of(feed)->on_sync(sink_of(feed)->ctx, &pool->name, begin);
+}
+
+/* False: the connection is lost. */
+static bool
+read_pool(struct wp_redis_feed *feed, uint32_t number)
+{
+    struct wp_redis_pool *name = &feed->redis->pools[number];
+    struct feed_pool *pool = &feed->pools[number];
+    const struct wp_redis_scan scan = {.ctx = feed,
+                                       .each = read_each,
+                                       .page = read_page_done,
+                                       .number = &pool->base};
+    struct redisContext *context = feed->talk;
+    enum wp_status status = WP_CANCELLED;
+    struct wp_err err;
+
+    if (feed->redis->config.redis.router != NULL &&
+        wp_redis_pool_open(feed->redis, name, &context, &err) != WP_OK) {
+        return false;
+    }
+    pool->wanted = false;
+    pool->expect = 0;
+    pool->base = UINT64_MAX - 1; /* Until it has been read. */
+    feed->reading = pool;
+    if (mark(feed, name, true)) {
+        status = wp_redis_pool_scan(feed->redis, context, name, &scan, &err);
+    }
+    feed->reading = NULL;
+    if (context != feed->talk) {
+        wp_redis_sync_close(context);
+    }
+    if (status == WP_OK && !pool->wanted && mark(feed, name, false)) {
+        WP_REDIS_COUNT(feed->redis->syncs);
+        return true;
+    }
+    want(feed, pool, AGAIN_MS);
+    return status == WP_OK || status == WP_CANCELLED;
+}
+
+static bool
+read_wanted(struct wp_redis_feed *feed)
+{
+    for (uint32_t i = 0; i < feed->redis->n_pools; i++) {
+        if (feed->pools[i].wanted && now() >= feed->read_at_ns &&
+            !read_pool(feed, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- the thread --- */
+
+static enum wp_status
+subscribe(struct wp_redis_feed *feed, struct wp_err *err)
+{
+    struct wp_lease_redis *redis = feed->redis;
+
+    /* Its answers come among the messages. */
+    if (redisAppendCommand(feed->listen, "SUBSCRIBE %s", feed->peers_channel) !=
+        REDIS_OK) {
+        return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE");
+    }
+    for (uint32_t i = 0; i < redis->n_pools; i++) {
+        const struct wp_redis_pool *pool = &redis->pools[i];
+
+        if (redisAppendCommand(feed->listen, "SUBSCRIBE %b:feed", pool->key,
+                               pool->key_len) != REDIS_OK) {
+            return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE");
+        }
+    }
+    for (int done = 0; done == 0;) {
+        if (redisBufferWrite(feed->listen, &done) != REDIS_OK) {
+            return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE: %s",
+                              feed->listen->errstr);
+        }
+    }
+    /* Pools are read after the first answer only, which may be an error: it is
+     * not allowed to. */
+    for (uint32_t i = 0; i <= redis->n_pools; i++) {
+        void *reply = NULL;
+        bool ok;
+
+        if (redisGetReply(feed->listen, &reply) != REDIS_OK) {
+            return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE: %s",
+                              feed->listen->errstr);
+        }
+        ok = ((redisReply *)reply)->type != REDIS_REPLY_ERROR;
+        if (!ok) {
+            (void)wp_err_set(err, WP_PERMISSION_DENIED, "redis: SUBSCRIBE: %s",
+                             ((redisReply *)reply)->str);
+        } else if (((redisReply *)reply)->type == REDIS_REPLY_ARRAY &&
+                   ((redisReply *)reply)->elements == 3 &&
+                   strcmp(((redisReply *)reply)->element[0]->str, "message") ==
+                       0) {
+            on_message(feed, reply);
+            i--; /* Not an answer. */
+        }
+        freeReplyObject(reply);
+        if (!ok) {
+            return WP_PERMISSION_DENIED;
+        }
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+call_up(struct wp_redis_feed *feed, struct wp_err *err)
+{
+    struct wp_lease_redis *redis = feed->redis;
+    enum wp_status status =
+        wp_redis_pool_open(redis, &redis->pools[0], &feed->listen, err);
+
+    if (status != WP_OK) {
+        feed->listen = NULL;
+        return status;
+    }
+    status = wp_redis_pool_open(redis, &redis->pools[0], &feed->talk, err);
+    if (status != WP_OK) {
+        feed->talk = NULL;
+        return status;
+    }
+    status = subscribe(feed, err);
+    for (uint32_t i = 0; i < redis->n_pools && status == WP_OK; i++) {
+        feed->pools[i].wanted = true;
+    }
+    feed->read_at_ns = 0;
+    feed->heartbeat_at_ns = 0;
+    feed->heard_self_ns = now();
+    return status;
+}
+
+/* One turn with connections up; false: they are lost. */
+static bool
+follow(struct wp_redis_feed *feed)
+{
+    const struct wp_lease_redis_config *config = &feed->redis->config;
+    int64_t wait_ns;
+
+    if (now() >= feed->heartbeat_at_ns) {
+        feed->heartbeat_at_ns = now() + config->heartbeat_ns;
+        if (!say_heartbeat(feed)) {
+            return false;
+        }
+    }
+    if (!read_wanted(feed)) {
+        return false;
+    }
+    drop_silent_peers(feed);
+    if (now() - feed->heard_self_ns >
+        config->peer_gone_ns + config->heartbeat_ns) {
+        return false; /* The one that listens has gone deaf. */
+    }
+    wait_ns = feed->heartbeat_at_ns - now();
+    for (uint32_t i = 0; i < feed->redis->n_pools; i++) {
+        if (feed->pools[i].wanted && wait_ns > feed->read_at_ns - now()) {
+            wait_ns = feed->read_at_ns - now();
+        }
+    }
+    return listen_for(feed,
+                      wait_ns > 0 ? (int)(wait_ns / WP_NS_PER_MS) + 1 : 0);
+}
+
+static void *
+feed_run(void *arg)
+{
+    struct wp_redis_feed *feed = arg;
+    struct pollfd stop = {.fd = feed->stop_fd, .events = POLLIN};
+
+    while (!atomic_load(&feed->stop)) {
+        struct wp_err err;
+
+        if (feed->listen != NULL && follow(feed)) {
+            continue;
+        }
+        hang_up(feed);
+        if (call_up(feed, &err) == WP_OK) {
+            if (feed->told) {
+                wp_log_info("the feed of the other replicas is back");
+            }
+            feed->told = false;
+            continue;
+        }
+        hang_up(feed);
+        if (!feed->told) {
+            feed->told = true;
+            wp_log_warn("the other replicas cannot be heard", wp_kv_err(&err));
+        }
+        drop_silent_peers(feed);
+        (void)poll(&stop, 1, RECONNECT_MS);
+    }
+    hang_up(feed);
+    return NULL;
+}
+
+enum wp_status
+wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
+{
+    struct wp_redis_feed *feed;
+
+    if (!redis->config.replicas) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "this store has no other replicas");
+    }
+    if (redis->feed != NULL) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION, "followed already");
+    }
+    feed = calloc(1, sizeof *feed);
+    if (feed == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for the feed");
+    }
+    feed->redis = redis;
+    feed->pools = calloc(redis->n_pools, sizeof feed->pools[0]);
+    feed->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)pthread_mutex_init(&feed->peers_lock, NULL);
+    (void)snprintf(feed->peers_channel, sizeof feed->peers_channel, "%s:peers",
+                   redis->config.prefix);
+    if (feed->pools == NULL || feed->stop_fd < 0 ||
+        pthread_create(&feed->thread, NULL, feed_run, feed) != 0) {
+        (void)pthread_mutex_destroy(&feed->peers_lock);
+        if (feed->stop_fd >= 0) {
+            (void)close(feed->stop_fd);
+        }
+        free(feed->pools);
+        free(feed);
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+                          "the thread of the feed");
+    }
+    (void)pthread_setname_np(feed->thread, "redis-feed");
+    redis->feed = feed;
+    return WP_OK;
+}
+
+void
+wp_redis_feed_destroy(struct wp_redis_feed *feed)
+{
+    const uint64_t one = 1;
+    ssize_t n;
+
+    if (feed == NULL) {
+        return;
+    }
+    atomic_store(&feed->stop, true);
+    n = write(feed->stop_fd, &one, sizeof one);
+    (void)n;
+    (void)pthread_join(feed->thread, NULL);
+    (void)pthread_mutex_destroy(&feed->peers_lock);
+    (void)close(feed->stop_fd);
+    free(feed->pools);
+    free(feed);
+}
+
+void
+wp_lease_redis_set_state(struct wp_lease_redis *redis, uint32_t waiting,
+                         bool keeper)
+{
+    if (redis->feed != NULL) {
+        atomic_store(&redis->feed->waiting, waiting);
+        atomic_store(&redis->feed->keeper, keeper);
+    }
+}
+
+uint32_t
+wp_lease_redis_peers(struct wp_lease_redis *redis,
+                     struct wp_lease_redis_peer *peers, uint32_t max)
+{
+    struct wp_redis_feed *feed = redis->feed;
+    uint32_t n = 0;
+
+    if (feed == NULL) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&feed->peers_lock);
+    n = feed->n_peers;
+    for (uint32_t i = 0; i < n && i < max; i++) {
+        peers[i] = feed->peers[i].peer;
+    }
+    (void)pthread_mutex_unlock(&feed->peers_lock);
+    return n;
+}

@@ -1,0 +1,387 @@
+#include "allocator/redis_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "allocator/redis_link_impl.h"
+#include "allocator/redis_sync.h"
+#include "pool/base/assert.h"
+#include "pool/base/clock.h"
+
+int64_t
+wp_link_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * WP_NS_PER_S + now.tv_nsec;
+}
+
+/* --- the stream of bytes; the link's lock is held --- */
+
+void
+wp_link_break(struct wp_redis_link *link)
+{
+    if (link->state == WP_LINK_UP) {
+        link->state = WP_LINK_BROKEN;
+        /* The reading thread sees the end of the stream. */
+        (void)shutdown(link->fd, SHUT_RDWR);
+    }
+}
+
+static void
+watch_write(struct wp_redis_link *link, bool on)
+{
+    struct epoll_event event = {.events = EPOLLIN | (on ? EPOLLOUT : 0),
+                                .data.ptr = link};
+
+    if (link->wants_write != on) {
+        link->wants_write = on;
+        (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_MOD, link->fd, &event);
+    }
+}
+
+bool
+wp_link_send(struct wp_redis_link *link)
+{
+    while (link->out_sent < link->out_len) {
+        ssize_t n =
+            send(link->fd, link->out + link->out_sent,
+                 link->out_len - link->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            watch_write(link, true);
+            return true;
+        }
+        if (n < 0) {
+            wp_link_break(link);
+            return false;
+        }
+        link->out_sent += (size_t)n;
+        link->stream_sent += (uint64_t)n;
+    }
+    link->out_sent = 0;
+    link->out_len = 0;
+    watch_write(link, false);
+    return true;
+}
+
+static size_t
+put_number(char *out, size_t number)
+{
+    char digits[24];
+    size_t n = 0;
+
+    do {
+        digits[n++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = digits[n - 1 - i];
+    }
+    return n;
+}
+
+/* "*3\r\n" or "$3\r\n" */
+static char *
+put_count(char *out, char kind, size_t count)
+{
+    *out++ = kind;
+    out += put_number(out, count);
+    *out++ = '\r';
+    *out++ = '\n';
+    return out;
+}
+
+static bool
+make_room(struct wp_redis_link *link, const struct wp_str *args, uint32_t n)
+{
+    size_t need = 32;
+
+    for (uint32_t i = 0; i < n; i++) {
+        need += args[i].len + 32;
+    }
+    if (need > WP_LINK_BUFFER - link->out_len && link->out_sent > 0) {
+        link->out_len -= link->out_sent;
+        memmove(link->out, link->out + link->out_sent, link->out_len);
+        link->out_sent = 0;
+    }
+    return need <= WP_LINK_BUFFER - link->out_len;
+}
+
+static void
+append(struct wp_redis_link *link, const struct wp_str *args, uint32_t n)
+{
+    char *start = link->out + link->out_len;
+    char *end = put_count(start, '*', n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        end = put_count(end, '$', args[i].len);
+        if (args[i].len > 0) {
+            memcpy(end, args[i].ptr, args[i].len);
+            end += args[i].len;
+        }
+        *end++ = '\r';
+        *end++ = '\n';
+    }
+    link->out_len += (size_t)(end - start);
+    link->stream_len += (uint64_t)(end - start);
+}
+
+/* --- writers --- */
+
+static void
+wake(struct wp_redis_links *links)
+{
+    const uint64_t one = 1;
+    ssize_t n = write(links->wake_fd, &one, sizeof one);
+
+    (void)n; /* Full: it is awake already. */
+}
+
+static enum wp_status
+append_call(struct wp_redis_link *link, void *call, uint32_t tag,
+            const struct wp_str *args, uint32_t n)
+{
+    struct wp_redis_links *links = link->links;
+    uint32_t tail = atomic_load_explicit(&link->tail, memory_order_relaxed);
+    /* Pairs with the release in the reading thread: the entry is free. */
+    uint32_t head = atomic_load_explicit(&link->head, memory_order_acquire);
+
+    if (link->state != WP_LINK_UP || link->renew ||
+        atomic_load_explicit(&links->breaker, memory_order_relaxed)) {
+        WP_LINK_COUNT(links->refused);
+        return WP_UNAVAILABLE;
+    }
+    if (tail - head >= links->config.pending_max || !make_room(link, args, n)) {
+        WP_LINK_COUNT(links->full);
+        return WP_UNAVAILABLE;
+    }
+    append(link, args, n);
+    link->calls[tail & (links->calls_max - 1)] = (struct wp_link_call){
+        .call = call,
+        .end = link->stream_len,
+        .at_ns = wp_link_now_ns(),
+        .tag = tag,
+    };
+    /* Publishes the entry. Sequentially consistent against `asleep`: the
+     * reading thread says that it sleeps and then looks at the tails; either
+     * it sees this call or we see it asleep. */
+    atomic_store(&link->tail, tail + 1);
+    return WP_PENDING;
+}
+
+enum wp_status
+wp_redis_send(struct wp_redis_links *links, uint32_t index, void *call,
+              uint32_t tag, const struct wp_str *args, uint32_t n, bool flush)
+{
+    struct wp_redis_link *link = &links->links[index];
+    enum wp_status status;
+
+    WP_ASSERT(index < links->n && n <= WP_REDIS_ARGS_MAX);
+    (void)pthread_mutex_lock(&link->lock);
+    status = append_call(link, call, tag, args, n);
+    if (status == WP_PENDING && (flush || link->out_len > WP_LINK_BUFFER / 2)) {
+        (void)wp_link_send(link);
+    }
+    (void)pthread_mutex_unlock(&link->lock);
+    if (status == WP_PENDING && atomic_load(&links->asleep)) {
+        wake(links);
+    }
+    return status;
+}
+
+void
+wp_redis_flush(struct wp_redis_links *links, uint32_t index)
+{
+    struct wp_redis_link *link = &links->links[index];
+
+    (void)pthread_mutex_lock(&link->lock);
+    if (link->state == WP_LINK_UP && link->out_len > 0 && !link->wants_write) {
+        (void)wp_link_send(link);
+    }
+    (void)pthread_mutex_unlock(&link->lock);
+}
+
+void
+wp_redis_wake(struct wp_redis_links *links)
+{
+    wake(links);
+}
+
+void
+wp_redis_links_renew(struct wp_redis_links *links)
+{
+    atomic_store(&links->renew, true);
+    wake(links);
+}
+
+/* --- the set --- */
+
+static bool
+link_init(struct wp_redis_links *links, uint32_t index)
+{
+    struct wp_redis_link *link = &links->links[index];
+
+    link->links = links;
+    link->index = index;
+    link->fd = -1;
+    (void)pthread_mutex_init(&link->lock, NULL);
+    link->out = malloc(WP_LINK_BUFFER);
+    link->calls = calloc(links->calls_max, sizeof link->calls[0]);
+    return link->out != NULL && link->calls != NULL;
+}
+
+static bool
+links_init(struct wp_redis_links *links, uint32_t n)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    pthread_condattr_t attr;
+    bool ok;
+
+    links->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    links->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)pthread_mutex_init(&links->down_lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&links->down_cond, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    links->some_down = true;
+    links->links = aligned_alloc(WP_CACHELINE, n * sizeof links->links[0]);
+    if (links->links == NULL || links->epoll_fd < 0 || links->wake_fd < 0) {
+        return false;
+    }
+    memset(links->links, 0, n * sizeof links->links[0]);
+    ok = epoll_ctl(links->epoll_fd, EPOLL_CTL_ADD, links->wake_fd, &event) == 0;
+    for (; links->n < n && ok; links->n++) {
+        ok = link_init(links, links->n);
+    }
+    return ok;
+}
+
+static bool
+links_start(struct wp_redis_links *links)
+{
+    links->reader_runs =
+        pthread_create(&links->reader, NULL, wp_redis_reader_run, links) == 0;
+    links->connector_runs = links->reader_runs &&
+                            pthread_create(&links->connector, NULL,
+                                           wp_redis_connector_run, links) == 0;
+    if (links->reader_runs) {
+        (void)pthread_setname_np(links->reader, "redis-read");
+    }
+    if (links->connector_runs) {
+        (void)pthread_setname_np(links->connector, "redis-connect");
+    }
+    return links->connector_runs;
+}
+
+enum wp_status
+wp_redis_links_create(const struct wp_redis_config *config,
+                      const struct wp_redis_hooks *hooks, struct wp_str key,
+                      uint32_t n, struct wp_redis_links **out,
+                      struct wp_err *err)
+{
+    struct wp_redis_links *links = calloc(1, sizeof *links);
+    uint64_t seed;
+
+    WP_ASSERT(n > 0 && n <= WP_REDIS_LINKS_MAX);
+    if (links == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
+    }
+    links->config = wp_redis_config_complete(config);
+    links->hooks = *hooks;
+    WP_ASSERT(key.len <= sizeof links->key);
+    memcpy(links->key, key.ptr, key.len);
+    links->key_len = key.len;
+    links->calls_max = 1;
+    while (links->calls_max < links->config.pending_max) {
+        links->calls_max *= 2;
+    }
+    wp_random_bytes(&seed, sizeof seed);
+    wp_rng_init(&links->rng, seed);
+    if (!links_init(links, n) || !links_start(links)) {
+        wp_redis_links_destroy(links);
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+                          "memory, descriptors and threads for %u connections"
+                          " to redis",
+                          n);
+    }
+    *out = links;
+    return WP_OK;
+}
+
+void
+wp_redis_links_destroy(struct wp_redis_links *links)
+{
+    if (links == NULL) {
+        return;
+    }
+    atomic_store(&links->stop, true);
+    if (links->connector_runs) {
+        (void)pthread_mutex_lock(&links->down_lock);
+        (void)pthread_cond_signal(&links->down_cond);
+        (void)pthread_mutex_unlock(&links->down_lock);
+        (void)pthread_join(links->connector, NULL);
+    }
+    if (links->reader_runs) {
+        wake(links);
+        (void)pthread_join(links->reader, NULL);
+    }
+    for (uint32_t i = 0; i < links->n; i++) {
+        struct wp_redis_link *link = &links->links[i];
+
+        if (link->calls != NULL) {
+            wp_link_end_calls(link);
+        }
+        if (link->fd >= 0) {
+            (void)close(link->fd);
+        }
+        wp_link_reader_fini(link);
+        free(link->out);
+        free(link->calls);
+        (void)pthread_mutex_destroy(&link->lock);
+    }
+    if (links->epoll_fd >= 0) {
+        (void)close(links->epoll_fd);
+    }
+    if (links->wake_fd >= 0) {
+        (void)close(links->wake_fd);
+    }
+    (void)pthread_mutex_destroy(&links->down_lock);
+    (void)pthread_cond_destroy(&links->down_cond);
+    free(links->links);
+    free(links);
+}
+
+void
+wp_redis_links_read_stats(struct wp_redis_links *links,
+                          struct wp_redis_stats *out)
+{
+    memset(out, 0, sizeof *out);
+    out->links = links->n;
+    for (uint32_t i = 0; i < links->n; i++) {
+        struct wp_redis_link *link = &links->links[i];
+
+        (void)pthread_mutex_lock(&link->lock);
+        out->links_up += link->state == WP_LINK_UP;
+        (void)pthread_mutex_unlock(&link->lock);
+    }
+    out->breaker_open = atomic_load(&links->breaker);
+    out->connects = atomic_load(&links->connects);
+    out->connect_failures = atomic_load(&links->connect_failures);
+    out->disconnects = atomic_load(&links->disconnects);
+    out->timeouts = atomic_load(&links->timeouts);
+    out->refused = atomic_load(&links->refused);
+    out->full = atomic_load(&links->full);
+    out->unknown = atomic_load(&links->unknown);
+}

@@ -1,0 +1,125 @@
+/* allocator/redis_link_impl.h - what the threads of a set of links share.
+ *
+ * redis_link.c is the writers' side, redis_reader.c the reading thread,
+ * redis_connect.c the connecting thread.
+ *
+ *            connected                    broken
+ *   DOWN ----------------> UP -----------------------> BROKEN
+ *    ^   connecting thread     writer or reading thread   |
+ *    '----------------------------------------------------'
+ *           reading thread: closed, every call ended */
+#ifndef WP_ALLOCATOR_REDIS_LINK_IMPL_H
+#define WP_ALLOCATOR_REDIS_LINK_IMPL_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#include "allocator/redis_link.h"
+#include "pool/base/compiler.h"
+#include "pool/base/rng.h"
+
+struct redisReader;
+
+enum {
+    WP_LINK_BUFFER = 256 * 1024,
+};
+
+enum wp_link_state {
+    WP_LINK_DOWN,
+    WP_LINK_UP,
+    WP_LINK_BROKEN,
+};
+
+struct wp_link_call {
+    void *call;
+    uint64_t end; /* Of its command in the stream of bytes. */
+    int64_t at_ns;
+    uint32_t tag;
+};
+
+struct wp_redis_link {
+    /* Guards what follows up to `head`; taken by the writer for each command,
+     * by the other threads only when the link changes or is behind. */
+    pthread_mutex_t lock;
+    enum wp_link_state state;
+    int fd;
+    bool renew;       /* No more commands: closed when the last is answered. */
+    bool wants_write; /* The socket was full: the reading thread goes on. */
+    char *out;
+    size_t out_len;
+    size_t out_sent;
+    uint64_t stream_len; /* Bytes ever appended since it came up; and sent. */
+    uint64_t stream_sent;
+
+    /* The calls in flight: a ring that the writer fills, under the lock, and
+     * the reading thread empties. */
+    struct wp_link_call *calls;
+    alignas(WP_CACHELINE) _Atomic(uint32_t) head; /* Reading thread. */
+    alignas(WP_CACHELINE) _Atomic(uint32_t) tail;
+
+    /* Reading thread. */
+    struct redisReader *reader;
+    struct wp_redis_reply reply;
+    char text[WP_REDIS_REPLY_MAX];
+    uint32_t index;
+    struct wp_redis_links *links;
+};
+
+struct wp_redis_links {
+    struct wp_redis_config config;
+    struct wp_redis_hooks hooks;
+    char key[512];
+    size_t key_len;
+    uint32_t n;
+    uint32_t calls_max; /* A power of two. */
+    struct wp_redis_link *links;
+
+    int epoll_fd;
+    int wake_fd;
+    _Atomic(bool) asleep; /* The reading thread waits without a limit. */
+    _Atomic(bool) stop;
+    _Atomic(bool) breaker;
+    _Atomic(bool) renew;
+
+    pthread_mutex_t down_lock; /* Guards some_down. */
+    pthread_cond_t down_cond;
+    bool some_down; /* There may be a link to connect. */
+    pthread_t reader;
+    pthread_t connector;
+    bool reader_runs;
+    bool connector_runs;
+    struct wp_rng rng; /* Connecting thread. */
+    char run_id[WP_REDIS_RUN_ID_MAX + 1];
+    int64_t told_ns; /* When it last said that Redis is out of reach. */
+    bool told;
+
+    _Atomic(uint64_t) connects;
+    _Atomic(uint64_t) connect_failures;
+    _Atomic(uint64_t) disconnects;
+    _Atomic(uint64_t) timeouts;
+    _Atomic(uint64_t) refused;
+    _Atomic(uint64_t) full;
+    _Atomic(uint64_t) unknown;
+};
+
+#define WP_LINK_COUNT(counter)                                                 \
+    atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+
+/* Sends what the socket takes; false when the link broke. The lock is held. */
+bool wp_link_send(struct wp_redis_link *link);
+/* Closes the link to writers; the reading thread does the rest. The lock is
+ * held. */
+void wp_link_break(struct wp_redis_link *link);
+/* After the reading thread: ends every call of the link. */
+void wp_link_end_calls(struct wp_redis_link *link);
+
+/* Milliseconds are precise enough for timeouts, and cost less. */
+int64_t wp_link_now_ns(void);
+
+void *wp_redis_reader_run(void *links);
+void *wp_redis_connector_run(void *links);
+bool wp_link_reader_init(struct wp_redis_link *link);
+void wp_link_reader_fini(struct wp_redis_link *link);
+
+#endif

@@ -1,0 +1,307 @@
+/* The steps of recovery; see allocator/lease_redis.h. */
+#include <stdlib.h>
+
+#include <hiredis/hiredis.h>
+
+#include "allocator/lease_codec.h"
+#include "allocator/lease_redis_impl.h"
+#include "allocator/redis_scripts.h"
+#include "allocator/redis_sync.h"
+#include "pool/lease_rules.h"
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+enum {
+    ARGS_FIRST = 4, /* EVALSHA, the script, 1, the key; then these. */
+};
+
+static struct wp_redis_pool *
+find_pool(struct wp_lease_redis *redis, const char *pool_namespace,
+          const char *pool, struct wp_err *err)
+{
+    struct wp_redis_pool *found = wp_redis_pool_find(
+        redis, wp_str_from(pool_namespace), wp_str_from(pool));
+
+    if (found == NULL) {
+        (void)wp_err_set(err, WP_NOT_FOUND,
+                         "pool '%s/%s' is not configured for redis",
+                         pool_namespace, pool);
+    }
+    return found;
+}
+
+/* Asks the script; once more on a new connection, since the old one may have
+ * been lost long ago. args[ARGS_FIRST...] are the caller's. The lock is held. */
+static redisReply *
+ask(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
+    struct wp_str *args, uint32_t n, struct wp_err *err)
+{
+    redisReply *reply = NULL;
+    bool fresh = false;
+
+    args[0] = WP_STR("EVALSHA");
+    args[1] = wp_redis_scripts[WP_SCRIPT_RECOVER].sha;
+    args[2] = WP_STR("1");
+    args[3] = (struct wp_str){pool->key, pool->key_len};
+    if (redis->config.redis.router != NULL) {
+        wp_redis_sync_close(redis->admin); /* It may lead to another pool's. */
+        redis->admin = NULL;
+    }
+    while (reply == NULL && !fresh) {
+        if (redis->admin == NULL) {
+            fresh = true;
+            if (wp_redis_pool_open(redis, pool, &redis->admin, err) != WP_OK) {
+                redis->admin = NULL;
+                return NULL;
+            }
+        }
+        reply = wp_redis_sync_ask(redis->admin, args, n, err);
+        if (reply == NULL) {
+            wp_redis_sync_close(redis->admin);
+            redis->admin = NULL;
+        }
+    }
+    return reply;
+}
+
+/* The script's number, or -1. */
+static int64_t
+ask_number(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
+           struct wp_str *args, uint32_t n, struct wp_err *err)
+{
+    redisReply *reply = ask(redis, pool, args, n, err);
+    int64_t number = -1;
+
+    if (reply != NULL) {
+        if (reply->type == REDIS_REPLY_INTEGER) {
+            number = reply->integer;
+        } else {
+            (void)wp_err_set(err, WP_UNAVAILABLE,
+                             "redis: not the answer expected");
+        }
+        freeReplyObject(reply);
+    }
+    return number;
+}
+
+static enum wp_status
+not_closed(const struct wp_redis_pool *pool, struct wp_err *err)
+{
+    return wp_err_set(err, WP_FAILED_PRECONDITION,
+                      "pool '%s/%s' is not closed for this recovery: begin it"
+                      " again",
+                      pool->name.pool_namespace, pool->name.pool);
+}
+
+enum wp_status
+wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
+                              const struct wp_lease_redis_pool *name,
+                              struct wp_err *err)
+{
+    struct wp_redis_pool *pool =
+        find_pool(redis, name->pool_namespace, name->pool, err);
+    char fresh[WP_REDIS_GENERATION_LEN + 2];
+    char distrusted[WP_REDIS_GENERATION_LEN + 2];
+    struct wp_str args[ARGS_FIRST + 3];
+    enum wp_status status = WP_UNAVAILABLE;
+    redisReply *reply;
+    bool open = false;
+
+    if (pool == NULL) {
+        return WP_NOT_FOUND;
+    }
+    wp_redis_generation_make('c', wp_redis_generation_new(), fresh);
+    args[ARGS_FIRST] = WP_STR("begin");
+    args[ARGS_FIRST + 1] = (struct wp_str){fresh + 1, WP_REDIS_GENERATION_LEN};
+    wp_redis_generation_make('c', atomic_load(&pool->distrusted), distrusted);
+    args[ARGS_FIRST + 2] = wp_str_from(distrusted);
+    (void)pthread_mutex_lock(&redis->admin_lock);
+    reply = ask(redis, pool, args, WP_ARRAY_LEN(args), err);
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING) {
+        uint64_t generation = wp_redis_generation_parse(
+            (struct wp_str){reply->str, reply->len}, &open);
+
+        if (generation != 0 && !open) {
+            atomic_store(&pool->recovering, generation);
+            /* No commits of this replica either. */
+            atomic_store(&pool->generation, 0);
+            status = WP_OK;
+        }
+    }
+    if (reply != NULL) {
+        freeReplyObject(reply);
+        if (status != WP_OK) {
+            (void)wp_err_set(err, status, "redis: not the answer expected");
+        }
+    }
+    (void)pthread_mutex_unlock(&redis->admin_lock);
+    return status;
+}
+
+/* The generation that begin_recovery gave, as text; false: it gave none. The
+ * lock is held. */
+static bool
+recovering(const struct wp_redis_pool *pool,
+           char out[WP_REDIS_GENERATION_LEN + 2], struct wp_str *arg)
+{
+    uint64_t generation = atomic_load(&pool->recovering);
+
+    wp_redis_generation_make('c', generation, out);
+    *arg = (struct wp_str){out + 1, WP_REDIS_GENERATION_LEN};
+    return generation != 0;
+}
+
+enum wp_status
+wp_lease_redis_assert_record(struct wp_lease_redis *redis,
+                             const struct wp_lease_record *record,
+                             struct wp_err *err)
+{
+    struct wp_redis_pool *pool =
+        find_pool(redis, record->pool_namespace, record->pool, err);
+    char generation[WP_REDIS_GENERATION_LEN + 2];
+    char field[WP_REDIS_FIELD_LEN + 1];
+    char packed[WP_LEASE_PACKED_MAX];
+    char claim[1 + WP_LEASE_CLAIM_KEY_MAX] = "c";
+    struct wp_str args[ARGS_FIRST + 6];
+    int64_t result = WP_RESULT_STALE;
+
+    if (pool == NULL) {
+        return WP_NOT_FOUND;
+    }
+    WP_ASSERT(record->state != WP_RECORD_NONE);
+    wp_redis_field_make(record->uid, field);
+    args[ARGS_FIRST] = WP_STR("assert");
+    args[ARGS_FIRST + 2] = (struct wp_str){field, WP_REDIS_FIELD_LEN};
+    args[ARGS_FIRST + 3] = wp_str_from(redis->writer);
+    args[ARGS_FIRST + 4] =
+        (struct wp_str){packed, wp_lease_pack(record, packed)};
+    args[ARGS_FIRST + 5] = WP_STR("");
+    if (wp_record_is_claimed(record->state)) {
+        args[ARGS_FIRST + 5].ptr = claim;
+        args[ARGS_FIRST + 5].len =
+            1 + wp_lease_pack_claim_key(wp_str_from(record->tenant),
+                                        wp_str_from(record->claim_id),
+                                        claim + 1);
+    }
+    (void)pthread_mutex_lock(&redis->admin_lock);
+    if (recovering(pool, generation, &args[ARGS_FIRST + 1])) {
+        result = ask_number(redis, pool, args, WP_ARRAY_LEN(args), err);
+    }
+    (void)pthread_mutex_unlock(&redis->admin_lock);
+    switch (result) {
+    case WP_RESULT_OK:
+        return WP_OK;
+    case WP_RESULT_STALE:
+        return not_closed(pool, err);
+    case WP_RESULT_ABORTED:
+        return wp_err_set(err, WP_ABORTED, "redis knows more of '%s'",
+                          record->sandbox);
+    case WP_RESULT_ALREADY_EXISTS:
+        return wp_err_set(err, WP_ALREADY_EXISTS,
+                          "the claim of '%s' has another sandbox",
+                          record->sandbox);
+    case WP_RESULT_CORRUPT:
+        WP_REDIS_COUNT(redis->corrupt);
+        return wp_err_set(err, WP_INTERNAL,
+                          "the record of '%s' in redis cannot be read",
+                          record->sandbox);
+    default:
+        return WP_UNAVAILABLE;
+    }
+}
+
+enum wp_status
+wp_lease_redis_end_assert(struct wp_lease_redis *redis,
+                          const struct wp_lease_redis_pool *name,
+                          struct wp_err *err)
+{
+    struct wp_redis_pool *pool =
+        find_pool(redis, name->pool_namespace, name->pool, err);
+    char generation[WP_REDIS_GENERATION_LEN + 2];
+    char replica[WP_REDIS_WRITER_LEN + 1];
+    struct wp_str args[ARGS_FIRST + 3];
+    int64_t result = WP_RESULT_STALE;
+
+    if (pool == NULL) {
+        return WP_NOT_FOUND;
+    }
+    wp_hex_encode(redis->config.replica_id, WP_REPLICA_ID_LEN, replica);
+    args[ARGS_FIRST] = WP_STR("end");
+    args[ARGS_FIRST + 2] = wp_str_from(replica);
+    (void)pthread_mutex_lock(&redis->admin_lock);
+    if (recovering(pool, generation, &args[ARGS_FIRST + 1])) {
+        result = ask_number(redis, pool, args, WP_ARRAY_LEN(args), err);
+    }
+    (void)pthread_mutex_unlock(&redis->admin_lock);
+    if (result == WP_RESULT_STALE) {
+        return not_closed(pool, err);
+    }
+    return result == WP_RESULT_OK ? WP_OK : WP_UNAVAILABLE;
+}
+
+/* The lock is held. */
+static int64_t
+ask_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
+         const struct wp_lease_redis_peer *peers, uint32_t n_peers,
+         struct wp_err *err)
+{
+    char generation[WP_REDIS_GENERATION_LEN + 2];
+    char replicas[1 + WP_PEERS_MAX][WP_REDIS_WRITER_LEN + 1];
+    struct wp_str args[ARGS_FIRST + 3 + WP_PEERS_MAX];
+    uint64_t opened = atomic_load(&pool->recovering);
+    int64_t result;
+
+    WP_ASSERT(n_peers <= WP_PEERS_MAX);
+    args[ARGS_FIRST] = WP_STR("open");
+    if (!recovering(pool, generation, &args[ARGS_FIRST + 1])) {
+        return WP_RESULT_STALE;
+    }
+    wp_hex_encode(redis->config.replica_id, WP_REPLICA_ID_LEN, replicas[0]);
+    args[ARGS_FIRST + 2] = wp_str_from(replicas[0]);
+    for (uint32_t i = 0; i < n_peers; i++) {
+        wp_hex_encode(peers[i].replica_id, WP_REPLICA_ID_LEN, replicas[1 + i]);
+        args[ARGS_FIRST + 3 + i] = wp_str_from(replicas[1 + i]);
+    }
+    result = ask_number(redis, pool, args, ARGS_FIRST + 3 + n_peers, err);
+    if (result != WP_RESULT_OK) {
+        return result;
+    }
+    /* Unless the server was lost meanwhile. */
+    if (!atomic_compare_exchange_strong(&pool->recovering, &opened, 0)) {
+        return WP_RESULT_STALE;
+    }
+    atomic_store(&pool->generation, opened);
+    return result;
+}
+
+enum wp_status
+wp_lease_redis_open_generation(struct wp_lease_redis *redis,
+                               const struct wp_lease_redis_pool *name,
+                               const struct wp_lease_redis_peer *peers,
+                               uint32_t n_peers, struct wp_err *err)
+{
+    struct wp_redis_pool *pool =
+        find_pool(redis, name->pool_namespace, name->pool, err);
+    int64_t result;
+
+    if (pool == NULL) {
+        return WP_NOT_FOUND;
+    }
+    (void)pthread_mutex_lock(&redis->admin_lock);
+    result = ask_open(redis, pool, peers, n_peers, err);
+    (void)pthread_mutex_unlock(&redis->admin_lock);
+    switch (result) {
+    case WP_RESULT_OK:
+        wp_log_info("pool recovered",
+                    wp_kv_str("namespace", pool->name.pool_namespace),
+                    wp_kv_str("pool", pool->name.pool));
+        return WP_OK;
+    case WP_RESULT_STALE:
+        return not_closed(pool, err);
+    case WP_RESULT_PENDING:
+        return wp_err_set(err, WP_PENDING,
+                          "other replicas have not told what they know yet");
+    default:
+        return WP_UNAVAILABLE;
+    }
+}

@@ -1,0 +1,101 @@
+-- kind, then by kind:
+--   init    a generation to take if the pool has none; answers "g" as it is
+--   begin   a new generation, "c" and one not to join; answers "g" as it is
+--           then
+--   assert  generation, record's field, writer, packed record, claim's field
+--           or ""
+--   end     generation, replica
+--   open    generation, replicas...
+local kind = ARGV[1]
+local g = call('HGET', hash, 'g')
+if kind == 'init' then
+    if not g then
+        g = 'o' .. ARGV[2]
+        call('HSET', hash, 'g', g)
+    end
+    return g
+end
+if kind == 'begin' then
+    -- Closed already: whoever closed it is joined. Open: nobody knows yet that
+    -- something was lost; or it was recovered without this replica, and has to
+    -- be closed again for what this one knows.
+    if not g or sub(g, 1, 1) == 'o' or g == ARGV[3] then
+        g = 'c' .. ARGV[2]
+        call('HSET', hash, 'g', g)
+    end
+    return g
+end
+local generation = ARGV[2]
+if kind == 'open' and g == 'o' .. generation then
+    return OK
+end
+if g ~= 'c' .. generation then
+    return STALE
+end
+if kind == 'assert' then
+    local field, writer, new, claim = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+    local v = call('HMGET', hash, field, 'q', claim)
+    local old = v[1]
+    if claim ~= '' and v[3] and v[3] ~= field then
+        return ALREADY_EXISTS
+    end
+    local gone
+    if old then
+        -- Fence, then state: OPEN < HELD < LOST < ENDED, then deadline.
+        local a = sub(old, 3, 22) .. sub(old, 2, 2)
+        local b = sub(new, 3, 22) .. sub(new, 2, 2)
+        if a > b or (a == b and sub(old, 23, 42) > sub(new, 23, 42)) then
+            return ABORTED
+        end
+        if old == new then
+            return OK
+        end
+        local head = sub(old, 1, 2)
+        if head == '12' or head == '13' then
+            local part = tonumber(sub(old, 43, 45))
+            local length = part and tonumber(sub(old, 46 + part, 48 + part))
+            if not length then
+                return CORRUPT
+            end
+            gone = 'c' .. sub(old, 49 + part, 48 + part + length)
+            -- One fence, two claims: the one that Redis has stays.
+            if sub(old, 3, 22) == sub(new, 3, 22) and claim ~= '' and
+                claim ~= gone then
+                return ABORTED
+            end
+        end
+    end
+    if gone and gone ~= claim then
+        call('HDEL', hash, gone)
+    end
+    local n = string.format('%020d', (v[2] or 0) + 1)
+    if claim ~= '' then
+        call('HSET', hash, field, new, 'q', n, claim, field)
+    else
+        call('HSET', hash, field, new, 'q', n)
+    end
+    if writer ~= '' then
+        redis.pcall('PUBLISH', hash .. ':feed', '1' .. writer .. n ..
+                    sub(field, 2) .. new)
+    end
+    return OK
+end
+-- "a" is the generation and the replicas that have ended their assertions.
+local told = call('HGET', hash, 'a')
+if not told or sub(told, 1, #generation) ~= generation then
+    told = generation
+end
+if kind == 'end' then
+    if not string.find(told, ARGV[3], #generation + 1, true) then
+        call('HSET', hash, 'a', told .. ',' .. ARGV[3])
+    end
+    return OK
+end
+for i = 3, #ARGV do
+    if not string.find(told, ARGV[i], #generation + 1, true) then
+        return PENDING
+    end
+end
+call('HDEL', hash, 'a')
+call('HSET', hash, 'g', 'o' .. generation)
+return OK
