@@ -102,7 +102,7 @@ struct wp_lease_redis_config {
     int64_t heartbeat_ns;                  /* 0: 1 s */
     int64_t peer_gone_ns;                  /* 0: 3 s */
     struct wp_lease_redis_sink sink;
-    /* One thread sends all commits on one connection; slower, for comparison. */
+    /* One thread sends all commits, on one connection: for comparison. */
     bool committer;
 };
 

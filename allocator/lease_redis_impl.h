@@ -1,7 +1,8 @@
 /* allocator/lease_redis_impl.h - the parts of the Redis store among themselves.
  *
- * lease_redis.c is the commits, redis_scan.c reads pools, redis_recover.c the
- * steps of recovery, redis_feed.c the other replicas. */
+ * lease_redis.c is its life and what it believes, lease_redis_commit.c the
+ * commits, redis_scan.c reads pools, redis_recover.c the steps of recovery,
+ * redis_feed.c the other replicas. */
 #ifndef WP_ALLOCATOR_LEASE_REDIS_IMPL_H
 #define WP_ALLOCATOR_LEASE_REDIS_IMPL_H
 
@@ -119,6 +120,14 @@ enum wp_status wp_redis_load(void *self,
                              void (*each)(void *ctx,
                                           const struct wp_lease_record *record),
                              void *ctx, struct wp_err *err);
+
+/* The port's commit and flush; and the hooks of the links. */
+enum wp_status wp_redis_commit(void *self, struct wp_lease_op *op);
+void wp_redis_commit_flush(void *self);
+void wp_redis_commit_on_reply(void *self, uint32_t link, void *call,
+                              uint32_t tag, const struct wp_redis_reply *reply);
+void wp_redis_commit_on_end(void *self, void *call, enum wp_status status);
+void wp_redis_commit_on_wake(void *self);
 
 /* Stops the feed, if there is one. */
 void wp_redis_feed_destroy(struct wp_redis_feed *feed);

@@ -130,8 +130,8 @@ void wp_redis_flush(struct wp_redis_links *links, uint32_t link);
 
 /* Makes the reading thread call on_wake soon. Any thread. */
 void wp_redis_wake(struct wp_redis_links *links);
-/* The server is not the right one any more: nothing is sent on these connections
- * again; each is closed once it is quiet, and made again. Any thread. */
+/* The server is not the right one any more: nothing is sent again on these
+ * connections; each is closed once it is quiet, and made again. Any thread. */
 void wp_redis_links_renew(struct wp_redis_links *links);
 
 void wp_redis_links_read_stats(struct wp_redis_links *links,

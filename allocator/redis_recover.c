@@ -31,7 +31,8 @@ find_pool(struct wp_lease_redis *redis, const char *pool_namespace,
 }
 
 /* Asks the script; once more on a new connection, since the old one may have
- * been lost long ago. args[ARGS_FIRST...] are the caller's. The lock is held. */
+ * been lost long ago. args[ARGS_FIRST...] are the caller's. admin_lock is held.
+ */
 static redisReply *
 ask(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
     struct wp_str *args, uint32_t n, struct wp_err *err)
