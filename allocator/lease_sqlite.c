@@ -15,9 +15,11 @@
 enum {
     DEFAULT_BUSY_TIMEOUT_MS = 2000,
     DEFAULT_BATCH_MAX = 256,
-    DEFAULT_CHECKPOINT_PAGES = 1000,
+    DEFAULT_CHECKPOINT_PAGES = 4000,
     BATCH_LIMIT = 1024,
 };
+
+#define LOG_PAUSE_NS (10 * WP_NS_PER_S)
 
 struct wp_lease_sqlite {
     struct wp_lease_sqlite_config config;
@@ -29,7 +31,8 @@ struct wp_lease_sqlite {
     /* The committer's. */
     struct wp_lease_op *waiting; /* Taken, for the next transactions. */
     uint64_t checkpoint_at;      /* Pages in the log. */
-    bool failing;                /* The last transaction did. */
+    bool told;                   /* The log says that commits fail. */
+    int64_t tell_again_ns;
     struct wp_lease_op *batch[BATCH_LIMIT];
     enum wp_status statuses[BATCH_LIMIT];
 
@@ -80,22 +83,25 @@ fill_batch(struct wp_lease_sqlite *sqlite)
     return count;
 }
 
-/* Says so once when it begins to fail, and once when that is over. */
+/* Says so when it begins to fail, and when that is over; not more often than
+ * people read. */
 static void
-note_outcome(struct wp_lease_sqlite *sqlite, enum wp_status status,
-             const struct wp_err *err)
+note_outcome(struct wp_lease_sqlite *sqlite, const struct wp_err *err,
+             int64_t now_ns)
 {
     if (err->status != WP_OK) {
         note_error(sqlite, err);
-        if (!sqlite->failing) {
+        if (!sqlite->told && now_ns >= sqlite->tell_again_ns) {
             wp_log_error("lease commit failed", wp_kv_err(err),
-                         wp_kv_str("outcome", wp_status_name(status)));
+                         wp_kv_str("outcome", wp_status_name(err->status)));
+            sqlite->told = true;
+            sqlite->tell_again_ns = now_ns + LOG_PAUSE_NS;
         }
-    } else if (sqlite->failing) {
+    } else if (sqlite->told) {
         wp_log_info("lease commits succeed again",
                     wp_kv_str("file", sqlite->config.path));
+        sqlite->told = false;
     }
-    sqlite->failing = err->status != WP_OK;
 }
 
 static void
@@ -105,18 +111,19 @@ run_batch(struct wp_lease_sqlite *sqlite, uint32_t count)
     int64_t start_ns = wp_clock_mono_ns(clock);
     struct wp_err err = {.status = WP_OK};
     enum wp_status status;
+    int64_t end_ns;
 
     status = wp_lease_db_apply(sqlite->db, sqlite->batch, count,
                                sqlite->statuses, &err);
-    wp_histogram_record(&sqlite->transaction_ns,
-                        wp_clock_mono_ns(clock) - start_ns);
+    end_ns = wp_clock_mono_ns(clock);
+    wp_histogram_record(&sqlite->transaction_ns, end_ns - start_ns);
     add(&sqlite->transactions, 1);
     add(&sqlite->commits, count);
     add(&sqlite->failures, status != WP_OK);
     if (count > get(&sqlite->batch_max)) {
         atomic_store_explicit(&sqlite->batch_max, count, memory_order_relaxed);
     }
-    note_outcome(sqlite, status, &err);
+    note_outcome(sqlite, &err, end_ns);
     for (uint32_t i = 0; i < count; i++) {
         sqlite->batch[i]->done(sqlite->batch[i], sqlite->statuses[i]);
     }

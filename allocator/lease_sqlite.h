@@ -44,7 +44,7 @@ struct wp_lease_sqlite_config {
     uint32_t busy_timeout_ms;
     uint32_t batch_max; /* Ops in one transaction, 1..1024. Default 256. */
     /* Pages in PATH-wal after which it is copied into the file, by the
-     * committer, between two transactions. Default 1000 (4 MiB). */
+     * committer, between two transactions. Default 4000 (16 MiB). */
     uint32_t checkpoint_pages;
 };
 

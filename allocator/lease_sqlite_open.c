@@ -63,6 +63,11 @@ refuse(struct wp_lease_db *db, struct wp_err *err, const char *what)
                           "is; restore a copy, or move it and its -wal away "
                           "to start without leases",
                           db->path, sqlite3_errmsg(db->sqlite));
+    case SQLITE_READONLY:
+        return wp_err_set(err, WP_UNAVAILABLE,
+                          "lease file '%s', or its directory, cannot be "
+                          "written",
+                          db->path);
     default:
         return wp_lease_db_fail(db, err, WP_UNAVAILABLE, what);
     }
@@ -184,17 +189,21 @@ static enum wp_status
 check_pages(struct wp_lease_db *db, struct wp_err *err)
 {
     char verdict[120];
+    const char *finding;
 
     if (ask(db, "PRAGMA integrity_check(1)", NULL, verdict, sizeof verdict,
             err) != WP_OK) {
         return err->status;
     }
     if (strcmp(verdict, "ok") != 0) {
+        /* Some findings come under a heading of their own. */
+        finding = strrchr(verdict, '\n');
+        finding = finding != NULL ? finding + 1 : verdict;
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "lease file '%s' is damaged (%s) and was left as it "
                           "is; restore a copy, or move it and its -wal away "
                           "to start without leases",
-                          db->path, verdict);
+                          db->path, finding);
     }
     return WP_OK;
 }

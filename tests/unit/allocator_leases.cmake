@@ -3,3 +3,11 @@ wp_test(lease_conformance_sqlite_test LABEL unit TIMEOUT 120
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_conformance_sqlite_test.c
           ${WP_STORE_CONFORMANCE}
   LIBS wp_lease_sqlite)
+wp_test(lease_sqlite_test LABEL unit TIMEOUT 120
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_test.c
+          ${WP_STORE_CONFORMANCE}
+  LIBS wp_lease_sqlite wp::sqlite)
+wp_test(lease_sqlite_fault_test LABEL unit TIMEOUT 180
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_fault_test.c
+          ${CMAKE_SOURCE_DIR}/tests/support/fault_vfs.c ${WP_STORE_CONFORMANCE}
+  LIBS wp_lease_sqlite wp::sqlite)
