@@ -22,6 +22,7 @@ enum {
     /* The holder is dead; a child that it was just starting has its descriptors
      * until it executes. */
     DEAD_WAIT_MS = 1,
+    DEAD_TRIES = 2000,
 };
 
 static bool
@@ -68,6 +69,24 @@ read_holder(int fd)
                : 0;
 }
 
+static bool
+is_dead(pid_t pid)
+{
+    struct pollfd pfd = {.events = POLLIN};
+    bool dead;
+
+    if (pid <= 0) {
+        return false;
+    }
+    pfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pfd.fd < 0) {
+        return errno == ESRCH;
+    }
+    dead = poll(&pfd, 1, 0) > 0;
+    (void)close(pfd.fd);
+    return dead;
+}
+
 /* *holder is who has it, as far as known, when that is the failure. */
 static enum wp_status
 take(const char *state_dir, int *fd, pid_t *holder, struct wp_err *err)
@@ -101,9 +120,20 @@ take(const char *state_dir, int *fd, pid_t *holder, struct wp_err *err)
 enum wp_status
 wp_lock_take(const char *state_dir, int *fd, struct wp_err *err)
 {
-    pid_t holder;
+    enum wp_status status = WP_FAILED_PRECONDITION;
 
-    return take(state_dir, fd, &holder, err);
+    for (int i = 0; i < DEAD_TRIES && status == WP_FAILED_PRECONDITION; i++) {
+        pid_t holder;
+
+        status = take(state_dir, fd, &holder, err);
+        if (status == WP_FAILED_PRECONDITION) {
+            if (!is_dead(holder)) {
+                break;
+            }
+            (void)poll(NULL, 0, DEAD_WAIT_MS);
+        }
+    }
+    return status;
 }
 
 enum wp_status

@@ -2,15 +2,16 @@
  * one's sandboxes.
  *
  * An flock, which the kernel frees with the holder's last descriptor: however a
- * daemon ends, the next one gets it. No sandbox and no helper inherits the
- * descriptor (spawn.c), so none of them keeps it. */
+ * daemon ends, the next one gets it. No sandbox and no helper keeps the
+ * descriptor: it closes on exec, and a child that is just being started closes
+ * it before all else (spawn.c). */
 #ifndef WP_LOCAL_LOCK_H
 #define WP_LOCAL_LOCK_H
 
 #include "pool/base/status.h"
 
-/* The lock of an existing directory, without waiting. FAILED_PRECONDITION:
- * another has it. *fd is closed to free it. */
+/* The lock of an existing directory; waits only for what is left of a dead
+ * holder. FAILED_PRECONDITION: another has it. *fd is closed to free it. */
 WP_MUST_CHECK enum wp_status wp_lock_take(const char *state_dir, int *fd,
                                           struct wp_err *err);
 /* WP_OK: fd holds the lock of this directory, and closes on exec. */

@@ -243,7 +243,7 @@ run(struct wp_sandbox *sandbox, struct wp_spawn *spawn, struct wp_err *err)
 enum wp_status
 wp_sandbox_spawn(struct wp_sandbox *sandbox, struct wp_err *err)
 {
-    struct wp_spawn spawn = {.fds_len = 0};
+    struct wp_spawn spawn = {.close_fd = sandbox->local->lock_fd};
     enum wp_status status;
 
     for (int i = 0; i < WP_SPAWN_FDS_MAX; i++) {

@@ -52,6 +52,11 @@ child_main(void *arg)
     struct child *child = arg;
     const struct wp_spawn *spawn = child->spawn;
 
+    /* A lock in it must not outlive a daemon that is killed now: to join a
+     * group can take a tenth of a second. */
+    if (spawn->close_fd > 0) {
+        (void)close(spawn->close_fd);
+    }
     child->step = "join its control group";
     for (int i = 0; i < spawn->procs_len; i++) {
         if (write(spawn->procs_fds[i], "0", 1) != 1) {

@@ -28,7 +28,8 @@ struct wp_spawn {
     /* cgroup.procs files to join before rights are dropped. */
     int procs_fds[WP_CGROUP_TREES_MAX];
     int procs_len;
-    bool drop; /* Become uid and gid, without other groups. */
+    int close_fd; /* Closed before anything that takes time; 0: none. */
+    bool drop;    /* Become uid and gid, without other groups. */
     uid_t uid;
     gid_t gid;
 };
