@@ -211,6 +211,8 @@ wp_daemon_stop_backend(struct wp_daemon *daemon)
         } else {
             wp_synthetic_stop(daemon->synthetic);
         }
+    } else if (daemon->leaves_ready) {
+        (void)wp_local_leave(daemon->local, STOP_NS);
     } else {
         (void)wp_local_stop(daemon->local, STOP_NS);
     }

@@ -78,7 +78,10 @@ class Daemon:
             env=dict(os.environ, NOTIFY_SOCKET=notify_path))
         self.channel = grpc.insecure_channel(
             "unix:" + os.path.join(run, "warmpoold.sock"),
-            options=[("grpc.use_local_subchannel_pool", 1)])
+            options=[("grpc.use_local_subchannel_pool", 1),
+                     ("grpc.initial_reconnect_backoff_ms", 20),
+                     ("grpc.min_reconnect_backoff_ms", 20),
+                     ("grpc.max_reconnect_backoff_ms", 200)])
 
     def write_manifest(self, replicas, source=MANIFEST):
         with open(source, encoding="utf-8") as handle:
