@@ -12,8 +12,11 @@ end
 local head, known = sub(old, 1, 2), sub(old, 3, 22)
 local lost = head == '13'
 if head == '12' or lost then
-    if fence ~= known then
-        return fence < known and ABORTED or NOT_FOUND
+    if fence > known then
+        return NOT_FOUND
+    end
+    if fence < known then
+        return kind == 'e' and field .. old or ABORTED
     end
 elseif head == '11' and kind == 'u' and fence == known then
     return OK

@@ -1,7 +1,15 @@
-# The Redis store against a redis-server of the test's own.
+# The Redis store against a redis-server of the test's own. Exit 77: none is
+# installed.
+set(lease_redis_rig
+    ${CMAKE_SOURCE_DIR}/tests/support/redis_rig.c
+    ${CMAKE_SOURCE_DIR}/tests/support/redis_rig_cluster.c)
 wp_test(lease_redis_test LABEL integration TIMEOUT 240
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_redis_test.c
-          ${CMAKE_SOURCE_DIR}/tests/support/redis_rig.c
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_redis_test.c ${lease_redis_rig}
   LIBS wp_allocator)
-set_tests_properties(integration/lease_redis_test PROPERTIES
+wp_test(lease_conformance_redis_test LABEL integration TIMEOUT 240
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_conformance_redis_test.c
+          ${lease_redis_rig} ${WP_STORE_CONFORMANCE}
+  LIBS wp_allocator)
+set_tests_properties(integration/lease_redis_test
+                     integration/lease_conformance_redis_test PROPERTIES
                      SKIP_RETURN_CODE 77)

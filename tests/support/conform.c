@@ -57,6 +57,9 @@ conform_submit(struct conform_trial *trial)
 {
     enum wp_status status;
 
+    /* Every op names its pool: a store may keep pools apart. */
+    trial->op.pool_namespace = WP_STR("team-a");
+    trial->op.pool = WP_STR("agents");
     trial->op.done = on_done;
     trial->op.next = NULL;
     status = conform_store.ops->commit(conform_store.self, &trial->op);

@@ -68,7 +68,7 @@ random_op(struct wp_rng *rng, const struct part *part,
     op->granted_wall_ms = (int64_t)wp_rng_below(rng, 1000);
     op->served = (uint32_t)wp_rng_below(rng, 3);
     op->fingerprint = wp_rng_next(rng);
-    op->pool_namespace = WP_STR("default");
+    op->pool_namespace = WP_STR("team-a");
     op->pool = WP_STR("agents");
     op->sandbox = wp_str_from(part->names[sandbox]);
     op->endpoint = WP_STR("unix:/run/\xc3\xa9.sock");
