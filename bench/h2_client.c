@@ -318,8 +318,8 @@ wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
     struct conn *conn = h2->conns[h2->next];
     nghttp2_data_provider body = {.source.ptr = call,
                                   .read_callback = read_request};
-    int32_t stream_id;
 
+    call->conn = h2->next;
     h2->next = h2->next + 1 < h2->n_conns ? h2->next + 1 : 0;
     WP_ASSERT(call->request_len <= WP_H2_MESSAGE_MAX);
     call->request[0] = 0; /* Not compressed. */
@@ -330,9 +330,28 @@ wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
     call->sent = 0;
     call->received = 0;
     call->status = WP_H2_NO_STATUS;
-    stream_id = nghttp2_submit_request(
+    call->stream_id = nghttp2_submit_request(
         conn->session, NULL, h2->headers[call->method], HEADERS, &body, call);
-    WP_ASSERT(stream_id > 0); /* Memory lacks, or 2^30 calls were made. */
+    WP_ASSERT(call->stream_id > 0); /* Memory lacks, or 2^30 calls were made. */
+}
+
+void
+wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call)
+{
+    nghttp2_session *session = h2->conns[call->conn]->session;
+
+    /* What still comes for the stream finds nobody; the reset goes out before
+     * any of the request's own bytes that are left. Both fail when the stream
+     * is over, which is as good. */
+    (void)nghttp2_session_set_stream_user_data(session, call->stream_id, NULL);
+    (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, call->stream_id,
+                                    NGHTTP2_CANCEL);
+}
+
+int
+wp_h2_fd(const struct wp_h2 *h2)
+{
+    return h2->epoll_fd;
 }
 
 /* --- A turn. --- */

@@ -41,8 +41,10 @@ struct wp_h2_call {
     size_t reply_len; /* Of the message; 0 when there is none. */
     uint8_t reply[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
 
-    size_t sent;     /* Private. */
-    size_t received; /* Private. */
+    size_t sent; /* Private, as is what follows. */
+    size_t received;
+    int32_t stream_id;
+    unsigned conn;
 };
 
 /* Connects. target is "unix:/path" or "a.b.c.d:port". NULL and err when it
@@ -56,6 +58,13 @@ unsigned wp_h2_method(struct wp_h2 *h2, const char *path);
 
 /* Queues a call on the next connection in turn; the next turn sends it. */
 void wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call);
+
+/* Gives up a call that was started and is not done: the server is told, and the
+ * call is the caller's again at once; done is not called. */
+void wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call);
+
+/* Readable when a turn has something to do; for poll. */
+int wp_h2_fd(const struct wp_h2 *h2);
 
 /* Sends what is queued, waits at most timeout_ns for answers (0: only looks;
  * WP_TIME_NEVER: until one comes), and calls done for each. Not WP_OK: a

@@ -1,0 +1,486 @@
+#include "tests/chaos/checker.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/assert.h"
+#include "pool/base/clock.h"
+#include "pool/base/str.h"
+
+/* A deadline goes over the wire in whole milliseconds of the wall clock, and
+ * the wall clock may be adjusted by a little. */
+#define MARGIN_NS (50 * WP_NS_PER_MS)
+
+enum {
+    OPEN_BITS = 20,  /* Claims from the oldest that is not done on. */
+    CALLS_MAX = 256, /* Of one claim. */
+    LEASES_MAX = 32, /* Of one claim. */
+    SAMPLES_MAX = 5, /* Of one kind of breach. */
+    OK = 0,          /* Codes of gRPC. */
+    NOT_FOUND = 5,
+    FAILED_PRECONDITION = 9,
+    ABORTED = 10,
+};
+
+/* A claim whose history is being read. */
+struct story {
+    uint64_t claim;
+    struct wp_chaos_event *calls; /* Ends, and starts without one. */
+    uint32_t n_calls;
+    uint32_t cap;
+    bool used;
+};
+
+/* A lease as its client knows it. */
+struct lease {
+    uint8_t uid[WP_UID_LEN];
+    uint64_t claim; /* 0: a free cell. */
+    uint64_t fence;
+    int64_t from_ns;
+    int64_t to_ns; /* Surely live until then. */
+};
+
+struct wp_checker {
+    FILE *samples;
+    struct wp_chaos_report report;
+    struct story *open; /* 1 << OPEN_BITS, by the claim's number. */
+    uint64_t n_open;
+    struct lease *leases; /* Of all clients, probed from the uid. */
+    uint64_t mask;
+    uint64_t count;
+};
+
+const char *
+wp_chaos_breach_name(enum wp_chaos_breach breach)
+{
+    static const char *const names[WP_BREACH_COUNT] = {
+        "I1 two live leases on one sandbox",
+        "I2 two live leases of one claim",
+        "I3 a used sandbox granted again",
+        "I3 a live lease without its sandbox",
+        "I5 a fence that did not grow",
+        "an acknowledged lease was lost",
+        "an answer nobody should get",
+    };
+
+    return names[breach];
+}
+
+static void
+tell(struct wp_checker *checker, enum wp_chaos_breach breach, uint64_t claim,
+     const struct wp_chaos_event *event)
+{
+    char uid[2 * WP_UID_LEN + 1];
+
+    if (checker->report.breaches[breach]++ >= SAMPLES_MAX ||
+        checker->samples == NULL) {
+        return;
+    }
+    wp_hex_encode(event->uid, WP_UID_LEN, uid);
+    (void)fprintf(checker->samples,
+                  "%s: claim %" PRIx64 " call %u at replica %u, %" PRId64
+                  " to %" PRId64 " ns, status %u, sandbox %s, fence %" PRIu64
+                  ", deadline %" PRId64 ", flags %u\n",
+                  wp_chaos_breach_name(breach), claim, event->what,
+                  event->replica, event->started_ns, event->at_ns,
+                  event->status, uid, event->fence, event->deadline_ns,
+                  event->flags);
+}
+
+/* --- Leases of all clients --- */
+
+static struct lease *
+find_lease(const struct wp_checker *checker, const uint8_t *uid)
+{
+    uint64_t hash;
+
+    /* A uid is random. */
+    memcpy(&hash, uid, sizeof hash);
+    for (uint64_t i = hash & checker->mask;; i = (i + 1) & checker->mask) {
+        struct lease *cell = &checker->leases[i];
+
+        if (cell->claim == 0 || memcmp(cell->uid, uid, WP_UID_LEN) == 0) {
+            return cell;
+        }
+    }
+}
+
+static void
+grow_leases(struct wp_checker *checker)
+{
+    struct lease *old = checker->leases;
+    uint64_t old_len = checker->mask + 1;
+
+    checker->mask = 2 * old_len - 1;
+    checker->leases = calloc(2 * old_len, sizeof *old);
+    WP_ASSERT(checker->leases != NULL);
+    for (uint64_t i = 0; i < old_len; i++) {
+        if (old[i].claim != 0) {
+            *find_lease(checker, old[i].uid) = old[i];
+        }
+    }
+    free(old);
+}
+
+static bool
+overlap(const struct lease *a, const struct lease *b)
+{
+    int64_t from_ns = a->from_ns > b->from_ns ? a->from_ns : b->from_ns;
+    int64_t to_ns = a->to_ns < b->to_ns ? a->to_ns : b->to_ns;
+
+    return from_ns < to_ns;
+}
+
+/* Compares a lease with all others seen of its sandbox. */
+static void
+add_lease(struct wp_checker *checker, const struct lease *lease)
+{
+    struct lease *other = find_lease(checker, lease->uid);
+    struct wp_chaos_event where = {.what = WP_CHAOS_CLAIM,
+                                   .started_ns = lease->from_ns,
+                                   .at_ns = lease->to_ns,
+                                   .fence = lease->fence};
+    bool later;
+
+    if (other->claim == 0) {
+        *other = *lease;
+        if (++checker->count > checker->mask / 2) {
+            grow_leases(checker);
+        }
+        return;
+    }
+    memcpy(where.uid, lease->uid, WP_UID_LEN);
+    tell(checker, WP_BREACH_I3, lease->claim, &where);
+    if (overlap(lease, other)) {
+        tell(checker, WP_BREACH_I1, lease->claim, &where);
+    }
+    later = lease->from_ns > other->from_ns;
+    if (later ? lease->fence <= other->fence : lease->fence >= other->fence) {
+        tell(checker, WP_BREACH_I5, lease->claim, &where);
+    }
+    if (later) {
+        *other = *lease;
+    }
+}
+
+/* --- One claim --- */
+
+/* Of all leases of the claim that any answer has told. */
+struct told {
+    struct lease leases[LEASES_MAX];
+    uint32_t n;
+    int64_t released_ns; /* When the first release started. */
+};
+
+static struct lease *
+find_told(struct told *told, const struct wp_chaos_event *call)
+{
+    for (uint32_t i = 0; i < told->n; i++) {
+        if (memcmp(told->leases[i].uid, call->uid, WP_UID_LEN) == 0) {
+            return &told->leases[i];
+        }
+    }
+    return NULL;
+}
+
+/* An answered Claim, Renew or Get tells a lease. */
+static void
+learn(struct wp_checker *checker, struct told *told,
+      const struct wp_chaos_event *call, uint64_t claim)
+{
+    struct lease *lease = find_told(told, call);
+    int64_t to_ns = call->deadline_ns - MARGIN_NS;
+
+    if (lease == NULL) {
+        WP_ASSERT(told->n < LEASES_MAX);
+        lease = &told->leases[told->n++];
+        *lease = (struct lease){.claim = claim,
+                                .fence = call->fence,
+                                .from_ns = call->at_ns,
+                                .to_ns = to_ns};
+        memcpy(lease->uid, call->uid, WP_UID_LEN);
+    } else {
+        checker->report.replays += call->what == WP_CHAOS_CLAIM;
+        if (lease->fence != call->fence) {
+            tell(checker, WP_BREACH_I5, claim, call);
+        }
+    }
+    /* Renewals are for as long as the claim was, so deadlines only grow. */
+    if (call->what != WP_CHAOS_GET && to_ns > lease->to_ns) {
+        lease->to_ns = to_ns;
+    }
+    if (call->at_ns < lease->from_ns) {
+        lease->from_ns = call->at_ns;
+    }
+}
+
+static bool
+is_answered(const struct wp_chaos_event *call, uint8_t status)
+{
+    return call->edge == WP_CHAOS_END && call->status == status;
+}
+
+/* Was some lease of the claim, as the calls before this one had told it, surely
+ * live during all of this call? */
+static bool
+was_live(const struct story *story, const struct wp_chaos_event *call)
+{
+    bool live = false;
+
+    for (uint32_t i = 0; i < story->n_calls; i++) {
+        const struct wp_chaos_event *other = &story->calls[i];
+        int64_t started_ns =
+            other->edge == WP_CHAOS_END ? other->started_ns : other->at_ns;
+
+        if (other == call) {
+            continue;
+        }
+        if (other->what == WP_CHAOS_RELEASE && started_ns < call->at_ns) {
+            return false;
+        }
+        if ((other->what == WP_CHAOS_CLAIM || other->what == WP_CHAOS_RENEW) &&
+            is_answered(other, OK) && other->at_ns < call->started_ns &&
+            other->deadline_ns - MARGIN_NS > call->at_ns) {
+            live = true;
+        }
+    }
+    return live;
+}
+
+static bool
+is_denial(const struct wp_chaos_event *call)
+{
+    switch (call->what) {
+    case WP_CHAOS_RELEASE:
+        return is_answered(call, NOT_FOUND) || is_answered(call, ABORTED) ||
+               is_answered(call, FAILED_PRECONDITION) ||
+               (is_answered(call, OK) &&
+                (call->flags & WP_CHAOS_WAS_HELD) == 0);
+    case WP_CHAOS_RENEW:
+    case WP_CHAOS_GET:
+        return is_answered(call, NOT_FOUND) || is_answered(call, ABORTED) ||
+               is_answered(call, FAILED_PRECONDITION);
+    default:
+        return false;
+    }
+}
+
+/* Statuses that some call of the run may rightly get. */
+static bool
+is_expected(const struct wp_chaos_event *call)
+{
+    switch (call->status) {
+    case OK:
+    case 1:  /* CANCELLED: the daemon leaves. */
+    case 4:  /* DEADLINE_EXCEEDED */
+    case 8:  /* RESOURCE_EXHAUSTED */
+    case 14: /* UNAVAILABLE */
+    case WP_CHAOS_NO_ANSWER:
+        return true;
+    case NOT_FOUND:
+    case FAILED_PRECONDITION:
+    case ABORTED: /* Of leases that are over; is_denial looks closer. */
+        return call->what != WP_CHAOS_CLAIM;
+    default:
+        return false;
+    }
+}
+
+static void
+judge_call(struct wp_checker *checker, const struct story *story,
+           const struct wp_chaos_event *call)
+{
+    if (call->edge != WP_CHAOS_END) {
+        return;
+    }
+    checker->report.calls++;
+    if (call->status <= 16) {
+        checker->report.by_status[call->status]++;
+    } else {
+        checker->report.unanswered++;
+    }
+    if (!is_expected(call)) {
+        tell(checker, WP_BREACH_STATUS, story->claim, call);
+    }
+    if (is_denial(call) && was_live(story, call)) {
+        tell(checker, WP_BREACH_LOST, story->claim, call);
+    }
+    if ((call->flags & WP_CHAOS_ABSENT) != 0) {
+        tell(checker, WP_BREACH_ABSENT, story->claim, call);
+    }
+    if ((call->flags & WP_CHAOS_MARKED) != 0) {
+        tell(checker, WP_BREACH_I1, story->claim, call);
+    }
+}
+
+static void
+judge_leases(struct wp_checker *checker, struct told *told)
+{
+    struct wp_chaos_event where = {.what = WP_CHAOS_CLAIM};
+
+    for (uint32_t i = 0; i < told->n; i++) {
+        struct lease *lease = &told->leases[i];
+
+        if (told->released_ns < lease->to_ns) {
+            lease->to_ns = told->released_ns;
+        } else if (told->released_ns != INT64_MAX) {
+            checker->report.expired++;
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            if (overlap(lease, &told->leases[j])) {
+                memcpy(where.uid, lease->uid, WP_UID_LEN);
+                where.started_ns = lease->from_ns;
+                where.at_ns = lease->to_ns;
+                where.fence = lease->fence;
+                tell(checker, WP_BREACH_I2, lease->claim, &where);
+            }
+        }
+        add_lease(checker, lease);
+    }
+}
+
+static void
+judge(struct wp_checker *checker, const struct story *story)
+{
+    struct told told = {.released_ns = INT64_MAX};
+
+    for (uint32_t i = 0; i < story->n_calls; i++) {
+        const struct wp_chaos_event *call = &story->calls[i];
+        int64_t started_ns =
+            call->edge == WP_CHAOS_END ? call->started_ns : call->at_ns;
+
+        judge_call(checker, story, call);
+        if (call->what == WP_CHAOS_RELEASE) {
+            if (started_ns < told.released_ns) {
+                told.released_ns = started_ns;
+            }
+        } else if (is_answered(call, OK)) {
+            learn(checker, &told, call, story->claim);
+        }
+    }
+    judge_leases(checker, &told);
+    checker->report.claims++;
+    checker->report.claims_granted += told.n > 0;
+    checker->report.leases += told.n;
+}
+
+/* --- Reading --- */
+
+static struct story *
+find_story(struct wp_checker *checker, uint64_t claim)
+{
+    /* A client numbers its claims one after the other. */
+    struct story *story =
+        &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
+
+    if (!story->used) {
+        story->used = true;
+        checker->n_open++;
+        story->claim = claim;
+        story->n_calls = 0;
+    }
+    WP_ASSERT(story->claim == claim);
+    return story;
+}
+
+/* An end takes the place of its start. */
+static void
+note(struct story *story, const struct wp_chaos_event *event)
+{
+    if (event->edge == WP_CHAOS_END) {
+        for (uint32_t i = story->n_calls; i > 0; i--) {
+            struct wp_chaos_event *start = &story->calls[i - 1];
+
+            if (start->edge == WP_CHAOS_START && start->what == event->what &&
+                start->replica == event->replica &&
+                start->at_ns == event->started_ns) {
+                *start = *event;
+                return;
+            }
+        }
+    }
+    if (story->n_calls == story->cap) {
+        story->cap = story->cap == 0 ? 16 : 2 * story->cap;
+        WP_ASSERT(story->cap <= CALLS_MAX);
+        story->calls = realloc(story->calls, story->cap * sizeof *story->calls);
+        WP_ASSERT(story->calls != NULL);
+    }
+    story->calls[story->n_calls++] = *event;
+}
+
+void
+wp_checker_add(struct wp_checker *checker, const struct wp_chaos_event *events,
+               size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct story *story = find_story(checker, events[i].claim);
+
+        checker->report.events++;
+        if (events[i].what == WP_CHAOS_DONE) {
+            judge(checker, story);
+            story->used = false;
+            checker->n_open--;
+        } else {
+            note(story, &events[i]);
+        }
+    }
+    for (size_t i = 0; checker->n_open > 0; i++) {
+        if (checker->open[i].used) { /* Its client was killed. */
+            judge(checker, &checker->open[i]);
+            checker->open[i].used = false;
+            checker->n_open--;
+        }
+    }
+}
+
+struct wp_checker *
+wp_checker_create(FILE *samples)
+{
+    struct wp_checker *checker = calloc(1, sizeof *checker);
+
+    if (checker == NULL) {
+        return NULL;
+    }
+    checker->samples = samples;
+    checker->mask = (1 << 16) - 1;
+    checker->open = calloc((size_t)1 << OPEN_BITS, sizeof *checker->open);
+    checker->leases = calloc(checker->mask + 1, sizeof *checker->leases);
+    if (checker->open == NULL || checker->leases == NULL) {
+        wp_checker_destroy(checker);
+        return NULL;
+    }
+    return checker;
+}
+
+void
+wp_checker_destroy(struct wp_checker *checker)
+{
+    if (checker == NULL) {
+        return;
+    }
+    for (size_t i = 0; checker->open != NULL && i < (size_t)1 << OPEN_BITS;
+         i++) {
+        free(checker->open[i].calls);
+    }
+    free(checker->open);
+    free(checker->leases);
+    free(checker);
+}
+
+void
+wp_checker_report(const struct wp_checker *checker, struct wp_chaos_report *out)
+{
+    *out = checker->report;
+}
+
+uint64_t
+wp_chaos_breaches(const struct wp_chaos_report *report)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < WP_BREACH_COUNT; i++) {
+        n += report->breaches[i];
+    }
+    return n;
+}

@@ -1,0 +1,326 @@
+/* tests/chaos/checker_test.c - the checker finds each kind of breach in a
+ * history that was doctored to have it, and nothing in histories that only look
+ * odd. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pool/base/clock.h"
+#include "tests/chaos/checker.h"
+
+#define MS WP_NS_PER_MS
+
+enum {
+    EVENTS_MAX = 32,
+    NOT_FOUND = 5,
+};
+
+/* A history under construction. Times in milliseconds. */
+struct script {
+    struct wp_chaos_event events[EVENTS_MAX];
+    size_t n;
+};
+
+static struct wp_chaos_event *
+add(struct script *script, uint64_t claim, enum wp_chaos_what what)
+{
+    struct wp_chaos_event *event = &script->events[script->n++];
+
+    assert_true(script->n <= EVENTS_MAX);
+    *event = (struct wp_chaos_event){.claim = claim, .what = (uint8_t)what};
+    return event;
+}
+
+/* A call from start_ms to end_ms, with its answer. */
+static struct wp_chaos_event *
+call(struct script *script, uint64_t claim, enum wp_chaos_what what,
+     int64_t start_ms, int64_t end_ms)
+{
+    struct wp_chaos_event *event = add(script, claim, what);
+
+    event->edge = WP_CHAOS_START;
+    event->at_ns = start_ms * MS;
+    event = add(script, claim, what);
+    event->edge = WP_CHAOS_END;
+    event->started_ns = start_ms * MS;
+    event->at_ns = end_ms * MS;
+    return event;
+}
+
+/* One that told of a lease on sandbox number n until deadline_ms. */
+static struct wp_chaos_event *
+told(struct script *script, uint64_t claim, enum wp_chaos_what what,
+     int64_t start_ms, int64_t end_ms, unsigned n, int64_t deadline_ms)
+{
+    struct wp_chaos_event *event = call(script, claim, what, start_ms, end_ms);
+
+    event->uid[0] = (uint8_t)n;
+    event->fence = 1;
+    event->deadline_ns = deadline_ms * MS;
+    return event;
+}
+
+static void
+released(struct script *script, uint64_t claim, int64_t start_ms,
+         int64_t end_ms)
+{
+    call(script, claim, WP_CHAOS_RELEASE, start_ms, end_ms)->flags =
+        WP_CHAOS_WAS_HELD;
+}
+
+/* Expects n breaches of that kind, and none of others than also (a set of
+ * 1 << kind). */
+static void
+expect(const struct script *script, enum wp_chaos_breach kind, uint64_t n,
+       unsigned also)
+{
+    struct wp_checker *checker = wp_checker_create(NULL);
+    struct wp_chaos_report report;
+
+    assert_non_null(checker);
+    wp_checker_add(checker, script->events, script->n);
+    wp_checker_report(checker, &report);
+    wp_checker_destroy(checker);
+    for (unsigned i = 0; i < WP_BREACH_COUNT; i++) {
+        if (i == kind) {
+            assert_int_equal(report.breaches[i], n);
+        } else if ((also & 1U << i) == 0) {
+            assert_int_equal(report.breaches[i], 0);
+        }
+    }
+}
+
+static void
+expect_clean(const struct script *script)
+{
+    expect(script, WP_BREACH_I1, 0, 0);
+}
+
+/* Goal: what a good run looks like, with everything that may rightly happen. */
+static void
+test_clean(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 5000);
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 2, 3, 1, 5000); /* Repeated. */
+    (void)told(&script, 1, WP_CHAOS_RENEW, 10, 11, 1, 5010);
+    (void)told(&script, 1, WP_CHAOS_GET, 12, 13, 1, 0);
+    released(&script, 1, 20, 21);
+    /* The second release finds nothing, nor does a late renewal. */
+    (void)call(&script, 1, WP_CHAOS_RELEASE, 22, 23);
+    call(&script, 1, WP_CHAOS_RENEW, 22, 23)->status = NOT_FOUND;
+    (void)add(&script, 1, WP_CHAOS_DONE);
+    /* Outstayed, then denied. */
+    (void)told(&script, 2, WP_CHAOS_CLAIM, 0, 1, 2, 1000);
+    call(&script, 2, WP_CHAOS_RENEW, 1001, 1002)->status = NOT_FOUND;
+    /* The same id after its lease has ended: another sandbox. */
+    (void)told(&script, 2, WP_CHAOS_CLAIM, 1003, 1004, 3, 2000);
+    /* Unknown, refused, out of reach. */
+    call(&script, 3, WP_CHAOS_CLAIM, 0, 9)->status = WP_CHAOS_NO_ANSWER;
+    call(&script, 3, WP_CHAOS_CLAIM, 9, 10)->status = 14;
+    call(&script, 3, WP_CHAOS_CLAIM, 10, 11)->status = 8;
+    expect_clean(&script);
+}
+
+/* Goal: a denial counts only when the lease was surely live all along. */
+static void
+test_doubt(void **state)
+{
+    struct script script = {.n = 0};
+    struct wp_chaos_event *start;
+
+    (void)state;
+    /* The release has no known end; it may have been done. */
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 9000);
+    start = add(&script, 1, WP_CHAOS_RELEASE);
+    start->edge = WP_CHAOS_START;
+    start->at_ns = 5 * MS;
+    call(&script, 1, WP_CHAOS_RENEW, 6, 7)->status = NOT_FOUND;
+    /* The renewal began before the claim was answered. */
+    call(&script, 2, WP_CHAOS_RENEW, 0, 5)->status = NOT_FOUND;
+    (void)told(&script, 2, WP_CHAOS_CLAIM, 1, 4, 2, 9000);
+    /* It ended too close to the deadline. */
+    (void)told(&script, 3, WP_CHAOS_CLAIM, 0, 1, 3, 1000);
+    call(&script, 3, WP_CHAOS_RENEW, 900, 990)->status = NOT_FOUND;
+    expect_clean(&script);
+}
+
+static void
+test_i1(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    told(&script, 2, WP_CHAOS_CLAIM, 2, 3, 7, 5000)->fence = 2;
+    expect(&script, WP_BREACH_I1, 1, 1U << WP_BREACH_I3);
+}
+
+/* Goal: also when the other lease was renewed past its first deadline. */
+static void
+test_i1_renewed(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
+    (void)told(&script, 1, WP_CHAOS_RENEW, 500, 501, 7, 3000);
+    told(&script, 2, WP_CHAOS_CLAIM, 2000, 2001, 7, 5000)->fence = 2;
+    expect(&script, WP_BREACH_I1, 1, 1U << WP_BREACH_I3);
+}
+
+static void
+test_i1_marked(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->flags = WP_CHAOS_MARKED;
+    expect(&script, WP_BREACH_I1, 1, 0);
+}
+
+static void
+test_i2(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 5000);
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 2, 3, 2, 5000);
+    released(&script, 1, 20, 21);
+    expect(&script, WP_BREACH_I2, 1, 0);
+}
+
+static void
+test_i3(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    released(&script, 1, 2, 3);
+    told(&script, 2, WP_CHAOS_CLAIM, 4, 5, 7, 5000)->fence = 2;
+    expect(&script, WP_BREACH_I3, 1, 0);
+}
+
+static void
+test_i3_absent(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->flags = WP_CHAOS_ABSENT;
+    expect(&script, WP_BREACH_ABSENT, 1, 0);
+}
+
+static void
+test_i5(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->fence = 2;
+    released(&script, 1, 2, 3);
+    told(&script, 2, WP_CHAOS_CLAIM, 4, 5, 7, 5000)->fence = 2;
+    expect(&script, WP_BREACH_I5, 1, 1U << WP_BREACH_I3);
+
+    script.n = 0;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    told(&script, 1, WP_CHAOS_RENEW, 2, 3, 7, 5000)->fence = 2;
+    expect(&script, WP_BREACH_I5, 1, 0);
+}
+
+/* Goal: each way in which an acknowledged lease can turn out forgotten. */
+static void
+test_lost(void **state)
+{
+    static const uint8_t denials[] = {NOT_FOUND, 9, 10};
+    struct script script;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof denials; i++) {
+        for (int what = WP_CHAOS_RENEW; what <= WP_CHAOS_GET; what++) {
+            script.n = 0;
+            (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+            call(&script, 1, (enum wp_chaos_what)what, 2, 3)->status =
+                denials[i];
+            expect(&script, WP_BREACH_LOST, 1, 0);
+        }
+    }
+    script.n = 0;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    (void)call(&script, 1, WP_CHAOS_RELEASE, 2, 3); /* OK, but not held. */
+    expect(&script, WP_BREACH_LOST, 1, 0);
+    script.n = 0;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
+    (void)told(&script, 1, WP_CHAOS_RENEW, 500, 501, 7, 3000);
+    call(&script, 1, WP_CHAOS_RENEW, 2000, 2001)->status = NOT_FOUND;
+    expect(&script, WP_BREACH_LOST, 1, 0);
+}
+
+static void
+test_status(void **state)
+{
+    static const uint8_t odd[] = {2, 3, 6, 7, 12, 13, 15, 16};
+    struct script script;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof odd; i++) {
+        script.n = 0;
+        call(&script, 1, WP_CHAOS_CLAIM, 0, 1)->status = odd[i];
+        expect(&script, WP_BREACH_STATUS, 1, 0);
+    }
+    script.n = 0;
+    call(&script, 1, WP_CHAOS_CLAIM, 0, 1)->status = NOT_FOUND;
+    expect(&script, WP_BREACH_STATUS, 1, 0);
+}
+
+/* Goal: breaches are found across histories, and among very many sandboxes. */
+static void
+test_two_histories(void **state)
+{
+    struct wp_checker *checker = wp_checker_create(NULL);
+    struct wp_chaos_report report;
+    struct script script;
+
+    (void)state;
+    assert_non_null(checker);
+    for (uint32_t i = 0; i < 70000; i++) {
+        struct wp_chaos_event *event;
+        uint32_t sandbox = i % 69999; /* The last is the first again. */
+
+        script.n = 0;
+        event = told(&script, i + 1, WP_CHAOS_CLAIM, i, i + 1, 0,
+                     (int64_t)i + 5000);
+        memcpy(event->uid, &sandbox, sizeof sandbox);
+        event->uid[15] = 1;
+        event->fence = i + 1;
+        (void)add(&script, i + 1, WP_CHAOS_DONE);
+        wp_checker_add(checker, script.events, script.n);
+    }
+    wp_checker_report(checker, &report);
+    assert_int_equal(report.claims, 70000);
+    assert_int_equal(report.breaches[WP_BREACH_I3], 1);
+    assert_int_equal(wp_chaos_breaches(&report), 1);
+    wp_checker_destroy(checker);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clean),     cmocka_unit_test(test_doubt),
+        cmocka_unit_test(test_i1),        cmocka_unit_test(test_i1_renewed),
+        cmocka_unit_test(test_i1_marked), cmocka_unit_test(test_i2),
+        cmocka_unit_test(test_i3),        cmocka_unit_test(test_i3_absent),
+        cmocka_unit_test(test_i5),        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_status),    cmocka_unit_test(test_two_histories),
+    };
+
+    return cmocka_run_group_tests_name("chaos checker", tests, NULL, NULL);
+}
