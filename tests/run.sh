@@ -125,8 +125,8 @@ done <build/fuzz/fuzz_targets.txt
 step "clang-tidy"
 check "clang-tidy" build tidy
 
-step "release build: claim path, instruction guard"
-check "build release" build release && run release -L 'unit|bench-guard'
+step "release build: claim path, instruction guard; kills, stops and cuts"
+check "build release" build release && run release -L 'unit|bench-guard|chaos'
 
 step "quickstart, as a user runs it"
 check "quickstart" deploy/quickstart.sh
