@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "local/backend_local.h"
+#include "local/cgroup.h"
 #include "local/rootfs.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
@@ -78,9 +79,14 @@ daemon_main(const char *state_dir, uint32_t count, uint32_t ready)
     return wp_local_leave(rig.local, 20 * WP_NS_PER_S) == 0 ? 0 : 1;
 }
 
+/* Where the next daemon_start puts it, in the group "first"; NULL: with us. */
+static const struct wp_cgroups *elsewhere;
+
 static struct daemon
 daemon_start(const struct local_rig *rig, const char *count, const char *ready)
 {
+    int procs[WP_CGROUP_TREES_MAX];
+    int procs_len = 0;
     struct daemon daemon;
     int orders[2];
     int news[2];
@@ -88,14 +94,26 @@ daemon_start(const struct local_rig *rig, const char *count, const char *ready)
 
     assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
     assert_int_equal(pipe2(news, O_CLOEXEC), 0);
+    if (elsewhere != NULL) {
+        procs_len = wp_cgroup_open_procs(elsewhere, "first", procs);
+        assert_in_range(procs_len, 1, WP_CGROUP_TREES_MAX);
+    }
     daemon = (struct daemon){fork(), orders[1], news[0]};
     assert_in_range(daemon.pid, 0, 1 << 22);
     if (daemon.pid == 0) {
+        for (int i = 0; i < procs_len; i++) {
+            if (write(procs[i], "0", 1) != 1) {
+                _exit(126);
+            }
+        }
         (void)dup2(orders[0], STDIN_FILENO);
         (void)dup2(news[1], STDOUT_FILENO);
         (void)execl("/proc/self/exe", "daemon", rig->state_dir, count, ready,
                     (char *)NULL);
         _exit(127);
+    }
+    for (int i = 0; i < procs_len; i++) {
+        (void)close(procs[i]);
     }
     (void)close(orders[0]);
     (void)close(news[1]);
@@ -388,6 +406,58 @@ test_killed_twice(void **state)
         }
     }
     local_rig_fini(&rig);
+}
+
+/* The first daemon was in another control group, and so are its sandboxes: they
+ * are found there by the second and the third. */
+static void
+test_other_group(void **state)
+{
+    static struct local_rig rig;
+    const struct wp_cgroup_limits none = {.memory_bytes = 0};
+    struct wp_cgroups groups;
+    struct wp_err err;
+    struct daemon daemon;
+    char name[48];
+    int outer[3];
+    int inner[3];
+
+    (void)state;
+    (void)snprintf(name, sizeof name, "wp-adopt-test-%d", (int)getpid());
+    wp_cgroups_open(&groups, "/proc/self/mountinfo", "/proc/self/cgroup", name);
+    if (groups.kind != WP_CGROUP_V1) {
+        print_message("not checked: no control groups of version 1 here\n");
+        wp_cgroups_close(&groups);
+        return;
+    }
+    assert_int_equal(wp_cgroup_make(&groups, "first", &none, &err), WP_OK);
+    use_adoption(&rig);
+    elsewhere = &groups;
+    daemon = daemon_start(&rig, "3", "3");
+    elsewhere = NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        local_rig_pids(&rig, i, &outer[i], &inner[i]);
+    }
+    daemon_kill(&daemon);
+    unwanted = 1;
+    local_rig_start(&rig);
+    assert_int_equal(rig.sweep.adopted, 2);
+    expect_nothing_left(&rig, 0, outer[0], inner[0]);
+    assert_true(has_group(&rig, 1));
+    local_rig_destroy(&rig, 1);
+    local_rig_wait(&rig, 1, RIG_DESTROYED, PATIENCE_MS);
+    expect_nothing_left(&rig, 1, outer[1], inner[1]);
+    assert_int_equal(wp_local_leave(rig.local, 20 * WP_NS_PER_S), 0);
+    wp_local_destroy(rig.local);
+    local_rig_start(&rig);
+    assert_int_equal(rig.sweep.adopted, 1);
+    assert_true(has_group(&rig, 2));
+    local_rig_destroy(&rig, 2);
+    local_rig_wait(&rig, 2, RIG_DESTROYED, PATIENCE_MS);
+    expect_nothing_left(&rig, 2, outer[2], inner[2]);
+    local_rig_fini(&rig);
+    assert_true(wp_cgroup_remove(&groups, "first"));
+    wp_cgroups_close(&groups);
 }
 
 /* A daemon that leaves takes what is not ready with it, and reports only that.
@@ -833,6 +903,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_killed_twice),
+        cmocka_unit_test(test_other_group),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_nothing_outlives),
         cmocka_unit_test(test_killed_while_starting),

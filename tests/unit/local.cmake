@@ -9,7 +9,8 @@ wp_test(local_bridge_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_bridge_test.c
           ${CMAKE_SOURCE_DIR}/local/bridge.c
   LIBS wp_local)
-foreach(name local_cgroup_test local_confine_test synthetic_backend_test)
+foreach(name local_cgroup_test local_confine_test local_record_test
+             synthetic_backend_test)
   wp_test(${name} LABEL unit
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.c LIBS wp_local)
 endforeach()
