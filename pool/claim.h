@@ -70,6 +70,7 @@ struct wp_claim {
     uint32_t tenant_slot; /* Guarded by the pool's wait lock. */
     uint32_t timed;       /* The same; 0 while in no wait queue. */
     uint32_t phase;       /* The same: what a cancel may withdraw. */
+    uint32_t parks;       /* How often the store was asked for it. */
 };
 
 /* The texts a store records with a lease; terminated copies. */
@@ -103,8 +104,9 @@ struct wp_lease_change {
     struct wp_list parked; /* While the store is asked for the lease. */
     void *owner;
     int64_t deadline_ns;
+    uint32_t asked; /* How often the store was asked for the lease. */
+    bool settled;   /* It has told. */
     bool renews;
-    bool asked; /* The store has been asked for the lease. */
 };
 
 /* What Get and List tell of a claim; no token in it. */

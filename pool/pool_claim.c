@@ -25,7 +25,9 @@ enum {
 
 /* How often a repeat looks again at a claim that is just ending. */
 enum {
-    REPEAT_TRIES = 64
+    REPEAT_TRIES = 64,
+    /* How often the store is asked for a claim while its slot changes. */
+    PARKS_MAX = 200,
 };
 
 /* start, grant, settle, refuse and answer_followers call each other in a ring,
@@ -211,6 +213,7 @@ give_back(struct wp_pool *pool, struct wp_slot_ref ref)
     }
     /* Whoever waits for it gets it from the control thread: matching here would
      * go one deeper for each of them. */
+    wp_pools_note(pool->pools, ref.index, 0);
     wp_pools_touch(pool);
     return true;
 }
@@ -615,6 +618,7 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
                       "ttl_ms: longer than this pool allows");
     }
     claim->arrived_ns = wp_pools_now(pools);
+    claim->parks = 0;
     return start(claim);
 }
 
@@ -741,6 +745,10 @@ wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
 {
     struct wp_pool *pool = pool_of(claim);
 
+    if (status == WP_PENDING && claim->parks++ < PARKS_MAX) {
+        (void)park(claim);
+        return;
+    }
     if (status == WP_OK && ref.generation != 0) {
         finish_later(claim, take_over(claim, ref, record));
         return;
@@ -755,12 +763,12 @@ wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
     claim->retry_after_ns = WP_NS_PER_MS;
     finish_later(
         claim,
-        refuse(claim, status,
-               status == WP_ALREADY_EXISTS
-                   ? "claim_id: in use by a claim with another pool or ttl"
-               : status == WP_ABORTED
-                   ? "claim_id: its lease is just changing; try again"
-                   : "the lease store did not answer; try again"));
+        status == WP_ALREADY_EXISTS
+            ? refuse(claim, status,
+                     "claim_id: in use by a claim with another pool or ttl")
+            : refuse(claim, WP_UNAVAILABLE,
+                     "the lease store has not told yet who holds this "
+                     "claim_id; try again"));
 }
 
 int64_t

@@ -93,6 +93,19 @@ offered(struct wp_errand *errand, enum wp_status status)
     conclude(errand, 0);
 }
 
+/* It was lost while it was idle, soon after it had become ready. */
+static bool
+died_young(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot_info info;
+
+    return (atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->news,
+                                 memory_order_relaxed) &
+            WP_NEWS_DEAD) != 0 &&
+           wp_slot_read(&pools->slots, ref, &info) &&
+           info.ready_ns > wp_pools_now(pools) - WP_REFILL_YOUNG_NS;
+}
+
 static void
 withdrawn(struct wp_errand *errand, enum wp_status status)
 {
@@ -103,10 +116,15 @@ withdrawn(struct wp_errand *errand, enum wp_status status)
     if (may_retry(status)) {
         news = WP_NEWS_WITHDRAW | WP_NEWS_RETRY;
     } else if (status == WP_OK || status == WP_NOT_FOUND) {
-        bool gone = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
-                                 WP_SLOT_DYING);
+        bool young = died_young(pools, ref);
 
-        (void)gone;
+        if (wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
+                         WP_SLOT_DYING) &&
+            young) {
+            (void)atomic_fetch_add_explicit(
+                &wp_pools_of_slot(pools, ref.index)->died_young, 1,
+                memory_order_release);
+        }
     }
     conclude(errand, news);
 }
@@ -182,6 +200,8 @@ wp_errand_send(struct wp_pools *pools, struct wp_slot_ref ref,
     errand->op.endpoint = wp_str_from(errand->endpoint);
     errand->op.reason = wp_str_from(errand->reason);
     if (kind == WP_LEASE_FETCH) {
+        wp_slot_at(&pools->slots, ref.index)->control_bits &=
+            ~(uint32_t)WP_CONTROL_HEARD;
         errand->op.claim_id = WP_STR("");
     }
     send(errand);
@@ -282,7 +302,7 @@ run_changes(struct wp_pools *pools)
         pool = pool_of_token(pools, &token);
         if (pool == NULL) {
             wp_errand_give(errand);
-            wp_pools_resume_change(pools, change, WP_NOT_FOUND);
+            wp_pools_resume_change(pools, change, WP_OK);
             continue;
         }
         fetch(errand, pool);

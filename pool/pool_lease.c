@@ -6,6 +6,11 @@
 #include "pool/base/assert.h"
 #include "pool/pools.h"
 
+enum {
+    /* How often the store is asked for a lease while its slot changes. */
+    ASKS_MAX = 200,
+};
+
 static enum wp_status
 answer(struct wp_lease_change *change, enum wp_status status,
        const char *reason)
@@ -135,6 +140,8 @@ find_lease(struct wp_pools *pools, struct wp_lease_change *change,
 {
     enum wp_slot_state state;
     uint64_t fence;
+    bool claimed;
+    bool held;
 
     if (!wp_lease_token_verify(&pools->token_key, change->token, token)) {
         return answer(change, WP_PERMISSION_DENIED,
@@ -147,19 +154,23 @@ find_lease(struct wp_pools *pools, struct wp_lease_change *change,
                       &wp_slot_at(&pools->slots, token->ref.index)->fence,
                       memory_order_relaxed)
                 : 0;
-    if (!is_held(state) || fence < token->fence) {
-        /* A record of another replica may still be on its way here. */
-        if (pools->shared && !change->asked && state != WP_SLOT_DYING) {
-            return WP_PENDING;
-        }
+    held = is_held(state) && fence >= token->fence;
+    claimed = held && wp_pools_lease_names(pools, token->ref, &change->names);
+    /* A record of another replica may still be on its way here; and a slot
+     * without its claim may be one that a claim here has taken in vain, with
+     * the very fence that the other one got. */
+    if (!claimed && pools->shared && !change->settled &&
+        state != WP_SLOT_DYING) {
+        return WP_PENDING;
+    }
+    if (!held) {
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
     }
     if (fence != token->fence) {
         return answer(change, WP_ABORTED,
                       "token: a newer lease of this sandbox exists");
     }
-    if (wp_pools_lease_names(pools, token->ref, &change->names) &&
-        !tenant_may(change)) {
+    if (claimed && !tenant_may(change)) {
         return answer(change, WP_PERMISSION_DENIED,
                       "token: of a lease of another tenant");
     }
@@ -238,7 +249,8 @@ release(struct wp_pools *pools, struct wp_lease_change *change)
 enum wp_status
 wp_pools_release(struct wp_pools *pools, struct wp_lease_change *change)
 {
-    change->asked = false;
+    change->asked = 0;
+    change->settled = false;
     return release(pools, change);
 }
 
@@ -370,7 +382,8 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
 enum wp_status
 wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
 {
-    change->asked = false;
+    change->asked = 0;
+    change->settled = false;
     return renew(pools, change);
 }
 
@@ -378,12 +391,17 @@ void
 wp_pools_resume_change(struct wp_pools *pools, struct wp_lease_change *change,
                        enum wp_status status)
 {
-    change->asked = true;
-    if (status == WP_OK || status == WP_NOT_FOUND) {
+    if (status == WP_PENDING && change->asked++ < ASKS_MAX) {
+        wp_errands_park(pools, change);
+        return;
+    }
+    change->settled = true;
+    if (status == WP_OK) {
         status = change->renews ? renew(pools, change) : release(pools, change);
     } else {
         status = answer(change, WP_UNAVAILABLE,
-                        "the lease store did not answer; try again");
+                        "the lease store has not told yet who holds the "
+                        "lease; try again");
     }
     if (status != WP_PENDING) {
         change->done(change);

@@ -286,6 +286,13 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
         }
         break;
     case WP_RECORD_OPEN:
+        /* Granted and undone meanwhile. A claim that takes it now, with an
+         * older fence, is told. */
+        while (fence < record->fence &&
+               !atomic_compare_exchange_weak_explicit(
+                   &slot->fence, &fence, record->fence, memory_order_relaxed,
+                   memory_order_relaxed)) {
+        }
         break;
     }
 }
@@ -308,6 +315,7 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
                 const struct wp_lease_record *record)
 {
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     bool keeper = atomic_load_explicit(&pools->keeper, memory_order_relaxed);
 
     switch (wp_slot_state(&pools->slots, ref)) {
@@ -316,10 +324,14 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
         break;
     case WP_SLOT_LEASED:
     case WP_SLOT_LOST:
-        if (is_settled(pools, ref) &&
-            (record->state != WP_RECORD_NONE || !keeper)) {
+        if (!is_settled(pools, ref)) {
+            slot->control_bits |= WP_CONTROL_HEARD;
+        } else if (record->state != WP_RECORD_NONE || !keeper) {
             apply_to_held(pools, pool, ref, record);
         }
+        break;
+    case WP_SLOT_QUARANTINED:
+        slot->control_bits |= WP_CONTROL_HEARD;
         break;
     case WP_SLOT_DYING:
         if (record->state == WP_RECORD_NONE && !keeper) {
@@ -327,8 +339,7 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
         }
         break;
     case WP_SLOT_FREE:
-    case WP_SLOT_WARMING:     /* The keeper's own: not offered yet. */
-    case WP_SLOT_QUARANTINED: /* The store is being asked. */
+    case WP_SLOT_WARMING: /* The keeper's own: not offered yet. */
     case WP_SLOT_STATE_COUNT:
         break;
     }
@@ -414,7 +425,9 @@ fetched_for_slot(struct wp_pools *pools, struct wp_errand *errand)
     (void)atomic_fetch_and_explicit(&wp_slot_at(&pools->slots, ref.index)->news,
                                     ~(uint32_t)WP_NEWS_ERRAND,
                                     memory_order_relaxed);
-    if (state == WP_SLOT_QUARANTINED) {
+    if (state == WP_SLOT_QUARANTINED &&
+        (wp_slot_at(&pools->slots, ref.index)->control_bits &
+         WP_CONTROL_HEARD) == 0) {
         settle_doubt(pools, ref, errand);
         return;
     }
@@ -435,34 +448,35 @@ fetched_for_slot(struct wp_pools *pools, struct wp_errand *errand)
     wp_pools_note(pools, ref.index, news);
 }
 
-/* The slot that holds what was fetched for a claim, mirrored now if it was not
- * before; WP_SLOT_REF_NONE when it is just changing. */
-static struct wp_slot_ref
-slot_of_found(struct wp_pools *pools, const struct wp_lease_record *record)
+/* Takes what was fetched for somebody into the mirror: OK, *ref is settled and
+ * has that lease; PENDING, it is just changing here, so ask again; UNAVAILABLE,
+ * this replica has not heard of the sandbox yet. Never makes a slot: by now the
+ * record may be an old one, of a sandbox that is forgotten. */
+static enum wp_status
+take_found(struct wp_pools *pools, const struct wp_lease_record *record,
+           struct wp_slot_ref *ref)
 {
-    struct wp_slot_ref ref = wp_mirror_find(pools, record->uid);
-    struct wp_claim_view view;
     enum wp_slot_state state;
 
-    if (ref.generation != 0 &&
-        wp_slot_state(&pools->slots, ref) == WP_SLOT_QUARANTINED &&
-        wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED, WP_SLOT_LEASED)) {
-        set_lease(pools, wp_pools_of_slot(pools, ref.index), ref, record);
-    } else {
-        wp_pools_on_record(pools, record);
-        ref = wp_mirror_find(pools, record->uid);
+    *ref = wp_mirror_find(pools, record->uid);
+    if (ref->generation == 0) {
+        return WP_UNAVAILABLE;
     }
-    if (ref.generation == 0) {
-        return ref;
-    }
-    state = wp_slot_state(&pools->slots, ref);
-    if ((state != WP_SLOT_LEASED && state != WP_SLOT_LOST) ||
-        !is_settled(pools, ref) || wp_pools_claim_of(pools, ref, &view) ||
-        atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
-                             memory_order_relaxed) != record->fence) {
-        return WP_SLOT_REF_NONE;
-    }
-    return ref;
+    wp_mirror_apply(pools, *ref, record);
+    state = wp_slot_state(&pools->slots, *ref);
+    return (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) &&
+                   is_settled(pools, *ref) &&
+                   atomic_load_explicit(
+                       &wp_slot_at(&pools->slots, ref->index)->fence,
+                       memory_order_relaxed) == record->fence
+               ? WP_OK
+               : WP_PENDING;
+}
+
+static bool
+is_answer(enum wp_status status)
+{
+    return status == WP_OK || status == WP_NOT_FOUND;
 }
 
 static void
@@ -471,19 +485,31 @@ fetched_for_claim(struct wp_pools *pools, struct wp_errand *errand)
     struct wp_claim *claim = errand->claim;
     const struct wp_lease_record *record = &errand->found;
     struct wp_slot_ref ref = WP_SLOT_REF_NONE;
-    enum wp_status status = WP_OK;
+    enum wp_status status = is_answer(errand->status) ? WP_OK : WP_UNAVAILABLE;
 
     if (errand->status == WP_OK && wp_record_is_claimed(record->state)) {
-        if (record->fingerprint != claim->commit.fingerprint) {
-            status = WP_ALREADY_EXISTS;
-        } else {
-            ref = slot_of_found(pools, record);
-            status = ref.generation != 0 ? WP_OK : WP_ABORTED;
+        struct wp_claim_view view;
+
+        status = record->fingerprint != claim->commit.fingerprint
+                     ? WP_ALREADY_EXISTS
+                     : take_found(pools, record, &ref);
+        if (status == WP_OK && wp_pools_claim_of(pools, ref, &view)) {
+            status = WP_PENDING;
         }
-    } else if (errand->status != WP_OK && errand->status != WP_NOT_FOUND) {
-        status = WP_UNAVAILABLE;
     }
     wp_pools_unpark(claim, status, ref, record);
+}
+
+static void
+fetched_for_change(struct wp_pools *pools, struct wp_errand *errand)
+{
+    enum wp_status status = is_answer(errand->status) ? WP_OK : WP_UNAVAILABLE;
+    struct wp_slot_ref ref;
+
+    if (errand->status == WP_OK && wp_record_is_claimed(errand->found.state)) {
+        status = take_found(pools, &errand->found, &ref);
+    }
+    wp_pools_resume_change(pools, errand->change, status);
 }
 
 void
@@ -492,10 +518,7 @@ wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand)
     if (errand->claim != NULL) {
         fetched_for_claim(pools, errand);
     } else if (errand->change != NULL) {
-        if (errand->status == WP_OK) {
-            wp_pools_on_record(pools, &errand->found);
-        }
-        wp_pools_resume_change(pools, errand->change, errand->status);
+        fetched_for_change(pools, errand);
     } else {
         fetched_for_slot(pools, errand);
     }

@@ -74,7 +74,8 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
                 ? wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)
                 : wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
             news = pools->shared ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
-            if (young) {
+            /* Idle or not, the store will tell: withdrawn counts it then. */
+            if (young && !pools->shared) {
                 (void)atomic_fetch_add_explicit(&pool->died_young, 1,
                                                 memory_order_release);
             }

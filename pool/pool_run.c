@@ -222,6 +222,25 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     }
 }
 
+static void
+attend_ready(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    bool heard = (slot->control_bits & WP_CONTROL_HEARD) != 0;
+
+    slot->control_bits &= ~(uint32_t)(WP_CONTROL_MIRRORED | WP_CONTROL_HEARD);
+    (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+    if (send_errand(pools, ref, WP_NEWS_OFFER, WP_LEASE_OFFER, now_ns)) {
+        return;
+    }
+    /* A claim here had it for a moment, and what another replica did with it
+     * was not taken in: the store is asked. */
+    if (heard &&
+        wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)) {
+        attend_quarantined(pools, ref, now_ns);
+    }
+}
+
 /* A slot that somebody noted, or whose time has come. */
 static void
 attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
@@ -251,9 +270,7 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
         destroy_slot(pools, ref, now_ns);
         break;
     case WP_SLOT_READY:
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_MIRRORED;
-        (void)wp_timing_wheel_remove(&pools->wheel, index);
-        (void)send_errand(pools, ref, WP_NEWS_OFFER, WP_LEASE_OFFER, now_ns);
+        attend_ready(pools, ref, now_ns);
         break;
     case WP_SLOT_FREE:
     case WP_SLOT_WARMING:

@@ -62,6 +62,8 @@ enum wp_control_bit {
     WP_CONTROL_UNSEEN = 2,     /* Restored; the backend has not found it yet. */
     WP_CONTROL_MIRRORED = 4,   /* Its lease is known from a record. */
     WP_CONTROL_UNSYNCED = 8, /* Not among the records told since sync_begin. */
+    WP_CONTROL_HEARD = 16,   /* A record came while the store was being asked
+                                * for it here: what it says may be old. */
 };
 
 struct wp_pool {
@@ -247,7 +249,8 @@ struct wp_claim *wp_pools_take_parked(struct wp_pool *pool);
 /* Has the claims that follow this entry look again. Any thread. */
 void wp_pools_restart_followers(struct wp_pool *pool, uint64_t entry);
 /* Goes on with a parked claim: it holds ref, as the record says (LOST: it is
- * told so); or, when ref is none, tries anew; or is refused with that status.
+ * told so); or, when ref is none, tries anew; or, PENDING, the store is asked
+ * again; or is refused with that status.
  * Calls done. Control thread. */
 void wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
                      struct wp_slot_ref ref,

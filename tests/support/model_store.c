@@ -54,7 +54,7 @@ tell_others(struct wp_model_store *store, const struct wp_model_port *from,
     for (size_t i = 0; store->ops.shared && i < WP_MODEL_PORTS; i++) {
         struct wp_model_port *port = &store->ports[i];
 
-        if (port != from) {
+        if (port != from && port->used) {
             WP_ASSERT(port->n_feed < WP_MODEL_FEED);
             port->feed[port->n_feed++] = *record;
         }
@@ -131,6 +131,7 @@ wp_model_init(struct wp_model_store *store, bool shared)
 struct wp_lease_store
 wp_model_port(struct wp_model_store *store, uint32_t i)
 {
+    store->ports[i].used = true;
     return (struct wp_lease_store){&store->ops, &store->ports[i]};
 }
 

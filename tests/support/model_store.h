@@ -12,11 +12,12 @@
 enum {
     WP_MODEL_RECORDS = 64,
     WP_MODEL_PORTS = 3,
-    WP_MODEL_FEED = 256,
+    WP_MODEL_FEED = 4096,
 };
 
 struct wp_model_port {
     struct wp_model_store *store;
+    bool used; /* Somebody asked for it, and hears of changes. */
     /* What the next commits answer instead of being carried out, when not
      * WP_OK; with `although` they are carried out all the same. */
     enum wp_status fault;
