@@ -3,13 +3,17 @@
 set(lease_redis_rig
     ${CMAKE_SOURCE_DIR}/tests/support/redis_rig.c
     ${CMAKE_SOURCE_DIR}/tests/support/redis_rig_cluster.c)
-wp_test(lease_redis_test LABEL integration TIMEOUT 240
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_redis_test.c ${lease_redis_rig}
-  LIBS wp_allocator)
+foreach(name lease_redis lease_redis_recovery lease_redis_feed)
+  wp_test(${name}_test LABEL integration TIMEOUT 240
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c ${lease_redis_rig}
+            ${CMAKE_SOURCE_DIR}/tests/support/redis_world.c
+    LIBS wp_allocator)
+  set_tests_properties(integration/${name}_test PROPERTIES
+                       SKIP_RETURN_CODE 77)
+endforeach()
 wp_test(lease_conformance_redis_test LABEL integration TIMEOUT 240
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_conformance_redis_test.c
           ${lease_redis_rig} ${WP_STORE_CONFORMANCE}
   LIBS wp_allocator)
-set_tests_properties(integration/lease_redis_test
-                     integration/lease_conformance_redis_test PROPERTIES
+set_tests_properties(integration/lease_conformance_redis_test PROPERTIES
                      SKIP_RETURN_CODE 77)
