@@ -139,7 +139,6 @@ checkpoint_if_due(struct wp_lease_sqlite *sqlite)
     struct wp_err err = {.status = WP_OK};
     int64_t start_ns;
 
-    atomic_store_explicit(&sqlite->wal_pages, pages, memory_order_relaxed);
     if (pages < sqlite->checkpoint_at) {
         return;
     }
@@ -167,6 +166,9 @@ committer_main(void *arg)
         while (sqlite->waiting != NULL) {
             run_batch(sqlite, fill_batch(sqlite));
             checkpoint_if_due(sqlite);
+            atomic_store_explicit(&sqlite->wal_pages,
+                                  wp_lease_db_wal_pages(sqlite->db),
+                                  memory_order_relaxed);
         }
     }
     return NULL;

@@ -55,7 +55,7 @@ struct wp_lease_sqlite_stats {
     uint64_t checkpoints;
     uint64_t wakeups;   /* Times the committer slept and was woken. */
     uint64_t batch_max; /* Most ops in one transaction so far. */
-    uint64_t wal_pages; /* In PATH-wal, used or not yet overwritten. */
+    uint64_t wal_pages; /* In PATH-wal, not yet copied into the file. */
     /* A transaction from its begin to the disk's answer; checkpoints are not
      * part of it. */
     struct wp_histogram_view transaction_ns;

@@ -472,5 +472,6 @@ wp_lease_db_checkpoint(struct wp_lease_db *db, struct wp_err *err)
                                   NULL, NULL) != SQLITE_OK) {
         return wp_lease_db_fail(db, err, WP_UNAVAILABLE, "cannot checkpoint");
     }
+    db->wal_pages = 0;
     return WP_OK;
 }

@@ -36,7 +36,7 @@ enum wp_status wp_lease_db_apply(struct wp_lease_db *db,
                                  struct wp_lease_op *const *ops, uint32_t count,
                                  enum wp_status *statuses, struct wp_err *err);
 
-/* Pages in the log after the last transaction. */
+/* Pages in the log that are not yet copied into the file. */
 uint32_t wp_lease_db_wal_pages(const struct wp_lease_db *db);
 /* Copies the log into the file, so that the next transaction starts it anew. */
 enum wp_status wp_lease_db_checkpoint(struct wp_lease_db *db,

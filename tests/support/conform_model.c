@@ -26,8 +26,8 @@ static const int orders[ORDERS][GROUP] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
 struct part {
     struct wp_lease_record records[PART_SANDBOXES];
     uint8_t uids[PART_SANDBOXES][WP_UID_LEN];
-    char claims[PART_CLAIMS][16];
-    char names[PART_SANDBOXES][16];
+    char claims[PART_CLAIMS][32];
+    char names[PART_SANDBOXES][32];
     struct conform_trial trials[GROUP];
     int in_flight;
 };

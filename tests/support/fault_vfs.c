@@ -1,8 +1,8 @@
 #include "tests/support/fault_vfs.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sqlite3.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,29 +20,41 @@ static sqlite3_vfs fault_vfs;
 static char shadow_from[256];
 static char shadow_to[256];
 
-static unsigned armed_kinds;
-static int armed_code;
-static bool armed_sticky;
-static bool armed_torn;
-static _Atomic(int) countdown;
-static _Atomic(bool) fired;
+/* Guards: what follows. A store may copy its log while the test arms. */
+static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    unsigned kinds;
+    int countdown;
+    int code;
+    bool sticky;
+    bool torn;
+    bool fired;
+} plan;
 
 void
 fault_vfs_arm(unsigned kinds, int after, int code, bool sticky, bool torn)
 {
-    armed_kinds = kinds;
-    armed_code = code;
-    armed_sticky = sticky;
-    armed_torn = torn;
-    atomic_store(&fired, false);
-    atomic_store(&countdown, after);
+    (void)pthread_mutex_lock(&plan_lock);
+    plan.kinds = kinds;
+    plan.countdown = after;
+    plan.code = code;
+    plan.sticky = sticky;
+    plan.torn = torn;
+    plan.fired = false;
+    (void)pthread_mutex_unlock(&plan_lock);
 }
 
 bool
 fault_vfs_disarm(void)
 {
-    armed_kinds = 0;
-    return atomic_exchange(&fired, false);
+    bool fired;
+
+    (void)pthread_mutex_lock(&plan_lock);
+    fired = plan.fired;
+    plan.kinds = 0;
+    plan.fired = false;
+    (void)pthread_mutex_unlock(&plan_lock);
+    return fired;
 }
 
 void
@@ -52,20 +64,21 @@ fault_vfs_shadow(const char *from, const char *to)
     (void)snprintf(shadow_to, sizeof shadow_to, "%s", to);
 }
 
-static bool
-must_fail(enum fault_kind kind)
+/* The code that this call must fail with, or SQLITE_OK. */
+static int
+due(enum fault_kind kind, bool *torn)
 {
-    if ((armed_kinds & kind) == 0) {
-        return false;
+    int code = SQLITE_OK;
+
+    (void)pthread_mutex_lock(&plan_lock);
+    if ((plan.kinds & kind) != 0 &&
+        ((plan.sticky && plan.fired) || plan.countdown-- == 0)) {
+        plan.fired = true;
+        code = plan.code;
+        *torn = plan.torn;
     }
-    if (armed_sticky && atomic_load(&fired)) {
-        return true;
-    }
-    if (atomic_fetch_sub(&countdown, 1) == 0) {
-        atomic_store(&fired, true);
-        return true;
-    }
-    return false;
+    (void)pthread_mutex_unlock(&plan_lock);
+    return code;
 }
 
 static sqlite3_file *
@@ -132,14 +145,16 @@ static int
 file_write(sqlite3_file *file, const void *bytes, int len, sqlite3_int64 at)
 {
     sqlite3_file *real = real_of(file);
+    bool torn = false;
+    int code = due(FAULT_WRITE, &torn);
 
-    if (must_fail(FAULT_WRITE)) {
-        if (armed_torn) {
-            (void)real->pMethods->xWrite(real, bytes, len / 2, at);
-        }
-        return armed_code;
+    if (code == SQLITE_OK) {
+        return real->pMethods->xWrite(real, bytes, len, at);
     }
-    return real->pMethods->xWrite(real, bytes, len, at);
+    if (torn) {
+        (void)real->pMethods->xWrite(real, bytes, len / 2, at);
+    }
+    return code;
 }
 
 static int
@@ -153,12 +168,12 @@ file_sync(sqlite3_file *file, int flags)
 {
     sqlite3_file *real = real_of(file);
     const char *path = ((struct fault_file *)(void *)file)->path;
-    int rc;
+    bool torn;
+    int rc = due(FAULT_SYNC, &torn);
 
-    if (must_fail(FAULT_SYNC)) {
-        return armed_code;
+    if (rc == SQLITE_OK) {
+        rc = real->pMethods->xSync(real, flags);
     }
-    rc = real->pMethods->xSync(real, flags);
     if (rc == SQLITE_OK) {
         keep_shadow(real, path);
     }

@@ -18,8 +18,7 @@ void fault_vfs_install(void);
 
 /* From now on the call number `after` (from 0) among those of these kinds fails
  * with this SQLite code; all later ones too when sticky. A write that fails has
- * written the first half of its bytes when torn. While no connection is busy.
- */
+ * written the first half of its bytes when torn. Any thread, as disarm. */
 void fault_vfs_arm(unsigned kinds, int after, int code, bool sticky, bool torn);
 /* Nothing fails any more; true when something had. */
 bool fault_vfs_disarm(void);
