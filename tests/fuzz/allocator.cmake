@@ -6,6 +6,10 @@ wp_fuzz(fuzz_redis_url
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_redis_url.c
   LIBS wp_allocator
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/redis_url)
+wp_fuzz(fuzz_redis_cluster
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_redis_cluster.c
+  LIBS wp_allocator wp::hiredis
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/redis_cluster)
 wp_fuzz(fuzz_http_head
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_http_head.c
   LIBS wp_allocator

@@ -8,3 +8,9 @@ wp_test(redis_rig_test LABEL integration
   TIMEOUT 300)
 set_tests_properties(integration/redis_rig_test PROPERTIES
                      SKIP_RETURN_CODE 77)
+wp_test(redis_topology_test LABEL integration
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/redis_topology_test.c ${redis_rig}
+  LIBS wp_allocator wp::hiredis
+  TIMEOUT 300)
+set_tests_properties(integration/redis_topology_test PROPERTIES
+                     SKIP_RETURN_CODE 77)

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/redis_cluster.h"
+#include <hiredis/hiredis.h>
+
+#include "allocator/redis_topology_impl.h"
 
 /* What Redis itself answers to CLUSTER KEYSLOT. */
 static void
@@ -121,13 +123,99 @@ test_no_redirects(void **state)
     }
 }
 
+static enum wp_status
+read_map(const char *wire, struct wp_redis_slot_map *map)
+{
+    const struct wp_redis_server asked = {.host = "asked", .port = 9};
+    redisReader *reader = redisReaderCreate();
+    struct wp_err err = {.msg = ""};
+    void *reply = NULL;
+    enum wp_status status;
+
+    assert_int_equal(redisReaderFeed(reader, wire, strlen(wire)), REDIS_OK);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    assert_non_null(reply);
+    status = wp_redis_slot_map_read(reply, &asked, map, &err);
+    assert_true((status == WP_OK) == (err.msg[0] == '\0'));
+    freeReplyObject(reply);
+    redisReaderFree(reader);
+    return status;
+}
+
+/* Nodes by address, by name with the extras of Redis 7, by nothing (the one
+ * that was asked), and one that cannot be reached. */
+static void
+test_slot_map(void **state)
+{
+    static struct wp_redis_slot_map map;
+
+    (void)state;
+    assert_int_equal(
+        read_map("*5\r\n"
+                 "*3\r\n:0\r\n:99\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n"
+                 "*4\r\n:200\r\n:299\r\n"
+                 "*4\r\n$3\r\n::1\r\n:7001\r\n$2\r\nid\r\n*0\r\n"
+                 "*2\r\n$1\r\nr\r\n:1\r\n"
+                 "*3\r\n:300\r\n:300\r\n*2\r\n$-1\r\n:7002\r\n"
+                 "*3\r\n:301\r\n:301\r\n*2\r\n$1\r\n?\r\n:7003\r\n"
+                 "*3\r\n:16383\r\n:16383\r\n"
+                 "*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n",
+                 &map),
+        WP_OK);
+    assert_int_equal(map.n_nodes, 3);
+    assert_int_equal(map.owner[0], 0);
+    assert_int_equal(map.owner[99], 0);
+    assert_int_equal(map.owner[100], WP_REDIS_NO_NODE);
+    assert_int_equal(map.owner[200], 1);
+    assert_int_equal(map.owner[300], 2);
+    assert_int_equal(map.owner[301], WP_REDIS_NO_NODE);
+    assert_int_equal(map.owner[16383], 0);
+    assert_string_equal(map.nodes[1].host, "::1");
+    assert_string_equal(map.nodes[2].host, "asked");
+    assert_int_equal(map.nodes[2].port, 7002);
+}
+
+static void
+test_no_slot_map(void **state)
+{
+    static struct wp_redis_slot_map map;
+    static const char *const cases[] = {
+        "*0\r\n",
+        "+OK\r\n",
+        "$-1\r\n",
+        "*1\r\n:1\r\n",
+        "*1\r\n*2\r\n:0\r\n:1\r\n",
+        "*1\r\n*3\r\n:-1\r\n:1\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n$1\r\n1\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+    };
+    static char wire[16384];
+    int n;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(read_map(cases[i], &map), WP_UNAVAILABLE);
+    }
+    for (int nodes = WP_REDIS_NODES_MAX; nodes <= WP_REDIS_NODES_MAX + 1;
+         nodes++) {
+        n = snprintf(wire, sizeof wire, "*%d\r\n", nodes);
+        for (int i = 0; i < nodes; i++) {
+            n += snprintf(wire + n, sizeof wire - (size_t)n,
+                          "*3\r\n:%d\r\n:%d\r\n*2\r\n$1\r\nh\r\n:%d\r\n", i, i,
+                          i + 1);
+        }
+        assert_int_equal(read_map(wire, &map),
+                         nodes == WP_REDIS_NODES_MAX ? WP_OK : WP_UNAVAILABLE);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_redirects),
-        cmocka_unit_test(test_no_redirects),
+        cmocka_unit_test(test_slots),        cmocka_unit_test(test_redirects),
+        cmocka_unit_test(test_no_redirects), cmocka_unit_test(test_slot_map),
+        cmocka_unit_test(test_no_slot_map),
     };
 
     return cmocka_run_group_tests_name("redis_cluster", tests, NULL, NULL);

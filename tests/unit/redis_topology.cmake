@@ -1,3 +1,3 @@
 wp_test(redis_cluster_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/redis_cluster_test.c
-  LIBS wp_allocator)
+  LIBS wp_allocator wp::hiredis)
