@@ -13,7 +13,10 @@
 static bool
 is_before(const struct sim_event *a, const struct sim_event *b)
 {
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
+    if (a->at_ns != b->at_ns) {
+        return a->at_ns < b->at_ns;
+    }
+    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->seq < b->seq;
 }
 
 static void
@@ -64,6 +67,7 @@ plan(struct sim *sim, int64_t at_ns, const struct sim_event *given)
     struct sim_event event = *given;
 
     event.at_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns;
+    event.due_ns = event.at_ns;
     event.seq = sim->event_seq++;
     push_event(sim, &event);
 }
@@ -234,6 +238,7 @@ sim_run(struct sim *sim)
         sim->now_ns = until_ns;
         unrest = sim_oracle_unrest(sim);
         if (unrest != NULL && sim->now_ns > limit_ns) {
+            sim_oracle_describe(sim);
             sim_wrong(sim, "liveness: no rest: %s", unrest);
         }
     }

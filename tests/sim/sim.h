@@ -5,6 +5,7 @@
  *   sim.c          the queue of events, time, the end of a run
  *   sim_replica.c  replicas of the allocator: the real pool core
  *   sim_store.c    the lease store and the connections to it
+ *   sim_feed.c     what the store tells the replicas of each other's changes
  *   sim_backend.c  what makes and destroys sandboxes; they live in the world
  *   sim_client.c   clients that claim, retry, renew, release and vanish
  *   sim_nemesis.c  faults
@@ -43,7 +44,8 @@ typedef void (*sim_event_fn)(struct sim *sim, void *ctx, uint64_t arg);
 
 struct sim_event {
     int64_t at_ns;
-    uint64_t seq; /* Among equals in time: the older first. */
+    int64_t due_ns; /* When it would have been, without a pause. */
+    uint64_t seq;   /* Among equals in time: the older first. */
     sim_event_fn fn;
     void *ctx;
     uint64_t arg;
@@ -131,9 +133,22 @@ struct sim_conn {
     bool up;
     bool watched; /* A look at the oldest request is planned. */
     uint32_t epoch;
+    uint32_t session; /* The latest that the store has seen begin. */
     int64_t last_arrival_ns;
     int64_t last_reply_ns;
     struct wp_list waiting; /* Requests without an answer, oldest first. */
+};
+
+/* What a replica hears of the changes that others make. */
+struct sim_feed {
+    bool up;      /* The store has its subscription. */
+    bool syncing; /* It waits for a copy of all records. */
+    uint32_t epoch;
+    int64_t last_ns;
+    uint64_t number;       /* Changes up to this one it knows. */
+    struct sim_told *told; /* Owned. */
+    uint32_t n_told;
+    uint32_t told_cap;
 };
 
 struct sim_replica {
@@ -149,6 +164,7 @@ struct sim_replica {
     bool ending; /* Its process is being ended: nothing leaves it. */
     bool keeper;
     struct sim_conn conn;
+    struct sim_feed feed; /* With a shared store. */
     struct wp_list calls; /* Calls it has not answered. */
 };
 
@@ -207,6 +223,7 @@ struct sim {
     uint32_t n_records;
     uint32_t records_cap;
     struct wp_list requests; /* All that are somewhere. */
+    uint64_t n_changes;
     int64_t store_away_until_ns;
     int64_t store_stalled_until_ns;
     int64_t store_slow_until_ns;
@@ -256,6 +273,8 @@ void sim_replica_init(struct sim *sim, uint32_t index);
 void sim_replica_fini(struct sim_replica *replica);
 /* Its process ends at once, and another one starts later. */
 void sim_replica_crash(struct sim_replica *replica);
+/* Its feed has brought it up to date. */
+void sim_replica_synced(struct sim_replica *replica);
 /* The true time at which this wall clock shows wall_ms. */
 int64_t sim_replica_true_ns(const struct sim_replica *replica, int64_t wall_ms);
 /* Before each call into its core: its clock shows the time. */
@@ -274,6 +293,18 @@ void sim_conn_drop(struct sim_replica *replica);
 void sim_store_fini(struct sim *sim);
 void sim_store_away(struct sim *sim, int64_t for_ns);
 bool sim_store_reachable(const struct sim *sim);
+
+/* --- sim_feed.c --- */
+
+/* The record is like this now (state NONE: gone), by that replica's doing. */
+void sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
+                      const struct sim_replica *writer, uint32_t writer_life);
+/* A new process has loaded the records, and follows from here. */
+void sim_feed_start(struct sim_replica *replica);
+/* Reads everything again; sim_replica_synced is called when that is done. */
+void sim_feed_follow(struct sim_replica *replica);
+void sim_feed_break(struct sim_replica *replica);
+void sim_feed_fini(struct sim_replica *replica);
 
 /* --- sim_backend.c --- */
 
@@ -312,6 +343,8 @@ bool sim_oracle_is_live(const struct sim *sim,
                         const struct sim_sandbox *sandbox);
 /* After every event. */
 void sim_oracle_step(struct sim *sim);
+/* What is where, into the trace. */
+void sim_oracle_describe(struct sim *sim);
 /* Why the world is not at rest as it should be; NULL when it is. */
 const char *sim_oracle_unrest(struct sim *sim);
 

@@ -15,11 +15,17 @@ sim_profile_draw(struct sim *sim)
     } else if (kind > SIM_FAULT_COUNT) {
         profile->faults = (uint32_t)wp_rng_next(&sim->rng);
     }
-    profile->n_replicas = 1;
     profile->n_clients = (uint32_t)sim_between(sim, 1, SIM_CLIENTS_MAX + 1);
     profile->target = (uint32_t)sim_between(sim, 1, 9);
     profile->cold_start = sim_chance(sim, 30) ? WP_COLD_ALLOWED : WP_COLD_NEVER;
-    profile->store = (enum sim_store_kind)wp_rng_below(&sim->rng, 2);
+    profile->store = (enum sim_store_kind)wp_rng_below(&sim->rng, 4);
+    if (profile->store > SIM_STORE_SHARED) {
+        profile->store = SIM_STORE_SHARED;
+    }
+    profile->n_replicas =
+        profile->store == SIM_STORE_SHARED
+            ? (uint32_t)sim_between(sim, 1, SIM_REPLICAS_MAX + 1)
+            : 1;
     profile->store_inline =
         profile->store == SIM_STORE_LOCAL && sim_chance(sim, 50);
     profile->skew_max_ns =
@@ -30,11 +36,12 @@ sim_profile_draw(struct sim *sim)
         sim->now_ns + sim_between(sim, 10 * SIM_S, 60 * SIM_S);
     profile->fault_gap_ns = sim_between(sim, 100 * SIM_MS, 4 * SIM_S);
     sim_trace(sim,
-              "seed %llu: faults %05x, %u clients, target %u%s%s, lead %lld "
+              "seed %llu: faults %05x, %u replicas, %u clients, target %u%s%s, "
+              "lead %lld "
               "ms, ttl up to %lld ms",
               (unsigned long long)sim->seed,
               profile->faults & ((1u << SIM_FAULT_COUNT) - 1),
-              profile->n_clients, profile->target,
+              profile->n_replicas, profile->n_clients, profile->target,
               profile->cold_start == WP_COLD_ALLOWED ? ", cold starts" : "",
               stores[profile->store], (long long)(profile->lead_ns / SIM_MS),
               (long long)(profile->ttl_max_ns / SIM_MS));
@@ -126,7 +133,9 @@ strike(struct sim *sim, enum sim_fault fault)
                                             sim->profile.skew_max_ns);
         break;
     case SIM_PAUSES:
-        replica->paused_until_ns = until_ns;
+        if (until_ns > replica->paused_until_ns) {
+            replica->paused_until_ns = until_ns;
+        }
         break;
     case SIM_CRASHES:
         if (sim->profile.store != SIM_STORE_MEMORY) {
@@ -134,6 +143,7 @@ strike(struct sim *sim, enum sim_fault fault)
         }
         break;
     case SIM_FEED_BREAKS:
+        sim_feed_break(replica);
         break;
     case SIM_REPORTS_REPEAT: /* All the time. */
     case SIM_CALLS_SLOW:

@@ -103,6 +103,9 @@ check_counts(struct sim *sim, struct sim_replica *replica)
                                    stats.destroyed_total) {
         sim_wrong(sim, "I4: r%u lost count of its sandboxes", replica->index);
     }
+    if (!replica->keeper) {
+        return; /* It makes none, and may see more than there are. */
+    }
     if (sim->profile.cold_start == WP_COLD_ALLOWED) {
         most += SIM_CLIENTS_MAX;
     }
@@ -129,6 +132,66 @@ sim_oracle_step(struct sim *sim)
     check_counts(sim, replica);
     if (sim->n_fired % 16 == 0) {
         wp_pools_check(replica->pools);
+    }
+}
+
+void
+sim_oracle_describe(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        struct wp_pool_stats stats;
+
+        if (sim->replicas[i].pools == NULL) {
+            sim_trace(sim, "r%u: is down", i);
+            continue;
+        }
+        wp_pools_stats(sim->replicas[i].pools, 0, &stats);
+        sim_trace(sim,
+                  "r%u%s: %u warming, %u ready, %u leased, %u quarantined, %u "
+                  "dying, %u waiting; target %u; last failure: %s",
+                  i, sim->replicas[i].keeper ? ", keeper" : "", stats.warming,
+                  stats.ready, stats.leased, stats.quarantined, stats.dying,
+                  stats.waiting, sim->target, stats.last_failure);
+    }
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        struct wp_lease_record known[SIM_SLOTS_MAX];
+        uint32_t cursor = 0;
+        uint32_t n =
+            sim->replicas[i].pools == NULL
+                ? 0
+                : wp_pools_known_records(sim->replicas[i].pools, 0, false,
+                                         &cursor, known, SIM_SLOTS_MAX);
+
+        for (uint32_t k = 0; k < n; k++) {
+            sim_trace(sim, "r%u knows: %s is %d, fence %llu, claim %s", i,
+                      known[k].sandbox, (int)known[k].state,
+                      (unsigned long long)known[k].fence, known[k].claim_id);
+        }
+    }
+    for (uint32_t i = 0; i < sim->n_records; i++) {
+        const struct wp_lease_record *record = &sim->records[i];
+
+        sim_trace(sim, "record: %s is %d, fence %llu, claim %s",
+                  record->sandbox, (int)record->state,
+                  (unsigned long long)record->fence, record->claim_id);
+    }
+    for (uint32_t i = 0; i < sim->n_sandboxes; i++) {
+        const struct sim_sandbox *sandbox = sim->sandboxes[i];
+
+        if (!sandbox->gone) {
+            sim_trace(sim, "sandbox: %s of r%u, slot %u.%u%s%s%s",
+                      sandbox->name, sandbox->owner->index, sandbox->ref.index,
+                      sandbox->ref.generation,
+                      sandbox->answers ? ", answers" : "",
+                      sandbox->dead ? ", dead" : "",
+                      sandbox->destroying ? ", being destroyed" : "");
+        }
+    }
+    for (uint32_t i = 0; i < sim->profile.n_clients; i++) {
+        if (sim->clients[i].state != SIM_IDLE) {
+            sim_trace(sim, "c%u: is not done with %s", i,
+                      sim->clients[i].claim_id);
+        }
     }
 }
 

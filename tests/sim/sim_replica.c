@@ -110,6 +110,60 @@ become_keeper(struct sim_replica *replica)
     wp_pools_set_keeper(replica->pools, true);
 }
 
+/* Whoever wants the lock and finds it free has it; to be the keeper it must know
+ * the records as they are. */
+static void
+take_lock(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    if (!sim_replica_lives(replica, (uint32_t)arg) || sim->lock != NULL) {
+        return;
+    }
+    sim_trace(sim, "r%u: has the lock", replica->index);
+    sim->lock = replica;
+    sim_feed_follow(replica);
+}
+
+void
+sim_replica_synced(struct sim_replica *replica)
+{
+    if (replica->sim->lock == replica && !replica->keeper) {
+        become_keeper(replica);
+    }
+}
+
+static void
+drop_lock(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+
+    if (sim->lock != replica) {
+        return;
+    }
+    sim->lock = NULL;
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        struct sim_replica *other = &sim->replicas[i];
+
+        if (other->pools != NULL && other != replica) {
+            sim_in(sim, sim_between(sim, 0, 20 * SIM_MS), other, take_lock,
+                   other, other->life);
+        }
+    }
+}
+
+static void
+know_peers(struct sim_replica *replica)
+{
+    uint64_t ids[SIM_REPLICAS_MAX];
+
+    for (uint32_t i = 0; i < replica->sim->n_replicas; i++) {
+        ids[i] = i + 1;
+    }
+    wp_pools_set_replicas(replica->pools, replica->index + 1, ids,
+                          replica->sim->n_replicas);
+}
+
 static void
 start(struct sim *sim, void *ctx, uint64_t arg)
 {
@@ -145,8 +199,12 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     replica->pools = wp_pools_create(&config, &err);
     WP_ASSERT(replica->pools != NULL);
     sim_trace(sim, "r%u: starts, life %u", replica->index, replica->life);
+    know_peers(replica);
     add_pool(replica);
     load(replica);
+    if (sim->profile.store == SIM_STORE_SHARED) {
+        sim_feed_start(replica);
+    }
     if (sim->lock == NULL) {
         become_keeper(replica);
     } else {
@@ -185,9 +243,8 @@ end(struct sim_replica *replica)
     wp_pools_destroy(replica->pools);
     replica->pools = NULL;
     replica->keeper = false;
-    if (replica->sim->lock == replica) {
-        replica->sim->lock = NULL;
-    }
+    sim_feed_fini(replica);
+    drop_lock(replica);
 }
 
 void

@@ -85,6 +85,7 @@ sim_store_reachable(const struct sim *sim)
 /* What the store does with an op, in one indivisible step. */
 static enum wp_status
 apply(struct sim *sim, const struct wp_lease_op *op,
+      const struct sim_replica *from, uint32_t life,
       struct wp_lease_record *found)
 {
     static const char *const names[] = {
@@ -93,7 +94,7 @@ apply(struct sim *sim, const struct wp_lease_op *op,
     struct wp_lease_record *record = find_by_uid(sim, op->uid);
     const struct wp_lease_record *claimed = NULL;
     struct wp_lease_record none;
-    uint64_t fence;
+    struct wp_lease_record before;
     enum wp_status status;
 
     memset(&none, 0, sizeof none);
@@ -103,7 +104,7 @@ apply(struct sim *sim, const struct wp_lease_op *op,
     if (record == NULL) {
         record = &none;
     }
-    fence = record->fence;
+    before = *record;
     status = wp_lease_rules_apply(op, claimed, record);
     *found = *record;
     if (record == &none) {
@@ -112,8 +113,13 @@ apply(struct sim *sim, const struct wp_lease_op *op,
         }
     } else if (record->state == WP_RECORD_NONE) {
         *record = sim->records[--sim->n_records];
-    } else if (record->fence < fence) {
+    } else if (record->fence < before.fence) {
         sim_wrong(sim, "I5: the fence of a record went back");
+    }
+    if (sim->profile.store == SIM_STORE_SHARED && status == WP_OK &&
+        memcmp(&before, found, sizeof before) != 0) {
+        memcpy(found->uid, op->uid, sizeof found->uid);
+        sim_feed_changed(sim, found, from, life);
     }
     sim_trace(sim, "store: %s %.*s claim %.*s fence %llu: %s", names[op->kind],
               WP_STR_ARG(op->sandbox), WP_STR_ARG(op->claim_id),
@@ -214,6 +220,19 @@ behind(int64_t *last_ns, int64_t at_ns)
     return *last_ns;
 }
 
+/* Fences keep what comes late from doing harm, but for an offer: its record may
+ * have come and gone. The store is taken to know the keeper's connection, and to
+ * refuse offers that came over an earlier one. */
+static bool
+is_outdated(const struct sim_request *request)
+{
+    const struct sim_replica *from = request->from;
+    const struct sim_replica *keeper = request->sim->lock;
+
+    return request->epoch < from->conn.session ||
+           (keeper != NULL && keeper->keeper && keeper != from);
+}
+
 static void
 arrive(struct sim *sim, void *ctx, uint64_t arg)
 {
@@ -235,7 +254,14 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     request->arrived = true;
-    request->status = apply(sim, &request->op, &request->found);
+    if (request->op.kind == WP_LEASE_OFFER && is_outdated(request)) {
+        sim_trace(sim, "store: refuses an old offer of %.*s",
+                  WP_STR_ARG(request->op.sandbox));
+        free_request(request);
+        return;
+    }
+    request->status =
+        apply(sim, &request->op, request->from, request->life, &request->found);
     if (request->whose == NULL) {
         free_request(request);
         return;
@@ -301,6 +327,7 @@ reconnect(struct sim *sim, void *ctx, uint64_t arg)
     }
     sim_trace(sim, "r%u: connected to the store", replica->index);
     replica->conn.up = true;
+    replica->conn.session = replica->conn.epoch;
 }
 
 /* What was sent but did not arrive: the first of it may still do so, late, and
@@ -334,7 +361,8 @@ cut(struct sim_replica *replica)
         if (!lost && !request->arrived &&
             sim->profile.store == SIM_STORE_LOCAL) {
             /* A transaction is done or not done when its process ends. */
-            (void)apply(sim, &request->op, &request->found);
+            (void)apply(sim, &request->op, request->from, request->life,
+                        &request->found);
             request->lost = true;
         }
     }
@@ -379,6 +407,7 @@ sim_conn_init(struct sim_conn *conn)
     memset(conn, 0, sizeof *conn);
     wp_list_init(&conn->waiting);
     conn->epoch = epoch + 1;
+    conn->session = conn->epoch;
     conn->up = true;
 }
 
@@ -413,12 +442,12 @@ commit_inline(struct sim_replica *replica, struct wp_lease_op *op)
     }
     if (sim->store_stalled_until_ns > sim->now_ns) {
         if (sim_chance(sim, 50)) {
-            (void)apply(sim, op, &found);
+            (void)apply(sim, op, replica, replica->life, &found);
         }
         sim->n_unknown++;
         return WP_UNKNOWN_OUTCOME;
     }
-    status = apply(sim, op, &found);
+    status = apply(sim, op, replica, replica->life, &found);
     if (op->found != NULL && (status == WP_OK || status == WP_ABORTED)) {
         *op->found = found;
     }

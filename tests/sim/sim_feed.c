@@ -1,0 +1,261 @@
+/* What a shared store tells the replicas: each change, in order, as long as the
+ * subscription lasts; after a break, a copy of all records, and the changes
+ * that came while it was being read.
+ *
+ * This is the adapter's half of the contract of wp_pools_on_record: a replica
+ * is not told of its own changes, nor of anything older than what it was told
+ * before, and what a copy does not have is forgotten. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/assert.h"
+#include "tests/sim/sim.h"
+
+/* A sandbox that the replica has heard of since it asked for a copy. */
+struct sim_told {
+    uint8_t uid[WP_UID_LEN];
+};
+
+struct change {
+    struct sim_replica *to;
+    uint32_t life;
+    uint32_t epoch;
+    uint64_t number;
+    const struct sim_replica *writer;
+    uint32_t writer_life;
+    struct wp_lease_record record;
+};
+
+struct copy {
+    struct sim_replica *to;
+    uint32_t life;
+    uint32_t epoch;
+    uint64_t number;
+    uint32_t n;
+    struct wp_lease_record records[];
+};
+
+static int64_t
+one_way_ns(struct sim *sim)
+{
+    return sim_between(sim, 20 * WP_NS_PER_US,
+                       sim_chance(sim, 5) ? 300 * SIM_MS : 3 * SIM_MS);
+}
+
+static bool
+is_current(const struct sim_replica *to, uint32_t life, uint32_t epoch)
+{
+    return sim_replica_lives(to, life) && to->feed.epoch == epoch;
+}
+
+static bool
+was_told(const struct sim_feed *feed, const uint8_t *uid)
+{
+    for (uint32_t i = 0; i < feed->n_told; i++) {
+        if (memcmp(feed->told[i].uid, uid, WP_UID_LEN) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+note_told(struct sim_feed *feed, const uint8_t *uid)
+{
+    if (feed->n_told == feed->told_cap) {
+        feed->told_cap = feed->told_cap == 0 ? 64 : 2 * feed->told_cap;
+        feed->told = realloc(feed->told, feed->told_cap * sizeof *feed->told);
+        WP_ASSERT(feed->told != NULL);
+    }
+    memcpy(feed->told[feed->n_told++].uid, uid, WP_UID_LEN);
+}
+
+static void
+deliver_change(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct change *change = ctx;
+    struct sim_replica *to = change->to;
+
+    (void)arg;
+    if (is_current(to, change->life, change->epoch) &&
+        change->number > to->feed.number) {
+        if (to->feed.syncing) {
+            note_told(&to->feed, change->record.uid);
+        }
+        if (change->writer != to || change->writer_life != to->life) {
+            sim_trace(sim, "r%u: hears that %s is now %d, fence %llu",
+                      to->index, change->record.sandbox,
+                      (int)change->record.state,
+                      (unsigned long long)change->record.fence);
+            sim_replica_enter(to);
+            wp_pools_on_record(to->pools, &change->record);
+        }
+    }
+    free(change);
+}
+
+void
+sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
+                 const struct sim_replica *writer, uint32_t writer_life)
+{
+    sim->n_changes++;
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        struct sim_replica *to = &sim->replicas[i];
+        struct change *change;
+        int64_t at_ns = sim->now_ns + one_way_ns(sim);
+
+        if (!to->feed.up) {
+            continue;
+        }
+        change = sim_alloc(sizeof *change);
+        change->to = to;
+        change->life = to->life;
+        change->epoch = to->feed.epoch;
+        change->number = sim->n_changes;
+        change->writer = writer;
+        change->writer_life = writer_life;
+        change->record = *record;
+        to->feed.last_ns = at_ns > to->feed.last_ns ? at_ns : to->feed.last_ns;
+        sim_send(sim, to->feed.last_ns - sim->now_ns, to, deliver_change,
+                 change);
+    }
+}
+
+static void
+deliver_copy(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct copy *copy = ctx;
+    struct sim_replica *to = copy->to;
+
+    (void)arg;
+    if (is_current(to, copy->life, copy->epoch)) {
+        sim_trace(sim, "r%u: has read all %u records", to->index, copy->n);
+        sim_replica_enter(to);
+        for (uint32_t i = 0; i < copy->n; i++) {
+            /* What it has heard since is newer. */
+            if (!was_told(&to->feed, copy->records[i].uid)) {
+                wp_pools_on_record(to->pools, &copy->records[i]);
+            }
+        }
+        wp_pools_sync_end(to->pools, 0);
+        to->feed.number = copy->number;
+        to->feed.syncing = false;
+        sim_replica_synced(to);
+    }
+    free(copy);
+}
+
+static void
+make_copy(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *to = ctx;
+    struct copy *copy;
+
+    if (!is_current(to, to->life, (uint32_t)arg)) {
+        return;
+    }
+    if (!sim_store_reachable(sim)) {
+        sim_in(sim, 10 * SIM_MS, NULL, make_copy, to, arg);
+        return;
+    }
+    copy = sim_alloc(sizeof *copy + sim->n_records * sizeof *copy->records);
+    copy->to = to;
+    copy->life = to->life;
+    copy->epoch = to->feed.epoch;
+    copy->number = sim->n_changes;
+    copy->n = sim->n_records;
+    memcpy(copy->records, sim->records, copy->n * sizeof *copy->records);
+    sim_send(sim, one_way_ns(sim), to, deliver_copy, copy);
+}
+
+static void
+begin_sync(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *to = ctx;
+
+    if (is_current(to, to->life, (uint32_t)arg)) {
+        to->feed.syncing = true;
+        to->feed.n_told = 0;
+        sim_replica_enter(to);
+        wp_pools_sync_begin(to->pools, 0);
+        sim_in(sim, one_way_ns(sim), NULL, make_copy, to, arg);
+    }
+}
+
+/* Subscribed first, read then: nothing is missed. */
+static void
+subscribe(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *to = ctx;
+
+    if (!is_current(to, to->life, (uint32_t)arg)) {
+        return;
+    }
+    if (!sim_store_reachable(sim)) {
+        sim_in(sim, 10 * SIM_MS, NULL, subscribe, to, arg);
+        return;
+    }
+    to->feed.up = true;
+    /* Nothing of the new subscription is heard before this. */
+    to->feed.last_ns = sim->now_ns + one_way_ns(sim);
+    sim_at(sim, to->feed.last_ns, to, begin_sync, to, arg);
+}
+
+void
+sim_feed_follow(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+
+    replica->feed.epoch++;
+    replica->feed.up = false;
+    replica->feed.syncing = false;
+    sim_in(sim, one_way_ns(sim), NULL, subscribe, replica, replica->feed.epoch);
+}
+
+void
+sim_feed_start(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+
+    replica->feed.number = sim->n_changes;
+    sim_feed_follow(replica);
+}
+
+static void
+follow_again(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    (void)sim;
+    if (is_current(replica, replica->life, (uint32_t)arg)) {
+        sim_feed_follow(replica);
+    }
+}
+
+void
+sim_feed_break(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+
+    if (replica->pools == NULL || !replica->feed.up) {
+        return;
+    }
+    sim_trace(sim, "r%u: its feed breaks", replica->index);
+    replica->feed.epoch++;
+    replica->feed.up = false;
+    sim_in(sim,
+           sim_between(sim, SIM_MS,
+                       sim_chance(sim, 30) ? 10 * SIM_S : 500 * SIM_MS),
+           replica, follow_again, replica, replica->feed.epoch);
+}
+
+void
+sim_feed_fini(struct sim_replica *replica)
+{
+    replica->feed.epoch++;
+    replica->feed.up = false;
+    free(replica->feed.told);
+    replica->feed.told = NULL;
+    replica->feed.n_told = 0;
+    replica->feed.told_cap = 0;
+}
