@@ -103,7 +103,8 @@ enum wp_status wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim);
  * it has been answered, or is being answered right now; done comes. */
 bool wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
 /* Takes a grant back that nobody has been shown: the lease ends and the sandbox
- * is offered again. The claim object is the caller's at once. */
+ * is offered again. With a shared store nobody here can know that: the lease
+ * stands. The claim object is the caller's at once. */
 void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
 /* Both are for whoever has the token; a tenant given with it must be the
  * claim's own, else PERMISSION_DENIED. */

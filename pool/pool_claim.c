@@ -663,7 +663,9 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     bool undone = false;
 
-    if (claim->status != WP_OK || claim->replayed) {
+    /* Another replica may have shown the lease to a repeat of the claim: it
+     * stands, until it is released or expires. */
+    if (claim->status != WP_OK || claim->replayed || pools->shared) {
         return;
     }
     (void)pthread_mutex_lock(lock);

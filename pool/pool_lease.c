@@ -364,6 +364,10 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
                &wp_slot_at(&pools->slots, token.ref.index)->deadline_ns,
                memory_order_relaxed) > now;
     (void)pthread_mutex_unlock(wp_pools_change_lock(pools, token.ref.index));
+    if (!live && pools->shared && !change->settled) {
+        /* Perhaps another replica has renewed it: the store knows. */
+        return park(pools, change, true);
+    }
     if (!live) {
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
     }

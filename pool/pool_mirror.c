@@ -148,6 +148,17 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
                     wp_pools_map_hash(pools, wp_str_from(record->sandbox)),
                     ref.index);
     atomic_store_explicit(&slot->fence, record->fence, memory_order_relaxed);
+    if (pools->swept) {
+        /* Old news of a sandbox that is forgotten, or the last words of a
+         * keeper that is gone: nothing is left of it but perhaps the record. */
+        moved =
+            wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
+        WP_ASSERT(moved);
+        atomic_store_explicit(&slot->gone, ref.generation,
+                              memory_order_release);
+        wp_pools_note(pools, ref.index, WP_NEWS_RELEASE);
+        return;
+    }
     switch (record->state) {
     case WP_RECORD_OPEN:
         moved = wp_slot_make_ready(&pools->slots, ref, endpoint, now);

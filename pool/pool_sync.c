@@ -192,6 +192,7 @@ wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
 void
 wp_pools_lose_unseen(struct wp_pools *pools)
 {
+    pools->swept = true;
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         struct wp_slot *slot = wp_slot_at(&pools->slots, i);
         struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
@@ -213,6 +214,7 @@ void
 wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
 {
     atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
+    pools->swept = pools->swept && keeper;
     /* What waited for a keeper is looked at. */
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=

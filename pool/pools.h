@@ -144,6 +144,7 @@ struct wp_pools {
     _Atomic(bool) keeper;
     _Atomic(uint64_t) records_refused;
     bool leaving; /* Control thread. */
+    bool swept;   /* The same: as the keeper it knows what there is. */
 
     /* Append-only. Who sees n_pools (acquire) sees the pointers below it; who
      * finds an index in by_name (acquire) sees that pool. */

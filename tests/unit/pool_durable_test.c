@@ -638,30 +638,85 @@ scale_down_asks_the_store_first(void **state)
     close_replica(&a);
 }
 
+/* The client that left may have asked the other replica too. */
 static void
-an_undone_grant_is_ready_everywhere_again(void **state)
+a_grant_that_replicas_may_have_shown_is_not_undone(void **state)
 {
     struct replica a;
     struct replica b;
     struct wp_rig_claim c;
-    struct wp_rig_claim d;
+    struct wp_rig_claim again;
 
     (void)state;
-    open_replica(&a, 0, 1, true);
-    open_replica(&b, 1, 1, false);
+    open_replica(&a, 0, 2, true);
+    open_replica(&b, 1, 2, false);
     settle_both(&a, &b);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(claim(&b, &c, "c1"), WP_OK);
-        settle(&a);
-        wp_pools_undo(b.pools, &c.claim);
-        settle_both(&a, &b);
-    }
-    assert_int_equal(stats_of(&a).leased, 0);
-    assert_true(stats_of(&a).ready >= 1);
-    assert_int_equal(claim(&a, &d, "d1"), WP_OK);
-    assert_true(d.claim.grant.fence >= 1);
+    assert_int_equal(claim(&b, &c, "c1"), WP_OK);
+    /* a has not heard of that, and has the store confirm the same lease. */
+    assert_int_equal(claim(&a, &again, "c1"), WP_OK);
+    assert_string_equal(again.claim.grant.sandbox, c.claim.grant.sandbox);
+    wp_pools_undo(a.pools, &again.claim);
     settle_both(&a, &b);
-    assert_int_equal(stats_of(&b).leased, 1);
+    wp_pools_undo(b.pools, &c.claim);
+    settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&store, WP_RECORD_HELD), 1);
+    assert_int_equal(claim(&a, &again, "c1"), WP_OK);
+    assert_true(again.claim.replayed);
+    assert_int_equal(change(&b, &c, true, NULL), WP_OK);
+    close_replica(&b);
+    close_replica(&a);
+}
+
+/* Word of an end that comes when the keeper has forgotten the sandbox. */
+static void
+old_news_do_not_bring_a_sandbox_back(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record ended;
+    bool was_held;
+
+    (void)state;
+    open_replica(&a, 0, 2, true);
+    wp_pools_lose_unseen(a.pools);
+    open_replica(&b, 1, 2, false);
+    settle_both(&a, &b);
+    assert_int_equal(claim(&b, &c, "c1"), WP_OK);
+    settle_both(&a, &b);
+    assert_int_equal(change(&b, &c, false, NULL), WP_OK);
+    assert_int_equal(store.ports[0].n_feed, 1);
+    ended = store.ports[0].feed[0];
+    store.ports[0].n_feed = 0;
+    assert_int_equal(change(&a, &c, false, &was_held), WP_OK);
+    settle(&a);
+    assert_int_equal(stats_of(&a).dying, 0);
+    wp_pools_on_record(a.pools, &ended);
+    settle_both(&a, &b);
+    assert_int_equal(stats_of(&a).dying, 0);
+    assert_int_equal(wp_model_count(&store, WP_RECORD_ENDED), 0);
+    close_replica(&b);
+    close_replica(&a);
+}
+
+static void
+a_lease_renewed_elsewhere_is_not_taken_for_ended(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    open_replica(&a, 0, 2, true);
+    open_replica(&b, 1, 2, false);
+    settle_both(&a, &b);
+    assert_int_equal(claim(&a, &c, "c1"), WP_OK); /* For 60 s. */
+    settle_both(&a, &b);
+    wp_clock_manual_advance(&wall, 50 * WP_NS_PER_S);
+    assert_int_equal(change(&a, &c, true, NULL), WP_OK); /* For 120 s. */
+    store.ports[1].n_feed = 0; /* b does not hear of it. */
+    wp_clock_manual_advance(&wall, 20 * WP_NS_PER_S);
+    assert_int_equal(change(&b, &c, true, NULL), WP_OK);
     close_replica(&b);
     close_replica(&a);
 }
@@ -772,7 +827,9 @@ main(void)
         SHARED(a_follower_does_not_expire),
         SHARED(an_idle_death_asks_the_store_first),
         SHARED(scale_down_asks_the_store_first),
-        SHARED(an_undone_grant_is_ready_everywhere_again),
+        SHARED(a_grant_that_replicas_may_have_shown_is_not_undone),
+        SHARED(old_news_do_not_bring_a_sandbox_back),
+        SHARED(a_lease_renewed_elsewhere_is_not_taken_for_ended),
         SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
         SHARED(a_replica_can_tell_what_the_store_had),
     };
