@@ -11,7 +11,7 @@
 #include "pool/base/assert.h"
 #include "tests/sim/sim.h"
 
-/* A sandbox that the replica has heard of since it asked for a copy. */
+/* A sandbox that was forgotten since the replica asked for a copy. */
 struct sim_told {
     uint8_t uid[WP_UID_LEN];
 };
@@ -79,7 +79,7 @@ deliver_change(struct sim *sim, void *ctx, uint64_t arg)
     (void)arg;
     if (is_current(to, change->life, change->epoch) &&
         change->number > to->feed.number) {
-        if (to->feed.syncing) {
+        if (to->feed.syncing && change->record.state == WP_RECORD_NONE) {
             note_told(&to->feed, change->record.uid);
         }
         if (change->writer != to || change->writer_life != to->life) {
@@ -132,7 +132,8 @@ deliver_copy(struct sim *sim, void *ctx, uint64_t arg)
         sim_trace(sim, "r%u: has read all %u records", to->index, copy->n);
         sim_replica_enter(to);
         for (uint32_t i = 0; i < copy->n; i++) {
-            /* What it has heard since is newer. */
+            /* The core knows what is older by fence and state, but not what it
+             * has let go of. */
             if (!was_told(&to->feed, copy->records[i].uid)) {
                 wp_pools_on_record(to->pools, &copy->records[i]);
             }

@@ -91,7 +91,10 @@ apply(struct sim *sim, const struct wp_lease_op *op,
     static const char *const names[] = {
         "offer",  "grant",    "renew", "release", "undo",
         "expire", "withdraw", "lose",  "fetch",   "forget"};
-    struct wp_lease_record *record = find_by_uid(sim, op->uid);
+    struct wp_lease_record *record =
+        op->kind == WP_LEASE_FETCH && op->claim_id.len > 0
+            ? find_by_claim(sim, op->claim_id, op->tenant)
+            : find_by_uid(sim, op->uid);
     const struct wp_lease_record *claimed = NULL;
     struct wp_lease_record none;
     struct wp_lease_record before;
