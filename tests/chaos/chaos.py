@@ -15,15 +15,18 @@ the machine's.
 """
 
 import argparse
+import contextlib
 import glob
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 EVENT = 64  # Bytes of a struct wp_chaos_event.
@@ -163,6 +166,50 @@ class Daemon:
         return self.pool(1) is not None
 
 
+class Redis:
+    """A server that loses nothing it has acknowledged."""
+
+    def __init__(self, directory):
+        self.dir = os.path.join(directory, "redis")
+        os.mkdir(self.dir)
+        self.socket = os.path.join(self.dir, "redis.sock")
+        self.process = None
+
+    def start(self):
+        self.process = Process("redis-server", [
+            "redis-server", "--port", "0", "--unixsocket", self.socket,
+            "--dir", self.dir, "--appendonly", "yes", "--appendfsync",
+            "always", "--save", ""], os.path.join(self.dir, "log"))
+        eventually(lambda: self.ask("PING") == "PONG", "Redis answers")
+
+    def ask(self, *command):
+        """The answer as redis-cli prints it; None when there is none."""
+        try:
+            done = subprocess.run(
+                ["redis-cli", "-s", self.socket, *command],
+                capture_output=True, text=True, timeout=10, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def records(self):
+        """How many records of which state, and how many claims."""
+        counts = {}
+        for key in self.ask("--scan").split():
+            if not key.endswith("}"):
+                continue
+            lines = self.ask("--no-raw", "HGETALL", key).splitlines()
+            fields = [line.split('"', 1)[1] for line in lines]
+            for field, value in zip(fields[::2], fields[1::2]):
+                if field[0] == "r":
+                    name = {"1": "open", "2": "held", "3": "lost",
+                            "4": "ended"}[value[1]]
+                    counts[name] = counts.get(name, 0) + 1
+                elif field[0] == "c":
+                    counts["claims"] = counts.get("claims", 0) + 1
+        return counts
+
+
 class Run:
     def __init__(self, args):
         self.args = args
@@ -188,9 +235,17 @@ class Run:
         self.clients = []
         self.n_clients = 0
         self.faults = {}
+        self.hit = {}  # What a fault is at, by id.
+        self.threads = []
+        self.failure = None
+        self.redis = Redis(self.dir) if args.store == "redis" else None
 
-    def store_flags(self, _daemon):
-        return ["--token-key-file=" + os.path.join(self.dir, "key")]
+    def store_flags(self, daemon):
+        flags = ["--token-key-file=" + os.path.join(self.dir, "key")]
+        if self.redis is not None:
+            flags += ["--redis-url=unix:" + self.redis.socket,
+                      f"--replica-name=r{daemon.number}"]
+        return flags
 
     # --- Clients ---
 
@@ -217,77 +272,173 @@ class Run:
                 total += claim & ((1 << 40) - 1)
         return total
 
-    # --- Faults: each is harmless to what was promised. ---
+    # --- Faults: each is harmless to what was promised. A plan is what is
+    # hit, and what to do; it is drawn here, and done in a thread. ---
 
-    def fault_stop_daemon(self):
+    def plan_stop_daemon(self):
         daemon = self.random.choice(self.daemons)
-        daemon.process.stop()
-        self.pause(self.random.choice((0.1, 0.3, 1, 2.5, 6)))
-        daemon.process.resume()
+        seconds = self.random.choice((0.1, 0.3, 1, 2.5, 6))
 
-    def fault_kill_daemon(self):
+        def act():
+            daemon.process.stop()
+            time.sleep(seconds)
+            daemon.process.resume()
+        return daemon, act
+
+    def plan_kill_daemon(self):
         daemon = self.random.choice(self.daemons)
-        daemon.process.kill()
-        self.pause(self.random.choice((0, 0.05, 0.5, 2)))
-        daemon.start()
+        seconds = self.random.choice((0, 0.05, 0.5, 2))
 
-    def fault_kill_all_daemons(self):
-        for daemon in self.daemons:
+        def act():
             daemon.process.kill()
-        for daemon in self.daemons:
+            time.sleep(seconds)
             daemon.start()
+        return daemon, act
 
-    def fault_restart_daemon(self):
+    def plan_kill_stopped_daemon(self):
+        """One that others took for dead dies in fact."""
         daemon = self.random.choice(self.daemons)
-        if daemon.process.end() is None:
-            raise AssertionError("a daemon did not leave:\n" +
-                                 daemon.process.tail())
-        daemon.start()
+        seconds = self.random.choice((0.5, 4))
 
-    def fault_kill_client(self):
-        client = self.random.choice(self.clients)
-        client.kill()
-        self.clients.remove(client)
-        self.start_client()
+        def act():
+            daemon.process.stop()
+            time.sleep(seconds)
+            daemon.process.kill()
+            daemon.start()
+        return daemon, act
 
-    def faults_of_store(self):
-        kinds = [self.fault_stop_daemon, self.fault_kill_client]
+    def plan_restart_daemon(self):
+        daemon = self.random.choice(self.daemons)
+
+        def act():
+            if daemon.process.end() != 0:
+                raise AssertionError("a daemon left badly:\n" +
+                                     daemon.process.tail())
+            daemon.start()
+        return daemon, act
+
+    def plan_kill_all_daemons(self):
+        def act():
+            for daemon in self.daemons:
+                daemon.process.kill()
+            for daemon in self.daemons:
+                daemon.start()
+        return self, act
+
+    def plan_kill_client(self):
+        def act():
+            victim = self.clients.pop(0)
+            victim.kill()
+            self.start_client()
+        return self.clients, act
+
+    def plan_stop_redis(self):
+        seconds = self.random.choice((0.1, 0.5, 1.5, 4))
+
+        def act():
+            self.redis.process.stop()
+            time.sleep(seconds)
+            self.redis.process.resume()
+        return self.redis, act
+
+    def plan_kill_redis(self):
+        seconds = self.random.choice((0, 0.2, 2))
+
+        def act():
+            self.redis.process.kill()
+            time.sleep(seconds)
+            self.redis.start()
+        return self.redis, act
+
+    def plan_restart_redis(self):
+        def act():
+            self.redis.process.end()
+            self.redis.start()
+        return self.redis, act
+
+    def plan_cut_redis(self):
+        kind = self.random.choice(("normal", "pubsub"))
+
+        def act():
+            self.redis.ask("CLIENT", "KILL", "TYPE", kind)
+        return self.redis, act
+
+    def plans(self):
+        plans = [self.plan_stop_daemon, self.plan_kill_client]
         if self.args.store != "memory":
-            kinds += [self.fault_kill_daemon] * 2 + [self.fault_restart_daemon]
-            if self.args.replicas > 1:
-                kinds.append(self.fault_kill_all_daemons)
-        return kinds
-
-    def pause(self, seconds):
-        time.sleep(seconds)
+            plans += [self.plan_kill_daemon] * 2 + [
+                self.plan_restart_daemon, self.plan_kill_stopped_daemon]
+        if self.args.replicas > 1:
+            plans += [self.plan_stop_daemon, self.plan_kill_all_daemons]
+        if self.redis is not None:
+            plans += [self.plan_stop_redis, self.plan_kill_redis,
+                      self.plan_restart_redis, self.plan_cut_redis]
+        return plans
 
     def watch(self):
-        for process in self.clients + [d.process for d in self.daemons]:
-            if not process.alive():
+        """Nothing ends but by the nemesis' hand."""
+        for process in list(self.clients):
+            if not process.alive() and process in self.clients:
                 raise AssertionError(
                     f"{process.name} ended by itself with "
                     f"{process.child.returncode}:\n" + process.tail())
+        for daemon in self.daemons:
+            if id(daemon) not in self.hit and id(self) not in self.hit:
+                process = daemon.process
+                if not process.alive() and process is daemon.process and (
+                        id(daemon) not in self.hit):
+                    raise AssertionError(
+                        f"{process.name} ended by itself with "
+                        f"{process.child.returncode}:\n" + process.tail())
+
+    def strike(self, elapsed):
+        """One more fault, unless two are under way or the drawn one meets
+        another."""
+        plan = self.random.choice(self.plans())
+        target, act = plan()
+        name = plan.__name__[len("plan_"):].replace("_", " ")
+        whole = target is self
+        if len(self.hit) >= 2 or id(target) in self.hit or (
+                id(self) in self.hit) or (whole and self.hit):
+            return
+        self.hit[id(target)] = target
+        self.faults[name] = self.faults.get(name, 0) + 1
+        if self.args.verbose:
+            print(f"{elapsed:7.2f} {name}, {self.claims()} claims", flush=True)
+
+        def run():
+            try:
+                act()
+            except BaseException as error:
+                self.failure = error
+            finally:
+                del self.hit[id(target)]
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.threads = [t for t in self.threads if t.is_alive()] + [thread]
 
     def nemesis(self):
-        kinds = self.faults_of_store()
         start = time.monotonic()
-        while True:
-            self.pause(self.random.uniform(0.2, 2))
+        elapsed = 0
+        while (elapsed < self.args.seconds or
+               self.claims() < self.args.claims):
+            time.sleep(self.random.uniform(0.1, 1.5))
             self.watch()
+            if self.failure is not None:
+                raise self.failure
             elapsed = time.monotonic() - start
-            if (elapsed >= self.args.seconds and
-                    self.claims() >= self.args.claims):
-                return elapsed
-            if elapsed > self.args.seconds + 600 + self.args.claims / 100:
+            if elapsed > self.args.seconds + 300 + self.args.claims / 100:
                 raise AssertionError(
                     f"only {self.claims()} claims in {elapsed:.0f} s")
-            kind = self.random.choice(kinds)
-            name = kind.__name__[len("fault_"):]
-            self.faults[name] = self.faults.get(name, 0) + 1
-            if self.args.verbose:
-                print(f"{elapsed:7.2f} {name} claims={self.claims()}",
-                      flush=True)
-            kind()
+            self.strike(elapsed)
+        self.settle()
+        return elapsed
+
+    def settle(self):
+        for thread in self.threads:
+            thread.join()
+        if self.failure is not None:
+            raise self.failure
 
     # --- The end ---
 
@@ -304,10 +455,31 @@ class Run:
                  ("ready", "warming", "leased", "quarantined", "dying",
                   "waiting")})
         files = len(os.listdir(os.path.join(self.state, "synthetic")))
-        self.seen.append(files)
-        return files == TARGET and all(
+        full = {"open": TARGET}
+        records = self.redis.records() if self.redis is not None else full
+        self.seen += [f"{files} files", records]
+        return files == TARGET and records == full and all(
             s is not None and s["ready"] == TARGET and
-            sum(s.values()) == TARGET for s in self.seen[:-1])
+            sum(s.values()) == TARGET for s in self.seen[:-2])
+
+    def leave(self):
+        """Every daemon goes, and nothing stays."""
+        for daemon in self.daemons:
+            if daemon.process.end() != 0:
+                raise AssertionError("a daemon left badly:\n" +
+                                     daemon.process.tail())
+        left = os.listdir(os.path.join(self.state, "synthetic"))
+        records = {}
+        if self.redis is not None:
+            records = self.redis.records()
+        elif self.args.store == "sqlite":
+            path = os.path.join(self.state, "leases.db")
+            with contextlib.closing(sqlite3.connect(path)) as db:
+                records = dict(db.execute(
+                    "SELECT state, count(*) FROM lease GROUP BY state"))
+        if left or records:
+            raise AssertionError(f"left behind: {len(left)} sandboxes, "
+                                 f"records by state: {records}")
 
     def check(self):
         histories = sorted(glob.glob(os.path.join(self.dir, "h[0-9]*")))
@@ -323,6 +495,8 @@ class Run:
             raise AssertionError("too few claims to prove anything")
 
     def go(self):
+        if self.redis is not None:
+            self.redis.start()
         for daemon in self.daemons:
             daemon.start()
         for daemon in self.daemons:
@@ -345,13 +519,13 @@ class Run:
         finally:
             print(f"quiet after {time.monotonic() - start:.1f} s: {self.seen}")
         self.check()
-        for daemon in self.daemons:
-            if daemon.process.end() != 0:
-                raise AssertionError("a daemon left badly:\n" +
-                                     daemon.process.tail())
+        self.leave()
 
     def clean(self):
-        for process in self.clients + [d.process for d in self.daemons]:
+        for thread in self.threads:
+            thread.join()
+        servers = self.daemons + ([self.redis] if self.redis else [])
+        for process in self.clients + [s.process for s in servers]:
             if process is not None and process.alive():
                 process.kill()
         if self.args.keep:
