@@ -21,6 +21,7 @@
 
 #include "local/backend_local.h"
 #include "local/cgroup.h"
+#include "local/record.h"
 #include "local/rootfs.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
@@ -37,6 +38,11 @@ enum {
 #define HEALTH "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 /* --- The first daemon --- */
+
+/* Of the running test, for the cleaning up after one that failed: what outlives
+ * a daemon would outlive the tests. */
+static char state_dir_now[80];
+static pid_t daemon_now;
 
 struct daemon {
     pid_t pid;
@@ -94,6 +100,7 @@ daemon_start(const struct local_rig *rig, const char *count, const char *ready)
 
     assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
     assert_int_equal(pipe2(news, O_CLOEXEC), 0);
+    (void)snprintf(state_dir_now, sizeof state_dir_now, "%s", rig->state_dir);
     if (elsewhere != NULL) {
         procs_len = wp_cgroup_open_procs(elsewhere, "first", procs);
         assert_in_range(procs_len, 1, WP_CGROUP_TREES_MAX);
@@ -115,6 +122,7 @@ daemon_start(const struct local_rig *rig, const char *count, const char *ready)
     for (int i = 0; i < procs_len; i++) {
         (void)close(procs[i]);
     }
+    daemon_now = daemon.pid;
     (void)close(orders[0]);
     (void)close(news[1]);
     assert_int_equal(read(daemon.news, &byte, 1), 1);
@@ -127,6 +135,7 @@ daemon_end(struct daemon *daemon)
     int status;
 
     assert_int_equal(waitpid(daemon->pid, &status, 0), daemon->pid);
+    daemon_now = 0;
     (void)close(daemon->orders);
     (void)close(daemon->news);
     return status;
@@ -137,6 +146,41 @@ daemon_kill(struct daemon *daemon)
 {
     assert_int_equal(kill(daemon->pid, SIGKILL), 0);
     (void)daemon_end(daemon);
+}
+
+static int
+clean_up(void **state)
+{
+    char path[200];
+    const struct dirent *entry;
+    DIR *dir;
+
+    (void)state;
+    if (daemon_now > 0) {
+        (void)kill(daemon_now, SIGKILL);
+        (void)waitpid(daemon_now, NULL, 0);
+        daemon_now = 0;
+    }
+    (void)snprintf(path, sizeof path, "%s/sandboxes", state_dir_now);
+    dir = opendir(path);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct wp_record record;
+        int fd = -1;
+
+        (void)snprintf(path, sizeof path, "%s/sandboxes/%.60s", state_dir_now,
+                       entry->d_name);
+        if (wp_record_read(path, &record)) {
+            fd = wp_process_open(record.inner_pid, record.inner_start);
+        }
+        if (fd >= 0) {
+            (void)kill(record.inner_pid, SIGKILL);
+            (void)close(fd);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return 0;
 }
 
 /* --- The next one --- */
@@ -897,22 +941,24 @@ test_lock_wait_ends(void **state)
     local_rig_fini(&rig);
 }
 
+#define adoption_test(fn) cmocka_unit_test_teardown(fn, clean_up)
+
 int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_killed_twice),
-        cmocka_unit_test(test_other_group),
-        cmocka_unit_test(test_left),
-        cmocka_unit_test(test_nothing_outlives),
-        cmocka_unit_test(test_killed_while_starting),
-        cmocka_unit_test(test_template_changed),
-        cmocka_unit_test(test_supervised),
-        cmocka_unit_test(test_bad_records),
-        cmocka_unit_test(test_lock_handed_over),
-        cmocka_unit_test(test_lock_while_starting),
-        cmocka_unit_test(test_lock_wait_ends),
+        adoption_test(test_killed),
+        adoption_test(test_killed_twice),
+        adoption_test(test_other_group),
+        adoption_test(test_left),
+        adoption_test(test_nothing_outlives),
+        adoption_test(test_killed_while_starting),
+        adoption_test(test_template_changed),
+        adoption_test(test_supervised),
+        adoption_test(test_bad_records),
+        adoption_test(test_lock_handed_over),
+        adoption_test(test_lock_while_starting),
+        adoption_test(test_lock_wait_ends),
     };
     struct wp_local_config config;
     struct wp_host_report host;

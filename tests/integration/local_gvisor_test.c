@@ -357,20 +357,17 @@ child_main(const char *state_dir)
     }
 }
 
-/* After kill -9 of the daemon, the next one sweeps all of them. */
+/* Makes two sandboxes in a daemon of its own and kills it with SIGKILL. */
 static void
-test_sweep(void **state)
+leave_two(struct local_rig *rig, struct tree trees[2])
 {
-    static struct local_rig rig;
-    static struct tree trees[2];
     int inner;
     int outer;
     int pipes[2];
     char byte;
     pid_t pid;
 
-    (void)state;
-    use_runtime(&rig);
+    use_runtime(rig);
     assert_int_equal(pipe(pipes), 0);
     pid = fork();
     assert_in_range(pid, 0, 1 << 22);
@@ -378,7 +375,7 @@ test_sweep(void **state)
         (void)dup2(pipes[1], STDOUT_FILENO);
         (void)close(pipes[0]);
         (void)close(pipes[1]);
-        (void)execl("/proc/self/exe", "child", "--child", rig.state_dir,
+        (void)execl("/proc/self/exe", "child", "--child", rig->state_dir,
                     (char *)NULL);
         _exit(127);
     }
@@ -386,17 +383,65 @@ test_sweep(void **state)
     assert_int_equal(read(pipes[0], &byte, 1), 1);
     (void)close(pipes[0]);
     for (uint32_t i = 0; i < 2; i++) {
-        local_rig_pids(&rig, i, &outer, &inner);
+        local_rig_pids(rig, i, &outer, &inner);
         find_tree(outer, &trees[i]);
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* After kill -9 of the daemon, the next one sweeps all of them. */
+static void
+test_sweep(void **state)
+{
+    static struct local_rig rig;
+    static struct tree trees[2];
+
+    (void)state;
+    leave_two(&rig, trees);
     local_rig_start(&rig);
     assert_int_equal(rig.sweep.sandboxes, 2);
     assert_int_equal(rig.sweep.failed, 0);
     for (uint32_t i = 0; i < 2; i++) {
         wait_tree_gone(&trees[i]);
     }
+    local_rig_fini(&rig);
+}
+
+static bool
+adopt(void *ctx, const struct wp_local_found *found, struct wp_slot_ref *ref)
+{
+    struct local_rig *rig = ctx;
+
+    ref->index = found->uid[0];
+    ref->generation = 1;
+    (void)snprintf(rig->slots[ref->index].endpoint,
+                   sizeof rig->slots[0].endpoint, "%.*s",
+                   WP_STR_ARG(found->endpoint));
+    return true;
+}
+
+/* Or adopts them: they serve on, their end is noticed, nothing is left. */
+static void
+test_adopt(void **state)
+{
+    static struct local_rig rig;
+    static struct tree trees[2];
+
+    (void)state;
+    leave_two(&rig, trees);
+    rig.adopt = adopt;
+    local_rig_start(&rig);
+    assert_int_equal(rig.sweep.adopted, 2);
+    check_inside(&rig, "wc -l </etc/passwd; hostname", "3");
+    assert_int_equal(kill(trees[1].pids[0], SIGKILL), 0);
+    local_rig_wait(&rig, 1, RIG_LOST, PATIENCE_MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        local_rig_destroy(&rig, i);
+        local_rig_wait(&rig, i, RIG_DESTROYED, PATIENCE_MS);
+        wait_tree_gone(&trees[i]);
+    }
+    assert_int_equal(rig.slots[0].lost, 0);
     local_rig_fini(&rig);
 }
 
@@ -410,6 +455,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_grace),
         cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_adopt),
     };
     struct wp_local_config config;
     struct wp_err err;
