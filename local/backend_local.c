@@ -105,6 +105,13 @@ look_at_host(struct wp_local *local, struct wp_err *err)
             " sandboxes start several times faster with one below /run",
             local->state_dir);
     }
+    if (local->config.outlive && local->cgroups.moved) {
+        wp_host_note(&local->host,
+                     "while sandboxes live, no process can be started in the"
+                     " control group that this one was started in: a service"
+                     " manager must use its subgroup " WP_CGROUP_LEAF
+                     " (systemd 254: DelegateSubgroup=)");
+    }
     if (status == WP_OK) {
         status = wp_host_try(&local->config, &local->host, err);
     }

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "local/lock.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/list.h"
@@ -503,28 +503,6 @@ wp_synthetic_leave(struct wp_synthetic *synthetic)
     end_thread(synthetic, true);
 }
 
-/* The lock of the local backend: one of them at a time has the directory. */
-static enum wp_status
-take_lock(struct wp_synthetic *synthetic, const char *state_dir,
-          struct wp_err *err)
-{
-    char path[DIR_MAX + sizeof "/lock"];
-
-    if (synthetic->config.lock_fd >= 0) {
-        return WP_OK;
-    }
-    (void)snprintf(path, sizeof path, "%s/lock", state_dir);
-    synthetic->config.lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (synthetic->config.lock_fd < 0) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot open %s", path);
-    }
-    if (flock(synthetic->config.lock_fd, LOCK_EX | LOCK_NB) == 0) {
-        return WP_OK;
-    }
-    return wp_err_set(err, WP_FAILED_PRECONDITION,
-                      "another daemon has the state directory %s", state_dir);
-}
-
 static enum wp_status
 open_dir(struct wp_synthetic *synthetic, const char *state_dir,
          struct wp_err *err)
@@ -538,7 +516,10 @@ open_dir(struct wp_synthetic *synthetic, const char *state_dir,
                           " since endpoints hold it",
                           state_dir, DIR_MAX - (int)(sizeof DIR_NAME - 1));
     }
-    status = take_lock(synthetic, state_dir, err);
+    /* That of the local backend: one of them at a time has the directory. */
+    status = synthetic->config.lock_fd >= 0
+                 ? wp_lock_check(state_dir, synthetic->config.lock_fd, err)
+                 : wp_lock_take(state_dir, &synthetic->config.lock_fd, err);
     if (status != WP_OK) {
         return status;
     }

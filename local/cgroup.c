@@ -299,10 +299,12 @@ open_v2(struct wp_cgroups *groups, const char *mountinfo, const char *self,
         !path_join(tree->dir, own, group) || !make_dir(tree->dir)) {
         return;
     }
-    if (enable_v2(own) == 0 &&
-        (!leave_inner_group(own) || enable_v2(own) == 0)) {
-        (void)rmdir(tree->dir);
-        return;
+    if (enable_v2(own) == 0) {
+        groups->moved = leave_inner_group(own);
+        if (!groups->moved || enable_v2(own) == 0) {
+            (void)rmdir(tree->dir);
+            return;
+        }
     }
     tree->controllers = enable_v2(tree->dir);
     if (tree->controllers == 0) {

@@ -38,6 +38,7 @@ struct wp_cgroup_tree {
 struct wp_cgroups {
     enum wp_cgroup_kind kind;
     unsigned controllers; /* Of all trees. */
+    bool moved; /* This process had to leave for WP_CGROUP_LEAF by itself. */
     uint32_t trees_len;
     struct wp_cgroup_tree trees[WP_CGROUP_TREES_MAX];
 };

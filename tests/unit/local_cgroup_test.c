@@ -126,6 +126,13 @@ test_v2(void **state)
     assert_int_equal(groups.controllers,
                      WP_CGROUP_MEMORY | WP_CGROUP_PIDS | WP_CGROUP_CPU);
     assert_string_equal(groups.trees[0].dir, group);
+    assert_false(groups.moved);
+    /* Started in its own leaf, it uses the group above, as the one before did
+     * that moved there. */
+    (void)snprintf(text, sizeof text, "0::/user/service/%s\n", WP_CGROUP_LEAF);
+    put(tree.self, text);
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    assert_string_equal(groups.trees[0].dir, group);
     /* One plain file took "+memory", "+pids" and "+cpu" one over the other. */
     expect_in(own, "cgroup.subtree_control", "+cpusry");
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
