@@ -43,6 +43,30 @@ wp_redis_pool_doubt(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
 }
 
 void
+wp_redis_generation_met(struct wp_lease_redis *redis,
+                        struct wp_redis_pool *pool, struct wp_str text)
+{
+    bool open = false;
+    uint64_t met = wp_redis_generation_parse(text, &open);
+    uint64_t believed = atomic_load(&pool->generation);
+
+    /* An older word about the generation that is open here says nothing. */
+    if (believed != 0 && met != believed) {
+        wp_redis_pool_doubt(redis, pool, believed);
+    }
+}
+
+bool
+wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
+                        const struct wp_lease_redis_pool *pool)
+{
+    const struct wp_redis_pool *known = wp_redis_pool_find(
+        redis, wp_str_from(pool->pool_namespace), wp_str_from(pool->pool));
+
+    return known == NULL || atomic_load(&known->generation) == 0;
+}
+
+void
 wp_redis_server_met(struct wp_lease_redis *redis, const char *run_id)
 {
     bool another;

@@ -33,7 +33,8 @@
  *   end_assert        says that this replica has told everything
  *   open_generation   opens it, once every replica that is asked for has
  *
- * Replicas that find it closed by another join: the calls are the same. */
+ * Replicas that find it closed by another join: the calls are the same. Those
+ * that follow are told that it was closed; the others meet it. */
 #ifndef WP_ALLOCATOR_LEASE_REDIS_H
 #define WP_ALLOCATOR_LEASE_REDIS_H
 
@@ -121,7 +122,8 @@ struct wp_lease_redis_stats {
 };
 
 /* Checks the configuration and starts the threads that connect; does not wait
- * for Redis. INVALID_ARGUMENT names what is wrong. */
+ * for Redis. INVALID_ARGUMENT names what is wrong. The process must ignore
+ * SIGPIPE. */
 enum wp_status wp_lease_redis_create(const struct wp_lease_redis_config *config,
                                      struct wp_lease_redis **out,
                                      struct wp_err *err);
@@ -151,6 +153,11 @@ uint32_t wp_lease_redis_peers(struct wp_lease_redis *redis,
 
 void wp_lease_redis_read_stats(struct wp_lease_redis *redis,
                                struct wp_lease_redis_stats *out);
+
+/* The pool takes no commits of this replica: not loaded yet, or in doubt. Any
+ * thread. */
+bool wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
+                             const struct wp_lease_redis_pool *pool);
 
 /* --- recovery; each blocks, within connect + commit timeout; any thread but
  * the sink's --- */

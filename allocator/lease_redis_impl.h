@@ -81,6 +81,10 @@ struct wp_redis_pool *wp_redis_pool_find(struct wp_lease_redis *redis,
  * the sink, once. Any thread. */
 void wp_redis_pool_doubt(struct wp_lease_redis *redis,
                          struct wp_redis_pool *pool, uint64_t generation);
+/* This is what the pool's "g" says; doubt, when this replica believes otherwise
+ * and is not in this very recovery. Any thread. */
+void wp_redis_generation_met(struct wp_lease_redis *redis,
+                             struct wp_redis_pool *pool, struct wp_str text);
 /* This server process was met; if it is another than the last, all pools are in
  * doubt. Any thread. */
 void wp_redis_server_met(struct wp_lease_redis *redis, const char *run_id);
@@ -113,7 +117,7 @@ struct wp_redis_scan {
 };
 enum wp_status wp_redis_pool_scan(struct wp_lease_redis *redis,
                                   struct redisContext *context,
-                                  const struct wp_redis_pool *pool,
+                                  struct wp_redis_pool *pool,
                                   const struct wp_redis_scan *scan,
                                   struct wp_err *err);
 enum wp_status wp_redis_load(void *self,

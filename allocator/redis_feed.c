@@ -157,6 +157,24 @@ on_change(struct wp_redis_feed *feed, struct wp_str payload)
     }
 }
 
+/* Somebody closed the pool of this channel for recovery. */
+static void
+on_closed(struct wp_redis_feed *feed, struct wp_str channel,
+          struct wp_str payload)
+{
+    struct wp_lease_redis *redis = feed->redis;
+
+    for (uint32_t i = 0; i < redis->n_pools; i++) {
+        struct wp_redis_pool *pool = &redis->pools[i];
+
+        if (channel.len > pool->key_len &&
+            memcmp(channel.ptr, pool->key, pool->key_len) == 0 &&
+            channel.ptr[pool->key_len] == ':') {
+            wp_redis_generation_met(redis, pool, payload);
+        }
+    }
+}
+
 /* --- peers --- */
 
 static void
@@ -284,6 +302,8 @@ on_message(struct wp_redis_feed *feed, const redisReply *reply)
     payload = (struct wp_str){reply->element[2]->str, reply->element[2]->len};
     if (wp_str_is(channel, feed->peers_channel)) {
         on_heartbeat(feed, payload);
+    } else if (payload.len > 0 && payload.ptr[0] == 'c') {
+        on_closed(feed, channel, payload);
     } else {
         on_change(feed, payload);
     }

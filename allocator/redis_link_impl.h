@@ -82,6 +82,8 @@ struct wp_redis_links {
     _Atomic(bool) breaker;
     _Atomic(bool) renew;
 
+    int64_t lost_told_ns; /* Reading thread: last word about a lost link. */
+
     pthread_mutex_t down_lock; /* Guards some_down. */
     pthread_cond_t down_cond;
     bool some_down; /* There may be a link to connect. */

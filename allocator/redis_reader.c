@@ -138,6 +138,20 @@ wp_link_end_calls(struct wp_redis_link *link)
     }
 }
 
+/* Connections are lost together: one line for all of them. */
+static void
+tell_lost(struct wp_redis_links *links, const char *why)
+{
+    int64_t now_ns = wp_link_now_ns();
+
+    if (links->lost_told_ns == 0 ||
+        now_ns - links->lost_told_ns > WP_NS_PER_S) {
+        links->lost_told_ns = now_ns;
+        wp_log_warn("redis connection lost", wp_kv_str("why", why),
+                    wp_kv_int("connections", links->n));
+    }
+}
+
 static void
 take_down(struct wp_redis_link *link, const char *why)
 {
@@ -149,8 +163,7 @@ take_down(struct wp_redis_link *link, const char *why)
     link->fd = -1;
     (void)pthread_mutex_unlock(&link->lock);
     WP_LINK_COUNT(links->disconnects);
-    wp_log_warn("redis connection lost", wp_kv_str("why", why),
-                wp_kv_int("link", link->index));
+    tell_lost(links, why);
     if (links->config.router != NULL) {
         links->config.router->doubt(links->config.router->self, WP_STR(""));
     }

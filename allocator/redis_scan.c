@@ -88,21 +88,32 @@ scan_page(struct wp_lease_redis *redis, struct redisContext *context,
     return status;
 }
 
+/* The number of the last change; and the generation, while at it. */
 static enum wp_status
-read_number(struct redisContext *context, const struct wp_redis_pool *pool,
-            uint64_t *number, struct wp_err *err)
+read_number(struct wp_lease_redis *redis, struct redisContext *context,
+            struct wp_redis_pool *pool, uint64_t *number, struct wp_err *err)
 {
     const struct wp_str args[] = {
-        WP_STR("HGET"), {pool->key, pool->key_len}, WP_STR("q")};
-    redisReply *reply = wp_redis_sync_ask(context, args, 3, err);
+        WP_STR("HMGET"), {pool->key, pool->key_len}, WP_STR("q"), WP_STR("g")};
+    redisReply *reply = wp_redis_sync_ask(context, args, 4, err);
+    const redisReply *q;
+    const redisReply *g;
 
     *number = 0;
     if (reply == NULL) {
         return WP_UNAVAILABLE;
     }
-    if (reply->type == REDIS_REPLY_STRING &&
-        !wp_str_to_u64((struct wp_str){reply->str, reply->len}, number)) {
-        *number = 0;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
+        q = reply->element[0];
+        g = reply->element[1];
+        if (q->type == REDIS_REPLY_STRING &&
+            !wp_str_to_u64((struct wp_str){q->str, q->len}, number)) {
+            *number = 0;
+        }
+        wp_redis_generation_met(redis, pool,
+                                g->type == REDIS_REPLY_STRING
+                                    ? (struct wp_str){g->str, g->len}
+                                    : WP_STR(""));
     }
     freeReplyObject(reply);
     return WP_OK;
@@ -110,14 +121,14 @@ read_number(struct redisContext *context, const struct wp_redis_pool *pool,
 
 enum wp_status
 wp_redis_pool_scan(struct wp_lease_redis *redis, struct redisContext *context,
-                   const struct wp_redis_pool *pool,
-                   const struct wp_redis_scan *scan, struct wp_err *err)
+                   struct wp_redis_pool *pool, const struct wp_redis_scan *scan,
+                   struct wp_err *err)
 {
     char cursor[24] = "0";
     enum wp_status status = WP_OK;
 
     if (scan->number != NULL) {
-        status = read_number(context, pool, scan->number, err);
+        status = read_number(redis, context, pool, scan->number, err);
     }
     while (status == WP_OK) {
         status = scan_page(redis, context, pool, scan, cursor, err);

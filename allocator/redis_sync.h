@@ -1,7 +1,8 @@
 /* allocator/redis_sync.h - a logged-in connection that blocks.
  *
  * For what is not on the claim path: making links, reading pools, recovery, the
- * feed. One thread at a time; every wait is bounded. */
+ * feed. One thread at a time; every wait is bounded. hiredis writes without
+ * MSG_NOSIGNAL, so the process ignores SIGPIPE. */
 #ifndef WP_ALLOCATOR_REDIS_SYNC_H
 #define WP_ALLOCATOR_REDIS_SYNC_H
 

@@ -22,6 +22,7 @@ if kind == 'begin' then
     if not g or sub(g, 1, 1) == 'o' or g == ARGV[3] then
         g = 'c' .. ARGV[2]
         call('HSET', hash, 'g', g)
+        redis.pcall('PUBLISH', hash .. ':feed', g)
     end
     return g
 end

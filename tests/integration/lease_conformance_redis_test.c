@@ -1,5 +1,6 @@
 /* The Redis store under the suite of all stores, over a Unix socket and over
  * loopback, alone and with a feed for others. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -79,6 +80,7 @@ main(void)
     if (!redis_rig_available()) {
         return 77;
     }
+    (void)signal(SIGPIPE, SIG_IGN); /* As the daemon does. */
     redis_rig_init(&server.rig);
     (void)redis_rig_start(&server.rig, NULL);
     server.config = (struct wp_lease_redis_config){

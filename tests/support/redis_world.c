@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,6 +134,7 @@ void
 redis_world_start_server(struct redis_world *world, const char *conf,
                          const char *password)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* As the daemon does. */
     redis_rig_init(&world->rig);
     world->rig.password = password;
     assert_int_equal(redis_rig_start(&world->rig, conf), 0);
