@@ -178,6 +178,7 @@ sim_init(struct sim *sim, uint64_t seed, bool trace)
     memset(sim, 0, sizeof *sim);
     sim->seed = seed;
     sim->trace = trace;
+    sim->careful = trace;
     sim->now_ns = 1000 * SIM_S;
     wp_rng_init(&sim->rng, seed);
     wp_list_init(&sim->requests);

@@ -194,6 +194,7 @@ struct sim {
     uint64_t seed;
     struct wp_rng rng;
     bool trace;
+    bool careful; /* What is dear to check is checked at each step, too. */
     int64_t now_ns;
     struct sim_profile profile;
 
@@ -239,7 +240,8 @@ struct sim {
 
 /* --- sim.c --- */
 
-/* A run's whole life: init, run (returns only when all was well), fini. */
+/* A run's whole life: init, run (returns only when all was well), fini. trace
+ * makes it careful, too. */
 void sim_init(struct sim *sim, uint64_t seed, bool trace);
 void sim_run(struct sim *sim);
 void sim_fini(struct sim *sim);
