@@ -125,6 +125,7 @@ withdrawn(struct wp_errand *errand, enum wp_status status)
                 &wp_pools_of_slot(pools, ref.index)->died_young, 1,
                 memory_order_release);
         }
+        news = status == WP_NOT_FOUND ? WP_NEWS_FORGOTTEN : 0;
     }
     conclude(errand, news);
 }

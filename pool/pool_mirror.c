@@ -343,6 +343,10 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
         break;
     case WP_SLOT_QUARANTINED:
         slot->control_bits |= WP_CONTROL_HEARD;
+        /* It is freed when what is being asked is answered. */
+        if (record->state == WP_RECORD_NONE && !keeper) {
+            wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
+        }
         break;
     case WP_SLOT_DYING:
         if (record->state == WP_RECORD_NONE && !keeper) {

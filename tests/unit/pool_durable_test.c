@@ -700,6 +700,38 @@ old_news_do_not_bring_a_sandbox_back(void **state)
 }
 
 static void
+what_is_forgotten_while_in_doubt_is_let_go(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    open_replica(&a, 0, 1, true);
+    open_replica(&b, 1, 1, false);
+    settle_both(&a, &b);
+    store.ports[1].fault = WP_UNKNOWN_OUTCOME;
+    assert_int_equal(claim(&b, &c, "c1"), WP_UNAVAILABLE);
+    store.ports[1].fault = WP_OK;
+    store.ports[1].later = true;
+    (void)wp_pools_run(b.pools);
+    assert_int_equal(wp_model_answer(&store, 1), 1); /* Held by nobody. */
+    (void)wp_pools_run(b.pools);
+    store.ports[1].fault = WP_UNAVAILABLE;
+    assert_true(wp_model_answer(&store, 1) >= 1); /* So it may go. */
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 0, NULL), WP_OK);
+    settle(&a);
+    settle(&b);
+    store.ports[1].fault = WP_OK;
+    store.ports[1].later = false;
+    wp_clock_manual_advance(&wall, WP_NS_PER_S);
+    settle_both(&a, &b);
+    assert_int_equal(stats_of(&b).quarantined + stats_of(&b).dying, 0);
+    close_replica(&b);
+    close_replica(&a);
+}
+
+static void
 a_lease_renewed_elsewhere_is_not_taken_for_ended(void **state)
 {
     struct replica a;
@@ -829,6 +861,7 @@ main(void)
         SHARED(scale_down_asks_the_store_first),
         SHARED(a_grant_that_replicas_may_have_shown_is_not_undone),
         SHARED(old_news_do_not_bring_a_sandbox_back),
+        SHARED(what_is_forgotten_while_in_doubt_is_let_go),
         SHARED(a_lease_renewed_elsewhere_is_not_taken_for_ended),
         SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
         SHARED(a_replica_can_tell_what_the_store_had),
