@@ -133,12 +133,6 @@ check_stores(const struct wp_conf *conf, struct wp_err *err)
 static enum wp_status
 check_built_in(const struct wp_conf *conf, struct wp_err *err)
 {
-    if (conf->lease_store == WP_CONF_STORE_REDIS) {
-        return wp_err_set(err, WP_UNIMPLEMENTED,
-                          "setting 'lease_store': 'redis' is not built into "
-                          "this version (%s)",
-                          WP_VERSION);
-    }
     if (conf->backend != WP_CONF_BACKEND_LOCAL &&
         conf->backend != WP_CONF_BACKEND_SYNTHETIC) {
         return wp_err_set(err, WP_UNIMPLEMENTED,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "allocator/daemon_parts.h"
+#include "allocator/daemon_redis.h"
 #include "allocator/service_watch.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -14,12 +15,16 @@ static int64_t
 run_turn(void *ctx)
 {
     struct wp_daemon *daemon = ctx;
+    int64_t redis_ns = daemon->redis != NULL
+                           ? wp_daemon_redis_run(daemon->redis)
+                           : WP_TIME_NEVER;
     int64_t pools_ns = wp_pools_run(daemon->pools);
     int64_t services_ns = wp_services_run(daemon->services);
 
     if (daemon->meter != NULL && wp_lease_meter_wants_flush(daemon->meter)) {
         wp_lease_meter_flush(daemon->meter);
     }
+    pools_ns = pools_ns < redis_ns ? pools_ns : redis_ns;
     return pools_ns < services_ns ? pools_ns : services_ns;
 }
 
@@ -87,12 +92,29 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = wp_daemon_lock(daemon, err);
+        if (status == WP_ALREADY_EXISTS &&
+            conf->lease_store == WP_CONF_STORE_REDIS) {
+            atomic_store(&daemon->keeper, false);
+            status = WP_OK;
+        }
     }
     if (status == WP_OK) {
         daemon->manifest = wp_daemon_read_manifests(conf, err);
         status = daemon->manifest != NULL ? WP_OK : err->status;
     }
     return status;
+}
+
+/* A follower's is made when it takes over; that it can be is seen now, which
+ * takes longer than all else then. */
+static enum wp_status
+create_backend(struct wp_daemon *daemon, struct wp_err *err)
+{
+    enum wp_status status = wp_daemon_probe_backend(daemon, err);
+
+    return status == WP_OK && wp_daemon_is_keeper(daemon)
+               ? wp_daemon_create_backend(daemon, err)
+               : status;
 }
 
 static enum wp_status
@@ -169,6 +191,7 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         "memory plan", wp_kv_int("slots_max", config.slots_max),
         wp_kv_int("claims_max", config.claims_max),
         wp_kv_int("bytes", (int64_t)wp_pools_memory_bytes(daemon->pools)));
+    wp_pools_set_keeper(daemon->pools, wp_daemon_is_keeper(daemon));
     status = add_pools(daemon, err);
     return status == WP_OK ? wp_daemon_restore(daemon, err) : status;
 }
@@ -232,10 +255,8 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
                  struct wp_err *err)
 {
     enum wp_status (*const steps[])(struct wp_daemon *, struct wp_err *) = {
-        create_files,         wp_daemon_create_backend,
-        wp_daemon_open_store, create_loops,
-        create_pools,         create_services,
-        create_transports,
+        create_files, create_backend,  wp_daemon_open_store, create_loops,
+        create_pools, create_services, create_transports,
     };
     struct wp_daemon *daemon = calloc(1, sizeof *daemon);
 
@@ -247,6 +268,11 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
     daemon->argc = argc;
     daemon->argv = argv;
     daemon->lock_fd = -1;
+    daemon->backend_lock_fd = -1;
+    daemon->stop_fd = -1;
+    atomic_init(&daemon->keeper, true);
+    atomic_init(&daemon->failed, false);
+    atomic_init(&daemon->backend_started, false);
     atomic_init(&daemon->drain_grace_ns, -1);
     atomic_init(&daemon->metrics.serving, false);
     for (size_t i = 0; i < WP_ARRAY_LEN(steps); i++) {
@@ -274,15 +300,38 @@ log_addresses(const struct wp_daemon *daemon)
     }
 }
 
-enum wp_status
-wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
+static enum wp_status
+start_keeping(struct wp_daemon *daemon, struct wp_err *err)
 {
     enum wp_status status = wp_daemon_start_backend(daemon, err);
 
-    if (status != WP_OK) {
-        return status;
+    if (status == WP_OK) {
+        status = wp_daemon_check_alone(daemon,
+                                       daemon->restored - daemon->adopted, err);
     }
-    status = wp_loop_start(daemon->control_loop, err);
+    if (status == WP_OK) {
+        wp_daemon_keep(daemon);
+    }
+    return status;
+}
+
+enum wp_status
+wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
+{
+    enum wp_status status = WP_OK;
+
+    if (daemon->redis != NULL) {
+        status = wp_daemon_redis_follow(daemon->redis, err);
+    }
+    if (status == WP_OK && wp_daemon_is_keeper(daemon)) {
+        status = start_keeping(daemon, err);
+    }
+    if (status == WP_OK) {
+        status = wp_loop_start(daemon->control_loop, err);
+    }
+    if (status == WP_OK && !wp_daemon_is_keeper(daemon)) {
+        status = wp_daemon_await_lock(daemon, err);
+    }
     if (status == WP_OK) {
         status = wp_loop_start(daemon->http_loop, err);
     }
@@ -306,8 +355,10 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     if (daemon == NULL) {
         return;
     }
+    wp_daemon_stop_waiting(daemon);
     wp_rpc_server_stop(daemon->rpc);
     wp_http_server_destroy(daemon->http);
+    wp_daemon_redis_quit(daemon->redis);
     wp_daemon_stop_backend(daemon);
     if (daemon->http_loop != NULL) {
         wp_loop_stop(daemon->http_loop);

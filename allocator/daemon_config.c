@@ -140,6 +140,11 @@ wp_daemon_rpc_config(const struct wp_daemon *daemon, struct wp_rpc_config *out)
     out->connections_max = (uint32_t)conf->rpc_connections_max;
     out->receive_bytes_max = (uint32_t)conf->message_max;
     out->keepalive_ns = conf->keepalive;
+    if (daemon->meter != NULL && daemon->meter->ops.flush != NULL) {
+        out->wants_flush = wp_lease_meter_wants_flush;
+        out->flush = wp_lease_meter_flush;
+        out->flush_ctx = daemon->meter;
+    }
 }
 
 static enum wp_status
@@ -180,6 +185,8 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
     daemon->metrics.backend = wp_daemon_backend(daemon).ops->name;
     daemon->metrics.lease_store = daemon->store.ops->name;
     daemon->metrics.store = daemon->meter;
+    daemon->metrics.store_more = wp_daemon_store_metrics;
+    daemon->metrics.keeper = &daemon->keeper;
     daemon->metrics.backend_queue = backend_queue;
     daemon->metrics.ctx = daemon;
     daemon->pages[0] = (struct wp_http_page){

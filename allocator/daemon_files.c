@@ -108,11 +108,9 @@ wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
     return WP_OK;
 }
 
-/* Reads a small secret without the line's end. Others must not be able to read
- * the file. */
-static enum wp_status
-read_secret(const char *what, const char *path, char *out, size_t cap,
-            struct wp_err *err)
+enum wp_status
+wp_daemon_read_secret(const char *what, const char *path, char *out, size_t cap,
+                      struct wp_err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
@@ -150,7 +148,7 @@ read_key(const char *path, uint8_t out[WP_TOKEN_KEY_LEN], struct wp_err *err)
 {
     char text[80];
     enum wp_status status =
-        read_secret("token_key_file", path, text, sizeof text, err);
+        wp_daemon_read_secret("token_key_file", path, text, sizeof text, err);
 
     if (status == WP_OK &&
         !wp_hex_decode(wp_str_from(text), out, WP_TOKEN_KEY_LEN)) {
@@ -250,7 +248,7 @@ wp_daemon_read_token(const char *path, char *out, size_t cap,
     if (path[0] == '\0') {
         return WP_OK;
     }
-    status = read_secret("http_token_file", path, out, cap, err);
+    status = wp_daemon_read_secret("http_token_file", path, out, cap, err);
     len = strlen(out);
     if (status == WP_OK &&
         (len < 16 || len > 256 || strcspn(out, " \t\r\n") != len ||

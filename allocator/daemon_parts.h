@@ -2,6 +2,7 @@
 #ifndef WP_ALLOCATOR_DAEMON_PARTS_H
 #define WP_ALLOCATOR_DAEMON_PARTS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "allocator/conf.h"
@@ -19,6 +20,8 @@
 #include "local/manifest.h"
 #include "pool/lease_token.h"
 #include "pool/pool.h"
+
+struct wp_daemon_redis;
 
 enum {
     WP_DAEMON_PAGES = 3,
@@ -43,12 +46,25 @@ struct wp_daemon {
     struct wp_services *services;
     struct wp_rpc_server *rpc;
     struct wp_http_server *http;
-    bool backend_started;
+    /* Before that the backend may be in the making, on another thread. */
+    _Atomic(bool) backend_started;
 
     struct wp_lease_store store;
     struct wp_lease_meter *meter; /* Before it; NULL: memory. Owned. */
     struct wp_lease_sqlite *sqlite;
-    bool key_made;     /* No earlier token verifies any more. */
+    struct wp_daemon_redis *redis;
+    /* This one makes, destroys and expires sandboxes. Written by the control
+     * thread, or before it runs. */
+    _Atomic(bool) keeper;
+    struct wp_backend port; /* Of the backend; control thread. */
+    int backend_lock_fd;    /* For the backend that is made next; or -1. */
+    pthread_t follower;     /* Waits for the lock of the state directory. */
+    bool follows;
+    int stop_fd;          /* Ends that wait. */
+    _Atomic(bool) failed; /* It leaves because it cannot go on. */
+    bool key_made;        /* No earlier token verifies any more. */
+    uint32_t restored;    /* Records that the store had at the start. */
+    uint32_t adopted;
     bool leaves_ready; /* At the end, sandboxes that were ready run on. */
 
     struct wp_http_metrics metrics;
@@ -85,6 +101,10 @@ enum wp_status wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err);
 enum wp_status wp_daemon_read_key(const struct wp_conf *conf,
                                   uint8_t out[WP_TOKEN_KEY_LEN], bool *made,
                                   struct wp_err *err);
+/* Reads a small secret without the line's end, from a file that others must
+ * not be able to read. what: the setting, for messages. */
+enum wp_status wp_daemon_read_secret(const char *what, const char *path,
+                                     char *out, size_t cap, struct wp_err *err);
 /* The admin's bearer token; "" when path is "". */
 enum wp_status wp_daemon_read_token(const char *path, char *out, size_t cap,
                                     struct wp_err *err);
@@ -103,17 +123,39 @@ enum wp_status wp_daemon_open_store(struct wp_daemon *daemon,
                                     struct wp_err *err);
 /* Tells the core of every record. Before anything else uses it. */
 enum wp_status wp_daemon_restore(struct wp_daemon *daemon, struct wp_err *err);
+/* What only the store in use can tell; ctx is the daemon. Any thread. */
+void wp_daemon_store_metrics(void *ctx, struct evbuffer *out);
 /* After the last commit. Harmless when nothing was opened. */
 void wp_daemon_close_store(struct wp_daemon *daemon);
 
+/* --- daemon_keeper.c: which daemon makes sandboxes. --- */
+
+/* Any thread. */
+bool wp_daemon_is_keeper(const struct wp_daemon *daemon);
+/* The backend has started: what the records name and is not there is lost, and
+ * this daemon makes sandboxes from now on. */
+void wp_daemon_keep(struct wp_daemon *daemon);
+/* Before that, when sandboxes of the records are missing: is another keeper
+ * alive, whose they are? Then ALREADY_EXISTS. */
+enum wp_status wp_daemon_check_alone(struct wp_daemon *daemon, uint32_t missing,
+                                     struct wp_err *err);
+/* Starts the thread that waits until this daemon can be the keeper. */
+enum wp_status wp_daemon_await_lock(struct wp_daemon *daemon,
+                                    struct wp_err *err);
+/* Ends it; harmless when there is none. Main thread. */
+void wp_daemon_stop_waiting(struct wp_daemon *daemon);
+
 /* --- daemon_backend.c: what makes sandboxes, whichever it is. --- */
 
+/* Can this machine make sandboxes? */
+enum wp_status wp_daemon_probe_backend(struct wp_daemon *daemon,
+                                       struct wp_err *err);
 enum wp_status wp_daemon_create_backend(struct wp_daemon *daemon,
                                         struct wp_err *err);
-/* The port for the core; once it was created. */
-struct wp_backend wp_daemon_backend(const struct wp_daemon *daemon);
-/* Takes up of an earlier daemon's sandboxes what the restored records want,
- * and sweeps the rest. What the records name and is not there is lost. */
+/* The port for the core: the backend behind it may come later. */
+struct wp_backend wp_daemon_backend(struct wp_daemon *daemon);
+/* Takes up of an earlier daemon's sandboxes what the records want, and sweeps
+ * the rest. Any thread but control's. */
 enum wp_status wp_daemon_start_backend(struct wp_daemon *daemon,
                                        struct wp_err *err);
 void wp_daemon_backend_stats(const struct wp_daemon *daemon,

@@ -1,4 +1,5 @@
 #include "allocator/daemon_parts.h"
+#include "allocator/daemon_redis.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -270,6 +271,22 @@ stop_watches(void *ctx, uint64_t a, uint64_t b)
     wp_services_stop(daemon->services);
 }
 
+/* Is there another daemon that goes on with the sandboxes? */
+static bool
+is_succeeded(const struct wp_daemon *daemon)
+{
+    return daemon->redis != NULL && (!wp_daemon_is_keeper(daemon) ||
+                                     wp_daemon_redis_others(daemon->redis) > 0);
+}
+
+/* Do idle sandboxes run on, too? */
+static bool
+leaves_idle(const struct wp_daemon *daemon)
+{
+    return wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_ALL ||
+           is_succeeded(daemon);
+}
+
 /* Ends claims and creation, and keeps what is left running for the next
  * start. Control thread. */
 static void
@@ -279,8 +296,7 @@ keep_leases(void *ctx, uint64_t a, uint64_t b)
 
     (void)a;
     (void)b;
-    wp_pools_leave(daemon->pools,
-                   wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_ALL);
+    wp_pools_leave(daemon->pools, leaves_idle(daemon));
     wp_control_wake(daemon->control);
 }
 
@@ -312,9 +328,12 @@ end_all(struct wp_daemon *daemon)
 static bool
 rest_gone(struct wp_daemon *daemon)
 {
-    bool all = wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_ALL;
+    bool all = leaves_idle(daemon);
     uint32_t rest = 0;
 
+    if (!wp_daemon_is_keeper(daemon)) {
+        return true; /* None of them is this one's. */
+    }
     for (uint32_t i = 0; i < wp_pools_count(daemon->pools); i++) {
         struct wp_pool_stats stats;
 
@@ -342,7 +361,10 @@ leave_running(struct wp_daemon *daemon)
         wp_log_warn("not every idle sandbox was seen to end; the next start "
                     "takes up or sweeps what is left");
     }
-    if (leased + ready == 0 && clean) {
+    if (is_succeeded(daemon)) {
+        wp_log_info("other daemons go on with what is there",
+                    wp_kv_int("leases", leased), wp_kv_int("idle", ready));
+    } else if (leased + ready == 0 && clean) {
         wp_log_info("nothing is left behind");
     } else {
         wp_log_info("left for the next start; to end them, start once more "
@@ -352,13 +374,15 @@ leave_running(struct wp_daemon *daemon)
     return clean;
 }
 
-/* ends: no lease and no sandbox stays behind. lease_grace_ns: how long leases
- * may live on before, from an admin's Drain. */
+/* ends: no lease and no sandbox stays behind, unless other daemons share them.
+ * lease_grace_ns: how long leases may live on before, from an admin's Drain. */
 static bool
 leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
 {
     bool hurry = false;
 
+    wp_daemon_stop_waiting(daemon);
+    ends = ends && !is_succeeded(daemon);
     wp_daemon_notify("STOPPING=1");
     daemon->leaves_ready = !ends;
     atomic_store_explicit(&daemon->metrics.serving, false,
@@ -366,7 +390,7 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
     wp_rpc_server_set_serving(daemon->rpc, false);
     wp_loop_call(daemon->control_loop,
                  ends ? wp_daemon_refuse_claims : keep_leases, daemon);
-    if (lease_grace_ns > 0) {
+    if (lease_grace_ns > 0 && ends) {
         wp_log_info("draining: no new claims, leases live on",
                     wp_kv_ms("grace_ms", lease_grace_ns));
         hurry = wait_until(daemon, no_leases, lease_grace_ns);
@@ -381,8 +405,9 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
     return ends ? end_all(daemon) : leave_running(daemon);
 }
 
-bool
-wp_daemon_run(struct wp_daemon *daemon)
+/* Until it is over. */
+static bool
+serve(struct wp_daemon *daemon)
 {
     sigset_t set;
 
@@ -404,4 +429,13 @@ wp_daemon_run(struct wp_daemon *daemon)
             return leave(daemon, true, grace_ns);
         }
     }
+}
+
+bool
+wp_daemon_run(struct wp_daemon *daemon)
+{
+    bool clean = serve(daemon);
+
+    return clean &&
+           !atomic_load_explicit(&daemon->failed, memory_order_relaxed);
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "allocator/daemon_redis.h"
+#include "allocator/prometheus.h"
 #include "pool/base/log.h"
 #include "pool/lease_memory.h"
 
@@ -55,6 +57,12 @@ wp_daemon_open_store(struct wp_daemon *daemon, struct wp_err *err)
     daemon->store = wp_lease_memory();
     if (daemon->conf->lease_store == WP_CONF_STORE_SQLITE) {
         status = open_sqlite(daemon, err);
+    } else if (daemon->conf->lease_store == WP_CONF_STORE_REDIS) {
+        daemon->redis = wp_daemon_redis_open(daemon, err);
+        status = daemon->redis != NULL ? WP_OK : err->status;
+        if (status == WP_OK) {
+            daemon->store = wp_daemon_redis_store(daemon->redis);
+        }
     }
     if (status != WP_OK) {
         return status;
@@ -80,6 +88,8 @@ wp_daemon_close_store(struct wp_daemon *daemon)
 {
     wp_lease_sqlite_destroy(daemon->sqlite);
     daemon->sqlite = NULL;
+    wp_daemon_redis_close(daemon->redis);
+    daemon->redis = NULL;
 }
 
 /* --- Taking up what an earlier daemon left --- */
@@ -183,6 +193,7 @@ wp_daemon_restore(struct wp_daemon *daemon, struct wp_err *err)
     if (status != WP_OK) {
         return status;
     }
+    daemon->restored = restore.total;
     wp_log_info(
         "leases taken up", wp_kv_int("held", restore.count[WP_RECORD_HELD]),
         wp_kv_int("lost", restore.count[WP_RECORD_LOST]),
@@ -195,4 +206,92 @@ wp_daemon_restore(struct wp_daemon *daemon, struct wp_err *err)
                     wp_kv_int("leases", restore.count[WP_RECORD_HELD]));
     }
     return WP_OK;
+}
+
+/* --- Metrics --- */
+
+static void
+put_sqlite(struct evbuffer *out, struct wp_lease_sqlite *sqlite)
+{
+    struct wp_lease_sqlite_stats s;
+
+    wp_lease_sqlite_stats(sqlite, &s);
+    wp_http_metrics_put(out, "warmpool_sqlite_transactions_total", "counter",
+                        "Transactions tried; each holds the commits that "
+                        "waited at that moment.",
+                        (double)s.transactions);
+    wp_http_metrics_put(out, "warmpool_sqlite_failures_total", "counter",
+                        "Transactions that were not committed.",
+                        (double)s.failures);
+    wp_http_metrics_put(out, "warmpool_sqlite_checkpoints_total", "counter",
+                        "Times the write-ahead log was copied into the file.",
+                        (double)s.checkpoints);
+    wp_http_metrics_put(out, "warmpool_sqlite_wal_pages", "gauge",
+                        "Pages in the write-ahead log.", (double)s.wal_pages);
+    wp_prom_family(out, "warmpool_sqlite_transaction_seconds", "histogram",
+                   "A transaction, from its begin to the disk's answer.");
+    wp_prom_histogram(out, "warmpool_sqlite_transaction_seconds", NULL, 0,
+                      &s.transaction_ns);
+}
+
+static void
+put_redis(struct evbuffer *out, const struct wp_daemon_redis *redis)
+{
+    struct wp_lease_redis_stats s;
+    uint64_t refused;
+
+    wp_daemon_redis_stats(redis, &s, &refused);
+    wp_http_metrics_put(out, "warmpool_redis_links_up", "gauge",
+                        "Connections to Redis that stand.", s.redis.links_up);
+    wp_http_metrics_put(out, "warmpool_redis_breaker_open", "gauge",
+                        "1 while Redis is silent and commits are refused at "
+                        "once.",
+                        s.redis.breaker_open ? 1 : 0);
+    wp_http_metrics_put(out, "warmpool_redis_disconnects_total", "counter",
+                        "Connections to Redis that broke.",
+                        (double)s.redis.disconnects);
+    wp_http_metrics_put(out, "warmpool_redis_timeouts_total", "counter",
+                        "Answers of Redis that did not come within "
+                        "redis_timeout.",
+                        (double)s.redis.timeouts);
+    wp_http_metrics_put(out, "warmpool_redis_unknown_total", "counter",
+                        "Commits whose answer was lost.",
+                        (double)s.redis.unknown);
+    wp_http_metrics_put(out, "warmpool_redis_pools_in_doubt", "gauge",
+                        "Pools that Redis may have forgotten: closed until it "
+                        "has been told.",
+                        s.in_doubt);
+    wp_http_metrics_put(out, "warmpool_replicas", "gauge",
+                        "Daemons that share the leases and are alive, this "
+                        "one among them.",
+                        s.peers + 1.0);
+    wp_http_metrics_put(out, "warmpool_feed_records_total", "counter",
+                        "Changes by other daemons that were heard.",
+                        (double)s.records_heard);
+    wp_http_metrics_put(out, "warmpool_feed_gaps_total", "counter",
+                        "Changes that were missed; their pool was read again.",
+                        (double)s.gaps);
+    wp_http_metrics_put(out, "warmpool_feed_refused_total", "counter",
+                        "Changes that came faster than they were taken; their "
+                        "pool was read again.",
+                        (double)refused);
+    wp_http_metrics_put(out, "warmpool_feed_syncs_total", "counter",
+                        "Times a pool was read again.", (double)s.syncs);
+}
+
+void
+wp_daemon_store_metrics(void *ctx, struct evbuffer *out)
+{
+    const struct wp_daemon *daemon = ctx;
+
+    wp_http_metrics_put(out, "warmpool_keeper", "gauge",
+                        "1 when this daemon makes the sandboxes, 0 when it "
+                        "shares another one's.",
+                        wp_daemon_is_keeper(daemon) ? 1 : 0);
+    if (daemon->sqlite != NULL) {
+        put_sqlite(out, daemon->sqlite);
+    }
+    if (daemon->redis != NULL) {
+        put_redis(out, daemon->redis);
+    }
 }

@@ -320,9 +320,9 @@ put_agent_warmpool_size(const struct scrape *sc)
     }
 }
 
-static void
-put_one(struct evbuffer *out, const char *name, const char *type,
-        const char *help, double value)
+void
+wp_http_metrics_put(struct evbuffer *out, const char *name, const char *type,
+                    const char *help, double value)
 {
     wp_prom_family(out, name, type, help);
     wp_prom_sample(out, name, NULL, 0, value);
@@ -334,24 +334,26 @@ put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
     struct wp_rpc_stats s;
 
     wp_rpc_server_stats(rpc, &s);
-    put_one(out, "warmpool_rpc_calls_total", "counter",
-            "RPCs handed to a method.", (double)s.calls_started);
-    put_one(out, "warmpool_rpc_cancelled_total", "counter",
-            "RPCs whose client went or was late before the answer.",
-            (double)s.calls_cancelled);
-    put_one(out, "warmpool_rpc_refused_total", "counter",
-            "RPCs over rpc_calls_max.", (double)s.calls_refused);
-    put_one(out, "warmpool_rpc_unknown_total", "counter",
-            "RPCs of unknown methods.", (double)s.calls_unknown);
-    put_one(out, "warmpool_rpc_in_flight", "gauge", "RPCs in progress.",
-            s.calls_in_flight);
-    put_one(out, "warmpool_rpc_peers_accepted_total", "counter",
-            "Connections of clear-text listeners.", (double)s.peers_accepted);
-    put_one(out, "warmpool_rpc_peers_refused_total", "counter",
-            "Connections refused: user not allowed, or too many.",
-            (double)s.peers_refused);
-    put_one(out, "warmpool_rpc_tls_reloads_total", "counter",
-            "Certificates replaced while running.", (double)s.tls_reloads);
+    wp_http_metrics_put(out, "warmpool_rpc_calls_total", "counter",
+                        "RPCs handed to a method.", (double)s.calls_started);
+    wp_http_metrics_put(out, "warmpool_rpc_cancelled_total", "counter",
+                        "RPCs whose client went or was late before the answer.",
+                        (double)s.calls_cancelled);
+    wp_http_metrics_put(out, "warmpool_rpc_refused_total", "counter",
+                        "RPCs over rpc_calls_max.", (double)s.calls_refused);
+    wp_http_metrics_put(out, "warmpool_rpc_unknown_total", "counter",
+                        "RPCs of unknown methods.", (double)s.calls_unknown);
+    wp_http_metrics_put(out, "warmpool_rpc_in_flight", "gauge",
+                        "RPCs in progress.", s.calls_in_flight);
+    wp_http_metrics_put(out, "warmpool_rpc_peers_accepted_total", "counter",
+                        "Connections of clear-text listeners.",
+                        (double)s.peers_accepted);
+    wp_http_metrics_put(out, "warmpool_rpc_peers_refused_total", "counter",
+                        "Connections refused: user not allowed, or too many.",
+                        (double)s.peers_refused);
+    wp_http_metrics_put(out, "warmpool_rpc_tls_reloads_total", "counter",
+                        "Certificates replaced while running.",
+                        (double)s.tls_reloads);
 }
 
 static void
@@ -359,20 +361,23 @@ put_http(struct evbuffer *out, const struct wp_http_server *http)
 {
     struct wp_http_stats s = wp_http_server_stats(http);
 
-    put_one(out, "warmpool_http_connections", "gauge", "HTTP connections now.",
-            s.connections);
-    put_one(out, "warmpool_http_connections_total", "counter",
-            "HTTP connections accepted.", (double)s.connections_total);
-    put_one(out, "warmpool_http_connections_refused_total", "counter",
-            "HTTP connections refused: user not allowed, or too many.",
-            (double)s.connections_refused);
-    put_one(out, "warmpool_http_requests_total", "counter", "HTTP requests.",
-            (double)s.requests_total);
-    put_one(out, "warmpool_http_proxied_total", "counter",
-            "HTTP requests handed to a sandbox.", (double)s.proxied_total);
-    put_one(out, "warmpool_http_upstream_failed_total", "counter",
-            "Of those, answered with 502 or 504.",
-            (double)s.upstream_failed_total);
+    wp_http_metrics_put(out, "warmpool_http_connections", "gauge",
+                        "HTTP connections now.", s.connections);
+    wp_http_metrics_put(out, "warmpool_http_connections_total", "counter",
+                        "HTTP connections accepted.",
+                        (double)s.connections_total);
+    wp_http_metrics_put(
+        out, "warmpool_http_connections_refused_total", "counter",
+        "HTTP connections refused: user not allowed, or too many.",
+        (double)s.connections_refused);
+    wp_http_metrics_put(out, "warmpool_http_requests_total", "counter",
+                        "HTTP requests.", (double)s.requests_total);
+    wp_http_metrics_put(out, "warmpool_http_proxied_total", "counter",
+                        "HTTP requests handed to a sandbox.",
+                        (double)s.proxied_total);
+    wp_http_metrics_put(out, "warmpool_http_upstream_failed_total", "counter",
+                        "Of those, answered with 502 or 504.",
+                        (double)s.upstream_failed_total);
 }
 
 static double
@@ -404,20 +409,22 @@ put_process(struct evbuffer *out)
         }
         (void)fclose(statm);
     }
-    put_one(out, "process_resident_memory_bytes", "gauge",
-            "Resident memory in bytes.",
-            (double)pages * (double)sysconf(_SC_PAGESIZE));
-    put_one(out, "process_open_fds", "gauge", "Open descriptors.", open_fds());
+    wp_http_metrics_put(out, "process_resident_memory_bytes", "gauge",
+                        "Resident memory in bytes.",
+                        (double)pages * (double)sysconf(_SC_PAGESIZE));
+    wp_http_metrics_put(out, "process_open_fds", "gauge", "Open descriptors.",
+                        open_fds());
     if (getrlimit(RLIMIT_NOFILE, &fds) == 0) {
-        put_one(out, "process_max_fds", "gauge", "Most descriptors allowed.",
-                (double)fds.rlim_cur);
+        wp_http_metrics_put(out, "process_max_fds", "gauge",
+                            "Most descriptors allowed.", (double)fds.rlim_cur);
     }
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        put_one(out, "process_cpu_seconds_total", "counter",
-                "Processor time used, user and system.",
-                (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
-                        1e6);
+        wp_http_metrics_put(
+            out, "process_cpu_seconds_total", "counter",
+            "Processor time used, user and system.",
+            (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
+                    1e6);
     }
 }
 
@@ -433,26 +440,28 @@ put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
     wp_prom_family(out, "warmpool_build_info", "gauge",
                    "1; what runs, in its labels.");
     wp_prom_sample(out, "warmpool_build_info", labels, 3, 1);
-    put_one(out, "warmpool_memory_planned_bytes", "gauge",
-            "Memory reserved for slots and claims at start.",
-            (double)wp_pools_memory_bytes(m->pools));
+    wp_http_metrics_put(out, "warmpool_memory_planned_bytes", "gauge",
+                        "Memory reserved for slots and claims at start.",
+                        (double)wp_pools_memory_bytes(m->pools));
     if (m->control != NULL) {
         struct wp_control_stats s = wp_control_stats(m->control);
 
-        put_one(out, "warmpool_control_turns_total", "counter",
-                "Turns of the control thread.", (double)s.turns);
-        put_one(out, "warmpool_control_wakes_total", "counter",
-                "Of those, begun by waking it from sleep.", (double)s.writes);
+        wp_http_metrics_put(out, "warmpool_control_turns_total", "counter",
+                            "Turns of the control thread.", (double)s.turns);
+        wp_http_metrics_put(out, "warmpool_control_wakes_total", "counter",
+                            "Of those, begun by waking it from sleep.",
+                            (double)s.writes);
     }
     if (m->backend_queue != NULL) {
         uint32_t queued = 0;
         uint32_t starting = 0;
 
         m->backend_queue(m->ctx, &queued, &starting);
-        put_one(out, "warmpool_backend_queued", "gauge",
-                "Sandboxes waiting for their turn to start.", queued);
-        put_one(out, "warmpool_backend_starting", "gauge",
-                "Sandboxes started and not ready yet.", starting);
+        wp_http_metrics_put(out, "warmpool_backend_queued", "gauge",
+                            "Sandboxes waiting for their turn to start.",
+                            queued);
+        wp_http_metrics_put(out, "warmpool_backend_starting", "gauge",
+                            "Sandboxes started and not ready yet.", starting);
     }
 }
 
@@ -482,13 +491,14 @@ put_store(struct evbuffer *out, const struct wp_lease_meter *store)
                    "How long commits to the lease store took.");
     wp_histogram_read(&store->latency, &view);
     wp_prom_histogram(out, "warmpool_lease_commit_seconds", NULL, 0, &view);
-    put_one(
+    wp_http_metrics_put(
         out, "warmpool_lease_commits_pending", "gauge",
         "Commits that the lease store has not answered yet.",
         (double)atomic_load_explicit(&store->pending, memory_order_relaxed));
-    put_one(out, "warmpool_lease_store_up", "gauge",
-            "0 when the lease store was out of reach at its last answer.",
-            wp_lease_meter_works(store) ? 1 : 0);
+    wp_http_metrics_put(
+        out, "warmpool_lease_store_up", "gauge",
+        "0 when the lease store was out of reach at its last answer.",
+        wp_lease_meter_works(store) ? 1 : 0);
 }
 
 unsigned
@@ -543,17 +553,21 @@ wp_http_health_page(void *ctx, struct evbuffer *body, const char **content_type)
 
 /* Why the pool cannot serve, or NULL. */
 static const char *
-why_not(struct wp_pools *pools, const struct wp_pool_stats *s)
+why_not(const struct wp_http_metrics *m, const struct wp_pool_stats *s)
 {
     struct wp_histogram_view view;
 
     if (s->spec.target == 0 || s->ready > 0 || s->draining) {
         return NULL;
     }
+    if (m->keeper != NULL &&
+        !atomic_load_explicit(m->keeper, memory_order_relaxed)) {
+        return NULL;
+    }
     if (s->breaker_open) {
         return "creation is paused because nothing becomes ready";
     }
-    wp_histogram_read(wp_pools_lead_time(pools, s->index), &view);
+    wp_histogram_read(wp_pools_lead_time(m->pools, s->index), &view);
     return view.count == 0 ? "no sandbox has become ready yet" : NULL;
 }
 
@@ -579,7 +593,7 @@ wp_http_ready_page(void *ctx, struct evbuffer *body, const char **content_type)
         const char *why;
 
         wp_pools_stats(m->pools, i, &s);
-        why = why_not(m->pools, &s);
+        why = why_not(m, &s);
         if (why != NULL) {
             (void)evbuffer_add_printf(
                 body, "not ready: pool %s/%s: %s (%u being made)%s%s\n",

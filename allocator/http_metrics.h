@@ -28,7 +28,14 @@ struct wp_http_metrics {
     void *ctx;
     /* Set once everything serves, cleared when draining begins. */
     _Atomic(bool) serving;
+    /* This daemon makes the sandboxes; another's pools are not judged. NULL:
+     * it does. */
+    const _Atomic(bool) *keeper;
 };
+
+/* A family of one sample, for store_more. */
+void wp_http_metrics_put(struct evbuffer *out, const char *name,
+                         const char *type, const char *help, double value);
 
 /* Pages for wp_http_config; ctx is a struct wp_http_metrics. */
 unsigned wp_http_metrics_page(void *ctx, struct evbuffer *body,

@@ -376,14 +376,8 @@ class Files(Rig):
         daemon.stop(signal.SIGKILL)
         begun = time.monotonic()
         again = self.start("--slots-max=20000", replicas=10)
-        while True:
-            try:
-                info = claim_info(again, "c0")
-                break
-            except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE or \
-                        time.monotonic() - begun > PATIENCE:
-                    raise
+        eventually(again.listening, "listening")
+        info = claim_info(again, "c0")
         print(f"\n{MANY} leases: serving after "
               f"{time.monotonic() - begun:.2f} s", file=sys.stderr)
         self.assertEqual(info.sandbox, leases["c0"].sandbox)

@@ -76,12 +76,15 @@ class Daemon:
         self.process = subprocess.Popen(
             self.args + list(flags), stdout=self.log, stderr=self.log,
             env=dict(os.environ, NOTIFY_SOCKET=notify_path))
+        self.grpc_path = os.path.join(run, "warmpoold.sock")
         self.channel = grpc.insecure_channel(
-            "unix:" + os.path.join(run, "warmpoold.sock"),
-            options=[("grpc.use_local_subchannel_pool", 1),
-                     ("grpc.initial_reconnect_backoff_ms", 20),
-                     ("grpc.min_reconnect_backoff_ms", 20),
-                     ("grpc.max_reconnect_backoff_ms", 200)])
+            "unix:" + self.grpc_path,
+            options=[("grpc.use_local_subchannel_pool", 1)])
+
+    def listening(self):
+        """Asked with a socket: a channel pauses between its attempts."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            return sock.connect_ex(self.grpc_path) == 0
 
     def write_manifest(self, replicas, source=MANIFEST):
         with open(source, encoding="utf-8") as handle:
@@ -482,14 +485,17 @@ class BadConfigTest(unittest.TestCase):
                 capture_output=True, text=True, timeout=PATIENCE, check=False)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(message.replace("DIR", directory), done.stderr)
+            self.assertNotIn("sesame", done.stderr)
 
     def test_flags(self):
         self.refused("--rpc-threads=many",
                      message="--rpc-threads: setting 'rpc_threads': expected "
                              "a whole number from 0 to 64, got 'many'")
         self.refused("--manifest=x", message="did you mean --manifests?")
-        self.refused("--lease-store=redis",
-                     message="'redis' is not built into this version")
+        self.refused("--lease-store=redis", "--redis-url=redis:sesame@h",
+                     message="setting 'redis_url': expected ")
+        self.refused("--lease-store=redis", "--backend=synthetic",
+                     message="and there are none")
         self.refused("--listen=0.0.0.0:1",
                      message="'0.0.0.0:1' is not loopback, which needs TLS")
         self.refused("--http-listen=0.0.0.0:1",
@@ -526,6 +532,12 @@ class BadConfigTest(unittest.TestCase):
         self.refused("--http-token-file=DIR/t", files={"t": "x" * 32},
                      message="expected a file that only its owner can read",
                      code=1)
+
+        self.refused("--lease-store=redis", "--manifests=" + MANIFEST,
+                     "--backend=synthetic", "--redis-password-file=DIR/p",
+                     files={"p": "sesame"}, code=1,
+                     message="setting 'redis_password_file': expected a file "
+                             "that only its owner can read")
 
     def test_tls(self):
         self.refused("--tls-cert=DIR/c", message="expected both or none")

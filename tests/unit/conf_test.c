@@ -290,9 +290,6 @@ test_checks_across_settings(void **state)
                  "setting 'http_listen': '[::]:80' is not loopback: HTTP is "
                  "served in clear and only there; put a proxy that speaks TLS "
                  "before it");
-    assert_check("lease_store: redis\n",
-                 "setting 'lease_store': 'redis' is not built into this "
-                 "version (" WP_VERSION ")");
     assert_check("backend: kubernetes\n",
                  "setting 'backend': only 'local' and 'synthetic' are built "
                  "into this version (" WP_VERSION ")");

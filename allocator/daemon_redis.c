@@ -1,0 +1,574 @@
+/* Leases in Redis, and the replicas that share them. */
+#include "allocator/daemon_redis.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pool/base/log.h"
+#include "pool/base/rng.h"
+
+enum {
+    FEED_MESSAGES = 8192,
+    FEED_TURN = 2048, /* Messages of one turn of the control thread. */
+    ASSERT_CHUNK = 64,
+    /* Beside the threads of gRPC: control. */
+    OTHER_THREADS = 1,
+    THREADS_DEFAULT = 8,
+};
+
+/* Between attempts of recovery. */
+#define AGAIN_NS (50 * WP_NS_PER_MS)
+#define STATE_EVERY_NS (500 * WP_NS_PER_MS)
+
+/* Of one daemon; see each part for its thread. */
+struct wp_daemon_redis {
+    struct wp_daemon *daemon;
+    struct wp_lease_redis *redis;
+    struct wp_feed *feed;
+    struct wp_redis_url url;
+    struct wp_lease_redis_pool *pools; /* Owned. */
+    uint32_t n_pools;
+    uint8_t replica_id[WP_REPLICA_ID_LEN];
+    int64_t state_told_ns; /* Control thread. */
+
+    pthread_mutex_t lock; /* Guards what follows. */
+    pthread_cond_t changed;
+    bool *in_doubt; /* Owned; n_pools. */
+    bool stop;
+    uint64_t replicas[WP_REPLICAS_MAX]; /* Alive, this one among them. */
+    uint32_t n_replicas;
+    bool one_left; /* A replica has gone since this one started. */
+
+    pthread_t recovery;
+    bool recovers; /* Its thread runs. */
+};
+
+/* --- What the others do; the store's feed thread --- */
+
+static bool
+hear_record(void *ctx, const struct wp_lease_record *record)
+{
+    struct wp_daemon_redis *r = ctx;
+
+    return wp_feed_push(r->feed, WP_FEED_RECORD, record);
+}
+
+static bool
+hear_sync(void *ctx, const struct wp_lease_redis_pool *pool, bool begin)
+{
+    struct wp_daemon_redis *r = ctx;
+    struct wp_lease_record record;
+
+    memset(&record, 0, sizeof record);
+    memcpy(record.pool_namespace, pool->pool_namespace,
+           sizeof record.pool_namespace);
+    memcpy(record.pool, pool->pool, sizeof record.pool);
+    return wp_feed_push(r->feed, begin ? WP_FEED_SYNC_BEGIN : WP_FEED_SYNC_END,
+                        &record);
+}
+
+static uint64_t
+number_of(const uint8_t id[WP_REPLICA_ID_LEN])
+{
+    uint64_t number;
+
+    memcpy(&number, id, sizeof number);
+    return number;
+}
+
+/* Adds or removes the replica; lock is held. True when that was news. */
+static bool
+note_replica(struct wp_daemon_redis *r, uint64_t id, bool gone)
+{
+    uint32_t i = 0;
+
+    while (i < r->n_replicas && r->replicas[i] != id) {
+        i++;
+    }
+    if (gone && i < r->n_replicas) {
+        r->replicas[i] = r->replicas[--r->n_replicas];
+        r->one_left = true;
+        return true;
+    }
+    if (!gone && i == r->n_replicas && i < WP_REPLICAS_MAX) {
+        r->replicas[r->n_replicas++] = id;
+        return true;
+    }
+    return false;
+}
+
+static void
+hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
+{
+    struct wp_daemon_redis *r = ctx;
+    uint64_t replicas[WP_REPLICAS_MAX];
+    uint32_t n;
+    bool news;
+
+    (void)pthread_mutex_lock(&r->lock);
+    news = note_replica(r, number_of(peer->replica_id), gone);
+    n = r->n_replicas;
+    memcpy(replicas, r->replicas, n * sizeof replicas[0]);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (news) {
+        wp_pools_set_replicas(r->daemon->pools, number_of(r->replica_id),
+                              replicas, n);
+        wp_log_info(gone ? "a replica is gone" : "a replica is there",
+                    wp_kv_str("replica", peer->host), wp_kv_int("replicas", n));
+    }
+    if (!gone && peer->keeper && wp_daemon_is_keeper(r->daemon)) {
+        wp_log_error("another replica makes sandboxes for the same "
+                     "redis_prefix: give one of the two another prefix, or "
+                     "the same state_dir",
+                     wp_kv_str("replica", peer->host));
+    }
+}
+
+/* Any of the store's threads. */
+static void
+hear_doubt(void *ctx, const struct wp_lease_redis_pool *pool)
+{
+    struct wp_daemon_redis *r = ctx;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        if (memcmp(&r->pools[i], pool, sizeof *pool) == 0) {
+            r->in_doubt[i] = true;
+        }
+    }
+    (void)pthread_cond_signal(&r->changed);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+/* --- What is heard, told to the core; the control thread --- */
+
+static void
+take(void *ctx, enum wp_feed_kind kind, const struct wp_lease_record *record)
+{
+    const struct wp_daemon_redis *r = ctx;
+    struct wp_pools *pools = r->daemon->pools;
+    uint32_t index;
+
+    if (kind == WP_FEED_RECORD) {
+        wp_pools_on_record(pools, record);
+        return;
+    }
+    index = wp_pools_index(pools, wp_str_from(record->pool_namespace),
+                           wp_str_from(record->pool));
+    if (index == UINT32_MAX) {
+        return;
+    }
+    if (kind == WP_FEED_SYNC_BEGIN) {
+        wp_pools_sync_begin(pools, index);
+    } else {
+        wp_pools_sync_end(pools, index);
+    }
+}
+
+static void
+wake(void *ctx)
+{
+    const struct wp_daemon_redis *r = ctx;
+
+    wp_control_wake(r->daemon->control);
+}
+
+int64_t
+wp_daemon_redis_run(struct wp_daemon_redis *r)
+{
+    int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
+    uint32_t waiting = 0;
+
+    if (wp_feed_run(r->feed, FEED_TURN)) {
+        return now_ns;
+    }
+    if (now_ns - r->state_told_ns >= STATE_EVERY_NS) {
+        r->state_told_ns = now_ns;
+        for (uint32_t i = 0; i < wp_pools_count(r->daemon->pools); i++) {
+            struct wp_pool_stats stats;
+
+            wp_pools_stats(r->daemon->pools, i, &stats);
+            waiting += stats.waiting;
+        }
+        wp_lease_redis_set_state(r->redis, waiting,
+                                 wp_daemon_is_keeper(r->daemon));
+    }
+    return WP_TIME_NEVER;
+}
+
+/* --- Recovery: Redis may have forgotten; a thread of its own --- */
+
+/* A pause; false when the daemon stops. */
+static bool
+pause_for(struct wp_daemon_redis *r, int64_t ns)
+{
+    int64_t until_ns = wp_clock_mono_ns(wp_clock_system()) + ns;
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / WP_NS_PER_S),
+                                   .tv_nsec = (long)(until_ns % WP_NS_PER_S)};
+    bool stop;
+
+    (void)pthread_mutex_lock(&r->lock);
+    if (!r->stop) {
+        (void)pthread_cond_timedwait(&r->changed, &r->lock, &until);
+    }
+    stop = r->stop;
+    (void)pthread_mutex_unlock(&r->lock);
+    return !stop;
+}
+
+struct known {
+    struct wp_daemon_redis *r;
+    uint32_t pool_index;
+    bool retire_idle;
+    uint32_t cursor;
+    uint32_t n;
+    struct wp_lease_record records[ASSERT_CHUNK];
+};
+
+/* Control thread. */
+static void
+ask_known(void *ctx, uint64_t a, uint64_t b)
+{
+    struct known *known = ctx;
+
+    (void)a;
+    (void)b;
+    known->n = wp_pools_known_records(
+        known->r->daemon->pools, known->pool_index, known->retire_idle,
+        &known->cursor, known->records, ASSERT_CHUNK);
+}
+
+/* Tells Redis everything that is known here of the pool. */
+static enum wp_status
+assert_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool,
+            struct wp_err *err)
+{
+    struct known *known = calloc(1, sizeof *known);
+    enum wp_status status = WP_OK;
+
+    if (known == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    known->r = r;
+    known->pool_index =
+        wp_pools_index(r->daemon->pools, wp_str_from(pool->pool_namespace),
+                       wp_str_from(pool->pool));
+    (void)pthread_mutex_lock(&r->lock);
+    known->retire_idle = r->one_left;
+    (void)pthread_mutex_unlock(&r->lock);
+    do {
+        wp_loop_call(r->daemon->control_loop, ask_known, known);
+        for (uint32_t i = 0; i < known->n && status == WP_OK; i++) {
+            status =
+                wp_lease_redis_assert_record(r->redis, &known->records[i], err);
+            if (status == WP_ABORTED || status == WP_ALREADY_EXISTS) {
+                status = WP_OK; /* Redis knows more: it tells. */
+            }
+        }
+    } while (status == WP_OK && known->cursor != 0);
+    free(known);
+    return status == WP_OK ? wp_lease_redis_end_assert(r->redis, pool, err)
+                           : status;
+}
+
+static enum wp_status
+open_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool,
+          struct wp_err *err)
+{
+    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
+    enum wp_status status;
+
+    do {
+        uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
+
+        status = wp_lease_redis_open_generation(
+            r->redis, pool, peers, n < WP_PEERS_MAX ? n : WP_PEERS_MAX, err);
+    } while (status == WP_PENDING && pause_for(r, AGAIN_NS));
+    return status;
+}
+
+static void
+recover_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool)
+{
+    int64_t begun_ns = wp_clock_mono_ns(wp_clock_system());
+    struct wp_err err = {.msg = ""};
+    enum wp_status status;
+
+    wp_log_warn("Redis may have forgotten: claims wait until it has been told "
+                "what is known here",
+                wp_kv_str("pool", pool->pool));
+    for (;;) {
+        status = wp_lease_redis_begin_recovery(r->redis, pool, &err);
+        if (status == WP_OK) {
+            status = assert_pool(r, pool, &err);
+        }
+        if (status == WP_OK) {
+            status = open_pool(r, pool, &err);
+        }
+        if (status == WP_OK || !pause_for(r, AGAIN_NS)) {
+            break;
+        }
+    }
+    if (status == WP_OK) {
+        wp_log_info("Redis has been told, claims go on",
+                    wp_kv_str("pool", pool->pool),
+                    wp_kv_ms("took_ms",
+                             wp_clock_mono_ns(wp_clock_system()) - begun_ns));
+        wp_control_wake(r->daemon->control);
+    }
+}
+
+/* The next pool in doubt; -1: the daemon stops. */
+static int64_t
+await_doubt(struct wp_daemon_redis *r)
+{
+    int64_t found = -1;
+
+    (void)pthread_mutex_lock(&r->lock);
+    while (!r->stop && found < 0) {
+        for (uint32_t i = 0; i < r->n_pools && found < 0; i++) {
+            found = r->in_doubt[i] ? (int64_t)i : -1;
+        }
+        if (found < 0) {
+            (void)pthread_cond_wait(&r->changed, &r->lock);
+        }
+    }
+    if (found >= 0) {
+        r->in_doubt[found] = false;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+static void *
+recover(void *arg)
+{
+    struct wp_daemon_redis *r = arg;
+    int64_t i;
+
+    while ((i = await_doubt(r)) >= 0) {
+        recover_pool(r, &r->pools[i]);
+    }
+    return NULL;
+}
+
+/* --- Life --- */
+
+static enum wp_status
+read_url(struct wp_daemon_redis *r, struct wp_err *err)
+{
+    const struct wp_conf *conf = r->daemon->conf;
+    char password[WP_REDIS_LOGIN_MAX + 2];
+    enum wp_status status =
+        wp_redis_url_parse(wp_str_from(conf->redis_url), &r->url, err);
+
+    if (status != WP_OK) {
+        return wp_err_wrap(err, "setting 'redis_url'");
+    }
+    if (conf->redis_password_file[0] == '\0') {
+        return WP_OK;
+    }
+    status =
+        wp_daemon_read_secret("redis_password_file", conf->redis_password_file,
+                              password, sizeof password, err);
+    if (status == WP_OK) {
+        status = wp_redis_url_set_password(&r->url, wp_str_from(password), err);
+        if (status != WP_OK) {
+            (void)wp_err_wrap(err, "setting 'redis_password_file'");
+        }
+    }
+    explicit_bzero(password, sizeof password);
+    return status;
+}
+
+static enum wp_status
+list_pools(struct wp_daemon_redis *r, struct wp_err *err)
+{
+    const struct wp_pool_spec *specs;
+    size_t n = wp_manifest_pools(r->daemon->manifest, &specs);
+
+    if (n == 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'lease_store': redis keeps the leases of "
+                          "the pools in 'manifests', and there are none");
+    }
+    r->pools = calloc(n, sizeof *r->pools);
+    r->in_doubt = calloc(n, sizeof *r->in_doubt);
+    if (r->pools == NULL || r->in_doubt == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(r->pools[i].pool_namespace,
+                       sizeof r->pools[i].pool_namespace, "%s",
+                       specs[i].pool_namespace);
+        (void)snprintf(r->pools[i].pool, sizeof r->pools[i].pool, "%s",
+                       specs[i].name);
+    }
+    r->n_pools = (uint32_t)n;
+    return WP_OK;
+}
+
+static enum wp_status
+connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
+{
+    const struct wp_conf *conf = r->daemon->conf;
+    const struct wp_lease_redis_config base = {
+        .redis = {.server = r->url.server,
+                  .user = r->url.user,
+                  .password = r->url.password,
+                  .db = r->url.db,
+                  .connect_timeout_ns = conf->redis_timeout,
+                  .commit_timeout_ns = conf->redis_timeout},
+        .prefix = conf->redis_prefix,
+        .pools = r->pools,
+        .n_pools = r->n_pools,
+        .replicas = true,
+        .host = conf->replica_name,
+        .heartbeat_ns = conf->heartbeat_timeout / 3,
+        .peer_gone_ns = conf->heartbeat_timeout,
+        .sink = {r, hear_record, hear_sync, hear_peer, hear_doubt},
+    };
+    struct wp_lease_redis_config config = base;
+    uint32_t threads = (uint32_t)conf->rpc_threads;
+
+    if (r->url.kind != WP_REDIS_SINGLE) {
+        return wp_err_set(err, WP_UNIMPLEMENTED,
+                          "setting 'redis_url': sentinels and clusters are "
+                          "not built into this version (%s)",
+                          WP_VERSION);
+    }
+    threads = (threads > 0 ? threads : THREADS_DEFAULT) + OTHER_THREADS;
+    config.threads = threads < 64 ? threads : 64;
+    memcpy(config.replica_id, r->replica_id, sizeof config.replica_id);
+    return wp_lease_redis_create(&config, &r->redis, err);
+}
+
+static enum wp_status
+init_lock(struct wp_daemon_redis *r, struct wp_err *err)
+{
+    pthread_condattr_t attr;
+
+    if (pthread_mutex_init(&r->lock, NULL) != 0 ||
+        pthread_condattr_init(&attr) != 0 ||
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&r->changed, &attr) != 0) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    (void)pthread_condattr_destroy(&attr);
+    return WP_OK;
+}
+
+struct wp_daemon_redis *
+wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
+{
+    struct wp_daemon_redis *r = calloc(1, sizeof *r);
+    const struct wp_feed_config feed = {FEED_MESSAGES, wake, take, r};
+    char text[WP_REDIS_URL_TEXT_MAX];
+
+    if (r == NULL || init_lock(r, err) != WP_OK) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        free(r);
+        return NULL;
+    }
+    r->daemon = daemon;
+    wp_random_bytes(r->replica_id, sizeof r->replica_id);
+    r->replicas[0] = number_of(r->replica_id);
+    r->n_replicas = 1;
+    r->feed = wp_feed_create(&feed, err);
+    if (r->feed == NULL || read_url(r, err) != WP_OK ||
+        list_pools(r, err) != WP_OK || connect_redis(r, err) != WP_OK) {
+        wp_daemon_redis_close(r);
+        return NULL;
+    }
+    wp_log_info("Redis", wp_kv_str("url", wp_redis_url_text(&r->url, text)),
+                wp_kv_str("prefix", daemon->conf->redis_prefix),
+                wp_kv_str("replica", daemon->conf->replica_name));
+    return r;
+}
+
+struct wp_lease_store
+wp_daemon_redis_store(struct wp_daemon_redis *r)
+{
+    return wp_lease_redis_store(r->redis);
+}
+
+enum wp_status
+wp_daemon_redis_follow(struct wp_daemon_redis *r, struct wp_err *err)
+{
+    uint64_t own = number_of(r->replica_id);
+    int error;
+
+    wp_pools_set_replicas(r->daemon->pools, own, &own, 1);
+    if (wp_lease_redis_follow(r->redis, err) != WP_OK) {
+        return err->status;
+    }
+    wp_lease_redis_set_state(r->redis, 0, wp_daemon_is_keeper(r->daemon));
+    error = pthread_create(&r->recovery, NULL, recover, r);
+    if (error != 0) {
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
+                          "the thread that recovers pools");
+    }
+    r->recovers = true;
+    (void)pthread_setname_np(r->recovery, "recovery");
+    return WP_OK;
+}
+
+bool
+wp_daemon_redis_other_keeper(struct wp_daemon_redis *r, char *host, size_t cap)
+{
+    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
+    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
+
+    for (uint32_t i = 0; i < n && i < WP_PEERS_MAX; i++) {
+        if (peers[i].keeper) {
+            (void)snprintf(host, cap, "%s", peers[i].host);
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t
+wp_daemon_redis_others(const struct wp_daemon_redis *r)
+{
+    return wp_lease_redis_peers(r->redis, NULL, 0);
+}
+
+void
+wp_daemon_redis_stats(const struct wp_daemon_redis *r,
+                      struct wp_lease_redis_stats *out, uint64_t *feed_refused)
+{
+    wp_lease_redis_read_stats(r->redis, out);
+    *feed_refused = wp_feed_refused(r->feed);
+}
+
+void
+wp_daemon_redis_quit(struct wp_daemon_redis *r)
+{
+    if (r == NULL || !r->recovers) {
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    r->stop = true;
+    (void)pthread_cond_signal(&r->changed);
+    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_join(r->recovery, NULL);
+    r->recovers = false;
+}
+
+void
+wp_daemon_redis_close(struct wp_daemon_redis *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    wp_daemon_redis_quit(r);
+    wp_lease_redis_destroy(r->redis);
+    wp_feed_destroy(r->feed);
+    (void)pthread_cond_destroy(&r->changed);
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r->pools);
+    free(r->in_doubt);
+    explicit_bzero(&r->url, sizeof r->url);
+    free(r);
+}

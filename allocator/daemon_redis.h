@@ -1,0 +1,38 @@
+/* allocator/daemon_redis.h - leases in Redis, and the replicas that share them.
+ * Private to daemon*.c. */
+#ifndef WP_ALLOCATOR_DAEMON_REDIS_H
+#define WP_ALLOCATOR_DAEMON_REDIS_H
+
+#include "allocator/daemon_parts.h"
+#include "allocator/feed.h"
+#include "allocator/lease_redis.h"
+#include "allocator/redis_url.h"
+
+/* Reads the settings and begins to connect; does not wait for Redis. NULL and
+ * err. */
+struct wp_daemon_redis *wp_daemon_redis_open(struct wp_daemon *daemon,
+                                             struct wp_err *err);
+struct wp_lease_store wp_daemon_redis_store(struct wp_daemon_redis *redis);
+/* After the core was told of every record: hears the others from now on, and
+ * recovers pools when Redis may have forgotten. */
+enum wp_status wp_daemon_redis_follow(struct wp_daemon_redis *redis,
+                                      struct wp_err *err);
+/* Tells the core what was heard; returns when it is to be called again at the
+ * latest. Control thread. */
+int64_t wp_daemon_redis_run(struct wp_daemon_redis *redis);
+/* Is another replica the keeper, as far as was heard? Its name goes to host.
+ * Any thread. */
+bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,
+                                  size_t cap);
+/* Other replicas that are alive. Any thread. */
+uint32_t wp_daemon_redis_others(const struct wp_daemon_redis *redis);
+/* Any thread. */
+void wp_daemon_redis_stats(const struct wp_daemon_redis *redis,
+                           struct wp_lease_redis_stats *out,
+                           uint64_t *feed_refused);
+/* Ends the recovering thread, which calls the control loop. NULL is fine. */
+void wp_daemon_redis_quit(struct wp_daemon_redis *redis);
+/* After the last commit; before the core is destroyed. NULL is fine. */
+void wp_daemon_redis_close(struct wp_daemon_redis *redis);
+
+#endif

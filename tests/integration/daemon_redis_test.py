@@ -1,0 +1,288 @@
+"""Several warmpoold that share leases through Redis, on one machine.
+
+Run by ctest: daemon_redis_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR [unittest
+arguments]. Needs a host that lets it make sandboxes; exits with 77 elsewhere.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import grpc
+
+from daemon_lease_test import LeaseDaemon, claim_info, renew
+from daemon_test import (MANIFEST, PATIENCE, alive, eventually, host_can,
+                         metrics, pb)
+
+
+class Redis:
+    """A redis-server of its own, on a socket; keeps what it is told."""
+
+    def __init__(self, *options):
+        self.dir = tempfile.mkdtemp(prefix="wp-redis-")
+        self.path = os.path.join(self.dir, "r.sock")
+        self.options = options
+        self.process = None
+        self.start()
+
+    def start(self):
+        with open(os.path.join(self.dir, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", "--port", "0", "--unixsocket", self.path,
+                 "--save", "", "--appendonly", "yes", "--appendfsync",
+                 "always", "--dir", self.dir, *self.options],
+                stdout=log, stderr=log)
+        eventually(lambda: self.ask("PING").startswith(
+            ("PONG", "NOAUTH")), "redis-server")
+
+    def ask(self, *words):
+        done = subprocess.run(["redis-cli", "-s", self.path, *words],
+                              capture_output=True, text=True, check=False,
+                              timeout=PATIENCE)
+        return done.stdout + done.stderr
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def clean(self):
+        self.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Replica(LeaseDaemon):
+    """One of several on a state directory, each with sockets of its own."""
+
+    def __init__(self, name, state, url, *flags, manifest=MANIFEST,
+                 replicas=3):
+        super().__init__(
+            "--lease-store=redis", "--redis-url=" + url,
+            "--replica-name=" + name, "--state-dir=" + state, *flags,
+            replicas=replicas, manifest=manifest)
+        self.state = state
+        self.name = name
+
+
+class Rig(unittest.TestCase):
+    flags = ()
+    redis_options = ()
+
+    def setUp(self):
+        self.redis = Redis(*self.redis_options)
+        self.addCleanup(self.redis.clean)
+        self.dir = tempfile.mkdtemp(prefix="wp-state-")
+        os.chmod(self.dir, 0o755)
+        self.state = os.path.join(self.dir, "s")
+        self.daemons = []
+        self.addCleanup(self.clean)
+
+    def clean(self):
+        for daemon in self.daemons:
+            daemon.stop(signal.SIGKILL)
+        last = LeaseDaemon("--lease-store=memory", *self.flags,
+                           directory=self.dir, replicas=0)
+        eventually(lambda: last.process.poll() is not None or last.ready(),
+                   "the sweeping daemon")
+        last.clean()
+        for daemon in self.daemons:
+            shutil.rmtree(daemon.dir, ignore_errors=True)
+
+    def start(self, name, *flags, **more):
+        daemon = Replica(name, self.state, "unix:" + self.redis.path,
+                         *self.flags, *flags, **more)
+        self.daemons.append(daemon)
+        return daemon
+
+    def value(self, daemon, name, labels=""):
+        return metrics(daemon.get("/metrics")[1])[name, labels]
+
+    def code(self, call, *arguments, **more):
+        try:
+            call(*arguments, **more)
+            return grpc.StatusCode.OK
+        except grpc.RpcError as error:
+            return error.code()
+
+
+class TakeOver(Rig):
+    """With real sandboxes."""
+
+    def test_a_follower_goes_on_where_the_keeper_was_killed(self):
+        keeper = self.start("keeper").wait_full(3)
+        held = keeper.claim("held")
+        follower = self.start("follower").wait_full(3)
+        self.assertEqual(self.value(keeper, "warmpool_keeper"), 1)
+        self.assertEqual(self.value(follower, "warmpool_keeper"), 0)
+        # The follower grants, renews and proxies what the keeper made.
+        mine = follower.claim("mine")
+        self.assertEqual(
+            follower.get(f"/sandboxes/{mine.sandbox}/healthz")[0], 200)
+        self.assertEqual(follower.claim("held").sandbox, held.sandbox)
+        eventually(lambda: self.code(claim_info, keeper, "mine") ==
+                   grpc.StatusCode.OK, "the keeper has heard")
+        self.assertEqual(keeper.claim("mine").sandbox, mine.sandbox)
+        renew(follower, held)
+        follower.wait_full(3)
+        pids = {n: follower.pids(n) for n in follower.sandboxes()}
+        self.assertEqual(keeper.stop(signal.SIGKILL), -signal.SIGKILL)
+        begun = time.monotonic()
+        # What was ready is claimable at once: nobody has to take over first.
+        ready = follower.claim("ready")
+        print(f"\nclaimed after {time.monotonic() - begun:.3f} s",
+              file=sys.stderr)
+        self.assertLess(time.monotonic() - begun, 3.5)
+        self.assertIn(ready.sandbox, pids)
+        eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
+                   "took over")
+        print(f"took over after {time.monotonic() - begun:.3f} s",
+              file=sys.stderr)
+        follower.wait_full(3)
+        for lease in (held, mine, ready):
+            self.assertEqual(follower.pids(lease.sandbox),
+                             pids[lease.sandbox])
+            self.assertEqual(
+                follower.get(f"/sandboxes/{lease.sandbox}/healthz")[0], 200)
+            renew(follower, lease)
+            self.assertTrue(follower.release(lease).was_held)
+            eventually(lambda s=lease.sandbox: s not in follower.sandboxes(),
+                       "destroyed")
+        follower.wait_full(3)
+        self.assertEqual(len(follower.sandboxes()), 3)
+
+    def test_planned_stops_in_turn(self):
+        """Rolling restart: no lease ends, no idle sandbox is wasted."""
+        first = self.start("first").wait_full(3)
+        lease = first.claim("a")
+        second = self.start("second").wait_full(3)
+        first.wait_full(3)
+        eventually(lambda: self.value(first, "warmpool_replicas") == 2,
+                   "first knows of second")
+        names = second.sandboxes()
+        self.assertEqual(first.stop(), 0, first.messages())
+        self.assertIn("other daemons go on", first.messages())
+        eventually(lambda: self.value(second, "warmpool_keeper") == 1,
+                   "took over")
+        self.assertEqual(second.sandboxes(), names)
+        third = self.start("third").wait_full(3)
+        self.assertEqual(third.stop(), 0, third.messages())
+        self.assertEqual(second.sandboxes(), names)
+        self.assertEqual(claim_info(second, "a").state,
+                         pb.CLAIM_STATE_HELD)
+        self.assertTrue(second.release(lease).was_held)
+
+    def test_alone_kill_and_restart(self):
+        daemon = self.start("a").wait_full(3)
+        lease = daemon.claim("a")
+        daemon.wait_full(3)
+        names = daemon.sandboxes()
+        pids = daemon.pids(lease.sandbox)
+        daemon.stop(signal.SIGKILL)
+        self.assertTrue(alive(pids["inner"]))
+        again = self.start("b").wait_full(3)
+        self.assertEqual(again.sandboxes(), names)
+        self.assertEqual(again.claim("a").sandbox, lease.sandbox)
+        self.assertTrue(again.release(lease).was_held)
+
+
+class Store(Rig):
+    """What does not depend on what a sandbox is."""
+
+    flags = ("--backend=synthetic", "--redis-timeout=500ms")
+
+    def test_redis_comes_and_goes(self):
+        daemon = self.start("a").wait_full(3)
+        lease = daemon.claim("kept")
+        daemon.wait_full(3)
+        self.redis.stop()
+        self.assertEqual(self.code(daemon.claim, "lost"),
+                         grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(claim_info(daemon, "kept").state,
+                         pb.CLAIM_STATE_HELD)
+        self.assertEqual(daemon.get("/readyz")[0], 503)
+        self.redis.start()
+        eventually(lambda: self.code(daemon.claim, "later") ==
+                   grpc.StatusCode.OK, "claims again")
+        eventually(daemon.ready, "ready")
+        self.assertTrue(daemon.release(lease).was_held)
+        self.assertEqual(self.value(daemon, "warmpool_redis_pools_in_doubt"),
+                         0)
+
+    def test_claims_on_both_get_different_sandboxes(self):
+        keeper = self.start("a", replicas=30).wait_full(30)
+        follower = self.start("b", replicas=30).wait_full(30)
+        got, lock = [], threading.Lock()
+
+        def claim(daemon, prefix):
+            for i in range(60):
+                lease = daemon.claim(f"{prefix}{i}")
+                with lock:
+                    got.append(lease)
+
+        threads = [threading.Thread(target=claim, args=(d, p))
+                   for d, p in ((keeper, "k"), (follower, "f"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(got), 120)
+        self.assertEqual(len({x.sandbox for x in got}), 120)
+        for daemon in (keeper, follower):
+            eventually(lambda d=daemon: d.pool().leased == 120, "all known")
+
+    def test_another_state_directory_is_refused(self):
+        daemon = self.start("a").wait_full(3)
+        lease = daemon.claim("a")
+        other = tempfile.mkdtemp(prefix="wp-state-")
+        self.addCleanup(shutil.rmtree, other, True)
+        second = Replica("b", other, "unix:" + self.redis.path, *self.flags)
+        self.daemons.append(second)
+        self.assertEqual(second.process.wait(PATIENCE), 1)
+        self.assertIn("setting 'redis_prefix': 'warmpool' is in use by the "
+                      "daemon 'a'", second.messages())
+        self.assertEqual(claim_info(daemon, "a").state, pb.CLAIM_STATE_HELD)
+        self.assertTrue(daemon.release(lease).was_held)
+
+    def test_redis_is_not_there_at_the_start(self):
+        self.redis.stop()
+        daemon = self.start("a")
+        self.assertEqual(daemon.process.wait(PATIENCE), 1)
+        self.assertIn("reading the lease store", daemon.messages())
+
+
+class Password(Rig):
+    flags = ("--backend=synthetic",)
+    redis_options = ("--requirepass", "open-sesame")
+
+    def test_wrong_then_right(self):
+        daemon = self.start("a")
+        self.assertEqual(daemon.process.wait(PATIENCE), 1)
+        path = os.path.join(self.dir, "password")
+        for text, works in (("wrong-sesame", False), ("open-sesame", True)):
+            with open(path, "w", encoding="utf-8") as handle:
+                handle.write(text + "\n")
+            os.chmod(path, 0o600)
+            daemon = self.start("a", "--redis-password-file=" + path)
+            if works:
+                daemon.wait_full(3)
+                daemon.release(daemon.claim("a"))
+            else:
+                self.assertEqual(daemon.process.wait(PATIENCE), 1)
+                self.assertIn("WRONGPASS", daemon.messages())
+            self.assertNotIn("sesame", daemon.messages())
+
+
+if __name__ == "__main__":
+    reason = host_can()
+    if not reason and not shutil.which("redis-server"):
+        reason = "redis-server is not installed"
+    if reason:
+        print("SKIP:", reason)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:], verbosity=2)
