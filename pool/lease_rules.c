@@ -56,19 +56,11 @@ clear_claim(struct wp_lease_record *record, enum wp_record_state state)
     record->state = state;
 }
 
-static bool
-same_claim(const struct wp_lease_op *op, const struct wp_lease_record *record)
-{
-    return wp_str_is(op->claim_id, record->claim_id) &&
-           wp_str_is(op->tenant, record->tenant);
-}
-
 static enum wp_status
 grant(const struct wp_lease_op *op, const struct wp_lease_record *claimed,
       struct wp_lease_record *record)
 {
-    if (claimed != NULL &&
-        memcmp(claimed->uid, op->uid, sizeof claimed->uid) != 0) {
+    if (claimed != NULL) {
         return WP_ALREADY_EXISTS;
     }
     switch (record->state) {
@@ -79,8 +71,6 @@ grant(const struct wp_lease_op *op, const struct wp_lease_record *claimed,
         set_claim(op, record);
         return WP_OK;
     case WP_RECORD_HELD:
-        return op->fence == record->fence && same_claim(op, record) ? WP_OK
-                                                                    : WP_TAKEN;
     case WP_RECORD_LOST:
     case WP_RECORD_ENDED:
         return WP_TAKEN;

@@ -11,10 +11,8 @@
  *
  *   op        none       OPEN             HELD           LOST        ENDED
  *   OFFER     OPEN: OK   OK (=)           TAKEN          TAKEN       TAKEN
- *   GRANT     NOT_FOUND  newer: HELD, OK  same claim     TAKEN       TAKEN
- *                        else ABORTED     and fence:
- *                                         OK (=)
- *                                         else TAKEN
+ *   GRANT     NOT_FOUND  newer: HELD, OK  TAKEN          TAKEN       TAKEN
+ *                        else ABORTED
  *   RENEW     NOT_FOUND  NOT_FOUND        same: OK       same: FAI-  NOT_FOUND
  *                                                        LED_PRE..
  *   RELEASE   NOT_FOUND  NOT_FOUND        same: ENDED,   same: EN-   NOT_FOUND
@@ -33,8 +31,10 @@
  * In HELD and LOST, where `same` is asked for: an older op.fence is ABORTED, a
  * newer one NOT_FOUND (that lease never was).
  *
- * GRANT looks at the claim first: when it has another HELD or LOST record, the
- * outcome is ALREADY_EXISTS and nothing changes (invariant I2). */
+ * GRANT looks at the claim first: when it has a HELD or LOST record, the
+ * outcome is ALREADY_EXISTS and nothing changes (invariant I2). Also when it is
+ * this very record and fence: two replicas may try one sandbox for one claim at
+ * once, and only one of them may take the grant for its own, to be undone. */
 #ifndef WP_POOL_LEASE_RULES_H
 #define WP_POOL_LEASE_RULES_H
 

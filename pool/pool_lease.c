@@ -421,15 +421,33 @@ take_deadline(struct wp_pools *pools, struct wp_slot *slot,
     int64_t now = wp_pools_now(pools);
     int64_t left_ms = found->deadline_wall_ms - wp_pools_wall_ms(pools, now);
 
-    if (found->fence !=
-        atomic_load_explicit(&slot->fence, memory_order_relaxed)) {
-        return;
-    }
     left_ms = left_ms > 0 ? left_ms : 0;
     atomic_store_explicit(&slot->deadline_ns, now + left_ms * WP_NS_PER_MS,
                           memory_order_relaxed);
     atomic_store_explicit(&slot->deadline_wall_ms, found->deadline_wall_ms,
                           memory_order_relaxed);
+}
+
+/* The lease has long ended, and the sandbox has another: an end whose answer
+ * was lost, and that came again. Who holds it the store will tell. Under the
+ * change lock. */
+static void
+superseded(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    struct wp_claim_view view;
+    bool claimed = wp_pools_claim_of(pools, ref, &view);
+
+    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
+                                    memory_order_relaxed);
+    if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
+                      WP_SLOT_QUARANTINED)) {
+        (void)!wp_pools_end_held(pools, ref);
+    } else if (claimed) {
+        bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
+
+        (void)mine; /* Or an undo was faster: the same end. */
+    }
 }
 
 /* What the store said of an end. Any thread. */
@@ -459,8 +477,11 @@ finish_end(struct wp_errand *end, enum wp_status status)
     }
     if (ended && !offer) {
         dying = wp_pools_end_held(pools, ref);
-    } else if (status == WP_ABORTED && expires && pools->durable) {
+    } else if (status == WP_ABORTED && expires &&
+               end->found.fence == end->op.fence) {
         take_deadline(pools, slot, &end->found);
+    } else if (status == WP_ABORTED && pools->durable) {
+        superseded(pools, ref);
     }
     (void)pthread_mutex_unlock(lock);
     wp_errand_give(end);
@@ -493,36 +514,51 @@ end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
     return undo || stopping ? WP_LEASE_RELEASE : WP_LEASE_EXPIRE;
 }
 
+/* Why the lease on the slot is to end now. Under the change lock. */
+static bool
+end_is_due(struct wp_slot *slot, uint32_t news, int64_t now_ns)
+{
+    return (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0 ||
+           atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
+               now_ns;
+}
+
 bool
-wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref, bool undo)
+wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
+                   int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     struct wp_errand *end = wp_errand_take(pools);
     enum wp_status status;
-    bool stopping = false;
+    uint32_t news = 0;
     bool begun = false;
 
     if (end == NULL) {
         return false;
     }
     (void)pthread_mutex_lock(lock);
+    /* Looked at anew: an end that was out may have come back since, and the
+     * slot have its next lease. */
     if (is_held(wp_slot_state(&pools->slots, ref))) {
-        uint32_t news = atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
-                                                 memory_order_relaxed);
-
-        begun = (news & WP_NEWS_ENDING) == 0;
-        stopping = (news & WP_NEWS_STOP) != 0;
+        news = atomic_load_explicit(&slot->news, memory_order_relaxed);
+        begun = (news & WP_NEWS_ENDING) == 0 && end_is_due(slot, news, now_ns);
+    }
+    if (begun) {
+        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
+                                       memory_order_relaxed);
+        end->undo = (news & WP_NEWS_UNDO) != 0;
+        (void)wp_pools_lease_names(pools, ref, &end->names);
+        wp_pools_lease_op(
+            pools, ref,
+            end_kind(pools, ref, end->undo, (news & WP_NEWS_STOP) != 0),
+            &end->names, &end->op);
     }
     (void)pthread_mutex_unlock(lock);
     if (!begun) {
         wp_errand_give(end);
         return true;
     }
-    end->undo = undo;
-    (void)wp_pools_lease_names(pools, ref, &end->names);
-    wp_pools_lease_op(pools, ref, end_kind(pools, ref, undo, stopping),
-                      &end->names, &end->op);
     end->op.found = &end->found;
     end->op.done = end_done;
     status = commit(pools, &end->op);

@@ -216,7 +216,7 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     }
     /* Looks again in a while: the store may be out of reach. */
     look_again(pools, ref, now_ns);
-    if (wp_pools_end_lease(pools, ref, undo) &&
+    if (wp_pools_end_lease(pools, ref, now_ns) &&
         wp_slot_state(&pools->slots, ref) == WP_SLOT_DYING) {
         destroy_slot(pools, ref, now_ns);
     }

@@ -277,11 +277,11 @@ WP_MUST_CHECK bool wp_pools_fill_grant(struct wp_pools *pools,
 
 /* --- pool_lease.c --- */
 
-/* Ends the lease on the slot, whatever its reason: by expiry, because nobody
- * saw it (undo), or because the daemon leaves. False: try again later, all
- * errands are out. Control thread. */
+/* Ends the lease on the slot, when it is due: by expiry, because nobody saw it
+ * (undo), or because the daemon leaves. False: try again later, all errands are
+ * out. Control thread. */
 WP_MUST_CHECK bool wp_pools_end_lease(struct wp_pools *pools,
-                                      struct wp_slot_ref ref, bool undo);
+                                      struct wp_slot_ref ref, int64_t now_ns);
 /* Fills the texts of a lease for a store. False when the lease has no claim any
  * more; the texts that are known are filled all the same. */
 bool wp_pools_lease_names(struct wp_pools *pools, struct wp_slot_ref ref,

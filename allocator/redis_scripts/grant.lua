@@ -5,19 +5,14 @@ local v = call('HMGET', hash, 'g', field, 'q', claim)
 if v[1] ~= ARGV[1] then
     return STALE
 end
-if v[4] and v[4] ~= field then
+if v[4] then
     return ALREADY_EXISTS
 end
 local old, fence = v[2], ARGV[5]
 if not old then
     return NOT_FOUND
 end
-local head = sub(old, 1, 2)
-if head ~= '11' then
-    -- Its own grant again: the claim leads here already.
-    if head == '12' and v[4] and sub(old, 3, 22) == fence then
-        return OK
-    end
+if sub(old, 1, 2) ~= '11' then
     return TAKEN
 end
 if fence <= sub(old, 3, 22) then

@@ -37,7 +37,7 @@ static struct wp_lease_store_ops store_ops;
 static struct wp_pools *pools[REPLICAS];
 static struct wp_fake_backend backends[REPLICAS];
 static _Atomic(bool) stop_claiming, stop_serving;
-static _Atomic(uint64_t) granted, replayed, refused, undone;
+static _Atomic(uint64_t) granted, replayed, refused, undone, retried;
 static uint64_t seed;
 
 struct ticket {
@@ -115,7 +115,7 @@ check_shown(const struct ticket *ticket)
 }
 
 static enum wp_status
-change(uint32_t replica, const struct ticket *ticket, bool renew)
+change_once(uint32_t replica, const struct ticket *ticket, bool renew)
 {
     struct ask ask;
     enum wp_status status;
@@ -135,6 +135,20 @@ change(uint32_t replica, const struct ticket *ticket, bool renew)
         (void)sched_yield();
     }
     return ask.change.status;
+}
+
+/* As a client does: again, when it is told to try again. */
+static enum wp_status
+change(uint32_t replica, const struct ticket *ticket, bool renew)
+{
+    enum wp_status status = change_once(replica, ticket, renew);
+
+    for (int i = 0; i < 10000 && status == WP_UNAVAILABLE; i++) {
+        atomic_fetch_add(&retried, 1);
+        (void)sched_yield();
+        status = change_once(replica, ticket, renew);
+    }
+    return status;
 }
 
 static void
@@ -387,8 +401,10 @@ main(int argc, char **argv)
         (void)pthread_join(threads[i], NULL);
     }
     finish();
-    (void)printf("granted %llu, refused %llu, undone %llu, replayed %llu\n",
+    (void)printf("granted %llu, refused %llu, undone %llu, replayed %llu, "
+                 "retried %llu\n",
                  (unsigned long long)granted, (unsigned long long)refused,
-                 (unsigned long long)undone, (unsigned long long)replayed);
+                 (unsigned long long)undone, (unsigned long long)replayed,
+                 (unsigned long long)retried);
     return granted > 0 && undone > 0 ? 0 : 1;
 }
