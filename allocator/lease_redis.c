@@ -66,32 +66,6 @@ wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
     return known == NULL || atomic_load(&known->generation) == 0;
 }
 
-void
-wp_redis_server_met(struct wp_lease_redis *redis, const char *run_id)
-{
-    bool another;
-
-    (void)pthread_mutex_lock(&redis->server_lock);
-    another = redis->run_id[0] != '\0' && strcmp(redis->run_id, run_id) != 0;
-    memcpy(redis->run_id, run_id, sizeof redis->run_id);
-    (void)pthread_mutex_unlock(&redis->server_lock);
-    for (uint32_t i = 0; another && i < redis->n_pools; i++) {
-        struct wp_redis_pool *pool = &redis->pools[i];
-        uint64_t recovering = atomic_exchange(&pool->recovering, 0);
-
-        if (recovering != 0) {
-            atomic_store(&pool->distrusted, recovering);
-        }
-        wp_redis_pool_doubt(redis, pool, 0);
-    }
-}
-
-static void
-on_server(void *ctx, const char *run_id)
-{
-    wp_redis_server_met(ctx, run_id);
-}
-
 static uint64_t
 hash_names(struct wp_str pool_namespace, struct wp_str pool)
 {
@@ -205,6 +179,11 @@ check_config(const struct wp_lease_redis_config *config, struct wp_err *err)
                           "redis pools: 1 to %d expected, not %u", WP_POOLS_MAX,
                           config->n_pools);
     }
+    if (config->redis.cluster &&
+        (config->redis.router == NULL || config->committer)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "redis: a cluster needs a router, and no committer");
+    }
     if (config->threads >= WP_REDIS_LINKS_MAX) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "redis threads: fewer than %d expected, not %u",
@@ -316,7 +295,7 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
     static _Atomic(uint64_t) stores;
     enum wp_status status = check_config(config, err);
     struct wp_lease_redis *redis;
-    struct wp_redis_hooks hooks;
+    pthread_condattr_t attr;
 
     if (status != WP_OK) {
         return status;
@@ -328,22 +307,16 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
     redis->id = atomic_fetch_add(&stores, 1) + 1;
     redis->n_links = 1 + config->threads;
     (void)pthread_mutex_init(&redis->admin_lock, NULL);
-    (void)pthread_mutex_init(&redis->server_lock, NULL);
-    hooks = (struct wp_redis_hooks){
-        .ctx = redis,
-        .on_reply = wp_redis_commit_on_reply,
-        .on_end = wp_redis_commit_on_end,
-        .on_server = on_server,
-        .on_wake = config->committer ? wp_redis_commit_on_wake : NULL,
-    };
+    (void)pthread_mutex_init(&redis->groups_lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&redis->groups_cond, &attr);
+    (void)pthread_condattr_destroy(&attr);
     status = own_texts(redis, config)
                  ? add_pools(redis, config, err)
                  : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
     if (status == WP_OK) {
-        status = wp_redis_links_create(
-            &redis->config.redis, &hooks,
-            word(redis->pools[0].key, redis->pools[0].key_len), redis->n_links,
-            &redis->links, err);
+        status = wp_redis_groups_init(redis, err);
     }
     if (status != WP_OK) {
         wp_lease_redis_destroy(redis);
@@ -360,7 +333,7 @@ wp_lease_redis_destroy(struct wp_lease_redis *redis)
         return;
     }
     wp_redis_feed_destroy(redis->feed);
-    wp_redis_links_destroy(redis->links);
+    wp_redis_groups_fini(redis);
     wp_redis_sync_close(redis->admin);
     free_text(redis->config.prefix);
     free_text(redis->config.redis.user);
@@ -369,7 +342,8 @@ wp_lease_redis_destroy(struct wp_lease_redis *redis)
     free(redis->pools);
     free(redis->index);
     (void)pthread_mutex_destroy(&redis->admin_lock);
-    (void)pthread_mutex_destroy(&redis->server_lock);
+    (void)pthread_mutex_destroy(&redis->groups_lock);
+    (void)pthread_cond_destroy(&redis->groups_cond);
     free(redis);
 }
 
@@ -402,7 +376,7 @@ wp_lease_redis_read_stats(struct wp_lease_redis *redis,
                           struct wp_lease_redis_stats *out)
 {
     memset(out, 0, sizeof *out);
-    wp_redis_links_read_stats(redis->links, &out->redis);
+    wp_redis_groups_read_stats(redis, &out->redis);
     out->commits = atomic_load(&redis->commits);
     out->stale = atomic_load(&redis->stale);
     out->corrupt = atomic_load(&redis->corrupt);

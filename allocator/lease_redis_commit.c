@@ -161,7 +161,7 @@ make_command(const struct wp_lease_redis *redis,
 static _Thread_local struct {
     uint64_t store;
     uint32_t link;
-    bool gathered; /* Something waits for a flush. */
+    uint64_t gathered; /* Groups where something waits for a flush. */
 } mine;
 
 static enum wp_status
@@ -170,6 +170,7 @@ send_op(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
 {
     struct wp_redis_pool *pool =
         wp_redis_pool_find(redis, op->pool_namespace, op->pool);
+    struct wp_redis_group *group;
     struct command c;
     uint64_t generation;
     uint32_t tag;
@@ -178,14 +179,18 @@ send_op(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
         return WP_UNAVAILABLE;
     }
     generation = atomic_load_explicit(&pool->generation, memory_order_acquire);
-    if (generation == 0) {
+    group = atomic_load_explicit(&pool->group, memory_order_acquire);
+    if (generation == 0 || group == NULL) {
         return WP_UNAVAILABLE;
     }
     make_command(redis, pool, generation, op, again, &c);
     tag = (again ? TAG_AGAIN : 0) |
           (uint32_t)(pool - redis->pools) << TAG_POOL_SHIFT |
           (uint32_t)generation << TAG_GENERATION_SHIFT;
-    return wp_redis_send(redis->links, link, op, tag, c.args, c.n, flush);
+    if (!flush) {
+        mine.gathered |= UINT64_C(1) << group->number;
+    }
+    return wp_redis_send(group->links, link, op, tag, c.args, c.n, flush);
 }
 
 /* The other way, for comparison: any thread leaves its op on a stack, and the
@@ -199,15 +204,27 @@ post(struct wp_lease_redis *redis, struct wp_lease_op *op)
         op->next = head;
     } while (!atomic_compare_exchange_weak(&redis->posted, &head, op));
     if (head == NULL) {
-        wp_redis_wake(redis->links);
+        wp_redis_wake(redis->groups[0].links);
     }
     return WP_PENDING;
+}
+
+/* Sends what this thread has gathered on its links. */
+static void
+flush_gathered(struct wp_lease_redis *redis, uint32_t link)
+{
+    while (mine.gathered != 0) {
+        int group = __builtin_ctzll(mine.gathered);
+
+        mine.gathered &= mine.gathered - 1;
+        wp_redis_flush(redis->groups[group].links, link);
+    }
 }
 
 void
 wp_redis_commit_on_wake(void *self)
 {
-    struct wp_lease_redis *redis = self;
+    struct wp_lease_redis *redis = ((struct wp_redis_group *)self)->redis;
     struct wp_lease_op *op = atomic_exchange(&redis->posted, NULL);
     struct wp_lease_op *first = NULL;
 
@@ -228,7 +245,7 @@ wp_redis_commit_on_wake(void *self)
             op->done(op, status);
         }
     }
-    wp_redis_flush(redis->links, 0);
+    flush_gathered(redis, 0);
 }
 
 enum wp_status
@@ -241,7 +258,6 @@ wp_redis_commit(void *self, struct wp_lease_op *op)
     if (redis->config.committer) {
         return post(redis, op);
     }
-    mine.gathered = link > 0;
     return send_op(redis, link, op, false, link == 0);
 }
 
@@ -255,9 +271,9 @@ wp_redis_commit_flush(void *self)
 
         mine.store = redis->id;
         mine.link = next < redis->n_links ? next : 0;
-    } else if (mine.gathered) {
-        mine.gathered = false;
-        wp_redis_flush(redis->links, mine.link);
+        mine.gathered = 0;
+    } else {
+        flush_gathered(redis, mine.link);
     }
 }
 
@@ -311,8 +327,10 @@ is_time(_Atomic(int64_t) *last_ns, int64_t interval_ns)
 }
 
 static enum wp_status
-on_error(struct wp_lease_redis *redis, struct wp_str text)
+on_error(struct wp_redis_group *group, struct wp_redis_pool *pool,
+         struct wp_str text)
 {
+    struct wp_lease_redis *redis = group->redis;
     bool refused = begins_with_any(text, refusals, WP_ARRAY_LEN(refusals));
     const struct wp_redis_router *router = redis->config.redis.router;
 
@@ -325,8 +343,10 @@ on_error(struct wp_lease_redis *redis, struct wp_str text)
         if (router != NULL) {
             router->doubt(router->self, text);
         }
-        if (is_time(&redis->renewed_ns, WP_NS_PER_S)) {
-            wp_redis_links_renew(redis->links);
+        if (redis->config.redis.cluster) {
+            wp_redis_pool_misplaced(redis, pool);
+        } else if (is_time(&redis->renewed_ns, WP_NS_PER_S)) {
+            wp_redis_links_renew(group->links);
         }
     }
     return refused ? WP_UNAVAILABLE : WP_UNKNOWN_OUTCOME;
@@ -381,7 +401,8 @@ void
 wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
                          const struct wp_redis_reply *reply)
 {
-    struct wp_lease_redis *redis = ctx;
+    struct wp_redis_group *group = ctx;
+    struct wp_lease_redis *redis = group->redis;
     struct wp_lease_op *op = call;
     uint32_t number = tag >> TAG_POOL_SHIFT & ((1U << TAG_POOL_BITS) - 1);
     enum wp_status status = WP_UNKNOWN_OUTCOME;
@@ -399,7 +420,7 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
             WP_REDIS_COUNT(redis->noscript);
             status = send_op(redis, link, op, true, true);
         } else {
-            status = on_error(redis, reply->text);
+            status = on_error(group, &redis->pools[number], reply->text);
         }
         break;
     case WP_REPLY_OTHER:

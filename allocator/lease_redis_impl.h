@@ -2,7 +2,8 @@
  *
  * lease_redis.c is its life and what it believes, lease_redis_commit.c the
  * commits, redis_scan.c reads pools, redis_recover.c the steps of recovery,
- * redis_feed.c the other replicas. */
+ * redis_feed.c the other replicas, redis_groups.c which server has which pool.
+ */
 #ifndef WP_ALLOCATOR_LEASE_REDIS_IMPL_H
 #define WP_ALLOCATOR_LEASE_REDIS_IMPL_H
 
@@ -20,6 +21,7 @@ enum {
     WP_REDIS_GENERATION_LEN = 16, /* Hex digits. */
     WP_REDIS_FIELD_LEN = 1 + 2 * WP_UID_LEN,
     WP_REDIS_WRITER_LEN = 2 * WP_REPLICA_ID_LEN,
+    WP_REDIS_GROUPS_MAX = 64,
 };
 
 /* One pool: its hash, and what this replica believes of it. */
@@ -28,12 +30,25 @@ struct wp_redis_pool {
     char key[WP_REDIS_KEY_MAX + 1];
     size_t key_len;
     uint64_t name_hash;
+    /* Whose links its commits take; NULL: not known yet. */
+    _Atomic(struct wp_redis_group *) group;
+    _Atomic(bool) misplaced; /* That server says it is not there. */
     /* Commits carry it. 0: none are sent (not loaded yet, or in doubt). */
     _Atomic(uint64_t) generation;
     /* That begin_recovery gave; 0 again once open, or when the server was lost
      * meanwhile, with what had been asserted: then it is distrusted. */
     _Atomic(uint64_t) recovering;
     _Atomic(uint64_t) distrusted;
+};
+
+/* The links to one server; see redis_groups.c. */
+struct wp_redis_group {
+    struct wp_lease_redis *redis;
+    uint32_t number;
+    struct wp_redis_server server;
+    struct wp_redis_links *links;
+    pthread_mutex_t lock; /* Guards run_id. */
+    char run_id[WP_REDIS_RUN_ID_MAX + 1];
 };
 
 struct wp_lease_redis {
@@ -46,16 +61,20 @@ struct wp_lease_redis {
     uint32_t *index; /* Hash of the name -> pool + 1; 0 is empty. */
     uint32_t index_mask;
     uint64_t id; /* Tells stores apart, also one at the address of another. */
-    struct wp_redis_links *links;
-    uint32_t n_links;
+    uint32_t n_links;            /* Of each group. */
+    pthread_mutex_t groups_lock; /* For adding groups; with groups_cond. */
+    pthread_cond_t groups_cond;  /* A pool is misplaced. */
+    struct wp_redis_group groups[WP_REDIS_GROUPS_MAX];
+    _Atomic(uint32_t) n_groups;
+    pthread_t placer;
+    bool placer_runs;
+    _Atomic(bool) stop;
     _Atomic(uint32_t) links_given;
     _Atomic(struct wp_lease_op *) posted; /* config.committer */
 
     /* Guards what blocks: load and recovery, and their connection. */
     pthread_mutex_t admin_lock;
     struct redisContext *admin;
-    pthread_mutex_t server_lock; /* Guards run_id. */
-    char run_id[WP_REDIS_RUN_ID_MAX + 1];
     struct wp_redis_feed *feed;
 
     _Atomic(int64_t) renewed_ns;
@@ -85,9 +104,24 @@ void wp_redis_pool_doubt(struct wp_lease_redis *redis,
  * and is not in this very recovery. Any thread. */
 void wp_redis_generation_met(struct wp_lease_redis *redis,
                              struct wp_redis_pool *pool, struct wp_str text);
-/* This server process was met; if it is another than the last, all pools are in
- * doubt. Any thread. */
-void wp_redis_server_met(struct wp_lease_redis *redis, const char *run_id);
+/* This server process was met; if it is another than the last, the group's
+ * pools are in doubt. Any thread. */
+void wp_redis_server_met(struct wp_redis_group *group, const char *run_id);
+/* The pool is on this server: its commits go there from now on. Without a
+ * cluster, all are in the one group. NULL: no memory for it. */
+struct wp_redis_group *wp_redis_pool_place(struct wp_lease_redis *redis,
+                                           struct wp_redis_pool *pool,
+                                           const struct wp_redis_server *server,
+                                           struct wp_err *err);
+/* Its server says that it is not there. Any thread. */
+void wp_redis_pool_misplaced(struct wp_lease_redis *redis,
+                             struct wp_redis_pool *pool);
+enum wp_status wp_redis_groups_init(struct wp_lease_redis *redis,
+                                    struct wp_err *err);
+void wp_redis_groups_fini(struct wp_lease_redis *redis);
+/* Sums. */
+void wp_redis_groups_read_stats(struct wp_lease_redis *redis,
+                                struct wp_redis_stats *out);
 
 /* "rUID" as it names a record; false: it is none. */
 WP_MUST_CHECK bool wp_redis_field_parse(struct wp_str field,
@@ -103,7 +137,7 @@ uint64_t wp_redis_generation_new(void);
 
 /* Opens a blocking connection to the pool's server. */
 enum wp_status wp_redis_pool_open(struct wp_lease_redis *redis,
-                                  const struct wp_redis_pool *pool,
+                                  struct wp_redis_pool *pool,
                                   struct redisContext **out,
                                   struct wp_err *err);
 /* Every record of the pool, in pages. each returns false to stop: then the
@@ -128,10 +162,10 @@ enum wp_status wp_redis_load(void *self,
 /* The port's commit and flush; and the hooks of the links. */
 enum wp_status wp_redis_commit(void *self, struct wp_lease_op *op);
 void wp_redis_commit_flush(void *self);
-void wp_redis_commit_on_reply(void *self, uint32_t link, void *call,
+void wp_redis_commit_on_reply(void *group, uint32_t link, void *call,
                               uint32_t tag, const struct wp_redis_reply *reply);
-void wp_redis_commit_on_end(void *self, void *call, enum wp_status status);
-void wp_redis_commit_on_wake(void *self);
+void wp_redis_commit_on_end(void *group, void *call, enum wp_status status);
+void wp_redis_commit_on_wake(void *group);
 
 /* Stops the feed, if there is one. */
 void wp_redis_feed_destroy(struct wp_redis_feed *feed);

@@ -54,6 +54,7 @@ struct wp_redis_router {
 struct wp_redis_config {
     struct wp_redis_server server; /* Used when router is NULL. */
     const struct wp_redis_router *router;
+    bool cluster;         /* Keys are on several servers: router finds each. */
     const char *user;     /* "" and NULL: the default user. */
     const char *password; /* "" and NULL: no AUTH is sent. */
     int db;

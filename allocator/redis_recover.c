@@ -34,7 +34,7 @@ find_pool(struct wp_lease_redis *redis, const char *pool_namespace,
  * been lost long ago. args[ARGS_FIRST...] are the caller's. admin_lock is held.
  */
 static redisReply *
-ask(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
+ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     struct wp_str *args, uint32_t n, struct wp_err *err)
 {
     redisReply *reply = NULL;
@@ -67,7 +67,7 @@ ask(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
 
 /* The script's number, or -1. */
 static int64_t
-ask_number(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
+ask_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
            struct wp_str *args, uint32_t n, struct wp_err *err)
 {
     redisReply *reply = ask(redis, pool, args, n, err);

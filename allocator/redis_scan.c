@@ -10,19 +10,26 @@
 #include "pool/base/log.h"
 
 enum wp_status
-wp_redis_pool_open(struct wp_lease_redis *redis,
-                   const struct wp_redis_pool *pool, struct redisContext **out,
-                   struct wp_err *err)
+wp_redis_pool_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
+                   struct redisContext **out, struct wp_err *err)
 {
     char run_id[WP_REDIS_RUN_ID_MAX + 1] = "";
+    struct wp_redis_server server;
+    struct wp_redis_group *group;
     enum wp_status status = wp_redis_sync_open(
         &redis->config.redis, (struct wp_str){pool->key, pool->key_len}, out,
-        NULL, run_id, err);
+        &server, run_id, err);
 
-    if (status == WP_OK) {
-        wp_redis_server_met(redis, run_id);
+    if (status != WP_OK) {
+        return status;
     }
-    return status;
+    group = wp_redis_pool_place(redis, pool, &server, err);
+    if (group == NULL) {
+        wp_redis_sync_close(*out);
+        return WP_RESOURCE_EXHAUSTED;
+    }
+    wp_redis_server_met(group, run_id);
+    return WP_OK;
 }
 
 /* One field and its value. Claims and the rest are passed over. */
@@ -194,6 +201,7 @@ load_pool(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
           struct wp_err *err)
 {
     const struct wp_lease_redis_sink *sink = &redis->config.sink;
+    const struct wp_redis_group *group = atomic_load(&pool->group);
     uint64_t generation = 0;
     bool open = false;
     enum wp_status status =
@@ -201,6 +209,9 @@ load_pool(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
 
     if (status == WP_OK) {
         status = wp_redis_pool_scan(redis, context, pool, scan, err);
+    }
+    if (status == WP_OK && atomic_load(&pool->group) != group) {
+        status = wp_err_set(err, WP_UNAVAILABLE, "it moves to another server");
     }
     if (status != WP_OK) {
         return wp_err_wrap(err, "pool '%s/%s'", pool->name.pool_namespace,
