@@ -211,8 +211,8 @@ try_adopt(struct adoption *adoption, const char *name)
     memcpy(sandbox->pool, record.pool, sizeof sandbox->pool);
     memcpy(sandbox->uid, record.uid, sizeof sandbox->uid);
     wp_hex_encode(record.uid, WP_UID_LEN, sandbox->uid_hex);
-    (void)snprintf(sandbox->socket_path, sizeof sandbox->socket_path, "%s",
-                   record.endpoint + SCHEME_LEN);
+    memcpy(sandbox->socket_path, record.endpoint + SCHEME_LEN,
+           sizeof record.endpoint - SCHEME_LEN);
     sandbox->outer_pid = record.outer_pid;
     sandbox->inner_pid = record.inner_pid;
     sandbox->adopted = true;
