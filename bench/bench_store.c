@@ -7,6 +7,7 @@
  * OFFER of the sandbox that replaces it; four commits a claim, as in a daemon
  * whose pool stays full. One thread commits and is told of the answers, as a
  * thread that serves calls would be. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 
 enum {
     IN_FLIGHT_MAX = 256,
+    FLOOR_SYNCS = 300,
 };
 
 struct claimant {
@@ -256,6 +258,37 @@ number(int argc, char **argv, int i, uint64_t otherwise, uint64_t max)
     return value;
 }
 
+/* The least a durable commit can cost in this directory: 4 KiB appended and
+ * synced, by itself. */
+static void
+print_floor(const char *path)
+{
+    static const char page[4096];
+    static struct wp_hist hist;
+    char name[600];
+    int fd;
+
+    (void)snprintf(name, sizeof name, "%s.floor", path);
+    fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    WP_ASSERT(fd >= 0);
+    wp_hist_reset(&hist);
+    for (off_t i = 0; i < FLOOR_SYNCS; i++) {
+        int64_t start_ns = wp_clock_mono_ns(wp_clock_system());
+
+        WP_ASSERT(pwrite(fd, page, sizeof page, i * (off_t)sizeof page) ==
+                  (ssize_t)sizeof page);
+        WP_ASSERT(fdatasync(fd) == 0);
+        wp_hist_record(&hist, wp_clock_mono_ns(wp_clock_system()) - start_ns);
+    }
+    (void)close(fd);
+    (void)unlink(name);
+    (void)printf("Floor: 4 KiB appended and synced, p50 %.0f us, p99 %.0f us, "
+                 "max %.0f us.\n\n",
+                 (double)wp_hist_quantile_ns(&hist, 0.5) / 1000,
+                 (double)wp_hist_quantile_ns(&hist, 0.99) / 1000,
+                 (double)hist.max_ns / 1000);
+}
+
 static void
 measure(struct wp_lease_sqlite *sqlite, int64_t duration_ns)
 {
@@ -308,6 +341,7 @@ main(int argc, char **argv)
     (void)snprintf(path, sizeof path, "%s/leases.db", argc > 4 ? argv[4] : dir);
     (void)unlink(path);
     config.path = path;
+    print_floor(path);
     wp_commit_queue_init(&answers);
     sqlite = wp_lease_sqlite_create(&config, &err);
     if (sqlite == NULL) {
