@@ -243,7 +243,7 @@ wp_redis_sync_open(const struct wp_redis_config *config, struct wp_str key,
 {
     struct wp_redis_server found = config->server;
     char ignored[WP_REDIS_RUN_ID_MAX + 1];
-    redisContext *context;
+    redisContext *context = NULL;
     enum wp_status status;
 
     if (config->router != NULL) {
