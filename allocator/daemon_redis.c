@@ -1,5 +1,6 @@
 /* Leases in Redis, and the replicas that share them. */
 #include "allocator/daemon_redis.h"
+#include "allocator/redis_topology.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ enum {
 struct wp_daemon_redis {
     struct wp_daemon *daemon;
     struct wp_lease_redis *redis;
+    struct wp_redis_topology *topology; /* NULL: one server. */
     struct wp_feed *feed;
     struct wp_redis_url url;
     struct wp_lease_redis_pool *pools; /* Owned. */
@@ -432,10 +434,14 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
     uint32_t threads = (uint32_t)conf->rpc_threads;
 
     if (r->url.kind != WP_REDIS_SINGLE) {
-        return wp_err_set(err, WP_UNIMPLEMENTED,
-                          "setting 'redis_url': sentinels and clusters are "
-                          "not built into this version (%s)",
-                          WP_VERSION);
+        const struct wp_redis_topology_config topology = {
+            .timeout_ns = conf->redis_timeout};
+
+        if (wp_redis_topology_create(&r->url, &topology, &r->topology, err) !=
+            WP_OK) {
+            return wp_err_wrap(err, "setting 'redis_url'");
+        }
+        config.redis.router = wp_redis_topology_router(r->topology);
     }
     threads = (threads > 0 ? threads : THREADS_DEFAULT) + OTHER_THREADS;
     config.threads = threads < 64 ? threads : 64;
@@ -564,6 +570,7 @@ wp_daemon_redis_close(struct wp_daemon_redis *r)
     }
     wp_daemon_redis_quit(r);
     wp_lease_redis_destroy(r->redis);
+    wp_redis_topology_destroy(r->topology);
     wp_feed_destroy(r->feed);
     (void)pthread_cond_destroy(&r->changed);
     (void)pthread_mutex_destroy(&r->lock);

@@ -83,7 +83,8 @@ start_daemon() {
     sed "s/replicas: 8/replicas: $1/" deploy/examples/quickstart.yaml >"$dir/pool.yaml"
     PATH=$PWD/$build/runtime:$PATH "$build/allocator/warmpoold" \
         --manifests="$dir/pool.yaml" --slots-max=$(($1 < 64 ? 64 : $1)) \
-        --runtime-dir="$dir/run" --state-dir="$dir/state" 2>"$dir/log" &
+        --runtime-dir="$dir/run" --state-dir="$dir/state" \
+        --lease-store=memory 2>"$dir/log" &
     pid=$!
     for _ in $(seq 100); do
         [ -S "$dir/run/warmpoold.sock" ] && break

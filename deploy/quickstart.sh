@@ -75,7 +75,8 @@ trap clean_up EXIT
 say "Starting warmpoold with deploy/examples/quickstart.yaml"
 "$warmpoold" --manifests=deploy/examples/quickstart.yaml \
     --state_dir="$run/state" --listen="$WARMPOOL_ADDRESS" \
-    --http_listen="$WARMPOOL_HTTP" >"$run/warmpoold.log" 2>&1 &
+    --http_listen="$WARMPOOL_HTTP" --stop_leaves=nothing \
+    >"$run/warmpoold.log" 2>&1 &
 daemon=$!
 for _ in $(seq 300); do
     curl -fs --unix-socket "$run/http.sock" http://localhost/readyz >/dev/null &&
@@ -86,7 +87,7 @@ done
 show "$bin/warmpoolctl" pools
 
 say "Claiming a sandbox"
-show "$bin/warmpoolctl" claim quickstart --id demo --ttl 10m
+show "$bin/warmpoolctl" claim quickstart --id demo --ttl 10m --wait 10s
 
 say "Working in it"
 # shellcheck disable=SC2016 # Expanded inside the sandbox.

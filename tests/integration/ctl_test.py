@@ -55,6 +55,7 @@ class Daemon:
             self.process = subprocess.Popen(
                 [DAEMON, "--manifests", manifest, "--runtime-dir", self.run,
                  "--state-dir", os.path.join(self.dir, "state"),
+                 "--lease-store", "memory",
                  "--runtime-path", RUNTIME, "--init-path", INIT, *flags],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.env = dict(os.environ, RUNTIME_DIRECTORY=self.run,

@@ -214,6 +214,24 @@ class Store(Rig):
         self.assertEqual(self.value(daemon, "warmpool_redis_pools_in_doubt"),
                          0)
 
+    def test_redis_forgets_everything(self):
+        """What the replicas know is what holds."""
+        keeper = self.start("a").wait_full(3)
+        follower = self.start("b").wait_full(3)
+        a, b = keeper.claim("a"), follower.claim("b")
+        eventually(lambda: self.code(claim_info, keeper, "b") ==
+                   grpc.StatusCode.OK, "heard")
+        self.redis.ask("FLUSHALL")
+        for n, daemon in enumerate((keeper, follower)):
+            eventually(lambda d=daemon, i=n: self.code(d.claim, f"new{i}") ==
+                       grpc.StatusCode.OK, "claims go on")
+        leases = [keeper.claim("new0"), follower.claim("new1"), a, b]
+        self.assertEqual(len({x.sandbox for x in leases}), 4)
+        self.assertEqual(follower.claim("a").sandbox, a.sandbox)
+        self.assertEqual(keeper.claim("b").sandbox, b.sandbox)
+        self.assertTrue(keeper.release(b).was_held)
+        self.assertTrue(follower.release(a).was_held)
+
     def test_claims_on_both_get_different_sandboxes(self):
         keeper = self.start("a", replicas=30).wait_full(30)
         follower = self.start("b", replicas=30).wait_full(30)

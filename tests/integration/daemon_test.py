@@ -71,8 +71,12 @@ class Daemon:
         self.notify.bind(notify_path)
         self.notify.settimeout(PATIENCE)
         self.log = open(self.log_path, "ab")
+        # What these tests are about does not depend on what keeps leases, and
+        # a stop leaves nothing; daemon_lease_test.py is about the others.
         self.args = [DAEMON, "--manifests=" + self.manifest,
                      "--state-dir=" + self.state, "--runtime-dir=" + run]
+        if not any(f.startswith("--lease-store=") for f in flags):
+            self.args.append("--lease-store=memory")
         self.process = subprocess.Popen(
             self.args + list(flags), stdout=self.log, stderr=self.log,
             env=dict(os.environ, NOTIFY_SOCKET=notify_path))
@@ -552,6 +556,7 @@ class BadConfigTest(unittest.TestCase):
             timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("log_level: warn # flag\n", done.stdout)
+        self.assertIn("lease_store: sqlite # default\n", done.stdout)
         self.assertIn("# default/quickstart: 8 of template quickstart\n",
                       done.stdout)
 

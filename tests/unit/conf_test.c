@@ -320,7 +320,7 @@ test_checks_of_stores(void **state)
     assert_check("lease_store_path: leases.db\n",
                  "setting 'lease_store_path': expected an absolute path, got "
                  "'leases.db'");
-    assert_check("stop_leaves: leased\n",
+    assert_check("lease_store: memory\nstop_leaves: leased\n",
                  "setting 'stop_leaves': expected auto or nothing with "
                  "lease_store memory, whose leases end with the daemon");
 }
@@ -360,14 +360,16 @@ test_what_outlives(void **state)
     struct wp_conf *conf = *state;
     struct wp_err err;
 
-    assert_false(wp_conf_outlives(conf));
-    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_NOTHING);
-    assert_int_equal(read_text(conf, "lease_store: sqlite\n", &err), WP_OK);
     assert_true(wp_conf_outlives(conf));
     assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_LEASED);
-    assert_int_equal(
-        read_text(conf, "sandbox_outlive: false\nstop_leaves: all\n", &err),
-        WP_OK);
+    assert_int_equal(read_text(conf, "lease_store: memory\n", &err), WP_OK);
+    assert_false(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_NOTHING);
+    assert_int_equal(read_text(conf,
+                               "lease_store: redis\nsandbox_outlive: false\n"
+                               "stop_leaves: all\n",
+                               &err),
+                     WP_OK);
     assert_false(wp_conf_outlives(conf));
     assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_ALL);
 }
