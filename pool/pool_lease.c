@@ -192,6 +192,7 @@ finish_release(struct wp_pools *pools, struct wp_lease_change *change,
     struct wp_slot_ref ref = change->commit.ref;
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    bool ended;
 
     if (status != WP_OK && status != WP_NOT_FOUND) {
         return answer(change,
@@ -201,10 +202,15 @@ finish_release(struct wp_pools *pools, struct wp_lease_change *change,
                           : "the lease store did not confirm; try again");
     }
     (void)pthread_mutex_lock(lock);
-    change->was_held = wp_pools_end_held(pools, ref);
+    ended = wp_pools_end_held(pools, ref);
     (void)pthread_mutex_unlock(lock);
+    /* The keeper may have heard of it first, and the sandbox be gone from here
+     * already; but it was this release that the store took. */
+    change->was_held = ended || (pools->durable && status == WP_OK);
     if (change->was_held) {
         wp_counter_add(&pool->released, 1);
+    }
+    if (ended) {
         wp_pools_note(pools, ref.index, 0);
     }
     return answer(change, WP_OK, NULL);

@@ -493,6 +493,8 @@ class Run:
                        if not line.startswith("BREACH"))
         if done.returncode != 0:
             raise AssertionError("promises were broken")
+        if self.args.replicas == 1 and int(figures["stale"]) > 0:
+            raise AssertionError("a daemon alone did not know its own lease")
         if int(figures["granted"]) < self.args.claims * 0.8:
             raise AssertionError("too few claims to prove anything")
 

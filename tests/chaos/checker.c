@@ -304,7 +304,11 @@ judge_call(struct wp_checker *checker, const struct story *story,
         tell(checker, WP_BREACH_STATUS, story->claim, call);
     }
     if (is_denial(call) && was_live(story, call)) {
-        tell(checker, WP_BREACH_LOST, story->claim, call);
+        if (call->what == WP_CHAOS_GET) {
+            checker->report.stale++;
+        } else {
+            tell(checker, WP_BREACH_LOST, story->claim, call);
+        }
     }
     if ((call->flags & WP_CHAOS_ABSENT) != 0) {
         tell(checker, WP_BREACH_ABSENT, story->claim, call);

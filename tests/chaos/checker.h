@@ -39,6 +39,9 @@ struct wp_chaos_report {
     uint64_t unanswered;
     uint64_t replays; /* A claim that was answered OK again. */
     uint64_t expired; /* Claims whose client outstayed the lease. */
+    /* Get knew nothing of a lease that was live: right for a replica that has
+     * not heard of it yet, wrong for a daemon that is alone. */
+    uint64_t stale;
     uint64_t by_status[17];
 };
 

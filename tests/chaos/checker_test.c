@@ -235,6 +235,25 @@ test_i5(void **state)
     expect(&script, WP_BREACH_I5, 1, 0);
 }
 
+/* Goal: what a Get does not know is counted, and is no breach. */
+static void
+test_stale(void **state)
+{
+    struct wp_checker *checker = wp_checker_create(NULL);
+    struct wp_chaos_report report;
+    struct script script = {.n = 0};
+
+    (void)state;
+    assert_non_null(checker);
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    call(&script, 1, WP_CHAOS_GET, 2, 3)->status = NOT_FOUND;
+    wp_checker_add(checker, script.events, script.n);
+    wp_checker_report(checker, &report);
+    assert_int_equal(report.stale, 1);
+    assert_int_equal(wp_chaos_breaches(&report), 0);
+    wp_checker_destroy(checker);
+}
+
 /* Goal: each way in which an acknowledged lease can turn out forgotten. */
 static void
 test_lost(void **state)
@@ -244,7 +263,7 @@ test_lost(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof denials; i++) {
-        for (int what = WP_CHAOS_RENEW; what <= WP_CHAOS_GET; what++) {
+        for (int what = WP_CHAOS_RENEW; what <= WP_CHAOS_RELEASE; what++) {
             script.n = 0;
             (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
             call(&script, 1, (enum wp_chaos_what)what, 2, 3)->status =
@@ -314,12 +333,19 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean),     cmocka_unit_test(test_doubt),
-        cmocka_unit_test(test_i1),        cmocka_unit_test(test_i1_renewed),
-        cmocka_unit_test(test_i1_marked), cmocka_unit_test(test_i2),
-        cmocka_unit_test(test_i3),        cmocka_unit_test(test_i3_absent),
-        cmocka_unit_test(test_i5),        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_status),    cmocka_unit_test(test_two_histories),
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_doubt),
+        cmocka_unit_test(test_i1),
+        cmocka_unit_test(test_i1_renewed),
+        cmocka_unit_test(test_i1_marked),
+        cmocka_unit_test(test_i2),
+        cmocka_unit_test(test_i3),
+        cmocka_unit_test(test_i3_absent),
+        cmocka_unit_test(test_i5),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_two_histories),
     };
 
     return cmocka_run_group_tests_name("chaos checker", tests, NULL, NULL);

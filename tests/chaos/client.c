@@ -303,7 +303,11 @@ on_end(void *owner, const struct wp_link_call *call,
             take_renewal(worker, call, event);
             break;
         case WP_CHAOS_GET:
-            if (!uid_of(call->grant->endpoint, event->uid)) {
+            if (call->grant->endpoint[0] == '\0') {
+                /* The claim waits there, at another replica's doing: that
+                 * says nothing of the lease. */
+                event->status = WP_CHAOS_NO_ANSWER;
+            } else if (!uid_of(call->grant->endpoint, event->uid)) {
                 event->status = 13;
             }
             break;

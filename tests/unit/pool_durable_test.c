@@ -732,6 +732,44 @@ what_is_forgotten_while_in_doubt_is_let_go(void **state)
 }
 
 static void
+a_release_that_the_store_took_was_of_a_held_lease(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_change release = {.done = changed};
+    struct wp_lease_op *op;
+    bool done = false;
+
+    (void)state;
+    open_replica(&a, 0, 2, true);
+    open_replica(&b, 1, 2, false);
+    settle_both(&a, &b);
+    assert_int_equal(claim(&b, &c, "c1"), WP_OK);
+    settle_both(&a, &b);
+    memcpy(release.token, c.claim.grant.token, WP_TOKEN_LEN);
+    release.ctx = &done;
+    store.ports[1].later = true;
+    assert_int_equal(wp_pools_release(b.pools, &release), WP_PENDING);
+    op = store.ports[1].kept;
+    assert_int_equal(op->kind, WP_LEASE_RELEASE);
+    store.ports[1].kept = NULL;
+    store.ports[1].later = false;
+    /* What the commit does in the store, and what comes of it, reaches b before
+     * the commit's answer. */
+    assert_int_equal(change(&a, &c, false, NULL), WP_OK);
+    settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&store, WP_RECORD_ENDED), 0);
+    op->done(op, WP_OK);
+    assert_true(done);
+    assert_int_equal(release.status, WP_OK);
+    assert_true(release.was_held);
+    settle_both(&a, &b);
+    close_replica(&b);
+    close_replica(&a);
+}
+
+static void
 a_lease_renewed_elsewhere_is_not_taken_for_ended(void **state)
 {
     struct replica a;
@@ -862,6 +900,7 @@ main(void)
         SHARED(a_grant_that_replicas_may_have_shown_is_not_undone),
         SHARED(old_news_do_not_bring_a_sandbox_back),
         SHARED(what_is_forgotten_while_in_doubt_is_let_go),
+        SHARED(a_release_that_the_store_took_was_of_a_held_lease),
         SHARED(a_lease_renewed_elsewhere_is_not_taken_for_ended),
         SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
         SHARED(a_replica_can_tell_what_the_store_had),
