@@ -83,7 +83,7 @@ struct wp_lease_redis_sink {
     bool (*on_sync)(void *ctx, const struct wp_lease_redis_pool *pool,
                     bool begin);
     /* A replica said something new about itself; gone: not heard for
-     * config.peer_gone_ns. */
+     * config.peer_gone_ns, while it could have been. */
     void (*on_peer)(void *ctx, const struct wp_lease_redis_peer *peer,
                     bool gone);
     /* The pool is closed to this replica until it is recovered. */
@@ -184,7 +184,11 @@ enum wp_status wp_lease_redis_end_assert(struct wp_lease_redis *redis,
 /* Opens the pool, when this replica and each of peers (whose records would be
  * missing otherwise) have ended their assertions; or learns that another
  * replica has opened it since. OK: this replica's commits are taken again.
- * PENDING: some have not; ask again. FAILED_PRECONDITION: begin again. */
+ * PENDING: some have not, or a replica that follows does not hear the others
+ * yet; ask again. FAILED_PRECONDITION: begin again.
+ *
+ * Who recovers several pools ends its assertions in all of them before it waits
+ * for one to open: others may wait for it in another one. */
 enum wp_status
 wp_lease_redis_open_generation(struct wp_lease_redis *redis,
                                const struct wp_lease_redis_pool *pool,

@@ -167,6 +167,8 @@ void wp_redis_commit_on_reply(void *group, uint32_t link, void *call,
 void wp_redis_commit_on_end(void *group, void *call, enum wp_status status);
 void wp_redis_commit_on_wake(void *group);
 
+/* It has listened for long enough to know who else is there. Any thread. */
+bool wp_redis_feed_has_heard(const struct wp_redis_feed *feed);
 /* Stops the feed, if there is one. */
 void wp_redis_feed_destroy(struct wp_redis_feed *feed);
 

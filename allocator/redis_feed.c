@@ -22,7 +22,10 @@
 #include "pool/base/log.h"
 
 enum {
-    AGAIN_MS = 20,      /* A receiver that was full is asked again after. */
+    /* A receiver that was full is asked again after this, and then after twice
+     * as long each time. */
+    AGAIN_MS = 20,
+    AGAIN_MAX_MS = 1000,
     RECONNECT_MS = 250, /* Pause between attempts to connect. */
     SUBSCRIBE_AT_ONCE = 64,
     CHANGE_HEAD_LEN =
@@ -48,6 +51,7 @@ struct wp_redis_feed {
     _Atomic(bool) stop;
     _Atomic(uint32_t) waiting;
     _Atomic(bool) keeper;
+    _Atomic(int64_t) listens_since_ns; /* 0: it does not. */
 
     /* The feed's thread. */
     struct redisContext *listen;
@@ -55,7 +59,8 @@ struct wp_redis_feed {
     struct feed_pool *pools;
     struct feed_pool *reading; /* Between its marks; NULL: none. */
     char peers_channel[WP_REDIS_PREFIX_MAX + 8];
-    int64_t read_at_ns;      /* Not before: pools that are wanted. */
+    int64_t read_at_ns; /* Not before: pools that are wanted. */
+    int64_t again_ms;
     int64_t heartbeat_at_ns; /* The next one. */
     int64_t heard_self_ns;
     bool told;
@@ -80,6 +85,7 @@ sink_of(const struct wp_redis_feed *feed)
 static void
 hang_up(struct wp_redis_feed *feed)
 {
+    atomic_store(&feed->listens_since_ns, 0);
     wp_redis_sync_close(feed->listen);
     wp_redis_sync_close(feed->talk);
     feed->listen = NULL;
@@ -87,9 +93,9 @@ hang_up(struct wp_redis_feed *feed)
 }
 
 static void
-want(struct wp_redis_feed *feed, struct feed_pool *pool, int64_t delay_ms)
+want(struct wp_redis_feed *feed, struct feed_pool *pool)
 {
-    int64_t at_ns = now() + delay_ms * WP_NS_PER_MS;
+    int64_t at_ns = now() + feed->again_ms * WP_NS_PER_MS;
 
     pool->wanted = true;
     if (feed->read_at_ns < at_ns) {
@@ -107,7 +113,7 @@ count_change(struct wp_redis_feed *feed, struct feed_pool *pool, uint64_t n)
 
     if (!next && !pool->wanted) {
         WP_REDIS_COUNT(feed->redis->gaps);
-        want(feed, pool, AGAIN_MS);
+        want(feed, pool);
     }
     pool->expect = n + 1;
 }
@@ -153,7 +159,7 @@ on_change(struct wp_redis_feed *feed, struct wp_str payload)
     WP_REDIS_COUNT(redis->records_heard);
     if (sink_of(feed)->on_record != NULL &&
         !sink_of(feed)->on_record(sink_of(feed)->ctx, &record)) {
-        want(feed, pool, AGAIN_MS);
+        want(feed, pool);
     }
 }
 
@@ -396,9 +402,12 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
     }
     if (status == WP_OK && !pool->wanted && mark(feed, name, false)) {
         WP_REDIS_COUNT(feed->redis->syncs);
+        feed->again_ms = AGAIN_MS;
         return true;
     }
-    want(feed, pool, AGAIN_MS);
+    feed->again_ms =
+        feed->again_ms * 2 < AGAIN_MAX_MS ? feed->again_ms * 2 : AGAIN_MAX_MS;
+    want(feed, pool);
     return status == WP_OK || status == WP_CANCELLED;
 }
 
@@ -491,7 +500,16 @@ call_up(struct wp_redis_feed *feed, struct wp_err *err)
     }
     feed->read_at_ns = 0;
     feed->heartbeat_at_ns = 0;
+    if (status == WP_OK) {
+        atomic_store(&feed->listens_since_ns, now());
+    }
+    /* Nobody could be heard: their silence begins to count now. */
     feed->heard_self_ns = now();
+    (void)pthread_mutex_lock(&feed->peers_lock);
+    for (uint32_t i = 0; i < feed->n_peers; i++) {
+        feed->peers[i].heard_ns = now();
+    }
+    (void)pthread_mutex_unlock(&feed->peers_lock);
     return status;
 }
 
@@ -551,7 +569,6 @@ feed_run(void *arg)
             feed->told = true;
             wp_log_warn("the other replicas cannot be heard", wp_kv_err(&err));
         }
-        drop_silent_peers(feed);
         (void)poll(&stop, 1, RECONNECT_MS);
     }
     hang_up(feed);
@@ -575,6 +592,7 @@ wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for the feed");
     }
     feed->redis = redis;
+    feed->again_ms = AGAIN_MS;
     feed->pools = calloc(redis->n_pools, sizeof feed->pools[0]);
     feed->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&feed->peers_lock, NULL);
@@ -613,6 +631,15 @@ wp_redis_feed_destroy(struct wp_redis_feed *feed)
     (void)close(feed->stop_fd);
     free(feed->pools);
     free(feed);
+}
+
+bool
+wp_redis_feed_has_heard(const struct wp_redis_feed *feed)
+{
+    int64_t since_ns = atomic_load(&feed->listens_since_ns);
+
+    return since_ns != 0 &&
+           now() - since_ns >= 2 * feed->redis->config.heartbeat_ns;
 }
 
 void

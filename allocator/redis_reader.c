@@ -246,7 +246,7 @@ check_link(struct wp_redis_link *link, int64_t now_ns, bool renew)
 {
     struct wp_redis_links *links = link->links;
     uint32_t head = atomic_load_explicit(&link->head, memory_order_relaxed);
-    uint32_t tail = atomic_load_explicit(&link->tail, memory_order_acquire);
+    uint32_t tail;
     const char *why = NULL;
     bool up;
 
@@ -254,6 +254,7 @@ check_link(struct wp_redis_link *link, int64_t now_ns, bool renew)
     up = link->fd >= 0;
     link->renew = up && (link->renew || renew);
     renew = link->renew;
+    tail = atomic_load_explicit(&link->tail, memory_order_acquire);
     if (link->state == WP_LINK_UP && link->out_len > 0 && !link->wants_write) {
         (void)wp_link_send(link); /* Its thread forgot to flush. */
     }

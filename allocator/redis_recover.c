@@ -252,6 +252,9 @@ ask_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     uint64_t opened = atomic_load(&pool->recovering);
     int64_t result;
 
+    if (redis->feed != NULL && !wp_redis_feed_has_heard(redis->feed)) {
+        return WP_RESULT_PENDING;
+    }
     WP_ASSERT(n_peers <= WP_PEERS_MAX);
     args[ARGS_FIRST] = WP_STR("open");
     if (!recovering(pool, generation, &args[ARGS_FIRST + 1])) {

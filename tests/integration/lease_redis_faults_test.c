@@ -170,39 +170,41 @@ work(void *arg)
 
 /* --- faults --- */
 
-/* What a daemon does about a pool in doubt, without records to assert: here
+/* What a daemon does about pools in doubt, without records to assert: here
  * nothing acknowledged is ever lost. */
 static void
-recover(struct redis_world *world, const struct wp_lease_redis_pool *pool)
+recover(struct redis_world *world, bool told[REDIS_WORLD_POOLS])
 {
     struct wp_lease_redis_peer peers[WP_PEERS_MAX];
-    enum wp_status status;
+    uint32_t n = wp_lease_redis_peers(world->redis, peers, WP_PEERS_MAX);
     struct wp_err err;
 
-    if (wp_lease_redis_begin_recovery(world->redis, pool, &err) != WP_OK ||
-        wp_lease_redis_end_assert(world->redis, pool, &err) != WP_OK) {
-        return;
-    }
-    do {
-        uint32_t n = wp_lease_redis_peers(world->redis, peers, WP_PEERS_MAX);
+    for (int i = 0; i < REDIS_WORLD_POOLS; i++) {
+        const struct wp_lease_redis_pool *pool = &redis_world_pools[i];
 
-        status =
-            wp_lease_redis_open_generation(world->redis, pool, peers, n, &err);
-        (void)usleep(1000);
-    } while (status == WP_PENDING);
+        if (!told[i] && wp_lease_redis_in_doubt(world->redis, pool)) {
+            told[i] =
+                wp_lease_redis_begin_recovery(world->redis, pool, &err) ==
+                    WP_OK &&
+                wp_lease_redis_end_assert(world->redis, pool, &err) == WP_OK;
+        }
+    }
+    for (int i = 0; i < REDIS_WORLD_POOLS; i++) {
+        if (told[i]) {
+            told[i] = wp_lease_redis_open_generation(
+                          world->redis, &redis_world_pools[i], peers, n,
+                          &err) == WP_PENDING;
+        }
+    }
 }
 
 static void *
 heal(void *arg)
 {
-    struct redis_world *world = arg;
+    bool told[REDIS_WORLD_POOLS] = {false};
 
     while (!atomic_load(&healed)) {
-        for (int i = 0; i < REDIS_WORLD_POOLS; i++) {
-            if (wp_lease_redis_in_doubt(world->redis, &redis_world_pools[i])) {
-                recover(world, &redis_world_pools[i]);
-            }
-        }
+        recover(arg, told);
         (void)usleep(2000);
     }
     return NULL;

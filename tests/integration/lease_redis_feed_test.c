@@ -2,6 +2,7 @@
  * the connections, and who is there. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,6 +326,32 @@ test_heartbeats(void **state)
     redis_rig_fini(&world.rig);
 }
 
+/* While Redis is away nobody is taken for gone: who recovers first has to wait
+ * for the others. */
+static void
+test_peers_survive_an_outage(void **state)
+{
+    struct redis_world world;
+    struct replica a;
+    struct replica b;
+
+    (void)state;
+    start_server(&world);
+    start_replica(&a, &world, 'a');
+    start_replica(&b, &world, 'b');
+    WAIT_UNTIL(wp_lease_redis_peers(a.redis, NULL, 0) == 1);
+    redis_rig_kill(&world.rig, 0, SIGKILL);
+    (void)usleep(3500 * 1000); /* Longer than silence is tolerated. */
+    assert_int_equal(wp_lease_redis_peers(a.redis, NULL, 0), 1);
+    redis_rig_restart(&world.rig, 0);
+    wp_lease_redis_set_state(b.redis, 77, false);
+    WAIT_UNTIL(read_count(&a, &a.peer.waiting) == 77);
+    assert_int_equal(read_count(&a, &a.peers_gone), 0);
+    stop_replica(&a);
+    stop_replica(&b);
+    redis_rig_fini(&world.rig);
+}
+
 /* Random changes by two while the connections of the feeds are cut again and
  * again: in the end every mirror is what Redis has. */
 static void
@@ -393,6 +420,7 @@ main(void)
         cmocka_unit_test(test_missing_numbers_are_noticed),
         cmocka_unit_test(test_a_full_receiver_is_told_again),
         cmocka_unit_test(test_heartbeats),
+        cmocka_unit_test(test_peers_survive_an_outage),
         cmocka_unit_test(test_mirrors_survive_cuts),
     };
 
