@@ -1,18 +1,34 @@
 /* What keeps leases: choosing it, taking up what it knows, closing it. */
 #include "allocator/daemon_parts.h"
 
+#include <linux/magic.h>
 #include <stdlib.h>
+#include <sys/vfs.h>
 
 #include "allocator/daemon_redis.h"
 #include "allocator/prometheus.h"
 #include "pool/base/log.h"
 #include "pool/lease_memory.h"
 
+/* Does the file go when the machine stops? */
+static bool
+is_in_memory(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 static const char *
 promise(const struct wp_conf *conf)
 {
     switch (conf->lease_store) {
     case WP_CONF_STORE_SQLITE:
+        if (is_in_memory(conf->lease_store_path)) {
+            return "a lease is in a file before its claim is answered; it "
+                   "survives a kill of the daemon; file and sandboxes end "
+                   "with the machine";
+        }
         return conf->sqlite_synchronous == WP_CONF_SYNCHRONOUS_FULL
                    ? "a lease is on disk before its claim is answered; it "
                      "survives a kill of the daemon and a power loss"
