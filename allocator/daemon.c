@@ -309,6 +309,9 @@ start_keeping(struct wp_daemon *daemon, struct wp_err *err)
         status = wp_daemon_check_alone(daemon,
                                        daemon->restored - daemon->adopted, err);
     }
+    if (status == WP_OK && daemon->redis != NULL) {
+        status = wp_daemon_redis_note_pools(daemon->redis, err);
+    }
     if (status == WP_OK) {
         wp_daemon_keep(daemon);
     }

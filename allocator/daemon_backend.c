@@ -112,6 +112,16 @@ tell_record(void *ctx, uint64_t a, uint64_t b)
     wp_pools_on_record(news->daemon->pools, news->record);
 }
 
+/* Has a signal come that ends the daemon, while no thread waits for it? */
+static bool
+stop_wanted(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 ||
+                                         sigismember(&pending, SIGINT) == 1);
+}
+
 /* Asks the store for as long as it takes: nothing else tells whether somebody
  * holds the sandbox. True: there is a record, and the core knows it now. */
 static bool
@@ -138,6 +148,11 @@ store_knows(struct wp_daemon *daemon, const struct wp_local_found *found)
             told = true;
         }
         (void)nanosleep(&again, NULL);
+        if (stop_wanted()) {
+            /* Only so is nothing destroyed that somebody may hold. */
+            wp_log_warn("leaving everything as it is");
+            _exit(EXIT_FAILURE);
+        }
     }
 }
 

@@ -75,6 +75,17 @@ lock_refused(const struct wp_daemon *daemon, int fd, struct wp_err *err)
                       daemon->conf->state_dir);
 }
 
+/* The holder before may have removed the file after it was opened here. */
+static bool
+is_still_there(int fd, const char *path)
+{
+    struct stat mine;
+    struct stat there;
+
+    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 &&
+           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+}
+
 enum wp_status
 wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
 {
@@ -90,7 +101,8 @@ wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
         return wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "'%.160s'",
                           daemon->lock_path);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+        !is_still_there(fd, daemon->lock_path)) {
         enum wp_status status = lock_refused(daemon, fd, err);
 
         (void)close(fd);

@@ -76,6 +76,9 @@ take_over(struct wp_daemon *daemon, struct wp_err *err)
         status = wp_daemon_start_backend(daemon, err);
     }
     if (status == WP_OK) {
+        status = wp_daemon_redis_note_pools(daemon->redis, err);
+    }
+    if (status == WP_OK) {
         wp_daemon_keep(daemon);
         wp_log_info("took over: this daemon makes the sandboxes from now on",
                     wp_kv_ms("took_ms",

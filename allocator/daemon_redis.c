@@ -1,5 +1,6 @@
 /* Leases in Redis, and the replicas that share them. */
 #include "allocator/daemon_redis.h"
+#include "allocator/known_pools.h"
 #include "allocator/redis_topology.h"
 
 #include <stdlib.h>
@@ -31,7 +32,9 @@ struct wp_daemon_redis {
     struct wp_lease_redis_pool *pools; /* Owned. */
     uint32_t n_pools;
     uint8_t replica_id[WP_REPLICA_ID_LEN];
-    int64_t state_told_ns; /* Control thread. */
+    /* Control thread: what the heartbeats say, and since when. */
+    int64_t state_told_ns;
+    bool keeper_told;
 
     pthread_mutex_t lock; /* Guards what follows. */
     pthread_cond_t changed;
@@ -179,23 +182,26 @@ int64_t
 wp_daemon_redis_run(struct wp_daemon_redis *r)
 {
     int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
+    bool keeper = wp_daemon_is_keeper(r->daemon);
     uint32_t waiting = 0;
 
     if (wp_feed_run(r->feed, FEED_TURN)) {
         return now_ns;
     }
-    if (now_ns - r->state_told_ns >= STATE_EVERY_NS) {
-        r->state_told_ns = now_ns;
-        for (uint32_t i = 0; i < wp_pools_count(r->daemon->pools); i++) {
-            struct wp_pool_stats stats;
-
-            wp_pools_stats(r->daemon->pools, i, &stats);
-            waiting += stats.waiting;
-        }
-        wp_lease_redis_set_state(r->redis, waiting,
-                                 wp_daemon_is_keeper(r->daemon));
+    if (keeper == r->keeper_told &&
+        now_ns - r->state_told_ns < STATE_EVERY_NS) {
+        return r->state_told_ns + STATE_EVERY_NS;
     }
-    return WP_TIME_NEVER;
+    for (uint32_t i = 0; i < wp_pools_count(r->daemon->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(r->daemon->pools, i, &stats);
+        waiting += stats.waiting;
+    }
+    wp_lease_redis_set_state(r->redis, waiting, keeper);
+    r->state_told_ns = now_ns;
+    r->keeper_told = keeper;
+    return now_ns + STATE_EVERY_NS;
 }
 
 /* --- Recovery: Redis may have forgotten; a thread of its own --- */
@@ -383,31 +389,91 @@ read_url(struct wp_daemon_redis *r, struct wp_err *err)
     return status;
 }
 
+/* "STATE_DIR/pools"; returns out. */
+static const char *
+known_path(const struct wp_daemon_redis *r, char out[WP_CONF_TEXT_MAX + 8])
+{
+    (void)snprintf(out, WP_CONF_TEXT_MAX + 8, "%s/pools",
+                   r->daemon->conf->state_dir);
+    return out;
+}
+
+static void
+add_pool(struct wp_daemon_redis *r, const char *pool_namespace,
+         const char *pool)
+{
+    struct wp_lease_redis_pool *added = &r->pools[r->n_pools];
+
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        if (strcmp(r->pools[i].pool, pool) == 0 &&
+            strcmp(r->pools[i].pool_namespace, pool_namespace) == 0) {
+            return;
+        }
+    }
+    (void)snprintf(added->pool_namespace, sizeof added->pool_namespace, "%s",
+                   pool_namespace);
+    (void)snprintf(added->pool, sizeof added->pool, "%s", pool);
+    r->n_pools++;
+}
+
+/* Those of the manifests, and those that had leases when they were taken out of
+ * them. */
 static enum wp_status
 list_pools(struct wp_daemon_redis *r, struct wp_err *err)
 {
     const struct wp_pool_spec *specs;
     size_t n = wp_manifest_pools(r->daemon->manifest, &specs);
+    struct wp_known_pool *known = calloc(WP_POOLS_MAX, sizeof *known);
+    char path[WP_CONF_TEXT_MAX + 8];
+    uint32_t n_known = 0;
+    enum wp_status status;
 
-    if (n == 0) {
+    r->pools = calloc(n + WP_POOLS_MAX, sizeof *r->pools);
+    r->in_doubt = calloc(n + WP_POOLS_MAX, sizeof *r->in_doubt);
+    if (known == NULL || r->pools == NULL || r->in_doubt == NULL) {
+        free(known);
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    status = wp_known_pools_read(known_path(r, path), known, WP_POOLS_MAX,
+                                 &n_known, err);
+    for (size_t i = 0; i < n; i++) {
+        add_pool(r, specs[i].pool_namespace, specs[i].name);
+    }
+    for (uint32_t i = 0; i < n_known && r->n_pools < WP_POOLS_MAX; i++) {
+        add_pool(r, known[i].pool_namespace, known[i].pool);
+    }
+    free(known);
+    if (status == WP_OK && r->n_pools == 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "setting 'lease_store': redis keeps the leases of "
                           "the pools in 'manifests', and there are none");
     }
-    r->pools = calloc(n, sizeof *r->pools);
-    r->in_doubt = calloc(n, sizeof *r->in_doubt);
-    if (r->pools == NULL || r->in_doubt == NULL) {
+    return status;
+}
+
+enum wp_status
+wp_daemon_redis_note_pools(const struct wp_daemon_redis *r, struct wp_err *err)
+{
+    struct wp_pools *pools = r->daemon->pools;
+    uint32_t n = wp_pools_count(pools);
+    struct wp_known_pool *known = calloc(n + 1, sizeof *known);
+    char path[WP_CONF_TEXT_MAX + 8];
+    enum wp_status status;
+
+    if (known == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(r->pools[i].pool_namespace,
-                       sizeof r->pools[i].pool_namespace, "%s",
-                       specs[i].pool_namespace);
-        (void)snprintf(r->pools[i].pool, sizeof r->pools[i].pool, "%s",
-                       specs[i].name);
+    for (uint32_t i = 0; i < n; i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(pools, i, &stats);
+        memcpy(known[i].pool_namespace, stats.spec.pool_namespace,
+               sizeof known[i].pool_namespace);
+        memcpy(known[i].pool, stats.spec.name, sizeof known[i].pool);
     }
-    r->n_pools = (uint32_t)n;
-    return WP_OK;
+    status = wp_known_pools_write(known_path(r, path), known, n, err);
+    free(known);
+    return status;
 }
 
 static enum wp_status

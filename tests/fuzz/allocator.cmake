@@ -2,6 +2,10 @@ wp_fuzz(fuzz_conf
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_conf.c
   LIBS wp_allocator
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/conf)
+wp_fuzz(fuzz_known_pools
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_known_pools.c
+  LIBS wp_allocator
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/known_pools)
 wp_fuzz(fuzz_redis_url
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_redis_url.c
   LIBS wp_allocator

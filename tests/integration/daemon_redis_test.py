@@ -5,6 +5,7 @@ arguments]. Needs a host that lets it make sandboxes; exits with 77 elsewhere.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -266,6 +267,29 @@ class Store(Rig):
                       "daemon 'a'", second.messages())
         self.assertEqual(claim_info(daemon, "a").state, pb.CLAIM_STATE_HELD)
         self.assertTrue(daemon.release(lease).was_held)
+
+    def test_a_pool_gone_from_the_manifests_keeps_its_leases(self):
+        daemon = self.start("a").wait_full(3)
+        lease = daemon.claim("a")
+        daemon.stop(signal.SIGKILL)
+        other = os.path.join(self.dir, "other.yaml")
+        with open(MANIFEST, encoding="utf-8") as source, \
+                open(other, "w", encoding="utf-8") as target:
+            target.write(re.sub(r"(kind: SandboxWarmPool\nmetadata:\n  name: )"
+                                r"quickstart", r"\1other", source.read()))
+        # Twice: the second start knows the name from the first one only.
+        for name in ("b", "c"):
+            again = self.start(name, manifest=other)
+            eventually(again.ready, "ready")
+            self.assertIn("a pool is gone from the manifests",
+                          again.messages())
+            self.assertEqual(claim_info(again, "a").sandbox, lease.sandbox)
+            self.assertEqual(self.code(again.claim, "b"),
+                             grpc.StatusCode.UNAVAILABLE)
+            renew(again, lease)
+            if name == "b":
+                again.stop(signal.SIGKILL)
+        self.assertTrue(again.release(lease).was_held)
 
     def test_redis_is_not_there_at_the_start(self):
         self.redis.stop()

@@ -5,6 +5,9 @@ wp_test(conf_test LABEL unit
 wp_test(feed_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/feed_test.c
   LIBS wp_allocator)
+wp_test(known_pools_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/known_pools_test.c
+  LIBS wp_allocator)
 wp_test(lease_meter_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_meter_test.c
   LIBS wp_allocator)
