@@ -245,7 +245,7 @@ WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
 
 /* What earlier daemons left: wanted sandboxes are adopted, and all else is
  * removed. */
-void wp_local_take_over(struct wp_local *local, struct wp_local_sweep *sweep);
+void wp_local_take_over(struct wp_local *local, struct wp_local_sweep *counts);
 
 /* --- sweep.c --- */
 
