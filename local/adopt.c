@@ -27,6 +27,12 @@ enum {
     SCHEME_LEN = sizeof "unix:" - 1,
 };
 
+enum outcome {
+    ADOPTED,
+    ORPHAN,  /* Dead, broken or not wanted: to be removed. */
+    UNKNOWN, /* What it is cannot be found out: to be left alone. */
+};
+
 struct adoption {
     struct wp_local *local;
     bool *users_taken; /* sandboxes_max of them. */
@@ -75,6 +81,7 @@ connect_init(struct wp_sandbox *sandbox)
     struct sockaddr_un address;
 
     if (!wp_sandbox_control_path(sandbox, &address)) {
+        errno = ENAMETOOLONG;
         return false;
     }
     sandbox->control_fd =
@@ -179,7 +186,29 @@ keep_roots(struct adoption *adoption, uint32_t roots)
     adoption->roots[adoption->roots_len++] = roots;
 }
 
-static bool
+/* Why a step failed, by errno: a daemon that lacks something must not take that
+ * for the sandbox's end. */
+static enum outcome
+judge(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM ||
+                   error == ENOBUFS
+               ? UNKNOWN
+               : ORPHAN;
+}
+
+static enum outcome
+give_up(struct wp_sandbox *sandbox)
+{
+    int error = errno;
+
+    discard(sandbox);
+    errno = error;
+    return judge(error);
+}
+
+/* errno says why, when it is UNKNOWN. */
+static enum outcome
 try_adopt(struct adoption *adoption, const char *name)
 {
     struct wp_local *local = adoption->local;
@@ -188,21 +217,34 @@ try_adopt(struct adoption *adoption, const char *name)
     char dir[WP_LOCAL_PATH_MAX];
 
     if (snprintf(dir, sizeof dir, "%s/%s", local->sandboxes_dir, name) >=
-            (int)sizeof dir ||
-        !wp_record_read(dir, &record) ||
-        !can_be_adopted(local, name, &record) ||
-        (sandbox = wp_sandbox_make(local)) == NULL) {
-        return false;
+        (int)sizeof dir) {
+        return ORPHAN;
+    }
+    if (!wp_record_read(dir, &record)) {
+        return judge(errno);
+    }
+    if (!can_be_adopted(local, name, &record)) {
+        return ORPHAN;
+    }
+    sandbox = wp_sandbox_make(local);
+    if (sandbox == NULL || !make_room(adoption)) {
+        free(sandbox);
+        errno = ENOMEM;
+        return UNKNOWN;
     }
     memcpy(sandbox->name, record.name, sizeof sandbox->name);
     sandbox->inner_fd = wp_process_open(record.inner_pid, record.inner_start);
+    if (sandbox->inner_fd < 0) {
+        return give_up(sandbox);
+    }
     sandbox->outer_fd = wp_process_open(record.outer_pid, record.outer_start);
-    if (sandbox->inner_fd < 0 || sandbox->outer_fd < 0 ||
-        !connect_init(sandbox) ||
-        !reserve_user(adoption, &record, &sandbox->host_user) ||
-        !make_room(adoption) || !is_wanted(local, &record, &sandbox->ref)) {
+    if (sandbox->outer_fd < 0 || !connect_init(sandbox)) {
+        return give_up(sandbox);
+    }
+    if (!reserve_user(adoption, &record, &sandbox->host_user) ||
+        !is_wanted(local, &record, &sandbox->ref)) {
         discard(sandbox);
-        return false;
+        return ORPHAN;
     }
     keep_roots(adoption, record.roots);
     if (sandbox->host_user != UINT32_MAX) {
@@ -222,7 +264,7 @@ try_adopt(struct adoption *adoption, const char *name)
     find_group(sandbox);
     wp_sandbox_index(sandbox);
     wp_sandbox_adopt(sandbox);
-    return true;
+    return ADOPTED;
 }
 
 /* --- All --- */
@@ -293,8 +335,46 @@ close_old_groups(struct wp_local *local)
     }
 }
 
-void
-wp_local_take_over(struct wp_local *local, struct wp_local_sweep *counts)
+/* Adopts or sweeps all there is, up to the first that it cannot judge. */
+static enum wp_status
+take_all(struct adoption *adoption, struct wp_sweep *sweep, uint32_t *adopted,
+         struct wp_err *err)
+{
+    const struct wp_local *local = adoption->local;
+    DIR *dir = opendir(local->sandboxes_dir);
+    const struct dirent *entry;
+    enum wp_status status = WP_OK;
+
+    if (dir == NULL) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot read %s",
+                          local->sandboxes_dir);
+    }
+    while (status == WP_OK && (entry = readdir(dir)) != NULL) {
+        enum outcome outcome = ORPHAN;
+
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        if (local->events.adopt != NULL) {
+            outcome = try_adopt(adoption, entry->d_name);
+        }
+        if (outcome == ADOPTED) {
+            ++*adopted;
+        } else if (outcome == ORPHAN) {
+            wp_sweep_add(sweep, entry->d_name);
+        } else {
+            status = wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+                                "sandbox %.63s cannot be adopted, and is left",
+                                entry->d_name);
+        }
+    }
+    (void)closedir(dir);
+    return status;
+}
+
+enum wp_status
+wp_local_take_over(struct wp_local *local, struct wp_local_sweep *counts,
+                   struct wp_err *err)
 {
     struct adoption adoption = {
         .local = local,
@@ -302,46 +382,31 @@ wp_local_take_over(struct wp_local *local, struct wp_local_sweep *counts)
     };
     int64_t began_ns = wp_clock_mono_ns(wp_clock_system());
     struct wp_sweep *sweep = wp_sweep_create(local, counts);
-    DIR *dir = opendir(local->sandboxes_dir);
-    const struct dirent *entry;
-    int64_t adopting_ns = 0;
+    enum wp_status status;
 
-    WP_ASSERT(adoption.users_taken != NULL && sweep != NULL);
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        int64_t at_ns = wp_clock_mono_ns(wp_clock_system());
-
-        if (entry->d_name[0] == '.') {
-            continue;
-        }
-        if (local->events.adopt != NULL &&
-            try_adopt(&adoption, entry->d_name)) {
-            counts->adopted++;
-            adopting_ns += wp_clock_mono_ns(wp_clock_system()) - at_ns;
-        } else {
-            wp_sweep_add(sweep, entry->d_name);
-        }
+    if (adoption.users_taken == NULL || sweep == NULL) {
+        free(adoption.users_taken);
+        free(sweep);
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
+    status = take_all(&adoption, sweep, &counts->adopted, err);
     wp_sweep_finish(sweep);
-    free_other_users(&adoption);
-    remove_roots(&adoption);
-    close_old_groups(local);
+    if (status == WP_OK) {
+        free_other_users(&adoption);
+        remove_roots(&adoption);
+        close_old_groups(local);
+    }
     free(adoption.users_taken);
     free(adoption.roots);
-    if (counts->adopted > 0) {
-        wp_log_info("adopted what an earlier daemon left",
-                    wp_kv_int("sandboxes", counts->adopted),
-                    wp_kv_ms("in", adopting_ns));
+    if (counts->adopted + counts->sandboxes + counts->cgroups > 0) {
+        wp_log_info(
+            "took over what an earlier daemon left",
+            wp_kv_int("adopted", counts->adopted),
+            wp_kv_int("swept", counts->sandboxes),
+            wp_kv_int("killed", counts->killed),
+            wp_kv_int("cgroups", counts->cgroups),
+            wp_kv_int("failed", counts->failed),
+            wp_kv_ms("in", wp_clock_mono_ns(wp_clock_system()) - began_ns));
     }
-    if (counts->sandboxes + counts->cgroups > 0) {
-        wp_log_info("swept what an earlier daemon left",
-                    wp_kv_int("sandboxes", counts->sandboxes),
-                    wp_kv_int("killed", counts->killed),
-                    wp_kv_int("cgroups", counts->cgroups),
-                    wp_kv_int("failed", counts->failed),
-                    wp_kv_ms("in", wp_clock_mono_ns(wp_clock_system()) -
-                                       began_ns - adopting_ns));
-    }
+    return status;
 }

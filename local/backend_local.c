@@ -437,7 +437,10 @@ wp_local_start(struct wp_local *local, const struct wp_local_events *events,
     if (local->base == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no event loop");
     }
-    wp_local_take_over(local, sweep != NULL ? sweep : &swept);
+    status = wp_local_take_over(local, sweep != NULL ? sweep : &swept, err);
+    if (status != WP_OK) {
+        return status;
+    }
     (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
     status = wp_cgroups_save(&local->cgroups, local->old_cgroups,
                              local->old_cgroups_len, path, err);
@@ -525,23 +528,12 @@ mail_stop(void *ctx, uint64_t a, uint64_t b)
 }
 
 static void
-free_left(struct wp_list *head)
+abandon_all(struct wp_list *head)
 {
     struct wp_list *node;
 
     while ((node = wp_list_pop_front(head)) != NULL) {
-        struct wp_sandbox *sandbox =
-            WP_CONTAINER_OF(node, struct wp_sandbox, node);
-        const int fds[] = {sandbox->outer_fd, sandbox->inner_fd,
-                           sandbox->control_fd, sandbox->stderr_fd,
-                           sandbox->bridge_fd};
-
-        for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
-            if (fds[i] >= 0) {
-                (void)close(fds[i]);
-            }
-        }
-        free(sandbox);
+        wp_sandbox_abandon(WP_CONTAINER_OF(node, struct wp_sandbox, node));
     }
 }
 
@@ -560,8 +552,8 @@ stop(struct wp_local *local, int64_t timeout_ns, bool leave)
     }
     (void)pthread_join(local->thread, NULL);
     local->started = false;
-    free_left(&local->queue);
-    free_left(&local->live);
+    abandon_all(&local->queue);
+    abandon_all(&local->live);
     return local->leaving;
 }
 
@@ -592,7 +584,7 @@ wp_local_destroy(struct wp_local *local)
     }
     /* Adopted by a start that then failed: they are left as they were. */
     if (local->live.next != NULL) {
-        free_left(&local->live);
+        abandon_all(&local->live);
     }
     if (local->base != NULL) {
         event_base_free(local->base);

@@ -131,7 +131,8 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err);
 const struct wp_host_report *wp_local_report(const struct wp_local *local);
 
 /* Adopts or sweeps what an earlier daemon left, then starts the thread. Once.
- * sweep may be NULL. */
+ * sweep may be NULL. RESOURCE_EXHAUSTED: descriptors or memory do not suffice
+ * for adopting what is there; it was left as it is. */
 WP_MUST_CHECK enum wp_status
 wp_local_start(struct wp_local *local, const struct wp_local_events *events,
                struct wp_local_sweep *sweep, struct wp_err *err);

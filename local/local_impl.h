@@ -217,6 +217,9 @@ void wp_sandbox_enqueue(struct wp_sandbox *sandbox);
 /* Starts queued sandboxes as far as spawns_max allows. */
 void wp_sandbox_start_queued(struct wp_local *local);
 void wp_sandbox_destroy(struct wp_sandbox *sandbox);
+/* Frees it and lets go of what it watches; what runs is not touched. While the
+ * thread does not run. */
+void wp_sandbox_abandon(struct wp_sandbox *sandbox);
 /* Takes one that an earlier daemon made, with its descriptors, as READY. Before
  * the thread runs. */
 void wp_sandbox_adopt(struct wp_sandbox *sandbox);
@@ -244,8 +247,10 @@ WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
 /* --- adopt.c: before the thread starts. --- */
 
 /* What earlier daemons left: wanted sandboxes are adopted, and all else is
- * removed. */
-void wp_local_take_over(struct wp_local *local, struct wp_local_sweep *counts);
+ * removed. Not WP_OK: descriptors or memory ran out, and the rest was left. */
+WP_MUST_CHECK enum wp_status wp_local_take_over(struct wp_local *local,
+                                                struct wp_local_sweep *counts,
+                                                struct wp_err *err);
 
 /* --- sweep.c --- */
 

@@ -75,16 +75,22 @@ wp_process_open(pid_t pid, uint64_t start)
 {
     struct pollfd pfd = {.events = POLLIN};
 
+    errno = ESRCH;
     if (pid <= 1 || start == 0) {
         return -1;
     }
     pfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
     /* Read after the open: the descriptor stays with whom we look at. Readable
      * at once: dead, and only not reaped. */
-    if (pfd.fd >= 0 &&
-        (wp_process_start_time(pid) != start || poll(&pfd, 1, 0) != 0)) {
-        (void)close(pfd.fd);
-        return -1;
+    if (pfd.fd >= 0) {
+        uint64_t found = wp_process_start_time(pid);
+        int error = found == 0 ? errno : ESRCH;
+
+        if (found != start || poll(&pfd, 1, 0) != 0) {
+            (void)close(pfd.fd);
+            errno = error;
+            return -1;
+        }
     }
     return pfd.fd;
 }
@@ -314,8 +320,12 @@ wp_record_read(const char *dir, struct wp_record *record)
     ssize_t n;
 
     if (!record_path(dir, path)) {
+        errno = ENAMETOOLONG;
         return false;
     }
     n = read_file(path, text, sizeof text);
+    if (n >= 0) {
+        errno = EINVAL;
+    }
     return n > 0 && wp_record_parse(text, (size_t)n, record);
 }

@@ -56,13 +56,15 @@ WP_MUST_CHECK bool wp_record_parse(const char *text, size_t len,
 WP_MUST_CHECK enum wp_status wp_record_write(const char *dir,
                                              const struct wp_record *record,
                                              struct wp_err *err);
+/* False, with errno: there is none, it cannot be read, or (EINVAL) is none. */
 WP_MUST_CHECK bool wp_record_read(const char *dir, struct wp_record *record);
 
 /* Of the running kernel; "" when it has none, which matches no record. */
 void wp_boot_id_read(char out[WP_BOOT_ID_LEN + 1]);
-/* 0 when there is no such process. */
+/* 0 when there is no such process; errno says so, or why it is not known. */
 uint64_t wp_process_start_time(pid_t pid);
-/* A pidfd of exactly that process, alive; -1 otherwise. */
+/* A pidfd of exactly that process, alive; -1 otherwise, with errno ESRCH unless
+ * it could not be found out. */
 WP_MUST_CHECK int wp_process_open(pid_t pid, uint64_t start);
 
 #endif

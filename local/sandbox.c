@@ -411,3 +411,17 @@ wp_sandbox_adopt(struct wp_sandbox *sandbox)
                           (int64_t)wp_rng_below(&local->rng, every));
     }
 }
+
+void
+wp_sandbox_abandon(struct wp_sandbox *sandbox)
+{
+    wp_sandbox_unwatch(&sandbox->outer_event, &sandbox->outer_fd);
+    wp_sandbox_unwatch(&sandbox->inner_event, &sandbox->inner_fd);
+    wp_sandbox_unwatch(&sandbox->control_event, &sandbox->control_fd);
+    wp_sandbox_unwatch(&sandbox->stderr_event, &sandbox->stderr_fd);
+    wp_sandbox_unwatch(&sandbox->bridge_event, &sandbox->bridge_fd);
+    (void)evtimer_del(&sandbox->timer);
+    (void)evtimer_del(&sandbox->bridge_timer);
+    wp_list_remove(&sandbox->node);
+    free(sandbox);
+}

@@ -28,18 +28,6 @@ sender_of(struct msghdr *msg)
     return 0;
 }
 
-void
-wp_sandbox_on_inner_exit(int fd, short what, void *arg)
-{
-    struct wp_sandbox *sandbox = arg;
-
-    (void)fd;
-    (void)what;
-    wp_sandbox_unwatch(&sandbox->inner_event, &sandbox->inner_fd);
-    wp_sandbox_lost(sandbox, "the sandbox was killed");
-    wp_sandbox_step_dying(sandbox);
-}
-
 /* Words that wait in the channel explain an end better than the bare end. Not
  * from within itself, which `reading` sees to.
  * NOLINTBEGIN(misc-no-recursion) */
@@ -56,6 +44,19 @@ read_waiting(struct wp_sandbox *sandbox)
         wp_sandbox_on_control(sandbox->control_fd, EV_READ, sandbox);
     }
     sandbox->reading = false;
+}
+
+void
+wp_sandbox_on_inner_exit(int fd, short what, void *arg)
+{
+    struct wp_sandbox *sandbox = arg;
+
+    (void)fd;
+    (void)what;
+    wp_sandbox_unwatch(&sandbox->inner_event, &sandbox->inner_fd);
+    read_waiting(sandbox);
+    wp_sandbox_lost(sandbox, "the sandbox was killed");
+    wp_sandbox_step_dying(sandbox);
 }
 
 static void

@@ -14,6 +14,7 @@
 
 enum {
     BACKLOG = 128,
+    REJOIN_BACKLOG = 16, /* Daemons that came and went while init was busy. */
     /* As bwrap_args.c names them. */
     AT_LISTEN = 3,
     AT_CONTROL = 4,
@@ -103,7 +104,8 @@ make_rejoin(struct wp_sandbox *sandbox, int *out, struct wp_err *err)
     *out = wp_spawn_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (*out < 0 ||
         bind(*out, (struct sockaddr *)&address, sizeof address) != 0 ||
-        chmod(address.sun_path, 0600) != 0 || listen(*out, 1) != 0) {
+        chmod(address.sun_path, 0600) != 0 ||
+        listen(*out, REJOIN_BACKLOG) != 0) {
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot make socket %s",
                           address.sun_path);
     }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -550,38 +551,6 @@ test_nothing_outlives(void **state)
     local_rig_fini(&rig);
 }
 
-/* How many processes have the text among their arguments. */
-static int
-count_processes(const char *text)
-{
-    static char line[64 << 10];
-    struct dirent *entry;
-    DIR *dir = opendir("/proc");
-    int count = 0;
-
-    assert_non_null(dir);
-    while ((entry = readdir(dir)) != NULL) {
-        char path[300];
-        ssize_t n;
-        int fd;
-
-        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
-        fd = entry->d_name[0] >= '1' && entry->d_name[0] <= '9'
-                 ? open(path, O_RDONLY | O_CLOEXEC)
-                 : -1;
-        if (fd >= 0) {
-            n = read(fd, line, sizeof line);
-            (void)close(fd);
-            count +=
-                n > 0 && memmem(line, (size_t)n, text, strlen(text)) != NULL
-                    ? 1
-                    : 0;
-        }
-    }
-    (void)closedir(dir);
-    return count;
-}
-
 /* Killed in the middle of many starts: what was not ready ends by itself, with
  * no record needed. */
 static void
@@ -602,7 +571,7 @@ test_killed_while_starting(void **state)
     (void)snprintf(roots, sizeof roots, "%s/roots/", rig.state_dir);
     for (int i = 0; i < PATIENCE_MS; i++) {
         /* bwrap is two processes, its own and the one that becomes init. */
-        bwraps = count_processes(roots);
+        bwraps = local_rig_count_processes(roots);
         if (bwraps == (int)rig.sweep.adopted) {
             break;
         }
@@ -612,6 +581,45 @@ test_killed_while_starting(void **state)
     for (uint32_t i = 0; i < 24; i++) {
         assert_int_equal(asked[i] != 0, has_dir(&rig, i));
     }
+    local_rig_fini(&rig);
+}
+
+/* A start without descriptors to spare takes nothing for dead: it fails, and a
+ * later one adopts all. */
+static void
+test_no_descriptors(void **state)
+{
+    static struct local_rig rig;
+    const struct wp_local_events events = {.ctx = &rig, .adopt = adopt};
+    struct daemon daemon;
+    struct wp_local_sweep sweep;
+    struct wp_err err = {.msg = ""};
+    struct rlimit before;
+    struct rlimit few;
+    int lowest;
+
+    (void)state;
+    use_adoption(&rig);
+    daemon = daemon_start(&rig, "4", "4");
+    daemon_kill(&daemon);
+    rig.local = wp_local_create(&rig.config, &err);
+    assert_non_null(rig.local);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_in_range(lowest, 0, 1 << 20);
+    (void)close(lowest);
+    few = before;
+    few.rlim_cur = (rlim_t)lowest + 12;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(wp_local_start(rig.local, &events, &sweep, &err),
+                     WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_non_null(strstr(err.msg, "cannot be adopted, and is left"));
+    assert_int_equal(sweep.sandboxes, 0);
+    wp_local_destroy(rig.local);
+    local_rig_start(&rig);
+    assert_int_equal(rig.sweep.adopted, 4);
+    expect_answer(&rig, 3);
     local_rig_fini(&rig);
 }
 
@@ -778,52 +786,6 @@ waiter_start(struct waiter *waiter, const char *state_dir, int stop_fd)
         pthread_create(&waiter->thread, NULL, wait_for_lock, waiter), 0);
 }
 
-/* Does a process hold a descriptor of the file? */
-static bool
-holds(int pid, const struct stat *file)
-{
-    char path[64];
-    const struct dirent *entry;
-    bool found = false;
-    DIR *dir;
-
-    (void)snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    dir = opendir(path);
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        struct stat st;
-
-        found |= fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 &&
-                 st.st_ino == file->st_ino && st.st_dev == file->st_dev;
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-    return found;
-}
-
-/* The process that the kernel says holds it; 0: none. */
-static int
-holder_of(const struct stat *file)
-{
-    char line[256];
-    FILE *locks = fopen("/proc/locks", "re");
-    int found = 0;
-
-    assert_non_null(locks);
-    while (fgets(line, sizeof line, locks) != NULL) {
-        unsigned long inode;
-        int pid;
-
-        if (sscanf(line, "%*s FLOCK %*s WRITE %d %*x:%*x:%lu", &pid, &inode) ==
-                2 &&
-            inode == file->st_ino) {
-            found = pid;
-        }
-    }
-    (void)fclose(locks);
-    return found;
-}
-
 /* The lock goes from a killed daemon to who waits for it, though its sandboxes
  * live; and the waiter's backend takes it over with them. */
 static void
@@ -844,8 +806,8 @@ test_lock_handed_over(void **state)
     daemon = daemon_start(&rig, "4", "4");
     (void)snprintf(path, sizeof path, "%s/lock", rig.state_dir);
     assert_int_equal(stat(path, &file), 0);
-    assert_int_equal(holder_of(&file), daemon.pid);
-    assert_true(holds(daemon.pid, &file));
+    assert_int_equal(local_rig_lock_holder(&file), daemon.pid);
+    assert_true(local_rig_holds(daemon.pid, &file));
     assert_null(wp_local_create(&rig.config, &err));
     assert_int_equal(err.status, WP_FAILED_PRECONDITION);
     waiter_start(&waiter, rig.state_dir, -1);
@@ -856,12 +818,12 @@ test_lock_handed_over(void **state)
     assert_int_equal(waiter.status, WP_OK);
     print_message("the lock was handed over %.2f ms after the kill\n",
                   (double)(waiter.done_ns - killed_ns) / 1e6);
-    assert_int_equal(holder_of(&file), getpid());
+    assert_int_equal(local_rig_lock_holder(&file), getpid());
     for (uint32_t i = 0; i < 4; i++) {
         local_rig_pids(&rig, i, &outer, &inner);
         assert_true(local_rig_alive(inner));
-        assert_false(holds(outer, &file));
-        assert_false(holds(inner, &file));
+        assert_false(local_rig_holds(outer, &file));
+        assert_false(local_rig_holds(inner, &file));
     }
     rig.config.lock_fd = waiter.lock_fd;
     local_rig_start(&rig);
@@ -953,6 +915,7 @@ main(int argc, char **argv)
         adoption_test(test_left),
         adoption_test(test_nothing_outlives),
         adoption_test(test_killed_while_starting),
+        adoption_test(test_no_descriptors),
         adoption_test(test_template_changed),
         adoption_test(test_supervised),
         adoption_test(test_bad_records),

@@ -1,6 +1,8 @@
 #include "tests/support/local_rig.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -347,4 +349,79 @@ local_rig_execute(struct local_rig *rig, uint32_t index, const char *command,
     code = (int)json_integer_value(json_object_get(reply, "exit_code"));
     json_decref(reply);
     return code;
+}
+
+int
+local_rig_count_processes(const char *text)
+{
+    static char line[64 << 10];
+    struct dirent *entry;
+    DIR *dir = opendir("/proc");
+    int count = 0;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        char path[300];
+        ssize_t n;
+        int fd;
+
+        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
+        fd = entry->d_name[0] >= '1' && entry->d_name[0] <= '9'
+                 ? open(path, O_RDONLY | O_CLOEXEC)
+                 : -1;
+        if (fd >= 0) {
+            n = read(fd, line, sizeof line);
+            (void)close(fd);
+            count +=
+                n > 0 && memmem(line, (size_t)n, text, strlen(text)) != NULL
+                    ? 1
+                    : 0;
+        }
+    }
+    (void)closedir(dir);
+    return count;
+}
+
+bool
+local_rig_holds(int pid, const struct stat *file)
+{
+    char path[64];
+    const struct dirent *entry;
+    bool found = false;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    dir = opendir(path);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct stat st;
+
+        found |= fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 &&
+                 st.st_ino == file->st_ino && st.st_dev == file->st_dev;
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return found;
+}
+
+int
+local_rig_lock_holder(const struct stat *file)
+{
+    char line[256];
+    FILE *locks = fopen("/proc/locks", "re");
+    int found = 0;
+
+    assert_non_null(locks);
+    while (fgets(line, sizeof line, locks) != NULL) {
+        unsigned long inode;
+        int pid;
+
+        if (sscanf(line, "%*s FLOCK %*s WRITE %d %*x:%*x:%lu", &pid, &inode) ==
+                2 &&
+            inode == file->st_ino) {
+            found = pid;
+        }
+    }
+    (void)fclose(locks);
+    return found;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "local/backend_local.h"
 
@@ -77,5 +78,12 @@ int local_rig_execute(struct local_rig *rig, uint32_t index,
 /* The whole answer to a request on the sandbox's socket; its length. */
 size_t local_rig_request(struct local_rig *rig, uint32_t index,
                          const char *request, char *out, size_t cap);
+
+/* How many processes have the text among their arguments. */
+int local_rig_count_processes(const char *text);
+/* Does a process hold a descriptor of the file? */
+bool local_rig_holds(int pid, const struct stat *file);
+/* The process that the kernel says has an flock of the file; 0: none. */
+int local_rig_lock_holder(const struct stat *file);
 
 #endif
