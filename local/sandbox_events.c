@@ -76,8 +76,12 @@ on_hello(struct wp_sandbox *sandbox, pid_t pid)
             (void)close(sandbox->inner_fd);
             sandbox->inner_fd = -1;
         }
-        read_waiting(sandbox);
-        wp_sandbox_lost(sandbox, "the sandbox ended while it was set up");
+        /* Whoever is reading already goes on, and knows the end if no word
+         * tells it. */
+        if (!sandbox->reading) {
+            read_waiting(sandbox);
+            wp_sandbox_lost(sandbox, "the sandbox ended while it was set up");
+        }
         return;
     }
     sandbox->inner_pid = pid;
