@@ -91,17 +91,19 @@ change_held(const struct wp_lease_op *op, struct wp_lease_record *record)
         if (lost) {
             return WP_FAILED_PRECONDITION;
         }
-        record->deadline_wall_ms = op->deadline_wall_ms;
+        if (op->deadline_wall_ms > record->deadline_wall_ms) {
+            record->deadline_wall_ms = op->deadline_wall_ms;
+        }
     } else if (op->kind == WP_LEASE_LOSE) {
         if (!lost) {
             COPY_TEXT(record->lost_reason, op->reason);
             record->state = WP_RECORD_LOST;
         }
-    } else if (op->kind == WP_LEASE_UNDO && !lost) {
-        clear_claim(record, WP_RECORD_OPEN);
-    } else if (op->kind == WP_LEASE_EXPIRE &&
+    } else if (op->kind != WP_LEASE_RELEASE &&
                record->deadline_wall_ms != op->deadline_wall_ms) {
         return WP_ABORTED;
+    } else if (op->kind == WP_LEASE_UNDO && !lost) {
+        clear_claim(record, WP_RECORD_OPEN);
     } else {
         clear_claim(record, WP_RECORD_ENDED);
     }

@@ -18,7 +18,8 @@
  *   RELEASE   NOT_FOUND  NOT_FOUND        same: ENDED,   same: EN-   NOT_FOUND
  *                                         OK             DED, OK
  *   UNDO      NOT_FOUND  same: OK (=)     same: OPEN,    same: EN-   NOT_FOUND
- *                                         OK             DED, OK
+ *                                         OK; renewed:   DED, OK;
+ *                                         ABORTED        as HELD
  *   EXPIRE    NOT_FOUND  NOT_FOUND        same: as RELEASE, but when the
  *                                         recorded deadline is not the op's:
  *                                         ABORTED (renewed)
@@ -34,7 +35,17 @@
  * GRANT looks at the claim first: when it has a HELD or LOST record, the
  * outcome is ALREADY_EXISTS and nothing changes (invariant I2). Also when it is
  * this very record and fence: two replicas may try one sandbox for one claim at
- * once, and only one of them may take the grant for its own, to be undone. */
+ * once, and only one of them may take the grant for its own, to be undone.
+ *
+ * A renewal never shortens: an older one may come late. When the recorded
+ * deadline is later than RENEW's, the outcome is OK and the later one stays.
+ *
+ * An UNDO is refused, like an EXPIRE, when the lease was renewed: a replica
+ * that shows a lease of another makes it safe by renewing it first. Where
+ * replicas show such leases from their mirror, none may undo.
+ *
+ * FORGET loses the fence, so an OFFER that comes even later would be taken for
+ * that of a new sandbox: forget only when no OFFER of it can be under way. */
 #ifndef WP_POOL_LEASE_RULES_H
 #define WP_POOL_LEASE_RULES_H
 

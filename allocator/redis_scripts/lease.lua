@@ -28,6 +28,10 @@ if kind == 'n' then
     if lost then
         return FAILED_PRECONDITION
     end
+    -- A renewal that comes late shortens nothing.
+    if ARGV[6] <= sub(old, 23, 42) then
+        return OK
+    end
     new = '12' .. known .. ARGV[6] .. sub(old, 43)
 elseif kind == 'l' then
     if lost then
@@ -35,8 +39,8 @@ elseif kind == 'l' then
     end
     new = '13' .. sub(old, 3, -4) .. ARGV[6]
 else
-    if kind == 'e' and sub(old, 23, 42) ~= ARGV[6] then
-        return field .. old
+    if kind ~= 'r' and sub(old, 23, 42) ~= ARGV[6] then
+        return kind == 'e' and field .. old or ABORTED
     end
     local part = tonumber(sub(old, 43, 45))
     local length = part and tonumber(sub(old, 46 + part, 48 + part))

@@ -59,6 +59,7 @@ const struct rule_cell rule_cells[] = {
     STAYS(RENEW, OPEN, ANY, PLAIN, NOT_FOUND),
     STAYS(RENEW, HELD, OLDER, PLAIN, ABORTED),
     MOVES(RENEW, HELD, SAME, PLAIN, HELD),
+    STAYS(RENEW, HELD, SAME, EARLIER, OK),
     STAYS(RENEW, HELD, NEWER, PLAIN, NOT_FOUND),
     STAYS(RENEW, LOST, OLDER, PLAIN, ABORTED),
     STAYS(RENEW, LOST, SAME, PLAIN, FAILED_PRECONDITION),
@@ -81,9 +82,11 @@ const struct rule_cell rule_cells[] = {
     STAYS(UNDO, OPEN, NEWER, PLAIN, NOT_FOUND),
     STAYS(UNDO, HELD, OLDER, PLAIN, ABORTED),
     MOVES(UNDO, HELD, SAME, PLAIN, OPEN),
+    STAYS(UNDO, HELD, SAME, OTHER_DEADLINE, ABORTED),
     STAYS(UNDO, HELD, NEWER, PLAIN, NOT_FOUND),
     STAYS(UNDO, LOST, OLDER, PLAIN, ABORTED),
     MOVES(UNDO, LOST, SAME, PLAIN, ENDED),
+    STAYS(UNDO, LOST, SAME, OTHER_DEADLINE, ABORTED),
     STAYS(UNDO, LOST, NEWER, PLAIN, NOT_FOUND),
     STAYS(UNDO, ENDED, ANY, PLAIN, NOT_FOUND),
 
@@ -238,7 +241,9 @@ rule_case_op(const struct rule_case *rule, struct wp_lease_op *op)
         twist == RULE_OTHER_DEADLINE) {
         op->deadline_wall_ms = NEW_DEADLINE;
     }
-    if (twist == RULE_OTHER_CLAIM) {
+    if (twist == RULE_EARLIER) {
+        op->deadline_wall_ms = DEADLINE - 1;
+    } else if (twist == RULE_OTHER_CLAIM) {
         op->claim_id = wp_str_from(rule->other_id);
     } else if (twist == RULE_OTHER_TENANT) {
         op->tenant = WP_STR("tenant-b");

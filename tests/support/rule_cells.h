@@ -27,6 +27,7 @@ enum rule_twist {
     RULE_OTHER_CLAIM,    /* It comes from another claim id. */
     RULE_OTHER_TENANT,   /* The same claim id of another tenant. */
     RULE_OTHER_DEADLINE, /* It knows another deadline than the record. */
+    RULE_EARLIER,        /* A deadline before the recorded one. */
     RULE_CLAIM_HOLDS,    /* Its claim holds another sandbox already. */
     RULE_CLAIM_LOST,     /* Its claim has lost another sandbox. */
     RULE_BY_CLAIM,       /* FETCH by claim id. */
