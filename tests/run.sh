@@ -102,6 +102,8 @@ if $fast; then
 fi
 step "debug build: unit, simulation, lint, corpora"
 run dev -j "$jobs" -L 'unit|sim|lint|fuzz'
+step "model of the lease protocol"
+run dev -L 'model'
 step "debug build: integration"
 run dev -L 'integration'
 
