@@ -71,6 +71,13 @@ wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
                            wp_pools_map_hash(pools, wp_str_from(name)),
                            ref.index);
     }
+    if ((atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->news,
+                              memory_order_relaxed) &
+         WP_NEWS_OFFER) != 0) {
+        /* It was granted elsewhere before its offer was known to be recorded,
+         * and so never pushed; a slot is not used anew before it was popped. */
+        wp_pools_push(pool, ref);
+    }
     freed = wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
     WP_ASSERT(freed);
     pools->slots_used--;

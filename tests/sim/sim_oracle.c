@@ -151,10 +151,12 @@ sim_oracle_describe(struct sim *sim)
         wp_pools_stats(sim->replicas[i].pools, 0, &stats);
         sim_trace(sim,
                   "r%u%s: %u warming, %u ready, %u leased, %u quarantined, %u "
-                  "dying, %u waiting; target %u; last failure: %s",
+                  "dying, %u waiting; target %u; %s; last failure: %s",
                   i, sim->replicas[i].keeper ? ", keeper" : "", stats.warming,
                   stats.ready, stats.leased, stats.quarantined, stats.dying,
-                  stats.waiting, sim->target, stats.last_failure);
+                  stats.waiting, sim->target,
+                  stats.breaker_open ? "breaker open" : "breaker closed",
+                  stats.last_failure);
     }
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
         struct wp_lease_record known[SIM_SLOTS_MAX];

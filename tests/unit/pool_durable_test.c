@@ -770,6 +770,40 @@ a_release_that_the_store_took_was_of_a_held_lease(void **state)
 }
 
 static void
+an_offer_in_doubt_costs_no_slot(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    char id[16];
+
+    (void)state;
+    open_replica(&a, 0, 1, true);
+    open_replica(&b, 1, 1, false);
+    for (int i = 0; i < 2 * SLOTS; i++) {
+        store.ports[0].fault = WP_UNKNOWN_OUTCOME;
+        store.ports[0].although = true;
+        settle(&a);
+        settle(&b);
+        (void)snprintf(id, sizeof id, "c%d", i);
+        assert_int_equal(claim(&b, &c, id), WP_OK);
+        settle(&a); /* Hears of the lease before it knows of its offer. */
+        store.ports[0].fault = WP_OK;
+        assert_int_equal(change(&b, &c, false, NULL), WP_OK);
+        wp_clock_manual_advance(&wall, WP_NS_PER_S);
+        settle_both(&a, &b);
+        wp_clock_manual_advance(&wall, WP_NS_PER_S);
+        settle_both(&a, &b);
+        assert_int_equal(stats_of(&a).ready, 1);
+        assert_int_equal(wp_pools_set_target(a.pools, 0, 0, NULL), WP_OK);
+        settle_both(&a, &b);
+        assert_int_equal(wp_pools_set_target(a.pools, 0, 1, NULL), WP_OK);
+    }
+    close_replica(&b);
+    close_replica(&a);
+}
+
+static void
 a_lease_renewed_elsewhere_is_not_taken_for_ended(void **state)
 {
     struct replica a;
@@ -901,6 +935,7 @@ main(void)
         SHARED(old_news_do_not_bring_a_sandbox_back),
         SHARED(what_is_forgotten_while_in_doubt_is_let_go),
         SHARED(a_release_that_the_store_took_was_of_a_held_lease),
+        SHARED(an_offer_in_doubt_costs_no_slot),
         SHARED(a_lease_renewed_elsewhere_is_not_taken_for_ended),
         SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
         SHARED(a_replica_can_tell_what_the_store_had),
