@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 
 /* Text is within its limit: it was checked when it came in. */
 static void
@@ -65,12 +66,17 @@ grant(const struct wp_lease_op *op, const struct wp_lease_record *claimed,
     }
     switch (record->state) {
     case WP_RECORD_OPEN:
-        if (op->fence <= record->fence) {
+        if (op->fence <= record->fence && !WP_MUTANT(NO_FENCE_CHECK)) {
             return WP_ABORTED;
         }
         set_claim(op, record);
         return WP_OK;
     case WP_RECORD_HELD:
+        if (WP_MUTANT(NO_FENCE_CHECK)) {
+            set_claim(op, record);
+            return WP_OK;
+        }
+        return WP_TAKEN;
     case WP_RECORD_LOST:
     case WP_RECORD_ENDED:
         return WP_TAKEN;
@@ -100,7 +106,8 @@ change_held(const struct wp_lease_op *op, struct wp_lease_record *record)
             record->state = WP_RECORD_LOST;
         }
     } else if (op->kind != WP_LEASE_RELEASE &&
-               record->deadline_wall_ms != op->deadline_wall_ms) {
+               record->deadline_wall_ms != op->deadline_wall_ms &&
+               !WP_MUTANT(EXPIRE_THOUGH_RENEWED)) {
         return WP_ABORTED;
     } else if (op->kind == WP_LEASE_UNDO && !lost) {
         clear_claim(record, WP_RECORD_OPEN);
@@ -114,7 +121,7 @@ static enum wp_status
 change_lease(const struct wp_lease_op *op, struct wp_lease_record *record)
 {
     if (wp_record_is_claimed(record->state)) {
-        if (op->fence != record->fence) {
+        if (op->fence != record->fence && !WP_MUTANT(NO_FENCE_CHECK)) {
             return op->fence < record->fence ? WP_ABORTED : WP_NOT_FOUND;
         }
         return change_held(op, record);
@@ -132,6 +139,9 @@ offer(const struct wp_lease_op *op, struct wp_lease_record *record)
     if (record->state == WP_RECORD_NONE) {
         set_sandbox(op, record);
         return WP_OK;
+    }
+    if (WP_MUTANT(USED_ADOPTED) && record->state == WP_RECORD_ENDED) {
+        record->state = WP_RECORD_OPEN;
     }
     return record->state == WP_RECORD_OPEN ? WP_OK : WP_TAKEN;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/pools.h"
 
 /* claim->phase: what a cancel may withdraw. */
@@ -240,10 +241,12 @@ settle(struct wp_claim *claim, enum wp_status status)
     struct wp_pools *pools = pool->pools;
     struct wp_slot_ref ref = claim->grant.ref;
 
-    if (status == WP_OK) {
+    if (status == WP_OK ||
+        (WP_MUTANT(SHOWN_UNCONFIRMED) && status == WP_UNKNOWN_OUTCOME)) {
         return hold(claim);
     }
-    if ((status != WP_UNAVAILABLE && status != WP_ALREADY_EXISTS) ||
+    if ((status != WP_UNAVAILABLE && status != WP_ALREADY_EXISTS &&
+         !WP_MUTANT(REISSUED_THOUGH_IN_DOUBT)) ||
         !give_back(pool, ref)) {
         /* When it is not leased any more it has died: LOST, and its lease, if
          * the store has one, ends in its time. */
@@ -608,6 +611,9 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
     WP_ASSERT(claim->ttl_ns >= 0 && claim->claim_id.len > 0);
     claim->hash =
         wp_claim_hash(pools->config.hash_key, claim->tenant, claim->claim_id);
+    if (WP_MUTANT(CLAIM_ID_FORGOTTEN)) {
+        claim->hash.low ^= (uint64_t)wp_pools_now(pools);
+    }
     pool = wp_pools_find(pools, claim->pool_namespace, claim->pool);
     claim->owner = pool;
     if (pool == NULL) {
@@ -665,7 +671,8 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
 
     /* Another replica may have shown the lease to a repeat of the claim: it
      * stands, until it is released or expires. */
-    if (claim->status != WP_OK || claim->replayed || pools->shared) {
+    if (claim->status != WP_OK || claim->replayed ||
+        (pools->shared && !WP_MUTANT(UNDONE_ACROSS_REPLICAS))) {
         return;
     }
     (void)pthread_mutex_lock(lock);
@@ -674,8 +681,11 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
     if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
         atomic_load_explicit(&slot->fence, memory_order_relaxed) ==
             claim->grant.fence &&
-        wp_claim_table_end_unshared(&pools->claims,
-                                    wp_claim_ref_unpack(claim->entry))) {
+        (WP_MUTANT(UNDONE_THOUGH_SHOWN)
+             ? wp_claim_table_end(&pools->claims,
+                                  wp_claim_ref_unpack(claim->entry), NULL)
+             : wp_claim_table_end_unshared(
+                   &pools->claims, wp_claim_ref_unpack(claim->entry)))) {
         (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_UNDO,
                                        memory_order_relaxed);
         undone = true;

@@ -4,6 +4,7 @@
  * slot's change lock, where the slot's state and fence decide: of several ends
  * of one lease (release, expiry, undo, loss) exactly one moves the slot. */
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/pools.h"
 
 enum {
@@ -94,9 +95,14 @@ wp_pools_end_held(struct wp_pools *pools, struct wp_slot_ref ref)
 {
     struct wp_claim_view view;
     bool claimed = wp_pools_claim_of(pools, ref, &view);
+    bool push = false;
 
-    if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED, WP_SLOT_DYING) &&
-        !wp_slot_move(&pools->slots, ref, WP_SLOT_LOST, WP_SLOT_DYING)) {
+    if (WP_MUTANT(USED_OFFERED_AGAIN) &&
+        wp_slot_reopen(&pools->slots, ref, &push)) {
+        wp_pools_push(wp_pools_of_slot(pools, ref.index), ref);
+    } else if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
+                             WP_SLOT_DYING) &&
+               !wp_slot_move(&pools->slots, ref, WP_SLOT_LOST, WP_SLOT_DYING)) {
         return false;
     }
     if (claimed) {
@@ -304,7 +310,7 @@ finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
         return answer(change, status,
                       "the sandbox was lost: release the claim");
     }
-    if (status != WP_OK) {
+    if (status != WP_OK && !WP_MUTANT(RENEWED_UNCONFIRMED)) {
         return answer(change, WP_UNAVAILABLE,
                       "the lease store did not confirm; try again");
     }
@@ -517,7 +523,8 @@ end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
     if (undo && wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED) {
         return WP_LEASE_UNDO;
     }
-    return undo || stopping ? WP_LEASE_RELEASE : WP_LEASE_EXPIRE;
+    return undo || stopping || WP_MUTANT(FOLLOWER_EXPIRES) ? WP_LEASE_RELEASE
+                                                           : WP_LEASE_EXPIRE;
 }
 
 /* Why the lease on the slot is to end now. Under the change lock. */

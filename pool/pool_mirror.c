@@ -8,6 +8,7 @@
  * A slot that a claim of this replica has just taken, and whose lease the store
  * is being asked for, is left alone: the store's answer tells. */
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/lease_rules.h"
 #include "pool/pools.h"
 
@@ -174,6 +175,11 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
         break;
     case WP_RECORD_ENDED:
     case WP_RECORD_NONE:
+        if (WP_MUTANT(USED_ADOPTED)) {
+            moved = wp_slot_make_ready(&pools->slots, ref, endpoint, now);
+            wp_pools_note(pools, ref.index, WP_NEWS_OFFER);
+            break;
+        }
         moved =
             wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
         wp_pools_note(pools, ref.index, 0);

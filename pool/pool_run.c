@@ -6,6 +6,7 @@
  * by itself, so that a busy daemon is not woken for each claim, and an idle one
  * not at all. */
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/pools.h"
 #include "pool/sandbox_name.h"
 
@@ -18,6 +19,9 @@
 static bool
 is_due(const struct wp_slot *slot, int64_t now_ns)
 {
+    if (WP_MUTANT(EXPIRED_EARLY)) {
+        now_ns += WP_NS_PER_S;
+    }
     return atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
                now_ns ||
            (atomic_load_explicit(&slot->news, memory_order_relaxed) &
@@ -212,11 +216,12 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     if (!is_due(slot, now_ns)) {
         wp_timing_wheel_insert(
             &pools->wheel, ref.index,
-            atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed));
+            atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) -
+                (WP_MUTANT(EXPIRED_EARLY) ? WP_NS_PER_S : 0));
         return;
     }
     if ((!is_keeper(pools) || pools->leaving) && !undo &&
-        (news & WP_NEWS_STOP) == 0) {
+        (news & WP_NEWS_STOP) == 0 && !WP_MUTANT(FOLLOWER_EXPIRES)) {
         /* The keeper ends it; this replica may become the keeper. */
         wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + WP_NS_PER_S);
         return;
@@ -386,13 +391,14 @@ carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
     }
     for (uint32_t i = 0; i < plan->destroy; i++) {
         /* Another replica may have granted it: the store is asked first. */
-        struct wp_slot_ref ref = wp_pools_pop(
-            pool, pools->shared ? WP_SLOT_QUARANTINED : WP_SLOT_DYING);
+        bool ask = pools->shared && !WP_MUTANT(WITHDRAWN_UNASKED);
+        struct wp_slot_ref ref =
+            wp_pools_pop(pool, ask ? WP_SLOT_QUARANTINED : WP_SLOT_DYING);
 
         if (ref.generation == 0) {
             return;
         }
-        if (pools->shared) {
+        if (ask) {
             wp_pools_note(pools, ref.index, WP_NEWS_WITHDRAW);
         } else {
             destroy_slot(pools, ref, now_ns);

@@ -1,5 +1,7 @@
 #include "pool/refill.h"
 
+#include "pool/base/mutant.h"
+
 static int64_t
 min_i64(int64_t a, int64_t b)
 {
@@ -32,10 +34,9 @@ wanted(const struct wp_refill_view *view)
 static int64_t
 room(const struct wp_refill_view *view)
 {
-    int64_t missing =
-        wanted(view) - (int64_t)view->ready - (int64_t)view->warming;
-    int64_t inflight =
-        (int64_t)view->create_inflight_max - (int64_t)view->warming;
+    int64_t warming = WP_MUTANT(WARMING_NOT_COUNTED) ? 0 : view->warming;
+    int64_t missing = wanted(view) - (int64_t)view->ready - warming;
+    int64_t inflight = (int64_t)view->create_inflight_max - warming;
 
     return max_i64(0, min_i64(missing, min_i64(inflight, view->slots_free)));
 }

@@ -7,6 +7,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/mutant.h"
 #include "pool/base/pages.h"
 #include "pool/slot_word.h"
 
@@ -296,6 +297,9 @@ wp_slots_alloc(struct wp_slots *slots, uint32_t pool_index, const uint8_t *uid,
     word = word_load(slots, index);
     generation = generation_of(word) + 1;
     generation = generation != 0 ? generation : 1;
+    if (WP_MUTANT(GENERATION_REUSED) && generation > 1) {
+        generation--;
+    }
     atomic_store_explicit(&slot->pool_index, pool_index, memory_order_release);
     atomic_store_explicit(&slot->deadline_ns, WP_TIME_NEVER,
                           memory_order_relaxed);

@@ -1,7 +1,20 @@
 # The whole core in a simulated world, on a simulated clock.
 set(WP_SIM ${CMAKE_SOURCE_DIR}/tests/sim)
+set(WP_SIM_WORLD
+    ${WP_SIM}/sim.c ${WP_SIM}/sim_backend.c ${WP_SIM}/sim_client.c
+    ${WP_SIM}/sim_feed.c ${WP_SIM}/sim_nemesis.c ${WP_SIM}/sim_oracle.c
+    ${WP_SIM}/sim_replica.c ${WP_SIM}/sim_store.c)
 wp_test(sim_test LABEL sim TIMEOUT 300
-  SOURCES ${WP_SIM}/sim_test.c ${WP_SIM}/sim.c ${WP_SIM}/sim_replica.c
-          ${WP_SIM}/sim_store.c ${WP_SIM}/sim_feed.c ${WP_SIM}/sim_backend.c ${WP_SIM}/sim_client.c
-          ${WP_SIM}/sim_nemesis.c ${WP_SIM}/sim_oracle.c
+  SOURCES ${WP_SIM}/sim_test.c ${WP_SIM_WORLD}
   LIBS wp_pool)
+
+# The core once more, with the bugs that the simulation must catch.
+get_target_property(sources wp_pool SOURCES)
+list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/pool/)
+wp_library(wp_pool_mutants
+  SOURCES ${sources}
+  LIBS wp_base PkgConfig::nettle)
+target_compile_definitions(wp_pool_mutants PUBLIC WP_MUTANTS=1)
+wp_test(sim_mutants LABEL sim TIMEOUT 600
+  SOURCES ${WP_SIM}/sim_mutants.c ${WP_SIM_WORLD}
+  LIBS wp_pool_mutants)
