@@ -22,6 +22,12 @@ enum {
 #define AGAIN_NS (50 * WP_NS_PER_MS)
 #define STATE_EVERY_NS (500 * WP_NS_PER_MS)
 
+/* A pool on its way out of doubt; the recovering thread's. */
+struct wp_daemon_recovery {
+    int64_t begun_ns; /* 0: it is not in doubt. */
+    bool told;        /* Only the others are waited for. */
+};
+
 /* Of one daemon; see each part for its thread. */
 struct wp_daemon_redis {
     struct wp_daemon *daemon;
@@ -44,6 +50,7 @@ struct wp_daemon_redis {
     uint32_t n_replicas;
     bool one_left; /* A replica has gone since this one started. */
 
+    struct wp_daemon_recovery *recoveries; /* Owned; n_pools. */
     pthread_t recovery;
     bool recovers; /* Its thread runs. */
 };
@@ -279,83 +286,116 @@ assert_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool,
                            : status;
 }
 
-static enum wp_status
-open_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool,
-          struct wp_err *err)
+/* Closes the pool and tells Redis what is known of it. */
+static void
+tell_pool(struct wp_daemon_redis *r, uint32_t i)
 {
-    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
-    enum wp_status status;
+    const struct wp_lease_redis_pool *pool = &r->pools[i];
+    struct wp_daemon_recovery *recovery = &r->recoveries[i];
+    struct wp_err err = {.msg = ""};
 
-    do {
-        uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
-
-        status = wp_lease_redis_open_generation(
-            r->redis, pool, peers, n < WP_PEERS_MAX ? n : WP_PEERS_MAX, err);
-    } while (status == WP_PENDING && pause_for(r, AGAIN_NS));
-    return status;
+    if (recovery->begun_ns == 0) {
+        recovery->begun_ns = wp_clock_mono_ns(wp_clock_system());
+        wp_log_warn("Redis may have forgotten: claims wait until it has been "
+                    "told what is known here",
+                    wp_kv_str("pool", pool->pool));
+    }
+    recovery->told =
+        wp_lease_redis_begin_recovery(r->redis, pool, &err) == WP_OK &&
+        assert_pool(r, pool, &err) == WP_OK;
 }
 
+/* Opens the pool, when the others have told as well. */
 static void
-recover_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool)
+open_pool(struct wp_daemon_redis *r, uint32_t i)
 {
-    int64_t begun_ns = wp_clock_mono_ns(wp_clock_system());
+    const struct wp_lease_redis_pool *pool = &r->pools[i];
+    struct wp_daemon_recovery *recovery = &r->recoveries[i];
+    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
     struct wp_err err = {.msg = ""};
-    enum wp_status status;
+    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
+    enum wp_status status = wp_lease_redis_open_generation(
+        r->redis, pool, peers, n < WP_PEERS_MAX ? n : WP_PEERS_MAX, &err);
 
-    wp_log_warn("Redis may have forgotten: claims wait until it has been told "
-                "what is known here",
-                wp_kv_str("pool", pool->pool));
-    for (;;) {
-        status = wp_lease_redis_begin_recovery(r->redis, pool, &err);
-        if (status == WP_OK) {
-            status = assert_pool(r, pool, &err);
-        }
-        if (status == WP_OK) {
-            status = open_pool(r, pool, &err);
-        }
-        if (status == WP_OK || !pause_for(r, AGAIN_NS)) {
-            break;
-        }
-    }
     if (status == WP_OK) {
         wp_log_info("Redis has been told, claims go on",
                     wp_kv_str("pool", pool->pool),
-                    wp_kv_ms("took_ms",
-                             wp_clock_mono_ns(wp_clock_system()) - begun_ns));
+                    wp_kv_ms("took_ms", wp_clock_mono_ns(wp_clock_system()) -
+                                            recovery->begun_ns));
         wp_control_wake(r->daemon->control);
+        recovery->begun_ns = 0;
     }
+    recovery->told = status == WP_PENDING;
 }
 
-/* The next pool in doubt; -1: the daemon stops. */
-static int64_t
-await_doubt(struct wp_daemon_redis *r)
+/* Takes the mark that a pool is in doubt. */
+static bool
+take_doubt(struct wp_daemon_redis *r, uint32_t i)
 {
-    int64_t found = -1;
+    bool doubt;
 
     (void)pthread_mutex_lock(&r->lock);
-    while (!r->stop && found < 0) {
-        for (uint32_t i = 0; i < r->n_pools && found < 0; i++) {
-            found = r->in_doubt[i] ? (int64_t)i : -1;
+    doubt = r->in_doubt[i];
+    r->in_doubt[i] = false;
+    (void)pthread_mutex_unlock(&r->lock);
+    return doubt;
+}
+
+/* One turn over all pools; true while some are not recovered. All are told
+ * before one is waited for: another replica may wait for this one there. */
+static bool
+recover_pools(struct wp_daemon_redis *r)
+{
+    bool left = false;
+
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        const struct wp_daemon_recovery *recovery = &r->recoveries[i];
+
+        if (take_doubt(r, i) || (recovery->begun_ns != 0 && !recovery->told)) {
+            tell_pool(r, i);
         }
-        if (found < 0) {
+    }
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        if (r->recoveries[i].told) {
+            open_pool(r, i);
+        }
+        left = left || r->recoveries[i].begun_ns != 0;
+    }
+    return left;
+}
+
+/* False: the daemon stops. */
+static bool
+await_doubt(struct wp_daemon_redis *r)
+{
+    bool found = false;
+    bool stop;
+
+    (void)pthread_mutex_lock(&r->lock);
+    while (!r->stop && !found) {
+        for (uint32_t i = 0; i < r->n_pools; i++) {
+            found = found || r->in_doubt[i];
+        }
+        if (!found) {
             (void)pthread_cond_wait(&r->changed, &r->lock);
         }
     }
-    if (found >= 0) {
-        r->in_doubt[found] = false;
-    }
+    stop = r->stop;
     (void)pthread_mutex_unlock(&r->lock);
-    return found;
+    return !stop;
 }
 
 static void *
 recover(void *arg)
 {
     struct wp_daemon_redis *r = arg;
-    int64_t i;
 
-    while ((i = await_doubt(r)) >= 0) {
-        recover_pool(r, &r->pools[i]);
+    while (await_doubt(r)) {
+        while (recover_pools(r)) {
+            if (!pause_for(r, AGAIN_NS)) {
+                return NULL;
+            }
+        }
     }
     return NULL;
 }
@@ -430,7 +470,9 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
 
     r->pools = calloc(n + WP_POOLS_MAX, sizeof *r->pools);
     r->in_doubt = calloc(n + WP_POOLS_MAX, sizeof *r->in_doubt);
-    if (known == NULL || r->pools == NULL || r->in_doubt == NULL) {
+    r->recoveries = calloc(n + WP_POOLS_MAX, sizeof *r->recoveries);
+    if (known == NULL || r->pools == NULL || r->in_doubt == NULL ||
+        r->recoveries == NULL) {
         free(known);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
@@ -642,6 +684,7 @@ wp_daemon_redis_close(struct wp_daemon_redis *r)
     (void)pthread_mutex_destroy(&r->lock);
     free(r->pools);
     free(r->in_doubt);
+    free(r->recoveries);
     explicit_bzero(&r->url, sizeof r->url);
     free(r);
 }
