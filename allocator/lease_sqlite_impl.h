@@ -25,7 +25,7 @@ struct wp_lease_db {
     sqlite3 *sqlite;
     sqlite3_stmt *statements[WP_LEASE_SQL_COUNT];
     uint32_t wal_pages;
-    char path[WP_LEASE_FILE_PATH_MAX + 1];
+    char path[WP_LEASE_FILE_PATH_MAX + 32];
 };
 
 /* Makes the statements of an accepted file. */

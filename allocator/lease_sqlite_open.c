@@ -9,6 +9,7 @@
 enum {
     APPLICATION_ID = 0x57504c53, /* "WPLS" */
     CACHE_KIB = 16384,
+    PRIMARY_CODE = 0xff, /* Of SQLite's extended codes. */
 };
 
 /* Step i makes layout i + 1 of layout i; a new file takes all of them. What has
@@ -47,7 +48,7 @@ wp_lease_db_layout(void)
 static enum wp_status
 refuse(struct wp_lease_db *db, struct wp_err *err, const char *what)
 {
-    switch (sqlite3_errcode(db->sqlite)) {
+    switch (sqlite3_errcode(db->sqlite) & PRIMARY_CODE) {
     case SQLITE_BUSY:
         return wp_err_set(err, WP_UNAVAILABLE,
                           "lease file '%s' is in use by another process",
@@ -129,8 +130,10 @@ connect_file(const char *path, uint32_t busy_timeout_ms, struct wp_err *err)
                          path);
         return NULL;
     }
-    (void)snprintf(db->path, sizeof db->path, "%s", path);
-    if (sqlite3_open_v2(path, &db->sqlite, flags, NULL) != SQLITE_OK) {
+    /* A name like "file:x" or ":memory:" means something else to SQLite. */
+    (void)snprintf(db->path, sizeof db->path, "%s%s",
+                   path[0] == '/' ? "" : "./", path);
+    if (sqlite3_open_v2(db->path, &db->sqlite, flags, NULL) != SQLITE_OK) {
         (void)refuse(db, err, "cannot be opened");
         wp_lease_db_close(db);
         return NULL;

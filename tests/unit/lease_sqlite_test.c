@@ -236,6 +236,75 @@ test_second_opener_is_refused(void **state)
     close_store();
 }
 
+enum {
+    MAKERS = 6
+};
+
+/* A child's part: tells the outcome, and keeps what it has until `over`. */
+_Noreturn static void
+make_with_others(int go, int told, int over)
+{
+    struct wp_err err;
+    char verdict = 'l';
+    char byte;
+
+    (void)!read(go, &byte, 1); /* Until the parent closes it. */
+    if (try_open(&err) != NULL) {
+        verdict = 'w';
+    } else if (err.status != WP_UNAVAILABLE ||
+               strstr(err.msg, "in use") == NULL) {
+        (void)fprintf(stderr, "%s\n", err.msg);
+        verdict = 'x';
+    }
+    (void)!write(told, &verdict, 1);
+    (void)!read(over, &byte, 1);
+    _exit(0);
+}
+
+/* Several processes find no file at the same moment: one makes it and has it,
+ * the others are told so; nothing else is left behind. */
+static void
+test_one_of_many_makes_the_file(void **state)
+{
+    char command[600];
+    char verdict;
+    int winners = 0;
+    int told[2];
+    int over[2];
+    int go[2];
+
+    (void)state;
+    assert_int_equal(pipe(go) + pipe(told) + pipe(over), 0);
+    for (int i = 0; i < MAKERS; i++) {
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)close(go[1]);
+            (void)close(over[1]);
+            make_with_others(go[0], told[1], over[0]);
+        }
+    }
+    (void)close(go[1]);
+    for (int i = 0; i < MAKERS; i++) {
+        assert_int_equal(read(told[0], &verdict, 1), 1);
+        assert_true(verdict == 'w' || verdict == 'l');
+        winners += verdict == 'w' ? 1 : 0;
+    }
+    assert_int_equal(winners, 1);
+    (void)close(over[1]);
+    for (int i = 0; i < MAKERS; i++) {
+        assert_true(wait(NULL) > 0);
+    }
+    (void)close(go[0]);
+    (void)close(told[0]);
+    (void)close(told[1]);
+    (void)close(over[0]);
+    (void)snprintf(command, sizeof command,
+                   "test -z \"$(ls %s | grep -v '^leases.db')\"", dir);
+    assert_int_equal(system(command), 0);
+}
+
 static void
 test_newer_layout_is_refused(void **state)
 {
@@ -613,6 +682,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_only_the_owner_reads_it, set_up),
         cmocka_unit_test_setup(test_second_opener_is_refused, set_up),
+        cmocka_unit_test_setup(test_one_of_many_makes_the_file, set_up),
         cmocka_unit_test_setup(test_newer_layout_is_refused, set_up),
         cmocka_unit_test_setup(test_foreign_files_are_refused, set_up),
         cmocka_unit_test_setup(test_damaged_header_is_refused, set_up),
