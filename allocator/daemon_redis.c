@@ -1,5 +1,6 @@
 /* Leases in Redis, and the replicas that share them. */
 #include "allocator/daemon_redis.h"
+#include "allocator/daemon_recover.h"
 #include "allocator/known_pools.h"
 #include "allocator/redis_topology.h"
 
@@ -12,21 +13,12 @@
 enum {
     FEED_MESSAGES = 8192,
     FEED_TURN = 2048, /* Messages of one turn of the control thread. */
-    ASSERT_CHUNK = 64,
     /* Beside the threads of gRPC: control. */
     OTHER_THREADS = 1,
     THREADS_DEFAULT = 8,
 };
 
-/* Between attempts of recovery. */
-#define AGAIN_NS (50 * WP_NS_PER_MS)
 #define STATE_EVERY_NS (500 * WP_NS_PER_MS)
-
-/* A pool on its way out of doubt; the recovering thread's. */
-struct wp_daemon_recovery {
-    int64_t begun_ns; /* 0: it is not in doubt. */
-    bool told;        /* Only the others are waited for. */
-};
 
 /* Of one daemon; see each part for its thread. */
 struct wp_daemon_redis {
@@ -42,17 +34,11 @@ struct wp_daemon_redis {
     int64_t state_told_ns;
     bool keeper_told;
 
-    pthread_mutex_t lock; /* Guards what follows. */
-    pthread_cond_t changed;
-    bool *in_doubt; /* Owned; n_pools. */
-    bool stop;
+    struct wp_recovery *recovery;
+
+    pthread_mutex_t lock;               /* Guards what follows. */
     uint64_t replicas[WP_REPLICAS_MAX]; /* Alive, this one among them. */
     uint32_t n_replicas;
-    bool one_left; /* A replica has gone since this one started. */
-
-    struct wp_daemon_recovery *recoveries; /* Owned; n_pools. */
-    pthread_t recovery;
-    bool recovers; /* Its thread runs. */
 };
 
 /* --- What the others do; the store's feed thread --- */
@@ -99,7 +85,6 @@ note_replica(struct wp_daemon_redis *r, uint64_t id, bool gone)
     }
     if (gone && i < r->n_replicas) {
         r->replicas[i] = r->replicas[--r->n_replicas];
-        r->one_left = true;
         return true;
     }
     if (!gone && i == r->n_replicas && i < WP_REPLICAS_MAX) {
@@ -122,6 +107,9 @@ hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
     n = r->n_replicas;
     memcpy(replicas, r->replicas, n * sizeof replicas[0]);
     (void)pthread_mutex_unlock(&r->lock);
+    if (gone) {
+        wp_recovery_one_left(r->recovery);
+    }
     if (news) {
         wp_pools_set_replicas(r->daemon->pools, number_of(r->replica_id),
                               replicas, n);
@@ -140,16 +128,9 @@ hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
 static void
 hear_doubt(void *ctx, const struct wp_lease_redis_pool *pool)
 {
-    struct wp_daemon_redis *r = ctx;
+    const struct wp_daemon_redis *r = ctx;
 
-    (void)pthread_mutex_lock(&r->lock);
-    for (uint32_t i = 0; i < r->n_pools; i++) {
-        if (memcmp(&r->pools[i], pool, sizeof *pool) == 0) {
-            r->in_doubt[i] = true;
-        }
-    }
-    (void)pthread_cond_signal(&r->changed);
-    (void)pthread_mutex_unlock(&r->lock);
+    wp_recovery_doubt(r->recovery, pool);
 }
 
 /* --- What is heard, told to the core; the control thread --- */
@@ -209,195 +190,6 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
     r->state_told_ns = now_ns;
     r->keeper_told = keeper;
     return now_ns + STATE_EVERY_NS;
-}
-
-/* --- Recovery: Redis may have forgotten; a thread of its own --- */
-
-/* A pause; false when the daemon stops. */
-static bool
-pause_for(struct wp_daemon_redis *r, int64_t ns)
-{
-    int64_t until_ns = wp_clock_mono_ns(wp_clock_system()) + ns;
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / WP_NS_PER_S),
-                                   .tv_nsec = (long)(until_ns % WP_NS_PER_S)};
-    bool stop;
-
-    (void)pthread_mutex_lock(&r->lock);
-    if (!r->stop) {
-        (void)pthread_cond_timedwait(&r->changed, &r->lock, &until);
-    }
-    stop = r->stop;
-    (void)pthread_mutex_unlock(&r->lock);
-    return !stop;
-}
-
-struct known {
-    struct wp_daemon_redis *r;
-    uint32_t pool_index;
-    bool retire_idle;
-    uint32_t cursor;
-    uint32_t n;
-    struct wp_lease_record records[ASSERT_CHUNK];
-};
-
-/* Control thread. */
-static void
-ask_known(void *ctx, uint64_t a, uint64_t b)
-{
-    struct known *known = ctx;
-
-    (void)a;
-    (void)b;
-    known->n = wp_pools_known_records(
-        known->r->daemon->pools, known->pool_index, known->retire_idle,
-        &known->cursor, known->records, ASSERT_CHUNK);
-}
-
-/* Tells Redis everything that is known here of the pool. */
-static enum wp_status
-assert_pool(struct wp_daemon_redis *r, const struct wp_lease_redis_pool *pool,
-            struct wp_err *err)
-{
-    struct known *known = calloc(1, sizeof *known);
-    enum wp_status status = WP_OK;
-
-    if (known == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-    }
-    known->r = r;
-    known->pool_index =
-        wp_pools_index(r->daemon->pools, wp_str_from(pool->pool_namespace),
-                       wp_str_from(pool->pool));
-    (void)pthread_mutex_lock(&r->lock);
-    known->retire_idle = r->one_left;
-    (void)pthread_mutex_unlock(&r->lock);
-    do {
-        wp_loop_call(r->daemon->control_loop, ask_known, known);
-        for (uint32_t i = 0; i < known->n && status == WP_OK; i++) {
-            status =
-                wp_lease_redis_assert_record(r->redis, &known->records[i], err);
-            if (status == WP_ABORTED || status == WP_ALREADY_EXISTS) {
-                status = WP_OK; /* Redis knows more: it tells. */
-            }
-        }
-    } while (status == WP_OK && known->cursor != 0);
-    free(known);
-    return status == WP_OK ? wp_lease_redis_end_assert(r->redis, pool, err)
-                           : status;
-}
-
-/* Closes the pool and tells Redis what is known of it. */
-static void
-tell_pool(struct wp_daemon_redis *r, uint32_t i)
-{
-    const struct wp_lease_redis_pool *pool = &r->pools[i];
-    struct wp_daemon_recovery *recovery = &r->recoveries[i];
-    struct wp_err err = {.msg = ""};
-
-    if (recovery->begun_ns == 0) {
-        recovery->begun_ns = wp_clock_mono_ns(wp_clock_system());
-        wp_log_warn("Redis may have forgotten: claims wait until it has been "
-                    "told what is known here",
-                    wp_kv_str("pool", pool->pool));
-    }
-    recovery->told =
-        wp_lease_redis_begin_recovery(r->redis, pool, &err) == WP_OK &&
-        assert_pool(r, pool, &err) == WP_OK;
-}
-
-/* Opens the pool, when the others have told as well. */
-static void
-open_pool(struct wp_daemon_redis *r, uint32_t i)
-{
-    const struct wp_lease_redis_pool *pool = &r->pools[i];
-    struct wp_daemon_recovery *recovery = &r->recoveries[i];
-    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
-    struct wp_err err = {.msg = ""};
-    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
-    enum wp_status status = wp_lease_redis_open_generation(
-        r->redis, pool, peers, n < WP_PEERS_MAX ? n : WP_PEERS_MAX, &err);
-
-    if (status == WP_OK) {
-        wp_log_info("Redis has been told, claims go on",
-                    wp_kv_str("pool", pool->pool),
-                    wp_kv_ms("took_ms", wp_clock_mono_ns(wp_clock_system()) -
-                                            recovery->begun_ns));
-        wp_control_wake(r->daemon->control);
-        recovery->begun_ns = 0;
-    }
-    recovery->told = status == WP_PENDING;
-}
-
-/* Takes the mark that a pool is in doubt. */
-static bool
-take_doubt(struct wp_daemon_redis *r, uint32_t i)
-{
-    bool doubt;
-
-    (void)pthread_mutex_lock(&r->lock);
-    doubt = r->in_doubt[i];
-    r->in_doubt[i] = false;
-    (void)pthread_mutex_unlock(&r->lock);
-    return doubt;
-}
-
-/* One turn over all pools; true while some are not recovered. All are told
- * before one is waited for: another replica may wait for this one there. */
-static bool
-recover_pools(struct wp_daemon_redis *r)
-{
-    bool left = false;
-
-    for (uint32_t i = 0; i < r->n_pools; i++) {
-        const struct wp_daemon_recovery *recovery = &r->recoveries[i];
-
-        if (take_doubt(r, i) || (recovery->begun_ns != 0 && !recovery->told)) {
-            tell_pool(r, i);
-        }
-    }
-    for (uint32_t i = 0; i < r->n_pools; i++) {
-        if (r->recoveries[i].told) {
-            open_pool(r, i);
-        }
-        left = left || r->recoveries[i].begun_ns != 0;
-    }
-    return left;
-}
-
-/* False: the daemon stops. */
-static bool
-await_doubt(struct wp_daemon_redis *r)
-{
-    bool found = false;
-    bool stop;
-
-    (void)pthread_mutex_lock(&r->lock);
-    while (!r->stop && !found) {
-        for (uint32_t i = 0; i < r->n_pools; i++) {
-            found = found || r->in_doubt[i];
-        }
-        if (!found) {
-            (void)pthread_cond_wait(&r->changed, &r->lock);
-        }
-    }
-    stop = r->stop;
-    (void)pthread_mutex_unlock(&r->lock);
-    return !stop;
-}
-
-static void *
-recover(void *arg)
-{
-    struct wp_daemon_redis *r = arg;
-
-    while (await_doubt(r)) {
-        while (recover_pools(r)) {
-            if (!pause_for(r, AGAIN_NS)) {
-                return NULL;
-            }
-        }
-    }
-    return NULL;
 }
 
 /* --- Life --- */
@@ -469,10 +261,7 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
     enum wp_status status;
 
     r->pools = calloc(n + WP_POOLS_MAX, sizeof *r->pools);
-    r->in_doubt = calloc(n + WP_POOLS_MAX, sizeof *r->in_doubt);
-    r->recoveries = calloc(n + WP_POOLS_MAX, sizeof *r->recoveries);
-    if (known == NULL || r->pools == NULL || r->in_doubt == NULL ||
-        r->recoveries == NULL) {
+    if (known == NULL || r->pools == NULL) {
         free(known);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
@@ -557,21 +346,6 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
     return wp_lease_redis_create(&config, &r->redis, err);
 }
 
-static enum wp_status
-init_lock(struct wp_daemon_redis *r, struct wp_err *err)
-{
-    pthread_condattr_t attr;
-
-    if (pthread_mutex_init(&r->lock, NULL) != 0 ||
-        pthread_condattr_init(&attr) != 0 ||
-        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&r->changed, &attr) != 0) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-    }
-    (void)pthread_condattr_destroy(&attr);
-    return WP_OK;
-}
-
 struct wp_daemon_redis *
 wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
 {
@@ -579,18 +353,21 @@ wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
     const struct wp_feed_config feed = {FEED_MESSAGES, wake, take, r};
     char text[WP_REDIS_URL_TEXT_MAX];
 
-    if (r == NULL || init_lock(r, err) != WP_OK) {
+    if (r == NULL) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-        free(r);
         return NULL;
     }
+    (void)pthread_mutex_init(&r->lock, NULL);
     r->daemon = daemon;
     wp_random_bytes(r->replica_id, sizeof r->replica_id);
     r->replicas[0] = number_of(r->replica_id);
     r->n_replicas = 1;
     r->feed = wp_feed_create(&feed, err);
     if (r->feed == NULL || read_url(r, err) != WP_OK ||
-        list_pools(r, err) != WP_OK || connect_redis(r, err) != WP_OK) {
+        list_pools(r, err) != WP_OK ||
+        (r->recovery = wp_recovery_create(daemon, r->pools, r->n_pools, err)) ==
+            NULL ||
+        connect_redis(r, err) != WP_OK) {
         wp_daemon_redis_close(r);
         return NULL;
     }
@@ -610,21 +387,13 @@ enum wp_status
 wp_daemon_redis_follow(struct wp_daemon_redis *r, struct wp_err *err)
 {
     uint64_t own = number_of(r->replica_id);
-    int error;
 
     wp_pools_set_replicas(r->daemon->pools, own, &own, 1);
     if (wp_lease_redis_follow(r->redis, err) != WP_OK) {
         return err->status;
     }
     wp_lease_redis_set_state(r->redis, 0, wp_daemon_is_keeper(r->daemon));
-    error = pthread_create(&r->recovery, NULL, recover, r);
-    if (error != 0) {
-        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
-                          "the thread that recovers pools");
-    }
-    r->recovers = true;
-    (void)pthread_setname_np(r->recovery, "recovery");
-    return WP_OK;
+    return wp_recovery_start(r->recovery, r->redis, err);
 }
 
 bool
@@ -659,15 +428,9 @@ wp_daemon_redis_stats(const struct wp_daemon_redis *r,
 void
 wp_daemon_redis_quit(struct wp_daemon_redis *r)
 {
-    if (r == NULL || !r->recovers) {
-        return;
+    if (r != NULL) {
+        wp_recovery_stop(r->recovery);
     }
-    (void)pthread_mutex_lock(&r->lock);
-    r->stop = true;
-    (void)pthread_cond_signal(&r->changed);
-    (void)pthread_mutex_unlock(&r->lock);
-    (void)pthread_join(r->recovery, NULL);
-    r->recovers = false;
 }
 
 void
@@ -680,11 +443,9 @@ wp_daemon_redis_close(struct wp_daemon_redis *r)
     wp_lease_redis_destroy(r->redis);
     wp_redis_topology_destroy(r->topology);
     wp_feed_destroy(r->feed);
-    (void)pthread_cond_destroy(&r->changed);
+    wp_recovery_destroy(r->recovery);
     (void)pthread_mutex_destroy(&r->lock);
     free(r->pools);
-    free(r->in_doubt);
-    free(r->recoveries);
     explicit_bzero(&r->url, sizeof r->url);
     free(r);
 }

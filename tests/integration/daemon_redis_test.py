@@ -233,6 +233,46 @@ class Store(Rig):
         self.assertTrue(keeper.release(b).was_held)
         self.assertTrue(follower.release(a).was_held)
 
+    def test_redis_forgets_many_pools(self):
+        """No replica waits in one pool for another that waits in the next."""
+        names = ["quickstart"] + [f"more{i}" for i in range(5)]
+        several = os.path.join(self.dir, "several.yaml")
+        with open(MANIFEST, encoding="utf-8") as source:
+            text = source.read()
+        pool = next(d for d in text.split("\n---\n")
+                    if "kind: SandboxWarmPool" in d)
+        for name in names[1:]:
+            text += "\n---\n" + pool.replace("name: quickstart",
+                                            "name: " + name, 1)
+        with open(several, "w", encoding="utf-8") as target:
+            target.write(text)
+        daemons = [self.start(n, manifest=several).wait_full(3)
+                   for n in ("a", "b", "c")]
+
+        def claim(daemon, name, claim_id):
+            return daemon.rpc("Allocator/Claim", pb.ClaimRequest(
+                pool=pb.PoolRef(name=name), claim_id=claim_id,
+                wait_ms=20000), pb.ClaimResponse).lease
+
+        held = {(n, d.name): claim(d, n, f"{n}-{d.name}")
+                for n in names for d in daemons}
+        self.assertEqual(len({x.sandbox for x in held.values()}), 18)
+        for again in range(3):
+            self.redis.ask("FLUSHALL")
+            # Each replica meets it in another pool first.
+            for i in range(6):
+                for k, daemon in enumerate(daemons):
+                    name = names[(i + 2 * k) % 6]
+                    eventually(lambda d=daemon, n=name: self.code(
+                        claim, d, n, f"{n}-{d.name}-{again}") ==
+                        grpc.StatusCode.OK, "claims go on")
+        for (name, owner), lease in held.items():
+            for daemon in daemons:
+                self.assertEqual(
+                    claim(daemon, name, f"{name}-{owner}").sandbox,
+                    lease.sandbox)
+            self.assertTrue(daemons[0].release(lease).was_held)
+
     def test_claims_on_both_get_different_sandboxes(self):
         keeper = self.start("a", replicas=30).wait_full(30)
         follower = self.start("b", replicas=30).wait_full(30)
