@@ -11,3 +11,7 @@ wp_test(lease_sqlite_fault_test LABEL unit TIMEOUT 180
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_fault_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/fault_vfs.c ${WP_STORE_CONFORMANCE}
   LIBS wp_lease_sqlite wp::sqlite)
+wp_test(lease_sqlite_path_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_path_test.c
+  LIBS wp_lease_sqlite)
+wp_count_calls(lease_sqlite_path_test)
