@@ -339,6 +339,7 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
             return wp_err_wrap(err, "setting 'redis_url'");
         }
         config.redis.router = wp_redis_topology_router(r->topology);
+        config.redis.cluster = r->url.kind == WP_REDIS_CLUSTER;
     }
     threads = (threads > 0 ? threads : THREADS_DEFAULT) + OTHER_THREADS;
     config.threads = threads < 64 ? threads : 64;

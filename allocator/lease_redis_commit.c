@@ -12,7 +12,8 @@ enum {
     /* Lowest bits of a command's tag; above them the pool's number and what
      * tells its generation from the ones before. */
     TAG_AGAIN = 1, /* Sent a second time, with the script's text. */
-    TAG_POOL_SHIFT = 1,
+    TAG_ASKED = 2, /* Sent a second time, to where ASK has led. */
+    TAG_POOL_SHIFT = 2,
     TAG_POOL_BITS = 11,
     TAG_GENERATION_SHIFT = TAG_POOL_SHIFT + TAG_POOL_BITS,
     ARGS_MAX = 11,
@@ -164,13 +165,20 @@ static _Thread_local struct {
     uint64_t gathered; /* Groups where something waits for a flush. */
 } mine;
 
+/* How a commit is sent. */
+struct way {
+    struct wp_redis_group *group; /* NULL: the pool's. */
+    uint32_t link;
+    uint32_t tag; /* TAG_AGAIN, TAG_ASKED */
+    bool flush;
+};
+
 static enum wp_status
-send_op(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
-        bool again, bool flush)
+send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
 {
     struct wp_redis_pool *pool =
         wp_redis_pool_find(redis, op->pool_namespace, op->pool);
-    struct wp_redis_group *group;
+    struct wp_redis_group *group = way.group;
     struct command c;
     uint64_t generation;
     uint32_t tag;
@@ -179,18 +187,24 @@ send_op(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
         return WP_UNAVAILABLE;
     }
     generation = atomic_load_explicit(&pool->generation, memory_order_acquire);
-    group = atomic_load_explicit(&pool->group, memory_order_acquire);
+    if (group == NULL) {
+        group = atomic_load_explicit(&pool->group, memory_order_acquire);
+    }
     if (generation == 0 || group == NULL) {
         return WP_UNAVAILABLE;
     }
-    make_command(redis, pool, generation, op, again, &c);
-    tag = (again ? TAG_AGAIN : 0) |
-          (uint32_t)(pool - redis->pools) << TAG_POOL_SHIFT |
+    make_command(redis, pool, generation, op, (way.tag & TAG_AGAIN) != 0, &c);
+    tag = way.tag | (uint32_t)(pool - redis->pools) << TAG_POOL_SHIFT |
           (uint32_t)generation << TAG_GENERATION_SHIFT;
-    if (!flush) {
+    if ((way.tag & TAG_ASKED) != 0) {
+        return wp_redis_send_asking(group->links, way.link, op, tag, c.args,
+                                    c.n);
+    }
+    if (!way.flush) {
         mine.gathered |= UINT64_C(1) << group->number;
     }
-    return wp_redis_send(group->links, link, op, tag, c.args, c.n, flush);
+    return wp_redis_send(group->links, way.link, op, tag, c.args, c.n,
+                         way.flush);
 }
 
 /* The other way, for comparison: any thread leaves its op on a stack, and the
@@ -240,7 +254,7 @@ wp_redis_commit_on_wake(void *self)
 
         op = first;
         first = op->next;
-        status = send_op(redis, 0, op, false, false);
+        status = send_op(redis, op, (struct way){.link = 0});
         if (status != WP_PENDING) {
             op->done(op, status);
         }
@@ -258,7 +272,7 @@ wp_redis_commit(void *self, struct wp_lease_op *op)
     if (redis->config.committer) {
         return post(redis, op);
     }
-    return send_op(redis, link, op, false, link == 0);
+    return send_op(redis, op, (struct way){.link = link, .flush = link == 0});
 }
 
 void
@@ -299,9 +313,13 @@ static const char *const refusals[] = {
     "BUSYKEY ",  "DENIED ",     "WRONGTYPE ",   "NOTBUSY ",
 };
 
-/* This server will not take writes of this pool, another one may. */
+/* This server will not take writes of this pool, another one may. ASK is not
+ * among them: the slot is here still. */
 static const char *const elsewhere[] = {
-    "READONLY ", "MOVED ", "ASK ", "MASTERDOWN ", "CLUSTERDOWN ",
+    "READONLY ",
+    "MOVED ",
+    "MASTERDOWN ",
+    "CLUSTERDOWN ",
 };
 
 static bool
@@ -327,11 +345,40 @@ is_time(_Atomic(int64_t) *last_ns, int64_t interval_ns)
 }
 
 static enum wp_status
+refusal(struct wp_str text)
+{
+    return begins_with_any(text, refusals, WP_ARRAY_LEN(refusals))
+               ? WP_UNAVAILABLE
+               : WP_UNKNOWN_OUTCOME;
+}
+
+/* The slot is leaving this server, the pool has left: where it went takes this
+ * one command. The pool stays placed here, where the slot is. UNAVAILABLE: this
+ * is not said, or cannot be followed. */
+static enum wp_status
+follow_ask(struct wp_redis_group *group, uint32_t link, struct wp_lease_op *op,
+           struct wp_str text)
+{
+    struct wp_redis_redirect redirect;
+    struct wp_redis_group *other = NULL;
+
+    if (wp_str_starts_with(text, WP_STR("ASK ")) &&
+        wp_redis_redirect_parse(text, &redirect)) {
+        other = wp_redis_group_for(group, &redirect);
+    }
+    if (other == NULL || other == group) {
+        return WP_UNAVAILABLE;
+    }
+    return send_op(
+        group->redis, op,
+        (struct way){.group = other, .link = link, .tag = TAG_ASKED});
+}
+
+static enum wp_status
 on_error(struct wp_redis_group *group, struct wp_redis_pool *pool,
          struct wp_str text)
 {
     struct wp_lease_redis *redis = group->redis;
-    bool refused = begins_with_any(text, refusals, WP_ARRAY_LEN(refusals));
     const struct wp_redis_router *router = redis->config.redis.router;
 
     WP_REDIS_COUNT(redis->errors);
@@ -349,7 +396,7 @@ on_error(struct wp_redis_group *group, struct wp_redis_pool *pool,
             wp_redis_links_renew(group->links);
         }
     }
-    return refused ? WP_UNAVAILABLE : WP_UNKNOWN_OUTCOME;
+    return refusal(text);
 }
 
 /* A text is a record with its field: what FETCH asked for, or what EXPIRE met
@@ -416,11 +463,19 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         break;
     case WP_REPLY_ERROR:
         if (wp_str_starts_with(reply->text, WP_STR("NOSCRIPT ")) &&
-            (tag & TAG_AGAIN) == 0) {
+            (tag & (TAG_AGAIN | TAG_ASKED)) == 0) {
             WP_REDIS_COUNT(redis->noscript);
-            status = send_op(redis, link, op, true, true);
+            status = send_op(
+                redis, op,
+                (struct way){.link = link, .tag = TAG_AGAIN, .flush = true});
+        } else if ((tag & TAG_ASKED) == 0) {
+            status = follow_ask(group, link, op, reply->text);
+            if (status == WP_UNAVAILABLE) {
+                status = on_error(group, &redis->pools[number], reply->text);
+            }
         } else {
-            status = on_error(group, &redis->pools[number], reply->text);
+            /* What that server says does not concern the pool's. */
+            status = refusal(reply->text);
         }
         break;
     case WP_REPLY_OTHER:

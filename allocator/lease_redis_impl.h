@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "allocator/lease_redis.h"
+#include "allocator/redis_cluster.h"
 
 struct redisContext;
 struct wp_redis_feed;
@@ -113,6 +114,11 @@ struct wp_redis_group *wp_redis_pool_place(struct wp_lease_redis *redis,
                                            struct wp_redis_pool *pool,
                                            const struct wp_redis_server *server,
                                            struct wp_err *err);
+/* The group that the redirect of a server of group leads to, for one command;
+ * no pool is moved. NULL: none can be made. Any thread. */
+struct wp_redis_group *
+wp_redis_group_for(struct wp_redis_group *group,
+                   const struct wp_redis_redirect *redirect);
 /* Its server says that it is not there. Any thread. */
 void wp_redis_pool_misplaced(struct wp_lease_redis *redis,
                              struct wp_redis_pool *pool);

@@ -3,9 +3,10 @@
  * One server (or the master that sentinels name) is one group of links, and all
  * pools are in it. In a cluster each node that has pools is a group; a thread
  * moves pools between them: when a node says that it has not the pool, and when
- * a node is out of reach and the topology knows of another. A pool that was
- * moved is in doubt: a node that took over may have lost what the other one had
- * acknowledged. Groups are never given up, since a node may come back. */
+ * the topology knows of another node. It also leads the links of a master to
+ * the next one. A pool that was moved is in doubt: a node that took over may
+ * have lost what the other one had acknowledged. Groups are never given up,
+ * since a node may come back. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -15,8 +16,9 @@
 #include "pool/base/log.h"
 
 enum {
-    LOOK_MS = 1000, /* Between looks at groups that are down. */
-    SOON_MS = 50,   /* Between looks while a pool is misplaced. */
+    LOOK_MS = 100,  /* Between looks at where pools are. */
+    SOON_MS = 50,   /* The same while a pool is misplaced. */
+    DOWN_MS = 1000, /* Between doubts about servers that are out of reach. */
 };
 
 static bool
@@ -149,6 +151,27 @@ wp_redis_pool_place(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     return group;
 }
 
+struct wp_redis_group *
+wp_redis_group_for(struct wp_redis_group *group,
+                   const struct wp_redis_redirect *redirect)
+{
+    struct wp_lease_redis *redis = group->redis;
+    struct wp_redis_server server = redirect->server;
+    struct wp_redis_group *other;
+    struct wp_err err;
+
+    if (!redis->config.redis.cluster) {
+        return NULL;
+    }
+    if (server.host[0] == '\0') {
+        memcpy(server.host, group->server.host, sizeof server.host);
+    }
+    (void)pthread_mutex_lock(&redis->groups_lock);
+    other = group_of(redis, &server, WP_STR(""), &err);
+    (void)pthread_mutex_unlock(&redis->groups_lock);
+    return other;
+}
+
 void
 wp_redis_pool_misplaced(struct wp_lease_redis *redis,
                         struct wp_redis_pool *pool)
@@ -169,11 +192,42 @@ is_down(struct wp_redis_group *group)
     return stats.links_up == 0 || stats.breaker_open;
 }
 
-/* True when every pool is where it should be. */
+/* Where the router says that the pool is; it may wait for an answer. */
 static bool
-place_pools(struct wp_lease_redis *redis)
+find_pool(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
+          struct wp_redis_server *out)
 {
     const struct wp_redis_router *router = redis->config.redis.router;
+    struct wp_err err;
+
+    return router->find(router->self, (struct wp_str){pool->key, pool->key_len},
+                        out, &err) == WP_OK;
+}
+
+/* The router may have heard of a new master before the old one is told, which
+ * until then takes commits that will be lost: the links leave it now. */
+static void
+follow_master(struct wp_lease_redis *redis, struct wp_redis_server *last)
+{
+    struct wp_redis_server server;
+
+    if (!find_pool(redis, &redis->pools[0], &server)) {
+        return;
+    }
+    if ((last->port != 0 || last->path[0] != '\0') &&
+        !is_same_server(last, &server)) {
+        wp_redis_links_renew(redis->groups[0].links);
+    }
+    *last = server;
+}
+
+/* True when every pool is where it should be. */
+static bool
+place_pools(struct wp_lease_redis *redis, int64_t *doubted_ns)
+{
+    const struct wp_redis_router *router = redis->config.redis.router;
+    int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
+    bool doubt = now_ns - *doubted_ns >= DOWN_MS * WP_NS_PER_MS;
     bool all = true;
 
     for (uint32_t i = 0; i < redis->n_pools && !atomic_load(&redis->stop);
@@ -182,18 +236,12 @@ place_pools(struct wp_lease_redis *redis)
         struct wp_redis_group *group = atomic_load(&pool->group);
         struct wp_redis_server server;
         struct wp_err err;
-        bool down;
 
-        down = group != NULL && is_down(group);
-        if (group != NULL && !down && !atomic_load(&pool->misplaced)) {
-            continue;
-        }
-        if (down) {
+        if (group != NULL && doubt && is_down(group)) {
+            *doubted_ns = now_ns;
             router->doubt(router->self, WP_STR(""));
         }
-        if (router->find(router->self,
-                         (struct wp_str){pool->key, pool->key_len}, &server,
-                         &err) != WP_OK ||
+        if (!find_pool(redis, pool, &server) ||
             wp_redis_pool_place(redis, pool, &server, &err) == NULL) {
             all = false;
         }
@@ -205,12 +253,19 @@ static void *
 place_run(void *arg)
 {
     struct wp_lease_redis *redis = arg;
+    struct wp_redis_server master = {.port = 0};
+    int64_t doubted_ns = 0;
 
     while (!atomic_load(&redis->stop)) {
-        bool all = place_pools(redis);
+        bool all = true;
         struct timespec until;
         int64_t at_ns;
 
+        if (redis->config.redis.cluster) {
+            all = place_pools(redis, &doubted_ns);
+        } else {
+            follow_master(redis, &master);
+        }
         (void)clock_gettime(CLOCK_MONOTONIC, &until);
         at_ns = until.tv_sec * WP_NS_PER_S + until.tv_nsec +
                 (all ? LOOK_MS : SOON_MS) * WP_NS_PER_MS;
@@ -235,7 +290,16 @@ wp_redis_groups_init(struct wp_lease_redis *redis, struct wp_err *err)
     struct wp_str key = {redis->pools[0].key, redis->pools[0].key_len};
     struct wp_redis_group *group;
 
-    if (config->cluster) {
+    if (!config->cluster) {
+        group = add_group(redis, config, key, err);
+        if (group == NULL) {
+            return WP_RESOURCE_EXHAUSTED;
+        }
+        for (uint32_t i = 0; i < redis->n_pools; i++) {
+            atomic_store(&redis->pools[i].group, group);
+        }
+    }
+    if (config->router != NULL) {
         int rc = pthread_create(&redis->placer, NULL, place_run, redis);
 
         redis->placer_runs = rc == 0;
@@ -244,14 +308,6 @@ wp_redis_groups_init(struct wp_lease_redis *redis, struct wp_err *err)
                               "a thread for redis");
         }
         (void)pthread_setname_np(redis->placer, "redis-place");
-        return WP_OK;
-    }
-    group = add_group(redis, config, key, err);
-    if (group == NULL) {
-        return WP_RESOURCE_EXHAUSTED;
-    }
-    for (uint32_t i = 0; i < redis->n_pools; i++) {
-        atomic_store(&redis->pools[i].group, group);
     }
     return WP_OK;
 }
@@ -265,6 +321,10 @@ wp_redis_groups_fini(struct wp_lease_redis *redis)
         (void)pthread_cond_signal(&redis->groups_cond);
         (void)pthread_mutex_unlock(&redis->groups_lock);
         (void)pthread_join(redis->placer, NULL);
+    }
+    /* A reading thread may send on the links of another group. */
+    for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
+        wp_redis_links_stop(redis->groups[i].links);
     }
     for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
         wp_redis_links_destroy(redis->groups[i].links);

@@ -200,6 +200,29 @@ wp_redis_send(struct wp_redis_links *links, uint32_t index, void *call,
     return status;
 }
 
+enum wp_status
+wp_redis_send_asking(struct wp_redis_links *links, uint32_t index, void *call,
+                     uint32_t tag, const struct wp_str *args, uint32_t n)
+{
+    struct wp_redis_link *link = &links->links[index];
+    const struct wp_str asking = WP_STR("ASKING");
+    enum wp_status status;
+
+    WP_ASSERT(index < links->n && n <= WP_REDIS_ARGS_MAX);
+    (void)pthread_mutex_lock(&link->lock);
+    /* ASKING alone, should there be no room for what follows, does nothing. */
+    status = append_call(link, NULL, 0, &asking, 1);
+    if (status == WP_PENDING) {
+        status = append_call(link, call, tag, args, n);
+        (void)wp_link_send(link);
+    }
+    (void)pthread_mutex_unlock(&link->lock);
+    if (atomic_load(&links->asleep)) {
+        wake(links);
+    }
+    return status;
+}
+
 void
 wp_redis_flush(struct wp_redis_links *links, uint32_t index)
 {
@@ -321,22 +344,30 @@ wp_redis_links_create(const struct wp_redis_config *config,
 }
 
 void
-wp_redis_links_destroy(struct wp_redis_links *links)
+wp_redis_links_stop(struct wp_redis_links *links)
 {
-    if (links == NULL) {
-        return;
-    }
     atomic_store(&links->stop, true);
     if (links->connector_runs) {
         (void)pthread_mutex_lock(&links->down_lock);
         (void)pthread_cond_signal(&links->down_cond);
         (void)pthread_mutex_unlock(&links->down_lock);
         (void)pthread_join(links->connector, NULL);
+        links->connector_runs = false;
     }
     if (links->reader_runs) {
         wake(links);
         (void)pthread_join(links->reader, NULL);
+        links->reader_runs = false;
     }
+}
+
+void
+wp_redis_links_destroy(struct wp_redis_links *links)
+{
+    if (links == NULL) {
+        return;
+    }
+    wp_redis_links_stop(links);
     for (uint32_t i = 0; i < links->n; i++) {
         struct wp_redis_link *link = &links->links[i];
 

@@ -116,7 +116,10 @@ enum wp_status wp_redis_links_create(const struct wp_redis_config *config,
                                      struct wp_str key, uint32_t n,
                                      struct wp_redis_links **out,
                                      struct wp_err *err);
-/* Ends the calls in flight. NULL is allowed. */
+/* Ends the threads: they call no hook any more. Only destroy may follow, and
+ * what the threads of other sets still send here. */
+void wp_redis_links_stop(struct wp_redis_links *links);
+/* Stops; ends the calls in flight. NULL is allowed. */
 void wp_redis_links_destroy(struct wp_redis_links *links);
 
 /* Appends a command; PENDING, or UNAVAILABLE when the link is not up, full, or
@@ -125,6 +128,11 @@ void wp_redis_links_destroy(struct wp_redis_links *links);
 WP_MUST_CHECK enum wp_status
 wp_redis_send(struct wp_redis_links *links, uint32_t link, void *call,
               uint32_t tag, const struct wp_str *args, uint32_t n, bool flush);
+/* The same behind ASKING, as one, and at once: for a slot that is on its way to
+ * this server. The answer to ASKING is kept from the hooks. */
+WP_MUST_CHECK enum wp_status
+wp_redis_send_asking(struct wp_redis_links *links, uint32_t link, void *call,
+                     uint32_t tag, const struct wp_str *args, uint32_t n);
 /* Sends what the link has gathered. What nobody flushes goes out within a
  * twentieth of a second. */
 void wp_redis_flush(struct wp_redis_links *links, uint32_t link);

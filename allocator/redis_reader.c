@@ -130,6 +130,9 @@ wp_link_end_calls(struct wp_redis_link *link)
         /* A command that did not leave whole cannot have been executed. */
         bool sent = call.end <= link->stream_sent;
 
+        if (call.call == NULL) {
+            continue;
+        }
         if (sent) {
             WP_LINK_COUNT(links->unknown);
         }
@@ -196,6 +199,9 @@ take_replies(struct wp_redis_link *link)
         }
         if (!take_call(link, &call)) {
             return "an answer to nothing";
+        }
+        if (call.call == NULL) {
+            continue; /* ASKING's. */
         }
         links->hooks.on_reply(links->hooks.ctx, link->index, call.call,
                               call.tag, &link->reply);

@@ -14,10 +14,12 @@ wp_test(redis_topology_test LABEL integration
   TIMEOUT 300)
 set_tests_properties(integration/redis_topology_test PROPERTIES
                      SKIP_RETURN_CODE 77)
-wp_test(lease_redis_sentinel_test LABEL integration
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_redis_sentinel_test.c ${redis_rig}
-          ${CMAKE_SOURCE_DIR}/tests/support/redis_world.c
-  LIBS wp_allocator
-  TIMEOUT 300)
-set_tests_properties(integration/lease_redis_sentinel_test PROPERTIES
-                     SKIP_RETURN_CODE 77)
+foreach(name lease_redis_sentinel lease_redis_moves)
+  wp_test(${name}_test LABEL integration TIMEOUT 300
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c ${redis_rig}
+            ${CMAKE_SOURCE_DIR}/tests/support/redis_replica.c
+            ${CMAKE_SOURCE_DIR}/tests/support/redis_world.c
+    LIBS wp_allocator)
+  set_tests_properties(integration/${name}_test PROPERTIES
+                       SKIP_RETURN_CODE 77)
+endforeach()

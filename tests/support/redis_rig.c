@@ -50,6 +50,8 @@ void
 redis_rig_init(struct redis_rig *rig)
 {
     memset(rig, 0, sizeof *rig);
+    /* hiredis writes to connections that may be closed. */
+    (void)signal(SIGPIPE, SIG_IGN);
     (void)snprintf(rig->dir, sizeof rig->dir, "/tmp/wpr-XXXXXX");
     assert_non_null(mkdtemp(rig->dir));
 }
@@ -362,13 +364,15 @@ redis_rig_start_sentinel(struct redis_rig *rig, uint32_t master,
                          const char *name, int quorum, int down_after_ms)
 {
     /* Sooner than by itself. It stops for a while when it thinks that its
-     * machine has been asleep, as a busy one may look. */
+     * machine has been asleep, as a busy one may look; and when it has heard
+     * nothing for four publish periods it turns a master that another sentinel
+     * is just promoting back. */
     static const struct {
         const char *name;
         int value;
     } tuning[] = {
         {"INFO-PERIOD", 300},       {"PING-PERIOD", 100},
-        {"ASK-PERIOD", 100},        {"PUBLISH-PERIOD", 200},
+        {"ASK-PERIOD", 100},        {"PUBLISH-PERIOD", 1000},
         {"TILT-TRIGGER", 60000},    {"TILT-PERIOD", 1000},
         {"ELECTION-TIMEOUT", 2000},
     };

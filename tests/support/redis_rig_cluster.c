@@ -108,8 +108,14 @@ redis_rig_migrate_end(struct redis_rig *rig, uint16_t slot, uint32_t from,
     while (redis_rig_must(rig, from, "CLUSTER GETKEYSINSLOT %d 1", slot)[0] !=
            '\0') {
         assert_true(wp_str_copy(wp_str_from(rig->answer), key, sizeof key));
-        (void)redis_rig_must(rig, from, "MIGRATE 127.0.0.1 %d %s 0 5000",
-                             rig->servers[to].port, key);
+        if (rig->password != NULL) {
+            (void)redis_rig_must(rig, from,
+                                 "MIGRATE 127.0.0.1 %d %s 0 5000 AUTH %s",
+                                 rig->servers[to].port, key, rig->password);
+        } else {
+            (void)redis_rig_must(rig, from, "MIGRATE 127.0.0.1 %d %s 0 5000",
+                                 rig->servers[to].port, key);
+        }
     }
     node_id(rig, to, id);
     (void)redis_rig_must(rig, to, "CLUSTER SETSLOT %d NODE %s", slot, id);
