@@ -137,7 +137,7 @@ enum {
 struct world {
     struct wp_rng rng;
     struct wp_lease_record records[SANDBOXES];
-    char claims[CLAIMS][8];
+    char claims[CLAIMS][16];
 };
 
 static const struct wp_lease_record *
