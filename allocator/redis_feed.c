@@ -15,8 +15,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "allocator/lease_codec.h"
 #include "allocator/lease_redis_impl.h"
+#include "allocator/redis_message.h"
 #include "allocator/redis_sync.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
@@ -28,9 +28,6 @@ enum {
     AGAIN_MAX_MS = 1000,
     RECONNECT_MS = 250, /* Pause between attempts to connect. */
     SUBSCRIBE_AT_ONCE = 64,
-    CHANGE_HEAD_LEN =
-        1 + WP_REDIS_WRITER_LEN + WP_LEASE_NUMBER_LEN + 2 * WP_UID_LEN,
-    PEER_HEAD_LEN = 1 + WP_REDIS_WRITER_LEN + 1 + 10,
 };
 
 struct feed_pool {
@@ -118,47 +115,34 @@ count_change(struct wp_redis_feed *feed, struct feed_pool *pool, uint64_t n)
     pool->expect = n + 1;
 }
 
-static bool
-change_parse(struct wp_str payload, uint64_t *n, struct wp_lease_record *record)
-{
-    const char *at = payload.ptr + 1 + WP_REDIS_WRITER_LEN;
-
-    return payload.len >= CHANGE_HEAD_LEN && payload.ptr[0] == '1' &&
-           wp_str_to_u64((struct wp_str){at, WP_LEASE_NUMBER_LEN}, n) &&
-           wp_hex_decode(
-               (struct wp_str){at + WP_LEASE_NUMBER_LEN, 2 * WP_UID_LEN},
-               record->uid, WP_UID_LEN) &&
-           wp_lease_unpack((struct wp_str){payload.ptr + CHANGE_HEAD_LEN,
-                                           payload.len - CHANGE_HEAD_LEN},
-                           record);
-}
-
 static void
 on_change(struct wp_redis_feed *feed, struct wp_str payload)
 {
     struct wp_lease_redis *redis = feed->redis;
-    struct wp_lease_record record;
+    const struct wp_lease_record *record;
     struct wp_redis_pool *known = NULL;
+    struct wp_redis_change change;
     struct feed_pool *pool;
-    uint64_t n = 0;
 
-    if (change_parse(payload, &n, &record)) {
-        known = wp_redis_pool_find(redis, wp_str_from(record.pool_namespace),
-                                   wp_str_from(record.pool));
+    record = &change.record;
+    if (wp_redis_change_parse(payload, &change)) {
+        known = wp_redis_pool_find(redis, wp_str_from(record->pool_namespace),
+                                   wp_str_from(record->pool));
     }
     if (known == NULL) {
         WP_REDIS_COUNT(redis->corrupt);
         return; /* Its number will be missed. */
     }
     pool = &feed->pools[known - redis->pools];
-    count_change(feed, pool, n);
-    if (memcmp(payload.ptr + 1, redis->writer, WP_REDIS_WRITER_LEN) == 0 &&
+    count_change(feed, pool, change.number);
+    if (memcmp(change.writer, redis->config.replica_id, sizeof change.writer) ==
+            0 &&
         feed->reading != pool) {
         return; /* This replica's own. */
     }
     WP_REDIS_COUNT(redis->records_heard);
     if (sink_of(feed)->on_record != NULL &&
-        !sink_of(feed)->on_record(sink_of(feed)->ctx, &record)) {
+        !sink_of(feed)->on_record(sink_of(feed)->ctx, record)) {
         want(feed, pool);
     }
 }
@@ -222,23 +206,12 @@ note_peer(struct wp_redis_feed *feed, const struct wp_lease_redis_peer *peer)
 static void
 on_heartbeat(struct wp_redis_feed *feed, struct wp_str payload)
 {
-    struct wp_lease_redis_peer peer = {.waiting = 0};
-    const char *at = payload.ptr + 1 + WP_REDIS_WRITER_LEN;
-    uint64_t waiting;
+    struct wp_lease_redis_peer peer;
 
-    if (payload.len < PEER_HEAD_LEN || payload.ptr[0] != '1' ||
-        !wp_hex_decode((struct wp_str){payload.ptr + 1, WP_REDIS_WRITER_LEN},
-                       peer.replica_id, sizeof peer.replica_id) ||
-        !wp_str_to_u64((struct wp_str){at + 1, 10}, &waiting) ||
-        waiting > UINT32_MAX ||
-        !wp_str_copy((struct wp_str){payload.ptr + PEER_HEAD_LEN,
-                                     payload.len - PEER_HEAD_LEN},
-                     peer.host, sizeof peer.host)) {
+    if (!wp_redis_heartbeat_parse(payload, &peer)) {
         WP_REDIS_COUNT(feed->redis->corrupt);
         return;
     }
-    peer.keeper = at[0] == '1';
-    peer.waiting = (uint32_t)waiting;
     if (memcmp(peer.replica_id, feed->redis->config.replica_id,
                sizeof peer.replica_id) == 0) {
         feed->heard_self_ns = now();
@@ -271,18 +244,18 @@ static bool
 say_heartbeat(struct wp_redis_feed *feed)
 {
     const struct wp_lease_redis_config *config = &feed->redis->config;
-    char payload[PEER_HEAD_LEN + WP_PEER_HOST_MAX + 1];
-    const struct wp_str args[] = {
-        WP_STR("PUBLISH"), wp_str_from(feed->peers_channel), {payload, 0}};
-    struct wp_str words[3];
+    struct wp_lease_redis_peer self = {.waiting = atomic_load(&feed->waiting),
+                                       .keeper = atomic_load(&feed->keeper)};
+    char payload[WP_REDIS_HEARTBEAT_MAX];
+    struct wp_str words[3] = {WP_STR("PUBLISH"),
+                              wp_str_from(feed->peers_channel)};
     struct wp_err err;
     redisReply *reply;
 
-    memcpy(words, args, sizeof words);
-    words[2].len = (size_t)snprintf(payload, sizeof payload, "1%s%c%010u%s",
-                                    feed->redis->writer,
-                                    atomic_load(&feed->keeper) ? '1' : '0',
-                                    atomic_load(&feed->waiting), config->host);
+    memcpy(self.replica_id, config->replica_id, sizeof self.replica_id);
+    (void)snprintf(self.host, sizeof self.host, "%s", config->host);
+    words[2] =
+        (struct wp_str){payload, wp_redis_heartbeat_make(&self, payload)};
     reply = wp_redis_sync_call(feed->talk, words, 3, &err);
     if (reply == NULL) {
         return false;

@@ -22,3 +22,7 @@ wp_fuzz(fuzz_lease_codec
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_lease_codec.c
   LIBS wp_allocator
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/lease_codec)
+wp_fuzz(fuzz_redis_message
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_redis_message.c
+  LIBS wp_allocator
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/redis_message)
