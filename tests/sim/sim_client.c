@@ -19,6 +19,7 @@ struct call {
     struct sim_replica *to;
     uint32_t epoch; /* The client's when it called. */
     uint64_t id;
+    const struct sim_sandbox *about; /* What the client held when it called. */
     enum call_kind kind;
     bool cancelled; /* The client has said that it will not hear the answer. */
     int64_t received_ns;
@@ -196,6 +197,7 @@ make_call(struct sim *sim, struct sim_client *client, enum call_kind kind)
     call->epoch = client->epoch;
     call->id = ++sim->next_call;
     call->kind = kind;
+    call->about = client->holds;
     memcpy(call->claim_id, client->claim_id, sizeof call->claim_id);
     memcpy(call->tenant, client->tenant, sizeof call->tenant);
     call->claim.ttl_ns = client->ttl_ns;
@@ -475,7 +477,7 @@ receive_answer(struct sim *sim, void *ctx, uint64_t arg)
     } else if (call->epoch == client->epoch) {
         if (call->kind == CALL_CLAIM) {
             hear_claim(sim, call);
-        } else {
+        } else if (call->about == client->holds) {
             hear_renew(sim, call);
         }
     }
