@@ -71,6 +71,30 @@ note_told(struct sim_feed *feed, const uint8_t *uid)
 }
 
 static void
+follow_again(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    (void)sim;
+    if (is_current(replica, replica->life, (uint32_t)arg)) {
+        sim_feed_follow(replica);
+    }
+}
+
+/* A replica that had no slot for it is told everything again when it has had
+ * time to free some. */
+static void
+tell(struct sim_replica *to, const struct wp_lease_record *record)
+{
+    uint64_t refused = wp_pools_records_refused(to->pools);
+
+    wp_pools_on_record(to->pools, record);
+    if (wp_pools_records_refused(to->pools) != refused) {
+        sim_in(to->sim, 50 * SIM_MS, to, follow_again, to, to->feed.epoch);
+    }
+}
+
+static void
 deliver_change(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct change *change = ctx;
@@ -88,7 +112,7 @@ deliver_change(struct sim *sim, void *ctx, uint64_t arg)
                       (int)change->record.state,
                       (unsigned long long)change->record.fence);
             sim_replica_enter(to);
-            wp_pools_on_record(to->pools, &change->record);
+            tell(to, &change->record);
         }
     }
     free(change);
@@ -135,7 +159,7 @@ deliver_copy(struct sim *sim, void *ctx, uint64_t arg)
             /* The core knows what is older by fence and state, but not what it
              * has let go of. */
             if (!was_told(&to->feed, copy->records[i].uid)) {
-                wp_pools_on_record(to->pools, &copy->records[i]);
+                tell(to, &copy->records[i]);
             }
         }
         wp_pools_sync_end(to->pools, 0);
@@ -220,17 +244,6 @@ sim_feed_start(struct sim_replica *replica)
 
     replica->feed.number = sim->n_changes;
     sim_feed_follow(replica);
-}
-
-static void
-follow_again(struct sim *sim, void *ctx, uint64_t arg)
-{
-    struct sim_replica *replica = ctx;
-
-    (void)sim;
-    if (is_current(replica, replica->life, (uint32_t)arg)) {
-        sim_feed_follow(replica);
-    }
 }
 
 void
