@@ -145,7 +145,6 @@ struct sim_feed {
     bool syncing; /* It waits for a copy of all records. */
     uint32_t epoch;
     int64_t last_ns;
-    uint64_t number;       /* Changes up to this one it knows. */
     struct sim_told *told; /* Owned. */
     uint32_t n_told;
     uint32_t told_cap;
@@ -224,7 +223,6 @@ struct sim {
     uint32_t n_records;
     uint32_t records_cap;
     struct wp_list requests; /* All that are somewhere. */
-    uint64_t n_changes;
     int64_t store_away_until_ns;
     int64_t store_stalled_until_ns;
     int64_t store_slow_until_ns;
@@ -301,9 +299,8 @@ bool sim_store_reachable(const struct sim *sim);
 /* The record is like this now (state NONE: gone), by that replica's doing. */
 void sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
                       const struct sim_replica *writer, uint32_t writer_life);
-/* A new process has loaded the records, and follows from here. */
-void sim_feed_start(struct sim_replica *replica);
-/* Reads everything again; sim_replica_synced is called when that is done. */
+/* Subscribes and reads everything; sim_replica_synced is called when that is
+ * done. Again at any time. */
 void sim_feed_follow(struct sim_replica *replica);
 void sim_feed_break(struct sim_replica *replica);
 void sim_feed_fini(struct sim_replica *replica);

@@ -3,8 +3,7 @@
  * that came while it was being read.
  *
  * This is the adapter's half of the contract of wp_pools_on_record: a replica
- * is not told of its own changes, nor of anything older than what it was told
- * before, and what a copy does not have is forgotten. */
+ * is not told of its own changes, and what a copy does not have is let go. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,6 @@ struct change {
     struct sim_replica *to;
     uint32_t life;
     uint32_t epoch;
-    uint64_t number;
     const struct sim_replica *writer;
     uint32_t writer_life;
     struct wp_lease_record record;
@@ -30,7 +28,6 @@ struct copy {
     struct sim_replica *to;
     uint32_t life;
     uint32_t epoch;
-    uint64_t number;
     uint32_t n;
     struct wp_lease_record records[];
 };
@@ -101,8 +98,7 @@ deliver_change(struct sim *sim, void *ctx, uint64_t arg)
     struct sim_replica *to = change->to;
 
     (void)arg;
-    if (is_current(to, change->life, change->epoch) &&
-        change->number > to->feed.number) {
+    if (is_current(to, change->life, change->epoch)) {
         if (to->feed.syncing && change->record.state == WP_RECORD_NONE) {
             note_told(&to->feed, change->record.uid);
         }
@@ -122,7 +118,6 @@ void
 sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
                  const struct sim_replica *writer, uint32_t writer_life)
 {
-    sim->n_changes++;
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
         struct sim_replica *to = &sim->replicas[i];
         struct change *change;
@@ -135,7 +130,6 @@ sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
         change->to = to;
         change->life = to->life;
         change->epoch = to->feed.epoch;
-        change->number = sim->n_changes;
         change->writer = writer;
         change->writer_life = writer_life;
         change->record = *record;
@@ -163,7 +157,6 @@ deliver_copy(struct sim *sim, void *ctx, uint64_t arg)
             }
         }
         wp_pools_sync_end(to->pools, 0);
-        to->feed.number = copy->number;
         to->feed.syncing = false;
         sim_replica_synced(to);
     }
@@ -187,7 +180,6 @@ make_copy(struct sim *sim, void *ctx, uint64_t arg)
     copy->to = to;
     copy->life = to->life;
     copy->epoch = to->feed.epoch;
-    copy->number = sim->n_changes;
     copy->n = sim->n_records;
     memcpy(copy->records, sim->records, copy->n * sizeof *copy->records);
     sim_send(sim, one_way_ns(sim), to, deliver_copy, copy);
@@ -235,15 +227,6 @@ sim_feed_follow(struct sim_replica *replica)
     replica->feed.up = false;
     replica->feed.syncing = false;
     sim_in(sim, one_way_ns(sim), NULL, subscribe, replica, replica->feed.epoch);
-}
-
-void
-sim_feed_start(struct sim_replica *replica)
-{
-    struct sim *sim = replica->sim;
-
-    replica->feed.number = sim->n_changes;
-    sim_feed_follow(replica);
 }
 
 void

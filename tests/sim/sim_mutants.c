@@ -99,8 +99,9 @@ is_caught(const struct mutant *mutant, uint64_t seeds)
     (void)fclose(in);
     WP_ASSERT(waitpid(pid, &status, 0) == pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        (void)printf("SURVIVED %-24s %llu seeds: %s\n", mutant->name, seed,
-                     mutant->what);
+        (void)printf("%s %-24s %llu seeds: %s\n",
+                     mutant->name[0] != '\0' ? "SURVIVED" : "well    ",
+                     mutant->name, seed, mutant->what);
         return false;
     }
     last[strcspn(last, "\n")] = '\0';

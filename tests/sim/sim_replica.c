@@ -203,7 +203,7 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     add_pool(replica);
     load(replica);
     if (sim->profile.store == SIM_STORE_SHARED) {
-        sim_feed_start(replica);
+        sim_feed_follow(replica);
     }
     if (sim->lock == NULL) {
         become_keeper(replica);
