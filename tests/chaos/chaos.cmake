@@ -26,7 +26,17 @@ if(WP_BUILD_BENCH AND NOT WP_SANITIZE)
   wp_chaos(memory TIMEOUT 300
     ARGS --store memory --claims 30000 --seconds 15)
   wp_chaos(sqlite TIMEOUT 600
-    ARGS --store sqlite --claims 100000 --seconds 60)
+    ARGS --store sqlite --claims 50000 --seconds 40)
+  find_program(WP_REDIS_SERVER redis-server)
+  if(WP_REDIS_SERVER)
+    wp_chaos(redis TIMEOUT 900
+      ARGS --store redis --replicas 3 --claims 100000 --seconds 120)
+    add_test(NAME chaos/takeover
+      COMMAND ${WP_PYTHON} ${chaos}/takeover_test.py $<TARGET_FILE:warmpoold>
+              ${CMAKE_CURRENT_BINARY_DIR}/python)
+    set_tests_properties(chaos/takeover PROPERTIES LABELS chaos TIMEOUT 300
+                         RUN_SERIAL TRUE)
+  endif()
 endif()
 
 add_test(NAME chaos/restart

@@ -465,7 +465,8 @@ class Run:
             sum(s.values()) == TARGET for s in self.seen[:-2])
 
     def leave(self):
-        """Every daemon goes, and nothing stays."""
+        """Every daemon goes. Nothing stays, but for idle sandboxes that a
+        daemon left to others which were about to go as well."""
         for daemon in self.daemons:
             if daemon.process.end() != 0:
                 raise AssertionError("a daemon left badly:\n" +
@@ -479,9 +480,11 @@ class Run:
             with contextlib.closing(sqlite3.connect(path)) as db:
                 records = dict(db.execute(
                     "SELECT state, count(*) FROM lease GROUP BY state"))
-        if left or records:
+        idle = records.pop("open", 0) if self.args.replicas > 1 else 0
+        if len(left) != idle or records:
             raise AssertionError(f"left behind: {len(left)} sandboxes, "
-                                 f"records by state: {records}")
+                                 f"{idle} of them idle, records of other "
+                                 f"states: {records}")
 
     def check(self):
         histories = sorted(glob.glob(os.path.join(self.dir, "h[0-9]*")))
