@@ -128,15 +128,21 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
 {
     int64_t now = wp_pools_now(pools);
     struct wp_str endpoint = wp_str_from(record->endpoint);
+    bool serves =
+        record->state == WP_RECORD_OPEN || record->state == WP_RECORD_HELD;
     struct wp_slot_ref ref;
     struct wp_str suffix;
     struct wp_slot *slot;
     bool moved = false;
 
-    if (!suffix_of(pool, record->sandbox, &suffix) || endpoint.len == 0) {
+    if (!suffix_of(pool, record->sandbox, &suffix) ||
+        (serves && endpoint.len == 0)) {
         refuse_record(pools);
         return;
     }
+    /* A replica keeps no endpoint of what is over, and may have had to tell the
+     * store of it anew. Whatever stands here, a lost one's reason replaces. */
+    endpoint = endpoint.len > 0 ? endpoint : WP_STR("gone");
     ref = wp_pools_alloc_slot(pools, pool, record->uid, now);
     if (ref.generation == 0) {
         refuse_record(pools);

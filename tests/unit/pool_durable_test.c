@@ -804,6 +804,46 @@ an_offer_in_doubt_costs_no_slot(void **state)
 }
 
 static void
+what_is_over_is_restored_without_its_endpoint(void **state)
+{
+    struct wp_claim_info info;
+    struct replica r;
+    struct wp_rig_claim c;
+    struct wp_rig_claim d;
+
+    (void)state;
+    open_replica(&r, 0, 2, true);
+    settle(&r);
+    assert_int_equal(claim(&r, &c, "c1"), WP_OK);
+    assert_int_equal(claim(&r, &d, "c2"), WP_OK);
+    settle(&r);
+    assert_true(wp_fake_backend_lose(&r.backend, c.claim.grant.ref, "it died"));
+    settle(&r);
+    r.backend.destroy_status = WP_RESOURCE_EXHAUSTED; /* Stays dying. */
+    assert_int_equal(change(&r, &d, false, NULL), WP_OK);
+    (void)wp_pools_run(r.pools);
+    assert_int_equal(wp_model_count(&store, WP_RECORD_LOST), 1);
+    assert_int_equal(wp_model_count(&store, WP_RECORD_ENDED), 1);
+    close_replica(&r);
+    for (size_t i = 0; i < WP_MODEL_RECORDS; i++) {
+        if (store.records[i].state >= WP_RECORD_LOST) {
+            store.records[i].endpoint[0] = '\0';
+        }
+    }
+    open_replica(&r, 0, 2, true);
+    assert_int_equal(wp_pools_records_refused(r.pools), 0);
+    adopt_all(&r, 0);
+    settle(&r);
+    assert_int_equal(wp_model_count(&store, WP_RECORD_ENDED), 0);
+    assert_int_equal(stats_of(&r).leased, 1);
+    assert_int_equal(wp_pools_get(r.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.lost);
+    assert_string_equal(info.lost_reason, "it died");
+    close_replica(&r);
+}
+
+static void
 a_lease_renewed_elsewhere_is_not_taken_for_ended(void **state)
 {
     struct replica a;
@@ -935,6 +975,7 @@ main(void)
         SHARED(old_news_do_not_bring_a_sandbox_back),
         SHARED(what_is_forgotten_while_in_doubt_is_let_go),
         SHARED(a_release_that_the_store_took_was_of_a_held_lease),
+        ALONE(what_is_over_is_restored_without_its_endpoint),
         SHARED(an_offer_in_doubt_costs_no_slot),
         SHARED(a_lease_renewed_elsewhere_is_not_taken_for_ended),
         SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
