@@ -1,6 +1,7 @@
 #include "allocator/redis_topology_impl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 #include <hiredis/hiredis.h>
 
@@ -69,6 +70,10 @@ wp_redis_ask_open(const struct wp_redis_server *server, const char *user,
     if (context == NULL) {
         return wp_err_set(err, WP_UNAVAILABLE,
                           "no memory for a connection to redis");
+    }
+    if (context->err == 0) {
+        /* Not for the programs that the daemon starts: it will be logged in. */
+        (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
     }
     if (context->err != 0 || redisSetTimeout(context, limit) != REDIS_OK) {
         status = broken(context, "connect", err);

@@ -162,6 +162,9 @@ take_down(struct wp_redis_link *link, const char *why)
 
     (void)pthread_mutex_lock(&link->lock);
     link->state = WP_LINK_BROKEN;
+    /* Closing alone would leave it there while a process that is being started
+     * has a copy, with events for a link that leads elsewhere by then. */
+    (void)epoll_ctl(links->epoll_fd, EPOLL_CTL_DEL, link->fd, NULL);
     (void)close(link->fd);
     link->fd = -1;
     (void)pthread_mutex_unlock(&link->lock);

@@ -1,6 +1,7 @@
 #include "allocator/redis_sync.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -224,6 +225,8 @@ reach(const struct wp_redis_config *config,
         redisFree(context);
         return status;
     }
+    /* Not for the programs that the daemon starts: it is logged in. */
+    (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
     if (server->path[0] == '\0') {
         (void)redisEnableKeepAlive(context);
     }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "tests/support/redis_replica.h"
 
@@ -34,6 +36,24 @@ start(struct redis_replica *r)
     redis_replica_open(r, url);
 }
 
+/* No program that the daemon starts gets a connection that is logged in. */
+static void
+check_nothing_is_inherited(void)
+{
+    int sockets = 0;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        struct stat status;
+
+        if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode)) {
+            assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+            sockets++;
+        }
+    }
+    /* The links', and the one that a sentinel tells of failovers on. */
+    assert_true(sockets >= 4);
+}
+
 /* The master acknowledges grants that its replica never hears of, and dies. No
  * commit is taken by the new master before this replica has told what it knows;
  * then every lease is there. The old master, with what the new one forgot and
@@ -48,6 +68,7 @@ test_failover(void **state)
     (void)state;
     start(&r);
     redis_replica_grant(&r, 0, 1, 8);
+    check_nothing_is_inherited();
     (void)redis_rig_must(rig, REPLICA, "CONFIG SET masterauth wrong");
     (void)redis_rig_must(rig, MASTER, "CLIENT KILL TYPE replica");
     redis_rig_wait_for(rig, MASTER, "INFO replication", "connected_slaves:0");
