@@ -34,7 +34,11 @@
  *   open_generation   opens it, once every replica that is asked for has
  *
  * Replicas that find it closed by another join: the calls are the same. Those
- * that follow are told that it was closed; the others meet it. */
+ * that follow are told that it was closed; the others meet it.
+ *
+ * The login must be allowed EVAL, EVALSHA, SCRIPT LOAD and INFO; HSET, HGET,
+ * HMGET, HDEL and HSCAN on the keys; with other replicas PUBLISH and SUBSCRIBE.
+ */
 #ifndef WP_ALLOCATOR_LEASE_REDIS_H
 #define WP_ALLOCATOR_LEASE_REDIS_H
 

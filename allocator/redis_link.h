@@ -99,8 +99,8 @@ struct wp_redis_hooks {
     /* There will be no reply: UNAVAILABLE or UNKNOWN_OUTCOME. Reading thread,
      * or who destroys the set. */
     void (*on_end)(void *ctx, void *call, enum wp_status status);
-    /* The links are about to lead to this server process for the first time; ""
-     * when it does not tell. Connecting thread. May be NULL. */
+    /* The links are about to lead to this server process for the first time.
+     * Connecting thread. May be NULL. */
     void (*on_server)(void *ctx, const char *run_id);
     /* After wp_redis_wake. Reading thread. May be NULL. */
     void (*on_wake)(void *ctx);

@@ -175,17 +175,18 @@ load_scripts(redisContext *context, struct wp_err *err)
     return WP_OK;
 }
 
+/* Without it a Redis that was restarted, perhaps with less than it had, would
+ * be taken for the same; so a login that may not ask is refused. */
 static enum wp_status
 read_run_id(redisContext *context, char run_id[WP_REDIS_RUN_ID_MAX + 1],
             struct wp_err *err)
 {
     static const char name[] = "\nrun_id:";
     const struct wp_str args[] = {WP_STR("INFO"), WP_STR("server")};
-    struct redisReply *reply = wp_redis_sync_call(context, args, 2, err);
+    struct redisReply *reply = wp_redis_sync_ask(context, args, 2, err);
     const char *at;
     size_t len = 0;
 
-    run_id[0] = '\0';
     if (reply == NULL) {
         return WP_UNAVAILABLE;
     }
@@ -198,7 +199,9 @@ read_run_id(redisContext *context, char run_id[WP_REDIS_RUN_ID_MAX + 1],
     }
     run_id[len] = '\0';
     freeReplyObject(reply);
-    return WP_OK;
+    return len > 0 ? WP_OK
+                   : wp_err_set(err, WP_UNAVAILABLE,
+                                "redis: INFO: it does not tell its run_id");
 }
 
 static enum wp_status

@@ -17,7 +17,7 @@ wp_redis_config_complete(const struct wp_redis_config *config);
 
 /* Connects to the server (found by the router, when there is one, for key),
  * logs in, selects the database, names the connection and loads the scripts.
- * run_id, which may be NULL: the server process, or "" when it does not tell.
+ * run_id, which may be NULL: the server process.
  * server: the one it is, may be NULL. */
 enum wp_status wp_redis_sync_open(const struct wp_redis_config *config,
                                   struct wp_str key, struct redisContext **out,

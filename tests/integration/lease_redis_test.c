@@ -313,6 +313,15 @@ test_passwords(void **state)
     assert_int_equal(redis_world_state_of(&world, 1), WP_RECORD_OPEN);
     wp_lease_redis_destroy(world.redis);
 
+    /* A login that may not see whether it is the same server is no use. */
+    (void)redis_rig_must(&world.rig, 0, "ACL SETUSER pool -info");
+    assert_int_equal(wp_lease_redis_create(&config, &world.redis, &err), WP_OK);
+    world.store = wp_lease_redis_store(world.redis);
+    assert_int_equal(world.store.ops->load(world.redis, pass_over, NULL, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "INFO"));
+    wp_lease_redis_destroy(world.redis);
+
     config.redis.password = "swordfish";
     assert_int_equal(wp_lease_redis_create(&config, &world.redis, &err), WP_OK);
     world.store = wp_lease_redis_store(world.redis);
