@@ -23,3 +23,11 @@ foreach(name lease_redis_sentinel lease_redis_moves)
   set_tests_properties(integration/${name}_test PROPERTIES
                        SKIP_RETURN_CODE 77)
 endforeach()
+# The whole daemon, on synthetic sandboxes.
+add_test(NAME integration/daemon_redis_topology
+  COMMAND ${WP_PYTHON}
+          ${CMAKE_SOURCE_DIR}/tests/integration/daemon_redis_topology_test.py
+          $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
+          ${CMAKE_SOURCE_DIR}/deploy)
+set_tests_properties(integration/daemon_redis_topology PROPERTIES
+                     LABELS integration TIMEOUT 300 SKIP_RETURN_CODE 77)
