@@ -56,6 +56,7 @@ prepare_signals(void)
     wp_daemon_signals(&set);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* A file that may not grow is an error. */
 }
 
 static int
