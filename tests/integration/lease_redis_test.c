@@ -280,6 +280,63 @@ test_read_only_server(void **state)
     redis_world_stop(&world);
 }
 
+/* What a thread of its own link leaves unflushed goes out a little later. */
+static void
+test_a_forgotten_flush(void **state)
+{
+    struct redis_world world;
+
+    (void)state;
+    redis_world_start(&world, NULL);
+    world.store.ops->flush(world.store.self); /* From now on it has a link. */
+    for (uint8_t uid = 1; uid < 4; uid++) {
+        assert_int_equal(redis_world_do_op(&world, WP_LEASE_OFFER, uid, 0),
+                         WP_OK);
+    }
+    redis_world_stop(&world);
+}
+
+static _Atomic(uint32_t) n_unknown;
+
+static void
+count_unknown(struct wp_lease_op *op, enum wp_status status)
+{
+    (void)op;
+    assert_int_equal(status, WP_UNKNOWN_OUTCOME);
+    (void)atomic_fetch_add(&n_unknown, 1);
+}
+
+/* No more calls in flight than allowed; all of them end when Redis is silent. */
+static void
+test_bounded_calls_in_flight(void **state)
+{
+    enum {
+        BOUND = 8
+    };
+    struct wp_lease_op ops[BOUND + 2];
+    struct wp_lease_redis_config config;
+    struct redis_world world;
+
+    (void)state;
+    memset(&world, 0, sizeof world);
+    redis_world_start_server(&world, NULL, NULL);
+    config = redis_world_config_of(&world);
+    config.redis.pending_max = BOUND;
+    redis_world_open_store(&world, &config);
+    redis_rig_kill(&world.rig, 0, SIGSTOP);
+    for (uint8_t i = 0; i < BOUND + 2; i++) {
+        ops[i] = redis_world_op_of(WP_LEASE_OFFER, i, 0);
+        ops[i].done = count_unknown;
+        assert_int_equal(world.store.ops->commit(world.store.self, &ops[i]),
+                         i < BOUND ? WP_PENDING : WP_UNAVAILABLE);
+    }
+    WAIT_UNTIL(atomic_load(&n_unknown) == BOUND);
+    assert_int_equal(redis_world_stats_of(&world).redis.full, 2);
+    redis_rig_kill(&world.rig, 0, SIGCONT);
+    redis_world_wait_until_up(&world);
+    redis_world_stop(&world);
+}
+
 static void
 pass_over(void *ctx, const struct wp_lease_record *record)
 {
@@ -396,6 +453,8 @@ main(void)
         cmocka_unit_test(test_lost_scripts_are_sent_again),
         cmocka_unit_test(test_full_memory),
         cmocka_unit_test(test_read_only_server),
+        cmocka_unit_test(test_a_forgotten_flush),
+        cmocka_unit_test(test_bounded_calls_in_flight),
         cmocka_unit_test(test_passwords),
         cmocka_unit_test(test_tcp_and_pages_of_records),
         cmocka_unit_test(test_refused_configurations),
