@@ -30,7 +30,7 @@ if(WP_BUILD_BENCH AND NOT WP_SANITIZE)
   find_program(WP_REDIS_SERVER redis-server)
   if(WP_REDIS_SERVER)
     wp_chaos(redis TIMEOUT 900
-      ARGS --store redis --replicas 3 --claims 100000 --seconds 120)
+      ARGS --store redis --replicas 3 --claims 100000 --seconds 90 --pace 1.5)
     add_test(NAME chaos/takeover
       COMMAND ${WP_PYTHON} ${chaos}/takeover_test.py $<TARGET_FILE:warmpoold>
               ${CMAKE_CURRENT_BINARY_DIR}/python)
