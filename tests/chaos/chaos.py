@@ -1,7 +1,7 @@
 """Many claims while things break: daemons killed, stopped, cut off.
 
   chaos.py WARMPOOLD CHAOS_CLIENT CHAOS_CHECK GENERATED_DIR
-           [--store memory|sqlite|redis] [--replicas N] [--claims N]
+           [--store memory|sqlite|redis|sentinel] [--replicas N] [--claims N]
            [--seconds N] [--clients N] [--workers N] [--seed N] [--pace N]
            [--keep] [--verbose]
 
@@ -22,6 +22,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -137,7 +138,8 @@ class Daemon:
             run.args.warmpoold, "--manifests=" + run.manifest,
             "--backend=synthetic", "--runtime-dir=" + self.dir,
             "--state-dir=" + run.state, "--slots-max=16384",
-            "--http-listen=none", "--lease-store=" + run.args.store,
+            "--http-listen=none", "--lease-store=" + (
+                "redis" if run.redis is not None else run.args.store),
             *run.store_flags(self)], os.path.join(run.dir,
                                                   f"r{self.number}.log"))
 
@@ -167,6 +169,22 @@ class Daemon:
         return self.pool(1) is not None
 
 
+def redis_cli(*args):
+    """What it prints; None when the server does not answer."""
+    try:
+        done = subprocess.run(["redis-cli", *args], capture_output=True,
+                              text=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return str(sock.getsockname()[1])
+
+
 class Redis:
     """A server that loses nothing it has acknowledged."""
 
@@ -174,7 +192,11 @@ class Redis:
         self.dir = os.path.join(directory, "redis")
         os.mkdir(self.dir)
         self.socket = os.path.join(self.dir, "redis.sock")
+        self.url = "unix:" + self.socket
         self.process = None
+
+    def processes(self):
+        return [self.process]
 
     def start(self):
         self.process = Process("redis-server", [
@@ -184,14 +206,7 @@ class Redis:
         eventually(lambda: self.ask("PING") == "PONG", "Redis answers")
 
     def ask(self, *command):
-        """The answer as redis-cli prints it; None when there is none."""
-        try:
-            done = subprocess.run(
-                ["redis-cli", "-s", self.socket, *command],
-                capture_output=True, text=True, timeout=10, check=False)
-        except subprocess.TimeoutExpired:
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
+        return redis_cli("-s", self.socket, *command)
 
     def records(self):
         """How many records of which state, and how many claims."""
@@ -209,6 +224,87 @@ class Redis:
                 elif field[0] == "c":
                     counts["claims"] = counts.get("claims", 0) + 1
         return counts
+
+
+class Sentinels(Redis):
+    """A master, its replica, and three sentinels that watch them. A failover
+    may lose what the master had acknowledged and not yet passed on: the daemons
+    know it, as long as they live."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.ports = [free_port() for _ in range(5)]
+        self.servers = {}
+        self.url = "redis+sentinel://" + ",".join(
+            "127.0.0.1:" + p for p in self.ports[2:]) + "/chaos"
+
+    def processes(self):
+        return list(self.servers.values())
+
+    def start_server(self, port, *more):
+        path = os.path.join(self.dir, port)
+        os.makedirs(path, exist_ok=True)
+        self.servers[port] = Process("redis " + port, [
+            "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir",
+            path, "--save", "", *more], os.path.join(path, "log"))
+        eventually(lambda: redis_cli("-p", port, "PING") == "PONG",
+                   "Redis answers at " + port)
+
+    def start_sentinel(self, port, master):
+        conf = os.path.join(self.dir, port + ".conf")
+        with open(conf, "w", encoding="utf-8") as handle:
+            handle.write(
+                f"port {port}\nbind 127.0.0.1\ndir {self.dir}\n"
+                f"sentinel monitor chaos 127.0.0.1 {master} 2\n"
+                "sentinel down-after-milliseconds chaos 1000\n"
+                "sentinel failover-timeout chaos 5000\n")
+        self.servers[port] = Process(
+            "sentinel " + port, ["redis-sentinel", conf],
+            os.path.join(self.dir, port + ".log"))
+
+    def start(self):
+        first, second = self.ports[:2]
+        self.start_server(first)
+        self.start_server(second, "--replicaof", "127.0.0.1", first)
+        self.wait_replica(second)
+        for port in self.ports[2:]:
+            self.start_sentinel(port, first)
+        for port in self.ports[2:]:
+            eventually(lambda p=port: "num-other-sentinels\n2\n" in (
+                redis_cli("-p", p, "SENTINEL", "MASTER", "chaos") or ""),
+                "the sentinels know each other")
+            eventually(lambda p=port: second in (
+                redis_cli("-p", p, "SENTINEL", "REPLICAS", "chaos") or ""),
+                "the sentinels know the replica")
+
+    def wait_replica(self, port):
+        eventually(lambda: "master_link_status:up" in (
+            redis_cli("-p", port, "INFO", "replication") or ""),
+            "the replica is in step")
+
+    def master(self):
+        for port in self.ports[2:]:
+            answer = redis_cli("-p", port, "SENTINEL",
+                               "get-master-addr-by-name", "chaos")
+            if answer:
+                return answer.split()[1]
+        return None
+
+    def fail_over(self):
+        """The master dies; the other takes its place, and it comes back as
+        its replica."""
+        old = self.master()
+        new = next(p for p in self.ports[:2] if p != old)
+        self.wait_replica(new)
+        self.servers[old].kill()
+        eventually(lambda: self.master() == new and "role:master" in (
+            redis_cli("-p", new, "INFO", "replication") or ""),
+            "a failover")
+        self.start_server(old, "--replicaof", "127.0.0.1", new)
+        self.wait_replica(old)
+
+    def ask(self, *command):
+        return redis_cli("-p", self.master(), *command)
 
 
 class Run:
@@ -239,12 +335,13 @@ class Run:
         self.hit = {}  # What a fault is at, by id.
         self.threads = []
         self.failure = None
-        self.redis = Redis(self.dir) if args.store == "redis" else None
+        self.redis = {"redis": Redis, "sentinel": Sentinels}.get(
+            args.store, lambda _: None)(self.dir)
 
     def store_flags(self, daemon):
         flags = ["--token-key-file=" + os.path.join(self.dir, "key")]
         if self.redis is not None:
-            flags += ["--redis-url=unix:" + self.redis.socket,
+            flags += ["--redis-url=" + self.redis.url,
                       f"--replica-name=r{daemon.number}"]
         return flags
 
@@ -365,7 +462,14 @@ class Run:
             self.redis.ask("CLIENT", "KILL", "TYPE", kind)
         return self.redis, act
 
+    def plan_fail_over(self):
+        return self, self.redis.fail_over
+
     def plans(self):
+        if self.args.store == "sentinel":
+            return [self.plan_fail_over] * 4 + [
+                    self.plan_kill_client,
+                    self.plan_cut_redis, self.plan_stop_daemon]
         plans = [self.plan_stop_daemon, self.plan_kill_client]
         if self.args.store != "memory":
             plans += [self.plan_kill_daemon] * 2 + [
@@ -541,8 +645,9 @@ class Run:
     def clean(self):
         for thread in self.threads:
             thread.join()
-        servers = self.daemons + ([self.redis] if self.redis else [])
-        for process in self.clients + [s.process for s in servers]:
+        servers = self.redis.processes() if self.redis is not None else []
+        for process in (self.clients + servers +
+                        [d.process for d in self.daemons]):
             if process is not None and process.alive():
                 process.kill()
         if self.args.keep:
