@@ -265,5 +265,6 @@ sim_fini(struct sim *sim)
     }
     free(sim->sandboxes);
     free(sim->records);
+    free(sim->backup);
     free(sim->events);
 }

@@ -6,6 +6,7 @@
  *   sim_replica.c  replicas of the allocator: the real pool core
  *   sim_store.c    the lease store and the connections to it
  *   sim_feed.c     what the store tells the replicas of each other's changes
+ *   sim_recover.c  a store that lost its last writes, and its recovery
  *   sim_backend.c  what makes and destroys sandboxes; they live in the world
  *   sim_client.c   clients that claim, retry, renew, release and vanish
  *   sim_nemesis.c  faults
@@ -70,7 +71,8 @@ struct sim_event {
     X(WALL_JUMPS, "wall-jumps")                                                \
     X(PAUSES, "pauses")                                                        \
     X(CRASHES, "crashes")                                                      \
-    X(FEED_BREAKS, "feed-breaks")
+    X(FEED_BREAKS, "feed-breaks")                                              \
+    X(STORE_FORGETS, "store-forgets")
 
 enum sim_fault {
 #define X(name, text) SIM_##name,
@@ -162,6 +164,9 @@ struct sim_replica {
     int64_t turn_at_ns;
     bool ending; /* Its process is being ended: nothing leaves it. */
     bool keeper;
+    int64_t start_ns;
+    uint64_t generation; /* Of the store, as it knows it. */
+    bool asserted;       /* It has told a closed store what it knows. */
     struct sim_conn conn;
     struct sim_feed feed; /* With a shared store. */
     struct wp_list calls; /* Calls it has not answered. */
@@ -223,6 +228,11 @@ struct sim {
     uint32_t n_records;
     uint32_t records_cap;
     struct wp_list requests; /* All that are somewhere. */
+    uint64_t generation;
+    bool store_closed;
+    struct wp_lease_record *backup; /* Owned. */
+    uint32_t n_backup;
+    int64_t backup_ns;
     int64_t store_away_until_ns;
     int64_t store_stalled_until_ns;
     int64_t store_slow_until_ns;
@@ -293,6 +303,16 @@ void sim_conn_drop(struct sim_replica *replica);
 void sim_store_fini(struct sim *sim);
 void sim_store_away(struct sim *sim, int64_t for_ns);
 bool sim_store_reachable(const struct sim *sim);
+void sim_store_add(struct sim *sim, const struct wp_lease_record *record);
+/* The store has these records now; what is on its way to it is lost. */
+void sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
+                       uint32_t n);
+
+/* --- sim_recover.c --- */
+
+void sim_recover_start(struct sim *sim);
+/* The store loses its last writes, if it can be recovered now. */
+void sim_recover_forget(struct sim *sim);
 
 /* --- sim_feed.c --- */
 

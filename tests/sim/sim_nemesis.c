@@ -138,9 +138,12 @@ strike(struct sim *sim, enum sim_fault fault)
         }
         break;
     case SIM_CRASHES:
-        if (sim->profile.store != SIM_STORE_MEMORY) {
+        if (sim->profile.store != SIM_STORE_MEMORY && !sim->store_closed) {
             sim_replica_crash(replica);
         }
+        break;
+    case SIM_STORE_FORGETS:
+        sim_recover_forget(sim);
         break;
     case SIM_FEED_BREAKS:
         sim_feed_break(replica);
@@ -177,5 +180,6 @@ act(struct sim *sim, void *ctx, uint64_t arg)
 void
 sim_nemesis_start(struct sim *sim)
 {
+    sim_recover_start(sim);
     act(sim, NULL, 0);
 }

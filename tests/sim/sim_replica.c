@@ -193,6 +193,8 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     replica->turn_at_ns = WP_TIME_NEVER;
     replica->ending = false;
     replica->keeper = false;
+    replica->start_ns = sim->now_ns;
+    replica->generation = sim->generation;
     sim_conn_init(&replica->conn);
     wp_list_init(&replica->calls);
     sim_replica_enter(replica);

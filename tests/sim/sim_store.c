@@ -21,6 +21,7 @@ struct sim_request {
     struct wp_lease_op op;
     char texts[7][WP_CLAIM_ID_MAX + 1];
     int64_t sent_ns;
+    uint64_t generation;
     bool arrived;
     bool lost;             /* Its connection broke before it was sent whole. */
     int64_t extra_ns;      /* It stays in the network so much longer. */
@@ -79,7 +80,13 @@ closed_until_ns(const struct sim *sim)
 bool
 sim_store_reachable(const struct sim *sim)
 {
-    return closed_until_ns(sim) <= sim->now_ns;
+    return closed_until_ns(sim) <= sim->now_ns && !sim->store_closed;
+}
+
+void
+sim_store_add(struct sim *sim, const struct wp_lease_record *record)
+{
+    *add_record(sim) = *record;
 }
 
 /* What the store does with an op, in one indivisible step. */
@@ -153,6 +160,7 @@ make_request(struct sim_replica *replica, struct wp_lease_op *op)
     request->epoch = replica->conn.epoch;
     request->whose = op;
     request->sent_ns = replica->sim->now_ns;
+    request->generation = replica->generation;
     request->op = *op;
     request->op.pool_namespace = keep_text(request, 0, op->pool_namespace);
     request->op.pool = keep_text(request, 1, op->pool);
@@ -244,7 +252,10 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
 
     (void)arg;
     if (request->lost) {
-        free_request(request);
+        /* Who waits for its answer will give up by itself. */
+        if (request->whose == NULL) {
+            free_request(request);
+        }
         return;
     }
     if (request->extra_ns > 0) {
@@ -264,7 +275,10 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     request->status =
-        apply(sim, &request->op, request->from, request->life, &request->found);
+        sim->store_closed || request->generation != sim->generation
+            ? WP_UNAVAILABLE
+            : apply(sim, &request->op, request->from, request->life,
+                    &request->found);
     if (request->whose == NULL) {
         free_request(request);
         return;
@@ -324,8 +338,12 @@ reconnect(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     if (!sim_store_reachable(sim)) {
-        sim_at(sim, closed_until_ns(sim) + sim_between(sim, 0, 100 * SIM_MS),
-               replica, reconnect, replica, arg);
+        int64_t from_ns = closed_until_ns(sim) > sim->now_ns
+                              ? closed_until_ns(sim)
+                              : sim->now_ns;
+
+        sim_at(sim, from_ns + sim_between(sim, SIM_MS, 100 * SIM_MS), replica,
+               reconnect, replica, arg);
         return;
     }
     sim_trace(sim, "r%u: connected to the store", replica->index);
@@ -418,6 +436,22 @@ void
 sim_store_away(struct sim *sim, int64_t for_ns)
 {
     sim->store_away_until_ns = sim->now_ns + for_ns;
+}
+
+void
+sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
+                  uint32_t n)
+{
+    sim->n_records = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sim_store_add(sim, &records[i]);
+    }
+    WP_LIST_FOREACH (node, &sim->requests) {
+        struct sim_request *request =
+            WP_CONTAINER_OF(node, struct sim_request, all);
+
+        request->lost = request->lost || !request->arrived;
+    }
 }
 
 void
