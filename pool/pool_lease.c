@@ -266,16 +266,20 @@ wp_pools_release(struct wp_pools *pools, struct wp_lease_change *change)
     return release(pools, change);
 }
 
-/* The lease is held, by this fence, and nobody is ending it. Under the lock. */
+/* The lease is held, by this fence, and nobody is ending it. Under the lock. A
+ * durable store arbitrates between a renewal and an expiry that is under way:
+ * what it says of the one tells the end of the other. */
 static bool
 can_renew(struct wp_pools *pools, struct wp_slot_ref ref, uint64_t fence)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    uint32_t barred = WP_NEWS_UNDO | WP_NEWS_STOP |
+                      (pools->durable ? 0 : (uint32_t)WP_NEWS_ENDING);
 
     return wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
            atomic_load_explicit(&slot->fence, memory_order_relaxed) == fence &&
-           (atomic_load_explicit(&slot->news, memory_order_relaxed) &
-            (WP_NEWS_ENDING | WP_NEWS_UNDO | WP_NEWS_STOP)) == 0;
+           (atomic_load_explicit(&slot->news, memory_order_relaxed) & barred) ==
+               0;
 }
 
 static void

@@ -865,6 +865,54 @@ a_lease_renewed_elsewhere_is_not_taken_for_ended(void **state)
     close_replica(&a);
 }
 
+/* The keeper has not heard that a lease was renewed: it is about to expire it
+ * when the holder renews again, and the store hears of that first. */
+static void
+a_renewal_overtakes_an_expiry(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_change request;
+    struct wp_lease_op *expire;
+    bool done = false;
+
+    (void)state;
+    open_replica(&a, 0, 2, true);
+    open_replica(&b, 1, 2, false);
+    settle_both(&a, &b);
+    assert_int_equal(claim(&a, &c, "c1"), WP_OK); /* For 60 s. */
+    settle_both(&a, &b);
+    wp_clock_manual_advance(&wall, 50 * WP_NS_PER_S);
+    assert_int_equal(change(&b, &c, true, NULL), WP_OK); /* For 120 s. */
+    store.ports[0].n_feed = 0;
+    wp_clock_manual_advance(&wall, 20 * WP_NS_PER_S);
+    memset(&request, 0, sizeof request);
+    memcpy(request.token, c.claim.grant.token, sizeof request.token);
+    request.done = changed;
+    request.ctx = &done;
+    request.ttl_ns = 120 * WP_NS_PER_S;
+    store.ports[0].later = true;
+    assert_int_equal(wp_pools_renew(a.pools, &request), WP_PENDING);
+    (void)wp_pools_run(a.pools);
+    expire = store.ports[0].kept;
+    assert_int_equal(expire->kind, WP_LEASE_EXPIRE);
+    store.ports[0].kept = expire->next;
+    assert_int_equal(wp_model_answer(&store, 0), 1); /* Who holds it? */
+    (void)wp_pools_run(a.pools);
+    assert_int_equal(wp_model_answer(&store, 0), 1); /* Renewed. */
+    assert_true(done);
+    assert_int_equal(request.status, WP_OK);
+    expire->next = NULL;
+    store.ports[0].kept = expire;
+    assert_int_equal(wp_model_answer(&store, 0), 1);
+    store.ports[0].later = false;
+    settle_both(&a, &b);
+    assert_int_equal(stats_of(&a).leased, 1);
+    close_replica(&b);
+    close_replica(&a);
+}
+
 static void
 a_sync_lets_go_of_what_the_store_no_longer_has(void **state)
 {
@@ -978,6 +1026,7 @@ main(void)
         ALONE(what_is_over_is_restored_without_its_endpoint),
         SHARED(an_offer_in_doubt_costs_no_slot),
         SHARED(a_lease_renewed_elsewhere_is_not_taken_for_ended),
+        SHARED(a_renewal_overtakes_an_expiry),
         SHARED(a_sync_lets_go_of_what_the_store_no_longer_has),
         SHARED(a_replica_can_tell_what_the_store_had),
     };
