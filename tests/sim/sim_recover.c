@@ -71,6 +71,25 @@ assert_record(struct sim *sim, const struct wp_lease_record *told)
     }
 }
 
+/* Records of sandboxes that were forgotten since the backup are back: whoever
+ * has the sandboxes ends them before the store opens. Without this, replicas
+ * would grant what is gone. */
+static void
+retire_gone(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->n_records; i++) {
+        struct wp_lease_record *record = &sim->records[i];
+        const struct sim_sandbox *sandbox =
+            sim_backend_find(sim, record->sandbox);
+
+        if (sandbox->gone) {
+            record->state = WP_RECORD_ENDED;
+            record->claim_id[0] = '\0';
+            record->tenant[0] = '\0';
+        }
+    }
+}
+
 static void
 open_again(struct sim *sim)
 {
@@ -79,6 +98,7 @@ open_again(struct sim *sim)
             return;
         }
     }
+    retire_gone(sim);
     sim_trace(sim, "store: open again, with %u records", sim->n_records);
     sim->store_closed = false;
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
