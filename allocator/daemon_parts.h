@@ -66,6 +66,7 @@ struct wp_daemon {
     uint32_t restored;    /* Records that the store had at the start. */
     uint32_t adopted;
     bool leaves_ready; /* At the end, sandboxes that were ready run on. */
+    bool succeeded;    /* Leaving: other daemons go on with the sandboxes. */
 
     struct wp_http_metrics metrics;
     struct wp_http_page pages[WP_DAEMON_PAGES];

@@ -284,7 +284,7 @@ static bool
 leaves_idle(const struct wp_daemon *daemon)
 {
     return wp_conf_stop_leaves(daemon->conf) == WP_CONF_STOP_ALL ||
-           is_succeeded(daemon);
+           daemon->succeeded;
 }
 
 /* Ends claims and creation, and keeps what is left running for the next
@@ -361,7 +361,7 @@ leave_running(struct wp_daemon *daemon)
         wp_log_warn("not every idle sandbox was seen to end; the next start "
                     "takes up or sweeps what is left");
     }
-    if (is_succeeded(daemon)) {
+    if (daemon->succeeded) {
         wp_log_info("other daemons go on with what is there",
                     wp_kv_int("leases", leased), wp_kv_int("idle", ready));
     } else if (leased + ready == 0 && clean) {
@@ -382,7 +382,8 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
     bool hurry = false;
 
     wp_daemon_stop_waiting(daemon);
-    ends = ends && !is_succeeded(daemon);
+    daemon->succeeded = is_succeeded(daemon);
+    ends = ends && !daemon->succeeded;
     wp_daemon_notify("STOPPING=1");
     daemon->leaves_ready = !ends;
     atomic_store_explicit(&daemon->metrics.serving, false,
