@@ -162,6 +162,20 @@ class Daemon:
         except grpc.RpcError:
             return None
 
+    def claims(self):
+        """The leases it takes for live; to tell of when there should be
+        none."""
+        pb = self.run.pb
+        call = self.channel.unary_unary(
+            "/warmpool.v1.Allocator/ListClaims",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=pb.ListClaimsResponse.FromString)
+        try:
+            return list(call(pb.ListClaimsRequest(page_size=20),
+                             timeout=5).claims)
+        except self.run.grpc.RpcError:
+            return []
+
     def serves(self):
         if not self.process.alive():
             raise AssertionError(f"{self.process.name} ended by itself:\n" +
@@ -639,6 +653,11 @@ class Run:
         self.seen = None
         try:
             eventually(self.quiet, "quiet", TTL_MAX + PATIENCE)
+        except AssertionError:
+            for daemon in self.daemons:
+                print(f"daemon {daemon.number} knows of:",
+                      *daemon.claims(), file=sys.stderr)
+            raise
         finally:
             print(f"quiet after {time.monotonic() - start:.1f} s: {self.seen}")
         self.check()
