@@ -71,6 +71,7 @@ struct wp_claim {
     uint32_t timed;       /* The same; 0 while in no wait queue. */
     uint32_t phase;       /* The same: what a cancel may withdraw. */
     uint32_t parks;       /* How often the store was asked for it. */
+    bool confirms;        /* It repeats: the store is to confirm the lease. */
 };
 
 /* The texts a store records with a lease; terminated copies. */

@@ -1,60 +1,37 @@
 /* pool/pool_claim.c - how a claim gets its sandbox.
  *
- *   begin its id -- known: repeat() answers as before, or follows the first
- *        | new
- *   nobody waits, and a pop succeeds: grant()            the warm path, no lock
+ *   start: begin its id -- known: repeat() answers as before, or follows
+ *        | new              the first
+ *   nobody waits, and a pop succeeds: grant         the warm path, no lock
  *        | otherwise
- *   wait(), under the pool's lock: pop once more, then queue or refuse
+ *   await, under the pool's lock: pop once more, then queue or refuse
  *
- * A ready sandbox always goes through the ready queue and match(), which pairs
- * the oldest sandbox with the claim whose turn it is. Why nobody is missed: a
- * claim first raises `waiting` and then looks at the queue, an offer first
- * fills the queue and then looks at `waiting`, all sequentially consistent. */
+ * A ready sandbox always goes through the ready queue, and pool_wait.c pairs
+ * the oldest one with the claim whose turn it is. */
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
-#include "pool/pools.h"
-
-/* claim->phase: what a cancel may withdraw. */
-enum {
-    PHASE_BUSY, /* Being answered, or never pending. */
-    PHASE_WAITING,
-    PHASE_FOLLOWING,
-    PHASE_PARKED, /* Until the store tells what it knows of the id. */
-};
+#include "pool/claim_way.h"
 
 /* How often a repeat looks again at a claim that is just ending. */
 enum {
     REPEAT_TRIES = 64,
-    /* How often the store is asked for a claim while its slot changes. */
-    PARKS_MAX = 200,
 };
 
-/* start, grant, settle, refuse and answer_followers call each other in a ring,
- * which goes round once at most for each level: a follower that starts over has
- * left the list of followers, and has none itself before it returns.
- * NOLINTBEGIN(misc-no-recursion) */
-static enum wp_status start(struct wp_claim *claim);
-static enum wp_status grant(struct wp_claim *claim, struct wp_slot_ref ref);
-static enum wp_status await_sandbox(struct wp_claim *claim);
+/* The ring of pool/claim_way.h. NOLINTBEGIN(misc-no-recursion) */
 
-static struct wp_pool *
-pool_of(const struct wp_claim *claim)
-{
-    return claim->owner;
-}
-
-static enum wp_status
-answer(struct wp_claim *claim, enum wp_status status, const char *reason)
+enum wp_status
+wp_claim_answer(struct wp_claim *claim, enum wp_status status,
+                const char *reason)
 {
     claim->status = status;
     claim->reason = reason;
     return status;
 }
 
-static void
-finish_later(struct wp_claim *claim, enum wp_status status)
+void
+wp_claim_finish(struct wp_claim *claim, enum wp_status status)
 {
     if (status != WP_PENDING) {
         claim->done(claim);
@@ -63,9 +40,9 @@ finish_later(struct wp_claim *claim, enum wp_status status)
 
 /* Tells the claims that repeat this one: with its lease when it has one, else
  * each has its own try. */
-static void
-answer_followers(struct wp_pool *pool, uint64_t entry,
-                 const struct wp_claim *leader)
+void
+wp_claim_tell_followers(struct wp_pool *pool, uint64_t entry,
+                        const struct wp_claim *leader)
 {
     struct wp_list mine;
     struct wp_list *node;
@@ -79,7 +56,7 @@ answer_followers(struct wp_pool *pool, uint64_t entry,
         node = node->next;
         if (claim->entry == entry) {
             wp_list_remove(&claim->followers);
-            claim->phase = PHASE_BUSY;
+            claim->phase = WP_PHASE_BUSY;
             wp_list_push_back(&mine, &claim->followers);
         }
     }
@@ -91,40 +68,41 @@ answer_followers(struct wp_pool *pool, uint64_t entry,
         if (leader != NULL) {
             claim->grant = leader->grant;
             claim->replayed = true;
-            finish_later(claim, answer(claim, WP_OK, NULL));
+            wp_claim_finish(claim, wp_claim_answer(claim, WP_OK, NULL));
         } else {
-            finish_later(claim, start(claim));
+            wp_claim_finish(claim, wp_claim_start(claim));
         }
     }
 }
 
 /* Ends the claim's own entry: its id is free again. */
-static void
-give_up_entry(struct wp_claim *claim)
+void
+wp_claim_give_up(struct wp_claim *claim)
 {
     bool followers = false;
     bool mine =
-        wp_claim_table_end(&pool_of(claim)->pools->claims,
+        wp_claim_table_end(&wp_claim_pool(claim)->pools->claims,
                            wp_claim_ref_unpack(claim->entry), &followers);
 
     WP_ASSERT(mine);
     if (followers) {
-        answer_followers(pool_of(claim), claim->entry, NULL);
+        wp_claim_tell_followers(wp_claim_pool(claim), claim->entry, NULL);
     }
 }
 
-static enum wp_status
-refuse(struct wp_claim *claim, enum wp_status status, const char *reason)
+enum wp_status
+wp_claim_refuse(struct wp_claim *claim, enum wp_status status,
+                const char *reason)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
 
-    give_up_entry(claim);
+    wp_claim_give_up(claim);
     if (status == WP_RESOURCE_EXHAUSTED) {
         claim->retry_after_ns =
             atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
     }
     wp_counter_add(&pool->refused, 1);
-    return answer(claim, status, reason);
+    return wp_claim_answer(claim, status, reason);
 }
 
 bool
@@ -167,7 +145,7 @@ wp_pools_fill_grant(struct wp_pools *pools, const struct wp_pool *pool,
 static enum wp_status
 hold(struct wp_claim *claim)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
     struct wp_grant *grant = &claim->grant;
     bool followers;
@@ -191,9 +169,9 @@ hold(struct wp_claim *claim)
         wp_counter_add(&pool->served[grant->served], 1);
     }
     if (followers) {
-        answer_followers(pool, claim->entry, claim);
+        wp_claim_tell_followers(pool, claim->entry, claim);
     }
-    return answer(claim, WP_OK, NULL);
+    return wp_claim_answer(claim, WP_OK, NULL);
 }
 
 /* The store has nothing of this grant: the sandbox is offered again, and the
@@ -219,25 +197,11 @@ give_back(struct wp_pool *pool, struct wp_slot_ref ref)
     return true;
 }
 
-/* The store knows the id: the control thread asks it what the answer was. */
-static enum wp_status
-park(struct wp_claim *claim)
-{
-    struct wp_pool *pool = pool_of(claim);
-
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    claim->phase = PHASE_PARKED;
-    wp_list_push_back(&pool->parked, &claim->followers);
-    (void)pthread_mutex_unlock(&pool->wait_lock);
-    wp_pools_touch(pool);
-    return WP_PENDING;
-}
-
 /* What the store said of a grant. WP_TAKEN: try another sandbox. */
 static enum wp_status
 settle(struct wp_claim *claim, enum wp_status status)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
     struct wp_slot_ref ref = claim->grant.ref;
 
@@ -257,16 +221,17 @@ settle(struct wp_claim *claim, enum wp_status status)
         wp_pools_note(pools, ref.index, 0);
     }
     if (status == WP_ALREADY_EXISTS) {
-        return park(claim);
+        return wp_claim_park(claim);
     }
     if (status != WP_UNAVAILABLE && status != WP_UNKNOWN_OUTCOME) {
         return WP_TAKEN;
     }
     claim->retry_after_ns =
         atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
-    return refuse(claim, WP_UNAVAILABLE,
-                  "the lease store did not confirm the lease; nothing was "
-                  "granted");
+    return wp_claim_refuse(
+        claim, WP_UNAVAILABLE,
+        "the lease store did not confirm the lease; nothing was "
+        "granted");
 }
 
 struct wp_slot_ref
@@ -291,11 +256,13 @@ commit_done(struct wp_lease_op *op, enum wp_status status)
     enum wp_status result = settle(claim, status);
 
     if (result == WP_TAKEN) {
-        struct wp_slot_ref ref = wp_pools_pop(pool_of(claim), WP_SLOT_LEASED);
+        struct wp_slot_ref ref =
+            wp_pools_pop(wp_claim_pool(claim), WP_SLOT_LEASED);
 
-        result = ref.generation != 0 ? grant(claim, ref) : await_sandbox(claim);
+        result = ref.generation != 0 ? wp_claim_grant(claim, ref)
+                                     : wp_claim_await(claim);
     }
-    finish_later(claim, result);
+    wp_claim_finish(claim, result);
 }
 
 static enum wp_served
@@ -312,7 +279,7 @@ served_how(const struct wp_claim *claim, int64_t created_ns)
 static enum wp_status
 commit(struct wp_claim *claim, struct wp_slot_ref ref)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     bool waited = claim->wait_until_ns != 0;
@@ -354,10 +321,10 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
 }
 
 /* Gives the slot, which is LEASED and the caller's, to the claim. */
-static enum wp_status
-grant(struct wp_claim *claim, struct wp_slot_ref ref)
+enum wp_status
+wp_claim_grant(struct wp_claim *claim, struct wp_slot_ref ref)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
 
     for (;;) {
         enum wp_status status = commit(claim, ref);
@@ -371,122 +338,9 @@ grant(struct wp_claim *claim, struct wp_slot_ref ref)
         }
         ref = wp_pools_pop(pool, WP_SLOT_LEASED);
         if (ref.generation == 0) {
-            return await_sandbox(claim);
+            return wp_claim_await(claim);
         }
     }
-}
-
-static void
-set_waiting(struct wp_pool *pool)
-{
-    /* seq_cst: see the head of this file. */
-    atomic_store_explicit(&pool->waiting, wp_wait_queue_count(&pool->waiters),
-                          memory_order_seq_cst);
-}
-
-static void
-match(struct wp_pool *pool)
-{
-    for (;;) {
-        struct wp_claim *claim = NULL;
-        struct wp_slot_ref ref = WP_SLOT_REF_NONE;
-
-        (void)pthread_mutex_lock(&pool->wait_lock);
-        if (wp_wait_queue_count(&pool->waiters) > 0) {
-            ref = wp_pools_pop(pool, WP_SLOT_LEASED);
-        }
-        if (ref.generation != 0) {
-            claim = wp_wait_queue_pop_next(&pool->waiters);
-            claim->phase = PHASE_BUSY;
-            set_waiting(pool);
-        }
-        (void)pthread_mutex_unlock(&pool->wait_lock);
-        if (claim == NULL) {
-            return;
-        }
-        finish_later(claim, grant(claim, ref));
-    }
-}
-
-void
-wp_pools_match(struct wp_pool *pool)
-{
-    if (atomic_load_explicit(&pool->waiting, memory_order_seq_cst) > 0) {
-        match(pool);
-    }
-}
-
-void
-wp_pools_offer(struct wp_pool *pool, struct wp_slot_ref ref)
-{
-    wp_pools_push(pool, ref);
-    wp_pools_match(pool);
-}
-
-static const char *
-full_reason(enum wp_wait_result result)
-{
-    switch (result) {
-    case WP_WAIT_TENANT_FULL:
-        return "no sandbox is ready and this tenant has too many claims "
-               "waiting";
-    case WP_WAIT_TENANTS_FULL:
-        return "no sandbox is ready and claims of too many tenants wait";
-    case WP_WAIT_QUEUED:
-    case WP_WAIT_FULL:
-        break;
-    }
-    return "no sandbox is ready and too many claims wait";
-}
-
-/* Queues the claim; under the pool's lock. NULL, or why it cannot wait. */
-static const char *
-enqueue(struct wp_pool *pool, struct wp_claim *claim)
-{
-    int64_t wait_ns = claim->wait_ns < pool->spec.wait_max_ns
-                          ? claim->wait_ns
-                          : pool->spec.wait_max_ns;
-    enum wp_wait_result result;
-
-    if (wait_ns <= 0) {
-        return "no sandbox is ready";
-    }
-    claim->wait_until_ns = wp_time_add(claim->arrived_ns, wait_ns);
-    result = wp_wait_queue_push(&pool->waiters, claim);
-    if (result != WP_WAIT_QUEUED) {
-        return full_reason(result);
-    }
-    claim->phase = PHASE_WAITING;
-    set_waiting(pool);
-    return NULL;
-}
-
-/* The pool looked empty: decides that under its lock, then waits or refuses. */
-static enum wp_status
-await_sandbox(struct wp_claim *claim)
-{
-    struct wp_pool *pool = pool_of(claim);
-    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
-    const char *reason = NULL;
-
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    if (wp_wait_queue_count(&pool->waiters) == 0) {
-        ref = wp_pools_pop(pool, WP_SLOT_LEASED);
-    }
-    if (ref.generation == 0) {
-        reason = enqueue(pool, claim);
-    }
-    (void)pthread_mutex_unlock(&pool->wait_lock);
-    if (ref.generation != 0) {
-        return grant(claim, ref);
-    }
-    wp_pools_touch(pool);
-    if (reason != NULL) {
-        return refuse(claim, WP_RESOURCE_EXHAUSTED, reason);
-    }
-    /* The claim may be answered and gone from here on. */
-    match(pool);
-    return WP_PENDING;
 }
 
 /* The answer of the claim that has this id already; WP_TAKEN: it is ending,
@@ -494,7 +348,7 @@ await_sandbox(struct wp_claim *claim)
 static enum wp_status
 repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
     struct wp_claim_view view;
     enum wp_slot_state state;
@@ -504,19 +358,23 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
         return WP_TAKEN;
     }
     if (view.fingerprint != fingerprint) {
-        return answer(claim, WP_ALREADY_EXISTS,
-                      "claim_id: in use by a claim with another pool or ttl");
+        return wp_claim_answer(claim, WP_ALREADY_EXISTS, WP_REASON_OTHER);
     }
     if (!view.held) {
         (void)pthread_mutex_lock(&pool->wait_lock);
         follows = wp_claim_table_follow(&pools->claims, ref);
         if (follows) {
             claim->entry = wp_claim_ref_pack(ref);
-            claim->phase = PHASE_FOLLOWING;
+            claim->phase = WP_PHASE_FOLLOWING;
             wp_list_push_back(&pool->followers, &claim->followers);
         }
         (void)pthread_mutex_unlock(&pool->wait_lock);
         return follows ? WP_PENDING : WP_TAKEN;
+    }
+    if (pools->shared) {
+        /* Another replica may have ended it, unheard as yet. */
+        claim->confirms = true;
+        return wp_claim_park(claim);
     }
     if (!wp_pools_fill_grant(pools, pool, view.slot, claim->hash.low,
                              &claim->grant)) {
@@ -530,15 +388,12 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
         return WP_TAKEN;
     }
     if (state == WP_SLOT_LOST) {
-        return answer(
-            claim, WP_FAILED_PRECONDITION,
-            "the sandbox of this claim was lost: release the claim or "
-            "use another claim_id");
+        return wp_claim_answer(claim, WP_FAILED_PRECONDITION, WP_REASON_LOST);
     }
     claim->grant.served = (enum wp_served)view.served;
     claim->grant.waited_ns = 0;
     claim->replayed = true;
-    return answer(claim, WP_OK, NULL);
+    return wp_claim_answer(claim, WP_OK, NULL);
 }
 
 /* The request but for its id: what a repeat must have the same, in whatever
@@ -548,13 +403,13 @@ fingerprint_of(const struct wp_claim *claim)
 {
     uint64_t x = (uint64_t)claim->ttl_ns * UINT64_C(0x9e3779b97f4a7c15);
 
-    return x ^ pool_of(claim)->identity;
+    return x ^ wp_claim_pool(claim)->identity;
 }
 
-static enum wp_status
-start(struct wp_claim *claim)
+enum wp_status
+wp_claim_start(struct wp_claim *claim)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
     struct wp_claim_key key = {
         .hash = claim->hash,
@@ -566,6 +421,7 @@ start(struct wp_claim *claim)
     struct wp_claim_ref ref;
 
     claim->commit.fingerprint = key.fingerprint;
+    claim->confirms = false;
     for (int i = 0; i < REPEAT_TRIES; i++) {
         enum wp_claim_begin begun =
             wp_claim_table_begin(&pools->claims, &key, &ref);
@@ -574,22 +430,23 @@ start(struct wp_claim *claim)
         if (begun == WP_CLAIM_FULL) {
             wp_counter_add(&pool->refused, 1);
             claim->retry_after_ns = WP_NS_PER_S;
-            return answer(claim, WP_RESOURCE_EXHAUSTED,
-                          "too many claims are held or waiting");
+            return wp_claim_answer(claim, WP_RESOURCE_EXHAUSTED,
+                                   "too many claims are held or waiting");
         }
         if (begun == WP_CLAIM_NEW) {
             struct wp_slot_ref slot = WP_SLOT_REF_NONE;
 
             claim->entry = wp_claim_ref_pack(ref);
             if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
-                return refuse(claim, WP_UNAVAILABLE, "the pool is draining");
+                return wp_claim_refuse(claim, WP_UNAVAILABLE,
+                                       "the pool is draining");
             }
             if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) ==
                 0) {
                 slot = wp_pools_pop(pool, WP_SLOT_LEASED);
             }
-            return slot.generation != 0 ? grant(claim, slot)
-                                        : await_sandbox(claim);
+            return slot.generation != 0 ? wp_claim_grant(claim, slot)
+                                        : wp_claim_await(claim);
         }
         status = repeat(claim, ref, key.fingerprint);
         if (status != WP_TAKEN) {
@@ -597,8 +454,9 @@ start(struct wp_claim *claim)
         }
     }
     claim->retry_after_ns = WP_NS_PER_MS;
-    return answer(claim, WP_ABORTED,
-                  "claim_id: its last claim is just ending; try again");
+    return wp_claim_answer(
+        claim, WP_ABORTED,
+        "claim_id: its last claim is just ending; try again");
 }
 
 /* NOLINTEND(misc-no-recursion) */
@@ -617,21 +475,21 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
     pool = wp_pools_find(pools, claim->pool_namespace, claim->pool);
     claim->owner = pool;
     if (pool == NULL) {
-        return answer(claim, WP_NOT_FOUND, "pool: no such pool");
+        return wp_claim_answer(claim, WP_NOT_FOUND, "pool: no such pool");
     }
     if (claim->ttl_ns > pool->spec.ttl_max_ns) {
-        return answer(claim, WP_INVALID_ARGUMENT,
-                      "ttl_ms: longer than this pool allows");
+        return wp_claim_answer(claim, WP_INVALID_ARGUMENT,
+                               "ttl_ms: longer than this pool allows");
     }
     claim->arrived_ns = wp_pools_now(pools);
     claim->parks = 0;
-    return start(claim);
+    return wp_claim_start(claim);
 }
 
 bool
 wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
 {
-    struct wp_pool *pool = pool_of(claim);
+    struct wp_pool *pool = wp_claim_pool(claim);
     uint32_t phase;
 
     (void)pools;
@@ -640,24 +498,25 @@ wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
     }
     (void)pthread_mutex_lock(&pool->wait_lock);
     phase = claim->phase;
-    if (phase == PHASE_WAITING) {
+    if (phase == WP_PHASE_WAITING) {
         bool removed = wp_wait_queue_remove(&pool->waiters, claim);
 
         WP_ASSERT(removed);
-        set_waiting(pool);
-    } else if (phase == PHASE_FOLLOWING || phase == PHASE_PARKED) {
+        wp_claim_count_waiting(pool);
+    } else if (phase == WP_PHASE_FOLLOWING || phase == WP_PHASE_PARKED) {
         wp_list_remove(&claim->followers);
     }
-    claim->phase = PHASE_BUSY;
+    claim->phase = WP_PHASE_BUSY;
     (void)pthread_mutex_unlock(&pool->wait_lock);
-    if (phase == PHASE_BUSY) {
+    if (phase == WP_PHASE_BUSY) {
         return false;
     }
-    if (phase == PHASE_WAITING || phase == PHASE_PARKED) {
-        give_up_entry(claim);
+    if (phase == WP_PHASE_WAITING ||
+        (phase == WP_PHASE_PARKED && !claim->confirms)) {
+        wp_claim_give_up(claim);
         wp_pools_touch(pool);
     }
-    (void)answer(claim, WP_CANCELLED, "cancelled by the client");
+    (void)wp_claim_answer(claim, WP_CANCELLED, "cancelled by the client");
     return true;
 }
 
@@ -692,138 +551,7 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
     }
     (void)pthread_mutex_unlock(lock);
     if (undone) {
-        wp_counter_add(&pool_of(claim)->undone, 1);
+        wp_counter_add(&wp_claim_pool(claim)->undone, 1);
         wp_pools_note(pools, ref.index, 0);
-    }
-}
-
-struct wp_claim *
-wp_pools_take_parked(struct wp_pool *pool)
-{
-    struct wp_claim *claim = NULL;
-    struct wp_list *node;
-
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    node = wp_list_pop_front(&pool->parked);
-    if (node != NULL) {
-        claim = WP_CONTAINER_OF(node, struct wp_claim, followers);
-        claim->phase = PHASE_BUSY;
-    }
-    (void)pthread_mutex_unlock(&pool->wait_lock);
-    return claim;
-}
-
-void
-wp_pools_restart_followers(struct wp_pool *pool, uint64_t entry)
-{
-    answer_followers(pool, entry, NULL);
-}
-
-/* The parked claim holds ref: its own entry leads there from now on. */
-static enum wp_status
-take_over(struct wp_claim *claim, struct wp_slot_ref ref,
-          const struct wp_lease_record *record)
-{
-    struct wp_pool *pool = pool_of(claim);
-    struct wp_pools *pools = pool->pools;
-    struct wp_claim_ref entry = wp_claim_ref_unpack(claim->entry);
-    bool filled;
-
-    atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
-                          entry.index, memory_order_relaxed);
-    filled =
-        wp_pools_fill_grant(pools, pool, ref, claim->hash.low, &claim->grant);
-    WP_ASSERT(filled); /* Only control frees slots. */
-    claim->grant.served = (enum wp_served)record->served;
-    claim->grant.waited_ns = 0;
-    claim->replayed = true;
-    if (wp_claim_table_hold(&pools->claims, entry, ref, record->granted_wall_ms,
-                            (int)record->served)) {
-        answer_followers(pool, claim->entry, NULL);
-    }
-    (void)!wp_claim_table_share(&pools->claims, entry);
-    if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST) {
-        return answer(
-            claim, WP_FAILED_PRECONDITION,
-            "the sandbox of this claim was lost: release the claim or "
-            "use another claim_id");
-    }
-    return answer(claim, WP_OK, NULL);
-}
-
-void
-wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
-                struct wp_slot_ref ref, const struct wp_lease_record *record)
-{
-    struct wp_pool *pool = pool_of(claim);
-
-    if (status == WP_PENDING && claim->parks++ < PARKS_MAX) {
-        (void)park(claim);
-        return;
-    }
-    if (status == WP_OK && ref.generation != 0) {
-        finish_later(claim, take_over(claim, ref, record));
-        return;
-    }
-    if (status == WP_OK) {
-        /* The store has just forgotten the id: a claim like any other. */
-        ref = wp_pools_pop(pool, WP_SLOT_LEASED);
-        finish_later(claim, ref.generation != 0 ? grant(claim, ref)
-                                                : await_sandbox(claim));
-        return;
-    }
-    claim->retry_after_ns = WP_NS_PER_MS;
-    finish_later(
-        claim,
-        status == WP_ALREADY_EXISTS
-            ? refuse(claim, status,
-                     "claim_id: in use by a claim with another pool or ttl")
-            : refuse(claim, WP_UNAVAILABLE,
-                     "the lease store has not told yet who holds this "
-                     "claim_id; try again"));
-}
-
-int64_t
-wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns)
-{
-    for (;;) {
-        struct wp_claim *claim;
-        int64_t next;
-
-        (void)pthread_mutex_lock(&pool->wait_lock);
-        claim = wp_wait_queue_pop_expired(&pool->waiters, now_ns);
-        if (claim != NULL) {
-            claim->phase = PHASE_BUSY;
-            set_waiting(pool);
-        }
-        next = wp_wait_queue_next_deadline(&pool->waiters);
-        (void)pthread_mutex_unlock(&pool->wait_lock);
-        if (claim == NULL) {
-            return next;
-        }
-        (void)refuse(claim, WP_RESOURCE_EXHAUSTED,
-                     "no sandbox became ready within wait_ms");
-        claim->done(claim);
-    }
-}
-
-void
-wp_pools_refuse_waiters(struct wp_pool *pool)
-{
-    for (;;) {
-        struct wp_claim *claim;
-
-        (void)pthread_mutex_lock(&pool->wait_lock);
-        claim = wp_wait_queue_pop_next(&pool->waiters);
-        if (claim != NULL) {
-            claim->phase = PHASE_BUSY;
-            set_waiting(pool);
-        }
-        (void)pthread_mutex_unlock(&pool->wait_lock);
-        if (claim == NULL) {
-            return;
-        }
-        (void)refuse(claim, WP_UNAVAILABLE, "the pool is draining");
-        claim->done(claim);
     }
 }

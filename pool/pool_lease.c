@@ -535,6 +535,9 @@ end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
 static bool
 end_is_due(struct wp_slot *slot, uint32_t news, int64_t now_ns)
 {
+    if (WP_MUTANT(EXPIRED_EARLY)) {
+        now_ns += WP_NS_PER_S;
+    }
     return (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0 ||
            atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
                now_ns;

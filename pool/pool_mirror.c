@@ -520,7 +520,8 @@ fetched_for_claim(struct wp_pools *pools, struct wp_errand *errand)
         status = record->fingerprint != claim->commit.fingerprint
                      ? WP_ALREADY_EXISTS
                      : take_found(pools, record, &ref);
-        if (status == WP_OK && wp_pools_claim_of(pools, ref, &view)) {
+        if (status == WP_OK && !claim->confirms &&
+            wp_pools_claim_of(pools, ref, &view)) {
             status = WP_PENDING;
         }
     }

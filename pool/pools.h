@@ -1,7 +1,9 @@
 /* pool/pools.h - what the pool_*.c files share; private to them.
  *
  * pool.c        life of the whole, adding pools, numbers
- * pool_claim.c  claim, waiting, repeats, cancel, undo
+ * pool_claim.c  claim, repeats, cancel, undo
+ * pool_wait.c   claims that wait for a sandbox
+ * pool_park.c   claims whose id the store knows
  * pool_lease.c  renew, release, and the end of leases
  * pool_errand.c what control asks of the store
  * pool_mirror.c what the store's records say: restore, replicas

@@ -1,7 +1,10 @@
 # Pools on a store that outlives them.
-wp_test(pool_durable_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_durable_test.c
-          ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c
-          ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
-          ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
-  LIBS wp_pool)
+foreach(test pool_durable_test pool_replicas_test)
+  wp_test(${test} LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/${test}.c
+            ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c
+            ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
+            ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
+            ${CMAKE_SOURCE_DIR}/tests/support/replica_rig.c
+    LIBS wp_pool)
+endforeach()
