@@ -107,6 +107,80 @@ assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
     return status;
 }
 
+/* What Redis has of the pool, and what of it the core does not know. */
+struct had {
+    struct wp_daemon *daemon;
+    struct wp_lease_record *records; /* Owned. */
+    size_t n;
+    size_t cap;
+    bool full; /* Memory lacks. */
+};
+
+static void
+note_had(void *ctx, const struct wp_lease_record *record)
+{
+    struct had *had = ctx;
+
+    if (had->n == had->cap) {
+        size_t cap = had->cap > 0 ? 2 * had->cap : ASSERT_CHUNK;
+        struct wp_lease_record *more =
+            realloc(had->records, cap * sizeof *more);
+
+        if (more == NULL) {
+            had->full = true;
+            return;
+        }
+        had->records = more;
+        had->cap = cap;
+    }
+    had->records[had->n++] = *record;
+}
+
+/* Control thread. Keeps those that the core does not know. */
+static void
+keep_unknown(void *ctx, uint64_t a, uint64_t b)
+{
+    struct had *had = ctx;
+    size_t n = 0;
+
+    (void)a;
+    (void)b;
+    for (size_t i = 0; i < had->n; i++) {
+        if (!wp_pools_knows(had->daemon->pools, had->records[i].uid)) {
+            had->records[n++] = had->records[i];
+        }
+    }
+    had->n = n;
+}
+
+/* An old copy of Redis may have records of sandboxes that were forgotten since.
+ * The keeper knows every sandbox there is: the others are over. */
+static enum wp_status
+end_unknown(struct wp_recovery *recovery,
+            const struct wp_lease_redis_pool *pool, struct wp_err *err)
+{
+    struct had had = {.daemon = recovery->daemon};
+    enum wp_status status =
+        wp_lease_redis_read_pool(recovery->redis, pool, note_had, &had, err);
+
+    if (status == WP_OK && had.full) {
+        status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    if (status == WP_OK) {
+        wp_loop_call(recovery->daemon->control_loop, keep_unknown, &had);
+    }
+    for (size_t i = 0; i < had.n && status == WP_OK; i++) {
+        had.records[i].state = WP_RECORD_ENDED;
+        status =
+            wp_lease_redis_assert_record(recovery->redis, &had.records[i], err);
+        if (status == WP_ABORTED || status == WP_ALREADY_EXISTS) {
+            status = WP_OK;
+        }
+    }
+    free(had.records);
+    return status;
+}
+
 static enum wp_status
 tell(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
      struct wp_err *err)
@@ -116,6 +190,9 @@ tell(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
 
     if (status == WP_OK) {
         status = assert_all(recovery, pool, err);
+    }
+    if (status == WP_OK && wp_daemon_is_keeper(recovery->daemon)) {
+        status = end_unknown(recovery, pool, err);
     }
     return status == WP_OK
                ? wp_lease_redis_end_assert(recovery->redis, pool, err)

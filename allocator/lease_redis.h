@@ -166,6 +166,12 @@ bool wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
 /* --- recovery; each blocks, within connect + commit timeout; any thread but
  * the sink's --- */
 
+/* Every record that Redis has of the pool, closed or not; in no order. On
+ * failure what was told is not all. */
+enum wp_status wp_lease_redis_read_pool(
+    struct wp_lease_redis *redis, const struct wp_lease_redis_pool *pool,
+    void (*each)(void *ctx, const struct wp_lease_record *record), void *ctx,
+    struct wp_err *err);
 /* Closes the pool under a new generation, or joins the recovery that another
  * replica has begun. UNAVAILABLE: Redis is out of reach. */
 enum wp_status

@@ -2,6 +2,7 @@
  * growing, jittered pause after each failure. The first connection that answers
  * closes the circuit breaker. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,6 +35,15 @@ find_down(struct wp_redis_links *links)
     return NULL;
 }
 
+/* The numbers of connections are those of one server process. */
+static void
+forget_former(struct wp_redis_links *links)
+{
+    for (uint32_t i = 0; i < links->n; i++) {
+        links->links[i].client_id = 0;
+    }
+}
+
 /* Another process answers than before: what the old one acknowledged may be
  * lost, and links that still lead to it must not be used. */
 static void
@@ -45,6 +55,7 @@ check_server(struct wp_redis_links *links, const char *run_id)
         return;
     }
     memcpy(links->run_id, run_id, sizeof links->run_id);
+    forget_former(links);
     if (links->hooks.on_server != NULL) {
         links->hooks.on_server(links->hooks.ctx, run_id);
     }
@@ -79,6 +90,38 @@ bring_up(struct wp_redis_link *link, redisContext *context)
     return ok;
 }
 
+/* What a connection that was given up had under way must not take effect after
+ * what comes on the next one: the server drops it unread. Without the right to
+ * say so the fences protect all but an offer. */
+static void
+kill_former(struct wp_redis_link *link, redisContext *context)
+{
+    char id[24];
+    const struct wp_str ask_id[] = {WP_STR("CLIENT"), WP_STR("ID")};
+    const struct wp_str kill[] = {
+        WP_STR("CLIENT"), WP_STR("KILL"), WP_STR("ID"), {id, 0}};
+    struct wp_str args[WP_ARRAY_LEN(kill)];
+    struct wp_err err;
+    redisReply *reply;
+
+    if (link->client_id != 0) {
+        memcpy(args, kill, sizeof args);
+        args[3] = (struct wp_str){
+            id, (size_t)snprintf(id, sizeof id, "%lld", link->client_id)};
+        reply = wp_redis_sync_call(context, args, WP_ARRAY_LEN(args), &err);
+        if (reply != NULL) {
+            freeReplyObject(reply);
+        }
+    }
+    reply = wp_redis_sync_call(context, ask_id, WP_ARRAY_LEN(ask_id), &err);
+    link->client_id = reply != NULL && reply->type == REDIS_REPLY_INTEGER
+                          ? reply->integer
+                          : 0;
+    if (reply != NULL) {
+        freeReplyObject(reply);
+    }
+}
+
 static bool
 connect_link(struct wp_redis_links *links, struct wp_redis_link *link,
              struct wp_err *err)
@@ -94,6 +137,7 @@ connect_link(struct wp_redis_links *links, struct wp_redis_link *link,
         return false;
     }
     check_server(links, run_id);
+    kill_former(link, context);
     if (!bring_up(link, context)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for a connection");
         return false;

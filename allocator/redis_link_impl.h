@@ -64,6 +64,7 @@ struct wp_redis_link {
     char text[WP_REDIS_REPLY_MAX];
     uint32_t index;
     struct wp_redis_links *links;
+    long long client_id; /* Connecting thread: the server's name for it; 0. */
 };
 
 struct wp_redis_links {

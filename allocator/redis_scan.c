@@ -255,3 +255,30 @@ wp_redis_load(void *self,
     wp_redis_sync_close(context);
     return status;
 }
+
+enum wp_status
+wp_lease_redis_read_pool(struct wp_lease_redis *redis,
+                         const struct wp_lease_redis_pool *name,
+                         void (*each)(void *ctx,
+                                      const struct wp_lease_record *record),
+                         void *ctx, struct wp_err *err)
+{
+    struct wp_redis_pool *pool = wp_redis_pool_find(
+        redis, wp_str_from(name->pool_namespace), wp_str_from(name->pool));
+    struct loading loading = {each, ctx};
+    const struct wp_redis_scan scan = {.ctx = &loading, .each = load_each};
+    struct redisContext *context = NULL;
+    enum wp_status status;
+
+    if (pool == NULL) {
+        return wp_err_set(err, WP_NOT_FOUND,
+                          "pool '%s/%s' is not configured for redis",
+                          name->pool_namespace, name->pool);
+    }
+    status = wp_redis_pool_open(redis, pool, &context, err);
+    if (status == WP_OK) {
+        status = wp_redis_pool_scan(redis, context, pool, &scan, err);
+        wp_redis_sync_close(context);
+    }
+    return status;
+}

@@ -207,6 +207,9 @@ uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
  * keeper first tells of each sandbox it found alive (seen), then lose_unseen,
  * then says true. */
 void wp_pools_set_keeper(struct wp_pools *pools, bool keeper);
+/* Is there a slot of this sandbox? Control thread. */
+WP_MUST_CHECK bool wp_pools_knows(struct wp_pools *pools,
+                                  const uint8_t uid[WP_UID_LEN]);
 /* The backend found this sandbox alive. True: it is known from the records, and
  * *ref is its name from now on (its state may be any: what is to be destroyed
  * will be). False: nobody knows it; the backend destroys it by itself. */

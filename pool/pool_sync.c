@@ -177,6 +177,12 @@ wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
 /* --- The keeper --- */
 
 bool
+wp_pools_knows(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
+{
+    return wp_mirror_find(pools, uid).generation != 0;
+}
+
+bool
 wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
               struct wp_slot_ref *ref)
 {
