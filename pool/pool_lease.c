@@ -466,6 +466,22 @@ superseded(struct wp_pools *pools, struct wp_slot_ref ref)
     }
 }
 
+void
+wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+
+    (void)pthread_mutex_lock(lock);
+    if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
+         WP_NEWS_ENDING) == 0 &&
+        is_held(wp_slot_state(&pools->slots, ref))) {
+        superseded(pools, ref);
+    }
+    (void)pthread_mutex_unlock(lock);
+    wp_pools_note(pools, ref.index, 0);
+}
+
 /* What the store said of an end. Any thread. */
 static void
 finish_end(struct wp_errand *end, enum wp_status status)

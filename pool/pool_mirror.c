@@ -458,7 +458,10 @@ fetched_for_slot(struct wp_pools *pools, struct wp_errand *errand)
         settle_doubt(pools, ref, errand);
         return;
     }
-    if (state == WP_SLOT_DYING) {
+    if (state == WP_SLOT_DYING &&
+        !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
+        news = errand->status == WP_NOT_FOUND ? WP_NEWS_FORGOTTEN : 0;
+    } else if (state == WP_SLOT_DYING) {
         if (unanswered) {
             news = WP_NEWS_RELEASE | WP_NEWS_RETRY;
         } else if (errand->status == WP_OK &&

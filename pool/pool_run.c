@@ -14,6 +14,8 @@
 #define BUSY_TURN_NS (2 * WP_NS_PER_MS)
 /* How soon a refused destroy or end of a lease is tried again. */
 #define RETRY_NS (20 * WP_NS_PER_MS)
+/* After which a follower asks the store for what should long be over. */
+#define LINGER_NS (10 * WP_NS_PER_S)
 
 /* Counts the leases of a leaving daemon too. */
 static bool
@@ -125,6 +127,29 @@ forget_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     }
 }
 
+/* The keeper destroys it, and the store tells when it is forgotten. Should that
+ * have been missed, it is asked. */
+static void
+linger(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+
+    if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
+         WP_NEWS_FORGOTTEN) != 0) {
+        wp_pools_free_slot(pools, ref);
+        return;
+    }
+    if ((slot->control_bits & WP_CONTROL_LINGERS) == 0) {
+        slot->control_bits |= WP_CONTROL_LINGERS;
+    } else if (wp_timing_wheel_contains(&pools->wheel, ref.index)) {
+        return; /* Noted; its time has not come. */
+    } else if (wp_errand_send(pools, ref, WP_LEASE_FETCH)) {
+        slot->control_bits &= ~(uint32_t)WP_CONTROL_LINGERS;
+        return; /* Looked at again when that is back. */
+    }
+    wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + LINGER_NS);
+}
+
 static void
 destroy_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
@@ -132,12 +157,7 @@ destroy_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     const struct wp_backend *backend = &pools->config.backend;
 
     if (!is_keeper(pools)) {
-        /* The keeper destroys it, and the store tells when it is forgotten. */
-        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
-        if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
-             WP_NEWS_FORGOTTEN) != 0) {
-            wp_pools_free_slot(pools, ref);
-        }
+        linger(pools, ref, now_ns);
         return;
     }
     /* Acquire: paired with the release in wp_pools_on_destroyed. */
@@ -224,6 +244,12 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
         (news & WP_NEWS_STOP) == 0 && !WP_MUTANT(FOLLOWER_EXPIRES)) {
         /* The keeper ends it; this replica may become the keeper. */
         wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + WP_NS_PER_S);
+        if (pools->shared && !pools->leaving &&
+            now_ns - atomic_load_explicit(&slot->deadline_ns,
+                                          memory_order_relaxed) >
+                LINGER_NS) {
+            wp_pools_doubt_lease(pools, ref);
+        }
         return;
     }
     /* Looks again in a while: the store may be out of reach. */

@@ -66,6 +66,7 @@ enum wp_control_bit {
     WP_CONTROL_UNSYNCED = 8, /* Not among the records told since sync_begin. */
     WP_CONTROL_HEARD = 16,   /* A record came while the store was being asked
                                 * for it here: what it says may be old. */
+    WP_CONTROL_LINGERS = 32, /* Over, but the store has not forgotten it. */
 };
 
 struct wp_pool {
@@ -304,6 +305,9 @@ WP_MUST_CHECK bool wp_pools_end_held(struct wp_pools *pools,
 /* The slot of the token's lease in this process. Any thread. */
 struct wp_slot_ref wp_pools_slot_of_token(struct wp_pools *pools,
                                           const struct wp_token_fields *token);
+/* A lease that should long be over: its claim is let go, and the store is asked
+ * who holds the sandbox. Control thread. */
+void wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref);
 /* Goes on with a parked change after the store was asked. Calls done unless
  * the store is still to answer. Control thread. */
 void wp_pools_resume_change(struct wp_pools *pools,

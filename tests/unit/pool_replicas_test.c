@@ -558,6 +558,63 @@ a_replica_can_tell_what_the_store_had(void **state)
     replica_close(&a);
 }
 
+/* A follower that missed how a lease ended asks, once it should long be over. */
+static void
+a_follower_asks_for_what_should_be_over(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_change(&a, &c, false, NULL), WP_OK);
+    replica_settle(&a);
+    replica_store.ports[1].n_feed = 0;
+    wp_clock_manual_advance(&replica_clock, 65 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    wp_clock_manual_advance(&replica_clock, 10 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    assert_int_equal(replica_stats(&b).quarantined, 0);
+    assert_int_equal(replica_stats(&b).dying, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* The same for one of which it heard the end, but not that it is forgotten. */
+static void
+a_follower_asks_for_what_lingers(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).dying, 1);
+    replica_settle(&a);
+    replica_store.ports[1].n_feed = 0;
+    for (int i = 0; i < 3; i++) {
+        wp_clock_manual_advance(&replica_clock, 10 * WP_NS_PER_S);
+        replica_settle(&b);
+    }
+    assert_int_equal(replica_stats(&b).dying, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -598,6 +655,10 @@ main(void)
         cmocka_unit_test_setup(a_sync_lets_go_of_what_the_store_no_longer_has,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_replica_can_tell_what_the_store_had,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_follower_asks_for_what_should_be_over,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_follower_asks_for_what_lingers,
                                replica_set_up_shared),
     };
 
