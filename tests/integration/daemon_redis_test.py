@@ -273,6 +273,46 @@ class Store(Rig):
                     lease.sandbox)
             self.assertTrue(daemons[0].release(lease).was_held)
 
+    def uids(self, kind="r"):
+        """The sandboxes that Redis has records of."""
+        names = self.redis.ask("HKEYS", "warmpool:{default/quickstart}")
+        return {x[1:].strip() for x in names.split("\n") if x[:1] == kind}
+
+    def test_an_old_copy_of_redis_brings_no_sandbox_back(self):
+        """Records of sandboxes that are forgotten since, held ones and ready
+        ones, end before anybody can be given them."""
+        keeper = self.start("a").wait_full(3)
+        follower = self.start("b").wait_full(3)
+        held = keeper.claim("held")
+        past = keeper.claim("past")
+        keeper.wait_full(3)
+        eventually(lambda: len(self.uids()) == 5, "two held, three ready")
+        copy = os.path.join(self.dir, "copy")
+        shutil.copytree(os.path.join(self.redis.dir, "appendonlydir"), copy)
+        before = self.uids()
+        self.assertTrue(follower.release(past).was_held)
+        for i in range(3):
+            self.assertTrue(keeper.release(keeper.claim(f"old{i}")).was_held)
+        keeper.wait_full(3)
+        eventually(lambda: len(self.uids()) == 4, "they are forgotten")
+        after = self.uids()
+        self.assertTrue(before - after)
+        self.redis.stop()
+        shutil.rmtree(os.path.join(self.redis.dir, "appendonlydir"))
+        shutil.move(copy, os.path.join(self.redis.dir, "appendonlydir"))
+        self.redis.start()
+        eventually(lambda: self.code(follower.claim, "new0") ==
+                   grpc.StatusCode.OK, "claims go on")
+        leases = [follower.claim(f"new{i}") for i in range(8)]
+        leases.append(follower.claim("past"))
+        for lease in leases:
+            self.assertTrue(os.path.exists(lease.endpoint[len("unix:"):]),
+                            "it is there")
+        self.assertEqual(follower.claim("held").sandbox, held.sandbox)
+        self.assertEqual(len({x.sandbox for x in [held, *leases]}), 10)
+        eventually(lambda: not self.uids() & (before - after),
+                   "no record of what is gone")
+
     def test_claims_on_both_get_different_sandboxes(self):
         keeper = self.start("a", replicas=30).wait_full(30)
         follower = self.start("b", replicas=30).wait_full(30)
