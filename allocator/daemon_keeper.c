@@ -13,7 +13,6 @@
 
 enum {
     LOCK_AGAIN_MS = 5,
-    READ_AGAIN_MS = 50,
     FAILED_AGAIN_MS = 1000,
 };
 
@@ -67,37 +66,11 @@ take_pid_file(struct wp_daemon *daemon)
     return true;
 }
 
-/* Until Redis has told all it has: a sandbox of which nothing was heard is
- * destroyed, so nothing may be unheard. False when the daemon stops. */
-static bool
-read_all(struct wp_daemon *daemon)
-{
-    struct wp_err err;
-    bool told = false;
-
-    while (daemon->redis != NULL &&
-           wp_daemon_redis_read(daemon->redis, &err) != WP_OK) {
-        if (!told) {
-            told = true;
-            wp_log_warn("taking over waits for Redis", wp_kv_err(&err));
-        }
-        if (!pause_for(daemon, READ_AGAIN_MS)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum wp_status
 take_over(struct wp_daemon *daemon, struct wp_err *err)
 {
     int64_t begun_ns = wp_clock_mono_ns(wp_clock_system());
-    enum wp_status status;
-
-    if (!read_all(daemon)) {
-        return WP_CANCELLED;
-    }
-    status = wp_daemon_create_backend(daemon, err);
+    enum wp_status status = wp_daemon_create_backend(daemon, err);
 
     if (status == WP_OK) {
         status = wp_daemon_start_backend(daemon, err);
@@ -134,7 +107,7 @@ wait_and_take_over(void *arg)
     if (status == WP_OK) {
         status = take_over(daemon, &err);
     }
-    if (status != WP_OK && status != WP_CANCELLED) {
+    if (status != WP_OK) {
         /* Half a keeper helps nobody: whoever started this one starts it anew,
          * and another may take over meanwhile. */
         wp_log_error("cannot take over", wp_kv_err(&err));

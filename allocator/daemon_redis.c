@@ -12,7 +12,6 @@
 
 enum {
     FEED_MESSAGES = 8192,
-    TOLD_AT_ONCE = 64,
     FEED_TURN = 2048, /* Messages of one turn of the control thread. */
     /* Beside the threads of gRPC: control. */
     OTHER_THREADS = 1,
@@ -396,57 +395,6 @@ wp_daemon_redis_follow(struct wp_daemon_redis *r, struct wp_err *err)
     }
     wp_lease_redis_set_state(r->redis, 0, wp_daemon_is_keeper(r->daemon));
     return wp_recovery_start(r->recovery, r->redis, err);
-}
-
-/* Records on their way to the core, so many in one call of its thread. */
-struct told {
-    struct wp_daemon_redis *r;
-    uint32_t n;
-    struct wp_lease_record records[TOLD_AT_ONCE];
-};
-
-/* Control thread. */
-static void
-tell_core(void *ctx, uint64_t a, uint64_t b)
-{
-    struct told *told = ctx;
-
-    (void)a;
-    (void)b;
-    for (uint32_t i = 0; i < told->n; i++) {
-        wp_pools_on_record(told->r->daemon->pools, &told->records[i]);
-    }
-    told->n = 0;
-}
-
-static void
-tell_record(void *ctx, const struct wp_lease_record *record)
-{
-    struct told *told = ctx;
-
-    told->records[told->n++] = *record;
-    if (told->n == TOLD_AT_ONCE) {
-        wp_loop_call(told->r->daemon->control_loop, tell_core, told);
-    }
-}
-
-enum wp_status
-wp_daemon_redis_read(struct wp_daemon_redis *r, struct wp_err *err)
-{
-    struct told *told = calloc(1, sizeof *told);
-    enum wp_status status = WP_OK;
-
-    if (told == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-    }
-    told->r = r;
-    for (uint32_t i = 0; i < r->n_pools && status == WP_OK; i++) {
-        status = wp_lease_redis_read_pool(r->redis, &r->pools[i], tell_record,
-                                          told, err);
-    }
-    wp_loop_call(r->daemon->control_loop, tell_core, told);
-    free(told);
-    return status;
 }
 
 bool

@@ -24,10 +24,6 @@ enum wp_status wp_daemon_redis_note_pools(const struct wp_daemon_redis *redis,
 /* Tells the core what was heard; returns when it is to be called again at the
  * latest. Control thread. */
 int64_t wp_daemon_redis_run(struct wp_daemon_redis *redis);
-/* Tells the core every record anew, before a follower takes sandboxes up: what
- * it has not heard yet must not be taken for nobody's. Blocks. */
-enum wp_status wp_daemon_redis_read(struct wp_daemon_redis *redis,
-                                    struct wp_err *err);
 /* Is another replica the keeper, as far as was heard? Its name goes to host.
  * Any thread. */
 bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,

@@ -181,7 +181,9 @@ make_copy(struct sim *sim, void *ctx, uint64_t arg)
     copy->life = to->life;
     copy->epoch = to->feed.epoch;
     copy->n = sim->n_records;
-    memcpy(copy->records, sim->records, copy->n * sizeof *copy->records);
+    if (copy->n > 0) {
+        memcpy(copy->records, sim->records, copy->n * sizeof *copy->records);
+    }
     sim_send(sim, one_way_ns(sim), to, deliver_copy, copy);
 }
 

@@ -17,7 +17,10 @@ take_backup(struct sim *sim, void *ctx, uint64_t arg)
     if (!sim->store_closed) {
         free(sim->backup);
         sim->backup = sim_alloc((sim->n_records + 1) * sizeof *sim->backup);
-        memcpy(sim->backup, sim->records, sim->n_records * sizeof *sim->backup);
+        if (sim->n_records > 0) {
+            memcpy(sim->backup, sim->records,
+                   sim->n_records * sizeof *sim->backup);
+        }
         sim->n_backup = sim->n_records;
         sim->backup_ns = sim->now_ns;
     }
