@@ -137,6 +137,7 @@ sim_fault_name(enum sim_fault fault)
     return names[fault];
 }
 
+WP_PRINTF(4, 0)
 static void
 print_line(const struct sim *sim, FILE *out, const char *what, const char *fmt,
            va_list args)
