@@ -169,14 +169,14 @@ bool wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
 /* Every record that Redis has of the pool, closed or not; in no order. On
  * failure what was told is not all. */
 enum wp_status wp_lease_redis_read_pool(
-    struct wp_lease_redis *redis, const struct wp_lease_redis_pool *pool,
+    struct wp_lease_redis *redis, const struct wp_lease_redis_pool *name,
     void (*each)(void *ctx, const struct wp_lease_record *record), void *ctx,
     struct wp_err *err);
 /* Closes the pool under a new generation, or joins the recovery that another
  * replica has begun. UNAVAILABLE: Redis is out of reach. */
 enum wp_status
 wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
-                              const struct wp_lease_redis_pool *pool,
+                              const struct wp_lease_redis_pool *name,
                               struct wp_err *err);
 /* Writes the record unless Redis has one of a newer fence, or of the same fence
  * and a later state (OPEN < HELD < LOST < ENDED); its claim with it. OK:
@@ -189,7 +189,7 @@ wp_lease_redis_assert_record(struct wp_lease_redis *redis,
                              struct wp_err *err);
 /* This replica has asserted what it knows of the pool. */
 enum wp_status wp_lease_redis_end_assert(struct wp_lease_redis *redis,
-                                         const struct wp_lease_redis_pool *pool,
+                                         const struct wp_lease_redis_pool *name,
                                          struct wp_err *err);
 /* Opens the pool, when this replica and each of peers (whose records would be
  * missing otherwise) have ended their assertions; or learns that another
@@ -201,7 +201,7 @@ enum wp_status wp_lease_redis_end_assert(struct wp_lease_redis *redis,
  * for one to open: others may wait for it in another one. */
 enum wp_status
 wp_lease_redis_open_generation(struct wp_lease_redis *redis,
-                               const struct wp_lease_redis_pool *pool,
+                               const struct wp_lease_redis_pool *name,
                                const struct wp_lease_redis_peer *peers,
                                uint32_t n_peers, struct wp_err *err);
 

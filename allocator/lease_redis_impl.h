@@ -168,10 +168,10 @@ enum wp_status wp_redis_load(void *self,
 /* The port's commit and flush; and the hooks of the links. */
 enum wp_status wp_redis_commit(void *self, struct wp_lease_op *op);
 void wp_redis_commit_flush(void *self);
-void wp_redis_commit_on_reply(void *group, uint32_t link, void *call,
+void wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call,
                               uint32_t tag, const struct wp_redis_reply *reply);
-void wp_redis_commit_on_end(void *group, void *call, enum wp_status status);
-void wp_redis_commit_on_wake(void *group);
+void wp_redis_commit_on_end(void *ctx, void *call, enum wp_status status);
+void wp_redis_commit_on_wake(void *self);
 
 /* It has listened for long enough to know who else is there. Any thread. */
 bool wp_redis_feed_has_heard(const struct wp_redis_feed *feed);

@@ -180,7 +180,7 @@ append_call(struct wp_redis_link *link, void *call, uint32_t tag,
     return WP_PENDING;
 }
 
-enum wp_status
+enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
 wp_redis_send(struct wp_redis_links *links, uint32_t index, void *call,
               uint32_t tag, const struct wp_str *args, uint32_t n, bool flush)
 {

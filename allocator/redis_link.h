@@ -135,7 +135,7 @@ wp_redis_send_asking(struct wp_redis_links *links, uint32_t link, void *call,
                      uint32_t tag, const struct wp_str *args, uint32_t n);
 /* Sends what the link has gathered. What nobody flushes goes out within a
  * twentieth of a second. */
-void wp_redis_flush(struct wp_redis_links *links, uint32_t link);
+void wp_redis_flush(struct wp_redis_links *links, uint32_t index);
 
 /* Makes the reading thread call on_wake soon. Any thread. */
 void wp_redis_wake(struct wp_redis_links *links);

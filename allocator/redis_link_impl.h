@@ -120,8 +120,8 @@ void wp_link_end_calls(struct wp_redis_link *link);
 /* Milliseconds are precise enough for timeouts, and cost less. */
 int64_t wp_link_now_ns(void);
 
-void *wp_redis_reader_run(void *links);
-void *wp_redis_connector_run(void *links);
+void *wp_redis_reader_run(void *arg);
+void *wp_redis_connector_run(void *arg);
 bool wp_link_reader_init(struct wp_redis_link *link);
 void wp_link_reader_fini(struct wp_redis_link *link);
 

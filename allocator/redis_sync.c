@@ -262,6 +262,7 @@ wp_redis_sync_open(const struct wp_redis_config *config, struct wp_str key,
     if (status != WP_OK) {
         return status;
     }
+    WP_ASSERT(context != NULL);
     status = log_in(context, config, err);
     if (status == WP_OK) {
         status = load_scripts(context, err);

@@ -69,7 +69,7 @@ changed(struct wp_redis_topology *t)
 static bool
 differs(const struct wp_redis_topology *t)
 {
-    uint16_t before[WP_REDIS_NODES_MAX];
+    uint16_t before[WP_REDIS_NODES_MAX] = {WP_REDIS_NO_NODE};
 
     for (uint32_t i = 0; i < t->found.n_nodes; i++) {
         before[i] = wp_redis_slot_map_find(&t->map, &t->found.nodes[i]);

@@ -69,6 +69,7 @@ put_unix(struct writer *w, const struct wp_redis_url *url)
 
 const char *
 wp_redis_url_text(const struct wp_redis_url *url,
+                  /* Filled. NOLINTNEXTLINE(readability-non-const-parameter) */
                   char out[WP_REDIS_URL_TEXT_MAX])
 {
     static const char *const schemes[] = {
