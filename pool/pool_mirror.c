@@ -264,10 +264,11 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
         (void)mine;
     }
     (void)pthread_mutex_unlock(lock);
+    /* Of one lease the latest deadline counts: a store that forgot a renewal
+     * does not shorten what its holder was told. */
     if (record->fence > fence ||
-        record->deadline_wall_ms !=
-            atomic_load_explicit(&slot->deadline_wall_ms,
-                                 memory_order_relaxed)) {
+        record->deadline_wall_ms > atomic_load_explicit(&slot->deadline_wall_ms,
+                                                        memory_order_relaxed)) {
         set_lease(pools, pool, ref, record);
     }
     if (record->state == WP_RECORD_LOST) {

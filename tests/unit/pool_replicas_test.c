@@ -558,6 +558,36 @@ a_replica_can_tell_what_the_store_had(void **state)
     replica_close(&a);
 }
 
+/* A store that lost a renewal tells of the lease as it was before. */
+static void
+an_old_deadline_shortens_nothing(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record old;
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    old = *wp_model_claimed(&replica_store, "c1");
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    replica_settle_both(&a, &b);
+    wp_pools_on_record(a.pools, &old);
+    wp_pools_on_record(b.pools, &old);
+    assert_int_equal(wp_pools_get(a.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.deadline_wall_ms > old.deadline_wall_ms);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.deadline_wall_ms > old.deadline_wall_ms);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* A follower that missed how a lease ended asks, once it should long be over. */
 static void
 a_follower_asks_for_what_should_be_over(void **state)
@@ -655,6 +685,8 @@ main(void)
         cmocka_unit_test_setup(a_sync_lets_go_of_what_the_store_no_longer_has,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_replica_can_tell_what_the_store_had,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_asks_for_what_should_be_over,
                                replica_set_up_shared),
