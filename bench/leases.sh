@@ -6,12 +6,12 @@
 # The whole daemon on synthetic sandboxes (files, so that making them is not what is
 # measured), clients over gRPC on a Unix socket, the stores one after the other and that
 # several times over, a bare gRPC echo in every round. Redis is Debian's redis-server,
-# started here, on a Unix socket, appendonly yes, appendfsync everysec. Five minutes;
-# --quick takes one. Exits 1 when a duplicate was granted or a call failed.
+# started here, on a Unix socket, appendonly yes, appendfsync everysec. Two minutes;
+# --quick takes half of one. Exits 1 when a duplicate was granted or a call failed.
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-rounds=5 claims=20000 serial=3000 held=10000
+rounds=3 claims=20000 serial=3000 held=10000
 if [ "${1:-}" = --quick ]; then
     rounds=1 claims=4000 serial=500 held=2000
     shift
