@@ -6,10 +6,17 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "local/lock.h"
+#include "pool/base/clock.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
+
+enum {
+    LOCK_TRIES = 2000, /* A millisecond apart. */
+};
 
 enum wp_status
 wp_daemon_make_dir(const char *path, uint32_t mode, struct wp_err *err)
@@ -86,6 +93,26 @@ is_still_there(int fd, const char *path)
            mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 
+/* Waits only for what is left of a holder that was killed: a child that it was
+ * just starting has its descriptors until it executes. */
+static bool
+take_lock(int fd)
+{
+    const struct timespec again = {0, WP_NS_PER_MS};
+
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        char text[16] = "";
+        ssize_t n = pread(fd, text, sizeof text - 1, 0);
+
+        if (i == LOCK_TRIES || n <= 0 ||
+            !wp_lock_holder_is_dead((pid_t)strtol(text, NULL, 10))) {
+            return false;
+        }
+        (void)nanosleep(&again, NULL);
+    }
+    return true;
+}
+
 enum wp_status
 wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
 {
@@ -101,8 +128,7 @@ wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
         return wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "'%.160s'",
                           daemon->lock_path);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 ||
-        !is_still_there(fd, daemon->lock_path)) {
+    if (!take_lock(fd) || !is_still_there(fd, daemon->lock_path)) {
         enum wp_status status = lock_refused(daemon, fd, err);
 
         (void)close(fd);

@@ -69,8 +69,8 @@ read_holder(int fd)
                : 0;
 }
 
-static bool
-is_dead(pid_t pid)
+bool
+wp_lock_holder_is_dead(pid_t pid)
 {
     struct pollfd pfd = {.events = POLLIN};
     bool dead;
@@ -127,7 +127,7 @@ wp_lock_take(const char *state_dir, int *fd, struct wp_err *err)
 
         status = take(state_dir, fd, &holder, err);
         if (status == WP_FAILED_PRECONDITION) {
-            if (!is_dead(holder)) {
+            if (!wp_lock_holder_is_dead(holder)) {
                 break;
             }
             (void)poll(NULL, 0, DEAD_WAIT_MS);

@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -166,6 +167,23 @@ class Restart(Rig):
                          grpc.StatusCode.NOT_FOUND)
         self.assertNotIn(lease.sandbox, again.sandboxes())
         self.assertEqual(len(again.sandboxes()), 3)
+
+    def test_the_lock_of_a_killed_daemon_may_linger(self):
+        """A child that it was starting has it a moment longer."""
+        daemon = self.start().wait_full(3)
+        daemon.stop(signal.SIGKILL)
+        code = ("import fcntl, sys, time\n"
+                "file = open(sys.argv[1])\n"
+                "fcntl.flock(file, fcntl.LOCK_EX)\n"
+                "print('held', flush=True)\n"
+                "time.sleep(0.7)\n")
+        with subprocess.Popen(
+                [sys.executable, "-c", code,
+                 os.path.join(daemon.state, "warmpoold.pid")],
+                stdout=subprocess.PIPE) as child:
+            child.stdout.readline()
+            self.start().wait_full(3)
+            child.wait()
 
     def test_planned_stop_leaves_leases(self):
         daemon = self.start().wait_full(3)
