@@ -84,9 +84,10 @@ offered(struct wp_errand *errand, enum wp_status status)
         conclude(errand, WP_NEWS_OFFER | WP_NEWS_RETRY);
         return;
     }
-    if (status != WP_OK &&
-        wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)) {
+    if (status != WP_OK) {
         /* The store knows better: it is asked what. */
+        (void)!wp_slot_move(&pools->slots, ref, WP_SLOT_READY,
+                            WP_SLOT_QUARANTINED);
     }
     /* Dead or not, it is pushed once. */
     wp_pools_offer(pool, ref);

@@ -47,6 +47,25 @@ wp_pools_restart_followers(struct wp_pool *pool, uint64_t entry)
     wp_claim_tell_followers(pool, entry, NULL);
 }
 
+/* Answers with the lease that ref has, as its first claim was answered. Nobody
+ * frees ref meanwhile: only control does. */
+static enum wp_status
+show(struct wp_claim *claim, struct wp_slot_ref ref,
+     const struct wp_lease_record *record)
+{
+    struct wp_pool *pool = wp_claim_pool(claim);
+    bool filled = wp_pools_fill_grant(pool->pools, pool, ref, claim->hash.low,
+                                      &claim->grant);
+
+    WP_ASSERT(filled);
+    claim->grant.served = (enum wp_served)record->served;
+    claim->grant.waited_ns = 0;
+    claim->replayed = true;
+    return wp_slot_state(&pool->pools->slots, ref) == WP_SLOT_LOST
+               ? wp_claim_answer(claim, WP_FAILED_PRECONDITION, WP_REASON_LOST)
+               : wp_claim_answer(claim, WP_OK, NULL);
+}
+
 /* The parked claim holds ref: its own entry leads there from now on. */
 static enum wp_status
 take_over(struct wp_claim *claim, struct wp_slot_ref ref,
@@ -55,25 +74,15 @@ take_over(struct wp_claim *claim, struct wp_slot_ref ref,
     struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
     struct wp_claim_ref entry = wp_claim_ref_unpack(claim->entry);
-    bool filled;
 
     atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
                           entry.index, memory_order_relaxed);
-    filled =
-        wp_pools_fill_grant(pools, pool, ref, claim->hash.low, &claim->grant);
-    WP_ASSERT(filled); /* Only control frees slots. */
-    claim->grant.served = (enum wp_served)record->served;
-    claim->grant.waited_ns = 0;
-    claim->replayed = true;
     if (wp_claim_table_hold(&pools->claims, entry, ref, record->granted_wall_ms,
                             (int)record->served)) {
         wp_claim_tell_followers(pool, claim->entry, NULL);
     }
     (void)!wp_claim_table_share(&pools->claims, entry);
-    if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST) {
-        return wp_claim_answer(claim, WP_FAILED_PRECONDITION, WP_REASON_LOST);
-    }
-    return wp_claim_answer(claim, WP_OK, NULL);
+    return show(claim, ref, record);
 }
 
 /* The store has told of a claim that repeats another, whose entry it is. */
@@ -82,21 +91,13 @@ confirm(struct wp_claim *claim, enum wp_status status, struct wp_slot_ref ref,
         const struct wp_lease_record *record)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
-    struct wp_pools *pools = pool->pools;
 
     if (status == WP_OK && ref.generation == 0 && claim->parks++ < PARKS_MAX) {
         /* That lease is over, and its entry goes when this is heard. */
         return wp_claim_start(claim);
     }
-    if (status == WP_OK && ref.generation != 0 &&
-        wp_pools_fill_grant(pools, pool, ref, claim->hash.low, &claim->grant)) {
-        claim->grant.served = (enum wp_served)record->served;
-        claim->grant.waited_ns = 0;
-        claim->replayed = true;
-        return wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST
-                   ? wp_claim_answer(claim, WP_FAILED_PRECONDITION,
-                                     WP_REASON_LOST)
-                   : wp_claim_answer(claim, WP_OK, NULL);
+    if (status == WP_OK && ref.generation != 0) {
+        return show(claim, ref, record);
     }
     wp_counter_add(&pool->refused, 1);
     claim->retry_after_ns = WP_NS_PER_MS;
