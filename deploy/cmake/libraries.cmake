@@ -9,6 +9,7 @@ endfunction()
 
 wp_import(event libevent)
 wp_import(event_pthreads libevent_pthreads)
+wp_import(curl libcurl)
 wp_import(jansson jansson)
 wp_import(yaml yaml-0.1)
 wp_import(seccomp libseccomp)

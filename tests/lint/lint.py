@@ -30,10 +30,11 @@ LIBRARIES = [
     (r"nettle/", r"pool/lease_token\.c"),
     (r"hiredis/", r"allocator/redis_[^/]*\.c|tests/.*"),
     (r"sqlite3\.h", r"allocator/lease_sqlite_[^/]*\.[ch]|tests/.*"),
-    (r"curl/", r"k8s/http\.c"),
+    (r"curl/", r"k8s/http[^/]*\.c"),
     (r"nghttp2/", r"bench/.*"),
     (r"event2/", r"(allocator|local|runtime|k8s|tests)/.*"),
-    (r"yaml\.h", r"(local/(manifest|yaml)|allocator/conf)[^/]*\.c"),
+    (r"yaml\.h",
+     r"(local/(manifest|yaml)|allocator/conf|k8s/api_config)[^/]*\.c"),
     (r"seccomp\.h", r"local/.*"),
 ]
 

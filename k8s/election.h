@@ -1,0 +1,45 @@
+/* k8s/election.h - one replica leads, by a Lease object.
+ *
+ * The holder writes renewTime every renew period; who sees the object unchanged
+ * for the lease's duration, by its own clock, takes it, with resourceVersion as
+ * precondition. A holder that cannot renew in time stops leading before anybody
+ * else may begin. On release the holder is emptied, so that a planned change of
+ * leaders takes a moment only. Standbys watch the Lease object, so they hear of
+ * that at once. Loop thread only. */
+#ifndef WP_K8S_ELECTION_H
+#define WP_K8S_ELECTION_H
+
+#include "k8s/api.h"
+
+struct event_base;
+struct wp_election; /* Opaque. */
+
+struct wp_election_config {
+    struct event_base *base;
+    const struct wp_clock *clock;
+    struct wp_api *api;
+    const char *ns;
+    const char *name;     /* Of the Lease. */
+    const char *identity; /* Unique among replicas. */
+    uint64_t seed;
+    int64_t
+        duration_ns;  /* 0: 4 s. Takeover after a crash: this and a little. */
+    int64_t renew_ns; /* 0: 1 s. */
+    int64_t deadline_ns; /* 0: 3 s without a renewal: it leads no more. */
+    void (*on_leading)(void *ctx);
+    /* Leadership is lost, or was given up: nothing may be written any more. */
+    void (*on_following)(void *ctx, const char *leader);
+    void *ctx;
+};
+
+struct wp_election *wp_election_start(const struct wp_election_config *config);
+bool wp_election_leads(const struct wp_election *election);
+/* Monotonic; until then no other replica leads. 0 when this one does not. */
+int64_t wp_election_valid_until_ns(const struct wp_election *election);
+/* Gives it up when it has it; released is called when that has been written or
+ * has failed (at most 2 s), and the election is stopped then. */
+void wp_election_release(struct wp_election *election,
+                         void (*released)(void *ctx), void *ctx);
+void wp_election_stop(struct wp_election *election); /* Frees. NULL is fine. */
+
+#endif
