@@ -1,3 +1,3 @@
 wp_test(k8s_kind_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_kind_test.c
-  LIBS wp_k8s)
+  LIBS wp_k8s_core)
