@@ -37,8 +37,8 @@ struct wp_parts {
 
 /* A controller listens to stores from its creation on and only fills its queue;
  * it writes while it is active. activate comes after all stores are synced and
- * leadership was won; deactivate when it is lost: what is under way may end, but
- * nothing new is written. destroy comes after the API client has ended all
+ * leadership was won; deactivate when it is lost: what is under way may end,
+ * but nothing new is written. destroy comes after the API client has ended all
  * calls with CANCELLED. */
 struct wp_controller_ops {
     const char *name; /* "pool", "claim", "template", "sandbox" */

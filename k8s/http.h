@@ -7,8 +7,8 @@
  * What is not under way waits in bounded queues, one for each priority; a token
  * bucket and a bound on requests under way say when the next one may go. A 429
  * or 503 with Retry-After holds that priority's queue for that long (claims
- * excepted: theirs are told at once). The bearer token's file is read again when
- * it changes, at least once a minute, and once more after a 401. */
+ * excepted: theirs are told at once). The bearer token's file is read again
+ * when it changes, at least once a minute, and once more after a 401. */
 #ifndef WP_K8S_HTTP_H
 #define WP_K8S_HTTP_H
 

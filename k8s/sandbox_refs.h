@@ -3,9 +3,9 @@
  * The core names a sandbox by a slot reference and 16 random bytes; the cluster
  * by namespace and name. The backend adapter keeps both together here for every
  * sandbox that the core knows. The 16 bytes are written into the object as the
- * annotation WP_ANNOTATION_UID when we make it; those that upstream's controller
- * made have none and are known by their metadata.uid instead, whose 128 bits
- * serve as well. Loop thread only. */
+ * annotation WP_ANNOTATION_UID when we make it; those that upstream's
+ * controller made have none and are known by their metadata.uid instead, whose
+ * 128 bits serve as well. Loop thread only. */
 #ifndef WP_K8S_SANDBOX_REFS_H
 #define WP_K8S_SANDBOX_REFS_H
 

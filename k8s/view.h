@@ -90,8 +90,8 @@ struct wp_template_view {
     enum wp_injection_policy env_policy;
     enum wp_injection_policy volume_policy;
     /* FNV-1a of the canonical JSON of what sandboxes are made from: podTemplate
-     * spec after secure defaults, volume claim templates, service. Two templates
-     * with one value make the same sandboxes. */
+     * spec after secure defaults, volume claim templates, service. Two with one
+     * value make the same sandboxes. */
     uint64_t blueprint_hash;
 };
 
