@@ -1,0 +1,177 @@
+#include "k8s/sandbox_build.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "k8s/json.h"
+#include "k8s/names.h"
+#include "k8s/owner.h"
+#include "k8s/sandbox_refs.h"
+#include "k8s/view.h"
+#include "pool/base/assert.h"
+
+/* The values that tie a sandbox to its pool and template. */
+struct hashes {
+    char pool[WP_NAME_HASH_LEN + 1];
+    char template_ref[WP_NAME_HASH_LEN + 1];
+    char blueprint[WP_BLUEPRINT_HASH_LEN + 1];
+    char pod_template[WP_BLUEPRINT_HASH_LEN + 1];
+};
+
+static void
+set_new(json_t *object, const char *key, json_t *value)
+{
+    WP_ASSERT(json_object_set_new(object, key, value) == 0);
+}
+
+static void
+hash_text(uint64_t hash, char out[WP_BLUEPRINT_HASH_LEN + 1])
+{
+    (void)snprintf(out, WP_BLUEPRINT_HASH_LEN + 1, "%016" PRIx64, hash);
+}
+
+void
+wp_sandbox_template_hash(const struct wp_object *template_,
+                         char out[WP_BLUEPRINT_HASH_LEN + 1])
+{
+    hash_text(wp_template_view(template_)->blueprint_hash, out);
+}
+
+static bool
+says_nothing(const json_t *value)
+{
+    return value == NULL || json_is_null(value) ||
+           (json_is_string(value) && json_string_length(value) == 0);
+}
+
+void
+wp_sandbox_secure_defaults(json_t *blueprint, const struct wp_object *template_)
+{
+    const struct wp_template_view *view = wp_template_view(template_);
+    json_t *pod =
+        json_object_get(json_object_get(blueprint, "podTemplate"), "spec");
+
+    if (!json_is_object(pod)) {
+        return;
+    }
+    if (says_nothing(json_object_get(pod, "automountServiceAccountToken"))) {
+        set_new(pod, "automountServiceAccountToken", json_false());
+    }
+    if (view->managed && !view->has_network_policy &&
+        says_nothing(json_object_get(pod, "dnsPolicy"))) {
+        set_new(pod, "dnsPolicy", json_string("None"));
+        set_new(pod, "dnsConfig",
+                json_pack("{s:[s, s]}", "nameservers", "8.8.8.8", "1.1.1.1"));
+    }
+}
+
+json_t *
+wp_sandbox_blueprint(const struct wp_object *template_)
+{
+    static const char *const parts[] = {"podTemplate", "volumeClaimTemplates",
+                                        "service"};
+    json_t *tree = wp_object_json(template_);
+    json_t *spec = json_object_get(tree, "spec");
+    json_t *pod = json_object_get(json_object_get(spec, "podTemplate"), "spec");
+    json_t *out = json_is_object(pod) ? json_object() : NULL;
+
+    for (size_t i = 0; out != NULL && i < WP_ARRAY_LEN(parts); i++) {
+        json_t *part = json_object_get(spec, parts[i]);
+
+        if (part != NULL && !json_is_null(part)) {
+            set_new(out, parts[i], json_incref(part));
+        }
+    }
+    json_decref(tree);
+    return out;
+}
+
+/* The object under key, made if it is not one. Borrowed. */
+static json_t *
+object_at(json_t *parent, const char *key)
+{
+    json_t *child = json_object_get(parent, key);
+
+    if (!json_is_object(child)) {
+        child = json_object();
+        set_new(parent, key, child);
+    }
+    return child;
+}
+
+static void
+set_common_labels(json_t *labels, const struct hashes *hashes)
+{
+    set_new(labels, WP_LABEL_WARM_POOL, json_string(hashes->pool));
+    set_new(labels, WP_LABEL_TEMPLATE_REF_HASH,
+            json_string(hashes->template_ref));
+    set_new(labels, WP_LABEL_POD_TEMPLATE_HASH,
+            json_string(hashes->pod_template));
+    set_new(labels, WP_LABEL_TEMPLATE_HASH, json_string(hashes->blueprint));
+}
+
+static void
+set_pod_metadata(json_t *blueprint, const struct hashes *hashes, bool eviction)
+{
+    json_t *metadata =
+        object_at(json_object_get(blueprint, "podTemplate"), "metadata");
+
+    set_common_labels(object_at(metadata, "labels"), hashes);
+    if (eviction && json_object_get(json_object_get(metadata, "annotations"),
+                                    WP_ANNOTATION_SAFE_TO_EVICT) == NULL) {
+        set_new(object_at(metadata, "annotations"), WP_ANNOTATION_SAFE_TO_EVICT,
+                json_string("true"));
+    }
+}
+
+static json_t *
+metadata_of(const struct wp_object *pool, const struct wp_object *template_,
+            const char *name, const uint8_t uid[WP_UID_LEN],
+            const struct hashes *hashes)
+{
+    char uid_text[2 * WP_UID_LEN + 1];
+    json_t *labels = json_pack("{s:s, s:s}", WP_LABEL_LAUNCH_TYPE, "warm",
+                               WP_LABEL_CREATED_BY, "controller");
+    json_t *metadata;
+
+    WP_ASSERT(labels != NULL);
+    set_common_labels(labels, hashes);
+    wp_hex_encode(uid, WP_UID_LEN, uid_text);
+    metadata = json_pack("{s:s, s:s, s:o, s:{s:s, s:s}, s:[o]}", "name", name,
+                         "namespace", pool->ns, "labels", labels, "annotations",
+                         WP_ANNOTATION_TEMPLATE_REF, template_->name,
+                         WP_ANNOTATION_UID, uid_text, "ownerReferences",
+                         wp_owner_reference(pool));
+    WP_ASSERT(metadata != NULL);
+    return metadata;
+}
+
+json_t *
+wp_sandbox_build(const struct wp_object *pool,
+                 const struct wp_object *template_, const char *name,
+                 const uint8_t uid[WP_UID_LEN],
+                 const struct wp_cluster_config *config)
+{
+    const struct wp_kind_info *info = wp_kind_info(WP_KIND_SANDBOX);
+    json_t *spec = wp_sandbox_blueprint(template_);
+    struct hashes hashes;
+    json_t *sandbox;
+
+    if (spec == NULL) {
+        return NULL;
+    }
+    wp_sandbox_secure_defaults(spec, template_);
+    wp_name_hash(wp_str_from(pool->name), hashes.pool);
+    wp_name_hash(wp_str_from(template_->name), hashes.template_ref);
+    wp_sandbox_template_hash(template_, hashes.blueprint);
+    /* Nothing here reads it: a label of old promises it. */
+    hash_text(wp_json_hash(json_object_get(spec, "podTemplate")),
+              hashes.pod_template);
+    set_pod_metadata(spec, &hashes, config->warm_pool_eviction);
+    sandbox = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", info->api_version,
+                        "kind", info->kind, "metadata",
+                        metadata_of(pool, template_, name, uid, &hashes),
+                        "spec", spec);
+    WP_ASSERT(sandbox != NULL);
+    return sandbox;
+}
