@@ -12,6 +12,7 @@
 #ifndef WP_POOL_BACKEND_H
 #define WP_POOL_BACKEND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/base/status.h"
@@ -34,8 +35,24 @@ struct wp_sandbox_order {
     int64_t ready_within_ns; /* After this without on_ready: report on_lost. */
 };
 
+/* A lease on a sandbox, for a backend that shows leases where sandboxes are.
+ * Borrowed for the call. */
+struct wp_lease_notice {
+    struct wp_slot_ref ref;
+    const uint8_t *uid; /* WP_UID_LEN bytes. */
+    struct wp_str pool_namespace;
+    struct wp_str pool;
+    struct wp_str sandbox;
+    struct wp_str claim_id;
+    struct wp_str tenant;
+    uint64_t fence;
+    int64_t deadline_wall_ms; /* WP_WALL_NEVER_MS: none. */
+};
+
 struct wp_backend_ops {
     const char *name; /* "local", "kubernetes"; in logs and metrics. */
+    /* Its sandboxes may be others' as well: wp_pools_found may be called. */
+    bool foreign;
 
     /* Starts making a sandbox. Not WP_OK: nothing was started and no report
      * will come; RESOURCE_EXHAUSTED means "ask again later" (a queue is full).
@@ -47,6 +64,12 @@ struct wp_backend_ops {
      * idempotent. RESOURCE_EXHAUSTED: the caller asks again later. Control
      * thread only. */
     enum wp_status (*destroy)(void *self, struct wp_slot_ref ref);
+
+    /* A lease on a sandbox is known here: granted by this process, or told by a
+     * record. At least once for each lease that lasts long enough, behind its
+     * answer, and again for all of them when this process becomes the keeper;
+     * the keeper only. Control thread; must not block. May be NULL. */
+    void (*leased)(void *self, const struct wp_lease_notice *notice);
 };
 
 struct wp_backend {

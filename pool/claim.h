@@ -47,6 +47,10 @@ struct wp_claim {
     struct wp_str tenant;
     int64_t ttl_ns;  /* 0: the pool's default. */
     int64_t wait_ns; /* How long to wait at most; 0: not at all. */
+    /* The lease has no deadline: it ends by release, by wp_pools_end or with
+     * its sandbox's loss. ttl_ns is not looked at, and set. Not for clients of
+     * gRPC. */
+    bool lasting;
 
     void (*done)(struct wp_claim *claim);
     void *ctx; /* The caller's. */

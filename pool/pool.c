@@ -93,14 +93,20 @@ reserve_all(struct wp_pools *pools)
     }
     pools->durable = config->store.ops->durable;
     pools->shared = config->store.ops->shared;
-    if (pools->durable) {
+    pools->mapped = pools->durable || config->backend.ops->foreign;
+    if (config->backend.ops->leased != NULL) {
+        pools->noted = reserve(pools, config->slots_max, sizeof *pools->noted);
+    }
+    if ((config->backend.ops->leased != NULL && pools->noted == NULL) ||
         /* By uid and by name. */
-        if (!wp_slot_map_init(&pools->map, 2 * config->slots_max)) {
-            wp_timing_wheel_fini(&pools->wheel);
-            wp_claim_table_fini(&pools->claims);
-            wp_slots_fini(&pools->slots);
-            return false;
-        }
+        (pools->mapped &&
+         !wp_slot_map_init(&pools->map, 2 * config->slots_max))) {
+        wp_timing_wheel_fini(&pools->wheel);
+        wp_claim_table_fini(&pools->claims);
+        wp_slots_fini(&pools->slots);
+        return false;
+    }
+    if (pools->mapped) {
         pools->memory_bytes += wp_slot_map_bytes(2 * config->slots_max);
     }
     pools->memory_bytes += wp_slots_memory_bytes(&pools->slots) +
@@ -129,6 +135,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory for %u slots and %u claims",
                          config->slots_max, config->claims_max);
+        free(pools->noted);
         free(pools->errands);
         free(pools->by_name);
         free(pools->pool);
@@ -178,6 +185,7 @@ wp_pools_destroy(struct wp_pools *pools)
     wp_timing_wheel_fini(&pools->wheel);
     wp_claim_table_fini(&pools->claims);
     wp_slots_fini(&pools->slots);
+    free(pools->noted);
     free(pools->errands);
     free(pools->by_name);
     free(pools->pool);
@@ -438,15 +446,30 @@ wp_pools_touch(struct wp_pool *pool)
     wp_pools_wake(pool->pools);
 }
 
-void
-wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason)
+static void
+record_reason(struct wp_pool *pool, char out[WP_REASON_MAX + 1],
+              struct wp_str reason)
 {
     size_t len = reason.len < WP_REASON_MAX ? reason.len : WP_REASON_MAX;
 
     (void)pthread_mutex_lock(&pool->wait_lock);
-    memcpy(pool->last_failure, reason.ptr, len);
-    pool->last_failure[len] = '\0';
+    if (len > 0) {
+        memcpy(out, reason.ptr, len);
+    }
+    out[len] = '\0';
     (void)pthread_mutex_unlock(&pool->wait_lock);
+}
+
+void
+wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason)
+{
+    record_reason(pool, pool->last_failure, reason);
+}
+
+void
+wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason)
+{
+    record_reason(pool, pool->last_retired, reason);
 }
 
 void
@@ -486,6 +509,7 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     out->created_total = wp_slots_created(slots, pool_index);
     out->destroyed_total = wp_slots_destroyed(slots, pool_index);
     out->failed_total = wp_counter_read(&pool->failures);
+    out->retired_total = wp_counter_read(&pool->retired);
     out->lost_total = wp_counter_read(&pool->lost);
     wp_histogram_read(&pool->claim_latency, &latency);
     out->served_total[WP_SERVED_WARM] = latency.count;
@@ -509,6 +533,7 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     }
     (void)pthread_mutex_lock(&pool->wait_lock);
     memcpy(out->last_failure, pool->last_failure, sizeof out->last_failure);
+    memcpy(out->last_retired, pool->last_retired, sizeof out->last_retired);
     (void)pthread_mutex_unlock(&pool->wait_lock);
 }
 

@@ -1,9 +1,9 @@
 /* pool/pool.h - the allocator's core: all pools of one daemon.
  *
  * Threads: wp_pools_claim, _cancel, _undo, _renew, _release, _get, _list,
- * _stats and the on_* reports may be called from any thread. wp_pools_run and
- * the functions that shape pools belong to one control thread. After
- * wp_pools_create nothing here allocates, but for wp_pools_add. */
+ * _stats, _end, _retire and the on_* reports may be called from any thread.
+ * wp_pools_run and the functions that shape pools belong to one control thread.
+ * After wp_pools_create nothing here allocates, but for wp_pools_add. */
 #ifndef WP_POOL_POOL_H
 #define WP_POOL_POOL_H
 
@@ -76,6 +76,7 @@ struct wp_pool_stats {
     uint64_t created_total;
     uint64_t destroyed_total;
     uint64_t failed_total;    /* Never became ready. */
+    uint64_t retired_total;   /* Given up while idle, by wp_pools_retire. */
     uint64_t lost_total;      /* Were ready, then stopped answering. */
     uint64_t served_total[4]; /* By enum wp_served; [0] unused. */
     uint64_t refused_total;
@@ -86,6 +87,7 @@ struct wp_pool_stats {
     bool breaker_open;
     int64_t breaker_retry_in_ns;
     char last_failure[WP_REASON_MAX + 1];
+    char last_retired[WP_REASON_MAX + 1]; /* Why the latest one was. */
 };
 
 /* NULL and err when memory lacks or the configuration contradicts itself. */
@@ -113,6 +115,17 @@ enum wp_status wp_pools_renew(struct wp_pools *pools,
 /* Ends the lease and has the sandbox destroyed. Idempotent by token. */
 enum wp_status wp_pools_release(struct wp_pools *pools,
                                 struct wp_lease_change *change);
+
+/* Ends whatever lease the sandbox has, as if its holder had released it: the
+ * store is told, then the sandbox is destroyed. Of a lease that is in doubt,
+ * once it is known. Idle sandboxes are left alone, stale refs ignored. */
+void wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref);
+/* Gives up a sandbox that is warming or ready: it is not wanted any more, for
+ * this reason, though it did not fail. One that is leased stays as it is; so
+ * does one that a claim takes this moment. With a shared store it goes once
+ * that agrees. Stale refs are ignored. */
+void wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
+                     struct wp_str reason);
 
 /* --- Questions. Any thread. --- */
 
@@ -216,6 +229,17 @@ WP_MUST_CHECK bool wp_pools_knows(struct wp_pools *pools,
 WP_MUST_CHECK bool wp_pools_seen(struct wp_pools *pools,
                                  const uint8_t uid[WP_UID_LEN],
                                  struct wp_slot_ref *ref);
+/* The backend, which says that it is foreign, found an idle sandbox of the pool
+ * alive that this process did not order: another controller made it, or an
+ * earlier process whose store kept nothing. True: *ref is its name from now on;
+ * a new one is WARMING and is counted as created, and the backend reports on it
+ * as if it had been ordered. One that is known by this uid (from a record, an
+ * order, or found before) has the ref it had, in whatever state. False: no slot
+ * is free, the pool is not there, or the name is not "<pool>-" with 1 to
+ * WP_SANDBOX_SUFFIX_LEN characters. Control thread. */
+WP_MUST_CHECK bool wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
+                                  const uint8_t uid[WP_UID_LEN],
+                                  struct wp_str name, struct wp_slot_ref *ref);
 /* Every restored sandbox that was not seen is gone: idle ones leave, leases are
  * lost. */
 void wp_pools_lose_unseen(struct wp_pools *pools);

@@ -181,10 +181,16 @@ give_back(struct wp_pool *pool, struct wp_slot_ref ref)
 {
     struct wp_slot *slot = wp_slot_at(&pool->pools->slots, ref.index);
     uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    pthread_mutex_t *lock = wp_pools_change_lock(pool->pools, ref.index);
+    bool reopened;
     bool push;
 
+    (void)pthread_mutex_lock(lock);
+    wp_pools_keep_open(slot);
     atomic_store_explicit(&slot->fence, fence - 1, memory_order_relaxed);
-    if (!wp_slot_reopen(&pool->pools->slots, ref, &push)) {
+    reopened = wp_slot_reopen(&pool->pools->slots, ref, &push);
+    (void)pthread_mutex_unlock(lock);
+    if (!reopened) {
         return false;
     }
     if (push) {
@@ -292,9 +298,10 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
     (void)wp_slot_fence_next(&pools->slots, ref);
     atomic_store_explicit(&slot->deadline_ns, wp_time_add(now, ttl),
                           memory_order_relaxed);
-    atomic_store_explicit(&slot->deadline_wall_ms,
-                          wp_pools_wall_ms(pools, wp_time_add(now, ttl)),
-                          memory_order_relaxed);
+    atomic_store_explicit(
+        &slot->deadline_wall_ms,
+        wp_pools_deadline_wall_ms(pools, wp_time_add(now, ttl)),
+        memory_order_relaxed);
     atomic_store_explicit(&slot->claim_entry,
                           wp_claim_ref_unpack(claim->entry).index,
                           memory_order_relaxed);
@@ -477,7 +484,9 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
     if (pool == NULL) {
         return wp_claim_answer(claim, WP_NOT_FOUND, "pool: no such pool");
     }
-    if (claim->ttl_ns > pool->spec.ttl_max_ns) {
+    if (claim->lasting) {
+        claim->ttl_ns = WP_TIME_NEVER;
+    } else if (claim->ttl_ns > pool->spec.ttl_max_ns) {
         return wp_claim_answer(claim, WP_INVALID_ARGUMENT,
                                "ttl_ms: longer than this pool allows");
     }

@@ -355,6 +355,7 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     enum wp_status status = find_lease(pools, change, &token);
     const struct wp_pool *pool;
     int64_t now = wp_pools_now(pools);
+    int64_t deadline;
     int64_t ttl;
     bool live;
 
@@ -375,10 +376,10 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
                       "ttl_ms: longer than this pool allows");
     }
     (void)pthread_mutex_lock(wp_pools_change_lock(pools, token.ref.index));
-    live = can_renew(pools, token.ref, token.fence) &&
-           atomic_load_explicit(
-               &wp_slot_at(&pools->slots, token.ref.index)->deadline_ns,
-               memory_order_relaxed) > now;
+    deadline = atomic_load_explicit(
+        &wp_slot_at(&pools->slots, token.ref.index)->deadline_ns,
+        memory_order_relaxed);
+    live = can_renew(pools, token.ref, token.fence) && deadline > now;
     (void)pthread_mutex_unlock(wp_pools_change_lock(pools, token.ref.index));
     if (!live && pools->shared && !change->settled) {
         /* Perhaps another replica has renewed it: the store knows. */
@@ -388,12 +389,13 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
     }
     change->owner = pools;
-    change->deadline_ns = wp_time_add(now, ttl);
+    change->deadline_ns =
+        deadline == WP_TIME_NEVER ? WP_TIME_NEVER : wp_time_add(now, ttl);
     wp_pools_lease_op(pools, token.ref, WP_LEASE_RENEW, &change->names,
                       &change->commit);
     change->commit.fence = token.fence;
     change->commit.deadline_wall_ms =
-        wp_pools_wall_ms(pools, change->deadline_ns);
+        wp_pools_deadline_wall_ms(pools, change->deadline_ns);
     change->commit.done = renew_done;
     status = commit(pools, &change->commit);
     return status == WP_PENDING ? status : finish_renew(pools, change, status);
@@ -434,11 +436,9 @@ static void
 take_deadline(struct wp_pools *pools, struct wp_slot *slot,
               const struct wp_lease_record *found)
 {
-    int64_t now = wp_pools_now(pools);
-    int64_t left_ms = found->deadline_wall_ms - wp_pools_wall_ms(pools, now);
-
-    left_ms = left_ms > 0 ? left_ms : 0;
-    atomic_store_explicit(&slot->deadline_ns, now + left_ms * WP_NS_PER_MS,
+    atomic_store_explicit(&slot->deadline_ns,
+                          wp_pools_deadline_ns(pools, wp_pools_now(pools),
+                                               found->deadline_wall_ms),
                           memory_order_relaxed);
     atomic_store_explicit(&slot->deadline_wall_ms, found->deadline_wall_ms,
                           memory_order_relaxed);
@@ -504,8 +504,10 @@ finish_end(struct wp_errand *end, enum wp_status status)
     if (ended && end->undo) {
         (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
                                         memory_order_relaxed);
-        offer = end->op.kind == WP_LEASE_UNDO && status == WP_OK &&
-                wp_slot_reopen(&pools->slots, ref, &push);
+        if (end->op.kind == WP_LEASE_UNDO && status == WP_OK) {
+            wp_pools_keep_open(slot);
+            offer = wp_slot_reopen(&pools->slots, ref, &push);
+        }
     }
     if (ended && !offer) {
         dying = wp_pools_end_held(pools, ref);
@@ -516,15 +518,15 @@ finish_end(struct wp_errand *end, enum wp_status status)
         superseded(pools, ref);
     }
     (void)pthread_mutex_unlock(lock);
+    if (dying && !end->undo) {
+        wp_counter_add(expires ? &pool->expired : &pool->released, 1);
+    }
     wp_errand_give(end);
     if (offer) {
         if (push) {
             wp_pools_push(pool, ref);
         }
         wp_pools_match(pool);
-    }
-    if (dying && expires) {
-        wp_counter_add(&pool->expired, 1);
     }
     wp_pools_note(pools, ref.index, 0);
 }
@@ -583,7 +585,8 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
     if (begun) {
         (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
                                        memory_order_relaxed);
-        end->undo = (news & WP_NEWS_UNDO) != 0;
+        /* Who wants the sandbox gone does not want it offered again. */
+        end->undo = (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) == WP_NEWS_UNDO;
         (void)wp_pools_lease_names(pools, ref, &end->names);
         wp_pools_lease_op(
             pools, ref,

@@ -23,7 +23,12 @@ struct wp_slot_ref
 wp_mirror_find(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
 {
     uint32_t at[SAME_HASH_MAX];
-    uint32_t n = wp_slot_map_find(
+    uint32_t n;
+
+    if (!pools->mapped) {
+        return WP_SLOT_REF_NONE;
+    }
+    n = wp_slot_map_find(
         &pools->map,
         wp_pools_map_hash(pools,
                           (struct wp_str){(const char *)uid, WP_UID_LEN}),
@@ -52,7 +57,8 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     int64_t now = wp_pools_now(pools);
-    int64_t left_ms = record->deadline_wall_ms - wp_pools_wall_ms(pools, now);
+    int64_t deadline =
+        wp_pools_deadline_ns(pools, now, record->deadline_wall_ms);
     struct wp_claim_key key = {
         .fingerprint = record->fingerprint,
         .claim_id = wp_str_from(record->claim_id),
@@ -61,16 +67,12 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
     };
     struct wp_claim_ref claim;
 
-    left_ms = left_ms < 0 ? 0 : left_ms;
-    left_ms = left_ms < WP_TTL_MAX_NS / WP_NS_PER_MS
-                  ? left_ms
-                  : WP_TTL_MAX_NS / WP_NS_PER_MS;
     slot->control_bits |= WP_CONTROL_MIRRORED;
     atomic_store_explicit(&slot->fence, record->fence, memory_order_relaxed);
-    atomic_store_explicit(&slot->deadline_ns,
-                          now + left_ms * WP_NS_PER_MS +
-                              (pools->shared ? CLOCK_SLACK_NS : 0),
-                          memory_order_relaxed);
+    atomic_store_explicit(
+        &slot->deadline_ns,
+        wp_time_add(deadline, pools->shared ? CLOCK_SLACK_NS : 0),
+        memory_order_relaxed);
     atomic_store_explicit(&slot->deadline_wall_ms, record->deadline_wall_ms,
                           memory_order_relaxed);
     key.hash = wp_claim_hash(pools->config.hash_key, key.tenant, key.claim_id);
@@ -106,22 +108,6 @@ refuse_record(struct wp_pools *pools)
                                     memory_order_relaxed);
 }
 
-/* The suffix of "<pool>-<suffix>"; false when the name has another form. */
-static bool
-suffix_of(const struct wp_pool *pool, const char *name, struct wp_str *suffix)
-{
-    struct wp_str whole = wp_str_from(name);
-    size_t at = pool->name.len + 1;
-
-    if (whole.len != at + WP_SANDBOX_SUFFIX_LEN ||
-        memcmp(name, pool->name.ptr, pool->name.len) != 0 ||
-        name[at - 1] != '-') {
-        return false;
-    }
-    *suffix = (struct wp_str){name + at, WP_SANDBOX_SUFFIX_LEN};
-    return true;
-}
-
 static void
 restore(struct wp_pools *pools, struct wp_pool *pool,
         const struct wp_lease_record *record)
@@ -135,7 +121,7 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
     struct wp_slot *slot;
     bool moved = false;
 
-    if (!suffix_of(pool, record->sandbox, &suffix) ||
+    if (!wp_pools_suffix_of(pool, wp_str_from(record->sandbox), &suffix) ||
         (serves && endpoint.len == 0)) {
         refuse_record(pools);
         return;
@@ -215,6 +201,7 @@ end_mirrored(struct wp_pools *pools, struct wp_pool *pool,
         slot->control_bits &= ~(uint32_t)WP_CONTROL_MIRRORED;
         atomic_store_explicit(&slot->fence, record->fence,
                               memory_order_relaxed);
+        wp_pools_keep_open(slot);
         ended = wp_slot_reopen(&pools->slots, ref, &push);
         if (ended && claimed) {
             bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);

@@ -121,7 +121,7 @@ wp_pools_find_sandbox(struct wp_pools *pools, struct wp_str sandbox,
         holds_named(pools, at[0], sandbox, out)) {
         return WP_OK;
     }
-    if (!pools->durable) {
+    if (!pools->mapped) {
         return WP_NOT_FOUND;
     }
     /* A name that another process gave. */

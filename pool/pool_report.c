@@ -5,21 +5,16 @@
 #include "pool/base/assert.h"
 #include "pool/pools.h"
 
-static bool
-ref_is_ours(const struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    return ref.generation != 0 && ref.index < pools->config.slots_max;
-}
-
 void
 wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
                   struct wp_str endpoint)
 {
     int64_t now = wp_pools_now(pools);
     struct wp_pool *pool;
+    int64_t created_ns;
     int64_t lead_ns;
 
-    if (!ref_is_ours(pools, ref)) {
+    if (!wp_pools_ref_is_ours(pools, ref)) {
         return;
     }
     if (endpoint.len == 0 || endpoint.len > WP_ENDPOINT_MAX) {
@@ -30,9 +25,13 @@ wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
         return;
     }
     pool = wp_pools_of_slot(pools, ref.index);
-    lead_ns = now - wp_slot_created_ns(&pools->slots, ref);
-    wp_histogram_record(&pool->lead_time, lead_ns);
-    atomic_store_explicit(&pool->lead_last_ns, lead_ns, memory_order_relaxed);
+    created_ns = wp_slot_created_ns(&pools->slots, ref);
+    if (created_ns != WP_CREATED_ELSEWHERE) {
+        lead_ns = now - created_ns;
+        wp_histogram_record(&pool->lead_time, lead_ns);
+        atomic_store_explicit(&pool->lead_last_ns, lead_ns,
+                              memory_order_relaxed);
+    }
     /* Release: control sees the lead time with the count. */
     (void)atomic_fetch_add_explicit(&pool->became_ready, 1,
                                     memory_order_release);
@@ -54,7 +53,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     uint32_t news = 0;
     bool young;
 
-    if (!ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
+    if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
         return;
     }
     young = info.ready_ns > wp_pools_now(pools) - WP_REFILL_YOUNG_NS;
@@ -104,7 +103,7 @@ wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_slot *slot;
     uint32_t gone;
 
-    if (!ref_is_ours(pools, ref)) {
+    if (!wp_pools_ref_is_ours(pools, ref)) {
         return;
     }
     /* One that vanished without being told to is lost first. */

@@ -30,6 +30,24 @@ is_due(const struct wp_slot *slot, int64_t now_ns)
             (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0;
 }
 
+static bool
+is_stopped(const struct wp_slot *slot)
+{
+    return (atomic_load_explicit(&slot->news, memory_order_relaxed) &
+            WP_NEWS_STOP) != 0;
+}
+
+/* Looks at the slot then; at a lease that lasts for ever only when noted. */
+static void
+wake_at(struct wp_pools *pools, struct wp_slot_ref ref, int64_t deadline_ns)
+{
+    if (deadline_ns == WP_TIME_NEVER) {
+        (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
+    } else {
+        wp_timing_wheel_insert(&pools->wheel, ref.index, deadline_ns);
+    }
+}
+
 struct wp_slot_ref
 wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
                     const uint8_t uid[WP_UID_LEN], int64_t now_ns)
@@ -47,7 +65,7 @@ wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
     /* News of the slot's last life; that it is listed stays true. */
     (void)atomic_fetch_and_explicit(&slot->news, WP_NEWS_LISTED,
                                     memory_order_relaxed);
-    if (pools->durable) {
+    if (pools->mapped) {
         wp_slot_map_add(
             &pools->map,
             wp_pools_map_hash(pools,
@@ -64,7 +82,7 @@ wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_slot_info info;
     bool freed;
 
-    if (pools->durable && wp_slot_read(&pools->slots, ref, &info)) {
+    if (pools->mapped && wp_slot_read(&pools->slots, ref, &info)) {
         char name[WP_SANDBOX_NAME_MAX + 1];
 
         wp_pools_sandbox_name(pool, info.suffix, name);
@@ -84,7 +102,11 @@ wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
          * and so never pushed; a slot is not used anew before it was popped. */
         wp_pools_push(pool, ref);
     }
+    /* Under the lock: who looked at its state there, and then leaves a word for
+     * control in it, does not leave it to the slot's next life. */
+    (void)pthread_mutex_lock(wp_pools_change_lock(pools, ref.index));
     freed = wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
+    (void)pthread_mutex_unlock(wp_pools_change_lock(pools, ref.index));
     WP_ASSERT(freed);
     pools->slots_used--;
     (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
@@ -213,8 +235,8 @@ attend_quarantined(struct wp_pools *pools, struct wp_slot_ref ref,
         return;
     }
     /* Whoever may hold it holds it no longer than the lease lasts. */
-    if (deadline > now_ns) {
-        wp_timing_wheel_insert(&pools->wheel, ref.index, deadline);
+    if (deadline > now_ns && !is_stopped(slot)) {
+        wake_at(pools, ref, deadline);
     } else if (wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                             WP_SLOT_DYING)) {
         destroy_slot(pools, ref, now_ns);
@@ -234,10 +256,9 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
         return;
     }
     if (!is_due(slot, now_ns)) {
-        wp_timing_wheel_insert(
-            &pools->wheel, ref.index,
-            atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) -
-                (WP_MUTANT(EXPIRED_EARLY) ? WP_NS_PER_S : 0));
+        wake_at(pools, ref,
+                atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) -
+                    (WP_MUTANT(EXPIRED_EARLY) ? WP_NS_PER_S : 0));
         return;
     }
     if ((!is_keeper(pools) || pools->leaving) && !undo &&
@@ -298,6 +319,11 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
     }
     switch (wp_slot_state(&pools->slots, ref)) {
     case WP_SLOT_LEASED:
+        if (pools->noted != NULL) {
+            wp_pools_note_lease(pools, ref);
+        }
+        attend_held(pools, ref, now_ns);
+        break;
     case WP_SLOT_LOST:
         attend_held(pools, ref, now_ns);
         break;

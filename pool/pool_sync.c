@@ -221,6 +221,9 @@ wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
 {
     atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
     pools->swept = pools->swept && keeper;
+    if (keeper && pools->noted != NULL) {
+        memset(pools->noted, 0, pools->config.slots_max * sizeof *pools->noted);
+    }
     /* What waited for a keeper is looked at. */
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=

@@ -11,6 +11,7 @@
  * pool_run.c    the control thread's turn: expiry, time-outs, refill
  * pool_report.c what the backend tells
  * pool_sync.c   a replica among others: preference, keeper, forgetful stores
+ * pool_foreign.c sandboxes that others see too: ended, retired, found, noted
  *
  * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
  * peers_lock. None is on the warm path, none is taken under another, and no
@@ -44,7 +45,7 @@ enum {
 enum wp_news {
     WP_NEWS_LISTED = 1, /* In the news list; kept over generations. */
     WP_NEWS_UNDO = 2,   /* Its grant was never seen: end it, offer it again. */
-    WP_NEWS_STOP = 4,   /* Its lease ends because the daemon leaves. */
+    WP_NEWS_STOP = 4,   /* Its lease ends: wp_pools_end, wp_pools_stop. */
     WP_NEWS_ENDING = 8, /* The store is being told that its lease ends. */
 
     /* With a durable store only. */
@@ -57,6 +58,9 @@ enum wp_news {
     WP_NEWS_FORGOTTEN = 1024, /* The store has no record of it any more. */
     WP_NEWS_DEAD = 2048,      /* Lost while it was in doubt who holds it. */
 };
+
+/* The time of a sandbox's order, when it was found: it took no time here. */
+#define WP_CREATED_ELSEWHERE INT64_MIN
 
 /* Bits of wp_slot.control_bits. */
 enum wp_control_bit {
@@ -97,12 +101,13 @@ struct wp_pool {
     _Atomic(int64_t) breaker_retry_at_ns;
 
     pthread_mutex_t wait_lock; /* guards: waiters, followers, parked,
-                                * last_failure, and with them the decision that
-                                * a pool is empty */
+                                * the two reasons, and with them the decision
+                                * that a pool is empty */
     struct wp_wait_queue waiters;
     struct wp_list followers; /* Claims that repeat a pending one. */
     struct wp_list parked;    /* Claims of ids that the store knows. */
     char last_failure[WP_REASON_MAX + 1];
+    char last_retired[WP_REASON_MAX + 1];
 
     /* Control thread only. */
     struct wp_refill refill;
@@ -116,6 +121,7 @@ struct wp_pool {
     struct wp_counter undone;
     struct wp_counter failures;
     struct wp_counter lost;
+    struct wp_counter retired;
     struct wp_histogram claim_latency;
     struct wp_histogram lead_time;
 };
@@ -135,6 +141,12 @@ struct wp_errand {
     bool undo;
 };
 
+/* The lease of a slot that the backend was told of. */
+struct wp_noted {
+    uint64_t fence;
+    uint32_t generation;
+};
+
 struct wp_pools {
     struct wp_pools_config config;
     struct wp_slots slots;
@@ -143,7 +155,8 @@ struct wp_pools {
     struct wp_hash_key name_key; /* For the suffixes of sandbox names. */
     bool durable;                /* What the store says of itself. */
     bool shared;
-    struct wp_slot_map map; /* By uid and by foreign name; when durable. */
+    bool mapped;            /* Durable, or with a foreign backend. */
+    struct wp_slot_map map; /* By uid and by foreign name; when mapped. */
     _Atomic(bool) keeper;
     _Atomic(uint64_t) records_refused;
     bool leaving; /* Control thread. */
@@ -179,7 +192,8 @@ struct wp_pools {
     /* Control thread only. */
     struct wp_timing_wheel wheel;
     struct wp_rng rng;
-    uint32_t slots_used; /* In any state but FREE. */
+    struct wp_noted *noted; /* Owned; slots_max, or NULL: nobody asks. */
+    uint32_t slots_used;    /* In any state but FREE. */
     uint64_t memory_bytes;
 };
 
@@ -195,6 +209,36 @@ wp_pools_wall_ms(const struct wp_pools *pools, int64_t mono_ns)
     return (mono_ns + atomic_load_explicit(&pools->wall_offset_ns,
                                            memory_order_relaxed)) /
            WP_NS_PER_MS;
+}
+
+/* A deadline as it is shown and recorded. */
+static inline int64_t
+wp_pools_deadline_wall_ms(const struct wp_pools *pools, int64_t deadline_ns)
+{
+    return deadline_ns == WP_TIME_NEVER ? WP_WALL_NEVER_MS
+                                        : wp_pools_wall_ms(pools, deadline_ns);
+}
+
+/* The same backwards: now or later, at most the longest TTL away, or never. */
+static inline int64_t
+wp_pools_deadline_ns(const struct wp_pools *pools, int64_t now_ns,
+                     int64_t deadline_wall_ms)
+{
+    int64_t left_ms = deadline_wall_ms - wp_pools_wall_ms(pools, now_ns);
+
+    if (deadline_wall_ms >= WP_WALL_NEVER_MS) {
+        return WP_TIME_NEVER;
+    }
+    left_ms = left_ms < 0 ? 0 : left_ms;
+    return now_ns + (left_ms < WP_TTL_MAX_NS / WP_NS_PER_MS
+                         ? left_ms * WP_NS_PER_MS
+                         : WP_TTL_MAX_NS);
+}
+
+static inline bool
+wp_pools_ref_is_ours(const struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    return ref.generation != 0 && ref.index < pools->config.slots_max;
 }
 
 static inline struct wp_pool *
@@ -218,6 +262,15 @@ wp_pool_tag(const struct wp_pool *pool)
     return (uint16_t)(pool->identity >> 48);
 }
 
+/* The lease that is just ending leaves its sandbox for the next one: that one
+ * nobody has asked to end. Under the change lock, before the slot reopens. */
+static inline void
+wp_pools_keep_open(struct wp_slot *slot)
+{
+    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_STOP,
+                                    memory_order_relaxed);
+}
+
 /* --- pool.c --- */
 
 /* NULL when there is none. Any thread. */
@@ -230,6 +283,8 @@ void wp_pools_note(struct wp_pools *pools, uint32_t slot_index, uint32_t news);
 void wp_pools_touch(struct wp_pool *pool);
 /* Remembers, for people, why a sandbox of the pool failed. Any thread. */
 void wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason);
+/* The same, why one was retired. */
+void wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason);
 /* "<pool>-<suffix>" of a sandbox of this pool. */
 void wp_pools_sandbox_name(const struct wp_pool *pool, const char *suffix,
                            char out[WP_SANDBOX_NAME_MAX + 1]);
@@ -334,8 +389,8 @@ void wp_errands_run_claims(struct wp_pool *pool);
 
 /* --- pool_mirror.c --- */
 
-/* The slot that has this uid; WP_SLOT_REF_NONE when there is none. Any thread;
- * only with a durable store. */
+/* The slot that has this uid; WP_SLOT_REF_NONE when there is none, or no map.
+ * Any thread. */
 struct wp_slot_ref wp_mirror_find(struct wp_pools *pools,
                                   const uint8_t uid[WP_UID_LEN]);
 /* What the record says of the slot, when it is newer than what is known; state
@@ -349,6 +404,16 @@ void wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand);
 
 /* Does this replica prefer the sandbox? Any thread. */
 bool wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref);
+
+/* --- pool_foreign.c --- */
+
+/* The suffix of "<pool>-<suffix>"; false when the name has another form. */
+WP_MUST_CHECK bool wp_pools_suffix_of(const struct wp_pool *pool,
+                                      struct wp_str name,
+                                      struct wp_str *suffix);
+/* Tells the backend of the lease that the slot has, unless it was told of this
+ * one. Control thread. */
+void wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref);
 
 /* --- pool_run.c --- */
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/base/assert.h"
 
@@ -162,6 +163,25 @@ wp_fake_backend_adopt(struct wp_fake_backend *fake, struct wp_slot_ref ref)
     (void)pthread_mutex_unlock(&fake->lock);
 }
 
+void
+wp_fake_backend_found(struct wp_fake_backend *fake, struct wp_slot_ref ref,
+                      const char *name)
+{
+    struct wp_fake_sandbox *sandbox = &fake->sandboxes[ref.index];
+
+    (void)pthread_mutex_lock(&fake->lock);
+    WP_ASSERT(ref.index < fake->cap && !sandbox->live);
+    *sandbox = (struct wp_fake_sandbox){
+        .ref = ref, .due_ns = WP_TIME_NEVER, .live = true};
+    WP_ASSERT(
+        wp_str_copy(wp_str_from(name), sandbox->name, sizeof sandbox->name));
+    wp_list_init(&sandbox->node);
+    wp_list_push_back(&fake->warming, &sandbox->node);
+    fake->counts.warming++;
+    fake->counts.live++;
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
 /* Under the lock. The live sandbox of ref, or NULL. */
 static struct wp_fake_sandbox *
 lookup(struct wp_fake_backend *fake, struct wp_slot_ref ref)
@@ -207,6 +227,35 @@ destroy(void *self, struct wp_slot_ref ref)
     return status;
 }
 
+static void
+leased(void *self, const struct wp_lease_notice *notice)
+{
+    struct wp_fake_backend *fake = self;
+    struct wp_fake_notice *kept = &fake->notice;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->notices++;
+    kept->ref = notice->ref;
+    memcpy(kept->uid, notice->uid, sizeof kept->uid);
+    WP_ASSERT(wp_str_copy(notice->pool, kept->pool, sizeof kept->pool));
+    WP_ASSERT(
+        wp_str_copy(notice->sandbox, kept->sandbox, sizeof kept->sandbox));
+    WP_ASSERT(
+        wp_str_copy(notice->claim_id, kept->claim_id, sizeof kept->claim_id));
+    WP_ASSERT(wp_str_copy(notice->tenant, kept->tenant, sizeof kept->tenant));
+    kept->fence = notice->fence;
+    kept->deadline_wall_ms = notice->deadline_wall_ms;
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+static const struct wp_backend_ops foreign_ops = {
+    .name = "foreign",
+    .foreign = true,
+    .create = create,
+    .destroy = destroy,
+    .leased = leased,
+};
+
 static const struct wp_backend_ops fake_ops = {
     .name = "fake",
     .create = create,
@@ -217,6 +266,12 @@ struct wp_backend
 wp_fake_backend_port(struct wp_fake_backend *fake)
 {
     return (struct wp_backend){.ops = &fake_ops, .self = fake};
+}
+
+struct wp_backend
+wp_fake_backend_foreign_port(struct wp_fake_backend *fake)
+{
+    return (struct wp_backend){.ops = &foreign_ops, .self = fake};
 }
 
 /* Takes the first sandbox of list that is due by now_ns and fills report. */

@@ -59,6 +59,18 @@ struct wp_fake_backend {
         uint32_t live_max;
         uint32_t warming; /* Live, not yet reported ready. */
     } counts;
+    /* What `leased` was told; with the foreign port. */
+    uint32_t notices;
+    struct wp_fake_notice {
+        struct wp_slot_ref ref;
+        uint8_t uid[WP_UID_LEN];
+        char pool[WP_POOL_NAME_MAX + 1];
+        char sandbox[WP_SANDBOX_NAME_MAX + 1];
+        char claim_id[WP_CLAIM_ID_MAX + 1];
+        char tenant[WP_TENANT_MAX + 1];
+        uint64_t fence;
+        int64_t deadline_wall_ms;
+    } notice; /* The latest. */
 
     /* Private. */
     pthread_mutex_t lock; /* Guards everything above and below. */
@@ -77,6 +89,8 @@ void wp_fake_backend_attach(struct wp_fake_backend *fake,
                             struct wp_pools *pools);
 void wp_fake_backend_fini(struct wp_fake_backend *fake);
 struct wp_backend wp_fake_backend_port(struct wp_fake_backend *fake);
+/* The same of a backend whose sandboxes others see too. */
+struct wp_backend wp_fake_backend_foreign_port(struct wp_fake_backend *fake);
 
 /* Makes every report that is due: ready and destroyed. Returns how many. */
 uint32_t wp_fake_backend_turn(struct wp_fake_backend *fake);
@@ -92,6 +106,9 @@ bool wp_fake_backend_lose(struct wp_fake_backend *fake, struct wp_slot_ref ref,
 /* A sandbox that lived before this fake did, ready, under this ref. */
 void wp_fake_backend_adopt(struct wp_fake_backend *fake,
                            struct wp_slot_ref ref);
+/* A sandbox that somebody else made, warming, under this ref. */
+void wp_fake_backend_found(struct wp_fake_backend *fake, struct wp_slot_ref ref,
+                           const char *name);
 /* The ref of a live sandbox by its name; WP_SLOT_REF_NONE when there is none. */
 struct wp_slot_ref wp_fake_backend_find(struct wp_fake_backend *fake,
                                         struct wp_str name);

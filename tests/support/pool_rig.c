@@ -33,9 +33,9 @@ changed(void *ctx, uint32_t pool_index)
     ((struct wp_rig *)ctx)->changes++;
 }
 
-void
-wp_rig_init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
-            const struct wp_pool_spec *given)
+static void
+init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
+     const struct wp_pool_spec *given, bool foreign)
 {
     static const struct wp_lease_store_ops store_ops = {.name = "fake",
                                                         .commit = store_commit};
@@ -57,7 +57,8 @@ wp_rig_init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
     wp_fake_backend_init(&rig->backend, slots_max, &rig->clock.clock);
     memset(config.token_key, 7, sizeof config.token_key);
     config.clock = &rig->clock.clock;
-    config.backend = wp_fake_backend_port(&rig->backend);
+    config.backend = foreign ? wp_fake_backend_foreign_port(&rig->backend)
+                             : wp_fake_backend_port(&rig->backend);
     config.store = (struct wp_lease_store){&store_ops, rig};
     rig->pools = wp_pools_create(&config, &err);
     WP_ASSERT(rig->pools != NULL);
@@ -73,6 +74,20 @@ wp_rig_init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
     spec.target = target;
     WP_ASSERT(wp_pools_add(rig->pools, &spec, NULL, &err) == WP_OK);
     wp_rig_settle(rig);
+}
+
+void
+wp_rig_init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
+            const struct wp_pool_spec *given)
+{
+    init(rig, slots_max, target, given, false);
+}
+
+void
+wp_rig_init_foreign(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
+                    const struct wp_pool_spec *given)
+{
+    init(rig, slots_max, target, given, true);
 }
 
 void

@@ -29,6 +29,9 @@ struct wp_rig {
  * spec is not NULL, its other values. */
 void wp_rig_init(struct wp_rig *rig, uint32_t slots_max, uint32_t target,
                  const struct wp_pool_spec *spec);
+/* The same with a backend whose sandboxes others see too. */
+void wp_rig_init_foreign(struct wp_rig *rig, uint32_t slots_max,
+                         uint32_t target, const struct wp_pool_spec *spec);
 /* Checks the pool once more, stops it, and expects that nothing is left. */
 void wp_rig_fini(struct wp_rig *rig);
 /* Turns of control and backend until nothing more happens. */

@@ -41,7 +41,7 @@ replica_open(struct replica *r, uint32_t port, uint32_t target, bool keeper)
     replica_store.ports[port].kept = NULL;
     wp_fake_backend_init(&r->backend, SLOTS, &replica_clock.clock);
     memset(config.token_key, 7, sizeof config.token_key);
-    config.backend = wp_fake_backend_port(&r->backend);
+    config.backend = wp_fake_backend_foreign_port(&r->backend);
     r->pools = wp_pools_create(&config, &err);
     assert_non_null(r->pools);
     wp_fake_backend_attach(&r->backend, r->pools);

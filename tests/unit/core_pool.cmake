@@ -3,6 +3,11 @@ set(WP_POOL_RIG ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
 wp_test(pool_test LABEL unit
   SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_test.c ${WP_POOL_RIG}
   LIBS wp_pool)
+wp_test(pool_foreign_test LABEL unit
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_foreign_test.c ${WP_POOL_RIG}
+          ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
+          ${CMAKE_SOURCE_DIR}/tests/support/replica_rig.c
+  LIBS wp_pool)
 wp_test(pool_model_test LABEL unit TIMEOUT 120
   SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_model_test.c ${WP_POOL_RIG}
   LIBS wp_pool)
