@@ -18,9 +18,12 @@ json_t *wp_json_at(const json_t *json, const char *key, ...)
 const char *wp_json_text(const json_t *json, const char *key, ...)
     __attribute__((sentinel));
 
-/* Sets a text, a number... under key, made on the way. WP_OOM aborts: a
- * controller that cannot build a body of a few KiB cannot go on. value is
- * taken. Returns json, for chains. */
+/* Ends the process: a controller that cannot build a body of a few KiB cannot
+ * go on. */
+WP_NORETURN void wp_json_no_memory(void);
+/* Sets a text, a number... under key. value is taken; NULL means that memory
+ * lacked when it was made, as does no room here. Texts are UTF-8. Returns json,
+ * for chains. */
 json_t *wp_json_set(json_t *json, const char *key, json_t *value);
 json_t *wp_json_set_text(json_t *json, const char *key, const char *value);
 /* A text value or JSON null when text is NULL, for merge patches. */
@@ -35,8 +38,9 @@ void wp_json_time_seconds(int64_t wall_ns, char out[32]);
 void wp_json_time_nanos(int64_t wall_ns, char out[40]);
 void wp_json_time_micros(int64_t wall_ns, char out[40]);
 
-/* Canonical: keys sorted, nulls, empty objects, arrays, texts and false left
- * out, numbers by value: what omitempty would leave. FNV-1a, 64 bits. */
+/* FNV-1a, 64 bits, of the canonical value: keys sorted, numbers by value, what
+ * says nothing left out: nulls, empty objects, arrays and texts, and false
+ * where it means the same as no word. See k8s/json_hash.c for what that is. */
 uint64_t wp_json_hash(const json_t *json);
 
 #endif

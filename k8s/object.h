@@ -45,14 +45,19 @@ struct wp_object {
     uint32_t annotations_len;
     const void *view;   /* struct wp_KIND_view; NULL for kinds without. */
     struct wp_str text; /* Empty for kinds that are kept as a view only. */
+    uint32_t bytes;     /* What this version takes, all in all. */
     uint32_t refs;      /* Private. */
+    uint32_t seen;      /* Private to the store that has it. */
 };
 
 /* From what the API server sent. NULL and err, which names the field and what
- * was expected: metadata lacks a name or uid, a field has the wrong type, an
- * object is larger than WP_OBJECT_BYTES_MAX. The caller has one reference. */
+ * was expected: metadata lacks a name or uid, a field that is looked at has the
+ * wrong type, it is larger than WP_OBJECT_BYTES_MAX or nested too deep, memory
+ * lacks. Fields that are not known stay in the text. json is not changed. The
+ * caller has one reference. */
 enum {
-    WP_OBJECT_BYTES_MAX = 2 << 20
+    WP_OBJECT_BYTES_MAX = 2 << 20,
+    WP_OBJECT_DEPTH_MAX = 256,
 };
 WP_MUST_CHECK struct wp_object *
 wp_object_create(enum wp_kind kind, const json_t *json, struct wp_err *err);

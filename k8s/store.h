@@ -27,7 +27,8 @@ typedef void wp_store_listener(void *ctx, const struct wp_object *before,
 void wp_store_listen(struct wp_store *store, wp_store_listener *listener,
                      void *ctx);
 
-/* NULL when there is none; valid until the loop's next event. */
+/* NULL when there is none; valid until this store changes next. Who calls put,
+ * learn or remove in between keeps a reference. */
 const struct wp_object *wp_store_find(const struct wp_store *store,
                                       const char *ns, const char *name);
 /* By metadata.uid. */
@@ -47,7 +48,7 @@ uint32_t wp_store_count(const struct wp_store *store);
 uint64_t wp_store_bytes(const struct wp_store *store);
 
 /* What the watch says: takes the reference. An older version than the one that
- * is known is dropped. */
+ * is known, or the same, is dropped. */
 void wp_store_put(struct wp_store *store, struct wp_object *object);
 /* It is gone; a newer object of the same name, with another uid, stays. */
 void wp_store_remove(struct wp_store *store, const struct wp_object *object);
@@ -56,9 +57,11 @@ void wp_store_remove(struct wp_store *store, const struct wp_object *object);
 void wp_store_learn(struct wp_store *store, struct wp_object *object);
 
 /* Between begin and end everything is put in that a list had; at end the rest
- * is removed. */
+ * is removed. version is the list's resourceVersion: what was learned to be
+ * newer stays, since the watch that begins there will tell about it; NULL:
+ * nothing stays. A begin without end begins again. */
 void wp_store_replace_begin(struct wp_store *store);
-void wp_store_replace_end(struct wp_store *store);
+void wp_store_replace_end(struct wp_store *store, const char *version);
 /* True once a whole list has been taken in. */
 bool wp_store_synced(const struct wp_store *store);
 

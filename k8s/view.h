@@ -89,9 +89,7 @@ struct wp_template_view {
     bool has_network_policy;
     enum wp_injection_policy env_policy;
     enum wp_injection_policy volume_policy;
-    /* FNV-1a of the canonical JSON of what sandboxes are made from: podTemplate
-     * spec after secure defaults, volume claim templates, service. Two with one
-     * value make the same sandboxes. */
+    /* Of what sandboxes are made from; see wp_blueprint_hash_from_template. */
     uint64_t blueprint_hash;
 };
 
@@ -119,5 +117,16 @@ const struct wp_warm_pool_view *
 wp_warm_pool_view(const struct wp_object *object);
 const struct wp_template_view *wp_template_view(const struct wp_object *object);
 const struct wp_pod_view *wp_pod_view(const struct wp_object *object);
+
+/* What every Pod made from a template gets unless it says otherwise: no service
+ * account token; with public_dns (managed, and no rules of its own) resolvers
+ * that know nothing of the cluster. Changes pod_spec, an object. */
+void wp_pod_secure_defaults(json_t *pod_spec, bool public_dns);
+/* FNV-1a of the canonical JSON of what the sandbox of this spec is made from:
+ * the pod's spec, names and specs of volume claims, service. Equal: the same
+ * sandbox; a template's are compared after the secure defaults, by the second
+ * function. NULL is as an empty one. */
+uint64_t wp_blueprint_hash(const json_t *spec);
+uint64_t wp_blueprint_hash_from_template(const json_t *spec, bool public_dns);
 
 #endif
