@@ -127,8 +127,8 @@ done <build/fuzz/fuzz_targets.txt
 step "clang-tidy"
 check "clang-tidy" build tidy
 
-step "release build: claim path, instruction guard; kills, stops and cuts"
-check "build release" build release && run release -L 'unit|bench-guard|chaos'
+step "release build: claim path, instruction guard; kills, stops and cuts; a cluster"
+check "build release" build release && run release -L 'unit|bench-guard|chaos|e2e'
 
 step "quickstart, as a user runs it"
 check "quickstart" deploy/quickstart.sh

@@ -366,12 +366,16 @@ redis_rig_start_sentinel(struct redis_rig *rig, uint32_t master,
     /* Sooner than by itself. It stops for a while when it thinks that its
      * machine has been asleep, as a busy one may look; and when it has heard
      * nothing for four publish periods it turns a master that another sentinel
-     * is just promoting back. */
+     * is just promoting back. While a master is down it asks replicas for INFO
+     * once a second, whatever INFO-PERIOD says, and promotes only one that has
+     * answered within five ping periods: so those must be more than a second,
+     * or a failover finds no good replica, and six seconds later, in step, none
+     * again. */
     static const struct {
         const char *name;
         int value;
     } tuning[] = {
-        {"INFO-PERIOD", 300},       {"PING-PERIOD", 100},
+        {"INFO-PERIOD", 300},       {"PING-PERIOD", 250},
         {"ASK-PERIOD", 100},        {"PUBLISH-PERIOD", 1000},
         {"TILT-TRIGGER", 60000},    {"TILT-PERIOD", 1000},
         {"ELECTION-TIMEOUT", 2000},
