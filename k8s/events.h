@@ -1,9 +1,11 @@
 /* k8s/events.h - tells people what happened, as events.k8s.io/v1 Events.
  *
  * Nobody waits for one: they go with the lowest priority, and those that find
- * the queue full are counted and dropped. The same words about the same object
- * within ten minutes become one series, written at most once a minute. Loop
- * thread only. */
+ * the queue full, or are refused, are counted and dropped. The same words about
+ * the same object within ten minutes become one series, written at most once a
+ * minute. WP_EVENTS_SERIES_MAX of them are remembered; beyond that the one that
+ * was heard of least recently is forgotten, and would begin anew. Loop thread
+ * only. */
 #ifndef WP_K8S_EVENTS_H
 #define WP_K8S_EVENTS_H
 
@@ -12,6 +14,11 @@
 
 struct event_base;
 struct wp_events; /* Opaque. */
+
+enum {
+    WP_EVENTS_SERIES_MAX = 1024,
+    WP_EVENTS_NOTE_MAX = 1024, /* Bytes of words. */
+};
 
 struct wp_events_config {
     struct event_base *base;
@@ -29,8 +36,10 @@ struct wp_event {
     bool warning;       /* Else Normal. */
 };
 
+/* config's texts are borrowed. NULL when memory lacks. */
 struct wp_events *wp_events_create(const struct wp_events_config *config);
-void wp_events_destroy(struct wp_events *events); /* NULL is fine. */
+/* What is under way ends by itself. NULL is fine. */
+void wp_events_destroy(struct wp_events *events);
 /* The object is borrowed. At most 1 KiB of words; more are cut. */
 void wp_events_tell(struct wp_events *events, const struct wp_object *about,
                     const struct wp_event *event, const char *fmt, ...)

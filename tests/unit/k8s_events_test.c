@@ -1,0 +1,336 @@
+/* Events: what is written of each, series instead of repetitions, and that
+ * nobody ever waits for one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+
+#include "k8s/events.h"
+#include "k8s/json.h"
+
+enum {
+    WRITES_MAX = 3000
+};
+
+struct write {
+    bool patch;
+    char name[256];
+    json_t *body;
+    wp_api_done *done;
+    void *ctx;
+};
+
+struct wp_api {
+    struct write writes[WRITES_MAX];
+    size_t len;
+};
+
+struct rig {
+    struct wp_api api;
+    struct event_base *base;
+    struct wp_clock_manual clock;
+    struct wp_events *events;
+    struct wp_object *about;
+};
+
+static void
+record(struct wp_api *api, const struct wp_api_target *target, bool patch,
+       json_t *body, wp_api_done *done, void *ctx)
+{
+    struct write *write = &api->writes[api->len++];
+
+    assert_true(api->len < WRITES_MAX);
+    assert_int_equal(target->kind, WP_KIND_EVENT);
+    assert_int_equal(target->priority, WP_HTTP_EVENT);
+    assert_string_equal(target->ns, "team");
+    *write =
+        (struct write){.patch = patch, .body = body, .done = done, .ctx = ctx};
+    (void)snprintf(write->name, sizeof write->name, "%s",
+                   patch ? target->name
+                         : wp_json_text(body, "metadata", "name", NULL));
+}
+
+void
+wp_api_post(struct wp_api *api, const struct wp_api_target *target,
+            json_t *body, wp_api_done *done, void *ctx)
+{
+    record(api, target, false, body, done, ctx);
+}
+
+void
+wp_api_patch(struct wp_api *api, const struct wp_api_target *target,
+             json_t *body, wp_api_done *done, void *ctx)
+{
+    record(api, target, true, body, done, ctx);
+}
+
+static void
+answer(struct rig *rig, size_t i, enum wp_status status)
+{
+    const struct wp_api_result result = {.status = status,
+                                         .retry_after_ns = -1};
+    struct write *write = &rig->api.writes[i];
+
+    assert_non_null(write->done);
+    write->done(write->ctx, &result);
+    write->done = NULL;
+}
+
+static const struct wp_event adopted = {"sandboxclaim-controller", "Adoption",
+                                        "SandboxAdopted", false};
+
+static void
+create_events(struct rig *rig, bool off)
+{
+    rig->events = wp_events_create(&(struct wp_events_config){
+        .base = rig->base,
+        .clock = &rig->clock.clock,
+        .api = &rig->api,
+        .instance = "replica-1",
+        .off = off,
+    });
+    assert_non_null(rig->events);
+}
+
+static int
+set_up(void **state)
+{
+    struct rig *rig = calloc(1, sizeof *rig);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:{s:{s:s}}}", "apiVersion",
+        "extensions.agents.x-k8s.io/v1beta1", "kind", "SandboxClaim",
+        "metadata", "namespace", "team", "name", "mine", "uid", "u-1",
+        "resourceVersion", "7", "spec", "warmPoolRef", "name", "pool");
+    struct wp_err err;
+
+    assert_non_null(rig);
+    assert_non_null(json);
+    rig->base = event_base_new();
+    wp_clock_manual_init(&rig->clock, WP_NS_PER_S,
+                         INT64_C(1700000000) * WP_NS_PER_S);
+    rig->about = wp_object_create(WP_KIND_SANDBOX_CLAIM, json, &err);
+    assert_non_null(rig->about);
+    json_decref(json);
+    create_events(rig, false);
+    *state = rig;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_destroy(rig->events);
+    for (size_t i = 0; i < rig->api.len; i++) {
+        if (rig->api.writes[i].done != NULL) {
+            answer(rig, i, WP_CANCELLED); /* After they are gone. */
+        }
+        json_decref(rig->api.writes[i].body);
+    }
+    wp_object_unref(rig->about);
+    event_base_free(rig->base);
+    free(rig);
+    return 0;
+}
+
+/* All fields that events.k8s.io/v1 wants. */
+static void
+fields(void **state)
+{
+    struct rig *rig = *state;
+    const json_t *body;
+
+    wp_events_tell(rig->events, rig->about, &adopted,
+                   "Adopted warm pool Sandbox %s", "\"sb\"");
+    assert_int_equal(rig->api.len, 1);
+    body = rig->api.writes[0].body;
+    assert_string_equal(wp_json_text(body, "apiVersion", NULL),
+                        "events.k8s.io/v1");
+    assert_string_equal(wp_json_text(body, "kind", NULL), "Event");
+    assert_string_equal(wp_json_text(body, "metadata", "namespace", NULL),
+                        "team");
+    assert_memory_equal(wp_json_text(body, "metadata", "name", NULL), "mine.",
+                        5);
+    assert_string_equal(wp_json_text(body, "eventTime", NULL),
+                        "2023-11-14T22:13:20.000000Z");
+    assert_string_equal(wp_json_text(body, "reportingController", NULL),
+                        "sandboxclaim-controller");
+    assert_string_equal(wp_json_text(body, "reportingInstance", NULL),
+                        "replica-1");
+    assert_string_equal(wp_json_text(body, "action", NULL), "Adoption");
+    assert_string_equal(wp_json_text(body, "reason", NULL), "SandboxAdopted");
+    assert_string_equal(wp_json_text(body, "type", NULL), "Normal");
+    assert_string_equal(wp_json_text(body, "note", NULL),
+                        "Adopted warm pool Sandbox \"sb\"");
+    assert_string_equal(wp_json_text(body, "regarding", "kind", NULL),
+                        "SandboxClaim");
+    assert_string_equal(wp_json_text(body, "regarding", "uid", NULL), "u-1");
+    assert_string_equal(wp_json_text(body, "regarding", "apiVersion", NULL),
+                        "extensions.agents.x-k8s.io/v1beta1");
+}
+
+/* Another word, reason or type is another event, under another name. */
+static void
+differences(void **state)
+{
+    struct rig *rig = *state;
+    struct wp_event warning = adopted;
+
+    warning.warning = true;
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_tell(rig->events, rig->about, &adopted, "b");
+    wp_events_tell(rig->events, rig->about, &warning, "a");
+    assert_int_equal(rig->api.len, 3);
+    assert_string_not_equal(rig->api.writes[0].name, rig->api.writes[1].name);
+    assert_string_equal(wp_json_text(rig->api.writes[2].body, "type", NULL),
+                        "Warning");
+}
+
+static json_int_t
+count_of(const struct rig *rig, size_t i)
+{
+    return json_integer_value(
+        wp_json_at(rig->api.writes[i].body, "series", "count", NULL));
+}
+
+/* Repetitions are counted, and written once a minute, into the same event. */
+static void
+series(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    answer(rig, 0, WP_OK);
+    for (int i = 0; i < 50; i++) {
+        wp_clock_manual_advance(&rig->clock, WP_NS_PER_S);
+        wp_events_tell(rig->events, rig->about, &adopted, "a");
+    }
+    assert_int_equal(rig->api.len, 1);
+    for (int i = 0; i < 60; i++) {
+        wp_clock_manual_advance(&rig->clock, WP_NS_PER_S);
+        wp_events_tell(rig->events, rig->about, &adopted, "a");
+        if (rig->api.len == 2 && rig->api.writes[1].done != NULL) {
+            answer(rig, 1, WP_OK);
+        }
+    }
+    assert_int_equal(rig->api.len, 2);
+    assert_true(rig->api.writes[1].patch);
+    assert_string_equal(rig->api.writes[1].name, rig->api.writes[0].name);
+    assert_in_range(count_of(rig, 1), 55, 75);
+    assert_non_null(wp_json_at(rig->api.writes[1].body, "series",
+                               "lastObservedTime", NULL));
+    assert_int_equal(json_object_size(rig->api.writes[1].body), 1);
+}
+
+/* After ten minutes of silence it is news again. */
+static void
+forgotten(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    answer(rig, 0, WP_OK);
+    wp_clock_manual_advance(&rig->clock, 600 * WP_NS_PER_S);
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    assert_int_equal(rig->api.len, 2);
+    assert_false(rig->api.writes[1].patch);
+}
+
+/* What is refused is counted, not tried again by itself; the next repetition
+ * begins anew. So does one whose event has gone. */
+static void
+dropped(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    answer(rig, 0, WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(wp_events_dropped(rig->events), 1);
+    assert_int_equal(rig->api.len, 1);
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    assert_int_equal(rig->api.len, 2);
+    answer(rig, 1, WP_OK);
+    wp_clock_manual_advance(&rig->clock, 61 * WP_NS_PER_S);
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_clock_manual_advance(&rig->clock, 61 * WP_NS_PER_S);
+    wp_events_tell(rig->events, rig->about, &adopted, "b");
+    assert_int_equal(rig->api.len, 4); /* The series, and b. */
+    answer(rig, 2, WP_NOT_FOUND);
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    assert_int_equal(rig->api.len, 5);
+    assert_false(rig->api.writes[4].patch);
+    assert_int_equal(wp_events_dropped(rig->events), 2);
+}
+
+/* More kinds of words than are remembered: the oldest is forgotten. */
+static void
+bounded(void **state)
+{
+    struct rig *rig = *state;
+
+    for (int i = 0; i < WP_EVENTS_SERIES_MAX + 1; i++) {
+        wp_events_tell(rig->events, rig->about, &adopted, "a %d", i);
+    }
+    assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 1);
+    wp_events_tell(rig->events, rig->about, &adopted, "a 1");
+    assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 1);
+    wp_events_tell(rig->events, rig->about, &adopted, "a 0");
+    assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 2);
+    for (size_t i = 0; i < rig->api.len; i++) {
+        answer(rig, i, WP_OK); /* Also those of series that are forgotten. */
+    }
+}
+
+/* Too many words are cut, between characters; bad ones are replaced. */
+static void
+words(void **state)
+{
+    struct rig *rig = *state;
+    char text[2000];
+    const char *note;
+
+    memset(text, 'x', sizeof text);
+    for (size_t i = 1; i + 1 < sizeof text; i += 2) {
+        memcpy(text + i, "\xc3\xa4", 2);
+    }
+    text[sizeof text - 1] = '\0';
+    wp_events_tell(rig->events, rig->about, &adopted, "%s", text);
+    note = wp_json_text(rig->api.writes[0].body, "note", NULL);
+    assert_int_equal(strlen(note), WP_EVENTS_NOTE_MAX - 1);
+    assert_memory_equal(note, text, WP_EVENTS_NOTE_MAX - 1);
+    wp_events_tell(rig->events, rig->about, &adopted, "a\xff%s", "b");
+    assert_string_equal(wp_json_text(rig->api.writes[1].body, "note", NULL),
+                        "a?b");
+}
+
+/* Switched off, nothing is said. */
+static void
+off(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_destroy(rig->events);
+    create_events(rig, true);
+    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    assert_int_equal(rig->api.len, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(fields),  TEST(differences), TEST(series), TEST(forgotten),
+        TEST(dropped), TEST(bounded),     TEST(words),  TEST(off),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
