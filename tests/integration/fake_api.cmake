@@ -1,0 +1,6 @@
+# Nobody can trust a test whose server is wrong.
+add_test(NAME integration/fake_api
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/fake_api_test.py
+          $<TARGET_FILE:fake_api>)
+set_tests_properties(integration/fake_api PROPERTIES LABELS integration
+                     TIMEOUT 120)
