@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import secrets
-import shutil
 import signal
 import socket
 import ssl
@@ -37,8 +36,6 @@ def programs():
         raise Unavailable("see above")
     if run.returncode != 0:
         raise RuntimeError("tools/build.sh failed")
-    if shutil.which("etcd") is None:
-        raise Unavailable("etcd is not installed")
     return pathlib.Path(run.stdout.strip())
 
 
@@ -167,7 +164,7 @@ class Cluster:
     def _start_etcd(self):
         peer = free_port()
         url = f"http://127.0.0.1:{self.etcd_port}"
-        command = [shutil.which("etcd"), "--data-dir", self.dir / "etcd",
+        command = [self.bin / "etcd", "--data-dir", self.dir / "etcd",
                    "--listen-client-urls", url,
                    "--advertise-client-urls", url,
                    "--listen-peer-urls", f"http://127.0.0.1:{peer}",
@@ -202,6 +199,8 @@ class Cluster:
             "--max-requests-inflight", "2000",
             "--max-mutating-requests-inflight", "1000",
             "--endpoint-reconciler-type", "none",
+            # Nobody here takes the taint of a new node away.
+            "--disable-admission-plugins", "TaintNodesByCondition",
             "--v", "1"])
 
     def _start_managers(self):
@@ -230,8 +229,9 @@ class Cluster:
             "--kube-api-qps", "1000", "--kube-api-burst", "2000"])
         self.spawn("kwok", [
             self.bin / "kwok", "--kubeconfig", self.dir / "kwok.kubeconfig",
-            "--manage-all-nodes=true", "--node-lease-duration-seconds", "40",
-            "--cidr", "10.244.0.0/16", "--node-ip", "127.0.0.1"])
+            "--manage-all-nodes=true", "--node-lease-duration-seconds", "0",
+            "--cidr", "10.244.0.0/16", "--node-ip", "127.0.0.1",
+            "--config", HERE / "kwok.yaml"])
 
     def _add_nodes(self):
         for number in range(self.nodes):
