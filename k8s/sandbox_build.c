@@ -19,12 +19,6 @@ struct hashes {
 };
 
 static void
-set_new(json_t *object, const char *key, json_t *value)
-{
-    WP_ASSERT(json_object_set_new(object, key, value) == 0);
-}
-
-static void
 hash_text(uint64_t hash, char out[WP_BLUEPRINT_HASH_LEN + 1])
 {
     (void)snprintf(out, WP_BLUEPRINT_HASH_LEN + 1, "%016" PRIx64, hash);
@@ -37,13 +31,6 @@ wp_sandbox_template_hash(const struct wp_object *template_,
     hash_text(wp_template_view(template_)->blueprint_hash, out);
 }
 
-static bool
-says_nothing(const json_t *value)
-{
-    return value == NULL || json_is_null(value) ||
-           (json_is_string(value) && json_string_length(value) == 0);
-}
-
 void
 wp_sandbox_secure_defaults(json_t *blueprint, const struct wp_object *template_)
 {
@@ -51,17 +38,8 @@ wp_sandbox_secure_defaults(json_t *blueprint, const struct wp_object *template_)
     json_t *pod =
         json_object_get(json_object_get(blueprint, "podTemplate"), "spec");
 
-    if (!json_is_object(pod)) {
-        return;
-    }
-    if (says_nothing(json_object_get(pod, "automountServiceAccountToken"))) {
-        set_new(pod, "automountServiceAccountToken", json_false());
-    }
-    if (view->managed && !view->has_network_policy &&
-        says_nothing(json_object_get(pod, "dnsPolicy"))) {
-        set_new(pod, "dnsPolicy", json_string("None"));
-        set_new(pod, "dnsConfig",
-                json_pack("{s:[s, s]}", "nameservers", "8.8.8.8", "1.1.1.1"));
+    if (json_is_object(pod)) {
+        wp_pod_secure_defaults(pod, view->managed && !view->has_network_policy);
     }
 }
 
@@ -79,7 +57,7 @@ wp_sandbox_blueprint(const struct wp_object *template_)
         json_t *part = json_object_get(spec, parts[i]);
 
         if (part != NULL && !json_is_null(part)) {
-            set_new(out, parts[i], json_incref(part));
+            wp_json_set(out, parts[i], json_incref(part));
         }
     }
     json_decref(tree);
@@ -94,7 +72,7 @@ object_at(json_t *parent, const char *key)
 
     if (!json_is_object(child)) {
         child = json_object();
-        set_new(parent, key, child);
+        wp_json_set(parent, key, child);
     }
     return child;
 }
@@ -102,12 +80,12 @@ object_at(json_t *parent, const char *key)
 static void
 set_common_labels(json_t *labels, const struct hashes *hashes)
 {
-    set_new(labels, WP_LABEL_WARM_POOL, json_string(hashes->pool));
-    set_new(labels, WP_LABEL_TEMPLATE_REF_HASH,
-            json_string(hashes->template_ref));
-    set_new(labels, WP_LABEL_POD_TEMPLATE_HASH,
-            json_string(hashes->pod_template));
-    set_new(labels, WP_LABEL_TEMPLATE_HASH, json_string(hashes->blueprint));
+    wp_json_set(labels, WP_LABEL_WARM_POOL, json_string(hashes->pool));
+    wp_json_set(labels, WP_LABEL_TEMPLATE_REF_HASH,
+                json_string(hashes->template_ref));
+    wp_json_set(labels, WP_LABEL_POD_TEMPLATE_HASH,
+                json_string(hashes->pod_template));
+    wp_json_set(labels, WP_LABEL_TEMPLATE_HASH, json_string(hashes->blueprint));
 }
 
 static void
@@ -119,8 +97,8 @@ set_pod_metadata(json_t *blueprint, const struct hashes *hashes, bool eviction)
     set_common_labels(object_at(metadata, "labels"), hashes);
     if (eviction && json_object_get(json_object_get(metadata, "annotations"),
                                     WP_ANNOTATION_SAFE_TO_EVICT) == NULL) {
-        set_new(object_at(metadata, "annotations"), WP_ANNOTATION_SAFE_TO_EVICT,
-                json_string("true"));
+        wp_json_set(object_at(metadata, "annotations"),
+                    WP_ANNOTATION_SAFE_TO_EVICT, json_string("true"));
     }
 }
 

@@ -1,0 +1,25 @@
+/* k8s/pool_controller_impl.h - what the files of the pool controller share.
+ *
+ * How many sandboxes there are to be is the pool core's business; it orders and
+ * gives up through the backend. The controller does what an order cannot say:
+ * it reports the pool's status, gives up sandboxes of an old template, takes in
+ * or ends those that nobody controls, and tells people what is in the way. */
+#ifndef WP_K8S_POOL_CONTROLLER_IMPL_H
+#define WP_K8S_POOL_CONTROLLER_IMPL_H
+
+#include "k8s/cluster_parts.h"
+#include "k8s/pool_progress.h"
+#include "k8s/staleness.h"
+
+struct wp_pool_controller {
+    struct wp_parts *parts;
+    struct wp_work_queue *queue; /* Keys are pools. */
+    struct wp_staleness *staleness;
+    struct wp_pool_progress *progress;
+};
+
+/* Of the work queue; ctx is the controller. */
+void wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
+                       const char *name);
+
+#endif
