@@ -79,6 +79,20 @@ wp_claim_table_used_max(const struct wp_claim_table *table)
     return atomic_load_explicit(&table->fresh, memory_order_acquire);
 }
 
+bool
+wp_claim_table_has_pool(const struct wp_claim_table *table, uint32_t pool_index)
+{
+    for (uint32_t i = 0; i < wp_claim_table_used_max(table); i++) {
+        const struct wp_claim_entry *entry = &table->entries[i];
+
+        if (state_of(load_acquire(&entry->word)) != ENTRY_FREE &&
+            (load_acquire(&entry->meta) & UINT16_MAX) == pool_index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct wp_hash128
 wp_claim_hash(struct wp_hash_key key, struct wp_str tenant,
               struct wp_str claim_id)

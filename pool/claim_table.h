@@ -104,6 +104,10 @@ struct wp_claim_view {
 /* False when memory lacks. claims_max is 1..WP_CLAIMS_MAX (asserted). */
 WP_MUST_CHECK bool wp_claim_table_init(struct wp_claim_table *table,
                                        uint32_t claims_max);
+/* Is a claim of this pool held or under way? O(entries ever used). One that
+ * begins meanwhile may be missed. */
+bool wp_claim_table_has_pool(const struct wp_claim_table *table,
+                             uint32_t pool_index);
 /* After every thread has left. */
 void wp_claim_table_fini(struct wp_claim_table *table);
 /* Address space reserved. */

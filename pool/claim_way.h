@@ -42,6 +42,8 @@ void wp_claim_give_up(struct wp_claim *claim);
 /* Gives its entry up and answers. */
 enum wp_status wp_claim_refuse(struct wp_claim *claim, enum wp_status status,
                                const char *reason);
+/* The same of a pool that takes no claims any more. */
+enum wp_status wp_claim_refuse_closed(struct wp_claim *claim);
 /* Tells the claims that repeat this entry's: with its lease when leader has
  * one, else (NULL) each has its own try. */
 void wp_claim_tell_followers(struct wp_pool *pool, uint64_t entry,

@@ -23,21 +23,6 @@ wp_pool_spec_init(struct wp_pool_spec *spec)
     spec->cold_start = WP_COLD_NEVER;
 }
 
-/* Zeroed memory aligned to a cache line; counted in the memory plan. */
-static void *
-reserve(struct wp_pools *pools, size_t count, size_t size)
-{
-    size_t bytes =
-        (count * size + WP_CACHELINE - 1) / WP_CACHELINE * WP_CACHELINE;
-    void *block = aligned_alloc(WP_CACHELINE, bytes);
-
-    if (block != NULL) {
-        memset(block, 0, bytes);
-        pools->memory_bytes += bytes;
-    }
-    return block;
-}
-
 static enum wp_status
 check_config(const struct wp_pools_config *config, struct wp_err *err)
 {
@@ -73,9 +58,11 @@ reserve_all(struct wp_pools *pools)
 {
     const struct wp_pools_config *config = &pools->config;
 
-    pools->pool = reserve(pools, WP_POOLS_MAX, sizeof(struct wp_pool *));
-    pools->by_name = reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
-    pools->errands = reserve(pools, WP_ERRANDS_MAX, sizeof *pools->errands);
+    pools->pool = wp_pools_reserve(pools, WP_POOLS_MAX, sizeof *pools->pool);
+    pools->by_name =
+        wp_pools_reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
+    pools->errands =
+        wp_pools_reserve(pools, WP_ERRANDS_MAX, sizeof *pools->errands);
     if (pools->pool == NULL || pools->by_name == NULL ||
         pools->errands == NULL ||
         !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX)) {
@@ -95,7 +82,8 @@ reserve_all(struct wp_pools *pools)
     pools->shared = config->store.ops->shared;
     pools->mapped = pools->durable || config->backend.ops->foreign;
     if (config->backend.ops->leased != NULL) {
-        pools->noted = reserve(pools, config->slots_max, sizeof *pools->noted);
+        pools->noted =
+            wp_pools_reserve(pools, config->slots_max, sizeof *pools->noted);
     }
     if ((config->backend.ops->leased != NULL && pools->noted == NULL) ||
         /* By uid and by name. */
@@ -158,23 +146,13 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     return pools;
 }
 
-static void
-destroy_pool(struct wp_pool *pool)
-{
-    wp_wait_queue_fini(&pool->waiters);
-    (void)pthread_mutex_destroy(&pool->wait_lock);
-    free(pool);
-}
-
 void
 wp_pools_destroy(struct wp_pools *pools)
 {
     if (pools == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        destroy_pool(pools->pool[i]);
-    }
+    wp_pools_free_all(pools);
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_destroy(&pools->change_lock[i]);
     }
@@ -196,209 +174,6 @@ uint64_t
 wp_pools_memory_bytes(const struct wp_pools *pools)
 {
     return pools->memory_bytes;
-}
-
-uint32_t
-wp_pools_count(const struct wp_pools *pools)
-{
-    /* Pairs with the release in wp_pools_add. */
-    return atomic_load_explicit(&pools->n_pools, memory_order_acquire);
-}
-
-/* Only administrators put names into this table, so it needs no secret hash;
- * whoever asks for names that are not there pays for a short probe. */
-static uint32_t
-name_bucket(struct wp_str pool_namespace, struct wp_str name)
-{
-    uint64_t hash = pool_namespace.len * UINT64_C(0x9e3779b97f4a7c15);
-
-    for (size_t i = 0; i < name.len; i++) {
-        hash = (hash ^ (unsigned char)name.ptr[i]) * UINT64_C(0x100000001b3);
-    }
-    return (uint32_t)(hash >> 20) % WP_NAME_BUCKETS;
-}
-
-struct wp_pool *
-wp_pools_find(const struct wp_pools *pools, struct wp_str pool_namespace,
-              struct wp_str name)
-{
-    if (pool_namespace.len > WP_NAMESPACE_MAX || name.len > WP_POOL_NAME_MAX ||
-        pool_namespace.len == 0 || name.len == 0) {
-        return NULL;
-    }
-    for (uint32_t i = name_bucket(pool_namespace, name);;
-         i = (i + 1) % WP_NAME_BUCKETS) {
-        /* Pairs with the release in wp_pools_add. */
-        uint32_t at =
-            atomic_load_explicit(&pools->by_name[i], memory_order_acquire);
-
-        if (at == 0) {
-            return NULL;
-        }
-        if (wp_str_eq(name, pools->pool[at - 1]->name) &&
-            wp_str_eq(pool_namespace, pools->pool[at - 1]->pool_namespace)) {
-            return pools->pool[at - 1];
-        }
-    }
-}
-
-uint32_t
-wp_pools_index(const struct wp_pools *pools, struct wp_str pool_namespace,
-               struct wp_str name)
-{
-    const struct wp_pool *pool = wp_pools_find(pools, pool_namespace, name);
-
-    return pool != NULL ? pool->index : UINT32_MAX;
-}
-
-static enum wp_status
-check_spec(const struct wp_pool_spec *spec, struct wp_err *err)
-{
-    if (!wp_str_is_dns_name(wp_str_from(spec->pool_namespace),
-                            WP_NAMESPACE_MAX) ||
-        !wp_str_is_dns_name(wp_str_from(spec->name), WP_POOL_NAME_MAX)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "pool '%s/%s': DNS names expected",
-                          spec->pool_namespace, spec->name);
-    }
-    if (spec->target > WP_TARGET_MAX) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "pool '%s': target: at most %d expected, got %u",
-                          spec->name, WP_TARGET_MAX, spec->target);
-    }
-    if (spec->ttl_default_ns < WP_TTL_MIN_NS ||
-        spec->ttl_max_ns > WP_TTL_MAX_NS ||
-        spec->ttl_default_ns > spec->ttl_max_ns) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "pool '%s': ttl: 1 s <= default <= max <= 30 days "
-                          "expected",
-                          spec->name);
-    }
-    if (spec->create_inflight_max == 0 || spec->ready_within_ns <= 0 ||
-        spec->wait_max_ns < 0 || spec->wait_max_ns > WP_WAIT_MAX_NS) {
-        return wp_err_set(
-            err, WP_INVALID_ARGUMENT,
-            "pool '%s': create-inflight-max and ready-within must "
-            "be above 0, wait-max at most 10 min",
-            spec->name);
-    }
-    return WP_OK;
-}
-
-/* FNV-1a of "<namespace>/<name>". Stored in records, as a part of what a claim
- * asked for: never change it. */
-static uint64_t
-identity_of(const struct wp_pool *pool)
-{
-    const struct wp_str parts[] = {pool->pool_namespace, WP_STR("/"),
-                                   pool->name};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
-        for (size_t at = 0; at < parts[i].len; at++) {
-            hash = (hash ^ (unsigned char)parts[i].ptr[at]) *
-                   UINT64_C(0x100000001b3);
-        }
-    }
-    return hash;
-}
-
-static struct wp_pool *
-create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec)
-{
-    struct wp_pool *pool = reserve(pools, 1, sizeof *pool);
-
-    if (pool == NULL) {
-        return NULL;
-    }
-    if (!wp_wait_queue_init(&pool->waiters, spec->waiters_max,
-                            spec->tenant_waiters_max, pools->config.hash_key)) {
-        free(pool);
-        return NULL;
-    }
-    pools->memory_bytes += wp_wait_queue_bytes(spec->waiters_max);
-    pool->pools = pools;
-    pool->spec = *spec;
-    pool->pool_namespace = wp_str_from(pool->spec.pool_namespace);
-    pool->name = wp_str_from(pool->spec.name);
-    pool->index = wp_pools_count(pools);
-    pool->identity = identity_of(pool);
-    wp_ready_queue_init(&pool->ready, &pools->slots, pool->index);
-    wp_ready_queue_init_second(&pool->others, &pools->slots, pool->index);
-    (void)pthread_mutex_init(&pool->wait_lock, NULL);
-    wp_list_init(&pool->followers);
-    wp_list_init(&pool->parked);
-    wp_refill_init(&pool->refill, wp_rng_next(&pools->rng));
-    atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
-    atomic_store_explicit(&pool->retry_after_ns, WP_REFILL_LEAD_GUESS_NS,
-                          memory_order_relaxed);
-    return pool;
-}
-
-enum wp_status
-wp_pools_add(struct wp_pools *pools, const struct wp_pool_spec *spec,
-             uint32_t *index, struct wp_err *err)
-{
-    struct wp_str ns = wp_str_from(spec->pool_namespace);
-    struct wp_str name = wp_str_from(spec->name);
-    uint32_t count = wp_pools_count(pools);
-    struct wp_pool *pool;
-    uint32_t bucket;
-
-    if (check_spec(spec, err) != WP_OK) {
-        return WP_INVALID_ARGUMENT;
-    }
-    if (wp_pools_find(pools, ns, name) != NULL) {
-        return wp_err_set(err, WP_ALREADY_EXISTS, "pool '%s/%s' exists already",
-                          spec->pool_namespace, spec->name);
-    }
-    if (count == WP_POOLS_MAX || (pool = create_pool(pools, spec)) == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
-                          "pool '%s': no room for it; at most %d pools",
-                          spec->name, WP_POOLS_MAX);
-    }
-    pools->pool[count] = pool;
-    bucket = name_bucket(ns, name);
-    while (atomic_load_explicit(&pools->by_name[bucket],
-                                memory_order_relaxed) != 0) {
-        bucket = (bucket + 1) % WP_NAME_BUCKETS;
-    }
-    /* Publish the pool: paired with the acquires in find and count. */
-    atomic_store_explicit(&pools->by_name[bucket], count + 1,
-                          memory_order_release);
-    atomic_store_explicit(&pools->n_pools, count + 1, memory_order_release);
-    if (index != NULL) {
-        *index = count;
-    }
-    wp_pools_touch(pool);
-    return WP_OK;
-}
-
-enum wp_status
-wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
-                    uint32_t target, struct wp_err *err)
-{
-    if (pool_index >= wp_pools_count(pools)) {
-        return wp_err_set(err, WP_NOT_FOUND, "no such pool");
-    }
-    if (target > WP_TARGET_MAX) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "target: at most %d expected, got %u", WP_TARGET_MAX,
-                          target);
-    }
-    atomic_store_explicit(&pools->pool[pool_index]->target, target,
-                          memory_order_relaxed);
-    wp_pools_touch(pools->pool[pool_index]);
-    return WP_OK;
-}
-
-void
-wp_pools_drain(struct wp_pools *pools, uint32_t pool_index)
-{
-    WP_ASSERT(pool_index < wp_pools_count(pools));
-    atomic_store_explicit(&pools->pool[pool_index]->draining, true,
-                          memory_order_relaxed);
-    wp_pools_touch(pools->pool[pool_index]);
 }
 
 uint64_t
@@ -493,11 +268,8 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     int64_t retry_at;
 
     WP_ASSERT(pool_index < wp_pools_count(pools));
-    pool = pools->pool[pool_index];
+    pool = wp_pools_at(pools, pool_index);
     memset(out, 0, sizeof *out);
-    out->spec = pool->spec;
-    out->spec.target =
-        atomic_load_explicit(&pool->target, memory_order_relaxed);
     out->index = pool_index;
     out->warming = wp_slots_count(slots, pool_index, WP_SLOT_WARMING);
     out->ready = wp_slots_count(slots, pool_index, WP_SLOT_READY);
@@ -506,8 +278,12 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     out->quarantined = wp_slots_count(slots, pool_index, WP_SLOT_QUARANTINED);
     out->dying = wp_slots_count(slots, pool_index, WP_SLOT_DYING);
     out->waiting = atomic_load_explicit(&pool->waiting, memory_order_relaxed);
-    out->created_total = wp_slots_created(slots, pool_index);
-    out->destroyed_total = wp_slots_destroyed(slots, pool_index);
+    out->created_total =
+        wp_slots_created(slots, pool_index) -
+        atomic_load_explicit(&pool->created_before, memory_order_relaxed);
+    out->destroyed_total =
+        wp_slots_destroyed(slots, pool_index) -
+        atomic_load_explicit(&pool->destroyed_before, memory_order_relaxed);
     out->failed_total = wp_counter_read(&pool->failures);
     out->retired_total = wp_counter_read(&pool->retired);
     out->lost_total = wp_counter_read(&pool->lost);
@@ -531,22 +307,30 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     if (out->breaker_open && retry_at > wp_pools_now(pools)) {
         out->breaker_retry_in_ns = retry_at - wp_pools_now(pools);
     }
+    out->removed = atomic_load_explicit(&pool->removed, memory_order_relaxed);
+    out->gone = out->removed && out->warming + out->ready + out->leased +
+                                        out->quarantined + out->dying +
+                                        out->waiting ==
+                                    0;
     (void)pthread_mutex_lock(&pool->wait_lock);
+    out->spec = pool->spec;
     memcpy(out->last_failure, pool->last_failure, sizeof out->last_failure);
     memcpy(out->last_retired, pool->last_retired, sizeof out->last_retired);
     (void)pthread_mutex_unlock(&pool->wait_lock);
+    out->spec.target =
+        atomic_load_explicit(&pool->target, memory_order_relaxed);
 }
 
 const struct wp_histogram *
 wp_pools_claim_latency(const struct wp_pools *pools, uint32_t pool_index)
 {
-    return &pools->pool[pool_index]->claim_latency;
+    return &wp_pools_at(pools, pool_index)->claim_latency;
 }
 
 const struct wp_histogram *
 wp_pools_lead_time(const struct wp_pools *pools, uint32_t pool_index)
 {
-    return &pools->pool[pool_index]->lead_time;
+    return &wp_pools_at(pools, pool_index)->lead_time;
 }
 
 bool

@@ -3,7 +3,8 @@
  * Threads: wp_pools_claim, _cancel, _undo, _renew, _release, _get, _list,
  * _stats, _end, _retire and the on_* reports may be called from any thread.
  * wp_pools_run and the functions that shape pools belong to one control thread.
- * After wp_pools_create nothing here allocates, but for wp_pools_add. */
+ * After wp_pools_create nothing here allocates, but for wp_pools_add and
+ * wp_pools_update. */
 #ifndef WP_POOL_POOL_H
 #define WP_POOL_POOL_H
 
@@ -51,7 +52,7 @@ struct wp_pool_spec {
     uint32_t target;              /* Ready and warming together. */
     uint32_t waiters_max;         /* Claims waiting; more are refused. */
     uint32_t tenant_waiters_max;  /* Of one tenant. */
-    uint32_t create_inflight_max; /* Warming at once. */
+    uint32_t create_inflight_max; /* Warming at once; 0: nothing is made. */
     int64_t ttl_default_ns;
     int64_t ttl_max_ns;
     int64_t wait_max_ns;     /* Longer waits asked for are cut to this. */
@@ -84,6 +85,8 @@ struct wp_pool_stats {
     uint64_t expired_total;
     uint64_t undone_total;
     bool draining;
+    bool removed; /* By wp_pools_remove; not found by its name. */
+    bool gone;    /* And nothing is left of it: not worth telling of. */
     bool breaker_open;
     int64_t breaker_retry_in_ns;
     char last_failure[WP_REASON_MAX + 1];
@@ -175,6 +178,17 @@ enum wp_status wp_pools_add(struct wp_pools *pools,
  */
 enum wp_status wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
                                    uint32_t target, struct wp_err *err);
+/* Everything but the names, which must be the pool's own; takes effect in the
+ * next run, for claims at once. More waiting claims than a smaller waiters_max
+ * allows wait on. */
+enum wp_status wp_pools_update(struct wp_pools *pools, uint32_t pool_index,
+                               const struct wp_pool_spec *spec,
+                               struct wp_err *err);
+/* The pool is not found by its name any more: claims are told NOT_FOUND, also
+ * those that wait; idle sandboxes are given up; leases live on. Added again, it
+ * goes on as it was, with what is left of it. Once nothing is, its index may be
+ * another pool's. Idempotent. */
+void wp_pools_remove(struct wp_pools *pools, uint32_t pool_index);
 /* No new claims, no refill, idle sandboxes destroyed; leases live on. */
 void wp_pools_drain(struct wp_pools *pools, uint32_t pool_index);
 /* Ends every lease and destroys every sandbox; for a daemon that leaves. */

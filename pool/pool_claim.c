@@ -105,6 +105,15 @@ wp_claim_refuse(struct wp_claim *claim, enum wp_status status,
     return wp_claim_answer(claim, status, reason);
 }
 
+enum wp_status
+wp_claim_refuse_closed(struct wp_claim *claim)
+{
+    return atomic_load_explicit(&wp_claim_pool(claim)->removed,
+                                memory_order_relaxed)
+               ? wp_claim_refuse(claim, WP_NOT_FOUND, "pool: no such pool")
+               : wp_claim_refuse(claim, WP_UNAVAILABLE, "the pool is draining");
+}
+
 bool
 wp_pools_fill_grant(struct wp_pools *pools, const struct wp_pool *pool,
                     struct wp_slot_ref ref, uint64_t claim_hash,
@@ -290,7 +299,10 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     bool waited = claim->wait_until_ns != 0;
     int64_t now = waited ? wp_pools_now(pools) : claim->arrived_ns;
-    int64_t ttl = claim->ttl_ns > 0 ? claim->ttl_ns : pool->spec.ttl_default_ns;
+    int64_t ttl =
+        claim->ttl_ns > 0
+            ? claim->ttl_ns
+            : atomic_load_explicit(&pool->ttl_default_ns, memory_order_relaxed);
     struct wp_grant *g = &claim->grant;
     struct wp_lease_op *op = &claim->commit;
     bool filled;
@@ -444,9 +456,10 @@ wp_claim_start(struct wp_claim *claim)
             struct wp_slot_ref slot = WP_SLOT_REF_NONE;
 
             claim->entry = wp_claim_ref_pack(ref);
-            if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
-                return wp_claim_refuse(claim, WP_UNAVAILABLE,
-                                       "the pool is draining");
+            /* seq_cst: either this is seen, or who has closed the pool sees the
+             * claim's entry (pool_shape.c). */
+            if (atomic_load_explicit(&pool->draining, memory_order_seq_cst)) {
+                return wp_claim_refuse_closed(claim);
             }
             if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) ==
                 0) {
@@ -486,7 +499,8 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
     }
     if (claim->lasting) {
         claim->ttl_ns = WP_TIME_NEVER;
-    } else if (claim->ttl_ns > pool->spec.ttl_max_ns) {
+    } else if (claim->ttl_ns >
+               atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed)) {
         return wp_claim_answer(claim, WP_INVALID_ARGUMENT,
                                "ttl_ms: longer than this pool allows");
     }

@@ -273,8 +273,8 @@ static struct wp_pool *
 pool_of_token(struct wp_pools *pools, const struct wp_token_fields *token)
 {
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        if (wp_pool_tag(pools->pool[i]) == token->pool_tag) {
-            return pools->pool[i];
+        if (wp_pool_tag(wp_pools_at(pools, i)) == token->pool_tag) {
+            return wp_pools_at(pools, i);
         }
     }
     return NULL;

@@ -93,8 +93,9 @@ wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
     if (pool_index >= wp_pools_count(pools)) {
         return false;
     }
-    pool = pools->pool[pool_index];
-    if (!wp_pools_suffix_of(pool, name, &suffix)) {
+    pool = wp_pools_at(pools, pool_index);
+    if (atomic_load_explicit(&pool->removed, memory_order_relaxed) ||
+        !wp_pools_suffix_of(pool, name, &suffix)) {
         return false;
     }
     *ref = wp_pools_alloc_slot(pools, pool, uid, WP_CREATED_ELSEWHERE);

@@ -370,8 +370,10 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
         return status;
     }
     pool = wp_pools_of_slot(pools, token.ref.index);
-    ttl = change->ttl_ns > 0 ? change->ttl_ns : pool->spec.ttl_default_ns;
-    if (ttl > pool->spec.ttl_max_ns) {
+    ttl = change->ttl_ns > 0 ? change->ttl_ns
+                             : atomic_load_explicit(&pool->ttl_default_ns,
+                                                    memory_order_relaxed);
+    if (ttl > atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed)) {
         return answer(change, WP_INVALID_ARGUMENT,
                       "ttl_ms: longer than this pool allows");
     }

@@ -83,7 +83,7 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
                               memory_order_relaxed);
         if (wp_claim_table_hold(&pools->claims, claim, ref,
                                 record->granted_wall_ms, (int)record->served)) {
-            wp_pools_restart_followers(pools->pool[pool->index],
+            wp_pools_restart_followers(wp_pools_at(pools, pool->index),
                                        wp_claim_ref_pack(claim));
         }
         (void)!wp_claim_table_share(&pools->claims, claim);

@@ -36,7 +36,7 @@ static bool
 fill_info(struct wp_pools *pools, const struct wp_claim_view *view,
           struct wp_claim_info *out)
 {
-    const struct wp_pool *pool = pools->pool[view->pool_index];
+    const struct wp_pool *pool = wp_pools_at(pools, view->pool_index);
 
     memset(out, 0, sizeof *out);
     out->ref = WP_SLOT_REF_NONE;
@@ -155,6 +155,7 @@ wp_pools_token_valid(struct wp_pools *pools, const uint8_t *token,
             memory_order_relaxed) != fields.fence) {
         return false;
     }
-    wp_pools_sandbox_name(pools->pool[info.pool_index], info.suffix, name);
+    wp_pools_sandbox_name(wp_pools_at(pools, info.pool_index), info.suffix,
+                          name);
     return wp_str_is(sandbox, name);
 }

@@ -583,7 +583,7 @@ fall_asleep(struct wp_pools *pools)
         bool touched = false;
 
         for (uint32_t i = 0; i < wp_pools_count(pools) && !touched; i++) {
-            touched = atomic_load_explicit(&pools->pool[i]->touched,
+            touched = atomic_load_explicit(&wp_pools_at(pools, i)->touched,
                                            memory_order_seq_cst);
         }
         if (!touched) {
@@ -610,7 +610,7 @@ wp_pools_run(struct wp_pools *pools)
     worked = take_news(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        int64_t at = turn(pools->pool[i], now, &worked);
+        int64_t at = turn(wp_pools_at(pools, i), now, &worked);
 
         next = at < next ? at : next;
     }
@@ -628,6 +628,7 @@ wp_pools_run(struct wp_pools *pools)
 void
 wp_pools_stop(struct wp_pools *pools)
 {
+    pools->closing = true;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         wp_pools_drain(pools, i);
     }
@@ -648,6 +649,7 @@ wp_pools_stop(struct wp_pools *pools)
 void
 wp_pools_leave(struct wp_pools *pools, bool idle_too)
 {
+    pools->closing = true;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         wp_pools_drain(pools, i);
     }

@@ -165,7 +165,7 @@ wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
 
     for (; i < end && count < max; i++) {
         if (is_of_pool(pools, i, pool_index) &&
-            tell(pools, pools->pool[pool_index],
+            tell(pools, wp_pools_at(pools, pool_index),
                  wp_slot_ref_at(&pools->slots, i), retire_idle, &out[count])) {
             count++;
         }
@@ -232,6 +232,6 @@ wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
         }
     }
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        wp_pools_touch(pools->pool[i]);
+        wp_pools_touch(wp_pools_at(pools, i));
     }
 }

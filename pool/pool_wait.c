@@ -163,7 +163,7 @@ wp_pools_refuse_waiters(struct wp_pool *pool)
         if (claim == NULL) {
             return;
         }
-        (void)wp_claim_refuse(claim, WP_UNAVAILABLE, "the pool is draining");
+        (void)wp_claim_refuse_closed(claim);
         claim->done(claim);
     }
 }

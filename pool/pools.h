@@ -1,6 +1,7 @@
 /* pool/pools.h - what the pool_*.c files share; private to them.
  *
- * pool.c        life of the whole, adding pools, numbers
+ * pool.c        life of the whole, numbers
+ * pool_shape.c  adding, changing and removing pools
  * pool_claim.c  claim, repeats, cancel, undo
  * pool_wait.c   claims that wait for a sandbox
  * pool_park.c   claims whose id the store knows
@@ -75,7 +76,9 @@ enum wp_control_bit {
 
 struct wp_pool {
     struct wp_pools *pools;
-    struct wp_pool_spec spec;     /* Constant; the live target is below. */
+    /* The names are constant. The rest is written by control, under wait_lock;
+     * what claims read of it is below. */
+    struct wp_pool_spec spec;
     struct wp_str pool_namespace; /* Of spec, as are the two lengths. */
     struct wp_str name;
     uint32_t index;
@@ -86,7 +89,10 @@ struct wp_pool {
     /* Read on the warm path. */
     alignas(WP_CACHELINE) _Atomic(uint32_t) waiting; /* Of waiters. */
     _Atomic(bool) draining;
+    _Atomic(bool) removed; /* draining as well. */
     _Atomic(uint32_t) target;
+    _Atomic(int64_t) ttl_default_ns; /* Of spec, as is the next. */
+    _Atomic(int64_t) ttl_max_ns;
     _Atomic(int64_t) retry_after_ns; /* Control's estimate for a refusal. */
 
     /* Written by reports and claims, taken by the control thread. */
@@ -112,6 +118,11 @@ struct wp_pool {
     /* Control thread only. */
     struct wp_refill refill;
     int64_t turn_at_ns;
+    uint64_t removed_nr; /* In which order pools were removed. */
+    struct wp_pool *next_grave;
+    /* What the slots had counted for another pool of this index. */
+    _Atomic(uint64_t) created_before;
+    _Atomic(uint64_t) destroyed_before;
 
     struct wp_counter served[4]; /* By enum wp_served; the warm ones are the
                                   * rest of claim_latency's count. */
@@ -162,11 +173,14 @@ struct wp_pools {
     bool leaving; /* Control thread. */
     bool swept;   /* The same: as the keeper it knows what there is. */
 
-    /* Append-only. Who sees n_pools (acquire) sees the pointers below it; who
-     * finds an index in by_name (acquire) sees that pool. */
+    /* n_pools only grows. Who sees it (acquire) sees the pointers below it; who
+     * finds an index in by_name (acquire) sees that pool, or a later one. */
     _Atomic(uint32_t) n_pools;
-    struct wp_pool **pool;      /* Owned; WP_POOLS_MAX. */
-    _Atomic(uint32_t) *by_name; /* Owned; open addressing, index + 1. */
+    _Atomic(struct wp_pool *) *pool; /* Owned, as what they point to. */
+    _Atomic(uint32_t) *by_name;      /* Owned; open addressing, index + 1. */
+    struct wp_pool *graves; /* Owned; see pool_shape.c. Control thread. */
+    uint64_t removals;      /* The same, as is the next. */
+    bool closing;           /* The daemon leaves: pools begin drained. */
 
     /* Wall minus monotonic time; the control thread keeps it fresh, so that a
      * claim reads one clock, not two. */
@@ -241,12 +255,21 @@ wp_pools_ref_is_ours(const struct wp_pools *pools, struct wp_slot_ref ref)
     return ref.generation != 0 && ref.index < pools->config.slots_max;
 }
 
+/* The pool that has this index now. Any thread; index < wp_pools_count. */
+static inline struct wp_pool *
+wp_pools_at(const struct wp_pools *pools, uint32_t index)
+{
+    /* Pairs with the release in wp_pools_add. */
+    return atomic_load_explicit(&pools->pool[index], memory_order_acquire);
+}
+
 static inline struct wp_pool *
 wp_pools_of_slot(struct wp_pools *pools, uint32_t slot_index)
 {
-    return pools->pool[atomic_load_explicit(
-        &wp_slot_at(&pools->slots, slot_index)->pool_index,
-        memory_order_relaxed)];
+    return wp_pools_at(
+        pools,
+        atomic_load_explicit(&wp_slot_at(&pools->slots, slot_index)->pool_index,
+                             memory_order_relaxed));
 }
 
 static inline pthread_mutex_t *
@@ -270,6 +293,14 @@ wp_pools_keep_open(struct wp_slot *slot)
     (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_STOP,
                                     memory_order_relaxed);
 }
+
+/* --- pool_shape.c --- */
+
+/* Zeroed memory aligned to a cache line; counted in the memory plan. NULL when
+ * memory lacks. */
+void *wp_pools_reserve(struct wp_pools *pools, size_t count, size_t size);
+/* Frees every pool there was. At the end. */
+void wp_pools_free_all(struct wp_pools *pools);
 
 /* --- pool.c --- */
 

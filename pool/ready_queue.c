@@ -80,6 +80,21 @@ wp_ready_queue_init_second(struct wp_ready_queue *queue, struct wp_slots *slots,
     init(queue, slots, pool_index, slots->pools_max + pool_index);
 }
 
+void
+wp_ready_queue_take_over(struct wp_ready_queue *queue,
+                         const struct wp_ready_queue *from)
+{
+    WP_ASSERT(wp_ready_queue_is_empty(from));
+    queue->slots = from->slots;
+    queue->pool_index = from->pool_index;
+    /* Its dummy need not be the first one; and whoever was late with a change of
+     * the old words finds that their tags have gone on. */
+    atomic_init(&queue->head,
+                atomic_load_explicit(&from->head, memory_order_acquire));
+    atomic_init(&queue->tail,
+                atomic_load_explicit(&from->tail, memory_order_acquire));
+}
+
 /* Moves the tail on to the node its node leads to; harmless when another
  * did. */
 static void

@@ -40,6 +40,11 @@ void wp_ready_queue_init(struct wp_ready_queue *queue, struct wp_slots *slots,
 void wp_ready_queue_init_second(struct wp_ready_queue *queue,
                                 struct wp_slots *slots, uint32_t pool_index);
 
+/* An empty queue that goes on where from, which is empty and which nobody uses
+ * any more, has stopped. Before sharing. */
+void wp_ready_queue_take_over(struct wp_ready_queue *queue,
+                              const struct wp_ready_queue *from);
+
 /* Appends a slot that the caller has moved to READY; once for each such move.
  * It may have died since. Any thread. */
 void wp_ready_queue_push(struct wp_ready_queue *queue, struct wp_slot_ref ref);

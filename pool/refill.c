@@ -241,7 +241,8 @@ wp_refill_retry_after_ns(const struct wp_refill *refill,
     double at_once;
     double after_ns;
 
-    if (view->warming == 0 && (wanted(view) == 0 || view->slots_free == 0)) {
+    if (view->warming == 0 && (wanted(view) == 0 || view->slots_free == 0 ||
+                               view->create_inflight_max == 0)) {
         return WP_REFILL_RETRY_MAX_NS;
     }
     if (k <= warming) {

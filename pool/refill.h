@@ -138,7 +138,7 @@ int64_t wp_refill_lead_ns(const struct wp_refill *refill);
  *
  * plus the breaker's or the backend's pause when nothing is warming. When
  * nothing will be made at all (draining, target 0 without cold start, no slot
- * left) it is the upper bound. Always within
+ * left, none at once) it is the upper bound. Always within
  * WP_REFILL_RETRY_MIN_NS.._MAX_NS. */
 int64_t wp_refill_retry_after_ns(const struct wp_refill *refill,
                                  const struct wp_refill_view *view);

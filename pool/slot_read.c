@@ -187,6 +187,28 @@ wp_slots_destroyed(const struct wp_slots *slots, uint32_t pool_index)
                                 memory_order_relaxed);
 }
 
+bool
+wp_slots_none_left(const struct wp_slots *slots, uint32_t pool_index)
+{
+    const struct wp_slot_counts *counts = &slots->counts[pool_index];
+    int64_t left =
+        atomic_load_explicit(&counts->tombstones, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < wp_slots_used_max(slots); i++) {
+        uint64_t word = word_load(slots, i);
+
+        if (atomic_load_explicit(&slots->hot[i].pool_index,
+                                 memory_order_relaxed) == pool_index &&
+            (state_of(word) != WP_SLOT_FREE || (word & OBSTACLES) != 0)) {
+            return false;
+        }
+    }
+    for (int s = 0; s < WP_SLOT_STATE_COUNT && left == 0; s++) {
+        left = atomic_load_explicit(&counts->in_state[s], memory_order_relaxed);
+    }
+    return left == 0;
+}
+
 uint32_t
 wp_slots_tombstones(const struct wp_slots *slots, uint32_t pool_index)
 {

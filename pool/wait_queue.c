@@ -168,6 +168,7 @@ wp_wait_queue_init(struct wp_wait_queue *queue, uint32_t waiters_max,
                    uint32_t tenant_waiters_max, struct wp_hash_key hash_key)
 {
     *queue = (struct wp_wait_queue){.hash_key = hash_key,
+                                    .heap_max = waiters_max,
                                     .waiters_max = waiters_max,
                                     .tenant_waiters_max = tenant_waiters_max};
     wp_list_init(&queue->turn);
@@ -201,6 +202,25 @@ wp_wait_queue_fini(struct wp_wait_queue *queue)
     queue->heap = NULL;
     queue->tenants = NULL;
     queue->buckets = NULL;
+}
+
+bool
+wp_wait_queue_resize(struct wp_wait_queue *queue, uint32_t waiters_max,
+                     uint32_t tenant_waiters_max)
+{
+    if (waiters_max > queue->heap_max) {
+        struct wp_wait_node *heap =
+            realloc(queue->heap, ((size_t)waiters_max + 1) * sizeof *heap);
+
+        if (heap == NULL) {
+            return false;
+        }
+        queue->heap = heap;
+        queue->heap_max = waiters_max;
+    }
+    queue->waiters_max = waiters_max;
+    queue->tenant_waiters_max = tenant_waiters_max;
+    return true;
 }
 
 size_t

@@ -35,12 +35,13 @@ struct wp_wait_node;
 /* Private; read through the functions. */
 struct wp_wait_queue {
     struct wp_wait_tenant *tenants; /* WP_WAIT_TENANTS_MAX, owned. */
-    struct wp_wait_node *heap;      /* waiters_max, owned; earliest first. */
+    struct wp_wait_node *heap;      /* heap_max, owned; earliest first. */
     struct wp_list turn;   /* Tenants with waiters; next to serve first. */
     struct wp_list unused; /* Tenant records without waiters. */
     uint32_t *buckets;     /* Tenant records by hash; owned. */
     struct wp_hash_key hash_key;
     uint32_t count;
+    uint32_t heap_max; /* What heap has room for. */
     uint32_t waiters_max;
     uint32_t tenant_waiters_max;
 };
@@ -53,6 +54,11 @@ WP_MUST_CHECK bool wp_wait_queue_init(struct wp_wait_queue *queue,
                                       struct wp_hash_key hash_key);
 /* The queue must be empty: its claims would never be answered. */
 void wp_wait_queue_fini(struct wp_wait_queue *queue);
+/* Other maxima from now on; claims beyond them stay. False when memory lacks:
+ * nothing was changed. */
+WP_MUST_CHECK bool wp_wait_queue_resize(struct wp_wait_queue *queue,
+                                        uint32_t waiters_max,
+                                        uint32_t tenant_waiters_max);
 /* Bytes that init reserves. */
 size_t wp_wait_queue_bytes(uint32_t waiters_max);
 

@@ -11,3 +11,6 @@ wp_test(pool_foreign_test LABEL unit
 wp_test(pool_model_test LABEL unit TIMEOUT 120
   SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_model_test.c ${WP_POOL_RIG}
   LIBS wp_pool)
+wp_test(pool_shape_test LABEL unit
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_shape_test.c ${WP_POOL_RIG}
+  LIBS wp_pool)
