@@ -295,10 +295,10 @@ port_destroy(void *self, struct wp_slot_ref ref)
 struct wp_backend
 wp_daemon_backend(struct wp_daemon *daemon)
 {
-    static const struct wp_backend_ops local = {"local", port_create,
-                                                port_destroy};
-    static const struct wp_backend_ops synthetic = {"synthetic", port_create,
-                                                    port_destroy};
+    static const struct wp_backend_ops local = {
+        .name = "local", .create = port_create, .destroy = port_destroy};
+    static const struct wp_backend_ops synthetic = {
+        .name = "synthetic", .create = port_create, .destroy = port_destroy};
 
     return (struct wp_backend){
         daemon->conf->backend == WP_CONF_BACKEND_SYNTHETIC ? &synthetic

@@ -178,7 +178,8 @@ put_histograms(const struct scrape *sc, struct wp_pools *pools)
             };
             struct wp_histogram_view view;
 
-            wp_histogram_read(families[f].get(pools, i), &view);
+            wp_histogram_read(families[f].get(pools, sc->stats[i].index),
+                              &view);
             wp_prom_histogram(sc->out, families[f].name, labels, 2, &view);
         }
     }
@@ -501,6 +502,19 @@ put_store(struct evbuffer *out, const struct wp_lease_meter *store)
         wp_lease_meter_works(store) ? 1 : 0);
 }
 
+/* Of the pools of which there is something to tell; how many. */
+static uint32_t
+fill_stats(struct wp_pools *pools, uint32_t n, struct wp_pool_stats *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        wp_pools_stats(pools, i, &out[count]);
+        count += out[count].gone ? 0 : 1;
+    }
+    return count;
+}
+
 unsigned
 wp_http_metrics_page(void *ctx, struct evbuffer *body,
                      const char **content_type)
@@ -513,9 +527,7 @@ wp_http_metrics_page(void *ctx, struct evbuffer *body,
         (void)evbuffer_add_printf(body, "no memory\n");
         return 503;
     }
-    for (uint32_t i = 0; i < sc.n; i++) {
-        wp_pools_stats(m->pools, i, &sc.stats[i]);
-    }
+    sc.n = fill_stats(m->pools, sc.n, sc.stats);
     *content_type = WP_PROM_CONTENT_TYPE;
     put_daemon(body, m);
     put_sandboxes(&sc);

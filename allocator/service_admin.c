@@ -35,9 +35,11 @@ list_pools_start(struct wp_call *call, const uint8_t *bytes, size_t len)
         return;
     }
     (void)pthread_mutex_lock(&services->page_lock);
-    response.n_pools = wp_pools_count(services->config.pools);
-    for (uint32_t i = 0; i < response.n_pools; i++) {
-        wp_pools_stats(services->config.pools, i, &services->pools[i]);
+    for (uint32_t i = 0; i < wp_pools_count(services->config.pools); i++) {
+        struct wp_pool_stats *stats = &services->pools[response.n_pools];
+
+        wp_pools_stats(services->config.pools, i, stats);
+        response.n_pools += stats->gone ? 0 : 1;
     }
     buf = call->ops->reserve(call, wp_wire_size_pools(&response));
     if (buf != NULL) {

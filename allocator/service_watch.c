@@ -74,8 +74,10 @@ pack_changed(struct wp_services *services, struct wp_watch *watch)
     (void)pthread_mutex_lock(&services->page_lock);
     for (uint32_t i = 0; i < n; i++) {
         if ((watch->changed[i / 64] >> (i % 64) & 1) != 0) {
-            wp_pools_stats(services->config.pools, i,
-                           &services->pools[message.n_pools++]);
+            struct wp_pool_stats *stats = &services->pools[message.n_pools];
+
+            wp_pools_stats(services->config.pools, i, stats);
+            message.n_pools += stats->gone ? 0 : 1;
         }
     }
     buf = watch->call->ops->reserve(watch->call, wp_wire_size_pools(&message));

@@ -2,14 +2,15 @@
  *
  * A pool has an index, and a struct, which is never freed before the end: a
  * claim may have found it a moment ago. A removed pool is not found any more;
- * what is left of it lives on under its index. Once nothing is, another pool may
- * have the index: it gets a struct of its own, takes over the queues, which are
- * empty, and the old struct becomes a grave: closed for ever, so that whoever
- * still comes to it is refused. Indexes that were never used go first.
+ * what is left of it lives on under its index. Once nothing is, another pool
+ * may have the index: it gets a struct of its own, takes over the queues, which
+ * are empty, and the old struct becomes a grave: closed for ever, so that
+ * whoever still comes to it is refused. Indexes that were never used go first.
  *
- * Nothing is left when no slot is of that index, dead or linked, and no claim is
- * under way in it: each of them has an entry in the claim table from before it
- * looks whether the pool is closed. */
+ * Nothing is left when no slot is of that index, dead or linked, and no claim
+ * is under way in it: each of them has an entry in the claim table from before
+ * it looks whether the pool is closed.
+ */
 #include <stdlib.h>
 
 #include "pool/base/assert.h"

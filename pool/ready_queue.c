@@ -87,8 +87,8 @@ wp_ready_queue_take_over(struct wp_ready_queue *queue,
     WP_ASSERT(wp_ready_queue_is_empty(from));
     queue->slots = from->slots;
     queue->pool_index = from->pool_index;
-    /* Its dummy need not be the first one; and whoever was late with a change of
-     * the old words finds that their tags have gone on. */
+    /* Its dummy need not be the first one; and whoever was late with a change
+     * of the old words finds that their tags have gone on. */
     atomic_init(&queue->head,
                 atomic_load_explicit(&from->head, memory_order_acquire));
     atomic_init(&queue->tail,

@@ -151,9 +151,9 @@ uint32_t wp_slots_count(const struct wp_slots *slots, uint32_t pool_index,
 /* Slots ever taken by wp_slots_alloc, and ever moved DYING -> FREE. */
 uint64_t wp_slots_created(const struct wp_slots *slots, uint32_t pool_index);
 uint64_t wp_slots_destroyed(const struct wp_slots *slots, uint32_t pool_index);
-/* No slot is of the pool, not even a dead one that is linked in a queue or being
- * written to; and none of the pool's counts is still to be added to. O(slots).
- * By who alone allocates slots. */
+/* No slot is of the pool, not even a dead one that is linked in a queue or
+ * being written to; and none of the pool's counts is still to be added to.
+ * O(slots). By who alone allocates slots. */
 bool wp_slots_none_left(const struct wp_slots *slots, uint32_t pool_index);
 /* Dead slots that are still linked in the pool's ready queue. */
 uint32_t wp_slots_tombstones(const struct wp_slots *slots, uint32_t pool_index);
