@@ -1,0 +1,152 @@
+/* Who leads, and what that begins and ends. */
+#include "k8s/cluster_impl.h"
+
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+/* What goes on from winning the election to serving:
+ *
+ *   elected, all watches synced -> is a rival active? -> the backend tells the
+ *   core of what is there -> the core's keeper is this one -> controllers
+ *
+ * Losing it ends that at whichever step it is. */
+
+void
+wp_cluster_deactivate(struct wp_cluster *cluster)
+{
+    bool served = cluster->serving;
+
+    cluster->parts.active = false;
+    cluster->serving = false;
+    wp_rival_stop(cluster->rival);
+    cluster->rival = NULL;
+    if (!cluster->activating && !served) {
+        return;
+    }
+    cluster->activating = false;
+    for (uint32_t i = 0; served && i < cluster->controllers_len; i++) {
+        cluster->ops[i]->deactivate(cluster->controllers[i]);
+    }
+    wp_cluster_backend_deactivate(cluster->backend);
+    atomic_store_explicit(&cluster->leads, false, memory_order_release);
+    if (served && cluster->parts.core.on_leading != NULL) {
+        cluster->parts.core.on_leading(cluster->parts.core.ctx, false);
+    }
+}
+
+/* The core has been told of every sandbox. */
+static void
+on_backend_ready(void *ctx)
+{
+    struct wp_cluster *cluster = ctx;
+    struct wp_cluster_core *core = &cluster->parts.core;
+
+    cluster->activating = false;
+    cluster->serving = true;
+    atomic_store_explicit(&cluster->leads, true, memory_order_release);
+    wp_log_info("serving as the leader");
+    if (core->on_leading != NULL) {
+        core->on_leading(core->ctx, true);
+    }
+    for (uint32_t i = 0; i < cluster->controllers_len; i++) {
+        cluster->ops[i]->activate(cluster->controllers[i]);
+    }
+}
+
+static void
+on_rival(void *ctx, const char *conflict)
+{
+    struct wp_cluster *cluster = ctx;
+
+    if (conflict != NULL) {
+        wp_cluster_give_up(cluster, "%s", conflict);
+    }
+    wp_rival_stop(cluster->rival);
+    cluster->rival = NULL;
+    if (conflict == NULL) {
+        cluster->parts.active = true;
+        wp_cluster_backend_activate(cluster->backend, on_backend_ready,
+                                    cluster);
+    }
+}
+
+void
+wp_cluster_try_activate(struct wp_cluster *cluster)
+{
+    const struct wp_parts *parts = &cluster->parts;
+    uint32_t controllers = parts->config.controllers;
+
+    if (!cluster->elected || cluster->stopping || cluster->fatal ||
+        cluster->activating || cluster->serving ||
+        !wp_cluster_synced(cluster)) {
+        return;
+    }
+    cluster->activating = true;
+    cluster->rival = wp_rival_start(
+        &(struct wp_rival_config){
+            .base = parts->base,
+            .clock = parts->clock,
+            .api = parts->api,
+            .ns = parts->config.election_ns,
+            .pools = (controllers & ~(uint32_t)WP_CONTROLLER_SANDBOX) != 0,
+            .sandboxes = (controllers & WP_CONTROLLER_SANDBOX) != 0,
+        },
+        on_rival, cluster);
+    WP_ASSERT(cluster->rival != NULL);
+}
+
+static void
+on_leading(void *ctx)
+{
+    struct wp_cluster *cluster = ctx;
+
+    cluster->elected = true;
+    wp_cluster_try_activate(cluster);
+}
+
+static void
+on_following(void *ctx, const char *leader)
+{
+    struct wp_cluster *cluster = ctx;
+
+    (void)leader;
+    cluster->elected = false;
+    wp_cluster_deactivate(cluster);
+}
+
+enum wp_status
+wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err)
+{
+    const struct wp_parts *parts = &cluster->parts;
+
+    if (!parts->config.election) {
+        cluster->elected = true;
+        return WP_OK;
+    }
+    cluster->election = wp_election_start(&(struct wp_election_config){
+        .base = parts->base,
+        .clock = parts->clock,
+        .api = parts->api,
+        .ns = parts->config.election_ns,
+        .name = parts->config.election_name,
+        .identity = parts->config.identity,
+        .seed = parts->seed,
+        .on_leading = on_leading,
+        .on_following = on_following,
+        .ctx = cluster,
+    });
+    return cluster->election != NULL
+               ? WP_OK
+               : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+}
+
+void
+wp_cluster_give_lease_up(struct wp_cluster *cluster, void (*done)(void *ctx),
+                         void *ctx)
+{
+    if (cluster->election == NULL) {
+        done(ctx);
+        return;
+    }
+    wp_election_release(cluster->election, done, ctx);
+}
