@@ -5,10 +5,13 @@
  * here blocks. Everything belongs to the loop's thread.
  *
  * What is not under way waits in bounded queues, one for each priority; a token
- * bucket and a bound on requests under way say when the next one may go. A 429
- * or 503 with Retry-After holds that priority's queue for that long (claims
- * excepted: theirs are told at once). The bearer token's file is read again
- * when it changes, at least once a minute, and once more after a 401. */
+ * bucket and a bound on requests under way say when the next one may go. Lower
+ * priorities may use up only a part of both, so that something is always left
+ * for claims. What has waited too long (claims 10 s, others 60 s) ends with
+ * UNAVAILABLE. A 429 or 503 with Retry-After holds that priority's queue for
+ * that long (claims excepted: theirs are told at once). The bearer token's file
+ * is read again when it changes, at least once a minute, and once more after a
+ * 401. */
 #ifndef WP_K8S_HTTP_H
 #define WP_K8S_HTTP_H
 
@@ -46,8 +49,10 @@ struct wp_http_config {
     const char *user_agent;
     uint32_t queue_max;    /* 8192 of each priority; more: RESOURCE_EXHAUSTED */
     uint32_t inflight_max; /* 256 requests under way, watches apart. */
-    uint32_t connections_max; /* 4 for requests; each watch has its own. */
-    double qps;               /* 0, the default: no bucket. */
+    /* 4 for requests, four times as many where the server knows HTTP/1.1 only;
+     * each watch has its own. */
+    uint32_t connections_max;
+    double qps;         /* 0, the default: no bucket. */
     uint32_t burst;     /* Its size; claims may always use what is left. */
     int64_t timeout_ns; /* 10 s; of a request from when it is sent. */
 };
@@ -58,7 +63,9 @@ struct wp_http_answer {
     /* WP_OK: the server answered, whatever it said: see code. UNAVAILABLE: the
      * request certainly had no effect. UNKNOWN_OUTCOME: it was sent, whether it
      * had an effect is not known. RESOURCE_EXHAUSTED: the queue was full.
-     * CANCELLED: wp_http_destroy, or the stream was closed. */
+     * INVALID_ARGUMENT: the path is none. DEADLINE_EXCEEDED: a stream was
+     * silent for its idle timeout. CANCELLED: wp_http_destroy, or on_bytes has
+     * ended the stream. GET has no effect, so it never ends in doubt. */
     enum wp_status status;
     int code; /* HTTP status. */
     struct wp_str body;
@@ -68,12 +75,12 @@ struct wp_http_answer {
 
 struct wp_http_request {
     const char *method;       /* Static storage. */
-    const char *path;         /* With query; copied. */
+    const char *path;         /* With query, from the first '/'; copied. */
     const char *content_type; /* Static; NULL without body. */
     struct wp_str body;       /* Copied. */
     enum wp_http_priority priority;
     int64_t timeout_ns; /* 0: the default. */
-    /* Exactly once, never from within wp_http_send. */
+    /* Exactly once, never from within wp_http_send. May be NULL. */
     void (*done)(void *ctx, const struct wp_http_answer *answer);
     void *ctx;
 };
@@ -95,7 +102,8 @@ struct wp_http_stream; /* Opaque. */
 /* NULL and err: no memory, or the TLS material cannot be read. */
 struct wp_http *wp_http_create(const struct wp_http_config *config,
                                struct wp_err *err);
-/* Ends every request and stream with CANCELLED. NULL is fine. */
+/* Ends every request and stream with CANCELLED, and what their callbacks send.
+ * Not from within a callback. NULL is fine. */
 void wp_http_destroy(struct wp_http *http);
 
 /* Copies what it needs; the answer comes through done, also when the queue is
