@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "k8s/json.h"
+#include "k8s/quantity.h"
 #include "pool/base/compiler.h"
 
 enum {
@@ -23,6 +24,16 @@ static const char *const plain_booleans[] = {
 static const char *const plain_texts_not[] = {"storageClassName"};
 static const char *const plain_objects_not[] = {
     "labelSelector", "namespaceSelector", "selector"};
+
+/* Of these 0 is what their types begin with, and what absent means. */
+static const char *const plain_numbers[] = {
+    "failureThreshold", "hostPort",         "initialDelaySeconds",
+    "periodSeconds",    "successThreshold", "timeoutSeconds",
+};
+/* Amounts, which may be written as "1", 1 or "1000m"; by name, and on their
+ * own. */
+static const char *const quantity_maps[] = {"limits", "overhead", "requests"};
+static const char *const quantities[] = {"divisor", "sizeLimit"};
 
 static bool
 is_one_of(const char *key, const char *const *names, size_t len)
@@ -46,8 +57,10 @@ says_nothing(const char *key, const json_t *value)
         return IS_ONE_OF(key, plain_booleans);
     case JSON_STRING:
         /* The schemas of some servers put this default in, others do not. */
-        if (strcmp(key, "protocol") == 0 &&
-            strcmp(json_string_value(value), "TCP") == 0) {
+        if ((strcmp(key, "protocol") == 0 &&
+             strcmp(json_string_value(value), "TCP") == 0) ||
+            (strcmp(key, "divisor") == 0 &&
+             strcmp(json_string_value(value), "0") == 0)) {
             return true;
         }
         return json_string_length(value) == 0 &&
@@ -57,12 +70,46 @@ says_nothing(const char *key, const json_t *value)
     case JSON_OBJECT:
         return json_object_size(value) == 0 &&
                !IS_ONE_OF(key, plain_objects_not);
-    case JSON_TRUE:
     case JSON_INTEGER:
+        return json_integer_value(value) == 0 && IS_ONE_OF(key, plain_numbers);
+    case JSON_TRUE:
     case JSON_REAL:
         break;
     }
     return false;
+}
+
+/* The amount under key in one spelling; what is no amount stays. */
+static void
+clean_quantity(json_t *object, const char *key, const json_t *value)
+{
+    char number[WP_QUANTITY_TEXT_MAX];
+    char text[WP_QUANTITY_TEXT_MAX];
+
+    if (json_is_integer(value)) {
+        (void)snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
+                       json_integer_value(value));
+    } else if (!json_is_string(value) ||
+               !wp_str_copy(wp_str_from(json_string_value(value)), number,
+                            sizeof(number))) {
+        return;
+    }
+    if (wp_quantity_canonical(wp_str_from(number), text)) {
+        wp_json_set_text(object, key, text);
+    }
+}
+
+static void
+clean_quantities(json_t *map)
+{
+    const char *key;
+    void *next;
+    json_t *value;
+
+    json_object_foreach_safe(map, next, key, value)
+    {
+        clean_quantity(map, key, value);
+    }
 }
 
 /* 3.0 is 3. NULL: it stays. */
@@ -103,6 +150,14 @@ clean(json_t *node)
     {
         if (says_nothing(key, value)) {
             (void)json_object_del(node, key);
+            continue;
+        }
+        if (IS_ONE_OF(key, quantity_maps)) {
+            clean_quantities(value);
+            continue;
+        }
+        if (IS_ONE_OF(key, quantities)) {
+            clean_quantity(node, key, value);
             continue;
         }
         number = plain_number(value);

@@ -115,6 +115,33 @@ static const struct {
      "'podTemplate': {'metadata': {}, 'spec': {'containers': [{'name': 'c', "
      "'resources': {}}], " NO_TOKEN "}}",
      false},
+    {"amounts in another spelling",
+     OPEN POD("'containers': [{'name': 'c', 'resources': {'limits': "
+              "{'cpu': '1000m', 'memory': '0.5Gi'}, 'requests': {'cpu': 1}}, "
+              "'env': [{'name': 'e', 'valueFrom': {'resourceFieldRef': "
+              "{'resource': 'limits.cpu'}}}]}], 'volumes': [{'name': 'v', "
+              "'emptyDir': {'sizeLimit': '1024Ki'}}]"),
+     POD("'containers': [{'name': 'c', 'resources': {'limits': "
+         "{'cpu': '1', 'memory': '512Mi'}, 'requests': {'cpu': '1'}}, "
+         "'env': [{'name': 'e', 'valueFrom': {'resourceFieldRef': "
+         "{'resource': 'limits.cpu', 'divisor': '0'}}}]}], 'volumes': "
+         "[{'name': 'v', 'emptyDir': {'sizeLimit': '1Mi'}}], " NO_TOKEN),
+     false},
+    {"another amount",
+     OPEN POD("'containers': [{'name': 'c', 'resources': {'limits': "
+              "{'cpu': '100m'}}}]"),
+     POD("'containers': [{'name': 'c', 'resources': {'limits': "
+         "{'cpu': '101m'}}}], " NO_TOKEN),
+     true},
+    {"numbers that Go leaves out",
+     OPEN POD("'containers': [{'name': 'c', 'livenessProbe': {'httpGet': "
+              "{'port': 80}, 'initialDelaySeconds': 0}}]"),
+     POD("'containers': [{'name': 'c', 'livenessProbe': {'httpGet': "
+         "{'port': 80}}}], " NO_TOKEN),
+     false},
+    {"numbers that it does not",
+     OPEN POD("'securityContext': {'runAsUser': 0}"),
+     POD("'securityContext': {}, " NO_TOKEN), true},
     {"hardening: false is not the same as nothing",
      OPEN POD("'containers': [{'name': 'c', 'securityContext': "
               "{'allowPrivilegeEscalation': false}}]"),
