@@ -22,26 +22,27 @@ struct wp_sandbox_steps {
     wp_sandbox_step *list[8]; /* Ends with NULL. */
 };
 static const struct wp_sandbox_steps steps_running = {
-    {wp_step_volumes, wp_step_pod, wp_step_pod_name, wp_step_service,
-     wp_step_status, NULL}};
+    {wp_sandbox_step_volumes, wp_sandbox_step_pod, wp_sandbox_step_pod_name,
+     wp_sandbox_step_service, wp_sandbox_step_status, NULL}};
 static const struct wp_sandbox_steps steps_expired = {
-    {wp_step_mark_expired, wp_step_end_pods, wp_step_end_service,
-     wp_step_end_sandbox, NULL}};
+    {wp_sandbox_step_mark_expired, wp_sandbox_step_end_pods,
+     wp_sandbox_step_end_service, wp_sandbox_step_end_sandbox, NULL}};
 
 struct wp_store *
-wp_pass_store(const struct wp_sandbox_pass *pass, enum wp_kind kind)
+wp_sandbox_pass_store(const struct wp_sandbox_pass *pass, enum wp_kind kind)
 {
     return pass->controller->parts->stores[kind];
 }
 
 const struct wp_object *
-wp_pass_find(const struct wp_sandbox_pass *pass, enum wp_kind kind,
-             const char *name)
+wp_sandbox_pass_find(const struct wp_sandbox_pass *pass, enum wp_kind kind,
+                     const char *name)
 {
     if (pass->got != NULL) {
         return pass->got;
     }
-    return wp_store_find(wp_pass_store(pass, kind), pass->sandbox->ns, name);
+    return wp_store_find(wp_sandbox_pass_store(pass, kind), pass->sandbox->ns,
+                         name);
 }
 
 static void
@@ -55,7 +56,7 @@ drop_answer(struct wp_sandbox_pass *pass)
 }
 
 void
-wp_pass_forget(struct wp_sandbox_pass *pass)
+wp_sandbox_pass_forget(struct wp_sandbox_pass *pass)
 {
     drop_answer(pass);
     pass->written = false;
@@ -93,7 +94,7 @@ pass_end(struct wp_sandbox_pass *pass)
                           pass->sandbox->name, after_ns);
     }
     controller->passes--;
-    wp_pass_forget(pass);
+    wp_sandbox_pass_forget(pass);
     wp_object_unref(pass->pod);
     wp_object_unref(pass->sandbox);
     json_decref(pass->json);
@@ -104,7 +105,7 @@ static void
 pass_run(struct wp_sandbox_pass *pass)
 {
     while (pass->steps->list[pass->step] != NULL) {
-        enum wp_step_end end = WP_STEP_NEXT;
+        enum wp_sandbox_step_end end = WP_STEP_NEXT;
 
         if (!pass->controller->active) {
             pass->retry = true;
@@ -116,7 +117,7 @@ pass_run(struct wp_sandbox_pass *pass)
         if (end == WP_STEP_WAIT) {
             return;
         }
-        wp_pass_forget(pass);
+        wp_sandbox_pass_forget(pass);
         pass->index = 0;
         pass->failed = false;
         if (end == WP_STEP_STOP) {
@@ -151,8 +152,8 @@ wp_sandbox_pass_begin(struct wp_sandbox_controller *controller,
     pass_run(pass);
 }
 
-enum wp_step_end
-wp_pass_refuse(struct wp_sandbox_pass *pass, const char *fmt, ...)
+enum wp_sandbox_step_end
+wp_sandbox_pass_refuse(struct wp_sandbox_pass *pass, const char *fmt, ...)
 {
     size_t len = strlen(pass->error);
     va_list args;
@@ -167,7 +168,7 @@ wp_pass_refuse(struct wp_sandbox_pass *pass, const char *fmt, ...)
     return WP_STEP_NEXT;
 }
 
-static enum wp_step_end
+static enum wp_sandbox_step_end
 try_again(struct wp_sandbox_pass *pass, int64_t pause_ns)
 {
     pass->retry = true;
@@ -192,7 +193,8 @@ call_failed(struct wp_sandbox_pass *pass, const struct wp_api_result *result)
     if (pass->kind != WP_KIND_SANDBOX &&
         (result->status == WP_INVALID_ARGUMENT ||
          result->status == WP_PERMISSION_DENIED)) {
-        (void)wp_pass_refuse(pass, "%s %s: %s", kind, pass->name, message);
+        (void)wp_sandbox_pass_refuse(pass, "%s %s: %s", kind, pass->name,
+                                     message);
         pass->failed = true;
         pass_run(pass);
         return;
@@ -222,7 +224,8 @@ take_answer(struct wp_sandbox_pass *pass, const struct wp_api_result *result)
 static void
 learn(const struct wp_sandbox_pass *pass, const struct wp_object *object)
 {
-    wp_store_learn(wp_pass_store(pass, object->kind), wp_object_ref(object));
+    wp_store_learn(wp_sandbox_pass_store(pass, object->kind),
+                   wp_object_ref(object));
 }
 
 static void
@@ -272,8 +275,9 @@ read_object(struct wp_sandbox_pass *pass)
                on_read, pass);
 }
 
-enum wp_step_end
-wp_pass_get(struct wp_sandbox_pass *pass, enum wp_kind kind, const char *name)
+enum wp_sandbox_step_end
+wp_sandbox_pass_get(struct wp_sandbox_pass *pass, enum wp_kind kind,
+                    const char *name)
 {
     if (!begin_call(pass, kind, name)) {
         return try_again(pass, -1);
@@ -307,9 +311,9 @@ on_written(void *ctx, const struct wp_api_result *result)
     pass_run(pass);
 }
 
-enum wp_step_end
-wp_pass_post(struct wp_sandbox_pass *pass, enum wp_kind kind, const char *name,
-             json_t *body)
+enum wp_sandbox_step_end
+wp_sandbox_pass_post(struct wp_sandbox_pass *pass, enum wp_kind kind,
+                     const char *name, json_t *body)
 {
     if (!begin_call(pass, kind, name)) {
         json_decref(body);
@@ -323,9 +327,9 @@ wp_pass_post(struct wp_sandbox_pass *pass, enum wp_kind kind, const char *name,
     return WP_STEP_WAIT;
 }
 
-enum wp_step_end
-wp_pass_patch(struct wp_sandbox_pass *pass, const struct wp_object *object,
-              json_t *body)
+enum wp_sandbox_step_end
+wp_sandbox_pass_patch(struct wp_sandbox_pass *pass,
+                      const struct wp_object *object, json_t *body)
 {
     if (!begin_call(pass, object->kind, object->name)) {
         json_decref(body);
@@ -369,9 +373,10 @@ on_sandbox_written(void *ctx, const struct wp_api_result *result)
     pass_run(pass);
 }
 
-enum wp_step_end
-wp_pass_patch_sandbox(struct wp_sandbox_pass *pass, const char *subresource,
-                      enum wp_http_priority priority, json_t *body)
+enum wp_sandbox_step_end
+wp_sandbox_pass_patch_sandbox(struct wp_sandbox_pass *pass,
+                              const char *subresource,
+                              enum wp_http_priority priority, json_t *body)
 {
     const struct wp_object *sandbox = pass->sandbox;
 
@@ -409,8 +414,9 @@ on_deleted(void *ctx, const struct wp_api_result *result)
     pass_run(pass);
 }
 
-enum wp_step_end
-wp_pass_delete(struct wp_sandbox_pass *pass, const struct wp_object *object)
+enum wp_sandbox_step_end
+wp_sandbox_pass_delete(struct wp_sandbox_pass *pass,
+                       const struct wp_object *object)
 {
     if (!begin_call(pass, object->kind, object->name)) {
         return try_again(pass, -1);

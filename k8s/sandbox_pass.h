@@ -12,18 +12,18 @@
 #include "k8s/names.h"
 #include "k8s/sandbox_controller.h"
 
-enum wp_step_end {
+enum wp_sandbox_step_end {
     WP_STEP_NEXT, /* Done with this one. */
     WP_STEP_WAIT, /* A call is under way; it enters the step again. */
     WP_STEP_STOP, /* The pass ends here. */
 };
 
 struct wp_sandbox_pass;
-typedef enum wp_step_end wp_sandbox_step(struct wp_sandbox_pass *pass);
+typedef enum wp_sandbox_step_end wp_sandbox_step(struct wp_sandbox_pass *pass);
 
 enum {
-    WP_PASS_NAME_MAX = 253,
-    WP_PASS_ERROR_MAX = 1023,
+    WP_SANDBOX_PASS_NAME_MAX = 253,
+    WP_SANDBOX_PASS_ERROR_MAX = 1023,
 };
 
 struct wp_sandbox_pass {
@@ -40,7 +40,7 @@ struct wp_sandbox_pass {
     const struct wp_object *got; /* What a call answered; a reference. */
     json_t *got_json;
     enum wp_kind kind; /* What the call under way is about. */
-    char name[WP_PASS_NAME_MAX + 1];
+    char name[WP_SANDBOX_PASS_NAME_MAX + 1];
     bool written; /* A write of it has succeeded. */
     bool missing; /* A read has found nothing. */
     bool failed;  /* The step gives up; pass->error says why. */
@@ -51,8 +51,9 @@ struct wp_sandbox_pass {
     bool pod_unknown;
     uint32_t pods; /* Controlled by the sandbox. */
     enum wp_sandbox_service service;
-    char error[WP_PASS_ERROR_MAX + 1]; /* "": nothing for a condition. */
-    bool retry;                        /* The pass could not be finished. */
+    char
+        error[WP_SANDBOX_PASS_ERROR_MAX + 1]; /* "": nothing for a condition. */
+    bool retry;       /* The pass could not be finished. */
     int64_t pause_ns; /* With retry: what the server asked for; -1. */
     int64_t wait_ns;  /* The status may wait so long; -1. */
 };
@@ -66,43 +67,48 @@ void wp_sandbox_pass_begin(struct wp_sandbox_controller *controller,
  * `got` (a read, a write) or `missing` set. A final refusal is put into error
  * and fails the step; anything else that goes wrong ends the pass, to be tried
  * again. body is taken. */
-enum wp_step_end wp_pass_get(struct wp_sandbox_pass *pass, enum wp_kind kind,
-                             const char *name);
-enum wp_step_end wp_pass_post(struct wp_sandbox_pass *pass, enum wp_kind kind,
-                              const char *name, json_t *body);
-enum wp_step_end wp_pass_patch(struct wp_sandbox_pass *pass,
-                               const struct wp_object *object, json_t *body);
+enum wp_sandbox_step_end wp_sandbox_pass_get(struct wp_sandbox_pass *pass,
+                                             enum wp_kind kind,
+                                             const char *name);
+enum wp_sandbox_step_end wp_sandbox_pass_post(struct wp_sandbox_pass *pass,
+                                              enum wp_kind kind,
+                                              const char *name, json_t *body);
+enum wp_sandbox_step_end wp_sandbox_pass_patch(struct wp_sandbox_pass *pass,
+                                               const struct wp_object *object,
+                                               json_t *body);
 /* Of the sandbox itself, or its status; it is `got` no more but pass->sandbox.
  * The pass ends when it is gone. */
-enum wp_step_end wp_pass_patch_sandbox(struct wp_sandbox_pass *pass,
-                                       const char *subresource,
-                                       enum wp_http_priority priority,
-                                       json_t *body);
+enum wp_sandbox_step_end
+wp_sandbox_pass_patch_sandbox(struct wp_sandbox_pass *pass,
+                              const char *subresource,
+                              enum wp_http_priority priority, json_t *body);
 /* Also done when it is gone already. */
-enum wp_step_end wp_pass_delete(struct wp_sandbox_pass *pass,
-                                const struct wp_object *object);
+enum wp_sandbox_step_end wp_sandbox_pass_delete(struct wp_sandbox_pass *pass,
+                                                const struct wp_object *object);
 /* Fails the step with these words. */
-enum wp_step_end wp_pass_refuse(struct wp_sandbox_pass *pass, const char *fmt,
-                                ...) WP_PRINTF(2, 3);
+enum wp_sandbox_step_end wp_sandbox_pass_refuse(struct wp_sandbox_pass *pass,
+                                                const char *fmt, ...)
+    WP_PRINTF(2, 3);
 
 /* The object of that name: what a call has answered, or what the store has;
  * NULL. */
-const struct wp_object *wp_pass_find(const struct wp_sandbox_pass *pass,
-                                     enum wp_kind kind, const char *name);
+const struct wp_object *wp_sandbox_pass_find(const struct wp_sandbox_pass *pass,
+                                             enum wp_kind kind,
+                                             const char *name);
 /* Forgets what was got and written, to go on with another object. */
-void wp_pass_forget(struct wp_sandbox_pass *pass);
+void wp_sandbox_pass_forget(struct wp_sandbox_pass *pass);
 
-struct wp_store *wp_pass_store(const struct wp_sandbox_pass *pass,
-                               enum wp_kind kind);
+struct wp_store *wp_sandbox_pass_store(const struct wp_sandbox_pass *pass,
+                                       enum wp_kind kind);
 
-wp_sandbox_step wp_step_volumes;
-wp_sandbox_step wp_step_pod;
-wp_sandbox_step wp_step_pod_name;
-wp_sandbox_step wp_step_service;
-wp_sandbox_step wp_step_status;
-wp_sandbox_step wp_step_mark_expired;
-wp_sandbox_step wp_step_end_pods;
-wp_sandbox_step wp_step_end_service;
-wp_sandbox_step wp_step_end_sandbox;
+wp_sandbox_step wp_sandbox_step_volumes;
+wp_sandbox_step wp_sandbox_step_pod;
+wp_sandbox_step wp_sandbox_step_pod_name;
+wp_sandbox_step wp_sandbox_step_service;
+wp_sandbox_step wp_sandbox_step_status;
+wp_sandbox_step wp_sandbox_step_mark_expired;
+wp_sandbox_step wp_sandbox_step_end_pods;
+wp_sandbox_step wp_sandbox_step_end_service;
+wp_sandbox_step wp_sandbox_step_end_sandbox;
 
 #endif

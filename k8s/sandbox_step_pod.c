@@ -29,7 +29,8 @@ static bool
 must_read_named(const struct wp_sandbox_pass *pass, const char *named)
 {
     return named[0] != '\0' && strcmp(named, pass->sandbox->name) != 0 &&
-           !pass->missing && wp_pass_find(pass, WP_KIND_POD, named) == NULL;
+           !pass->missing &&
+           wp_sandbox_pass_find(pass, WP_KIND_POD, named) == NULL;
 }
 
 /* The Pod that the sandbox has, or whose name it wants; NULL. The owner decides
@@ -40,13 +41,13 @@ find_pod(struct wp_sandbox_pass *pass, const char *named)
     struct owned_pods owned = {NULL, 0};
     const struct wp_object *pod = NULL;
 
-    wp_store_owned_by(wp_pass_store(pass, WP_KIND_POD), pass->sandbox->uid,
-                      count_pod, &owned);
+    wp_store_owned_by(wp_sandbox_pass_store(pass, WP_KIND_POD),
+                      pass->sandbox->uid, count_pod, &owned);
     if (named[0] != '\0') {
-        pod = wp_pass_find(pass, WP_KIND_POD, named);
+        pod = wp_sandbox_pass_find(pass, WP_KIND_POD, named);
     }
     if (pod == NULL) {
-        pod = wp_pass_find(pass, WP_KIND_POD, pass->sandbox->name);
+        pod = wp_sandbox_pass_find(pass, WP_KIND_POD, pass->sandbox->name);
     }
     pass->pods = owned.count;
     if (pod != NULL && wp_child_owner(pod, pass->sandbox) == WP_CHILD_OURS) {
@@ -58,7 +59,7 @@ find_pod(struct wp_sandbox_pass *pass, const char *named)
     return owned.count > 0 ? owned.first : pod;
 }
 
-static enum wp_step_end
+static enum wp_sandbox_step_end
 take_pod(struct wp_sandbox_pass *pass, const struct wp_object *pod)
 {
     pass->pod = pod != NULL ? wp_object_ref(pod) : NULL;
@@ -67,16 +68,17 @@ take_pod(struct wp_sandbox_pass *pass, const struct wp_object *pod)
 }
 
 /* Several: none is chosen, since each may hold somebody's work. */
-static enum wp_step_end
+static enum wp_sandbox_step_end
 say_multiple(struct wp_sandbox_pass *pass)
 {
     struct wp_events *events = pass->controller->parts->events;
     const struct wp_sandbox_view *view = wp_sandbox_view(pass->sandbox);
 
-    (void)wp_pass_refuse(pass,
-                         "%u Pods are controlled by this Sandbox; none is "
-                         "chosen and none is created",
-                         pass->pods);
+    (void)wp_sandbox_pass_refuse(
+        pass,
+        "%u Pods are controlled by this Sandbox; none is "
+        "chosen and none is created",
+        pass->pods);
     if (events != NULL && strcmp(view->ready.reason, "MultiplePods") != 0) {
         wp_events_tell(events, pass->sandbox,
                        &(struct wp_event){.controller = "sandbox-controller",
@@ -89,12 +91,12 @@ say_multiple(struct wp_sandbox_pass *pass)
 }
 
 /* A suspended sandbox has no Pod; a Pod that is not its own stays. */
-static enum wp_step_end
+static enum wp_sandbox_step_end
 suspend(struct wp_sandbox_pass *pass, const struct wp_object *pod)
 {
     if (pod != NULL && !pod->deleting && !pass->written &&
         wp_child_owner(pod, pass->sandbox) == WP_CHILD_OURS) {
-        return wp_pass_delete(pass, pod);
+        return wp_sandbox_pass_delete(pass, pod);
     }
     return take_pod(pass, pod);
 }
@@ -110,31 +112,31 @@ name_patch(const struct wp_sandbox_pass *pass, const char *name)
     return patch;
 }
 
-static enum wp_step_end
+static enum wp_sandbox_step_end
 write_name(struct wp_sandbox_pass *pass, const char *name)
 {
-    return wp_pass_patch_sandbox(
+    return wp_sandbox_pass_patch_sandbox(
         pass, NULL,
         wp_sandbox_is_pooled(pass->sandbox) ? WP_HTTP_NORMAL : WP_HTTP_CLAIM,
         name_patch(pass, name));
 }
 
-static enum wp_step_end
+static enum wp_sandbox_step_end
 adopt(struct wp_sandbox_pass *pass, const struct wp_object *pod)
 {
     json_t *patch;
 
     if (pass->got_json == NULL) {
-        return wp_pass_get(pass, WP_KIND_POD, pod->name);
+        return wp_sandbox_pass_get(pass, WP_KIND_POD, pod->name);
     }
     patch = wp_child_adoption(pass->got_json, pass->sandbox, pass->hash);
     (void)wp_sandbox_pod_metadata(pass->sandbox, pass->json, pass->hash, pod,
                                   patch);
-    return wp_pass_patch(pass, pod, patch);
+    return wp_sandbox_pass_patch(pass, pod, patch);
 }
 
 /* Labels and annotations follow the sandbox; the spec never does. */
-static enum wp_step_end
+static enum wp_sandbox_step_end
 keep(struct wp_sandbox_pass *pass, const struct wp_object *pod)
 {
     json_t *patch;
@@ -145,33 +147,33 @@ keep(struct wp_sandbox_pass *pass, const struct wp_object *pod)
     patch = wp_child_patch(pod);
     if (wp_sandbox_pod_metadata(pass->sandbox, pass->json, pass->hash, pod,
                                 patch)) {
-        return wp_pass_patch(pass, pod, patch);
+        return wp_sandbox_pass_patch(pass, pod, patch);
     }
     json_decref(patch);
     return take_pod(pass, pod);
 }
 
-static enum wp_step_end
+static enum wp_sandbox_step_end
 create(struct wp_sandbox_pass *pass)
 {
     /* Volume claims that are not there, or not its own, must not be mounted. */
     if (pass->error[0] != '\0') {
         return take_pod(pass, NULL);
     }
-    return wp_pass_post(
+    return wp_sandbox_pass_post(
         pass, WP_KIND_POD, pass->sandbox->name,
         wp_sandbox_pod_build(pass->sandbox, pass->json, pass->hash));
 }
 
-enum wp_step_end
-wp_step_pod(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_pod(struct wp_sandbox_pass *pass)
 {
     const char *named = wp_sandbox_pod_annotation(pass->sandbox);
     const struct wp_object *pod;
 
     pass->pod_unknown = true;
     if (must_read_named(pass, named)) {
-        return wp_pass_get(pass, WP_KIND_POD, named);
+        return wp_sandbox_pass_get(pass, WP_KIND_POD, named);
     }
     pod = find_pod(pass, named);
     if (pass->pods > 1) {
@@ -201,13 +203,13 @@ wp_step_pod(struct wp_sandbox_pass *pass)
     char why[512];
 
     wp_child_refusal(pod, pass->sandbox, why, sizeof why);
-    return wp_pass_refuse(pass, "%s", why);
+    return wp_sandbox_pass_refuse(pass, "%s", why);
 }
 
 /* Ready must not be seen before the annotation that names the Pod. Whoever
  * creates a sandbox can put it in at once, and spare this write. */
-enum wp_step_end
-wp_step_pod_name(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_pod_name(struct wp_sandbox_pass *pass)
 {
     const char *named = wp_sandbox_pod_annotation(pass->sandbox);
     bool own = pass->pod != NULL &&

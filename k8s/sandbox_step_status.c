@@ -46,8 +46,8 @@ status_priority(const struct wp_sandbox_pass *pass)
                : WP_HTTP_CLAIM;
 }
 
-enum wp_step_end
-wp_step_status(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_status(struct wp_sandbox_pass *pass)
 {
     const struct wp_parts *parts = pass->controller->parts;
     const struct wp_sandbox_facts facts = {
@@ -81,13 +81,13 @@ wp_step_status(struct wp_sandbox_pass *pass)
         }
         pass->wait_ns = -1;
     }
-    return wp_pass_patch_sandbox(pass, "status", status_priority(pass),
-                                 patch_to(pass, status));
+    return wp_sandbox_pass_patch_sandbox(pass, "status", status_priority(pass),
+                                         patch_to(pass, status));
 }
 
 /* Said before anything is taken away, so that nobody wonders. */
-enum wp_step_end
-wp_step_mark_expired(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_mark_expired(struct wp_sandbox_pass *pass)
 {
     json_t *status;
     json_t *patch;
@@ -99,9 +99,9 @@ wp_step_mark_expired(struct wp_sandbox_pass *pass)
     wp_sandbox_status_expire(status, pass->sandbox->generation,
                              wp_clock_wall_ns(pass->controller->parts->clock));
     patch = patch_to(pass, status);
-    return patch != NULL
-               ? wp_pass_patch_sandbox(pass, "status", WP_HTTP_NORMAL, patch)
-               : WP_STEP_NEXT;
+    return patch != NULL ? wp_sandbox_pass_patch_sandbox(pass, "status",
+                                                         WP_HTTP_NORMAL, patch)
+                         : WP_STEP_NEXT;
 }
 
 struct pod_search {
@@ -127,35 +127,35 @@ pick_pod(void *ctx, const struct wp_object *pod)
 
 /* A Pod that is going is not counted, whether its answer said so or not: at
  * worst one is passed over here, and its event leads back to it. */
-enum wp_step_end
-wp_step_end_pods(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_end_pods(struct wp_sandbox_pass *pass)
 {
     struct pod_search search = {NULL, pass->index};
 
-    wp_store_owned_by(wp_pass_store(pass, WP_KIND_POD), pass->sandbox->uid,
-                      pick_pod, &search);
+    wp_store_owned_by(wp_sandbox_pass_store(pass, WP_KIND_POD),
+                      pass->sandbox->uid, pick_pod, &search);
     if (search.pod == NULL) {
         return WP_STEP_NEXT;
     }
     pass->index++;
-    return wp_pass_delete(pass, search.pod);
+    return wp_sandbox_pass_delete(pass, search.pod);
 }
 
-enum wp_step_end
-wp_step_end_service(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_end_service(struct wp_sandbox_pass *pass)
 {
     const struct wp_object *service =
-        wp_pass_find(pass, WP_KIND_SERVICE, pass->sandbox->name);
+        wp_sandbox_pass_find(pass, WP_KIND_SERVICE, pass->sandbox->name);
 
     if (service == NULL || service->deleting || pass->written ||
         wp_child_owner(service, pass->sandbox) != WP_CHILD_OURS) {
         return WP_STEP_NEXT;
     }
-    return wp_pass_delete(pass, service);
+    return wp_sandbox_pass_delete(pass, service);
 }
 
-enum wp_step_end
-wp_step_end_sandbox(struct wp_sandbox_pass *pass)
+enum wp_sandbox_step_end
+wp_sandbox_step_end_sandbox(struct wp_sandbox_pass *pass)
 {
     json_t *status;
     json_t *patch;
@@ -165,7 +165,7 @@ wp_step_end_sandbox(struct wp_sandbox_pass *pass)
         return WP_STEP_NEXT;
     }
     if (wp_sandbox_view(pass->sandbox)->shutdown_policy != WP_SHUTDOWN_RETAIN) {
-        return wp_pass_delete(pass, pass->sandbox);
+        return wp_sandbox_pass_delete(pass, pass->sandbox);
     }
     if (pass->error[0] != '\0') {
         return WP_STEP_NEXT; /* Something of it is left; the status stays. */
@@ -175,7 +175,7 @@ wp_step_end_sandbox(struct wp_sandbox_pass *pass)
     wp_sandbox_status_expire(status, pass->sandbox->generation,
                              wp_clock_wall_ns(pass->controller->parts->clock));
     patch = patch_to(pass, status);
-    return patch != NULL
-               ? wp_pass_patch_sandbox(pass, "status", WP_HTTP_NORMAL, patch)
-               : WP_STEP_NEXT;
+    return patch != NULL ? wp_sandbox_pass_patch_sandbox(pass, "status",
+                                                         WP_HTTP_NORMAL, patch)
+                         : WP_STEP_NEXT;
 }
