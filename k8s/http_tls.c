@@ -137,9 +137,11 @@ wp_http_server_apply(const struct wp_http *http, void *curl)
         ok = ok && curl_easy_setopt(curl, CURLOPT_CONNECT_TO,
                                     http->connect_to) == CURLE_OK;
     }
-    /* curl would keep a parsed CA file for a day; a new connection is to see
-     * the file as it is now. */
+    /* A new connection is to see the files as they are now: curl would keep a
+     * parsed CA file for a day, and a resumed session is checked by nobody. */
     ok = ok && curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L) == CURLE_OK;
+    ok = ok &&
+         curl_easy_setopt(curl, CURLOPT_SSL_SESSIONID_CACHE, 0L) == CURLE_OK;
     ok = ok && curl_easy_setopt(curl, CURLOPT_SSLVERSION,
                                 (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK;
     ok = ok && curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER,

@@ -116,6 +116,15 @@ take_request(struct peer_conn *conn, struct peer_request *request)
     return true;
 }
 
+static void on_event(struct bufferevent *bev, short what, void *ctx);
+
+static void
+on_written(struct bufferevent *bev, void *ctx)
+{
+    (void)bev;
+    peer_conn_free(ctx);
+}
+
 static void
 on_read(struct bufferevent *bev, void *ctx)
 {
@@ -123,10 +132,12 @@ on_read(struct bufferevent *bev, void *ctx)
     struct peer *peer = conn->peer;
     struct peer_request request;
 
-    (void)bev;
     if (conn->h2 != NULL) {
         if (!peer_h2_read(conn)) {
             peer_conn_free(conn);
+        } else if (conn->ended) {
+            /* Once all is written. */
+            bufferevent_setcb(bev, NULL, on_written, on_event, conn);
         }
         return;
     }

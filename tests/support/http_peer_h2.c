@@ -149,9 +149,12 @@ peer_h2_read(struct peer_conn *conn)
         return false;
     }
     (void)evbuffer_drain(in, (size_t)used);
-    return nghttp2_session_send(conn->h2) == 0 &&
-           (nghttp2_session_want_read(conn->h2) != 0 ||
-            nghttp2_session_want_write(conn->h2) != 0);
+    if (nghttp2_session_send(conn->h2) != 0) {
+        return false;
+    }
+    conn->ended = nghttp2_session_want_read(conn->h2) == 0 &&
+                  nghttp2_session_want_write(conn->h2) == 0;
+    return true;
 }
 
 void

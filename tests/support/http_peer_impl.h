@@ -20,6 +20,7 @@ struct peer_conn {
     char client[64];
     bool reading; /* nghttp2 must not be asked to send meanwhile. */
     bool doomed;
+    bool ended; /* Nothing more is to come, either way. */
 };
 
 struct peer {
