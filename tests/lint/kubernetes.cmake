@@ -1,0 +1,4 @@
+add_test(NAME lint/kubernetes
+         COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/kubernetes.py)
+set_tests_properties(lint/kubernetes PROPERTIES LABELS lint TIMEOUT 60
+                     SKIP_RETURN_CODE 77)

@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""What deploy/ gives a cluster, checked without one.
+
+Every YAML file parses; the roles allow what k8s/ calls and nothing else (the table
+ACCESS below, which a change of k8s/ has to change too); the Helm chart renders to what
+the kustomize base says; settings are known to warmpoold, whose path may be given:
+
+    kubernetes.py [path of warmpoold]
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import yaml
+except ImportError:
+    print("SKIP: python3-yaml is missing (deploy/packages.txt, test)")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DEPLOY = ROOT / "deploy"
+BASE = DEPLOY / "kubernetes" / "base"
+CHART = DEPLOY / "helm" / "warmpool"
+WATCH = "get list watch"
+
+# What the code calls, by whom. "resource@name": these names only, in the own namespace.
+ACCESS = {
+    # watches, pools, claims, the sandbox controller
+    "agents.x-k8s.io/sandboxes": f"{WATCH} create patch delete",
+    "agents.x-k8s.io/sandboxes/status": "patch",
+    # the claim controller
+    "extensions.agents.x-k8s.io/sandboxclaims": f"{WATCH} patch delete",
+    "extensions.agents.x-k8s.io/sandboxclaims/status": "patch",
+    # the template controller: its label
+    "extensions.agents.x-k8s.io/sandboxtemplates": f"{WATCH} patch",
+    # the pool controller
+    "extensions.agents.x-k8s.io/sandboxwarmpools": WATCH,
+    "extensions.agents.x-k8s.io/sandboxwarmpools/status": "patch",
+    # blockOwnerDeletion, where the admission plugin asks
+    "agents.x-k8s.io/sandboxes/finalizers": "update",
+    "extensions.agents.x-k8s.io/sandboxclaims/finalizers": "update",
+    "extensions.agents.x-k8s.io/sandboxtemplates/finalizers": "update",
+    "extensions.agents.x-k8s.io/sandboxwarmpools/finalizers": "update",
+    # the sandbox controller
+    "/pods": f"{WATCH} create patch delete",
+    "/services": f"{WATCH} create patch delete",
+    "/persistentvolumeclaims": f"{WATCH} create patch",
+    # the template controller
+    "networking.k8s.io/networkpolicies": f"{WATCH} create update delete",
+    # k8s/events.c
+    "events.k8s.io/events": "create patch",
+}
+OWN_ACCESS = {
+    # k8s/election.c
+    "coordination.k8s.io/leases": "create",
+    "coordination.k8s.io/leases@warmpool-controller": "get update",
+    # k8s/rival.c
+    "coordination.k8s.io/leases@a3317529.agent-sandbox.x-k8s.io": "get",
+    "apps/deployments@agent-sandbox-controller": "get",
+}
+
+failures = []
+
+
+def fail(text):
+    failures.append(text)
+
+
+def load_all(text, name):
+    try:
+        return [doc for doc in yaml.safe_load_all(text) if doc is not None]
+    except yaml.YAMLError as error:
+        fail(f"{name}: {error}")
+        return []
+
+
+# --- Roles ---
+
+
+def granted(rules):
+    """{"group/resource[@name]": {verbs}} of a role's rules."""
+    out = {}
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for name in rule.get("resourceNames", [None]):
+                    key = f"{group}/{resource}" + (f"@{name}" if name else "")
+                    out.setdefault(key, set()).update(rule["verbs"])
+    return out
+
+
+def check_access(docs, where):
+    for kind, table in (("ClusterRole", ACCESS), ("Role", OWN_ACCESS)):
+        roles = [doc for doc in docs if doc["kind"] == kind]
+        if len(roles) != 1:
+            fail(f"{where}: {len(roles)} objects of kind {kind}; expected 1")
+            continue
+        has = granted(roles[0]["rules"])
+        for key in sorted(set(has) | set(table)):
+            wanted = set(table.get(key, "").split())
+            if has.get(key, set()) != wanted:
+                fail(f"{where}: {kind} allows {key} "
+                     f"{sorted(has.get(key, set()))}; the code needs "
+                     f"{sorted(wanted)}")
+
+
+def check_kinds_are_covered():
+    """Each kind of k8s/kind.h appears in the tables, under its group and plural."""
+    text = (ROOT / "k8s" / "kind.h").read_text()
+    table = re.findall(r'X\(\w+,\s*"([^"]*)",\s*"[^"]*",\s*"[^"]*",\s*"([^"]*)"\)',
+                       re.sub(r"\\\n\s*", " ", text))
+    if len(table) < 10:
+        fail("k8s/kind.h: the table of kinds was not found")
+    for group, plural in table:
+        if not any(key.split("@")[0] == f"{group}/{plural}"
+                   for key in [*ACCESS, *OWN_ACCESS]):
+            fail(f"k8s/kind.h: {group}/{plural} is in no role")
+
+
+# --- The chart, as far as it uses Go's templates ---
+
+TOKEN = re.compile(r"(\{\{-?)\s*(.*?)\s*(-?\}\})", re.S)
+
+
+class Chart:
+    """Renders: values, if, range, toYaml, nindent, sha256sum. No more is used."""
+
+    def __init__(self, values, namespace):
+        self.root = {"Values": values, "Release": {"Namespace": namespace}}
+
+    def look_up(self, path, dot):
+        if path == ".":
+            return dot
+        value = self.root
+        for part in path.strip(".").split("."):
+            value = value[part]
+        return value
+
+    def evaluate(self, words, dot):
+        parts = [part.strip() for part in words.split("|")]
+        value = None
+        for number, part in enumerate(parts):
+            name, *args = part.split()
+            if number == 0 and name.startswith("."):
+                value = self.look_up(name, dot)
+            elif name == "toYaml":
+                value = yaml.safe_dump(self.look_up(args[0], dot)).rstrip("\n")
+            elif name == "nindent":
+                pad = "\n" + " " * int(args[0])
+                value = pad + value.replace("\n", pad)
+            elif name == "sha256sum":
+                value = "0" * 64
+            elif name == "gt" and part == "gt (int .Values.replicas) 1":
+                value = self.root["Values"]["replicas"] > 1
+            else:
+                raise ValueError(f"the chart uses '{part}', unknown to this test")
+        return value
+
+    def tokens(self, text):
+        out, at = [], 0
+        for match in TOKEN.finditer(text):
+            before = text[at:match.start()]
+            if match.group(1) == "{{-":
+                before = before.rstrip()
+            if out and out[-1] == ("trim",):
+                out.pop()
+                before = before.lstrip()
+            out += [("text", before), ("code", match.group(2))]
+            if match.group(3) == "-}}":
+                out.append(("trim",))
+            at = match.end()
+        return out + [("text", text[at:])]
+
+    def render(self, text):
+        tokens = self.tokens(text)
+        out, end = self.block(tokens, 0, None)
+        if end != len(tokens):
+            raise ValueError("an end too many")
+        return out
+
+    def block(self, tokens, at, dot):
+        out = ""
+        while at < len(tokens):
+            kind, *rest = tokens[at]
+            at += 1
+            if kind == "text":
+                out += rest[0]
+            elif kind == "code":
+                word = rest[0]
+                if word == "end":
+                    return out, at
+                if word.startswith("/*"):
+                    continue
+                verb, _, words = word.partition(" ")
+                if verb in ("if", "range"):
+                    value = self.evaluate(words, dot)
+                    rounds = value if verb == "range" else [dot] * bool(value)
+                    for item in rounds:
+                        out += self.block(tokens, at, item)[0]
+                    at = self.block(tokens, at, dot)[1]
+                else:
+                    out += str(self.evaluate(word, dot))
+        return out, at
+
+
+def render_chart(values, namespace="agent-sandbox-system"):
+    docs = []
+    for path in sorted((CHART / "templates").glob("*.yaml")):
+        text = Chart(values, namespace).render(path.read_text())
+        docs += load_all(text, path.relative_to(ROOT))
+    return docs
+
+
+def plain(doc):
+    """Without what the two ways of installing do differently on purpose."""
+    doc = yaml.safe_load(yaml.safe_dump(doc))
+    doc["metadata"].pop("namespace", None)
+    for subject in doc.get("subjects", []):
+        subject.pop("namespace", None)
+    if doc["kind"] == "Deployment":
+        template = doc["spec"]["template"]
+        template["metadata"].pop("annotations", None)
+        for container in template["spec"]["containers"]:
+            container["image"] = "image"
+        for volume in template["spec"]["volumes"]:
+            if volume["name"] == "config":
+                volume["configMap"]["name"] = "config"
+    return doc
+
+
+def check_chart(base):
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    chart = {(doc["kind"], doc["metadata"]["name"]): doc
+             for doc in render_chart(values)}
+    ours = {(doc["kind"], doc["metadata"]["name"]): doc for doc in base
+            if doc["kind"] not in ("Namespace", "Kustomization")}
+    for key in sorted(set(ours) | set(chart)):
+        if key[0] == "ConfigMap":
+            continue
+        if key not in ours or key not in chart:
+            fail(f"{key[0]} {key[1]}: only in {'chart' if key in chart else 'base'}")
+        elif plain(ours[key]) != plain(chart[key]):
+            fail(f"{key[0]} {key[1]}: the chart and the base differ")
+    config = [doc for key, doc in chart.items() if key[0] == "ConfigMap"]
+    settings = yaml.safe_load((BASE / "warmpoold.yaml").read_text())
+    if len(config) != 1 or yaml.safe_load(
+            config[0]["data"]["warmpoold.yaml"]) != settings:
+        fail("warmpoold's settings: the chart and the base differ")
+    small = render_chart({**values, "grpc": False, "replicas": 1})
+    if any(doc["kind"] == "PodDisruptionBudget" for doc in small):
+        fail("the chart: one replica with a disruption budget blocks every drain")
+    volumes = [doc for doc in small if doc["kind"] == "Deployment"][0][
+        "spec"]["template"]["spec"]["volumes"]
+    if any("secret" in volume for volume in volumes):
+        fail("the chart: grpc=false still wants Secrets")
+    names = sorted(p.name for p in (CHART / "crds").glob("*.yaml"))
+    if names != sorted(
+            p.name for p in (DEPLOY / "kubernetes" / "crds").glob("*.yaml")):
+        fail("the chart's CRDs are not those of deploy/kubernetes/crds")
+
+
+# --- The Pods ---
+
+
+def check_pod(docs):
+    """Pod Security "restricted", from the fields that its standard names."""
+    spec = [doc for doc in docs if doc["kind"] == "Deployment"][0][
+        "spec"]["template"]["spec"]
+    pod = spec["securityContext"]
+    if not pod.get("runAsNonRoot") or pod["seccompProfile"] != {
+            "type": "RuntimeDefault"}:
+        fail("the Deployment's Pod is not restricted")
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        if (context["allowPrivilegeEscalation"] is not False
+                or context["capabilities"] != {"drop": ["ALL"]}
+                or context["readOnlyRootFilesystem"] is not True):
+            fail(f"container {container['name']} is not restricted")
+    mounted = {volume["name"] for volume in spec["volumes"]}
+    for container in spec["containers"]:
+        for mount in container["volumeMounts"]:
+            if mount["name"] not in mounted:
+                fail(f"no volume {mount['name']}")
+
+
+def mounted_paths(docs):
+    spec = [doc for doc in docs if doc["kind"] == "Deployment"][0][
+        "spec"]["template"]["spec"]
+    return [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
+
+
+def check_settings(path, docs, daemon):
+    settings = yaml.safe_load(path.read_text())
+    for name, value in settings.items():
+        if isinstance(value, str) and value.startswith("/") and not any(
+                value.startswith(mount) for mount in mounted_paths(docs)):
+            fail(f"{path.relative_to(ROOT)}: {name}: nothing is mounted at {value}")
+    if daemon is None:
+        return
+    # Files of Secrets are not here: what is asked is whether the names are known.
+    with tempfile.TemporaryDirectory() as folder:
+        text = re.sub(r"(/etc/warmpool|/run/warmpool)", folder, path.read_text())
+        (pathlib.Path(folder) / "c.yaml").write_text(text)
+        run = subprocess.run(
+            [daemon, "--check-config", f"--config={folder}/c.yaml"],
+            capture_output=True, text=True, timeout=30, check=False,
+            env={**os.environ, "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                 "KUBERNETES_SERVICE_PORT": "1"})
+        words = run.stdout + run.stderr
+        if "unknown" in words or re.search(r"c\.yaml:\d+", words):
+            fail(f"{path.relative_to(ROOT)}: {words.strip().splitlines()[-1]}")
+
+
+def check_self():
+    """Each check sees a breach."""
+    docs = [{"kind": "ClusterRole", "rules": [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]},
+        {"kind": "Role", "rules": []}]
+    count = len(failures)
+    check_access(docs, "self-test")
+    seen = failures[count:]
+    del failures[count:]
+    if not any("/secrets" in text for text in seen) or not any(
+            "/pods" in text for text in seen):
+        fail("self-test: a role too wide and too narrow was not seen")
+    text = "a:{{ if .Values.x }} 1{{ else_ }}{{ end }}"
+    try:
+        Chart({"x": True}, "ns").render(text)
+        fail("self-test: an unknown word of the chart was not seen")
+    except (ValueError, KeyError):
+        pass
+    text = "a:\n  {{- range .Values.l }}\n  - {{ . }}\n  {{- end }}\nb: c\n"
+    if yaml.safe_load(Chart({"l": [1, 2]}, "ns").render(text)) != {
+            "a": [1, 2], "b": "c"}:
+        fail("self-test: range")
+
+
+def main():
+    daemon = sys.argv[1] if len(sys.argv) > 1 else None
+    files = [path for path in sorted(DEPLOY.rglob("*"))
+             if (path.suffix == ".yaml" or path.name == "Kustomization")
+             and "templates" not in path.parts]
+    for path in files:
+        load_all(path.read_text(), path.relative_to(ROOT))
+    base = []
+    for path in sorted(BASE.glob("*.yaml")):
+        if path.name not in ("kustomization.yaml", "warmpoold.yaml"):
+            base += load_all(path.read_text(), path.relative_to(ROOT))
+    check_self()
+    check_kinds_are_covered()
+    check_access(base, "deploy/kubernetes/base")
+    check_chart(base)
+    check_pod(base)
+    for path in sorted((DEPLOY / "kubernetes").rglob("warmpoold.yaml")):
+        check_settings(path, base, daemon)
+    for text in failures:
+        print(text)
+    print(f"{len(files)} files, {len(failures)} breaches")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
