@@ -435,7 +435,8 @@ static void
 report(const struct load *load)
 {
     const struct wp_hist *hist = &load->hist;
-    double seconds = (double)(load->ended_ns - load->begun_ns) / 1e9;
+    double seconds =
+        load->ready == 0 ? 0 : (double)(load->ended_ns - load->begun_ns) / 1e9;
 
     (void)printf(
         "{\"claims\": %u, \"ready\": %u, \"failed\": %u, \"cold\": %u, "
