@@ -32,7 +32,7 @@ LIBRARIES = [
     (r"sqlite3\.h", r"allocator/lease_sqlite_[^/]*\.[ch]|tests/.*"),
     (r"curl/", r"k8s/http[^/]*\.c"),
     (r"nghttp2/", r"bench/.*|tests/support/http_peer_h2\.c"),
-    (r"event2/", r"(allocator|local|runtime|k8s|tests)/.*"),
+    (r"event2/", r"(allocator|bench|local|runtime|k8s|tests)/.*"),
     (r"yaml\.h",
      r"(local/(manifest|yaml)|allocator/conf|k8s/api_config)[^/]*\.c"),
     (r"seccomp\.h", r"local/.*"),
