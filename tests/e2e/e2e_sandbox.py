@@ -1,0 +1,259 @@
+"""Sandboxes under the core controller: Pods, Services, volume claims, suspension,
+expiry, and how little of it is written.
+"""
+import datetime
+import time
+
+import world
+from cluster import wait_for
+from world import condition, is_ready
+
+SPEC = {"podTemplate": {"spec": {"containers": [{
+    "name": "main", "image": "registry.invalid/pause:1",
+    "ports": [{"containerPort": 8888, "name": "http"}]}]}}}
+POD_NAME = "agents.x-k8s.io/pod-name"
+HASH = "agents.x-k8s.io/sandbox-name-hash"
+
+
+def later(seconds):
+    when = datetime.datetime.now(datetime.timezone.utc)
+    when += datetime.timedelta(seconds=seconds)
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def wait_sandbox(w, name, wanted, what, timeout_s=30.0):
+    def probe():
+        item = w.get("Sandbox", name)
+        return item if item and wanted(item) else None
+    return wait_for(f"sandbox {name}: {what}", probe, timeout_s)
+
+
+def make(w, name, metadata=None, **spec):
+    w.create("Sandbox", name, {**SPEC, **spec}, metadata)
+    return wait_sandbox(w, name, is_ready, "Ready")
+
+
+def reason(item, kind="Ready"):
+    return condition(item, kind).get("reason")
+
+
+def bind(w, name):
+    """What a provisioner does: without a volume no Pod is scheduled."""
+    wait_for(f"volume claim {name}",
+             lambda: w.get("PersistentVolumeClaim", name))
+    volume = f"{w.namespace}-{name}"
+    w.cluster.request("POST", "/api/v1/persistentvolumes", {
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": volume}, "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/nowhere"}, "claimRef": {
+                "namespace": w.namespace, "name": name}}})
+    w.patch("PersistentVolumeClaim", name, {
+        "metadata": {"annotations": {
+            "pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": volume}})
+
+
+def test_status_of_a_ready_sandbox(w):
+    """Every field and condition that the contract names, and what kubectl shows."""
+    w.daemon()
+    item = make(w, "one")
+    pod = w.get("Pod", "one")
+    status = item["status"]
+    assert status["podIPs"] == [i["ip"] for i in pod["status"]["podIPs"]]
+    assert status["nodeName"] == pod["spec"]["nodeName"]
+    assert status["selector"] == f"{HASH}={pod['metadata']['labels'][HASH]}"
+    assert "service" not in status and "serviceFQDN" not in status
+    assert reason(item) == "DependenciesReady"
+    assert condition(item)["message"] == "Pod is Ready"
+    assert reason(item, "Suspended") == "NotSuspended"
+    assert condition(item, "PodScheduled")["status"] == "True"
+    assert condition(item, "Finished") == {}
+    assert item["metadata"]["annotations"][POD_NAME] == "one"
+    for entry in status["conditions"]:
+        assert entry["observedGeneration"] == item["metadata"]["generation"]
+    owner = pod["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == item["metadata"]["uid"] and owner["controller"]
+    w.cluster.kubectl("-n", w.namespace, "wait", "--for=condition=Ready",
+                      "sandbox/one", "--timeout=10s")
+
+
+def test_suspend_and_resume(w):
+    """Suspended: the Pod goes, Service and volume claims stay; resumed: all is back,
+    and each change is told with the generation that asked for it."""
+    w.daemon()
+    w.create("Sandbox", "one", {
+        **SPEC, "service": True, "volumeClaimTemplates": [{
+            "metadata": {"name": "data"}, "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}}}]})
+    wait_sandbox(w, "one", lambda i: reason(i, "PodScheduled") ==
+                 "Unschedulable", "no volume yet")
+    bind(w, "data-one")
+    wait_sandbox(w, "one", is_ready, "Ready")
+    claim = w.get("PersistentVolumeClaim", "data-one")
+    service = w.get("Service", "one")
+    volumes = w.get("Pod", "one")["spec"]["volumes"]
+    assert {"name": "data", "persistentVolumeClaim":
+            {"claimName": "data-one"}} in volumes, volumes
+    for _ in range(2):
+        asked = w.patch("Sandbox", "one",
+                        {"spec": {"operatingMode": "Suspended"}})
+        item = wait_sandbox(w, "one", lambda i: condition(
+            i, "Suspended").get("status") == "True", "suspended")
+        told = condition(item, "Suspended")
+        assert told["reason"] == "PodTerminated"
+        assert told["observedGeneration"] == asked["metadata"]["generation"]
+        assert reason(item) == "SandboxSuspended"
+        assert "podIPs" not in item["status"]
+        assert w.get("Pod", "one") is None
+        assert POD_NAME not in item["metadata"].get("annotations", {})
+        w.patch("Sandbox", "one", {"spec": {"operatingMode": "Running"}})
+        item = wait_sandbox(w, "one", is_ready, "Ready again")
+        assert reason(item, "Suspended") == "NotSuspended"
+        assert item["metadata"]["annotations"][POD_NAME] == "one"
+    for kind, name, old in (("PersistentVolumeClaim", "data-one", claim),
+                            ("Service", "one", service)):
+        assert w.get(kind, name)["metadata"]["uid"] == old["metadata"]["uid"]
+
+
+def test_shutdown_retain(w):
+    """shutdownTime with Retain: told, Pod and Service gone, the sandbox stays with
+    nothing but conditions; a later time brings it back."""
+    w.daemon()
+    make(w, "one", service=True)
+    w.patch("Sandbox", "one", {"spec": {"shutdownTime": later(2)}})
+    item = wait_sandbox(
+        w, "one", lambda i: list(i["status"]) == ["conditions"], "expired")
+    assert reason(item) == "SandboxExpired"
+    w.wait_gone("Pod", "one")
+    w.wait_gone("Service", "one")
+    w.patch("Sandbox", "one", {"spec": {"shutdownTime": later(3600)}})
+    wait_sandbox(w, "one", is_ready, "Ready again")
+
+
+def test_shutdown_delete(w):
+    """shutdownTime with Delete: all of it goes, and Expired was told before."""
+    w.daemon()
+    watch = w.watch("Sandbox")
+    make(w, "one", service=True, shutdownTime=later(3),
+         shutdownPolicy="Delete")
+    try:
+        watch.until(lambda _, i: reason(i) == "SandboxExpired", what="expired")
+        watch.until(lambda kind, _: kind == "DELETED", what="deleted")
+    finally:
+        watch.close()
+    w.wait_gone("Pod", "one")
+    w.wait_gone("Service", "one")
+
+
+def test_pod_deleted(w):
+    """A Pod that is deleted under a sandbox is made again; Ready is False meanwhile."""
+    w.daemon()
+    old = make(w, "one")
+    watch = w.watch("Sandbox")
+    try:
+        uid = w.get("Pod", "one")["metadata"]["uid"]
+        w.delete("Pod", "one")
+        watch.until(lambda _, i: not is_ready(i), what="not Ready")
+        watch.until(lambda _, i: is_ready(i), what="Ready again")
+    finally:
+        watch.close()
+    assert w.get("Pod", "one")["metadata"]["uid"] != uid
+    assert w.get("Sandbox", "one")["metadata"]["uid"] == old["metadata"]["uid"]
+
+
+def test_service(w):
+    """spec.service: true makes a headless Service, a drift is put right, false ends
+    it, nothing at all keeps what is there."""
+    w.daemon()
+    make(w, "one")
+    w.patch("Sandbox", "one", {"spec": {"service": True}})
+    item = wait_sandbox(w, "one", lambda i: "service" in i["status"],
+                        "service")
+    assert item["status"]["serviceFQDN"] == (
+        f"one.{w.namespace}.svc.cluster.local")
+    assert condition(item)["message"] == "Pod is Ready; Service Exists"
+    made = w.get("Service", "one")
+    assert made["spec"]["clusterIP"] == "None"
+    assert [(p["name"], p["port"]) for p in made["spec"]["ports"]] == [
+        ("http", 8888)]
+    w.patch("Service", "one", {"spec": {"selector": {"app": "other"}}})
+    wait_for("the selector", lambda: w.get("Service", "one")["spec"][
+        "selector"] == made["spec"]["selector"])
+    w.patch("Sandbox", "one", {"spec": {"service": None}})
+    w.patch("Sandbox", "one", {"spec": {"service": False}})
+    wait_sandbox(w, "one", lambda i: "service" not in i["status"],
+                 "no service")
+    w.wait_gone("Service", "one")
+
+
+def test_finished(w):
+    """A Pod that ended is told by Finished and Ready."""
+    w.daemon()
+    for name, phase in (("good", "Succeeded"), ("bad", "Failed")):
+        make(w, name)
+        w.patch("Pod", name, {"metadata": {"annotations": {
+            "e2e.warmpool.dev/finish": phase}}})
+        item = wait_sandbox(w, name, lambda i: condition(i, "Finished"),
+                            "finished")
+        assert reason(item, "Finished") == "Pod" + phase
+        assert reason(item) == "Pod" + phase
+
+
+def test_refused_pod(w):
+    """What the API server refuses is told in Ready; put right, it goes on."""
+    w.daemon()
+    w.create("Sandbox", "one", {"podTemplate": {"spec": {"containers": []}}})
+    item = wait_sandbox(w, "one", lambda i: reason(i) == "ReconcilerError",
+                        "an error")
+    assert "containers" in condition(item)["message"]
+    w.patch("Sandbox", "one", {"spec": SPEC})
+    wait_sandbox(w, "one", is_ready, "Ready")
+
+
+def test_pod_of_somebody_else(w):
+    """A Pod that is nobody's is taken only when it is offered."""
+    w.daemon()
+    spec = SPEC["podTemplate"]["spec"]
+    w.create("Pod", "taken", spec)
+    w.create("Sandbox", "taken", SPEC)
+    item = wait_sandbox(w, "taken", lambda i: reason(i) == "ReconcilerError",
+                        "refused")
+    assert "taken" in condition(item)["message"]
+    made = w.create("Pod", "offered", spec, {"labels": {
+        "agents.x-k8s.io/adoptable": "true"}})
+    make(w, "offered")
+    now = w.get("Pod", "offered")
+    assert now["metadata"]["uid"] == made["metadata"]["uid"]
+    assert now["metadata"]["ownerReferences"][0]["name"] == "offered"
+
+
+def test_writes_per_sandbox(w):
+    """From its creation to Ready a sandbox that names its Pod costs two writes: the
+    Pod and one status. Counted by the API server."""
+    w.daemon()
+    make(w, "first", {"annotations": {POD_NAME: "first"}})
+    name = "apiserver_request_total"
+
+    def writes():
+        return sum(v for k, v in w.cluster.metrics(name).items()
+                   if ('resource="sandboxes"' in k or (
+                       'resource="pods"' in k and 'subresource=""' in k))
+                   and ('verb="POST"' in k or 'verb="PATCH"' in k)
+                   and 'code="2' in k)
+    before = writes()
+    count = 20
+    for i in range(count):
+        w.create("Sandbox", f"s{i}", SPEC,
+                 {"annotations": {POD_NAME: f"s{i}"}})
+    for i in range(count):
+        wait_sandbox(w, f"s{i}", is_ready, "Ready")
+    time.sleep(1.0)  # What might still be written by mistake.
+    ours = writes() - before - count  # Without our own creations.
+    # Those whose Pod took more than 250 ms told one step on the way.
+    assert 2 * count <= ours <= 3 * count, ours
+    print(f"     {ours / count:g} writes per sandbox")
+
+
+world.main(__name__)
