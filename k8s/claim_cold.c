@@ -234,6 +234,8 @@ metadata_of(const struct wp_object *claim, const struct wp_object *templ,
     (void)wp_json_set_text(labels, WP_LABEL_TEMPLATE_REF_HASH, template_hash);
     (void)wp_json_set_text(annotations, WP_ANNOTATION_TEMPLATE_REF,
                            templ->name);
+    /* Known already, so the sandbox controller need not write it. */
+    (void)wp_json_set_text(annotations, WP_ANNOTATION_POD_NAME, claim->name);
     if (trace != NULL) {
         (void)wp_json_set_text(annotations, WP_ANNOTATION_TRACE, trace);
     }

@@ -115,11 +115,11 @@ metadata_of(const struct wp_object *pool, const struct wp_object *template_,
     WP_ASSERT(labels != NULL);
     set_common_labels(labels, hashes);
     wp_hex_encode(uid, WP_UID_LEN, uid_text);
-    metadata = json_pack("{s:s, s:s, s:o, s:{s:s, s:s}, s:[o]}", "name", name,
-                         "namespace", pool->ns, "labels", labels, "annotations",
-                         WP_ANNOTATION_TEMPLATE_REF, template_->name,
-                         WP_ANNOTATION_UID, uid_text, "ownerReferences",
-                         wp_owner_reference(pool));
+    metadata = json_pack(
+        "{s:s, s:s, s:o, s:{s:s, s:s, s:s}, s:[o]}", "name", name, "namespace",
+        pool->ns, "labels", labels, "annotations", WP_ANNOTATION_TEMPLATE_REF,
+        template_->name, WP_ANNOTATION_POD_NAME, name, WP_ANNOTATION_UID,
+        uid_text, "ownerReferences", wp_owner_reference(pool));
     WP_ASSERT(metadata != NULL);
     return metadata;
 }

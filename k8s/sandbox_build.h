@@ -15,8 +15,9 @@ enum {
 
 /* A Sandbox of the pool, made from the template, for a POST. It is named, not
  * left to generateName: a POST whose answer was lost is sent again, and then
- * found to have been done. uid goes into the annotation WP_ANNOTATION_UID. Of
- * config only warm_pool_eviction counts. A new reference; NULL when the
+ * found to have been done; and so its Pod's name is known, which spares the
+ * sandbox controller a write. uid goes into the annotation WP_ANNOTATION_UID.
+ * Of config only warm_pool_eviction counts. A new reference; NULL when the
  * template's spec has no podTemplate.spec that is an object. */
 WP_MUST_CHECK json_t *wp_sandbox_build(const struct wp_object *pool,
                                        const struct wp_object *template_,

@@ -76,6 +76,7 @@ build(const char *template_text, bool eviction)
     "  'agents.x-k8s.io/created-by': 'controller'}, "                          \
     "'annotations': {"                                                         \
     "  'agents.x-k8s.io/sandbox-template-ref': 'template', "                   \
+    "  'agents.x-k8s.io/pod-name': 'test-warmpool-x1y2z3w4', "                 \
     "  'warmpool.dev/uid': 'ab0102030405060708090a0b0c0d0e0f'}, "              \
     "'ownerReferences': [{"                                                    \
     "  'apiVersion': 'extensions.agents.x-k8s.io/v1beta1', "                   \
