@@ -99,7 +99,8 @@ wp_cold_add_env(json_t *spec, const json_t *env, int policy,
             container =
                 find_named(json_object_get(pod, "initContainers"), target);
         }
-        if (container == NULL || name[0] == '\0' || !json_is_string(value)) {
+        if (!json_is_object(container) || name[0] == '\0' ||
+            !json_is_string(value)) {
             *reason = WP_REASON_ERROR;
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "env: '%s': expected a name, a value and a "

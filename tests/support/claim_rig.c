@@ -118,13 +118,14 @@ core_start(struct wp_claim_rig *rig, uint32_t target)
         .clock = &rig->clock.clock,
         .backend = {&ops, rig},
         .store = wp_lease_memory(),
-        .hash_key = {1, 2},
-        .seed = 3,
+        .hash_key = {1, 2 + rig->processes},
+        .seed = 3 + rig->processes,
         .wake = wake,
     };
     struct wp_pool_spec spec;
     struct wp_err err;
 
+    rig->processes++;
     rig->pools = wp_pools_create(&config, &err);
     assert_non_null(rig->pools);
     rig->parts.core.pools = rig->pools;

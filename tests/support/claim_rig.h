@@ -39,6 +39,7 @@ struct wp_claim_rig {
     } mail[64];
     uint32_t mail_len;
     uint32_t target;
+    uint32_t processes; /* So far. */
     bool mail_full;
     bool pool_known; /* The core has the pool. */
 };

@@ -1,0 +1,468 @@
+/* The pure parts of SandboxClaims: what they may ask for, what is made of it,
+ * when they end, and what is counted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "k8s/claim_cold.h"
+#include "k8s/claim_expiry.h"
+#include "k8s/claim_metadata.h"
+#include "k8s/claim_metrics.h"
+#include "k8s/claim_status.h"
+#include "k8s/json.h"
+
+static json_t *
+parse(const char *text)
+{
+    json_t *json = json_loads(text, 0, NULL);
+
+    assert_non_null(json);
+    return json;
+}
+
+static struct wp_object *
+object(enum wp_kind kind, const char *text)
+{
+    json_t *json = parse(text);
+    struct wp_err err;
+    struct wp_object *made = wp_object_create(kind, json, &err);
+
+    assert_non_null(made);
+    json_decref(json);
+    return made;
+}
+
+/* --- additionalPodMetadata --- */
+
+static void
+domains_are_read(void **state)
+{
+    struct wp_label_domains domains;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_label_domains_parse(&domains, WP_STR(""), &err), WP_OK);
+    assert_int_equal(domains.len, 1);
+    assert_string_equal(domains.text, "sandbox.users.io");
+    wp_label_domains_fini(&domains);
+    assert_int_equal(
+        wp_label_domains_parse(&domains,
+                               WP_STR(" Example.COM ,,\r\nb.org\n , \t"), &err),
+        WP_OK);
+    assert_int_equal(domains.len, 2);
+    assert_string_equal(domains.text, "example.com");
+    assert_string_equal(domains.text + strlen("example.com") + 1, "b.org");
+    wp_label_domains_fini(&domains);
+    assert_int_equal(
+        wp_label_domains_parse(&domains, WP_STR("ok.io\nnot ok"), &err),
+        WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "not ok"));
+    assert_null(domains.text);
+    assert_int_equal(wp_label_domains_read(&domains, "/nonexistent/x", &err),
+                     WP_OK);
+    wp_label_domains_fini(&domains);
+    assert_int_equal(wp_label_domains_read(&domains, "/", &err),
+                     WP_FAILED_PRECONDITION);
+    wp_label_domains_fini(&domains);
+}
+
+static void
+metadata_is_checked(void **state)
+{
+    static const struct {
+        const char *text;
+        bool fine;
+    } cases[] = {
+        {"{}", true},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"b\"}}", true},
+        {"{\"labels\":{\"sub.sandbox.users.io/a\":\"\"}}", true},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"b c\"}}", false},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"-b\"}}", false},
+        {"{\"labels\":{\"sandbox.users.io/a\":1}}", false},
+        {"{\"labels\":{\"a\":\"b\"}}", false},
+        {"{\"labels\":{\"app\":\"sandbox-router\"}}", false},
+        {"{\"labels\":{\"notsandbox.users.io/a\":\"b\"}}", false},
+        {"{\"labels\":{\"users.io/a\":\"b\"}}", false},
+        {"{\"labels\":{\"sandbox.users.io/\":\"b\"}}", false},
+        {"{\"labels\":{\"/a\":\"b\"}}", false},
+        {"{\"labels\":{\"sandbox.users.io/a/b\":\"b\"}}", false},
+        {"{\"annotations\":{\"a\":\"anything: {at} all\"}}", true},
+        {"{\"annotations\":{\"example.com/a\":\"b\"}}", true},
+        {"{\"annotations\":{\"k8s.io/a\":\"b\"}}", false},
+        {"{\"annotations\":{\"x.k8s.io/a\":\"b\"}}", false},
+        {"{\"annotations\":{\"notk8s.io/a\":\"b\"}}", true},
+        {"{\"annotations\":{\"kubernetes.io/a\":\"b\"}}", false},
+        {"{\"annotations\":{\"agents.x-k8s.io/a\":\"b\"}}", false},
+        {"{\"annotations\":{\"cluster-autoscaler.kubernetes.io/"
+         "safe-to-evict\":\"false\"}}",
+         true},
+        {"{\"annotations\":{\"a b\":\"c\"}}", false},
+        {"{\"annotations\":{\"\":\"c\"}}", false},
+    };
+    struct wp_label_domains domains;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_label_domains_parse(&domains, WP_STR(""), &err), WP_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *json = parse(cases[i].text);
+        bool fine = wp_claim_metadata_check(&domains, json, &err) == WP_OK;
+
+        if (fine != cases[i].fine) {
+            fail_msg("%s", cases[i].text);
+        }
+        json_decref(json);
+    }
+    assert_int_equal(wp_claim_metadata_check(&domains, NULL, &err), WP_OK);
+    wp_label_domains_fini(&domains);
+}
+
+static void
+metadata_never_overrides(void **state)
+{
+    json_t *metadata = parse("{\"labels\":{\"a\":\"1\"}}");
+    json_t *same = parse("{\"labels\":{\"a\":\"1\",\"b\":\"2\"},"
+                         "\"annotations\":{\"c\":\"3\"}}");
+    json_t *other = parse("{\"annotations\":{\"d\":\"4\",\"c\":\"5\"}}");
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_claim_metadata_merge(metadata, same, &err), WP_OK);
+    assert_string_equal(wp_json_text(metadata, "labels", "b", NULL), "2");
+    assert_string_equal(wp_json_text(metadata, "annotations", "c", NULL), "3");
+    assert_int_equal(wp_claim_metadata_merge(metadata, other, &err),
+                     WP_ALREADY_EXISTS);
+    assert_non_null(strstr(err.msg, "'c'"));
+    assert_string_equal(wp_json_text(metadata, "annotations", "d", NULL), "");
+    json_decref(metadata);
+    json_decref(same);
+    json_decref(other);
+}
+
+/* --- The cold Sandbox --- */
+
+#define TEMPLATE(policies, more)                                               \
+    "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"t\",\"uid\":\"tu\"},"      \
+    "\"spec\":{" policies "\"podTemplate\":{\"metadata\":{\"labels\":{"        \
+    "\"l\":\"1\"}},\"spec\":{\"initContainers\":[{\"name\":\"init\"}],"        \
+    "\"containers\":[{\"name\":\"main\",\"env\":[{\"name\":\"A\",\"value\":"   \
+    "\"1\"}]" more                                                             \
+    "},{\"name\":\"side\"}]}},\"volumeClaimTemplates\":[{\"metadata\":{"       \
+    "\"name\":\"data\"},\"spec\":{\"v\":1}}]}}"
+#define ENV(policy) "\"envVarsInjectionPolicy\":\"" policy "\","
+#define VCT(policy) "\"volumeClaimTemplatesPolicy\":\"" policy "\","
+#define CLAIM(spec)                                                            \
+    "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":\"cu\","       \
+    "\"labels\":{\"agents.x-k8s.io/created-by\":\"go-client\"}},\"spec\":{"    \
+    "\"warmPoolRef\":{\"name\":\"p\"}," spec "}}"
+
+static void
+env_by_policy(void **state)
+{
+    static const struct {
+        const char *templ;
+        const char *claim;
+        const char *reason; /* NULL: it is made. */
+    } cases[] = {
+        {TEMPLATE("", ""), CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"),
+         WP_REASON_ENV_REJECTED},
+        {TEMPLATE(ENV("Allowed"), ""),
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"), NULL},
+        {TEMPLATE(ENV("Allowed"), ""),
+         CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"}]"), WP_REASON_ERROR},
+        {TEMPLATE(ENV("Overrides"), ""),
+         CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"}]"), NULL},
+        {TEMPLATE(ENV("Allowed"), ",\"envFrom\":[{\"x\":1}]"),
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"),
+         WP_REASON_ENV_REJECTED},
+        {TEMPLATE(ENV("Overrides"), ",\"envFrom\":[{\"x\":1}]"),
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"), NULL},
+        {TEMPLATE(ENV("Allowed"), ""),
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\",\"containerName\":"
+               "\"nobody\"}]"),
+         WP_REASON_ERROR},
+        {TEMPLATE(ENV("Allowed"), ""),
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\",\"containerName\":"
+               "\"init\"},{\"name\":\"C\",\"value\":\"3\",\"containerName\":"
+               "\"side\"}]"),
+         NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wp_object *templ =
+            object(WP_KIND_SANDBOX_TEMPLATE, cases[i].templ);
+        struct wp_object *claim = object(WP_KIND_SANDBOX_CLAIM, cases[i].claim);
+        const char *reason = "";
+        struct wp_err err;
+        json_t *made = wp_cold_sandbox(claim, templ, &reason, &err);
+
+        assert_int_equal(made == NULL, cases[i].reason != NULL);
+        if (made == NULL) {
+            assert_string_equal(reason, cases[i].reason);
+            assert_true(err.msg[0] != '\0');
+        }
+        json_decref(made);
+        wp_object_unref(templ);
+        wp_object_unref(claim);
+    }
+}
+
+static void
+env_goes_where_it_belongs(void **state)
+{
+    struct wp_object *templ =
+        object(WP_KIND_SANDBOX_TEMPLATE, TEMPLATE(ENV("Overrides"), ""));
+    struct wp_object *claim =
+        object(WP_KIND_SANDBOX_CLAIM,
+               CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"},{\"name\":"
+                     "\"B\",\"value\":\"3\",\"containerName\":\"side\"},"
+                     "{\"name\":\"D\",\"value\":\"\",\"containerName\":"
+                     "\"init\"}]"));
+    const char *reason;
+    struct wp_err err;
+    json_t *made = wp_cold_sandbox(claim, templ, &reason, &err);
+    json_t *pod = wp_json_at(made, "spec", "podTemplate", "spec", NULL);
+    json_t *main_env = json_object_get(
+        json_array_get(json_object_get(pod, "containers"), 0), "env");
+    json_t *side_env = json_object_get(
+        json_array_get(json_object_get(pod, "containers"), 1), "env");
+    json_t *init_env = json_object_get(
+        json_array_get(json_object_get(pod, "initContainers"), 0), "env");
+
+    (void)state;
+    assert_int_equal(json_array_size(main_env), 1);
+    assert_string_equal(
+        wp_json_text(json_array_get(main_env, 0), "value", NULL), "2");
+    assert_string_equal(wp_json_text(json_array_get(side_env, 0), "name", NULL),
+                        "B");
+    assert_string_equal(wp_json_text(json_array_get(init_env, 0), "name", NULL),
+                        "D");
+    assert_string_equal(wp_json_text(made, "metadata", "name", NULL), "c");
+    assert_string_equal(wp_json_text(made, "metadata", "labels",
+                                     "agents.x-k8s.io/launch-type", NULL),
+                        "cold");
+    assert_string_equal(wp_json_text(made, "metadata", "labels",
+                                     "agents.x-k8s.io/created-by", NULL),
+                        "go-client");
+    assert_string_equal(wp_json_text(made, "spec", "podTemplate", "metadata",
+                                     "labels", "l", NULL),
+                        "1");
+    /* The default network policy is in force: public name servers. */
+    assert_string_equal(wp_json_text(pod, "dnsPolicy", NULL), "None");
+    json_decref(made);
+    wp_object_unref(templ);
+    wp_object_unref(claim);
+}
+
+static void
+volumes_by_policy(void **state)
+{
+    static const char more[] =
+        "\"volumeClaimTemplates\":[{\"metadata\":{\"name\":\"x\"}}]";
+    static const char same[] =
+        "\"volumeClaimTemplates\":[{\"metadata\":{\"name\":\"data\"},\"spec\":"
+        "{\"v\":2}},{\"metadata\":{\"name\":\"x\"}}]";
+    static const char twice[] =
+        "\"volumeClaimTemplates\":[{\"metadata\":{\"name\":\"x\"}},"
+        "{\"metadata\":{\"name\":\"x\"}}]";
+    static const char nameless[] = "\"volumeClaimTemplates\":[{\"spec\":{}}]";
+    static const struct {
+        const char *policy;
+        const char *claim;
+        size_t volumes; /* 0: refused. */
+    } cases[] = {
+        {"", more, 0},
+        {VCT("Disallowed"), more, 0},
+        {VCT("Allowed"), more, 2},
+        {VCT("Allowed"), same, 0},
+        {VCT("Overrides"), same, 2},
+        {VCT("Overrides"), twice, 0},
+        {VCT("Overrides"), nameless, 0},
+        {VCT("Disallowed"), "\"x\":1", 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[2048];
+        struct wp_object *templ;
+        struct wp_object *claim;
+        const char *reason = "";
+        struct wp_err err;
+        json_t *made;
+        json_t *volumes;
+
+        (void)snprintf(text, sizeof text, TEMPLATE("%s", ""), cases[i].policy);
+        templ = object(WP_KIND_SANDBOX_TEMPLATE, text);
+        (void)snprintf(text, sizeof text, CLAIM("%s"), cases[i].claim);
+        claim = object(WP_KIND_SANDBOX_CLAIM, text);
+        made = wp_cold_sandbox(claim, templ, &reason, &err);
+        volumes = wp_json_at(made, "spec", "volumeClaimTemplates", NULL);
+        assert_int_equal(json_array_size(volumes), cases[i].volumes);
+        if (made == NULL) {
+            assert_string_equal(reason, WP_REASON_VOLUMES_REJECTED);
+        } else if (cases[i].claim == same) {
+            assert_int_equal(
+                json_integer_value(
+                    wp_json_at(json_array_get(volumes, 0), "spec", "v", NULL)),
+                2);
+        }
+        json_decref(made);
+        wp_object_unref(templ);
+        wp_object_unref(claim);
+    }
+}
+
+/* --- When it ends --- */
+
+static void
+expiry_is_the_earlier(void **state)
+{
+    struct wp_claim_view view = {.ttl_after_finished_s = -1};
+
+    (void)state;
+    view.shutdown_wall_ms = 5000;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), INT64_MAX);
+    view.has_lifecycle = true;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 5000);
+    view.ttl_after_finished_s = 2;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 5000);
+    view.finished.status = WP_CONDITION_FALSE;
+    view.finished.transition_wall_ms = 1000;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 5000);
+    view.finished.status = WP_CONDITION_TRUE;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 3000);
+    view.ttl_after_finished_s = 0;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 1000);
+    view.ttl_after_finished_s = INT64_MAX;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 5000);
+    view.shutdown_wall_ms = 0;
+    view.ttl_after_finished_s = 4;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 5000);
+}
+
+/* --- Status --- */
+
+/* Ready keeps its transition while its status stays; other conditions and
+ * fields are left alone. */
+static void
+status_says_only_what_differs(void **state)
+{
+    struct wp_object *claim = object(
+        WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":\"cu\","
+        "\"generation\":3},\"status\":{\"sandbox\":{\"name\":\"s\",\"podIPs\":"
+        "[\"1.1.1.1\"]},\"conditions\":[{\"type\":\"Other\",\"status\":"
+        "\"True\",\"reason\":\"R\"},{\"type\":\"Ready\",\"status\":\"True\","
+        "\"reason\":\"A\",\"message\":\"m\",\"observedGeneration\":3,"
+        "\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"},{\"type\":"
+        "\"Finished\",\"status\":\"True\",\"reason\":\"F\"}]}}");
+    struct wp_object *sandbox = object(
+        WP_KIND_SANDBOX,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"s\",\"uid\":\"su\"},"
+        "\"status\":{\"podIPs\":[\"1.1.1.1\"],\"conditions\":[{\"type\":"
+        "\"Ready\",\"status\":\"True\",\"reason\":\"B\",\"message\":\"m\","
+        "\"observedGeneration\":9,\"lastTransitionTime\":"
+        "\"2026-02-02T00:00:00Z\"}]}}");
+    struct wp_claim_outcome outcome = {.sandbox = sandbox};
+    json_t *patch = wp_claim_status_patch(claim, &outcome, 0);
+    json_t *conditions = wp_json_at(patch, "status", "conditions", NULL);
+
+    (void)state;
+    assert_null(wp_json_at(patch, "status", "sandbox", NULL));
+    assert_int_equal(json_array_size(conditions), 2);
+    assert_string_equal(
+        wp_json_text(json_array_get(conditions, 0), "type", NULL), "Other");
+    assert_string_equal(
+        wp_json_text(json_array_get(conditions, 1), "reason", NULL), "B");
+    assert_string_equal(
+        wp_json_text(json_array_get(conditions, 1), "lastTransitionTime", NULL),
+        "2026-01-01T00:00:00Z");
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_array_get(conditions, 1), "observedGeneration")),
+                     3);
+    json_decref(patch);
+    /* An error clears nothing that a client may be using... */
+    outcome = (struct wp_claim_outcome){.reason = "X", .message = "x"};
+    patch = wp_claim_status_patch(claim, &outcome, 0);
+    assert_null(wp_json_at(patch, "status", "sandbox", NULL));
+    json_decref(patch);
+    /* ...but what is gone is gone. */
+    outcome.forget_sandbox = true;
+    patch = wp_claim_status_patch(claim, &outcome, 0);
+    assert_true(
+        json_is_null(wp_json_at(patch, "status", "sandbox", "name", NULL)));
+    assert_true(
+        json_is_null(wp_json_at(patch, "status", "sandbox", "podIPs", NULL)));
+    json_decref(patch);
+    wp_object_unref(claim);
+    wp_object_unref(sandbox);
+}
+
+/* --- Numbers --- */
+
+static void
+series_are_bounded(void **state)
+{
+    struct wp_claim_metrics *metrics =
+        aligned_alloc(_Alignof(struct wp_claim_metrics), sizeof *metrics);
+    struct wp_claim_creations key = {.created_by = wp_claim_created_by(NULL)};
+    uint64_t sum = 0;
+    uint64_t count = 0;
+
+    (void)state;
+    assert_non_null(metrics);
+    memset(metrics, 0, sizeof *metrics);
+    assert_string_equal(key.created_by, "unknown");
+    for (int i = 0; i < 1000; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "t%d", i);
+        wp_claim_metrics_label(key.templ, sizeof key.templ, name);
+        wp_claim_metrics_created(metrics, &key);
+        wp_claim_metrics_created(metrics, &key);
+        wp_claim_metrics_took(metrics, WP_CLAIM_FROM_OBSERVED, name,
+                              WP_LAUNCH_COLD, i);
+    }
+    assert_int_equal(atomic_load(&metrics->creations_len), WP_CLAIM_SERIES_MAX);
+    for (uint32_t i = 0; i < WP_CLAIM_SERIES_MAX; i++) {
+        sum += atomic_load(&metrics->creations[i].count);
+    }
+    assert_int_equal(sum, 2000);
+    assert_true(atomic_load(&metrics->latencies_len) <= WP_CLAIM_SERIES_MAX);
+    for (uint32_t i = 0; i < atomic_load(&metrics->latencies_len); i++) {
+        for (uint32_t b = 0; b <= WP_CLAIM_LATENCY_BUCKETS; b++) {
+            count += atomic_load(&metrics->latencies[i].bucket[b]);
+        }
+    }
+    assert_int_equal(count, 1000);
+    /* Bounds are "at most". */
+    assert_int_equal(atomic_load(&metrics->latencies[100].bucket[0]), 1);
+    assert_int_equal(atomic_load(&metrics->latencies[101].bucket[1]), 1);
+    free(metrics);
+}
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(domains_are_read),
+        cmocka_unit_test(metadata_is_checked),
+        cmocka_unit_test(metadata_never_overrides),
+        cmocka_unit_test(env_by_policy),
+        cmocka_unit_test(env_goes_where_it_belongs),
+        cmocka_unit_test(volumes_by_policy),
+        cmocka_unit_test(expiry_is_the_earlier),
+        cmocka_unit_test(status_says_only_what_differs),
+        cmocka_unit_test(series_are_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

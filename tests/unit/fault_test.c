@@ -1,0 +1,68 @@
+/* Ending a process at a named step. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "k8s/fault.h"
+
+/* How a process ends that comes to step "a" three times and to "b" once. */
+static int
+end_with(const char *setting)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    assert_int_not_equal(pid, -1);
+    if (pid == 0) {
+        if (setting == NULL) {
+            (void)unsetenv("WARMPOOL_FAULT");
+        } else {
+            (void)setenv("WARMPOOL_FAULT", setting, 1);
+        }
+        wp_fault("a");
+        wp_fault("a");
+        wp_fault("a");
+        wp_fault("b");
+        _exit(7);
+    }
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    if (WIFSTOPPED(status)) {
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        return -SIGSTOP;
+    }
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void
+ends_where_told(void **state)
+{
+    (void)state;
+    assert_int_equal(end_with(NULL), 7);
+    assert_int_equal(end_with(""), 7);
+    assert_int_equal(end_with("c:kill"), 7);
+    assert_int_equal(end_with("a:kill"), -SIGKILL);
+    assert_int_equal(end_with("a:kill:3"), -SIGKILL);
+    assert_int_equal(end_with("a:kill:4"), 7);
+    assert_int_equal(end_with("c:kill,b:stop"), -SIGSTOP);
+    /* What makes no sense is logged and left out. */
+    assert_int_equal(end_with("a"), 7);
+    assert_int_equal(end_with("a:kill:0,:kill,a:burn"), 7);
+}
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_where_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
