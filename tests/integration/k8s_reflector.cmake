@@ -1,0 +1,3 @@
+wp_test(k8s_reflector_test LABEL integration TIMEOUT 180
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_reflector_test.c
+  LIBS wp_fake_api wp_k8s)
