@@ -3,6 +3,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "k8s/line.h"
 #include "k8s/watch_event.h"
@@ -140,6 +141,19 @@ text_at(const json_t *json, const char *first, const char *second)
     return text != NULL ? text : "";
 }
 
+/* --- Versions --- */
+
+/* Their numbers grow on every known server; where one is none, false. */
+static bool
+is_before(const char *version, const char *other)
+{
+    uint64_t a;
+    uint64_t b;
+
+    return wp_str_to_u64(wp_str_from(version), &a) &&
+           wp_str_to_u64(wp_str_from(other), &b) && a < b;
+}
+
 /* --- Lists --- */
 
 /* A page was taken in; the rest is left for the next. */
@@ -148,6 +162,7 @@ take_page(struct wp_reflector *self, const json_t *list)
 {
     const json_t *items = json_object_get(list, "items");
     const char *version = text_at(list, "metadata", "resourceVersion");
+    bool went_back = self->cont[0] == '\0' && is_before(version, self->version);
     size_t i;
     json_t *item;
 
@@ -157,6 +172,12 @@ take_page(struct wp_reflector *self, const json_t *list)
         !wp_str_copy(wp_str_from(text_at(list, "metadata", "continue")),
                      self->cont, sizeof self->cont)) {
         return false;
+    }
+    if (went_back) {
+        wp_log_warn("the API server went back in time",
+                    wp_kv_str("kind", plural(self)),
+                    wp_kv_str("version", version));
+        wp_store_replace_all(self->config.store);
     }
     json_array_foreach(items, i, item)
     {
@@ -173,9 +194,9 @@ static void
 list_whole(struct wp_reflector *self)
 {
     self->doubts = 0;
-    if (self->page_limit < self->config.page_limit) {
-        self->page_limit *= 2;
-    }
+    self->page_limit = self->page_limit < self->config.page_limit / 2
+                           ? self->page_limit * 2
+                           : self->config.page_limit;
     wp_store_replace_end(self->config.store, self->version);
     /* Whether all is well again only the watch can tell, so failures stay. */
     self->state = WATCH_SOON;
@@ -190,9 +211,11 @@ list_failed(struct wp_reflector *self, const struct wp_api_result *result)
 
     self->failures++;
     self->stats.gone += result->status == WP_DEADLINE_EXCEEDED;
-    /* It began well and could not be used: too long, or cut. Fewer may do. */
+    /* It began well and could not be used: too long, or cut. Fewer may do, and
+     * need no long pause. */
     if (result->code == 200 && self->page_limit > 1) {
-        self->page_limit /= 2;
+        self->page_limit = self->page_limit > 4 ? self->page_limit / 4 : 1;
+        self->failures = 1;
     }
     wp_log_warn("a list failed", wp_kv_str("kind", plural(self)),
                 wp_kv_int("code", result->code), wp_kv_str("error", message));
@@ -259,18 +282,6 @@ begin_list(struct wp_reflector *self)
 
 /* --- Watches --- */
 
-/* Version numbers grow on every known server; where both are none, false. What
- * is not newer than the place a watch has come to was told before. */
-static bool
-told_before(const struct wp_reflector *self, const char *version)
-{
-    uint64_t here;
-    uint64_t its;
-
-    return wp_str_to_u64(wp_str_from(self->version), &here) &&
-           wp_str_to_u64(wp_str_from(version), &its) && its <= here;
-}
-
 static void
 tell_broken(struct wp_reflector *self, const char *error)
 {
@@ -319,7 +330,8 @@ take_event(struct wp_reflector *self, const struct wp_watch_event *event)
     }
     self->stats.events += event->type != WP_WATCH_BOOKMARK;
     self->stats.bookmarks += event->type == WP_WATCH_BOOKMARK;
-    if (told_before(self, event->version)) {
+    if (strcmp(event->version, self->version) == 0 ||
+        is_before(event->version, self->version)) {
         return true; /* Twice, or late: nothing that is known gets older. */
     }
     (void)snprintf(self->version, sizeof self->version, "%s", event->version);

@@ -31,6 +31,7 @@ struct wp_store {
     uint64_t object_bytes;
     uint32_t round; /* Of lists; what a list had carries its number. */
     bool replacing;
+    bool replacing_all;
     bool synced;
     bool telling;
     /* Hashes of uids, the newest before gone_next; a false hit only makes a
@@ -308,7 +309,7 @@ wp_store_put(struct wp_store *store, struct wp_object *object)
     const struct wp_object *known =
         wp_store_find(store, object->ns, object->name);
 
-    if (known != NULL &&
+    if (known != NULL && !store->replacing_all &&
         (is_same(known, object) || wp_object_is_older(object, known))) {
         if (strcmp(known->uid, object->uid) == 0) {
             own(known)->seen = store->round;
@@ -360,6 +361,14 @@ wp_store_replace_begin(struct wp_store *store)
 {
     store->round++;
     store->replacing = true;
+    store->replacing_all = false;
+}
+
+void
+wp_store_replace_all(struct wp_store *store)
+{
+    WP_ASSERT(store->replacing);
+    store->replacing_all = true;
 }
 
 void
@@ -372,7 +381,8 @@ wp_store_replace_end(struct wp_store *store, const char *version)
 
     WP_ASSERT(store->replacing);
     while ((object = wp_ordered_get(&store->by_name, at, NULL)) != NULL) {
-        if (object->seen == store->round || wp_object_is_older(&list, object)) {
+        if (object->seen == store->round ||
+            (!store->replacing_all && wp_object_is_older(&list, object))) {
             at = wp_ordered_next(&store->by_name, at);
             continue;
         }
@@ -380,5 +390,6 @@ wp_store_replace_end(struct wp_store *store, const char *version)
         at = wp_ordered_settle(&store->by_name, at);
     }
     store->replacing = false;
+    store->replacing_all = false;
     store->synced = true;
 }

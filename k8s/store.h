@@ -62,6 +62,10 @@ void wp_store_learn(struct wp_store *store, struct wp_object *object);
  * nothing stays. A begin without end begins again. */
 void wp_store_replace_begin(struct wp_store *store);
 void wp_store_replace_end(struct wp_store *store, const char *version);
+/* Between the two, before anything is put in: the server went back in time, as
+ * after a backup was restored. What this list has is taken even where something
+ * newer is known, and nothing else stays. */
+void wp_store_replace_all(struct wp_store *store);
 /* True once a whole list has been taken in. */
 bool wp_store_synced(const struct wp_store *store);
 

@@ -642,11 +642,10 @@ text_with_nul(void **state)
 {
     struct world world;
     json_t *object = pod("nul", "");
-    json_t *labels =
-        json_object_get(json_object_get(object, "metadata"), "labels");
 
     (void)state;
-    (void)json_object_set_new(labels, "n", json_stringn("a\0b", 3));
+    (void)json_object_set_new(json_object_get(object, "spec"), "hostname",
+                              json_stringn("a\0b", 3));
     world_begin(&world, NULL);
     json_decref(fake_api_put(world.server, WP_KIND_POD, json_incref(object)));
     world_watch(&world, 0, 0);
