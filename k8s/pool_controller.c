@@ -116,6 +116,7 @@ on_template(void *ctx, const struct wp_object *before,
 {
     const struct wp_object *either = after != NULL ? after : before;
 
+    WP_ASSERT(either != NULL);
     if (before != NULL && after != NULL &&
         wp_template_view(before)->blueprint_hash ==
             wp_template_view(after)->blueprint_hash) {

@@ -43,12 +43,13 @@ drop(struct wp_pool_progress *progress, struct hindered *entry)
 void
 wp_pool_progress_destroy(struct wp_pool_progress *progress)
 {
+    struct wp_list *node;
+
     if (progress == NULL) {
         return;
     }
-    while (!wp_list_empty(&progress->hindered)) {
-        drop(progress,
-             WP_CONTAINER_OF(progress->hindered.next, struct hindered, node));
+    while ((node = wp_list_pop_front(&progress->hindered)) != NULL) {
+        free(WP_CONTAINER_OF(node, struct hindered, node));
     }
     free(progress);
 }
