@@ -146,6 +146,18 @@ wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
     return WP_OK;
 }
 
+/* Nobody but its owner may read it; or it is root's, and the daemon's group may
+ * as well: so Kubernetes mounts a Secret for a Pod that is not root. */
+static bool
+is_private(const struct stat *st)
+{
+    if (!S_ISREG(st->st_mode)) {
+        return false;
+    }
+    return (st->st_mode & 077) == 0 ||
+           (st->st_uid == 0 && geteuid() != 0 && (st->st_mode & 037) == 0);
+}
+
 enum wp_status
 wp_daemon_read_secret(const char *what, const char *path, char *out, size_t cap,
                       struct wp_err *err)
@@ -164,7 +176,7 @@ wp_daemon_read_secret(const char *what, const char *path, char *out, size_t cap,
         }
         return status;
     }
-    if ((st.st_mode & 077) == 0 && S_ISREG(st.st_mode)) {
+    if (is_private(&st)) {
         n = read(fd, out, cap - 1);
     }
     (void)close(fd);
