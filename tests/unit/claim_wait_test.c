@@ -90,7 +90,7 @@ waiters_are_served_in_order(void **state)
     (void)state;
     begin(2);
     for (int i = 0; i < 5; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "c%d", i);
         wp_claim_rig_claim(&rig, name, NULL);

@@ -202,7 +202,7 @@ each_claim_has_its_own(void **state)
     (void)state;
     begin(8);
     for (int i = 0; i < 8; i++) {
-        char claim[8];
+        char claim[16];
 
         (void)snprintf(claim, sizeof claim, "c%d", i);
         wp_claim_rig_claim(&rig, claim, NULL);
