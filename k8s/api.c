@@ -1,8 +1,8 @@
 #include "k8s/api.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "k8s/api_answer.h"
 #include "k8s/url.h"
 #include "pool/base/assert.h"
 
@@ -42,95 +42,16 @@ wp_api_http(const struct wp_api *api)
     return api->http;
 }
 
-/* --- What an answer means. */
-
-/* What is not named here is decided by its class. 409 depends on the reason. */
-static const struct {
-    int code;
-    enum wp_status status;
-} codes[] = {
-    {401, WP_UNAUTHENTICATED},   {403, WP_PERMISSION_DENIED},
-    {404, WP_NOT_FOUND},         {409, WP_ABORTED},
-    {410, WP_DEADLINE_EXCEEDED}, {429, WP_RESOURCE_EXHAUSTED},
-    {503, WP_UNAVAILABLE},
-};
-
-static enum wp_status
-status_of(int code, const char *reason)
-{
-    if (code >= 200 && code < 300) {
-        return WP_OK;
-    }
-    if (code == 409 && strcmp(reason, "AlreadyExists") == 0) {
-        return WP_ALREADY_EXISTS;
-    }
-    for (size_t i = 0; i < WP_ARRAY_LEN(codes); i++) {
-        if (codes[i].code == code) {
-            return codes[i].status;
-        }
-    }
-    return code >= 500 ? WP_UNKNOWN_OUTCOME : WP_INVALID_ARGUMENT;
-}
-
-static const char *
-text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
-/* Fills what a metav1.Status says; others leave it as it is. */
-static void
-read_refusal(struct wp_api_result *result, const json_t *object, char *words,
-             size_t words_size)
-{
-    const char *message = text_of(object, "message");
-    json_t *seconds = json_object_get(json_object_get(object, "details"),
-                                      "retryAfterSeconds");
-    json_int_t retry_s = json_integer_value(seconds);
-
-    result->status = status_of(result->code, text_of(object, "reason"));
-    if (message[0] != '\0') {
-        result->message = message;
-    } else {
-        (void)snprintf(words, words_size, "the API server answered %d",
-                       result->code);
-        result->message = words;
-    }
-    if (result->retry_after_ns < 0 && retry_s > 0 && retry_s <= 86400) {
-        result->retry_after_ns = (int64_t)retry_s * WP_NS_PER_S;
-    }
-}
-
 static void
 on_answer(void *ctx, const struct wp_http_answer *answer)
 {
     struct call *call = ctx;
-    struct wp_api_result result = {.status = answer->status,
-                                   .code = answer->code,
-                                   .message = answer->error,
-                                   .retry_after_ns = answer->retry_after_ns};
-    json_t *object = NULL;
-    json_error_t error;
-    char words[80];
+    struct wp_api_result result;
+    struct wp_api_words words;
 
-    /* A text with a NUL in one object is no reason to lose a whole list. */
-    if (answer->status == WP_OK && answer->body.len > 0) {
-        object = json_loadb(answer->body.ptr, answer->body.len, JSON_ALLOW_NUL,
-                            &error);
-    }
-    if (answer->status != WP_OK) {
-        /* message says why. */
-    } else if (answer->code < 200 || answer->code >= 300) {
-        read_refusal(&result, object, words, sizeof words);
-    } else if (answer->body.len > 0 && !json_is_object(object)) {
-        result.status = WP_UNKNOWN_OUTCOME;
-        result.message = "the API server's answer is no JSON object";
-    }
-    result.object = json_is_object(object) ? object : NULL;
+    wp_api_answer_read(answer, &result, &words);
     call->done(call->ctx, &result);
-    json_decref(object);
+    json_decref(result.object);
     free(call);
 }
 
@@ -177,7 +98,7 @@ struct verb {
 static void
 send_request(struct wp_api *api, const struct wp_api_target *target,
              const struct verb *verb, const char *path, json_t *body,
-             wp_api_done *done, void *ctx)
+             struct call ending)
 {
     char *text = NULL;
     struct wp_http_request request = {
@@ -193,11 +114,11 @@ send_request(struct wp_api *api, const struct wp_api_target *target,
         request.body = wp_str_from(text);
         request.path = text != NULL ? path : "";
     }
-    if (done != NULL) {
+    if (ending.done != NULL) {
         struct call *call = malloc(sizeof *call);
 
         WP_ASSERT(call != NULL);
-        *call = (struct call){done, ctx};
+        *call = ending;
         request.done = on_answer;
         request.ctx = call;
     }
@@ -232,7 +153,7 @@ send_to_object(struct wp_api *api, const struct wp_api_target *target,
         wp_url_param(&url, "force", WP_STR("true"));
     }
     (void)!wp_url_end(&url);
-    send_request(api, target, verb, path, body, done, ctx);
+    send_request(api, target, verb, path, body, (struct call){done, ctx});
 }
 
 void
@@ -256,7 +177,7 @@ wp_api_post(struct wp_api *api, const struct wp_api_target *target,
         add_collection(&url, target);
     }
     (void)!wp_url_end(&url);
-    send_request(api, target, &verb_post, path, body, done, ctx);
+    send_request(api, target, &verb_post, path, body, (struct call){done, ctx});
 }
 
 void
@@ -348,7 +269,7 @@ wp_api_list(struct wp_api *api, const struct wp_api_target *target,
         add_text_param(&url, "resourceVersionMatch", "NotOlderThan");
     }
     (void)!wp_url_end(&url);
-    send_request(api, target, &verb_list, path, NULL, done, ctx);
+    send_request(api, target, &verb_list, path, NULL, (struct call){done, ctx});
 }
 
 bool

@@ -186,7 +186,7 @@ inflight_bound(const struct wp_http *http, enum wp_http_priority priority)
 static double
 bucket_reserve(const struct wp_http *http, enum wp_http_priority priority)
 {
-    return (double)(http->config.burst * (8 - rules[priority].eighths) / 8);
+    return (double)http->config.burst * (8 - rules[priority].eighths) / 8;
 }
 
 static bool
@@ -220,18 +220,30 @@ dispatch_one(struct wp_http *http, enum wp_http_priority priority)
     }
 }
 
-/* Queues are in the order of time, so only their heads can be too old. */
+/* Queues are in the order of time, so only their heads can be too old. NULL:
+ * none is. */
+static struct call *
+take_expired(struct wp_http *http, enum wp_http_priority priority)
+{
+    struct wp_list *queue = &http->queues[priority];
+    int64_t before_ns = now_of(http) - rules[priority].wait_ns;
+
+    /* The analyzer does not see that a call which was freed is off the queue.
+     * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    if (wp_list_empty(queue) || call_of(queue->next)->queued_ns > before_ns) {
+        return NULL;
+    }
+    http->stats.queued[priority]--;
+    return call_of(wp_list_pop_front(queue));
+}
+
 static void
 expire_one(struct wp_http *http, enum wp_http_priority priority)
 {
-    struct wp_list *queue = &http->queues[priority];
-    int64_t now = now_of(http);
+    struct call *call;
 
-    while (!wp_list_empty(queue) &&
-           call_of(queue->next)->queued_ns + rules[priority].wait_ns <= now) {
-        http->stats.queued[priority]--;
-        call_fail(call_of(queue->next), WP_UNAVAILABLE,
-                  "waited too long to be sent");
+    while ((call = take_expired(http, priority)) != NULL) {
+        call_fail(call, WP_UNAVAILABLE, "waited too long to be sent");
     }
 }
 
@@ -425,8 +437,10 @@ wp_http_create(const struct wp_http_config *config, struct wp_err *err)
 static void
 cancel_all(struct wp_list *list)
 {
-    while (!wp_list_empty(list)) {
-        struct call *call = call_of(list->next);
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(list)) != NULL) {
+        struct call *call = call_of(node);
 
         wp_http_transfer_cancel(&call->transfer);
         call_fail(call, WP_CANCELLED, CLOSING);

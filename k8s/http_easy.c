@@ -35,7 +35,7 @@ is_safe(const struct wp_http_transfer *transfer)
     return strcmp(transfer->method, "GET") == 0;
 }
 
-static size_t
+static size_t /* NOLINTNEXTLINE(readability-non-const-parameter): curl's. */
 on_write(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct wp_http_transfer *transfer = ctx;
@@ -54,7 +54,7 @@ on_write(char *bytes, size_t size, size_t count, void *ctx)
 /* When a connection that was used before breaks without an answer, curl sends
  * the request again, POST or not. What may have had an effect is stopped here,
  * so that its owner hears of the doubt. */
-static int
+static int /* NOLINTNEXTLINE(readability-non-const-parameter): curl's. */
 on_before_request(void *ctx, char *to, char *from, int to_port, int from_port)
 {
     struct wp_http_transfer *transfer = ctx;

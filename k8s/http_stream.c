@@ -186,8 +186,10 @@ stream_of(struct wp_list *node)
 static void
 free_closed(struct wp_http *http)
 {
-    while (!wp_list_empty(&http->streams_closing)) {
-        struct wp_http_stream *stream = stream_of(http->streams_closing.next);
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(&http->streams_closing)) != NULL) {
+        struct wp_http_stream *stream = stream_of(node);
 
         wp_http_transfer_cancel(&stream->transfer);
         stream_free(stream);
@@ -213,8 +215,10 @@ wp_http_streams_work(struct wp_http *http)
 static void
 end_all(struct wp_list *streams)
 {
-    while (!wp_list_empty(streams)) {
-        struct wp_http_stream *stream = stream_of(streams->next);
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(streams)) != NULL) {
+        struct wp_http_stream *stream = stream_of(node);
 
         wp_http_transfer_cancel(&stream->transfer);
         finish_with(stream, WP_CANCELLED, "the client is being closed");

@@ -137,7 +137,7 @@ static enum wp_status
 read_value(struct wp_token *token, struct wp_err *err)
 {
     char bytes[WP_TOKEN_MAX + 1];
-    struct wp_str text;
+    struct wp_str text = WP_STR("");
     size_t len;
     enum wp_status status =
         read_file(token->file, bytes, &len, &token->seen, err);
@@ -188,7 +188,7 @@ wp_token_create(const char *file, const char *fixed,
 {
     struct wp_token *token = calloc(1, sizeof *token);
     enum wp_status status = WP_OK;
-    struct wp_str text;
+    struct wp_str text = WP_STR("");
 
     WP_ASSERT(file == NULL || fixed == NULL);
     if (token == NULL) {
