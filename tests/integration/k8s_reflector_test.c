@@ -704,8 +704,9 @@ retry_after(void **state)
                                      });
         world_watch(&world, 0, 0);
         until(&world, settled, "the list");
+        /* A loop's timer may be some milliseconds early. */
         assert_true(wp_clock_mono_ns(wp_clock_system()) - begin_ns >=
-                    WP_NS_PER_S);
+                    950 * WP_NS_PER_MS);
         assert_int_equal(fake_api_count(world.server, verbs[i], WP_KIND_POD),
                          2);
         assert_int_equal(world.synced, 1);
