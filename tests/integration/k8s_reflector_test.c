@@ -510,8 +510,7 @@ lines_broken(void **state)
 {
     static const char *const lines[] = {
         "{\"type\":\"ADDED\",\"object\":{\"metadata\":\n",
-        "{\"type\":\"STRANGE\",\"object\":{\"metadata\":"
-        "{\"resourceVersion\":\"9999\"}}}\n",
+        "{\"type\":\"STRANGE\",\"object\":{}}\n",
         "{\"type\":\"MODIFIED\",\"object\":{}}\n",
         "[]\n",
     };
