@@ -96,10 +96,11 @@ add_block(struct wp_ordered *set, uint32_t at)
 {
     if (set->blocks_len == set->blocks_cap) {
         set->blocks_cap = set->blocks_cap == 0 ? 4 : set->blocks_cap * 2;
-        set->blocks = grow(set->blocks, set->blocks_cap * sizeof(*set->blocks));
+        set->blocks = grow(set->blocks,
+                           set->blocks_cap * sizeof(struct wp_ordered_block *));
     }
     memmove(&set->blocks[at + 1], &set->blocks[at],
-            (set->blocks_len - at) * sizeof(*set->blocks));
+            (set->blocks_len - at) * sizeof(struct wp_ordered_block *));
     set->blocks[at] = grow(NULL, sizeof **set->blocks);
     set->blocks[at]->len = 0;
     set->blocks_len++;
@@ -172,7 +173,8 @@ wp_ordered_remove(struct wp_ordered *set, const char *key,
         free(block);
         set->blocks_len--;
         memmove(&set->blocks[at.block], &set->blocks[at.block + 1],
-                (set->blocks_len - at.block) * sizeof(*set->blocks));
+                (set->blocks_len - at.block) *
+                    sizeof(struct wp_ordered_block *));
     }
 }
 
@@ -214,5 +216,5 @@ size_t
 wp_ordered_bytes(const struct wp_ordered *set)
 {
     return set->blocks_len * sizeof(struct wp_ordered_block) +
-           set->blocks_cap * sizeof(*set->blocks);
+           set->blocks_cap * sizeof(struct wp_ordered_block *);
 }
