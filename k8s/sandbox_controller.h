@@ -19,9 +19,11 @@
 struct wp_sandbox_gc;
 
 enum {
-    /* Nobody looks at a pool's sandbox on its way; at others people do. */
-    WP_STATUS_SOON_MS = 250,
-    WP_STATUS_SOON_POOLED_MS = 2000,
+    /* Nobody looks at a pool's sandbox on its way; at others people do. While
+     * hundreds start at once each may take long, and then what is not written
+     * lets them start sooner. */
+    WP_STATUS_SOON_MS = 1000,
+    WP_STATUS_SOON_POOLED_MS = 30000,
     WP_STATUS_LAZY_MS = 10000,
 };
 

@@ -57,7 +57,7 @@ pooled(void **state)
     sandbox_rig_merge(&rig, WP_KIND_POD, "s",
                       "{'spec':{'nodeName':'node-1'},'status':{'conditions':["
                       "{'type':'PodScheduled','status':'True'}]}}");
-    sandbox_rig_pass(&rig, 900);
+    sandbox_rig_pass(&rig, 29000);
     assert_writes(&rig, "");
     sandbox_rig_pod_ready(&rig, "s");
     assert_writes(&rig, "PATCH Sandbox/status s");
@@ -110,7 +110,7 @@ by_a_user(void **state)
         WP_HTTP_CLAIM);
     assert_string_equal(pod_name_of(&rig), "s");
     /* A step on the way is told when nothing better has come for a while. */
-    sandbox_rig_pass(&rig, 240);
+    sandbox_rig_pass(&rig, 990);
     assert_writes(&rig, "");
     sandbox_rig_pass(&rig, 20);
     assert_writes(&rig, "PATCH Sandbox/status s");
