@@ -42,7 +42,7 @@ void wp_cluster_backend_deactivate(struct wp_cluster_backend *backend);
 void wp_cluster_backend_destroy(struct wp_cluster_backend *backend);
 
 /* A pool is known to the core now: its sandboxes that had no place are looked
- * at again. */
+ * at again. Any thread. */
 void wp_cluster_backend_pool_added(struct wp_cluster_backend *backend,
                                    const char *pool_uid);
 

@@ -17,6 +17,8 @@
 
 #define WP_ANNOTATION_UID "warmpool.dev/uid"
 
+struct wp_lease_note;
+
 enum wp_sandbox_phase {
     WP_SANDBOX_CREATING, /* The POST is under way or its outcome unknown. */
     WP_SANDBOX_WARMING,  /* The object is there, not Ready. */
@@ -33,13 +35,25 @@ struct wp_sandbox_ref {
     char ns[WP_NAMESPACE_MAX + 1];
     char name[WP_SANDBOX_NAME_MAX + 1];
     char pool[WP_POOL_NAME_MAX + 1];
+
+    /* The backend's; see k8s/backend_work.c. */
+    struct wp_lease_note *lease; /* Owned; what the core told of; or NULL. */
+    bool posted;                 /* The outcome of a POST is not known. */
+    bool held;                   /* Its time is over, but no node takes it. */
+    bool lost;                   /* The core was told so. */
+    bool adopted;                /* It was seen out of its pool, as ours. */
+    bool taken;    /* Another controller has it: it is not ours to delete. */
+    bool unwanted; /* The core wants it destroyed. */
+
+    struct wp_sandbox_ref *next; /* Private. */
 };
 
 struct wp_sandbox_refs; /* Opaque. */
 
+/* For slots with an index below max. NULL when memory lacks. */
 struct wp_sandbox_refs *wp_sandbox_refs_create(uint32_t max);
-void wp_sandbox_refs_destroy(struct wp_sandbox_refs *refs);
-/* NULL when max are there, or one of that name or ref is. */
+void wp_sandbox_refs_destroy(struct wp_sandbox_refs *refs); /* NULL is fine. */
+/* A copy of entry. NULL when max are there, or one of that name or ref is. */
 struct wp_sandbox_ref *wp_sandbox_refs_add(struct wp_sandbox_refs *refs,
                                            const struct wp_sandbox_ref *entry);
 struct wp_sandbox_ref *wp_sandbox_refs_find(struct wp_sandbox_refs *refs,
@@ -47,9 +61,14 @@ struct wp_sandbox_ref *wp_sandbox_refs_find(struct wp_sandbox_refs *refs,
 /* NULL also when the slot's generation is another. */
 struct wp_sandbox_ref *wp_sandbox_refs_find_ref(struct wp_sandbox_refs *refs,
                                                 struct wp_slot_ref ref);
+/* Frees it, with its lease. */
 void wp_sandbox_refs_remove(struct wp_sandbox_refs *refs,
                             struct wp_sandbox_ref *entry);
 uint32_t wp_sandbox_refs_count(const struct wp_sandbox_refs *refs);
+/* All of them, in no order; each must add and remove none. */
+void wp_sandbox_refs_walk(struct wp_sandbox_refs *refs,
+                          void (*each)(void *ctx, struct wp_sandbox_ref *entry),
+                          void *ctx);
 
 /* The 16 bytes by which the core knows the object; false when the annotation is
  * malformed and the uid is no UUID. */

@@ -1,0 +1,63 @@
+/* tests/support/cluster_rig.h - a pool core on a cluster in memory.
+ *
+ * The real core, backend and way of pools on api_recorder's small server, all in
+ * one thread: what is posted to control waits until wp_cluster_rig_settle. One
+ * template "ns/t" and one pool "ns/p" are there. The clock is the machine's,
+ * and jumps when the test says so. */
+#ifndef WP_TESTS_SUPPORT_CLUSTER_RIG_H
+#define WP_TESTS_SUPPORT_CLUSTER_RIG_H
+
+#include "k8s/backend.h"
+#include "k8s/pool_sync.h"
+#include "k8s/sandbox_refs.h"
+#include "tests/support/api_recorder.h"
+
+enum {
+    WP_CLUSTER_RIG_SLOTS = 64,
+    WP_CLUSTER_RIG_MAILS = 256,
+};
+
+struct wp_cluster_rig_mail {
+    void (*run)(void *arg, uint64_t a, uint64_t b);
+    void *arg;
+    uint64_t a;
+    uint64_t b;
+};
+
+struct wp_cluster_rig {
+    struct wp_clock clock; /* First. */
+    int64_t offset_ns;
+    struct wp_parts parts;
+    struct wp_api *api;
+    struct wp_pools *pools;
+    struct wp_cluster_backend *backend;
+    struct wp_pool_sync *sync;
+    struct wp_cluster_rig_mail mails[WP_CLUSTER_RIG_MAILS];
+    uint32_t n_mails;
+    bool control_full; /* No mail is taken. */
+    char names[8][WP_SANDBOX_NAME_MAX + 1];
+    uint32_t n_names;
+    uint32_t readied; /* How often the backend said that it is ready. */
+};
+
+/* replicas of the pool; the store is NULL for the one that keeps nothing. The
+ * replica follows: nothing is done yet. */
+void wp_cluster_rig_init(struct wp_cluster_rig *rig, int replicas,
+                         const struct wp_lease_store *store);
+void wp_cluster_rig_fini(struct wp_cluster_rig *rig);
+/* It leads, and the core is the keeper once it was told of everything. */
+void wp_cluster_rig_lead(struct wp_cluster_rig *rig);
+void wp_cluster_rig_follow(struct wp_cluster_rig *rig);
+/* Until nothing happens any more, but for what waits for time. */
+void wp_cluster_rig_settle(struct wp_cluster_rig *rig);
+/* Sandbox name of "ns" is Ready, at this address; "": it is not. */
+void wp_cluster_rig_ready(struct wp_cluster_rig *rig, const char *name,
+                          const char *ip);
+/* Makes all that have no status ready, and settles. */
+void wp_cluster_rig_all_ready(struct wp_cluster_rig *rig);
+/* The i-th Sandbox's name; valid until eight others were asked for. */
+const char *wp_cluster_rig_name(struct wp_cluster_rig *rig, uint32_t i);
+/* Of pool "ns/p". */
+struct wp_pool_stats wp_cluster_rig_stats(struct wp_cluster_rig *rig);
+
+#endif
