@@ -9,8 +9,12 @@ enum {
     BUCKETS_MIN = 64,
 };
 
+struct bucket {
+    struct wp_claim_entry *first;
+};
+
 struct wp_claim_book {
-    struct wp_claim_entry **buckets; /* mask + 1 of them. */
+    struct bucket *buckets; /* mask + 1 of them. */
     uint32_t mask;
     uint32_t count;
 };
@@ -54,10 +58,10 @@ wp_claim_book_destroy(struct wp_claim_book *book)
         return;
     }
     for (uint32_t i = 0; i <= book->mask; i++) {
-        while (book->buckets[i] != NULL) {
-            struct wp_claim_entry *entry = book->buckets[i];
+        while (book->buckets[i].first != NULL) {
+            struct wp_claim_entry *entry = book->buckets[i].first;
 
-            book->buckets[i] = entry->next;
+            book->buckets[i].first = entry->next;
             free(entry);
         }
     }
@@ -68,7 +72,7 @@ wp_claim_book_destroy(struct wp_claim_book *book)
 static struct wp_claim_entry **
 bucket_of(const struct wp_claim_book *book, const char *ns, const char *name)
 {
-    return &book->buckets[hash_of(ns, name) & book->mask];
+    return &book->buckets[hash_of(ns, name) & book->mask].first;
 }
 
 struct wp_claim_entry *
@@ -87,10 +91,9 @@ wp_claim_book_find(struct wp_claim_book *book, const char *ns, const char *name)
 static void
 grow(struct wp_claim_book *book)
 {
-    struct wp_claim_entry **old = book->buckets;
+    struct bucket *old = book->buckets;
     uint32_t old_len = book->mask + 1;
-    struct wp_claim_entry **buckets =
-        calloc((size_t)old_len * 2, sizeof *buckets);
+    struct bucket *buckets = calloc((size_t)old_len * 2, sizeof *buckets);
 
     if (buckets == NULL) {
         return;
@@ -98,12 +101,12 @@ grow(struct wp_claim_book *book)
     book->buckets = buckets;
     book->mask = old_len * 2 - 1;
     for (uint32_t i = 0; i < old_len; i++) {
-        while (old[i] != NULL) {
-            struct wp_claim_entry *entry = old[i];
+        while (old[i].first != NULL) {
+            struct wp_claim_entry *entry = old[i].first;
             struct wp_claim_entry **to =
                 bucket_of(book, entry->ns, entry->name);
 
-            old[i] = entry->next;
+            old[i].first = entry->next;
             entry->next = *to;
             *to = entry;
         }
@@ -174,7 +177,7 @@ wp_claim_book_walk(struct wp_claim_book *book,
                    void *ctx)
 {
     for (uint32_t i = 0; i <= book->mask; i++) {
-        struct wp_claim_entry *entry = book->buckets[i];
+        struct wp_claim_entry *entry = book->buckets[i].first;
 
         while (entry != NULL) {
             struct wp_claim_entry *next = entry->next;

@@ -215,7 +215,7 @@ on_sandbox(void *ctx, const struct wp_object *before,
                      : !is_being_adopted(self, after))) {
         look_at_owner(self, after);
     }
-    if (after == NULL && !had) {
+    if (before != NULL && after == NULL && !had) {
         /* It may have stood in the way of a claim of its name. */
         const struct wp_object *claim = wp_store_find(
             store_of(self, WP_KIND_SANDBOX_CLAIM), before->ns, before->name);

@@ -1,5 +1,6 @@
 #include "k8s/claim_metadata.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,13 +269,12 @@ next_name(struct wp_str *text)
     return name;
 }
 
+/* Copies it in lower case. */
 static void
 add_name(struct wp_label_domains *domains, char **out, struct wp_str name)
 {
     for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-
-        *(*out)++ = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        *(*out)++ = (char)tolower((unsigned char)name.ptr[i]);
     }
     *(*out)++ = '\0';
     domains->len++;

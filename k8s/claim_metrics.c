@@ -87,12 +87,11 @@ wp_claim_metrics_created(struct wp_claim_metrics *metrics,
 }
 
 static struct wp_claim_latencies *
-latencies_of(struct wp_claim_metrics *metrics, enum wp_claim_latency what,
-             const char *templ, enum wp_claim_launch launch)
+find_latencies(struct wp_claim_metrics *metrics, enum wp_claim_latency what,
+               const char *templ, enum wp_claim_launch launch)
 {
     uint32_t len =
         atomic_load_explicit(&metrics->latencies_len, memory_order_relaxed);
-    struct wp_claim_latencies *made;
 
     for (uint32_t i = 0; i < len; i++) {
         struct wp_claim_latencies *at = &metrics->latencies[i];
@@ -102,16 +101,30 @@ latencies_of(struct wp_claim_metrics *metrics, enum wp_claim_latency what,
             return at;
         }
     }
+    return NULL;
+}
+
+static struct wp_claim_latencies *
+latencies_of(struct wp_claim_metrics *metrics, enum wp_claim_latency what,
+             const char *templ, enum wp_claim_launch launch)
+{
+    uint32_t len =
+        atomic_load_explicit(&metrics->latencies_len, memory_order_relaxed);
+    struct wp_claim_latencies *made =
+        find_latencies(metrics, what, templ, launch);
+
     /* One place is kept for what does not fit, for each kind of it. */
-    if (len >= WP_CLAIM_SERIES_MAX - 2 * WP_CLAIM_LATENCIES &&
-        strcmp(templ, "other") != 0) {
-        return latencies_of(metrics, what, "other", launch);
+    if (made == NULL && len >= WP_CLAIM_SERIES_MAX - 2 * WP_CLAIM_LATENCIES) {
+        templ = "other";
+        made = find_latencies(metrics, what, templ, launch);
+    }
+    if (made != NULL) {
+        return made;
     }
     made = &metrics->latencies[len];
     made->what = what;
     made->launch = launch;
-    (void)snprintf(made->templ, sizeof made->templ, "%.*s",
-                   WP_TEMPLATE_NAME_MAX, templ);
+    wp_claim_metrics_label(made->templ, sizeof made->templ, templ);
     atomic_store_explicit(&metrics->latencies_len, len + 1,
                           memory_order_release);
     return made;
