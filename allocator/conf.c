@@ -219,6 +219,11 @@ wp_conf_resolve(struct wp_conf *conf, struct wp_err *err)
                        WP_HTTP_SOCKET_NAME);
         status = set_default(conf, WP_SET_http_listen, text, err);
     }
+    if (wp_conf_is_cluster(conf) &&
+        conf->origin[WP_SET_lease_store].source == WP_CONF_DEFAULT) {
+        /* What a lease needs to be found again is in the cluster. */
+        conf->lease_store = WP_CONF_STORE_MEMORY;
+    }
     if (status == WP_OK && conf->claims_max == 0) {
         conf->claims_max = conf->slots_max + 4096;
     }

@@ -97,6 +97,7 @@ enum {
     WP_CONF_OUTLIVE_FALSE = 2,
     WP_CONF_BACKEND_LOCAL = 0,
     WP_CONF_BACKEND_SYNTHETIC = 1,
+    WP_CONF_BACKEND_KUBERNETES = 2,
     WP_CONF_TOKEN_AUTO = 0,
     WP_CONF_TOKEN_ALWAYS = 1,
     WP_CONF_TOKEN_NEVER = 2,
@@ -108,10 +109,19 @@ wp_conf_is_durable(const struct wp_conf *conf)
 {
     return conf->lease_store != WP_CONF_STORE_MEMORY;
 }
+/* Are sandboxes a cluster's objects? */
+static inline bool
+wp_conf_is_cluster(const struct wp_conf *conf)
+{
+    return conf->backend == WP_CONF_BACKEND_KUBERNETES;
+}
 /* sandbox_outlive and stop_leaves with auto decided. */
 static inline bool
 wp_conf_outlives(const struct wp_conf *conf)
 {
+    if (wp_conf_is_cluster(conf)) {
+        return true;
+    }
     return conf->sandbox_outlive == WP_CONF_OUTLIVE_AUTO
                ? wp_conf_is_durable(conf)
                : conf->sandbox_outlive == WP_CONF_OUTLIVE_TRUE;
@@ -122,9 +132,16 @@ wp_conf_stop_leaves(const struct wp_conf *conf)
     if (conf->stop_leaves != WP_CONF_STOP_AUTO) {
         return conf->stop_leaves;
     }
+    if (wp_conf_is_cluster(conf)) {
+        return WP_CONF_STOP_ALL;
+    }
     return wp_conf_is_durable(conf) ? WP_CONF_STOP_LEASED
                                     : WP_CONF_STOP_NOTHING;
 }
+
+/* Bit 0 for "pool", 1 "claim", 2 "template", 3 "sandbox", as k8s/cluster.h
+ * numbers them; 0: no such controller. Any thread. */
+uint32_t wp_conf_controller(const char *name);
 
 /* What the command line asks for. */
 enum wp_conf_action {

@@ -2,6 +2,7 @@
 
 #include "allocator/address.h"
 #include "allocator/redis_url.h"
+#include "allocator/service.h"
 
 static enum wp_status
 check_tls(const struct wp_conf *conf, struct wp_err *err)
@@ -39,6 +40,12 @@ check_listeners(const struct wp_conf *conf, struct wp_err *err)
                               WP_STR_ARG(text));
         }
     }
+    for (uint32_t i = 0; i < conf->metrics_listen.len; i++) {
+        if (wp_address_parse(wp_str_from(conf->metrics_listen.items[i]),
+                             &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'metrics_listen'");
+        }
+    }
     for (uint32_t i = 0; i < conf->http_listen.len; i++) {
         struct wp_str text = wp_str_from(conf->http_listen.items[i]);
 
@@ -68,11 +75,14 @@ check_identities(const struct wp_conf *conf, struct wp_err *err)
 
         if (equals == NULL || equals == text || equals[1] == '\0' ||
             strlen(equals + 1) > WP_TENANT_MAX ||
-            (equals[1] == '*' && strcmp(equals + 1, "*admin") != 0)) {
+            (equals[1] == '*' && strcmp(equals + 1, "*admin") != 0) ||
+            wp_str_starts_with(wp_str_from(equals + 1),
+                               WP_STR(WP_TENANT_OWN_PREFIX))) {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
-                              "setting 'identities': expected NAME=TENANT "
-                              "(at most %d bytes) or NAME=*admin, got '%.60s'",
-                              WP_TENANT_MAX, text);
+                              "setting 'identities': expected NAME=TENANT (at "
+                              "most %d bytes, not beginning with '%s') or "
+                              "NAME=*admin, got '%.60s'",
+                              WP_TENANT_MAX, WP_TENANT_OWN_PREFIX, text);
         }
     }
     for (uint32_t i = 0; i < conf->allowed_uids.len; i++) {
@@ -113,7 +123,7 @@ check_stores(const struct wp_conf *conf, struct wp_err *err)
                           "path, got '%.80s'",
                           conf->lease_store_path);
     }
-    if (!wp_conf_is_durable(conf) &&
+    if (!wp_conf_is_durable(conf) && !wp_conf_is_cluster(conf) &&
         wp_conf_stop_leaves(conf) != WP_CONF_STOP_NOTHING) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "setting 'stop_leaves': expected auto or nothing "
@@ -130,23 +140,53 @@ check_stores(const struct wp_conf *conf, struct wp_err *err)
     return WP_OK;
 }
 
+/* Names of controllers, and that what a cluster decides is not set. */
 static enum wp_status
-check_built_in(const struct wp_conf *conf, struct wp_err *err)
+check_cluster(const struct wp_conf *conf, struct wp_err *err)
 {
-    if (conf->backend != WP_CONF_BACKEND_LOCAL &&
-        conf->backend != WP_CONF_BACKEND_SYNTHETIC) {
-        return wp_err_set(err, WP_UNIMPLEMENTED,
-                          "setting 'backend': only 'local' and 'synthetic' are "
-                          "built into this version (%s)",
-                          WP_VERSION);
+    for (uint32_t i = 0; i < conf->controllers.len; i++) {
+        if (wp_conf_controller(conf->controllers.items[i]) == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'controllers': expected names of pool, "
+                              "claim, template, sandbox, got '%.60s'",
+                              conf->controllers.items[i]);
+        }
+    }
+    if (!wp_conf_is_cluster(conf)) {
+        return WP_OK;
+    }
+    if (conf->manifests.len > 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'manifests': expected none with backend "
+                          "kubernetes, whose pools and templates are the "
+                          "cluster's objects: kubectl apply -f the files");
+    }
+    if (wp_conf_stop_leaves(conf) != WP_CONF_STOP_ALL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'stop_leaves': expected auto or all with "
+                          "backend kubernetes: nothing in the cluster is "
+                          "deleted because this daemon ends");
     }
     return WP_OK;
+}
+
+uint32_t
+wp_conf_controller(const char *name)
+{
+    static const char *const names[] = {"pool", "claim", "template", "sandbox"};
+
+    for (uint32_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return 1U << i;
+        }
+    }
+    return 0;
 }
 
 enum wp_status
 wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
 {
-    enum wp_status status = check_built_in(conf, err);
+    enum wp_status status = check_cluster(conf, err);
 
     if (status == WP_OK) {
         status = check_tls(conf, err);

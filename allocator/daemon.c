@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "allocator/daemon_cluster.h"
 #include "allocator/daemon_parts.h"
 #include "allocator/daemon_redis.h"
 #include "allocator/service_watch.h"
@@ -15,12 +16,15 @@ static int64_t
 run_turn(void *ctx)
 {
     struct wp_daemon *daemon = ctx;
-    int64_t redis_ns = daemon->redis != NULL
-                           ? wp_daemon_redis_run(daemon->redis)
-                           : WP_TIME_NEVER;
-    int64_t pools_ns = wp_pools_run(daemon->pools);
-    int64_t services_ns = wp_services_run(daemon->services);
+    int64_t redis_ns;
+    int64_t pools_ns;
+    int64_t services_ns;
 
+    wp_daemon_cluster_turn(daemon->cluster);
+    redis_ns = daemon->redis != NULL ? wp_daemon_redis_run(daemon->redis)
+                                     : WP_TIME_NEVER;
+    pools_ns = wp_pools_run(daemon->pools);
+    services_ns = wp_services_run(daemon->services);
     if (daemon->meter != NULL && wp_lease_meter_wants_flush(daemon->meter)) {
         wp_lease_meter_flush(daemon->meter);
     }
@@ -93,10 +97,14 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_daemon_lock(daemon, err);
         if (status == WP_ALREADY_EXISTS &&
-            conf->lease_store == WP_CONF_STORE_REDIS) {
+            conf->lease_store == WP_CONF_STORE_REDIS &&
+            !wp_conf_is_cluster(conf)) {
             atomic_store(&daemon->keeper, false);
             status = WP_OK;
         }
+    }
+    if (wp_conf_is_cluster(conf)) {
+        atomic_store(&daemon->keeper, false); /* The leader is. */
     }
     if (status == WP_OK) {
         daemon->manifest = wp_daemon_read_manifests(conf, err);
@@ -112,6 +120,10 @@ create_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
     enum wp_status status = wp_daemon_probe_backend(daemon, err);
 
+    if (wp_conf_is_cluster(daemon->conf)) {
+        daemon->cluster = wp_daemon_cluster_create(daemon, err);
+        return daemon->cluster != NULL ? WP_OK : err->status;
+    }
     return status == WP_OK && wp_daemon_is_keeper(daemon)
                ? wp_daemon_create_backend(daemon, err)
                : status;
@@ -153,7 +165,7 @@ add_pools(struct wp_daemon *daemon, struct wp_err *err)
                     wp_kv_str("template", specs[i].template_name),
                     wp_kv_int("target", specs[i].target));
     }
-    if (n == 0) {
+    if (n == 0 && daemon->cluster == NULL) {
         wp_log_warn("no pools: the setting 'manifests' names none");
     }
     return WP_OK;
@@ -208,6 +220,7 @@ create_services(struct wp_daemon *daemon, struct wp_err *err)
     config.wake = wake;
     config.drain = drain_asked;
     config.ctx = daemon;
+    config.serves = wp_daemon_cluster_serves(daemon->cluster);
     daemon->services = wp_services_create(&config, err);
     if (daemon->services == NULL) {
         return err->status;
@@ -229,6 +242,13 @@ create_transports(struct wp_daemon *daemon, struct wp_err *err)
     daemon->rpc = wp_rpc_server_create(&rpc, services, 2, err);
     if (daemon->rpc == NULL) {
         return err->status;
+    }
+    if (daemon->conf->metrics_listen.len > 0) {
+        wp_daemon_http_pages_config(daemon, &http);
+        daemon->http_pages = wp_http_server_create(&http, err);
+        if (daemon->http_pages == NULL) {
+            return wp_err_wrap(err, "setting 'metrics_listen'");
+        }
     }
     if (daemon->conf->http_listen.len == 1 &&
         strcmp(daemon->conf->http_listen.items[0], "none") == 0) {
@@ -298,6 +318,11 @@ log_addresses(const struct wp_daemon *daemon)
             "listening", wp_kv_str("protocol", "http"),
             wp_kv_str("address", wp_http_server_address(daemon->http, i)));
     }
+    for (uint32_t i = 0; i < daemon->conf->metrics_listen.len; i++) {
+        wp_log_info("listening", wp_kv_str("protocol", "metrics"),
+                    wp_kv_str("address",
+                              wp_http_server_address(daemon->http_pages, i)));
+    }
 }
 
 static enum wp_status
@@ -332,7 +357,9 @@ wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_loop_start(daemon->control_loop, err);
     }
-    if (status == WP_OK && !wp_daemon_is_keeper(daemon)) {
+    if (status == WP_OK && daemon->cluster != NULL) {
+        status = wp_daemon_cluster_start(daemon->cluster, err);
+    } else if (status == WP_OK && !wp_daemon_is_keeper(daemon)) {
         status = wp_daemon_await_lock(daemon, err);
     }
     if (status == WP_OK) {
@@ -346,6 +373,7 @@ wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
         log_addresses(daemon);
         atomic_store_explicit(&daemon->metrics.serving, true,
                               memory_order_release);
+        wp_control_wake(daemon->control);
         wp_daemon_notify("READY=1");
     }
     return status;
@@ -361,7 +389,9 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     wp_daemon_stop_waiting(daemon);
     wp_rpc_server_stop(daemon->rpc);
     wp_http_server_destroy(daemon->http);
+    wp_http_server_destroy(daemon->http_pages);
     wp_daemon_redis_quit(daemon->redis);
+    wp_daemon_cluster_stop(daemon->cluster);
     wp_daemon_stop_backend(daemon);
     if (daemon->http_loop != NULL) {
         wp_loop_stop(daemon->http_loop);
@@ -372,6 +402,7 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     wp_daemon_close_store(daemon); /* Its last answers go to the core. */
     wp_services_destroy(daemon->services);
     wp_control_destroy(daemon->control);
+    wp_daemon_cluster_destroy(daemon->cluster); /* It uses the pools. */
     wp_pools_destroy(daemon->pools);
     wp_loop_destroy(daemon->http_loop);
     wp_loop_destroy(daemon->control_loop);

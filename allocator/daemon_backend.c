@@ -1,3 +1,4 @@
+#include "allocator/daemon_cluster.h"
 #include "allocator/daemon_parts.h"
 
 #include <stdlib.h>
@@ -300,6 +301,9 @@ wp_daemon_backend(struct wp_daemon *daemon)
     static const struct wp_backend_ops synthetic = {
         .name = "synthetic", .create = port_create, .destroy = port_destroy};
 
+    if (daemon->cluster != NULL) {
+        return wp_daemon_cluster_port(daemon->cluster);
+    }
     return (struct wp_backend){
         daemon->conf->backend == WP_CONF_BACKEND_SYNTHETIC ? &synthetic
                                                            : &local,

@@ -1,3 +1,4 @@
+#include "allocator/daemon_cluster.h"
 #include "allocator/daemon_parts.h"
 
 #include <stdlib.h>
@@ -174,6 +175,16 @@ backend_queue(void *ctx, uint32_t *queued, uint32_t *starting)
     *starting = stats.starting;
 }
 
+static const char *
+cluster_not_ready(void *ctx)
+{
+    const struct wp_daemon *daemon = ctx;
+
+    return wp_daemon_cluster_synced(daemon->cluster)
+               ? NULL
+               : "not every watch of the cluster has its whole list yet";
+}
+
 void
 wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
 {
@@ -188,6 +199,8 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
     daemon->metrics.store_more = wp_daemon_store_metrics;
     daemon->metrics.keeper = &daemon->keeper;
     daemon->metrics.backend_queue = backend_queue;
+    daemon->metrics.not_ready =
+        daemon->cluster != NULL ? cluster_not_ready : NULL;
     daemon->metrics.ctx = daemon;
     daemon->pages[0] = (struct wp_http_page){
         "/metrics", false, wp_http_metrics_page, &daemon->metrics};
@@ -213,4 +226,25 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
         .token_valid = token_valid,
         .ctx = daemon,
     };
+}
+
+static enum wp_status
+find_nothing(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
+{
+    (void)ctx;
+    (void)sandbox;
+    (void)out;
+    return WP_NOT_FOUND;
+}
+
+void
+wp_daemon_http_pages_config(struct wp_daemon *daemon,
+                            struct wp_http_config *out)
+{
+    wp_daemon_http_config(daemon, out);
+    out->listen = (const char *const *)daemon->conf->metrics_listen.items;
+    out->n_listen = daemon->conf->metrics_listen.len;
+    out->token_rule = WP_HTTP_TOKEN_NEVER;
+    out->admin_token = "";
+    out->find = find_nothing;
 }

@@ -21,6 +21,7 @@
 #include "pool/lease_token.h"
 #include "pool/pool.h"
 
+struct wp_daemon_cluster;
 struct wp_daemon_redis;
 
 enum {
@@ -37,8 +38,9 @@ struct wp_daemon {
     char lock_path[512];
 
     struct wp_manifest *manifest;
-    struct wp_local *local;         /* Or */
-    struct wp_synthetic *synthetic; /* this one; the other is NULL. */
+    struct wp_local *local;            /* Or */
+    struct wp_synthetic *synthetic;    /* this one, or */
+    struct wp_daemon_cluster *cluster; /* this; the others are NULL. */
     struct wp_loop *control_loop;
     struct wp_loop *http_loop;
     struct wp_control *control;
@@ -46,6 +48,7 @@ struct wp_daemon {
     struct wp_services *services;
     struct wp_rpc_server *rpc;
     struct wp_http_server *http;
+    struct wp_http_server *http_pages; /* Without the way to sandboxes. */
     /* Before that the backend may be in the making, on another thread. */
     _Atomic(bool) backend_started;
 
@@ -177,6 +180,9 @@ void wp_daemon_rpc_config(const struct wp_daemon *daemon,
                           struct wp_rpc_config *out);
 void wp_daemon_http_config(struct wp_daemon *daemon,
                            struct wp_http_config *out);
+/* The same for who serves pages only. */
+void wp_daemon_http_pages_config(struct wp_daemon *daemon,
+                                 struct wp_http_config *out);
 
 /* --- daemon_run.c --- */
 

@@ -149,6 +149,7 @@ wp_daemon_reload(struct wp_daemon *daemon)
     struct wp_conf *conf = wp_conf_create();
     struct wp_err err = {.msg = "no memory"};
     enum wp_conf_action action;
+    bool cluster = daemon->cluster != NULL;
     struct retarget job = {daemon, NULL};
     struct wp_manifest *manifest = NULL;
 
@@ -158,6 +159,8 @@ wp_daemon_reload(struct wp_daemon *daemon)
     }
     if (manifest == NULL) {
         wp_log_error("reload refused, all stays as it was", wp_kv_err(&err));
+    } else if (cluster) {
+        wp_log_info("nothing to reload: pools are the cluster's objects");
     } else {
         job.manifest = manifest;
         wp_loop_call(daemon->control_loop, retarget_all, &job);
@@ -275,6 +278,10 @@ stop_watches(void *ctx, uint64_t a, uint64_t b)
 static bool
 is_succeeded(const struct wp_daemon *daemon)
 {
+    /* What is in a cluster stays there. */
+    if (daemon->cluster != NULL) {
+        return true;
+    }
     return daemon->redis != NULL && (!wp_daemon_is_keeper(daemon) ||
                                      wp_daemon_redis_others(daemon->redis) > 0);
 }

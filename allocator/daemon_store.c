@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/vfs.h>
 
+#include "allocator/daemon_cluster.h"
 #include "allocator/daemon_redis.h"
 #include "allocator/prometheus.h"
 #include "pool/base/log.h"
@@ -41,6 +42,10 @@ promise(const struct wp_conf *conf)
                "a crash of Redis";
     case WP_CONF_STORE_MEMORY:
     default:
+        if (wp_conf_is_cluster(conf)) {
+            return "a lease is in the leader's memory, and soon after on its "
+                   "Sandbox object, by which it is found again";
+        }
         return "leases and their sandboxes end with the daemon, however it "
                "ends";
     }
@@ -135,6 +140,9 @@ add_gone_pool(struct restore *restore, const struct wp_lease_record *record)
     spec.target = 0;
     if (wp_pools_add(pools, &spec, &index, &restore->err) != WP_OK) {
         return;
+    }
+    if (restore->daemon->cluster != NULL) {
+        return; /* The cluster says later what is to be in it. */
     }
     wp_pools_drain(pools, index);
     wp_log_warn("a pool is gone from the manifests: its leases live on, it "
@@ -304,6 +312,7 @@ wp_daemon_store_metrics(void *ctx, struct evbuffer *out)
                         "1 when this daemon makes the sandboxes, 0 when it "
                         "shares another one's.",
                         wp_daemon_is_keeper(daemon) ? 1 : 0);
+    wp_daemon_cluster_metrics(daemon->cluster, out);
     if (daemon->sqlite != NULL) {
         put_sqlite(out, daemon->sqlite);
     }

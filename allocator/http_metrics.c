@@ -534,8 +534,10 @@ wp_http_metrics_page(void *ctx, struct evbuffer *body,
     put_pool_families(&sc);
     put_claims(&sc);
     put_histograms(&sc, m->pools);
-    put_agent_sandbox_claims(&sc);
-    put_agent_sandboxes(&sc);
+    if (m->not_ready == NULL) {
+        put_agent_sandbox_claims(&sc);
+        put_agent_sandboxes(&sc);
+    }
     put_agent_warmpool_size(&sc);
     if (m->store != NULL) {
         put_store(body, m->store);
@@ -600,7 +602,16 @@ wp_http_ready_page(void *ctx, struct evbuffer *body, const char **content_type)
                                         "reach or cannot write\n");
         ready = false;
     }
-    for (uint32_t i = 0; i < wp_pools_count(m->pools); i++) {
+    if (m->not_ready != NULL) {
+        const char *why = m->not_ready(m->ctx);
+
+        if (why != NULL) {
+            (void)evbuffer_add_printf(body, "not ready: %s\n", why);
+            ready = false;
+        }
+    }
+    for (uint32_t i = 0; m->not_ready == NULL && i < wp_pools_count(m->pools);
+         i++) {
         struct wp_pool_stats s;
         const char *why;
 

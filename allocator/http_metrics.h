@@ -31,6 +31,11 @@ struct wp_http_metrics {
     /* This daemon makes the sandboxes; another's pools are not judged. NULL:
      * it does. */
     const _Atomic(bool) *keeper;
+    /* Where pools are a cluster's objects, they are not judged, and upstream's
+     * names are left to store_more, which counts objects; but this is asked:
+     * why is the daemon not ready? NULL: it is. No function: there is no
+     * cluster. Any thread. */
+    const char *(*not_ready)(void *ctx);
 };
 
 /* A family of one sample, for store_more. */

@@ -114,7 +114,7 @@ claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     struct wp_wire_claim_request request;
     struct wp_err err;
 
-    if (WP_UNLIKELY(self == NULL)) {
+    if (WP_UNLIKELY(self == NULL) || !wp_service_serves(call)) {
         return;
     }
     if (wp_wire_unpack_claim_request(&call->arena, bytes, len, &request,
@@ -199,7 +199,7 @@ renew_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     struct wp_wire_renew_request request;
     struct wp_err err;
 
-    if (self == NULL) {
+    if (self == NULL || !wp_service_serves(call)) {
         return;
     }
     if (wp_wire_unpack_renew_request(&call->arena, bytes, len, &request,
@@ -243,7 +243,7 @@ release_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     struct wp_wire_release_request request;
     struct wp_err err;
 
-    if (self == NULL) {
+    if (self == NULL || !wp_service_serves(call)) {
         return;
     }
     if (wp_wire_unpack_release_request(&call->arena, bytes, len, &request,
@@ -270,6 +270,9 @@ get_claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     enum wp_status status;
     uint8_t *buf;
 
+    if (!wp_service_serves(call)) {
+        return;
+    }
     if (wp_wire_unpack_get_claim_request(&call->arena, bytes, len, &request,
                                          &err) != WP_OK) {
         wp_service_refuse(call, &err);
@@ -356,6 +359,9 @@ list_claims_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     uint64_t cursor;
     bool all;
 
+    if (!wp_service_serves(call)) {
+        return;
+    }
     if (wp_wire_unpack_list_claims_request(&call->arena, bytes, len, &request,
                                            &err) != WP_OK) {
         wp_service_refuse(call, &err);

@@ -391,7 +391,7 @@ wp_service_batch_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     struct wp_arena arena;
     struct wp_err err;
 
-    if (shared == NULL) {
+    if (shared == NULL || !wp_service_serves(call)) {
         return;
     }
     batch = batch_take(services);

@@ -109,6 +109,21 @@ wp_service_refuse(struct wp_call *call, const struct wp_err *err)
     call->ops->finish(call, err->status, err->msg, 0);
 }
 
+bool
+wp_service_serves(struct wp_call *call)
+{
+    const _Atomic(bool) *serves = wp_services_of(call)->config.serves;
+
+    if (serves == NULL || atomic_load_explicit(serves, memory_order_acquire)) {
+        return true;
+    }
+    call->ops->finish(call, WP_UNAVAILABLE,
+                      "this replica does not lead, and its lease store is not "
+                      "shared; the leader serves",
+                      0);
+    return false;
+}
+
 void *
 wp_service_state(struct wp_call *call, size_t size)
 {
@@ -141,6 +156,13 @@ wp_service_tenant(struct wp_call *call, struct wp_str asked,
     const struct wp_identity *who = &call->who;
     struct wp_str own = wp_str_from(who->tenant);
 
+    if (wp_str_starts_with(asked, WP_STR(WP_TENANT_OWN_PREFIX))) {
+        call->ops->finish(call, WP_PERMISSION_DENIED,
+                          "tenant: those that begin with '" WP_TENANT_OWN_PREFIX
+                          "' are the daemon's own",
+                          0);
+        return false;
+    }
     if (own.len == 0 || asked.len == 0 || wp_str_eq(own, asked)) {
         *tenant = own.len != 0 && asked.len == 0 ? own : asked;
         return true;

@@ -15,6 +15,7 @@
 #ifndef WP_ALLOCATOR_SERVICES_H
 #define WP_ALLOCATOR_SERVICES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,9 @@ struct wp_services_config {
      * once. Control thread. */
     void (*drain)(void *ctx, int64_t grace_ns);
     void *ctx;
+    /* False while another replica is the only one that knows the leases: the
+     * Allocator's methods then answer UNAVAILABLE. NULL: always true. */
+    const _Atomic(bool) *serves;
 
     uint32_t batches_max;      /* ClaimBatch in progress; 1..64. */
     uint32_t watches_max;      /* WatchPools streams; 1..1024. */

@@ -42,6 +42,9 @@ wp_services_of(const struct wp_call *call)
 
 /* Zeroed memory in the call's arena; NULL after having finished the call. */
 void *wp_service_state(struct wp_call *call, size_t size);
+/* False after having finished the call with UNAVAILABLE: another replica knows
+ * the leases. */
+WP_MUST_CHECK bool wp_service_serves(struct wp_call *call);
 /* Ends the call with what err says. */
 void wp_service_refuse(struct wp_call *call, const struct wp_err *err);
 /* Room for a reply; NULL after having finished the call. */

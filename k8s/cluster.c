@@ -241,6 +241,13 @@ make_parts(struct wp_cluster *cluster, struct wp_err *err)
         status = wp_cluster_make_stores(cluster, err);
     }
     if (status == WP_OK) {
+        cluster->census = wp_sandbox_census_create(
+            cluster->parts.stores[WP_KIND_SANDBOX], &cluster->parts.active);
+        status = cluster->census != NULL
+                     ? WP_OK
+                     : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    if (status == WP_OK) {
         cluster->backend = wp_cluster_backend_create(&cluster->parts, err);
         status = cluster->backend != NULL ? WP_OK : err->status;
     }
@@ -417,6 +424,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {
         wp_store_destroy(parts->stores[i]);
     }
+    wp_sandbox_census_destroy(cluster->census);
     if (cluster->mail_event != NULL) {
         event_free(cluster->mail_event);
     }

@@ -34,6 +34,7 @@ struct wp_cluster {
     struct wp_http *http;
     struct wp_cluster_backend *backend;
     struct wp_pool_sync *pool_sync;
+    struct wp_sandbox_census *census;
     struct wp_cluster_watch watches[WP_KIND_COUNT];
     const struct wp_controller_ops *ops[WP_CLUSTER_CONTROLLERS];
     void *controllers[WP_CLUSTER_CONTROLLERS];

@@ -48,6 +48,23 @@ wp_cluster_note_stats(struct wp_cluster *cluster)
     (void)pthread_mutex_unlock(&cluster->stats_lock);
 }
 
+const struct wp_claim_metrics *
+wp_cluster_claim_metrics(const struct wp_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->controllers_len; i++) {
+        if (cluster->ops[i] == &wp_claim_controller_ops) {
+            return wp_claim_controller_metrics(cluster->controllers[i]);
+        }
+    }
+    return NULL;
+}
+
+struct wp_sandbox_census *
+wp_cluster_census(const struct wp_cluster *cluster)
+{
+    return cluster->census;
+}
+
 void
 wp_cluster_stats(struct wp_cluster *cluster, struct wp_cluster_stats *out)
 {

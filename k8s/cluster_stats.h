@@ -6,10 +6,12 @@
 #define WP_K8S_CLUSTER_STATS_H
 
 #include "k8s/backend.h"
+#include "k8s/claim_controller.h"
 #include "k8s/cluster.h"
 #include "k8s/http.h"
 #include "k8s/kind.h"
 #include "k8s/reflector.h"
+#include "k8s/sandbox_census.h"
 #include "k8s/work_queue.h"
 
 struct wp_cluster_kind_stats {
@@ -37,6 +39,12 @@ struct wp_cluster_stats {
     uint32_t controllers_len;
 };
 
+/* NULL when no claims are served. Valid until destroy, any thread; from start
+ * on. */
+const struct wp_claim_metrics *
+wp_cluster_claim_metrics(const struct wp_cluster *cluster);
+/* The same of all sandboxes that there are. */
+struct wp_sandbox_census *wp_cluster_census(const struct wp_cluster *cluster);
 /* Any thread. */
 void wp_cluster_stats(struct wp_cluster *cluster, struct wp_cluster_stats *out);
 

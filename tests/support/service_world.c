@@ -50,6 +50,8 @@ wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
     memset(world, 0, sizeof *world);
     wp_rig_init(&world->rig, slots_max, target, NULL);
     wp_services_config_init(&config);
+    atomic_init(&world->serves, true);
+    config.serves = &world->serves;
     config.pools = world->rig.pools;
     config.clock = &world->rig.clock.clock;
     config.post = post;

@@ -28,7 +28,8 @@ struct wp_world {
     uint32_t drains;
     int64_t drain_grace_ns;
     uint32_t changes_seen;
-    int64_t next_run_ns; /* What wp_services_run asked for. */
+    _Atomic(bool) serves; /* True; what the services are told. */
+    int64_t next_run_ns;  /* What wp_services_run asked for. */
 
     /* The last reply unpacked. */
     struct wp_arena arena;

@@ -290,15 +290,28 @@ test_checks_across_settings(void **state)
                  "setting 'http_listen': '[::]:80' is not loopback: HTTP is "
                  "served in clear and only there; put a proxy that speaks TLS "
                  "before it");
-    assert_check("backend: kubernetes\n",
-                 "setting 'backend': only 'local' and 'synthetic' are built "
-                 "into this version (" WP_VERSION ")");
+    assert_check("backend: kubernetes\nmanifests: [a.yaml]\n",
+                 "setting 'manifests': expected none with backend kubernetes, "
+                 "whose pools and templates are the cluster's objects: kubectl "
+                 "apply -f the files");
+    assert_check("backend: kubernetes\nstop_leaves: nothing\n",
+                 "setting 'stop_leaves': expected auto or all with backend "
+                 "kubernetes: nothing in the cluster is deleted because this "
+                 "daemon ends");
+    assert_check("controllers: pool,pod\n",
+                 "setting 'controllers': expected names of pool, claim, "
+                 "template, sandbox, got 'pod'");
+    assert_check("identities: [a=system:sandboxclaims]\n",
+                 "setting 'identities': expected NAME=TENANT (at most 63 "
+                 "bytes, not beginning with 'system:') or NAME=*admin, got "
+                 "'a=system:sandboxclaims'");
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");
     assert_check("identities: [nobody]\n",
                  "setting 'identities': expected NAME=TENANT (at most 63 "
-                 "bytes) or NAME=*admin, got 'nobody'");
+                 "bytes, not beginning with 'system:') or NAME=*admin, got "
+                 "'nobody'");
     assert_check("allowed_uids: [me]\n",
                  "setting 'allowed_uids': expected user ids (numbers), got "
                  "'me'");

@@ -293,10 +293,17 @@ test_tenants(void **state)
         const char *asked;
         const char *becomes; /* NULL: refused. */
     } rules[] = {
-        {"", false, "", ""},      {"", false, "x", "x"},
-        {"me", false, "", "me"},  {"me", false, "me", "me"},
-        {"me", false, "x", NULL}, {"me", true, "x", "x"},
-        {"me", true, "", "me"},   {"", true, "x", "x"},
+        {"", false, "", ""},
+        {"", false, "x", "x"},
+        {"me", false, "", "me"},
+        {"me", false, "me", "me"},
+        {"me", false, "x", NULL},
+        {"me", true, "x", "x"},
+        {"me", true, "", "me"},
+        {"", true, "x", "x"},
+        /* The daemon's own, also for those who may all else. */
+        {"", false, "system:sandboxclaims", NULL},
+        {"", true, "system:sandboxclaims", NULL},
     };
 
     (void)state;
@@ -453,6 +460,31 @@ test_get_claim(void **state)
     assert_ended(&b, WP_NOT_FOUND);
 }
 
+/* While another replica has the leases, nothing is said about them here. */
+static void
+test_not_serving(void **state)
+{
+    struct wp_wire_claim_response lease;
+    uint8_t token[WP_TOKEN_LEN];
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 0);
+    lease = wp_world_lease(&world, &a);
+    memcpy(token, lease.grant->token, sizeof token);
+    atomic_store(&world.serves, false);
+    wp_world_claim(&world, again(&a), "other", "", 0);
+    assert_ended(&a, WP_UNAVAILABLE);
+    assert_non_null(strstr(a.message, "leader"));
+    wp_world_release(&world, again(&a), token);
+    assert_ended(&a, WP_UNAVAILABLE);
+    get(again(&a), "id", "");
+    assert_ended(&a, WP_UNAVAILABLE);
+    assert_int_equal(leased(), 1);
+    atomic_store(&world.serves, true);
+    wp_world_release(&world, again(&a), token);
+    assert_ended(&a, WP_OK);
+}
+
 static uint32_t
 list(struct wp_fake_call *fake, const char *tenant, uint32_t page_size,
      char *page_token)
@@ -554,6 +586,7 @@ main(void)
         TEST(test_store_out_of_reach),
         TEST(test_no_memory_for_the_reply),
         TEST(test_tenants),
+        TEST(test_not_serving),
         TEST(test_renew),
         TEST(test_release_twice),
         TEST(test_forged_tokens),
