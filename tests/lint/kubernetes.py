@@ -314,6 +314,18 @@ def check_settings(path, docs, daemon):
             fail(f"{path.relative_to(ROOT)}: {words.strip().splitlines()[-1]}")
 
 
+def check_runbook():
+    """Every metric that the runbook sends people to is one that we have."""
+    text = (DEPLOY / "runbook.md").read_text()
+    code = "".join(path.read_text() for path in (ROOT / "allocator").glob("*.c"))
+    names = set(re.findall(r"\b((?:warmpool|agent_sandbox)_[a-z_]+)\b", text))
+    if len(names) < 10:
+        fail("deploy/runbook.md: no metrics were found")
+    for name in sorted(names):
+        if f'"{name}"' not in code:
+            fail(f"deploy/runbook.md: no metric {name}")
+
+
 def check_self():
     """Each check sees a breach."""
     docs = [{"kind": "ClusterRole", "rules": [
@@ -354,6 +366,7 @@ def main():
     check_access(base, "deploy/kubernetes/base")
     check_chart(base)
     check_pod(base)
+    check_runbook()
     for path in sorted((DEPLOY / "kubernetes").rglob("warmpoold.yaml")):
         check_settings(path, base, daemon)
     for text in failures:
