@@ -1,0 +1,146 @@
+"""What deploy/ installs: the kinds as users see them, Pods that are restricted, and a
+daemon with no more rights than deploy/kubernetes/base gives it.
+"""
+import json
+
+import world
+from cluster import ROOT, wait_for
+from world import is_ready
+
+BASE = ROOT / "deploy/kubernetes/base"
+SYSTEM = "agent-sandbox-system"
+ACCOUNT = "agent-sandbox-controller"
+
+
+def refused(w, *arguments, words):
+    run = w.cluster.kubectl("-n", w.namespace, *arguments, check=False)
+    assert run.returncode != 0 and words in run.stderr, (
+        f"{arguments}: {run.stdout}{run.stderr}")
+
+
+def patch(kind, name, body):
+    return ("patch", kind, name, "--type=merge", "-p", json.dumps(body))
+
+
+def test_schemas(w):
+    """Defaults are filled in, mistakes are refused with their field's name."""
+    w.template()
+    w.create("SandboxWarmPool", "p", {"sandboxTemplateRef": {"name": "python"}})
+    w.create("SandboxClaim", "c", {"warmPoolRef": {"name": "p"}, "lifecycle": {}})
+    volume = {"metadata": {"name": "v"}, "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}}
+    w.create("Sandbox", "s", {
+        "podTemplate": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
+        "volumeClaimTemplates": [volume]})
+    assert w.get("SandboxWarmPool", "p")["spec"]["replicas"] == 1
+    assert w.get("SandboxClaim", "c")["spec"]["lifecycle"] == {
+        "shutdownPolicy": "Retain"}
+    sandbox = w.get("Sandbox", "s")["spec"]
+    assert sandbox["operatingMode"] == "Running"
+    assert sandbox["podTemplate"]["spec"]["containers"][0]["image"] == "i"
+    template = w.get("SandboxTemplate", "python")["spec"]
+    assert template["networkPolicyManagement"] == "Managed"
+    assert template["envVarsInjectionPolicy"] == "Disallowed"
+    volume["spec"]["resources"]["requests"]["storage"] = "2Gi"
+    for templates in ([volume], [], None):
+        refused(w, *patch("sandbox", "s", {"spec": {
+            "volumeClaimTemplates": templates}}),
+                words="volumeClaimTemplates is immutable")
+    refused(w, *patch("swp", "p", {"spec": {"replicas": -1}}),
+            words="spec.replicas")
+    refused(w, *patch("swp", "p", {"spec": {"updateStrategy": {"type": "x"}}}),
+            words='"Recreate", "OnReplenish"')
+    refused(w, *patch("sandboxclaim", "c", {"spec": {"warmPoolRef": None}}),
+            words="spec.warmPoolRef: Required value")
+    refused(w, *patch("sandbox", "s", {"spec": {
+        "shutdownPolicy": "DeleteForeground"}}), words="shutdownPolicy")
+
+
+def test_columns_and_scale(w):
+    """kubectl shows what upstream's definitions show, and scales a pool."""
+    w.template()
+    w.create("SandboxWarmPool", "p", {"sandboxTemplateRef": {"name": "python"}})
+    w.create("SandboxClaim", "c", {"warmPoolRef": {"name": "p"}})
+    for kind, columns in (("swp", "NAME READY DESIRED AGE"),
+                          ("sandboxclaim", "NAME READY SANDBOX REASON AGE")):
+        text = w.cluster.kubectl("-n", w.namespace, "get", kind)
+        assert text.splitlines()[0].split() == columns.split(), text
+    w.cluster.kubectl("-n", w.namespace, "scale", "swp", "p", "--replicas=4")
+    assert w.get("SandboxWarmPool", "p")["spec"]["replicas"] == 4
+    text = w.cluster.kubectl("explain", "swp.spec.replicas")
+    assert "<integer>" in text, text
+
+
+def test_base_is_taken(w):
+    """The API server takes all of the base, and a namespace that enforces the
+    standard "restricted" takes its Pod."""
+    rendered = w.cluster.kubectl("kustomize", str(BASE))
+    w.cluster.kubectl("apply", "-f", "-", stdin=rendered)
+    w.cluster.kubectl("label", "namespace", w.namespace,
+                      "pod-security.kubernetes.io/enforce=restricted")
+    w.cluster.kubectl("-n", w.namespace, "create", "serviceaccount", ACCOUNT)
+    deployment = w.cluster.get(
+        f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{ACCOUNT}")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {
+        "name": "one", "namespace": w.namespace},
+        "spec": deployment["spec"]["template"]["spec"]}
+    w.cluster.kubectl("apply", "--dry-run=server", "-f", "-",
+                      stdin=json.dumps(pod))
+    pod["spec"]["containers"][0]["securityContext"]["capabilities"] = {}
+    run = w.cluster.kubectl("apply", "--dry-run=server", "-f", "-",
+                            stdin=json.dumps(pod), check=False)
+    assert run.returncode != 0 and "restricted" in run.stderr, (
+        "the standard is not enforced here, so nothing was shown")
+    w.cluster.kubectl("-n", SYSTEM, "delete", "deployment", ACCOUNT)
+
+
+def denied(w):
+    return sum(v for k, v in
+               w.cluster.metrics("authorization_attempts_total").items()
+               if 'result="denied"' in str(k))
+
+
+def test_rights_are_enough(w):
+    """A whole life under the ServiceAccount of the base, and nothing was denied."""
+    w.cluster.kubectl("-n", SYSTEM, "apply", "-f", str(BASE / "rbac.yaml"))
+    config = w.cluster.service_account_kubeconfig(SYSTEM, ACCOUNT)
+    before = denied(w)
+    daemon = w.daemon(kubeconfig=config, leader_election_namespace=SYSTEM)
+    w.template()
+    w.pool("p", 2)
+    policy = wait_for("the template's NetworkPolicy",
+                      lambda: w.get("NetworkPolicy", "python-network-policy"))
+    w.claim("c", "p")
+    w.wait_claim("c")
+    wait_for("the event of the adoption", lambda: w.events("SandboxAdopted"))
+    w.create("Sandbox", "own", {
+        "podTemplate": {"spec": {"containers": [{
+            "name": "main", "image": "registry.invalid/pause:1",
+            "ports": [{"containerPort": 8888}]}]}}, "service": True})
+    wait_for("a sandbox with a Service",
+             lambda: is_ready(w.get("Sandbox", "own")))
+    w.patch("Sandbox", "own", {"spec": {"operatingMode": "Suspended"}})
+    w.wait_gone("Pod", "own")
+    w.patch("Sandbox", "own", {"spec": {"service": False}})
+    w.wait_gone("Service", "own")
+    w.patch("SandboxTemplate", "python", {"spec": {
+        "networkPolicy": {"ingress": []}}})
+    wait_for("other rules", lambda: w.get(
+        "NetworkPolicy", "python-network-policy")["spec"] != policy["spec"])
+    w.patch("SandboxTemplate", "python", {"spec": {
+        "networkPolicyManagement": "Unmanaged"}})
+    w.wait_gone("NetworkPolicy", "python-network-policy")
+    w.patch("SandboxClaim", "c", {"spec": {"lifecycle": {
+        "shutdownTime": "2026-01-01T00:00:00Z", "shutdownPolicy": "Delete"}}})
+    w.wait_gone("SandboxClaim", "c")
+    w.patch("SandboxWarmPool", "p", {"spec": {"replicas": 0}})
+    w.wait_pool("p", 0)
+    assert daemon.stop()
+    words = [line for line in daemon.log().splitlines()
+             if "forbidden" in line.lower() or "403" in line]
+    assert not words, words
+    assert denied(w) == before, f"{denied(w) - before} requests were denied"
+
+
+world.main(__name__)
