@@ -1,0 +1,416 @@
+#!/usr/bin/env python3
+"""bench/cluster.py - what SandboxClaims cost on a real control plane.
+
+    bench/cluster.py [--quick] [--only NAME,...] [--no-fsync] [BUILD_DIR] >report.md
+
+etcd (with fsync), kube-apiserver, controller manager, scheduler and KWOK on this
+machine, built as for the end-to-end tests; warmpoold with all four controllers; the
+client is bench/claim_load. Everything shares the machine's cores, so the writes that
+the API server counts say more than the times. Ends with 1 when a sandbox was given out
+twice or a claim failed, with 77 when no control plane can be had.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+
+import cluster as control_plane  # noqa: E402
+import world as scenario  # noqa: E402
+
+WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
+
+
+class Bench:
+    def __init__(self, world, build, quick):
+        self.world = world
+        self.build = pathlib.Path(build)
+        self.quick = quick
+        self.bad = 0
+        self.daemon = None
+        self.number = 0
+
+    def say(self, text=""):
+        print(text, flush=True)
+
+    # --- set-up ---
+
+    def begin(self, name, **settings):
+        """A namespace and a daemon of its own."""
+        world = self.world
+        world.namespace = world.make_namespace(f"bench-{name}")
+        world.template()
+        settings.setdefault("slots_max", 16384)
+        self.daemon = world.daemon(**settings)
+
+    def end(self):
+        """Claims first, so that nothing is made anew; then all the rest."""
+        world = self.world
+        for kind in ("SandboxWarmPool", "SandboxClaim"):
+            world.cluster.delete(scenario.path_of(kind, world.namespace))
+        control_plane.wait_for("sandboxes gone", lambda: not world.list(
+            "Sandbox"), timeout_s=180, every_s=0.5)
+        control_plane.wait_for("pods gone", lambda: not world.list("Pod"),
+                               timeout_s=180, every_s=0.5)
+        world.stop_daemons()
+        world.cluster.kubectl("delete", "namespace", world.namespace,
+                              "--wait=false")
+
+    def quiet(self, pool, replicas):
+        """Until the pool is full, and then until nothing is written any more."""
+        self.world.wait_pool(pool, replicas, timeout_s=300)
+        before = -1
+        while before != (now := self.written()):
+            before = now
+            time.sleep(1)
+
+    def load(self, pool, **options):
+        self.number += 1
+        command = [self.build / "bench/claim_load", "--kubeconfig",
+                   self.world.cluster.kubeconfig, "--namespace",
+                   self.world.namespace, "--pool", pool, "--prefix",
+                   f"l{self.number}"]
+        for key, value in options.items():
+            command.append("--" + key.replace("_", "-"))
+            if value is not True:
+                command.append(str(value))
+        run = subprocess.run([str(c) for c in command], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             check=False)
+        if run.returncode not in (0, 1):
+            raise RuntimeError(f"claim_load: {run.stderr}")
+        result = json.loads(run.stdout)
+        self.bad += result["duplicates"]
+        if result["failed"]:
+            self.say(f"\n{result['failed']} claims failed: {run.stderr[-500:]}")
+        return result
+
+    # --- the API server's own counts ---
+
+    def requests(self):
+        """{(verb, resource/subresource, code): count}"""
+        counts = {}
+        for key, value in self.world.cluster.metrics(
+                "apiserver_request_total").items():
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', key))
+            resource = labels["resource"]
+            if labels.get("subresource"):
+                resource += "/" + labels["subresource"]
+            at = (labels["verb"], resource, labels["code"])
+            counts[at] = counts.get(at, 0) + value
+        return counts
+
+    def written(self, before=None):
+        """Writes so far; leases are left out: they go on by the clock."""
+        counts = self.requests()
+        return sum(n for (verb, resource, _), n in counts.items()
+                   if verb in WRITES and resource != "leases") - (before or 0)
+
+    def rows(self, result, name):
+        self.say(f"| {name} | {result['ready']} | {result['p50_ms']:.1f} | "
+                 f"{result['p90_ms']:.1f} | {result['p99_ms']:.1f} | "
+                 f"{result['max_ms']:.1f} | {result['per_second']:.1f} | "
+                 f"{result['cold']} | {result['failed']} | "
+                 f"{result['duplicates']} |")
+
+    def head(self, title):
+        self.say(f"\n## {title}\n")
+        self.say("| load | Ready | p50 ms | p90 ms | p99 ms | max ms | claims/s "
+                 "| cold | failed | duplicates |")
+        self.say("|---|---|---|---|---|---|---|---|---|---|")
+
+    # --- the measurements ---
+
+    def serial(self):
+        """Create to Ready, one after the other, in small and large pools."""
+        self.head("Warm claims: create to Ready, by arrival of the watch event")
+        count = 40 if self.quick else 200
+        medians = {}
+        for size in (100, 400 if self.quick else 2000):
+            self.begin(f"serial-{size}")
+            self.world.pool("p", size, wait=False)
+            self.quiet("p", size)
+            result = self.load("p", count=count, in_flight=1)
+            self.rows(result, f"serial, pool of {size}")
+            medians[size] = result["p50_ms"]
+            if size == 100:
+                self.quiet("p", size)
+                for keep in (True, False):
+                    result = self.load("p", count=count, in_flight=20,
+                                       **({"keep": True} if keep else {}))
+                    self.rows(result, "20 at a time, pool of 100, " + (
+                        "kept" if keep else "deleted when Ready"))
+                    self.quiet("p", size)
+            self.end()
+        small, large = sorted(medians)
+        self.say(f"\nPool of {large} against {small}, serial p50: "
+                 f"{medians[large] / medians[small]:.2f} times.")
+
+    def parallel(self):
+        """20 at a time on a quiet pool of 200, with what the API server saw."""
+        self.head("20 at a time, pool of 200")
+        self.begin("parallel")
+        self.world.pool("p", 200, wait=False)
+        conflicts = claims = 0
+        for _ in range(2 if self.quick else 5):
+            self.quiet("p", 200)
+            before = self.requests()
+            result = self.load("p", count=200, in_flight=20, keep=True)
+            after = self.requests()
+            conflicts += sum(n - before.get(k, 0) for k, n in after.items()
+                             if k[2] == "409")
+            claims += result["ready"]
+            self.rows(result, "20 at a time, kept")
+        self.say(f"\n409 answers: {conflicts:.0f} for {claims} claims "
+                 f"({1000 * conflicts / max(claims, 1):.1f} per 1,000).")
+        self.end()
+
+    def writes(self):
+        """API writes for one warm claim, refill included."""
+        self.say("\n## API writes per warm claim, refill included\n")
+        self.begin("writes")
+        self.world.pool("p", 50, wait=False)
+        self.quiet("p", 50)
+        before = self.requests()
+        count = 40 if self.quick else 100
+        result = self.load("p", count=count, rate=5, keep=True,
+                           timeout_s=300)
+        self.quiet("p", 50)
+        # Deleting the claims comes after the counts: see --keep.
+        after = self.requests()
+        self.say("| verb | resource | per claim |\n|---|---|---|")
+        total = 0
+        deltas = {}
+        for (verb, resource, _), n in after.items():
+            if verb in WRITES and resource != "leases":
+                deltas[(verb, resource)] = deltas.get((verb, resource), 0) + n
+        for (verb, resource, _), n in before.items():
+            if verb in WRITES and resource != "leases":
+                deltas[(verb, resource)] -= n
+        for (verb, resource), n in sorted(deltas.items(), key=lambda x: -x[1]):
+            if n > 0 and (verb, resource) != ("DELETE", "sandboxclaims"):
+                per = n / result["ready"]
+                total += per
+                self.say(f"| {verb} | {resource} | {per:.2f} |")
+        self.say(f"| | all | {total:.2f} |")
+        self.end()
+
+    def burst(self):
+        """300 claims at once on a pool of 300."""
+        self.head("300 claims at once, pool of 300")
+        self.begin("burst")
+        self.world.pool("p", 300, wait=False)
+        for _ in range(1 if self.quick else 3):
+            self.quiet("p", 300)
+            result = self.load("p", count=300, in_flight=300, keep=True)
+            self.rows(result, "300 at once")
+        self.end()
+
+    def ladder(self):
+        """The highest steady rate without a cold start."""
+        self.head("Open loop, pool of 300, claims deleted when Ready")
+        self.begin("ladder")
+        self.world.pool("p", 300, wait=False)
+        seconds = 8 if self.quick else 20
+        best = 0
+        for rate in (10, 20, 30, 40, 50, 60, 80, 100):
+            self.quiet("p", 300)
+            result = self.load("p", count=rate * seconds, rate=rate,
+                               timeout_s=seconds + 60)
+            self.rows(result, f"{rate} a second")
+            kept_up = (result["cold"] == 0 and result["failed"] == 0
+                       and result["seconds"] < seconds * 1.1)
+            if not kept_up:
+                break
+            best = rate
+        if best:
+            self.quiet("p", 300)
+            rate = round(best * 0.6)
+            self.rows(self.load("p", count=rate * seconds, rate=rate,
+                                timeout_s=seconds + 60),
+                      f"60 % of {best}: {rate} a second")
+        self.end()
+
+    def scale(self):
+        """0 to 500 with pods that are ready at once."""
+        self.say("\n## Scale from 0 to 500\n")
+        self.begin("scale")
+        self.world.pool("p", 0, wait=False)
+        self.world.wait_pool("p", 0)
+        watch = self.world.watch("Sandbox")
+        alive, most, done = set(), 0, threading.Event()
+
+        def follow():
+            nonlocal most
+            while not done.is_set():
+                try:
+                    _, kind, item = watch.events.get(timeout=0.2)
+                except Exception:  # queue.Empty
+                    continue
+                name = item["metadata"]["name"]
+                (alive.discard if kind == "DELETED" else alive.add)(name)
+                most = max(most, len(alive))
+        thread = threading.Thread(target=follow)
+        thread.start()
+        start = time.monotonic()
+        self.world.patch("SandboxWarmPool", "p", {"spec": {"replicas": 500}})
+        made = control_plane.wait_for("500 sandboxes", lambda: len(
+            alive) >= 500 and time.monotonic(), timeout_s=120)
+        self.world.wait_pool("p", 500, timeout_s=300)
+        ready = time.monotonic()
+        done.set()
+        thread.join()
+        watch.close()
+        self.say(f"500 sandboxes created after {made - start:.1f} s, all Ready "
+                 f"after {ready - start:.1f} s ({500 / (ready - start):.0f} a "
+                 f"second); never more than {most} at once.")
+        self.bad += most > 500
+        self.end()
+
+    def grpc(self):
+        """gRPC Claim on the cluster against the same daemon without one."""
+        self.say("\n## gRPC Claim, serial, leases in memory\n")
+        size = 200 if self.quick else 1000
+        self.begin("grpc")
+        self.world.pool("p", size, wait=False)
+        self.quiet("p", size)
+        self.say("| backend | p50 us | p99 us |\n|---|---|---|")
+        figures = {}
+        target = f"unix:{self.daemon.dir}/warmpoold.sock"
+        figures["cluster"] = self.drive(target, f"{self.world.namespace}/p",
+                                        size - 50)
+        self.end()
+        with tempfile.TemporaryDirectory() as state:
+            figures["local"] = self.local(state, size)
+        for name, (p50, p99) in figures.items():
+            self.say(f"| {name} | {p50:.1f} | {p99:.1f} |")
+        self.say(f"\n{figures['cluster'][0] / figures['local'][0]:.2f} times "
+                 "the p50 of one machine's backend.")
+
+    def drive(self, target, pool, claims):
+        run = subprocess.run(
+            [self.build / "bench/ladder", "drive", "--target", target,
+             "--pool", pool, "--in-flight", "1", "--claims", str(claims),
+             "--keep"], stdout=subprocess.PIPE, text=True, check=True)
+        row = next(l for l in run.stdout.splitlines() if "| Claim " in l)
+        cells = [c.strip() for c in row.split("|")]
+        return float(cells[3]), float(cells[4])
+
+    def local(self, state, size):
+        manifest = pathlib.Path(state) / "pool.yaml"
+        manifest.write_text(
+            "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+            "kind: SandboxTemplate\nmetadata: {name: t}\nspec:\n"
+            "  podTemplate: {spec: {containers: [{name: c, image: host, "
+            'command: ["true"], ports: [{containerPort: 80}]}]}}\n---\n'
+            "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+            "kind: SandboxWarmPool\nmetadata: {name: p}\n"
+            f"spec: {{replicas: {size}, sandboxTemplateRef: {{name: t}}}}\n",
+            encoding="ascii")
+        daemon = subprocess.Popen([
+            self.build / "allocator/warmpoold", f"--manifests={manifest}",
+            "--backend=synthetic", "--synthetic-ready=0",
+            "--lease-store=memory", f"--runtime-dir={state}/run",
+            f"--state-dir={state}/state"], stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(3)
+            return self.drive(f"unix:{state}/run/warmpoold.sock", "default/p",
+                              size - 50)
+        finally:
+            daemon.terminate()
+            daemon.wait()
+
+    def memory(self):
+        """Resident memory with 10,000 sandboxes watched."""
+        count = 1000 if self.quick else 10000
+        self.say(f"\n## Memory with {count} sandboxes watched\n")
+        self.begin("memory", controllers="pool,claim")
+        self.world.pool("p", 0, wait=False)
+        self.world.wait_pool("p", 0)
+        empty = self.resident()
+        body = {"podTemplate": {"spec": {"containers": [{
+            "name": "main", "image": "registry.invalid/python:3.12",
+            "command": ["python3", "-m", "server"],
+            "ports": [{"containerPort": 8888}],
+            "env": [{"name": f"SETTING_{i}", "value": "x" * 40}
+                    for i in range(10)],
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+            "readinessProbe": {"httpGet": {"path": "/", "port": 8888}}}]}}}
+        threads = []
+
+        def make(part):
+            import http.client
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.world.cluster.port,
+                context=self.world.cluster.context())
+            for i in range(part, count, 4):
+                connection.request(
+                    "POST", scenario.path_of("Sandbox", self.world.namespace),
+                    json.dumps({"apiVersion": "agents.x-k8s.io/v1beta1",
+                                "kind": "Sandbox",
+                                "metadata": {"name": f"s-{i}"},
+                                "spec": body}),
+                    {"Authorization": "Bearer "
+                     + self.world.cluster.tokens["admin"],
+                     "Content-Type": "application/json"})
+                connection.getresponse().read()
+        for part in range(4):
+            threads.append(threading.Thread(target=make, args=(part,)))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+        time.sleep(3)
+        watching = self.resident()
+        self.daemon.restart()
+        self.world.wait_pool("p", 0)
+        time.sleep(5)
+        self.say(f"Empty: {empty:.0f} MiB. After {count} came by the watch: "
+                 f"{watching:.0f} MiB. After a restart, which lists them: "
+                 f"{self.resident():.0f} MiB.")
+        self.world.cluster.delete(
+            scenario.path_of("Sandbox", self.world.namespace))
+        self.end()
+
+    def resident(self):
+        status = pathlib.Path(
+            f"/proc/{self.daemon.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--no-fsync", action="store_true")
+    parser.add_argument("build", nargs="?", default=str(ROOT / "build/release"))
+    options = parser.parse_args()
+    names = [n for n in options.only.split(",") if n] or [
+        "serial", "parallel", "writes", "burst", "ladder", "scale", "grpc",
+        "memory"]
+    os.environ["WARMPOOL_BUILD"] = options.build
+    with tempfile.TemporaryDirectory(prefix="warmpool-bench-") as directory:
+        try:
+            with control_plane.Cluster(
+                    directory, fsync=not options.no_fsync) as cluster:
+                bench = Bench(scenario.World(directory, cluster),
+                              options.build, options.quick)
+                for name in names:
+                    print(f"{name} ({time.monotonic():.0f})", file=sys.stderr)
+                    getattr(bench, name)()
+                bench.say(f"\nDuplicates over all: {bench.bad}. Load average "
+                          f"at the end: {os.getloadavg()[0]:.1f}.")
+        except control_plane.Unavailable:
+            return 77
+    return 1 if bench.bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
