@@ -4,3 +4,8 @@ add_test(NAME integration/fake_api
           $<TARGET_FILE:fake_api>)
 set_tests_properties(integration/fake_api PROPERTIES LABELS integration
                      TIMEOUT 120)
+# Nor one whose judge sees nothing.
+add_test(NAME integration/k8s_judge
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/k8s_judge_test.py)
+set_tests_properties(integration/k8s_judge PROPERTIES LABELS integration
+                     TIMEOUT 30)

@@ -261,6 +261,14 @@ class World(Case):
             "apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "none"}]})
         eventually(lambda: not self.api.all("pods"), "it is gone")
 
+    def test_given_to_an_owner_that_is_gone(self):
+        claim = self.claim()
+        self.api.delete("sandboxclaims", "ns", "c")
+        self.pod()
+        self.api.patch("pods", "ns", "a",
+                       {"metadata": self.owner(claim, "SandboxClaim")})
+        eventually(lambda: not self.api.all("pods"), "it is gone")
+
 
 class Faults(Case):
     def test_rules_count(self):

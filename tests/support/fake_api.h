@@ -85,6 +85,7 @@ struct fake_fault {
     uint32_t verbs;          /* Bits of enum fake_verb. */
     int kind;                /* enum wp_kind; -1: any. */
     const char *subresource; /* "" none, "status"; NULL: whatever. */
+    const char *agent;       /* What its User-Agent begins with; NULL: any. */
     enum fake_action action;
     int code;              /* 409, 410, 429, 500... */
     int64_t retry_after_s; /* -1: no such header. */

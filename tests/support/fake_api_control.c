@@ -21,6 +21,9 @@ fake_rule_add(struct fake_api *api, const struct fake_fault *fault)
                        fault->subresource);
         rule->fault.subresource = rule->subresource;
     }
+    (void)snprintf(rule->agent, sizeof rule->agent, "%s",
+                   fault->agent != NULL ? fault->agent : "");
+    rule->fault.agent = rule->agent;
 }
 
 static bool
@@ -32,6 +35,7 @@ rule_fits(const struct fake_rule *rule, const struct fake_request *request)
            (fault->kind < 0 || fault->kind == request->kind) &&
            (fault->subresource == NULL ||
             strcmp(fault->subresource, request->subresource) == 0) &&
+           strncmp(request->agent, rule->agent, strlen(rule->agent)) == 0 &&
            (fault->count == 0 || rule->done < fault->count);
 }
 
@@ -188,6 +192,7 @@ add_fault(struct fake_api *api, const json_t *args)
                          .verbs = verbs_in(text_at(args, "verbs")),
                          .kind = kind_at(args),
                          .subresource = json_string_value(subresource),
+                         .agent = text_at(args, "agent"),
                          .action = (enum fake_action)i,
                          .code = (int)number_at(args, "code", 500),
                          .retry_after_s = number_at(args, "retry_after_s", -1),

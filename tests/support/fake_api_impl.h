@@ -85,6 +85,7 @@ struct fake_event {
 struct fake_rule {
     struct fake_fault fault;
     char subresource[32];
+    char agent[32];
     uint32_t seen;
     uint32_t done;
 };

@@ -293,6 +293,10 @@ fake_world_changed(struct fake_api *api, const struct fake_event *event)
         }
         return;
     }
+    /* Given to an owner that has gone meanwhile. */
+    if (api->options.gc && !any_owner_lives(api, object)) {
+        fake_after(api, 0, collect_one, kind, key);
+    }
     if (is_deleting(object) && !is_deleting(event->before)) {
         if (kind == WP_KIND_POD && api->options.pod_stop_ms >= 0) {
             fake_after(api, api->options.pod_stop_ms, fake_drop, kind, key);

@@ -1,0 +1,100 @@
+"""What must hold at every version of a cluster's history, whatever failed."""
+
+
+def controller(obj):
+    for owner in obj["metadata"].get("ownerReferences") or []:
+        if owner.get("controller"):
+            return owner["kind"], owner["uid"]
+    return None, None
+
+
+def ready(obj):
+    for one in obj.get("status", {}).get("conditions") or []:
+        if one["type"] == "Ready":
+            return one["status"] == "True"
+    return False
+
+
+def assigned(claim):
+    return claim.get("status", {}).get("sandbox", {}).get("name")
+
+
+class Judge:
+    """Reads a history event by event; breaches collects what was wrong."""
+
+    def __init__(self):
+        self.breaches = []
+        self.now = {}  # (kind, ns, name) -> object
+        self.holder = {}  # Sandbox's uid -> uid of the claim that had it.
+        self.names = {}  # (ns, sandbox's name) -> uid of the claim it is for.
+        self.most = {}  # Pool's uid -> the largest target it ever had.
+        self.pool_sizes = {}  # Pool's uid -> the largest number it ever had.
+
+    def breach(self, event, text):
+        meta = event["object"]["metadata"]
+        self.breaches.append(
+            f"version {event['version']}, {event['type']} {event['kind']} "
+            f"{meta.get('namespace')}/{meta['name']}: {text}")
+
+    def on_sandbox(self, event, obj):
+        kind, uid = controller(obj)
+        if kind == "SandboxClaim":
+            held = self.holder.setdefault(obj["metadata"]["uid"], uid)
+            if held != uid:
+                self.breach(event, f"belonged to claim {held}, now to {uid}")
+        elif obj["metadata"]["uid"] in self.holder:
+            self.breach(event, "was a claim's and is not any more")
+        if kind == "SandboxWarmPool":
+            size = sum(controller(other)[1] == uid
+                       and "deletionTimestamp" not in other["metadata"]
+                       for key, other in self.now.items()
+                       if key[0] == "sandboxes")
+            self.pool_sizes[uid] = max(size, self.pool_sizes.get(uid, 0))
+            # One that was taken counts here until its adoption is written.
+            most = self.most.get(uid, size) + self.claims_without()
+            if size > most:
+                self.breach(event, f"the pool has {size} sandboxes, at most "
+                                   f"{most} were wanted")
+
+    def claims_without(self):
+        """Claims that own no sandbox."""
+        owners = {controller(obj)[1] for key, obj in self.now.items()
+                  if key[0] == "sandboxes"}
+        return sum(obj["metadata"]["uid"] not in owners
+                   for key, obj in self.now.items()
+                   if key[0] == "sandboxclaims")
+
+    def on_claim(self, event, obj):
+        meta = obj["metadata"]
+        name = assigned(obj)
+        if not name:
+            return
+        held = self.names.setdefault((meta["namespace"], name), meta["uid"])
+        if held != meta["uid"]:
+            self.breach(event, f"got sandbox {name}, which claim {held} had")
+        sandbox = self.now.get(("sandboxes", meta["namespace"], name))
+        if ready(obj) and sandbox is not None and \
+                controller(sandbox) != ("SandboxClaim", meta["uid"]):
+            self.breach(event, f"is Ready with {name}, which belongs to "
+                               f"{controller(sandbox)}")
+
+    def on_pool(self, obj):
+        uid = obj["metadata"]["uid"]
+        self.most[uid] = max(self.most.get(uid, 0), obj["spec"]["replicas"])
+
+    def read(self, history):
+        for event in history:
+            obj = event["object"]
+            key = (event["kind"], obj["metadata"].get("namespace"),
+                   obj["metadata"]["name"])
+            if event["type"] == "DELETED":
+                self.now.pop(key, None)
+                continue
+            self.now[key] = obj
+            if event["kind"] == "sandboxes":
+                self.on_sandbox(event, obj)
+            elif event["kind"] == "sandboxclaims":
+                self.on_claim(event, obj)
+            elif event["kind"] == "sandboxwarmpools":
+                self.on_pool(obj)
+        return self.breaches
