@@ -229,6 +229,27 @@ def test_pod_of_somebody_else(w):
     assert now["metadata"]["ownerReferences"][0]["name"] == "offered"
 
 
+def test_restarts(w):
+    """Sandboxes that are made while the API server restarts, and then while the daemon
+    is killed, are all Ready in the end, each with one Pod."""
+    daemon = w.daemon()
+    make(w, "first")
+    for i in range(20):
+        w.create("Sandbox", f"a{i}", {**SPEC, "service": i % 2 == 0})
+    w.cluster.restart("kube-apiserver")
+    for i in range(20):
+        w.create("Sandbox", f"b{i}", {**SPEC, "service": i % 2 == 0})
+    daemon.restart()
+    names = {"first"} | {f"{p}{i}" for p in "ab" for i in range(20)}
+    wait_for("all Ready", lambda: all(
+        is_ready(i) for i in w.list("Sandbox")), timeout_s=90)
+    pods = w.list("Pod")
+    assert sorted(p["metadata"]["name"] for p in pods) == sorted(names)
+    assert len(w.list("Service")) == 20
+    assert {i["metadata"]["annotations"][POD_NAME]
+            for i in w.list("Sandbox")} == names
+
+
 def claimed(w, **spec):
     """A pool of one and a claim on it: (sandbox, claim)."""
     w.template()
@@ -246,7 +267,7 @@ def test_adopted_pod(w):
     generation is observed before `kubectl wait` gives up."""
     w.daemon()
     sandbox, _ = claimed(w, additionalPodMetadata={
-        "labels": {"team": "blue"}, "annotations": {"note": "x"}})
+        "labels": {"sandbox.users.io/team": "blue"}, "annotations": {"note": "x"}})
     name = sandbox["metadata"]["name"]
     pool_label = "agents.x-k8s.io/warm-pool-sandbox"
     evict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -255,7 +276,7 @@ def test_adopted_pod(w):
         pod = w.get("Pod", name)["metadata"]
         return (pool_label not in pod["labels"] and
                 evict not in pod.get("annotations", {}) and
-                pod["labels"].get("team") == "blue" and
+                pod["labels"].get("sandbox.users.io/team") == "blue" and
                 pod["annotations"].get("note") == "x")
     wait_for("the pod to leave the pool", left)
     assert sandbox["metadata"]["annotations"][POD_NAME] == name
