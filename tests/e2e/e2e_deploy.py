@@ -2,6 +2,7 @@
 daemon with no more rights than deploy/kubernetes/base gives it.
 """
 import json
+import subprocess
 
 import world
 from cluster import ROOT, wait_for
@@ -141,6 +142,11 @@ def test_rights_are_enough(w):
              if "forbidden" in line.lower() or "403" in line]
     assert not words, words
     assert denied(w) == before, f"{denied(w) - before} requests were denied"
+    # And that is counted here.
+    run = subprocess.run(
+        [w.cluster.bin / "kubectl", "--kubeconfig", config, "get", "secrets"],
+        capture_output=True, text=True, check=False)
+    assert "forbidden" in run.stderr and denied(w) > before, run.stderr
 
 
 world.main(__name__)
