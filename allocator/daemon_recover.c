@@ -27,13 +27,13 @@ struct wp_recovery {
     struct wp_daemon *daemon;
     struct wp_lease_redis *redis;
     const struct wp_lease_redis_pool *pools;
-    uint32_t n_pools;
-    struct pool_state *states; /* Owned; n_pools. */
+    struct pool_state *states; /* Owned; as many as there may be. */
 
     pthread_mutex_t lock; /* Guards what is said to be under it. */
     pthread_cond_t changed;
-    bool stop;     /* Under lock. */
-    bool one_left; /* Under lock. */
+    uint32_t n_pools; /* Under lock; grows. */
+    bool stop;        /* Under lock. */
+    bool one_left;    /* Under lock. */
 
     pthread_t thread;
     bool runs;
@@ -299,6 +299,17 @@ await_work(struct wp_recovery *recovery, bool busy)
     return !stop;
 }
 
+static uint32_t
+pools_len(struct wp_recovery *recovery)
+{
+    uint32_t n;
+
+    (void)pthread_mutex_lock(&recovery->lock);
+    n = recovery->n_pools;
+    (void)pthread_mutex_unlock(&recovery->lock);
+    return n;
+}
+
 static void *
 run(void *arg)
 {
@@ -306,8 +317,10 @@ run(void *arg)
     bool busy = false;
 
     while (await_work(recovery, busy)) {
+        uint32_t n = pools_len(recovery);
+
         busy = false;
-        for (uint32_t i = 0; i < recovery->n_pools; i++) {
+        for (uint32_t i = 0; i < n; i++) {
             busy = step(recovery, i) || busy;
         }
     }
@@ -317,13 +330,13 @@ run(void *arg)
 struct wp_recovery *
 wp_recovery_create(struct wp_daemon *daemon,
                    const struct wp_lease_redis_pool *pools, uint32_t n_pools,
-                   struct wp_err *err)
+                   uint32_t pools_max, struct wp_err *err)
 {
     struct wp_recovery *recovery = calloc(1, sizeof *recovery);
     pthread_condattr_t attr;
 
     if (recovery != NULL) {
-        recovery->states = calloc(n_pools, sizeof *recovery->states);
+        recovery->states = calloc(pools_max, sizeof *recovery->states);
     }
     if (recovery == NULL || recovery->states == NULL) {
         free(recovery);
@@ -356,6 +369,14 @@ wp_recovery_start(struct wp_recovery *recovery, struct wp_lease_redis *redis,
     recovery->runs = true;
     (void)pthread_setname_np(recovery->thread, "recovery");
     return WP_OK;
+}
+
+void
+wp_recovery_grow(struct wp_recovery *recovery, uint32_t n_pools)
+{
+    (void)pthread_mutex_lock(&recovery->lock);
+    recovery->n_pools = n_pools;
+    (void)pthread_mutex_unlock(&recovery->lock);
 }
 
 void

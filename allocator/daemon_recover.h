@@ -20,10 +20,14 @@
 
 struct wp_recovery; /* Opaque. */
 
-/* pools is borrowed until destroy. NULL and err when memory lacks. */
+/* pools is borrowed until destroy; at most pools_max of them. NULL and err when
+ * memory lacks. */
 struct wp_recovery *wp_recovery_create(struct wp_daemon *daemon,
                                        const struct wp_lease_redis_pool *pools,
-                                       uint32_t n_pools, struct wp_err *err);
+                                       uint32_t n_pools, uint32_t pools_max,
+                                       struct wp_err *err);
+/* There are so many now; what came is in place. Any thread. */
+void wp_recovery_grow(struct wp_recovery *recovery, uint32_t n_pools);
 /* Starts the thread. The core knows every record by now. */
 enum wp_status wp_recovery_start(struct wp_recovery *recovery,
                                  struct wp_lease_redis *redis,

@@ -33,6 +33,7 @@ struct wp_daemon_redis {
     /* Control thread: what the heartbeats say, and since when. */
     int64_t state_told_ns;
     bool keeper_told;
+    bool full_told; /* There is no room for another pool. */
 
     struct wp_recovery *recovery;
 
@@ -116,7 +117,9 @@ hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
         wp_log_info(gone ? "a replica is gone" : "a replica is there",
                     wp_kv_str("replica", peer->host), wp_kv_int("replicas", n));
     }
-    if (!gone && peer->keeper && wp_daemon_is_keeper(r->daemon)) {
+    /* In a cluster leaders change, and say so a little later. */
+    if (!gone && peer->keeper && wp_daemon_is_keeper(r->daemon) &&
+        r->daemon->cluster == NULL) {
         wp_log_error("another replica makes sandboxes for the same "
                      "redis_prefix: give one of the two another prefix, or "
                      "the same state_dir",
@@ -166,6 +169,51 @@ wake(void *ctx)
     wp_control_wake(r->daemon->control);
 }
 
+static bool
+add_pool(struct wp_daemon_redis *r, const char *pool_namespace,
+         const char *pool)
+{
+    struct wp_lease_redis_pool *added = &r->pools[r->n_pools];
+
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        if (strcmp(r->pools[i].pool, pool) == 0 &&
+            strcmp(r->pools[i].pool_namespace, pool_namespace) == 0) {
+            return false;
+        }
+    }
+    (void)snprintf(added->pool_namespace, sizeof added->pool_namespace, "%s",
+                   pool_namespace);
+    (void)snprintf(added->pool, sizeof added->pool, "%s", pool);
+    r->n_pools++;
+    return true;
+}
+
+/* A pool that came since the start. */
+static void
+take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
+{
+    struct wp_err err;
+
+    if (wp_lease_redis_knows(r->redis, wp_str_from(spec->pool_namespace),
+                             wp_str_from(spec->name)) ||
+        !add_pool(r, spec->pool_namespace, spec->name)) {
+        return;
+    }
+    wp_recovery_grow(r->recovery, r->n_pools);
+    if (wp_lease_redis_add_pool(r->redis, &r->pools[r->n_pools - 1], &err) !=
+        WP_OK) {
+        r->n_pools--;
+        wp_recovery_grow(r->recovery, r->n_pools);
+        if (!r->full_told) {
+            r->full_told = true;
+            wp_log_error("a pool's leases cannot be kept until this daemon is "
+                         "started anew",
+                         wp_kv_str("namespace", spec->pool_namespace),
+                         wp_kv_str("pool", spec->name), wp_kv_err(&err));
+        }
+    }
+}
+
 int64_t
 wp_daemon_redis_run(struct wp_daemon_redis *r)
 {
@@ -185,6 +233,9 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
 
         wp_pools_stats(r->daemon->pools, i, &stats);
         waiting += stats.waiting;
+        if (r->daemon->cluster != NULL && !stats.gone) {
+            take_in_pool(r, &stats.spec);
+        }
     }
     wp_lease_redis_set_state(r->redis, waiting, keeper);
     r->state_told_ns = now_ns;
@@ -230,24 +281,6 @@ known_path(const struct wp_daemon_redis *r, char out[WP_CONF_TEXT_MAX + 8])
     return out;
 }
 
-static void
-add_pool(struct wp_daemon_redis *r, const char *pool_namespace,
-         const char *pool)
-{
-    struct wp_lease_redis_pool *added = &r->pools[r->n_pools];
-
-    for (uint32_t i = 0; i < r->n_pools; i++) {
-        if (strcmp(r->pools[i].pool, pool) == 0 &&
-            strcmp(r->pools[i].pool_namespace, pool_namespace) == 0) {
-            return;
-        }
-    }
-    (void)snprintf(added->pool_namespace, sizeof added->pool_namespace, "%s",
-                   pool_namespace);
-    (void)snprintf(added->pool, sizeof added->pool, "%s", pool);
-    r->n_pools++;
-}
-
 /* Those of the manifests, and those that had leases when they were taken out of
  * them. */
 static enum wp_status
@@ -260,18 +293,23 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
     uint32_t n_known = 0;
     enum wp_status status;
 
-    r->pools = calloc(n + WP_POOLS_MAX, sizeof *r->pools);
+    r->pools = calloc(n + WP_POOLS_MAX + 1, sizeof *r->pools);
     if (known == NULL || r->pools == NULL) {
         free(known);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
     status = wp_known_pools_read(known_path(r, path), known, WP_POOLS_MAX,
                                  &n_known, err);
+    if (wp_conf_is_cluster(r->daemon->conf)) {
+        /* No object can have that name. The others are heard by way of it
+         * before any pool is known. */
+        (void)add_pool(r, "-", "-");
+    }
     for (size_t i = 0; i < n; i++) {
-        add_pool(r, specs[i].pool_namespace, specs[i].name);
+        (void)add_pool(r, specs[i].pool_namespace, specs[i].name);
     }
     for (uint32_t i = 0; i < n_known && r->n_pools < WP_POOLS_MAX; i++) {
-        add_pool(r, known[i].pool_namespace, known[i].pool);
+        (void)add_pool(r, known[i].pool_namespace, known[i].pool);
     }
     free(known);
     if (status == WP_OK && r->n_pools == 0) {
@@ -321,6 +359,7 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
         .prefix = conf->redis_prefix,
         .pools = r->pools,
         .n_pools = r->n_pools,
+        .grows = wp_conf_is_cluster(conf),
         .replicas = true,
         .host = conf->replica_name,
         .heartbeat_ns = conf->heartbeat_timeout / 3,
@@ -366,7 +405,8 @@ wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
     r->feed = wp_feed_create(&feed, err);
     if (r->feed == NULL || read_url(r, err) != WP_OK ||
         list_pools(r, err) != WP_OK ||
-        (r->recovery = wp_recovery_create(daemon, r->pools, r->n_pools, err)) ==
+        (r->recovery = wp_recovery_create(daemon, r->pools, r->n_pools,
+                                          r->n_pools + WP_POOLS_MAX, err)) ==
             NULL ||
         connect_redis(r, err) != WP_OK) {
         wp_daemon_redis_close(r);

@@ -88,12 +88,14 @@ wp_redis_pool_find(struct wp_lease_redis *redis, struct wp_str pool_namespace,
     uint64_t hash = hash_names(pool_namespace, pool);
 
     for (uint64_t at = hash;; at++) {
-        uint32_t number = redis->index[at & redis->index_mask];
-        struct wp_redis_pool *known = &redis->pools[number - 1];
+        uint32_t number = atomic_load_explicit(
+            &redis->index[at & redis->index_mask], memory_order_acquire);
+        struct wp_redis_pool *known;
 
         if (number == 0) {
             return NULL;
         }
+        known = &redis->pools[number - 1];
         if (known->name_hash == hash &&
             wp_str_is(pool_namespace, known->name.pool_namespace) &&
             wp_str_is(pool, known->name.pool)) {
@@ -196,7 +198,8 @@ static enum wp_status
 add_pool(struct wp_lease_redis *redis, const struct wp_lease_redis_pool *name,
          struct wp_err *err)
 {
-    struct wp_redis_pool *pool = &redis->pools[redis->n_pools];
+    uint32_t n = wp_redis_pools_len(redis);
+    struct wp_redis_pool *pool = &redis->pools[n];
     struct wp_str pool_namespace = wp_str_from(name->pool_namespace);
     struct wp_str pool_name = wp_str_from(name->pool);
     uint64_t at;
@@ -212,10 +215,18 @@ add_pool(struct wp_lease_redis *redis, const struct wp_lease_redis_pool *name,
                                      redis->config.prefix, name->pool_namespace,
                                      name->pool);
     at = pool->name_hash;
-    while (redis->index[at & redis->index_mask] != 0) {
+    if (redis->feed != NULL) {
+        atomic_store(&pool->fresh, true);
+    }
+    if (!redis->config.redis.cluster && n > 0) {
+        atomic_store(&pool->group, atomic_load(&redis->pools[0].group));
+    }
+    while (atomic_load(&redis->index[at & redis->index_mask]) != 0) {
         at++;
     }
-    redis->index[at & redis->index_mask] = ++redis->n_pools;
+    atomic_store_explicit(&redis->index[at & redis->index_mask], n + 1,
+                          memory_order_release);
+    atomic_store_explicit(&redis->n_pools, n + 1, memory_order_release);
     return WP_OK;
 }
 
@@ -226,17 +237,57 @@ add_pools(struct wp_lease_redis *redis,
     uint32_t size = 16;
     enum wp_status status = WP_OK;
 
-    while (size < 4 * config->n_pools) {
+    redis->pools_max = config->grows ? WP_POOLS_MAX : config->n_pools;
+    while (size < 4 * redis->pools_max) {
         size *= 2;
     }
     redis->index = calloc(size, sizeof redis->index[0]);
-    redis->pools = calloc(config->n_pools, sizeof redis->pools[0]);
+    redis->pools = calloc(redis->pools_max, sizeof redis->pools[0]);
     if (redis->index == NULL || redis->pools == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
     }
     redis->index_mask = size - 1;
     for (uint32_t i = 0; i < config->n_pools && status == WP_OK; i++) {
         status = add_pool(redis, &config->pools[i], err);
+    }
+    return status;
+}
+
+bool
+wp_lease_redis_knows(struct wp_lease_redis *redis, struct wp_str pool_namespace,
+                     struct wp_str pool)
+{
+    return wp_redis_pool_find(redis, pool_namespace, pool) != NULL;
+}
+
+enum wp_status
+wp_lease_redis_add_pool(struct wp_lease_redis *redis,
+                        const struct wp_lease_redis_pool *name,
+                        struct wp_err *err)
+{
+    enum wp_status status = WP_OK;
+    bool added = false;
+
+    if (wp_redis_pool_find(redis, wp_str_from(name->pool_namespace),
+                           wp_str_from(name->pool)) != NULL) {
+        return WP_OK;
+    }
+    (void)pthread_mutex_lock(&redis->pools_lock);
+    if (wp_redis_pool_find(redis, wp_str_from(name->pool_namespace),
+                           wp_str_from(name->pool)) != NULL) {
+        status = WP_OK;
+    } else if (wp_redis_pools_len(redis) == redis->pools_max) {
+        status = wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                            "redis: there have been %u pools since the start, "
+                            "which is as many as one store keeps apart",
+                            redis->pools_max);
+    } else {
+        status = add_pool(redis, name, err);
+        added = status == WP_OK;
+    }
+    (void)pthread_mutex_unlock(&redis->pools_lock);
+    if (added && redis->feed != NULL) {
+        wp_redis_feed_wake(redis->feed);
     }
     return status;
 }
@@ -308,6 +359,7 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
     redis->n_links = 1 + config->threads;
     (void)pthread_mutex_init(&redis->admin_lock, NULL);
     (void)pthread_mutex_init(&redis->groups_lock, NULL);
+    (void)pthread_mutex_init(&redis->pools_lock, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&redis->groups_cond, &attr);
@@ -343,6 +395,7 @@ wp_lease_redis_destroy(struct wp_lease_redis *redis)
     free(redis->index);
     (void)pthread_mutex_destroy(&redis->admin_lock);
     (void)pthread_mutex_destroy(&redis->groups_lock);
+    (void)pthread_mutex_destroy(&redis->pools_lock);
     (void)pthread_cond_destroy(&redis->groups_cond);
     free(redis);
 }
@@ -385,7 +438,7 @@ wp_lease_redis_read_stats(struct wp_lease_redis *redis,
     out->records_heard = atomic_load(&redis->records_heard);
     out->gaps = atomic_load(&redis->gaps);
     out->syncs = atomic_load(&redis->syncs);
-    for (uint32_t i = 0; i < redis->n_pools; i++) {
+    for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
         out->in_doubt += atomic_load(&redis->pools[i].generation) == 0;
     }
     out->peers = wp_lease_redis_peers(redis, NULL, 0);

@@ -99,6 +99,7 @@ struct wp_lease_redis_config {
     const char *prefix;           /* "" and NULL: "warmpool". */
     const struct wp_lease_redis_pool *pools; /* Copied. */
     uint32_t n_pools;                        /* 1..WP_POOLS_MAX */
+    bool grows;       /* wp_lease_redis_add_pool will be called. */
     uint32_t threads; /* Connections for threads that flush; 0..64. */
     /* There are others: changes and heartbeats are published. */
     bool replicas;
@@ -146,6 +147,19 @@ struct wp_lease_store wp_lease_redis_store(struct wp_lease_redis *redis);
  * config.replicas. */
 enum wp_status wp_lease_redis_follow(struct wp_lease_redis *redis,
                                      struct wp_err *err);
+
+/* One more pool, from now on; fine when it is known. Its commits are
+ * UNAVAILABLE until the feed has learned its generation, a moment later; then
+ * what Redis has of it is told as after any gap, and so is that of all others.
+ * RESOURCE_EXHAUSTED: WP_POOLS_MAX have been added, those that are gone among
+ * them. With config.grows; after follow; any thread. */
+enum wp_status wp_lease_redis_add_pool(struct wp_lease_redis *redis,
+                                       const struct wp_lease_redis_pool *name,
+                                       struct wp_err *err);
+
+/* Is it one of the configuration, or added? Any thread. */
+bool wp_lease_redis_knows(struct wp_lease_redis *redis,
+                          struct wp_str pool_namespace, struct wp_str pool);
 
 /* What the next heartbeats say. Any thread. */
 void wp_lease_redis_set_state(struct wp_lease_redis *redis, uint32_t waiting,

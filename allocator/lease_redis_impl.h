@@ -40,6 +40,9 @@ struct wp_redis_pool {
      * meanwhile, with what had been asserted: then it is distrusted. */
     _Atomic(uint64_t) recovering;
     _Atomic(uint64_t) distrusted;
+    /* Added while others are followed: its generation is still to be learned,
+     * by the feed. */
+    _Atomic(bool) fresh;
 };
 
 /* The links to one server; see redis_groups.c. */
@@ -57,9 +60,13 @@ struct wp_lease_redis {
     struct wp_redis_router router;
     char host[WP_PEER_HOST_MAX + 1];
     char writer[WP_REDIS_WRITER_LEN + 1]; /* Of the feed; "": not published. */
+    pthread_mutex_t pools_lock; /* For adding pools; nothing is removed. */
     struct wp_redis_pool *pools;
-    uint32_t n_pools;
-    uint32_t *index; /* Hash of the name -> pool + 1; 0 is empty. */
+    uint32_t pools_max;
+    /* Released after the pool behind it; acquired by whoever walks them. */
+    _Atomic(uint32_t) n_pools;
+    /* Hash of the name -> pool + 1; 0 is empty. The same. */
+    _Atomic(uint32_t) *index;
     uint32_t index_mask;
     uint64_t id; /* Tells stores apart, also one at the address of another. */
     uint32_t n_links;            /* Of each group. */
@@ -89,6 +96,12 @@ struct wp_lease_redis {
     _Atomic(uint64_t) gaps;
     _Atomic(uint64_t) syncs;
 };
+
+static inline uint32_t
+wp_redis_pools_len(const struct wp_lease_redis *redis)
+{
+    return atomic_load_explicit(&redis->n_pools, memory_order_acquire);
+}
 
 #define WP_REDIS_COUNT(counter)                                                \
     atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
@@ -160,6 +173,12 @@ enum wp_status wp_redis_pool_scan(struct wp_lease_redis *redis,
                                   struct wp_redis_pool *pool,
                                   const struct wp_redis_scan *scan,
                                   struct wp_err *err);
+/* Learns the generation of a pool that nothing was read of yet, or doubts it
+ * when it is closed. */
+enum wp_status wp_redis_pool_learn(struct wp_lease_redis *redis,
+                                   struct wp_redis_pool *pool,
+                                   struct redisContext *context,
+                                   struct wp_err *err);
 enum wp_status wp_redis_load(void *self,
                              void (*each)(void *ctx,
                                           const struct wp_lease_record *record),
@@ -175,6 +194,8 @@ void wp_redis_commit_on_wake(void *self);
 
 /* It has listened for long enough to know who else is there. Any thread. */
 bool wp_redis_feed_has_heard(const struct wp_redis_feed *feed);
+/* Pools were added: it calls anew, for all of them. Any thread. */
+void wp_redis_feed_wake(struct wp_redis_feed *feed);
 /* Stops the feed, if there is one. */
 void wp_redis_feed_destroy(struct wp_redis_feed *feed);
 

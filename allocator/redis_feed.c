@@ -53,7 +53,8 @@ struct wp_redis_feed {
     /* The feed's thread. */
     struct redisContext *listen;
     struct redisContext *talk;
-    struct feed_pool *pools;
+    struct feed_pool *pools;   /* redis->pools_max. */
+    uint32_t n_pools;          /* That it has called for. */
     struct feed_pool *reading; /* Between its marks; NULL: none. */
     char peers_channel[WP_REDIS_PREFIX_MAX + 8];
     int64_t read_at_ns; /* Not before: pools that are wanted. */
@@ -154,7 +155,7 @@ on_closed(struct wp_redis_feed *feed, struct wp_str channel,
 {
     struct wp_lease_redis *redis = feed->redis;
 
-    for (uint32_t i = 0; i < redis->n_pools; i++) {
+    for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
         struct wp_redis_pool *pool = &redis->pools[i];
 
         if (channel.len > pool->key_len &&
@@ -296,7 +297,15 @@ listen_for(struct wp_redis_feed *feed, int wait_ms)
     struct pollfd fds[2] = {{.fd = feed->listen->fd, .events = POLLIN},
                             {.fd = feed->stop_fd, .events = POLLIN}};
 
-    if (poll(fds, 2, wait_ms) <= 0 || fds[0].revents == 0) {
+    eventfd_t woken;
+
+    if (poll(fds, 2, wait_ms) <= 0) {
+        return true;
+    }
+    if (fds[1].revents != 0) {
+        (void)eventfd_read(feed->stop_fd, &woken);
+    }
+    if (fds[0].revents == 0) {
         return true;
     }
     if (redisBufferRead(feed->listen) != REDIS_OK) {
@@ -387,7 +396,7 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
 static bool
 read_wanted(struct wp_redis_feed *feed)
 {
-    for (uint32_t i = 0; i < feed->redis->n_pools; i++) {
+    for (uint32_t i = 0; i < feed->n_pools; i++) {
         if (feed->pools[i].wanted && now() >= feed->read_at_ns &&
             !read_pool(feed, i)) {
             return false;
@@ -408,7 +417,7 @@ subscribe(struct wp_redis_feed *feed, struct wp_err *err)
         REDIS_OK) {
         return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE");
     }
-    for (uint32_t i = 0; i < redis->n_pools; i++) {
+    for (uint32_t i = 0; i < feed->n_pools; i++) {
         const struct wp_redis_pool *pool = &redis->pools[i];
 
         if (redisAppendCommand(feed->listen, "SUBSCRIBE %b:feed", pool->key,
@@ -424,7 +433,7 @@ subscribe(struct wp_redis_feed *feed, struct wp_err *err)
     }
     /* Pools are read after the first answer only, which may be an error: it is
      * not allowed to. */
-    for (uint32_t i = 0; i <= redis->n_pools; i++) {
+    for (uint32_t i = 0; i <= feed->n_pools; i++) {
         void *reply = NULL;
         bool ok;
 
@@ -451,6 +460,36 @@ subscribe(struct wp_redis_feed *feed, struct wp_err *err)
     return WP_OK;
 }
 
+/* Of pools that were added since the start. */
+static enum wp_status
+learn_fresh(struct wp_redis_feed *feed, struct wp_err *err)
+{
+    struct wp_lease_redis *redis = feed->redis;
+    enum wp_status status = WP_OK;
+
+    for (uint32_t i = 0; i < feed->n_pools && status == WP_OK; i++) {
+        struct wp_redis_pool *pool = &redis->pools[i];
+        struct redisContext *context = feed->talk;
+
+        if (!atomic_load(&pool->fresh)) {
+            continue;
+        }
+        if (redis->config.redis.router != NULL) {
+            status = wp_redis_pool_open(redis, pool, &context, err);
+        }
+        if (status == WP_OK) {
+            status = wp_redis_pool_learn(redis, pool, context, err);
+            if (context != feed->talk) {
+                wp_redis_sync_close(context);
+            }
+        }
+        if (status == WP_OK) {
+            atomic_store(&pool->fresh, false);
+        }
+    }
+    return status;
+}
+
 static enum wp_status
 call_up(struct wp_redis_feed *feed, struct wp_err *err)
 {
@@ -458,6 +497,7 @@ call_up(struct wp_redis_feed *feed, struct wp_err *err)
     enum wp_status status =
         wp_redis_pool_open(redis, &redis->pools[0], &feed->listen, err);
 
+    feed->n_pools = wp_redis_pools_len(redis);
     if (status != WP_OK) {
         feed->listen = NULL;
         return status;
@@ -468,7 +508,10 @@ call_up(struct wp_redis_feed *feed, struct wp_err *err)
         return status;
     }
     status = subscribe(feed, err);
-    for (uint32_t i = 0; i < redis->n_pools && status == WP_OK; i++) {
+    if (status == WP_OK) {
+        status = learn_fresh(feed, err);
+    }
+    for (uint32_t i = 0; i < feed->n_pools && status == WP_OK; i++) {
         feed->pools[i].wanted = true;
     }
     feed->read_at_ns = 0;
@@ -493,6 +536,9 @@ follow(struct wp_redis_feed *feed)
     const struct wp_lease_redis_config *config = &feed->redis->config;
     int64_t wait_ns;
 
+    if (wp_redis_pools_len(feed->redis) != feed->n_pools) {
+        return false; /* Called anew, it hears of the new ones, too. */
+    }
     if (now() >= feed->heartbeat_at_ns) {
         feed->heartbeat_at_ns = now() + config->heartbeat_ns;
         if (!say_heartbeat(feed)) {
@@ -508,7 +554,7 @@ follow(struct wp_redis_feed *feed)
         return false; /* The one that listens has gone deaf. */
     }
     wait_ns = feed->heartbeat_at_ns - now();
-    for (uint32_t i = 0; i < feed->redis->n_pools; i++) {
+    for (uint32_t i = 0; i < feed->n_pools; i++) {
         if (feed->pools[i].wanted && wait_ns > feed->read_at_ns - now()) {
             wait_ns = feed->read_at_ns - now();
         }
@@ -522,6 +568,7 @@ feed_run(void *arg)
 {
     struct wp_redis_feed *feed = arg;
     struct pollfd stop = {.fd = feed->stop_fd, .events = POLLIN};
+    eventfd_t woken;
 
     while (!atomic_load(&feed->stop)) {
         struct wp_err err;
@@ -530,6 +577,8 @@ feed_run(void *arg)
             continue;
         }
         hang_up(feed);
+        /* What woke it is looked at now; an end is said otherwise as well. */
+        (void)eventfd_read(feed->stop_fd, &woken);
         if (call_up(feed, &err) == WP_OK) {
             if (feed->told) {
                 wp_log_info("the feed of the other replicas is back");
@@ -566,7 +615,7 @@ wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
     }
     feed->redis = redis;
     feed->again_ms = AGAIN_MS;
-    feed->pools = calloc(redis->n_pools, sizeof feed->pools[0]);
+    feed->pools = calloc(redis->pools_max, sizeof feed->pools[0]);
     feed->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&feed->peers_lock, NULL);
     (void)snprintf(feed->peers_channel, sizeof feed->peers_channel, "%s:peers",
@@ -588,17 +637,19 @@ wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
 }
 
 void
+wp_redis_feed_wake(struct wp_redis_feed *feed)
+{
+    (void)eventfd_write(feed->stop_fd, 1);
+}
+
+void
 wp_redis_feed_destroy(struct wp_redis_feed *feed)
 {
-    const uint64_t one = 1;
-    ssize_t n;
-
     if (feed == NULL) {
         return;
     }
     atomic_store(&feed->stop, true);
-    n = write(feed->stop_fd, &one, sizeof one);
-    (void)n;
+    wp_redis_feed_wake(feed);
     (void)pthread_join(feed->thread, NULL);
     (void)pthread_mutex_destroy(&feed->peers_lock);
     (void)close(feed->stop_fd);

@@ -35,7 +35,7 @@ doubt_group(struct wp_redis_group *group)
 {
     struct wp_lease_redis *redis = group->redis;
 
-    for (uint32_t i = 0; i < redis->n_pools; i++) {
+    for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
         struct wp_redis_pool *pool = &redis->pools[i];
         uint64_t recovering;
 
@@ -230,8 +230,8 @@ place_pools(struct wp_lease_redis *redis, int64_t *doubted_ns)
     bool doubt = now_ns - *doubted_ns >= DOWN_MS * WP_NS_PER_MS;
     bool all = true;
 
-    for (uint32_t i = 0; i < redis->n_pools && !atomic_load(&redis->stop);
-         i++) {
+    for (uint32_t i = 0;
+         i < wp_redis_pools_len(redis) && !atomic_load(&redis->stop); i++) {
         struct wp_redis_pool *pool = &redis->pools[i];
         struct wp_redis_group *group = atomic_load(&pool->group);
         struct wp_redis_server server;
@@ -295,7 +295,7 @@ wp_redis_groups_init(struct wp_lease_redis *redis, struct wp_err *err)
         if (group == NULL) {
             return WP_RESOURCE_EXHAUSTED;
         }
-        for (uint32_t i = 0; i < redis->n_pools; i++) {
+        for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
             atomic_store(&redis->pools[i].group, group);
         }
     }

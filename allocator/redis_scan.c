@@ -195,12 +195,41 @@ learn_generation(struct wp_redis_pool *pool, struct redisContext *context,
     return WP_OK;
 }
 
+/* It may be closed: then it has to be recovered first. */
+static void
+believe(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
+        uint64_t generation, bool open)
+{
+    const struct wp_lease_redis_sink *sink = &redis->config.sink;
+
+    if (open) {
+        atomic_store_explicit(&pool->generation, generation,
+                              memory_order_release);
+    } else if (sink->on_doubt != NULL) {
+        sink->on_doubt(sink->ctx, &pool->name);
+    }
+}
+
+enum wp_status
+wp_redis_pool_learn(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
+                    struct redisContext *context, struct wp_err *err)
+{
+    uint64_t generation = 0;
+    bool open = false;
+    enum wp_status status =
+        learn_generation(pool, context, &generation, &open, err);
+
+    if (status == WP_OK) {
+        believe(redis, pool, generation, open);
+    }
+    return status;
+}
+
 static enum wp_status
 load_pool(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
           struct redisContext *context, const struct wp_redis_scan *scan,
           struct wp_err *err)
 {
-    const struct wp_lease_redis_sink *sink = &redis->config.sink;
     const struct wp_redis_group *group = atomic_load(&pool->group);
     uint64_t generation = 0;
     bool open = false;
@@ -217,12 +246,7 @@ load_pool(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
         return wp_err_wrap(err, "pool '%s/%s'", pool->name.pool_namespace,
                            pool->name.pool);
     }
-    if (open) {
-        atomic_store_explicit(&pool->generation, generation,
-                              memory_order_release);
-    } else if (sink->on_doubt != NULL) {
-        sink->on_doubt(sink->ctx, &pool->name);
-    }
+    believe(redis, pool, generation, open);
     return WP_OK;
 }
 
@@ -237,7 +261,8 @@ wp_redis_load(void *self,
     struct redisContext *context = NULL;
     enum wp_status status = WP_OK;
 
-    for (uint32_t i = 0; i < redis->n_pools && status == WP_OK; i++) {
+    for (uint32_t i = 0; i < wp_redis_pools_len(redis) && status == WP_OK;
+         i++) {
         struct wp_redis_pool *pool = &redis->pools[i];
 
         /* Behind a router each pool may be somewhere else. */

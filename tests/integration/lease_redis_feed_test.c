@@ -106,7 +106,8 @@ pass_over(void *ctx, const struct wp_lease_record *record)
 }
 
 static void
-start_replica(struct replica *replica, struct redis_world *world, uint8_t id)
+start_with(struct replica *replica, struct redis_world *world, uint8_t id,
+           const struct wp_lease_redis_pool *only)
 {
     struct wp_lease_redis_config config = redis_world_config_of(world);
     struct wp_lease_redis_stats stats;
@@ -124,6 +125,11 @@ start_replica(struct replica *replica, struct redis_world *world, uint8_t id)
                                                .on_record = on_record,
                                                .on_sync = on_sync,
                                                .on_peer = on_peer};
+    if (only != NULL) {
+        config.pools = only;
+        config.n_pools = 1;
+        config.grows = true;
+    }
     if (wp_lease_redis_create(&config, &replica->redis, &err) != WP_OK) {
         fail_msg("%s", err.msg);
     }
@@ -137,6 +143,12 @@ start_replica(struct replica *replica, struct redis_world *world, uint8_t id)
         (void)usleep(1000);
         wp_lease_redis_read_stats(replica->redis, &stats);
     } while (stats.redis.links_up < stats.redis.links);
+}
+
+static void
+start_replica(struct replica *replica, struct redis_world *world, uint8_t id)
+{
+    start_with(replica, world, id, NULL);
     WAIT_UNTIL(read_count(replica, &replica->n_syncs) > 0);
 }
 
@@ -236,6 +248,79 @@ test_a_newcomer_reads_all(void **state)
     WAIT_UNTIL(knows(&b, 1, WP_RECORD_ENDED, 0));
     stop_replica(&a);
     stop_replica(&b);
+    redis_rig_fini(&world.rig);
+}
+
+/* A pool that comes later: no commits before its generation is learned; then
+ * what others have done to it is told, and what they do is heard. */
+static void
+test_a_pool_is_added(void **state)
+{
+    static const struct wp_lease_redis_pool home = {"-", "-"};
+    struct redis_world world;
+    struct replica a;
+    struct replica b;
+    struct wp_err err;
+
+    (void)state;
+    start_server(&world);
+    start_with(&a, &world, 'a', &home);
+    start_with(&b, &world, 'b', &home);
+    assert_int_equal(do_op(&a, WP_LEASE_OFFER, 1, 0), WP_UNAVAILABLE);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(
+            wp_lease_redis_add_pool(a.redis, &redis_world_pools[0], &err),
+            WP_OK);
+    }
+    WAIT_UNTIL(!wp_lease_redis_in_doubt(a.redis, &redis_world_pools[0]));
+    assert_int_equal(do_op(&a, WP_LEASE_OFFER, 1, 0), WP_OK);
+    assert_int_equal(read_count(&b, &b.n_heard), 0);
+    assert_int_equal(
+        wp_lease_redis_add_pool(b.redis, &redis_world_pools[0], &err), WP_OK);
+    WAIT_UNTIL(knows(&b, 1, WP_RECORD_OPEN, 0));
+    assert_int_equal(do_op(&b, WP_LEASE_GRANT, 1, 1), WP_OK);
+    WAIT_UNTIL(knows(&a, 1, WP_RECORD_HELD, 1));
+    stop_replica(&a);
+    stop_replica(&b);
+    redis_rig_fini(&world.rig);
+}
+
+/* Many at once, from several threads, up to the bound. */
+static void *
+add_many(void *ctx)
+{
+    struct wp_lease_redis_pool pool = {"ns", ""};
+    struct wp_err err;
+
+    for (int i = 0; i < WP_POOLS_MAX - 1; i++) {
+        (void)snprintf(pool.pool, sizeof pool.pool, "p%d", i);
+        assert_int_equal(wp_lease_redis_add_pool(ctx, &pool, &err), WP_OK);
+    }
+    return NULL;
+}
+
+static void
+test_pools_are_bounded(void **state)
+{
+    static const struct wp_lease_redis_pool home = {"-", "-"};
+    struct wp_lease_redis_pool last = {"ns", ""};
+    struct redis_world world;
+    struct replica a;
+    struct wp_err err;
+    pthread_t other;
+
+    (void)state;
+    start_server(&world);
+    start_with(&a, &world, 'a', &home);
+    assert_int_equal(pthread_create(&other, NULL, add_many, a.redis), 0);
+    (void)add_many(a.redis);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_int_equal(
+        wp_lease_redis_add_pool(a.redis, &redis_world_pools[0], &err),
+        WP_RESOURCE_EXHAUSTED);
+    (void)snprintf(last.pool, sizeof last.pool, "p%d", WP_POOLS_MAX - 2);
+    WAIT_UNTIL(!wp_lease_redis_in_doubt(a.redis, &last));
+    stop_replica(&a);
     redis_rig_fini(&world.rig);
 }
 
@@ -417,6 +502,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changes_are_heard),
         cmocka_unit_test(test_a_newcomer_reads_all),
+        cmocka_unit_test(test_a_pool_is_added),
+        cmocka_unit_test(test_pools_are_bounded),
         cmocka_unit_test(test_missing_numbers_are_noticed),
         cmocka_unit_test(test_a_full_receiver_is_told_again),
         cmocka_unit_test(test_heartbeats),
