@@ -1,0 +1,238 @@
+"""What goes wrong: the daemon dies at every step of a claim, leaders contend, the API
+server and etcd die or stand still. No sandbox is given out twice, nothing is lost.
+"""
+import signal
+import threading
+import time
+
+import world
+from cluster import wait_for
+from world import is_ready
+
+STEPS = ("before_claim", "after_claim", "before_adopt", "adopt_sent",
+         "after_adopt", "after_status", "before_stamps")
+COLD_STEPS = ("before_create", "after_create")
+
+
+def claims(w, prefix, count):
+    for i in range(count):
+        w.claim(f"{prefix}{i}", "p")
+
+
+def all_ready(w, prefix, count, timeout_s=60.0):
+    for i in range(count):
+        w.wait_claim(f"{prefix}{i}", timeout_s)
+    w.check_no_double_grant()
+
+
+def check_size(w, replicas):
+    """The pool comes to rest at its size, with nothing beside it."""
+    w.wait_pool("p", replicas)
+    held = set(w.check_no_double_grant())
+
+    def settled():
+        free = [s for s in w.list("Sandbox")
+                if s["metadata"]["name"] not in held
+                and "deletionTimestamp" not in s["metadata"]]
+        return len(free) == replicas
+    wait_for(f"{replicas} sandboxes beside those held", settled, 60)
+
+
+def test_killed_at_every_step(w):
+    """SIGKILL at each step of a warm claim, and a restart: the claim is served."""
+    w.template()
+    daemon = w.daemon(leader_elect="false")
+    w.pool("p", 3)
+    for number, step in enumerate(STEPS):
+        daemon.restart(fault=f"claim.{step}:kill")
+        w.claim(f"k{number}", "p")
+        wait_for(f"the daemon to die at {step}", daemon.died)
+        daemon.restart()
+        w.wait_claim(f"k{number}", 60)
+        w.check_no_double_grant()
+    check_size(w, 3)
+
+
+def test_killed_at_every_cold_step(w):
+    """The same for a cold start: one sandbox of the claim's name, no second one."""
+    w.template()
+    daemon = w.daemon(leader_elect="false")
+    w.pool("p", 0)
+    for number, step in enumerate(COLD_STEPS):
+        daemon.restart(fault=f"claim.{step}:kill")
+        w.claim(f"k{number}", "p")
+        wait_for(f"the daemon to die at {step}", daemon.died)
+        daemon.restart()
+        item = w.wait_claim(f"k{number}", 60)
+        assert item["status"]["sandbox"]["name"] == f"k{number}"
+    assert len(w.list("Sandbox")) == len(COLD_STEPS)
+
+
+def test_killed_under_load(w):
+    """kill -9 again and again while claims come: each is served once."""
+    w.template()
+    daemon = w.daemon(leader_elect="false")
+    w.pool("p", 10)
+    for round_ in range(4):
+        claims(w, f"r{round_}-", 8)
+        time.sleep(0.1 + 0.15 * round_)
+        daemon.restart()
+    for round_ in range(4):
+        all_ready(w, f"r{round_}-", 8)
+    check_size(w, 10)
+
+
+def test_standby_takes_over(w):
+    """The leader is killed: the standby serves within five seconds."""
+    w.template()
+    first = w.daemon("one")
+    w.pool("p", 5)
+    second = w.daemon("two")
+    wait_for("the standby", lambda: "every watch has its whole list"
+             in second.log())
+    first.kill()
+    start = time.monotonic()
+    w.claim("c", "p")
+    w.wait_claim("c", 20)
+    took = time.monotonic() - start
+    print(f"     takeover after kill -9: {took:.2f} s")
+    assert took < 5.0, took
+    check_size(w, 5)
+
+
+def test_leader_leaves(w):
+    """SIGTERM gives leadership up: the standby serves in a moment."""
+    w.template()
+    first = w.daemon("one")
+    w.pool("p", 5)
+    second = w.daemon("two")
+    wait_for("the standby", lambda: "every watch has its whole list"
+             in second.log())
+    assert first.stop()
+    start = time.monotonic()
+    w.claim("c", "p")
+    w.wait_claim("c", 20)
+    took = time.monotonic() - start
+    print(f"     takeover after SIGTERM: {took:.2f} s")
+    assert took < 2.0, took
+
+
+def test_frozen_leader(w):
+    """A leader that stood still for longer than its lease writes nothing after it."""
+    w.template()
+    first = w.daemon("one")
+    w.pool("p", 6)
+    second = w.daemon("two")
+    wait_for("the standby", lambda: "every watch has its whole list"
+             in second.log())
+    first.process.send_signal(signal.SIGSTOP)
+    claims(w, "a", 4)
+    all_ready(w, "a", 4)
+    first.process.send_signal(signal.SIGCONT)
+    claims(w, "b", 4)
+    all_ready(w, "b", 4)
+    check_size(w, 6)
+
+
+def test_api_server_killed(w):
+    """kill -9 of the API server while claims come; all are served afterwards."""
+    w.template()
+    w.daemon()
+    w.pool("p", 10)
+    claims(w, "a", 8)
+    w.cluster.restart("kube-apiserver")
+    claims(w, "b", 8)
+    all_ready(w, "a", 8, 90)
+    all_ready(w, "b", 8, 90)
+    check_size(w, 10)
+
+
+def test_etcd_stands_still(w):
+    """Two seconds without an answer from etcd, while claims come."""
+    w.template()
+    w.daemon()
+    w.pool("p", 10)
+    pause = threading.Thread(target=w.cluster.pause, args=("etcd", 2.0))
+    pause.start()
+    time.sleep(0.2)
+    claims(w, "a", 8)
+    pause.join()
+    all_ready(w, "a", 8, 90)
+    check_size(w, 10)
+
+
+def test_everybody_writes(w):
+    """Conflicts: somebody labels sandboxes and claims all the while."""
+    w.template()
+    w.daemon()
+    w.pool("p", 10)
+    done = threading.Event()
+
+    def scribble():
+        number = 0
+        while not done.is_set():
+            for kind in ("Sandbox", "SandboxClaim"):
+                for item in w.list(kind):
+                    number += 1
+                    try:
+                        w.patch(kind, item["metadata"]["name"], {
+                            "metadata": {"annotations": {
+                                "example.com/scribble": str(number)}}})
+                    except OSError:
+                        pass  # It has gone meanwhile.
+    thread = threading.Thread(target=scribble)
+    thread.start()
+    try:
+        claims(w, "a", 20)
+        all_ready(w, "a", 20, 90)
+    finally:
+        done.set()
+        thread.join()
+    check_size(w, 10)
+
+
+def test_up_and_down(w):
+    """0 to 100 and back and up again: never above the target, leases untouched."""
+    w.template()
+    w.daemon()
+    w.pool("p", 4)
+    w.claim("c", "p")
+    held = w.wait_claim("c")["status"]["sandbox"]["name"]
+    watch = w.watch("Sandbox")
+    for replicas in (100, 10, 60):
+        w.patch("SandboxWarmPool", "p", {"spec": {"replicas": replicas}})
+        check_size(w, replicas)
+    alive = {s["metadata"]["name"] for s in w.list("Sandbox")}
+    assert held in alive
+    watch.close()
+    assert is_ready(w.get("SandboxClaim", "c"))
+
+
+def test_second_controller_is_refused(w):
+    """Beside upstream's controllers of the same kinds the daemon does not start."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    before, w.namespace = w.namespace, "agent-sandbox-system"
+    w.create("Lease", "a3317529.agent-sandbox.x-k8s.io", {
+        "holderIdentity": "agent-sandbox-controller-0",
+        "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now})
+    try:
+        renewing = threading.Event()
+
+        def renew():
+            while not renewing.wait(1):
+                w.patch("Lease", "a3317529.agent-sandbox.x-k8s.io", {
+                    "spec": {"renewTime": time.strftime(
+                        "%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}})
+        thread = threading.Thread(target=renew)
+        thread.start()
+        daemon = w.daemon()
+        wait_for("the daemon to leave", daemon.died, 60)
+        assert "agent-sandbox" in daemon.log(), daemon.log()
+    finally:
+        renewing.set()
+        thread.join()
+        w.delete("Lease", "a3317529.agent-sandbox.x-k8s.io")
+        w.namespace = before
+
+
+world.main(__name__)
