@@ -140,6 +140,15 @@ count(struct look *look, const struct wp_object *sandbox)
     }
 }
 
+/* A lease has it, or it is on its way out; its object does not say so yet. */
+static bool
+is_leaving(const struct wp_sandbox_ref *ref)
+{
+    return ref->phase == WP_SANDBOX_ADOPTED ||
+           ref->phase == WP_SANDBOX_DELETING || ref->lease != NULL ||
+           ref->unwanted;
+}
+
 static void
 look_at_owned(struct look *look, const struct wp_object *sandbox)
 {
@@ -147,8 +156,7 @@ look_at_owned(struct look *look, const struct wp_object *sandbox)
     const struct wp_sandbox_ref *ref =
         wp_sandbox_refs_find(parts->refs, sandbox->ns, sandbox->name);
 
-    if (ref != NULL && (ref->phase == WP_SANDBOX_ADOPTED ||
-                        ref->phase == WP_SANDBOX_DELETING)) {
+    if (ref != NULL && is_leaving(ref)) {
         return;
     }
     if (look->view->update_strategy == WP_UPDATE_RECREATE &&

@@ -1,0 +1,400 @@
+#!/usr/bin/env python3
+"""Pools: what kubectl shows of them, scaling, roll-outs, orphans, and the
+NetworkPolicy of their templates."""
+import contextlib
+import queue
+import sys
+import time
+
+import world as e2e
+from cluster import wait_for
+
+POOL_LABEL = "agents.x-k8s.io/warm-pool-sandbox"
+REF_LABEL = "agents.x-k8s.io/sandbox-template-ref-hash"
+LAUNCH_LABEL = "agents.x-k8s.io/launch-type"
+
+
+def name_hash(name):
+    value = 2166136261
+    for byte in name.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return f"{value:08x}"
+
+
+def kubectl(world, *arguments, **options):
+    return world.cluster.kubectl("-n", world.namespace, *arguments, **options)
+
+
+def members(world, pool):
+    """The unclaimed sandboxes of the pool: {name: object}."""
+    uid = world.get("SandboxWarmPool", pool)["metadata"]["uid"]
+    return {s["metadata"]["name"]: s for s in world.list("Sandbox")
+            if any(r["uid"] == uid and r.get("controller")
+                   for r in s["metadata"].get("ownerReferences", []))}
+
+
+def image_of(item):
+    spec = item["spec"].get("podTemplate", item)["spec"]
+    return spec["containers"][0]["image"]
+
+
+def set_image(world, image, template="python"):
+    item = world.get("SandboxTemplate", template)
+    containers = item["spec"]["podTemplate"]["spec"]["containers"]
+    containers[0]["image"] = image
+    world.patch("SandboxTemplate", template, {
+        "spec": {"podTemplate": {"spec": {"containers": containers}}}})
+
+
+def columns(text):
+    """A table of kubectl as a list of rows by column name."""
+    lines = text.strip().splitlines()
+    names = lines[0].split()
+    return [dict(zip(names, line.split())) for line in lines[1:]]
+
+
+def most_alive(watch, pool_uid):
+    """How many unclaimed sandboxes of the pool were there at most, by the events
+    of a watch that began before any."""
+    alive = set()
+    most = 0
+    with contextlib.suppress(queue.Empty):
+        while True:
+            _, kind, item = watch.events.get(timeout=0.5)
+            name = item["metadata"]["name"]
+            owned = any(r["uid"] == pool_uid for r in
+                        item["metadata"].get("ownerReferences", []))
+            if kind == "DELETED" or not owned:
+                alive.discard(name)
+            else:
+                alive.add(name)
+            most = max(most, len(alive))
+    return most
+
+
+def counted(world, *labels):
+    """Requests with these labels so far, by the API server's own count."""
+    found = world.cluster.metrics("apiserver_request_total")
+    return sum(value for key, value in found.items()
+               if all(label in key for label in labels))
+
+
+STATUS_WRITES = ('resource="sandboxwarmpools"', 'subresource="status"')
+CREATIONS = ('resource="sandboxes"', 'verb="POST"', 'code="201"')
+
+
+def test_kubectl_shows_a_pool(world):
+    """Columns, short name, wait, and a status that says what is there."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 3, wait=False)
+    kubectl(world, "wait", "swp/agents", "--timeout=60s",
+            "--for=jsonpath={.status.readyReplicas}=3")
+    row = columns(kubectl(world, "get", "swp"))[0]
+    assert row["NAME"] == "agents" and row["READY"] == "3", row
+    assert row["DESIRED"] == "3" and "AGE" in row, row
+    pool = world.get("SandboxWarmPool", "agents")
+    assert pool["status"] == {
+        "replicas": 3, "readyReplicas": 3,
+        "selector": f"{POOL_LABEL}={name_hash('agents')}",
+        "observedGeneration": pool["metadata"]["generation"]}, pool["status"]
+    selected = world.list("Pod", pool["status"]["selector"])
+    assert len(selected) == 3, len(selected)
+    for sandbox in members(world, "agents").values():
+        labels = sandbox["metadata"]["labels"]
+        assert labels[POOL_LABEL] == name_hash("agents"), labels
+        assert labels[REF_LABEL] == name_hash("python"), labels
+        assert labels[LAUNCH_LABEL] == "warm", labels
+        pod = sandbox["spec"]["podTemplate"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["dnsPolicy"] == "None", pod
+
+
+def test_kubectl_scale(world):
+    """kubectl scale up, down and to nothing; claims are not touched."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 2)
+    world.claim("mine", "agents")
+    claimed = world.wait_claim("mine")["status"]["sandbox"]["name"]
+    for replicas in (6, 1, 4, 0):
+        kubectl(world, "scale", "swp/agents", f"--replicas={replicas}")
+        kubectl(world, "wait", "swp/agents", "--timeout=60s",
+                f"--for=jsonpath={{.status.replicas}}={replicas}")
+        wait_for(f"{replicas} sandboxes", lambda wanted=replicas:
+                 len(members(world, "agents")) == wanted)
+        world.wait_pool("agents", replicas)
+    assert world.get("Sandbox", claimed) is not None
+    assert e2e.is_ready(world.get("SandboxClaim", "mine"))
+
+
+def test_autoscaler(world):
+    """A HorizontalPodAutoscaler reads and writes the scale of a pool."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 1)
+    kubectl(world, "apply", "-f", "-", stdin="""
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: agents}
+spec:
+  scaleTargetRef:
+    apiVersion: extensions.agents.x-k8s.io/v1beta1
+    kind: SandboxWarmPool
+    name: agents
+  minReplicas: 3
+  maxReplicas: 5
+  metrics:
+  - type: External
+    external:
+      metric: {name: claims}
+      target: {type: AverageValue, averageValue: "1"}
+""")
+    world.wait_pool("agents", 3, timeout_s=90)
+    kubectl(world, "wait", "hpa/agents", "--for=condition=AbleToScale",
+            "--timeout=60s")
+
+
+def roll(world, strategy):
+    """A pool of five, one of them claimed, whose template changes; returns what
+    its members were called before."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 5, updateStrategy={"type": strategy})
+    world.claim("mine", "agents")
+    claimed = world.wait_claim("mine")["status"]["sandbox"]["name"]
+    world.wait_pool("agents", 5)
+    before = members(world, "agents")
+    assert claimed not in before and len(before) == 5, before.keys()
+    set_image(world, "registry.invalid/pause:2")
+    return before
+
+
+def test_recreate_rolls_out(world):
+    """Recreate replaces every idle sandbox; the claimed one stays as it is."""
+    before = roll(world, "Recreate")
+
+    def replaced():
+        now = members(world, "agents")
+        return len(now) == 5 and not set(now) & set(before) and all(
+            e2e.is_ready(s) for s in now.values())
+    wait_for("five new sandboxes", replaced)
+    world.wait_pool("agents", 5)
+    for sandbox in members(world, "agents").values():
+        assert image_of(sandbox).endswith(":2"), sandbox["metadata"]["name"]
+    mine = world.wait_claim("mine")["status"]["sandbox"]["name"]
+    assert image_of(world.get("Sandbox", mine)).endswith(":1")
+    world.claim("next", "agents")
+    name = world.wait_claim("next")["status"]["sandbox"]["name"]
+    assert image_of(world.get("Pod", name)).endswith(":2")
+    world.check_no_double_grant()
+
+
+def test_recreate_ignores_labels(world):
+    """What does not change the sandbox does not replace it."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 3, updateStrategy={"type": "Recreate"})
+    before = set(members(world, "agents"))
+    world.patch("SandboxTemplate", "python", {
+        "metadata": {"labels": {"team": "x"}},
+        "spec": {"envVarsInjectionPolicy": "Allowed", "podTemplate": {
+            "metadata": {"annotations": {"note": "changed"}}}}})
+    # A change that counts, in another pool, shows that this one was looked at.
+    world.template("other")
+    world.pool("others", 1, template="other")
+    kubectl(world, "scale", "swp/agents", "--replicas=4")
+    world.wait_pool("agents", 4)
+    assert before < set(members(world, "agents"))
+
+
+def test_on_replenish_leaves(world):
+    """OnReplenish leaves stale sandboxes to be claimed; new ones are new."""
+    before = roll(world, "OnReplenish")
+    world.claim("next", "agents")
+    name = world.wait_claim("next")["status"]["sandbox"]["name"]
+    assert name in before, (name, before.keys())
+    world.wait_pool("agents", 5)
+    now = members(world, "agents")
+    assert set(before) - {name} < set(now), (before.keys(), now.keys())
+    fresh = [s for n, s in now.items() if n not in before]
+    assert len(fresh) == 1 and image_of(fresh[0]).endswith(":2")
+
+
+def test_other_template(world):
+    """Another template of the same contents is another template."""
+    world.daemon()
+    world.template()
+    world.template("python2")
+    world.pool("agents", 3, updateStrategy={"type": "Recreate"})
+    before = set(members(world, "agents"))
+    world.patch("SandboxWarmPool", "agents",
+                {"spec": {"sandboxTemplateRef": {"name": "python2"}}})
+
+    def replaced():
+        now = members(world, "agents")
+        return len(now) == 3 and not set(now) & before and all(
+            s["metadata"]["labels"][REF_LABEL] == name_hash("python2")
+            for s in now.values())
+    wait_for("three of the other template", replaced)
+    world.wait_pool("agents", 3)
+
+
+def test_big_pool(world):
+    """500 sandboxes up and down: never more than wanted, few status writes."""
+    size = 500
+    world.daemon()
+    world.template()
+    pool = world.pool("agents", 0)
+    watch = world.watch("Sandbox")
+    writes = counted(world, *STATUS_WRITES)
+    creations = counted(world, *CREATIONS)
+    start = time.monotonic()
+    kubectl(world, "scale", "swp/agents", f"--replicas={size}")
+    world.wait_pool("agents", size, timeout_s=300)
+    print(f"     {size} ready after {time.monotonic() - start:.1f} s")
+    start = time.monotonic()
+    kubectl(world, "scale", "swp/agents", "--replicas=0")
+    wait_for("an empty pool", lambda: not world.get(
+        "SandboxWarmPool", "agents")["status"]["replicas"], 300)
+    took = time.monotonic() - start
+    print(f"     none left after {took:.1f} s")
+    wait_for("no objects", lambda: not world.list("Sandbox"), every_s=0.5)
+    assert most_alive(watch, pool["metadata"]["uid"]) <= size
+    watch.close()
+    creations = counted(world, *CREATIONS) - creations
+    assert creations == size, f"{creations:.0f} sandboxes were made"
+    writes = counted(world, *STATUS_WRITES) - writes
+    print(f"     {writes:.0f} status writes")
+    assert writes < size / 5, writes
+
+
+def test_orphan_is_taken_in(world):
+    """A sandbox that lost its controller belongs to the pool again; a stale one
+    goes."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 2)
+    first, second = sorted(members(world, "agents"))
+    world.patch("Sandbox", first, {"metadata": {
+        "ownerReferences": [], "labels": {LAUNCH_LABEL: None}}})
+    wait_for("the orphan at home", lambda: first in members(world, "agents"))
+    labels = world.get("Sandbox", first)["metadata"]["labels"]
+    assert labels[LAUNCH_LABEL] == "warm", labels
+    world.patch("Sandbox", second, {
+        "metadata": {"ownerReferences": []},
+        "spec": {"podTemplate": {"spec": {"containers": [
+            {"name": "main", "image": "registry.invalid/other:1"}]}}}})
+    world.wait_gone("Sandbox", second)
+    world.wait_pool("agents", 2)
+
+
+def test_pool_goes(world):
+    """A pool's idle sandboxes go with it; a claimed one stays."""
+    world.daemon()
+    world.template()
+    world.pool("agents", 3)
+    world.claim("mine", "agents")
+    claimed = world.wait_claim("mine")["status"]["sandbox"]["name"]
+    world.wait_pool("agents", 3)
+    world.delete("SandboxWarmPool", "agents")
+    wait_for("the claimed one alone", lambda: [
+        s["metadata"]["name"] for s in world.list("Sandbox")] == [claimed])
+    assert e2e.is_ready(world.get("SandboxClaim", "mine"))
+    # One of its name is another pool, and as good as any.
+    world.pool("agents", 2)
+    assert claimed not in members(world, "agents")
+
+
+def test_template_comes_late(world):
+    """A pool without a template says so, and fills once there is one."""
+    world.daemon()
+    world.pool("agents", 2, wait=False)
+    wait_for("the warning", lambda: world.events("WarmPoolNotProgressing"))
+    assert not world.list("Sandbox")
+    world.template()
+    world.wait_pool("agents", 2)
+    wait_for("the good news", lambda: world.events("WarmPoolProgressing"))
+    world.delete("SandboxTemplate", "python")
+    # What is there is kept; nothing is made in place of what goes.
+    world.claim("mine", "agents")
+    world.wait_claim("mine")
+    wait_for("one idle sandbox", lambda: world.get(
+        "SandboxWarmPool", "agents")["status"]["replicas"] == 1)
+    world.template()
+    world.wait_pool("agents", 2)
+
+
+def test_network_policy(world):
+    """Label and managed policy; drift is repaired; unmanaged removes it."""
+    world.daemon()
+    world.template()
+    name = "python-network-policy"
+    policy = wait_for("the policy", lambda: world.get("NetworkPolicy", name))
+    wait_for("the label", lambda: world.get("SandboxTemplate", "python")
+             ["metadata"].get("labels", {}).get(REF_LABEL)
+             == name_hash("python"))
+    wanted = policy["spec"]
+    assert wanted["podSelector"] == {
+        "matchLabels": {REF_LABEL: name_hash("python")}}, wanted
+    assert sorted(wanted["policyTypes"]) == ["Egress", "Ingress"]
+    for drift in ({"egress": [{}]}, {"ingress": None},
+                  {"podSelector": {"matchLabels": {"more": "x"}}}):
+        world.patch("NetworkPolicy", name, {"spec": drift})
+        wait_for("the repair", lambda: world.get("NetworkPolicy", name)["spec"]
+                 == wanted)
+    world.delete("NetworkPolicy", name)
+    wait_for("another one", lambda: world.get("NetworkPolicy", name))
+    # Rules of its own, with what the API server fills in: no endless repair.
+    world.patch("SandboxTemplate", "python", {"spec": {"networkPolicy": {
+        "egress": [{"ports": [{"port": 443}], "to": [{"podSelector": {}}]}]}}})
+    wait_for("the own rules", lambda: world.get("NetworkPolicy", name)["spec"]
+             .get("egress", [{}])[0].get("ports"))
+    version = world.get("NetworkPolicy", name)["metadata"]["resourceVersion"]
+    world.patch("SandboxTemplate", "python",
+                {"metadata": {"annotations": {"look": "again"}}})
+    world.pool("agents", 1)
+    assert version == world.get(
+        "NetworkPolicy", name)["metadata"]["resourceVersion"]
+    world.patch("SandboxTemplate", "python",
+                {"spec": {"networkPolicyManagement": "Unmanaged"}})
+    world.wait_gone("NetworkPolicy", name)
+
+
+def test_foreign_policy_stays(world):
+    """A policy of that name that somebody else has made is not touched."""
+    world.cluster.request(
+        "POST", e2e.path_of("NetworkPolicy", world.namespace), {
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {"name": "python-network-policy"},
+            "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
+    world.daemon()
+    world.template()
+    wait_for("the warning", lambda: world.events("NetworkPolicyNotOwned"))
+    kept = world.get("NetworkPolicy", "python-network-policy")
+    assert kept["spec"]["podSelector"] == {}, kept
+    assert "ownerReferences" not in kept["metadata"], kept
+
+
+def test_quota_is_told(world):
+    """Sandboxes that the API server refuses to make are told about, and made
+    once it does not."""
+    base = f"/api/v1/namespaces/{world.namespace}/resourcequotas"
+    hard = {"count/sandboxes.agents.x-k8s.io": "1"}
+    world.cluster.request("POST", base, {
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "few"}, "spec": {"hard": hard}})
+    # No controller counts quotas here; admission counts on from this.
+    world.cluster.patch(f"{base}/few/status", {"status": {
+        "hard": hard, "used": {"count/sandboxes.agents.x-k8s.io": "0"}}})
+    world.daemon()
+    world.template()
+    world.pool("agents", 3, wait=False)
+    wait_for("the warning", lambda: world.events("WarmPoolNotProgressing"))
+    assert len(members(world, "agents")) <= 1
+    kubectl(world, "delete", "quota", "few")
+    world.wait_pool("agents", 3, timeout_s=120)
+
+
+if __name__ == "__main__":
+    sys.exit(e2e.main(__name__))
