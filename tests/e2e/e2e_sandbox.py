@@ -305,6 +305,27 @@ def test_pod_deleted_under_a_claim(w):
         i["ip"] for i in w.get("Pod", name)["status"]["podIPs"]]
 
 
+def test_no_garbage_collector(w):
+    """Without a controller manager nothing ends what a sandbox leaves; asked to, the
+    daemon does, also for what was left while it was away."""
+    daemon = w.daemon(garbage_collect="true")
+    w.cluster.kill("kube-controller-manager")
+    try:
+        for name in ("one", "two", "three"):
+            make(w, name, service=True)
+        w.delete("Sandbox", "one")
+        w.wait_gone("Pod", "one")
+        w.wait_gone("Service", "one")
+        daemon.kill()
+        w.delete("Sandbox", "two")
+        daemon.restart()
+        w.wait_gone("Pod", "two")
+        w.wait_gone("Service", "two")
+        assert w.get("Pod", "three") and w.get("Service", "three")
+    finally:
+        w.cluster.restart("kube-controller-manager")
+
+
 def test_writes_per_sandbox(w):
     """From its creation to Ready a sandbox that names its Pod costs two writes: the
     Pod and one status. Counted by the API server."""
