@@ -10,6 +10,7 @@
  *   sim_backend.c  what makes and destroys sandboxes; they live in the world
  *   sim_client.c   clients that claim, retry, renew, release and vanish
  *   sim_nemesis.c  faults
+ *   sim_shape.c    what others do to pools, leases and sandboxes
  *   sim_oracle.c   what must be true, from the world's point of view
  *
  * Everything that happens is an event at a time of the one true clock; nothing
@@ -72,7 +73,12 @@ struct sim_event {
     X(PAUSES, "pauses")                                                        \
     X(CRASHES, "crashes")                                                      \
     X(FEED_BREAKS, "feed-breaks")                                              \
-    X(STORE_FORGETS, "store-forgets")
+    X(STORE_FORGETS, "store-forgets")                                          \
+    X(LEASES_END, "leases-end")                                                \
+    X(RETIRES, "retires")                                                      \
+    X(FOUND, "found")                                                          \
+    X(POOL_CHANGES, "pool-changes")                                            \
+    X(POOL_GOES, "pool-goes")
 
 enum sim_fault {
 #define X(name, text) SIM_##name,
@@ -120,6 +126,7 @@ struct sim_sandbox {
     struct sim_replica *owner; /* Who ordered it or took it over. */
     uint32_t owner_life;
     struct wp_slot_ref ref;
+    bool foreign; /* Somebody else made it. */
     bool answers; /* It became ready once. */
     bool dead;    /* It ended by itself. */
     bool destroying;
@@ -283,6 +290,8 @@ void sim_replica_init(struct sim *sim, uint32_t index);
 void sim_replica_fini(struct sim_replica *replica);
 /* Its process ends at once, and another one starts later. */
 void sim_replica_crash(struct sim_replica *replica);
+/* What its pool is to be. */
+struct wp_pool_spec sim_replica_spec(const struct sim_replica *replica);
 /* Its feed has brought it up to date. */
 void sim_replica_synced(struct sim_replica *replica);
 /* The true time at which this wall clock shows wall_ms. */
@@ -332,6 +341,9 @@ struct wp_backend sim_backend_port(struct sim_replica *replica);
 void sim_backend_kill(struct sim *sim, struct sim_sandbox *sandbox);
 /* The replica takes the place of who had the sandboxes before. */
 void sim_backend_take_over(struct sim_replica *replica);
+/* A sandbox that somebody else made is found by the replica, which keeps the
+ * sandboxes. */
+void sim_backend_find_foreign(struct sim_replica *replica);
 /* NULL when there never was one of that name. */
 struct sim_sandbox *sim_backend_find(struct sim *sim, const char *name);
 uint32_t sim_backend_living(const struct sim *sim);
@@ -346,6 +358,18 @@ void sim_client_drop_calls(struct sim_replica *replica);
 
 void sim_profile_draw(struct sim *sim);
 void sim_nemesis_start(struct sim *sim);
+
+/* --- sim_shape.c --- */
+
+/* Somebody ends the lease of a sandbox, as a claim's object that is deleted. */
+void sim_shape_end(struct sim *sim, struct sim_replica *replica);
+/* The keeper gives up a sandbox that did not fail. */
+void sim_shape_retire(struct sim *sim);
+void sim_shape_found(struct sim *sim);
+/* Every replica's pool is another one for a while. */
+void sim_shape_change(struct sim *sim, int64_t for_ns);
+/* Every replica's pool is removed, and comes back. */
+void sim_shape_remove(struct sim *sim, int64_t for_ns);
 
 /* --- sim_oracle.c --- */
 

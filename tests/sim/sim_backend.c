@@ -213,11 +213,68 @@ destroy(void *self, struct wp_slot_ref ref)
     return WP_OK;
 }
 
+static void
+leased(void *self, const struct wp_lease_notice *notice)
+{
+    struct sim_replica *replica = self;
+    struct sim_sandbox *sandbox = find_by_ref(replica, notice->ref);
+    char name[WP_SANDBOX_NAME_MAX + 1];
+
+    WP_ASSERT(wp_str_copy(notice->sandbox, name, sizeof name));
+    sim_trace(replica->sim, "r%u: is told of the lease of %s, fence %llu",
+              replica->index, name, (unsigned long long)notice->fence);
+    /* It may be gone by now, but it is not another one. */
+    if (sandbox != NULL &&
+        (strcmp(sandbox->name, name) != 0 ||
+         memcmp(sandbox->uid, notice->uid, sizeof sandbox->uid) != 0)) {
+        sim_wrong(replica->sim, "r%u: the lease of %s is told as one of %s",
+                  replica->index, name, sandbox->name);
+    }
+    if (!replica->keeper || notice->claim_id.len == 0 ||
+        (sandbox != NULL && sandbox->shown.claim_id[0] != '\0' &&
+         !wp_str_is(notice->claim_id, sandbox->shown.claim_id))) {
+        sim_wrong(replica->sim, "r%u: the lease of %s is told wrongly",
+                  replica->index, name);
+    }
+}
+
+void
+sim_backend_find_foreign(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+    struct sim_sandbox *sandbox = add_sandbox(sim);
+    uint64_t uid[WP_UID_LEN / 8] = {wp_rng_next(&sim->rng),
+                                    wp_rng_next(&sim->rng)};
+
+    memcpy(sandbox->uid, uid, sizeof sandbox->uid);
+    (void)snprintf(sandbox->name, sizeof sandbox->name, "p-f%04x",
+                   sandbox->id & 0xffff);
+    sandbox->owner = replica;
+    sandbox->owner_life = replica->life;
+    sandbox->foreign = true;
+    sim_replica_enter(replica);
+    if (!wp_pools_found(replica->pools, 0, sandbox->uid,
+                        wp_str_from(sandbox->name), &sandbox->ref)) {
+        sandbox->ref = WP_SLOT_REF_NONE;
+        begin_destroying(sim, sandbox);
+        return;
+    }
+    sim_trace(sim, "r%u: finds %s, slot %u.%u", replica->index, sandbox->name,
+              sandbox->ref.index, sandbox->ref.generation);
+    sim_in(sim, sim_between(sim, 1, sim->profile.lead_ns), NULL, become_ready,
+           sandbox, 0);
+}
+
 struct wp_backend
 sim_backend_port(struct sim_replica *replica)
 {
     static const struct wp_backend_ops ops = {
-        .name = "simulated", .create = create, .destroy = destroy};
+        .name = "simulated",
+        .foreign = true,
+        .create = create,
+        .destroy = destroy,
+        .leased = leased,
+    };
 
     return (struct wp_backend){&ops, replica};
 }

@@ -36,7 +36,7 @@ sim_profile_draw(struct sim *sim)
         sim->now_ns + sim_between(sim, 10 * SIM_S, 60 * SIM_S);
     profile->fault_gap_ns = sim_between(sim, 100 * SIM_MS, 4 * SIM_S);
     sim_trace(sim,
-              "seed %llu: faults %05x, %u replicas, %u clients, target %u%s%s, "
+              "seed %llu: faults %06x, %u replicas, %u clients, target %u%s%s, "
               "lead %lld "
               "ms, ttl up to %lld ms",
               (unsigned long long)sim->seed,
@@ -147,6 +147,21 @@ strike(struct sim *sim, enum sim_fault fault)
         break;
     case SIM_FEED_BREAKS:
         sim_feed_break(replica);
+        break;
+    case SIM_LEASES_END:
+        sim_shape_end(sim, replica);
+        break;
+    case SIM_RETIRES:
+        sim_shape_retire(sim);
+        break;
+    case SIM_FOUND:
+        sim_shape_found(sim);
+        break;
+    case SIM_POOL_CHANGES:
+        sim_shape_change(sim, until_ns - sim->now_ns);
+        break;
+    case SIM_POOL_GOES:
+        sim_shape_remove(sim, until_ns - sim->now_ns);
         break;
     case SIM_REPORTS_REPEAT: /* All the time. */
     case SIM_CALLS_SLOW:

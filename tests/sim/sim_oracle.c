@@ -91,6 +91,17 @@ sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox)
     }
 }
 
+static uint32_t
+count_foreign(const struct sim *sim)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < sim->n_sandboxes; i++) {
+        count += sim->sandboxes[i]->foreign && !sim->sandboxes[i]->gone ? 1 : 0;
+    }
+    return count;
+}
+
 static void
 check_counts(struct sim *sim, struct sim_replica *replica)
 {
@@ -108,6 +119,9 @@ check_counts(struct sim *sim, struct sim_replica *replica)
     }
     if (sim->profile.cold_start == WP_COLD_ALLOWED) {
         most += SIM_CLIENTS_MAX;
+    }
+    if (sim_has_fault(sim, SIM_FOUND)) {
+        most += count_foreign(sim);
     }
     if (stats.warming > most) {
         sim_wrong(sim, "I7: r%u makes %u at once, where %u is the most",

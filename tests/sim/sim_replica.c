@@ -65,12 +65,11 @@ wake(void *ctx)
     plan_turn(replica, sim->now_ns + 1 + sim_between(sim, 0, 2 * SIM_MS));
 }
 
-static void
-add_pool(struct sim_replica *replica)
+struct wp_pool_spec
+sim_replica_spec(const struct sim_replica *replica)
 {
     const struct sim_profile *profile = &replica->sim->profile;
     struct wp_pool_spec spec;
-    struct wp_err err;
 
     wp_pool_spec_init(&spec);
     (void)snprintf(spec.name, sizeof spec.name, "p");
@@ -84,6 +83,15 @@ add_pool(struct sim_replica *replica)
     spec.wait_max_ns = 10 * SIM_S;
     spec.ready_within_ns = 5 * SIM_S;
     spec.cold_start = profile->cold_start;
+    return spec;
+}
+
+static void
+add_pool(struct sim_replica *replica)
+{
+    struct wp_pool_spec spec = sim_replica_spec(replica);
+    struct wp_err err;
+
     WP_ASSERT(wp_pools_add(replica->pools, &spec, NULL, &err) == WP_OK);
 }
 

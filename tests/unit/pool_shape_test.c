@@ -128,7 +128,7 @@ more_claims_may_wait_after_an_update(void **state)
     spec.tenant_waiters_max = 8;
     wp_rig_init(&rig, 16, 0, &spec);
     for (int i = 0; i < 8; i++) {
-        char id[8];
+        char id[16];
 
         (void)snprintf(id, sizeof id, "w%d", i);
         wp_rig_claim_init(&c[i], id, "", 10 * S, (20 - i) * S);
