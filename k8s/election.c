@@ -10,9 +10,9 @@
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 
-#define DURATION_NS (4 * WP_NS_PER_S)
-#define RENEW_NS (1 * WP_NS_PER_S)
-#define DEADLINE_NS (3 * WP_NS_PER_S)
+#define DURATION_NS (3 * WP_NS_PER_S)
+#define RENEW_NS (WP_NS_PER_S * 3 / 4)
+#define DEADLINE_NS (WP_NS_PER_S * 9 / 4)
 #define RELEASE_NS (2 * WP_NS_PER_S)
 /* A holder that claims more than this is not waited for any longer. */
 #define HELD_MAX_NS (600 * WP_NS_PER_S)

@@ -33,9 +33,9 @@ struct wp_election_config {
     const char *identity; /* Unique among replicas. */
     uint64_t seed;
     int64_t
-        duration_ns;  /* 0: 4 s. Takeover after a crash: this and a little. */
-    int64_t renew_ns; /* 0: 1 s. */
-    int64_t deadline_ns; /* 0: 3 s without a renewal: it leads no more. */
+        duration_ns;  /* 0: 3 s. Takeover after a crash: this and a little. */
+    int64_t renew_ns; /* 0: 0.75 s. */
+    int64_t deadline_ns; /* 0: 2.25 s without a renewal: it leads no more. */
     void (*on_leading)(void *ctx);
     /* Leadership is lost, or was given up: nothing may be written any more.
      * leader: who has it now; "": nobody is known. */
