@@ -244,6 +244,7 @@ wp_daemon_http_pages_config(struct wp_daemon *daemon,
     wp_daemon_http_config(daemon, out);
     out->listen = (const char *const *)daemon->conf->metrics_listen.items;
     out->n_listen = daemon->conf->metrics_listen.len;
+    out->anywhere = true;
     out->token_rule = WP_HTTP_TOKEN_NEVER;
     out->admin_token = "";
     out->find = find_nothing;

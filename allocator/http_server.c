@@ -125,7 +125,7 @@ add_listener(struct wp_http_server *server, const char *text,
     if (wp_address_parse(wp_str_from(text), &address, err) != WP_OK) {
         return err->status;
     }
-    if (!address.is_loopback) {
+    if (!address.is_loopback && !server->config.anywhere) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "HTTP in clear is served on loopback only, not on "
                           "'%s'",

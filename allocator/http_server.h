@@ -47,6 +47,7 @@ struct wp_http_config {
     struct wp_loop *loop;
     const char *const *listen; /* As in allocator/address.h; loopback. */
     size_t n_listen;
+    bool anywhere; /* Beyond loopback too: for pages that say no secrets. */
     const uint32_t *allowed_uids; /* Empty: own user and root only. */
     size_t n_allowed_uids;
     enum wp_http_token_rule token_rule;

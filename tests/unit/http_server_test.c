@@ -870,6 +870,17 @@ test_listen_refusals(void **state)
     assert_has(err.msg, "cannot listen on unix:/nonexistent/x");
 }
 
+/* Pages for a cluster's probes and scrapers. */
+static void
+test_listen_anywhere(void **state)
+{
+    (void)state;
+    fx.listen[1] = "0.0.0.0:0";
+    fx.config.anywhere = true;
+    server_start();
+    assert_has(wp_http_server_address(fx.server, 1), "0.0.0.0:");
+}
+
 /* The socket of a daemon that was killed is taken over. */
 static void
 test_stale_socket(void **state)
@@ -909,6 +920,7 @@ main(void)
         TEST(test_client_goes),
         TEST(test_destroy_in_flight),
         TEST(test_listen_refusals),
+        TEST(test_listen_anywhere),
         TEST(test_stale_socket),
     };
 
