@@ -2,11 +2,15 @@
 daemon with no more rights than deploy/kubernetes/base gives it.
 """
 import json
+import secrets
 import subprocess
+import time
+import urllib.error
+import urllib.request
 
 import world
-from cluster import ROOT, wait_for
-from world import is_ready
+from cluster import ROOT, free_port, wait_for
+from world import is_ready, world_binary
 
 BASE = ROOT / "deploy/kubernetes/base"
 SYSTEM = "agent-sandbox-system"
@@ -148,6 +152,128 @@ def test_rights_are_enough(w):
         [w.cluster.bin / "kubectl", "--kubeconfig", config, "get", "secrets"],
         capture_output=True, text=True, check=False)
     assert "forbidden" in run.stderr and denied(w) > before, run.stderr
+
+
+class Secrets:
+    """What the base mounts, as files; and its settings that name them."""
+
+    def __init__(self, directory, redis_port):
+        self.dir = directory
+        for name in ("redis", "keys", "tls"):
+            (directory / name).mkdir(parents=True)
+        self.password = secrets.token_hex(24)
+        self.write("redis/password", self.password)
+        self.write("keys/token.key", secrets.token_hex(32))
+        self.openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+                     "2", "-subj", "/CN=authority", "-keyout", "tls/ca.key",
+                     "-out", "tls/ca.crt")
+        self.certificate("tls", "subjectAltName=IP:127.0.0.1")
+        self.certificate("client", "subjectAltName=DNS:client")
+        text = (BASE / "warmpoold.yaml").read_text()
+        for old, new in (("/etc/warmpool/", f"{directory}/"),
+                         ("warmpool-redis:6379", f"127.0.0.1:{redis_port}"),
+                         ("0.0.0.0:8443", "0.0.0.0:0"),
+                         ("0.0.0.0:8080", "0.0.0.0:0"),
+                         ("unix:/run/warmpool/warmpoold.sock", None),
+                         ("runtime_dir:", None)):
+            assert old in text, old
+            text = (text.replace(old, new) if new is not None else "".join(
+                line + "\n" for line in text.splitlines() if old not in line))
+        self.config = directory / "warmpoold.yaml"
+        self.config.write_text(text)
+
+    def write(self, name, text):
+        (self.dir / name).write_text(text)
+        (self.dir / name).chmod(0o600)
+
+    def openssl(self, *words):
+        subprocess.run(["openssl", *words], cwd=self.dir, check=True,
+                       capture_output=True)
+
+    def certificate(self, name, extension):
+        (self.dir / f"tls/{name}.ext").write_text(extension)
+        self.openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj",
+                     f"/CN={name}", "-keyout", f"tls/{name}.key", "-out",
+                     f"tls/{name}.csr")
+        self.openssl("x509", "-req", "-in", f"tls/{name}.csr", "-CA",
+                     "tls/ca.crt", "-CAkey", "tls/ca.key", "-CAcreateserial",
+                     "-days", "2", "-extfile", f"tls/{name}.ext", "-out",
+                     f"tls/{name}.crt")
+
+
+def port_of(daemon, protocol):
+    def probe():
+        for line in daemon.log().splitlines():
+            entry = json.loads(line) if line.startswith("{") else {}
+            if entry.get("protocol") == protocol:
+                return entry["address"].rsplit(":", 1)[1]
+        return None
+    return wait_for(f"{daemon.name}'s port for {protocol}", probe)
+
+
+def page(daemon, path):
+    """(status, text) of its port for metrics."""
+    url = f"http://127.0.0.1:{port_of(daemon, 'metrics')}{path}"
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def leads(daemon):
+    return not daemon.died() and "\nwarmpool_leader 1" in page(
+        daemon, "/metrics")[1]
+
+
+def test_base_settings(w):
+    """Two replicas with the very settings of the base: Redis, TLS both ways, the
+    port for probes and scrapers. One is killed; its leases are held."""
+    port = free_port()
+    files = Secrets(w.dir / "secrets", port)
+    redis = w.cluster.spawn("redis", [
+        "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+        "--requirepass", files.password, "--dir", str(w.dir)])
+
+    def control(daemon, *words):
+        folder = files.dir / "tls"
+        run = subprocess.run(
+            [world_binary("warmpoolctl"), *words, "--address",
+             f"127.0.0.1:{port_of(daemon, 'grpc')}", "--tls-ca",
+             folder / "ca.crt", "--tls-cert", folder / "client.crt",
+             "--tls-key", folder / "client.key", "--output", "json"],
+            capture_output=True, text=True, check=False,
+            env={"XDG_STATE_HOME": str(files.dir), "HOME": str(files.dir)})
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout)
+
+    w.template()
+    pair = [w.daemon(config=files.config, lease_store="redis",
+                     leader_election_namespace=SYSTEM) for _ in range(2)]
+    for daemon in pair:
+        wait_for(f"{daemon.name} ready",
+                 lambda d=daemon: page(d, "/readyz")[0] == 200)
+        assert page(daemon, "/healthz")[0] == 200
+        assert page(daemon, "/sandboxes/any/")[0] == 404
+    w.pool("p", 2)
+    leader = wait_for("a leader", lambda: next(filter(leads, pair), None))
+    other = pair[1 - pair.index(leader)]
+    claim = ("claim", f"{w.namespace}/p", "--id", "one", "--wait", "20s",
+             "--ttl", "10m")
+    first = control(other, *claim)
+    leader.kill()
+    start = time.monotonic()
+    wait_for("the other leads", lambda: leads(other))
+    print(f"     takeover after a kill: {time.monotonic() - start:.1f} s")
+    again = control(other, *claim)
+    assert again == {**first, "replayed": True, "waited_us":
+                     again["waited_us"]}, (first, again)
+    w.wait_pool("p", 2)
+    control(other, "claim", f"{w.namespace}/p", "--id", "two", "--wait", "20s")
+    w.stop_daemons()
+    redis.terminate()
+    redis.wait()
+    w.cluster.processes.pop("redis")
 
 
 world.main(__name__)
