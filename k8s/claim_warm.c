@@ -360,6 +360,14 @@ wp_claim_adopt(struct wp_claim_pass *pass)
     wp_fault("claim.adopt_sent");
 }
 
+static bool
+is_ready(const struct wp_object *sandbox)
+{
+    const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
+
+    return view->ready.status == WP_CONDITION_TRUE && view->pod_ip[0] != '\0';
+}
+
 /* The core has granted one: the object must be there, for it became ready by a
  * watch event. */
 static void
@@ -376,10 +384,13 @@ take_granted(struct wp_claim_pass *pass)
         return;
     }
     wp_claim_pass_set_sandbox(pass, sandbox);
-    if (wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL) &&
-        !sandbox->deleting) {
+    if (!wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL) ||
+        sandbox->deleting) {
+        see_sandbox(pass);
+    } else if (is_ready(sandbox)) {
         wp_claim_adopt(pass);
     } else {
-        see_sandbox(pass);
+        /* The core has not heard of it yet. */
+        lost(pass, "the sandbox is not Ready any more");
     }
 }

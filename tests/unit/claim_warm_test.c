@@ -313,6 +313,28 @@ lost_sandbox_is_replaced(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* It stopped being Ready, and the core has not heard of that: it is not handed
+ * out. */
+static void
+unready_sandbox_is_not_adopted(void **state)
+{
+    char name[64];
+
+    (void)state;
+    begin(2);
+    (void)snprintf(name, sizeof name, "%s", rig.orders[0].name);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX, "ns", name,
+        "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":"
+        "\"False\",\"reason\":\"DependenciesNotReady\",\"message\":\"m\"}]}}");
+    wp_claim_rig_settle(&rig);
+    wp_claim_rig_claim(&rig, "c", NULL);
+    wp_claim_rig_advance(&rig, 50 * MS);
+    expect_bound("c");
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c"), name);
+    wp_claim_rig_fini(&rig);
+}
+
 /* The API server will never have it: people are told, the sandbox is offered to
  * others, and what is held for the claim is nothing. */
 static void
@@ -418,6 +440,7 @@ main(void)
         cmocka_unit_test(completed_adoption_is_not_switched),
         cmocka_unit_test(unavailable_is_tried_again),
         cmocka_unit_test(lost_sandbox_is_replaced),
+        cmocka_unit_test(unready_sandbox_is_not_adopted),
         cmocka_unit_test(refused_adoption_is_told),
         cmocka_unit_test(stale_status_is_made_anew),
         cmocka_unit_test(lost_answer_of_the_status),
