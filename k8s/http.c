@@ -194,7 +194,7 @@ start(struct wp_http *http, struct call *call)
 {
     wp_list_remove(&call->node);
     if (!wp_http_transfer_start(&call->transfer, http->requests_link)) {
-        call_fail(call, WP_UNAVAILABLE, "out of memory");
+        call_fail(call, WP_UNAVAILABLE, "it could not be begun");
         return false;
     }
     wp_list_push_back(&http->running, &call->node);

@@ -16,6 +16,7 @@
 
 enum {
     HEADERS_MAX = 5,
+    IDLE_MAX = 64, /* Each keeps buffers of curl. */
 };
 
 struct wp_http_easy {
@@ -141,6 +142,7 @@ wp_http_easy_get(struct wp_http *http)
     struct wp_http_easy *easy;
 
     if (node != NULL) {
+        http->idle_count--;
         return WP_CONTAINER_OF(node, struct wp_http_easy, node);
     }
     easy = calloc(1, sizeof *easy);
@@ -159,6 +161,11 @@ wp_http_easy_get(struct wp_http *http)
 void
 wp_http_easy_put(struct wp_http *http, struct wp_http_easy *easy)
 {
+    if (http->idle_count == IDLE_MAX) {
+        easy_free(easy);
+        return;
+    }
+    http->idle_count++;
     wp_list_push_back(&http->idle_easies, &easy->node);
 }
 

@@ -14,6 +14,7 @@ struct wp_http_link {
     uint32_t running;
     int64_t heard_ns; /* The last answer. */
     bool shared;
+    bool http2; /* By the last answer. */
 };
 
 /* --- Sockets and time, as curl asks for them. */
@@ -195,12 +196,12 @@ learn(struct wp_http_link *link, bool http2)
     struct wp_http *http = link->http;
     uint32_t connections = http->config.connections_max;
 
-    if (!link->shared) {
-        return;
+    if (link->shared && link->http2 != http2) {
+        link->http2 = http2;
+        http->parallel = wp_http_parallel(http, http2);
+        (void)set_bounds(link, http2 ? connections
+                                     : connections * WP_HTTP_FACTOR_HTTP1);
     }
-    http->parallel = wp_http_parallel(http, http2);
-    (void)set_bounds(link,
-                     http2 ? connections : connections * WP_HTTP_FACTOR_HTTP1);
 }
 
 /* --- Transfers. */

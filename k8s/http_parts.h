@@ -77,8 +77,9 @@ struct wp_http {
     struct wp_list streams_closing;
     struct wp_http_link *requests_link;
     struct wp_http_link *streams_link;
-    struct wp_list links; /* Retired ones. */
-    struct wp_list idle_easies;
+    struct wp_list links;       /* Retired ones. */
+    struct wp_list idle_easies; /* A few, to be used again. */
+    uint32_t idle_count;
     char *base_url;
     void *connect_to; /* curl_slist */
     char *host_header;

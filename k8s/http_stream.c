@@ -207,7 +207,7 @@ wp_http_streams_work(struct wp_http *http)
 
         wp_list_push_back(&http->streams, node);
         if (!wp_http_transfer_start(&stream->transfer, http->streams_link)) {
-            finish_with(stream, WP_UNAVAILABLE, "out of memory");
+            finish_with(stream, WP_UNAVAILABLE, "it could not be begun");
         }
     }
 }

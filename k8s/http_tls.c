@@ -62,8 +62,8 @@ use_server_name(struct wp_http *http, struct wp_err *err)
                asprintf(&http->host_header, "Host: %s:%s", host, port) < 0 ||
                (http->connect_to = curl_slist_append(NULL, route)) == NULL) {
         status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
-    } else {
-        /* curl has put a slash at the end; paths begin with one. */
+    } else if (http->base_url[strlen(http->base_url) - 1] == '/') {
+        /* curl puts one there when there is no path; ours begin with one. */
         http->base_url[strlen(http->base_url) - 1] = '\0';
     }
     free(route);

@@ -6,6 +6,7 @@
 #include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/listener.h>
+#include <netinet/tcp.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,12 +189,15 @@ on_accept(struct evconnlistener *listener, evutil_socket_t fd,
 {
     struct peer *peer = ctx;
     struct peer_conn *conn = calloc(1, sizeof *conn);
+    int on = 1;
 
     (void)listener;
     (void)from;
     (void)from_len;
     WP_ASSERT(conn != NULL);
     peer->accepted++;
+    /* As API servers do it; an answer is several writes. */
+    WP_ASSERT(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
     conn->peer = peer;
     wp_list_init(&conn->streams);
     if (peer->tls != NULL) {

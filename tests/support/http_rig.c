@@ -110,6 +110,7 @@ rig_send(struct rig *rig, const char *method, const char *path,
         .content_type = body != NULL ? "application/json" : NULL,
         .body = wp_str_from(body),
         .priority = priority,
+        .timeout_ns = rig->timeout_ns,
         .done = on_done,
         .ctx = asked,
     };
@@ -136,31 +137,65 @@ on_alarm(evutil_socket_t fd, short what, void *ctx)
     *rung = true;
 }
 
+/* count NULL: until the time is over. */
 static bool
-loop_until(struct rig *rig, const uint32_t *count, uint32_t wanted, int ms)
+loop_until(struct rig *rig, uint32_t (*count)(const void *ctx), const void *ctx,
+           uint32_t wanted, int ms)
 {
     bool rung = false;
     struct timeval wait = {ms / 1000, (ms % 1000) * 1000};
     struct event *alarm = evtimer_new(rig->base, on_alarm, &rung);
 
     WP_ASSERT(alarm != NULL && evtimer_add(alarm, &wait) == 0);
-    while (!rung && (count == NULL || *count < wanted)) {
+    while (!rung && (count == NULL || count(ctx) != wanted)) {
         (void)event_base_loop(rig->base, EVLOOP_ONCE);
     }
     event_free(alarm);
     return !rung;
 }
 
+struct counter {
+    const uint32_t *count;
+    uint32_t wanted;
+};
+
+static uint32_t
+is_reached(const void *ctx)
+{
+    const struct counter *counter = ctx;
+
+    return *counter->count >= counter->wanted;
+}
+
 void
 rig_wait(struct rig *rig, const uint32_t *count, uint32_t wanted)
 {
-    if (!loop_until(rig, count, wanted, 10000)) {
+    struct counter counter = {count, wanted};
+
+    if (!loop_until(rig, is_reached, &counter, 1, 10000)) {
         fail_msg("10 s for %u, still %u", wanted, *count);
+    }
+}
+
+static uint32_t
+open_at(const void *ctx)
+{
+    const struct rig *rig = ctx;
+
+    return peer_open(rig->peer);
+}
+
+void
+rig_wait_open(struct rig *rig, uint32_t wanted)
+{
+    if (!loop_until(rig, open_at, rig, wanted, 10000)) {
+        fail_msg("10 s for %u connections, still %u", wanted,
+                 peer_open(rig->peer));
     }
 }
 
 void
 rig_pass_ms(struct rig *rig, int ms)
 {
-    (void)loop_until(rig, NULL, 0, ms);
+    (void)loop_until(rig, NULL, NULL, 0, ms);
 }

@@ -28,6 +28,7 @@ struct rig {
     struct wp_api_config server;
     struct wp_http_config config;
     struct wp_http *http;
+    int64_t timeout_ns; /* Of requests; 0: the client's. */
     char url[64];
     /* What the peer has got. A test answers in on_request; without one all are
      * answered with 200 and their path. */
@@ -52,6 +53,8 @@ void rig_send(struct rig *rig, const char *method, const char *path,
               const char *body, enum wp_http_priority priority, int tag);
 /* Runs the loop until *count is at least wanted; fails the test after 10 s. */
 void rig_wait(struct rig *rig, const uint32_t *count, uint32_t wanted);
+/* The same until so many connections are open at the peer. */
+void rig_wait_open(struct rig *rig, uint32_t wanted);
 /* Runs the loop for so long, for what must not happen. */
 void rig_pass_ms(struct rig *rig, int ms);
 
