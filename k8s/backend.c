@@ -356,6 +356,7 @@ ask_of_each(void *ctx, const struct wp_object *sandbox)
 static void
 look_at_entry(void *ctx, struct wp_sandbox_ref *entry)
 {
+    wp_backend_recheck(ctx, entry);
     wp_backend_wake(ctx, entry->ns, entry->name);
 }
 

@@ -74,6 +74,10 @@ void wp_backend_unlearn(struct wp_cluster_backend *backend, const char *ns,
 struct wp_api_target wp_backend_target(const struct wp_backend_job *job,
                                        enum wp_http_priority priority);
 bool wp_backend_is_pooled(const struct wp_object *sandbox);
+/* This replica leads again: what became of the sandbox meanwhile is told to the
+ * core before that offers it to anybody. */
+void wp_backend_recheck(struct wp_cluster_backend *backend,
+                        struct wp_sandbox_ref *entry);
 /* The core is told that it is lost, once. */
 void wp_backend_lose(struct wp_cluster_backend *backend,
                      struct wp_sandbox_ref *entry, const char *reason);

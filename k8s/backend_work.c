@@ -463,6 +463,25 @@ look_at_known(const struct wp_backend_look *look)
     wp_backend_over(look, again_ns);
 }
 
+void
+wp_backend_recheck(struct wp_cluster_backend *backend,
+                   struct wp_sandbox_ref *entry)
+{
+    const struct wp_object *sandbox = wp_store_find(
+        backend->parts->stores[WP_KIND_SANDBOX], entry->ns, entry->name);
+
+    if (entry->phase == WP_SANDBOX_CREATING) {
+        return;
+    }
+    if (sandbox == NULL || !has_uid(entry, sandbox)) {
+        wp_backend_lose(backend, entry, "it was deleted from outside");
+    } else if (!wp_backend_is_pooled(sandbox)) {
+        look_at_owner(backend, entry, sandbox);
+    } else if (entry->phase == WP_SANDBOX_READY) {
+        (void)look_at_readiness(backend, entry, wp_sandbox_view(sandbox));
+    }
+}
+
 /* --- A reconcile --- */
 
 static void

@@ -173,7 +173,7 @@ on_pool(void *ctx, const struct wp_object *before,
     }
     if (after != NULL) {
         send_pool(sync, after);
-    } else {
+    } else if (before != NULL) {
         send_removal(sync, before);
     }
 }

@@ -28,8 +28,8 @@ wp_sandbox_refs_create(uint32_t max)
     }
     refs->max = max;
     refs->mask = buckets - 1;
-    refs->by_slot = calloc((size_t)max + 1, sizeof(*refs->by_slot));
-    refs->by_name = calloc(buckets, sizeof(*refs->by_name));
+    refs->by_slot = calloc((size_t)max + 1, sizeof(void *));
+    refs->by_name = calloc(buckets, sizeof(void *));
     if (refs->by_slot == NULL || refs->by_name == NULL) {
         wp_sandbox_refs_destroy(refs);
         return NULL;

@@ -53,9 +53,9 @@ struct wp_sandbox_refs; /* Opaque. */
 /* For slots with an index below max. NULL when memory lacks. */
 struct wp_sandbox_refs *wp_sandbox_refs_create(uint32_t max);
 void wp_sandbox_refs_destroy(struct wp_sandbox_refs *refs); /* NULL is fine. */
-/* A copy of entry. NULL when max are there, or one of that name or ref is. */
+/* A copy of given. NULL when max are there, or one of that name or ref is. */
 struct wp_sandbox_ref *wp_sandbox_refs_add(struct wp_sandbox_refs *refs,
-                                           const struct wp_sandbox_ref *entry);
+                                           const struct wp_sandbox_ref *given);
 struct wp_sandbox_ref *wp_sandbox_refs_find(struct wp_sandbox_refs *refs,
                                             const char *ns, const char *name);
 /* NULL also when the slot's generation is another. */

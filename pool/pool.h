@@ -171,6 +171,8 @@ const struct wp_histogram *wp_pools_lead_time(const struct wp_pools *pools,
 
 /* --- Shaping pools. Control thread. --- */
 
+/* What the store said of the pool's sandboxes before it was added was left out:
+ * whoever adds one later has the store tell again. */
 enum wp_status wp_pools_add(struct wp_pools *pools,
                             const struct wp_pool_spec *spec, uint32_t *index,
                             struct wp_err *err);

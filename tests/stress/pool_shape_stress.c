@@ -299,7 +299,7 @@ main(int argc, char **argv)
     static void *(*const work[])(void *) = {control, reporter, reader,
                                             meddler, claimer,  claimer};
     pthread_t threads[WP_ARRAY_LEN(work)];
-    long millis = argc > 2 ? atol(argv[2]) : 2000;
+    long millis = argc > 2 ? strtol(argv[2], NULL, 10) : 2000;
     struct timespec pause = {millis / 1000, millis % 1000 * 1000000};
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 10)

@@ -31,6 +31,12 @@ claim_done(struct wp_claim *claim)
     ((struct held *)claim->ctx)->answers++;
 }
 
+static void
+nothing(void *ctx)
+{
+    (void)ctx;
+}
+
 static enum wp_status
 claim(struct held *held, const char *id, const char *tenant)
 {
@@ -565,6 +571,26 @@ a_change_of_leaders_and_back_loses_nothing(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* Another leader has had it meanwhile: nobody is offered it here. */
+static void
+what_was_taken_meanwhile_is_not_offered(void **state)
+{
+    struct held held;
+
+    (void)state;
+    start(1);
+    wp_cluster_rig_all_ready(&rig);
+    wp_cluster_rig_follow(&rig);
+    take_away(wp_cluster_rig_name(&rig, 0));
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_stats(&rig).ready, 1);
+    rig.parts.active = true;
+    wp_cluster_backend_activate(rig.backend, nothing, NULL);
+    assert_int_equal(wp_cluster_rig_stats(&rig).ready, 0);
+    assert_int_equal(claim(&held, "a", "t"), WP_RESOURCE_EXHAUSTED);
+    wp_cluster_rig_fini(&rig);
+}
+
 /* --- Leases of gRPC --- */
 
 static void
@@ -896,6 +922,7 @@ main(void)
         cmocka_unit_test(
             sandboxes_of_a_pool_that_is_heard_of_later_are_taken_in),
         cmocka_unit_test(a_change_of_leaders_and_back_loses_nothing),
+        cmocka_unit_test(what_was_taken_meanwhile_is_not_offered),
         cmocka_unit_test(a_lease_is_written_on_its_sandbox_behind),
         cmocka_unit_test(a_lease_of_a_claim_object_is_its_controllers_to_write),
         cmocka_unit_test(a_conflict_is_read_again),
