@@ -365,7 +365,7 @@ wp_http_config_init(struct wp_http_config *config)
         .clock = wp_clock_system(),
         .user_agent = "warmpool/" WP_VERSION,
         .queue_max = 8192,
-        .inflight_max = 256,
+        .inflight_max = 64,
         .connections_max = 4,
         .burst = 1,
         .timeout_ns = 10 * WP_NS_PER_S,

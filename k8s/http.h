@@ -48,7 +48,9 @@ struct wp_http_config {
     const struct wp_api_config *server; /* Borrowed until destroy. */
     const char *user_agent;
     uint32_t queue_max;    /* 8192 of each priority; more: RESOURCE_EXHAUSTED */
-    uint32_t inflight_max; /* 256 requests under way, watches apart. */
+    /* 64 requests under way, watches apart. More would only wait in the server,
+     * where a claim or the election cannot overtake them. */
+    uint32_t inflight_max;
     /* 4 for requests, four times as many where the server knows HTTP/1.1 only;
      * each watch has its own. */
     uint32_t connections_max;
