@@ -4,3 +4,9 @@ add_test(NAME integration/k8s_daemon
           $<TARGET_FILE:warmpoold> $<TARGET_FILE:fake_api>)
 set_tests_properties(integration/k8s_daemon PROPERTIES LABELS integration
                      TIMEOUT 600)
+add_test(NAME integration/k8s_grpc
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/k8s_grpc_test.py
+          $<TARGET_FILE:warmpoold> $<TARGET_FILE:fake_api>
+          ${CMAKE_CURRENT_BINARY_DIR}/python)
+set_tests_properties(integration/k8s_grpc PROPERTIES LABELS integration
+                     TIMEOUT 300)

@@ -1,5 +1,7 @@
 """What must hold at every version of a cluster's history, whatever failed."""
 
+import json
+
 
 def controller(obj):
     for owner in obj["metadata"].get("ownerReferences") or []:
@@ -15,6 +17,13 @@ def ready(obj):
     return False
 
 
+def leased(sandbox):
+    """The claim id of the gRPC lease that is written on it; None."""
+    note = sandbox["metadata"].get("annotations", {}).get(
+        "warmpool.dev/lease")
+    return json.loads(note)["claimId"] if note else None
+
+
 def assigned(claim):
     return claim.get("status", {}).get("sandbox", {}).get("name")
 
@@ -22,10 +31,12 @@ def assigned(claim):
 class Judge:
     """Reads a history event by event; breaches collects what was wrong."""
 
-    def __init__(self):
+    def __init__(self, leases=0):
+        """leases: how many of gRPC may not be written yet, at any time."""
+        self.leases = leases
         self.breaches = []
         self.now = {}  # (kind, ns, name) -> object
-        self.holder = {}  # Sandbox's uid -> uid of the claim that had it.
+        self.holder = {}  # Sandbox's uid -> the claim that had it.
         self.names = {}  # (ns, sandbox's name) -> uid of the claim it is for.
         self.most = {}  # Pool's uid -> the largest target it ever had.
         self.pool_sizes = {}  # Pool's uid -> the largest number it ever had.
@@ -38,7 +49,9 @@ class Judge:
 
     def on_sandbox(self, event, obj):
         kind, uid = controller(obj)
-        if kind == "SandboxClaim":
+        if leased(obj):
+            uid = f"{leased(obj)} of gRPC" if kind is None else uid
+        if kind == "SandboxClaim" or leased(obj):
             held = self.holder.setdefault(obj["metadata"]["uid"], uid)
             if held != uid:
                 self.breach(event, f"belonged to claim {held}, now to {uid}")
@@ -51,7 +64,8 @@ class Judge:
                        if key[0] == "sandboxes")
             self.pool_sizes[uid] = max(size, self.pool_sizes.get(uid, 0))
             # One that was taken counts here until its adoption is written.
-            most = self.most.get(uid, size) + self.claims_without()
+            most = self.most.get(uid, size) + self.leases \
+                + self.claims_without()
             if size > most:
                 self.breach(event, f"the pool has {size} sandboxes, at most "
                                    f"{most} were wanted")

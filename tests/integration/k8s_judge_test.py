@@ -59,6 +59,17 @@ class Verdicts(unittest.TestCase):
         self.verdict("is not any more",
                      sandbox("s", "SandboxClaim", "uid-c"), sandbox("s"))
 
+    def test_a_sandbox_leased_and_claimed(self):
+        note = {"warmpool.dev/lease": '{"claimId":"g"}'}
+        self.verdict("belonged to claim g of gRPC, now to uid-c",
+                     sandbox("s", annotations=note),
+                     sandbox("s", "SandboxClaim", "uid-c"))
+        self.verdict("belonged to claim uid-c, now to uid-d",
+                     sandbox("s", "SandboxClaim", "uid-c"),
+                     sandbox("s", "SandboxClaim", "uid-d", annotations=note))
+        self.verdict(None, sandbox("s", annotations=note),
+                     sandbox("s", annotations=note))
+
     def test_a_name_granted_twice(self):
         self.verdict("which claim uid-c had", claim("c", "s"),
                      claim("d", "s"))

@@ -196,8 +196,8 @@ class Case(unittest.TestCase):
                 return i
         return None
 
-    def judge(self):
-        breaches = Judge().read(self.api.control("history"))
+    def judge(self, leases=0):
+        breaches = Judge(leases).read(self.api.control("history"))
         self.assertEqual(breaches, [])
 
 
