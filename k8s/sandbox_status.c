@@ -51,6 +51,18 @@ own_pod(const struct wp_sandbox_facts *facts)
     return wp_pod_view(facts->pod);
 }
 
+/* A pool's sandbox says none: a claim's adoption changes its spec, and that a
+ * stale number has to be brought up to date would be one more write for each
+ * claim; where there is none `kubectl wait` and others go by the status alone.
+ */
+static int64_t
+generation_to_tell(const struct wp_object *sandbox)
+{
+    return wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL)
+               ? 0
+               : sandbox->generation;
+}
+
 static void
 set_condition(json_t *conditions, const struct wp_sandbox_facts *facts,
               const char *type, const struct said *said, int64_t wall_ns)
@@ -62,7 +74,7 @@ set_condition(json_t *conditions, const struct wp_sandbox_facts *facts,
                                     .reason = said->reason,
                                     .message = said->message,
                                     .observed_generation =
-                                        facts->sandbox->generation},
+                                        generation_to_tell(facts->sandbox)},
         wall_ns);
 }
 

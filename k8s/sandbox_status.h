@@ -30,7 +30,8 @@ struct wp_sandbox_facts {
     const char *cluster_domain;
 };
 
-/* status is the sandbox's own and becomes what it has to be. */
+/* status is the sandbox's own and becomes what it has to be. Conditions tell
+ * the generation that they are of, except those of a pool's sandbox. */
 void wp_sandbox_status_apply(json_t *status,
                              const struct wp_sandbox_facts *facts,
                              int64_t wall_ns);
@@ -49,10 +50,11 @@ json_t *wp_sandbox_status_patch(const json_t *before, const json_t *after);
  * Ready, and everything that ends waiting or says what is wrong. */
 enum wp_status_urgency {
     WP_STATUS_SAME,
-    /* Of no interest by itself: a node's name before the Pod is ready. */
+    /* Of no interest by itself: a node's name before the Pod is ready, an
+     * observedGeneration where none was told. */
     WP_STATUS_IDLE,
     /* Nothing but observedGeneration differs. `kubectl wait` looks at it, so it
-     * has to come, but an adopted sandbox may well be gone before. */
+     * has to come, but other changes may well come first. */
     WP_STATUS_LAZY,
     WP_STATUS_SOON, /* A step on the way to Ready; another one may follow. */
     WP_STATUS_NOW,

@@ -74,6 +74,22 @@ is_step(const json_t *before, const json_t *after)
             same_text(before, after, "Suspended", "status"));
 }
 
+/* Only a number that is there can be out of date. */
+static bool
+tells_generation(const json_t *status)
+{
+    size_t i;
+    json_t *condition;
+
+    json_array_foreach(json_object_get(status, "conditions"), i, condition)
+    {
+        if (json_object_get(condition, "observedGeneration") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum wp_status_urgency
 wp_sandbox_status_urgency(const json_t *before, const json_t *after)
 {
@@ -85,7 +101,7 @@ wp_sandbox_status_urgency(const json_t *before, const json_t *after)
         return WP_STATUS_IDLE;
     }
     if (same_without(before, after, NULL, "observedGeneration")) {
-        return WP_STATUS_LAZY;
+        return tells_generation(before) ? WP_STATUS_LAZY : WP_STATUS_IDLE;
     }
     return is_step(before, after) ? WP_STATUS_SOON : WP_STATUS_NOW;
 }

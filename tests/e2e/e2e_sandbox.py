@@ -274,8 +274,8 @@ def claimed(w, **spec):
 
 def test_adopted_pod(w):
     """A claimed sandbox' Pod leaves the pool: its labels and what lets an autoscaler
-    evict it go, the claim's come, and it is the same Pod, Ready all the while. Its
-    generation is observed before `kubectl wait` gives up."""
+    evict it go, the claim's come, and it is the same Pod, Ready all the while, also for
+    `kubectl wait`."""
     w.daemon()
     sandbox, _ = claimed(w, additionalPodMetadata={
         "labels": {"sandbox.users.io/team": "blue"}, "annotations": {"note": "x"}})
@@ -292,7 +292,7 @@ def test_adopted_pod(w):
     wait_for("the pod to leave the pool", left)
     assert sandbox["metadata"]["annotations"][POD_NAME] == name
     w.cluster.kubectl("-n", w.namespace, "wait", "--for=condition=Ready",
-                      f"sandbox/{name}", "--timeout=30s")
+                      f"sandbox/{name}", "--timeout=2s")
     ready = condition(w.get("Sandbox", name))
     assert (ready["lastTransitionTime"] ==
             condition(sandbox)["lastTransitionTime"])
