@@ -275,6 +275,14 @@ wp_daemon_cluster_metrics(struct wp_daemon_cluster *self, struct evbuffer *out)
 /* --- Ending it --- */
 
 void
+wp_daemon_cluster_quiet(struct wp_daemon_cluster *self)
+{
+    if (self != NULL) {
+        wp_cluster_quiet(self->cluster);
+    }
+}
+
+void
 wp_daemon_cluster_stop(struct wp_daemon_cluster *self)
 {
     if (self != NULL) {

@@ -36,6 +36,9 @@ bool wp_daemon_cluster_synced(const struct wp_daemon_cluster *self);
 /* What only it can tell. Any thread. */
 void wp_daemon_cluster_metrics(struct wp_daemon_cluster *self,
                                struct evbuffer *out);
+/* It is about to leave: objects are left to the next leader. Main thread; after
+ * start. */
+void wp_daemon_cluster_quiet(struct wp_daemon_cluster *self);
 /* Gives leadership up and ends its thread. */
 void wp_daemon_cluster_stop(struct wp_daemon_cluster *self);
 /* After the control thread has ended, before the core. */

@@ -1,3 +1,4 @@
+#include "allocator/daemon_cluster.h"
 #include "allocator/daemon_parts.h"
 #include "allocator/daemon_redis.h"
 
@@ -368,7 +369,10 @@ leave_running(struct wp_daemon *daemon)
         wp_log_warn("not every idle sandbox was seen to end; the next start "
                     "takes up or sweeps what is left");
     }
-    if (daemon->succeeded) {
+    if (daemon->cluster != NULL) {
+        wp_log_info("the cluster keeps what is there",
+                    wp_kv_int("leases", leased), wp_kv_int("idle", ready));
+    } else if (daemon->succeeded) {
         wp_log_info("other daemons go on with what is there",
                     wp_kv_int("leases", leased), wp_kv_int("idle", ready));
     } else if (leased + ready == 0 && clean) {
@@ -396,6 +400,7 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
     atomic_store_explicit(&daemon->metrics.serving, false,
                           memory_order_release);
     wp_rpc_server_set_serving(daemon->rpc, false);
+    wp_daemon_cluster_quiet(daemon->cluster);
     wp_loop_call(daemon->control_loop,
                  ends ? wp_daemon_refuse_claims : keep_leases, daemon);
     if (lease_grace_ns > 0 && ends) {

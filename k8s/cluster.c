@@ -1,6 +1,7 @@
 #include "k8s/cluster.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,6 +141,7 @@ begin_stop(void *arg, uint64_t a, uint64_t b)
 
     (void)b;
     cluster->stopping = true;
+    cluster->quiet = true;
     /* Of the time half is for what is under way; giving the lease up takes 2 s
      * at most. */
     cluster->quiet_by_ns =
@@ -384,18 +386,57 @@ wp_cluster_backend(struct wp_cluster *cluster)
 
 /* --- Ending it --- */
 
-void
-wp_cluster_stop(struct wp_cluster *cluster, int64_t timeout_ns)
+struct quieting {
+    struct wp_cluster *cluster;
+    sem_t done;
+};
+
+/* Cluster thread. */
+static void
+be_quiet(void *arg, uint64_t a, uint64_t b)
+{
+    struct quieting *quieting = arg;
+
+    (void)a;
+    (void)b;
+    quieting->cluster->quiet = true;
+    wp_cluster_rest_controllers(quieting->cluster);
+    (void)sem_post(&quieting->done);
+}
+
+/* A full mailbox is being emptied. */
+static void
+post_surely(struct wp_cluster *cluster,
+            void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
+            uint64_t a)
 {
     const struct timespec again = {0, WP_NS_PER_MS};
 
+    while (!post(cluster, run, arg, a, 0)) {
+        (void)nanosleep(&again, NULL);
+    }
+}
+
+void
+wp_cluster_quiet(struct wp_cluster *cluster)
+{
+    struct quieting quieting = {.cluster = cluster};
+
+    WP_ASSERT(cluster->started && sem_init(&quieting.done, 0, 0) == 0);
+    post_surely(cluster, be_quiet, &quieting, 0);
+    while (sem_wait(&quieting.done) != 0) {
+        WP_ASSERT(errno == EINTR);
+    }
+    (void)sem_destroy(&quieting.done);
+}
+
+void
+wp_cluster_stop(struct wp_cluster *cluster, int64_t timeout_ns)
+{
     if (cluster == NULL || !cluster->started) {
         return;
     }
-    /* A full mailbox is being emptied. */
-    while (!post(cluster, begin_stop, cluster, (uint64_t)timeout_ns, 0)) {
-        (void)nanosleep(&again, NULL);
-    }
+    post_surely(cluster, begin_stop, cluster, (uint64_t)timeout_ns);
     (void)pthread_join(cluster->thread, NULL);
     cluster->started = false;
 }

@@ -83,6 +83,11 @@ bool wp_cluster_synced(const struct wp_cluster *cluster);
 bool wp_cluster_leads(const struct wp_cluster *cluster); /* Any thread. */
 /* Valid until stop. */
 struct wp_backend wp_cluster_backend(struct wp_cluster *cluster);
+/* Has the controllers begin nothing any more, and returns when they have heard
+ * of it; the backend goes on. For who is about to refuse claims: what they
+ * would make of that is not for the next leader to find. Any thread but the
+ * cluster's and control; after start. */
+void wp_cluster_quiet(struct wp_cluster *cluster);
 /* Gives leadership up and ends the thread; nothing in the cluster is deleted.
  * At most timeout_ns. Idempotent. */
 void wp_cluster_stop(struct wp_cluster *cluster, int64_t timeout_ns);

@@ -45,7 +45,9 @@ struct wp_cluster {
     struct wp_rival *rival;
     bool elected;
     bool activating; /* The rival is looked for, or the backend begins. */
-    bool serving;    /* Controllers are active. */
+    bool serving;    /* The core's keeper is this one. */
+    bool active;     /* Controllers are. */
+    bool quiet;      /* They are not to be any more. */
     bool stopping;
     int64_t quiet_by_ns; /* Until then what is under way may end. */
     bool parting;        /* The lease is being given up. */
@@ -84,7 +86,9 @@ WP_MUST_CHECK enum wp_status
 wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err);
 /* Something changed that may let this replica begin. */
 void wp_cluster_try_activate(struct wp_cluster *cluster);
-/* Begins nothing any more. */
+/* Controllers begin nothing any more. */
+void wp_cluster_rest_controllers(struct wp_cluster *cluster);
+/* Nothing is begun any more. */
 void wp_cluster_deactivate(struct wp_cluster *cluster);
 /* After that; done comes at once or later. */
 void wp_cluster_give_lease_up(struct wp_cluster *cluster,

@@ -12,6 +12,15 @@
  * Losing it ends that at whichever step it is. */
 
 void
+wp_cluster_rest_controllers(struct wp_cluster *cluster)
+{
+    for (uint32_t i = 0; cluster->active && i < cluster->controllers_len; i++) {
+        cluster->ops[i]->deactivate(cluster->controllers[i]);
+    }
+    cluster->active = false;
+}
+
+void
 wp_cluster_deactivate(struct wp_cluster *cluster)
 {
     bool served = cluster->serving;
@@ -24,9 +33,7 @@ wp_cluster_deactivate(struct wp_cluster *cluster)
         return;
     }
     cluster->activating = false;
-    for (uint32_t i = 0; served && i < cluster->controllers_len; i++) {
-        cluster->ops[i]->deactivate(cluster->controllers[i]);
-    }
+    wp_cluster_rest_controllers(cluster);
     wp_cluster_backend_deactivate(cluster->backend);
     atomic_store_explicit(&cluster->leads, false, memory_order_release);
     if (served && cluster->parts.core.on_leading != NULL) {
@@ -48,7 +55,8 @@ on_backend_ready(void *ctx)
     if (core->on_leading != NULL) {
         core->on_leading(core->ctx, true);
     }
-    for (uint32_t i = 0; i < cluster->controllers_len; i++) {
+    cluster->active = !cluster->quiet;
+    for (uint32_t i = 0; cluster->active && i < cluster->controllers_len; i++) {
         cluster->ops[i]->activate(cluster->controllers[i]);
     }
 }
@@ -76,7 +84,7 @@ wp_cluster_try_activate(struct wp_cluster *cluster)
     const struct wp_parts *parts = &cluster->parts;
     uint32_t controllers = parts->config.controllers;
 
-    if (!cluster->elected || cluster->stopping || cluster->fatal ||
+    if (!cluster->elected || cluster->quiet || cluster->fatal ||
         cluster->activating || cluster->serving ||
         !wp_cluster_synced(cluster)) {
         return;
