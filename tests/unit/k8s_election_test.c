@@ -65,6 +65,7 @@ struct contender {
 };
 
 struct world {
+    bool by_default; /* Contenders have the times that are built in. */
     struct event_base *base;
     json_t *lease; /* NULL: not there. */
     uint64_t version;
@@ -310,6 +311,10 @@ start(struct world *world, size_t i)
         .name = "lead",
         .identity = c->name,
         .seed = 11 + i,
+        /* The times that these stories are told in. */
+        .duration_ns = world->by_default ? 0 : 4 * WP_NS_PER_S,
+        .renew_ns = world->by_default ? 0 : 1 * WP_NS_PER_S,
+        .deadline_ns = world->by_default ? 0 : 3 * WP_NS_PER_S,
         .on_leading = on_leading,
         .on_following = on_following,
         .ctx = c,
@@ -366,6 +371,23 @@ holder(const struct world *world)
 }
 
 /* --- Tests --- */
+
+/* As deployed: nobody may be without a leader for five seconds. */
+static void
+by_default(void **state)
+{
+    struct world *world = *state;
+
+    world->by_default = true;
+    start(world, 0);
+    settle(world);
+    assert_int_equal(json_integer_value(wp_json_at(
+                         world->lease, "spec", "leaseDurationSeconds", NULL)),
+                     3);
+    advance(world, 60 * WP_NS_PER_S);
+    assert_int_equal(world->all[0].begun, 1);
+    assert_int_equal(world->all[0].ended, 0);
+}
 
 /* The first one makes the Lease and leads at once; it renews for good. */
 static void
@@ -691,6 +713,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(by_default),
         TEST(first),
         TEST(crash),
         TEST(release),
