@@ -47,7 +47,7 @@ struct wp_http_config {
     const struct wp_clock *clock;
     const struct wp_api_config *server; /* Borrowed until destroy. */
     const char *user_agent;
-    uint32_t queue_max;    /* 8192 of each priority; more: RESOURCE_EXHAUSTED */
+    uint32_t queue_max; /* 8192 of each priority; more: RESOURCE_EXHAUSTED */
     /* 64 requests under way, watches apart. More would only wait in the server,
      * where a claim or the election cannot overtake them. */
     uint32_t inflight_max;

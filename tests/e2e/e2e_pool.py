@@ -249,7 +249,7 @@ def test_big_pool(world):
     watch = world.watch("Sandbox")
     writes = counted(world, *STATUS_WRITES)
     creations = counted(world, *CREATIONS)
-    start = time.monotonic()
+    begin = start = time.monotonic()
     kubectl(world, "scale", "swp/agents", f"--replicas={size}")
     world.wait_pool("agents", size, timeout_s=300)
     print(f"     {size} ready after {time.monotonic() - start:.1f} s")
@@ -266,7 +266,8 @@ def test_big_pool(world):
     assert creations == size, f"{creations:.0f} sandboxes were made"
     writes = counted(world, *STATUS_WRITES) - writes
     print(f"     {writes:.0f} status writes")
-    assert writes < size / 5, writes
+    # Two a second at most, however many sandboxes change in it.
+    assert writes <= 5 + 2 * (time.monotonic() - begin), writes
 
 
 def test_orphan_is_taken_in(world):
@@ -323,6 +324,44 @@ def test_template_comes_late(world):
         "SandboxWarmPool", "agents")["status"]["replicas"] == 1)
     world.template()
     world.wait_pool("agents", 2)
+
+
+def test_unschedulable_is_held(world):
+    """Sandboxes that find no room are kept and told about, not made anew; with
+    room they are as good as any."""
+    world.daemon(readiness_grace="2s")
+    world.create("SandboxTemplate", "python", {"podTemplate": {"spec": {
+        "nodeSelector": {"room": "yes"},
+        "containers": [{"name": "main", "image": "registry.invalid/a:1"}]}}})
+    world.pool("agents", 2, wait=False)
+    wait_for("the warning", lambda: world.events("WarmPoolNotProgressing"))
+    held = set(members(world, "agents"))
+    assert len(held) == 2, held
+    assert world.get("SandboxWarmPool", "agents")["status"]["replicas"] == 2
+    world.cluster.patch("/api/v1/nodes/node-0",
+                        {"metadata": {"labels": {"room": "yes"}}})
+    world.wait_pool("agents", 2)
+    assert set(members(world, "agents")) == held
+    wait_for("the good news", lambda: world.events("WarmPoolProgressing"))
+
+
+def test_stuck_is_replaced(world):
+    """What is scheduled but not ready in time is replaced, one for one."""
+    world.daemon(readiness_grace="2s")
+    world.create("SandboxTemplate", "python", {"podTemplate": {
+        "metadata": {"annotations": {"e2e.warmpool.dev/hold": "yes"}},
+        "spec": {"containers": [
+            {"name": "main", "image": "registry.invalid/a:1"}]}}})
+    world.pool("agents", 2, wait=False)
+    first = wait_for("two", lambda: len(members(world, "agents")) == 2
+                     and set(members(world, "agents")))
+    for name in first:
+        world.wait_gone("Sandbox", name)
+    # New ones are made from the template as it is now.
+    world.patch("SandboxTemplate", "python", {"spec": {"podTemplate": {
+        "metadata": {"annotations": {"e2e.warmpool.dev/hold": None}}}}})
+    world.wait_pool("agents", 2, timeout_s=90)
+    assert len(members(world, "agents")) == 2
 
 
 def test_network_policy(world):
