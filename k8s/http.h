@@ -2,7 +2,8 @@
  *
  * curl's multi interface driven by libevent: HTTP/2 where the server has it, so
  * that requests share connections; a watch has a connection of its own. Nothing
- * here blocks. Everything belongs to the loop's thread.
+ * here blocks. Everything belongs to the loop's thread. The process ignores
+ * SIGPIPE: OpenSSL writes to sockets as to files.
  *
  * What is not under way waits in bounded queues, one for each priority; a token
  * bucket and a bound on requests under way say when the next one may go. Lower

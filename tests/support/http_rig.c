@@ -1,6 +1,7 @@
 #include "tests/support/http_rig.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ rig_init(struct rig *rig, const struct peer_config *peer)
 {
     struct peer_config config = {0};
 
+    (void)signal(SIGPIPE, SIG_IGN); /* As the daemon does. */
     memset(rig, 0, sizeof *rig);
     if (peer != NULL) {
         config = *peer;

@@ -9,7 +9,8 @@ add_library(http_peer STATIC
 target_link_libraries(http_peer PUBLIC wp_k8s PkgConfig::peer_libs
                       PRIVATE wp_flags cmocka)
 
-foreach(name k8s_api_test k8s_http_stream_test k8s_http_test k8s_http_tls_test)
+foreach(name k8s_api_test k8s_http_storm_test k8s_http_stream_test
+             k8s_http_test k8s_http_tls_test)
   wp_test(${name} LABEL unit
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.c LIBS http_peer)
 endforeach()
