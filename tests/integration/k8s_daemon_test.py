@@ -29,6 +29,19 @@ class Pools(Case):
                        f"{replicas} sandboxes")
         self.judge()
 
+    def test_from_nothing_to_many_with_no_sandbox_too_many(self):
+        self.make_pool(replicas=0)
+        self.daemon()
+        since = self.log_position()
+        self.api.patch("sandboxwarmpools", NS, "pool",
+                       {"spec": {"replicas": 200}})
+        self.wait_filled(replicas=200)
+        made = [one for one in self.writes(since) if one["verb"] == "POST"
+                and one["kind"] in ("sandboxes", "pods")]
+        self.assertEqual(len(made), 400)
+        self.stop_all()
+        self.judge()
+
     def test_a_lost_pod_is_replaced(self):
         self.make_pool(replicas=3)
         self.daemon()
@@ -170,6 +183,7 @@ class Faults(Case):
         self.api.control("clear")
         self.wait_filled(replicas=replicas)
         self.wait_count(len(names) + replicas)
+        self.stop_all()
         self.judge()
 
     def test_conflicts(self):
@@ -188,6 +202,10 @@ class Faults(Case):
     def test_refusals(self):
         self.fault(verbs="POST|PATCH", action="status", code=429, retry_after_s=1, every=7, count=4)
         self.fault(verbs="POST|PATCH|DELETE", action="status", code=500, every=4)
+        self.settle(self.load())
+
+    def test_slow_writes(self):
+        self.fault(verbs="POST|PUT|PATCH|DELETE", action="delay", ms=200)
         self.settle(self.load())
 
     def test_answers_that_drip(self):
@@ -302,6 +320,7 @@ class Kills(Case):
         self.wait_ready(*alive, patience=60)
         self.wait_filled(replicas=4)
         self.wait_count(len(alive) + 4)
+        self.stop_all()
         self.judge()
 
     def test_seed_1(self):
@@ -371,6 +390,7 @@ class Chaos(Case):
         self.wait_ready(*alive, patience=60)
         self.wait_filled(replicas=4)
         self.wait_count(len(alive) + 4)
+        self.stop_all()
         self.judge()
 
     def test_seed_1(self):

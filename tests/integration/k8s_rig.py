@@ -115,6 +115,11 @@ class Case(unittest.TestCase):
         self.addCleanup(self.clean, daemon)
         return daemon
 
+    def stop_all(self):
+        """Properly, so that a sanitizer has its say."""
+        for daemon in self.daemons:
+            self.assertEqual(daemon.stop(), 0, daemon.messages()[-2000:])
+
     def clean(self, daemon):
         if self.failed():
             print(f"--- {self.id()}: the end of a daemon's log\n"
