@@ -289,10 +289,17 @@ class Cluster:
             self.server + path, data=data, method=method, headers={
                 "Authorization": "Bearer " + self.tokens["admin"],
                 "Content-Type": content_type, "Accept": "application/json"})
-        with urllib.request.urlopen(request, context=self.context(),
-                                    timeout=30) as answer:
-            text = answer.read()
-            return (answer.status, text) if raw else json.loads(text)
+        for attempt in range(30):
+            try:
+                with urllib.request.urlopen(request, context=self.context(),
+                                            timeout=30) as answer:
+                    text = answer.read()
+                return (answer.status, text) if raw else json.loads(text)
+            except urllib.error.HTTPError as error:
+                # Not done: the storage of a new kind is being set up.
+                if error.code != 429 or attempt == 29:
+                    raise
+                time.sleep(float(error.headers.get("Retry-After", 1)))
 
     def get(self, path):
         """None when there is no such object."""
