@@ -29,6 +29,7 @@ struct wp_claim_entry {
     enum wp_claim_stamp stamped; /* The annotations after Ready. */
     bool again;                  /* Look again once its stamps are answered. */
     bool adopting;               /* A pass is handing it a Sandbox. */
+    bool made;                   /* A cold Sandbox may be there, unheard of. */
     bool measured;               /* Its way to Ready has been counted. */
     char *uid;                   /* These three lie behind the entry. */
     char *ns;

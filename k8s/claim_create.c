@@ -32,10 +32,12 @@ existing_read(void *ctx, const struct wp_api_result *result)
     struct wp_claim_pass *pass = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
+        pass->entry->made = false;
         wp_object_unref(
             wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object));
         wp_claim_pass_again(pass);
     } else if (result->status == WP_NOT_FOUND) {
+        pass->entry->made = false;
         wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
     } else {
         wp_claim_pass_retry(pass, result);
@@ -52,6 +54,8 @@ create_settled(struct wp_claim_pass *pass)
                                    .priority = WP_HTTP_CLAIM};
 
     pass->entry->adopting = false;
+    /* Until it is known whether there is one, it takes no other. */
+    pass->entry->made = wp_claim_fate(pass->answered) == WP_FATE_LOOK;
     switch (wp_claim_fate(pass->answered)) {
     case WP_FATE_DONE:
         created(pass);

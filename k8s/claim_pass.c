@@ -268,7 +268,7 @@ serve(struct wp_claim_pass *pass)
     if (wp_claim_pass_pool(pass) == NULL) {
         wp_claim_entry_drop_ask(pass->entry);
         wp_claim_pass_miss(pass, WP_KIND_SANDBOX_WARM_POOL, view->pool);
-    } else if (view->has_env || view->has_volume_claims) {
+    } else if (view->has_env || view->has_volume_claims || pass->entry->made) {
         wp_claim_create(pass);
     } else {
         wp_claim_warm(pass);

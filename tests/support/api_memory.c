@@ -479,6 +479,12 @@ wp_recorder_feed(struct wp_api *api, struct wp_store *store, enum wp_kind kind)
 }
 
 void
+wp_recorder_number_from(struct wp_api *api, int64_t number)
+{
+    wp_recorder_memory(api)->named = number;
+}
+
+void
 wp_recorder_set_time(struct wp_api *api, int64_t wall_ns)
 {
     wp_recorder_memory(api)->wall_ns = wall_ns;

@@ -113,6 +113,9 @@ bool wp_recorder_step(struct wp_api *api);
 void wp_recorder_tell(struct wp_api *api);
 /* The wall clock of the server, for creationTimestamp; begins in 2026. */
 void wp_recorder_set_time(struct wp_api *api, int64_t wall_ns);
+/* The number from which uids and generated names count on; for a second server
+ * that goes on with the objects of a first one. */
+void wp_recorder_number_from(struct wp_api *api, int64_t number);
 
 /* What another client does: the object is made or replaced as it is, with uid,
  * resourceVersion, generation and creationTimestamp where it has none. Returns

@@ -41,7 +41,8 @@ struct wp_claim_rig {
     uint32_t target;
     uint32_t processes; /* So far. */
     bool mail_full;
-    bool pool_known; /* The core has the pool. */
+    bool pool_known;      /* The core has the pool. */
+    bool faults_may_stay; /* Planned ones need not have happened. */
 };
 
 /* Filled with defaults before start, which may be told otherwise. */

@@ -127,6 +127,36 @@ cold_after_the_grace(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* Nobody knows whether the cold Sandbox was made, and now there is a warm one:
+ * the claim takes no second one. */
+static void
+cold_start_in_doubt(void **state)
+{
+    (void)state;
+    begin(1);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    wp_claim_rig_claim(&rig, "b", NULL);
+    wp_recorder_hold(rig.api, true);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = WP_KIND_SANDBOX,
+                                                 .status = WP_UNKNOWN_OUTCOME,
+                                                 .effect = true});
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_GET,
+                                                 .kind = WP_KIND_SANDBOX,
+                                                 .status = WP_UNAVAILABLE});
+    wp_claim_rig_advance(&rig, 2100 * MS);
+    assert_int_equal(colds(), 1);
+    assert_non_null(wp_claim_rig_object(&rig, "b"));
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+    wp_claim_rig_advance(&rig, 100 * MS);
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "b"), "b");
+    assert_int_equal(wp_claim_rig_stats(&rig).ready, 1);
+    wp_recorder_hold(rig.api, false);
+    wp_claim_rig_fini(&rig);
+}
+
 /* A pool of none: nothing to wait for. */
 static void
 cold_at_once_without_candidates(void **state)
@@ -359,6 +389,7 @@ main(void)
         cmocka_unit_test(answer_survives_a_full_mailbox),
         cmocka_unit_test(waiters_are_served_in_order),
         cmocka_unit_test(cold_after_the_grace),
+        cmocka_unit_test(cold_start_in_doubt),
         cmocka_unit_test(cold_at_once_without_candidates),
         cmocka_unit_test(waits_on_without_cold_starts),
         cmocka_unit_test(deleted_while_it_waits),
