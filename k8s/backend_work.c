@@ -332,23 +332,35 @@ end(const struct wp_backend_look *look)
 
 /* --- Warming, ready, adopted --- */
 
+/* Does the SandboxClaim of this uid have the lease on it, as far as is known? */
+static bool
+is_its_claim(struct wp_cluster_backend *backend,
+             const struct wp_sandbox_ref *entry, const char *uid)
+{
+    const struct wp_lease_note *lease = entry->lease;
+    struct wp_claim_info info;
+
+    if (lease != NULL) {
+        return strcmp(lease->tenant, WP_TENANT_SANDBOX_CLAIMS) == 0 &&
+               strcmp(lease->claim_id, uid) == 0;
+    }
+    /* The core has not told of its lease yet, or has none of before. */
+    return entry->adopted ||
+           (wp_pools_get(pools_of(backend), WP_STR(WP_TENANT_SANDBOX_CLAIMS),
+                         wp_str_from(uid), &info) == WP_OK &&
+            wp_slot_ref_eq(info.ref, entry->ref));
+}
+
 /* It is in no pool any more: by our doing, or another's? */
 static void
 look_at_owner(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
               const struct wp_object *sandbox)
 {
-    struct wp_claim_info info;
     struct wp_lease_note note;
     bool ours = wp_backend_has_note(sandbox, &note);
 
     if (wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_CLAIM)) {
-        ours = entry->adopted ||
-               (entry->lease != NULL &&
-                strcmp(entry->lease->claim_id, sandbox->controller.uid) == 0) ||
-               (wp_pools_get(
-                    pools_of(backend), WP_STR(WP_TENANT_SANDBOX_CLAIMS),
-                    wp_str_from(sandbox->controller.uid), &info) == WP_OK &&
-                wp_slot_ref_eq(info.ref, entry->ref));
+        ours = is_its_claim(backend, entry, sandbox->controller.uid);
     }
     if (ours) {
         entry->adopted = true;

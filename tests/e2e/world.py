@@ -190,6 +190,8 @@ class World:
                      "sandboxwarmpools.extensions.agents.x-k8s.io"):
             cluster.kubectl("wait", "--for=condition=Established",
                             f"crd/{kind}", "--timeout=30s")
+        # The garbage collector hears of new kinds every 30 s only.
+        cluster.restart("kube-controller-manager")
         self.make_namespace("agent-sandbox-system")
 
     # --- the daemon ---
