@@ -307,8 +307,6 @@ hint(CURLcode result)
         {CURLE_SSL_CONNECT_ERROR, "no TLS with the API server"},
         {CURLE_COULDNT_RESOLVE_HOST, "the API server's name is not known"},
         {CURLE_COULDNT_CONNECT, "the API server cannot be reached"},
-        {CURLE_ABORTED_BY_CALLBACK,
-         "the connection broke before there was an answer"},
     };
 
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
@@ -321,8 +319,12 @@ hint(CURLcode result)
 
 static void
 describe(struct wp_http_easy *easy, const struct wp_http_transfer *transfer,
-         CURLcode result)
+         CURLcode result, bool sent)
 {
+    /* Once it was sent, why another connection failed comes second. */
+    const char *what = sent && result != CURLE_OPERATION_TIMEDOUT
+                           ? "the connection broke before there was an answer"
+                           : hint(result);
     const char *detail =
         easy->error[0] != '\0' ? easy->error : curl_easy_strerror(result);
 
@@ -331,8 +333,8 @@ describe(struct wp_http_easy *easy, const struct wp_http_transfer *transfer,
                        "the answer is longer than %d bytes",
                        (int)WP_HTTP_BODY_MAX);
     } else {
-        (void)snprintf(easy->message, sizeof easy->message, "%s: %s",
-                       hint(result), detail);
+        (void)snprintf(easy->message, sizeof easy->message, "%s: %s", what,
+                       detail);
     }
 }
 
@@ -366,7 +368,7 @@ wp_http_easy_answer(struct wp_http_easy *easy,
         answer->retry_after_ns = (int64_t)retry_after_s * WP_NS_PER_S;
     }
     if (result != CURLE_OK) {
-        describe(easy, transfer, result);
+        describe(easy, transfer, result, sent > 0);
         answer->error = easy->message;
         answer->status = is_safe(transfer) || sent == 0 ? WP_UNAVAILABLE
                                                         : WP_UNKNOWN_OUTCOME;
