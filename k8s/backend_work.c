@@ -332,7 +332,7 @@ end(const struct wp_backend_look *look)
 
 /* --- Warming, ready, adopted --- */
 
-/* Does the SandboxClaim of this uid have the lease on it, as far as is known? */
+/* Does the SandboxClaim of this uid have the lease on it, as far as is seen? */
 static bool
 is_its_claim(struct wp_cluster_backend *backend,
              const struct wp_sandbox_ref *entry, const char *uid)
