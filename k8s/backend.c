@@ -107,11 +107,8 @@ take_lease(struct wp_letter *base)
     struct wp_sandbox_ref *entry =
         wp_sandbox_refs_find_ref(backend->refs, leased->ref);
 
-    if (entry != NULL && entry->lease == NULL) {
-        entry->lease = calloc(1, sizeof *entry->lease);
-    }
-    if (entry != NULL && entry->lease != NULL) {
-        *entry->lease = leased->note;
+    if (entry != NULL) {
+        wp_backend_set_lease(backend, entry, &leased->note);
         wp_backend_wake(backend, entry->ns, entry->name);
     }
     free(leased);

@@ -85,9 +85,13 @@ void wp_backend_lose(struct wp_cluster_backend *backend,
 /* --- backend_lease.c --- */
 
 /* It is to be taken out of its pool for the lease that it has, or says another
- * one. */
+ * one, or one that ends much earlier. */
 bool wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
                            const struct wp_object *sandbox);
+/* The core has told of this lease on it. */
+void wp_backend_set_lease(struct wp_cluster_backend *backend,
+                          struct wp_sandbox_ref *entry,
+                          const struct wp_lease_note *lease);
 void wp_backend_adopt(const struct wp_backend_look *look);
 /* It is nobody's, and says which lease has it. */
 bool wp_backend_has_note(const struct wp_object *sandbox,

@@ -21,6 +21,38 @@ wp_backend_has_note(const struct wp_object *sandbox, struct wp_lease_note *note)
            wp_lease_note_read(text, note);
 }
 
+static bool
+is_same_lease(const struct wp_lease_note *a, const struct wp_lease_note *b)
+{
+    return a->fence == b->fence && strcmp(a->claim_id, b->claim_id) == 0 &&
+           strcmp(a->tenant, b->tenant) == 0;
+}
+
+void
+wp_backend_set_lease(struct wp_cluster_backend *backend,
+                     struct wp_sandbox_ref *entry,
+                     const struct wp_lease_note *lease)
+{
+    const struct wp_object *sandbox = wp_store_find(
+        backend->parts->stores[WP_KIND_SANDBOX], entry->ns, entry->name);
+    int64_t now_ms = wp_clock_wall_ns(backend->parts->clock) / WP_NS_PER_MS;
+    struct wp_lease_note note;
+
+    if (entry->lease == NULL) {
+        entry->lease = calloc(1, sizeof *entry->lease);
+        WP_ASSERT(entry->lease != NULL);
+    }
+    *entry->lease = *lease;
+    /* Not each renewal is worth a write: only when the deadline has moved far
+     * beyond what the note says. */
+    if (sandbox != NULL && wp_backend_has_note(sandbox, &note) &&
+        is_same_lease(&note, lease) &&
+        note.deadline_wall_ms - now_ms >=
+            (lease->deadline_wall_ms - now_ms) / 2) {
+        entry->lease->deadline_wall_ms = note.deadline_wall_ms;
+    }
+}
+
 bool
 wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
                       const struct wp_object *sandbox)
@@ -33,9 +65,8 @@ wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
     }
     return wp_backend_is_pooled(sandbox) ||
            (wp_backend_has_note(sandbox, &note) &&
-            (note.fence != lease->fence ||
-             strcmp(note.claim_id, lease->claim_id) != 0 ||
-             strcmp(note.tenant, lease->tenant) != 0));
+            (!is_same_lease(&note, lease) ||
+             note.deadline_wall_ms < lease->deadline_wall_ms));
 }
 
 /* The pool's own word, not one of the template. */

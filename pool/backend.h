@@ -67,8 +67,9 @@ struct wp_backend_ops {
 
     /* A lease on a sandbox is known here: granted by this process, or told by a
      * record. At least once for each lease that lasts long enough, behind its
-     * answer, and again for all of them when this process becomes the keeper;
-     * the keeper only. Control thread; must not block. May be NULL. */
+     * answer; again for all of them when this process becomes the keeper; and,
+     * with a store that keeps nothing, when its deadline has moved. The keeper
+     * only. Control thread; must not block. May be NULL. */
     void (*leased)(void *self, const struct wp_lease_notice *notice);
 };
 

@@ -116,12 +116,15 @@ wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
     const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    int64_t deadline_wall_ms =
+        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
     char sandbox[WP_SANDBOX_NAME_MAX + 1];
     struct wp_lease_notice notice;
     struct wp_claim_view view;
     struct wp_slot_info info;
 
-    if ((noted->generation == ref.generation && noted->fence == fence) ||
+    if ((noted->generation == ref.generation && noted->fence == fence &&
+         (pools->durable || noted->deadline_wall_ms == deadline_wall_ms)) ||
         !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||
         /* Else it is not granted yet, or just ending: noted again then. */
         !wp_pools_claim_of(pools, ref, &view) ||
@@ -138,10 +141,10 @@ wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
         .claim_id = wp_str_from(view.claim_id),
         .tenant = wp_str_from(view.tenant),
         .fence = fence,
-        .deadline_wall_ms =
-            atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed),
+        .deadline_wall_ms = deadline_wall_ms,
     };
     noted->generation = ref.generation;
     noted->fence = fence;
+    noted->deadline_wall_ms = deadline_wall_ms;
     backend->ops->leased(backend->self, &notice);
 }

@@ -45,8 +45,13 @@ wp_pools_count(const struct wp_pools *pools)
 static uint32_t
 name_bucket(struct wp_str pool_namespace, struct wp_str name)
 {
-    uint64_t hash = pool_namespace.len * UINT64_C(0x9e3779b97f4a7c15);
+    size_t n = pool_namespace.len < 8 ? pool_namespace.len : 8;
+    uint64_t hash = 0;
 
+    /* Its last bytes: the same name is in many namespaces, and theirs often
+     * begin the same. */
+    memcpy(&hash, pool_namespace.ptr + pool_namespace.len - n, n);
+    hash = (hash ^ pool_namespace.len) * UINT64_C(0x9e3779b97f4a7c15);
     for (size_t i = 0; i < name.len; i++) {
         hash = (hash ^ (unsigned char)name.ptr[i]) * UINT64_C(0x100000001b3);
     }

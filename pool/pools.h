@@ -155,6 +155,7 @@ struct wp_errand {
 /* The lease of a slot that the backend was told of. */
 struct wp_noted {
     uint64_t fence;
+    int64_t deadline_wall_ms;
     uint32_t generation;
 };
 

@@ -638,6 +638,43 @@ a_lease_is_written_on_its_sandbox_behind(void **state)
 }
 
 static void
+renew(const struct held *held, int64_t ttl_ns)
+{
+    struct wp_lease_change change;
+
+    memset(&change, 0, sizeof change);
+    memcpy(change.token, held->claim.grant.token, sizeof change.token);
+    change.ttl_ns = ttl_ns;
+    assert_int_equal(wp_pools_renew(rig.pools, &change), WP_OK);
+    wp_cluster_rig_settle(&rig);
+}
+
+static void
+a_note_follows_renewals_that_count(void **state)
+{
+    struct wp_lease_note note;
+    struct held held;
+
+    (void)state;
+    start(1);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(claim(&held, "a", "t"), WP_OK); /* For an hour. */
+    wp_cluster_rig_settle(&rig);
+    rig.offset_ns += 600 * S;
+    renew(&held, 3600 * S);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_PATCH, KIND), 1);
+    rig.offset_ns += 2000 * S;
+    renew(&held, 3600 * S);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_PATCH, KIND), 2);
+    assert_true(wp_lease_note_read(
+        annotation(held.claim.grant.sandbox, WP_ANNOTATION_LEASE), &note));
+    assert_true(note.deadline_wall_ms - held.claim.grant.deadline_wall_ms >=
+                2600 * 1000);
+    assert_int_equal(wp_cluster_rig_stats(&rig).leased, 1);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
 a_lease_of_a_claim_object_is_its_controllers_to_write(void **state)
 {
     struct held held;
@@ -924,6 +961,7 @@ main(void)
         cmocka_unit_test(a_change_of_leaders_and_back_loses_nothing),
         cmocka_unit_test(what_was_taken_meanwhile_is_not_offered),
         cmocka_unit_test(a_lease_is_written_on_its_sandbox_behind),
+        cmocka_unit_test(a_note_follows_renewals_that_count),
         cmocka_unit_test(a_lease_of_a_claim_object_is_its_controllers_to_write),
         cmocka_unit_test(a_conflict_is_read_again),
         cmocka_unit_test(a_lease_that_lost_the_race_tells_its_holder),

@@ -273,6 +273,31 @@ names_are_found_past_removed_ones(void **state)
     wp_rig_fini(&rig);
 }
 
+static void
+one_name_is_in_many_namespaces(void **state)
+{
+    struct wp_rig rig;
+    struct wp_pool_spec spec;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    for (uint32_t i = 1; i < WP_POOLS_MAX; i++) {
+        spec = spec_of("p", 0);
+        (void)snprintf(spec.pool_namespace, sizeof spec.pool_namespace,
+                       "%s%04u", i % 2 == 0 ? "a-team-" : "t", i);
+        assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, NULL), WP_OK);
+        assert_int_equal(wp_pools_index(rig.pools,
+                                        wp_str_from(spec.pool_namespace),
+                                        WP_STR("p")),
+                         i);
+    }
+    assert_int_equal(wp_pools_index(rig.pools, WP_STR("default"), WP_STR("p")),
+                     0);
+    assert_int_equal(wp_pools_index(rig.pools, WP_STR("t"), WP_STR("p")),
+                     UINT32_MAX);
+    wp_rig_fini(&rig);
+}
+
 /* More pools come and go than there can be at once. */
 static void
 an_index_is_used_again_once_nothing_is_left(void **state)
@@ -361,6 +386,7 @@ main(void)
         cmocka_unit_test(ready_sandboxes_of_a_removed_pool_are_destroyed),
         cmocka_unit_test(added_again_it_goes_on_with_what_is_left),
         cmocka_unit_test(names_are_found_past_removed_ones),
+        cmocka_unit_test(one_name_is_in_many_namespaces),
         cmocka_unit_test(an_index_is_used_again_once_nothing_is_left),
         cmocka_unit_test(no_index_is_used_again_while_something_is_left),
     };
