@@ -221,6 +221,12 @@ create_services(struct wp_daemon *daemon, struct wp_err *err)
     config.drain = drain_asked;
     config.ctx = daemon;
     config.serves = wp_daemon_cluster_serves(daemon->cluster);
+    config.targets_are_kept =
+        daemon->cluster != NULL
+            ? "target: in a cluster it is spec.replicas of the "
+              "SandboxWarmPool; "
+              "kubectl scale swp/NAME --replicas=N changes it"
+            : NULL;
     daemon->services = wp_services_create(&config, err);
     if (daemon->services == NULL) {
         return err->status;

@@ -109,6 +109,12 @@ set_pool_start(struct wp_call *call, const uint8_t *bytes, size_t len)
         wp_service_refuse(call, &err);
         return;
     }
+    if (wp_services_of(call)->config.targets_are_kept != NULL) {
+        (void)wp_err_set(&err, WP_FAILED_PRECONDITION, "%s",
+                         wp_services_of(call)->config.targets_are_kept);
+        wp_service_refuse(call, &err);
+        return;
+    }
     call->state = request;
     wp_service_post(call, set_pool_run);
 }

@@ -45,6 +45,10 @@ struct wp_services_config {
      * Allocator's methods then answer UNAVAILABLE. NULL: always true. */
     const _Atomic(bool) *serves;
 
+    /* Why SetPool cannot change targets, and what can: a sentence for who calls
+     * it, answered as FAILED_PRECONDITION. NULL: it can. */
+    const char *targets_are_kept;
+
     uint32_t batches_max;      /* ClaimBatch in progress; 1..64. */
     uint32_t watches_max;      /* WatchPools streams; 1..1024. */
     int64_t watch_interval_ns; /* Least time between two messages of one. */

@@ -75,6 +75,18 @@ def test_claim_and_release(w):
     w.wait_gone("Pod", name)
 
 
+def test_target_is_the_objects(w):
+    """SetPool does not fight over spec.replicas: it says who decides."""
+    daemon = w.daemon()
+    w.template()
+    w.pool("p", 1)
+    run = ctl(daemon, "scale", f"{w.namespace}/p", "5", check=False)
+    assert run.returncode != 0 and "spec.replicas" in run.stderr, run.stderr
+    w.cluster.kubectl("-n", w.namespace, "scale", "swp/p", "--replicas=2")
+    w.wait_pool("p", 2)
+    assert "2" in ctl(daemon, "pools").stdout
+
+
 def test_lease_ends(w):
     """A lease that is not renewed ends, and its sandbox goes."""
     daemon = w.daemon()
