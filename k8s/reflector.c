@@ -14,6 +14,8 @@
 #define PAUSE_MIN_NS (100 * WP_NS_PER_MS)
 #define PAUSE_FIRST_NS (500 * WP_NS_PER_MS)
 #define PAUSE_MAX_NS (30 * WP_NS_PER_S)
+/* A server that says Retry-After is believed up to this. */
+#define TOLD_PAUSE_MAX_NS (300 * WP_NS_PER_S)
 /* A watch that said nothing new and ended sooner counts as a failure. */
 #define WATCH_MIN_NS WP_NS_PER_S
 
@@ -57,6 +59,7 @@ struct wp_reflector {
     struct wp_line line;
     int64_t watch_begun_ns;
     int64_t line_ns;  /* The last whole line. */
+    bool went_back;   /* The server, since the last whole list. */
     bool progress;    /* This watch told a new version. */
     bool list_needed; /* Once this watch has ended. */
     bool line_broken; /* It was ended for what it told. */
@@ -94,7 +97,7 @@ set_timer(struct wp_reflector *self, int64_t after_ns)
 
 /* Full jitter, with a floor so that nothing ever spins. */
 static int64_t
-pause_ns(struct wp_reflector *self, int64_t at_least_ns)
+pause_ns(struct wp_reflector *self)
 {
     uint32_t doublings = self->failures < 7 ? self->failures - 1 : 6;
     int64_t most_ns = PAUSE_FIRST_NS << doublings;
@@ -102,17 +105,20 @@ pause_ns(struct wp_reflector *self, int64_t at_least_ns)
 
     most_ns = most_ns < PAUSE_MAX_NS ? most_ns : PAUSE_MAX_NS;
     wait_ns = (int64_t)wp_rng_below(&self->rng, (uint64_t)most_ns + 1);
-    wait_ns = wait_ns > PAUSE_MIN_NS ? wait_ns : PAUSE_MIN_NS;
-    return wait_ns > at_least_ns ? wait_ns : at_least_ns;
+    return wait_ns > PAUSE_MIN_NS ? wait_ns : PAUSE_MIN_NS;
 }
 
-/* state: LIST_SOON or WATCH_SOON. At once when nothing has failed. */
+/* state: LIST_SOON or WATCH_SOON. At once when nothing has failed. told_ns: for
+ * how long the server wants to be left alone; -1: it did not say. */
 static void
-go_on(struct wp_reflector *self, enum state state, int64_t at_least_ns)
+go_on(struct wp_reflector *self, enum state state, int64_t told_ns)
 {
+    int64_t wait_ns = self->failures > 0 ? pause_ns(self) : 0;
+
+    told_ns = told_ns < TOLD_PAUSE_MAX_NS ? told_ns : TOLD_PAUSE_MAX_NS;
     self->state = state;
     self->cont[0] = '\0';
-    set_timer(self, self->failures > 0 ? pause_ns(self, at_least_ns) : 0);
+    set_timer(self, wait_ns > told_ns ? wait_ns : told_ns);
 }
 
 /* --- Objects --- */
@@ -162,10 +168,11 @@ take_page(struct wp_reflector *self, const json_t *list)
 {
     const json_t *items = json_object_get(list, "items");
     const char *version = text_at(list, "metadata", "resourceVersion");
-    bool went_back = self->cont[0] == '\0' && is_before(version, self->version);
+    bool first = self->cont[0] == '\0';
     size_t i;
     json_t *item;
 
+    self->went_back |= first && is_before(version, self->version);
     if ((!json_is_array(items) && !json_is_null(items)) || version[0] == '\0' ||
         !wp_str_copy(wp_str_from(version), self->version,
                      sizeof self->version) ||
@@ -173,7 +180,7 @@ take_page(struct wp_reflector *self, const json_t *list)
                      self->cont, sizeof self->cont)) {
         return false;
     }
-    if (went_back) {
+    if (first && self->went_back) {
         wp_log_warn("the API server went back in time",
                     wp_kv_str("kind", plural(self)),
                     wp_kv_str("version", version));
@@ -194,6 +201,7 @@ static void
 list_whole(struct wp_reflector *self)
 {
     self->doubts = 0;
+    self->went_back = false;
     self->page_limit = self->page_limit < self->config.page_limit / 2
                            ? self->page_limit * 2
                            : self->config.page_limit;
@@ -210,7 +218,7 @@ list_failed(struct wp_reflector *self, const struct wp_api_result *result)
     const char *message = result->message != NULL ? result->message : "";
 
     self->failures++;
-    self->stats.gone += result->status == WP_DEADLINE_EXCEEDED;
+    self->stats.gone += result->code == 410;
     /* It began well and could not be used: too long, or cut. Fewer may do, and
      * need no long pause. */
     if (result->code == 200 && self->page_limit > 1) {
@@ -385,26 +393,27 @@ on_bytes(void *ctx, struct wp_str bytes)
     return false;
 }
 
-/* The stream is gone; what now? */
+/* The stream is gone; what now? answered: the watch had begun. */
 static void
-watch_over(struct wp_reflector *self, int64_t at_least_ns)
+watch_over(struct wp_reflector *self, bool answered, int64_t told_ns)
 {
     int64_t lived_ns = now_of(self) - self->watch_begun_ns;
 
     self->stream = NULL;
     wp_line_reset(&self->line);
-    if (self->line_broken || (!self->progress && lived_ns < WATCH_MIN_NS)) {
+    if (self->progress) {
+        self->doubts = 0;
+    }
+    if (self->line_broken ||
+        (!self->progress && (!answered || lived_ns < WATCH_MIN_NS))) {
         self->failures++;
     } else {
         self->failures = 0;
     }
-    if (self->progress) {
-        self->doubts = 0;
-    }
     go_on(self,
           self->list_needed || self->doubts >= DOUBTS_MAX ? LIST_SOON
                                                           : WATCH_SOON,
-          at_least_ns);
+          told_ns);
 }
 
 /* The server refused the watch. */
@@ -441,7 +450,7 @@ on_end(void *ctx, const struct wp_http_answer *answer)
             wp_kv_int("code", answer->code),
             wp_kv_str("error", answer->error != NULL ? answer->error : ""));
     }
-    watch_over(self, answer->retry_after_ns);
+    watch_over(self, answer->code == 200, answer->retry_after_ns);
 }
 
 static void
@@ -480,7 +489,7 @@ begin_watch(struct wp_reflector *self)
             wp_http_stream_open(wp_api_http(self->config.api), &stream);
     }
     if (self->stream == NULL) {
-        watch_over(self, -1);
+        watch_over(self, false, -1);
     } else {
         set_timer(self, self->config.idle_timeout_ns);
     }
@@ -502,7 +511,8 @@ check_watch(struct wp_reflector *self)
     wp_log_warn("a watch stood still and is begun anew",
                 wp_kv_str("kind", plural(self)));
     wp_http_stream_close(self->stream);
-    watch_over(self, -1);
+    /* Waiting for it was pause enough. */
+    watch_over(self, true, -1);
 }
 
 static void

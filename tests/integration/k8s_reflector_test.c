@@ -488,14 +488,16 @@ server_went_back(void **state)
 
     (void)state;
     world_begin(&world, NULL);
-    put_many(&world, 3);
+    put_many(&world, 5);
     fake_api_save(world.server);
-    world_watch(&world, 0, 0);
+    world_watch(&world, 2, 0);
     until(&world, settled, "the list");
     put(&world, "p00001", 77);
     put(&world, "lost", 1);
     until(&world, settled, "the changes");
     fake_api_restore(world.server);
+    /* Also when the first list after it fails in the middle. */
+    fault(&world, FAKE_CONTINUE, FAKE_STATUS, 500, 1);
     until(&world, settled, "what there was");
     put(&world, "p00001", 78);
     until(&world, settled, "a change after");
