@@ -20,21 +20,28 @@ put(struct evbuffer *out, const char *name, const char *type, const char *help,
 
 /* --- Upstream's names --- */
 
-/* A histogram of milliseconds; labels has room for one more. */
+/* A histogram of milliseconds. */
+struct ms_histogram {
+    const uint32_t *bounds;
+    size_t bounds_len;
+    const uint64_t *buckets; /* One more than bounds. */
+    uint64_t sum;
+};
+
+/* labels has room for one more. */
 static void
 put_ms(struct evbuffer *out, const char *name, struct wp_prom_label *labels,
-       size_t n, const uint32_t *bounds, size_t bounds_len,
-       const uint64_t *buckets, uint64_t sum)
+       size_t n, const struct ms_histogram *histogram)
 {
     uint64_t below = 0;
     char series[96];
     char le[16];
 
     (void)snprintf(series, sizeof series, "%s_bucket", name);
-    for (size_t i = 0; i <= bounds_len; i++) {
-        below += buckets[i];
-        if (i < bounds_len) {
-            (void)snprintf(le, sizeof le, "%u", bounds[i]);
+    for (size_t i = 0; i <= histogram->bounds_len; i++) {
+        below += histogram->buckets[i];
+        if (i < histogram->bounds_len) {
+            (void)snprintf(le, sizeof le, "%u", histogram->bounds[i]);
         } else {
             (void)snprintf(le, sizeof le, "+Inf");
         }
@@ -42,7 +49,7 @@ put_ms(struct evbuffer *out, const char *name, struct wp_prom_label *labels,
         wp_prom_sample(out, series, labels, n + 1, (double)below);
     }
     (void)snprintf(series, sizeof series, "%s_sum", name);
-    wp_prom_sample(out, series, labels, n, (double)sum);
+    wp_prom_sample(out, series, labels, n, (double)histogram->sum);
     (void)snprintf(series, sizeof series, "%s_count", name);
     wp_prom_sample(out, series, labels, n, (double)below);
 }
@@ -101,6 +108,8 @@ put_claim_latencies(struct evbuffer *out,
                 {"sandbox_template", l->templ},
             };
             uint64_t buckets[WP_CLAIM_LATENCY_BUCKETS + 1];
+            struct ms_histogram histogram = {wp_claim_latency_bounds_ms,
+                                             WP_CLAIM_LATENCY_BUCKETS, NULL, 0};
 
             if (l->what != families[f].what) {
                 continue;
@@ -109,9 +118,10 @@ put_claim_latencies(struct evbuffer *out,
                 buckets[b] =
                     atomic_load_explicit(&l->bucket[b], memory_order_relaxed);
             }
-            put_ms(out, families[f].name, labels, 2, wp_claim_latency_bounds_ms,
-                   WP_CLAIM_LATENCY_BUCKETS, buckets,
-                   atomic_load_explicit(&l->sum_ms, memory_order_relaxed));
+            histogram.buckets = buckets;
+            histogram.sum =
+                atomic_load_explicit(&l->sum_ms, memory_order_relaxed);
+            put_ms(out, families[f].name, labels, 2, &histogram);
         }
     }
 }
@@ -142,10 +152,11 @@ put_creation_latency(void *ctx, const struct wp_census_latency *latency)
         {"launch_type", latency->warm ? "warm" : "cold"},
         {"sandbox_template", latency->templ},
     };
+    const struct ms_histogram histogram = {wp_census_bounds_ms,
+                                           WP_CENSUS_LATENCY_BUCKETS,
+                                           latency->bucket, latency->sum_ms};
 
-    put_ms(ctx, "agent_sandbox_creation_latency_ms", labels, 3,
-           wp_census_bounds_ms, WP_CENSUS_LATENCY_BUCKETS, latency->bucket,
-           latency->sum_ms);
+    put_ms(ctx, "agent_sandbox_creation_latency_ms", labels, 3, &histogram);
     return true;
 }
 

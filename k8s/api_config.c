@@ -446,7 +446,7 @@ static enum wp_status
 take_root(struct reading *r, const struct wp_kube_yaml *root,
           const char *context_name)
 {
-    const struct wp_kube_yaml *map;
+    const struct wp_kube_yaml *map = NULL;
     const char *cluster = NULL;
     const char *user = NULL;
     enum wp_status status;

@@ -100,7 +100,7 @@ take_pod_namespace(struct wp_api_config *config, const char *dir,
     if (status == WP_NOT_FOUND) {
         return WP_OK;
     }
-    if (status != WP_OK) {
+    if (status != WP_OK || text == NULL) {
         return status;
     }
     text[strcspn(text, "\r\n")] = '\0';

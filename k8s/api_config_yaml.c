@@ -68,6 +68,8 @@ expects_key(struct builder *b)
 {
     const struct level *level = top(b);
 
+    /* A level is opened with its node.
+     * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     return level != NULL && level->node->kind == WP_KUBE_YAML_MAP &&
            level->key == NULL;
 }

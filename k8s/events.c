@@ -335,7 +335,9 @@ tidy_note(char *note)
     }
     if (!wp_str_is_utf8(wp_str_from(note))) {
         for (char *c = note; *c != '\0'; c++) {
-            *c = (unsigned char)*c < 0x80 ? *c : '?';
+            if ((unsigned char)*c >= 0x80) {
+                *c = '?';
+            }
         }
     }
 }
