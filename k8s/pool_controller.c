@@ -41,8 +41,9 @@ on_pool(void *ctx, const struct wp_object *before,
 struct search {
     struct wp_pool_controller *controller;
     const char *ns;
-    const char *name_hash;     /* NULL: any. */
-    const char *template_name; /* NULL: any. */
+    const char *name_hash;             /* NULL: any. */
+    const char *template_name;         /* NULL: any. */
+    const struct wp_object *template_; /* As it is now; may be NULL. */
 };
 
 static bool
@@ -64,6 +65,9 @@ add_if_meant(void *ctx, const struct wp_object *pool)
         if (strcmp(hash, search->name_hash) != 0) {
             return true;
         }
+    }
+    if (search->template_ != NULL && search->controller->parts->active) {
+        wp_pool_give_up_stale(search->controller, pool, search->template_);
     }
     wp_work_add(search->controller->queue, pool->ns, pool->name, false);
     return true;
@@ -122,8 +126,10 @@ on_template(void *ctx, const struct wp_object *before,
             wp_template_view(after)->blueprint_hash) {
         return;
     }
-    add_meant(&(struct search){
-        .controller = ctx, .ns = either->ns, .template_name = either->name});
+    add_meant(&(struct search){.controller = ctx,
+                               .ns = either->ns,
+                               .template_name = either->name,
+                               .template_ = after});
 }
 
 /* --- Life --- */

@@ -149,6 +149,46 @@ is_leaving(const struct wp_sandbox_ref *ref)
            ref->unwanted;
 }
 
+/* Idle ones only: one that is being claimed stays. */
+static void
+give_up(struct wp_parts *parts, const struct wp_sandbox_ref *ref)
+{
+    wp_pools_retire(parts->core.pools, ref->ref,
+                    WP_STR("its template has changed"));
+}
+
+static bool
+give_up_if_stale(void *ctx, const struct wp_object *sandbox)
+{
+    const struct look *look = ctx;
+    struct wp_parts *parts = look->controller->parts;
+    const struct wp_sandbox_ref *ref =
+        wp_sandbox_refs_find(parts->refs, sandbox->ns, sandbox->name);
+
+    if (ref != NULL && !is_leaving(ref) && !sandbox->deleting &&
+        wp_object_controlled_by(sandbox, look->pool->uid) &&
+        is_stale(look, sandbox)) {
+        give_up(parts, ref);
+    }
+    return true;
+}
+
+void
+wp_pool_give_up_stale(struct wp_pool_controller *controller,
+                      const struct wp_object *pool,
+                      const struct wp_object *template_)
+{
+    struct look look = {
+        .controller = controller, .pool = pool, .template_ = template_};
+    char hash[WP_NAME_HASH_LEN + 1];
+
+    if (wp_warm_pool_view(pool)->update_strategy == WP_UPDATE_RECREATE) {
+        wp_name_hash(wp_str_from(pool->name), hash);
+        wp_store_labelled(controller->parts->stores[WP_KIND_SANDBOX], pool->ns,
+                          hash, give_up_if_stale, &look);
+    }
+}
+
 static void
 look_at_owned(struct look *look, const struct wp_object *sandbox)
 {
@@ -162,9 +202,7 @@ look_at_owned(struct look *look, const struct wp_object *sandbox)
     if (look->view->update_strategy == WP_UPDATE_RECREATE &&
         is_stale(look, sandbox)) {
         if (ref != NULL) {
-            /* Idle ones only: one that is being claimed stays. */
-            wp_pools_retire(parts->core.pools, ref->ref,
-                            WP_STR("its template has changed"));
+            give_up(parts, ref);
             return;
         }
         wp_pass_again(look->pass, UNKNOWN_NS);

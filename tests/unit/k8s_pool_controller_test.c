@@ -157,6 +157,7 @@ static void
 activate(struct world *world)
 {
     wp_recorder_tell(world->api);
+    world->parts.active = true;
     wp_pool_controller_ops.activate(world->controller);
     settle(world);
 }
@@ -482,6 +483,33 @@ recreate_gives_up(void **state)
     assert_int_equal(status_of(&world, "replicas"), 0);
     /* Deleting them is the backend's business. */
     assert_int_equal(sandbox_writes(&world), 0);
+    tear_down(&world);
+}
+
+/* Not even a status that is being written holds it up: what is old would be
+ * claimed meanwhile. */
+static void
+recreate_is_at_once(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, false);
+    put_template(&world, "a");
+    put_pool(&world, 2, "Recreate");
+    put_known(&world, &(struct sandbox){.name = "p-1", .is_ready = true});
+    activate(&world);
+    put_pool(&world, 3, "Recreate");
+    wp_recorder_tell(world.api);
+    assert_int_not_equal(event_base_loop(world.parts.base, EVLOOP_NONBLOCK),
+                         -1);
+    assert_non_null(
+        wp_recorder_open(world.api, WP_VERB_PATCH, WP_KIND_SANDBOX_WARM_POOL));
+    put_template(&world, "b");
+    wp_recorder_tell(world.api);
+    assert_int_equal(retired(&world), 1);
+    settle(&world);
+    assert_int_equal(retired(&world), 1);
     tear_down(&world);
 }
 
@@ -821,6 +849,7 @@ main(void)
         cmocka_unit_test(status_is_retried),
         cmocka_unit_test(only_while_active),
         cmocka_unit_test(recreate_gives_up),
+        cmocka_unit_test(recreate_is_at_once),
         cmocka_unit_test(replenish_leaves),
         cmocka_unit_test(unknown_is_given_up_later),
         cmocka_unit_test(kept_without_template),
