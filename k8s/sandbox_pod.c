@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "k8s/json.h"
+#include "k8s/lease_note.h"
 #include "k8s/sandbox_child.h"
 #include "k8s/sandbox_volume.h"
 #include "pool/base/assert.h"
@@ -103,20 +104,28 @@ joined_keys(json_t *map)
     return joined;
 }
 
-/* Labels that controllers put on a Sandbox and that its Pod has as well. Only
- * what an extension controls may carry them: a tenant's own Sandbox must not
- * choose the network policy of a template. */
+/* May the sandbox's own labels choose a network policy? A tenant's own Sandbox
+ * must not choose the one of a template; what an extension controls may, and
+ * what a gRPC client holds: that nobody controls, and its next Pod has to be as
+ * isolated as its first. */
+static bool
+is_trusted(const struct wp_object *sandbox)
+{
+    if (sandbox->controller.kind[0] == '\0') {
+        return wp_object_annotation(sandbox, WP_ANNOTATION_LEASE) != NULL;
+    }
+    return wp_kind_is_group(WP_KIND_SANDBOX_CLAIM,
+                            wp_str_from(sandbox->controller.api_version));
+}
+
+/* A label that controllers put on a Sandbox and that its Pod has as well. */
 static const char *
 extension_label(const struct wp_object *sandbox, const char *key)
 {
     const char *value = wp_object_label(sandbox, key);
 
-    return value != NULL && value[0] != '\0' &&
-                   wp_kind_is_group(
-                       WP_KIND_SANDBOX_CLAIM,
-                       wp_str_from(sandbox->controller.api_version))
-               ? value
-               : NULL;
+    return value != NULL && value[0] != '\0' && is_trusted(sandbox) ? value
+                                                                    : NULL;
 }
 
 static const char *

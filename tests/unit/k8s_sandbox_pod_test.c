@@ -96,6 +96,33 @@ user_pod(void **state)
     json_decref(json);
 }
 
+/* One that a gRPC client holds is nobody's, and its next Pod is as isolated as
+ * the first was. */
+static void
+leased_pod(void **state)
+{
+    char text[4096];
+    json_t *json;
+    json_t *made;
+    struct wp_object *sandbox;
+
+    (void)state;
+    sandbox_text(text, sizeof text,
+                 "'labels':{'agents.x-k8s.io/warm-pool-sandbox':'aa',"
+                 "'agents.x-k8s.io/sandbox-template-ref-hash':'bb'},"
+                 "'annotations':{'warmpool.dev/lease':'x'},"
+                 "'ownerReferences':[]",
+                 "'spec':{}");
+    json = json_of(text);
+    sandbox = object_of_json(WP_KIND_SANDBOX, json);
+    made = wp_sandbox_pod_build(sandbox, json, "0a1b2c3d");
+    assert_json(json_incref(wp_json_at(made, "metadata", "labels", NULL)),
+                "{" HASH ",'agents.x-k8s.io/sandbox-template-ref-hash':'bb'}");
+    json_decref(made);
+    wp_object_unref(sandbox);
+    json_decref(json);
+}
+
 /* Volume claims take the place of volumes of their name, the others stay. */
 static void
 volumes(void **state)
@@ -264,9 +291,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_pod),  cmocka_unit_test(user_pod),
-        cmocka_unit_test(volumes),   cmocka_unit_test(follow),
-        cmocka_unit_test(ownership),
+        cmocka_unit_test(pool_pod),   cmocka_unit_test(user_pod),
+        cmocka_unit_test(leased_pod), cmocka_unit_test(volumes),
+        cmocka_unit_test(follow),     cmocka_unit_test(ownership),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
