@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """bench/cluster.py - what SandboxClaims cost on a real control plane.
 
-    bench/cluster.py [--quick] [--only NAME,...] [--no-fsync] [BUILD_DIR] >report.md
+    bench/cluster.py [--quick] [--only NAME,...] [--no-fsync] [--upstream]
+                     [BUILD_DIR] >report.md
 
 etcd (with fsync), kube-apiserver, controller manager, scheduler and KWOK on this
 machine, built as for the end-to-end tests; warmpoold with all four controllers; the
-client is bench/claim_load. Everything shares the machine's cores, so the writes that
+client is bench/claim_load. --upstream puts agent-sandbox's own controllers in the
+daemon's place (serial, parallel, writes, burst, ladder, scale). Everything shares the machine's cores, so the writes that
 the API server counts say more than the times. Ends with 1 when a sandbox was given out
 twice or a claim failed, with 77 when no control plane can be had.
 """
@@ -30,12 +32,14 @@ WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
 
 
 class Bench:
-    def __init__(self, world, build, quick):
+    def __init__(self, world, build, quick, upstream):
         self.world = world
+        self.upstream = upstream  # Its program, or None.
         self.build = pathlib.Path(build)
         self.quick = quick
         self.bad = 0
         self.daemon = None
+        self.other = None
         self.number = 0
 
     def say(self, text=""):
@@ -49,7 +53,16 @@ class Bench:
         world.namespace = world.make_namespace(f"bench-{name}")
         world.template()
         settings.setdefault("slots_max", 16384)
-        self.daemon = world.daemon(**settings)
+        if self.upstream is None:
+            self.daemon = world.daemon(**settings)
+            return
+        with open(world.dir / "upstream.log", "ab") as log:
+            self.other = subprocess.Popen(
+                [self.upstream, "--extensions", "--enable-webhook=false",
+                 "--leader-elect=false", "--metrics-bind-address=0",
+                 "--health-probe-bind-address=127.0.0.1:0"], stdout=log,
+                stderr=log, env={**os.environ, "KUBECONFIG": str(
+                    world.cluster.kubeconfig)}, start_new_session=True)
 
     def end(self):
         """Claims first, so that nothing is made anew; then all the rest."""
@@ -61,6 +74,10 @@ class Bench:
         control_plane.wait_for("pods gone", lambda: not world.list("Pod"),
                                timeout_s=180, every_s=0.5)
         world.stop_daemons()
+        if self.other is not None:
+            self.other.terminate()
+            self.other.wait(30)
+            self.other = None
         world.cluster.kubectl("delete", "namespace", world.namespace,
                               "--wait=false")
 
@@ -141,14 +158,6 @@ class Bench:
             result = self.load("p", count=count, in_flight=1)
             self.rows(result, f"serial, pool of {size}")
             medians[size] = result["p50_ms"]
-            if size == 100:
-                self.quiet("p", size)
-                for keep in (True, False):
-                    result = self.load("p", count=count, in_flight=20,
-                                       **({"keep": True} if keep else {}))
-                    self.rows(result, "20 at a time, pool of 100, " + (
-                        "kept" if keep else "deleted when Ready"))
-                    self.quiet("p", size)
             self.end()
         small, large = sorted(medians)
         self.say(f"\nPool of {large} against {small}, serial p50: "
@@ -390,18 +399,24 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--no-fsync", action="store_true")
+    parser.add_argument("--upstream", action="store_true")
     parser.add_argument("build", nargs="?", default=str(ROOT / "build/release"))
     options = parser.parse_args()
     names = [n for n in options.only.split(",") if n] or [
-        "serial", "parallel", "writes", "burst", "ladder", "scale", "grpc",
-        "memory"]
+        "serial", "parallel", "writes", "burst", "ladder", "scale"] + (
+            [] if options.upstream else ["grpc", "memory"])
     os.environ["WARMPOOL_BUILD"] = options.build
     with tempfile.TemporaryDirectory(prefix="warmpool-bench-") as directory:
         try:
             with control_plane.Cluster(
                     directory, fsync=not options.no_fsync) as cluster:
+                upstream = None
+                if options.upstream:
+                    upstream = control_plane.programs(
+                        "upstream") / "agent-sandbox-controller"
                 bench = Bench(scenario.World(directory, cluster),
-                              options.build, options.quick)
+                              options.build, options.quick,
+                              upstream)
                 for name in names:
                     print(f"{name} ({time.monotonic():.0f})", file=sys.stderr)
                     getattr(bench, name)()

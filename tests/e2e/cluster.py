@@ -28,10 +28,11 @@ class Unavailable(Exception):
     """The programs of a control plane cannot be had here."""
 
 
-def programs():
-    """The folder with the programs; builds them when they are not there."""
-    run = subprocess.run([HERE / "tools" / "build.sh"], stdout=subprocess.PIPE,
-                         text=True, check=False)
+def programs(*more):
+    """The folder with the programs; builds them when they are not there. more:
+    "upstream", for agent-sandbox's own controllers too."""
+    run = subprocess.run([HERE / "tools" / "build.sh", *more], text=True,
+                         stdout=subprocess.PIPE, check=False)
     if run.returncode == 77:
         raise Unavailable("see above")
     if run.returncode != 0:
