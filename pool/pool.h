@@ -176,8 +176,8 @@ const struct wp_histogram *wp_pools_lead_time(const struct wp_pools *pools,
 enum wp_status wp_pools_add(struct wp_pools *pools,
                             const struct wp_pool_spec *spec, uint32_t *index,
                             struct wp_err *err);
-/* Stale-first scale-down; never touches a lease. Takes effect in the next run.
- */
+/* Stale-first scale-down; never touches a lease. Takes effect in the next run;
+ * with a foreign backend those that are not ready go first, and at once. */
 enum wp_status wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
                                    uint32_t target, struct wp_err *err);
 /* Everything but the names, which must be the pool's own; takes effect in the

@@ -479,6 +479,45 @@ find_index(struct wp_pools *pools, uint32_t pool_index, struct wp_err *err)
     return pool;
 }
 
+/* At most max of those that are not ready yet are not waited for. */
+static void
+give_up_warming(struct wp_pools *pools, uint32_t pool_index, uint32_t max)
+{
+    for (uint32_t i = wp_slots_used_max(&pools->slots); i-- > 0 && max > 0;) {
+        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
+
+        if (wp_pools_of_slot(pools, i)->index == pool_index &&
+            wp_slot_state(&pools->slots, ref) == WP_SLOT_WARMING &&
+            wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
+            wp_pools_note(pools, i, 0);
+            max--;
+        }
+    }
+}
+
+/* The pool may be smaller now. Where sandboxes may wait for room without an
+ * end, those that are not ready go first; else they come to it soon. */
+static void
+shrink(struct wp_pools *pools, struct wp_pool *pool)
+{
+    uint32_t ready = wp_slots_count(&pools->slots, pool->index, WP_SLOT_READY);
+    uint32_t warming =
+        wp_slots_count(&pools->slots, pool->index, WP_SLOT_WARMING);
+    uint64_t wanted =
+        atomic_load_explicit(&pool->waiting, memory_order_relaxed);
+
+    if (!pools->config.backend.ops->foreign) {
+        return;
+    }
+    if (!atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
+        wanted += atomic_load_explicit(&pool->target, memory_order_relaxed);
+    }
+    if (wanted < (uint64_t)ready + warming) {
+        give_up_warming(pools, pool->index,
+                        (uint32_t)(ready + warming - wanted));
+    }
+}
+
 enum wp_status
 wp_pools_update(struct wp_pools *pools, uint32_t pool_index,
                 const struct wp_pool_spec *spec, struct wp_err *err)
@@ -499,23 +538,9 @@ wp_pools_update(struct wp_pools *pools, uint32_t pool_index,
                           pool->spec.name, spec->pool_namespace, spec->name);
     }
     status = apply_spec(pool, spec, err);
+    shrink(pools, pool);
     wp_pools_touch(pool);
     return status;
-}
-
-/* Those that are not ready yet are not waited for. */
-static void
-give_up_warming(struct wp_pools *pools, uint32_t pool_index)
-{
-    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
-        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
-
-        if (wp_pools_of_slot(pools, i)->index == pool_index &&
-            wp_slot_state(&pools->slots, ref) == WP_SLOT_WARMING &&
-            wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
-            wp_pools_note(pools, i, 0);
-        }
-    }
 }
 
 void
@@ -531,7 +556,7 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     /* seq_cst: see is_gone. */
     atomic_store_explicit(&pool->draining, true, memory_order_seq_cst);
     remove_name(pools, pool);
-    give_up_warming(pools, pool_index);
+    give_up_warming(pools, pool_index, UINT32_MAX);
     wp_pools_touch(pool);
 }
 
@@ -550,6 +575,7 @@ wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
                           target);
     }
     atomic_store_explicit(&pool->target, target, memory_order_relaxed);
+    shrink(pools, pool);
     wp_pools_touch(pool);
     return WP_OK;
 }

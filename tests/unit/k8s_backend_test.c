@@ -443,6 +443,22 @@ scaling_down_deletes_what_it_knows(void **state)
 }
 
 static void
+scaling_to_nothing_deletes_what_no_node_takes(void **state)
+{
+    (void)state;
+    start(2);
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY "," NO_NODE);
+    rig.offset_ns += 301 * S;
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY "," NO_NODE);
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p",
+                            "{\"spec\":{\"replicas\":0}}");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(objects(), 0);
+    assert_int_equal(wp_cluster_rig_stats(&rig).dying, 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
 one_that_another_controller_takes_is_left_alone(void **state)
 {
     const char *name;
@@ -952,6 +968,7 @@ main(void)
         cmocka_unit_test(one_that_is_deleted_from_outside_is_replaced),
         cmocka_unit_test(a_finished_one_under_a_lease_is_lost_until_that_ends),
         cmocka_unit_test(scaling_down_deletes_what_it_knows),
+        cmocka_unit_test(scaling_to_nothing_deletes_what_no_node_takes),
         cmocka_unit_test(one_that_another_controller_takes_is_left_alone),
         cmocka_unit_test(one_that_is_taken_as_it_is_deleted_is_left_alone),
         cmocka_unit_test(a_follower_writes_nothing),

@@ -500,6 +500,29 @@ a_found_sandbox_is_recorded_and_restored(void **state)
     replica_close(&b);
 }
 
+static void
+a_smaller_pool_does_not_wait_for_what_is_not_ready(void **state)
+{
+    struct wp_rig rig;
+
+    (void)state;
+    wp_rig_init_foreign(&rig, 16, 2, NULL);
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 6, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).warming, 4);
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 3, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).warming, 1);
+    assert_int_equal(wp_rig_stats(&rig).ready, 2);
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 1, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).warming, 0);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    assert_int_equal(wp_rig_stats(&rig).failed_total, 0);
+    wp_rig_fini(&rig);
+}
+
 /* --- Notices --- */
 
 static void
@@ -612,6 +635,7 @@ main(void)
                                replica_set_up),
         cmocka_unit_test_setup(a_found_sandbox_is_recorded_and_restored,
                                replica_set_up),
+        cmocka_unit_test(a_smaller_pool_does_not_wait_for_what_is_not_ready),
         cmocka_unit_test(the_backend_is_told_of_each_lease_behind_its_answer),
         cmocka_unit_test(a_lease_after_an_undo_is_told_too),
         cmocka_unit_test_setup(the_keeper_is_told_of_leases_of_others,
