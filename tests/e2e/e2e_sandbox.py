@@ -2,6 +2,7 @@
 expiry, and how little of it is written.
 """
 import datetime
+import subprocess
 import time
 
 import world
@@ -317,6 +318,30 @@ def test_pod_deleted_under_a_claim(w):
         return (is_ready(claim) and claim["status"]["sandbox"] == {
             "name": name, "podIPs": item["status"]["podIPs"]})
     wait_for("the claim to follow", follows)
+
+
+def test_next_pod_of_a_lease(w):
+    """A gRPC client's sandbox is nobody's object; its Pod is left by the pool, and made
+    again with the label that its template's network policy selects by."""
+    daemon = w.daemon()
+    w.template()
+    w.pool("warm", 1)
+    name = w.list("Sandbox")[0]["metadata"]["name"]
+    policy = "agents.x-k8s.io/sandbox-template-ref-hash"
+    subprocess.run(
+        [world.world_binary("warmpoolctl"), "--address",
+         f"unix:{daemon.dir}/warmpoold.sock", "claim", f"{w.namespace}/warm",
+         "--id", "one", "--ttl", "10m", "--wait", "20s"], check=True,
+        stdout=subprocess.DEVNULL)
+    wait_for("the pod to leave the pool", lambda:
+             "agents.x-k8s.io/warm-pool-sandbox" not in
+             w.get("Pod", name)["metadata"]["labels"])
+    old = w.get("Pod", name)["metadata"]
+    assert policy in old["labels"]
+    w.delete("Pod", name)
+    wait_new_pod(w, name, old["uid"])
+    assert (w.get("Pod", name)["metadata"]["labels"][policy] ==
+            old["labels"][policy])
 
 
 def test_no_garbage_collector(w):
