@@ -4,6 +4,7 @@ Run by ctest: k8s_daemon_test.py WARMPOOLD FAKE_API [unittest arguments].
 """
 
 import random
+import signal
 import sys
 import unittest
 
@@ -257,11 +258,7 @@ class Replicas(Case):
         self.wait_filled()
         for daemon in self.daemons:
             eventually(daemon.ready, "both to be ready")
-        leader = eventually(lambda: (self.holder(),), "a leader")[0]
-        killed = next(daemon for daemon in self.daemons
-                      if str(daemon.process.pid) in leader
-                      or self.leads(daemon))
-        killed.kill()
+        next(daemon for daemon in self.daemons if self.leads(daemon)).kill()
         started = now()
         self.make_claim("c")
         self.wait_ready("c")
@@ -284,12 +281,34 @@ class Replicas(Case):
         self.assertLess(now() - started, 2.0)
         self.judge()
 
-    def holder(self):
-        leases = self.api.all("leases")
-        return leases[0]["spec"].get("holderIdentity", "") if leases else ""
+    def test_a_frozen_leader_does_no_harm(self):
+        self.make_pool(replicas=3)
+        for _ in range(2):
+            self.daemon("--cold-grace=60s")
+        self.wait_filled()
+        for daemon in self.daemons:
+            eventually(daemon.ready, "both to be ready")
+        frozen = next(daemon for daemon in self.daemons if self.leads(daemon))
+        other = next(daemon for daemon in self.daemons if daemon is not frozen)
+        names = [f"c{i}" for i in range(12)]
+        for name in names[:6]:
+            self.make_claim(name)
+        frozen.process.send_signal(signal.SIGSTOP)
+        self.wait_ready(*names[:6])
+        eventually(lambda: self.leads(other), "the other to lead")
+        for name in names[6:]:
+            self.make_claim(name)
+        # In the middle of the other's work it goes on with its own.
+        frozen.process.send_signal(signal.SIGCONT)
+        self.wait_ready(*names)
+        eventually(lambda: not self.leads(frozen), "one leader")
+        self.wait_filled()
+        self.wait_count(12 + 3)
+        self.stop_all()
+        self.judge()
 
     def leads(self, daemon):
-        return "leader 1" in daemon.get("/metrics")[1]
+        return "\nwarmpool_leader 1\n" in daemon.get("/metrics")[1]
 
 
 class Kills(Case):

@@ -193,14 +193,6 @@ class Case(unittest.TestCase):
                 and one["kind"] not in ("leases", "events")
                 and one["agent"].startswith("warmpool")]
 
-    def leader(self):
-        """Index of the daemon that leads; None."""
-        for i, daemon in enumerate(self.daemons):
-            if daemon.process.poll() is None and daemon.ready() and \
-                    "warmpool_leader 1" in daemon.get("/metrics")[1]:
-                return i
-        return None
-
     def judge(self, leases=0):
         breaches = Judge(leases).read(self.api.control("history"))
         self.assertEqual(breaches, [])
