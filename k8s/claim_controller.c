@@ -69,21 +69,16 @@ claim_differs(const struct wp_object *before, const struct wp_object *after)
 }
 
 /* What the garbage collector would do. */
-struct collection {
-    struct wp_claim_controller *self;
-};
-
 static bool
 collect_one(void *ctx, const struct wp_object *sandbox)
 {
-    struct collection *collection = ctx;
+    struct wp_claim_controller *self = ctx;
     struct wp_api_target target = wp_claim_target(sandbox, WP_HTTP_NORMAL);
     struct wp_api_delete how = {.uid = sandbox->uid};
 
     if (!sandbox->deleting) {
-        wp_counter_add(&collection->self->metrics.writes[WP_CLAIM_WRITE_DELETE],
-                       1);
-        wp_api_delete(collection->self->parts->api, &target, &how, NULL, NULL);
+        wp_counter_add(&self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
+        wp_api_delete(self->parts->api, &target, &how, NULL, NULL);
     }
     return true;
 }
@@ -98,12 +93,10 @@ on_claim(void *ctx, const struct wp_object *before,
         return; /* activate looks at all of them. */
     }
     if (after == NULL) {
-        struct collection collection = {self};
-
         wp_work_add(self->queue, before->ns, before->name, false);
         if (self->parts->config.gc) {
             wp_store_owned_by(store_of(self, WP_KIND_SANDBOX), before->uid,
-                              collect_one, &collection);
+                              collect_one, self);
         }
     } else if (before == NULL) {
         struct wp_claim_entry *entry =
