@@ -6,6 +6,7 @@
  *     --rate R           open loop instead: R claims a second, each timed from
  *                        when it was due
  *     --keep             delete the claims at the end, not as they become Ready
+ *     --leave            delete none
  *     --prefix TEXT      of the claims' names ("load")
  *     --settle-ms N      after a Ready claim, before its delete (0)
  *     --timeout-s N      of the whole run (120)
@@ -56,6 +57,7 @@ struct options {
     uint32_t settle_ms;
     uint32_t timeout_s;
     bool keep;
+    bool leave;
 };
 
 struct load {
@@ -490,6 +492,7 @@ parse(int argc, char **argv, struct options *options)
         {"settle-ms", required_argument, NULL, 's'},
         {"timeout-s", required_argument, NULL, 't'},
         {"keep", no_argument, NULL, 'K'},
+        {"leave", no_argument, NULL, 'L'},
         {NULL, 0, NULL, 0},
     };
     int c;
@@ -530,6 +533,10 @@ parse(int argc, char **argv, struct options *options)
             break;
         case 'K':
             options->keep = true;
+            break;
+        case 'L':
+            options->keep = true;
+            options->leave = true;
             break;
         default:
             exit(2);
@@ -595,7 +602,7 @@ main(int argc, char **argv)
     good = load.failed == 0 && load.duplicates == 0 &&
            load.ready == load.options.count;
     (void)evtimer_del(load.deadline);
-    if (load.options.keep) {
+    if (load.options.keep && !load.options.leave) {
         delete_kept(&load);
     }
     wp_http_destroy(load.http);
