@@ -254,7 +254,7 @@ class Cluster:
     def ca_file(self):
         return self.dir / "apiserver-certs" / "apiserver.crt"
 
-    def write_kubeconfig(self, user):
+    def write_kubeconfig(self, user, namespace="default"):
         """For a user of the token file; returns its path."""
         path = self.dir / f"{user}.kubeconfig"
         authority = base64.b64encode(self.ca_file().read_bytes()).decode()
@@ -265,7 +265,8 @@ class Cluster:
                 "certificate-authority-data": authority}}],
             "users": [{"name": user, "user": {"token": self.tokens[user]}}],
             "contexts": [{"name": "e2e", "context": {
-                "cluster": "e2e", "user": user}}]}), encoding="ascii")
+                "cluster": "e2e", "user": user, "namespace": namespace}}]}),
+            encoding="ascii")
         path.chmod(0o600)
         return path
 
@@ -277,7 +278,7 @@ class Cluster:
                                  "kind": "TokenRequest", "spec": {}})
         name = f"{namespace}.{account}"
         self.tokens[name] = answer["status"]["token"]
-        return self.write_kubeconfig(name)
+        return self.write_kubeconfig(name, namespace)
 
     def context(self):
         return ssl.create_default_context(cafile=str(self.ca_file()))

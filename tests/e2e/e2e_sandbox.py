@@ -347,7 +347,9 @@ def test_next_pod_of_a_lease(w):
 def test_no_garbage_collector(w):
     """Without a controller manager nothing ends what a sandbox leaves; asked to, the
     daemon does, also for what was left while it was away."""
-    daemon = w.daemon(garbage_collect="true")
+    # What it needs for that, a real cluster's does not get.
+    daemon = w.daemon(garbage_collect="true",
+                      kubeconfig=w.cluster.kubeconfig)
     # Made by the controller manager; without it no Pod is admitted.
     wait_for("the service account", lambda: w.cluster.get(
         f"/api/v1/namespaces/{w.namespace}/serviceaccounts/default"))

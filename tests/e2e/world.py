@@ -23,6 +23,7 @@ import urllib.parse
 import cluster as control_plane
 from cluster import ROOT, wait_for
 
+SYSTEM = "agent-sandbox-system"
 AGENTS = "/apis/agents.x-k8s.io/v1beta1"
 EXTENSIONS = "/apis/extensions.agents.x-k8s.io/v1beta1"
 PATHS = {
@@ -178,7 +179,6 @@ class World:
     def __init__(self, directory, cluster):
         self.dir = pathlib.Path(directory)
         self.cluster = cluster
-        self.daemon_kubeconfig = cluster.kubeconfig
         self.daemons = []
         self.namespace = None
         self.numbers = itertools.count(1)
@@ -192,7 +192,12 @@ class World:
                             f"crd/{kind}", "--timeout=30s")
         # The garbage collector hears of new kinds every 30 s only.
         cluster.restart("kube-controller-manager")
-        self.make_namespace("agent-sandbox-system")
+        # Daemons have the rights of deploy/kubernetes, and no more.
+        self.make_namespace(SYSTEM)
+        cluster.kubectl("-n", SYSTEM, "apply", "-f",
+                        ROOT / "deploy/kubernetes/base/rbac.yaml")
+        self.daemon_kubeconfig = cluster.service_account_kubeconfig(
+            SYSTEM, "agent-sandbox-controller")
 
     # --- the daemon ---
 
