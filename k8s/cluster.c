@@ -212,6 +212,8 @@ make_client(struct wp_cluster *cluster, struct wp_err *err)
     http.user_agent = "warmpool/" WP_VERSION;
     http.qps = parts->config.qps;
     http.burst = parts->config.burst;
+    http.may_send = wp_cluster_may_send;
+    http.ctx = cluster;
     cluster->http = wp_http_create(&http, err);
     if (cluster->http == NULL) {
         return err->status;

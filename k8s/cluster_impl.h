@@ -86,6 +86,8 @@ WP_MUST_CHECK enum wp_status
 wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err);
 /* Something changed that may let this replica begin. */
 void wp_cluster_try_activate(struct wp_cluster *cluster);
+/* May this request still go? ctx is the cluster; for the client. */
+bool wp_cluster_may_send(void *ctx, const char *method, const char *path);
 /* Controllers begin nothing any more. */
 void wp_cluster_rest_controllers(struct wp_cluster *cluster);
 /* Nothing is begun any more. */

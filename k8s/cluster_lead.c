@@ -1,8 +1,12 @@
 /* Who leads, and what that begins and ends. */
 #include "k8s/cluster_impl.h"
 
+#include <string.h>
+
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
+
+#define LEASES "/apis/coordination.k8s.io/"
 
 /* What goes on from winning the election to serving:
  *
@@ -10,6 +14,19 @@
  *   core of what is there -> the core's keeper is this one -> controllers
  *
  * Losing it ends that at whichever step it is. */
+
+/* By the clock, not by what controllers were told: this process may have stood
+ * still while another began, and goes on with what it had queued. Reads may
+ * always go, and so may the election's own writes. */
+bool
+wp_cluster_may_send(void *ctx, const char *method, const char *path)
+{
+    const struct wp_cluster *cluster = ctx;
+
+    return cluster->election == NULL || strcmp(method, "GET") == 0 ||
+           strncmp(path, LEASES, sizeof LEASES - 1) == 0 ||
+           wp_election_leads(cluster->election);
+}
 
 void
 wp_cluster_rest_controllers(struct wp_cluster *cluster)

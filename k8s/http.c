@@ -193,6 +193,12 @@ static bool
 start(struct wp_http *http, struct call *call)
 {
     wp_list_remove(&call->node);
+    if (http->config.may_send != NULL &&
+        !http->config.may_send(http->config.ctx, call->transfer.method,
+                               call->transfer.path)) {
+        call_fail(call, WP_UNAVAILABLE, "it may not be sent any more");
+        return true;
+    }
     if (!wp_http_transfer_start(&call->transfer, http->requests_link)) {
         call_fail(call, WP_UNAVAILABLE, "it could not be begun");
         return false;

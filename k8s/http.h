@@ -58,6 +58,11 @@ struct wp_http_config {
     double qps;         /* 0, the default: no bucket. */
     uint32_t burst;     /* Its size; claims may always use what is left. */
     int64_t timeout_ns; /* 10 s; of a request from when it is sent. */
+    /* Asked the moment before a request leaves its queue: what was right when
+     * it was queued may be no more. False: it ends UNAVAILABLE, unsent. NULL:
+     * all may go. */
+    bool (*may_send)(void *ctx, const char *method, const char *path);
+    void *ctx;
 };
 void wp_http_config_init(struct wp_http_config *config);
 

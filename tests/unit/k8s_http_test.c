@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -99,6 +100,47 @@ priorities(void **state)
     /* Normal ones went before refill, refill before events. */
     assert_string_equal(rig.requests[62].path, "/event");
     assert_int_equal(rig.failed_count, 0);
+    rig_fini(&rig);
+}
+
+static bool may_write;
+
+static bool
+may_send(void *ctx, const char *method, const char *path)
+{
+    (void)ctx;
+    assert_int_equal(path[0], '/');
+    return may_write || strcmp(method, "GET") == 0;
+}
+
+/* What may be sent is asked when it is sent, not when it is queued. */
+static void
+asked_when_sent(void **state)
+{
+    uint32_t sent;
+
+    (void)state;
+    rig_init(&rig, NULL);
+    rig.config.connections_max = 1;
+    rig.config.may_send = may_send;
+    rig.on_request = ignore;
+    may_write = true;
+    rig_connect(&rig);
+    for (int i = 0; i < 10; i++) {
+        rig_send(&rig, "PATCH", "/p", "{}", WP_HTTP_CLAIM, 0);
+    }
+    rig_wait(&rig, &rig.request_count, 4);
+    sent = rig.request_count;
+    may_write = false;
+    peer_reply(&rig.requests[0], 200, NULL, "");
+    rig_wait(&rig, &rig.answer_count, 1 + 10 - sent);
+    assert_int_equal(rig.request_count, sent);
+    for (uint32_t i = 1; i < rig.answer_count; i++) {
+        assert_int_equal(rig.answers[i].status, WP_UNAVAILABLE);
+    }
+    rig_get(&rig, "/g", WP_HTTP_CLAIM, 0);
+    rig_wait(&rig, &rig.request_count, sent + 1);
+    assert_string_equal(rig.requests[sent].method, "GET");
     rig_fini(&rig);
 }
 
@@ -591,6 +633,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(get_and_send),
         cmocka_unit_test(priorities),
+        cmocka_unit_test(asked_when_sent),
         cmocka_unit_test(full_queue),
         cmocka_unit_test(no_path),
         cmocka_unit_test(bucket),
