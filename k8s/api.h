@@ -32,6 +32,9 @@ struct wp_api_result {
     json_t *object;         /* NULL when there is none. */
     const char *message;    /* The server's words, for logs and conditions. */
     int64_t retry_after_ns; /* -1: it did not say. */
+    /* 403 because the namespace is being deleted: nothing new is made there,
+     * and what is there goes. Nobody's mistake. */
+    bool namespace_leaves;
 };
 
 typedef void wp_api_done(void *ctx, const struct wp_api_result *result);

@@ -39,6 +39,22 @@ text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
+static bool
+has_cause(const json_t *status, const char *reason)
+{
+    size_t i;
+    json_t *cause;
+
+    json_array_foreach(
+        json_object_get(json_object_get(status, "details"), "causes"), i, cause)
+    {
+        if (strcmp(text_of(cause, "reason"), reason) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Fills what a metav1.Status says; others leave it as it is. */
 static void
 read_refusal(struct wp_api_result *result, struct wp_api_words *words)
@@ -50,6 +66,7 @@ read_refusal(struct wp_api_result *result, struct wp_api_words *words)
     json_int_t retry_s = json_integer_value(seconds);
 
     result->status = status_of(result->code, text_of(object, "reason"));
+    result->namespace_leaves = has_cause(object, "NamespaceTerminating");
     if (message[0] != '\0') {
         result->message = message;
     } else {

@@ -175,9 +175,12 @@ refuse(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
        const struct wp_api_result *result)
 {
     backend->stats.refused++;
-    wp_log_warn(
-        "the API server refuses a sandbox", wp_kv_str("namespace", entry->ns),
-        wp_kv_str("name", entry->name), wp_kv_str("message", result->message));
+    if (!result->namespace_leaves) {
+        wp_log_warn("the API server refuses a sandbox",
+                    wp_kv_str("namespace", entry->ns),
+                    wp_kv_str("name", entry->name),
+                    wp_kv_str("message", result->message));
+    }
     wp_backend_lose(backend, entry, result->message);
 }
 

@@ -93,6 +93,9 @@ on_done(void *ctx, const struct wp_api_result *result)
     case WP_CANCELLED:
         break;
     default:
+        if (result->namespace_leaves) {
+            break;
+        }
         wp_log_warn("the API server did not do what a controller asked for",
                     wp_kv_str("verb", call->verb),
                     wp_kv_str("kind", wp_kind_info(call->kind)->kind),

@@ -5,6 +5,7 @@ import contextlib
 import queue
 import sys
 import time
+import urllib.error
 
 import world as e2e
 from cluster import wait_for
@@ -276,16 +277,28 @@ def test_orphan_is_taken_in(world):
     world.daemon()
     world.template()
     world.pool("agents", 2)
-    first, second = sorted(members(world, "agents"))
+    first = min(members(world, "agents"))
     world.patch("Sandbox", first, {"metadata": {
         "ownerReferences": [], "labels": {LAUNCH_LABEL: None}}})
     wait_for("the orphan at home", lambda: first in members(world, "agents"))
     labels = world.get("Sandbox", first)["metadata"]["labels"]
     assert labels[LAUNCH_LABEL] == "warm", labels
-    world.patch("Sandbox", second, {
-        "metadata": {"ownerReferences": []},
-        "spec": {"podTemplate": {"spec": {"containers": [
-            {"name": "main", "image": "registry.invalid/other:1"}]}}}})
+
+    def lose():
+        """Another one; while it was away a replacement came, and one is going."""
+        for name in members(world, "agents"):
+            try:
+                world.patch("Sandbox", name, {
+                    "metadata": {"ownerReferences": []},
+                    "spec": {"podTemplate": {"spec": {"containers": [
+                        {"name": "main",
+                         "image": "registry.invalid/other:1"}]}}}})
+                return name
+            except urllib.error.HTTPError as error:
+                if error.code != 404:
+                    raise
+        return None
+    second = wait_for("a stale orphan", lose)
     world.wait_gone("Sandbox", second)
     world.wait_pool("agents", 2)
 

@@ -259,6 +259,26 @@ results(void **state)
 }
 
 /* In the header, or in the words only. */
+/* Only the cause tells this 403 from one for want of rights. */
+static void
+leaving_namespace(void **state)
+{
+    struct wp_api_target pod = target(WP_KIND_POD, "ns", NULL, NULL);
+
+    (void)state;
+    answer_code = 403;
+    answer_body = "{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"details\":"
+                  "{\"causes\":[{\"reason\":\"NamespaceTerminating\"}]}}";
+    wp_api_post(api, &pod, json_object(), on_done, &rig);
+    (void)wait_call();
+    assert_int_equal(last.status, WP_PERMISSION_DENIED);
+    assert_true(last.namespace_leaves);
+    answer_body = STATUS("Forbidden", "m");
+    wp_api_post(api, &pod, json_object(), on_done, &rig);
+    (void)wait_call();
+    assert_false(last.namespace_leaves);
+}
+
 static void
 retry_after(void **state)
 {
@@ -348,6 +368,7 @@ main(void)
         cmocka_unit_test_setup_teardown(deletes, setup, teardown),
         cmocka_unit_test_setup_teardown(lists, setup, teardown),
         cmocka_unit_test_setup_teardown(results, setup, teardown),
+        cmocka_unit_test_setup_teardown(leaving_namespace, setup, teardown),
         cmocka_unit_test_setup_teardown(retry_after, setup, teardown),
         cmocka_unit_test_setup_teardown(refused, setup, teardown),
         cmocka_unit_test_setup_teardown(no_callback, setup, teardown),
