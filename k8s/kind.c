@@ -4,9 +4,11 @@
 
 #include "pool/base/assert.h"
 
-/* "v1" in the core group, "group/version" elsewhere. */
+/* "v1" in the core group, "group/version" elsewhere; of literals, which cannot
+ * be joined in parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define API_VERSION(group, version)                                            \
     (sizeof(group) == 1 ? version : group "/" version)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static const struct wp_kind_info kinds[WP_KIND_COUNT] = {
 #define X(name, group, version, kind, plural)                                  \
