@@ -6,6 +6,7 @@
 
 #include "k8s/api_config_impl.h"
 #include "k8s/api_config_yaml.h"
+#include "pool/base/assert.h"
 
 enum {
     TOKEN_MAX = 64 << 10,
@@ -380,6 +381,7 @@ find_entry(struct reading *r, const struct wp_kube_yaml *root, const char *key,
     const struct wp_kube_yaml *list = wp_kube_yaml_at(root, r->list);
     const struct wp_kube_yaml *found = NULL;
 
+    WP_ASSERT(r->name != NULL);
     if (list != NULL && list->kind != WP_KUBE_YAML_LIST) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                           "%s: a list was expected", r->list);

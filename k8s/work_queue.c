@@ -142,7 +142,7 @@ delay(struct wp_work *work, int64_t due_ns)
     if (queue->heap_len == queue->heap_cap) {
         queue->heap_cap = queue->heap_cap == 0 ? 64 : 2 * queue->heap_cap;
         queue->heap = must(realloc(queue->heap, (size_t)queue->heap_cap *
-                                                    sizeof(*queue->heap)));
+                                                    sizeof(struct wp_work *)));
     }
     work->due_ns = due_ns;
     heap_up(queue, queue->heap_len++, work);
@@ -154,7 +154,7 @@ static void
 grow(struct wp_work_queue *queue)
 {
     uint32_t len = 2 * queue->buckets_len;
-    struct wp_work **buckets = must(calloc(len, sizeof(*buckets)));
+    struct wp_work **buckets = must(calloc(len, sizeof(struct wp_work *)));
 
     for (uint32_t i = 0; i < queue->buckets_len; i++) {
         struct wp_work *work = queue->buckets[i];
@@ -371,7 +371,7 @@ wp_work_queue_create(const struct wp_work_queue_config *config)
     wp_rng_init(&queue->rng, config->seed);
     wp_random_bytes(&queue->hash_key, sizeof queue->hash_key);
     queue->buckets_len = BUCKETS_MIN;
-    queue->buckets = calloc(BUCKETS_MIN, sizeof(*queue->buckets));
+    queue->buckets = calloc(BUCKETS_MIN, sizeof(struct wp_work *));
     queue->turn = evtimer_new(config->base, on_turn, queue);
     if (queue->buckets == NULL || queue->turn == NULL) {
         wp_work_queue_destroy(queue);

@@ -19,6 +19,10 @@ enum {
 static struct wp_slots slots;
 static struct wp_ready_queue queues[POOLS];
 static _Atomic(uint64_t) last_fence[SLOTS];
+/* The generation of a lease whose fence was taken: whoever moves it on takes
+ * this first. Before it, nobody but the thread that popped it may touch it, as
+ * in the core; else two would take its next fence at once. */
+static _Atomic(uint32_t) fenced[SLOTS];
 static _Atomic(uint64_t) serial;
 static _Atomic(uint64_t) reads;
 
@@ -106,6 +110,10 @@ move_on(struct stress_thread *self, struct wp_slot_ref ref,
         }
         break;
     case WP_SLOT_LEASED:
+        if (!atomic_compare_exchange_strong(&fenced[ref.index],
+                                            &(uint32_t){ref.generation}, 0)) {
+            break;
+        }
         if (die) {
             (void)!wp_slot_lose(&slots, ref,
                                 text_of(text, 'r', number, 20 + number % 70));
@@ -148,6 +156,7 @@ lease(struct stress_thread *self)
 
         /* Another may have leased the slot since, and passed us here. */
         STRESS_CHECK(fence != before);
+        atomic_store(&fenced[ref.index], ref.generation);
         if (wp_slot_read(&slots, ref, &info)) {
             STRESS_CHECK(info.pool_index == pool);
         }

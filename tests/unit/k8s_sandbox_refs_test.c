@@ -167,8 +167,8 @@ what_is_no_note_is_refused(void **state)
         "{\"claimId\":\"a\",\"tenant\":\"\",\"fence\":1,\"deadline\":-1}",
         "{\"claimId\":\"a\",\"tenant\":\"\",\"fence\":1,\"deadline\":1",
         "{\"claimId\":\"a\\u0000\",\"tenant\":\"\",\"fence\":1,\"deadline\":1}",
-        "{\"claimId\":\"a\",\"claimId\":\"b\",\"tenant\":\"\",\"fence\":1,"
-        "\"deadline\":1}",
+        ("{\"claimId\":\"a\",\"claimId\":\"b\",\"tenant\":\"\",\"fence\":1,"
+         "\"deadline\":1}"),
     };
     char longer[4 * WP_LEASE_NOTE_MAX];
     struct wp_lease_note note;
