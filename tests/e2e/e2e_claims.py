@@ -55,8 +55,10 @@ def test_warm_claim(w):
     wait_for("a pod that routers see", lambda: LABEL + "warm-pool-sandbox"
              not in w.get("Pod", name)["metadata"]["labels"])
     w.wait_pool("p", 3)
-    assert [e["note"] for e in w.events("SandboxAdopted")] == [
-        f'Adopted warm pool Sandbox "{name}"']
+    # Events go last, when nothing else waits.
+    wait_for("the event", lambda: [
+        e["note"] for e in w.events("SandboxAdopted")] == [
+            f'Adopted warm pool Sandbox "{name}"'])
     text = w.cluster.kubectl("-n", w.namespace, "get", "sandboxclaim", "c")
     assert text.split()[:5] == ["NAME", "READY", "SANDBOX", "REASON", "AGE"]
     assert text.split()[5:9] == ["c", "True", name, "DependenciesReady"]
@@ -72,7 +74,7 @@ def test_pool_of_none_starts_cold(w):
     assert item["status"]["sandbox"]["name"] == "c"
     labels = w.get("Sandbox", "c")["metadata"]["labels"]
     assert labels[LABEL + "launch-type"] == "cold"
-    assert len(w.events("SandboxProvisioned")) == 1
+    wait_for("the event", lambda: len(w.events("SandboxProvisioned")) == 1)
 
 
 def test_more_claims_than_sandboxes(w):
