@@ -65,9 +65,9 @@ class Bench:
                     world.cluster.kubeconfig)}, start_new_session=True)
 
     def end(self):
-        """Claims first, so that nothing is made anew; then all the rest."""
+        """Pools first, so that nothing is made anew; sandboxes of gRPC leases last."""
         world = self.world
-        for kind in ("SandboxWarmPool", "SandboxClaim"):
+        for kind in ("SandboxWarmPool", "SandboxClaim", "Sandbox"):
             world.cluster.delete(scenario.path_of(kind, world.namespace))
         control_plane.wait_for("sandboxes gone", lambda: not world.list(
             "Sandbox"), timeout_s=180, every_s=0.5)
