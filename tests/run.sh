@@ -5,7 +5,7 @@
 #   tests/run.sh            everything (this is what CI runs)
 #   tests/run.sh --fast     the inner loop
 #
-# Settings: FUZZ_SECONDS, time for each fuzz target (default 15);
+# Settings: FUZZ_SECONDS, time for each fuzz target (default 10);
 # WP_JOBS, parallel jobs (default: the number of processors).
 set -uo pipefail
 
@@ -21,7 +21,7 @@ case "${1:-}" in
     ;;
 esac
 jobs=${WP_JOBS:-$(nproc)}
-fuzz_seconds=${FUZZ_SECONDS:-15}
+fuzz_seconds=${FUZZ_SECONDS:-10}
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 passed=0 failed=0 skipped=0
