@@ -12,9 +12,11 @@ the API server counts say more than the times. Ends with 1 when a sandbox was gi
 twice or a claim failed, with 77 when no control plane can be had.
 """
 import argparse
+import http.client
 import json
 import os
 import pathlib
+import queue
 import re
 import subprocess
 import sys
@@ -265,7 +267,7 @@ class Bench:
             while not done.is_set():
                 try:
                     _, kind, item = watch.events.get(timeout=0.2)
-                except Exception:  # queue.Empty
+                except queue.Empty:
                     continue
                 name = item["metadata"]["name"]
                 (alive.discard if kind == "DELETED" else alive.add)(name)
@@ -359,7 +361,6 @@ class Bench:
         threads = []
 
         def make(part):
-            import http.client
             connection = http.client.HTTPSConnection(
                 "127.0.0.1", self.world.cluster.port,
                 context=self.world.cluster.context())

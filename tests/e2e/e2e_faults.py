@@ -25,6 +25,13 @@ def all_ready(w, prefix, count, timeout_s=60.0):
     w.check_no_double_grant()
 
 
+def standby(w):
+    """A second replica, which knows all there is."""
+    second = w.daemon("two")
+    wait_for("the standby", lambda: "every watch has its whole list"
+             in second.log())
+
+
 def check_size(w, replicas):
     """The pool comes to rest at its size, with nothing beside it."""
     w.wait_pool("p", replicas)
@@ -87,9 +94,7 @@ def test_standby_takes_over(w):
     w.template()
     first = w.daemon("one")
     w.pool("p", 5)
-    second = w.daemon("two")
-    wait_for("the standby", lambda: "every watch has its whole list"
-             in second.log())
+    standby(w)
     first.kill()
     start = time.monotonic()
     w.claim("c", "p")
@@ -105,9 +110,7 @@ def test_leader_leaves(w):
     w.template()
     first = w.daemon("one")
     w.pool("p", 5)
-    second = w.daemon("two")
-    wait_for("the standby", lambda: "every watch has its whole list"
-             in second.log())
+    standby(w)
     assert first.stop()
     start = time.monotonic()
     w.claim("c", "p")
@@ -122,9 +125,7 @@ def test_frozen_leader(w):
     w.template()
     first = w.daemon("one")
     w.pool("p", 6)
-    second = w.daemon("two")
-    wait_for("the standby", lambda: "every watch has its whole list"
-             in second.log())
+    standby(w)
     first.process.send_signal(signal.SIGSTOP)
     claims(w, "a", 4)
     all_ready(w, "a", 4)

@@ -5,6 +5,7 @@ A scenario file defines functions named test_*(world), each in a namespace of it
 (world.namespace), and ends with `world.main(__name__)`. Its doc string is its goal.
 """
 import contextlib
+import http.client
 import itertools
 import json
 import os
@@ -74,8 +75,6 @@ class Watch:
         query = urllib.parse.urlencode({
             "watch": "1", "allowWatchBookmarks": "true",
             "resourceVersion": start["metadata"]["resourceVersion"]})
-        # kubectl's own connection pool is no help for timing: a plain socket is.
-        import http.client
         self.connection = http.client.HTTPSConnection(
             "127.0.0.1", cluster.port, context=cluster.context())
         self.connection.request("GET", f"{base}?{query}", headers={
