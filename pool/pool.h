@@ -16,6 +16,7 @@
 #include "pool/base/siphash.h"
 #include "pool/claim.h"
 #include "pool/lease_store.h"
+#include "pool/scale/policy.h"
 
 struct wp_pools; /* Opaque. */
 
@@ -58,6 +59,7 @@ struct wp_pool_spec {
     int64_t wait_max_ns;     /* Longer waits asked for are cut to this. */
     int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
     enum wp_cold_start cold_start;
+    struct wp_scale_policy scale; /* WP_SCALE_PLAIN: the target as given. */
 };
 
 /* Sensible values for everything but the names and the target. */

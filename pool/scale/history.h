@@ -1,0 +1,84 @@
+/* pool/scale/history.h - what a pool's claims were: compact, bounded.
+ *
+ * Recorded by the daemon, read by advise and the simulator. A ring of chunks of
+ * varints: for each quantum (WP_SCALE_QUANTUM_NS) with events the distance to
+ * the one before it, how many claims came, how many of them missed, and the
+ * lead times of the sandboxes that became ready. Two to three bytes for a claim
+ * alone, less for busy times. When full the oldest chunk goes. One writer; who
+ * reads copies first. */
+#ifndef WP_POOL_SCALE_HISTORY_H
+#define WP_POOL_SCALE_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/base/status.h"
+#include "pool/base/str.h"
+
+struct wp_history; /* Opaque. */
+
+enum wp_history_kind {
+    WP_HISTORY_CLAIMS, /* n claims, missed of them. */
+    WP_HISTORY_READY,  /* A sandbox became ready after lead_ns. */
+    WP_HISTORY_GAP,    /* Nothing is known from here to the next event: the
+                        * daemon was not there. */
+};
+
+struct wp_history_event {
+    enum wp_history_kind kind;
+    int64_t wall_ns; /* Rounded down to a quantum. Never goes back. */
+    uint32_t n;
+    uint32_t missed;
+    int64_t lead_ns; /* To an eighth of an octave. */
+};
+
+/* NULL when memory lacks. bytes_max: at least 4096. */
+struct wp_history *wp_history_create(size_t bytes_max);
+void wp_history_destroy(struct wp_history *history);
+/* A wall clock that went back is taken to stand still until it has caught up;
+ * one that jumps ahead by over a minute more than mono_ns did leaves a gap. */
+void wp_history_add(struct wp_history *history, int64_t mono_ns,
+                    const struct wp_history_event *event);
+uint64_t wp_history_claims(const struct wp_history *history);
+/* Wall time of the first and last event; false when there is none. */
+WP_MUST_CHECK bool wp_history_span(const struct wp_history *history,
+                                   int64_t *from_wall_ns,
+                                   int64_t *until_wall_ns);
+
+/* Iteration; the history must not change meanwhile. */
+struct wp_history_cursor {
+    const struct wp_history *history;
+    uint64_t at;
+    int64_t wall_ns;
+};
+void wp_history_first(const struct wp_history *history,
+                      struct wp_history_cursor *cursor);
+WP_MUST_CHECK bool wp_history_next(struct wp_history_cursor *cursor,
+                                   struct wp_history_event *out);
+
+/* As bytes for the lease store or the wire (versioned, checksummed): the latest
+ * events that fit in cap. Returns the length. */
+size_t wp_history_save(const struct wp_history *history, void *out, size_t cap);
+/* Adds what was saved, as events before everything recorded here.
+ * INVALID_ARGUMENT: damaged or of another version; nothing was added. */
+enum wp_status wp_history_load(struct wp_history *history, const void *bytes,
+                               size_t len, struct wp_err *err);
+/* A CSV of claim times: one a line, seconds or RFC 3339, or "time,count"; a
+ * header line is allowed. Times must not go back and not be negative: the first
+ * bad line is named. Equal times are several claims. The text is added as it
+ * comes: call with each piece, and with an empty one at the end. */
+struct wp_history_csv {
+    struct wp_history *history;
+    uint64_t line;
+    char pending[256];
+    size_t n_pending;
+    int64_t last_ns;
+    bool began;
+};
+void wp_history_csv_init(struct wp_history_csv *csv,
+                         struct wp_history *history);
+enum wp_status wp_history_csv_feed(struct wp_history_csv *csv,
+                                   struct wp_str text, struct wp_err *err);
+
+#endif

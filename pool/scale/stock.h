@@ -1,0 +1,45 @@
+/* pool/scale/stock.h - how much stock a demand needs: theory, exactly.
+ *
+ * Stock is what is ready and warming together. With one sandbox ordered for
+ * each that is claimed, the number warming is that of a queue with infinitely
+ * many servers: Poisson with mean a = rate * mean lead time, whatever the law
+ * of the lead time (Palm). Claims that find nothing ready either go elsewhere,
+ * and are lost to the stock (Erlang's loss formula), or wait for the next
+ * sandbox (the tail of the Poisson distribution).
+ *
+ * Pure functions; any thread. Arguments outside their range are the caller's
+ * bug. Cost: see each. */
+#ifndef WP_POOL_SCALE_STOCK_H
+#define WP_POOL_SCALE_STOCK_H
+
+#include <stdint.h>
+
+enum wp_miss {
+    WP_MISS_LOST,   /* Refused, or served from outside the pool. */
+    WP_MISS_QUEUED, /* Waits for the next one that becomes ready. */
+};
+
+/* The share of claims that find nothing ready, with stock s and a claims
+ * expected in one lead time (a >= 0). LOST: B(s, a) by the recursion
+ * B(0) = 1, B(n) = a B(n-1) / (n + a B(n-1)). QUEUED: P(Poisson(a) >= s).
+ * O(s) at most; accurate to 1e-9 for a <= 1e5. */
+double wp_stock_miss(enum wp_miss miss, uint32_t s, double a);
+/* The mean number ready with stock s: s - a (1 - B) when misses are lost;
+ * E[(s - N)+] when they queue. */
+double wp_stock_idle(enum wp_miss miss, uint32_t s, double a);
+/* The smallest stock whose misses are at most 1 - hit (0 < hit < 1). a = 0
+ * needs none: 0. Exact; O(log) evaluations that share one recursion: O(s). */
+uint32_t wp_stock_for_hit_rate(enum wp_miss miss, double hit, double a);
+/* The stock beyond which one more costs more than it saves (newsvendor): the
+ * smallest s with
+ *   rate * miss_cost_s * (miss(s) - miss(s+1)) <= idle(s+1) - idle(s). */
+uint32_t wp_stock_for_cost(enum wp_miss miss, double rate_per_s,
+                           double miss_cost_s, double a);
+/* Demand that clumps: the smallest s such that a claim finds at most s - 1
+ * claims in the lead time before it with probability hit, where that number has
+ * the mean a and the index of dispersion idc = variance / mean. idc <= 1: as
+ * Poisson; above it the negative binomial with these two moments, by its exact
+ * tail. O(s). */
+uint32_t wp_stock_for_dispersion(double hit, double a, double idc);
+
+#endif
