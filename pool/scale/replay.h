@@ -39,6 +39,10 @@ struct wp_replay_lead {
     uint32_t n_measured;
 };
 
+/* Mean seconds from an order to a ready one, with the orders that replace those
+ * that failed; HUGE_VAL when all fail. */
+double wp_replay_lead_mean_s(const struct wp_replay_lead *lead);
+
 /* What a sizing policy sees. */
 struct wp_replay_view {
     int64_t now_ns;
@@ -75,12 +79,16 @@ struct wp_replay_config {
     enum wp_miss miss;
     int64_t begin_ns; /* What happens before counts for nothing: warm-up. */
     int64_t end_ns;
-    double hold_median_s; /* How long a claim keeps its sandbox, lognormal;  */
-    double hold_sigma;    /* for policies that look at what is in use. */
-    uint32_t inflight_max;
-    double creates_per_s_max; /* 0: unbounded. */
-    uint32_t ceiling;         /* Sandboxes in all; UINT32_MAX: none. */
-    int64_t ceiling_from_ns;  /* While the ceiling holds. */
+    double hold_median_s;  /* How long a claim keeps its sandbox, lognormal, */
+    double hold_sigma;     /* for policies that look at what is in use; a missed
+                           * claim uses one from elsewhere. 0: not simulated,
+                           * in_use is 0. */
+    uint32_t inflight_max; /* Warming at once; 0: nothing is made. */
+    double creates_per_s_max; /* 0: unbounded. More wait for their turn before
+                               * their lead time begins. */
+    uint32_t ceiling; /* Sandboxes in all: ready, warming, in use. Beyond it
+                       * the backend refuses orders; UINT32_MAX: none. */
+    int64_t ceiling_from_ns; /* While the ceiling holds. */
     int64_t ceiling_until_ns;
     uint64_t seed;
     /* Called about every hundredth of the way; may be NULL. False: stop. */
@@ -95,20 +103,27 @@ struct wp_replay_result {
     double idle_mean; /* Mean number ready. */
     double idle_s;    /* The same, summed over time. */
     double stock_mean;
-    double wait_p50_s; /* Of all claims; hits wait 0. LOST: a miss waits one
-                         * lead time of its own. */
+    double wait_p50_s; /* Of all claims, to 1 %; hits wait 0. LOST: a miss waits
+                        * one lead time of its own. QUEUED: one that waits at
+                        * the end has waited until then. */
     double wait_p99_s;
     double wait_p999_s;
     uint64_t created;
     uint64_t failed;
     uint64_t unused;          /* Created and given up without a claim. */
     uint32_t stock_max;       /* Most ready and warming at once. */
-    uint32_t over_target_max; /* Most that ready + warming were above target
-                               * right after an order; must be 0. */
+    uint32_t over_target_max; /* Most that ready + warming were above target +
+                               * waiting right after an order; must be 0. */
     uint64_t target_changes;
     bool stopped; /* progress said so. */
 };
 
+/* The refill is the daemon's (pool/refill.h), with its breaker and its bounds;
+ * claims that miss wait as the pool's own do where cold starts are allowed
+ * (QUEUED), or are refused (LOST). Begins empty, at the first claim, the first
+ * announcement or begin_ns, whichever is first. Source and policy are borrowed
+ * and used up. INVALID_ARGUMENT: names what is wrong; RESOURCE_EXHAUSTED: no
+ * memory. */
 enum wp_status wp_replay_run(const struct wp_replay_config *config,
                              struct wp_replay_policy *policy,
                              struct wp_replay_result *out, struct wp_err *err);

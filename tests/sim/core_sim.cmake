@@ -11,6 +11,7 @@ wp_test(sim_test LABEL sim TIMEOUT 300
 
 # The core once more, with the bugs that the simulation must catch.
 get_target_property(sources wp_pool SOURCES)
+list(APPEND sources refill.c)
 list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/pool/)
 wp_library(wp_pool_mutants
   SOURCES ${sources}

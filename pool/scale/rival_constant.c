@@ -1,0 +1,42 @@
+/* pool/scale/rival_constant.c - sizes that never change. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "pool/base/clock.h"
+#include "pool/scale/rival_parts.h"
+
+struct constant {
+    uint32_t size;
+};
+
+static uint32_t
+constant_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
+{
+    const struct constant *constant = self;
+
+    (void)view;
+    *next_ns = WP_TIME_NEVER;
+    return constant->size;
+}
+
+static bool
+create(const struct wp_rival_config *config, double size,
+       struct wp_replay_policy *out)
+{
+    struct constant *constant = calloc(1, sizeof(*constant));
+
+    if (constant == NULL) {
+        return false;
+    }
+    constant->size = wp_rival_clamp(config, size);
+    out->self = constant;
+    out->target = constant_target;
+    return true;
+}
+
+bool
+wp_rival_create_fixed(const struct wp_rival_config *config,
+                      struct wp_replay_policy *out)
+{
+    return create(config, config->a, out);
+}
