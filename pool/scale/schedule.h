@@ -1,4 +1,4 @@
-/* pool/scale/schedule.h - floors by the clock: a cron expression in a time zone.
+/* pool/scale/schedule.h - floors by the clock: cron windows in a time zone.
  *
  * Five fields: minute, hour, day of month, month, day of week; each "*", n,
  * n-m, lists of them, and steps "/k"; months and days also by their English
