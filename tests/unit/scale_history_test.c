@@ -11,6 +11,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
 #include "pool/scale/history.h"
+#include "pool/scale/replay.h"
 #include "pool/scale/scaler.h"
 
 #define S WP_NS_PER_S
@@ -560,6 +561,39 @@ test_csv_long_line(void **state)
     wp_history_destroy(history);
 }
 
+/* Claims only, and the time of gaps is left out. */
+static void
+test_replay_source(void **state)
+{
+    struct wp_history *history = wp_history_create(WP_HISTORY_BYTES_MIN);
+    const struct wp_history_event want[] = {
+        claims(DAY, 2, 0), claims(DAY + 5 * S, 1, 0), claims(DAY + 9 * S, 3, 0),
+        claims(DAY + 10 * S, 4, 0)};
+    struct wp_replay_source source;
+    int64_t at_ns;
+    uint32_t n;
+
+    (void)state;
+    add(history, claims(DAY, 2, 1));
+    add(history, ready(DAY + S, S));
+    add(history, claims(DAY + 2 * S, 0, 0));
+    add(history, claims(DAY + 5 * S, 1, 0));
+    add(history, gap(DAY + 6 * S));
+    add(history, ready(DAY + 1000 * S, S));
+    add(history, claims(DAY + 1003 * S, 3, 0));
+    add(history, gap(DAY + 1004 * S));
+    add(history, claims(DAY + 3000 * S, 4, 0));
+    assert_true(wp_replay_source_history(history, &source));
+    for (size_t i = 0; i < WP_ARRAY_LEN(want); i++) {
+        assert_true(source.next(source.self, &at_ns, &n));
+        assert_int_equal(at_ns, want[i].wall_ns);
+        assert_int_equal(n, want[i].n);
+    }
+    assert_false(source.next(source.self, &at_ns, &n));
+    wp_replay_source_history_end(&source);
+    wp_history_destroy(history);
+}
+
 int
 main(void)
 {
@@ -574,6 +608,7 @@ main(void)
         cmocka_unit_test(test_load_goes_before),
         cmocka_unit_test(test_load_refuses_damage),
         cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_replay_source),
         cmocka_unit_test(test_csv_names_the_bad_line),
         cmocka_unit_test(test_csv_long_line),
     };
