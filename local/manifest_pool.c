@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "local/manifest_impl.h"
-#include "local/quantity.h"
+#include "pool/base/duration.h"
 
 #define GROUP "pool.warmpool.io/"
 

@@ -2,8 +2,6 @@
 
 #include <stddef.h>
 
-#include "pool/base/clock.h"
-
 enum {
     DIGITS_MAX = 18
 };
@@ -154,43 +152,4 @@ wp_quantity_whole(struct wp_str text, uint64_t *out)
 
     return parse_number(text, &n) && to_units(n, 0, out) &&
            *out <= UINT64_C(1) << 60;
-}
-
-bool
-wp_duration_parse(struct wp_str text, int64_t *out_ns)
-{
-    static const struct {
-        const char *unit;
-        int64_t ns;
-    } units[] = {
-        {"ms", WP_NS_PER_MS},           {"s", WP_NS_PER_S},
-        {"m", 60 * WP_NS_PER_S},        {"h", 3600 * WP_NS_PER_S},
-        {"d", 24 * 3600 * WP_NS_PER_S},
-    };
-    struct wp_str number = text;
-    struct wp_str unit;
-    uint64_t value;
-
-    number.len = 0;
-    while (number.len < text.len && is_digit(text.ptr[number.len])) {
-        number.len++;
-    }
-    if (!wp_str_to_u64(number, &value)) {
-        return false;
-    }
-    unit = (struct wp_str){text.ptr + number.len, text.len - number.len};
-    if (unit.len == 0 && value == 0) {
-        *out_ns = 0;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (wp_str_is(unit, units[i].unit)) {
-            if (value > (uint64_t)(INT64_MAX / units[i].ns)) {
-                return false;
-            }
-            *out_ns = (int64_t)value * units[i].ns;
-            return true;
-        }
-    }
-    return false;
 }

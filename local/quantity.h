@@ -1,4 +1,4 @@
-/* local/quantity.h - Kubernetes quantities and our durations, from text. */
+/* local/quantity.h - Kubernetes quantities from text. */
 #ifndef WP_LOCAL_QUANTITY_H
 #define WP_LOCAL_QUANTITY_H
 
@@ -13,9 +13,5 @@
 WP_MUST_CHECK bool wp_quantity_milli(struct wp_str text, uint64_t *out);
 /* The same in whole units (bytes), rounded up; up to 2^60. */
 WP_MUST_CHECK bool wp_quantity_whole(struct wp_str text, uint64_t *out);
-
-/* A whole number and a unit, "500ms", "30s", "5m", "2h", "7d", in nanoseconds.
- * "0" needs no unit. False when it is none or does not fit. */
-WP_MUST_CHECK bool wp_duration_parse(struct wp_str text, int64_t *out_ns);
 
 #endif

@@ -117,6 +117,20 @@ wp_str_is_dns_name(struct wp_str s, size_t max_len)
     return true;
 }
 
+char *
+wp_str_shown(struct wp_str s, char out[WP_STR_SHOWN_MAX])
+{
+    static const char more[] = "...";
+    bool fits = s.len < WP_STR_SHOWN_MAX;
+    size_t n = fits ? s.len : WP_STR_SHOWN_MAX - sizeof more;
+
+    for (size_t i = 0; i < n; i++) {
+        out[i] = s.ptr[i] >= ' ' && s.ptr[i] <= '~' ? s.ptr[i] : '?';
+    }
+    memcpy(out + n, fits ? "" : more, fits ? 1 : sizeof more);
+    return out;
+}
+
 bool
 wp_str_to_u64(struct wp_str s, uint64_t *out)
 {

@@ -51,6 +51,13 @@ WP_MUST_CHECK bool wp_str_is_printable(struct wp_str s);
 /* A DNS-1123 subdomain of 1..max_len characters, as Kubernetes names are. */
 WP_MUST_CHECK bool wp_str_is_dns_name(struct wp_str s, size_t max_len);
 
+enum {
+    WP_STR_SHOWN_MAX = 64, /* With the final NUL. */
+};
+/* Outside text for a message: its beginning, with "..." if there is more; what
+ * is not printable ASCII shows as "?". Returns out. */
+char *wp_str_shown(struct wp_str s, char out[WP_STR_SHOWN_MAX]);
+
 /* Whole decimal numbers only: no sign for u64, no space, no overflow. */
 WP_MUST_CHECK bool wp_str_to_u64(struct wp_str s, uint64_t *out);
 WP_MUST_CHECK bool wp_str_to_i64(struct wp_str s, int64_t *out);

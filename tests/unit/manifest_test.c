@@ -525,42 +525,6 @@ test_quantities(void **state)
 }
 
 static void
-test_durations(void **state)
-{
-    static const struct {
-        const char *text;
-        int64_t ns; /* -1: refused. */
-    } cases[] = {
-        {"500ms", 500 * WP_NS_PER_MS},
-        {"30s", 30 * WP_NS_PER_S},
-        {"5m", 300 * WP_NS_PER_S},
-        {"2h", 7200 * WP_NS_PER_S},
-        {"7d", 7 * 24 * 3600 * WP_NS_PER_S},
-        {"0", 0},
-        {"0s", 0},
-        {"5", -1},
-        {"s", -1},
-        {"", -1},
-        {"-1s", -1},
-        {"1.5s", -1},
-        {"1 s", -1},
-        {"1w", -1},
-        {"99999999999999d", -1},
-        {"99999999999999999999s", -1},
-    };
-    int64_t ns;
-
-    (void)state;
-    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
-        bool ok = wp_duration_parse(wp_str_from(cases[i].text), &ns);
-
-        if (ok != (cases[i].ns >= 0) || (ok && ns != cases[i].ns)) {
-            fail_msg("'%s': %d, %lld", cases[i].text, ok, (long long)ns);
-        }
-    }
-}
-
-static void
 test_expansion_is_bounded(void **state)
 {
     const char *const env[] = {"A=0123456789", NULL};
@@ -585,7 +549,6 @@ main(void)
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_quantities),
-        cmocka_unit_test(test_durations),
         cmocka_unit_test(test_expansion_is_bounded),
     };
 

@@ -1,0 +1,448 @@
+/* Zone files: the system's, and made ones; local times, rules, bad bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pool/base/civil.h"
+#include "pool/base/time_zone_impl.h"
+
+enum {
+    HOUR = 3600,
+    DAY = 24 * HOUR,
+    STEP = 5417, /* Of no round number of minutes. */
+};
+
+static int64_t
+at(int year, int month, int day, int hour)
+{
+    return wp_civil_to_days(year, month, day) * DAY + (int64_t)hour * HOUR;
+}
+
+static const struct wp_time_zone *
+zone_named(const char *name)
+{
+    const struct wp_time_zone *zone = NULL;
+    struct wp_err err = {.msg = ""};
+
+    if (wp_time_zone_find(wp_str_from(name), &zone, &err) != WP_OK) {
+        fail_msg("%s: %s", name, err.msg);
+    }
+    return zone;
+}
+
+static void
+test_utc_needs_no_file(void **state)
+{
+    const struct wp_time_zone *utc;
+    int64_t until_s;
+
+    (void)state;
+    wp_time_zone_use_directory("/nowhere");
+    utc = zone_named("UTC");
+    assert_string_equal(wp_time_zone_name(utc), "UTC");
+    assert_string_equal(wp_time_zone_name(NULL), "UTC");
+    assert_int_equal(wp_time_zone_offset_s(utc, 12345, &until_s), 0);
+    assert_int_equal(until_s, INT64_MAX);
+    assert_int_equal(wp_time_zone_to_local_s(utc, -7), -7);
+    assert_int_equal(wp_time_zone_from_local_s(NULL, 99), 99);
+    wp_time_zone_use_directory("/usr/share/zoneinfo");
+}
+
+static void
+test_offsets(void **state)
+{
+    static const struct {
+        const char *zone;
+        int year;
+        int month;
+        int hours;
+    } cases[] = {
+        {"Europe/Zurich", 2024, 1, 1},     {"Europe/Zurich", 2024, 7, 2},
+        {"Europe/Zurich", 2199, 7, 2},     {"Europe/Zurich", 2200, 1, 1},
+        {"America/New_York", 2024, 1, -5}, {"America/New_York", 2150, 7, -4},
+        {"Asia/Tokyo", 2024, 7, 9},        {"Europe/Dublin", 2010, 1, 0},
+        {"Europe/Dublin", 2010, 7, 1},     {"Australia/Sydney", 2101, 1, 11},
+        {"Australia/Sydney", 2101, 7, 10}, {"Pacific/Kiritimati", 2024, 7, 14},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        int64_t noon_s = at(cases[i].year, cases[i].month, 15, 12);
+        int64_t until_s;
+
+        if (wp_time_zone_offset_s(zone_named(cases[i].zone), noon_s,
+                                  &until_s) != cases[i].hours * HOUR) {
+            fail_msg("%s in %d-%d", cases[i].zone, cases[i].year,
+                     cases[i].month);
+        }
+        assert_true(until_s > noon_s);
+    }
+}
+
+/* Local time that never goes back: both ways are each other's inverse, around
+ * every change of four centuries. */
+static void
+test_local_times(void **state)
+{
+    static const char *const names[] = {
+        "Europe/Zurich",       "America/New_York",  "America/Nuuk",
+        "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia",
+        "Antarctica/Troll",    "Asia/Manila",       "America/Juneau",
+        "Europe/Dublin",       "Africa/El_Aaiun",   "Etc/GMT+12",
+        "America/Sao_Paulo",   "Pacific/Kwajalein",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        const struct wp_time_zone *zone = zone_named(names[i]);
+        int64_t t = at(1830, 1, 1, 0);
+        int64_t until_s;
+        unsigned changes = 0;
+
+        while (t < at(2230, 1, 1, 0)) {
+            (void)wp_time_zone_offset_s(zone, t, &until_s);
+            for (int64_t d = -26 * HOUR; d <= 26 * HOUR; d += STEP) {
+                int64_t local_s = wp_time_zone_to_local_s(zone, t + d);
+
+                assert_true(wp_time_zone_to_local_s(zone, t + d - STEP) <=
+                            local_s);
+                assert_true(wp_time_zone_from_local_s(zone, local_s) <= t + d);
+                assert_true(wp_time_zone_from_local_s(zone, local_s + 1) >
+                            t + d);
+            }
+            if (until_s == INT64_MAX) {
+                break;
+            }
+            assert_true(until_s > t);
+            t = until_s;
+            changes++;
+        }
+        assert_true(changes > 0 || strcmp(names[i], "Etc/GMT+12") == 0);
+    }
+}
+
+static void
+test_names(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "/etc/localtime",
+        "..",
+        "../UTC",
+        "Europe/..",
+        "Europe//Zurich",
+        "Europe/",
+        "./UTC",
+        ".hidden",
+        "Europe/.Zurich",
+        "Eur ope",
+        "Europe\\Zurich",
+        "Z\xc3\xbcrich",
+        "Europe/Zurich\n",
+        "a1234567890123456789012345678901234567890123456789012345678901234",
+    };
+    const struct wp_time_zone *zone;
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        assert_int_equal(wp_time_zone_find(wp_str_from(bad[i]), &zone, &err),
+                         WP_INVALID_ARGUMENT);
+        assert_non_null(strstr(err.msg, "Europe/Zurich or UTC expected"));
+    }
+    assert_int_equal(
+        wp_time_zone_find((struct wp_str){"Asia\0/Tokyo", 11}, &zone, &err),
+        WP_INVALID_ARGUMENT);
+    assert_ptr_equal(zone_named("Europe/Zurich"), zone_named("Europe/Zurich"));
+    assert_int_equal(wp_time_zone_find(WP_STR("Europe"), &zone, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_int_equal(wp_time_zone_find(WP_STR("Europe/Zurich/x"), &zone, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "no such zone"));
+    wp_time_zone_use_directory("/nowhere");
+    assert_int_equal(wp_time_zone_find(WP_STR("Asia/Seoul"), &zone, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "package tzdata"));
+    wp_time_zone_use_directory("/usr/share/zoneinfo");
+}
+
+/* --- Made files --- */
+
+struct bytes {
+    uint8_t at[512];
+    size_t len;
+};
+
+static void
+add(struct bytes *b, const void *bytes, size_t len)
+{
+    assert_true(b->len + len <= sizeof b->at);
+    memcpy(b->at + b->len, bytes, len);
+    b->len += len;
+}
+
+static void
+add_be(struct bytes *b, uint64_t value, unsigned len)
+{
+    for (unsigned i = len; i > 0; i--) {
+        uint8_t byte = (uint8_t)(value >> (8 * (i - 1)));
+
+        add(b, &byte, 1);
+    }
+}
+
+static void
+add_header(struct bytes *b, char version, uint32_t leaps, uint32_t times,
+           uint32_t types)
+{
+    add(b, "TZif", 4);
+    add(b, &version, 1);
+    add_be(b, 0, 8);
+    add_be(b, 0, 7);
+    add_be(b, 0, 4); /* isutc */
+    add_be(b, 0, 4); /* isstd */
+    add_be(b, leaps, 4);
+    add_be(b, times, 4);
+    add_be(b, types, 4);
+    add_be(b, 4, 4); /* chars */
+}
+
+/* Two types: an hour ahead, and two from the second 1000 on. */
+static void
+add_block(struct bytes *b, char version, unsigned time_len)
+{
+    add_header(b, version, 0, 1, 2);
+    add_be(b, 1000, time_len);
+    add_be(b, 1, 1);
+    add_be(b, HOUR, 4);
+    add_be(b, 0, 2);
+    add_be(b, 2 * HOUR, 4);
+    add_be(b, 0x100, 2);
+    add(b, "ABC", 4);
+}
+
+static struct bytes
+made(char version, const char *footer)
+{
+    struct bytes b = {.len = 0};
+
+    add_block(&b, version, 4);
+    if (version >= '2') {
+        add_block(&b, version, 8);
+        add(&b, footer, strlen(footer));
+    }
+    return b;
+}
+
+static enum wp_status
+parse(const struct bytes *b, struct wp_time_zone **out, struct wp_err *err)
+{
+    /* Of its own size, so that reading beyond it is noticed. */
+    uint8_t *copy = malloc(b->len + 1);
+    enum wp_status status;
+
+    assert_non_null(copy);
+    memcpy(copy, b->at, b->len);
+    copy = realloc(copy, b->len > 0 ? b->len : 1);
+    status = wp_time_zone_parse(WP_STR("made"), copy, b->len, out, err);
+    free(copy);
+    return status;
+}
+
+static int64_t
+offset_of(const struct wp_time_zone *zone, int64_t utc_s)
+{
+    int64_t until_s;
+
+    return wp_time_zone_offset_s(zone, utc_s, &until_s);
+}
+
+static void
+test_versions(void **state)
+{
+    struct bytes one = made('\0', "");
+    struct bytes two = made('2', "\nAAA-1BBB,J60/0,300/-24\n");
+    struct bytes four = made('4', "\n\n");
+    struct wp_time_zone *zone;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&one, &zone, &err), WP_OK);
+    assert_int_equal(offset_of(zone, 999), HOUR);
+    assert_int_equal(offset_of(zone, 1000), 2 * HOUR);
+    assert_int_equal(offset_of(zone, at(2300, 1, 1, 0)), 2 * HOUR);
+    wp_time_zone_destroy(zone);
+    assert_int_equal(parse(&four, &zone, &err), WP_OK);
+    assert_int_equal(offset_of(zone, at(2300, 1, 1, 0)), 2 * HOUR);
+    wp_time_zone_destroy(zone);
+    /* Summer from 1 March, leap year or not, at 00:00; until day 300 counted
+     * from 0, less a day: 27 October, 26 in a leap year, at 00:00. */
+    assert_int_equal(parse(&two, &zone, &err), WP_OK);
+    assert_int_equal(offset_of(zone, at(2023, 2, 28, 22)), HOUR);
+    assert_int_equal(offset_of(zone, at(2023, 2, 28, 23)), 2 * HOUR);
+    assert_int_equal(offset_of(zone, at(2024, 2, 29, 22)), HOUR);
+    assert_int_equal(offset_of(zone, at(2024, 2, 29, 23)), 2 * HOUR);
+    assert_int_equal(offset_of(zone, at(2023, 10, 26, 21)), 2 * HOUR);
+    assert_int_equal(offset_of(zone, at(2023, 10, 26, 22)), HOUR);
+    assert_int_equal(offset_of(zone, at(2024, 10, 25, 21)), 2 * HOUR);
+    assert_int_equal(offset_of(zone, at(2024, 10, 25, 22)), HOUR);
+    wp_time_zone_destroy(zone);
+}
+
+static void
+test_rules(void **state)
+{
+    static const struct {
+        const char *text;
+        bool fine;
+    } cases[] = {
+        {"UTC0", true},
+        {"<-03>3", true},
+        {"<+0330>-3:30", true},
+        {"CET-1CEST,M3.5.0,M10.5.0/3", true},
+        {"IST-1GMT0,M10.5.0,M3.5.0/1", true},
+        {"<-02>2<-01>,M3.5.0/-1,M10.5.0/0", true},
+        {"XXX3EDT4,0/0,J365/23", true},
+        {"AAA24:59:59BBB-24,M1.1.0/167:59:59,M12.5.6/-167", true},
+        {"", false},
+        {"U0", false},
+        {"UTC", false},
+        {"<-03", false},
+        {"<-0>3", false},
+        {"UTC25", false},
+        {"UTC0:60", false},
+        {"UTC0x", false},
+        {"CET-1CEST", false},
+        {"CET-1CEST,M3.5.0", false},
+        {"CET-1CEST,M3.5.0,", false},
+        {"CET-1CEST,M13.5.0,M10.5.0", false},
+        {"CET-1CEST,M3.6.0,M10.5.0", false},
+        {"CET-1CEST,M3.0.0,M10.5.0", false},
+        {"CET-1CEST,M3.5.7,M10.5.0", false},
+        {"CET-1CEST,M3.5,M10.5.0", false},
+        {"CET-1CEST,J0,J365", false},
+        {"CET-1CEST,J366,J365", false},
+        {"CET-1CEST,366,0", false},
+        {"CET-1CEST,0/168,5", false},
+        {"CET-1CEST,0,5/2/2", false},
+        {"CET-1CEST,0,99999999999999", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_zone_rule rule;
+
+        if (wp_zone_rule_parse(wp_str_from(cases[i].text), &rule) !=
+            cases[i].fine) {
+            fail_msg("'%s'", cases[i].text);
+        }
+    }
+}
+
+/* RFC 8536's own example of summer time all year round. */
+static void
+test_summer_all_year(void **state)
+{
+    struct wp_zone_rule rule;
+    int64_t until_s;
+
+    (void)state;
+    assert_true(wp_zone_rule_parse(WP_STR("XXX3EDT4,0/0,J365/23"), &rule));
+    for (int64_t t = at(2019, 12, 20, 0); t < at(2025, 1, 10, 0); t += HOUR) {
+        assert_int_equal(wp_zone_rule_offset_s(&rule, t, &until_s), -4 * HOUR);
+        assert_true(until_s > t);
+    }
+}
+
+static void
+test_damaged_files(void **state)
+{
+    struct bytes fine = made('2', "\nAAA-1BBB,J60/0,300/-24\n");
+    struct bytes b = {.len = 0};
+    struct wp_time_zone *zone;
+    struct wp_err err;
+
+    (void)state;
+    /* Cut anywhere; no newline, no whole file. */
+    for (size_t len = 0; len < fine.len; len++) {
+        b = fine;
+        b.len = len;
+        assert_int_equal(parse(&b, &zone, &err), WP_INVALID_ARGUMENT);
+        assert_null(zone);
+    }
+    /* Any one byte changed: an error or a zone that works. */
+    for (size_t i = 0; i < fine.len; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            b = fine;
+            b.at[i] ^= (uint8_t)(1U << bit);
+            if (parse(&b, &zone, &err) == WP_OK) {
+                int64_t local_s = wp_time_zone_to_local_s(zone, 5000);
+
+                assert_true(wp_time_zone_from_local_s(zone, local_s) <= 5000);
+                wp_time_zone_destroy(zone);
+            }
+        }
+    }
+    b = (struct bytes){.len = 0};
+    add_header(&b, '\0', 1, 0, 1);
+    add_be(&b, 0, 6);
+    add(&b, "ABC", 4);
+    add_be(&b, 0, 8);
+    assert_int_equal(parse(&b, &zone, &err), WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "leap seconds"));
+}
+
+/* What lies in the directory is not always a zone. */
+static void
+test_odd_files(void **state)
+{
+    char dir[] = "/tmp/wp-zones-XXXXXX";
+    char path[64];
+    const struct wp_time_zone *zone;
+    struct wp_err err;
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    wp_time_zone_use_directory(dir);
+    (void)snprintf(path, sizeof path, "%s/fifo", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(wp_time_zone_find(WP_STR("fifo"), &zone, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof path, "%s/huge", dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 1 << 20), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(wp_time_zone_find(WP_STR("huge"), &zone, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "its length"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    wp_time_zone_use_directory("/usr/share/zoneinfo");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_utc_needs_no_file),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_local_times),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_summer_all_year),
+        cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_odd_files),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
