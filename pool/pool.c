@@ -8,6 +8,9 @@
 #include "pool/pools.h"
 #include "pool/sandbox_name.h"
 
+_Static_assert((int)WP_TARGET_MAX == (int)WP_SCALE_TARGET_MAX,
+               "policies and pools have one bound");
+
 void
 wp_pool_spec_init(struct wp_pool_spec *spec)
 {
@@ -21,6 +24,7 @@ wp_pool_spec_init(struct wp_pool_spec *spec)
     spec->wait_max_ns = 60 * WP_NS_PER_S;
     spec->ready_within_ns = 60 * WP_NS_PER_S;
     spec->cold_start = WP_COLD_NEVER;
+    wp_scale_policy_init(&spec->scale);
 }
 
 static enum wp_status

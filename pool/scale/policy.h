@@ -26,6 +26,7 @@
 #define WP_POOL_SCALE_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "pool/base/status.h"
@@ -35,9 +36,13 @@
 #define WP_SCALE_GROUP "autoscale.warmpool.io/"
 
 enum {
+    WP_SCALE_TARGET_MAX = 1 << 20, /* As pool/limits.h has it. */
     WP_SCALE_FLOORS_MAX = 16,
     WP_SCALE_BUDGET_GROUP_MAX = 63,
     WP_SCALE_RESUME_MAX = 63,
+    WP_SCALE_KEY_MAX = 31,
+    /* Of one value, with the final NUL: that of a schedule is the longest. */
+    WP_SCALE_VALUE_MAX = WP_SCALE_FLOORS_MAX * (WP_SCHEDULE_TEXT_MAX + 1),
 };
 
 enum wp_scale_objective {
@@ -47,16 +52,18 @@ enum wp_scale_objective {
 };
 
 struct wp_scale_policy {
+    uint32_t given; /* Bit i: the i-th key was set. */
     enum wp_scale_objective objective;
     double hit_rate;    /* 0.5 .. 0.99999, with WP_SCALE_HIT_RATE. */
     double miss_cost_s; /* 0.001 .. 1e9, with WP_SCALE_COST. */
     uint32_t min;
-    uint32_t max;           /* At least min, at most WP_TARGET_MAX. */
+    uint32_t max;           /* At least min, at most WP_SCALE_TARGET_MAX. */
     int64_t down_window_ns; /* 0 .. 24 h; 5 min when not given. */
     double down_rate; /* In 30 s: 0.01 .. 1; 0.1 when not given. At least one
                        * sandbox may always go. */
     uint32_t n_floors;
     struct wp_schedule floors[WP_SCALE_FLOORS_MAX];
+    const struct wp_time_zone *zone; /* Of all floors; NULL: UTC. */
     char budget_group[WP_SCALE_BUDGET_GROUP_MAX + 1]; /* Empty: none. */
     char resume[WP_SCALE_RESUME_MAX + 1];
 };
@@ -66,25 +73,32 @@ void wp_scale_policy_init(struct wp_scale_policy *policy);
 
 /* One annotation: key without the group. INVALID_ARGUMENT: the key is unknown
  * (err names the nearest known one) or its value is malformed (err names the
- * key, what was expected and what was there); policy is as it was. */
+ * key, what was expected and what was there); policy is as it was. A time zone
+ * is read from disk the first time that it is named. */
 enum wp_status wp_scale_policy_set(struct wp_scale_policy *policy,
                                    struct wp_str key, struct wp_str value,
                                    struct wp_err *err);
+/* As if the key had never been set. INVALID_ARGUMENT: it is unknown. */
+enum wp_status wp_scale_policy_clear(struct wp_scale_policy *policy,
+                                     struct wp_str key, struct wp_err *err);
 /* After the last key: do they agree with each other? INVALID_ARGUMENT: max
- * below min, keys without an objective, miss-cost without "cost", a floor above
- * max, a time zone without a schedule. */
+ * below min, keys without an objective, "cost" without miss-cost or the other
+ * way round, a floor above max, a time zone without a schedule. */
 enum wp_status wp_scale_policy_check(const struct wp_scale_policy *policy,
                                      struct wp_err *err);
 /* The value of a key as wp_scale_policy_set would take it, for people, tests
- * and SetPool's answer. False: the key is unknown or says nothing here. */
+ * and SetPool's answer. False: the key is unknown or was not set. cap: at least
+ * WP_SCALE_VALUE_MAX for "schedule", 128 for all others. */
 WP_MUST_CHECK bool wp_scale_policy_get(const struct wp_scale_policy *policy,
                                        struct wp_str key, char *out,
                                        size_t cap);
+/* The same keys with the same meaning. */
 bool wp_scale_policy_eq(const struct wp_scale_policy *a,
                         const struct wp_scale_policy *b);
 /* The keys in the order of the table, for help texts; NULL after the last. */
 const char *wp_scale_policy_key(unsigned i);
-/* One line for people: what the key means and what it takes. */
+/* One line for people: what the key means and what it takes; NULL after the
+ * last. */
 const char *wp_scale_policy_key_help(unsigned i);
 
 /* The highest floor that holds at wall_ns, and when that changes next (wall;

@@ -15,7 +15,7 @@ list(APPEND sources refill.c)
 list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/pool/)
 wp_library(wp_pool_mutants
   SOURCES ${sources}
-  LIBS wp_base PkgConfig::nettle)
+  LIBS wp_base wp_scale PkgConfig::nettle)
 target_compile_definitions(wp_pool_mutants PUBLIC WP_MUTANTS=1)
 wp_test(sim_mutants LABEL sim TIMEOUT 600
   SOURCES ${WP_SIM}/sim_mutants.c ${WP_SIM_WORLD}
