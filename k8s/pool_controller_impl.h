@@ -16,6 +16,7 @@ struct wp_pool_controller {
     struct wp_work_queue *queue; /* Keys are pools. */
     struct wp_staleness *staleness;
     struct wp_pool_progress *progress;
+    struct wp_pool_progress *policies;
 };
 
 /* Of the work queue; ctx is the controller. */

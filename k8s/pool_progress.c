@@ -11,22 +11,58 @@
 struct hindered {
     struct wp_list node;
     enum wp_pool_hindrance hindrance;
-    char uid[]; /* Of the pool. */
+    uint64_t words; /* A hash, where other words are news. */
+    char uid[];     /* Of the pool. */
+};
+
+struct concern {
+    struct wp_event stopped;
+    struct wp_event resumed;
+    const char *resumed_words;
+    bool by_words;
+};
+
+static const struct concern concerns[] = {
+    [WP_POOL_SANDBOXES] =
+        {
+            .stopped = {.controller = "sandboxwarmpool-controller",
+                        .action = "Reconciling",
+                        .reason = "WarmPoolNotProgressing",
+                        .warning = true},
+            .resumed = {.controller = "sandboxwarmpool-controller",
+                        .action = "Reconciling",
+                        .reason = "WarmPoolProgressing"},
+            .resumed_words = "The pool is getting on again",
+        },
+    [WP_POOL_POLICY] =
+        {
+            .stopped = {.controller = "sandboxwarmpool-controller",
+                        .action = "Scaling",
+                        .reason = "InvalidPolicy",
+                        .warning = true},
+            .resumed = {.controller = "sandboxwarmpool-controller",
+                        .action = "Scaling",
+                        .reason = "PolicyAccepted"},
+            .resumed_words = "The annotations are followed again",
+            .by_words = true,
+        },
 };
 
 struct wp_pool_progress {
     struct wp_events *events;
+    const struct concern *concern;
     struct wp_list hindered; /* In the order of their coming. */
     uint32_t len;
 };
 
 struct wp_pool_progress *
-wp_pool_progress_create(struct wp_events *events)
+wp_pool_progress_create(struct wp_events *events, enum wp_pool_concern concern)
 {
     struct wp_pool_progress *progress = calloc(1, sizeof(*progress));
 
     if (progress != NULL) {
         progress->events = events;
+        progress->concern = &concerns[concern];
         wp_list_init(&progress->hindered);
     }
     return progress;
@@ -67,9 +103,8 @@ find(struct wp_pool_progress *progress, const char *uid)
     return NULL;
 }
 
-static void
-add(struct wp_pool_progress *progress, const char *uid,
-    enum wp_pool_hindrance hindrance)
+static struct hindered *
+add(struct wp_pool_progress *progress, const char *uid)
 {
     size_t room = strlen(uid) + 1;
     struct hindered *entry = malloc(sizeof(*entry) + room);
@@ -79,10 +114,22 @@ add(struct wp_pool_progress *progress, const char *uid,
         drop(progress,
              WP_CONTAINER_OF(progress->hindered.next, struct hindered, node));
     }
-    entry->hindrance = hindrance;
     memcpy(entry->uid, uid, room);
     wp_list_push_back(&progress->hindered, &entry->node);
     progress->len++;
+    return entry;
+}
+
+/* FNV-1a. */
+static uint64_t
+hash_of(const char *words)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *words != '\0'; words++) {
+        hash = (hash ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
+    }
+    return hash;
 }
 
 void
@@ -90,36 +137,29 @@ wp_pool_progress_tell(struct wp_pool_progress *progress,
                       const struct wp_object *pool,
                       enum wp_pool_hindrance hindrance, const char *words)
 {
-    static const struct wp_event stopped = {
-        .controller = "sandboxwarmpool-controller",
-        .action = "Reconciling",
-        .reason = "WarmPoolNotProgressing",
-        .warning = true,
-    };
-    static const struct wp_event resumed = {
-        .controller = "sandboxwarmpool-controller",
-        .action = "Reconciling",
-        .reason = "WarmPoolProgressing",
-    };
+    const struct concern *concern = progress->concern;
     struct hindered *known = find(progress, pool->uid);
-    enum wp_pool_hindrance before =
-        known == NULL ? WP_POOL_PROGRESSING : known->hindrance;
+    uint64_t hash;
 
-    if (hindrance == before) {
+    if (hindrance == WP_POOL_PROGRESSING) {
+        if (known != NULL) {
+            drop(progress, known);
+            wp_events_tell(progress->events, pool, &concern->resumed, "%s",
+                           concern->resumed_words);
+        }
         return;
     }
-    if (hindrance == WP_POOL_PROGRESSING) {
-        drop(progress, known);
-        wp_events_tell(progress->events, pool, &resumed, "%s",
-                       "The pool is getting on again");
+    hash = concern->by_words ? hash_of(words) : 0;
+    if (known != NULL && known->hindrance == hindrance &&
+        known->words == hash) {
         return;
     }
     if (known == NULL) {
-        add(progress, pool->uid, hindrance);
-    } else {
-        known->hindrance = hindrance;
+        known = add(progress, pool->uid);
     }
-    wp_events_tell(progress->events, pool, &stopped, "%s", words);
+    known->hindrance = hindrance;
+    known->words = hash;
+    wp_events_tell(progress->events, pool, &concern->stopped, "%s", words);
 }
 
 void

@@ -1,5 +1,5 @@
 /* k8s/pool_progress.h - tells people once when a pool stops getting on, and
- * once when it gets on again.
+ * once when it gets on again; and the same of whether its policy holds.
  *
  * A SandboxWarmPool has no conditions, so events are all there is. Loop thread
  * only. */
@@ -14,12 +14,21 @@ enum wp_pool_hindrance {
     WP_POOL_NO_TEMPLATE,   /* Its SandboxTemplate is not there. */
     WP_POOL_UNSCHEDULABLE, /* Sandboxes wait for room in the cluster. */
     WP_POOL_FAILING,       /* What is made fails, one after the other. */
+    WP_POOL_BAD_POLICY,    /* Its annotations are not followed. */
+};
+
+/* What is told of. */
+enum wp_pool_concern {
+    WP_POOL_SANDBOXES, /* WarmPoolNotProgressing, WarmPoolProgressing */
+    WP_POOL_POLICY,    /* InvalidPolicy, PolicyAccepted; other words, such as
+                        * of the next mistake, are told as well. */
 };
 
 struct wp_pool_progress; /* Opaque. */
 
 /* events is borrowed. NULL when memory lacks. */
-struct wp_pool_progress *wp_pool_progress_create(struct wp_events *events);
+struct wp_pool_progress *wp_pool_progress_create(struct wp_events *events,
+                                                 enum wp_pool_concern concern);
 void wp_pool_progress_destroy(struct wp_pool_progress *progress);
 
 /* Says so, in an event on the pool, if it differs from what was said of this

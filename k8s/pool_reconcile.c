@@ -7,6 +7,7 @@
 #include "k8s/owner.h"
 #include "k8s/pass.h"
 #include "k8s/pool_controller_impl.h"
+#include "k8s/pool_policy.h"
 #include "k8s/sandbox_refs.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
@@ -307,6 +308,24 @@ tell_progress(struct look *look)
                           words);
 }
 
+/* Pools follow their policies on every replica; one of them speaks. */
+static void
+tell_policy(struct look *look)
+{
+    struct wp_scale_policy policy;
+    struct wp_err err;
+    char words[WORDS_MAX] = "";
+    enum wp_pool_hindrance hindrance = WP_POOL_PROGRESSING;
+
+    if (wp_pool_policy_read(look->pool, &policy, &err) != WP_OK) {
+        hindrance = WP_POOL_BAD_POLICY;
+        (void)snprintf(words, sizeof(words),
+                       "%s; the pool keeps the policy that it had", err.msg);
+    }
+    wp_pool_progress_tell(look->controller->policies, look->pool, hindrance,
+                          words);
+}
+
 /* --- A pool that is gone --- */
 
 /* What a garbage collector would end: the sandboxes of a pool that is gone.
@@ -358,6 +377,7 @@ wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
                           &look);
         write_status(&look, hash);
         tell_progress(&look);
+        tell_policy(&look);
     } else if (look.pool == NULL && parts->config.gc) {
         wp_store_labelled(parts->stores[WP_KIND_SANDBOX], ns, hash,
                           end_ownerless, &look);

@@ -5,6 +5,7 @@
 
 #include "k8s/backend.h"
 #include "k8s/courier.h"
+#include "k8s/pool_policy.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -24,6 +25,8 @@ struct letter {
     struct wp_letter letter; /* First. */
     struct wp_pool_sync *sync;
     struct wp_pool_spec spec;
+    /* Why spec.scale does not count: the pool keeps its own. WP_OK: it does. */
+    struct wp_err policy_err;
     char uid[64]; /* Of the object. */
 };
 
@@ -53,6 +56,26 @@ index_of(struct wp_pools *pools, const struct wp_pool_spec *spec)
                           wp_str_from(spec->name));
 }
 
+/* A policy with a mistake is not followed, and not half of it either. */
+static void
+keep_policy(struct wp_pools *pools, uint32_t index, struct letter *letter)
+{
+    struct wp_pool_stats stats;
+
+    if (letter->policy_err.status == WP_OK) {
+        return;
+    }
+    wp_log_warn("a SandboxWarmPool keeps the scaling policy that it had",
+                wp_kv_str("namespace", letter->spec.pool_namespace),
+                wp_kv_str("pool", letter->spec.name),
+                wp_kv_str("error", letter->policy_err.msg));
+    wp_scale_policy_init(&letter->spec.scale);
+    if (index != UINT32_MAX) {
+        wp_pools_stats(pools, index, &stats);
+        letter->spec.scale = stats.spec.scale;
+    }
+}
+
 /* On the control thread. */
 static void
 set_pool(struct wp_letter *base)
@@ -62,11 +85,12 @@ set_pool(struct wp_letter *base)
     struct wp_pools *pools = sync->parts->core.pools;
     uint32_t index = index_of(pools, &letter->spec);
     struct wp_err err = {.msg = ""};
-    enum wp_status status =
-        index == UINT32_MAX
-            ? wp_pools_add(pools, &letter->spec, NULL, &err)
-            : wp_pools_update(pools, index, &letter->spec, &err);
+    enum wp_status status;
 
+    keep_policy(pools, index, letter);
+    status = index == UINT32_MAX
+                 ? wp_pools_add(pools, &letter->spec, NULL, &err)
+                 : wp_pools_update(pools, index, &letter->spec, &err);
     if (status != WP_OK) {
         wp_log_warn("a SandboxWarmPool is not served",
                     wp_kv_str("namespace", letter->spec.pool_namespace),
@@ -126,6 +150,8 @@ send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
     spec->waiters_max = WAITERS_MAX;
     spec->tenant_waiters_max = WAITERS_MAX;
     spec->wait_max_ns = WP_WAIT_MAX_NS;
+    letter->policy_err.status =
+        wp_pool_policy_read(pool, &spec->scale, &letter->policy_err);
     if (!set_names(spec, pool) ||
         !wp_str_copy(wp_str_from(pool->uid), letter->uid, sizeof letter->uid)) {
         wp_log_warn("a SandboxWarmPool is not served: its name is too long",
@@ -158,7 +184,7 @@ is_same(const struct wp_object *a, const struct wp_object *b)
 
     return x->replicas == y->replicas &&
            strcmp(x->template_name, y->template_name) == 0 &&
-           strcmp(a->uid, b->uid) == 0;
+           strcmp(a->uid, b->uid) == 0 && wp_pool_policy_same(a, b);
 }
 
 static void

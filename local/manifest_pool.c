@@ -200,13 +200,29 @@ static const struct wp_field annotation_fields[] = {
     WP_USED(GROUP "ready-within", use_ready_within),
 };
 
-/* Ours go by the table, with unknown ones refused; others are not our business.
- */
+/* One of WP_SCALE_GROUP. */
+static bool
+use_policy(struct wp_decode *d, const struct wp_yaml *node,
+           struct wp_pool_spec *pool)
+{
+    const size_t group_len = sizeof WP_SCALE_GROUP - 1;
+    struct wp_str key = {node->key.ptr + group_len, node->key.len - group_len};
+    struct wp_err err;
+
+    if (!wp_decode_is(d, node, WP_YAML_STRING)) {
+        return false;
+    }
+    return wp_scale_policy_set(&pool->scale, key, node->text, &err) == WP_OK ||
+           wp_decode_fail(d, node, WP_SCALE_GROUP "%s", err.msg);
+}
+
+/* Ours go by tables, with unknown ones refused; others are not our business. */
 static bool
 read_annotations(struct wp_decode *d, const struct wp_yaml *annotations,
                  struct wp_pool_spec *pool)
 {
     struct wp_yaml ours = *annotations;
+    struct wp_err err;
     size_t metadata = wp_decode_enter(d, WP_STR("metadata"));
     size_t mark = wp_decode_enter(d, WP_STR("annotations"));
 
@@ -214,6 +230,12 @@ read_annotations(struct wp_decode *d, const struct wp_yaml *annotations,
          node = node->next) {
         struct wp_yaml one = *node;
 
+        if (wp_str_starts_with(node->key, WP_STR(WP_SCALE_GROUP))) {
+            if (!use_policy(d, node, pool)) {
+                return false;
+            }
+            continue;
+        }
         if (!wp_str_starts_with(node->key, WP_STR(GROUP))) {
             continue;
         }
@@ -222,6 +244,9 @@ read_annotations(struct wp_decode *d, const struct wp_yaml *annotations,
         if (!WP_DECODE_MAP(d, &ours, annotation_fields, pool)) {
             return false;
         }
+    }
+    if (wp_scale_policy_check(&pool->scale, &err) != WP_OK) {
+        return wp_decode_fail(d, annotations, WP_SCALE_GROUP "%s", err.msg);
     }
     wp_decode_leave(d, mark);
     wp_decode_leave(d, metadata);

@@ -201,6 +201,7 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
         to->wait_max_ns = spec->wait_max_ns;
         to->ready_within_ns = spec->ready_within_ns;
         to->cold_start = spec->cold_start;
+        to->scale = spec->scale;
     }
     (void)pthread_mutex_unlock(&pool->wait_lock);
     if (!fits) {

@@ -794,6 +794,62 @@ failing_is_told(void **state)
     tear_down(&world);
 }
 
+static const char *
+last_note(struct world *world)
+{
+    return wp_recorded_text(
+        wp_recorder_last(world->api, WP_VERB_POST, WP_KIND_EVENT), "note",
+        NULL);
+}
+
+static void
+annotate(struct world *world, const char *key, const char *value)
+{
+    (void)wp_recorder_merge(
+        world->api, WP_KIND_SANDBOX_WARM_POOL, "default", "p",
+        text_of("{'metadata': {'annotations': {'%s%s': '%s'}}}", WP_SCALE_GROUP,
+                key, value));
+    advance(world, WP_NS_PER_S);
+}
+
+/* Once for each mistake, whatever else happens to the pool; and when it is put
+ * right. */
+static void
+bad_policy_is_told(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, false);
+    put_template(&world, "a");
+    put_pool(&world, 0, "OnReplenish");
+    activate(&world);
+    annotate(&world, "objective", "99%");
+    assert_int_equal(events(&world), 0);
+    annotate(&world, "mim", "5");
+    assert_string_equal(last_event(&world), "InvalidPolicy");
+    assert_string_equal(
+        last_note(&world),
+        "annotations of autoscale.warmpool.io/: mim: unknown key; the nearest "
+        "known one is min; the pool keeps the policy that it had");
+    annotate(&world, "min", "5");
+    put_pool(&world, 1, "Recreate");
+    advance(&world, WP_NS_PER_S);
+    assert_int_equal(events(&world), 1);
+    annotate(&world, "objective", "always");
+    assert_non_null(strstr(last_note(&world), "objective: a share of claims"));
+    assert_int_equal(events(&world), 2);
+    (void)wp_recorder_merge(
+        world.api, WP_KIND_SANDBOX_WARM_POOL, "default", "p",
+        text_of("{'metadata': {'annotations': {'%smim': null, '%sobjective': "
+                "'99.9%%'}}}",
+                WP_SCALE_GROUP, WP_SCALE_GROUP));
+    advance(&world, WP_NS_PER_S);
+    assert_string_equal(last_event(&world), "PolicyAccepted");
+    assert_int_equal(events(&world), 3);
+    tear_down(&world);
+}
+
 /* --- Pools that go --- */
 
 static void
@@ -860,6 +916,7 @@ main(void)
         cmocka_unit_test(unschedulable_is_told),
         cmocka_unit_test(missing_template_is_told),
         cmocka_unit_test(failing_is_told),
+        cmocka_unit_test(bad_policy_is_told),
         cmocka_unit_test(deleted_pool),
         cmocka_unit_test(ownerless_from_before),
     };

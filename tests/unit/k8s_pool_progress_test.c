@@ -37,7 +37,7 @@ set_up(void **state)
         .api = world.api,
         .instance = "test",
     });
-    world.progress = wp_pool_progress_create(world.events);
+    world.progress = wp_pool_progress_create(world.events, WP_POOL_SANDBOXES);
     assert_non_null(world.progress);
     *state = &world;
     return 0;

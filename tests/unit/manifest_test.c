@@ -146,6 +146,12 @@ test_pool_is_read(void **state)
                        "    pool.warmpool.io/waiters-max: \"7\"\n"
                        "    pool.warmpool.io/tenant-waiters-max: \"3\"\n"
                        "    pool.warmpool.io/create-inflight-max: \"5\"\n"
+                       "    autoscale.warmpool.io/schedule: >-\n"
+                       "      0 8 * * mon-fri for 10h at least 20;\n"
+                       "      0 0 1 * * for 1d at least 5\n"
+                       "    autoscale.warmpool.io/time-zone: Europe/Zurich\n"
+                       "    autoscale.warmpool.io/objective: 99.9%\n"
+                       "    autoscale.warmpool.io/max: \"500\"\n"
                        "spec:\n"
                        "  replicas: 12\n"
                        "  sandboxTemplateRef: {name: python}\n"
@@ -169,6 +175,11 @@ test_pool_is_read(void **state)
     assert_int_equal(pool->waiters_max, 7);
     assert_int_equal(pool->tenant_waiters_max, 3);
     assert_int_equal(pool->create_inflight_max, 5);
+    assert_true(pool->scale.hit_rate == 0.999);
+    assert_int_equal(pool->scale.max, 500);
+    assert_int_equal(pool->scale.n_floors, 2);
+    assert_string_equal(wp_time_zone_name(pool->scale.floors[1].zone),
+                        "Europe/Zurich");
     wp_pool_spec_init(&defaults);
     assert_int_equal(pool[1].target, 1);
     assert_int_equal(pool[1].ttl_default_ns, defaults.ttl_default_ns);
@@ -308,6 +319,22 @@ static const struct {
     {POOL "  annotations: {pool.warmpool.io/cold-start: sometimes}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "one of never, allowed was expected, not 'sometimes'"},
+    {POOL "  annotations: {autoscale.warmpool.io/objectif: 99.9%}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "SandboxWarmPool fast: metadata.annotations: autoscale.warmpool.io/"
+     "objectif: unknown key; the nearest known one is objective"},
+    {POOL "  annotations: {autoscale.warmpool.io/objective: 99}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "a string was expected, not a whole number; put quotes around 99"},
+    {POOL "  annotations:\n"
+          "    autoscale.warmpool.io/objective: 99%\n"
+          "    autoscale.warmpool.io/schedule: 0 8 30 2 * for 1h at least 1\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "autoscale.warmpool.io/schedule: floor 1: day of month: no month of these "
+     "has such a day"},
+    {POOL "  annotations: {autoscale.warmpool.io/max: '5'}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "autoscale.warmpool.io/max: an objective beside it expected"},
     {HEAD CONTAINER "---\n" HEAD CONTAINER,
      "SandboxTemplate python: a second template of this name in namespace"
      " 'default'"},
