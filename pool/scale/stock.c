@@ -1,0 +1,396 @@
+#include "pool/scale/stock.h"
+
+#include <math.h>
+
+#include "pool/base/assert.h"
+
+/* Sums stop where what is left could not change the last digits. */
+static const double NEGLIGIBLE = 1e-16;
+
+/* What for_hit_rate, for_cost and for_dispersion search in: a guess from the
+ * normal form is off by a few at most, the rest is a walk. */
+static uint32_t
+to_stock(double s)
+{
+    if (!(s > 0)) {
+        return 0;
+    }
+    return s >= UINT32_MAX ? UINT32_MAX : (uint32_t)s;
+}
+
+/* log(n!) less Stirling's form of it; exact enough that the difference of two
+ * large numbers in log_poisson is never taken. */
+static double
+stirling_rest(double n)
+{
+    static const double small[] = {0.0,
+                                   0.08106146679532726,
+                                   0.04134069595540929,
+                                   0.02767792568499834,
+                                   0.02079067210376509,
+                                   0.01664469118982119,
+                                   0.01387612882307075,
+                                   0.01189670994589177,
+                                   0.01041126526197209,
+                                   0.00925546218271273,
+                                   0.00833056343336287,
+                                   0.00757367548795184,
+                                   0.00694284010720953,
+                                   0.00640899418800421,
+                                   0.00595137011275885,
+                                   0.00555473355196280};
+    double nn = n * n;
+
+    if (n < 16) {
+        return small[(int)n];
+    }
+    return (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - 1.0 / 1680 / nn) / nn) / nn) /
+           n;
+}
+
+/* x log(x / m) + m - x, without cancellation where x is near m. */
+static double
+deviance(double x, double m)
+{
+    if (fabs(x - m) < 0.1 * (x + m)) {
+        double v = (x - m) / (x + m);
+        double sum = (x - m) * v;
+        double term = 2 * x * v;
+
+        v *= v;
+        for (int j = 1; j < 1000; j++) {
+            double next;
+
+            term *= v;
+            next = sum + term / (2 * j + 1);
+            if (next == sum) {
+                break;
+            }
+            sum = next;
+        }
+        return sum;
+    }
+    return x * log(x / m) + m - x;
+}
+
+/* P(N = s) of a Poisson number with mean a > 0. */
+static double
+poisson_at(uint32_t s, double a)
+{
+    static const double TWO_PI = 6.283185307179586;
+
+    if (s == 0) {
+        return exp(-a);
+    }
+    return exp(-stirling_rest(s) - deviance(s, a)) / sqrt(TWO_PI * s);
+}
+
+/* P(N >= s), s >= a: terms that fall from the first on. */
+static double
+poisson_tail_above(uint32_t s, double a)
+{
+    double term = 1;
+    double sum = 1;
+    double k = s;
+
+    while (term > NEGLIGIBLE * sum) {
+        k += 1;
+        term *= a / k;
+        sum += term;
+    }
+    return poisson_at(s, a) * sum;
+}
+
+/* P(N <= s) / P(N = s): 1 + s/a + s(s-1)/a^2 + ..., s <= a. This is also
+ * 1 / B(s, a). */
+static double
+below_over_at(uint32_t s, double a)
+{
+    double term = 1;
+    double sum = 1;
+    double k = s;
+
+    while (k > 0 && term > NEGLIGIBLE * sum) {
+        term *= k / a;
+        sum += term;
+        k -= 1;
+    }
+    return sum;
+}
+
+static double
+poisson_tail(uint32_t s, double a)
+{
+    if (s == 0) {
+        return 1;
+    }
+    if (s >= a) {
+        return poisson_tail_above(s, a);
+    }
+    return 1 - poisson_at(s - 1, a) * below_over_at(s - 1, a);
+}
+
+/* B(s, a) = P(N = s) / P(N <= s). */
+static double
+erlang_b(uint32_t s, double a)
+{
+    if (s <= a) {
+        return 1 / below_over_at(s, a);
+    }
+    return poisson_at(s, a) /
+           (1 - (s == UINT32_MAX ? 0 : poisson_tail(s + 1, a)));
+}
+
+double
+wp_stock_miss(enum wp_miss miss, uint32_t s, double a)
+{
+    WP_ASSERT(a >= 0 && isfinite(a));
+    if (s == 0) {
+        return 1;
+    }
+    if (a == 0) {
+        return 0;
+    }
+    return miss == WP_MISS_LOST ? erlang_b(s, a) : poisson_tail(s, a);
+}
+
+double
+wp_stock_idle(enum wp_miss miss, uint32_t s, double a)
+{
+    double idle;
+
+    WP_ASSERT(a >= 0 && isfinite(a));
+    if (s == 0 || a == 0) {
+        return s;
+    }
+    if (miss == WP_MISS_LOST) {
+        idle = s - a * (1 - erlang_b(s, a));
+    } else {
+        /* E[(s - N)+] = (s - a) P(N <= s - 1) + s P(N = s). */
+        double at = poisson_at(s, a);
+        double below = 1 - poisson_tail(s, a);
+
+        idle = (s - a) * below + s * at;
+    }
+    return idle > 0 ? idle : 0;
+}
+
+/* The quantile of the standard normal law for 1 - p, roughly; only a guess. */
+static double
+normal_guess(double p)
+{
+    double tail = p < 0.5 ? p : 1 - p;
+    double t = sqrt(-2 * log(tail > 1e-300 ? tail : 1e-300));
+    double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                       (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+
+    return p < 0.5 ? z : -z;
+}
+
+/* A walk by the recursion is only exact upwards: steps back until the goal is
+ * behind. */
+static uint32_t
+step_back(uint32_t s, double *step)
+{
+    uint32_t back = *step < s ? (uint32_t)*step : s;
+
+    *step *= 4;
+    return s - back;
+}
+
+/* The smallest s with B(s, a) <= miss. */
+static uint32_t
+lost_for(double miss, double a)
+{
+    double step = 1 + sqrt(a) / 16;
+    uint32_t s = to_stock(a + normal_guess(miss) * sqrt(a));
+    double b = wp_stock_miss(WP_MISS_LOST, s, a);
+
+    while (s > 0 && b <= miss) {
+        s = step_back(s, &step);
+        b = wp_stock_miss(WP_MISS_LOST, s, a);
+    }
+    while (b > miss && s < UINT32_MAX) {
+        s++;
+        b = a * b / (s + a * b);
+    }
+    return s;
+}
+
+/* The smallest s with P(N >= s) <= miss. */
+static uint32_t
+queued_for(double miss, double a)
+{
+    double z = normal_guess(miss);
+    double step = 1 + sqrt(a) / 16;
+    uint32_t s = to_stock(a + z * sqrt(a) + z * z / 6);
+    double tail = poisson_tail(s, a);
+    double at;
+
+    while (s > 0 && tail <= miss) {
+        s = step_back(s, &step);
+        tail = poisson_tail(s, a);
+    }
+    at = poisson_at(s, a);
+    while (tail > miss && s < UINT32_MAX) {
+        tail -= at; /* P(N >= s + 1) */
+        s++;
+        at *= a / s;
+    }
+    return s;
+}
+
+uint32_t
+wp_stock_for_hit_rate(enum wp_miss miss, double hit, double a)
+{
+    WP_ASSERT(hit > 0 && hit < 1 && a >= 0 && isfinite(a));
+    if (a == 0) {
+        return 0;
+    }
+    return miss == WP_MISS_LOST ? lost_for(1 - hit, a) : queued_for(1 - hit, a);
+}
+
+/* Where B(s, a) - B(s + 1, a) is about bound, by the normal form of both: with
+ * g = density / distribution it is g (z + g) / a at s = a + z sqrt(a). */
+static double
+gain_guess(double bound, double a)
+{
+    static const double TWO_PI = 6.283185307179586;
+    double low = -8;
+    double high = 40;
+
+    for (int i = 0; i < 30; i++) {
+        double z = (low + high) / 2;
+        double g = exp(-z * z / 2) / sqrt(TWO_PI) / (erfc(-z / sqrt(2.0)) / 2);
+
+        if (g * (z + g) / a > bound) {
+            low = z;
+        } else {
+            high = z;
+        }
+    }
+    return a + low * sqrt(a);
+}
+
+static double
+erlang_next(uint32_t s, double b, double a)
+{
+    return a * b / (s + 1.0 + a * b);
+}
+
+/* The smallest s with B(s, a) - B(s + 1, a) <= bound; B is convex in s. */
+static uint32_t
+lost_for_gain(double bound, double a)
+{
+    double step = 1 + sqrt(a) / 16;
+    uint32_t s = to_stock(gain_guess(bound, a));
+    double b = wp_stock_miss(WP_MISS_LOST, s, a);
+    double next = erlang_next(s, b, a);
+
+    while (s > 0 && b - next <= bound) {
+        s = step_back(s, &step);
+        b = wp_stock_miss(WP_MISS_LOST, s, a);
+        next = erlang_next(s, b, a);
+    }
+    while (b - next > bound && s < UINT32_MAX) {
+        s++;
+        b = next;
+        next = erlang_next(s, b, a);
+    }
+    return s;
+}
+
+uint32_t
+wp_stock_for_cost(enum wp_miss miss, double rate_per_s, double miss_cost_s,
+                  double a)
+{
+    double saved = rate_per_s * miss_cost_s; /* By serving all, in a second. */
+
+    WP_ASSERT(saved >= 0 && a >= 0 && isfinite(a) && isfinite(saved));
+    if (a == 0 || saved == 0) {
+        return 0;
+    }
+    if (miss == WP_MISS_LOST) {
+        /* idle(s+1) - idle(s) = 1 - a (B(s) - B(s+1)). */
+        return lost_for_gain(1 / (saved + a), a);
+    }
+    /* saved P(N = s) <= P(N <= s): the same as B(s, a) <= 1 / saved. */
+    return saved <= 1 ? 0 : lost_for(1 / saved, a);
+}
+
+/* P(N = s), negative binomial: r successes, each failure has chance q. */
+static double
+clumped_at(uint32_t s, double r, double q)
+{
+    int sign;
+
+    return exp(lgamma_r(s + r, &sign) - lgamma_r(r, &sign) -
+               lgamma_r((double)s + 1, &sign) + r * log1p(-q) + s * log(q));
+}
+
+/* P(N >= s) where the terms fall from s on. */
+static double
+clumped_tail(uint32_t s, double r, double q)
+{
+    double term = 1;
+    double sum = 1;
+    double k = s;
+
+    while (term > NEGLIGIBLE * sum) {
+        term *= q * (k + r) / (k + 1);
+        sum += term;
+        k += 1;
+    }
+    return clumped_at(s, r, q) * sum;
+}
+
+/* The smallest s with P(N >= s) <= miss, negative binomial. The terms fall from
+ * the mean on; below it they are summed up one by one. */
+static uint32_t
+clumped_for(double miss, double a, double idc)
+{
+    double r = a / (idc - 1);
+    double q = 1 - 1 / idc;
+    double step = 1 + sqrt(a * idc) / 16;
+    uint32_t s = to_stock(a + normal_guess(miss) * sqrt(a * idc));
+    uint32_t mean = to_stock(ceil(a));
+    double tail;
+    double at;
+
+    s = s > mean ? s : mean;
+    tail = clumped_tail(s, r, q);
+    while (s > mean && tail <= miss) {
+        s = step_back(s, &step);
+        s = s > mean ? s : mean;
+        tail = clumped_tail(s, r, q);
+    }
+    at = clumped_at(s, r, q);
+    while (tail > miss && s < UINT32_MAX) {
+        tail -= at;
+        at *= q * (s + r) / (s + 1.0);
+        s++;
+    }
+    while (s > 0) {
+        at *= s / (q * (s - 1 + r));
+        if (tail + at > miss) {
+            break;
+        }
+        s--;
+        tail += at;
+    }
+    return s;
+}
+
+uint32_t
+wp_stock_for_dispersion(double hit, double a, double idc)
+{
+    WP_ASSERT(hit > 0 && hit < 1 && a >= 0 && isfinite(a) && isfinite(idc));
+    if (a == 0) {
+        return 0;
+    }
+    /* So near to Poisson the two laws are one. */
+    if (idc <= 1 + 1e-6) {
+        return queued_for(1 - hit, a);
+    }
+    return clumped_for(1 - hit, a, idc);
+}
