@@ -78,8 +78,8 @@ long_holds(const struct wp_lead_time *lead)
 }
 
 /* It was contradicted: it begins anew, with what the short memory holds. That
- * is part old, part new: a quarter of its weight, so that it soon counts little.
- */
+ * is part old, part new, so it gets a quarter of its weight, to count little
+ * soon. */
 static void
 long_restart(struct wp_lead_time *lead)
 {

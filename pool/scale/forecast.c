@@ -1,0 +1,73 @@
+#include "pool/scale/forecast.h"
+
+#include <math.h>
+
+/* A burst: so much more than before. */
+static const double BURST_RATIO = 2;
+
+/* More than max is of no interest, and bounds what the sums cost. */
+static uint32_t
+beyond(const struct wp_scale_policy *policy)
+{
+    return policy->max < UINT32_MAX ? policy->max + 1 : UINT32_MAX;
+}
+
+static uint32_t
+min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+uint32_t
+wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
+                  double rate_per_s, double a, double idc)
+{
+    uint32_t most = beyond(policy);
+    double hit = policy->hit_rate;
+    double stock;
+
+    if (!(a > 0)) {
+        return 0;
+    }
+    /* No stock serves more than comes out of it: s >= a hit. */
+    if (a / 2 > most) {
+        return most;
+    }
+    if (policy->objective == WP_SCALE_COST) {
+        uint32_t s =
+            wp_stock_for_cost(miss, rate_per_s, policy->miss_cost_s, a);
+
+        if (s == 0) {
+            return 0;
+        }
+        stock = s;
+        hit = fmin(fmax(1 - wp_stock_miss(miss, s, a), 0.01), 0.999999);
+    } else {
+        stock = wp_stock_for_hit_rate(miss, hit, a);
+    }
+    if (idc > 1) {
+        /* What clumping adds to the tail, on top of either way to miss. */
+        stock += (double)wp_stock_for_dispersion(hit, a, idc) -
+                 (double)wp_stock_for_hit_rate(WP_MISS_QUEUED, hit, a);
+    }
+    return min_u32(stock > 0 ? (uint32_t)stock : 0, most);
+}
+
+void
+wp_forecast_rates(struct wp_forecast *forecast,
+                  const struct wp_windows *windows)
+{
+    double lead_s = fmax(forecast->lead_mean_s, WP_WINDOW_FIRST_S);
+    unsigned fast = wp_window_near(lead_s / 2);
+    struct wp_level level = wp_windows_level(
+        windows, lead_s / 2, wp_window_tau_s(WP_WINDOWS - 1), 1);
+    double before = wp_window_rate(windows, wp_window_near(32 * lead_s));
+
+    forecast->rate_per_s = level.rate_per_s;
+    forecast->memory_s = level.memory_s;
+    forecast->rate_fast_per_s = wp_window_rate(windows, fast);
+    forecast->rate_slow_per_s = wp_window_rate(windows, WP_WINDOWS - 1);
+    forecast->expected = level.rate_per_s * forecast->lead_mean_s;
+    forecast->burst = forecast->rate_fast_per_s > BURST_RATIO * before &&
+                      level.rate_per_s > BURST_RATIO * before;
+}

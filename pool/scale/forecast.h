@@ -1,0 +1,40 @@
+/* pool/scale/forecast.h - what the next lead time will ask for.
+ *
+ * Pure functions of what was seen (window.h, lead_time.h) and of the objective.
+ * The terms are those of struct wp_scale_decision. */
+#ifndef WP_POOL_SCALE_FORECAST_H
+#define WP_POOL_SCALE_FORECAST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/scale/policy.h"
+#include "pool/scale/stock.h"
+#include "pool/scale/window.h"
+
+struct wp_forecast {
+    double rate_per_s;
+    double rate_fast_per_s; /* Over about one lead time. */
+    double rate_slow_per_s; /* Over the longest window. */
+    double season_per_s;
+    double memory_s; /* How long a plain window the rate is worth. */
+    double lead_mean_s;
+    double lead_p99_s;
+    double expected;
+    double dispersion;
+    uint32_t stock; /* Expected and spread, whole. */
+    bool learned;
+    bool burst;
+};
+
+/* The stock that the objective asks for when a claims are expected in a lead
+ * time, spread idc times as much as Poisson. At most max + 1: more is of no
+ * interest, and the cost stays bounded. */
+uint32_t wp_forecast_stock(const struct wp_scale_policy *policy,
+                           enum wp_miss miss, double rate_per_s, double a,
+                           double idc);
+/* Fills all but season, dispersion, learned and stock. */
+void wp_forecast_rates(struct wp_forecast *forecast,
+                       const struct wp_windows *windows);
+
+#endif

@@ -1,0 +1,377 @@
+/* What the target is now: the forecast's stock, raised and capped term by term.
+ * The order of the terms is the order in which explain tells them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "pool/base/assert.h"
+#include "pool/scale/scaler.h"
+#include "pool/scale/scaler_impl.h"
+
+/* A forecast fades while nothing comes: looked at again after this share of the
+ * time that nothing came, but not more often than this. */
+static const int64_t FADE_SHARE = 8;
+static const int64_t FADE_MIN_NS = 250 * WP_NS_PER_MS;
+/* A burst holds the stock for so many lead times, within these. */
+static const double BURST_LEADS = 4;
+static const double BURST_MIN_S = 2;
+static const double BURST_MAX_S = 60;
+
+static uint32_t
+min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t
+max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t
+add_u32(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t
+ns_of(double s)
+{
+    return s < 9e9 ? (int64_t)(s * WP_NS_PER_S) : INT64_MAX / 2;
+}
+
+/* The same moment on the scaler's clock, as the clocks stand now. */
+static int64_t
+mono_of(const struct wp_scaler *scaler, int64_t wall_ns)
+{
+    if (wall_ns == WP_TIME_NEVER) {
+        return WP_TIME_NEVER;
+    }
+    return wp_time_add(scaler->now_ns, wall_ns > scaler->wall_ns
+                                           ? wall_ns - scaler->wall_ns
+                                           : 0);
+}
+
+/* Nothing came for so long that even an empty pool breaks no promise: at the
+ * usual gap g an exponential one lasts longer than g ln(1 / (1 - hit)) for only
+ * 1 - hit of the claims. */
+static int64_t
+quiet_from_ns(const struct wp_scaler *scaler)
+{
+    double hit = scaler->policy.objective == WP_SCALE_HIT_RATE
+                     ? scaler->policy.hit_rate
+                     : 0.5;
+    int64_t gap_ns = ns_of(scaler->gap_s * -log1p(-hit));
+    int64_t window_ns = scaler->policy.down_window_ns;
+
+    return wp_time_add(scaler->last_claim_ns,
+                       gap_ns > window_ns ? gap_ns : window_ns);
+}
+
+static void
+make_forecast(struct wp_scaler *scaler)
+{
+    struct wp_forecast *forecast = &scaler->forecast;
+
+    *forecast = (struct wp_forecast){
+        .lead_mean_s =
+            wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns),
+        .lead_p99_s = wp_lead_time_quantile_s(&scaler->lead, 0.99,
+                                              scaler->prior_lead_ns)};
+    wp_forecast_rates(forecast, &scaler->windows);
+    /* The rate was learned from a while only: what a Poisson number varies,
+     * and what its mean is unsure. */
+    forecast->dispersion =
+        1 + forecast->lead_mean_s / fmax(forecast->memory_s, 1e-3);
+    if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
+        forecast->stock = wp_forecast_stock(
+            &scaler->policy, scaler->miss, forecast->rate_per_s,
+            forecast->expected, forecast->dispersion);
+    }
+}
+
+/* After a jump the stock only rises for a while: what comes in waves is not
+ * given up between two of them. */
+static void
+hold_burst(struct wp_scaler *scaler)
+{
+    struct wp_forecast *forecast = &scaler->forecast;
+    double hold_s = BURST_LEADS * forecast->lead_mean_s;
+
+    if (scaler->now_ns >= scaler->burst_until_ns) {
+        scaler->burst_stock = 0;
+    }
+    if (forecast->burst) {
+        scaler->burst_until_ns =
+            wp_time_add(scaler->now_ns,
+                        ns_of(fmin(fmax(hold_s, BURST_MIN_S), BURST_MAX_S)));
+    }
+    if (scaler->now_ns < scaler->burst_until_ns) {
+        scaler->burst_stock = max_u32(scaler->burst_stock, forecast->stock);
+        forecast->burst = scaler->burst_stock > forecast->stock;
+        forecast->stock = scaler->burst_stock;
+    }
+}
+
+/* One step of the chain from wanted to target: value, and why. */
+struct choice {
+    uint32_t target;
+    enum wp_scale_reason reason;
+};
+
+static void
+raise_to(struct choice *choice, uint32_t least, enum wp_scale_reason reason)
+{
+    if (choice->target < least) {
+        *choice = (struct choice){least, reason};
+    }
+}
+
+static void
+cap_at(struct choice *choice, uint32_t most, enum wp_scale_reason reason)
+{
+    if (choice->target > most) {
+        *choice = (struct choice){most, reason};
+    }
+}
+
+static struct choice
+choose_wanted(struct wp_scaler *scaler, uint32_t reserved)
+{
+    const struct wp_forecast *forecast = &scaler->forecast;
+    struct choice choice = {
+        forecast->stock, forecast->burst ? WP_SCALE_BURST : WP_SCALE_FORECAST};
+
+    if (scaler->claims == 0) {
+        choice = (struct choice){scaler->replicas, WP_SCALE_NOTHING_SEEN};
+    }
+    if (reserved > 0) {
+        choice.target = add_u32(choice.target, reserved);
+        choice.reason = WP_SCALE_RESERVED;
+    }
+    return choice;
+}
+
+/* Not down at once. */
+static void
+brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
+{
+    uint32_t most =
+        min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), scaler->target);
+    int64_t again_ns;
+
+    raise_to(choice, most, WP_SCALE_HELD);
+    raise_to(choice,
+             wp_hold_step(&scaler->hold, scaler->now_ns,
+                          scaler->policy.down_rate, scaler->target,
+                          choice->target, &again_ns),
+             WP_SCALE_HELD);
+    *next_ns = earlier(*next_ns, again_ns);
+    if (choice->reason == WP_SCALE_HELD) {
+        *next_ns =
+            earlier(*next_ns, wp_hold_next_ns(&scaler->hold, scaler->now_ns));
+    }
+}
+
+static void
+bound(const struct wp_scaler *scaler, const struct wp_scale_view *view,
+      uint32_t floor, struct choice *choice)
+{
+    const struct wp_scale_policy *policy = &scaler->policy;
+    uint32_t stock = add_u32(view->ready, view->warming);
+
+    raise_to(choice, floor, WP_SCALE_SCHEDULED);
+    raise_to(choice, policy->min, WP_SCALE_MIN);
+    cap_at(choice, policy->max, WP_SCALE_MAX);
+    cap_at(choice, max_u32(view->budget, policy->min), WP_SCALE_BUDGET);
+    /* These two only keep it from rising: what is asked for already stays, or
+     * each claim would move the target. */
+    cap_at(choice,
+           max_u32(max_u32(add_u32(stock, view->room), scaler->target),
+                   policy->min),
+           WP_SCALE_QUOTA);
+    if (view->stuck) {
+        cap_at(choice, max_u32(scaler->target, policy->min),
+               WP_SCALE_NO_PROGRESS);
+    }
+}
+
+/* Who wrote spec.replicas? */
+static void
+see_replicas(struct wp_scaler *scaler, uint32_t replicas)
+{
+    if (!scaler->replicas_known) {
+        scaler->replicas = replicas;
+        scaler->replicas_known = true;
+    }
+    if (replicas != scaler->replicas) {
+        scaler->by_hand = true;
+        scaler->replicas = replicas;
+    }
+}
+
+/* What the target promises, by the theory the stock was chosen with. */
+static void
+promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
+{
+    const struct wp_scale_policy *policy = &scaler->policy;
+    uint32_t stock = decision->target > decision->reserved
+                         ? decision->target - decision->reserved
+                         : 0;
+    double a = decision->expected;
+
+    decision->hit_rate_best = NAN;
+    /* Sums of astronomical lengths say nothing that 0 does not. */
+    if (a / 16 > stock && a > 1000) {
+        decision->hit_rate = stock / a;
+        decision->idle = 0;
+    } else {
+        decision->hit_rate = 1 - wp_stock_miss(scaler->miss, stock, a);
+        decision->idle = wp_stock_idle(scaler->miss, stock, a);
+    }
+    if (policy->objective == WP_SCALE_HIT_RATE &&
+        decision->wanted > policy->max) {
+        decision->hit_rate_best =
+            policy->max == decision->target || a > 16.0 * policy->max
+                ? decision->hit_rate
+                : 1 - wp_stock_miss(scaler->miss, policy->max, a);
+    }
+}
+
+static void
+keep(struct wp_scaler *scaler, const struct wp_scale_decision *decision)
+{
+    if (scaler->kept_at == scaler->kept_cap &&
+        scaler->kept_cap < WP_SCALE_DECISIONS_KEPT) {
+        uint32_t cap = scaler->kept_cap == 0 ? 8 : 2 * scaler->kept_cap;
+        struct wp_scale_decision *kept =
+            realloc(scaler->kept, cap * sizeof *kept);
+
+        if (kept != NULL) {
+            scaler->kept = kept;
+            scaler->kept_cap = cap;
+        }
+    }
+    if (scaler->kept_cap == 0) {
+        return; /* No memory: explain has nothing to show. */
+    }
+    scaler->kept_at %= scaler->kept_cap;
+    scaler->kept[scaler->kept_at++] = *decision;
+    if (scaler->n_kept < scaler->kept_cap) {
+        scaler->n_kept++;
+    }
+}
+
+static struct wp_scale_decision
+fill(const struct wp_scaler *scaler)
+{
+    const struct wp_forecast *forecast = &scaler->forecast;
+
+    return (struct wp_scale_decision){
+        .number = scaler->decisions,
+        .mono_ns = scaler->now_ns + scaler->offset_ns,
+        .wall_ns = scaler->wall_ns,
+        .target_before = scaler->target,
+        .rate_per_s = forecast->rate_per_s,
+        .rate_fast_per_s = forecast->rate_fast_per_s,
+        .rate_slow_per_s = forecast->rate_slow_per_s,
+        .season_per_s = forecast->season_per_s,
+        .lead_mean_s = forecast->lead_mean_s,
+        .lead_p99_s = forecast->lead_p99_s,
+        .expected = forecast->expected,
+        .spread = (double)forecast->stock - forecast->expected,
+        .dispersion = forecast->dispersion,
+        .learned = forecast->learned,
+        .hit_rate_seen = wp_scaler_hit_rate_seen(scaler)};
+}
+
+/* When the forecast will have faded enough to be looked at again. */
+static int64_t
+fade_next_ns(const struct wp_scaler *scaler)
+{
+    int64_t quiet_ns = scaler->now_ns - scaler->last_claim_ns;
+    int64_t wait_ns = quiet_ns / FADE_SHARE;
+
+    if (scaler->forecast.stock == 0) {
+        return WP_TIME_NEVER;
+    }
+    return wp_time_add(scaler->now_ns,
+                       wait_ns > FADE_MIN_NS ? wait_ns : FADE_MIN_NS);
+}
+
+struct wp_scale_decision
+wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
+                 int64_t *next_ns)
+{
+    struct wp_scale_decision decision;
+    struct choice choice;
+    int64_t ahead_ns;
+    int64_t due_changes_ns;
+    int64_t floor_changes_ns;
+
+    wp_scaler_go_on(scaler, view->mono_ns);
+    scaler->wall_ns = view->wall_ns > 0 ? view->wall_ns : 0;
+    wp_windows_add(&scaler->windows, scaler->now_ns, 0);
+    wp_need_add(&scaler->need, scaler->now_ns, 0);
+    wp_hold_need(&scaler->hold, scaler->now_ns, wp_need_now(&scaler->need));
+    wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
+    see_replicas(scaler, view->replicas);
+    make_forecast(scaler);
+    hold_burst(scaler);
+
+    decision = fill(scaler);
+    ahead_ns = ns_of(decision.lead_p99_s);
+    decision.reserved = wp_reservations_due(
+        &scaler->reservations, scaler->wall_ns, ahead_ns, &due_changes_ns);
+    decision.floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
+                                           &floor_changes_ns);
+    *next_ns = earlier(mono_of(scaler, due_changes_ns),
+                       mono_of(scaler, floor_changes_ns));
+    *next_ns = earlier(*next_ns, fade_next_ns(scaler));
+
+    choice = choose_wanted(scaler, decision.reserved);
+    decision.wanted = choice.target;
+    if (scaler->by_hand || scaler->policy.objective == WP_SCALE_PLAIN) {
+        choice = (struct choice){scaler->replicas, WP_SCALE_BY_HAND};
+    } else {
+        brake(scaler, &choice, next_ns);
+        bound(scaler, view, decision.floor, &choice);
+    }
+    decision.target = choice.target;
+    decision.reason = choice.reason;
+    promise(scaler, &decision);
+    if (!scaler->decided || decision.target != scaler->target ||
+        decision.reason != scaler->reason) {
+        decision.number = ++scaler->decisions;
+        keep(scaler, &decision);
+    }
+    if (*next_ns != WP_TIME_NEVER) {
+        *next_ns = *next_ns > INT64_MAX - llabs(scaler->offset_ns)
+                       ? WP_TIME_NEVER
+                       : *next_ns + scaler->offset_ns;
+    }
+    scaler->decided = true;
+    scaler->target = decision.target;
+    scaler->reason = decision.reason;
+    return decision;
+}
+
+double
+wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s)
+{
+    const struct wp_forecast *forecast = &scaler->forecast;
+    double a = forecast->expected;
+
+    if (a / 16 > s && a > 1000) {
+        return 1 / fmax(forecast->lead_mean_s, 1e-3);
+    }
+    return forecast->rate_per_s *
+           (wp_stock_miss(scaler->miss, s, a) -
+            wp_stock_miss(scaler->miss, add_u32(s, 1), a));
+}

@@ -1,0 +1,64 @@
+/* pool/scale/scaler_impl.h - what scaler.c, scaler_decide.c and scaler_state.c
+ * share. Nobody else includes it. */
+#ifndef WP_POOL_SCALE_SCALER_IMPL_H
+#define WP_POOL_SCALE_SCALER_IMPL_H
+
+#include "pool/scale/forecast.h"
+#include "pool/scale/hold.h"
+#include "pool/scale/lead_time.h"
+#include "pool/scale/need.h"
+#include "pool/scale/reservation.h"
+#include "pool/scale/scaler.h"
+#include "pool/scale/window.h"
+
+struct wp_scaler {
+    enum wp_miss miss;
+    int64_t prior_lead_ns;
+    /* All times in here count from the scaler's own beginning, restarts left
+     * out: monotonic time is now_ns + offset_ns. */
+    int64_t now_ns;
+    int64_t offset_ns;
+    int64_t wall_ns; /* At now_ns, as far as known. */
+    struct wp_scale_policy policy;
+
+    /* By hand: who set spec.replicas. */
+    uint32_t replicas; /* As the policy found it, or the hand set it. */
+    bool replicas_known;
+    bool by_hand;
+
+    /* What was seen. */
+    struct wp_windows windows;
+    struct wp_lead_time lead;
+    struct wp_need need;
+    struct wp_reservations reservations;
+    double background; /* Claims expected besides those announced, not come. */
+    uint64_t claims;
+    double claims_seen; /* Faded, for hit_rate_seen. */
+    double missed_seen;
+    double gap_s; /* Between moments with claims, faded mean. */
+    int64_t last_claim_ns;
+
+    /* What was decided. */
+    struct wp_hold hold;
+    uint32_t target;
+    bool decided;                /* target is one of ours. */
+    struct wp_forecast forecast; /* Of the latest decision. */
+    uint32_t burst_stock;        /* Not below this until then. */
+    int64_t burst_until_ns;
+    uint64_t decisions;
+    enum wp_scale_reason reason;
+    struct wp_scale_decision *kept; /* Owned; a ring that grows to its bound. */
+    uint32_t n_kept;
+    uint32_t kept_cap;
+    uint32_t kept_at; /* Where the next one goes. */
+};
+
+/* More than this cannot have passed: the clock is broken, time stands still. */
+#define WP_SCALER_PASS_MAX_NS (INT64_MAX / 4)
+
+/* Time passes; one that goes back does not. */
+void wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns);
+/* What claims of late give as hit rate; NaN when there were none. */
+double wp_scaler_hit_rate_seen(const struct wp_scaler *scaler);
+
+#endif

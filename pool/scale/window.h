@@ -1,0 +1,50 @@
+/* pool/scale/window.h - the rate of claims over many windows at once.
+ *
+ * Counts that fade, with time constants that double from WP_WINDOW_FIRST_S on.
+ * A short one sees a change at once and wavers; a long one is steady and late.
+ * wp_windows_level takes the longest that no shorter one contradicts: on steady
+ * traffic hours, after a change moments. One owner. */
+#ifndef WP_POOL_SCALE_WINDOW_H
+#define WP_POOL_SCALE_WINDOW_H
+
+#include <stdint.h>
+
+enum {
+    WP_WINDOWS = 17,
+};
+
+/* Time constant of the first; the last: over four hours. */
+#define WP_WINDOW_FIRST_S 0.25
+
+struct wp_windows {
+    double count[WP_WINDOWS]; /* Faded sum of claims. */
+    double seen[WP_WINDOWS];  /* 0..1: how much of its memory is filled. */
+    int64_t at_ns;            /* Up to where they have been faded. */
+};
+
+struct wp_level {
+    double rate_per_s;
+    double memory_s; /* The plain window that would be as exact. */
+};
+
+void wp_windows_init(struct wp_windows *windows, int64_t mono_ns);
+/* Fades up to mono_ns (not before the last), then adds n claims. O(1). */
+void wp_windows_add(struct wp_windows *windows, int64_t mono_ns, double n);
+/* Time up to mono_ns in which nobody looked: the rates stay, but count as less
+ * well known. */
+void wp_windows_skip(struct wp_windows *windows, int64_t mono_ns);
+double wp_window_tau_s(unsigned i);
+/* Of window i: claims a second. 0 before anything was seen. */
+double wp_window_rate(const struct wp_windows *windows, unsigned i);
+/* The plain window that would give the rate of window i as exactly. */
+double wp_window_memory_s(const struct wp_windows *windows, unsigned i);
+/* The window with a time constant of about tau_s. */
+unsigned wp_window_near(double tau_s);
+/* The longest window from the one near shortest_s to the one near longest_s
+ * that the shorter of these do not contradict. idc: how much more than Poisson
+ * the counts are known to vary, at least 1. */
+struct wp_level wp_windows_level(const struct wp_windows *windows,
+                                 double shortest_s, double longest_s,
+                                 double idc);
+
+#endif

@@ -1,0 +1,485 @@
+/* The controller, term by term, by steps worked out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/scale/scaler.h"
+
+#define S WP_NS_PER_S
+#define WALL0 (INT64_C(1767225600) * WP_NS_PER_S) /* 2026-01-01 */
+
+/* A scaler, and the world it is told of. */
+struct world {
+    struct wp_scaler *scaler;
+    struct wp_scale_policy policy;
+    struct wp_scale_view view;
+    int64_t next_ns;
+};
+
+static struct world
+world_make(uint32_t replicas)
+{
+    struct world w = {.view = {.wall_ns = WALL0,
+                               .replicas = replicas,
+                               .room = UINT32_MAX,
+                               .budget = UINT32_MAX}};
+
+    w.scaler = wp_scaler_create(WP_MISS_LOST, replicas, 8 * S, 0, WALL0);
+    assert_non_null(w.scaler);
+    wp_scale_policy_init(&w.policy);
+    w.policy.objective = WP_SCALE_HIT_RATE;
+    w.policy.hit_rate = 0.999;
+    w.policy.max = 1000;
+    return w;
+}
+
+static void
+world_start(struct world *w)
+{
+    wp_scaler_set_policy(w->scaler, &w->policy);
+}
+
+static struct wp_scale_decision
+world_decide(struct world *w)
+{
+    struct wp_scale_decision decision =
+        wp_scaler_decide(w->scaler, &w->view, &w->next_ns);
+
+    w->view.ready = decision.target;
+    assert_true(w->next_ns > w->view.mono_ns);
+    return decision;
+}
+
+static void
+world_pass(struct world *w, double s)
+{
+    w->view.mono_ns += (int64_t)(s * S);
+    w->view.wall_ns += (int64_t)(s * S);
+}
+
+/* n claims, one each so many seconds; the latest decision. */
+static struct wp_scale_decision
+world_claims(struct world *w, int n, double each_s)
+{
+    struct wp_scale_decision decision = {0};
+
+    for (int i = 0; i < n; i++) {
+        world_pass(w, each_s);
+        wp_scaler_on_claims(w->scaler, w->view.mono_ns, 1, 0);
+        decision = world_decide(w);
+    }
+    return decision;
+}
+
+static void
+nothing_seen(void **state)
+{
+    struct world w = world_make(7);
+    struct wp_scale_decision decision;
+
+    (void)state;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 7);
+    assert_int_equal(decision.reason, WP_SCALE_NOTHING_SEEN);
+    assert_true(w.next_ns == WP_TIME_NEVER);
+    assert_true(isnan(decision.hit_rate_seen));
+    w.policy.max = 5;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 5);
+    assert_int_equal(decision.reason, WP_SCALE_MAX);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* Ten minutes of 5 claims/s at a lead time of 8 s: 40 expected; Erlang's
+ * formula asks for 60, and what the rate is not known to asks for little. */
+static void
+forecast(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_decision decision;
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    decision = world_claims(&w, 3000, 0.2);
+    assert_true(fabs(decision.rate_per_s - 5) < 0.2);
+    assert_true(fabs(decision.expected - 40) < 2);
+    assert_int_equal(decision.reason, WP_SCALE_FORECAST);
+    assert_true(decision.target >= 59 && decision.target <= 64);
+    /* Whoever reads it can reckon it up. */
+    assert_int_equal(decision.target, decision.wanted);
+    assert_true(fabs(decision.expected + decision.spread - decision.wanted) <
+                1e-9);
+    assert_true(fabs(decision.rate_per_s * decision.lead_mean_s -
+                     decision.expected) < 1e-9);
+    assert_true(decision.hit_rate >= 0.999);
+    assert_true(fabs(decision.idle - (decision.target - decision.expected)) <
+                0.1);
+    assert_true(isnan(decision.hit_rate_best));
+    wp_scaler_destroy(w.scaler);
+}
+
+/* The one that is asked for more than max may have says what can be had. */
+static void
+impossible(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_decision decision;
+    char text[WP_SCALE_TEXT_MAX];
+
+    (void)state;
+    w.policy.max = 42;
+    world_start(&w);
+    (void)world_decide(&w);
+    decision = world_claims(&w, 3000, 0.2);
+    assert_int_equal(decision.target, 42);
+    assert_int_equal(decision.reason, WP_SCALE_MAX);
+    assert_true(decision.wanted > 42);
+    assert_true(fabs(decision.hit_rate_best -
+                     (1 - wp_stock_miss(WP_MISS_LOST, 42, decision.expected))) <
+                1e-12);
+    wp_scale_decision_format(&decision, text, sizeof text);
+    assert_non_null(strstr(text, "cannot be had"));
+    wp_scaler_destroy(w.scaler);
+}
+
+/* Floors, bounds, quota, budget and a stuck refill, one after the other. */
+static void
+bounds(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_decision decision;
+
+    (void)state;
+    w.policy.min = 80;
+    w.policy.max = 90;
+    world_start(&w);
+    (void)world_decide(&w);
+    decision = world_claims(&w, 3000, 0.2);
+    assert_int_equal(decision.target, 80);
+    assert_int_equal(decision.reason, WP_SCALE_MIN);
+    w.policy.min = 0;
+    w.view.budget = 30;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 30);
+    assert_int_equal(decision.reason, WP_SCALE_BUDGET);
+    /* Twenty of the thirty are there and there is room for five more. */
+    w.view.budget = UINT32_MAX;
+    w.view.ready = 35;
+    w.view.room = 5;
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 40);
+    assert_int_equal(decision.reason, WP_SCALE_QUOTA);
+    w.view.room = UINT32_MAX;
+    w.view.stuck = true;
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 40);
+    assert_int_equal(decision.reason, WP_SCALE_NO_PROGRESS);
+    w.view.stuck = false;
+    decision = world_decide(&w);
+    assert_true(decision.target > 55);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* spec.replicas written by somebody else: theirs, until the policy changes. */
+static void
+by_hand(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_decision decision;
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    decision = world_claims(&w, 3000, 0.2);
+    assert_true(decision.target > 50);
+    w.view.replicas = 3;
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 3);
+    assert_int_equal(decision.reason, WP_SCALE_BY_HAND);
+    assert_true(decision.wanted > 50);
+    /* Back to what it was is still by hand. */
+    w.view.replicas = 10;
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, 10);
+    assert_int_equal(decision.reason, WP_SCALE_BY_HAND);
+    /* The same policy again changes nothing; another takes the pool back. */
+    world_start(&w);
+    assert_int_equal(world_decide(&w).reason, WP_SCALE_BY_HAND);
+    strcpy(w.policy.resume, "monday");
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.reason, WP_SCALE_FORECAST);
+    assert_true(decision.target > 50);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* To zero and back: down when nothing comes, up at the first claim. */
+static void
+to_zero(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_scale_decision decision;
+    int asked = 0;
+
+    (void)state;
+    world_start(&w);
+    assert_int_equal(world_decide(&w).target, 0);
+    decision = world_claims(&w, 20, 1);
+    assert_true(decision.target > 10);
+    while (decision.target > 0 && asked < 1000) {
+        assert_true(w.next_ns != WP_TIME_NEVER);
+        w.view.wall_ns += w.next_ns - w.view.mono_ns;
+        w.view.mono_ns = w.next_ns;
+        decision = world_decide(&w);
+        asked++;
+    }
+    assert_int_equal(decision.target, 0);
+    assert_true(w.view.mono_ns > 320 * S);
+    /* Nothing ticks any more. */
+    assert_true(w.next_ns == WP_TIME_NEVER);
+    assert_true(world_claims(&w, 1, 5000).target > 0);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* No less than the last five minutes needed, then a tenth in 30 s. */
+static void
+slowly_down(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_scale_decision decision;
+    uint32_t before;
+    bool held = false;
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    before = world_claims(&w, 3000, 0.2).target;
+    for (int s = 0; s < 3600; s++) {
+        world_pass(&w, 1);
+        decision = world_decide(&w);
+        if (s < 290) {
+            /* Forty came within one lead time. */
+            assert_true(decision.target >= 40);
+        }
+        if (s % 30 == 0) {
+            /* Two steps may begin within any 30 s. */
+            assert_true(decision.target + before / 5 + 2 >= before);
+            before = decision.target;
+        }
+        held = held || decision.reason == WP_SCALE_HELD;
+    }
+    assert_true(held);
+    assert_int_equal(decision.target, 0);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* Announced demand: ordered a lead time ahead, used up as it comes, given up
+ * at the end. */
+static void
+reservations(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_scale_reservation one;
+    struct wp_err err;
+
+    (void)state;
+    w.policy.down_window_ns = 0;
+    w.policy.down_rate = 1;
+    world_start(&w);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("epoch"), 50,
+                                       WALL0 + 100 * S, WALL0 + 160 * S, &err),
+                     WP_OK);
+    assert_int_equal(world_decide(&w).target, 0);
+    assert_true(w.next_ns == 92 * S);
+    world_pass(&w, 92);
+    assert_int_equal(world_decide(&w).target, 50);
+    world_pass(&w, 8);
+    wp_scaler_on_claims(w.scaler, w.view.mono_ns, 20, 0);
+    assert_int_equal(world_decide(&w).reserved, 30);
+    assert_true(wp_scaler_reservation(w.scaler, 0, &one));
+    assert_int_equal(one.left, 30);
+    assert_int_equal(one.n, 50);
+    assert_false(wp_scaler_reservation(w.scaler, 1, &one));
+    world_pass(&w, 60);
+    assert_int_equal(world_decide(&w).reserved, 0);
+    assert_false(wp_scaler_reservation(w.scaler, 0, &one));
+    wp_scaler_destroy(w.scaler);
+}
+
+static void
+bad_reservations(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_err err;
+    char id[80];
+
+    (void)state;
+    world_start(&w);
+    assert_int_equal(
+        wp_scaler_reserve(w.scaler, WP_STR(""), 1, WALL0, WALL0 + S, &err),
+        WP_INVALID_ARGUMENT);
+    memset(id, 'x', sizeof id);
+    assert_int_equal(wp_scaler_reserve(w.scaler, (struct wp_str){id, 64}, 1,
+                                       WALL0, WALL0 + S, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_int_equal(
+        wp_scaler_reserve(w.scaler, WP_STR("a"), 0, WALL0, WALL0 + S, &err),
+        WP_INVALID_ARGUMENT);
+    assert_int_equal(
+        wp_scaler_reserve(w.scaler, WP_STR("a"), 1, WALL0 + S, WALL0 + S, &err),
+        WP_INVALID_ARGUMENT);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("a"), 1, WALL0 - 2 * S,
+                                       WALL0 - S, &err),
+                     WP_INVALID_ARGUMENT);
+    for (int i = 0; i < WP_SCALE_RESERVATIONS_MAX; i++) {
+        int len = snprintf(id, sizeof id, "r%d", i);
+
+        assert_int_equal(wp_scaler_reserve(w.scaler,
+                                           (struct wp_str){id, (size_t)len}, 1,
+                                           WALL0, WALL0 + 9 * S, &err),
+                         WP_OK);
+    }
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("r7"), 1, WALL0,
+                                       WALL0 + 9 * S, &err),
+                     WP_OK);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("r7"), 2, WALL0,
+                                       WALL0 + 9 * S, &err),
+                     WP_ALREADY_EXISTS);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("more"), 1, WALL0,
+                                       WALL0 + 9 * S, &err),
+                     WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(wp_scaler_cancel(w.scaler, WP_STR("r7")), WP_OK);
+    assert_int_equal(wp_scaler_cancel(w.scaler, WP_STR("r7")), WP_NOT_FOUND);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* Weighing costs: as the newsvendor would with what was seen. */
+static void
+cost(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_scale_decision decision;
+
+    (void)state;
+    w.policy.objective = WP_SCALE_COST;
+    w.policy.miss_cost_s = 60;
+    world_start(&w);
+    (void)world_decide(&w);
+    decision = world_claims(&w, 6000, 0.2);
+    assert_true(abs((int)decision.target -
+                    (int)wp_stock_for_cost(WP_MISS_LOST, 5, 60, 40)) <= 2);
+    assert_true(isnan(decision.hit_rate_best));
+    wp_scaler_destroy(w.scaler);
+}
+
+/* The kept ones, newest first; each has a line that fits. */
+static void
+kept(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_scale_decision last;
+    struct wp_scale_decision one;
+    char text[WP_SCALE_TEXT_MAX];
+    uint64_t number;
+    uint32_t n = 0;
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    (void)world_claims(&w, 100, 3);
+    last = world_claims(&w, 1000, 0.05);
+    assert_true(wp_scaler_kept(w.scaler, 0, &one));
+    assert_int_equal(one.target, last.target);
+    number = one.number;
+    while (wp_scaler_kept(w.scaler, n, &one)) {
+        assert_int_equal(one.number, number - n);
+        wp_scale_decision_format(&one, text, sizeof text);
+        assert_true(strlen(text) > 20 && strlen(text) < sizeof text - 1);
+        n++;
+    }
+    assert_true(n > 5 && n <= WP_SCALE_DECISIONS_KEPT);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* Saved and loaded at once into a new one, whose monotonic clock began
+ * elsewhere: the two decide alike from then on. */
+static void
+restart(void **state)
+{
+    struct world a = world_make(10);
+    struct world b = world_make(10);
+    static uint8_t bytes[16384];
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    world_start(&a);
+    (void)world_decide(&a);
+    (void)world_claims(&a, 2000, 0.1);
+    assert_int_equal(wp_scaler_reserve(a.scaler, WP_STR("r"), 9,
+                                       a.view.wall_ns + 50 * S,
+                                       a.view.wall_ns + 90 * S, &err),
+                     WP_OK);
+    len = wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns, NULL, 0);
+    assert_true(len <= sizeof bytes);
+    assert_int_equal(wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns,
+                                    bytes, sizeof bytes),
+                     len);
+    world_start(&b);
+    b.view = a.view;
+    b.view.mono_ns = 5 * S;
+    assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns, b.view.wall_ns,
+                                    bytes, len, &err),
+                     WP_OK);
+    for (int i = 0; i < 3000; i++) {
+        struct wp_scale_decision x = world_claims(&a, 1, i < 900 ? 0.02 : 0.5);
+        struct wp_scale_decision y = world_claims(&b, 1, i < 900 ? 0.02 : 0.5);
+
+        assert_int_equal(x.target, y.target);
+        assert_int_equal(x.reason, y.reason);
+        assert_int_equal(x.number, y.number);
+        assert_true(x.expected == y.expected);
+        assert_true(a.next_ns - a.view.mono_ns == b.next_ns - b.view.mono_ns);
+    }
+    /* Damaged anywhere: refused, and nothing taken. */
+    for (size_t i = 0; i < len; i += 7) {
+        bytes[i] ^= 0x10;
+        assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns,
+                                        b.view.wall_ns, bytes, len, &err),
+                         WP_INVALID_ARGUMENT);
+        bytes[i] ^= 0x10;
+    }
+    for (size_t i = 0; i < len; i += 11) {
+        assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns,
+                                        b.view.wall_ns, bytes, i, &err),
+                         WP_INVALID_ARGUMENT);
+    }
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_seen), cmocka_unit_test(forecast),
+        cmocka_unit_test(impossible),   cmocka_unit_test(bounds),
+        cmocka_unit_test(by_hand),      cmocka_unit_test(to_zero),
+        cmocka_unit_test(slowly_down),  cmocka_unit_test(reservations),
+        cmocka_unit_test(cost),         cmocka_unit_test(bad_reservations),
+        cmocka_unit_test(kept),         cmocka_unit_test(restart),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,5 @@
+foreach(name lead_time scaler stock)
+  wp_test(scale_${name}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_${name}_test.c
+    LIBS wp_scale m)
+endforeach()
