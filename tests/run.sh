@@ -21,6 +21,8 @@ case "${1:-}" in
     ;;
 esac
 jobs=${WP_JOBS:-$(nproc)}
+# Tests of whole processes wait for most of their time.
+waiting_jobs=$((jobs + 1))
 fuzz_seconds=${FUZZ_SECONDS:-10}
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
@@ -89,6 +91,38 @@ PY
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
+# fuzz TARGET CORPUS: leaves its output and its exit code beside each other.
+fuzz() {
+    local work
+    work=$(mktemp -d -p "$results")
+    "$(find build/fuzz -type f -name "$1")" \
+        -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 -artifact_prefix="$results/" "$work" "$2" \
+        >"$results/$1.out" 2>&1
+    echo $? >"$results/$1.code"
+}
+
+# shellcheck disable=SC2317 # Called through check.
+fuzzed() {
+    cat "$results/$1.out"
+    [ "$(cat "$results/$1.code")" = 0 ]
+}
+
+# Every target, as many at a time as there are jobs; each is a check.
+fuzz_all() {
+    local target corpus
+    while IFS='=' read -r target corpus; do
+        while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
+            wait -n
+        done
+        fuzz "$target" "$corpus" </dev/null &
+    done <build/fuzz/fuzz_targets.txt
+    wait
+    while IFS='=' read -r target _; do
+        check "fuzz $target" fuzzed "$target"
+    done <build/fuzz/fuzz_targets.txt
+}
+
 step "packages"
 check "install packages" deploy/install-packages.sh run build test
 [ "$failed" -eq 0 ] || finish
@@ -102,33 +136,27 @@ if $fast; then
 fi
 step "debug build: unit, simulation, lint, corpora"
 run dev -j "$jobs" -L 'unit|sim|lint|fuzz'
-step "model of the lease protocol"
-run dev -L 'model'
-step "debug build: integration"
-run dev -L 'integration'
+step "model of the lease protocol; debug build: integration"
+run dev -j "$waiting_jobs" -L 'model|integration'
 
 step "address and undefined-behaviour sanitizers"
 if check "build asan" build asan; then
     run asan -j "$jobs" -L 'unit|sim|fuzz|stress'
-    run asan -L 'integration'
+    run asan -j "$waiting_jobs" -L 'integration'
 fi
 
 step "thread sanitizer on the core"
 check "build tsan" build tsan && run tsan -L 'unit|stress'
 
 step "fuzzing, ${fuzz_seconds}s a target"
-check "build fuzz" build fuzz && while IFS='=' read -r target corpus; do
-    work=$(mktemp -d -p "$results")
-    check "fuzz $target" "$(find build/fuzz -type f -name "$target")" \
-        -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
-        -print_final_stats=1 -artifact_prefix="$results/" "$work" "$corpus"
-done <build/fuzz/fuzz_targets.txt
+check "build fuzz" build fuzz && fuzz_all
 
 step "clang-tidy"
 check "clang-tidy" build tidy
 
 step "release build: claim path, instruction guard; kills, stops and cuts; a cluster"
-check "build release" build release && run release -L 'unit|bench-guard|chaos|e2e'
+check "build release" build release && run release -j "$jobs" \
+    -L 'unit|bench-guard|chaos|e2e'
 
 step "quickstart, as a user runs it"
 check "quickstart" deploy/quickstart.sh

@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.parse
 
-PATIENCE = 20
+PATIENCE = 60  # Of an awaited event, on a machine that is busy.
 CLAIMS = "/apis/extensions.agents.x-k8s.io/v1beta1"
 CORE = "/apis/agents.x-k8s.io/v1beta1"
 PLURAL_PATHS = {

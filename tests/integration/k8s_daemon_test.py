@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import k8s_rig
-from fake_api_rig import eventually
+from fake_api_rig import PATIENCE, eventually
 from k8s_judge import assigned, controller
 from k8s_rig import NS, Case, now
 
@@ -85,10 +85,15 @@ class Claims(Case):
         self.make_pool(replicas=3)
         self.daemon()
         self.wait_filled()
-        # Each PATCH takes this long, so that what waits for what is seen.
-        self.fault(verbs="PATCH", action="delay", ms=60)
+        # No PATCH is answered before both are there: neither waits for the
+        # other.
+        for kind in ("sandboxes", "sandboxclaims"):
+            self.fault(verbs="PATCH", kind=kind, subresource="", action="hold")
         since = self.log_position()
         self.make_claim("c")
+        eventually(lambda: self.api.control("stats")["held"] == 2,
+                   "two writes at once")
+        self.api.control("clear")
         self.wait_ready("c")
         writes = self.writes(since)
         done = next(i for i, one in enumerate(writes)
@@ -102,9 +107,7 @@ class Claims(Case):
             sorted((one["verb"], one["kind"], one["subresource"])
                    for one in before),
             [("PATCH", "sandboxclaims", ""), ("PATCH", "sandboxes", "")])
-        # Both at once, and the status when both were answered.
-        self.assertLess(max(one["begin_ns"] for one in before),
-                        min(one["end_ns"] for one in before))
+        # The status when both were answered.
         self.assertGreaterEqual(writes[done]["begin_ns"],
                                 max(one["end_ns"] for one in before))
         self.assertIn("resourceVersion",
@@ -180,7 +183,7 @@ class Faults(Case):
 
     def settle(self, names, replicas=5):
         """Everything is as if nothing had happened."""
-        self.wait_ready(*names, patience=60)
+        self.wait_ready(*names, patience=2 * PATIENCE)
         self.api.control("clear")
         self.wait_filled(replicas=replicas)
         self.wait_count(len(names) + replicas)
@@ -258,12 +261,12 @@ class Replicas(Case):
         self.wait_filled()
         for daemon in self.daemons:
             eventually(daemon.ready, "both to be ready")
-        next(daemon for daemon in self.daemons if self.leads(daemon)).kill()
+        self.leader().kill()
         started = now()
         self.make_claim("c")
         self.wait_ready("c")
-        took = now() - started
-        self.assertLess(took, 5.0)
+        # The dead one's Lease is over after 3 s; the rest is for a busy machine.
+        self.assertLess(now() - started, 15.0)
         self.wait_filled()
         self.judge()
 
@@ -274,12 +277,25 @@ class Replicas(Case):
         self.wait_filled()
         for daemon in self.daemons:
             eventually(daemon.ready, "both to be ready")
-        next(daemon for daemon in self.daemons if self.leads(daemon)).stop()
-        started = now()
+        before = len(self.holders())
+        self.leader().stop()
         self.make_claim("c")
         self.wait_ready("c")
-        self.assertLess(now() - started, 2.0)
+        # The other did not wait until the Lease was over: it was given up.
+        given_up, taken = self.holders()[before:][:2]
+        self.assertFalse(given_up)
+        self.assertTrue(taken)
         self.judge()
+
+    def holders(self):
+        """Who held the Lease, one after another; None: nobody."""
+        seen = []
+        for event in self.api.control("history"):
+            if event["kind"] == "leases":
+                holder = event["object"]["spec"].get("holderIdentity") or None
+                if seen[-1:] != [holder]:
+                    seen.append(holder)
+        return seen
 
     def test_a_frozen_leader_does_no_harm(self):
         self.make_pool(replicas=3)
@@ -288,7 +304,7 @@ class Replicas(Case):
         self.wait_filled()
         for daemon in self.daemons:
             eventually(daemon.ready, "both to be ready")
-        frozen = next(daemon for daemon in self.daemons if self.leads(daemon))
+        frozen = self.leader()
         other = next(daemon for daemon in self.daemons if daemon is not frozen)
         names = [f"c{i}" for i in range(12)]
         for name in names[:6]:
@@ -306,6 +322,11 @@ class Replicas(Case):
         self.wait_count(12 + 3)
         self.stop_all()
         self.judge()
+
+    def leader(self):
+        return eventually(lambda: next(
+            (one for one in self.daemons if self.leads(one)), None),
+            "a leader")
 
     def leads(self, daemon):
         return "\nwarmpool_leader 1\n" in daemon.get("/metrics")[1]
@@ -336,7 +357,7 @@ class Kills(Case):
                            or self.claims_ready(alive), "some writes")
                 daemon.kill()
                 daemon.start()
-        self.wait_ready(*alive, patience=60)
+        self.wait_ready(*alive, patience=2 * PATIENCE)
         self.wait_filled(replicas=4)
         self.wait_count(len(alive) + 4)
         self.stop_all()
@@ -406,7 +427,7 @@ class Chaos(Case):
         self.api.control("clear")
         self.api.patch("sandboxwarmpools", NS, "pool",
                        {"spec": {"replicas": 4}})
-        self.wait_ready(*alive, patience=60)
+        self.wait_ready(*alive, patience=2 * PATIENCE)
         self.wait_filled(replicas=4)
         self.wait_count(len(alive) + 4)
         self.stop_all()

@@ -117,7 +117,7 @@ class Claims(Case):
 
     def test_somebody_else_took_it(self):
         daemon = self.start()
-        self.fault(verbs="PATCH", kind="sandboxes", action="delay", ms=700,
+        self.fault(verbs="PATCH", kind="sandboxes", action="hold",
                    subresource="")
         lease = self.claim(daemon, "g")
         taker = self.make_claim("taker", pool="elsewhere").body

@@ -75,6 +75,7 @@ enum fake_action {
     FAKE_DROP_AFTER,  /* Do it, and close without an answer. */
     FAKE_HANG,        /* Do it, and never answer. */
     FAKE_DELAY,       /* Do it ms later. */
+    FAKE_HOLD,        /* Do it when the rules are cleared. */
     FAKE_DRIP,        /* The answer goes in pieces of so many bytes, one each
                        * ms; a watch's events too. */
     FAKE_MANGLE,      /* The answer's body is cut in half, but well framed. */
@@ -131,7 +132,7 @@ uint64_t fake_api_connections(struct fake_api *api);
  *   requests {"from": n}: [{n, verb, kind, ns, name, subresource, code, begin_ns,
  *                           end_ns, agent, body}], of writes with their bodies
  *   history {"from": version}: [{version, type, kind, object}], compacted or not
- *   stats: {requests: {"VERB plural": n}, watches, connections, version}
+ *   stats: {requests: {"VERB plural": n}, watches, held, connections, version}
  *   fault {verbs: "PATCH|POST", kind: plural, action: "status", ...}, clear
  *   watches {kind, act: "cut", bytes}, compact, down, up
  *   put {kind, object}, delete {kind, ns, name}, all {kind} */

@@ -387,6 +387,41 @@ delay(struct fake_conn *conn, int64_t ms)
     fake_must(event_add(conn->delay, &after) == 0, "timer");
 }
 
+static struct fake_conn *
+first_held(const struct fake_api *api)
+{
+    WP_LIST_FOREACH (node, &api->conns) {
+        struct fake_conn *conn = WP_CONTAINER_OF(node, struct fake_conn, node);
+
+        if (conn->held) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+uint32_t
+fake_conns_held(const struct fake_api *api)
+{
+    uint32_t held = 0;
+
+    WP_LIST_FOREACH (node, &api->conns) {
+        held += WP_CONTAINER_OF(node, struct fake_conn, node)->held;
+    }
+    return held;
+}
+
+void
+fake_conns_let_go(struct fake_api *api)
+{
+    struct fake_conn *conn;
+
+    while ((conn = first_held(api)) != NULL) {
+        conn->held = false;
+        fake_route(conn);
+    }
+}
+
 static void
 log_begin(struct fake_conn *conn)
 {
@@ -437,6 +472,9 @@ misbehave(struct fake_conn *conn)
         return true;
     case FAKE_DELAY:
         delay(conn, fault->ms);
+        return true;
+    case FAKE_HOLD:
+        conn->held = true;
         return true;
     case FAKE_DRIP:
         drip_begin(conn, fault);

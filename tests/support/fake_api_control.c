@@ -157,8 +157,9 @@ stats(struct fake_api *api, const json_t *args)
             }
         }
     }
-    return json_pack("{s:o,s:I,s:I,s:I}", "requests", by_name, "watches",
-                     (json_int_t)fake_watches_count(api, -1), "connections",
+    return json_pack("{s:o,s:I,s:I,s:I,s:I}", "requests", by_name, "watches",
+                     (json_int_t)fake_watches_count(api, -1), "held",
+                     (json_int_t)fake_conns_held(api), "connections",
                      (json_int_t)api->connections, "version",
                      (json_int_t)api->version);
 }
@@ -180,8 +181,8 @@ static json_t *
 add_fault(struct fake_api *api, const json_t *args)
 {
     static const char *const actions[] = {"status", "drop_before", "drop_after",
-                                          "hang",   "delay",       "drip",
-                                          "mangle"};
+                                          "hang",   "delay",       "hold",
+                                          "drip",   "mangle"};
     const char *action = text_at(args, "action");
     json_t *subresource = json_object_get(args, "subresource");
 
@@ -213,6 +214,7 @@ clear(struct fake_api *api, const json_t *args)
 {
     (void)args;
     api->rules_len = 0;
+    fake_conns_let_go(api);
     return done();
 }
 

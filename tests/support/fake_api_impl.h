@@ -63,6 +63,7 @@ struct fake_conn {
     bool busy;    /* A request is being answered. */
     bool closing; /* Once all is written. */
     bool stalled; /* Says nothing more. */
+    bool held;    /* FAKE_HOLD: its request is not looked at yet. */
     bool watching;
     struct fake_watch watch;
     size_t log;               /* Index of the request in the log. */
@@ -150,6 +151,12 @@ void fake_must(bool ok, const char *what);
 /* --- fake_api_conn.c: HTTP/1.1 --- */
 void fake_conn_open(struct fake_api *api, int fd);
 void fake_conn_close(struct fake_conn *conn);
+
+/* How many requests a rule holds back. */
+uint32_t fake_conns_held(const struct fake_api *api);
+
+/* Does what was held back, in the order of the connections. */
+void fake_conns_let_go(struct fake_api *api);
 /* Ends the request. */
 void fake_conn_reply(struct fake_conn *conn, struct fake_answer answer);
 void fake_conn_stream_begin(struct fake_conn *conn);
