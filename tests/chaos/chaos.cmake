@@ -23,7 +23,7 @@ if(WP_BUILD_BENCH AND NOT WP_SANITIZE)
     set_tests_properties(chaos/${name} PROPERTIES LABELS chaos
                          TIMEOUT ${A_TIMEOUT} RUN_SERIAL TRUE)
   endfunction()
-  wp_chaos(memory TIMEOUT 300
+  wp_chaos(memory TIMEOUT 600
     ARGS --store memory --claims 30000 --seconds 15)
   wp_chaos(sqlite TIMEOUT 600
     ARGS --store sqlite --claims 50000 --seconds 40)
@@ -34,7 +34,7 @@ if(WP_BUILD_BENCH AND NOT WP_SANITIZE)
     add_test(NAME chaos/takeover
       COMMAND ${WP_PYTHON} ${chaos}/takeover_test.py $<TARGET_FILE:warmpoold>
               ${CMAKE_CURRENT_BINARY_DIR}/python)
-    set_tests_properties(chaos/takeover PROPERTIES LABELS chaos TIMEOUT 300
+    set_tests_properties(chaos/takeover PROPERTIES LABELS chaos TIMEOUT 900
                          RUN_SERIAL TRUE)
   endif()
 endif()
@@ -42,5 +42,5 @@ endif()
 add_test(NAME chaos/restart
   COMMAND ${WP_PYTHON} ${chaos}/restart_test.py $<TARGET_FILE:warmpoold>
           ${CMAKE_CURRENT_BINARY_DIR}/python)
-set_tests_properties(chaos/restart PROPERTIES LABELS chaos TIMEOUT 300
+set_tests_properties(chaos/restart PROPERTIES LABELS chaos TIMEOUT 900
                      RUN_SERIAL TRUE)

@@ -4,5 +4,5 @@ add_test(NAME integration/ctl
           $<TARGET_FILE:warmpoold> $<TARGET_FILE:warmpoolctl>
           $<TARGET_FILE:warmpool-runtime> $<TARGET_FILE:warmpool-init>
           ${CMAKE_SOURCE_DIR}/deploy/examples/quickstart.yaml)
-set_tests_properties(integration/ctl PROPERTIES LABELS integration TIMEOUT 240
+set_tests_properties(integration/ctl PROPERTIES LABELS integration TIMEOUT 600
                      SKIP_RETURN_CODE 77)

@@ -4,25 +4,25 @@ add_test(NAME integration/daemon
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon PROPERTIES LABELS integration
-                     TIMEOUT 300 SKIP_RETURN_CODE 77)
+                     TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 add_test(NAME integration/api
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/api_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/api PROPERTIES LABELS integration
-                     TIMEOUT 300 SKIP_RETURN_CODE 77)
+                     TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 add_test(NAME integration/daemon_lease
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_lease_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon_lease PROPERTIES LABELS integration
-                     TIMEOUT 300 SKIP_RETURN_CODE 77)
+                     TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 add_test(NAME integration/daemon_redis
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_redis_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
-                     TIMEOUT 300 SKIP_RETURN_CODE 77)
+                     TIMEOUT 600 SKIP_RETURN_CODE 77)

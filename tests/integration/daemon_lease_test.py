@@ -21,10 +21,10 @@ import grpc
 
 from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon,
                          UnixHTTPConnection, alive, eventually, host_can,
-                         metrics, pb)
+                         metrics, pb, tell_if_failed)
 
 MANY = 10000
-WAIT_MS = 20000  # For a sandbox that is ready and not recorded yet.
+WAIT_MS = 60000  # For a sandbox that is ready and not recorded yet.
 
 
 class LeaseDaemon(Daemon):
@@ -55,6 +55,7 @@ class Rig(unittest.TestCase):
 
     def clean(self):
         """Ends what the test left running, through a daemon of its own."""
+        tell_if_failed(self, self.daemons)
         for daemon in self.daemons:
             daemon.stop(signal.SIGKILL)
         if os.path.isdir(os.path.join(self.dir, "s")):
@@ -119,7 +120,8 @@ class Restart(Rig):
             self.assertEqual(info.state, pb.CLAIM_STATE_HELD)
             self.assertEqual(info.sandbox, lease.sandbox)
             self.assertEqual(info.endpoint, lease.endpoint)
-        self.assertEqual(claim_info(again, "c").state, pb.CLAIM_STATE_LOST)
+        eventually(lambda: claim_info(again, "c").state ==
+                   pb.CLAIM_STATE_LOST, "the death told")
         # The same process, with what it had written.
         self.assertEqual(again.pids(used.sandbox), pids[used.sandbox])
         status, body = again.get(path + "execute", "POST",
@@ -165,8 +167,8 @@ class Restart(Rig):
         eventually(lambda: not any(alive(p) for p in pids), "orphans gone")
         self.assertEqual(self.error(claim_info, again, "a"),
                          grpc.StatusCode.NOT_FOUND)
+        eventually(lambda: len(again.sandboxes()) == 3, "their folders gone")
         self.assertNotIn(lease.sandbox, again.sandboxes())
-        self.assertEqual(len(again.sandboxes()), 3)
 
     def test_the_lock_of_a_killed_daemon_may_linger(self):
         """A child that it was starting has it a moment longer."""
@@ -230,7 +232,8 @@ class Restart(Rig):
                 r"\1\2\1env: [{name: CHANGED, value: 'yes'}]",
                 source.read(), count=1))
         again = self.start(manifest=changed).wait_full(3)
-        self.assertEqual(set(again.sandboxes()) & old, {lease.sandbox})
+        eventually(lambda: set(again.sandboxes()) & old == {lease.sandbox},
+                   "the old idle ones gone")
         self.assertEqual(claim_info(again, "a").state, pb.CLAIM_STATE_HELD)
 
 

@@ -19,7 +19,7 @@ import grpc
 
 from daemon_lease_test import LeaseDaemon, claim_info, renew
 from daemon_test import (MANIFEST, PATIENCE, alive, eventually, host_can,
-                         metrics, pb)
+                         metrics, pb, tell_if_failed)
 
 
 class Redis:
@@ -85,6 +85,7 @@ class Rig(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
+        tell_if_failed(self, self.daemons)
         for daemon in self.daemons:
             daemon.stop(signal.SIGKILL)
         last = LeaseDaemon("--lease-store=memory", *self.flags,
@@ -138,8 +139,8 @@ class TakeOver(Rig):
         ready = follower.claim("ready")
         print(f"\nclaimed after {time.monotonic() - begun:.3f} s",
               file=sys.stderr)
-        self.assertLess(time.monotonic() - begun, 3.5)
         self.assertIn(ready.sandbox, pids)
+        self.assertEqual(ready.served, pb.SERVED_WARM)
         eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
                    "took over")
         print(f"took over after {time.monotonic() - begun:.3f} s",
@@ -155,7 +156,7 @@ class TakeOver(Rig):
             eventually(lambda s=lease.sandbox: s not in follower.sandboxes(),
                        "destroyed")
         follower.wait_full(3)
-        self.assertEqual(len(follower.sandboxes()), 3)
+        eventually(lambda: len(follower.sandboxes()) == 3, "no one too many")
 
     def test_planned_stops_in_turn(self):
         """Rolling restart: no lease ends, no idle sandbox is wasted."""
@@ -206,14 +207,14 @@ class Store(Rig):
                          grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(claim_info(daemon, "kept").state,
                          pb.CLAIM_STATE_HELD)
-        self.assertEqual(daemon.get("/readyz")[0], 503)
+        eventually(lambda: daemon.get("/readyz")[0] == 503, "not ready")
         self.redis.start()
         eventually(lambda: self.code(daemon.claim, "later") ==
                    grpc.StatusCode.OK, "claims again")
         eventually(daemon.ready, "ready")
         self.assertTrue(daemon.release(lease).was_held)
-        self.assertEqual(self.value(daemon, "warmpool_redis_pools_in_doubt"),
-                         0)
+        eventually(lambda: self.value(
+            daemon, "warmpool_redis_pools_in_doubt") == 0, "trusted")
 
     def test_redis_forgets_everything(self):
         """What the replicas know is what holds."""
@@ -252,7 +253,7 @@ class Store(Rig):
         def claim(daemon, name, claim_id):
             return daemon.rpc("Allocator/Claim", pb.ClaimRequest(
                 pool=pb.PoolRef(name=name), claim_id=claim_id,
-                wait_ms=20000), pb.ClaimResponse).lease
+                wait_ms=60000), pb.ClaimResponse).lease
 
         held = {(n, d.name): claim(d, n, f"{n}-{d.name}")
                 for n in names for d in daemons}

@@ -33,7 +33,8 @@ class Servers:
         self.dir = tempfile.mkdtemp(prefix="wp-redis-")
         self.servers = {}
 
-    def start(self, *options, mode=()):
+    def start(self, *options, mode=(), port_option=None):
+        """port_option: the name of one whose value is a port of its own."""
         for _ in range(5):
             port = free_port()
             home = os.path.join(self.dir, str(port))
@@ -42,6 +43,8 @@ class Servers:
             with open(conf, "w", encoding="utf-8") as out:
                 out.write(f"bind 127.0.0.1\nport {port}\ndir {home}\n")
                 out.writelines(option + "\n" for option in options)
+                if port_option:
+                    out.write(f"{port_option} {free_port()}\n")
             with open(os.path.join(home, "log"), "ab") as log:
                 process = subprocess.Popen(["redis-server", conf, *mode],
                                            stdout=log, stderr=log)
@@ -108,7 +111,7 @@ class Sentinels(Behind):
                    servers.ask(replica, "INFO", "replication"), "a replica")
         sentinels = [servers.start(
             f"sentinel monitor m 127.0.0.1 {master} 2",
-            "sentinel down-after-milliseconds m 500",
+            "sentinel down-after-milliseconds m 1500",
             "sentinel failover-timeout m 5000",
             mode=("--sentinel",)) for _ in range(3)]
         for sentinel in sentinels:
@@ -127,13 +130,21 @@ class Sentinels(Behind):
 
 
 class Cluster(Behind):
+    def owner(self, nodes):
+        """The one master that has a key."""
+        owners = [node for node in nodes
+                  if self.servers.ask(node, "DBSIZE").strip() == "1" and
+                  "role:master" in
+                  self.servers.ask(node, "INFO", "replication")]
+        return owners[0] if len(owners) == 1 else None
+
     def test_a_node_dies(self):
         servers = self.servers
         nodes = [servers.start('save ""', "cluster-enabled yes",
-                               f"cluster-port {free_port()}",
-                               "cluster-node-timeout 1000",
+                               "cluster-node-timeout 2500",
                                "repl-diskless-sync-delay 0",
-                               "cluster-replica-validity-factor 0")
+                               "cluster-replica-validity-factor 0",
+                               port_option="cluster-port")
                  for _ in range(6)]
         made = subprocess.run(
             ["redis-cli", "--cluster", "create",
@@ -151,11 +162,7 @@ class Cluster(Behind):
         daemon = self.start_at(f"redis+cluster://127.0.0.1:{nodes[1]}")
         held = daemon.claim("held")
         # The node that has the pool.
-        owner = [node for node in nodes
-                 if servers.ask(node, "DBSIZE").strip() == "1" and
-                 "role:master" in servers.ask(node, "INFO", "replication")]
-        self.assertEqual(len(owner), 1)
-        servers.kill(owner[0])
+        servers.kill(eventually(lambda: self.owner(nodes), "one owner"))
         self.check_goes_on(daemon, held)
 
 

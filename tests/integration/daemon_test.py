@@ -25,7 +25,7 @@ sys.path.insert(0, GENERATED)
 
 from warmpool.v1 import allocator_pb2 as pb  # noqa: E402
 
-PATIENCE = 30  # Of an awaited event; a sanitizer's build is slow.
+PATIENCE = 90  # Of an awaited event; a sanitizer's build is slow.
 MANIFEST = os.path.join(DEPLOY, "examples", "quickstart.yaml")
 POOL = pb.PoolRef(name="quickstart")
 
@@ -169,6 +169,15 @@ class Daemon:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def tell_if_failed(test, daemons):
+    """The ends of the daemons' logs, where the test's failure is read."""
+    result = test._outcome.result
+    if any(one is test for one, _ in result.errors + result.failures):
+        for daemon in daemons:
+            print(f"--- {test.id()}: the end of a daemon's log\n"
+                  + daemon.messages()[-4000:], file=sys.stderr)
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as handle:
@@ -212,6 +221,7 @@ class DaemonTest(unittest.TestCase):
     def start(self, *flags, **more):
         daemon = Daemon(*flags, **more)
         self.addCleanup(daemon.clean)
+        self.addCleanup(tell_if_failed, self, [daemon])
         return daemon
 
     # --- Serving ---
@@ -380,7 +390,8 @@ class DaemonTest(unittest.TestCase):
             self.assertEqual(daemon.stop(signal.SIGKILL), -signal.SIGKILL)
             again = self.start(directory=daemon.dir).wait_full(3)
             eventually(lambda: not any(alive(p) for p in pids), "swept")
-            self.assertEqual(len(again.sandboxes()), 3)
+            eventually(lambda d=again: len(d.sandboxes()) == 3,
+                       "no folder left of the dead")
             # What the dead daemon granted is gone with it (memory store).
             with self.assertRaises(grpc.RpcError) as caught:
                 again.rpc("Allocator/GetClaim",
@@ -398,7 +409,8 @@ class DaemonTest(unittest.TestCase):
             time.sleep(pause)
             daemon.stop(signal.SIGKILL)
         daemon = self.start(directory=directory, replicas=8).wait_full(8)
-        self.assertEqual(len(daemon.sandboxes()), 8)
+        eventually(lambda: len(daemon.sandboxes()) == 8,
+                   "no folder left of the dead")
         self.assertEqual(daemon.stop(), 0, daemon.messages())
         self.assertEqual(daemon.sandboxes(), [])
 

@@ -3,9 +3,9 @@ add_test(NAME integration/fake_api
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/fake_api_test.py
           $<TARGET_FILE:fake_api>)
 set_tests_properties(integration/fake_api PROPERTIES LABELS integration
-                     TIMEOUT 120)
+                     TIMEOUT 600)
 # Nor one whose judge sees nothing.
 add_test(NAME integration/k8s_judge
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/k8s_judge_test.py)
 set_tests_properties(integration/k8s_judge PROPERTIES LABELS integration
-                     TIMEOUT 30)
+                     TIMEOUT 120)

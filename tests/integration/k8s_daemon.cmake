@@ -2,7 +2,7 @@
 add_test(NAME integration/k8s_daemon
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/k8s_daemon_test.py
           $<TARGET_FILE:warmpoold> $<TARGET_FILE:fake_api>)
-# COST: what takes longest is started first, where several run at a time.
+# COST: what takes longest begins first, where several run at a time.
 set_tests_properties(integration/k8s_daemon PROPERTIES LABELS integration
                      TIMEOUT 1200 COST 100)
 add_test(NAME integration/k8s_grpc

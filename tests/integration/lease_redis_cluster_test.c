@@ -56,7 +56,7 @@ start(struct cluster *c)
     memset(c, 0, sizeof *c);
     (void)signal(SIGPIPE, SIG_IGN);
     redis_rig_init(&c->world.rig);
-    assert_int_equal(redis_rig_start_cluster(&c->world.rig, NODES, 1, 1000), 0);
+    assert_int_equal(redis_rig_start_cluster(&c->world.rig, NODES, 1, 2500), 0);
     (void)snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u",
                    c->world.rig.servers[1].port);
     if (wp_redis_url_parse(wp_str_from(text), &url, &err) != WP_OK ||

@@ -59,7 +59,7 @@ start(struct redis_replica *r, uint32_t n_replicas)
     memset(r, 0, sizeof *r);
     redis_rig_init(&r->world.rig);
     r->world.rig.password = "sesame";
-    (void)redis_rig_start_cluster(&r->world.rig, 3, n_replicas, 1000);
+    (void)redis_rig_start_cluster(&r->world.rig, 3, n_replicas, 2500);
     part_pools(&r->world.rig);
     (void)snprintf(url, sizeof url, "redis+cluster://:sesame@127.0.0.1:%u",
                    r->world.rig.servers[SPARE_NODE].port);

@@ -3,7 +3,7 @@ wp_test(local_backend_test LABEL integration
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_backend_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/local_rig.c
   LIBS wp_local wp::jansson
-  TIMEOUT 300)
+  TIMEOUT 600)
 # For an image without libraries; so static, and without sanitizers.
 add_executable(static_server ${CMAKE_SOURCE_DIR}/tests/support/static_server.c)
 target_compile_definitions(static_server PRIVATE _GNU_SOURCE)
@@ -21,7 +21,7 @@ wp_test(local_gvisor_test LABEL integration
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_gvisor_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/local_rig.c
   LIBS wp_local wp::jansson
-  TIMEOUT 300)
+  TIMEOUT 600)
 target_compile_definitions(local_gvisor_test PRIVATE
   WP_TEST_INIT="$<TARGET_FILE:warmpool-init>"
   WP_TEST_RUNTIME="$<TARGET_FILE:warmpool-runtime>")
@@ -33,7 +33,7 @@ wp_test(local_adopt_test LABEL integration
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_adopt_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/local_rig.c
   LIBS wp_local wp::jansson
-  TIMEOUT 300)
+  TIMEOUT 600)
 target_compile_definitions(local_adopt_test PRIVATE
   WP_TEST_INIT="$<TARGET_FILE:warmpool-init>"
   WP_TEST_RUNTIME="$<TARGET_FILE:warmpool-runtime>")

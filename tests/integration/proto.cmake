@@ -8,4 +8,4 @@ add_test(NAME integration/wire_interop
                  ${WP_PROTOC} $<TARGET_FILE:wire_repack>
                  ${CMAKE_SOURCE_DIR}/proto)
 set_tests_properties(integration/wire_interop PROPERTIES
-                     LABELS integration TIMEOUT 60)
+                     LABELS integration TIMEOUT 600)

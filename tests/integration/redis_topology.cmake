@@ -5,17 +5,17 @@ set(redis_rig
 wp_test(redis_rig_test LABEL integration
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/redis_rig_test.c ${redis_rig}
   LIBS wp_base wp::hiredis
-  TIMEOUT 300)
+  TIMEOUT 600)
 set_tests_properties(integration/redis_rig_test PROPERTIES
                      SKIP_RETURN_CODE 77)
 wp_test(redis_topology_test LABEL integration
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/redis_topology_test.c ${redis_rig}
   LIBS wp_allocator wp::hiredis
-  TIMEOUT 300)
+  TIMEOUT 600)
 set_tests_properties(integration/redis_topology_test PROPERTIES
                      SKIP_RETURN_CODE 77)
 foreach(name lease_redis_sentinel lease_redis_moves)
-  wp_test(${name}_test LABEL integration TIMEOUT 300
+  wp_test(${name}_test LABEL integration TIMEOUT 600
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c ${redis_rig}
             ${CMAKE_SOURCE_DIR}/tests/support/redis_replica.c
             ${CMAKE_SOURCE_DIR}/tests/support/redis_world.c
@@ -30,4 +30,4 @@ add_test(NAME integration/daemon_redis_topology
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon_redis_topology PROPERTIES
-                     LABELS integration TIMEOUT 300 SKIP_RETURN_CODE 77)
+                     LABELS integration TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -22,5 +22,5 @@ add_custom_target(rpc_python ALL DEPENDS ${rpc_py}/stamp)
 add_test(NAME integration/rpc
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/rpc_test.py
           $<TARGET_FILE:rpc_fixture> ${rpc_py})
-set_tests_properties(integration/rpc PROPERTIES LABELS integration TIMEOUT 300
+set_tests_properties(integration/rpc PROPERTIES LABELS integration TIMEOUT 600 COST 40
                      ENVIRONMENT "WP_SANITIZE=${WP_SANITIZE}")

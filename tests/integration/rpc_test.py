@@ -35,8 +35,8 @@ from google.protobuf import descriptor_pb2  # noqa: E402
 
 # A sanitizer keeps freed memory on purpose.
 MEMORY_COUNTS = not os.environ.get("WP_SANITIZE")
-TIMEOUT = 10  # Of one call that is expected to be answered.
-PATIENCE = 30  # Of an awaited event, on a machine that is busy.
+TIMEOUT = 60  # Of one call that is expected to be answered.
+PATIENCE = 60  # Of an awaited event, on a machine that is busy.
 
 
 def eventually(check, what):
@@ -216,21 +216,27 @@ class Calls(unittest.TestCase):
                         self.assertIn(int(x.result()), range(1, 33))
 
     def test_deadline_is_the_callers_or_the_default(self):
-        with Fixture("deadline_default_ms=7000") as f:
+        with Fixture("deadline_default_ms=70000") as f:
             channel = f.channel()
-            given = int(unary(channel, "Left", timeout=3))
-            self.assertTrue(2500 < given <= 3050, given)
+            given = int(unary(channel, "Left", timeout=30))
+            self.assertTrue(10000 < given <= 30050, given)
             default = int(unary(channel, "Left", timeout=None))
-            self.assertTrue(6500 < default <= 7000, default)
+            self.assertTrue(40000 < default <= 70000, default)
             huge = int(unary(channel, "Left", timeout=1e9))
             self.assertTrue(huge > 3600 * 1000, huge)
 
     def test_deadline_passes_while_the_method_waits(self):
         with Fixture() as f:
-            error = failure(f.channel(), "Hang", timeout=0.2)
-            self.assertEqual(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
-            eventually(lambda: f.stats()["in_flight"] == 0, "call freed")
-            self.assertEqual(f.stats()["cancelled"], 1)
+            channel = f.channel()
+
+            def passes():
+                """On a busy machine it may before the call has arrived."""
+                error = failure(channel, "Hang", timeout=0.2)
+                self.assertEqual(error.code(),
+                                 grpc.StatusCode.DEADLINE_EXCEEDED)
+                eventually(lambda: f.stats()["in_flight"] == 0, "call freed")
+                return f.stats()["cancelled"] > 0
+            eventually(passes, "a call whose deadline passed there")
 
     def test_client_cancels_in_flight(self):
         with Fixture() as f:
@@ -479,7 +485,7 @@ class Bounds(unittest.TestCase):
         with Fixture("keepalive_ms=200", "keepalive_timeout_ms=200") as f:
             raw = Raw(f.path)
             raw.call(b"/test.Fixture/Hang", b"")
-            eventually(lambda: f.stats()["in_flight"] == 1, "call arrived")
+            eventually(lambda: f.stats()["started"] == 1, "call arrived")
             eventually(lambda: f.stats()["in_flight"] == 0, "peer dropped")
             raw.close()
 
@@ -698,7 +704,7 @@ class Identity(unittest.TestCase):
             "import grpc,os,sys\n"
             "os.setgroups(%r); os.setgid(%d); os.setuid(%d)\n"
             "c = grpc.insecure_channel(sys.argv[1])\n"
-            "try: print(c.unary_unary('/test.Fixture/Whoami')(b'',timeout=5)"
+            "try: print(c.unary_unary('/test.Fixture/Whoami')(b'',timeout=60)"
             ".decode())\n"
             "except grpc.RpcError as e: print(e.code().name)\n"
             % (list(groups), uid, uid))
@@ -706,7 +712,7 @@ class Identity(unittest.TestCase):
         return subprocess.run(
             [sys.executable, "-c", code, f.addresses[0]], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=60).stdout.strip()
+            timeout=120).stdout.strip()
 
     def test_own_user_is_admin(self):
         with Fixture() as f:
@@ -748,7 +754,7 @@ class Identity(unittest.TestCase):
             out = subprocess.run([*unshare, *run], stdout=subprocess.PIPE,
                                  check=True)
             self.assertEqual(out.stdout.strip(), b"0")
-            self.assertEqual(f.stats()["peers_refused"], 1)
+            eventually(lambda: f.stats()["peers_refused"] == 1, "counted")
 
     def test_anonymous_over_tcp(self):
         with Fixture(listen=["127.0.0.1:0"]) as f:
@@ -771,7 +777,7 @@ class Identity(unittest.TestCase):
                               if int(n) >= 512)
 
             raw = Raw(f.path)
-            raw.call(b"/test.Fixture/Deaf", b"1500")
+            raw.call(b"/test.Fixture/Deaf", b"60000")
             eventually(lambda: f.stats()["in_flight"] == 1, "call arrived")
             mine = sockets()
             self.assertEqual(len(mine), 1)
@@ -779,9 +785,11 @@ class Identity(unittest.TestCase):
             eventually(lambda: f.stats()["cancelled"] == 1, "client has left")
             self.assertEqual(f.stats()["in_flight"], 1)
             self.assertEqual(sockets(), mine)
-            self.assertEqual(unary(f.channel(), "Whoami"),
+            channel = f.channel()
+            self.assertEqual(unary(channel, "Whoami"),
                              b"uid:%d||admin" % os.getuid())
             self.assertEqual(len(sockets()), 2)
+            unary(channel, "Wake")
             eventually(lambda: f.stats()["in_flight"] == 0, "answered")
             eventually(lambda: len(sockets()) == 1, "closed")
 
@@ -1108,10 +1116,10 @@ class Leaving(unittest.TestCase):
             channel = f.channel()
             held = channel.unary_unary("/test.Fixture/Delay").future(
                 b"1000", timeout=TIMEOUT)
-            eventually(lambda: f.stats()["in_flight"] == 1, "call arrived")
+            eventually(lambda: f.stats()["started"] == 1, "call arrived")
             f.process.send_signal(signal.SIGTERM)
             eventually(lambda: not os.path.exists(f.path), "socket removed")
-            error = failure(f.channel(), "Echo", timeout=5)
+            error = failure(f.channel(), "Echo")
             self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
             self.assertEqual(held.result(), b"1000")
 

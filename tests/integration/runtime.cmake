@@ -4,6 +4,6 @@ foreach(part mcp rest exec)
            COMMAND ${WP_PYTHON}
                    ${CMAKE_CURRENT_LIST_DIR}/runtime_${part}_test.py)
   set_tests_properties(integration/runtime_${part} PROPERTIES
-    LABELS integration TIMEOUT 250 SKIP_RETURN_CODE 77
+    LABELS integration TIMEOUT 600 SKIP_RETURN_CODE 77
     ENVIRONMENT "WP_RUNTIME_BINARY=$<TARGET_FILE:warmpool-runtime>;PYTHONDONTWRITEBYTECODE=1")
 endforeach()

@@ -80,7 +80,7 @@ class Stream(ServerCase):
             for at in range(0, len(data), 50000))
         outgoing += ExecStream.frame(ExecStream.STDIN_EOF)
         incoming = b""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while b'"exit_code"' not in incoming[-100:]:
             self.assertLess(time.monotonic(), end)
             try:
@@ -111,7 +111,7 @@ class Stream(ServerCase):
     def test_time_limit(self):
         stream = ExecStream(self.server.port, {
             "argv": ["sh", "-c", "trap '' TERM INT; echo on; sleep 1000"],
-            "timeout_ms": 300})
+            "timeout_ms": 2000})
         out, _, last = stream.finish()
         self.assertEqual((out, last["timed_out"], last["exit_code"]),
                          (b"on\n", True, -1))
@@ -168,7 +168,7 @@ class Stream(ServerCase):
     def test_grandchild_does_not_hold_the_exit(self):
         started = time.monotonic()
         out, _, last = self.run_one(["sh", "-c", "sleep 1000 & echo $!"])
-        self.assertLess(time.monotonic() - started, 10)
+        self.assertLess(time.monotonic() - started, 60)
         self.assertEqual(last["exit_code"], 0)
         os.kill(int(out), 9)
 

@@ -208,10 +208,10 @@ class Tools(ServerCase):
     def test_exec_time_limit(self):
         started = time.monotonic()
         got = self.server.exec_tool(
-            "trap '' TERM; echo part; sleep 1000 & wait", timeout_ms=300)
+            "trap '' TERM; echo part; sleep 1000 & wait", timeout_ms=2000)
         self.assertEqual(got, {"stdout": "part\n", "stderr": "",
                                "exit_code": -1})
-        self.assertLess(time.monotonic() - started, 10)
+        self.assertLess(time.monotonic() - started, 60)
         for none in (0, -5, None):
             got = self.server.exec_tool("echo x", timeout_ms=none)
             self.assertEqual(got["exit_code"], 0)
@@ -224,11 +224,12 @@ class Tools(ServerCase):
 
     def test_command_goes_on_when_the_client_leaves(self):
         flag = self.server.path("flag")
-        try:
+        gate = self.server.path("flag-gate")
+        with self.assertRaises(TimeoutError):
             self.server.tool("exec", {
-                "command": "sleep 0.5; echo done > %s" % flag}, timeout=0.1)
-            self.fail("no time-out")
-        except TimeoutError:
+                "command": "while [ ! -e %s ]; do sleep 0.05; done; "
+                           "echo done > %s" % (gate, flag)}, timeout=0.3)
+        with open(gate, "wb"):
             pass
         wait_until(lambda: read_text(flag) == "done\n", "the command's end")
 
@@ -354,7 +355,7 @@ class Skills(ServerCase):
 
 
 class Capped(ServerCase):
-    ARGS = ("--exec-timeout-max-ms", "300")
+    ARGS = ("--exec-timeout-max-ms", "1500")
 
     def test_no_command_outlives_the_cap(self):
         for asked in (None, 0, 100000):

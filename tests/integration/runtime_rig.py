@@ -13,7 +13,7 @@ import time
 import unittest
 
 BINARY = os.path.abspath(os.environ.get("WP_RUNTIME_BINARY", "missing"))
-DEADLINE_S = 30
+DEADLINE_S = 90
 
 
 def wait_until(condition, what, deadline_s=DEADLINE_S):
@@ -235,7 +235,7 @@ class ServerCase(unittest.TestCase):
 
 
 def main():
-    signal.alarm(240)  # Never hang a test run.
+    signal.alarm(600)  # Never hang a test run.
     if not os.access(BINARY, os.X_OK):
         sys.exit("WP_RUNTIME_BINARY must name the server's program")
     unittest.main()

@@ -1,4 +1,4 @@
-wp_test(service_race_test LABEL stress TIMEOUT 120
+wp_test(service_race_test LABEL stress TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/service_race_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c
           ${CMAKE_SOURCE_DIR}/tests/support/fake_call.c

@@ -1,4 +1,4 @@
-wp_test(replica_stress LABEL stress TIMEOUT 120
+wp_test(replica_stress LABEL stress TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/replica_stress.c
           ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c
           ${CMAKE_SOURCE_DIR}/tests/support/model_store.c

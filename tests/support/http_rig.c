@@ -174,8 +174,8 @@ rig_wait(struct rig *rig, const uint32_t *count, uint32_t wanted)
 {
     struct counter counter = {count, wanted};
 
-    if (!loop_until(rig, is_reached, &counter, 1, 10000)) {
-        fail_msg("10 s for %u, still %u", wanted, *count);
+    if (!loop_until(rig, is_reached, &counter, 1, 60000)) {
+        fail_msg("60 s for %u, still %u", wanted, *count);
     }
 }
 
@@ -190,8 +190,8 @@ open_at(const void *ctx)
 void
 rig_wait_open(struct rig *rig, uint32_t wanted)
 {
-    if (!loop_until(rig, open_at, rig, wanted, 10000)) {
-        fail_msg("10 s for %u connections, still %u", wanted,
+    if (!loop_until(rig, open_at, rig, wanted, 60000)) {
+        fail_msg("60 s for %u connections, still %u", wanted,
                  peer_open(rig->peer));
     }
 }

@@ -56,6 +56,19 @@ redis_replica_commit(struct redis_replica *r, uint32_t pool,
     return redis_world_commit(&r->world.store, &op);
 }
 
+enum wp_status
+redis_replica_settle(struct redis_replica *r, const struct wp_lease_op *op)
+{
+    enum wp_status status;
+    int64_t since = 0;
+
+    while ((status = redis_world_commit(&r->world.store, op)) ==
+           WP_UNAVAILABLE) {
+        redis_rig_pause(&since, "a commit");
+    }
+    return status;
+}
+
 static void
 fetch(struct redis_replica *r, uint32_t pool, uint8_t uid,
       struct wp_lease_record *found)
@@ -65,7 +78,7 @@ fetch(struct redis_replica *r, uint32_t pool, uint8_t uid,
 
     op.claim_id = WP_STR("");
     op.found = found;
-    assert_int_equal(redis_world_commit(&r->world.store, &op), WP_OK);
+    assert_int_equal(redis_replica_settle(r, &op), WP_OK);
 }
 
 void
@@ -73,10 +86,12 @@ redis_replica_grant(struct redis_replica *r, uint32_t pool, uint8_t first,
                     uint8_t last)
 {
     for (uint8_t uid = first; uid <= last; uid++) {
-        assert_int_equal(redis_replica_commit(r, pool, WP_LEASE_OFFER, uid, 0),
-                         WP_OK);
-        assert_int_equal(redis_replica_commit(r, pool, WP_LEASE_GRANT, uid, 1),
-                         WP_OK);
+        char claim[16];
+        struct wp_lease_op offer = op_of(pool, WP_LEASE_OFFER, uid, 0, claim);
+        struct wp_lease_op grant = op_of(pool, WP_LEASE_GRANT, uid, 1, claim);
+
+        assert_int_equal(redis_replica_settle(r, &offer), WP_OK);
+        assert_int_equal(redis_replica_settle(r, &grant), WP_OK);
         assert_in_range(r->n_known, 0, REDIS_REPLICA_KNOWN_MAX - 1);
         fetch(r, pool, uid, &r->known[r->n_known++]);
     }
@@ -139,6 +154,6 @@ redis_replica_check(struct redis_replica *r, uint32_t pool, uint8_t first,
         assert_int_equal(found.state, WP_RECORD_HELD);
         assert_string_equal(found.claim_id, claim);
         op.claim_id = WP_STR("somebody-else");
-        assert_int_equal(redis_world_commit(&r->world.store, &op), WP_TAKEN);
+        assert_int_equal(redis_replica_settle(r, &op), WP_TAKEN);
     }
 }

@@ -27,10 +27,14 @@ void redis_replica_stop(struct redis_replica *r);
  * redis_world_pools), to a claim of its own each. */
 void redis_replica_grant(struct redis_replica *r, uint32_t pool, uint8_t first,
                          uint8_t last);
-/* The status of one commit for such a sandbox. */
+/* The status of one commit for such a sandbox, tried once. */
 enum wp_status redis_replica_commit(struct redis_replica *r, uint32_t pool,
                                     enum wp_lease_op_kind kind, uint8_t uid,
                                     uint64_t fence);
+/* The same of any op, with the patience of a daemon's clients: UNAVAILABLE has
+ * changed nothing, and links may be made anew at any time. */
+enum wp_status redis_replica_settle(struct redis_replica *r,
+                                    const struct wp_lease_op *op);
 /* Tries until every pool is open again, with all that is known. */
 void redis_replica_recover(struct redis_replica *r);
 /* Each lease that was acknowledged is there, and nobody else gets its sandbox.

@@ -14,6 +14,7 @@
  *   Delay    the request, after as many milliseconds as its digits say, from
  *            another thread
  *   Deaf     as Delay, but takes no notice when its client leaves
+ *   Wake     the request, and all that wait for their time are answered now
  *   Hang     never answers by itself
  *   Fail     RESOURCE_EXHAUSTED, "none ready", retry after 1500 ms
  *   Stream   request "COUNT SIZE": that many messages of that size; each starts
@@ -210,6 +211,18 @@ hang_start(struct wp_call *call, const uint8_t *request, size_t len)
     wait_start(call, NULL, 0, WP_TIME_NEVER);
 }
 
+static void
+wake_start(struct wp_call *call, const uint8_t *request, size_t len)
+{
+    (void)pthread_mutex_lock(&waiters_lock);
+    WP_LIST_FOREACH (node, &waiters) {
+        WP_CONTAINER_OF(node, struct waiter, node)->due_ns = 0;
+    }
+    (void)pthread_cond_signal(&waiters_changed);
+    (void)pthread_mutex_unlock(&waiters_lock);
+    reply_bytes(call, request, len);
+}
+
 static struct waiter *
 take_due(int64_t now_ns, int64_t *next_ns)
 {
@@ -337,6 +350,7 @@ static const struct wp_method methods[] = {
     {"/test.Fixture/Left", false, false, left_start},
     {"/test.Fixture/Delay", false, false, delay_start},
     {"/test.Fixture/Deaf", false, false, deaf_start},
+    {"/test.Fixture/Wake", false, false, wake_start},
     {"/test.Fixture/Hang", false, false, hang_start},
     {"/test.Fixture/Fail", false, false, fail_start},
     {"/test.Fixture/Stream", true, false, stream_start},

@@ -1,13 +1,13 @@
 # The lease stores; the rules themselves are in core_leases.cmake.
-wp_test(lease_conformance_sqlite_test LABEL unit TIMEOUT 120
+wp_test(lease_conformance_sqlite_test LABEL unit TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_conformance_sqlite_test.c
           ${WP_STORE_CONFORMANCE}
   LIBS wp_lease_sqlite)
-wp_test(lease_sqlite_test LABEL unit TIMEOUT 120
+wp_test(lease_sqlite_test LABEL unit TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_test.c
           ${WP_STORE_CONFORMANCE}
   LIBS wp_lease_sqlite wp::sqlite)
-wp_test(lease_sqlite_fault_test LABEL unit TIMEOUT 180
+wp_test(lease_sqlite_fault_test LABEL unit TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_fault_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/fault_vfs.c ${WP_STORE_CONFORMANCE}
   LIBS wp_lease_sqlite wp::sqlite)

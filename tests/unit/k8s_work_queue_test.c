@@ -340,7 +340,7 @@ wakes_by_itself(void **state)
         .ctx = &rig,
     });
     assert_non_null(rig.queue);
-    wp_work_add_after(rig.queue, "ns", "b", 2 * WP_NS_PER_MS);
+    wp_work_add_after(rig.queue, "ns", "b", 500 * WP_NS_PER_MS);
     wp_work_add_after(rig.queue, "ns", "a", WP_NS_PER_MS);
     while (rig.seen_len < 2) {
         assert_int_equal(event_base_loop(rig.base, EVLOOP_ONCE), 0);

@@ -23,7 +23,7 @@
 
 enum {
     BIG = 3 << 20,
-    PATIENCE_MS = 10000,
+    PATIENCE_MS = 60000,
 };
 
 /* A bridge that runs in a thread of its own between a Unix socket and a loopback

@@ -23,7 +23,7 @@
 
 enum {
     CONNECTIONS_MAX = 16,
-    WAIT_S = 30,
+    WAIT_S = 120,
 };
 
 /* Answers as a sentinel and as a server. */
