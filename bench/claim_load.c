@@ -10,6 +10,8 @@
  *     --prefix TEXT      of the claims' names ("load")
  *     --settle-ms N      after a Ready claim, before its delete (0)
  *     --timeout-s N      of the whole run (120)
+ *     --bare             be the controller, too: make the writes that a client
+ *                        waits for with sandboxes that are there, and no other
  *
  * A claim's time is from its create request, before it is written to the
  * socket, to the arrival of the watch event that shows Ready=True and a sandbox
@@ -24,12 +26,14 @@
 
 #include <event2/event.h>
 
+#include "bench/claim_bare.h"
 #include "bench/hist.h"
 #include "bench/seen.h"
 #include "k8s/api.h"
 #include "k8s/api_config.h"
 #include "k8s/json.h"
 #include "k8s/line.h"
+#include "k8s/names.h"
 #include "k8s/object.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
@@ -58,6 +62,7 @@ struct options {
     uint32_t timeout_s;
     bool keep;
     bool leave;
+    bool bare;
 };
 
 struct load {
@@ -66,6 +71,7 @@ struct load {
     struct wp_http *http;
     struct wp_api *api;
     struct wp_http_stream *watch;
+    struct wp_bare *bare; /* NULL: somebody else is the controller. */
     struct wp_line line;
     struct claim *claims; /* Owned; count of them. */
     struct event *ticker; /* Open loop: when the next claim is due. */
@@ -227,20 +233,41 @@ is_ready(const json_t *claim)
     return false;
 }
 
+/* One of ours that was not Ready yet. */
+static bool
+is_on_its_way(const struct load *load, const char *name, uint64_t *index)
+{
+    size_t prefix = strlen(load->options.prefix);
+
+    return strncmp(name, load->options.prefix, prefix) == 0 &&
+           name[prefix] == '-' &&
+           wp_str_to_u64(wp_str_from(name + prefix + 1), index) &&
+           *index < load->options.count &&
+           load->claims[*index].state == STATE_SENT;
+}
+
+/* Claims that have come are served by this program. */
+static void
+on_new_claim(struct load *load, const json_t *claim)
+{
+    const char *name = wp_json_text(claim, "metadata", "name", NULL);
+    uint64_t index;
+
+    if (is_on_its_way(load, name, &index) &&
+        !wp_bare_serve(load->bare, claim)) {
+        die("--bare", "more claims than sandboxes");
+    }
+}
+
 static void
 on_claim(struct load *load, const json_t *claim, int64_t arrived_ns)
 {
-    const char *name = wp_json_text(claim, "metadata", "name", NULL);
     const char *sandbox =
         wp_json_text(claim, "status", "sandbox", "name", NULL);
-    size_t prefix = strlen(load->options.prefix);
+    const char *name = wp_json_text(claim, "metadata", "name", NULL);
     uint64_t index;
 
-    if (strncmp(name, load->options.prefix, prefix) != 0 ||
-        name[prefix] != '-' ||
-        !wp_str_to_u64(wp_str_from(name + prefix + 1), &index) ||
-        index >= load->options.count ||
-        load->claims[index].state != STATE_SENT || sandbox[0] == '\0' ||
+    if (!is_on_its_way(load, name, &index) || sandbox[0] == '\0' ||
         !is_ready(claim)) {
         return;
     }
@@ -263,7 +290,9 @@ on_line(void *ctx, struct wp_str line)
     json_t *event = json_loadb(line.ptr, line.len, 0, NULL);
     const char *type = wp_json_text(event, "type", NULL);
 
-    if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0) {
+    if (load->bare != NULL && strcmp(type, "ADDED") == 0) {
+        on_new_claim(load, json_object_get(event, "object"));
+    } else if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0) {
         on_claim(load, json_object_get(event, "object"), arrived_ns);
     } else if (strcmp(type, "ERROR") == 0) {
         die("watch", wp_json_text(event, "object", "message", NULL));
@@ -399,6 +428,20 @@ begin(struct load *load)
     }
 }
 
+static void list_claims(struct load *load);
+
+static void
+on_sandboxes(void *ctx, const struct wp_api_result *result)
+{
+    struct load *load = ctx;
+
+    if (result->status != WP_OK) {
+        die("list of Sandboxes", result->message);
+    }
+    wp_bare_stock(load->bare, result->object);
+    list_claims(load);
+}
+
 /* The list tells from where to watch. */
 static void
 on_listed(void *ctx, const struct wp_api_result *result)
@@ -423,6 +466,26 @@ on_listed(void *ctx, const struct wp_api_result *result)
                                                     .ctx = load});
     WP_ASSERT(load->watch != NULL);
     begin(load);
+}
+
+static void
+list_claims(struct load *load)
+{
+    struct wp_api_target all = target_of(load, NULL);
+
+    wp_api_list(load->api, &all, &(struct wp_api_query){.limit = 1}, on_listed,
+                load);
+}
+
+static void
+list_sandboxes(struct load *load)
+{
+    struct wp_api_target all = target_of(load, NULL);
+
+    all.kind = WP_KIND_SANDBOX;
+    wp_api_list(load->api, &all,
+                &(struct wp_api_query){.label_selector = WP_LABEL_WARM_POOL},
+                on_sandboxes, load);
 }
 
 /* --- The report --- */
@@ -493,6 +556,7 @@ parse(int argc, char **argv, struct options *options)
         {"timeout-s", required_argument, NULL, 't'},
         {"keep", no_argument, NULL, 'K'},
         {"leave", no_argument, NULL, 'L'},
+        {"bare", no_argument, NULL, 'b'},
         {NULL, 0, NULL, 0},
     };
     int c;
@@ -538,6 +602,9 @@ parse(int argc, char **argv, struct options *options)
             options->keep = true;
             options->leave = true;
             break;
+        case 'b':
+            options->bare = true;
+            break;
         default:
             exit(2);
         }
@@ -571,6 +638,10 @@ set_up(struct load *load, const struct wp_api_config *server)
         die("client", err.msg);
     }
     load->api = wp_api_create(load->http);
+    if (load->options.bare) {
+        load->bare = wp_bare_create(load->api, load->options.ns);
+        WP_ASSERT(load->bare != NULL);
+    }
     load->ticker = evtimer_new(load->base, on_tick, load);
     load->deadline = evtimer_new(load->base, on_deadline, load);
     WP_ASSERT(load->api != NULL && load->ticker != NULL &&
@@ -583,7 +654,6 @@ main(int argc, char **argv)
 {
     struct load load = {0};
     struct wp_api_config server = {0};
-    struct wp_api_target all;
     struct wp_err err;
     bool good;
 
@@ -593,9 +663,11 @@ main(int argc, char **argv)
         die(load.options.kubeconfig, err.msg);
     }
     set_up(&load, &server);
-    all = target_of(&load, NULL);
-    wp_api_list(load.api, &all, &(struct wp_api_query){.limit = 1}, on_listed,
-                &load);
+    if (load.bare != NULL) {
+        list_sandboxes(&load);
+    } else {
+        list_claims(&load);
+    }
     (void)event_base_dispatch(load.base);
     load.over = true;
     report(&load);
@@ -606,6 +678,7 @@ main(int argc, char **argv)
         delete_kept(&load);
     }
     wp_http_destroy(load.http);
+    wp_bare_destroy(load.bare);
     wp_api_destroy(load.api);
     event_free(load.ticker);
     event_free(load.deadline);
