@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "k8s/json_read.h"
+
 /* What is not named here is decided by its class. 409 depends on the reason. */
 static const struct {
     int code;
@@ -84,7 +86,6 @@ wp_api_answer_read(const struct wp_http_answer *answer,
                    struct wp_api_result *result, struct wp_api_words *words)
 {
     json_t *json = NULL;
-    json_error_t error;
 
     *result = (struct wp_api_result){.status = answer->status,
                                      .code = answer->code,
@@ -93,10 +94,8 @@ wp_api_answer_read(const struct wp_http_answer *answer,
     if (answer->status != WP_OK) {
         return;
     }
-    /* A text with a NUL in one object is no reason to lose a whole list. */
     if (answer->body.len > 0) {
-        json = json_loadb(answer->body.ptr, answer->body.len, JSON_ALLOW_NUL,
-                          &error);
+        json = wp_json_read(answer->body, NULL);
     }
     if (json_is_object(json)) {
         result->object = json;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/json_read.h"
 #include "k8s/view.h"
 #include "k8s/view_read.h"
 #include "pool/base/assert.h"
@@ -304,9 +305,7 @@ wp_object_unref(const struct wp_object *object)
 json_t *
 wp_object_json(const struct wp_object *object)
 {
-    return object->text.len == 0
-               ? NULL
-               : json_loadb(object->text.ptr, object->text.len, 0, NULL);
+    return object->text.len == 0 ? NULL : wp_json_read(object->text, NULL);
 }
 
 /* --- Questions --- */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "k8s/json_read.h"
 #include "pool/base/compiler.h"
 
 static const char *const types[] = {
@@ -69,13 +70,12 @@ enum wp_status
 wp_watch_event_read(struct wp_watch_event *event, struct wp_str line,
                     struct wp_err *err)
 {
-    json_error_t error;
+    struct wp_err why = {.msg = ""};
 
     *event = (struct wp_watch_event){.version = "", .message = ""};
-    /* A text with a NUL in one object is no reason to lose a whole watch. */
-    event->root = json_loadb(line.ptr, line.len, JSON_ALLOW_NUL, &error);
+    event->root = wp_json_read(line, &why);
     if (event->root == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "no JSON: %s", error.text);
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "%s", why.msg);
     }
     if (check(event, err) != WP_OK) {
         wp_watch_event_fini(event);
