@@ -31,7 +31,10 @@ struct wp_claim_entry {
     bool adopting;               /* A pass is handing it a Sandbox. */
     bool made;                   /* A cold Sandbox may be there, unheard of. */
     bool measured;               /* Its way to Ready has been counted. */
-    char *uid;                   /* These three lie behind the entry. */
+    bool announced;   /* A Sandbox's name was annotated with its adoption. */
+    bool early;       /* Its first-ready annotation went ahead of its status. */
+    bool again_ready; /* That was too early: it is to be written once more. */
+    char *uid;        /* These three lie behind the entry. */
     char *ns;
     char *name;
 };

@@ -56,16 +56,30 @@ same_label(const struct wp_object *a, const struct wp_object *b,
     return strcmp(left != NULL ? left : "", right != NULL ? right : "") == 0;
 }
 
+/* Is a pass handing it a Sandbox right now? */
+static bool
+is_adopting(const struct wp_claim_controller *self,
+            const struct wp_object *claim)
+{
+    const struct wp_claim_entry *entry =
+        wp_claim_book_find(self->book, claim->ns, claim->name);
+
+    return entry != NULL && entry->adopting &&
+           strcmp(entry->uid, claim->uid) == 0;
+}
+
 /* What this controller writes itself (status, annotations) says nothing new. */
 static bool
-claim_differs(const struct wp_object *before, const struct wp_object *after)
+claim_differs(const struct wp_claim_controller *self,
+              const struct wp_object *before, const struct wp_object *after)
 {
     return strcmp(before->uid, after->uid) != 0 ||
            before->generation != after->generation ||
            before->deleting != after->deleting ||
            !same_label(before, after, WP_LABEL_CREATED_BY) ||
            (!same_annotation(before, after, WP_ANNOTATION_SANDBOX_NAME) &&
-            wp_claim_view(after)->sandbox[0] == '\0');
+            wp_claim_view(after)->sandbox[0] == '\0' &&
+            !is_adopting(self, after));
 }
 
 /* What the garbage collector would do. */
@@ -108,7 +122,7 @@ on_claim(void *ctx, const struct wp_object *before,
             entry->seen_wall_ns = wp_clock_wall_ns(self->parts->clock);
         }
         look_at(self, after);
-    } else if (claim_differs(before, after)) {
+    } else if (claim_differs(self, before, after)) {
         look_at(self, after);
     }
 }

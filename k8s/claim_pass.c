@@ -287,6 +287,10 @@ go_by_holding(struct wp_claim_pass *pass)
         wp_claim_bound(pass);
         return;
     case WP_HOLDS_HALF:
+        if (pass->entry->announced) {
+            serve(pass); /* The core knows whether it is still to be had. */
+            return;
+        }
         wp_claim_pass_set_sandbox(pass, sandbox);
         wp_claim_adopt(pass);
         return;

@@ -120,8 +120,9 @@ observed_answered(void *ctx, const struct wp_api_result *result)
     if (entry == NULL) {
         return;
     }
-    /* When it failed, it goes with the stamps after Ready. */
+    /* When it failed, all go after Ready. */
     entry->observed = result->status == WP_OK ? WP_STAMP_DONE : WP_STAMP_NONE;
+    entry->early = entry->early && result->status == WP_OK;
     pass = entry->joins;
     entry->joins = NULL;
     if (pass != NULL) {
@@ -131,32 +132,85 @@ observed_answered(void *ctx, const struct wp_api_result *result)
     }
 }
 
-void
-wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins)
+/* Is there none, and is none on its way? */
+static bool
+wants_observed(const struct wp_claim_pass *pass)
+{
+    return pass->self->parts->config.observability_annotations &&
+           pass->entry->observed != WP_STAMP_DONE &&
+           !has_annotation(pass->claim, WP_ANNOTATION_FIRST_OBSERVED);
+}
+
+/* Sends it, with more beside it; takes annotations. */
+static void
+send_observed(struct wp_claim_pass *pass, json_t *annotations)
 {
     struct wp_claim_entry *entry = pass->entry;
     struct wp_api_target target = wp_claim_target(pass->claim, WP_HTTP_CLAIM);
 
-    if (!pass->self->parts->config.observability_annotations ||
-        entry->observed == WP_STAMP_DONE ||
-        has_annotation(pass->claim, WP_ANNOTATION_FIRST_OBSERVED)) {
+    (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
+                      time_text(entry->seen_wall_ns));
+    entry->observed = WP_STAMP_SENT;
+    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_OBSERVED], 1);
+    wp_api_patch(pass->self->parts->api, &target,
+                 annotations_patch(entry, annotations), observed_answered,
+                 stamp_create(pass));
+}
+
+/* The pass goes on once it is answered. */
+static void
+await(struct wp_claim_pass *pass)
+{
+    pass->entry->joins = pass;
+    pass->awaited++;
+}
+
+void
+wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins)
+{
+    if (!wants_observed(pass)) {
         return;
     }
     if (joins) {
-        entry->joins = pass;
-        pass->awaited++;
+        await(pass);
     }
+    if (pass->entry->observed != WP_STAMP_SENT) {
+        send_observed(pass, json_object());
+    }
+}
+
+void
+wp_claim_stamp_adopting(struct wp_claim_pass *pass)
+{
+    struct wp_claim_entry *entry = pass->entry;
+    json_t *annotations;
+
+    if (!wants_observed(pass)) {
+        return;
+    }
+    await(pass);
     if (entry->observed == WP_STAMP_SENT) {
         return;
     }
-    entry->observed = WP_STAMP_SENT;
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_OBSERVED], 1);
-    wp_api_patch(
-        pass->self->parts->api, &target,
-        annotations_patch(entry, wp_json_set(json_object(),
-                                             WP_ANNOTATION_FIRST_OBSERVED,
-                                             time_text(entry->seen_wall_ns))),
-        observed_answered, stamp_create(pass));
+    entry->announced = true;
+    annotations = wp_json_set_text(json_object(), WP_ANNOTATION_SANDBOX_NAME,
+                                   pass->sandbox->name);
+    if (wp_sandbox_view(pass->sandbox)->ready.status == WP_CONDITION_TRUE &&
+        !has_annotation(pass->claim, WP_ANNOTATION_FIRST_READY)) {
+        (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_READY,
+                          time_text(wp_claim_pass_wall_ns(pass)));
+        entry->early = true;
+    }
+    send_observed(pass, annotations);
+}
+
+void
+wp_claim_stamp_too_early(struct wp_claim_pass *pass)
+{
+    if (pass->entry->early && !pass->entry->measured) {
+        pass->entry->early = false;
+        pass->entry->again_ready = true;
+    }
 }
 
 /* --- After Ready --- */
@@ -172,6 +226,7 @@ ready_answered(void *ctx, const struct wp_api_result *result)
     if (entry != NULL) {
         entry->stamped =
             result->status == WP_OK ? WP_STAMP_DONE : WP_STAMP_NONE;
+        entry->again_ready = entry->again_ready && result->status != WP_OK;
         if (!look_again(self, entry) && result->status != WP_OK &&
             result->status != WP_NOT_FOUND && result->status != WP_CANCELLED) {
             wp_work_add_after(self->queue, stamp->ns, stamp->name,
@@ -196,7 +251,8 @@ missing_stamps(const struct wp_claim_pass *pass)
         (reserved == NULL || strcmp(reserved, name) != 0)) {
         (void)wp_json_set_text(annotations, WP_ANNOTATION_SANDBOX_NAME, name);
     }
-    if (!has_annotation(claim, WP_ANNOTATION_FIRST_READY)) {
+    if (!has_annotation(claim, WP_ANNOTATION_FIRST_READY) ||
+        pass->entry->again_ready) {
         /* Ready before this process looked: nobody knows since when. */
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_READY,
                           pass->entry->measured

@@ -48,7 +48,9 @@ measure(struct wp_claim_pass *pass)
     int64_t observed_ms = since_annotation(pass, WP_ANNOTATION_FIRST_OBSERVED);
 
     if (pass->entry->measured ||
-        wp_object_annotation(pass->claim, WP_ANNOTATION_FIRST_READY) != NULL) {
+        (!pass->entry->early && !pass->entry->again_ready &&
+         wp_object_annotation(pass->claim, WP_ANNOTATION_FIRST_READY) !=
+             NULL)) {
         return;
     }
     pass->entry->measured = true;
@@ -98,6 +100,8 @@ told(struct wp_claim_pass *pass)
     if (wp_claim_status_ready(&pass->outcome) &&
         pass->outcome.sandbox != NULL) {
         (void)wp_claim_stamp_ready(pass);
+    } else {
+        wp_claim_stamp_too_early(pass);
     }
     after = next_look_ns(pass);
     if (pass->ends == WP_WORK_FAILED) {

@@ -1,7 +1,7 @@
 /* k8s/claim_warm.c - a claim gets a warm sandbox.
  *
  *   ask     the core grants one, or the claim waits for the next
- *   adopt   PATCH Sandbox with its resourceVersion || first-observed annotation
+ *   adopt   PATCH Sandbox with its resourceVersion || the claim's annotations
  *             409, lost answer: GET it and see
  *               the claim's: done | still the pool's: again | else: lost
  *   tell    one status patch
@@ -205,6 +205,7 @@ lost(struct wp_claim_pass *pass, const char *why)
                 wp_kv_str("claim", pass->claim->name),
                 wp_kv_str("reason", why));
     wp_counter_add(&pass->self->metrics.lost, 1);
+    wp_claim_stamp_too_early(pass);
     if (held != NULL) {
         pass->entry->ask = NULL;
         wp_claim_ask_lose(held, why);
@@ -356,7 +357,7 @@ wp_claim_adopt(struct wp_claim_pass *pass)
     pass->awaited = 1;
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
     wp_api_patch(pass->self->parts->api, &target, patch, adopt_answered, pass);
-    wp_claim_stamp_observed(pass, true);
+    wp_claim_stamp_adopting(pass);
     wp_fault("claim.adopt_sent");
 }
 

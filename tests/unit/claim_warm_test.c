@@ -84,15 +84,15 @@ warm_claim_is_served_in_two_writes(void **state)
     wp_claim_rig_claim(&rig, "c", NULL);
     expect_bound("c");
     sandbox = wp_claim_rig_sandbox(&rig, "c");
-    /* W1 and W5; W4; W3. */
+    /* W1 with W5; W4; W3. */
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, false),
-                     2);
+                     1);
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, true), 1);
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 1);
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_GET, WP_KIND_COUNT), 0);
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_POST, WP_KIND_EVENT),
                      1);
-    assert_true(wp_claim_rig_passes(&rig) <= 2);
+    assert_int_equal(wp_claim_rig_passes(&rig), 1);
     /* The Sandbox. */
     assert_string_equal(label(sandbox, WP_LABEL_WARM_POOL), "");
     assert_string_equal(label(sandbox, WP_LABEL_TEMPLATE_HASH), "");
@@ -139,8 +139,8 @@ warm_claim_is_served_in_two_writes(void **state)
     wp_claim_rig_fini(&rig);
 }
 
-/* The order in which they go: the adoption and the annotation beside it; the
- * status once both are back; the stamps after that, with the lowest priority. */
+/* The order in which they go: the adoption and the annotations beside it; the
+ * status once both are back; nothing after that. */
 static void
 writes_go_in_order(void **state)
 {
@@ -157,19 +157,24 @@ writes_go_in_order(void **state)
     call = wp_recorder_call(rig.api, 1);
     assert_int_equal(call->kind, WP_KIND_SANDBOX_CLAIM);
     assert_string_equal(call->subresource, "");
+    assert_string_equal(wp_recorded_text(call, "metadata", "annotations",
+                                         WP_ANNOTATION_SANDBOX_NAME, NULL),
+                        wp_recorder_call(rig.api, 0)->name);
     assert_true(wp_recorder_step(rig.api)); /* The adoption. */
     assert_int_equal(
         wp_recorder_count(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM), 1);
-    assert_true(wp_recorder_step(rig.api)); /* The annotation. */
+    assert_true(wp_recorder_step(rig.api)); /* The annotations. */
     call = wp_recorder_last(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM);
     assert_string_equal(call->subresource, "status");
     assert_string_not_equal(
         wp_recorded_text(call, "metadata", "resourceVersion", NULL), "");
     wp_claim_rig_settle(&rig);
     call = wp_recorder_last(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM);
-    assert_string_equal(call->subresource, "");
-    assert_int_equal(call->priority, WP_HTTP_EVENT);
+    assert_string_equal(call->subresource, "status");
     expect_bound("c");
+    assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, false),
+                     1);
+    assert_string_not_equal(annotation("c", WP_ANNOTATION_FIRST_READY), "");
     wp_claim_rig_fini(&rig);
 }
 
@@ -285,10 +290,12 @@ unavailable_is_tried_again(void **state)
 }
 
 /* Another controller has taken the Sandbox: this claim gets another one, and
- * never touches that. */
+ * never touches that. What was annotated beside the adoption is annotated anew,
+ * the time of being Ready with it. */
 static void
 lost_sandbox_is_replaced(void **state)
 {
+    const struct wp_recorded *call;
     char taken[256];
 
     (void)state;
@@ -310,6 +317,13 @@ lost_sandbox_is_replaced(void **state)
     assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c"), taken);
     assert_string_equal(wp_claim_rig_owner(&rig, taken), "other-uid");
     assert_int_equal(wp_claim_rig_stats(&rig).leased, 1);
+    assert_string_equal(annotation("c", WP_ANNOTATION_SANDBOX_NAME),
+                        wp_claim_rig_sandbox(&rig, "c"));
+    call = wp_recorder_last(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM);
+    assert_string_equal(call->subresource, "");
+    assert_string_not_equal(wp_recorded_text(call, "metadata", "annotations",
+                                             WP_ANNOTATION_FIRST_READY, NULL),
+                            "");
     wp_claim_rig_fini(&rig);
 }
 
