@@ -228,8 +228,8 @@ put_claims(struct evbuffer *out, const struct wp_claim_metrics *claims)
 static void
 put_http(struct evbuffer *out, const struct wp_http_stats *s)
 {
-    static const char *const names[WP_HTTP_PRIORITIES] = {"claim", "normal",
-                                                          "refill", "event"};
+    static const char *const names[WP_HTTP_PRIORITIES] = {
+        "claim", "normal", "refill", "spare", "event"};
 
     wp_prom_family(out, "warmpool_api_requests_total", "counter",
                    "Requests sent to the API server, by priority.");

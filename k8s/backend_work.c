@@ -17,6 +17,11 @@
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
+enum {
+    /* A pool with this part of its target ready can wait for more. */
+    STOCKED_PART = 4,
+};
+
 static struct wp_pools *
 pools_of(const struct wp_cluster_backend *backend)
 {
@@ -245,6 +250,25 @@ build(struct wp_cluster_backend *backend, const struct wp_sandbox_ref *entry,
     return body;
 }
 
+/* A pool that is well stocked has time, claims have not. */
+static enum wp_http_priority
+create_priority(struct wp_cluster_backend *backend,
+                const struct wp_sandbox_ref *entry)
+{
+    uint32_t index = wp_pools_index(pools_of(backend), wp_str_from(entry->ns),
+                                    wp_str_from(entry->pool));
+    struct wp_pool_stats stats;
+
+    if (index == UINT32_MAX) {
+        return WP_HTTP_REFILL;
+    }
+    wp_pools_stats(pools_of(backend), index, &stats);
+    return stats.waiting == 0 && stats.ready > 0 &&
+                   stats.ready >= stats.spec.target / STOCKED_PART
+               ? WP_HTTP_SPARE
+               : WP_HTTP_REFILL;
+}
+
 static void
 create(const struct wp_backend_look *look)
 {
@@ -270,7 +294,7 @@ create(const struct wp_backend_look *look)
         body = build(backend, entry, &why);
         if (body != NULL) {
             job = wp_backend_job(look);
-            target = wp_backend_target(job, WP_HTTP_REFILL);
+            target = wp_backend_target(job, create_priority(backend, entry));
             wp_api_post(backend->parts->api, &target, body, posted, job);
             return;
         }

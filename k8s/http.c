@@ -7,6 +7,9 @@
 #include "k8s/http_parts.h"
 #include "pool/base/assert.h"
 
+/* For so long after a claim's request others still make way: its next one
+ * follows at once, or another claim comes. */
+#define YIELD_NS (20 * WP_NS_PER_MS)
 /* A Retry-After longer than this is obeyed no longer than this. */
 #define HOLD_MAX_NS (60 * WP_NS_PER_S)
 #define CLOSING "the client is being closed"
@@ -27,13 +30,15 @@ struct call {
  * long a request may stay in the queue. */
 static const struct {
     uint32_t eighths;
-    bool held; /* Retry-After holds the queue. */
+    bool held;   /* Retry-After holds the queue. */
+    bool yields; /* One at a time while claims are served. */
     int64_t wait_ns;
 } rules[WP_HTTP_PRIORITIES] = {
-    [WP_HTTP_CLAIM] = {8, false, 10 * WP_NS_PER_S},
-    [WP_HTTP_NORMAL] = {6, true, 60 * WP_NS_PER_S},
-    [WP_HTTP_REFILL] = {4, true, 60 * WP_NS_PER_S},
-    [WP_HTTP_EVENT] = {2, true, 60 * WP_NS_PER_S},
+    [WP_HTTP_CLAIM] = {8, false, false, 10 * WP_NS_PER_S},
+    [WP_HTTP_NORMAL] = {6, true, false, 60 * WP_NS_PER_S},
+    [WP_HTTP_REFILL] = {4, true, false, 60 * WP_NS_PER_S},
+    [WP_HTTP_SPARE] = {2, true, true, 60 * WP_NS_PER_S},
+    [WP_HTTP_EVENT] = {1, true, true, 60 * WP_NS_PER_S},
 };
 
 static int64_t
@@ -159,6 +164,10 @@ on_end(struct wp_http_transfer *transfer, struct wp_http_answer *answer)
     struct wp_http *http = transfer->http;
 
     http->stats.inflight--;
+    http->of_priority[call->priority]--;
+    if (call->priority == WP_HTTP_CLAIM) {
+        http->claim_ended_ns = now_of(http);
+    }
     note_answer(http, call->priority, answer);
     call_finish(call, answer);
 }
@@ -175,12 +184,28 @@ wp_http_parallel(const struct wp_http *http, bool http2)
     return most < http->config.inflight_max ? most : http->config.inflight_max;
 }
 
-static uint32_t
-inflight_bound(const struct wp_http *http, enum wp_http_priority priority)
+/* When the claims that are served now, or were just now, will have been. */
+static int64_t
+yields_until_ns(const struct wp_http *http)
+{
+    return http->of_priority[WP_HTTP_CLAIM] > 0 ||
+                   http->stats.queued[WP_HTTP_CLAIM] > 0
+               ? WP_TIME_NEVER
+               : http->claim_ended_ns + YIELD_NS;
+}
+
+/* May one more of this priority be under way? */
+static bool
+has_room(const struct wp_http *http, enum wp_http_priority priority,
+         int64_t now_ns)
 {
     uint32_t bound = http->parallel * rules[priority].eighths / 8;
 
-    return bound > 0 ? bound : 1;
+    if (rules[priority].yields && http->of_priority[priority] > 0 &&
+        yields_until_ns(http) > now_ns) {
+        return false;
+    }
+    return http->stats.inflight < (bound > 0 ? bound : 1);
 }
 
 static double
@@ -205,6 +230,7 @@ start(struct wp_http *http, struct call *call)
     }
     wp_list_push_back(&http->running, &call->node);
     http->stats.inflight++;
+    http->of_priority[call->priority]++;
     http->stats.sent[call->priority]++;
     return true;
 }
@@ -217,8 +243,7 @@ dispatch_one(struct wp_http *http, enum wp_http_priority priority)
     int64_t now = now_of(http);
     bool going = true;
 
-    while (going && !wp_list_empty(queue) &&
-           http->stats.inflight < inflight_bound(http, priority) &&
+    while (going && !wp_list_empty(queue) && has_room(http, priority, now) &&
            http->hold_until_ns[priority] <= now &&
            wp_rate_take(&http->rate, bucket_reserve(http, priority), now)) {
         http->stats.queued[priority]--;
@@ -267,12 +292,14 @@ next_change_ns(const struct wp_http *http, enum wp_http_priority priority)
         return WP_TIME_NEVER;
     }
     expires_ns = call_of(queue->next)->queued_ns + rules[priority].wait_ns;
-    if (http->stats.inflight < inflight_bound(http, priority)) {
+    if (has_room(http, priority, now)) {
         goes_ns = now + wp_rate_wait_ns(&http->rate,
                                         bucket_reserve(http, priority), now);
         if (goes_ns < http->hold_until_ns[priority]) {
             goes_ns = http->hold_until_ns[priority];
         }
+    } else if (rules[priority].yields && yields_until_ns(http) > now) {
+        goes_ns = yields_until_ns(http);
     }
     return goes_ns < expires_ns ? goes_ns : expires_ns;
 }

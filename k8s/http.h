@@ -8,7 +8,9 @@
  * What is not under way waits in bounded queues, one for each priority; a token
  * bucket and a bound on requests under way say when the next one may go. Lower
  * priorities may use up only a part of both, so that something is always left
- * for claims. What has waited too long (claims 10 s, others 60 s) ends with
+ * for claims. SPARE and EVENT go one by one while a claim's request is under
+ * way, and for 20 ms after it: an API server with few cores serves all that it
+ * has at once. What has waited too long (claims 10 s, others 60 s) ends with
  * UNAVAILABLE. A 429 or 503 with Retry-After holds that priority's queue for
  * that long (claims excepted: theirs are told at once). The bearer token's file
  * is read again when it changes, at least once a minute, and once more after a
@@ -33,6 +35,7 @@ enum wp_http_priority {
     WP_HTTP_CLAIM,  /* A client waits for it; also leader election. */
     WP_HTTP_NORMAL, /* Status, deletes, reads. */
     WP_HTTP_REFILL, /* Making sandboxes and pods. */
+    WP_HTTP_SPARE,  /* What may well wait while claims are served. */
     WP_HTTP_EVENT,  /* What nobody waits for; dropped first. */
     WP_HTTP_PRIORITIES
 };

@@ -71,9 +71,11 @@ struct wp_http {
     int64_t hold_until_ns[WP_HTTP_PRIORITIES];
     struct wp_list refused; /* To be told so. */
     struct wp_list running;
-    uint32_t parallel;              /* Requests under way at most. */
-    struct wp_list streams;         /* Under way. */
-    struct wp_list streams_waiting; /* To be begun. */
+    uint32_t of_priority[WP_HTTP_PRIORITIES]; /* Under way. */
+    int64_t claim_ended_ns;                   /* The last request of a claim. */
+    uint32_t parallel;                        /* Requests under way at most. */
+    struct wp_list streams;                   /* Under way. */
+    struct wp_list streams_waiting;           /* To be begun. */
     struct wp_list streams_closing;
     struct wp_http_link *requests_link;
     struct wp_http_link *streams_link;

@@ -315,10 +315,27 @@ take_error(struct wp_reflector *self, const struct wp_watch_event *event)
                 wp_kv_str("error", event->message));
 }
 
+/* What our own writes were answered with is known already. */
+static bool
+is_known(const struct wp_reflector *self, const struct wp_watch_event *event)
+{
+    return event->type != WP_WATCH_DELETED &&
+           wp_store_knows(self->config.store,
+                          text_at(event->object, "metadata", "namespace"),
+                          text_at(event->object, "metadata", "name"),
+                          text_at(event->object, "metadata", "uid"),
+                          event->version);
+}
+
 static void
 take_change(struct wp_reflector *self, const struct wp_watch_event *event)
 {
-    struct wp_object *object = read_object(self, event->object);
+    struct wp_object *object;
+
+    if (is_known(self, event)) {
+        return;
+    }
+    object = read_object(self, event->object);
 
     if (object != NULL && event->type == WP_WATCH_DELETED) {
         wp_store_remove(self->config.store, object);

@@ -50,6 +50,10 @@ uint64_t wp_store_bytes(const struct wp_store *store);
 /* What the watch says: takes the reference. An older version than the one that
  * is known, or the same, is dropped. */
 void wp_store_put(struct wp_store *store, struct wp_object *object);
+/* Is it known in this version, or in a newer one? A write of ours may have
+ * learned it; then to put it would change nothing. */
+bool wp_store_knows(const struct wp_store *store, const char *ns,
+                    const char *name, const char *uid, const char *version);
 /* It is gone; a newer object of the same name, with another uid, stays. */
 void wp_store_remove(struct wp_store *store, const struct wp_object *object);
 /* What a write of ours was answered with; takes the reference, drops it when

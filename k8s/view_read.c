@@ -8,8 +8,7 @@
 #include "k8s/json.h"
 
 enum {
-    KEY_MAX = 64,  /* Of our own field names. */
-    PATH_MAX_ = 96 /* Of what is said in an error. */
+    PATH_MAX_ = 96, /* Of what is said in an error. */
 };
 
 static const char *const no_texts[] = {NULL};
@@ -81,7 +80,6 @@ wp_view_at(struct wp_view_reader *reader, const char *path)
 
     for (;;) {
         size_t len = strcspn(rest, ".");
-        char key[KEY_MAX];
 
         if (!json_is_object(at)) {
             char so_far[PATH_MAX_];
@@ -91,8 +89,7 @@ wp_view_at(struct wp_view_reader *reader, const char *path)
             wp_view_wrong(reader, so_far, "an object");
             return NULL;
         }
-        (void)snprintf(key, sizeof key, "%.*s", (int)len, rest);
-        at = json_object_get(at, key);
+        at = json_object_getn(at, rest, len);
         if (at == NULL || json_is_null(at)) {
             return NULL;
         }

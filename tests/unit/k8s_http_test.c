@@ -103,6 +103,41 @@ priorities(void **state)
     rig_fini(&rig);
 }
 
+/* What is spare goes one by one while a claim's request is under way, and all
+ * of it soon after that. */
+static void
+spare_makes_way(void **state)
+{
+    (void)state;
+    rig_init(&rig, NULL);
+    rig.config.connections_max = 16; /* 64 at once. */
+    rig.on_request = ignore;
+    rig_connect(&rig);
+    rig_get(&rig, "/claim", WP_HTTP_CLAIM, 0);
+    for (int i = 0; i < 6; i++) {
+        rig_get(&rig, "/spare", WP_HTTP_SPARE, 0);
+    }
+    rig_wait(&rig, &rig.request_count, 2);
+    rig_pass_ms(&rig, 50);
+    assert_int_equal(rig.request_count, 2);
+    assert_string_equal(rig.requests[0].path, "/claim");
+    assert_string_equal(rig.requests[1].path, "/spare");
+    /* The next one, as the first was answered. */
+    peer_reply(&rig.requests[1], 200, NULL, "");
+    rig_wait(&rig, &rig.request_count, 3);
+    rig_pass_ms(&rig, 50);
+    assert_int_equal(rig.request_count, 3);
+    /* No claim any more: the rest, without anything else happening. */
+    peer_reply(&rig.requests[0], 200, NULL, "");
+    rig_wait(&rig, &rig.request_count, 7);
+    for (uint32_t i = 2; i < 7; i++) {
+        peer_reply(&rig.requests[i], 200, NULL, "");
+    }
+    rig_wait(&rig, &rig.answer_count, 7);
+    assert_int_equal(rig.failed_count, 0);
+    rig_fini(&rig);
+}
+
 static bool may_write;
 
 static bool
@@ -633,6 +668,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(get_and_send),
         cmocka_unit_test(priorities),
+        cmocka_unit_test(spare_makes_way),
         cmocka_unit_test(asked_when_sent),
         cmocka_unit_test(full_queue),
         cmocka_unit_test(no_path),

@@ -67,6 +67,12 @@ learn_order(void **state)
     assert_int_equal(version_of(store, "a"), 5);
     wp_store_learn(store, make("a", "u1", 9));
     /* The watch is behind: what it says is old news. */
+    assert_true(wp_store_knows(store, "ns", "a", "u1", "9"));
+    assert_true(wp_store_knows(store, "ns", "a", "u1", "8"));
+    assert_false(wp_store_knows(store, "ns", "a", "u1", "10"));
+    assert_false(wp_store_knows(store, "ns", "a", "u2", "9"));
+    assert_false(wp_store_knows(store, "ns", "b", "u1", "9"));
+    assert_false(wp_store_knows(store, "ns", "a", "u1", ""));
     wp_store_put(store, make("a", "u1", 7));
     assert_int_equal(version_of(store, "a"), 9);
     /* The watch tells the end before the answer of a write comes. */
