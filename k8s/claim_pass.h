@@ -159,8 +159,8 @@ void wp_claim_tell_then(struct wp_claim_pass *pass,
  * awaits it when joins. */
 void wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins);
 /* The same beside the adoption of the pass's Sandbox, which awaits it. With it
- * goes what would follow Ready, which saves a write: the Sandbox's name, and the
- * time of being Ready, which is one write ahead of its status then. */
+ * goes what would follow Ready, which saves a write: the Sandbox's name, and
+ * the time of being Ready, which is one write ahead of its status then. */
 void wp_claim_stamp_adopting(struct wp_claim_pass *pass);
 /* The claim did not become Ready by that adoption: the time is written anew
  * when it does. */
