@@ -1,5 +1,4 @@
 /* pool/scale/rival_constant.c - sizes that never change. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
@@ -39,4 +38,16 @@ wp_rival_create_fixed(const struct wp_rival_config *config,
                       struct wp_replay_policy *out)
 {
     return create(config, config->a, out);
+}
+
+bool
+wp_rival_create_erlang(const struct wp_rival_config *config,
+                       struct wp_replay_policy *out)
+{
+    double expected =
+        config->true_rate_per_s * wp_replay_lead_mean_s(&config->lead);
+
+    return create(
+        config, wp_stock_for_hit_rate(config->miss, config->a / 1000, expected),
+        out);
 }
