@@ -42,7 +42,7 @@ has_room(struct clairvoyant *clairvoyant)
     if (clairvoyant->n < clairvoyant->cap) {
         return true;
     }
-    ring = malloc(cap * sizeof(*ring));
+    ring = cap > 0 ? malloc(cap * sizeof(*ring)) : NULL;
     if (ring == NULL) {
         return false;
     }
