@@ -280,6 +280,7 @@ ask_policy(struct sim *sim)
         .became_ready = sim->all.became_ready,
         .last_lead_ns = sim->last_lead_ns,
         .target = sim->target,
+        .stuck = wp_refill_breaker_open(&sim->refill),
     };
     int64_t next_ns = WP_TIME_NEVER;
     uint32_t target = sim->policy->target(sim->policy->self, &view, &next_ns);
