@@ -130,8 +130,8 @@ enum wp_status wp_replay_run(const struct wp_replay_config *config,
                              struct wp_replay_result *out, struct wp_err *err);
 
 /* Ours: a scaler (pool/scale/scaler.h) as a policy, asked after each event and
- * when it says. start_wall_ns: the wall's time at monotonic 0. False when memory
- * lacks. Destroy by its destroy. */
+ * when it says. start_wall_ns: the wall's time at monotonic 0. False when
+ * memory lacks. Destroy by its destroy. */
 bool wp_replay_policy_ours(const struct wp_scale_policy *policy,
                            enum wp_miss miss, uint32_t replicas,
                            int64_t prior_lead_ns, int64_t start_wall_ns,

@@ -1,0 +1,133 @@
+#include "bench/figure_search.h"
+
+#include <math.h>
+
+struct knob {
+    const char *text;
+    bool whole; /* Sandboxes: whole numbers only. */
+    double max;
+};
+
+static const struct knob knobs[WP_RIVAL_COUNT] = {
+    [WP_RIVAL_FIXED] = {"replicas", true, 1 << 20},
+    [WP_RIVAL_HPA_CLAIM_RATE] = {"maxReplicas, target 0.5/s", true, 1 << 20},
+    [WP_RIVAL_KEDA_CLAIM_RATE] = {"seconds of demand (1/threshold)", false,
+                                  1 << 16},
+    [WP_RIVAL_AGONES_BUFFER] = {"bufferSize", true, 1 << 20},
+    [WP_RIVAL_AGONES_PERCENT] = {"ready for each allocated", false, 1 << 12},
+    [WP_RIVAL_OPENSANDBOX] = {"bufferMin, bufferMax half more", true, 1 << 20},
+    [WP_RIVAL_WATERMARK] = {"available", true, 1 << 20},
+    [WP_RIVAL_IN_USE_PLUS] = {"targetSpare", true, 1 << 20},
+    [WP_RIVAL_OPENWHISK] = {"increment for each cold start", false, 1 << 12},
+    [WP_RIVAL_KNATIVE_KPA] = {"headroom (1/utilisation - 1)", false, 1 << 12},
+    [WP_RIVAL_ERLANG_TRUE] = {"odds of a hit", false, 1 << 20},
+    [WP_RIVAL_CLAIRVOYANT] = {"seconds ahead", false, 1 << 12},
+};
+
+const char *
+wp_figure_knob(enum wp_rival rival)
+{
+    return knobs[rival].text;
+}
+
+struct wp_figure_contender
+wp_figure_rival_at(enum wp_rival rival, double p)
+{
+    struct wp_figure_contender out = {.rival = rival, .a = p};
+
+    switch (rival) {
+    case WP_RIVAL_HPA_CLAIM_RATE:
+        out.a = 0.5;
+        out.max = (uint32_t)p;
+        break;
+    case WP_RIVAL_KEDA_CLAIM_RATE:
+        out.a = 1 / p;
+        break;
+    case WP_RIVAL_AGONES_PERCENT:
+        out.a = 100 * p / (1 + p);
+        break;
+    case WP_RIVAL_OPENSANDBOX:
+        out.b = ceil(1.5 * p);
+        break;
+    case WP_RIVAL_OPENWHISK:
+        out.b = 120;
+        break;
+    case WP_RIVAL_KNATIVE_KPA:
+        out.a = 100 / (1 + p);
+        break;
+    case WP_RIVAL_ERLANG_TRUE:
+        out.a = 1000 * p / (1 + p);
+        break;
+    case WP_RIVAL_FIXED:
+    case WP_RIVAL_AGONES_BUFFER:
+    case WP_RIVAL_WATERMARK:
+    case WP_RIVAL_IN_USE_PLUS:
+    case WP_RIVAL_CLAIRVOYANT:
+    case WP_RIVAL_COUNT:
+        break;
+    }
+    return out;
+}
+
+/* Tries p; keeps it when it reaches the hits. */
+static bool
+try(const struct wp_figure_settings *settings,
+    const struct wp_figure_world *world, enum wp_rival rival, double hit,
+    double p, struct wp_figure_best *best, bool *reached)
+{
+    struct wp_figure_contender contender = wp_figure_rival_at(rival, p);
+    struct wp_figure_result result;
+
+    if (!wp_figure_run(settings, world, &contender, 1, &result)) {
+        return false;
+    }
+    *reached = result.hit.mean >= hit;
+    if (*reached) {
+        *best = (struct wp_figure_best){true, p, contender, result};
+    }
+    return true;
+}
+
+bool
+wp_figure_least(const struct wp_figure_settings *settings,
+                const struct wp_figure_world *world, enum wp_rival rival,
+                double hit, double start, struct wp_figure_best *out)
+{
+    const struct knob *knob = &knobs[rival];
+    double p = knob->whole ? fmax(1, round(start)) : start;
+    double least = 0; /* Known not to reach. */
+    bool reached = false;
+
+    *out = (struct wp_figure_best){.found = false};
+    for (;;) {
+        if (!try(settings, world, rival, hit, p, out, &reached)) {
+            return false;
+        }
+        if (reached) {
+            break;
+        }
+        least = p;
+        if (p >= knob->max) {
+            return true;
+        }
+        p = fmin(2 * p, knob->max);
+    }
+    while (least == 0 && reached && p > (knob->whole ? 1 : start / 1024)) {
+        p = knob->whole ? floor(p / 2) : p / 2;
+        if (!try(settings, world, rival, hit, p, out, &reached)) {
+            return false;
+        }
+        least = reached ? 0 : p;
+    }
+    while (out->p - least > (knob->whole ? 1 : 0.01 * out->p)) {
+        p = (out->p + least) / 2;
+        p = knob->whole ? floor(p) : p;
+        if (!try(settings, world, rival, hit, p, out, &reached)) {
+            return false;
+        }
+        if (!reached) {
+            least = p;
+        }
+    }
+    return true;
+}
