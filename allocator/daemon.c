@@ -182,6 +182,8 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         .store = daemon->store,
         .wake = wake,
         .changed = pool_changed,
+        .scaled = wp_daemon_pool_scaled,
+        .unlearned = wp_daemon_pool_unlearned,
         .ctx = daemon,
     };
     enum wp_status status = wp_daemon_read_key(daemon->conf, config.token_key,

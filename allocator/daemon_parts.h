@@ -184,6 +184,17 @@ void wp_daemon_http_config(struct wp_daemon *daemon,
 void wp_daemon_http_pages_config(struct wp_daemon *daemon,
                                  struct wp_http_config *out);
 
+/* --- daemon_scale.c: what the core says of its scalers; ctx is the daemon,
+ * control thread. --- */
+
+void wp_daemon_pool_scaled(void *ctx, uint32_t pool_index,
+                           const struct wp_scale_decision *decision);
+void wp_daemon_pool_unlearned(void *ctx, uint32_t pool_index,
+                              const struct wp_err *err);
+/* What they have learned is in the lease store, as far as it takes it soon.
+ * After wp_pools_stop or wp_pools_leave; any thread but control's. */
+bool wp_daemon_learned_saved(struct wp_daemon *daemon);
+
 /* --- daemon_run.c --- */
 
 /* Tells systemd, when it listens. */

@@ -16,6 +16,8 @@
 #define LOOK_NS (20 * WP_NS_PER_MS)
 /* How long destroying all sandboxes may take. */
 #define QUIET_NS (15 * WP_NS_PER_S)
+/* How long the lease store may take for what scalers have learned. */
+#define LEARNED_NS (2 * WP_NS_PER_S)
 /* Between the last answer and the end of its connection: for reading it. */
 #define ANSWERS_NS (50 * WP_NS_PER_MS)
 /* What calls get to notice that they are over. */
@@ -96,7 +98,8 @@ retarget_pool(struct wp_daemon *daemon, const struct wp_pool_spec *spec)
         wp_log_warn("only a pool's replicas change without a restart",
                     wp_kv_str("pool", spec->name));
     }
-    if (stats.spec.target == spec->target) {
+    /* The scaler's own changes are none of the manifest's. */
+    if ((stats.scaled ? stats.replicas : stats.spec.target) == spec->target) {
         return;
     }
     if (wp_pools_set_target(daemon->pools, index, spec->target, &err) !=
@@ -323,6 +326,7 @@ static bool
 end_all(struct wp_daemon *daemon)
 {
     wp_loop_call(daemon->control_loop, stop_pools, daemon);
+    (void)wait_until(daemon, wp_daemon_learned_saved, LEARNED_NS);
     if (wait_until(daemon, all_quiet, QUIET_NS)) {
         wp_log_warn("not every sandbox was seen to end; the next start sweeps "
                     "what is left");
@@ -415,6 +419,9 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
                 hurried(ANSWERS_NS);
     }
     (void)wp_rpc_server_drain(daemon->rpc, hurry ? 0 : LAST_CALLS_NS);
+    if (!ends) {
+        (void)wait_until(daemon, wp_daemon_learned_saved, LEARNED_NS);
+    }
     return ends ? end_all(daemon) : leave_running(daemon);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "allocator/prometheus.h"
+#include "allocator/scale_metrics.h"
 
 /* What one scrape looks at. */
 struct scrape {
@@ -31,6 +32,7 @@ struct pool_family {
     }
 NUMBER(waiting)
 NUMBER(refused_total)
+NUMBER(missed_total)
 NUMBER(released_total)
 NUMBER(expired_total)
 NUMBER(undone_total)
@@ -55,6 +57,9 @@ static const struct pool_family pool_families[] = {
     {"warmpool_claims_refused_total", "counter",
      "Claims that got no sandbox: pool empty, wait over, or queue full.",
      get_refused_total},
+    {"warmpool_claims_missed_total", "counter",
+     "Claims that found no sandbox ready, whatever became of them.",
+     get_missed_total},
     {"warmpool_leases_released_total", "counter",
      "Leases ended by their holder.", get_released_total},
     {"warmpool_leases_expired_total", "counter", "Leases that ran out.",
@@ -534,6 +539,7 @@ wp_http_metrics_page(void *ctx, struct evbuffer *body,
     put_pool_families(&sc);
     put_claims(&sc);
     put_histograms(&sc, m->pools);
+    wp_scale_metrics(body, m->pools, sc.stats, sc.n);
     if (m->not_ready == NULL) {
         put_agent_sandbox_claims(&sc);
         put_agent_sandboxes(&sc);

@@ -7,6 +7,12 @@
 /* One store in a process is flushed, so one mark for each thread is enough. */
 static _Thread_local bool dirty;
 
+static bool
+writes(enum wp_lease_op_kind kind)
+{
+    return kind != WP_LEASE_FETCH && kind != WP_LEASE_GET_NOTE;
+}
+
 static void
 count(struct wp_lease_meter *meter, const struct wp_lease_op *op,
       enum wp_status status)
@@ -19,12 +25,12 @@ count(struct wp_lease_meter *meter, const struct wp_lease_op *op,
     if (failed) {
         atomic_store_explicit(&meter->failed_at_ns, now_ns,
                               memory_order_relaxed);
-    } else if (status == WP_OK && op->kind != WP_LEASE_FETCH) {
+    } else if (status == WP_OK && writes(op->kind)) {
         /* Reading may work where writing does not. */
         atomic_store_explicit(&meter->worked_at_ns, now_ns,
                               memory_order_relaxed);
     }
-    if (op->kind != WP_LEASE_FETCH) {
+    if (writes(op->kind) && op->kind != WP_LEASE_PUT_NOTE) {
         wp_histogram_record(&meter->latency, now_ns - op->outer.begun_ns);
     }
 }
@@ -142,6 +148,7 @@ wp_lease_op_name(enum wp_lease_op_kind kind)
         [WP_LEASE_UNDO] = "undo",         [WP_LEASE_EXPIRE] = "expire",
         [WP_LEASE_WITHDRAW] = "withdraw", [WP_LEASE_LOSE] = "lose",
         [WP_LEASE_FETCH] = "fetch",       [WP_LEASE_FORGET] = "forget",
+        [WP_LEASE_PUT_NOTE] = "put_note", [WP_LEASE_GET_NOTE] = "get_note",
     };
 
     WP_ASSERT((unsigned)kind < WP_LEASE_OP_KINDS);

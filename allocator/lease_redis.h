@@ -11,6 +11,8 @@
  *   q              number of the last change, for the feed
  *   a REPLICA      the generation that this replica has asserted its records in
  *
+ * What the core notes of the pool is beside it, PREFIX:{NAMESPACE/POOL}:note.
+ *
  * A claim costs one round trip on a connection that its thread owns: no lock
  * shared with other threads, no allocation, no extra hop between threads; one
  * thread parses the answers of all connections and completes the ops.
@@ -37,7 +39,8 @@
  * that follow are told that it was closed; the others meet it.
  *
  * The login must be allowed EVAL, EVALSHA, SCRIPT LOAD and INFO; HSET, HGET,
- * HMGET, HDEL and HSCAN on the keys; with other replicas PUBLISH and SUBSCRIBE.
+ * HMGET, HDEL, HSCAN, SET and GETRANGE on the keys; with other replicas PUBLISH
+ * and SUBSCRIBE.
  */
 #ifndef WP_ALLOCATOR_LEASE_REDIS_H
 #define WP_ALLOCATOR_LEASE_REDIS_H

@@ -1,5 +1,7 @@
 /* Commits: an op as the words of a command, and its answer as a status. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "allocator/lease_codec.h"
 #include "allocator/lease_redis_impl.h"
@@ -41,7 +43,14 @@ struct command {
     char deadline[WP_LEASE_NUMBER_LEN];
     char claim[1 + WP_LEASE_CLAIM_KEY_MAX];
     char packed[WP_LEASE_PACKED_MAX];
+    char note_key[WP_REDIS_KEY_MAX + 8];
+    char from[24];
+    char to[24];
 };
+
+/* Of a note whose pool is gone, seconds: 90 days. It is written again once a
+ * minute where there is news. */
+#define NOTE_KEPT_S WP_STR("7776000")
 
 static struct wp_str
 word(const char *bytes, size_t len)
@@ -126,6 +135,8 @@ add_op_args(struct command *c, const struct wp_lease_op *op)
         add(c, "f", 1);
         return WP_SCRIPT_RETIRE;
     case WP_LEASE_FETCH:
+    case WP_LEASE_PUT_NOTE: /* No scripts' business. */
+    case WP_LEASE_GET_NOTE:
         break;
     }
     if (op->claim_id.len > 0) {
@@ -154,6 +165,43 @@ make_command(const struct wp_lease_redis *redis,
     c->args[ARG_VERB] = whole ? WP_STR("EVAL") : WP_STR("EVALSHA");
     c->args[ARG_SCRIPT] =
         whole ? wp_redis_scripts[script].text : wp_redis_scripts[script].sha;
+}
+
+static bool
+is_note(const struct wp_lease_op *op)
+{
+    return op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE;
+}
+
+/* A note is a text of its own beside the pool's hash, in the same slot: no
+ * script, no generation. What replies bring is short, so it is read in pieces;
+ * who writes between two of them damages what is read, which its checksum
+ * shows. */
+static void
+make_note_command(const struct wp_redis_pool *pool,
+                  const struct wp_lease_op *op, struct command *c)
+{
+    struct wp_str key = {c->note_key,
+                         (size_t)snprintf(c->note_key, sizeof c->note_key,
+                                          "%s:note", pool->key)};
+    size_t at = op->note->len;
+
+    if (op->kind == WP_LEASE_PUT_NOTE) {
+        c->args[0] = WP_STR("SET");
+        c->args[1] = key;
+        c->args[2] = word((const char *)op->note->bytes, op->note->len);
+        c->args[3] = WP_STR("EX");
+        c->args[4] = NOTE_KEPT_S;
+        c->n = 5;
+        return;
+    }
+    c->args[0] = WP_STR("GETRANGE");
+    c->args[1] = key;
+    c->args[2] =
+        word(c->from, (size_t)snprintf(c->from, sizeof c->from, "%zu", at));
+    c->args[3] = word(c->to, (size_t)snprintf(c->to, sizeof c->to, "%zu",
+                                              at + WP_REDIS_REPLY_MAX - 1));
+    c->n = 4;
 }
 
 /* --- commits --- */
@@ -193,7 +241,12 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     if (generation == 0 || group == NULL) {
         return WP_UNAVAILABLE;
     }
-    make_command(redis, pool, generation, op, (way.tag & TAG_AGAIN) != 0, &c);
+    if (is_note(op)) {
+        make_note_command(pool, op, &c);
+    } else {
+        make_command(redis, pool, generation, op, (way.tag & TAG_AGAIN) != 0,
+                     &c);
+    }
     tag = way.tag | (uint32_t)(pool - redis->pools) << TAG_POOL_SHIFT |
           (uint32_t)generation << TAG_GENERATION_SHIFT;
     if ((way.tag & TAG_ASKED) != 0) {
@@ -269,6 +322,9 @@ wp_redis_commit(void *self, struct wp_lease_op *op)
     uint32_t link = mine.store == redis->id ? mine.link : 0;
 
     WP_REDIS_COUNT(redis->commits);
+    if (op->kind == WP_LEASE_GET_NOTE) {
+        op->note->len = 0;
+    }
     if (redis->config.committer) {
         return post(redis, op);
     }
@@ -421,6 +477,26 @@ on_record(struct wp_lease_redis *redis, struct wp_lease_op *op,
     return op->kind == WP_LEASE_FETCH ? WP_OK : WP_ABORTED;
 }
 
+/* A piece of a note; a short one is its end. */
+static enum wp_status
+on_note(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
+        struct wp_str text)
+{
+    struct wp_pool_note *note = op->note;
+
+    if (op->kind != WP_LEASE_GET_NOTE || text.len > note->cap - note->len) {
+        return WP_NOT_FOUND;
+    }
+    if (text.len > 0) {
+        memcpy(note->bytes + note->len, text.ptr, text.len);
+    }
+    note->len += text.len;
+    if (text.len == WP_REDIS_REPLY_MAX) {
+        return send_op(redis, op, (struct way){.link = link, .flush = true});
+    }
+    return note->len > 0 ? WP_OK : WP_NOT_FOUND;
+}
+
 static enum wp_status
 on_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
           uint32_t tag, int64_t number)
@@ -459,7 +535,8 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         status = on_number(redis, &redis->pools[number], tag, reply->number);
         break;
     case WP_REPLY_TEXT:
-        status = on_record(redis, op, reply->text);
+        status = is_note(op) ? on_note(redis, link, op, reply->text)
+                             : on_record(redis, op, reply->text);
         break;
     case WP_REPLY_ERROR:
         if (wp_str_starts_with(reply->text, WP_STR("NOSCRIPT ")) &&
@@ -479,6 +556,7 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         }
         break;
     case WP_REPLY_OTHER:
+        status = op->kind == WP_LEASE_PUT_NOTE ? WP_OK : status;
         break;
     }
     if (status != WP_PENDING) {

@@ -50,6 +50,12 @@ static const char *const statement_texts[WP_LEASE_SQL_COUNT] = {
         "UPDATE lease SET deadline_wall_ms = ?2 WHERE id = ?1",
     [WP_LEASE_SQL_DELETE] = "DELETE FROM lease WHERE id = ?1",
     [WP_LEASE_SQL_ALL] = "SELECT " COLUMNS ", id FROM lease",
+    [WP_LEASE_SQL_PUT_NOTE] =
+        "INSERT OR REPLACE INTO note (pool_namespace, pool, written_wall_ms, "
+        "bytes) VALUES (?1, ?2, ?3, ?4)",
+    [WP_LEASE_SQL_GET_NOTE] =
+        "SELECT bytes FROM note WHERE pool_namespace = ?1 AND pool = ?2",
+    [WP_LEASE_SQL_DROP_NOTES] = "DELETE FROM note WHERE written_wall_ms < ?1",
 };
 
 /* A record and its place. */
@@ -306,6 +312,9 @@ apply_op(struct wp_lease_db *db, const struct wp_lease_op *op,
     struct row before;
     enum step step;
 
+    if (op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE) {
+        return wp_lease_db_note(db, op, status, wrote) ? STEP_OK : STEP_FAILED;
+    }
     step = by_claim ? find_by_claim(db, op, &before)
                     : find_by_uid(db, op->uid, &before);
     if (step == STEP_OK && op->kind == WP_LEASE_GRANT) {
@@ -423,8 +432,10 @@ wp_lease_db_apply(struct wp_lease_db *db, struct wp_lease_op *const *ops,
         err->status = status;
         for (uint32_t i = 0; i < count; i++) {
             /* Who only reads has changed nothing, whatever became of it. */
-            statuses[i] =
-                ops[i]->kind == WP_LEASE_FETCH ? WP_UNAVAILABLE : status;
+            statuses[i] = ops[i]->kind == WP_LEASE_FETCH ||
+                                  ops[i]->kind == WP_LEASE_GET_NOTE
+                              ? WP_UNAVAILABLE
+                              : status;
         }
     }
     return status;

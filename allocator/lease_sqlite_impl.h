@@ -18,6 +18,9 @@ enum wp_lease_statement {
     WP_LEASE_SQL_RENEW,
     WP_LEASE_SQL_DELETE,
     WP_LEASE_SQL_ALL,
+    WP_LEASE_SQL_PUT_NOTE,
+    WP_LEASE_SQL_GET_NOTE,
+    WP_LEASE_SQL_DROP_NOTES,
     WP_LEASE_SQL_COUNT,
 };
 
@@ -34,6 +37,12 @@ enum wp_status wp_lease_db_prepare(struct wp_lease_db *db, struct wp_err *err);
 /* Fills err from what SQLite said last; returns status. */
 enum wp_status wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,
                                 enum wp_status status, const char *what);
+
+/* PUT_NOTE or GET_NOTE within a transaction. False: SQLite failed. *wrote
+ * becomes true when it changed a row. */
+WP_MUST_CHECK bool wp_lease_db_note(struct wp_lease_db *db,
+                                    const struct wp_lease_op *op,
+                                    enum wp_status *status, bool *wrote);
 
 /* The newest layout this program knows. */
 int64_t wp_lease_db_layout(void);

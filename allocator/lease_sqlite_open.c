@@ -35,6 +35,14 @@ static const char *const layout_steps[] = {
     /* The way from a claim to its record; also makes two impossible. */
     "CREATE UNIQUE INDEX lease_claim ON lease (claim_id, tenant)"
     " WHERE state IN (2, 3)",
+    /* What the core notes of a pool, as it gave it. */
+    "CREATE TABLE note ("
+    " pool_namespace TEXT NOT NULL,"
+    " pool TEXT NOT NULL,"
+    " written_wall_ms INTEGER NOT NULL,"
+    " bytes BLOB NOT NULL,"
+    " PRIMARY KEY (pool_namespace, pool)"
+    ") STRICT",
 };
 static const int64_t layout_latest = WP_ARRAY_LEN(layout_steps);
 

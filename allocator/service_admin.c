@@ -18,6 +18,33 @@ reply_pool(struct wp_call *call, uint32_t index)
     }
 }
 
+/* The same with what its scaler has decided, and what is announced to it. */
+static void
+reply_detail(struct wp_call *call, uint32_t index)
+{
+    struct wp_pools *pools = wp_services_of(call)->config.pools;
+    struct wp_scale_decision decisions[WP_WIRE_DECISIONS_MAX];
+    struct wp_scale_reservation reservations[WP_SCALE_RESERVATIONS_MAX];
+    struct wp_pool_stats stats;
+    struct wp_wire_pool_detail detail = {
+        .stats = &stats,
+        .decisions = decisions,
+        .reservations = reservations,
+    };
+    uint8_t *buf;
+
+    wp_pools_stats(pools, index, &stats);
+    detail.n_decisions = wp_pools_scale_decisions(pools, index, decisions,
+                                                  WP_WIRE_DECISIONS_MAX);
+    detail.n_reservations = wp_pools_scale_reservations(
+        pools, index, reservations, WP_SCALE_RESERVATIONS_MAX);
+    buf = wp_service_reserve(call, wp_wire_size_pool_detail(&detail));
+    if (buf != NULL) {
+        (void)wp_wire_pack_pool_detail(&detail, buf);
+        call->ops->finish(call, WP_OK, NULL, 0);
+    }
+}
+
 /* --- ListPools, GetPool --- */
 
 static void
@@ -64,7 +91,7 @@ get_pool_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     }
     index = wp_service_find_pool(call, &request.pool);
     if (index != UINT32_MAX) {
-        reply_pool(call, index);
+        reply_detail(call, index);
     }
 }
 
@@ -117,6 +144,160 @@ set_pool_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     }
     call->state = request;
     wp_service_post(call, set_pool_run);
+}
+
+/* --- Reserve, CancelReservation --- */
+
+static void
+reply_reservation(struct wp_call *call,
+                  const struct wp_scale_reservation *reservation)
+{
+    uint8_t *buf =
+        wp_service_reserve(call, wp_wire_size_reservation(reservation));
+
+    if (buf != NULL) {
+        (void)wp_wire_pack_reservation(reservation, buf);
+        call->ops->finish(call, WP_OK, NULL, 0);
+    }
+}
+
+static bool
+find_reservation(struct wp_pools *pools, uint32_t index, struct wp_str id,
+                 struct wp_scale_reservation *out)
+{
+    struct wp_scale_reservation all[WP_SCALE_RESERVATIONS_MAX];
+    uint32_t n = wp_pools_scale_reservations(pools, index, all,
+                                             WP_SCALE_RESERVATIONS_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (wp_str_is(id, all[i].id)) {
+            *out = all[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum wp_status
+reserve(const struct wp_services_config *config, uint32_t index,
+        const struct wp_wire_reserve_request *request,
+        struct wp_scale_reservation *out, struct wp_err *err)
+{
+    int64_t now_ns = wp_clock_wall_ns(config->clock);
+    int64_t from_ns = request->not_before_ms * WP_NS_PER_MS;
+    int64_t until_ns = request->until_ms * WP_NS_PER_MS;
+    enum wp_status status;
+
+    if (until_ns <= now_ns) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "until_unix_ms: later than now expected");
+    }
+    if (from_ns == 0) {
+        if (until_ns - now_ns > WP_WIRE_RESERVE_MAX_MS * WP_NS_PER_MS) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "until_unix_ms: within 31 days expected");
+        }
+        /* A repeat means the same "now". */
+        from_ns = find_reservation(config->pools, index, request->id, out)
+                      ? out->from_wall_ns
+                      : now_ns;
+    }
+    status = wp_pools_scale_reserve(config->pools, index, request->id,
+                                    request->sandboxes, from_ns, until_ns, err);
+    if (status == WP_OK &&
+        !find_reservation(config->pools, index, request->id, out)) {
+        return wp_err_set(err, WP_INTERNAL, "the reservation is not there");
+    }
+    return status;
+}
+
+/* On the control thread. */
+static void
+reserve_run(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_call *call = ctx;
+    const struct wp_services_config *config = &wp_services_of(call)->config;
+    const struct wp_wire_reserve_request *request = call->state;
+    uint32_t index = wp_service_find_pool(call, &request->pool);
+    struct wp_scale_reservation kept;
+    struct wp_err err;
+
+    (void)a;
+    (void)b;
+    if (index == UINT32_MAX) {
+        return;
+    }
+    if (reserve(config, index, request, &kept, &err) != WP_OK) {
+        wp_service_refuse(call, &err);
+        return;
+    }
+    config->wake(config->ctx);
+    reply_reservation(call, &kept);
+}
+
+static void
+reserve_start(struct wp_call *call, const uint8_t *bytes, size_t len)
+{
+    struct wp_wire_reserve_request *request =
+        wp_service_state(call, sizeof *request);
+    struct wp_err err;
+
+    if (request == NULL) {
+        return;
+    }
+    if (wp_wire_unpack_reserve_request(&call->arena, bytes, len, request,
+                                       &err) != WP_OK) {
+        wp_service_refuse(call, &err);
+        return;
+    }
+    call->state = request;
+    wp_service_post(call, reserve_run);
+}
+
+/* On the control thread. */
+static void
+cancel_run(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_call *call = ctx;
+    const struct wp_services_config *config = &wp_services_of(call)->config;
+    const struct wp_wire_cancel_reservation_request *request = call->state;
+    uint32_t index = wp_service_find_pool(call, &request->pool);
+    struct wp_err err;
+
+    (void)a;
+    (void)b;
+    if (index == UINT32_MAX) {
+        return;
+    }
+    if (wp_pools_scale_cancel(config->pools, index, request->id, &err) !=
+        WP_OK) {
+        wp_service_refuse(call, &err);
+        return;
+    }
+    config->wake(config->ctx);
+    /* The answer has no field, and so no bytes. */
+    if (wp_service_reserve(call, 0) != NULL) {
+        call->ops->finish(call, WP_OK, NULL, 0);
+    }
+}
+
+static void
+cancel_start(struct wp_call *call, const uint8_t *bytes, size_t len)
+{
+    struct wp_wire_cancel_reservation_request *request =
+        wp_service_state(call, sizeof *request);
+    struct wp_err err;
+
+    if (request == NULL) {
+        return;
+    }
+    if (wp_wire_unpack_cancel_reservation_request(&call->arena, bytes, len,
+                                                  request, &err) != WP_OK) {
+        wp_service_refuse(call, &err);
+        return;
+    }
+    call->state = request;
+    wp_service_post(call, cancel_run);
 }
 
 /* --- Drain --- */
@@ -200,6 +381,12 @@ static const struct wp_method admin_methods[] = {
     {.path = "/warmpool.v1.PoolAdmin/SetPool",
      .admin_only = true,
      .start = set_pool_start},
+    {.path = "/warmpool.v1.PoolAdmin/Reserve",
+     .admin_only = true,
+     .start = reserve_start},
+    {.path = "/warmpool.v1.PoolAdmin/CancelReservation",
+     .admin_only = true,
+     .start = cancel_start},
     {.path = "/warmpool.v1.PoolAdmin/Drain",
      .admin_only = true,
      .start = drain_start},

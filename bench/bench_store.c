@@ -157,6 +157,8 @@ after(enum wp_lease_op_kind kind)
     case WP_LEASE_WITHDRAW:
     case WP_LEASE_LOSE:
     case WP_LEASE_FETCH:
+    case WP_LEASE_PUT_NOTE:
+    case WP_LEASE_GET_NOTE:
         break;
     }
     return WP_LEASE_GRANT;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "pool/pools.h"
+#include "pool/pool_scale.h"
 #include "pool/sandbox_name.h"
 
 _Static_assert((int)WP_TARGET_MAX == (int)WP_SCALE_TARGET_MAX,
@@ -84,6 +84,12 @@ reserve_all(struct wp_pools *pools)
     }
     pools->durable = config->store.ops->durable;
     pools->shared = config->store.ops->shared;
+    if (!wp_pool_notes_create(pools)) {
+        wp_timing_wheel_fini(&pools->wheel);
+        wp_claim_table_fini(&pools->claims);
+        wp_slots_fini(&pools->slots);
+        return false;
+    }
     pools->mapped = pools->durable || config->backend.ops->foreign;
     if (config->backend.ops->leased != NULL) {
         pools->noted =
@@ -127,6 +133,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory for %u slots and %u claims",
                          config->slots_max, config->claims_max);
+        free(pools->notes);
         free(pools->noted);
         free(pools->errands);
         free(pools->by_name);
@@ -167,6 +174,7 @@ wp_pools_destroy(struct wp_pools *pools)
     wp_timing_wheel_fini(&pools->wheel);
     wp_claim_table_fini(&pools->claims);
     wp_slots_fini(&pools->slots);
+    free(pools->notes);
     free(pools->noted);
     free(pools->errands);
     free(pools->by_name);
@@ -300,6 +308,7 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
         out->served_total[WP_SERVED_WARM] -= n < latency.count ? n : 0;
     }
     out->refused_total = wp_counter_read(&pool->refused);
+    out->missed_total = wp_counter_read(&pool->missed);
     out->released_total = wp_counter_read(&pool->released);
     out->expired_total = wp_counter_read(&pool->expired);
     out->undone_total = wp_counter_read(&pool->undone);
@@ -321,8 +330,10 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     memcpy(out->last_failure, pool->last_failure, sizeof out->last_failure);
     memcpy(out->last_retired, pool->last_retired, sizeof out->last_retired);
     (void)pthread_mutex_unlock(&pool->wait_lock);
+    out->replicas = out->spec.target;
     out->spec.target =
         atomic_load_explicit(&pool->target, memory_order_relaxed);
+    wp_pool_scale_stats(pool, out);
 }
 
 const struct wp_histogram *

@@ -17,6 +17,7 @@
 #include "pool/claim.h"
 #include "pool/lease_store.h"
 #include "pool/scale/policy.h"
+#include "pool/scale/scaler.h"
 
 struct wp_pools; /* Opaque. */
 
@@ -37,6 +38,13 @@ struct wp_pools_config {
     /* A pool's numbers changed; at most once per wp_pools_run and pool. Control
      * thread. May be NULL. */
     void (*changed)(void *ctx, uint32_t pool_index);
+    /* A pool's scaler has changed its target, once a second at most: from
+     * target_before, as told last. Control thread. May be NULL. */
+    void (*scaled)(void *ctx, uint32_t pool_index,
+                   const struct wp_scale_decision *decision);
+    /* What a pool's scaler had learned could not be read, or not be saved: err
+     * says why; it goes on without. The same. */
+    void (*unlearned)(void *ctx, uint32_t pool_index, const struct wp_err *err);
     void *ctx;
 };
 
@@ -50,7 +58,9 @@ struct wp_pool_spec {
     char pool_namespace[WP_NAMESPACE_MAX + 1];
     char name[WP_POOL_NAME_MAX + 1];
     char template_name[WP_TEMPLATE_NAME_MAX + 1];
-    uint32_t target;              /* Ready and warming together. */
+    /* Ready and warming together; with an objective only where it begins, and
+     * who changes it takes over (pool/scale/scaler.h). */
+    uint32_t target;
     uint32_t waiters_max;         /* Claims waiting; more are refused. */
     uint32_t tenant_waiters_max;  /* Of one tenant. */
     uint32_t create_inflight_max; /* Warming at once; 0: nothing is made. */
@@ -68,8 +78,10 @@ void wp_pool_spec_init(struct wp_pool_spec *spec);
 /* A consistent-enough picture for people and metrics: each number is exact, the
  * set of them was true within a few microseconds. */
 struct wp_pool_stats {
-    struct wp_pool_spec spec;
+    struct wp_pool_spec spec; /* Its target is the one that holds. */
     uint32_t index;
+    uint32_t replicas; /* The target as it was given. */
+    bool scaled;       /* It has an objective. */
     uint32_t warming;
     uint32_t ready;
     uint32_t leased; /* Lost ones included. */
@@ -93,6 +105,12 @@ struct wp_pool_stats {
     int64_t breaker_retry_in_ns;
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1]; /* Why the latest one was. */
+    uint64_t missed_total; /* Claims that found nothing ready here. */
+    /* When scaled: the latest decision (number 0: none yet), changes of the
+     * target by reason, and lead times that came too many at once. */
+    struct wp_scale_decision scale;
+    uint64_t scale_changes[WP_SCALE_REASON_COUNT];
+    uint64_t leads_lost;
 };
 
 /* NULL and err when memory lacks or the configuration contradicts itself. */
@@ -171,14 +189,42 @@ const struct wp_histogram *wp_pools_claim_latency(const struct wp_pools *pools,
 const struct wp_histogram *wp_pools_lead_time(const struct wp_pools *pools,
                                               uint32_t pool_index);
 
+/* Of the pool's scaler: its latest kept decisions, the newest first; what is
+ * announced. At most max; returns how many, 0 without an objective. */
+uint32_t wp_pools_scale_decisions(struct wp_pools *pools, uint32_t pool_index,
+                                  struct wp_scale_decision *out, uint32_t max);
+uint32_t wp_pools_scale_reservations(struct wp_pools *pools,
+                                     uint32_t pool_index,
+                                     struct wp_scale_reservation *out,
+                                     uint32_t max);
+/* Arrival of a claim to the orders it led to, the lease store's time included;
+ * up to a millisecond too long. NULL without an objective. */
+const struct wp_histogram *wp_pools_scale_reaction(struct wp_pools *pools,
+                                                   uint32_t pool_index);
+
 /* --- Shaping pools. Control thread. --- */
+
+/* As wp_scaler_reserve and wp_scaler_cancel. FAILED_PRECONDITION: the pool has
+ * no objective; UNAVAILABLE: another replica is the keeper. */
+enum wp_status wp_pools_scale_reserve(struct wp_pools *pools,
+                                      uint32_t pool_index, struct wp_str id,
+                                      uint32_t n, int64_t from_wall_ns,
+                                      int64_t until_wall_ns,
+                                      struct wp_err *err);
+enum wp_status wp_pools_scale_cancel(struct wp_pools *pools,
+                                     uint32_t pool_index, struct wp_str id,
+                                     struct wp_err *err);
+/* Has all been saved that scalers have learned? After wp_pools_stop or _leave,
+ * which have it saved at once. */
+bool wp_pools_learned_saved(struct wp_pools *pools);
 
 /* What the store said of the pool's sandboxes before it was added was left out:
  * whoever adds one later has the store tell again. */
 enum wp_status wp_pools_add(struct wp_pools *pools,
                             const struct wp_pool_spec *spec, uint32_t *index,
                             struct wp_err *err);
-/* Stale-first scale-down; never touches a lease. Takes effect in the next run;
+/* What a person asks for: with an objective this takes over from the scaler.
+ * Stale-first scale-down; never touches a lease. Takes effect in the next run;
  * with a foreign backend those that are not ready go first, and at once. */
 enum wp_status wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
                                    uint32_t target, struct wp_err *err);

@@ -171,12 +171,13 @@ hold(struct wp_claim *claim)
     followers = wp_claim_table_hold(
         &pools->claims, wp_claim_ref_unpack(claim->entry), grant->ref,
         wp_pools_wall_ms(pools, claim->arrived_ns), (int)grant->served);
-    wp_pools_note(pools, grant->ref.index, 0);
-    /* A served claim is seen in the latencies before it is seen by its kind. */
+    /* A served claim is seen in the latencies before it is seen by its kind,
+     * and in both when control looks. */
     wp_histogram_record(&pool->claim_latency, grant->waited_ns);
     if (grant->served != WP_SERVED_WARM) {
         wp_counter_add(&pool->served[grant->served], 1);
     }
+    wp_pools_note(pools, grant->ref.index, 0);
     if (followers) {
         wp_claim_tell_followers(pool, claim->entry, claim);
     }

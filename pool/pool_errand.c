@@ -162,6 +162,8 @@ answered(struct wp_lease_op *op, enum wp_status status)
     case WP_LEASE_RENEW:
     case WP_LEASE_UNDO:
     case WP_LEASE_EXPIRE:
+    case WP_LEASE_PUT_NOTE:
+    case WP_LEASE_GET_NOTE:
         WP_ASSERT(false); /* Not errands. */
     }
 }

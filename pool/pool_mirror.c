@@ -277,6 +277,7 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
     case WP_RECORD_LOST:
         if (record->fence > fence &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_LEASED)) {
+            pool->granted_elsewhere++;
             set_lease(pools, pool, ref, record);
             if (record->state == WP_RECORD_LOST) {
                 lose(pools, ref, record->lost_reason);
@@ -404,7 +405,8 @@ settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
     if (errand->status == WP_OK && wp_record_is_claimed(record->state)) {
         moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                              WP_SLOT_LEASED);
-        WP_ASSERT(moved); /* Only control moves a slot in doubt. */
+        WP_ASSERT(moved);          /* Only control moves a slot in doubt. */
+        pool->granted_elsewhere++; /* Or here, by a claim that was refused. */
         set_lease(pools, pool, ref, record);
         if (record->state == WP_RECORD_LOST) {
             lose(pools, ref, record->lost_reason);

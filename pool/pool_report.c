@@ -3,7 +3,7 @@
  * A report acts only when its move succeeds, so a late or repeated one does
  * nothing. What follows a move is the control thread's work. */
 #include "pool/base/assert.h"
-#include "pool/pools.h"
+#include "pool/pool_scale.h"
 
 void
 wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
@@ -31,6 +31,7 @@ wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
         wp_histogram_record(&pool->lead_time, lead_ns);
         atomic_store_explicit(&pool->lead_last_ns, lead_ns,
                               memory_order_relaxed);
+        wp_pool_scale_on_ready(pool, lead_ns);
     }
     /* Release: control sees the lead time with the count. */
     (void)atomic_fetch_add_explicit(&pool->became_ready, 1,

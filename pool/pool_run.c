@@ -7,7 +7,7 @@
  * not at all. */
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
-#include "pool/pools.h"
+#include "pool/pool_scale.h"
 #include "pool/sandbox_name.h"
 
 /* How soon the control thread looks again by itself after finding work. */
@@ -319,6 +319,7 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
     }
     switch (wp_slot_state(&pools->slots, ref)) {
     case WP_SLOT_LEASED:
+        wp_pool_scale_on_leased(wp_pools_of_slot(pools, index), ref);
         if (pools->noted != NULL) {
             wp_pools_note_lease(pools, ref);
         }
@@ -441,6 +442,7 @@ carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
             return;
         }
     }
+    wp_pool_scale_ordered(pool, plan->create > 0);
     for (uint32_t i = 0; i < plan->destroy; i++) {
         /* Another replica may have granted it: the store is asked first. */
         bool ask = pools->shared && !WP_MUTANT(WITHDRAWN_UNASKED);
@@ -529,6 +531,12 @@ purge_tombstones(struct wp_pool *pool)
     }
 }
 
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* One pool's turn; returns when its next one is due at the latest. */
 static int64_t
 turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
@@ -539,6 +547,9 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     struct wp_refill_view view;
     struct wp_refill_plan plan;
     int64_t next_wait;
+    int64_t next_scale;
+    int64_t next_note;
+    bool unscaled;
 
     if (!touched && now_ns < pool->turn_at_ns) {
         return pool->turn_at_ns;
@@ -554,8 +565,11 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     wp_pools_match(pool);
     next_wait = wp_pools_expire_waiters(pool, now_ns);
     view = view_of(pool, now_ns);
+    next_scale = wp_pool_scale_turn(pool, &view, &unscaled);
+    next_note = wp_pool_note_turn(pool, now_ns);
+    view.target = atomic_load_explicit(&pool->target, memory_order_relaxed);
     plan = wp_refill_plan(&pool->refill, &view);
-    if (is_keeper(pools) && !pools->leaving) {
+    if (is_keeper(pools) && !pools->leaving && !unscaled) {
         carry_out(pool, &plan, now_ns);
     } else {
         plan.ask_again_ns = WP_TIME_NEVER;
@@ -566,8 +580,8 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     if (touched && pools->config.changed != NULL) {
         pools->config.changed(pools->config.ctx, pool->index);
     }
-    pool->turn_at_ns =
-        plan.ask_again_ns < next_wait ? plan.ask_again_ns : next_wait;
+    pool->turn_at_ns = earlier(earlier(plan.ask_again_ns, next_wait),
+                               earlier(next_scale, next_note));
     return pool->turn_at_ns;
 }
 
@@ -607,6 +621,7 @@ wp_pools_run(struct wp_pools *pools)
                           wp_clock_wall_ns(pools->config.clock) - now,
                           memory_order_relaxed);
     worked = wp_errands_run(pools);
+    worked = wp_pool_notes_run(pools) || worked;
     worked = take_news(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
@@ -630,6 +645,7 @@ wp_pools_stop(struct wp_pools *pools)
 {
     pools->closing = true;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        wp_pool_note_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
         wp_pools_drain(pools, i);
     }
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
@@ -651,6 +667,7 @@ wp_pools_leave(struct wp_pools *pools, bool idle_too)
 {
     pools->closing = true;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        wp_pool_note_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
         wp_pools_drain(pools, i);
     }
     pools->leaving = idle_too;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "pool/pools.h"
+#include "pool/pool_scale.h"
 
 /* In by_name: there was a pool here; go on looking. */
 #define NAME_REMOVED UINT32_MAX
@@ -182,8 +182,12 @@ static enum wp_status
 apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
            struct wp_err *err)
 {
+    enum wp_status status = wp_pool_scale_make(pool, spec, err);
     bool fits;
 
+    if (status != WP_OK) {
+        return status;
+    }
     (void)pthread_mutex_lock(&pool->wait_lock);
     fits = wp_wait_queue_resize(&pool->waiters, spec->waiters_max,
                                 spec->tenant_waiters_max);
@@ -209,7 +213,12 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
                           "pool '%s': no memory for %u waiting claims",
                           spec->name, spec->waiters_max);
     }
-    atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
+    wp_pool_scale_set(pool, spec);
+    /* Else its scaler decides, in the next run. */
+    if (wp_pool_scale_active(pool) == NULL) {
+        atomic_store_explicit(&pool->target, spec->target,
+                              memory_order_relaxed);
+    }
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_max_ns, spec->ttl_max_ns,
@@ -233,6 +242,15 @@ identity_of(const struct wp_pool *pool)
         }
     }
     return hash;
+}
+
+static void
+destroy_pool(struct wp_pool *pool)
+{
+    wp_pool_scale_destroy(wp_pool_scale_of(pool));
+    wp_wait_queue_fini(&pool->waiters);
+    (void)pthread_mutex_destroy(&pool->wait_lock);
+    free(pool);
 }
 
 static struct wp_pool *
@@ -269,15 +287,12 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->draining, pools->closing,
                           memory_order_relaxed);
+    if (wp_pool_scale_make(pool, spec, NULL) != WP_OK) {
+        destroy_pool(pool);
+        return NULL;
+    }
+    wp_pool_scale_set(pool, spec);
     return pool;
-}
-
-static void
-destroy_pool(struct wp_pool *pool)
-{
-    wp_wait_queue_fini(&pool->waiters);
-    (void)pthread_mutex_destroy(&pool->wait_lock);
-    free(pool);
 }
 
 void
@@ -496,11 +511,10 @@ give_up_warming(struct wp_pools *pools, uint32_t pool_index, uint32_t max)
     }
 }
 
-/* The pool may be smaller now. Where sandboxes may wait for room without an
- * end, those that are not ready go first; else they come to it soon. */
-static void
-shrink(struct wp_pools *pools, struct wp_pool *pool)
+void
+wp_pools_shrink(struct wp_pool *pool)
 {
+    struct wp_pools *pools = pool->pools;
     uint32_t ready = wp_slots_count(&pools->slots, pool->index, WP_SLOT_READY);
     uint32_t warming =
         wp_slots_count(&pools->slots, pool->index, WP_SLOT_WARMING);
@@ -539,7 +553,7 @@ wp_pools_update(struct wp_pools *pools, uint32_t pool_index,
                           pool->spec.name, spec->pool_namespace, spec->name);
     }
     status = apply_spec(pool, spec, err);
-    shrink(pools, pool);
+    wp_pools_shrink(pool);
     wp_pools_touch(pool);
     return status;
 }
@@ -558,6 +572,9 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     atomic_store_explicit(&pool->draining, true, memory_order_seq_cst);
     remove_name(pools, pool);
     give_up_warming(pools, pool_index, UINT32_MAX);
+    if (wp_pool_scale_active(pool) != NULL) {
+        wp_pool_note_save_soon(pool, wp_pools_now(pools));
+    }
     wp_pools_touch(pool);
 }
 
@@ -566,17 +583,31 @@ wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
                     uint32_t target, struct wp_err *err)
 {
     struct wp_pool *pool = find_index(pools, pool_index, err);
+    struct wp_pool_scale *scale;
+    bool by_hand;
 
     if (pool == NULL) {
         return WP_NOT_FOUND;
     }
+    scale = wp_pool_scale_active(pool);
     if (target > WP_TARGET_MAX) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "target: at most %d expected, got %u", WP_TARGET_MAX,
                           target);
     }
-    atomic_store_explicit(&pool->target, target, memory_order_relaxed);
-    shrink(pools, pool);
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    by_hand = scale == NULL || pool->spec.target != target;
+    pool->spec.target = target;
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    if (scale != NULL) {
+        scale->set_by_call = scale->set_by_call || by_hand;
+        scale->dirty = true;
+        wp_pool_note_save_soon(pool, wp_pools_now(pools));
+    }
+    if (by_hand) {
+        atomic_store_explicit(&pool->target, target, memory_order_relaxed);
+        wp_pools_shrink(pool);
+    }
     wp_pools_touch(pool);
     return WP_OK;
 }

@@ -5,6 +5,7 @@
  * sequentially consistent. */
 #include "pool/base/assert.h"
 #include "pool/claim_way.h"
+#include "pool/pool_scale.h"
 
 /* The ring of pool/claim_way.h. NOLINTBEGIN(misc-no-recursion) */
 
@@ -100,6 +101,8 @@ wp_claim_await(struct wp_claim *claim)
     struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_slot_ref ref = WP_SLOT_REF_NONE;
     const char *reason = NULL;
+    int64_t arrived_ns = claim->arrived_ns;
+    bool counted = claim->wait_until_ns != 0; /* It has waited before. */
 
     (void)pthread_mutex_lock(&pool->wait_lock);
     if (wp_wait_queue_count(&pool->waiters) == 0) {
@@ -111,6 +114,9 @@ wp_claim_await(struct wp_claim *claim)
     (void)pthread_mutex_unlock(&pool->wait_lock);
     if (ref.generation != 0) {
         return wp_claim_grant(claim, ref);
+    }
+    if (!counted) {
+        wp_pool_scale_on_missed(pool, arrived_ns);
     }
     wp_pools_touch(pool);
     if (reason != NULL) {

@@ -13,10 +13,13 @@
  * pool_report.c what the backend tells
  * pool_sync.c   a replica among others: preference, keeper, forgetful stores
  * pool_foreign.c sandboxes that others see too: ended, retired, found, noted
+ * pool_scale.c  what a pool's scaler is told, and the target that it sets
+ * pool_note.c   what it has learned, saved and taken up again
  *
  * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
- * peers_lock. None is on the warm path, none is taken under another, and no
- * callback, backend or store is called under one. */
+ * peers_lock, the lock of a pool's scaler. None is on the warm path, none is
+ * taken under another, and no callback, backend or store is called under one.
+ */
 #ifndef WP_POOL_POOLS_H
 #define WP_POOL_POOLS_H
 
@@ -74,6 +77,9 @@ enum wp_control_bit {
     WP_CONTROL_LINGERS = 32, /* Over, but the store has not forgotten it. */
 };
 
+struct wp_pool_scale; /* pool_scale.h */
+struct wp_pool_notes; /* pool_note.c */
+
 struct wp_pool {
     struct wp_pools *pools;
     /* The names are constant. The rest is written by control, under wait_lock;
@@ -115,10 +121,14 @@ struct wp_pool {
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1];
 
+    /* Owned; NULL until it has an objective. Written by control. */
+    _Atomic(struct wp_pool_scale *) scale;
+
     /* Control thread only. */
     struct wp_refill refill;
     int64_t turn_at_ns;
-    uint64_t removed_nr; /* In which order pools were removed. */
+    uint64_t granted_elsewhere; /* Claims at other replicas. */
+    uint64_t removed_nr;        /* In which order pools were removed. */
     struct wp_pool *next_grave;
     /* What the slots had counted for another pool of this index. */
     _Atomic(uint64_t) created_before;
@@ -127,6 +137,7 @@ struct wp_pool {
     struct wp_counter served[4]; /* By enum wp_served; the warm ones are the
                                   * rest of claim_latency's count. */
     struct wp_counter refused;
+    struct wp_counter missed; /* Claims that found nothing ready. */
     struct wp_counter released;
     struct wp_counter expired;
     struct wp_counter undone;
@@ -205,6 +216,7 @@ struct wp_pools {
     uint32_t n_replicas;
 
     /* Control thread only. */
+    struct wp_pool_notes *notes; /* Owned; NULL: the store keeps none. */
     struct wp_timing_wheel wheel;
     struct wp_rng rng;
     struct wp_noted *noted; /* Owned; slots_max, or NULL: nobody asks. */
@@ -300,6 +312,10 @@ wp_pools_keep_open(struct wp_slot *slot)
 /* Zeroed memory aligned to a cache line; counted in the memory plan. NULL when
  * memory lacks. */
 void *wp_pools_reserve(struct wp_pools *pools, size_t count, size_t size);
+/* The pool may be smaller now. Where sandboxes may wait for room without an
+ * end, those that are not ready go first; else they come to it soon. Control
+ * thread. */
+void wp_pools_shrink(struct wp_pool *pool);
 /* Frees every pool there was. At the end. */
 void wp_pools_free_all(struct wp_pools *pools);
 

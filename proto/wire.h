@@ -32,12 +32,16 @@ enum {
     WP_WIRE_GRACE_MAX_MS = 3600 * 1000, /* DrainRequest.grace_ms */
     WP_WIRE_PAGE_DEFAULT = 100,         /* ListClaimsRequest.page_size 0 */
     WP_WIRE_PAGE_TOKEN_MAX = 64,
+    WP_WIRE_DECISIONS_MAX = 16,  /* In one Pool. */
     WP_WIRE_MESSAGE_MAX = 65536, /* A request; the transport's limit too. */
     /* An arena of this size holds any valid request but ClaimBatch's, ... */
     WP_WIRE_ARENA_MIN = 4096,
     /* ... for which this one suffices. */
     WP_WIRE_ARENA_BATCH = WP_WIRE_MESSAGE_MAX + 8192,
 };
+
+/* ReserveRequest: from not_before to until. */
+#define WP_WIRE_RESERVE_MAX_MS (INT64_C(31) * 24 * 3600 * 1000)
 
 /* A pool's name. Requests: an empty namespace arrives as "default". Where the
  * contract lets the pool unset, name.len is 0 and so is the namespace's. */
@@ -150,6 +154,40 @@ struct wp_wire_set_pool_request {
     uint32_t target; /* 0 .. WP_TARGET_MAX */
 };
 
+struct wp_wire_decision_text {
+    char reason[32];
+    char sentence[WP_SCALE_TEXT_MAX];
+};
+
+/* GetPool's reply: a Pool with all that is told of its scaler. What the message
+ * lacks is 0 when unpacked, mono_ns among it. */
+struct wp_wire_pool_detail {
+    struct wp_pool_stats *stats;
+    const struct wp_scale_decision *decisions; /* The newest first. */
+    /* What they were in the daemon's words; not for packing. */
+    const struct wp_wire_decision_text *texts;
+    uint32_t n_decisions; /* .. WP_WIRE_DECISIONS_MAX */
+    const struct wp_scale_reservation *reservations;
+    uint32_t n_reservations; /* .. WP_SCALE_RESERVATIONS_MAX */
+};
+
+struct wp_wire_reserve_request {
+    struct wp_wire_pool_ref pool;
+    struct wp_str id;
+    uint32_t sandboxes;    /* 1 .. WP_TARGET_MAX */
+    int64_t not_before_ms; /* Wall; 0: now. */
+    int64_t until_ms;      /* Later, and at most WP_WIRE_RESERVE_MAX_MS. */
+};
+
+struct wp_wire_cancel_reservation_request {
+    struct wp_wire_pool_ref pool;
+    struct wp_str id;
+};
+
+struct wp_wire_cancel_reservation_response {
+    char unused; /* The message has no field. */
+};
+
 struct wp_wire_drain_request {
     struct wp_wire_pool_ref pool; /* May be unset: the whole daemon. */
     int64_t grace_ms;
@@ -180,6 +218,11 @@ struct wp_wire_drain_response {
     X(get_pool_request, wp_wire_get_pool_request)                              \
     X(set_pool_request, wp_wire_set_pool_request)                              \
     X(pool, wp_pool_stats)                                                     \
+    X(pool_detail, wp_wire_pool_detail)                                        \
+    X(reserve_request, wp_wire_reserve_request)                                \
+    X(reservation, wp_scale_reservation)                                       \
+    X(cancel_reservation_request, wp_wire_cancel_reservation_request)          \
+    X(cancel_reservation_response, wp_wire_cancel_reservation_response)        \
     X(drain_request, wp_wire_drain_request)                                    \
     X(drain_response, wp_wire_drain_response)
 

@@ -5,6 +5,7 @@
 #include "proto/wire_decode.h"
 #include "proto/wire_encode.h"
 #include "proto/wire_parts.h"
+#include "proto/wire_scale.h"
 
 /* --- Pool --- */
 
@@ -46,6 +47,7 @@ pool_counts_in(const Warmpool__V1__Pool *pb, struct wp_pool_stats *out)
         .refused_total = pb->refused_total,
         .released_total = pb->released_total,
         .expired_total = pb->expired_total,
+        .missed_total = pb->missed_total,
         .draining = pb->draining,
         .breaker_open = pb->breaker_open,
     };
@@ -70,6 +72,9 @@ pool_in(const Warmpool__V1__Pool *pb, struct wp_pool_stats *out,
             wp_wire_copy_text("last_failure", pb->last_failure,
                               out->last_failure, sizeof out->last_failure, err);
     }
+    if (status == WP_OK) {
+        status = wp_wire_scaling_in(pb->scaling, out, err);
+    }
     return status;
 }
 
@@ -83,9 +88,33 @@ wp_wire_unpack_pool(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     return pb != NULL ? pool_in(pb, out, err) : WP_INVALID_ARGUMENT;
 }
 
+enum wp_status
+wp_wire_unpack_pool_detail(struct wp_arena *arena, const uint8_t *bytes,
+                           size_t len, struct wp_wire_pool_detail *out,
+                           struct wp_err *err)
+{
+    const Warmpool__V1__Pool *pb =
+        wp_wire_decode(arena, &warmpool__v1__pool__descriptor, bytes, len, err);
+    enum wp_status status;
+
+    *out = (struct wp_wire_pool_detail){0};
+    if (pb == NULL) {
+        return WP_INVALID_ARGUMENT;
+    }
+    out->stats = wp_arena_alloc(arena, sizeof *out->stats);
+    if (out->stats == NULL) {
+        return wp_wire_too_long(err);
+    }
+    status = pool_in(pb, out->stats, err);
+    return status == WP_OK
+               ? wp_wire_scaling_detail_in(arena, pb->scaling, out, err)
+               : status;
+}
+
 struct pool {
     Warmpool__V1__Pool pool;
     Warmpool__V1__PoolRef ref;
+    struct wp_wire_scaling scaling;
 };
 
 static void
@@ -124,9 +153,31 @@ fill_pool(const struct wp_pool_stats *in, struct pool *pb)
                            : WARMPOOL__V1__COLD_START__COLD_START_NEVER;
     pool->ttl_default_ms = in->spec.ttl_default_ns / WP_NS_PER_MS;
     pool->ttl_max_ms = in->spec.ttl_max_ns / WP_NS_PER_MS;
+    pool->missed_total = in->missed_total;
+    if (in->scaled) {
+        pool->scaling = wp_wire_scaling_out(in, &pb->scaling);
+    }
 }
 
 WP_WIRE_DEFINE_PACK(pool, wp_pool_stats, struct pool, fill_pool)
+
+/* With its scaler's history, which is on the stack only here. */
+struct pool_detail {
+    struct pool pool; /* First. */
+    struct wp_wire_scaling_detail scaling;
+};
+
+static void
+fill_pool_detail(const struct wp_wire_pool_detail *in, struct pool_detail *pb)
+{
+    fill_pool(in->stats, &pb->pool);
+    if (in->stats->scaled) {
+        pb->pool.pool.scaling = wp_wire_scaling_detail_out(in, &pb->scaling);
+    }
+}
+
+WP_WIRE_DEFINE_PACK(pool_detail, wp_wire_pool_detail, struct pool_detail,
+                    fill_pool_detail)
 
 /* --- ListPoolsResponse, WatchPoolsResponse --- */
 

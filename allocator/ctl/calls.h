@@ -28,6 +28,13 @@
       wp_wire_get_pool_request, pool, wp_pool_stats)                           \
     X(set_pool, "PoolAdmin/SetPool", set_pool_request,                         \
       wp_wire_set_pool_request, pool, wp_pool_stats)                           \
+    X(explain_pool, "PoolAdmin/GetPool", get_pool_request,                     \
+      wp_wire_get_pool_request, pool_detail, wp_wire_pool_detail)              \
+    X(reserve, "PoolAdmin/Reserve", reserve_request, wp_wire_reserve_request,  \
+      reservation, wp_scale_reservation)                                       \
+    X(cancel_reservation, "PoolAdmin/CancelReservation",                       \
+      cancel_reservation_request, wp_wire_cancel_reservation_request,          \
+      cancel_reservation_response, wp_wire_cancel_reservation_response)        \
     X(drain, "PoolAdmin/Drain", drain_request, wp_wire_drain_request,          \
       drain_response, wp_wire_drain_response)
 

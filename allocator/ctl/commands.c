@@ -105,6 +105,30 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "Examples:\n"
      "  warmpoolctl scale agents 16\n",
      NAMES(), 2, 2, false, WP_SUBJECT_POOL, wp_cmd_scale},
+    {"explain", "POOL", "Show why a pool has the size it has",
+     "Shows what the pool's scaler decided last, with its terms, the "
+     "decisions\nbefore, and what is reserved. A pool has a scaler when it has "
+     "an\nobjective (autoscale.warmpool.io/objective).\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl explain agents\n"
+     "  warmpoolctl explain agents --output json | jq .decisions[0].terms\n",
+     NAMES(), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_explain},
+    {"reserve", "POOL N", "Announce demand, so that its stock is ready",
+     "Tells the pool's scaler that N sandboxes will be claimed between --in "
+     "from\nnow and --for after that. They are ordered a lead time ahead; "
+     "claims use\nthem up; what is left is given up at the end. Needs the "
+     "admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl reserve agents 200 --in 15m --for 5m --id nightly\n",
+     NAMES("id", "in", "for", ), 2, 2, false, WP_SUBJECT_POOL, wp_cmd_reserve},
+    {"unreserve", "POOL ID", "Take a reservation back",
+     "Gives up what is left of the reservation. Needs the admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl unreserve agents nightly\n",
+     NAMES(), 2, 2, false, WP_SUBJECT_POOL, wp_cmd_unreserve},
     {"watch", "[POOL]", "Show the pools now and after every change",
      "Follows the pools until interrupted. With --output json: one object a\n"
      "line for every change.\n"

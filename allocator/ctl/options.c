@@ -48,7 +48,7 @@ static const struct wp_ctl_option options_table[] = {
     /* Some commands'. */
     TEXT("id", 0, "ID", WP_SUBJECT_NONE, id,
          "The claim's id, 1 to 128 bytes; the same id again gets the same "
-         "lease. Default: a new random one."),
+         "lease. Or a reservation's, 1 to 63. Default: a new random one."),
     TEXT("tenant", 't', "NAME", WP_SUBJECT_NONE, tenant,
          "Whose claim it is, where the daemon does not know it from the "
          "credentials. Default: $WARMPOOL_TENANT."),
@@ -76,6 +76,11 @@ static const struct wp_ctl_option options_table[] = {
          "With --count: either all N sandboxes or none."),
     DURATION("grace", 0, grace_ns, 0, 3600 * WP_NS_PER_S,
              "How long leases may live on, up to 1h. Default: 30s."),
+    DURATION("in", 0, in_ns, 0, 365 * 24 * 3600 * WP_NS_PER_S,
+             "When the demand begins, from now. Default: at once."),
+    DURATION("for", 0, for_ns, WP_NS_PER_S, 31 * 24 * 3600 * WP_NS_PER_S,
+             "How long until all of it has been claimed, 1s to 31d. Default: "
+             "10m."),
     TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,
          "Directory in the sandbox to run the command in."),
     {"env", 'e', "K=V", WP_OPTION_ENV, WP_SUBJECT_NONE, AT(env), 0, 0,
@@ -120,6 +125,7 @@ wp_ctl_options_init(struct wp_ctl_options *options)
         .tenant = env("WARMPOOL_TENANT"),
         .timeout_ns = 10 * WP_NS_PER_S,
         .grace_ns = 30 * WP_NS_PER_S,
+        .for_ns = 600 * WP_NS_PER_S,
     };
 }
 

@@ -70,6 +70,7 @@ void conform_offer_crowd(void);
 
 /* The tests that are in files of their own. */
 void conform_test_random_ops_follow_the_model(void **state);
+void conform_test_notes(void **state);
 void conform_test_threads_never_share(void **state);
 
 #endif

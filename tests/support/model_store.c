@@ -62,6 +62,24 @@ tell_others(struct wp_model_store *store, const struct wp_model_port *from,
 }
 
 static enum wp_status
+carry_out_note(struct wp_model_store *store, const struct wp_lease_op *op)
+{
+    if (op->kind == WP_LEASE_PUT_NOTE) {
+        WP_ASSERT(op->note->len <= sizeof store->note);
+        memcpy(store->note, op->note->bytes, op->note->len);
+        store->note_len = op->note->len;
+        store->notes++;
+        return WP_OK;
+    }
+    if (store->note_len == 0 || store->note_len > op->note->cap) {
+        return WP_NOT_FOUND;
+    }
+    memcpy(op->note->bytes, store->note, store->note_len);
+    op->note->len = store->note_len;
+    return WP_OK;
+}
+
+static enum wp_status
 carry_out(struct wp_model_port *port, struct wp_lease_op *op)
 {
     struct wp_model_store *store = port->store;
@@ -75,6 +93,9 @@ carry_out(struct wp_model_port *port, struct wp_lease_op *op)
     struct wp_lease_record none = {.state = WP_RECORD_NONE};
     enum wp_status status;
 
+    if (op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE) {
+        return carry_out_note(store, op);
+    }
     if (record == NULL) {
         record = op->kind == WP_LEASE_OFFER ? empty(store) : &none;
     }

@@ -33,6 +33,9 @@ struct wp_model_store {
     struct wp_lease_store_ops ops;
     struct wp_lease_record records[WP_MODEL_RECORDS];
     struct wp_model_port ports[WP_MODEL_PORTS];
+    uint8_t note[WP_NOTE_MAX]; /* Of the one pool that tests have. */
+    size_t note_len;           /* 0: there is none. */
+    uint32_t notes;            /* How often it was written. */
 };
 
 void wp_model_init(struct wp_model_store *store, bool shared);

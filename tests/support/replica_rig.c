@@ -10,12 +10,22 @@
 
 struct wp_model_store replica_store;
 struct wp_clock_manual replica_clock;
+struct wp_scale_policy replica_policy;
+struct wp_err replica_unlearned;
 static uint64_t starts;
 
 static void
 wake(void *ctx)
 {
     (void)ctx;
+}
+
+static void
+unlearned(void *ctx, uint32_t pool_index, const struct wp_err *err)
+{
+    (void)ctx;
+    (void)pool_index;
+    replica_unlearned = *err;
 }
 
 void
@@ -29,6 +39,7 @@ replica_open(struct replica *r, uint32_t port, uint32_t target, bool keeper)
         .hash_key = {1, 2},
         .seed = ++starts, /* A new process makes new uids. */
         .wake = wake,
+        .unlearned = unlearned,
     };
     struct wp_pool_spec spec;
     struct wp_err err;
@@ -48,6 +59,7 @@ replica_open(struct replica *r, uint32_t port, uint32_t target, bool keeper)
     wp_pool_spec_init(&spec);
     spec.create_inflight_max = SLOTS;
     spec.target = target;
+    spec.scale = replica_policy;
     (void)snprintf(spec.name, sizeof spec.name, "p");
     (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
     assert_int_equal(wp_pools_add(r->pools, &spec, NULL, &err), WP_OK);
@@ -170,6 +182,8 @@ replica_set_up(void **state)
     wp_clock_manual_init(&replica_clock, 1000 * WP_NS_PER_S,
                          INT64_C(1700000000) * WP_NS_PER_S);
     wp_model_init(&replica_store, false);
+    wp_scale_policy_init(&replica_policy);
+    replica_unlearned = (struct wp_err){.status = WP_OK};
     return 0;
 }
 

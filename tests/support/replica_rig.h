@@ -32,6 +32,11 @@ int replica_set_up_shared(void **state);
 /* A process starts on the store's records, with one pool of that target. */
 void replica_open(struct replica *r, uint32_t port, uint32_t target,
                   bool keeper);
+/* The policies of the pools that are opened from now on; set_up makes it plain.
+ */
+extern struct wp_scale_policy replica_policy;
+/* What the core said of notes that it could not read or write, latest last. */
+extern struct wp_err replica_unlearned;
 /* It ends, as by kill -9: nothing is said to the store. */
 void replica_close(struct replica *r);
 /* Turns until nothing more happens, and what others did is heard. */

@@ -263,6 +263,7 @@ wp_store_conformance_run(const struct wp_store_factory *with)
         cmocka_unit_test(test_claim_gets_one_of_many),
         cmocka_unit_test(test_sandbox_goes_to_one_of_many),
         cmocka_unit_test(test_stale_ops_do_no_harm),
+        cmocka_unit_test(conform_test_notes),
         cmocka_unit_test(conform_test_random_ops_follow_the_model),
         cmocka_unit_test(conform_test_threads_never_share),
     };

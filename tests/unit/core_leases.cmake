@@ -5,7 +5,7 @@ wp_test(lease_rules_test LABEL unit
   LIBS wp_pool)
 # The suite of all stores; link it with a factory (see store_conformance.h).
 set(WP_STORE_CONFORMANCE ${CMAKE_SOURCE_DIR}/tests/support/rule_cells.c)
-foreach(part conform conform_model conform_threads store_conformance)
+foreach(part conform conform_model conform_note conform_threads store_conformance)
   list(APPEND WP_STORE_CONFORMANCE ${CMAKE_SOURCE_DIR}/tests/support/${part}.c)
 endforeach()
 wp_test(lease_conformance_memory_test LABEL unit

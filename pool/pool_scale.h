@@ -1,0 +1,129 @@
+/* pool/pool_scale.h - the scaler of a pool whose policy has an objective;
+ * private to the pool_*.c files.
+ *
+ * It is made with the first objective and kept to the pool's end. The control
+ * thread tells it in each of the pool's turns what happened since the last one
+ * and asks for the target, which the refill gets in the same turn: the order
+ * leaves in the turn that sees the claim. A pool without an objective pays one
+ * look at a pointer.
+ *
+ * Arrivals are counted from what claims count anyway: those that were served
+ * warm, those that found nothing ready (pool_wait.c), and, of the keeper, those
+ * that other replicas were granted (pool_mirror.c). Claims that find nothing
+ * ready at another replica are not seen before one of them is granted. */
+#ifndef WP_POOL_POOL_SCALE_H
+#define WP_POOL_POOL_SCALE_H
+
+#include "pool/pools.h"
+
+enum {
+    /* Lead times between two turns; of more than so many the latest count. */
+    WP_SCALE_LEADS_MAX = 256,
+};
+
+/* What becomes of the state that an earlier keeper has saved. */
+enum wp_learned {
+    WP_LEARNED_WANTED, /* To be asked for. */
+    WP_LEARNED_ASKED,
+    WP_LEARNED_KNOWN, /* Taken in, or there is none. */
+};
+
+struct wp_pool_scale {
+    pthread_mutex_t lock;                    /* guards: down to leads_lost */
+    struct wp_scaler *scaler;                /* Owned. */
+    struct wp_scale_decision latest;         /* number 0: none yet. */
+    uint64_t changes[WP_SCALE_REASON_COUNT]; /* Of the target. */
+    int64_t leads_ns[WP_SCALE_LEADS_MAX];
+    uint32_t n_leads; /* Since the last turn. */
+    uint64_t leads_lost;
+
+    _Atomic(bool) active;     /* The policy has an objective. */
+    _Atomic(uint32_t) budget; /* Most that its group allows. */
+    /* Of the oldest claim that found nothing ready and that no turn has seen;
+     * 0: there is none. */
+    _Atomic(int64_t) missed_at_ns;
+    /* Arrival of a claim to the order that it led to, the lease store's time
+     * included; up to a millisecond too long. */
+    struct wp_histogram reaction;
+
+    /* Control thread only. */
+    bool scales; /* As the keeper, with an objective. */
+    uint64_t claims_told;
+    uint64_t missed_told;
+    int64_t seen_until_ns; /* The latest arrival that a turn has seen. */
+    int64_t event_ns; /* The oldest arrival that this turn sees; 0: none. */
+    int64_t next_ns;
+    int64_t said_at_ns;
+    uint32_t said_target;
+    enum wp_scale_reason said_reason;
+    uint32_t declared; /* Replicas, not by SetPool. */
+    bool set_by_call;  /* They are SetPool's now. */
+
+    enum wp_learned learned;
+    int64_t wait_until_ns; /* For that, before anything is ordered. */
+    int64_t ask_at_ns;
+    int64_t save_at_ns;
+    bool dirty; /* Something was learned since the last save. */
+};
+
+/* NULL: the pool has none. Any thread. */
+static inline struct wp_pool_scale *
+wp_pool_scale_of(const struct wp_pool *pool)
+{
+    /* Pairs with the release in wp_pool_scale_set. */
+    return atomic_load_explicit(&pool->scale, memory_order_acquire);
+}
+
+/* The same, when its policy has an objective. */
+static inline struct wp_pool_scale *
+wp_pool_scale_active(const struct wp_pool *pool)
+{
+    struct wp_pool_scale *scale = wp_pool_scale_of(pool);
+
+    return scale != NULL &&
+                   atomic_load_explicit(&scale->active, memory_order_relaxed)
+               ? scale
+               : NULL;
+}
+
+/* --- pool_scale.c --- */
+
+/* What the spec's policy needs is there. RESOURCE_EXHAUSTED: no memory.
+ * Control thread, as the next one. */
+enum wp_status wp_pool_scale_make(struct wp_pool *pool,
+                                  const struct wp_pool_spec *spec,
+                                  struct wp_err *err);
+/* The pool's policy and replicas are the spec's from now on. After make. */
+void wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec);
+void wp_pool_scale_destroy(struct wp_pool_scale *scale);
+/* Tells the scaler what happened and sets the pool's target; returns when it
+ * has to be asked again. *wait: order and give up nothing yet. Control
+ * thread. */
+int64_t wp_pool_scale_turn(struct wp_pool *pool,
+                           const struct wp_refill_view *view, bool *wait);
+/* A sandbox of the pool became ready. Any thread. */
+void wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns);
+/* A claim found nothing ready. Any thread. */
+void wp_pool_scale_on_missed(struct wp_pool *pool, int64_t arrived_ns);
+/* Control has come upon a leased slot. Control thread. */
+void wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref);
+/* The turn's orders have left, if there were any. Control thread. */
+void wp_pool_scale_ordered(struct wp_pool *pool, bool any);
+/* Fills the scaler's part of the numbers. Any thread. */
+void wp_pool_scale_stats(struct wp_pool *pool, struct wp_pool_stats *out);
+
+/* --- pool_note.c: what was learned, in the lease store --- */
+
+/* Memory for notes, where the store keeps them; false: there is none. */
+WP_MUST_CHECK bool wp_pool_notes_create(struct wp_pools *pools);
+/* Takes in what the store has answered. True when it did. Control thread. */
+bool wp_pool_notes_run(struct wp_pools *pools);
+/* Asks for what is to be asked, saves what is to be saved; returns when to come
+ * again. Control thread. */
+int64_t wp_pool_note_turn(struct wp_pool *pool, int64_t now_ns);
+/* The state that an earlier keeper left is wanted. Control thread. */
+void wp_pool_note_want(struct wp_pool *pool, int64_t now_ns);
+/* Saves soon. Control thread. */
+void wp_pool_note_save_soon(struct wp_pool *pool, int64_t now_ns);
+
+#endif

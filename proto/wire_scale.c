@@ -1,0 +1,408 @@
+/* A pool's scaler as it is shown, and what is announced to it. */
+#include "proto/wire_scale.h"
+
+#include "proto/wire_check.h"
+#include "proto/wire_decode.h"
+#include "proto/wire_encode.h"
+#include "proto/wire_parts.h"
+
+#define WALL_MS_MAX (INT64_MAX / WP_NS_PER_MS)
+
+enum {
+    ID_MAX = sizeof(((struct wp_scale_reservation *)NULL)->id) - 1,
+};
+
+static int64_t
+wall_ns_in(int64_t ms)
+{
+    if (ms < 0) {
+        return 0;
+    }
+    return (ms > WALL_MS_MAX ? WALL_MS_MAX : ms) * WP_NS_PER_MS;
+}
+
+/* --- ScaleDecision --- */
+
+/* WP_SCALE_REASON_COUNT for a word that this build does not know. */
+static enum wp_scale_reason
+reason_in(const char *word)
+{
+    int i = 0;
+
+    while (i < WP_SCALE_REASON_COUNT &&
+           !wp_str_is(wp_str_from(word),
+                      wp_scale_reason_word((enum wp_scale_reason)i))) {
+        i++;
+    }
+    return (enum wp_scale_reason)i;
+}
+
+static void
+decision_in(const Warmpool__V1__ScaleDecision *pb,
+            struct wp_scale_decision *out)
+{
+    *out = (struct wp_scale_decision){
+        .number = pb->number,
+        .wall_ns = wall_ns_in(pb->unix_ms),
+        .target_before = pb->target_before,
+        .target = pb->target,
+        .wanted = pb->wanted,
+        .reason = reason_in(pb->reason),
+        .rate_per_s = pb->rate_per_s,
+        .rate_fast_per_s = pb->rate_fast_per_s,
+        .rate_slow_per_s = pb->rate_slow_per_s,
+        .season_per_s = pb->season_per_s,
+        .lead_mean_s = pb->lead_mean_s,
+        .lead_p99_s = pb->lead_p99_s,
+        .expected = pb->expected,
+        .spread = pb->spread,
+        .dispersion = pb->dispersion,
+        .learned = pb->learned,
+        .reserved = pb->reserved,
+        .floor = pb->floor,
+        .hit_rate = pb->hit_rate,
+        .idle = pb->idle,
+        .hit_rate_seen = pb->hit_rate_seen,
+        .hit_rate_best = pb->hit_rate_best,
+    };
+}
+
+static void
+decision_out(const struct wp_scale_decision *in, struct wp_wire_decision *pb)
+{
+    Warmpool__V1__ScaleDecision *to = &pb->message;
+
+    warmpool__v1__scale_decision__init(to);
+    wp_scale_decision_format(in, pb->sentence, sizeof pb->sentence);
+    to->number = in->number;
+    to->unix_ms = in->wall_ns / WP_NS_PER_MS;
+    to->target_before = in->target_before;
+    to->target = in->target;
+    to->wanted = in->wanted;
+    to->reason = wp_wire_borrow(wp_scale_reason_word(in->reason));
+    to->sentence = pb->sentence;
+    to->rate_per_s = in->rate_per_s;
+    to->rate_fast_per_s = in->rate_fast_per_s;
+    to->rate_slow_per_s = in->rate_slow_per_s;
+    to->season_per_s = in->season_per_s;
+    to->lead_mean_s = in->lead_mean_s;
+    to->lead_p99_s = in->lead_p99_s;
+    to->expected = in->expected;
+    to->spread = in->spread;
+    to->dispersion = in->dispersion;
+    to->learned = in->learned;
+    to->reserved = in->reserved;
+    to->floor = in->floor;
+    to->hit_rate = in->hit_rate;
+    to->idle = in->idle;
+    to->hit_rate_seen = in->hit_rate_seen;
+    to->hit_rate_best = in->hit_rate_best;
+}
+
+static enum wp_status
+text_in(const Warmpool__V1__ScaleDecision *pb,
+        struct wp_wire_decision_text *out, struct wp_err *err)
+{
+    enum wp_status status = wp_wire_copy_text("reason", pb->reason, out->reason,
+                                              sizeof out->reason, err);
+
+    return status == WP_OK
+               ? wp_wire_copy_text("sentence", pb->sentence, out->sentence,
+                                   sizeof out->sentence, err)
+               : status;
+}
+
+/* --- Reservation --- */
+
+static enum wp_status
+reservation_in(const Warmpool__V1__Reservation *pb,
+               struct wp_scale_reservation *out, struct wp_err *err)
+{
+    *out = (struct wp_scale_reservation){
+        .n = pb->sandboxes,
+        .left = pb->left,
+        .from_wall_ns = wall_ns_in(pb->not_before_unix_ms),
+        .until_wall_ns = wall_ns_in(pb->until_unix_ms),
+    };
+    return wp_wire_copy_text("id", pb->id, out->id, sizeof out->id, err);
+}
+
+static void
+fill_reservation(const struct wp_scale_reservation *in,
+                 Warmpool__V1__Reservation *pb)
+{
+    warmpool__v1__reservation__init(pb);
+    pb->id = wp_wire_borrow(in->id);
+    pb->sandboxes = in->n;
+    pb->left = in->left;
+    pb->not_before_unix_ms = in->from_wall_ns / WP_NS_PER_MS;
+    pb->until_unix_ms = in->until_wall_ns / WP_NS_PER_MS;
+}
+
+WP_WIRE_DEFINE_PACK(reservation, wp_scale_reservation,
+                    Warmpool__V1__Reservation, fill_reservation)
+
+enum wp_status
+wp_wire_unpack_reservation(struct wp_arena *arena, const uint8_t *bytes,
+                           size_t len, struct wp_scale_reservation *out,
+                           struct wp_err *err)
+{
+    const Warmpool__V1__Reservation *pb = wp_wire_decode(
+        arena, &warmpool__v1__reservation__descriptor, bytes, len, err);
+
+    return pb != NULL ? reservation_in(pb, out, err) : WP_INVALID_ARGUMENT;
+}
+
+/* --- Scaling --- */
+
+enum wp_status
+wp_wire_scaling_in(const Warmpool__V1__Scaling *pb, struct wp_pool_stats *out,
+                   struct wp_err *err)
+{
+    if (pb == NULL) {
+        return WP_OK;
+    }
+    out->scaled = true;
+    out->replicas = pb->replicas;
+    if (pb->n_decisions > 0) {
+        decision_in(pb->decisions[0], &out->scale);
+    }
+    return wp_wire_check_range("decisions", (int64_t)pb->n_decisions, 0,
+                               WP_WIRE_DECISIONS_MAX, err);
+}
+
+static enum wp_status
+decisions_in(struct wp_arena *arena, const Warmpool__V1__Scaling *pb,
+             struct wp_wire_pool_detail *out, struct wp_err *err)
+{
+    struct wp_scale_decision *decisions =
+        wp_arena_alloc(arena, (pb->n_decisions + 1) * sizeof *decisions);
+    struct wp_wire_decision_text *texts =
+        wp_arena_alloc(arena, (pb->n_decisions + 1) * sizeof *texts);
+    enum wp_status status = WP_OK;
+
+    if (decisions == NULL || texts == NULL) {
+        return wp_wire_too_long(err);
+    }
+    for (size_t i = 0; status == WP_OK && i < pb->n_decisions; i++) {
+        decision_in(pb->decisions[i], &decisions[i]);
+        status = text_in(pb->decisions[i], &texts[i], err);
+    }
+    out->decisions = decisions;
+    out->texts = texts;
+    out->n_decisions = (uint32_t)pb->n_decisions;
+    return status;
+}
+
+enum wp_status
+wp_wire_scaling_detail_in(struct wp_arena *arena,
+                          const Warmpool__V1__Scaling *pb,
+                          struct wp_wire_pool_detail *out, struct wp_err *err)
+{
+    struct wp_scale_reservation *reservations;
+    enum wp_status status;
+
+    if (pb == NULL) {
+        return WP_OK;
+    }
+    status = wp_wire_check_range("reservations", (int64_t)pb->n_reservations, 0,
+                                 WP_SCALE_RESERVATIONS_MAX, err);
+    if (status == WP_OK) {
+        status = decisions_in(arena, pb, out, err);
+    }
+    if (status != WP_OK) {
+        return status;
+    }
+    reservations =
+        wp_arena_alloc(arena, (pb->n_reservations + 1) * sizeof *reservations);
+    if (reservations == NULL) {
+        return wp_wire_too_long(err);
+    }
+    for (size_t i = 0; status == WP_OK && i < pb->n_reservations; i++) {
+        status = reservation_in(pb->reservations[i], &reservations[i], err);
+    }
+    out->reservations = reservations;
+    out->n_reservations = (uint32_t)pb->n_reservations;
+    return status;
+}
+
+Warmpool__V1__Scaling *
+wp_wire_scaling_out(const struct wp_pool_stats *in, struct wp_wire_scaling *pb)
+{
+    warmpool__v1__scaling__init(&pb->message);
+    pb->message.replicas = in->replicas;
+    if (in->scale.number > 0) {
+        decision_out(&in->scale, &pb->decision);
+        pb->decisions[0] = &pb->decision.message;
+        pb->message.decisions = pb->decisions;
+        pb->message.n_decisions = 1;
+    }
+    return &pb->message;
+}
+
+Warmpool__V1__Scaling *
+wp_wire_scaling_detail_out(const struct wp_wire_pool_detail *in,
+                           struct wp_wire_scaling_detail *pb)
+{
+    warmpool__v1__scaling__init(&pb->message);
+    WP_ASSERT(in->n_decisions <= WP_WIRE_DECISIONS_MAX &&
+              in->n_reservations <= WP_SCALE_RESERVATIONS_MAX);
+    pb->message.replicas = in->stats->replicas;
+    for (uint32_t i = 0; i < in->n_decisions; i++) {
+        decision_out(&in->decisions[i], &pb->decision[i]);
+        pb->decisions[i] = &pb->decision[i].message;
+    }
+    for (uint32_t i = 0; i < in->n_reservations; i++) {
+        fill_reservation(&in->reservations[i], &pb->reservation[i]);
+        pb->reservations[i] = &pb->reservation[i];
+    }
+    pb->message.decisions = pb->decisions;
+    pb->message.n_decisions = in->n_decisions;
+    pb->message.reservations = pb->reservations;
+    pb->message.n_reservations = in->n_reservations;
+    return &pb->message;
+}
+
+/* --- ReserveRequest --- */
+
+static enum wp_status
+check_span(const struct wp_wire_reserve_request *request, struct wp_err *err)
+{
+    enum wp_status status = wp_wire_check_range(
+        "not_before_unix_ms", request->not_before_ms, 0, WALL_MS_MAX, err);
+
+    if (status == WP_OK) {
+        status = wp_wire_check_range("until_unix_ms", request->until_ms, 1,
+                                     WALL_MS_MAX, err);
+    }
+    if (status != WP_OK) {
+        return status;
+    }
+    if (request->until_ms <= request->not_before_ms ||
+        (request->not_before_ms != 0 &&
+         request->until_ms - request->not_before_ms > WP_WIRE_RESERVE_MAX_MS)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "until_unix_ms: later than not_before_unix_ms, and "
+                          "within 31 days of it, expected");
+    }
+    return WP_OK;
+}
+
+enum wp_status
+wp_wire_unpack_reserve_request(struct wp_arena *arena, const uint8_t *bytes,
+                               size_t len, struct wp_wire_reserve_request *out,
+                               struct wp_err *err)
+{
+    const Warmpool__V1__ReserveRequest *pb = wp_wire_decode(
+        arena, &warmpool__v1__reserve_request__descriptor, bytes, len, err);
+    enum wp_status status;
+
+    if (pb == NULL) {
+        return WP_INVALID_ARGUMENT;
+    }
+    out->id = wp_str_from(pb->id);
+    out->sandboxes = pb->sandboxes;
+    out->not_before_ms = pb->not_before_unix_ms;
+    out->until_ms = pb->until_unix_ms;
+    status = wp_wire_pool_in(pb->pool, &out->pool, err);
+    if (status == WP_OK) {
+        status = wp_wire_check_text("id", out->id, 1, ID_MAX, err);
+    }
+    if (status == WP_OK) {
+        status = wp_wire_check_range("sandboxes", pb->sandboxes, 1,
+                                     WP_TARGET_MAX, err);
+    }
+    return status == WP_OK ? check_span(out, err) : status;
+}
+
+struct reserve_request {
+    Warmpool__V1__ReserveRequest request;
+    Warmpool__V1__PoolRef pool;
+};
+
+static void
+fill_reserve_request(const struct wp_wire_reserve_request *in,
+                     struct reserve_request *pb)
+{
+    warmpool__v1__reserve_request__init(&pb->request);
+    wp_wire_pool_out(&in->pool, &pb->pool);
+    pb->request.pool = &pb->pool;
+    pb->request.id = wp_wire_borrow_str(in->id);
+    pb->request.sandboxes = in->sandboxes;
+    pb->request.not_before_unix_ms = in->not_before_ms;
+    pb->request.until_unix_ms = in->until_ms;
+}
+
+WP_WIRE_DEFINE_PACK(reserve_request, wp_wire_reserve_request,
+                    struct reserve_request, fill_reserve_request)
+
+/* --- CancelReservation --- */
+
+enum wp_status
+wp_wire_unpack_cancel_reservation_request(
+    struct wp_arena *arena, const uint8_t *bytes, size_t len,
+    struct wp_wire_cancel_reservation_request *out, struct wp_err *err)
+{
+    const Warmpool__V1__CancelReservationRequest *pb = wp_wire_decode(
+        arena, &warmpool__v1__cancel_reservation_request__descriptor, bytes,
+        len, err);
+    enum wp_status status;
+
+    if (pb == NULL) {
+        return WP_INVALID_ARGUMENT;
+    }
+    out->id = wp_str_from(pb->id);
+    status = wp_wire_pool_in(pb->pool, &out->pool, err);
+    return status == WP_OK ? wp_wire_check_text("id", out->id, 1, ID_MAX, err)
+                           : status;
+}
+
+struct cancel_request {
+    Warmpool__V1__CancelReservationRequest request;
+    Warmpool__V1__PoolRef pool;
+};
+
+static void
+fill_cancel_request(const struct wp_wire_cancel_reservation_request *in,
+                    struct cancel_request *pb)
+{
+    warmpool__v1__cancel_reservation_request__init(&pb->request);
+    wp_wire_pool_out(&in->pool, &pb->pool);
+    pb->request.pool = &pb->pool;
+    pb->request.id = wp_wire_borrow_str(in->id);
+}
+
+WP_WIRE_DEFINE_PACK(cancel_reservation_request,
+                    wp_wire_cancel_reservation_request, struct cancel_request,
+                    fill_cancel_request)
+
+enum wp_status
+wp_wire_unpack_cancel_reservation_response(
+    struct wp_arena *arena, const uint8_t *bytes, size_t len,
+    struct wp_wire_cancel_reservation_response *out, struct wp_err *err)
+{
+    *out = (struct wp_wire_cancel_reservation_response){0};
+    return wp_wire_decode(
+               arena, &warmpool__v1__cancel_reservation_response__descriptor,
+               bytes, len, err) != NULL
+               ? WP_OK
+               : WP_INVALID_ARGUMENT;
+}
+
+size_t
+wp_wire_size_cancel_reservation_response(
+    const struct wp_wire_cancel_reservation_response *message)
+{
+    (void)message;
+    return 0;
+}
+
+size_t
+wp_wire_pack_cancel_reservation_response(
+    const struct wp_wire_cancel_reservation_response *message,
+    uint8_t *buf) /* NOLINT(readability-non-const-parameter): as all. */
+{
+    (void)message;
+    (void)buf;
+    return 0;
+}
