@@ -16,6 +16,7 @@ enum {
     NEED_MAX = 1 << 20,
     HOLD_DEFAULT_S = 300,
     INFLIGHT_MAX = 1 << 20,
+    DECISIONS_MAX = 150000, /* Of one replay. */
     /* So long before a claim the clairvoyant orders for it. */
     CLAIRVOYANT_PERMILLE = 990,
 };
@@ -28,8 +29,7 @@ struct wp_advice {
     struct wp_advice_facts facts;
     struct wp_replay_lead lead;
     int64_t *leads_ns;
-    int64_t start_ns;
-    int64_t begin_ns;
+    int64_t begin_ns; /* Since the first event. */
     int64_t end_ns;
     struct wp_advice_row rows[WP_ADVICE_ROWS_MAX];
     uint8_t rival_at[WP_ADVICE_ROWS_MAX]; /* Of rivals: index in RIVALS. */
@@ -381,9 +381,8 @@ wp_advice_create(const struct wp_advice_config *config, struct wp_advice **out,
         if (advice->facts.run_up_ns > 86400 * WP_NS_PER_S) {
             advice->facts.run_up_ns = 86400 * WP_NS_PER_S;
         }
-        advice->start_ns = advice->facts.from_wall_ns;
-        advice->begin_ns = advice->start_ns + advice->facts.run_up_ns;
-        advice->end_ns = advice->start_ns + advice->facts.known_ns;
+        advice->begin_ns = advice->facts.run_up_ns;
+        advice->end_ns = advice->facts.known_ns;
         if (!plan(advice)) {
             status =
                 wp_err_set(err, WP_RESOURCE_EXHAUSTED, "advice: no memory");
@@ -434,6 +433,16 @@ struct counted {
     const struct wp_advice *advice;
     double claims[PARTS];
     double missed[PARTS];
+    /* Ours: see is_thinned. Others are asked as they wish. */
+    int64_t pause_ns;
+    bool few; /* Claims. */
+    bool decided;
+    int64_t decided_ns; /* Last. */
+    int64_t inner_next_ns;
+    uint32_t ready_then;
+    uint32_t target;
+    bool told; /* Of an event since then. */
+    bool has_missed;
 };
 
 static void
@@ -450,6 +459,8 @@ counted_on_claims(void *self, int64_t now_ns, uint32_t n, uint32_t missed)
         counted->claims[part] += n;
         counted->missed[part] += missed;
     }
+    counted->told = true;
+    counted->has_missed = counted->has_missed || missed > 0;
     if (counted->inner.on_claims != NULL) {
         counted->inner.on_claims(counted->inner.self, now_ns, n, missed);
     }
@@ -460,9 +471,53 @@ counted_on_ready(void *self, int64_t now_ns, int64_t lead_ns)
 {
     struct counted *counted = self;
 
+    counted->told = true;
     if (counted->inner.on_ready != NULL) {
         counted->inner.on_ready(counted->inner.self, now_ns, lead_ns);
     }
+}
+
+/* A decision costs a microsecond and more, and a week has millions of events
+ * and as many moments at which the controller would look again by itself. It is
+ * told all events, but asked for the target only some DECISIONS_MAX times, and
+ * whenever something presses: a claim missed, or half of what was ready is
+ * gone. Histories of few claims have it asked at each event, as in the
+ * daemon. */
+static bool
+is_thinned(const struct counted *counted, const struct wp_replay_view *view)
+{
+    int64_t since_ns = view->now_ns - counted->decided_ns;
+
+    if (!counted->decided || counted->has_missed ||
+        view->ready < counted->ready_then / 2) {
+        return false;
+    }
+    if (since_ns >= counted->pause_ns) {
+        return view->now_ns < counted->inner_next_ns && !counted->told;
+    }
+    return counted->few ? !counted->told : true;
+}
+
+static uint32_t
+thinned_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
+{
+    struct counted *counted = self;
+
+    if (!is_thinned(counted, view)) {
+        counted->target =
+            counted->inner.target(counted->inner.self, view, next_ns);
+        counted->inner_next_ns = *next_ns;
+        counted->decided = true;
+        counted->decided_ns = view->now_ns;
+        counted->ready_then = view->ready;
+        counted->has_missed = false;
+        counted->told = false;
+    }
+    *next_ns = wp_time_add(counted->decided_ns, counted->pause_ns);
+    if (!counted->told && *next_ns < counted->inner_next_ns) {
+        *next_ns = counted->inner_next_ns;
+    }
+    return counted->target;
 }
 
 static uint32_t
@@ -522,7 +577,7 @@ policy_ours(const struct wp_advice *advice, const struct wp_advice_row *row,
     }
     return wp_replay_policy_ours(&policy, advice->config.miss,
                                  advice->config.replicas, prior_ns,
-                                 advice->start_ns, out);
+                                 advice->facts.from_wall_ns, out);
 }
 
 static bool
@@ -621,6 +676,12 @@ wp_advice_run(struct wp_advice *advice, uint32_t i,
     WP_ASSERT(i < advice->n_rows);
     config.progress = progress;
     config.ctx = ctx;
+    if (is_ours(advice, row)) {
+        /* A claim is two events: it comes, and another one becomes ready. */
+        counted.few = 2 * advice->facts.claims <= DECISIONS_MAX;
+        counted.pause_ns = advice->facts.known_ns / DECISIONS_MAX;
+        policy.target = thinned_target;
+    }
     if (wp_replay_source_history(advice->config.history, &config.source) &&
         wp_replay_source_history(advice->config.history, &future) &&
         (is_ours(advice, row)

@@ -10,18 +10,26 @@ enum {
     LEADS_TELLING = 50,
 };
 
-/* Idle sandboxes saved by less than this are not worth a change. */
+/* Idle sandboxes saved by less than this are not worth a change; nor, where a
+ * few more claims would miss than today, by less than the other. */
 static const double WORTH = 0.97;
+static const double WORTH_MISSES = 0.8;
 
 void
 wp_advice_share_format(double share, char *out, size_t cap)
 {
-    int digits = 1;
+    double missed = fmax((1 - share) * 100, 1e-9);
+    int digits = 1 - (int)floor(log10(missed));
+    int n;
 
-    while (digits < 4 && share < 1 && 1 - share < 1.5 * pow(10, -digits - 1)) {
-        digits++;
+    digits = share >= 1 || digits < 1 ? 1 : digits > 4 ? 4 : digits;
+    n = snprintf(out, cap, "%.*f", digits, share * 100);
+    while (n > 2 && (size_t)n < cap && out[n - 1] == '0' && out[n - 2] != '.') {
+        n--;
     }
-    (void)snprintf(out, cap, "%.*f %%", digits, share * 100);
+    if (n > 0 && (size_t)n < cap) {
+        (void)snprintf(out + n, cap - (size_t)n, " %%");
+    }
 }
 
 static void say(struct wp_advice_words *words, const char *fmt, ...)
@@ -88,19 +96,50 @@ usual(const struct wp_advice_row *rows, uint32_t n)
     return best;
 }
 
+/* Ours with the most hits; -1: none. */
+static int
+most_hits(const struct wp_advice_row *rows, uint32_t n)
+{
+    int best = -1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (rows[i].kind == WP_ADVICE_OURS && rows[i].done &&
+            (best < 0 ||
+             rows[i].result.hit_rate > rows[best].result.hit_rate)) {
+            best = (int)i;
+        }
+    }
+    return best;
+}
+
+/* Ours that does what today's setting does, with less; -1: none does. */
+static int
+cheaper(const struct wp_advice_row *today, const struct wp_advice_row *rows,
+        uint32_t n)
+{
+    double idle = today->result.idle_mean;
+    int same = least_idle(rows, n, WP_ADVICE_OURS, today->hit_low);
+
+    if (same >= 0) {
+        return rows[same].result.idle_mean < WORTH * idle ? same : -1;
+    }
+    same = most_hits(rows, n);
+    return same >= 0 && rows[same].result.idle_mean < WORTH_MISSES * idle ? same
+                                                                          : -1;
+}
+
 static void
 recommend_instead(const struct wp_advice_row *today,
                   const struct wp_advice_row *rows, uint32_t n,
                   struct wp_advice_words *words)
 {
-    int same = least_idle(rows, n, WP_ADVICE_OURS, today->result.hit_rate);
+    int same = cheaper(today, rows, n);
     int other = usual(rows, n);
     char was[32];
     char is[32];
 
     wp_advice_share_format(today->result.hit_rate, was, sizeof was);
-    if (same >= 0 &&
-        rows[same].result.idle_mean < WORTH * today->result.idle_mean) {
+    if (same >= 0) {
         const struct wp_advice_row *row = &rows[same];
 
         wp_advice_share_format(row->result.hit_rate, is, sizeof is);

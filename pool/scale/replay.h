@@ -137,8 +137,8 @@ bool wp_replay_policy_ours(const struct wp_scale_policy *policy,
                            int64_t prior_lead_ns, int64_t start_wall_ns,
                            struct wp_replay_policy *out);
 /* Claims of a history (pool/scale/history.h), which must not change meanwhile,
- * at their wall times; gaps are left out, and what follows them comes so much
- * earlier. False when memory lacks. Ended by the other one. */
+ * by the time since its first event; gaps are left out, and what follows them
+ * comes so much earlier. False when memory lacks. Ended by the other one. */
 struct wp_history;
 WP_MUST_CHECK bool wp_replay_source_history(const struct wp_history *history,
                                             struct wp_replay_source *out);

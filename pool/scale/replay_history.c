@@ -5,7 +5,7 @@
 
 struct from_history {
     struct wp_history_cursor cursor;
-    int64_t gaps_ns; /* Left out so far. */
+    int64_t gaps_ns; /* Left out so far: what is before the first event, too. */
     int64_t gap_from_ns;
     bool in_gap;
 };
@@ -40,9 +40,13 @@ wp_replay_source_history(const struct wp_history *history,
                          struct wp_replay_source *out)
 {
     struct from_history *from = calloc(1, sizeof *from);
+    int64_t until_ns;
 
     if (from == NULL) {
         return false;
+    }
+    if (!wp_history_span(history, &from->gaps_ns, &until_ns)) {
+        from->gaps_ns = 0;
     }
     wp_history_first(history, &from->cursor);
     *out = (struct wp_replay_source){.next = next_claims, .self = from};

@@ -586,7 +586,7 @@ test_replay_source(void **state)
     assert_true(wp_replay_source_history(history, &source));
     for (size_t i = 0; i < WP_ARRAY_LEN(want); i++) {
         assert_true(source.next(source.self, &at_ns, &n));
-        assert_int_equal(at_ns, want[i].wall_ns);
+        assert_int_equal(at_ns, want[i].wall_ns - DAY);
         assert_int_equal(n, want[i].n);
     }
     assert_false(source.next(source.self, &at_ns, &n));
