@@ -265,13 +265,15 @@ uint64_t wp_pools_records_refused(const struct wp_pools *pools);
 /* Between begin and end every record that the store has of the pool is told by
  * wp_pools_on_record; at end a follower lets go of what was not among them. The
  * keeper, which makes and ends records itself, lets go of nothing. An end
- * without its begin does nothing. */
+ * without its begin does nothing. No end while the store may have forgotten:
+ * what it has not any more is yet to be told. */
 void wp_pools_sync_begin(struct wp_pools *pools, uint32_t pool_index);
 void wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index);
 /* What this replica knows of the pool's sandboxes, as records, for a store that
  * has forgotten: leases and ends, and, of the keeper, ready ones as OPEN; with
- * retire_idle as ENDED, and they are given up: a replica that may have granted
- * one of them is not there to say so. From *cursor (0 at first) on, at most max
+ * retire_idle as ENDED, and they are given up, unless the store says later that
+ * somebody holds them: a replica that may have granted one of them is not there
+ * to say so. From *cursor (0 at first) on, at most max
  * of them; advances *cursor, to 0 at the end. What is in doubt, or just being
  * committed, is left out. */
 uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
@@ -284,7 +286,7 @@ uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
  * keeper first tells of each sandbox it found alive (seen), then lose_unseen,
  * then says true. */
 void wp_pools_set_keeper(struct wp_pools *pools, bool keeper);
-/* Is there a slot of this sandbox? Control thread. */
+/* Is there a slot of this sandbox, which is not over? Control thread. */
 WP_MUST_CHECK bool wp_pools_knows(struct wp_pools *pools,
                                   const uint8_t uid[WP_UID_LEN]);
 /* The backend found this sandbox alive. True: it is known from the records, and

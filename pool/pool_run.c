@@ -133,6 +133,12 @@ forget_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
     enum wp_lease_op_kind kind = WP_LEASE_FORGET;
 
+    if ((slot->control_bits & WP_CONTROL_TOLD) != 0) {
+        slot->control_bits &= ~(uint32_t)WP_CONTROL_TOLD;
+        (void)atomic_fetch_and_explicit(
+            &slot->news, ~(uint32_t)WP_NEWS_FORGOTTEN, memory_order_relaxed);
+        news &= ~(uint32_t)WP_NEWS_FORGOTTEN;
+    }
     if (!pools->durable || (news & WP_NEWS_FORGOTTEN) != 0) {
         wp_pools_free_slot(pools, ref);
         return;

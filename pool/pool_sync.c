@@ -1,6 +1,7 @@
 /* pool/pool_sync.c - a replica among others: which sandboxes it prefers, what
  * it keeps, what it tells a store that has forgotten. */
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/pools.h"
 
 /* Into zeroed memory: what is behind a text is never told. */
@@ -120,7 +121,7 @@ static bool
 tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
      bool retire_idle, struct wp_lease_record *out)
 {
-    const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     bool keeper = atomic_load_explicit(&pools->keeper, memory_order_relaxed);
     struct wp_slot_info info;
 
@@ -140,18 +141,25 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
     if (info.state == WP_SLOT_READY && keeper) {
         out->state = WP_RECORD_OPEN;
         if (retire_idle) {
-            /* A claim that takes it this moment is told TAKEN. */
+            /* A claim that takes it this moment is told TAKEN. And one that
+             * another replica was given may be unheard here: the store has the
+             * last word, once it is open. */
             bool retired =
-                wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING);
+                wp_slot_move(&pools->slots, ref, WP_SLOT_READY,
+                             WP_MUTANT(RETIRED_UNASKED) ? WP_SLOT_DYING
+                                                        : WP_SLOT_QUARANTINED);
 
-            (void)retired;
             out->state = WP_RECORD_ENDED;
-            wp_pools_note(pools, ref.index, 0);
+            wp_pools_note(pools, ref.index, retired ? WP_NEWS_WITHDRAW : 0);
         }
         return true;
     }
+    if (info.state != WP_SLOT_DYING) {
+        return false;
+    }
     out->state = WP_RECORD_ENDED;
-    return info.state == WP_SLOT_DYING;
+    slot->control_bits |= WP_CONTROL_TOLD;
+    return true;
 }
 
 uint32_t
@@ -179,7 +187,10 @@ wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
 bool
 wp_pools_knows(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
 {
-    return wp_mirror_find(pools, uid).generation != 0;
+    struct wp_slot_ref ref = wp_mirror_find(pools, uid);
+
+    return ref.generation != 0 &&
+           wp_slot_state(&pools->slots, ref) != WP_SLOT_DYING;
 }
 
 bool

@@ -75,6 +75,8 @@ enum wp_control_bit {
     WP_CONTROL_HEARD = 16,   /* A record came while the store was being asked
                                 * for it here: what it says may be old. */
     WP_CONTROL_LINGERS = 32, /* Over, but the store has not forgotten it. */
+    WP_CONTROL_TOLD = 64,    /* The store, which may have had nothing of it any
+                              * more, was told that it is over. */
 };
 
 struct wp_pool_scale; /* pool_scale.h */
