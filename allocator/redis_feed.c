@@ -26,6 +26,7 @@ enum {
      * as long each time. */
     AGAIN_MS = 20,
     AGAIN_MAX_MS = 1000,
+    DOUBT_MS = 50,      /* Between looks whether a pool is trusted again. */
     RECONNECT_MS = 250, /* Pause between attempts to connect. */
     SUBSCRIBE_AT_ONCE = 64,
 };
@@ -353,7 +354,8 @@ mark(const struct wp_redis_feed *feed, const struct wp_redis_pool *pool,
            sink_of(feed)->on_sync(sink_of(feed)->ctx, &pool->name, begin);
 }
 
-/* False: the connection is lost. */
+/* False: the connection is lost. Only what was read of one generation, which is
+ * trusted still, says what there is not. */
 static bool
 read_pool(struct wp_redis_feed *feed, uint32_t number)
 {
@@ -364,6 +366,7 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
                                        .page = read_page_done,
                                        .number = &pool->base};
     struct redisContext *context = feed->talk;
+    uint64_t generation = atomic_load(&name->generation);
     enum wp_status status = WP_CANCELLED;
     struct wp_err err;
 
@@ -382,7 +385,9 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
     if (context != feed->talk) {
         wp_redis_sync_close(context);
     }
-    if (status == WP_OK && !pool->wanted && mark(feed, name, false)) {
+    if (status == WP_OK && !pool->wanted &&
+        atomic_load(&name->generation) == generation &&
+        mark(feed, name, false)) {
         WP_REDIS_COUNT(feed->redis->syncs);
         feed->again_ms = AGAIN_MS;
         return true;
@@ -396,11 +401,22 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
 static bool
 read_wanted(struct wp_redis_feed *feed)
 {
+    bool doubt = false;
+
     for (uint32_t i = 0; i < feed->n_pools; i++) {
-        if (feed->pools[i].wanted && now() >= feed->read_at_ns &&
-            !read_pool(feed, i)) {
+        if (!feed->pools[i].wanted || now() < feed->read_at_ns) {
+            continue;
+        }
+        /* What Redis has forgotten has to be told first: who reads now might
+         * let go of what only this replica knows. */
+        if (atomic_load(&feed->redis->pools[i].generation) == 0) {
+            doubt = true;
+        } else if (!read_pool(feed, i)) {
             return false;
         }
+    }
+    if (doubt && feed->read_at_ns <= now()) {
+        feed->read_at_ns = now() + DOUBT_MS * WP_NS_PER_MS;
     }
     return true;
 }

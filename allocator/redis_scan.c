@@ -133,6 +133,7 @@ wp_redis_pool_scan(struct wp_lease_redis *redis, struct redisContext *context,
 {
     char cursor[24] = "0";
     enum wp_status status = WP_OK;
+    uint64_t after;
 
     if (scan->number != NULL) {
         status = read_number(redis, context, pool, scan->number, err);
@@ -145,6 +146,10 @@ wp_redis_pool_scan(struct wp_lease_redis *redis, struct redisContext *context,
         if (cursor[0] == '0' && cursor[1] == '\0') {
             break;
         }
+    }
+    if (status == WP_OK && scan->number != NULL) {
+        /* Forgotten meanwhile? The generation tells. */
+        status = read_number(redis, context, pool, &after, err);
     }
     return status;
 }

@@ -27,6 +27,7 @@ struct replica {
     bool syncing;
     uint32_t n_heard;
     uint32_t n_syncs;
+    uint32_t n_let_go;
     uint32_t refuse; /* So many records to come. */
     struct wp_lease_redis_peer peer;
     uint32_t peers_heard;
@@ -67,6 +68,8 @@ on_sync(void *ctx, const struct wp_lease_redis_pool *pool, bool begin)
         if (begin) {
             replica->seen[i] = false;
         } else if (!replica->seen[i]) {
+            replica->n_let_go +=
+                replica->mirror[i].state != WP_RECORD_NONE ? 1 : 0;
             memset(&replica->mirror[i], 0, sizeof replica->mirror[i]);
         }
     }
@@ -377,7 +380,77 @@ test_a_full_receiver_is_told_again(void **state)
     assert_int_equal(do_op(&a, WP_LEASE_OFFER, 1, 0), WP_OK);
     assert_int_equal(do_op(&a, WP_LEASE_GRANT, 1, 1), WP_OK);
     WAIT_UNTIL(knows(&b, 1, WP_RECORD_HELD, 1));
-    assert_true(read_count(&b, &b.n_syncs) > 1);
+    WAIT_UNTIL(read_count(&b, &b.n_syncs) > 1);
+    stop_replica(&a);
+    stop_replica(&b);
+    redis_rig_fini(&world.rig);
+}
+
+static void
+begin_recovery(const struct replica *replica)
+{
+    struct wp_err err;
+
+    WAIT_UNTIL(wp_lease_redis_in_doubt(replica->redis, &redis_world_pools[0]));
+    assert_int_equal(wp_lease_redis_begin_recovery(replica->redis,
+                                                   &redis_world_pools[0], &err),
+                     WP_OK);
+}
+
+static void
+end_recovery(const struct replica *replica)
+{
+    struct wp_err err;
+
+    assert_int_equal(
+        wp_lease_redis_end_assert(replica->redis, &redis_world_pools[0], &err),
+        WP_OK);
+}
+
+static bool
+is_open(const struct replica *replica)
+{
+    struct wp_err err;
+
+    return wp_lease_redis_open_generation(replica->redis, &redis_world_pools[0],
+                                          NULL, 0, &err) == WP_OK;
+}
+
+/* Redis has forgotten, and the feeds begin anew before it was told: what it has
+ * not is no reason to let go. A pool is opened only when the feed has listened
+ * for a while, so by then it would have happened. */
+static void
+test_what_redis_forgot_is_not_let_go(void **state)
+{
+    struct wp_lease_record held;
+    struct redis_world world;
+    struct replica a;
+    struct replica b;
+    struct wp_err err;
+    uint32_t n_syncs;
+
+    (void)state;
+    start_server(&world);
+    start_replica(&a, &world, 'a');
+    start_replica(&b, &world, 'b');
+    assert_int_equal(do_op(&a, WP_LEASE_OFFER, 1, 0), WP_OK);
+    assert_int_equal(do_op(&a, WP_LEASE_GRANT, 1, 1), WP_OK);
+    WAIT_UNTIL(knows(&b, 1, WP_RECORD_HELD, 1));
+    held = b.mirror[1];
+    n_syncs = read_count(&b, &b.n_syncs);
+    (void)redis_rig_must(&world.rig, 0, "FLUSHALL");
+    (void)redis_rig_must(&world.rig, 0, "CLIENT KILL TYPE pubsub");
+    begin_recovery(&b);
+    assert_int_equal(do_op(&a, WP_LEASE_GRANT, 1, 2), WP_UNAVAILABLE);
+    begin_recovery(&a);
+    end_recovery(&a);
+    assert_int_equal(wp_lease_redis_assert_record(b.redis, &held, &err), WP_OK);
+    end_recovery(&b);
+    WAIT_UNTIL(is_open(&b));
+    WAIT_UNTIL(is_open(&a));
+    WAIT_UNTIL(read_count(&b, &b.n_syncs) > n_syncs);
+    assert_int_equal(read_count(&b, &b.n_let_go), 0);
+    assert_true(knows(&b, 1, WP_RECORD_HELD, 1));
     stop_replica(&a);
     stop_replica(&b);
     redis_rig_fini(&world.rig);
@@ -506,6 +579,7 @@ main(void)
         cmocka_unit_test(test_pools_are_bounded),
         cmocka_unit_test(test_missing_numbers_are_noticed),
         cmocka_unit_test(test_a_full_receiver_is_told_again),
+        cmocka_unit_test(test_what_redis_forgot_is_not_let_go),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_peers_survive_an_outage),
         cmocka_unit_test(test_mirrors_survive_cuts),
