@@ -65,9 +65,13 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
         .tenant = wp_str_from(record->tenant),
         .pool_index = pool->index,
     };
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     struct wp_claim_ref claim;
 
     slot->control_bits |= WP_CONTROL_MIRRORED;
+    /* A renewal here may be answered at this moment: the deadline that control
+     * acts on and the one that it tells the store are of one lease. */
+    (void)pthread_mutex_lock(lock);
     atomic_store_explicit(&slot->fence, record->fence, memory_order_relaxed);
     atomic_store_explicit(
         &slot->deadline_ns,
@@ -75,6 +79,7 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
         memory_order_relaxed);
     atomic_store_explicit(&slot->deadline_wall_ms, record->deadline_wall_ms,
                           memory_order_relaxed);
+    (void)pthread_mutex_unlock(lock);
     key.hash = wp_claim_hash(pools->config.hash_key, key.tenant, key.claim_id);
     /* An id that is pending here, or a full table: its claim, or the next
      * question for it, will bring the store's answer. */
