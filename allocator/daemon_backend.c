@@ -73,6 +73,8 @@ static void
 fetch_record(const struct wp_daemon *daemon, const struct wp_local_found *found,
              struct fetch *fetch)
 {
+    enum wp_status status;
+
     memset(fetch, 0, sizeof *fetch);
     (void)pthread_mutex_init(&fetch->lock, NULL);
     (void)pthread_cond_init(&fetch->answered, NULL);
@@ -85,13 +87,16 @@ fetch_record(const struct wp_daemon *daemon, const struct wp_local_found *found,
         .done = on_fetched,
     };
     memcpy(fetch->op.uid, found->uid, sizeof fetch->op.uid);
-    fetch->status = daemon->store.ops->commit(daemon->store.self, &fetch->op);
-    if (fetch->status == WP_PENDING) {
+    /* When it is pending, the answer may be there before commit returns. */
+    status = daemon->store.ops->commit(daemon->store.self, &fetch->op);
+    if (status == WP_PENDING) {
         (void)pthread_mutex_lock(&fetch->lock);
         while (!fetch->done) {
             (void)pthread_cond_wait(&fetch->answered, &fetch->lock);
         }
         (void)pthread_mutex_unlock(&fetch->lock);
+    } else {
+        fetch->status = status;
     }
     (void)pthread_cond_destroy(&fetch->answered);
     (void)pthread_mutex_destroy(&fetch->lock);
