@@ -183,6 +183,8 @@ sim_init(struct sim *sim, uint64_t seed, bool trace)
     sim->now_ns = 1000 * SIM_S;
     wp_rng_init(&sim->rng, seed);
     wp_list_init(&sim->requests);
+    sim->generation = 1;
+    sim->last_generation = 1;
     sim_profile_draw(sim);
     sim->target = sim->profile.target;
     sim->target_max = sim->target;

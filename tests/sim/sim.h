@@ -34,6 +34,8 @@ enum {
     SIM_SLOTS_MAX = 40,
     SIM_ID_MAX = 32,
     SIM_EVENTS_PER_SEED_MAX = 1000000,
+    SIM_TELLING_MAX = 4, /* Records that recovery tells at a time. */
+    SIM_HAD_MAX = 256,
 };
 
 #define SIM_MS WP_NS_PER_MS
@@ -74,6 +76,7 @@ struct sim_event {
     X(CRASHES, "crashes")                                                      \
     X(FEED_BREAKS, "feed-breaks")                                              \
     X(STORE_FORGETS, "store-forgets")                                          \
+    X(STORE_RESTARTS, "store-restarts")                                        \
     X(LEASES_END, "leases-end")                                                \
     X(RETIRES, "retires")                                                      \
     X(FOUND, "found")                                                          \
@@ -142,7 +145,8 @@ struct sim_conn {
     bool up;
     bool watched; /* A look at the oldest request is planned. */
     uint32_t epoch;
-    uint32_t session; /* The latest that the store has seen begin. */
+    uint32_t store_run; /* The store's process that it leads to. */
+    uint32_t session;   /* The latest that the store has seen begin. */
     int64_t last_arrival_ns;
     int64_t last_reply_ns;
     struct wp_list waiting; /* Requests without an answer, oldest first. */
@@ -153,6 +157,9 @@ struct sim_feed {
     bool up;      /* The store has its subscription. */
     bool syncing; /* It waits for a copy of all records. */
     uint32_t epoch;
+    int64_t up_since_ns;
+    int64_t first_up_ns;        /* 0: never yet. */
+    uint64_t synced_generation; /* What the latest copy is of. */
     int64_t last_ns;
     struct sim_told *told; /* Owned. */
     uint32_t n_told;
@@ -172,8 +179,21 @@ struct sim_replica {
     bool ending; /* Its process is being ended: nothing leaves it. */
     bool keeper;
     int64_t start_ns;
-    uint64_t generation; /* Of the store, as it knows it. */
-    bool asserted;       /* It has told a closed store what it knows. */
+    int64_t silent_since_ns; /* While it is down or stands still. */
+
+    /* sim_recover.c, but for the first. */
+    uint64_t generation;  /* Of the store, as it knows it; 0: in doubt. */
+    uint64_t recovering;  /* The generation that it tells; 0: none. */
+    uint64_t distrusted;  /* The one that it told in vain. */
+    uint64_t recovery_nr; /* Of its steps: older ones are void. */
+    uint32_t store_run;   /* The store's process that it has met. */
+    bool one_left;        /* Another one was given up. */
+    uint32_t cursor;
+    uint32_t n_telling;
+    uint32_t n_had;
+    struct wp_lease_record telling[SIM_HAD_MAX];
+    struct wp_lease_record had[SIM_HAD_MAX];
+
     struct sim_conn conn;
     struct sim_feed feed; /* With a shared store. */
     struct wp_list calls; /* Calls it has not answered. */
@@ -236,8 +256,12 @@ struct sim {
     uint32_t records_cap;
     struct wp_list requests; /* All that are somewhere. */
     uint64_t generation;
+    uint64_t last_generation;
+    uint32_t store_run; /* Counts its processes. */
     bool store_closed;
-    struct wp_lease_record *backup; /* Owned. */
+    bool lossy; /* Until what it lost has been told. */
+    uint32_t told_life[SIM_REPLICAS_MAX]; /* Who has told. */
+    struct wp_lease_record *backup;       /* Owned. */
     uint32_t n_backup;
     int64_t backup_ns;
     int64_t store_away_until_ns;
@@ -288,6 +312,8 @@ WP_NORETURN void sim_wrong(struct sim *sim, const char *fmt, ...)
 
 void sim_replica_init(struct sim *sim, uint32_t index);
 void sim_replica_fini(struct sim_replica *replica);
+/* It stands still until then. */
+void sim_replica_pause(struct sim_replica *replica, int64_t until_ns);
 /* Its process ends at once, and another one starts later. */
 void sim_replica_crash(struct sim_replica *replica);
 /* What its pool is to be. */
@@ -304,7 +330,7 @@ bool sim_replica_lives(const struct sim_replica *replica, uint32_t life);
 /* --- sim_store.c --- */
 
 struct wp_lease_store sim_store_port(struct sim_replica *replica);
-void sim_conn_init(struct sim_conn *conn);
+void sim_conn_init(struct sim_conn *conn, uint32_t store_run);
 /* Every request on it gets an unknown outcome; it comes back by itself. */
 void sim_conn_break(struct sim_replica *replica);
 /* Nobody waits for answers any more: the replica is gone. */
@@ -313,15 +339,22 @@ void sim_store_fini(struct sim *sim);
 void sim_store_away(struct sim *sim, int64_t for_ns);
 bool sim_store_reachable(const struct sim *sim);
 void sim_store_add(struct sim *sim, const struct wp_lease_record *record);
-/* The store has these records now; what is on its way to it is lost. */
+/* The store has these records now. */
 void sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
                        uint32_t n);
 
 /* --- sim_recover.c --- */
 
 void sim_recover_start(struct sim *sim);
-/* The store loses its last writes, if it can be recovered now. */
+/* The store's process ends, and another one has its records, perhaps while the
+ * replica stands still; or it has those without the last writes, if that can be
+ * recovered now. */
+void sim_recover_restart(struct sim *sim, struct sim_replica *replica);
 void sim_recover_forget(struct sim *sim);
+/* The replica commits nothing more until it has told what it knows. */
+void sim_recover_doubt(struct sim_replica *replica);
+/* It has a connection to the store that answers now. */
+void sim_recover_met(struct sim_replica *replica);
 
 /* --- sim_feed.c --- */
 
@@ -332,6 +365,8 @@ void sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
  * done. Again at any time. */
 void sim_feed_follow(struct sim_replica *replica);
 void sim_feed_break(struct sim_replica *replica);
+/* What is on its way to the replica may be lost, before it knows of a break. */
+void sim_feed_lose(struct sim_replica *replica);
 void sim_feed_fini(struct sim_replica *replica);
 
 /* --- sim_backend.c --- */

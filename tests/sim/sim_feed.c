@@ -78,6 +78,8 @@ follow_again(struct sim *sim, void *ctx, uint64_t arg)
     }
 }
 
+static void begin_sync(struct sim *sim, void *ctx, uint64_t arg);
+
 /* A replica that had no slot for it is told everything again when it has had
  * time to free some. */
 static void
@@ -87,7 +89,7 @@ tell(struct sim_replica *to, const struct wp_lease_record *record)
 
     wp_pools_on_record(to->pools, record);
     if (wp_pools_records_refused(to->pools) != refused) {
-        sim_in(to->sim, 50 * SIM_MS, to, follow_again, to, to->feed.epoch);
+        sim_in(to->sim, 50 * SIM_MS, to, begin_sync, to, to->feed.epoch);
     }
 }
 
@@ -156,8 +158,13 @@ deliver_copy(struct sim *sim, void *ctx, uint64_t arg)
                 tell(to, &copy->records[i]);
             }
         }
-        wp_pools_sync_end(to->pools, 0);
         to->feed.syncing = false;
+        if (to->generation != to->feed.synced_generation) {
+            sim_in(sim, 50 * SIM_MS, to, begin_sync, to, to->feed.epoch);
+            free(copy);
+            return;
+        }
+        wp_pools_sync_end(to->pools, 0);
         sim_replica_synced(to);
     }
     free(copy);
@@ -192,7 +199,14 @@ begin_sync(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *to = ctx;
 
-    if (is_current(to, to->life, (uint32_t)arg)) {
+    if (!is_current(to, to->life, (uint32_t)arg) || to->feed.syncing) {
+        return;
+    }
+    if (to->generation == 0) {
+        /* What the store has not may be what it has forgotten. */
+        sim_in(sim, 50 * SIM_MS, to, begin_sync, to, arg);
+    } else {
+        to->feed.synced_generation = to->generation;
         to->feed.syncing = true;
         to->feed.n_told = 0;
         sim_replica_enter(to);
@@ -215,6 +229,11 @@ subscribe(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     to->feed.up = true;
+    to->feed.up_since_ns = sim->now_ns;
+    if (to->feed.first_up_ns == 0) {
+        to->feed.first_up_ns = sim->now_ns;
+    }
+    sim_recover_met(to);
     /* Nothing of the new subscription is heard before this. */
     to->feed.last_ns = sim->now_ns + one_way_ns(sim);
     sim_at(sim, to->feed.last_ns, to, begin_sync, to, arg);
@@ -249,10 +268,20 @@ sim_feed_break(struct sim_replica *replica)
 }
 
 void
+sim_feed_lose(struct sim_replica *replica)
+{
+    if (replica->feed.up && (replica->paused_until_ns > replica->sim->now_ns ||
+                             sim_chance(replica->sim, 50))) {
+        replica->feed.epoch++;
+    }
+}
+
+void
 sim_feed_fini(struct sim_replica *replica)
 {
     replica->feed.epoch++;
     replica->feed.up = false;
+    replica->feed.first_up_ns = 0;
     free(replica->feed.told);
     replica->feed.told = NULL;
     replica->feed.n_told = 0;

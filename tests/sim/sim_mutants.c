@@ -34,6 +34,7 @@ static const struct mutant {
     {"UNDONE_ACROSS_REPLICAS", "undone though a replica has shown it"},
     {"FOLLOWER_EXPIRES", "a follower ends leases by its own clock"},
     {"WITHDRAWN_UNASKED", "scale-down without asking the store"},
+    {"RETIRED_UNASKED", "given up for a lost replica, whoever holds it"},
     {"WARMING_NOT_COUNTED", "refill forgets what is being made"},
 };
 

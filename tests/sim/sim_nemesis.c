@@ -133,17 +133,18 @@ strike(struct sim *sim, enum sim_fault fault)
                                             sim->profile.skew_max_ns);
         break;
     case SIM_PAUSES:
-        if (until_ns > replica->paused_until_ns) {
-            replica->paused_until_ns = until_ns;
-        }
+        sim_replica_pause(replica, until_ns);
         break;
     case SIM_CRASHES:
-        if (sim->profile.store != SIM_STORE_MEMORY && !sim->store_closed) {
+        if (sim->profile.store != SIM_STORE_MEMORY && !sim->lossy) {
             sim_replica_crash(replica);
         }
         break;
     case SIM_STORE_FORGETS:
         sim_recover_forget(sim);
+        break;
+    case SIM_STORE_RESTARTS:
+        sim_recover_restart(sim, replica);
         break;
     case SIM_FEED_BREAKS:
         sim_feed_break(replica);

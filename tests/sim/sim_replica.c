@@ -133,10 +133,15 @@ take_lock(struct sim *sim, void *ctx, uint64_t arg)
     sim_feed_follow(replica);
 }
 
+/* A sandbox that it does not know, a keeper asks the store for; so it begins
+ * when that is open to it, and when it has the pool that the answer is of. */
 void
 sim_replica_synced(struct sim_replica *replica)
 {
-    if (replica->sim->lock == replica && !replica->keeper) {
+    if (replica->sim->lock == replica && !replica->keeper &&
+        replica->generation != 0 &&
+        wp_pools_index(replica->pools, WP_STR("default"), WP_STR("p")) !=
+            UINT32_MAX) {
         become_keeper(replica);
     }
 }
@@ -202,8 +207,15 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     replica->ending = false;
     replica->keeper = false;
     replica->start_ns = sim->now_ns;
-    replica->generation = sim->generation;
-    sim_conn_init(&replica->conn);
+    replica->generation = sim->store_closed ? 0 : sim->generation;
+    replica->recovering = 0;
+    replica->distrusted = 0;
+    replica->recovery_nr++;
+    replica->store_run = sim->store_run;
+    /* One that this one had heard of may have gone long ago. */
+    replica->one_left =
+        sim_has_fault(sim, SIM_STORE_RESTARTS) && sim_chance(sim, 50);
+    sim_conn_init(&replica->conn, sim->store_run);
     wp_list_init(&replica->calls);
     sim_replica_enter(replica);
     replica->pools = wp_pools_create(&config, &err);
@@ -215,10 +227,14 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     if (sim->profile.store == SIM_STORE_SHARED) {
         sim_feed_follow(replica);
     }
-    if (sim->lock == NULL) {
+    if (sim->lock == NULL && replica->generation != 0) {
         become_keeper(replica);
     } else {
+        sim->lock = sim->lock != NULL ? sim->lock : replica;
         wp_pools_set_keeper(replica->pools, false);
+    }
+    if (replica->generation == 0) {
+        sim_recover_doubt(replica);
     }
     plan_turn(replica, sim->now_ns);
 }
@@ -247,6 +263,9 @@ end(struct sim_replica *replica)
 {
     /* From here on nothing of what the core says leaves the replica. */
     replica->ending = true;
+    if (replica->paused_until_ns <= replica->sim->now_ns) {
+        replica->silent_since_ns = replica->sim->now_ns;
+    }
     sim_replica_enter(replica);
     sim_client_drop_calls(replica);
     sim_conn_drop(replica);
@@ -255,6 +274,19 @@ end(struct sim_replica *replica)
     replica->keeper = false;
     sim_feed_fini(replica);
     drop_lock(replica);
+}
+
+void
+sim_replica_pause(struct sim_replica *replica, int64_t until_ns)
+{
+    int64_t now_ns = replica->sim->now_ns;
+
+    if (replica->pools != NULL && replica->paused_until_ns <= now_ns) {
+        replica->silent_since_ns = now_ns;
+    }
+    if (until_ns > replica->paused_until_ns) {
+        replica->paused_until_ns = until_ns;
+    }
 }
 
 void

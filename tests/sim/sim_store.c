@@ -22,7 +22,9 @@ struct sim_request {
     char texts[7][WP_CLAIM_ID_MAX + 1];
     int64_t sent_ns;
     uint64_t generation;
+    uint32_t store_run; /* To which process of the store it was sent. */
     bool arrived;
+    bool stale;            /* Refused for its generation. */
     bool lost;             /* Its connection broke before it was sent whole. */
     int64_t extra_ns;      /* It stays in the network so much longer. */
     enum wp_status status; /* The store's answer. */
@@ -80,7 +82,7 @@ closed_until_ns(const struct sim *sim)
 bool
 sim_store_reachable(const struct sim *sim)
 {
-    return closed_until_ns(sim) <= sim->now_ns && !sim->store_closed;
+    return closed_until_ns(sim) <= sim->now_ns;
 }
 
 void
@@ -161,6 +163,7 @@ make_request(struct sim_replica *replica, struct wp_lease_op *op)
     request->whose = op;
     request->sent_ns = replica->sim->now_ns;
     request->generation = replica->generation;
+    request->store_run = replica->conn.store_run;
     request->op = *op;
     request->op.pool_namespace = keep_text(request, 0, op->pool_namespace);
     request->op.pool = keep_text(request, 1, op->pool);
@@ -207,6 +210,10 @@ receive_reply(struct sim *sim, void *ctx, uint64_t arg)
     (void)arg;
     if (request->whose != NULL &&
         sim_replica_lives(request->from, request->life)) {
+        if (request->stale &&
+            request->from->generation == request->generation) {
+            sim_recover_doubt(request->from);
+        }
         answer(request, request->status);
     }
     free_request(request);
@@ -251,7 +258,7 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
     int64_t closed_ns = closed_until_ns(sim);
 
     (void)arg;
-    if (request->lost) {
+    if (request->lost || request->store_run != sim->store_run) {
         /* Who waits for its answer will give up by itself. */
         if (request->whose == NULL) {
             free_request(request);
@@ -274,11 +281,11 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
         free_request(request);
         return;
     }
-    request->status =
-        sim->store_closed || request->generation != sim->generation
-            ? WP_UNAVAILABLE
-            : apply(sim, &request->op, request->from, request->life,
-                    &request->found);
+    request->stale =
+        sim->store_closed || request->generation != sim->generation;
+    request->status = request->stale ? WP_UNAVAILABLE
+                                     : apply(sim, &request->op, request->from,
+                                             request->life, &request->found);
     if (request->whose == NULL) {
         free_request(request);
         return;
@@ -347,6 +354,8 @@ reconnect(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     sim_trace(sim, "r%u: connected to the store", replica->index);
+    replica->conn.store_run = sim->store_run;
+    sim_recover_met(replica);
     replica->conn.up = true;
     replica->conn.session = replica->conn.epoch;
 }
@@ -421,7 +430,7 @@ sim_conn_drop(struct sim_replica *replica)
 }
 
 void
-sim_conn_init(struct sim_conn *conn)
+sim_conn_init(struct sim_conn *conn, uint32_t store_run)
 {
     uint32_t epoch = conn->epoch;
 
@@ -429,6 +438,7 @@ sim_conn_init(struct sim_conn *conn)
     wp_list_init(&conn->waiting);
     conn->epoch = epoch + 1;
     conn->session = conn->epoch;
+    conn->store_run = store_run;
     conn->up = true;
 }
 
@@ -445,12 +455,6 @@ sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
     sim->n_records = 0;
     for (uint32_t i = 0; i < n; i++) {
         sim_store_add(sim, &records[i]);
-    }
-    WP_LIST_FOREACH (node, &sim->requests) {
-        struct sim_request *request =
-            WP_CONTAINER_OF(node, struct sim_request, all);
-
-        request->lost = request->lost || !request->arrived;
     }
 }
 
@@ -504,6 +508,9 @@ commit(void *self, struct wp_lease_op *op)
     }
     if (sim->profile.store_inline) {
         return commit_inline(replica, op);
+    }
+    if (sim->profile.store == SIM_STORE_SHARED && replica->generation == 0) {
+        return WP_UNAVAILABLE; /* In doubt. */
     }
     if (!conn->up && sim_chance(sim, 50)) {
         return WP_UNAVAILABLE;
