@@ -86,6 +86,15 @@ break_conn(struct sim *sim, void *ctx, uint64_t arg)
     sim_conn_break(ctx);
 }
 
+/* Not one of those that alone know what the store has lost. */
+static void
+crash_one(struct sim *sim, struct sim_replica *replica)
+{
+    if (sim->profile.store != SIM_STORE_MEMORY && !sim->lossy) {
+        sim_replica_crash(replica);
+    }
+}
+
 static void
 strike(struct sim *sim, enum sim_fault fault)
 {
@@ -136,9 +145,7 @@ strike(struct sim *sim, enum sim_fault fault)
         sim_replica_pause(replica, until_ns);
         break;
     case SIM_CRASHES:
-        if (sim->profile.store != SIM_STORE_MEMORY && !sim->lossy) {
-            sim_replica_crash(replica);
-        }
+        crash_one(sim, replica);
         break;
     case SIM_STORE_FORGETS:
         sim_recover_forget(sim);
