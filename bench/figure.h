@@ -26,6 +26,7 @@ struct wp_figure_contender {
     enum wp_rival rival; /* Of others. */
     double a;
     double b;
+    uint32_t min;
     uint32_t max; /* 0: none. */
 };
 

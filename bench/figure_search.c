@@ -9,18 +9,18 @@ struct knob {
 };
 
 static const struct knob knobs[WP_RIVAL_COUNT] = {
-    [WP_RIVAL_FIXED] = {"replicas", true, 1 << 20},
-    [WP_RIVAL_HPA_CLAIM_RATE] = {"maxReplicas, target 0.5/s", true, 1 << 20},
+    [WP_RIVAL_FIXED] = {"replicas", true, 1 << 13},
+    [WP_RIVAL_HPA_CLAIM_RATE] = {"maxReplicas, target 0.5/s", true, 1 << 13},
     [WP_RIVAL_KEDA_CLAIM_RATE] = {"seconds of demand (1/threshold)", false,
-                                  1 << 16},
-    [WP_RIVAL_AGONES_BUFFER] = {"bufferSize", true, 1 << 20},
+                                  1 << 12},
+    [WP_RIVAL_AGONES_BUFFER] = {"bufferSize", true, 1 << 13},
     [WP_RIVAL_AGONES_PERCENT] = {"ready for each allocated", false, 1 << 12},
-    [WP_RIVAL_OPENSANDBOX] = {"bufferMin, bufferMax half more", true, 1 << 20},
-    [WP_RIVAL_WATERMARK] = {"available", true, 1 << 20},
-    [WP_RIVAL_IN_USE_PLUS] = {"targetSpare", true, 1 << 20},
+    [WP_RIVAL_OPENSANDBOX] = {"bufferMin, bufferMax half more", true, 1 << 13},
+    [WP_RIVAL_WATERMARK] = {"available", true, 1 << 13},
+    [WP_RIVAL_IN_USE_PLUS] = {"targetSpare", true, 1 << 13},
     [WP_RIVAL_OPENWHISK] = {"increment for each cold start", false, 1 << 12},
     [WP_RIVAL_KNATIVE_KPA] = {"headroom (1/utilisation - 1)", false, 1 << 12},
-    [WP_RIVAL_ERLANG_TRUE] = {"odds of a hit", false, 1 << 20},
+    [WP_RIVAL_ERLANG_TRUE] = {"odds of a hit", false, 1 << 13},
     [WP_RIVAL_CLAIRVOYANT] = {"seconds ahead", false, 1 << 12},
 };
 
@@ -38,6 +38,7 @@ wp_figure_rival_at(enum wp_rival rival, double p)
     switch (rival) {
     case WP_RIVAL_HPA_CLAIM_RATE:
         out.a = 0.5;
+        out.min = p < 10 ? (uint32_t)p : 10;
         out.max = (uint32_t)p;
         break;
     case WP_RIVAL_KEDA_CLAIM_RATE:

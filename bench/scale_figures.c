@@ -3,6 +3,10 @@
  *
  *     scale_figures [--quick] [--jobs N] [--seeds N] [--first-seed N]
  *                   [--only NAME] [--plots DIR]
+ *                   [--azure-2019 FILE | --azure-2021 FILE] [--app HASH]
+ *
+ * With a file of the public traces of Azure Functions only that is shown, of
+ * all apps or of one.
  *
  * Prints tables in Markdown; --plots writes a chart for each kind of traffic.
  * Exits with 1 when something happened that never may: more than the target, a
@@ -21,16 +25,15 @@
 #include "pool/scale/scaler.h"
 
 enum {
-    OURS_POINTS = 7,
-    SWEEP_POINTS = 9,
+    OURS_POINTS = 5,
+    SWEEP_POINTS = 8,
     CONTENDERS_MAX = OURS_POINTS + WP_RIVAL_COUNT * SWEEP_POINTS,
 };
 
-static const double ours_at[OURS_POINTS] = {0.9,   0.95,  0.98,  0.99,
-                                            0.995, 0.999, 0.9995};
+static const double ours_at[OURS_POINTS] = {0.9, 0.97, 0.99, 0.999, 0.9999};
 /* Around the knob that reaches 99 %. */
-static const double sweep_at[SWEEP_POINTS] = {0.06, 0.125, 0.25, 0.5, 0.7,
-                                              1,    1.4,   2,    4};
+static const double sweep_at[SWEEP_POINTS] = {0.06, 0.15, 0.3, 0.55,
+                                              0.75, 1,    1.5, 3};
 /* Everyone but those that are told. */
 static const enum wp_rival blind[] = {
     WP_RIVAL_FIXED,         WP_RIVAL_HPA_CLAIM_RATE, WP_RIVAL_KEDA_CLAIM_RATE,
@@ -45,8 +48,9 @@ enum {
 struct program {
     struct wp_figure_settings settings;
     bool quick;
-    const char *only;  /* A trace; NULL: all. */
-    const char *plots; /* A folder; NULL: none. */
+    const char *only;            /* A trace; NULL: all. */
+    const char *plots;           /* A folder; NULL: none. */
+    struct wp_trace_recipe read; /* Its path is NULL: nothing is read. */
     uint32_t over_target_max;
     bool broken; /* Something that never may be. */
 };
@@ -421,7 +425,30 @@ write_plot(const struct program *program, const struct wp_figure_world *world,
     free(svg);
 }
 
-/* Traffic that comes in bursts, and the rest: a field of rivals each. */
+/* One world with all its rivals, each with its knob turned. */
+static void
+show_one_field(struct program *program, const struct wp_figure_world *world,
+               struct field *field)
+{
+    bool has_jobs = world->recipe->on_s > 0;
+    struct wp_figure_result told;
+
+    (void)printf("\n### %s, %s: %s; %s\n", world->recipe->name,
+                 world->regime->name, world->recipe->sentence,
+                 world->regime->sentence);
+    sweep(program, world, field);
+    show_field(program, field);
+    judge_99(program, field);
+    if (has_jobs) {
+        told = judge_told(program, world);
+    }
+    if (program->plots != NULL) {
+        write_plot(program, world, field, has_jobs ? &told : NULL);
+    }
+    (void)fflush(stdout);
+}
+
+/* Traffic that comes in bursts, and the rest. */
 static void
 show_fields(struct program *program)
 {
@@ -432,10 +459,9 @@ show_fields(struct program *program)
     } worlds[] = {
         {"mmpp-long", "cloud-8s", true},   {"mmpp-long", "gvisor", false},
         {"mmpp-short", "cloud-8s", false}, {"mmpp-short", "gvisor", false},
-        {"fan-out", "cloud-8s", true},     {"fan-out", "gvisor", false},
-        {"flash", "cloud-8s", false},      {"rl", "cloud-8s", false},
-        {"tenants", "cloud-8s", false},    {"poisson", "cloud-8s", false},
-        {"diurnal", "cloud-8s", false},
+        {"fan-out", "cloud-8s", false},    {"flash", "cloud-8s", false},
+        {"rl", "cloud-8s", false},         {"tenants", "cloud-8s", false},
+        {"poisson", "cloud-8s", false},    {"diurnal", "cloud-8s", false},
     };
     struct field *field = calloc(1, sizeof(*field));
 
@@ -443,29 +469,43 @@ show_fields(struct program *program)
         die("no memory");
     }
     for (unsigned i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
-        struct wp_figure_result told;
-        struct wp_figure_world world;
-        bool has_jobs;
+        if (is_wanted(program, worlds[i].recipe) &&
+            (!program->quick || worlds[i].quick)) {
+            struct wp_figure_world world =
+                world_of(worlds[i].recipe, worlds[i].regime);
 
-        if (!is_wanted(program, worlds[i].recipe) ||
-            (program->quick && !worlds[i].quick)) {
-            continue;
+            show_one_field(program, &world, field);
         }
-        world = world_of(worlds[i].recipe, worlds[i].regime);
-        has_jobs = world.recipe->on_s > 0;
-        (void)printf("\n### %s, %s: %s; %s\n", world.recipe->name,
-                     world.regime->name, world.recipe->sentence,
-                     world.regime->sentence);
-        sweep(program, &world, field);
-        show_field(program, field);
-        judge_99(program, field);
-        if (has_jobs) {
-            told = judge_told(program, &world);
-        }
-        if (program->plots != NULL) {
-            write_plot(program, &world, field, has_jobs ? &told : NULL);
-        }
-        (void)fflush(stdout);
+    }
+    free(field);
+}
+
+/* A public trace, with two lead times. */
+static void
+show_read(struct program *program)
+{
+    static const char *const regimes[] = {"gvisor", "cloud-8s"};
+    struct field *field = calloc(1, sizeof(*field));
+    struct wp_trace trace;
+    struct wp_err err;
+
+    if (field == NULL) {
+        die("no memory");
+    }
+    if (wp_azure_load(program->read.path, program->read.format,
+                      wp_str_from(program->read.app), 1, &trace,
+                      &err) != WP_OK) {
+        die(err.msg);
+    }
+    (void)printf("\n%llu calls in %.1f hours; the first quarter is warm-up.\n",
+                 (unsigned long long)trace.n,
+                 (double)trace.end_ns / (double)WP_NS_PER_S / 3600);
+    wp_trace_fini(&trace);
+    for (unsigned i = 0; i < sizeof(regimes) / sizeof(regimes[0]); i++) {
+        struct wp_figure_world world = {&program->read,
+                                        wp_lead_regime_named(regimes[i])};
+
+        show_one_field(program, &world, field);
     }
     free(field);
 }
@@ -584,6 +624,9 @@ parse(int argc, char **argv, struct program *program)
         {"first-seed", required_argument, NULL, 'f'},
         {"only", required_argument, NULL, 'o'},
         {"plots", required_argument, NULL, 'p'},
+        {"azure-2019", required_argument, NULL, '9'},
+        {"azure-2021", required_argument, NULL, '1'},
+        {"app", required_argument, NULL, 'a'},
         {NULL, 0, NULL, 0}};
     int option;
 
@@ -609,6 +652,15 @@ parse(int argc, char **argv, struct program *program)
         case 'p':
             program->plots = optarg;
             break;
+        case '9':
+        case '1':
+            program->read.path = optarg;
+            program->read.format =
+                option == '9' ? WP_AZURE_2019 : WP_AZURE_2021;
+            break;
+        case 'a':
+            program->read.app = optarg;
+            break;
         default:
             die("see the head of bench/scale_figures.c");
         }
@@ -619,18 +671,25 @@ int
 main(int argc, char **argv)
 {
     struct program program = {
-        .settings = {.seeds = 10, .first_seed = 1, .jobs = 1, .shorten = 1}};
+        .settings = {.seeds = 10, .first_seed = 1, .jobs = 1, .shorten = 1},
+        .read = {.name = "azure",
+                 .sentence = "calls of Azure Functions",
+                 .kind = WP_TRACE_READ,
+                 .length_s = 4,
+                 .warm_up_s = 1}};
 
     parse(argc, argv, &program);
     (void)printf("%u seeds from %llu; ± is half of a 95 %% interval over "
                  "seeds.\n",
                  program.settings.seeds,
                  (unsigned long long)program.settings.first_seed);
-    show_poisson(&program);
-    show_diurnal(&program);
-    show_fields(&program);
-    show_matrix(&program);
-    if (program.only == NULL) {
+    if (program.read.path != NULL) {
+        show_read(&program);
+    } else {
+        show_poisson(&program);
+        show_diurnal(&program);
+        show_fields(&program);
+        show_matrix(&program);
         show_never_ready(&program);
     }
     (void)printf("\nMost that was ever above the target right after an order, "

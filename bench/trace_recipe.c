@@ -17,32 +17,74 @@ enum {
 };
 
 static const struct wp_trace_recipe recipes[] = {
-    {"poisson", "steady traffic, claims independent of each other",
-     WP_TRACE_POISSON, 6 * HOUR, 2 * HOUR, 5, 0, 0, 0, 0},
-    {"diurnal",
-     "people at work: a daily wave with a lunch dip, calmer "
-     "weekends",
-     WP_TRACE_DIURNAL, 4 * DAY, 1 * DAY, 0.5, 0, 0, 0, 0},
-    {"mmpp-long",
-     "calm traffic with bursts of about a minute at 12 times the "
-     "rate, memoryless",
-     WP_TRACE_MMPP, 16 * HOUR, 4 * HOUR, 1, 12, 60, 300, 0},
-    {"mmpp-short", "the same with bursts of about 15 seconds at 40 times",
-     WP_TRACE_MMPP, 16 * HOUR, 4 * HOUR, 0.5, 40, 15, 600, 0},
-    {"fan-out",
-     "agents that start many helpers at once: jobs of 1 to 500 "
-     "claims within two seconds",
-     WP_TRACE_FAN_OUT, 16 * HOUR, 4 * HOUR, 0.05, 0, 2, 0, 500},
-    {"flash", "a launch: 20 times the rate for two minutes, some times a day",
-     WP_TRACE_FLASH, 16 * HOUR, 4 * HOUR, 1, 20, 120, 3600, 0},
-    {"rl",
-     "reinforcement learning: every few minutes 8 to 16 tries of each "
-     "of 16 problems, all at once",
-     WP_TRACE_RL, 16 * HOUR, 4 * HOUR, 1 / 200.0, 0, 1, 0, 16},
-    {"tenants",
-     "a thousand tenants, few of whom make most of the claims, in "
-     "sessions of heavy-tailed length",
-     WP_TRACE_TENANTS, 8 * HOUR, 2 * HOUR, 3, 0, 0, 0, 0},
+    {.name = "poisson",
+     .sentence = "steady traffic, claims independent of each other",
+     .kind = WP_TRACE_POISSON,
+     .length_s = 5 * HOUR,
+     .warm_up_s = 1 * HOUR,
+     .rate_per_s = 5},
+    {.name = "diurnal",
+     .sentence = "people at work: a daily wave with a lunch dip, calmer "
+                 "weekends",
+     .kind = WP_TRACE_DIURNAL,
+     .length_s = 4 * DAY,
+     .warm_up_s = 1 * DAY,
+     .rate_per_s = 0.4},
+    {.name = "mmpp-long",
+     .sentence = "calm traffic with bursts of about a minute at 12 times the "
+                 "rate, memoryless",
+     .kind = WP_TRACE_MMPP,
+     .length_s = 12 * HOUR,
+     .warm_up_s = 3 * HOUR,
+     .rate_per_s = 1,
+     .ratio = 12,
+     .on_s = 60,
+     .off_s = 300},
+    {.name = "mmpp-short",
+     .sentence = "the same with bursts of about 15 seconds at 40 times",
+     .kind = WP_TRACE_MMPP,
+     .length_s = 12 * HOUR,
+     .warm_up_s = 3 * HOUR,
+     .rate_per_s = 0.5,
+     .ratio = 40,
+     .on_s = 15,
+     .off_s = 600},
+    {.name = "fan-out",
+     .sentence = "agents that start many helpers at once: jobs of 1 to 500 "
+                 "claims within two seconds",
+     .kind = WP_TRACE_FAN_OUT,
+     .length_s = 12 * HOUR,
+     .warm_up_s = 3 * HOUR,
+     .rate_per_s = 0.05,
+     .on_s = 2,
+     .batch = 500},
+    {.name = "flash",
+     .sentence =
+         "a launch: 20 times the rate for two minutes, some times a day",
+     .kind = WP_TRACE_FLASH,
+     .length_s = 12 * HOUR,
+     .warm_up_s = 3 * HOUR,
+     .rate_per_s = 1,
+     .ratio = 20,
+     .on_s = 120,
+     .off_s = 3600},
+    {.name = "rl",
+     .sentence =
+         "reinforcement learning: every few minutes 8 to 16 tries of each "
+         "of 16 problems, all at once",
+     .kind = WP_TRACE_RL,
+     .length_s = 12 * HOUR,
+     .warm_up_s = 3 * HOUR,
+     .rate_per_s = 1 / 200.0,
+     .on_s = 1,
+     .batch = 16},
+    {.name = "tenants",
+     .sentence = "a thousand tenants, few of whom make most of the claims, in "
+                 "sessions of heavy-tailed length",
+     .kind = WP_TRACE_TENANTS,
+     .length_s = 8 * HOUR,
+     .warm_up_s = 2 * HOUR,
+     .rate_per_s = 3},
 };
 
 struct maker {
@@ -275,7 +317,13 @@ wp_trace_recipe_make(const struct wp_trace_recipe *recipe, uint64_t seed,
         [WP_TRACE_TENANTS] = make_tenants,
     };
     struct maker maker = {.recipe = recipe, .trace = out};
+    struct wp_err err;
 
+    if (recipe->kind == WP_TRACE_READ) {
+        return wp_azure_load(recipe->path, recipe->format,
+                             wp_str_from(recipe->app), seed, out,
+                             &err) == WP_OK;
+    }
     wp_rng_init(&maker.rng, seed);
     wp_trace_init(out, (int64_t)(recipe->length_s * (double)WP_NS_PER_S));
     makers[recipe->kind](&maker);

@@ -7,6 +7,7 @@
 #define WP_BENCH_TRACE_RECIPE_H
 
 #include "bench/trace.h"
+#include "bench/trace_azure.h"
 
 enum wp_trace_kind {
     WP_TRACE_POISSON,
@@ -16,6 +17,7 @@ enum wp_trace_kind {
     WP_TRACE_FLASH,
     WP_TRACE_RL,
     WP_TRACE_TENANTS,
+    WP_TRACE_READ, /* From a file; the seed puts calls within their minutes. */
 };
 
 struct wp_trace_recipe {
@@ -29,14 +31,18 @@ struct wp_trace_recipe {
     double ratio;      /* Of the rate in a burst: MMPP, FLASH. */
     double on_s;       /* Mean length of a burst: MMPP, FLASH exactly. */
     double off_s;      /* Mean time between: MMPP, FLASH. */
-    uint32_t batch;    /* Most claims of a job: FAN_OUT; problems: RL. */
+    const char *path;  /* READ. */
+    const char *app;   /* READ; NULL: all. */
+    enum wp_azure_format format; /* READ. */
+    uint32_t batch; /* Most claims of a job: FAN_OUT; problems: RL. */
 };
 
 /* NULL beyond the last. */
 const struct wp_trace_recipe *wp_trace_recipe_at(unsigned i);
 /* By its name; NULL: unknown. */
 const struct wp_trace_recipe *wp_trace_recipe_named(const char *name);
-/* False when memory lacks; finish it in any case. */
+/* False when memory lacks, or a file cannot be read; call its fini in any
+ * case. */
 WP_MUST_CHECK bool wp_trace_recipe_make(const struct wp_trace_recipe *recipe,
                                         uint64_t seed, struct wp_trace *out);
 
