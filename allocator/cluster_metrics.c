@@ -402,6 +402,9 @@ wp_cluster_metrics(struct wp_cluster *cluster, struct evbuffer *out)
     put(out, "warmpool_leader", "gauge",
         "1 when this replica writes to the cluster.",
         wp_cluster_leads(cluster) ? 1 : 0);
+    put(out, "warmpool_leader_refused", "gauge",
+        "1 when the API server does not let this replica have the lease.",
+        s.refused ? 1 : 0);
     put(out, "warmpool_synced", "gauge",
         "1 once every watch had its whole list.",
         wp_cluster_synced(cluster) ? 1 : 0);

@@ -258,10 +258,18 @@ wp_daemon_cluster_serves(const struct wp_daemon_cluster *self)
     return self != NULL ? &self->serves : NULL;
 }
 
-bool
-wp_daemon_cluster_synced(const struct wp_daemon_cluster *self)
+const char *
+wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self)
 {
-    return self == NULL || wp_cluster_synced(self->cluster);
+    if (self == NULL) {
+        return NULL;
+    }
+    if (!wp_cluster_synced(self->cluster)) {
+        return "not every watch of the cluster has its whole list yet";
+    }
+    return wp_cluster_refused(self->cluster)
+               ? "the API server refuses the leader's Lease to this account"
+               : NULL;
 }
 
 void

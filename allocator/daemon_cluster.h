@@ -31,8 +31,9 @@ void wp_daemon_cluster_turn(struct wp_daemon_cluster *self);
 /* May claims of gRPC be served? NULL: always. */
 const _Atomic(bool) *
 wp_daemon_cluster_serves(const struct wp_daemon_cluster *self);
-/* Every watch has its whole list; true without a cluster. Any thread. */
-bool wp_daemon_cluster_synced(const struct wp_daemon_cluster *self);
+/* Why the cluster lets this replica do nothing yet; NULL: it does, or there is
+ * no cluster. Static. Any thread. */
+const char *wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self);
 /* What only it can tell. Any thread. */
 void wp_daemon_cluster_metrics(struct wp_daemon_cluster *self,
                                struct evbuffer *out);

@@ -180,9 +180,7 @@ cluster_not_ready(void *ctx)
 {
     const struct wp_daemon *daemon = ctx;
 
-    return wp_daemon_cluster_synced(daemon->cluster)
-               ? NULL
-               : "not every watch of the cluster has its whole list yet";
+    return wp_daemon_cluster_not_ready(daemon->cluster);
 }
 
 void

@@ -123,6 +123,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     if (!cluster->stopping) {
+        wp_cluster_check_lease(cluster);
         wp_cluster_note_stats(cluster);
         wp_cluster_check_watches(cluster);
     } else if (!cluster->parting &&
@@ -378,6 +379,12 @@ bool
 wp_cluster_leads(const struct wp_cluster *cluster)
 {
     return atomic_load_explicit(&cluster->leads, memory_order_acquire);
+}
+
+bool
+wp_cluster_refused(const struct wp_cluster *cluster)
+{
+    return atomic_load_explicit(&cluster->refused, memory_order_relaxed);
 }
 
 struct wp_backend

@@ -81,6 +81,9 @@ wp_cluster_start(struct wp_cluster *cluster, const struct wp_cluster_core *core,
 /* Every watch has a whole list. Any thread. */
 bool wp_cluster_synced(const struct wp_cluster *cluster);
 bool wp_cluster_leads(const struct wp_cluster *cluster); /* Any thread. */
+/* The API server refuses the lease to this replica, which has never led: as it
+ * is set up it never will. Any thread. */
+bool wp_cluster_refused(const struct wp_cluster *cluster);
 /* Valid until stop. */
 struct wp_backend wp_cluster_backend(struct wp_cluster *cluster);
 /* Has the controllers begin nothing any more, and returns when they have heard

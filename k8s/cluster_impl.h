@@ -44,6 +44,8 @@ struct wp_cluster {
     struct wp_election *election; /* NULL: nobody else is there. */
     struct wp_rival *rival;
     bool elected;
+    bool has_led;
+    int64_t refused_told_ns; /* When it was last said; 0: never. */
     bool activating; /* The rival is looked for, or the backend begins. */
     bool serving;    /* The core's keeper is this one. */
     bool active;     /* Controllers are. */
@@ -60,6 +62,7 @@ struct wp_cluster {
     bool fatal; /* Told once. */
     _Atomic(bool) synced;
     _Atomic(bool) leads;
+    _Atomic(bool) refused; /* The lease, and none was ever held. */
 
     pthread_mutex_t stats_lock; /* guards: stats */
     struct wp_cluster_stats stats;
@@ -84,6 +87,8 @@ void wp_cluster_check_watches(struct wp_cluster *cluster);
 
 WP_MUST_CHECK enum wp_status
 wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err);
+/* Says, again and again, that the lease is refused. */
+void wp_cluster_check_lease(struct wp_cluster *cluster);
 /* Something changed that may let this replica begin. */
 void wp_cluster_try_activate(struct wp_cluster *cluster);
 /* May this request still go? ctx is the cluster; for the client. */

@@ -7,6 +7,7 @@
 #include "pool/base/log.h"
 
 #define LEASES "/apis/coordination.k8s.io/"
+#define TELL_AGAIN_NS (60 * WP_NS_PER_S)
 
 /* What goes on from winning the election to serving:
  *
@@ -126,6 +127,7 @@ on_leading(void *ctx)
     struct wp_cluster *cluster = ctx;
 
     cluster->elected = true;
+    cluster->has_led = true;
     wp_cluster_try_activate(cluster);
 }
 
@@ -137,6 +139,30 @@ on_following(void *ctx, const char *leader)
     (void)leader;
     cluster->elected = false;
     wp_cluster_deactivate(cluster);
+}
+
+void
+wp_cluster_check_lease(struct wp_cluster *cluster)
+{
+    const struct wp_parts *parts = &cluster->parts;
+    bool refused =
+        cluster->election != NULL && wp_election_refused(cluster->election);
+    int64_t now_ns = wp_clock_mono_ns(parts->clock);
+
+    /* Who has led serves on as it is: claims over gRPC need no leader. */
+    atomic_store_explicit(&cluster->refused, refused && !cluster->has_led,
+                          memory_order_relaxed);
+    if (!refused) {
+        cluster->refused_told_ns = 0;
+    } else if (cluster->refused_told_ns == 0 ||
+               now_ns - cluster->refused_told_ns >= TELL_AGAIN_NS) {
+        cluster->refused_told_ns = now_ns;
+        wp_log_error("the API server does not let this account lead: give it "
+                     "the roles of its manifests",
+                     wp_kv_str("resource", "leases.coordination.k8s.io"),
+                     wp_kv_str("namespace", parts->config.election_ns),
+                     wp_kv_str("name", parts->config.election_name));
+    }
 }
 
 enum wp_status

@@ -29,6 +29,7 @@ struct wp_cluster_controller_stats {
 
 struct wp_cluster_stats {
     bool leads;
+    bool refused; /* The lease, by the API server. */
     bool synced;
     int64_t taken_ns; /* Monotonic. */
     uint64_t events_dropped;

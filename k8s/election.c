@@ -53,6 +53,7 @@ struct wp_election {
     void (*released)(void *ctx);
     void *released_ctx;
     enum wp_status complained; /* Logged last, so that it is said once. */
+    bool refused;
 };
 
 static int64_t
@@ -333,6 +334,9 @@ arm(struct wp_election *e)
 static void
 complain(struct wp_election *e, const struct wp_api_result *result)
 {
+    if (result->status == WP_PERMISSION_DENIED) {
+        e->refused = true;
+    }
     if (e->complained != result->status) {
         e->complained = result->status;
         wp_log_warn("the leader's lease: the API server refuses, or does not "
@@ -372,6 +376,10 @@ on_answer(struct wp_election *e, const struct op *op,
         return on_failed(e, op, result);
     }
     note_lease(e, result->object);
+    /* Whether a free one may be taken is not known before it was. */
+    if (op->kind != OP_READ || !is_free(e)) {
+        e->refused = false;
+    }
     switch (op->kind) {
     case OP_READ:
         return decide(e);
@@ -478,6 +486,12 @@ int64_t
 wp_election_valid_until_ns(const struct wp_election *election)
 {
     return election->leads ? election->valid_until_ns : 0;
+}
+
+bool
+wp_election_refused(const struct wp_election *election)
+{
+    return election->refused;
 }
 
 void

@@ -50,6 +50,9 @@ struct wp_election *wp_election_start(const struct wp_election_config *config);
 bool wp_election_leads(const struct wp_election *election);
 /* Monotonic; until then no other replica leads. 0 when this one does not. */
 int64_t wp_election_valid_until_ns(const struct wp_election *election);
+/* The API server does not let this account have the lease (403), so that it can
+ * never lead; until a call of the lease goes well. */
+bool wp_election_refused(const struct wp_election *election);
 /* Looks at the clock now: after a machine has slept, and in tests. */
 void wp_election_look(struct wp_election *election);
 /* Gives it up when it has it; released is called when that has been written or

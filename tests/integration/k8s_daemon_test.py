@@ -254,6 +254,26 @@ class Faults(Case):
 
 
 class Replicas(Case):
+    def test_who_may_not_lead_is_not_ready_and_says_so(self):
+        self.fault(verbs="POST|PUT", kind="leases", action="status", code=403)
+        self.make_pool(replicas=3)
+        daemon = self.daemon()
+
+        def says(path, text):
+            try:
+                return text in daemon.get(path)[1]
+            except OSError:
+                return False  # It is just starting.
+        eventually(lambda: says("/metrics", "\nwarmpool_leader_refused 1\n"),
+                   "the refusal in the metrics")
+        eventually(lambda: says("/readyz", "refuses the leader's Lease"),
+                   "the reason of not being ready")
+        self.assertFalse(daemon.ready())
+        self.assertIn("does not let this account lead", daemon.messages())
+        self.api.control("clear")
+        eventually(daemon.ready, "it to be ready once it may lead")
+        self.wait_filled()
+
     def test_the_other_takes_over(self):
         self.make_pool(replicas=3)
         for _ in range(2):

@@ -34,6 +34,7 @@ enum fate {
     FATE_ANSWER_LOST, /* Done, but the client is told it is not known. */
     FATE_LOST,        /* Not done, and the same. */
     FATE_LATE,        /* Nothing, until the test delivers it. */
+    FATE_FORBIDDEN,   /* Writes are refused to this account. */
 };
 
 struct call {
@@ -167,8 +168,10 @@ static void
 end_call(struct world *world, size_t i, enum fate fate)
 {
     struct call call = world->calls[i];
-    enum wp_status status =
-        fate == FATE_LOST ? WP_UNKNOWN_OUTCOME : serve(world, &call);
+    enum wp_status status = fate == FATE_LOST ? WP_UNKNOWN_OUTCOME
+                            : fate == FATE_FORBIDDEN && call.verb != VERB_GET
+                                ? WP_PERMISSION_DENIED
+                                : serve(world, &call);
     struct wp_api_result result = {.status = status, .retry_after_ns = -1};
 
     memmove(&world->calls[i], &world->calls[i + 1],
@@ -582,6 +585,30 @@ late_loop(void **state)
     assert_false(wp_election_leads(world->all[0].election));
 }
 
+/* An account that may only read the Lease: it says so once it is its turn, and
+ * leads as soon as it may. */
+static void
+forbidden(void **state)
+{
+    struct world *world = *state;
+
+    start(world, 0);
+    settle(world);
+    start(world, 1);
+    world->all[1].api.fate = FATE_FORBIDDEN;
+    advance(world, 3 * WP_NS_PER_S);
+    assert_false(wp_election_refused(world->all[1].election));
+    wp_election_stop(world->all[0].election);
+    world->all[0].election = NULL;
+    advance(world, 6 * WP_NS_PER_S);
+    assert_false(world->all[1].led);
+    assert_true(wp_election_refused(world->all[1].election));
+    world->all[1].api.fate = FATE_SERVED;
+    advance(world, 3 * WP_NS_PER_S);
+    assert_true(world->all[1].led);
+    assert_false(wp_election_refused(world->all[1].election));
+}
+
 /* Somebody wrote the object beside us: a conflict is read, and renewed. */
 static void
 touched(void **state)
@@ -724,6 +751,7 @@ main(void)
         TEST(taking_lost),
         TEST(cut_off),
         TEST(late_loop),
+        TEST(forbidden),
         TEST(touched),
         TEST(taken),
         TEST(deleted),
