@@ -26,6 +26,7 @@ on_pool(void *ctx, const struct wp_object *before,
     if (after == NULL) {
         wp_pool_progress_forget(controller->progress, before->uid);
         wp_pool_progress_forget(controller->policies, before->uid);
+        wp_pool_progress_forget(controller->hands, before->uid);
         wp_work_forget(controller->queue, before->ns, before->name);
         if (controller->parts->config.gc) {
             wp_work_add(controller->queue, before->ns, before->name, false);
@@ -144,6 +145,7 @@ pool_destroy(void *self)
         return;
     }
     wp_work_queue_destroy(controller->queue);
+    wp_pool_progress_destroy(controller->hands);
     wp_pool_progress_destroy(controller->policies);
     wp_pool_progress_destroy(controller->progress);
     wp_staleness_destroy(controller->staleness);
@@ -174,8 +176,10 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
         wp_pool_progress_create(parts->events, WP_POOL_SANDBOXES);
     controller->policies =
         wp_pool_progress_create(parts->events, WP_POOL_POLICY);
+    controller->hands = wp_pool_progress_create(parts->events, WP_POOL_HAND);
     if (controller->queue == NULL || controller->staleness == NULL ||
-        controller->progress == NULL || controller->policies == NULL) {
+        controller->progress == NULL || controller->policies == NULL ||
+        controller->hands == NULL) {
         pool_destroy(controller);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "pool controller: memory");
         return NULL;

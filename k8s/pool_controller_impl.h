@@ -17,6 +17,7 @@ struct wp_pool_controller {
     struct wp_staleness *staleness;
     struct wp_pool_progress *progress;
     struct wp_pool_progress *policies;
+    struct wp_pool_progress *hands;
 };
 
 /* Of the work queue; ctx is the controller. */

@@ -46,6 +46,17 @@ static const struct concern concerns[] = {
             .resumed_words = "The annotations are followed again",
             .by_words = true,
         },
+    [WP_POOL_HAND] =
+        {
+            .stopped = {.controller = "sandboxwarmpool-controller",
+                        .action = "Scaling",
+                        .reason = "ScaledByHand"},
+            .resumed = {.controller = "sandboxwarmpool-controller",
+                        .action = "Scaling",
+                        .reason = "ScaledByPolicy"},
+            .resumed_words = "The pool has the size that its policy asks for",
+            .by_words = true,
+        },
 };
 
 struct wp_pool_progress {

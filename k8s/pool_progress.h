@@ -1,5 +1,6 @@
 /* k8s/pool_progress.h - tells people once when a pool stops getting on, and
- * once when it gets on again; and the same of whether its policy holds.
+ * once when it gets on again; and the same of whether its policy holds, and of
+ * whether it is followed or somebody scales by hand.
  *
  * A SandboxWarmPool has no conditions, so events are all there is. Loop thread
  * only. */
@@ -15,6 +16,7 @@ enum wp_pool_hindrance {
     WP_POOL_UNSCHEDULABLE, /* Sandboxes wait for room in the cluster. */
     WP_POOL_FAILING,       /* What is made fails, one after the other. */
     WP_POOL_BAD_POLICY,    /* Its annotations are not followed. */
+    WP_POOL_BY_HAND,       /* Somebody else sets its spec.replicas. */
 };
 
 /* What is told of. */
@@ -22,6 +24,7 @@ enum wp_pool_concern {
     WP_POOL_SANDBOXES, /* WarmPoolNotProgressing, WarmPoolProgressing */
     WP_POOL_POLICY,    /* InvalidPolicy, PolicyAccepted; other words, such as
                         * of the next mistake, are told as well. */
+    WP_POOL_HAND,      /* ScaledByHand, ScaledByPolicy; the same. */
 };
 
 struct wp_pool_progress; /* Opaque. */

@@ -36,6 +36,8 @@ struct look {
     uint32_t active; /* The pool's, not claimed, not going. */
     uint32_t ready;
     uint32_t held; /* Not ready in time, for want of room. */
+    bool known;    /* To the core, which says: */
+    struct wp_pool_stats stats;
 };
 
 /* --- Its sandboxes --- */
@@ -258,29 +260,41 @@ write_status(struct look *look, const char *hash)
                             (json_int_t)pool->generation));
 }
 
-/* Whether what the core makes fails, with words for it. */
-static bool
-is_failing(const struct look *look, char words[WORDS_MAX])
+static void
+ask_core(struct look *look)
 {
     struct wp_pools *pools = look->controller->parts->core.pools;
     uint32_t index = wp_pools_index(pools, wp_str_from(look->pool->ns),
                                     wp_str_from(look->pool->name));
-    struct wp_pool_stats stats;
 
-    if (index == UINT32_MAX) {
-        return false;
+    look->known = index != UINT32_MAX;
+    if (look->known) {
+        wp_pools_stats(pools, index, &look->stats);
     }
-    wp_pools_stats(pools, index, &stats);
+}
+
+/* Whether what the core makes fails, with words for it. */
+static bool
+is_failing(const struct look *look, char words[WORDS_MAX])
+{
     (void)snprintf(words, WORDS_MAX,
                    "What was made last has failed (%s); one is tried at a time",
-                   stats.last_failure);
-    return stats.breaker_open;
+                   look->stats.last_failure);
+    return look->stats.breaker_open;
+}
+
+/* spec.replicas, or what a policy makes of it. */
+static int64_t
+wanted_of(const struct look *look)
+{
+    return look->known && look->stats.scaled ? look->stats.spec.target
+                                             : look->view->replicas;
 }
 
 static void
 tell_progress(struct look *look)
 {
-    int64_t wanted = look->view->replicas;
+    int64_t wanted = wanted_of(look);
     enum wp_pool_hindrance hindrance = WP_POOL_PROGRESSING;
     char words[WORDS_MAX] = "";
 
@@ -323,6 +337,27 @@ tell_policy(struct look *look)
                        "%s; the pool keeps the policy that it had", err.msg);
     }
     wp_pool_progress_tell(look->controller->policies, look->pool, hindrance,
+                          words);
+}
+
+/* spec.replicas is never written here: whoever changes it is heard. */
+static void
+tell_hand(struct look *look)
+{
+    bool by_hand = look->known && look->stats.scaled &&
+                   look->stats.scale.number > 0 &&
+                   look->stats.scale.reason == WP_SCALE_BY_HAND;
+    char words[WORDS_MAX] = "";
+
+    if (by_hand) {
+        (void)snprintf(words, sizeof(words),
+                       "spec.replicas was changed to %" PRIu32
+                       ", and holds until the policy changes (annotation "
+                       "%sresume)",
+                       look->stats.replicas, WP_SCALE_GROUP);
+    }
+    wp_pool_progress_tell(look->controller->hands, look->pool,
+                          by_hand ? WP_POOL_BY_HAND : WP_POOL_PROGRESSING,
                           words);
 }
 
@@ -376,8 +411,10 @@ wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
         wp_store_labelled(parts->stores[WP_KIND_SANDBOX], ns, hash, look_at,
                           &look);
         write_status(&look, hash);
+        ask_core(&look);
         tell_progress(&look);
         tell_policy(&look);
+        tell_hand(&look);
     } else if (look.pool == NULL && parts->config.gc) {
         wp_store_labelled(parts->stores[WP_KIND_SANDBOX], ns, hash,
                           end_ownerless, &look);

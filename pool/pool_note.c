@@ -10,7 +10,9 @@
  *
  *   bytes  0..3    "WPN1"
  *          4       1: the replicas were set by SetPool
- *          5..7    0
+ *          5       1: the pool was removed; declared anew, nobody has it by
+ *                  hand
+ *          6..7    0
  *          8..11   replicas as declared, little-endian
  *          12..15  replicas as SetPool set them
  *          16..23  SipHash-2-4, with a key of zeros, of all other bytes
@@ -112,6 +114,7 @@ make_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     memset(bytes, 0, HEAD_LEN);
     memcpy(bytes, "WPN1", 4);
     bytes[4] = scale->set_by_call ? 1 : 0;
+    bytes[5] = atomic_load_explicit(&pool->removed, memory_order_relaxed);
     put_u32(bytes + 8, scale->declared);
     put_u32(bytes + 12, pool->spec.target);
     put_u64(bytes + POLICY_AT, policy_print(&pool->spec.scale));
@@ -148,6 +151,10 @@ read_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     status = wp_scaler_load(scale->scaler, now_ns, wall_ns, bytes + HEAD_LEN,
                             len - HEAD_LEN, err);
     (void)pthread_mutex_unlock(&scale->lock);
+    if (status == WP_OK && bytes[5] == 1) {
+        wp_pool_scale_forget_hand(scale);
+        return WP_OK;
+    }
     /* SetPool's word outlives the daemon, unless the manifest has another one
      * since, or another policy. */
     if (status == WP_OK && bytes[4] == 1 && !scale->set_by_call &&

@@ -83,6 +83,21 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
     atomic_store_explicit(&scale->active, active, memory_order_relaxed);
 }
 
+void
+wp_pool_scale_forget_hand(struct wp_pool_scale *scale)
+{
+    struct wp_scale_policy policy;
+    struct wp_scale_policy plain;
+
+    wp_scale_policy_init(&plain);
+    (void)pthread_mutex_lock(&scale->lock);
+    policy = *wp_scaler_policy(scale->scaler);
+    wp_scaler_set_policy(scale->scaler, &plain);
+    wp_scaler_set_policy(scale->scaler, &policy);
+    (void)pthread_mutex_unlock(&scale->lock);
+    scale->set_by_call = false;
+}
+
 /* --- What it is told --- */
 
 void

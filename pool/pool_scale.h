@@ -95,6 +95,9 @@ enum wp_status wp_pool_scale_make(struct wp_pool *pool,
                                   struct wp_err *err);
 /* The pool's policy and replicas are the spec's from now on. After make. */
 void wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec);
+/* The pool is declared anew: who had scaled it by hand is forgotten. The
+ * scaler's lock is not held. */
+void wp_pool_scale_forget_hand(struct wp_pool_scale *scale);
 void wp_pool_scale_destroy(struct wp_pool_scale *scale);
 /* Tells the scaler what happened and sets the pool's target; returns when it
  * has to be asked again. *wait: order and give up nothing yet. Control

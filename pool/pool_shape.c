@@ -385,6 +385,9 @@ revive(struct wp_pools *pools, struct wp_pool *pool,
     enum wp_status status = apply_spec(pool, spec, err);
 
     if (status == WP_OK) {
+        if (wp_pool_scale_of(pool) != NULL) {
+            wp_pool_scale_forget_hand(wp_pool_scale_of(pool));
+        }
         atomic_store_explicit(&pool->draining, pools->closing,
                               memory_order_relaxed);
         atomic_store_explicit(&pool->removed, false, memory_order_relaxed);
@@ -573,6 +576,7 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     remove_name(pools, pool);
     give_up_warming(pools, pool_index, UINT32_MAX);
     if (wp_pool_scale_active(pool) != NULL) {
+        wp_pool_scale_active(pool)->dirty = true;
         wp_pool_note_save_soon(pool, wp_pools_now(pools));
     }
     wp_pools_touch(pool);

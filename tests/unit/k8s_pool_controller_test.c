@@ -850,6 +850,53 @@ bad_policy_is_told(void **state)
     tear_down(&world);
 }
 
+/* The core's pool has this policy and these replicas, and decides. */
+static void
+scale_core(struct world *world, uint32_t replicas, const char *resume)
+{
+    struct wp_pool_spec spec = wp_rig_stats(&world->rig).spec;
+    struct wp_err err;
+
+    wp_scale_policy_init(&spec.scale);
+    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("objective"),
+                                         WP_STR("99%"), &err),
+                     WP_OK);
+    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("resume"),
+                                         wp_str_from(resume), &err),
+                     WP_OK);
+    spec.target = replicas;
+    assert_int_equal(wp_pools_update(world->rig.pools, 0, &spec, &err), WP_OK);
+    wp_rig_settle(&world->rig);
+}
+
+/* Whoever changes spec.replicas has taken over; a changed policy ends that. */
+static void
+scaling_by_hand_is_told(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, false);
+    put_template(&world, "a");
+    put_pool(&world, 2, "OnReplenish");
+    activate(&world);
+    scale_core(&world, 2, "1");
+    annotate(&world, "objective", "99%");
+    annotate(&world, "resume", "1");
+    assert_int_equal(events(&world), 0);
+    scale_core(&world, 4, "1");
+    put_pool(&world, 4, "OnReplenish");
+    advance(&world, WP_NS_PER_S);
+    assert_string_equal(last_event(&world), "ScaledByHand");
+    assert_non_null(strstr(last_note(&world), "was changed to 4"));
+    assert_int_equal(events(&world), 1);
+    scale_core(&world, 4, "2");
+    annotate(&world, "resume", "2");
+    assert_string_equal(last_event(&world), "ScaledByPolicy");
+    assert_int_equal(events(&world), 2);
+    tear_down(&world);
+}
+
 /* --- Pools that go --- */
 
 static void
@@ -917,6 +964,7 @@ main(void)
         cmocka_unit_test(missing_template_is_told),
         cmocka_unit_test(failing_is_told),
         cmocka_unit_test(bad_policy_is_told),
+        cmocka_unit_test(scaling_by_hand_is_told),
         cmocka_unit_test(deleted_pool),
         cmocka_unit_test(ownerless_from_before),
     };

@@ -416,6 +416,43 @@ restart_remembers_the_hand(void **state)
     replica_close(&a);
 }
 
+/* A pool that was removed and is declared anew is nobody's by hand, in the same
+ * process or the next one. */
+static void
+removed_pool_forgets_the_hand(void **state)
+{
+    struct wp_pool_spec spec;
+    struct wp_err err;
+    uint32_t index;
+
+    (void)state;
+    replica_policy = policy_of(1, 12);
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 7, &err), WP_OK);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).scale.reason, WP_SCALE_BY_HAND);
+    spec = replica_stats(&a).spec;
+    spec.target = 3;
+    wp_pools_remove(a.pools, 0);
+    replica_settle(&a);
+    assert_int_equal(wp_pools_add(a.pools, &spec, &index, &err), WP_OK);
+    assert_int_equal(index, 0);
+    replica_settle(&a);
+    assert_int_not_equal(replica_stats(&a).scale.reason, WP_SCALE_BY_HAND);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 7, &err), WP_OK);
+    replica_settle(&a);
+    wp_pools_remove(a.pools, 0);
+    replica_settle(&a);
+    replica_close(&a);
+
+    replica_open(&a, 0, 5, true);
+    replica_settle(&a);
+    assert_int_not_equal(replica_stats(&a).scale.reason, WP_SCALE_BY_HAND);
+    assert_int_equal(replica_stats(&a).replicas, 5);
+    replica_close(&a);
+}
+
 static void
 what_was_learned_is_saved_when_it_leaves(void **state)
 {
@@ -496,6 +533,7 @@ main(void)
         cmocka_unit_test_setup(damaged_note_is_said_and_left_out,
                                replica_set_up),
         cmocka_unit_test_setup(restart_remembers_the_hand, replica_set_up),
+        cmocka_unit_test_setup(removed_pool_forgets_the_hand, replica_set_up),
         cmocka_unit_test_setup(what_was_learned_is_saved_when_it_leaves,
                                replica_set_up),
         cmocka_unit_test_setup(keeper_hears_of_claims_at_others,
