@@ -34,8 +34,15 @@ reply_detail(struct wp_call *call, uint32_t index)
     uint8_t *buf;
 
     wp_pools_stats(pools, index, &stats);
-    detail.n_decisions = wp_pools_scale_decisions(pools, index, decisions,
-                                                  WP_WIRE_DECISIONS_MAX);
+    decisions[0] = stats.scale;
+    detail.n_decisions = stats.scale.number > 0 ? 1 : 0;
+    detail.n_decisions +=
+        wp_pools_scale_decisions(pools, index, decisions + detail.n_decisions,
+                                 WP_WIRE_DECISIONS_MAX - detail.n_decisions);
+    if (detail.n_decisions > 1 && decisions[1].number >= stats.scale.number) {
+        detail.decisions++; /* The latest is among those that are kept. */
+        detail.n_decisions--;
+    }
     detail.n_reservations = wp_pools_scale_reservations(
         pools, index, reservations, WP_SCALE_RESERVATIONS_MAX);
     buf = wp_service_reserve(call, wp_wire_size_pool_detail(&detail));

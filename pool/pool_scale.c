@@ -31,7 +31,6 @@ create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
     }
     (void)pthread_mutex_init(&scale->lock, NULL);
     atomic_init(&scale->budget, UINT32_MAX);
-    scale->said_reason = WP_SCALE_REASON_COUNT;
     return scale;
 }
 
@@ -231,26 +230,26 @@ static void
 say(struct wp_pool *pool, struct wp_pool_scale *scale,
     const struct wp_scale_decision *decision)
 {
-    struct wp_pools *pools = pool->pools;
+    const struct wp_pools_config *config = &pool->pools->config;
     struct wp_scale_decision said = *decision;
 
-    if (decision->target == scale->said_target &&
-        scale->said_reason != WP_SCALE_REASON_COUNT) {
+    if (!scale->said) {
+        scale->said = true;
+        scale->said_target = decision->target_before;
+    }
+    if (decision->target == scale->said_target) {
         return;
     }
-    if (decision->mono_ns < scale->said_at_ns) {
-        scale->next_ns = scale->said_at_ns < scale->next_ns ? scale->said_at_ns
-                                                            : scale->next_ns;
+    if (decision->mono_ns < scale->say_at_ns) {
+        scale->next_ns = scale->say_at_ns < scale->next_ns ? scale->say_at_ns
+                                                           : scale->next_ns;
         return;
     }
-    if (scale->said_reason != WP_SCALE_REASON_COUNT) {
-        said.target_before = scale->said_target;
-    }
+    said.target_before = scale->said_target;
     scale->said_target = decision->target;
-    scale->said_reason = decision->reason;
-    scale->said_at_ns = wp_time_add(decision->mono_ns, SAY_PAUSE_NS);
-    if (pools->config.scaled != NULL) {
-        pools->config.scaled(pools->config.ctx, pool->index, &said);
+    scale->say_at_ns = wp_time_add(decision->mono_ns, SAY_PAUSE_NS);
+    if (config->scaled != NULL) {
+        config->scaled(config->ctx, pool->index, &said);
     }
 }
 

@@ -53,9 +53,9 @@ struct wp_pool_scale {
     int64_t seen_until_ns; /* The latest arrival that a turn has seen. */
     int64_t event_ns; /* The oldest arrival that this turn sees; 0: none. */
     int64_t next_ns;
-    int64_t said_at_ns;
+    bool said; /* The target, at least once. */
     uint32_t said_target;
-    enum wp_scale_reason said_reason;
+    int64_t say_at_ns; /* The next change, not before. */
     uint32_t declared; /* Replicas, not by SetPool. */
     bool set_by_call;  /* They are SetPool's now. */
 

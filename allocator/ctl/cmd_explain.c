@@ -21,6 +21,13 @@ seconds_text(double seconds, char out[32])
     return wp_print_duration((int64_t)(seconds * 1e9), out);
 }
 
+/* A rate that has faded away is none. */
+static double
+rate(double per_s)
+{
+    return per_s < 0.0005 ? 0 : per_s;
+}
+
 /* --- As JSON --- */
 
 /* What is not known has no number. */
@@ -131,7 +138,8 @@ print_terms(FILE *out, const struct wp_scale_decision *d)
 
     wp_print_field(out, FIELD, "claims",
                    "%.4g a second expected (lately %.4g, for long %.4g)",
-                   d->rate_per_s, d->rate_fast_per_s, d->rate_slow_per_s);
+                   rate(d->rate_per_s), rate(d->rate_fast_per_s),
+                   rate(d->rate_slow_per_s));
     if (d->season_per_s > 0) {
         wp_print_field(out, FIELD, "season",
                        "%.4g a second at this time of the week",
@@ -173,7 +181,7 @@ print_decisions(FILE *out, const struct wp_wire_pool_detail *detail)
         wp_table_add(&table, "%u", d->target);
         wp_table_add(&table, "%u", d->wanted);
         wp_table_add(&table, "%s", detail->texts[i].reason);
-        wp_table_add(&table, "%.3g", d->rate_per_s);
+        wp_table_add(&table, "%.3g", rate(d->rate_per_s));
         wp_table_add(&table, "%s", seconds_text(d->lead_mean_s, text));
         wp_table_add(&table, "%.1f", d->expected);
         wp_table_add(&table, "%.1f", d->spread);

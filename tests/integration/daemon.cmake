@@ -26,3 +26,11 @@ add_test(NAME integration/daemon_redis
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
                      TIMEOUT 600 SKIP_RETURN_CODE 77)
+
+# Its sandboxes are files.
+add_test(NAME integration/daemon_scale
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_scale_test.py
+          $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
+          ${CMAKE_SOURCE_DIR}/deploy $<TARGET_FILE:warmpoolctl>)
+set_tests_properties(integration/daemon_scale PROPERTIES LABELS integration
+                     TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -1,0 +1,214 @@
+"""Pools whose size follows a policy, in the whole daemon.
+
+Run by ctest: daemon_scale_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR CTL
+[unittest arguments]. Needs nothing of the host: its sandboxes are files.
+"""
+
+import json
+import os
+import re
+import signal
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CTL = sys.argv.pop(4)
+
+import grpc  # noqa: E402
+
+from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon, eventually,  # noqa
+                         metrics, pb, tell_if_failed)
+
+OBJECTIVE = {"objective": "99%", "max": "60"}
+
+
+def reserve(daemon, name, sandboxes, after_s, for_s, pool=POOL):
+    """after_s None: now."""
+    now = int(time.time() * 1000)
+    begin = now + int((after_s or 0) * 1000)
+    return daemon.rpc(
+        "PoolAdmin/Reserve",
+        pb.ReserveRequest(pool=pool, id=name, sandboxes=sandboxes,
+                          not_before_unix_ms=0 if after_s is None else begin,
+                          until_unix_ms=begin + int(for_s * 1000)),
+        pb.Reservation)
+
+
+def cancel(daemon, name):
+    return daemon.rpc("PoolAdmin/CancelReservation",
+                      pb.CancelReservationRequest(pool=POOL, id=name),
+                      pb.CancelReservationResponse)
+
+
+class ScaleTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="wp-scale-")
+        self.daemons = []
+        self.addCleanup(self.clean)
+
+    def clean(self):
+        tell_if_failed(self, self.daemons)
+        for daemon in self.daemons:
+            daemon.stop(signal.SIGKILL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def start(self, policy, *flags, store="sqlite", **more):
+        source = os.path.join(self.dir, "source.yaml")
+        with open(MANIFEST, encoding="utf-8") as handle:
+            text = handle.read()
+        lines = "".join(f'    autoscale.warmpool.io/{k}: "{v}"\n'
+                        for k, v in policy.items())
+        with open(source, "w", encoding="utf-8") as handle:
+            handle.write(text.replace("  annotations:\n",
+                                      "  annotations:\n" + lines))
+        daemon = Daemon("--lease-store=" + store, "--backend=synthetic",
+                        "--synthetic-ready=100ms", *flags, manifest=source,
+                        directory=self.dir, **more)
+        self.daemons.append(daemon)
+        eventually(daemon.listening, "listening")
+        return daemon
+
+    def error(self, call, *arguments):
+        with self.assertRaises(grpc.RpcError) as caught:
+            call(*arguments)
+        return caught.exception.code()
+
+    def ctl(self, daemon, *words):
+        return subprocess.run(
+            [CTL, "--address", "unix:" + daemon.grpc_path, *words],
+            check=True, capture_output=True, text=True,
+            timeout=PATIENCE).stdout
+
+    def work(self, daemon, claims, first=0):
+        for i in range(first, first + claims):
+            daemon.release(daemon.claim(f"w{i}", wait_ms=60000))
+
+    def test_follows_claims_explains_and_survives_a_kill(self):
+        daemon = self.start(OBJECTIVE, replicas=1)
+        worked = 0
+        while daemon.pool().target < 4:
+            self.work(daemon, 20, worked)
+            worked += 20
+            self.assertLess(worked, 5000)
+        pool = daemon.pool()
+        self.assertEqual(pool.scaling.replicas, 1)
+        decision = pool.scaling.decisions[0]
+        self.assertGreaterEqual(decision.target, 4)
+        self.assertIn(decision.reason, ("forecast", "burst", "held"))
+        self.assertIn("target", decision.sentence)
+        self.assertGreater(decision.rate_per_s, 1)
+        self.assertGreater(decision.lead_mean_s, 0.09)
+        eventually(lambda: re.search(r"INFO target .* from=1 to=\d+ reason=",
+                                     daemon.messages()), "the log")
+        text = self.ctl(daemon, "explain", "quickstart")
+        self.assertIn("a second expected", text)
+        self.assertIn("REASON", text)
+        told = json.loads(self.ctl(daemon, "explain", "quickstart", "-o",
+                                   "json"))
+        self.assertGreater(told["decisions"][0]["terms"]["lead_mean_s"], 0.09)
+        numbers = metrics(daemon.get("/metrics")[1])
+        self.assertGreater(
+            numbers["warmpool_scale_reaction_seconds_count",
+                    'namespace="default",pool="quickstart"'], 0)
+        # A reservation has what was learned saved at once.
+        reserve(daemon, "later", 5, 3600, 60)
+        eventually(lambda: metrics(daemon.get("/metrics")[1]).get(
+            ("warmpool_lease_commits_total",
+             'kind="put_note",outcome="OK"'), 0) > 0, "saved")
+        self.assertEqual(daemon.stop(signal.SIGKILL), -signal.SIGKILL)
+
+        again = self.start(OBJECTIVE, replicas=1)
+        pool = eventually(lambda: (lambda p: p if p.scaling.decisions else
+                                   None)(again.pool()), "a decision")
+        self.assertGreater(pool.target, 1)
+        self.assertGreater(pool.scaling.decisions[0].rate_slow_per_s, 0.1)
+        self.assertEqual([r.id for r in pool.scaling.reservations], ["later"])
+        self.assertNotIn("left out", again.messages())
+
+    def test_reservation_raises_the_stock_before_its_time(self):
+        daemon = self.start(OBJECTIVE, replicas=1)
+        kept = reserve(daemon, "job", 20, 4, 60)
+        self.assertEqual((kept.sandboxes, kept.left), (20, 20))
+        self.assertLess(daemon.pool().target, 20)
+        eventually(lambda: daemon.pool().ready >= 20, "the stock")
+        raised = [d for d in daemon.pool().scaling.decisions
+                  if d.reason == "reserved"]
+        self.assertLess(raised[-1].unix_ms, kept.not_before_unix_ms)
+        cancel(daemon, "job")
+        self.assertEqual(self.error(cancel, daemon, "job"),
+                         grpc.StatusCode.NOT_FOUND)
+        self.assertEqual(list(daemon.pool().scaling.reservations), [])
+
+    def test_reservations_are_checked(self):
+        daemon = self.start(OBJECTIVE, replicas=1)
+        now = int(time.time() * 1000)
+        request = pb.ReserveRequest(pool=POOL, id="a", sandboxes=3,
+                                    until_unix_ms=now + 600000)
+
+        def ask(**other):
+            copy = pb.ReserveRequest()
+            copy.CopyFrom(request)
+            for field, value in other.items():
+                setattr(copy, field, value)
+            return daemon.rpc("PoolAdmin/Reserve", copy, pb.Reservation)
+
+        first = ask()
+        # The same "now".
+        self.assertEqual(ask(), first)
+        self.assertEqual(self.error(lambda: ask(sandboxes=4)),
+                         grpc.StatusCode.ALREADY_EXISTS)
+        for other in ({"id": ""}, {"id": "x" * 64}, {"sandboxes": 0},
+                      {"until_unix_ms": now - 1000}, {"until_unix_ms": 0},
+                      {"until_unix_ms": now + 40 * 86400 * 1000},
+                      {"not_before_unix_ms": now + 700000},
+                      {"not_before_unix_ms": -1}):
+            with self.subTest(**other):
+                self.assertEqual(self.error(lambda o=other: ask(**o)),
+                                 grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(
+            self.error(reserve, daemon, "b", 1, None, 60,
+                       pb.PoolRef(name="none")), grpc.StatusCode.NOT_FOUND)
+
+    def test_without_an_objective(self):
+        daemon = self.start({}, replicas=2)
+        daemon.wait_full(2)
+        self.assertFalse(daemon.pool().HasField("scaling"))
+        self.assertEqual(self.error(reserve, daemon, "a", 1, None, 60),
+                         grpc.StatusCode.FAILED_PRECONDITION)
+        self.assertIn("no objective",
+                      self.ctl(daemon, "explain", "quickstart"))
+        self.assertNotIn("warmpool_scale_", daemon.get("/metrics")[1])
+
+    def test_a_target_by_hand_is_kept_over_a_restart(self):
+        daemon = self.start(OBJECTIVE, replicas=1)
+        self.ctl(daemon, "scale", "quickstart", "7")
+
+        def by_hand(daemon):
+            decisions = daemon.pool().scaling.decisions
+            return decisions and decisions[0].reason == "by-hand"
+
+        eventually(lambda: by_hand(daemon), "by hand")
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+        again = self.start(OBJECTIVE, replicas=1)
+        eventually(lambda: by_hand(again), "by hand again")
+        self.assertEqual(again.pool().target, 7)
+        self.assertEqual(again.stop(), 0, again.messages())
+        # A changed policy takes the pool back.
+        third = self.start({**OBJECTIVE, "resume": "1"}, replicas=1)
+        eventually(lambda: third.pool().scaling.decisions, "a decision")
+        self.assertFalse(by_hand(third))
+
+    def test_scales_to_zero_and_from_zero(self):
+        daemon = self.start({**OBJECTIVE, "min": "0"}, replicas=0,
+                            store="memory")
+        self.assertEqual(daemon.pool().target, 0)
+        lease = daemon.claim("first", wait_ms=60000)
+        self.assertNotEqual(lease.served, pb.SERVED_WARM)
+        self.assertGreater(daemon.pool().target, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:], verbosity=2)
