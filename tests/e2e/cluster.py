@@ -46,7 +46,7 @@ def free_port():
         return sock.getsockname()[1]
 
 
-def wait_for(what, probe, timeout_s=60.0, every_s=0.05):
+def wait_for(what, probe, timeout_s=180.0, every_s=0.05):
     """Calls probe until it returns something true, which is returned."""
     end = time.monotonic() + timeout_s
     last = None
@@ -247,7 +247,7 @@ class Cluster:
 
     def wait_ready(self):
         wait_for("kube-apiserver", lambda: self.request(
-            "GET", "/readyz", raw=True)[0] == 200, timeout_s=120)
+            "GET", "/readyz", raw=True)[0] == 200, timeout_s=300)
 
     # --- access ---
 

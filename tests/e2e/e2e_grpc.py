@@ -135,7 +135,7 @@ def test_killed_behind_the_answer(w):
     for i in range(4):
         w.claim(f"c{i}", "p")
     for i in range(4):
-        item = w.wait_claim(f"c{i}", 60)
+        item = w.wait_claim(f"c{i}")
         assert item["status"]["sandbox"]["name"] not in held.values()
 
 

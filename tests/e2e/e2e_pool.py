@@ -151,7 +151,7 @@ spec:
       metric: {name: claims}
       target: {type: AverageValue, averageValue: "1"}
 """)
-    world.wait_pool("agents", 3, timeout_s=90)
+    world.wait_pool("agents", 3, timeout_s=180)
     kubectl(world, "wait", "hpa/agents", "--for=condition=AbleToScale",
             "--timeout=60s")
 
@@ -373,7 +373,7 @@ def test_stuck_is_replaced(world):
     # New ones are made from the template as it is now.
     world.patch("SandboxTemplate", "python", {"spec": {"podTemplate": {
         "metadata": {"annotations": {"e2e.warmpool.dev/hold": None}}}}})
-    world.wait_pool("agents", 2, timeout_s=90)
+    world.wait_pool("agents", 2, timeout_s=180)
     assert len(members(world, "agents")) == 2
 
 

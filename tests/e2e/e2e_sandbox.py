@@ -22,7 +22,7 @@ def later(seconds):
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def wait_sandbox(w, name, wanted, what, timeout_s=30.0):
+def wait_sandbox(w, name, wanted, what, timeout_s=120.0):
     def probe():
         item = w.get("Sandbox", name)
         return item if item and wanted(item) else None
@@ -254,7 +254,7 @@ def test_restarts(w):
     daemon.restart()
     names = {"first"} | {f"{p}{i}" for p in "ab" for i in range(20)}
     wait_for("all Ready", lambda: all(
-        is_ready(i) for i in w.list("Sandbox")), timeout_s=90)
+        is_ready(i) for i in w.list("Sandbox")), timeout_s=180)
     pods = w.list("Pod")
     assert sorted(p["metadata"]["name"] for p in pods) == sorted(names)
     assert len(w.list("Service")) == 20

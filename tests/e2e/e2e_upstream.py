@@ -37,7 +37,7 @@ class Upstream:
 
 
 def bound(w, name):
-    return w.wait_claim(name, 60)["status"]["sandbox"]["name"]
+    return w.wait_claim(name)["status"]["sandbox"]["name"]
 
 
 def test_there_and_back(w):
@@ -46,7 +46,7 @@ def test_there_and_back(w):
     try:
         w.template()
         w.pool("p", 4, wait=False)
-        w.wait_pool("p", 4, 90)
+        w.wait_pool("p", 4)
         w.claim("theirs", "p")
         held = {"theirs": bound(w, "theirs")}
         w.wait_pool("p", 4)
@@ -87,7 +87,7 @@ def test_there_and_back(w):
             assert is_ready(item), item
             assert item["status"]["sandbox"]["name"] == name
         w.check_no_double_grant()
-        w.wait_pool("p", 4, 90)
+        w.wait_pool("p", 4)
         # None of ours was thrown away for being another's.
         now = {s["metadata"]["name"]: s["metadata"]["uid"]
                for s in w.list("Sandbox")}

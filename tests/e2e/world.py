@@ -91,7 +91,7 @@ class Watch:
                     self.events.put((time.monotonic(), event["type"],
                                      event["object"]))
 
-    def until(self, wanted, timeout_s=30.0, what="the event"):
+    def until(self, wanted, timeout_s=120.0, what="the event"):
         """The first event for which wanted(type, object); the others are dropped."""
         end = time.monotonic() + timeout_s
         while True:
@@ -140,7 +140,7 @@ class Daemon:
 
     def kill(self, sig=signal.SIGKILL):
         self.process.send_signal(sig)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def restart(self, fault=None):
         if self.process.poll() is None:
@@ -158,7 +158,7 @@ class Daemon:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -188,7 +188,7 @@ class World:
                      "sandboxtemplates.extensions.agents.x-k8s.io",
                      "sandboxwarmpools.extensions.agents.x-k8s.io"):
             cluster.kubectl("wait", "--for=condition=Established",
-                            f"crd/{kind}", "--timeout=30s")
+                            f"crd/{kind}", "--timeout=180s")
         # The garbage collector hears of new kinds every 30 s only.
         cluster.restart("kube-controller-manager")
         # Daemons have the rights of deploy/kubernetes, and no more.
@@ -261,7 +261,7 @@ class World:
             self.wait_pool(name, replicas)
         return made
 
-    def wait_pool(self, name, ready, timeout_s=60.0):
+    def wait_pool(self, name, ready, timeout_s=180.0):
         return wait_for(f"pool {name} with {ready} ready", lambda: (
             self.get("SandboxWarmPool", name).get("status", {})
             .get("readyReplicas", 0) == ready), timeout_s)
@@ -270,14 +270,14 @@ class World:
         return self.create("SandboxClaim", name,
                            {"warmPoolRef": {"name": pool}, **spec}, metadata)
 
-    def wait_claim(self, name, timeout_s=30.0):
+    def wait_claim(self, name, timeout_s=120.0):
         def bound():
             item = self.get("SandboxClaim", name)
             good = item and is_ready(item) and item["status"].get("sandbox")
             return item if good else None
         return wait_for(f"claim {name} Ready", bound, timeout_s)
 
-    def wait_gone(self, kind, name, timeout_s=30.0):
+    def wait_gone(self, kind, name, timeout_s=120.0):
         return wait_for(f"{kind} {name} gone",
                         lambda: self.get(kind, name) is None, timeout_s)
 

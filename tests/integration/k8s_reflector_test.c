@@ -18,7 +18,7 @@
 #include "tests/support/fake_api.h"
 
 enum {
-    PATIENCE_MS = 20000,
+    PATIENCE_MS = 120000,
     LONG_LINE = WP_OBJECT_BYTES_MAX + (1 << 20),
 };
 
@@ -333,9 +333,9 @@ watch_stalls(void **state)
     options.bookmark_ms = 100;
     world_begin(&world, &options);
     put_many(&world, 5);
-    world_watch(&world, 0, 500);
+    world_watch(&world, 0, 1500);
     until(&world, settled, "the list");
-    turn_for(&world, 1200);
+    turn_for(&world, 2500);
     assert_int_equal(stats(&world).stalled, 0);
     assert_int_equal(stats(&world).watches, 1);
     assert_true(stats(&world).bookmarks >= 2);

@@ -33,7 +33,7 @@ static const char *const runtime[] = {"warmpool-runtime", "--port",     "8080",
 
 /* A generous limit: the machine may be busy. */
 enum {
-    PATIENCE_MS = 30000
+    PATIENCE_MS = 120000
 };
 
 #define HEALTH "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
