@@ -6,7 +6,8 @@
 #   tests/run.sh --fast     the inner loop
 #
 # Settings: FUZZ_SECONDS, time for each fuzz target (default 10);
-# WP_JOBS, parallel jobs (default: the number of processors).
+# WP_JOBS, parallel jobs (default: the number of processors; integration tests
+# run one more at a time).
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,7 +17,7 @@ case "${1:-}" in
 "") ;;
 --fast) fast=true ;;
 *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

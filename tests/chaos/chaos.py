@@ -35,7 +35,7 @@ EVENT = 64  # Bytes of a struct wp_chaos_event.
 CLAIM_AT = 24  # Where in it the claim is.
 TARGET = 200  # Ready sandboxes.
 TTL_MAX = 10  # Seconds; of the clients' leases.
-PATIENCE = 60
+PATIENCE = 180
 
 MANIFEST = """\
 apiVersion: extensions.agents.x-k8s.io/v1beta1

@@ -29,10 +29,10 @@ from chaos import MANIFEST, eventually  # noqa: E402
 LEASES = 10000
 BATCH = 200
 READY = 300
-PATIENCE = 60
+PATIENCE = 180
 # What serving again may take; far from what it does take, for slow machines
 # and sanitizers.
-START_MAX = 15
+START_MAX = 60
 POOL = pb.PoolRef(name="chaos")
 
 
