@@ -1,6 +1,7 @@
 #include "allocator/conf.h"
 
 #include "allocator/address.h"
+#include "allocator/conf_budget.h"
 #include "allocator/redis_url.h"
 #include "allocator/service.h"
 
@@ -64,6 +65,15 @@ check_listeners(const struct wp_conf *conf, struct wp_err *err)
         }
     }
     return WP_OK;
+}
+
+static enum wp_status
+check_budgets(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_budget_total totals[WP_CONF_BUDGETS_MAX];
+    uint32_t n;
+
+    return wp_conf_budgets(conf, totals, &n, err);
 }
 
 static enum wp_status
@@ -196,6 +206,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_identities(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_budgets(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

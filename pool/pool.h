@@ -21,6 +21,12 @@
 
 struct wp_pools; /* Opaque. */
 
+/* What the pools of a group share; see pool/scale/budget.h. */
+struct wp_budget_total {
+    char group[WP_SCALE_BUDGET_GROUP_MAX + 1];
+    uint32_t total;
+};
+
 struct wp_pools_config {
     uint32_t slots_max;  /* Sandboxes in any state, all pools together. */
     uint32_t claims_max; /* Claims held or waiting; at least slots_max. */

@@ -2,7 +2,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -362,6 +364,34 @@ test_floors(void **state)
     }
 }
 
+/* The man page has the rows of the table, word by word and in their order. */
+static void
+test_the_manual_is_the_table(void **state)
+{
+    static char page[1 << 16];
+    FILE *file =
+        fopen(WP_SOURCE_DIR "/deploy/man/warmpool-autoscale.7.md", "r");
+    const char *at = page;
+
+    (void)state;
+    assert_non_null(file);
+    assert_in_range(fread(page, 1, sizeof page - 1, file), 1, sizeof page - 2);
+    assert_int_equal(fclose(file), 0);
+    for (unsigned i = 0; wp_scale_policy_key(i) != NULL; i++) {
+        char row[512];
+
+        (void)snprintf(row, sizeof row, "\n| `%s` | %s |",
+                       wp_scale_policy_key(i), wp_scale_policy_key_help(i));
+        at = strstr(at, row);
+        if (at == NULL) {
+            fail_msg("not in the manual: %s", row + 1);
+        }
+        at += strlen(row);
+    }
+    /* And no other. */
+    assert_true(strncmp(at, "\n\n", 2) == 0);
+}
+
 int
 main(void)
 {
@@ -374,6 +404,7 @@ main(void)
         cmocka_unit_test(test_unknown_keys_name_the_nearest),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_floors),
+        cmocka_unit_test(test_the_manual_is_the_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
