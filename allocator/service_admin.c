@@ -2,38 +2,57 @@
  * in; what shapes pools runs on the control thread, and is answered there. */
 #include "allocator/services.h"
 
+#include <string.h>
+
 #include "allocator/services_private.h"
+#include "pool/base/assert.h"
+
+/* A policy as texts. */
+struct policy_text {
+    char text[WP_SCALE_VALUE_MAX + WP_WIRE_AUTOSCALE_MAX * 128];
+    struct wp_wire_setting settings[WP_WIRE_AUTOSCALE_MAX];
+    uint32_t n;
+};
 
 static void
-reply_pool(struct wp_call *call, uint32_t index)
+write_policy(const struct wp_scale_policy *policy, struct policy_text *out)
 {
-    struct wp_pool_stats stats;
-    uint8_t *buf;
+    size_t at = 0;
 
-    wp_pools_stats(wp_services_of(call)->config.pools, index, &stats);
-    buf = wp_service_reserve(call, wp_wire_size_pool(&stats));
-    if (buf != NULL) {
-        (void)wp_wire_pack_pool(&stats, buf);
-        call->ops->finish(call, WP_OK, NULL, 0);
+    out->n = 0;
+    for (unsigned i = 0; wp_scale_policy_key(i) != NULL; i++) {
+        struct wp_str key = wp_str_from(wp_scale_policy_key(i));
+        char *value = out->text + at;
+
+        if (wp_scale_policy_get(policy, key, value, sizeof out->text - at)) {
+            WP_ASSERT(out->n < WP_WIRE_AUTOSCALE_MAX);
+            out->settings[out->n++] =
+                (struct wp_wire_setting){key, wp_str_from(value)};
+            at += strlen(value) + 1;
+        }
     }
 }
 
-/* The same with what its scaler has decided, and what is announced to it. */
+/* With its policy, what its scaler has decided, and what is announced to it. */
 static void
-reply_detail(struct wp_call *call, uint32_t index)
+reply_pool(struct wp_call *call, uint32_t index)
 {
     struct wp_pools *pools = wp_services_of(call)->config.pools;
     struct wp_scale_decision decisions[WP_WIRE_DECISIONS_MAX];
     struct wp_scale_reservation reservations[WP_SCALE_RESERVATIONS_MAX];
     struct wp_pool_stats stats;
+    struct policy_text policy;
     struct wp_wire_pool_detail detail = {
         .stats = &stats,
+        .autoscale = policy.settings,
         .decisions = decisions,
         .reservations = reservations,
     };
     uint8_t *buf;
 
     wp_pools_stats(pools, index, &stats);
+    write_policy(&stats.spec.scale, &policy);
+    detail.n_autoscale = policy.n;
     decisions[0] = stats.scale;
     detail.n_decisions = stats.scale.number > 0 ? 1 : 0;
     detail.n_decisions +=
@@ -98,11 +117,50 @@ get_pool_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     }
     index = wp_service_find_pool(call, &request.pool);
     if (index != UINT32_MAX) {
-        reply_detail(call, index);
+        reply_pool(call, index);
     }
 }
 
 /* --- SetPool --- */
+
+static enum wp_status
+change_policy(struct wp_scale_policy *policy,
+              const struct wp_wire_set_pool_request *request,
+              struct wp_err *err)
+{
+    enum wp_status status = WP_OK;
+
+    for (uint32_t i = 0; status == WP_OK && i < request->n_autoscale; i++) {
+        const struct wp_wire_setting *setting = &request->autoscale[i];
+
+        status = setting->value.len == 0
+                     ? wp_scale_policy_clear(policy, setting->key, err)
+                     : wp_scale_policy_set(policy, setting->key, setting->value,
+                                           err);
+    }
+    if (status == WP_OK) {
+        status = wp_scale_policy_check(policy, err);
+    }
+    return status == WP_OK ? WP_OK : wp_err_wrap(err, "autoscale");
+}
+
+/* Both at once, or, with a mistake, neither. */
+static enum wp_status
+set_pool(struct wp_pools *pools, uint32_t index,
+         const struct wp_wire_set_pool_request *request, struct wp_err *err)
+{
+    struct wp_pool_stats stats;
+    enum wp_status status;
+
+    if (request->n_autoscale == 0) {
+        return wp_pools_set_target(pools, index, request->target, err);
+    }
+    wp_pools_stats(pools, index, &stats);
+    stats.spec.target = request->has_target ? request->target : stats.replicas;
+    status = change_policy(&stats.spec.scale, request, err);
+    return status == WP_OK ? wp_pools_update(pools, index, &stats.spec, err)
+                           : status;
+}
 
 /* On the control thread. */
 static void
@@ -119,8 +177,7 @@ set_pool_run(void *ctx, uint64_t a, uint64_t b)
     if (index == UINT32_MAX) {
         return;
     }
-    if (wp_pools_set_target(config->pools, index, request->target, &err) !=
-        WP_OK) {
+    if (set_pool(config->pools, index, request, &err) != WP_OK) {
         wp_service_refuse(call, &err);
         return;
     }

@@ -32,7 +32,9 @@ enum {
     WP_WIRE_GRACE_MAX_MS = 3600 * 1000, /* DrainRequest.grace_ms */
     WP_WIRE_PAGE_DEFAULT = 100,         /* ListClaimsRequest.page_size 0 */
     WP_WIRE_PAGE_TOKEN_MAX = 64,
-    WP_WIRE_DECISIONS_MAX = 16,  /* In one Pool. */
+    WP_WIRE_DECISIONS_MAX = 16,         /* In one Pool. */
+    WP_WIRE_AUTOSCALE_MAX = 12,         /* Keys of a policy. */
+    WP_WIRE_AUTOSCALE_BYTES_MAX = 1536, /* Of them in a SetPoolRequest. */
     WP_WIRE_MESSAGE_MAX = 65536, /* A request; the transport's limit too. */
     /* An arena of this size holds any valid request but ClaimBatch's, ... */
     WP_WIRE_ARENA_MIN = 4096,
@@ -149,9 +151,20 @@ struct wp_wire_get_pool_request {
     struct wp_wire_pool_ref pool;
 };
 
+/* A key of a scaling policy, without the group, and its value; neither is
+ * checked but by wp_scale_policy_set. */
+struct wp_wire_setting {
+    struct wp_str key;
+    struct wp_str value;
+};
+
 struct wp_wire_set_pool_request {
     struct wp_wire_pool_ref pool;
+    bool has_target; /* Else it stays as it is. */
     uint32_t target; /* 0 .. WP_TARGET_MAX */
+    /* Those without a value go. */
+    const struct wp_wire_setting *autoscale;
+    uint32_t n_autoscale; /* .. WP_WIRE_AUTOSCALE_MAX */
 };
 
 struct wp_wire_decision_text {
@@ -159,10 +172,12 @@ struct wp_wire_decision_text {
     char sentence[WP_SCALE_TEXT_MAX];
 };
 
-/* GetPool's reply: a Pool with all that is told of its scaler. What the message
- * lacks is 0 when unpacked, mono_ns among it. */
+/* GetPool's and SetPool's reply: a Pool with its policy and all that is told of
+ * its scaler. What the message lacks is 0 when unpacked, mono_ns among it. */
 struct wp_wire_pool_detail {
     struct wp_pool_stats *stats;
+    const struct wp_wire_setting *autoscale; /* Its policy. */
+    uint32_t n_autoscale;
     const struct wp_scale_decision *decisions; /* The newest first. */
     /* What they were in the daemon's words; not for packing. */
     const struct wp_wire_decision_text *texts;

@@ -5,6 +5,7 @@
 #include "proto/wire_decode.h"
 #include "proto/wire_encode.h"
 #include "proto/wire_parts.h"
+#include "proto/wire_policy.h"
 #include "proto/wire_scale.h"
 
 /* --- Pool --- */
@@ -106,6 +107,9 @@ wp_wire_unpack_pool_detail(struct wp_arena *arena, const uint8_t *bytes,
         return wp_wire_too_long(err);
     }
     status = pool_in(pb, out->stats, err);
+    if (status == WP_OK) {
+        status = wp_wire_policy_in(arena, pb, out, err);
+    }
     return status == WP_OK
                ? wp_wire_scaling_detail_in(arena, pb->scaling, out, err)
                : status;
@@ -165,12 +169,14 @@ WP_WIRE_DEFINE_PACK(pool, wp_pool_stats, struct pool, fill_pool)
 struct pool_detail {
     struct pool pool; /* First. */
     struct wp_wire_scaling_detail scaling;
+    struct wp_wire_policy policy;
 };
 
 static void
 fill_pool_detail(const struct wp_wire_pool_detail *in, struct pool_detail *pb)
 {
     fill_pool(in->stats, &pb->pool);
+    wp_wire_policy_out(in, &pb->policy, &pb->pool.pool);
     if (in->stats->scaled) {
         pb->pool.pool.scaling = wp_wire_scaling_detail_out(in, &pb->scaling);
     }
@@ -303,48 +309,6 @@ fill_get_pool_request(const struct wp_wire_get_pool_request *in,
 
 WP_WIRE_DEFINE_PACK(get_pool_request, wp_wire_get_pool_request,
                     struct get_pool_request, fill_get_pool_request)
-
-/* --- SetPoolRequest --- */
-
-enum wp_status
-wp_wire_unpack_set_pool_request(struct wp_arena *arena, const uint8_t *bytes,
-                                size_t len,
-                                struct wp_wire_set_pool_request *out,
-                                struct wp_err *err)
-{
-    const Warmpool__V1__SetPoolRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__set_pool_request__descriptor, bytes, len, err);
-    enum wp_status status;
-
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
-    out->target = pb->target;
-    status = wp_wire_pool_in(pb->pool, &out->pool, err);
-    if (status == WP_OK) {
-        status =
-            wp_wire_check_range("target", pb->target, 0, WP_TARGET_MAX, err);
-    }
-    return status;
-}
-
-struct set_pool_request {
-    Warmpool__V1__SetPoolRequest request;
-    Warmpool__V1__PoolRef pool;
-};
-
-static void
-fill_set_pool_request(const struct wp_wire_set_pool_request *in,
-                      struct set_pool_request *pb)
-{
-    warmpool__v1__set_pool_request__init(&pb->request);
-    wp_wire_pool_out(&in->pool, &pb->pool);
-    pb->request.pool = &pb->pool;
-    pb->request.target = in->target;
-}
-
-WP_WIRE_DEFINE_PACK(set_pool_request, wp_wire_set_pool_request,
-                    struct set_pool_request, fill_set_pool_request)
 
 /* --- WatchPoolsRequest --- */
 

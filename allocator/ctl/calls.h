@@ -28,6 +28,8 @@
       wp_wire_get_pool_request, pool, wp_pool_stats)                           \
     X(set_pool, "PoolAdmin/SetPool", set_pool_request,                         \
       wp_wire_set_pool_request, pool, wp_pool_stats)                           \
+    X(change_pool, "PoolAdmin/SetPool", set_pool_request,                      \
+      wp_wire_set_pool_request, pool_detail, wp_wire_pool_detail)              \
     X(explain_pool, "PoolAdmin/GetPool", get_pool_request,                     \
       wp_wire_get_pool_request, pool_detail, wp_wire_pool_detail)              \
     X(reserve, "PoolAdmin/Reserve", reserve_request, wp_wire_reserve_request,  \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/policy.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/rng.h"
 
@@ -95,15 +96,16 @@ explain_json(const struct wp_ctl *ctl, const struct wp_wire_pool_detail *detail)
     wp_print_json(
         ctl->out,
         json_pack(
-            "{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "namespace",
-            wp_ctl_json_text(pool->spec.pool_namespace), "name",
+            "{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+            "namespace", wp_ctl_json_text(pool->spec.pool_namespace), "name",
             wp_ctl_json_text(pool->spec.name), "scaled", (int)pool->scaled,
             "target", (json_int_t)pool->spec.target, "replicas",
             (json_int_t)(pool->scaled ? pool->replicas : pool->spec.target),
             "ready", (json_int_t)pool->ready, "warming",
             (json_int_t)pool->warming, "missed_total",
-            (json_int_t)pool->missed_total, "decisions", decisions,
-            "reservations", reservations),
+            (json_int_t)pool->missed_total, "autoscale",
+            wp_ctl_policy_json(detail), "decisions", decisions, "reservations",
+            reservations),
         true);
 }
 
@@ -237,6 +239,7 @@ explain_table(const struct wp_ctl *ctl,
     wp_print_field(
         out, FIELD, "target", "%u (%u given); %u ready, %u in the making",
         pool->spec.target, pool->replicas, pool->ready, pool->warming);
+    wp_ctl_print_policy(out, FIELD, detail);
     if (detail->n_decisions == 0) {
         wp_print_field(out, FIELD, "why",
                        "nothing was decided here; the replica that makes the "

@@ -163,7 +163,7 @@ wp_cmd_pools(struct wp_ctl *ctl)
 int
 wp_cmd_scale(struct wp_ctl *ctl)
 {
-    struct wp_wire_set_pool_request request;
+    struct wp_wire_set_pool_request request = {.has_target = true};
     struct wp_pool_stats *stats = wp_ctl_alloc(ctl, sizeof *stats);
     struct wp_ctl_call call = {0};
     uint64_t target;

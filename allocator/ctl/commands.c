@@ -105,6 +105,17 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "Examples:\n"
      "  warmpoolctl scale agents 16\n",
      NAMES(), 2, 2, false, WP_SUBJECT_POOL, wp_cmd_scale},
+    {"set", "POOL", "Change a pool's target or its scaling policy",
+     "Changes what is given, all of it or, with a mistake, nothing, until "
+     "the next\nchange or restart, and shows the policy. The keys are those of "
+     "the\nannotations: warmpool-autoscale(7). Needs the admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl set agents --autoscale objective=99.9% --autoscale "
+     "max=500\n"
+     "  warmpoolctl set agents -s 'schedule=0 8 * * 1-5 for 10h at least 20'\n"
+     "  warmpoolctl set agents -s schedule= --target 16\n",
+     NAMES("target", "autoscale", ), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_set},
     {"explain", "POOL", "Show why a pool has the size it has",
      "Shows what the pool's scaler decided last, with its terms, the "
      "decisions\nbefore, and what is reserved. A pool has a scaler when it has "

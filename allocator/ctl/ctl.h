@@ -86,6 +86,7 @@ int wp_cmd_exec(struct wp_ctl *ctl);
 int wp_cmd_cp(struct wp_ctl *ctl);
 int wp_cmd_pools(struct wp_ctl *ctl);
 int wp_cmd_scale(struct wp_ctl *ctl);
+int wp_cmd_set(struct wp_ctl *ctl);
 int wp_cmd_explain(struct wp_ctl *ctl);
 int wp_cmd_reserve(struct wp_ctl *ctl);
 int wp_cmd_unreserve(struct wp_ctl *ctl);

@@ -81,6 +81,13 @@ static const struct wp_ctl_option options_table[] = {
     DURATION("for", 0, for_ns, WP_NS_PER_S, 31 * 24 * 3600 * WP_NS_PER_S,
              "How long until all of it has been claimed, 1s to 31d. Default: "
              "10m."),
+    TEXT("target", 0, "N", WP_SUBJECT_NONE, target,
+         "How many sandboxes to keep ready, 0 to 1048576. With an objective "
+         "this takes over from the scaler."),
+    {"autoscale", 's', "K=V", WP_OPTION_AUTOSCALE, WP_SUBJECT_NONE,
+     AT(autoscale), 0, 0,
+     "Set a key of the scaling policy, as in the annotations of the group "
+     "autoscale.warmpool.io; an empty value takes it away. May be repeated."},
     TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,
          "Directory in the sandbox to run the command in."),
     {"env", 'e', "K=V", WP_OPTION_ENV, WP_SUBJECT_NONE, AT(env), 0, 0,
@@ -249,6 +256,26 @@ set_env(const struct parser *parser, const char *value)
 }
 
 static enum wp_status
+set_autoscale(const struct parser *parser, const char *value)
+{
+    struct wp_ctl_options *options = parser->options;
+    const char *equals = strchr(value, '=');
+
+    if (equals == NULL || equals == value) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--autoscale '%.60s': expected KEY=VALUE, such as "
+                          "objective=99.9%%",
+                          value);
+    }
+    if (options->n_autoscale == WP_CTL_AUTOSCALE_MAX) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--autoscale: at most %d keys", WP_CTL_AUTOSCALE_MAX);
+    }
+    options->autoscale[options->n_autoscale++] = value;
+    return WP_OK;
+}
+
+static enum wp_status
 set_option(const struct parser *parser, const struct wp_ctl_option *option,
            const char *value)
 {
@@ -269,6 +296,8 @@ set_option(const struct parser *parser, const struct wp_ctl_option *option,
         return set_output(parser, value);
     case WP_OPTION_ENV:
         return set_env(parser, value);
+    case WP_OPTION_AUTOSCALE:
+        return set_autoscale(parser, value);
     }
     return WP_INTERNAL;
 }

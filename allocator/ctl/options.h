@@ -14,7 +14,8 @@
 #include "pool/base/status.h"
 
 enum {
-    WP_CTL_ENV_MAX = 64, /* Of --env. */
+    WP_CTL_ENV_MAX = 64,       /* Of --env. */
+    WP_CTL_AUTOSCALE_MAX = 12, /* Of --autoscale. */
 };
 
 enum wp_ctl_output {
@@ -39,6 +40,9 @@ struct wp_ctl_options {
     const char *cwd;
     const char *env[WP_CTL_ENV_MAX];
     uint32_t n_env;
+    const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
+    uint32_t n_autoscale;
+    const char *target; /* NULL: not given. */
     enum wp_ctl_output output;
     int64_t timeout_ns; /* Of a call, besides what it is asked to wait. */
     int64_t ttl_ns;     /* 0: the pool's default. */
@@ -67,6 +71,7 @@ enum wp_ctl_option_type {
     WP_OPTION_COUNT,
     WP_OPTION_OUTPUT,
     WP_OPTION_ENV,
+    WP_OPTION_AUTOSCALE,
 };
 
 /* What a shell may offer to complete. */

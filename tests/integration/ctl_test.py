@@ -394,6 +394,33 @@ class Copy(CtlCase):
 
 
 class Pools(CtlCase):
+    def test_set_policy(self):
+        def change(*words, code=0):
+            done = self.daemon.ctl("set", POOL, *words)
+            self.expect(done, code)
+            return done
+
+        change("-s", "objective=99%", "--autoscale", "max=64",
+               "--autoscale=schedule=0 8 * * mon for 1h at least 3")
+        shown = self.daemon.json("set", POOL, "-s", f"min={SIZE}")
+        self.assertEqual(shown["autoscale"], {
+            "objective": "99%", "min": str(SIZE), "max": "64",
+            "schedule": "0 8 * * 1 for 1h at least 3"})
+        self.assertTrue(shown["scaled"])
+        explained = self.daemon.json("explain", POOL)
+        self.assertEqual(explained["autoscale"], shown["autoscale"])
+        # A mistake changes nothing, neither policy nor target.
+        done = change("--target", "1", "-s", "mim=2", code=2)
+        self.assertIn("the nearest known one is min", done.stderr.decode())
+        change("-s", "max=1", code=2)
+        self.assertEqual(self.daemon.json("explain", POOL)["autoscale"],
+                         shown["autoscale"])
+        done = change("-s", "objective=", "-s", "max=", "-s", "schedule=",
+                      "-s", "min=", "--target", str(SIZE))
+        self.assertNotIn("policy", done.stdout.decode())
+        self.assertEqual(self.daemon.json("explain", POOL)["autoscale"], {})
+        eventually(self.daemon.full, "back at its size")
+
     def test_watch_sees_a_scale(self):
         watch = subprocess.Popen([CTL, "watch", POOL, "-o", "json"],
                                  stdout=subprocess.PIPE, env=self.daemon.env)

@@ -66,7 +66,9 @@ MESSAGES = {
     "get_pool_request": (ALLOCATOR, "warmpool.v1.GetPoolRequest",
         'pool { namespace: "n" name: "p" }'),
     "set_pool_request": (ALLOCATOR, "warmpool.v1.SetPoolRequest",
-        'pool { namespace: "n" name: "p" } target: 1048576'),
+        'pool { namespace: "n" name: "p" } target: 1048576 '
+        'autoscale { key: "min" value: "3" } '
+        'autoscale { key: "schedule" value: "" }'),
     "pool": (ALLOCATOR, "warmpool.v1.Pool",
         'ref { namespace: "n" name: "p" } template: "t" target: 1 warming: 2 '
         'ready: 3 leased: 4 quarantined: 5 dying: 6 waiting: 7 draining: true '

@@ -305,6 +305,18 @@ test_checks_across_settings(void **state)
                  "setting 'identities': expected NAME=TENANT (at most 63 "
                  "bytes, not beginning with 'system:') or NAME=*admin, got "
                  "'a=system:sandboxclaims'");
+    assert_check("autoscale_budgets: [a=1, b]\n",
+                 "setting 'autoscale_budgets': expected GROUP=TOTAL (a DNS "
+                 "name, a whole number up to 16777216), got 'b'");
+    assert_check("autoscale_budgets: [a=1, A=1]\n",
+                 "setting 'autoscale_budgets': expected GROUP=TOTAL (a DNS "
+                 "name, a whole number up to 16777216), got 'A=1'");
+    assert_check("autoscale_budgets: [a=16777217]\n",
+                 "setting 'autoscale_budgets': expected GROUP=TOTAL (a DNS "
+                 "name, a whole number up to 16777216), got 'a=16777217'");
+    assert_check("autoscale_budgets: a=1,a=2\n",
+                 "setting 'autoscale_budgets': expected each group once, got "
+                 "'a' twice");
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");

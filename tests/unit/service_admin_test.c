@@ -56,7 +56,9 @@ static void
 set_pool(struct wp_fake_call *fake, const char *name, uint32_t target)
 {
     const struct wp_wire_set_pool_request request = {
-        {WP_STR("default"), wp_str_from(name)}, target};
+        .pool = {WP_STR("default"), wp_str_from(name)},
+        .has_target = true,
+        .target = target};
 
     WP_WORLD_START(&world.admin, fake, "SetPool", set_pool_request, &request);
 }
@@ -141,6 +143,82 @@ test_set_pool(void **state)
     assert_ended(&b, WP_NOT_FOUND);
     set_pool(again(&b), "p", WP_TARGET_MAX + 1);
     assert_ended(&b, WP_INVALID_ARGUMENT);
+}
+
+struct change {
+    const char *key;
+    const char *value;
+};
+
+/* target: -1 leaves it as it is. */
+static void
+change_pool(struct wp_fake_call *fake, const struct change *changes, uint32_t n,
+            int64_t target)
+{
+    struct wp_wire_setting settings[WP_WIRE_AUTOSCALE_MAX];
+    const struct wp_wire_set_pool_request request = {
+        .pool = {WP_STR("default"), WP_STR("p")},
+        .has_target = target >= 0,
+        .target = target >= 0 ? (uint32_t)target : 0,
+        .autoscale = settings,
+        .n_autoscale = n};
+
+    for (uint32_t i = 0; i < n; i++) {
+        settings[i] = (struct wp_wire_setting){wp_str_from(changes[i].key),
+                                               wp_str_from(changes[i].value)};
+    }
+    WP_WORLD_START(&world.admin, fake, "SetPool", set_pool_request, &request);
+    wp_world_settle(&world);
+}
+
+static void
+test_set_policy(void **state)
+{
+    static const struct change sets[] = {
+        {"objective", "99.50%"},
+        {"min", "2"},
+        {"schedule", "0 8 * * mon for 1h at least 3"}};
+    static const struct change mistake[] = {{"min", "3"}, {"mam", "9"}};
+    static const struct change contradiction[] = {{"max", "1"}};
+    static const struct change clears[] = {{"min", ""}, {"schedule", ""}};
+    static const struct change plain[] = {{"objective", ""}};
+    struct wp_wire_pool_detail pool;
+    struct wp_scale_policy policy;
+    struct wp_pool_stats stats;
+
+    (void)state;
+    change_pool(&a, sets, 3, -1);
+    assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool_detail, &pool);
+    assert_int_equal(pool.n_autoscale, 3);
+    assert_string_equal(pool.autoscale[0].key.ptr, "objective");
+    assert_string_equal(pool.autoscale[0].value.ptr, "99.5%");
+    assert_string_equal(pool.autoscale[2].value.ptr,
+                        "0 8 * * 1 for 1h at least 3");
+    assert_int_equal(pool.stats->replicas, 4);
+    policy = wp_rig_stats(&world.rig).spec.scale;
+    assert_true(policy.hit_rate == 0.995);
+    /* Nothing of what has a mistake. */
+    change_pool(again(&a), mistake, 2, 7);
+    assert_ended(&a, WP_INVALID_ARGUMENT);
+    assert_string_equal(a.message, "autoscale: mam: unknown key; the nearest "
+                                   "known one is max");
+    change_pool(again(&a), contradiction, 1, 7);
+    assert_ended(&a, WP_INVALID_ARGUMENT);
+    assert_string_equal(a.message, "autoscale: max: at least min, which is 2, "
+                                   "expected, not 1");
+    stats = wp_rig_stats(&world.rig);
+    assert_true(wp_scale_policy_eq(&stats.spec.scale, &policy));
+    assert_int_equal(stats.replicas, 4);
+    change_pool(again(&a), clears, 2, -1);
+    assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool_detail, &pool);
+    assert_int_equal(pool.n_autoscale, 1);
+    change_pool(again(&a), plain, 1, 6);
+    assert_ended(&a, WP_OK);
+    assert_int_equal(wp_rig_stats(&world.rig).spec.scale.objective,
+                     WP_SCALE_PLAIN);
+    assert_int_equal(wp_rig_stats(&world.rig).spec.target, 6);
 }
 
 static void
@@ -230,6 +308,7 @@ main(void)
         TEST(test_every_method_needs_the_admin_right),
         TEST(test_list_and_get),
         TEST(test_set_pool),
+        TEST(test_set_policy),
         TEST(test_control_thread_is_busy),
         TEST(test_drain_one_pool),
         TEST(test_drain_the_daemon),

@@ -315,7 +315,11 @@ test_small_requests_round_trip(void **state)
                                                      WP_STR("token")};
     const struct wp_wire_watch_pools_request watch = {ref};
     const struct wp_wire_get_pool_request get_pool = {ref};
-    const struct wp_wire_set_pool_request set = {ref, 5};
+    const struct wp_wire_setting settings[] = {
+        {WP_STR("objective"), WP_STR("99.9%")}, {WP_STR("min"), WP_STR("")}};
+    const struct wp_wire_set_pool_request set = {ref, true, 5, settings, 2};
+    const struct wp_wire_set_pool_request zero = {ref, true, 0, NULL, 0};
+    const struct wp_wire_set_pool_request stay = {ref, false, 0, settings, 1};
     const struct wp_wire_drain_request drain = {{WP_STR(""), WP_STR("")}, 77};
     const struct wp_wire_drain_response drained = {9};
     const struct wp_wire_list_pools_request list_pools = {0};
@@ -346,7 +350,19 @@ test_small_requests_round_trip(void **state)
     assert_true(wp_str_is(get_pool_out.pool.name, "agents"));
     PACK(set_pool_request, &set);
     UNPACK(set_pool_request, &set_out);
+    assert_true(set_out.has_target);
     assert_int_equal(set_out.target, 5);
+    assert_int_equal(set_out.n_autoscale, 2);
+    assert_true(wp_str_is(set_out.autoscale[0].key, "objective"));
+    assert_true(wp_str_is(set_out.autoscale[0].value, "99.9%"));
+    assert_int_equal(set_out.autoscale[1].value.len, 0);
+    PACK(set_pool_request, &zero);
+    UNPACK(set_pool_request, &set_out);
+    assert_true(set_out.has_target);
+    assert_int_equal(set_out.target, 0);
+    PACK(set_pool_request, &stay);
+    UNPACK(set_pool_request, &set_out);
+    assert_false(set_out.has_target);
     PACK(drain_request, &drain);
     UNPACK(drain_request, &drain_out);
     assert_int_equal(drain_out.pool.name.len, 0);

@@ -104,7 +104,7 @@ put_pool(unsigned field, const char *pool_namespace, const char *name)
 static const char *
 long_text(size_t len)
 {
-    static char text[1024];
+    static char text[2048];
 
     assert_true(len < sizeof text);
     memset(text, 'a', len);
@@ -551,16 +551,64 @@ test_list_claims_request(void **state)
                    "pool.name: 1 to 54 characters expected, got 0");
 }
 
+/* An entry of a map of texts. */
+static void
+put_entry(unsigned field, const char *key, const char *value)
+{
+    static uint8_t entry[4096];
+    size_t lens[] = {strlen(key), strlen(value)};
+    const char *texts[] = {key, value};
+    size_t at = 0;
+
+    for (unsigned i = 0; i < 2; i++) {
+        entry[at++] = (uint8_t)((i + 1) << 3 | 2);
+        entry[at++] = (uint8_t)(lens[i] % 128 | (lens[i] > 127 ? 0x80 : 0));
+        if (lens[i] > 127) {
+            entry[at++] = (uint8_t)(lens[i] / 128);
+        }
+        memcpy(entry + at, texts[i], lens[i]);
+        at += lens[i];
+    }
+    put_bytes(field, (const char *)entry, at);
+}
+
 static void
 test_admin_requests(void **state)
 {
     struct wp_wire_drain_request drain;
+    struct wp_wire_set_pool_request set;
 
     (void)state;
     put_pool(1, NULL, "p");
     put_int(2, 1048577);
     EXPECT_REFUSED(set_pool_request, wp_wire_set_pool_request,
                    "target: 0 to 1048576 expected, got 1048577");
+    setup(NULL);
+    put_pool(1, NULL, "p");
+    for (int i = 0; i < 13; i++) {
+        put_bytes(3, "\x0a\x03min", 5);
+    }
+    EXPECT_REFUSED(set_pool_request, wp_wire_set_pool_request,
+                   "autoscale: 0 to 12 expected, got 13");
+    setup(NULL);
+    put_pool(1, NULL, "p");
+    put_entry(3, "schedule", long_text(1529));
+    EXPECT_REFUSED(set_pool_request, wp_wire_set_pool_request,
+                   "autoscale: bytes: 0 to 1536 expected, got 1537");
+    /* The longest that there may be fits into the smallest arena. */
+    setup(NULL);
+    wp_arena_init(&arena, arena_memory, WP_WIRE_ARENA_MIN);
+    put_pool(1, long_text(63), NULL);
+    put_pool(1, NULL, long_text(54));
+    put_entry(3, "schedule", long_text(1506));
+    for (int i = 0; i < 11; i++) {
+        put_entry(3, "a", "b");
+    }
+    assert_int_equal(wp_wire_unpack_set_pool_request(&arena, message.at,
+                                                     message.len, &set, &err),
+                     WP_OK);
+    assert_int_equal(set.n_autoscale, 12);
+    assert_false(set.has_target);
     setup(NULL);
     put_int(2, 3600001);
     EXPECT_REFUSED(drain_request, wp_wire_drain_request,
