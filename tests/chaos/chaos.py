@@ -426,10 +426,13 @@ class Run:
 
         def act():
             # One that has only just been started may not know the signal yet,
-            # or still ask Redis whose the sandboxes are.
+            # or still ask Redis whose the sandboxes are; and without Redis
+            # none can give up what is idle.
             if (daemon.process.end() not in (0, -signal.SIGTERM) and
                     "leaving everything as it is" not in
-                    daemon.process.tail(1)):
+                    daemon.process.tail(1) and
+                    "takes up or sweeps what is left" not in
+                    daemon.process.tail(2)):
                 raise AssertionError("a daemon left badly:\n" +
                                      daemon.process.tail())
             daemon.start()
