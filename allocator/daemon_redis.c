@@ -19,6 +19,10 @@ enum {
 };
 
 #define STATE_EVERY_NS (500 * WP_NS_PER_MS)
+/* Before a pool is read again of which a record was left out; twice as long
+ * each time, while some are left out still. */
+#define MISSED_NS (1 * WP_NS_PER_S)
+#define MISSED_MAX_NS (5 * WP_NS_PER_S)
 
 /* Of one daemon; see each part for its thread. */
 struct wp_daemon_redis {
@@ -33,7 +37,10 @@ struct wp_daemon_redis {
     /* Control thread: what the heartbeats say, and since when. */
     int64_t state_told_ns;
     bool keeper_told;
-    bool full_told; /* There is no room for another pool. */
+    bool full_told;       /* There is no room for another pool. */
+    bool *missed;         /* Owned. Of that pool a record was left out. */
+    int64_t missed_at_ns; /* When they are read again at the earliest. */
+    int64_t missed_pause_ns;
 
     struct wp_recovery *recovery;
 
@@ -138,15 +145,58 @@ hear_doubt(void *ctx, const struct wp_lease_redis_pool *pool)
 
 /* --- What is heard, told to the core; the control thread --- */
 
+/* The core has no slot for it now, or not its pool. */
+static void
+note_missed(struct wp_daemon_redis *r, const struct wp_lease_record *record)
+{
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        if (strcmp(r->pools[i].pool, record->pool) == 0 &&
+            strcmp(r->pools[i].pool_namespace, record->pool_namespace) == 0) {
+            r->missed[i] = true;
+        }
+    }
+}
+
+static void
+read_missed(struct wp_daemon_redis *r, int64_t now_ns)
+{
+    bool any = false;
+
+    if (now_ns < r->missed_at_ns) {
+        return;
+    }
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        const struct wp_lease_redis_pool *pool = &r->pools[i];
+
+        if (r->missed[i] &&
+            wp_pools_index(r->daemon->pools, wp_str_from(pool->pool_namespace),
+                           wp_str_from(pool->pool)) != UINT32_MAX) {
+            r->missed[i] = false;
+            any = true;
+            wp_lease_redis_read_again(r->redis, pool);
+        }
+    }
+    r->missed_pause_ns = !any || r->missed_pause_ns == 0 ? MISSED_NS
+                         : r->missed_pause_ns < MISSED_MAX_NS / 2
+                             ? 2 * r->missed_pause_ns
+                             : MISSED_MAX_NS;
+    r->missed_at_ns = now_ns + r->missed_pause_ns;
+}
+
 static void
 take(void *ctx, enum wp_feed_kind kind, const struct wp_lease_record *record)
 {
-    const struct wp_daemon_redis *r = ctx;
+    struct wp_daemon_redis *r = ctx;
     struct wp_pools *pools = r->daemon->pools;
     uint32_t index;
 
     if (kind == WP_FEED_RECORD) {
+        uint64_t refused = wp_pools_records_refused(pools);
+
         wp_pools_on_record(pools, record);
+        if (wp_pools_records_refused(pools) != refused) {
+            note_missed(r, record);
+        }
         return;
     }
     index = wp_pools_index(pools, wp_str_from(record->pool_namespace),
@@ -237,6 +287,7 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
             take_in_pool(r, &stats.spec);
         }
     }
+    read_missed(r, now_ns);
     wp_lease_redis_set_state(r->redis, waiting, keeper);
     r->state_told_ns = now_ns;
     r->keeper_told = keeper;
@@ -294,7 +345,8 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
     enum wp_status status;
 
     r->pools = calloc(n + WP_POOLS_MAX + 1, sizeof *r->pools);
-    if (known == NULL || r->pools == NULL) {
+    r->missed = calloc(n + WP_POOLS_MAX + 1, sizeof *r->missed);
+    if (known == NULL || r->pools == NULL || r->missed == NULL) {
         free(known);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
@@ -487,6 +539,7 @@ wp_daemon_redis_close(struct wp_daemon_redis *r)
     wp_recovery_destroy(r->recovery);
     (void)pthread_mutex_destroy(&r->lock);
     free(r->pools);
+    free(r->missed);
     explicit_bzero(&r->url, sizeof r->url);
     free(r);
 }

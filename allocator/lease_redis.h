@@ -160,6 +160,12 @@ enum wp_status wp_lease_redis_add_pool(struct wp_lease_redis *redis,
                                        const struct wp_lease_redis_pool *name,
                                        struct wp_err *err);
 
+/* Has the feed read the pool again, between its marks: something of what it had
+ * told was not taken in. Nothing for a pool that is not known, or without a
+ * feed. Any thread. */
+void wp_lease_redis_read_again(struct wp_lease_redis *redis,
+                               const struct wp_lease_redis_pool *name);
+
 /* Is it one of the configuration, or added? Any thread. */
 bool wp_lease_redis_knows(struct wp_lease_redis *redis,
                           struct wp_str pool_namespace, struct wp_str pool);

@@ -43,6 +43,7 @@ struct wp_redis_pool {
     /* Added while others are followed: its generation is still to be learned,
      * by the feed. */
     _Atomic(bool) fresh;
+    _Atomic(bool) again; /* The feed is asked to read it again. */
 };
 
 /* The links to one server; see redis_groups.c. */

@@ -404,6 +404,9 @@ read_wanted(struct wp_redis_feed *feed)
     bool doubt = false;
 
     for (uint32_t i = 0; i < feed->n_pools; i++) {
+        if (atomic_exchange(&feed->redis->pools[i].again, false)) {
+            feed->pools[i].wanted = true;
+        }
         if (!feed->pools[i].wanted || now() < feed->read_at_ns) {
             continue;
         }
@@ -656,6 +659,19 @@ void
 wp_redis_feed_wake(struct wp_redis_feed *feed)
 {
     (void)eventfd_write(feed->stop_fd, 1);
+}
+
+void
+wp_lease_redis_read_again(struct wp_lease_redis *redis,
+                          const struct wp_lease_redis_pool *name)
+{
+    struct wp_redis_pool *pool = wp_redis_pool_find(
+        redis, wp_str_from(name->pool_namespace), wp_str_from(name->pool));
+
+    if (pool != NULL && redis->feed != NULL) {
+        atomic_store(&pool->again, true);
+        wp_redis_feed_wake(redis->feed);
+    }
 }
 
 void

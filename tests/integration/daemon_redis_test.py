@@ -345,6 +345,18 @@ class Store(Rig):
         for daemon in (keeper, follower):
             eventually(lambda d=daemon: d.pool().leased == 120, "all known")
 
+    def test_what_had_no_slot_is_heard_of_later(self):
+        keeper = self.start("a", replicas=2).wait_full(2)
+        follower = self.start("b", "--slots-max=24", replicas=2).wait_full(2)
+        leases = [keeper.claim(f"c{i}") for i in range(32)]
+        eventually(lambda: follower.pool().leased > 16, "no room for more")
+        for lease in leases:
+            keeper.release(lease)
+        keeper.wait_full(2)
+        # What is ready now was made when the follower had no slot left.
+        eventually(lambda: (follower.pool().ready, follower.pool().leased) ==
+                   (2, 0), "room, and told again")
+
     def test_another_state_directory_is_refused(self):
         daemon = self.start("a").wait_full(3)
         lease = daemon.claim("a")

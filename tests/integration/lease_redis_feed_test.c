@@ -386,6 +386,29 @@ test_a_full_receiver_is_told_again(void **state)
     redis_rig_fini(&world.rig);
 }
 
+/* What was told, but not taken in behind the feed's back, is told again. */
+static void
+test_a_pool_is_read_again_when_asked(void **state)
+{
+    static const struct wp_lease_redis_pool unknown = {"no", "such"};
+    struct redis_world world;
+    struct replica a;
+    uint32_t n_syncs;
+
+    (void)state;
+    start_server(&world);
+    start_replica(&a, &world, 'a');
+    assert_int_equal(do_op(&a, WP_LEASE_OFFER, 1, 0), WP_OK);
+    assert_true(knows(&a, 1, WP_RECORD_NONE, 0)); /* Its own. */
+    n_syncs = read_count(&a, &a.n_syncs);
+    wp_lease_redis_read_again(a.redis, &unknown);
+    wp_lease_redis_read_again(a.redis, &redis_world_pools[0]);
+    WAIT_UNTIL(read_count(&a, &a.n_syncs) > n_syncs);
+    assert_true(knows(&a, 1, WP_RECORD_OPEN, 0));
+    stop_replica(&a);
+    redis_rig_fini(&world.rig);
+}
+
 static void
 begin_recovery(const struct replica *replica)
 {
@@ -579,6 +602,7 @@ main(void)
         cmocka_unit_test(test_pools_are_bounded),
         cmocka_unit_test(test_missing_numbers_are_noticed),
         cmocka_unit_test(test_a_full_receiver_is_told_again),
+        cmocka_unit_test(test_a_pool_is_read_again_when_asked),
         cmocka_unit_test(test_what_redis_forgot_is_not_let_go),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_peers_survive_an_outage),
