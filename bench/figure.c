@@ -103,6 +103,71 @@ make_rival(const struct wp_figure_contender *contender,
     return wp_rival_create(&config, out);
 }
 
+/* Told when jobs begin and end, but not before. */
+struct two_sizes {
+    const struct wp_trace *trace;
+    uint32_t calm;
+    uint32_t busy;
+    uint32_t job; /* The next to end. */
+};
+
+static uint32_t
+two_sizes_target(void *self, const struct wp_replay_view *view,
+                 int64_t *next_ns)
+{
+    struct two_sizes *it = self;
+    const struct wp_trace *trace = it->trace;
+
+    while (it->job < trace->n_jobs &&
+           trace->jobs[it->job].until_ns <= view->now_ns) {
+        it->job++;
+    }
+    if (it->job == trace->n_jobs) {
+        *next_ns = WP_TIME_NEVER;
+        return it->calm;
+    }
+    if (view->now_ns < trace->jobs[it->job].from_ns) {
+        *next_ns = trace->jobs[it->job].from_ns;
+        return it->calm;
+    }
+    *next_ns = trace->jobs[it->job].until_ns;
+    return it->busy;
+}
+
+static bool
+make_two_sizes(const struct wp_figure_contender *contender,
+               const struct wp_trace *trace, struct wp_replay_policy *out)
+{
+    struct two_sizes *it = calloc(1, sizeof(*it));
+
+    if (it == NULL) {
+        return false;
+    }
+    *it = (struct two_sizes){.trace = trace,
+                             .calm = (uint32_t)contender->a,
+                             .busy = (uint32_t)contender->b};
+    *out = (struct wp_replay_policy){.name = "state-told",
+                                     .self = it,
+                                     .target = two_sizes_target,
+                                     .destroy = free};
+    return true;
+}
+
+static bool
+make(const struct wp_figure_contender *contender,
+     const struct wp_lead_regime *regime, const struct wp_trace *trace,
+     int64_t begin_ns, struct wp_trace_cursor *cursor,
+     struct wp_replay_policy *out)
+{
+    if (contender->ours) {
+        return make_ours(contender, regime, out);
+    }
+    if (contender->state_told) {
+        return make_two_sizes(contender, trace, out);
+    }
+    return make_rival(contender, regime, trace, begin_ns, cursor, out);
+}
+
 static bool
 run_one(struct work *work, const struct wp_trace *trace, uint64_t seed,
         const struct wp_figure_contender *contender,
@@ -128,9 +193,7 @@ run_one(struct work *work, const struct wp_trace *trace, uint64_t seed,
     bool ok;
 
     set_times(work, trace, &config);
-    ok = contender->ours ? make_ours(contender, regime, &policy)
-                         : make_rival(contender, regime, trace, config.begin_ns,
-                                      &future, &policy);
+    ok = make(contender, regime, trace, config.begin_ns, &future, &policy);
     if (!ok) {
         return false;
     }

@@ -70,21 +70,78 @@ wp_figure_rival_at(enum wp_rival rival, double p)
     return out;
 }
 
+/* What is searched over: a rival's knob, or the calm size of a pair. */
+struct search {
+    const struct wp_figure_settings *settings;
+    const struct wp_figure_world *world;
+    double hit;
+    enum wp_rival rival;
+    double busy; /* Times the calm size; 0: the rival. */
+    bool whole;
+    double max;
+};
+
 /* Tries p; keeps it when it reaches the hits. */
 static bool
-try(const struct wp_figure_settings *settings,
-    const struct wp_figure_world *world, enum wp_rival rival, double hit,
-    double p, struct wp_figure_best *best, bool *reached)
+try(const struct search *search, double p, struct wp_figure_best *best,
+    bool *reached)
 {
-    struct wp_figure_contender contender = wp_figure_rival_at(rival, p);
+    struct wp_figure_contender contender =
+        search->busy > 0
+            ? (struct wp_figure_contender){.state_told = true,
+                                           .a = p,
+                                           .b = round(p * search->busy)}
+            : wp_figure_rival_at(search->rival, p);
     struct wp_figure_result result;
 
-    if (!wp_figure_run(settings, world, &contender, 1, &result)) {
+    if (!wp_figure_run(search->settings, search->world, &contender, 1,
+                       &result)) {
         return false;
     }
-    *reached = result.hit.mean >= hit;
+    *reached = result.hit.mean >= search->hit;
     if (*reached) {
         *best = (struct wp_figure_best){true, p, contender, result};
+    }
+    return true;
+}
+
+static bool
+least(const struct search *search, double start, struct wp_figure_best *out)
+{
+    double p = search->whole ? fmax(1, round(start)) : start;
+    double below = 0; /* Known not to reach. */
+    bool reached = false;
+
+    *out = (struct wp_figure_best){.found = false};
+    for (;;) {
+        if (!try(search, p, out, &reached)) {
+            return false;
+        }
+        if (reached) {
+            break;
+        }
+        below = p;
+        if (p >= search->max) {
+            return true;
+        }
+        p = fmin(2 * p, search->max);
+    }
+    while (below == 0 && reached && p > (search->whole ? 1 : start / 1024)) {
+        p = search->whole ? floor(p / 2) : p / 2;
+        if (!try(search, p, out, &reached)) {
+            return false;
+        }
+        below = reached ? 0 : p;
+    }
+    while (out->p - below > (search->whole ? 1 : 0.01 * out->p)) {
+        p = (out->p + below) / 2;
+        p = search->whole ? floor(p) : p;
+        if (!try(search, p, out, &reached)) {
+            return false;
+        }
+        if (!reached) {
+            below = p;
+        }
     }
     return true;
 }
@@ -94,41 +151,41 @@ wp_figure_least(const struct wp_figure_settings *settings,
                 const struct wp_figure_world *world, enum wp_rival rival,
                 double hit, double start, struct wp_figure_best *out)
 {
-    const struct knob *knob = &knobs[rival];
-    double p = knob->whole ? fmax(1, round(start)) : start;
-    double least = 0; /* Known not to reach. */
-    bool reached = false;
+    const struct search search = {.settings = settings,
+                                  .world = world,
+                                  .hit = hit,
+                                  .rival = rival,
+                                  .whole = knobs[rival].whole,
+                                  .max = knobs[rival].max};
+
+    return least(&search, start, out);
+}
+
+bool
+wp_figure_least_told(const struct wp_figure_settings *settings,
+                     const struct wp_figure_world *world, double hit,
+                     double start, struct wp_figure_best *out)
+{
+    static const double ratios[] = {0.8, 1, 1.15, 1.3, 1.5, 1.8, 2.2, 3, 4};
 
     *out = (struct wp_figure_best){.found = false};
-    for (;;) {
-        if (!try(settings, world, rival, hit, p, out, &reached)) {
+    for (unsigned i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++) {
+        const struct search search = {.settings = settings,
+                                      .world = world,
+                                      .hit = hit,
+                                      .busy = ratios[i],
+                                      .whole = true,
+                                      .max = 1 << 13};
+        struct wp_figure_best best;
+
+        if (!least(&search, start, &best)) {
             return false;
         }
-        if (reached) {
-            break;
+        if (best.found &&
+            (!out->found || best.result.idle.mean < out->result.idle.mean)) {
+            *out = best;
         }
-        least = p;
-        if (p >= knob->max) {
-            return true;
-        }
-        p = fmin(2 * p, knob->max);
-    }
-    while (least == 0 && reached && p > (knob->whole ? 1 : start / 1024)) {
-        p = knob->whole ? floor(p / 2) : p / 2;
-        if (!try(settings, world, rival, hit, p, out, &reached)) {
-            return false;
-        }
-        least = reached ? 0 : p;
-    }
-    while (out->p - least > (knob->whole ? 1 : 0.01 * out->p)) {
-        p = (out->p + least) / 2;
-        p = knob->whole ? floor(p) : p;
-        if (!try(settings, world, rival, hit, p, out, &reached)) {
-            return false;
-        }
-        if (!reached) {
-            least = p;
-        }
+        start = best.found ? best.p : start;
     }
     return true;
 }

@@ -17,6 +17,12 @@ struct wp_figure_best {
     struct wp_figure_contender contender;
     struct wp_figure_result result;
 };
+/* Who is told when jobs begin and end, with the two sizes that idle least for
+ * so many hits: searched for over their ratio. */
+WP_MUST_CHECK bool
+wp_figure_least_told(const struct wp_figure_settings *settings,
+                     const struct wp_figure_world *world, double hit,
+                     double start, struct wp_figure_best *out);
 /* The least knob, to 1 % or one sandbox, with which the mean share of hits is
  * at least `hit`. From a start that may be far off. False as wp_figure_run. */
 WP_MUST_CHECK bool wp_figure_least(const struct wp_figure_settings *settings,

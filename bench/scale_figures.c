@@ -343,6 +343,30 @@ judge_99(const struct program *program, const struct field *field)
                  under.mean <= 0.8 ? "reached" : "missed");
 }
 
+/* How little anybody could idle at 99 % who must find out that a burst has
+ * begun: not less, at any rate, than who is told in that moment. */
+static void
+show_bound(struct program *program, const struct wp_figure_world *world,
+           const struct field *field)
+{
+    struct wp_figure_best told;
+    struct wp_figure_mean under;
+
+    if (world->recipe->off_s <= 0 || !field->at_99[0].found) {
+        return;
+    }
+    if (!wp_figure_least_told(&program->settings, world, 0.99,
+                              field->at_99[0].p, &told) ||
+        !told.found) {
+        die("no memory");
+    }
+    under = ratio(program, &told.result, &field->at_99[0].result);
+    (void)printf("Who is told at once when a burst begins and ends: sizes %.0f "
+                 "and %.0f, idle %.1f, %.2f ± %.2f times the fixed size's.\n",
+                 told.contender.a, told.contender.b, told.result.idle.mean,
+                 under.mean, under.half);
+}
+
 /* Told one lead time (its 99.9th percentile) ahead, against who knows all. */
 static struct wp_figure_result
 judge_told(struct program *program, const struct wp_figure_world *world)
@@ -439,6 +463,7 @@ show_one_field(struct program *program, const struct wp_figure_world *world,
     sweep(program, world, field);
     show_field(program, field);
     judge_99(program, field);
+    show_bound(program, world, field);
     if (has_jobs) {
         told = judge_told(program, world);
     }
