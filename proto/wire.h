@@ -179,7 +179,8 @@ struct wp_wire_pool_detail {
     const struct wp_wire_setting *autoscale; /* Its policy. */
     uint32_t n_autoscale;
     const struct wp_scale_decision *decisions; /* The newest first. */
-    /* What they were in the daemon's words; not for packing. */
+    /* What they were in the daemon's words, which may have reasons that are
+     * unknown here (then reason is NOTHING_SEEN); not for packing. */
     const struct wp_wire_decision_text *texts;
     uint32_t n_decisions; /* .. WP_WIRE_DECISIONS_MAX */
     const struct wp_scale_reservation *reservations;

@@ -23,18 +23,18 @@ wall_ns_in(int64_t ms)
 
 /* --- ScaleDecision --- */
 
-/* WP_SCALE_REASON_COUNT for a word that this build does not know. */
+/* A word that this build does not know has no number: the first one. */
 static enum wp_scale_reason
 reason_in(const char *word)
 {
-    int i = 0;
+    for (int i = 0; i < WP_SCALE_REASON_COUNT; i++) {
+        enum wp_scale_reason reason = (enum wp_scale_reason)i;
 
-    while (i < WP_SCALE_REASON_COUNT &&
-           !wp_str_is(wp_str_from(word),
-                      wp_scale_reason_word((enum wp_scale_reason)i))) {
-        i++;
+        if (wp_str_is(wp_str_from(word), wp_scale_reason_word(reason))) {
+            return reason;
+        }
     }
-    return (enum wp_scale_reason)i;
+    return WP_SCALE_NOTHING_SEEN;
 }
 
 static void

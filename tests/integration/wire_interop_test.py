@@ -77,6 +77,27 @@ MESSAGES = {
         'served_warm_total: 12 served_queued_total: 13 served_cold_total: 14 '
         'refused_total: 15 released_total: 16 expired_total: 17 '
         'cold_start: COLD_START_ALLOWED ttl_default_ms: 18 ttl_max_ms: 19'),
+    "pool_detail": (ALLOCATOR, "warmpool.v1.Pool",
+        'ref { namespace: "n" name: "p" } template: "t" target: 3 '
+        'cold_start: COLD_START_NEVER scaling { replicas: 2 decisions { '
+        'number: 7 unix_ms: 1700000000000 target_before: 3 target: 3 '
+        'wanted: 2 reason: "nothing-seen" sentence: "target 3: no claim yet: '
+        'spec.replicas within the bounds" rate_per_s: 1.5 rate_fast_per_s: 2 '
+        'rate_slow_per_s: 1 season_per_s: 0.5 lead_mean_s: 0.25 '
+        'lead_p99_s: 1 expected: 4 spread: 2 dispersion: 1.25 learned: true '
+        'reserved: 5 floor: 1 hit_rate: 0.99 idle: 2.5 hit_rate_seen: nan '
+        'hit_rate_best: 0.5 } reservations { id: "job" sandboxes: 20 '
+        'left: 19 not_before_unix_ms: 1700000000000 '
+        'until_unix_ms: 1700000060000 } } missed_total: 8'),
+    "reserve_request": (ALLOCATOR, "warmpool.v1.ReserveRequest",
+        'pool { namespace: "n" name: "p" } id: "job" sandboxes: 20 '
+        'not_before_unix_ms: 1700000000000 until_unix_ms: 1700000060000'),
+    "reservation": (ALLOCATOR, "warmpool.v1.Reservation",
+        'id: "job" sandboxes: 20 left: 3 not_before_unix_ms: 1 '
+        'until_unix_ms: 2'),
+    "cancel_reservation_request": (ALLOCATOR,
+        "warmpool.v1.CancelReservationRequest",
+        'pool { namespace: "n" name: "p" } id: "job"'),
     "drain_request": (ALLOCATOR, "warmpool.v1.DrainRequest",
         'pool { namespace: "n" name: "p" }'),
     "drain_response": (ALLOCATOR, "warmpool.v1.DrainResponse", "leased: 9"),

@@ -187,7 +187,10 @@ sim_init(struct sim *sim, uint64_t seed, bool trace)
     sim->last_generation = 1;
     sim_profile_draw(sim);
     sim->target = sim->profile.target;
-    sim->target_max = sim->target;
+    sim->target_max = sim->profile.scale.objective != WP_SCALE_PLAIN &&
+                              sim->profile.scale.max > sim->target
+                          ? sim->profile.scale.max
+                          : sim->target;
     sim->n_replicas = sim->profile.n_replicas;
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
         sim_replica_init(sim, i);

@@ -110,7 +110,8 @@ struct sim_profile {
     int64_t ttl_max_ns;
     int64_t lead_ns; /* Of a creation, without faults. */
     int64_t faults_end_ns;
-    int64_t fault_gap_ns; /* Mean time between two faults. */
+    int64_t fault_gap_ns;         /* Mean time between two faults. */
+    struct wp_scale_policy scale; /* PLAIN: the target is set from outside. */
 };
 
 /* What the clients were shown of a sandbox's lease. A sandbox is shown to one
@@ -255,6 +256,8 @@ struct sim {
     uint32_t n_records;
     uint32_t records_cap;
     struct wp_list requests; /* All that are somewhere. */
+    uint8_t *note;           /* Of the pool, beside its records. Owned. */
+    size_t note_len;
     uint64_t generation;
     uint64_t last_generation;
     uint32_t store_run; /* Counts its processes. */
@@ -401,6 +404,9 @@ void sim_shape_end(struct sim *sim, struct sim_replica *replica);
 /* The keeper gives up a sandbox that did not fail. */
 void sim_shape_retire(struct sim *sim);
 void sim_shape_found(struct sim *sim);
+/* Demand is announced to the keeper, now and again until all is healed, which
+ * has what it has learned saved, too. */
+void sim_shape_announce(struct sim *sim, void *ctx, uint64_t arg);
 /* Every replica's pool is another one for a while. */
 void sim_shape_change(struct sim *sim, int64_t for_ns);
 /* Every replica's pool is removed, and comes back. */
@@ -414,6 +420,8 @@ void sim_oracle_shown(struct sim *sim, struct sim_client *client,
 /* The client's lease was renewed until then. */
 void sim_oracle_renewed(struct sim *sim, struct sim_client *client,
                         int64_t until_ns);
+/* A replica has ordered another sandbox: may it have? */
+void sim_oracle_ordered(struct sim *sim, struct sim_replica *replica);
 /* A replica has the sandbox destroyed. */
 void sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox);
 /* True while the lease that was shown must be honoured. */

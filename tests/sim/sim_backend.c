@@ -174,6 +174,7 @@ create(void *self, const struct wp_sandbox_order *order, struct wp_err *err)
         return wp_err_set(err, WP_UNAVAILABLE, "the backend is broken");
     }
     WP_ASSERT(sim->lock == replica && find_by_ref(replica, order->ref) == NULL);
+    sim_oracle_ordered(sim, replica);
     sandbox = add_sandbox(sim);
     memcpy(sandbox->uid, order->uid, sizeof sandbox->uid);
     WP_ASSERT(wp_str_copy(order->name, sandbox->name, sizeof sandbox->name));

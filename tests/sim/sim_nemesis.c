@@ -2,6 +2,24 @@
 
 #include "tests/sim/sim.h"
 
+/* One seed in three of each kind has its target set by a scaler. */
+static void
+draw_policy(struct sim *sim)
+{
+    struct wp_scale_policy *policy = &sim->profile.scale;
+
+    wp_scale_policy_init(policy);
+    if (sim->seed / (SIM_FAULT_COUNT + 4) % 3 != 1) {
+        return;
+    }
+    policy->objective = WP_SCALE_HIT_RATE;
+    policy->hit_rate = 0.9;
+    policy->min = (uint32_t)sim_between(sim, 0, 3);
+    policy->max = (uint32_t)sim_between(sim, 4, 13);
+    policy->down_window_ns = sim_between(sim, 0, 10 * SIM_S);
+    policy->down_rate = 0.5;
+}
+
 void
 sim_profile_draw(struct sim *sim)
 {
@@ -35,16 +53,19 @@ sim_profile_draw(struct sim *sim)
     profile->faults_end_ns =
         sim->now_ns + sim_between(sim, 10 * SIM_S, 60 * SIM_S);
     profile->fault_gap_ns = sim_between(sim, 100 * SIM_MS, 4 * SIM_S);
-    sim_trace(sim,
-              "seed %llu: faults %06x, %u replicas, %u clients, target %u%s%s, "
-              "lead %lld "
-              "ms, ttl up to %lld ms",
-              (unsigned long long)sim->seed,
-              profile->faults & ((1u << SIM_FAULT_COUNT) - 1),
-              profile->n_replicas, profile->n_clients, profile->target,
-              profile->cold_start == WP_COLD_ALLOWED ? ", cold starts" : "",
-              stores[profile->store], (long long)(profile->lead_ns / SIM_MS),
-              (long long)(profile->ttl_max_ns / SIM_MS));
+    draw_policy(sim);
+    sim_trace(
+        sim,
+        "seed %llu: faults %06x, %u replicas, %u clients, target %u%s%s%s, "
+        "lead %lld "
+        "ms, ttl up to %lld ms",
+        (unsigned long long)sim->seed,
+        profile->faults & ((1u << SIM_FAULT_COUNT) - 1), profile->n_replicas,
+        profile->n_clients, profile->target,
+        profile->cold_start == WP_COLD_ALLOWED ? ", cold starts" : "",
+        profile->scale.objective != WP_SCALE_PLAIN ? ", scaled" : "",
+        stores[profile->store], (long long)(profile->lead_ns / SIM_MS),
+        (long long)(profile->ttl_max_ns / SIM_MS));
 }
 
 static void
@@ -205,4 +226,7 @@ sim_nemesis_start(struct sim *sim)
 {
     sim_recover_start(sim);
     act(sim, NULL, 0);
+    if (sim->profile.scale.objective != WP_SCALE_PLAIN) {
+        sim_in(sim, 2 * SIM_S, NULL, sim_shape_announce, NULL, 1);
+    }
 }

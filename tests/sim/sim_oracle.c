@@ -91,6 +91,42 @@ sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox)
     }
 }
 
+/* At the very moment of the order, wherever the target is moving to. */
+void
+sim_oracle_ordered(struct sim *sim, struct sim_replica *replica)
+{
+    struct wp_pool_stats stats;
+    uint32_t most;
+
+    wp_pools_stats(replica->pools, 0, &stats);
+    most = stats.spec.target;
+    if (sim->profile.cold_start == WP_COLD_ALLOWED) {
+        most += stats.waiting;
+    }
+    if (stats.warming + stats.ready > most) {
+        sim_wrong(sim, "I7: r%u orders the %uth of %u that are wanted",
+                  replica->index, stats.warming + stats.ready, most);
+    }
+}
+
+/* What a scaler says, within what it was told. */
+static void
+check_scale(struct sim *sim, const struct sim_replica *replica,
+            const struct wp_pool_stats *stats)
+{
+    const struct wp_scale_policy *policy = &sim->profile.scale;
+
+    if (!stats->scaled || !replica->keeper || stats->scale.number == 0 ||
+        stats->scale.reason == WP_SCALE_BY_HAND ||
+        stats->replicas != sim->profile.target) {
+        return;
+    }
+    if (stats->spec.target > policy->max) {
+        sim_wrong(sim, "r%u is scaled to %u, where %u is the most",
+                  replica->index, stats->spec.target, policy->max);
+    }
+}
+
 static uint32_t
 count_foreign(const struct sim *sim)
 {
@@ -114,6 +150,7 @@ check_counts(struct sim *sim, struct sim_replica *replica)
                                    stats.destroyed_total) {
         sim_wrong(sim, "I4: r%u lost count of its sandboxes", replica->index);
     }
+    check_scale(sim, replica, &stats);
     if (!replica->keeper) {
         return; /* It makes none, and may see more than there are. */
     }
@@ -215,9 +252,24 @@ sim_oracle_describe(struct sim *sim)
     }
 }
 
+/* Of the pool, in the end: as it was set, or as its scaler has it. */
+static uint32_t
+final_target(const struct sim *sim)
+{
+    struct wp_pool_stats stats;
+
+    if (sim->profile.scale.objective == WP_SCALE_PLAIN || sim->lock == NULL ||
+        sim->lock->pools == NULL) {
+        return sim->target;
+    }
+    wp_pools_stats(sim->lock->pools, 0, &stats);
+    return stats.spec.target;
+}
+
 const char *
 sim_oracle_unrest(struct sim *sim)
 {
+    uint32_t target = final_target(sim);
     uint32_t open = 0;
 
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
@@ -229,7 +281,7 @@ sim_oracle_unrest(struct sim *sim)
         sim_replica_enter(&sim->replicas[i]);
         wp_pools_stats(sim->replicas[i].pools, 0, &stats);
         wp_pools_check(sim->replicas[i].pools);
-        if (stats.ready != sim->target) {
+        if (stats.ready != target) {
             return "a pool is not at its target";
         }
         if (stats.leased + stats.quarantined + stats.dying + stats.warming +
@@ -242,10 +294,10 @@ sim_oracle_unrest(struct sim *sim)
         open += sim->records[i].state == WP_RECORD_OPEN ? 1 : 0;
     }
     if (sim->profile.store != SIM_STORE_MEMORY &&
-        (open != sim->target || sim->n_records != open)) {
+        (open != target || sim->n_records != open)) {
         return "a record is left over, or one is missing";
     }
-    if (sim_backend_living(sim) != sim->target) {
+    if (sim_backend_living(sim) != target) {
         return "a sandbox is left over";
     }
     if (sim->calls_open > 0) {

@@ -83,6 +83,7 @@ sim_replica_spec(const struct sim_replica *replica)
     spec.wait_max_ns = 10 * SIM_S;
     spec.ready_within_ns = 5 * SIM_S;
     spec.cold_start = profile->cold_start;
+    spec.scale = profile->scale;
     return spec;
 }
 

@@ -74,6 +74,34 @@ sim_shape_found(struct sim *sim)
     }
 }
 
+void
+sim_shape_announce(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *keeper = sim->lock;
+    struct wp_err err;
+    char id[24];
+
+    (void)ctx;
+    if (sim->healed) {
+        return;
+    }
+    (void)snprintf(id, sizeof id, "%llu", (unsigned long long)arg);
+    if (keeper != NULL && keeper->keeper && keeper->pools != NULL) {
+        uint32_t n = (uint32_t)sim_between(sim, 1, 4);
+        int64_t for_ns = sim_between(sim, SIM_S, 10 * SIM_S);
+        enum wp_status status;
+
+        sim_replica_enter(keeper);
+        status = wp_pools_scale_reserve(
+            keeper->pools, 0, wp_str_from(id), n, keeper->clock.now_wall_ns,
+            keeper->clock.now_wall_ns + for_ns, &err);
+        sim_trace(sim, "r%u: is told of demand %s: %s", keeper->index, id,
+                  wp_status_name(status));
+    }
+    sim_in(sim, sim_between(sim, SIM_S, 9 * SIM_S), NULL, sim_shape_announce,
+           NULL, arg + 1);
+}
+
 /* The pool as it is to be, on every replica that lives. */
 static void
 restore(struct sim *sim, void *ctx, uint64_t arg)

@@ -20,6 +20,7 @@ struct sim_request {
     struct wp_lease_op *whose; /* The core's; only while waiting. */
     struct wp_lease_op op;
     char texts[7][WP_CLAIM_ID_MAX + 1];
+    struct wp_pool_note note; /* PUT_NOTE, GET_NOTE; its bytes are owned. */
     int64_t sent_ns;
     uint64_t generation;
     uint32_t store_run; /* To which process of the store it was sent. */
@@ -91,6 +92,39 @@ sim_store_add(struct sim *sim, const struct wp_lease_record *record)
     *add_record(sim) = *record;
 }
 
+/* The same with a note. Now and then it comes back damaged. */
+static enum wp_status
+apply_note(struct sim *sim, const struct wp_lease_op *op)
+{
+    struct wp_pool_note *note = op->note;
+
+    if (op->kind == WP_LEASE_PUT_NOTE) {
+        WP_ASSERT(note->len <= WP_NOTE_MAX);
+        free(sim->note);
+        sim->note = sim_alloc(note->len);
+        sim->note_len = note->len;
+        memcpy(sim->note, note->bytes, note->len);
+        sim_trace(sim, "store: has a note of %zu bytes", note->len);
+        return WP_OK;
+    }
+    sim_trace(sim, "store: is asked for its note of %zu bytes", sim->note_len);
+    if (sim->note_len == 0 || sim->note_len > note->cap) {
+        return WP_NOT_FOUND;
+    }
+    memcpy(note->bytes, sim->note, sim->note_len);
+    note->len = sim->note_len;
+    if (sim_chance(sim, 5)) {
+        note->bytes[wp_rng_below(&sim->rng, note->len)] ^= 1;
+    }
+    return WP_OK;
+}
+
+static bool
+is_note(const struct wp_lease_op *op)
+{
+    return op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE;
+}
+
 /* What the store does with an op, in one indivisible step. */
 static enum wp_status
 apply(struct sim *sim, const struct wp_lease_op *op,
@@ -110,6 +144,10 @@ apply(struct sim *sim, const struct wp_lease_op *op,
     enum wp_status status;
 
     memset(&none, 0, sizeof none);
+    if (is_note(op)) {
+        *found = none;
+        return apply_note(sim, op);
+    }
     if (op->kind == WP_LEASE_GRANT) {
         claimed = find_by_claim(sim, op->claim_id, op->tenant);
     }
@@ -173,6 +211,15 @@ make_request(struct sim_replica *replica, struct wp_lease_op *op)
     request->op.tenant = keep_text(request, 5, op->tenant);
     request->op.reason = keep_text(request, 6, op->reason);
     request->op.found = NULL;
+    if (is_note(op)) {
+        request->note = (struct wp_pool_note){.bytes = sim_alloc(WP_NOTE_MAX),
+                                              .cap = WP_NOTE_MAX};
+        if (op->kind == WP_LEASE_PUT_NOTE) {
+            request->note.len = op->note->len;
+            memcpy(request->note.bytes, op->note->bytes, op->note->len);
+        }
+        request->op.note = &request->note;
+    }
     wp_list_push_back(&replica->sim->requests, &request->all);
     wp_list_init(&request->waiting);
     return request;
@@ -183,6 +230,7 @@ free_request(struct sim_request *request)
 {
     wp_list_remove(&request->all);
     wp_list_remove(&request->waiting);
+    free(request->note.bytes);
     free(request);
 }
 
@@ -196,6 +244,10 @@ answer(struct sim_request *request, enum wp_status status)
     request->whose = NULL;
     if (op->found != NULL && (status == WP_OK || status == WP_ABORTED)) {
         *op->found = request->found;
+    }
+    if (op->kind == WP_LEASE_GET_NOTE && status == WP_OK) {
+        memcpy(op->note->bytes, request->note.bytes, request->note.len);
+        op->note->len = request->note.len;
     }
     sim_replica_enter(request->from);
     op->done(op, status);
@@ -461,6 +513,7 @@ sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
 void
 sim_store_fini(struct sim *sim)
 {
+    free(sim->note);
     while (!wp_list_empty(&sim->requests)) {
         free_request(
             WP_CONTAINER_OF(sim->requests.next, struct sim_request, all));

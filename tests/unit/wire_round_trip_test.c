@@ -1,5 +1,6 @@
 /* Every message of the wire: what is packed has the size foretold, and comes
  * back as it was. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdalign.h>
 #include <stdarg.h>
@@ -307,6 +308,160 @@ test_pools_round_trip(void **state)
 }
 
 static void
+fill_decision(struct wp_scale_decision *d, uint64_t number,
+              enum wp_scale_reason reason)
+{
+    *d = (struct wp_scale_decision){
+        .number = number,
+        .wall_ns = 1700000000123 * WP_NS_PER_MS,
+        .target_before = 40,
+        .target = 57,
+        .wanted = 60,
+        .reason = reason,
+        .rate_per_s = 5.25,
+        .rate_fast_per_s = 6.5,
+        .rate_slow_per_s = 4.75,
+        .season_per_s = 5.5,
+        .lead_mean_s = 8.25,
+        .lead_p99_s = 12.5,
+        .expected = 42.5,
+        .spread = 14.5,
+        .dispersion = 1.5,
+        .learned = true,
+        .reserved = 3,
+        .floor = 2,
+        .hit_rate = 0.9990234375,
+        .idle = 14.25,
+        .hit_rate_seen = NAN,
+        .hit_rate_best = NAN,
+    };
+}
+
+static void
+assert_decision(const struct wp_scale_decision *got,
+                const struct wp_scale_decision *expected)
+{
+    struct wp_scale_decision a = *got;
+    struct wp_scale_decision b = *expected;
+
+    assert_true(isnan(a.hit_rate_seen) && isnan(a.hit_rate_best));
+    a.hit_rate_seen = b.hit_rate_seen = 0;
+    a.hit_rate_best = b.hit_rate_best = 0;
+    assert_int_equal(a.number, b.number);
+    assert_int_equal(a.wall_ns, b.wall_ns);
+    assert_int_equal(a.reason, b.reason);
+    assert_true(a.target == b.target && a.target_before == b.target_before &&
+                a.wanted == b.wanted && a.reserved == b.reserved &&
+                a.floor == b.floor && a.learned == b.learned);
+    assert_memory_equal(&a.rate_per_s, &b.rate_per_s, 9 * sizeof(double));
+    assert_true(a.hit_rate >= b.hit_rate && a.hit_rate <= b.hit_rate);
+    assert_true(a.idle >= b.idle && a.idle <= b.idle);
+}
+
+/* With as many decisions and reservations as there may be. */
+static void
+test_pool_detail_round_trip(void **state)
+{
+    static struct wp_scale_decision decisions[WP_WIRE_DECISIONS_MAX];
+    static struct wp_scale_reservation reservations[WP_SCALE_RESERVATIONS_MAX];
+    static struct wp_pool_stats stats;
+    struct wp_wire_pool_detail detail = {
+        .stats = &stats,
+        .decisions = decisions,
+        .n_decisions = WP_WIRE_DECISIONS_MAX,
+        .reservations = reservations,
+        .n_reservations = WP_SCALE_RESERVATIONS_MAX,
+    };
+    struct wp_wire_pool_detail out;
+    char sentence[WP_SCALE_TEXT_MAX];
+
+    (void)state;
+    (void)snprintf(stats.spec.pool_namespace, sizeof stats.spec.pool_namespace,
+                   "team");
+    (void)snprintf(stats.spec.name, sizeof stats.spec.name, "agents");
+    stats.scaled = true;
+    stats.replicas = 5;
+    stats.missed_total = 77;
+    for (uint32_t i = 0; i < WP_WIRE_DECISIONS_MAX; i++) {
+        fill_decision(&decisions[i], 100 - i,
+                      (enum wp_scale_reason)(i % WP_SCALE_REASON_COUNT));
+    }
+    stats.scale = decisions[0];
+    for (uint32_t i = 0; i < WP_SCALE_RESERVATIONS_MAX; i++) {
+        struct wp_scale_reservation *r = &reservations[i];
+
+        (void)snprintf(r->id, sizeof r->id, "%063u", i);
+        r->n = i + 1;
+        r->left = i;
+        r->from_wall_ns = (1700000000000 + i) * WP_NS_PER_MS;
+        r->until_wall_ns = (1700000060000 + i) * WP_NS_PER_MS;
+    }
+    PACK(pool_detail, &detail);
+    UNPACK(pool_detail, &out);
+    assert_string_equal(out.stats->spec.name, stats.spec.name);
+    assert_true(out.stats->scaled);
+    assert_int_equal(out.stats->replicas, 5);
+    assert_int_equal(out.stats->missed_total, 77);
+    assert_decision(&out.stats->scale, &decisions[0]);
+    assert_int_equal(out.n_decisions, WP_WIRE_DECISIONS_MAX);
+    for (uint32_t i = 0; i < out.n_decisions; i++) {
+        assert_decision(&out.decisions[i], &decisions[i]);
+        assert_string_equal(out.texts[i].reason,
+                            wp_scale_reason_word(decisions[i].reason));
+        wp_scale_decision_format(&decisions[i], sentence, sizeof sentence);
+        assert_string_equal(out.texts[i].sentence, sentence);
+    }
+    assert_int_equal(out.n_reservations, WP_SCALE_RESERVATIONS_MAX);
+    for (uint32_t i = 0; i < out.n_reservations; i++) {
+        assert_string_equal(out.reservations[i].id, reservations[i].id);
+        assert_int_equal(out.reservations[i].n, i + 1);
+        assert_int_equal(out.reservations[i].left, i);
+        assert_int_equal(out.reservations[i].from_wall_ns,
+                         reservations[i].from_wall_ns);
+        assert_int_equal(out.reservations[i].until_wall_ns,
+                         reservations[i].until_wall_ns);
+    }
+}
+
+static void
+test_reservations_round_trip(void **state)
+{
+    const struct wp_wire_reserve_request reserve = {
+        {WP_STR("team"), WP_STR("agents")},
+        WP_STR("job"),
+        20,
+        1700000000000,
+        1700000060000};
+    const struct wp_wire_cancel_reservation_request cancel = {
+        {WP_STR("team"), WP_STR("agents")}, WP_STR("job")};
+    const struct wp_wire_cancel_reservation_response cancelled = {0};
+    const struct wp_scale_reservation reservation = {
+        "job", 20, 3, 1700000000000 * WP_NS_PER_MS,
+        1700000060000 * WP_NS_PER_MS};
+    struct wp_wire_reserve_request reserve_out;
+    struct wp_wire_cancel_reservation_request cancel_out;
+    struct wp_wire_cancel_reservation_response cancelled_out;
+    struct wp_scale_reservation out;
+
+    (void)state;
+    PACK(reserve_request, &reserve);
+    UNPACK(reserve_request, &reserve_out);
+    assert_true(wp_str_is(reserve_out.pool.name, "agents"));
+    assert_true(wp_str_is(reserve_out.id, "job"));
+    assert_int_equal(reserve_out.sandboxes, 20);
+    assert_int_equal(reserve_out.not_before_ms, 1700000000000);
+    assert_int_equal(reserve_out.until_ms, 1700000060000);
+    PACK(cancel_reservation_request, &cancel);
+    UNPACK(cancel_reservation_request, &cancel_out);
+    assert_true(wp_str_is(cancel_out.id, "job"));
+    PACK(cancel_reservation_response, &cancelled);
+    UNPACK(cancel_reservation_response, &cancelled_out);
+    PACK(reservation, &reservation);
+    UNPACK(reservation, &out);
+    assert_memory_equal(&out, &reservation, sizeof out);
+}
+
+static void
 test_small_requests_round_trip(void **state)
 {
     const struct wp_wire_pool_ref ref = {WP_STR("team"), WP_STR("agents")};
@@ -522,6 +677,8 @@ main(void)
         TEST(test_lease_changes_round_trip),
         TEST(test_claim_infos_round_trip),
         TEST(test_pools_round_trip),
+        TEST(test_pool_detail_round_trip),
+        TEST(test_reservations_round_trip),
         TEST(test_small_requests_round_trip),
         TEST(test_health_round_trip),
         TEST(test_reflection_round_trip),

@@ -632,6 +632,54 @@ test_admin_requests(void **state)
 }
 
 static void
+put_reservation(int64_t sandboxes, int64_t from_ms, int64_t until_ms)
+{
+    setup(NULL);
+    put_pool(1, NULL, "p");
+    put_text(2, "job");
+    put_int(3, sandboxes);
+    put_int(4, from_ms);
+    put_int(5, until_ms);
+}
+
+static void
+test_reservations(void **state)
+{
+    const char *span = "until_unix_ms: later than not_before_unix_ms, and "
+                       "within 31 days of it, expected";
+
+    (void)state;
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "pool: the name of a pool expected, got none");
+    setup(NULL);
+    put_pool(1, NULL, "p");
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "id: 1 to 63 bytes expected, got 0");
+    EXPECT_REFUSED(cancel_reservation_request,
+                   wp_wire_cancel_reservation_request,
+                   "id: 1 to 63 bytes expected, got 0");
+    put_text(2, long_text(64));
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "id: 1 to 63 bytes expected, got 64");
+    put_reservation(0, 1, 2);
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "sandboxes: 1 to 1048576 expected, got 0");
+    put_reservation(1048577, 1, 2);
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "sandboxes: 1 to 1048576 expected, got 1048577");
+    put_reservation(1, -1, 2);
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "not_before_unix_ms: 0 to 9223372036854 expected, got -1");
+    put_reservation(1, 1, INT64_MAX);
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request,
+                   "until_unix_ms: 1 to 9223372036854 expected");
+    put_reservation(1, 5, 5);
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request, span);
+    put_reservation(1, 5, 5 + 31 * INT64_C(86400000) + 1);
+    EXPECT_REFUSED(reserve_request, wp_wire_reserve_request, span);
+}
+
+static void
 test_health_and_reflection_requests(void **state)
 {
     struct wp_wire_reflection_request out;
@@ -678,6 +726,7 @@ main(void)
         TEST(test_tokens),
         TEST(test_list_claims_request),
         TEST(test_admin_requests),
+        TEST(test_reservations),
         TEST(test_health_and_reflection_requests),
     };
 
