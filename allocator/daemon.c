@@ -177,6 +177,7 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_pools_config config = {
         .slots_max = (uint32_t)daemon->conf->slots_max,
         .claims_max = (uint32_t)daemon->conf->claims_max,
+        .history_bytes_max = (size_t)daemon->conf->history_max,
         .clock = wp_clock_system(),
         .backend = wp_daemon_backend(daemon),
         .store = daemon->store,

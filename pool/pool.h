@@ -37,6 +37,9 @@ struct wp_pools_config {
     struct wp_hash_key hash_key;
     uint64_t seed;  /* For sandbox names, uids and jitter; any number. */
     bool no_tokens; /* Leave grants unsigned: to measure the rest alone. */
+    /* What each pool's record of its claims may take (pool/scale/history.h),
+     * for advice; 0: none is kept. */
+    size_t history_bytes_max;
 
     /* Called when the control thread should call wp_pools_run soon; coalesced.
      * Any thread; must not block. */
@@ -210,6 +213,12 @@ const struct wp_histogram *wp_pools_scale_reaction(struct wp_pools *pools,
 
 /* --- Shaping pools. Control thread. --- */
 
+/* A copy of what the pool's claims were, for the caller to destroy. NULL: none
+ * is recorded, there is no such pool, or memory lacks. Any thread; the control
+ * thread may wait for the copy to be made. */
+struct wp_history;
+struct wp_history *wp_pools_history(struct wp_pools *pools,
+                                    uint32_t pool_index);
 /* As wp_scaler_reserve and wp_scaler_cancel. FAILED_PRECONDITION: the pool has
  * no objective; UNAVAILABLE: another replica is the keeper. */
 enum wp_status wp_pools_scale_reserve(struct wp_pools *pools,

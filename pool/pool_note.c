@@ -12,22 +12,27 @@
  *          4       1: the replicas were set by SetPool
  *          5       1: the pool was removed; declared anew, nobody has it by
  *                  hand
- *          6..7    0
+ *          6..7    the length of what wp_scaler_save wrote, little-endian; 0:
+ *                  all that is left
  *          8..11   replicas as declared, little-endian
  *          12..15  replicas as SetPool set them
  *          16..23  SipHash-2-4, with a key of zeros, of all other bytes
  *          24..31  the same of the policy that was in force
- *          32..    what wp_scaler_save wrote */
+ *          32..    what wp_scaler_save wrote; then the latest part of the
+ *                  history (wp_history_save), as far as HISTORY_MAX goes */
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
 #include "pool/base/siphash.h"
+#include "pool/pool_history.h"
 #include "pool/pool_scale.h"
 
 enum {
     SUM_AT = 16,
     POLICY_AT = 24,
     HEAD_LEN = 32,
+    /* So that saving each minute stays cheap: some thousand claims. */
+    HISTORY_MAX = 24 * 1024,
 };
 
 #define SAVE_EVERY_NS (60 * WP_NS_PER_S)
@@ -110,6 +115,7 @@ make_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
         now_ns + atomic_load_explicit(&pool->pools->wall_offset_ns,
                                       memory_order_relaxed);
     size_t len;
+    size_t room;
 
     memset(bytes, 0, HEAD_LEN);
     memcpy(bytes, "WPN1", 4);
@@ -123,6 +129,11 @@ make_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
                          WP_NOTE_MAX - HEAD_LEN);
     (void)pthread_mutex_unlock(&scale->lock);
     WP_ASSERT(len <= WP_NOTE_MAX - HEAD_LEN);
+    bytes[6] = (uint8_t)len;
+    bytes[7] = (uint8_t)(len >> 8);
+    room = WP_NOTE_MAX - HEAD_LEN - len;
+    len += wp_pool_history_save(pool, now_ns, bytes + HEAD_LEN + len,
+                                room < HISTORY_MAX ? room : HISTORY_MAX);
     put_u64(bytes + SUM_AT, hash_of(bytes, HEAD_LEN + len));
     return HEAD_LEN + len;
 }
@@ -136,6 +147,7 @@ read_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
                                       memory_order_relaxed);
     enum wp_status status;
     uint64_t sum;
+    size_t learned;
 
     if (len < HEAD_LEN || memcmp(bytes, "WPN1", 4) != 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -147,10 +159,20 @@ read_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "the pool's note is damaged");
     }
+    learned = bytes[6] | (size_t)bytes[7] << 8;
+    learned = learned == 0 ? len - HEAD_LEN : learned;
+    if (learned > len - HEAD_LEN) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "the pool's note is damaged");
+    }
     (void)pthread_mutex_lock(&scale->lock);
     status = wp_scaler_load(scale->scaler, now_ns, wall_ns, bytes + HEAD_LEN,
-                            len - HEAD_LEN, err);
+                            learned, err);
     (void)pthread_mutex_unlock(&scale->lock);
+    if (status == WP_OK && len > HEAD_LEN + learned) {
+        status = wp_pool_history_load(pool, bytes + HEAD_LEN + learned,
+                                      len - HEAD_LEN - learned, err);
+    }
     if (status == WP_OK && bytes[5] == 1) {
         wp_pool_scale_forget_hand(scale);
         return WP_OK;

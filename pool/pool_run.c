@@ -7,6 +7,7 @@
  * not at all. */
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
+#include "pool/pool_history.h"
 #include "pool/pool_scale.h"
 #include "pool/sandbox_name.h"
 
@@ -572,6 +573,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     next_wait = wp_pools_expire_waiters(pool, now_ns);
     view = view_of(pool, now_ns);
     next_scale = wp_pool_scale_turn(pool, &view, &unscaled);
+    wp_pool_history_turn(pool, now_ns);
     next_note = wp_pool_note_turn(pool, now_ns);
     view.target = atomic_load_explicit(&pool->target, memory_order_relaxed);
     plan = wp_refill_plan(&pool->refill, &view);

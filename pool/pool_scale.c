@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/pool_history.h"
 
 /* A change of target is told at most so often; the next one tells of those
  * between, too. */
@@ -105,6 +106,7 @@ wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns)
     struct wp_pool_scale *scale = wp_pool_scale_active(pool);
 
     if (scale == NULL) {
+        wp_pool_history_on_ready(pool, wp_pools_now(pool->pools), lead_ns);
         return;
     }
     (void)pthread_mutex_lock(&scale->lock);
@@ -154,10 +156,8 @@ wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref)
     }
 }
 
-/* Claims so far, and how many of them found nothing ready. Neither goes back,
- * though a claim that is just being answered may be counted a moment late. */
-static void
-count_claims(struct wp_pool *pool, uint64_t *claims, uint64_t *missed)
+void
+wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims, uint64_t *missed)
 {
     struct wp_histogram_view latency;
     uint64_t late = wp_counter_read(&pool->served[WP_SERVED_QUEUED]) +
@@ -175,38 +175,52 @@ at_most_u32(uint64_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+bool
+wp_pool_scale_new_claims(struct wp_pool *pool, uint64_t *claims_told,
+                         uint64_t *missed_told, uint32_t *n, uint32_t *missed)
+{
+    uint64_t claims;
+    uint64_t in_vain;
+
+    wp_pool_scale_count(pool, &claims, &in_vain);
+    if (claims <= *claims_told) {
+        return false;
+    }
+    *n = at_most_u32(claims - *claims_told);
+    *missed = in_vain > *missed_told ? at_most_u32(in_vain - *missed_told) : 0;
+    *missed = *missed < *n ? *missed : *n;
+    *claims_told += *n;
+    *missed_told += *missed;
+    return true;
+}
+
 static void
 tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    uint64_t claims;
-    uint64_t missed;
-    uint32_t came;
-    uint32_t in_vain;
+    uint32_t n;
+    uint32_t missed;
 
-    count_claims(pool, &claims, &missed);
-    if (claims <= scale->claims_told) {
-        return;
+    if (wp_pool_scale_new_claims(pool, &scale->claims_told, &scale->missed_told,
+                                 &n, &missed)) {
+        scale->dirty = true;
+        wp_scaler_on_claims(scale->scaler, now_ns, n, missed);
+        wp_pool_history_on_claims(pool, now_ns, n, missed);
     }
-    came = at_most_u32(claims - scale->claims_told);
-    in_vain = missed > scale->missed_told
-                  ? at_most_u32(missed - scale->missed_told)
-                  : 0;
-    in_vain = in_vain < came ? in_vain : came;
-    scale->claims_told += came;
-    scale->missed_told += in_vain;
-    scale->dirty = true;
-    wp_scaler_on_claims(scale->scaler, now_ns, came, in_vain);
 }
 
-/* Under the lock. */
+/* Under the lock. Rounded as they are recorded, so that a replay sees the
+ * same. */
 static void
-tell_leads(struct wp_pool_scale *scale, int64_t now_ns)
+tell_leads(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
     uint32_t n = scale->n_leads < WP_SCALE_LEADS_MAX ? scale->n_leads
                                                      : WP_SCALE_LEADS_MAX;
 
     for (uint32_t i = 0; i < n; i++) {
-        wp_scaler_on_ready(scale->scaler, now_ns, scale->leads_ns[i]);
+        int64_t lead_ns = wp_history_lead_round(scale->leads_ns[i]);
+
+        wp_scaler_on_ready(scale->scaler, now_ns, lead_ns);
+        wp_pool_history_on_ready(pool, now_ns, lead_ns);
     }
     scale->n_leads = 0;
 }
@@ -216,7 +230,7 @@ tell_leads(struct wp_pool_scale *scale, int64_t now_ns)
 static void
 take_up(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    count_claims(pool, &scale->claims_told, &scale->missed_told);
+    wp_pool_scale_count(pool, &scale->claims_told, &scale->missed_told);
     (void)pthread_mutex_lock(&scale->lock);
     scale->n_leads = 0;
     (void)pthread_mutex_unlock(&scale->lock);
@@ -302,7 +316,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
 
     (void)pthread_mutex_lock(&scale->lock);
     tell_claims(pool, scale, is->now_ns);
-    tell_leads(scale, is->now_ns);
+    tell_leads(pool, scale, is->now_ns);
     decision = wp_scaler_decide(scale->scaler, &view, &scale->next_ns);
     if (scale->latest.number == 0 || decision.target != scale->latest.target) {
         scale->changes[decision.reason]++;

@@ -104,6 +104,17 @@ void wp_pool_scale_destroy(struct wp_pool_scale *scale);
  * thread. */
 int64_t wp_pool_scale_turn(struct wp_pool *pool,
                            const struct wp_refill_view *view, bool *wait);
+/* Claims so far, and how many of them found nothing ready. Neither goes back,
+ * though a claim that is just being answered may be counted a moment late.
+ * Control thread, as the next. */
+void wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims,
+                         uint64_t *missed);
+/* How many of both are new since the counts told, which are moved on; false:
+ * none. */
+WP_MUST_CHECK bool wp_pool_scale_new_claims(struct wp_pool *pool,
+                                            uint64_t *claims_told,
+                                            uint64_t *missed_told, uint32_t *n,
+                                            uint32_t *missed);
 /* A sandbox of the pool became ready. Any thread. */
 void wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns);
 /* A claim found nothing ready. Any thread. */

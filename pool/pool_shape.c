@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/pool_history.h"
 #include "pool/pool_scale.h"
 
 /* In by_name: there was a pool here; go on looking. */
@@ -248,6 +249,7 @@ static void
 destroy_pool(struct wp_pool *pool)
 {
     wp_pool_scale_destroy(wp_pool_scale_of(pool));
+    wp_pool_history_destroy(pool->history);
     wp_wait_queue_fini(&pool->waiters);
     (void)pthread_mutex_destroy(&pool->wait_lock);
     free(pool);
@@ -287,7 +289,8 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->draining, pools->closing,
                           memory_order_relaxed);
-    if (wp_pool_scale_make(pool, spec, NULL) != WP_OK) {
+    if (!wp_pool_history_create(pool) ||
+        wp_pool_scale_make(pool, spec, NULL) != WP_OK) {
         destroy_pool(pool);
         return NULL;
     }

@@ -13,12 +13,14 @@
  * pool_report.c what the backend tells
  * pool_sync.c   a replica among others: preference, keeper, forgetful stores
  * pool_foreign.c sandboxes that others see too: ended, retired, found, noted
+ * pool_history.c what claims were, recorded for advice
  * pool_scale.c  what a pool's scaler is told, and the target that it sets
  * pool_note.c   what it has learned, saved and taken up again
  *
  * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
- * peers_lock, the lock of a pool's scaler. None is on the warm path, none is
- * taken under another, and no callback, backend or store is called under one.
+ * peers_lock, the lock of a pool's scaler, that of its history. None is on the
+ * warm path, none but the last, under a scaler's, is taken under another, and
+ * no callback, backend or store is called under one.
  */
 #ifndef WP_POOL_POOLS_H
 #define WP_POOL_POOLS_H
@@ -79,8 +81,9 @@ enum wp_control_bit {
                               * more, was told that it is over. */
 };
 
-struct wp_pool_scale; /* pool_scale.h */
-struct wp_pool_notes; /* pool_note.c */
+struct wp_pool_history; /* pool_history.h */
+struct wp_pool_scale;   /* pool_scale.h */
+struct wp_pool_notes;   /* pool_note.c */
 
 struct wp_pool {
     struct wp_pools *pools;
@@ -123,6 +126,8 @@ struct wp_pool {
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1];
 
+    /* Owned; NULL where nothing is recorded. Set before the pool is shown. */
+    struct wp_pool_history *history;
     /* Owned; NULL until it has an objective. Written by control. */
     _Atomic(struct wp_pool_scale *) scale;
 

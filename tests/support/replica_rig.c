@@ -37,6 +37,7 @@ replica_open(struct replica *r, uint32_t port, uint32_t target, bool keeper)
         .clock = &replica_clock.clock,
         .store = wp_model_port(&replica_store, port),
         .hash_key = {1, 2},
+        .history_bytes_max = 1 << 18,
         .seed = ++starts, /* A new process makes new uids. */
         .wake = wake,
         .unlearned = unlearned,

@@ -1,0 +1,47 @@
+/* pool/pool_history.h - what a pool's claims were, recorded for advice; private
+ * to the pool_*.c files.
+ *
+ * Every pool has one, with a policy or without, where wp_pools_config asks for
+ * it. The control thread writes claims in the pool's turns, from what claims
+ * count anyway, so that recording costs the claim path nothing. Of a pool that
+ * is scaled exactly what its scaler is told is written, so that the history
+ * replays to the same decisions. */
+#ifndef WP_POOL_POOL_HISTORY_H
+#define WP_POOL_POOL_HISTORY_H
+
+#include "pool/pools.h"
+#include "pool/scale/history.h"
+
+struct wp_pool_history {
+    pthread_mutex_t lock; /* guards: history */
+    struct wp_history *history;
+
+    /* Control thread only: how many were written already. */
+    uint64_t claims_told;
+    uint64_t missed_told;
+    bool whole; /* What was saved is in it already. */
+};
+
+/* False when memory lacks. Before the pool is shown to anybody. */
+WP_MUST_CHECK bool wp_pool_history_create(struct wp_pool *pool);
+void wp_pool_history_destroy(struct wp_pool_history *history);
+
+/* What a scaler is told. Control thread. */
+void wp_pool_history_on_claims(struct wp_pool *pool, int64_t now_ns, uint32_t n,
+                               uint32_t missed);
+/* The same; of a pool without a scaler any thread. */
+void wp_pool_history_on_ready(struct wp_pool *pool, int64_t now_ns,
+                              int64_t lead_ns);
+/* Writes what a pool that is not scaled was asked for since the last turn.
+ * Control thread. */
+void wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
+
+/* The latest part, as bytes for the pool's note; the length. Control thread, as
+ * the next. */
+size_t wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
+                            size_t cap);
+/* What was saved goes before what is. INVALID_ARGUMENT: it is damaged. */
+enum wp_status wp_pool_history_load(struct wp_pool *pool, const void *bytes,
+                                    size_t len, struct wp_err *err);
+
+#endif
