@@ -27,11 +27,13 @@
 #include "pool/claim.h"
 #include "pool/limits.h"
 #include "pool/pool.h"
+#include "pool/scale/advice.h"
 
 enum {
     WP_WIRE_GRACE_MAX_MS = 3600 * 1000, /* DrainRequest.grace_ms */
     WP_WIRE_PAGE_DEFAULT = 100,         /* ListClaimsRequest.page_size 0 */
     WP_WIRE_PAGE_TOKEN_MAX = 64,
+    WP_WIRE_ADVISE_CLAIMS_MAX = 16384,
     WP_WIRE_DECISIONS_MAX = 16,         /* In one Pool. */
     WP_WIRE_AUTOSCALE_MAX = 12,         /* Keys of a policy. */
     WP_WIRE_AUTOSCALE_BYTES_MAX = 1536, /* Of them in a SetPoolRequest. */
@@ -204,6 +206,26 @@ struct wp_wire_cancel_reservation_response {
     char unused; /* The message has no field. */
 };
 
+struct wp_wire_advise_request {
+    struct wp_wire_pool_ref pool;
+    const double *objectives; /* 0.5 .. 0.99999 */
+    uint32_t n_objectives;    /* At most WP_ADVICE_OBJECTIVES_MAX. */
+    int64_t lead_ms;
+    int64_t hold_ms;
+    const uint32_t *claim_gaps_ms;
+    uint32_t n_claims; /* At most WP_WIRE_ADVISE_CLAIMS_MAX. */
+    int64_t first_wall_ms;
+};
+
+struct wp_wire_advise_response {
+    double progress;
+    bool has_report; /* And what follows is given. */
+    struct wp_advice_facts facts;
+    const struct wp_advice_row *rows; /* All done. */
+    uint32_t n_rows;                  /* At most WP_ADVICE_ROWS_MAX. */
+    struct wp_advice_words words;
+};
+
 struct wp_wire_drain_request {
     struct wp_wire_pool_ref pool; /* May be unset: the whole daemon. */
     int64_t grace_ms;
@@ -240,7 +262,9 @@ struct wp_wire_drain_response {
     X(cancel_reservation_request, wp_wire_cancel_reservation_request)          \
     X(cancel_reservation_response, wp_wire_cancel_reservation_response)        \
     X(drain_request, wp_wire_drain_request)                                    \
-    X(drain_response, wp_wire_drain_response)
+    X(drain_response, wp_wire_drain_response)                                  \
+    X(advise_request, wp_wire_advise_request)                                  \
+    X(advise_response, wp_wire_advise_response)
 
 #define WP_WIRE_DECLARE(name, type)                                            \
     WP_MUST_CHECK enum wp_status wp_wire_unpack_##name(                        \

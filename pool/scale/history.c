@@ -18,7 +18,7 @@ enum {
 };
 
 size_t
-wp_varint_put(uint8_t *out, uint64_t value)
+wp_history_varint_put(uint8_t *out, uint64_t value)
 {
     size_t n = 0;
 
@@ -31,7 +31,8 @@ wp_varint_put(uint8_t *out, uint64_t value)
 }
 
 bool
-wp_varint_get(const uint8_t *bytes, size_t len, size_t *at, uint64_t *out)
+wp_history_varint_get(const uint8_t *bytes, size_t len, size_t *at,
+                      uint64_t *out)
 {
     uint64_t value = 0;
 
@@ -181,7 +182,7 @@ chunk_with_room(struct wp_history *history)
     if (history->n_chunks > 0) {
         at = (history->oldest + history->n_chunks - 1) % history->n_chunks_max;
         chunk = history->ring[at];
-        if (history->chunk_bytes - chunk->len >= WP_RECORD_BYTES_MAX) {
+        if (history->chunk_bytes - chunk->len >= WP_HISTORY_RECORD_BYTES_MAX) {
             return chunk;
         }
     }
@@ -211,17 +212,18 @@ chunk_with_room(struct wp_history *history)
 }
 
 size_t
-wp_record_claims_put(uint8_t *out, uint64_t delta, uint32_t n, uint32_t missed)
+wp_history_put_claims(uint8_t *out, uint64_t delta, uint32_t n, uint32_t missed)
 {
     size_t len;
 
     if (n == 1 && missed == 0) {
-        return wp_varint_put(out, delta << 2 | WP_RECORD_ONE);
+        return wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_ONE);
     }
-    len = wp_varint_put(out, delta << 2 | WP_RECORD_CLAIMS);
-    len += wp_varint_put(out + len, (uint64_t)n << 1 | (missed > 0 ? 1 : 0));
+    len = wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_CLAIMS);
+    len += wp_history_varint_put(out + len,
+                                 (uint64_t)n << 1 | (missed > 0 ? 1 : 0));
     if (missed > 0) {
-        len += wp_varint_put(out + len, missed);
+        len += wp_history_varint_put(out + len, missed);
     }
     return len;
 }
@@ -245,16 +247,16 @@ encode(struct wp_history *history, int64_t quantum,
     }
     out = chunk->bytes + chunk->len;
     if (event->kind == WP_HISTORY_CLAIMS) {
-        out += wp_record_claims_put(out, delta, event->n, event->missed);
+        out += wp_history_put_claims(out, delta, event->n, event->missed);
     } else if (event->kind == WP_HISTORY_GAP) {
-        out += wp_varint_put(out, delta << 2 | WP_RECORD_GAP);
+        out += wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_GAP);
     } else {
         uint32_t bin = lead_bin_of(event->lead_ns);
         int64_t step = (int64_t)bin - (int64_t)history->lead_bin;
 
-        out += wp_varint_put(out, delta << 2 | WP_RECORD_READY);
-        out += wp_varint_put(out, step < 0 ? (uint64_t)-step * 2 - 1
-                                           : (uint64_t)step * 2);
+        out += wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_READY);
+        out += wp_history_varint_put(out, step < 0 ? (uint64_t)-step * 2 - 1
+                                                   : (uint64_t)step * 2);
         history->lead_bin = bin;
     }
     chunk->len = (uint32_t)(out - chunk->bytes);
@@ -408,16 +410,16 @@ wp_history_first(const struct wp_history *history,
 }
 
 bool
-wp_record_read(const uint8_t *bytes, uint32_t len, uint32_t *at,
-               int64_t *quantum, uint32_t *lead_bin,
-               struct wp_history_event *out)
+wp_history_read_record(const uint8_t *bytes, uint32_t len, uint32_t *at,
+                       int64_t *quantum, uint32_t *lead_bin,
+                       struct wp_history_event *out)
 {
     size_t pos = *at;
     uint64_t head;
     uint64_t value = 0;
     uint64_t missed = 0;
 
-    if (!wp_varint_get(bytes, len, &pos, &head) ||
+    if (!wp_history_varint_get(bytes, len, &pos, &head) ||
         head >> 2 > (uint64_t)(WP_QUANTUM_MAX - *quantum)) {
         return false;
     }
@@ -425,23 +427,24 @@ wp_record_read(const uint8_t *bytes, uint32_t len, uint32_t *at,
     *out = (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
                                      .wall_ns = *quantum * WP_SCALE_QUANTUM_NS,
                                      .n = 1};
-    switch ((enum wp_record_kind)(head & 3)) {
-    case WP_RECORD_ONE:
+    switch ((enum wp_history_record)(head & 3)) {
+    case WP_HISTORY_RECORD_ONE:
         break;
-    case WP_RECORD_CLAIMS:
-        if (!wp_varint_get(bytes, len, &pos, &value) ||
+    case WP_HISTORY_RECORD_CLAIMS:
+        if (!wp_history_varint_get(bytes, len, &pos, &value) ||
             value >> 1 > UINT32_MAX ||
-            ((value & 1) != 0 && (!wp_varint_get(bytes, len, &pos, &missed) ||
-                                  missed == 0 || missed > value >> 1))) {
+            ((value & 1) != 0 &&
+             (!wp_history_varint_get(bytes, len, &pos, &missed) ||
+              missed == 0 || missed > value >> 1))) {
             return false;
         }
         out->n = (uint32_t)(value >> 1);
         out->missed = (uint32_t)missed;
         break;
-    case WP_RECORD_READY: {
+    case WP_HISTORY_RECORD_READY: {
         int64_t bin;
 
-        if (!wp_varint_get(bytes, len, &pos, &value) ||
+        if (!wp_history_varint_get(bytes, len, &pos, &value) ||
             value > 2 * WP_LEAD_BIN_MAX) {
             return false;
         }
@@ -457,7 +460,7 @@ wp_record_read(const uint8_t *bytes, uint32_t len, uint32_t *at,
         out->lead_ns = lead_of_bin(*lead_bin);
         break;
     }
-    case WP_RECORD_GAP:
+    case WP_HISTORY_RECORD_GAP:
         out->kind = WP_HISTORY_GAP;
         out->n = 0;
         break;
@@ -476,9 +479,9 @@ wp_history_next(struct wp_history_cursor *cursor, struct wp_history_event *out)
             wp_history_chunk_at(history, cursor->chunk);
 
         if (cursor->at < chunk->len) {
-            bool whole =
-                wp_record_read(chunk->bytes, chunk->len, &cursor->at,
-                               &cursor->quantum, &cursor->lead_bin, out);
+            bool whole = wp_history_read_record(chunk->bytes, chunk->len,
+                                                &cursor->at, &cursor->quantum,
+                                                &cursor->lead_bin, out);
 
             WP_ASSERT(whole);
             return true;

@@ -3,11 +3,11 @@
  * A chunk begins at a quantum and with a lead time's bin, to which its first
  * records refer, so that it can be read without the ones before it. A record is
  *
- *   varint (quanta since the record before << 2 | kind)
- *   WP_RECORD_ONE    nothing more: one claim, served at once
- *   WP_RECORD_CLAIMS varint (n << 1 | any missed), then varint missed if any
- *   WP_RECORD_READY  varint zigzag (bin - bin of the READY before)
- *   WP_RECORD_GAP    nothing more
+ *   varint (quanta since the record before << 2 | kind), and by kind
+ *   ONE     nothing more: one claim, served at once
+ *   CLAIMS  varint (n << 1 | any missed), then varint missed if any
+ *   READY   varint zigzag (bin - bin of the READY before)
+ *   GAP     nothing more
  */
 #ifndef WP_POOL_SCALE_HISTORY_PARTS_H
 #define WP_POOL_SCALE_HISTORY_PARTS_H
@@ -19,15 +19,15 @@
 #include "pool/scale/history.h"
 #include "pool/scale/scaler.h"
 
-enum wp_record_kind {
-    WP_RECORD_ONE,
-    WP_RECORD_CLAIMS,
-    WP_RECORD_READY,
-    WP_RECORD_GAP,
+enum wp_history_record {
+    WP_HISTORY_RECORD_ONE,
+    WP_HISTORY_RECORD_CLAIMS,
+    WP_HISTORY_RECORD_READY,
+    WP_HISTORY_RECORD_GAP,
 };
 
 enum {
-    WP_RECORD_BYTES_MAX = 24,
+    WP_HISTORY_RECORD_BYTES_MAX = 24,
     /* 64 to an octave of microseconds, up to 12 hours. */
     WP_LEAD_BINS_PER_OCTAVE = 64,
     WP_LEAD_BIN_MAX = 2260,
@@ -86,20 +86,20 @@ void wp_history_put(struct wp_history *history, int64_t quantum,
 void wp_history_clear(struct wp_history *history);
 
 /* A record of claims, delta quanta after the one before; out has room for
- * WP_RECORD_BYTES_MAX. Returns the length. */
-size_t wp_record_claims_put(uint8_t *out, uint64_t delta, uint32_t n,
-                            uint32_t missed);
+ * WP_HISTORY_RECORD_BYTES_MAX. Returns the length. */
+size_t wp_history_put_claims(uint8_t *out, uint64_t delta, uint32_t n,
+                             uint32_t missed);
 /* One record of bytes[*at .. len): moves *at, *quantum and *lead_bin on. False
  * when it is cut short or says what cannot be. */
-WP_MUST_CHECK bool wp_record_read(const uint8_t *bytes, uint32_t len,
-                                  uint32_t *at, int64_t *quantum,
-                                  uint32_t *lead_bin,
-                                  struct wp_history_event *out);
+WP_MUST_CHECK bool wp_history_read_record(const uint8_t *bytes, uint32_t len,
+                                          uint32_t *at, int64_t *quantum,
+                                          uint32_t *lead_bin,
+                                          struct wp_history_event *out);
 
 /* out has room for 10. Returns the length. */
-size_t wp_varint_put(uint8_t *out, uint64_t value);
+size_t wp_history_varint_put(uint8_t *out, uint64_t value);
 /* False when it is cut short, too long or not the shortest form. */
-WP_MUST_CHECK bool wp_varint_get(const uint8_t *bytes, size_t len, size_t *at,
-                                 uint64_t *out);
+WP_MUST_CHECK bool wp_history_varint_get(const uint8_t *bytes, size_t len,
+                                         size_t *at, uint64_t *out);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     MAGIC_BYTES = 4,
     HEAD_BYTES = MAGIC_BYTES + 8,
     CHUNK_HEAD_MAX = 10 + 2 + 3,
-    PENDING_MAX = CHUNK_HEAD_MAX + WP_RECORD_BYTES_MAX,
+    PENDING_MAX = CHUNK_HEAD_MAX + WP_HISTORY_RECORD_BYTES_MAX,
 };
 
 static const char MAGIC[MAGIC_BYTES] = {'W', 'P', 'H', '1'};
@@ -52,8 +52,8 @@ end_that_fits(const struct wp_history_chunk *chunk, size_t room,
         if (chunk->len - out->at + CHUNK_HEAD_MAX <= room) {
             return true;
         }
-        if (!wp_record_read(chunk->bytes, chunk->len, &out->at, &out->quantum,
-                            &out->lead_bin, &event)) {
+        if (!wp_history_read_record(chunk->bytes, chunk->len, &out->at,
+                                    &out->quantum, &out->lead_bin, &event)) {
             return false;
         }
     }
@@ -64,10 +64,10 @@ static size_t
 put_part(uint8_t *out, const struct part *part)
 {
     uint32_t len = part->chunk->len - part->at;
-    size_t n = wp_varint_put(out, (uint64_t)part->quantum);
+    size_t n = wp_history_varint_put(out, (uint64_t)part->quantum);
 
-    n += wp_varint_put(out + n, part->lead_bin);
-    n += wp_varint_put(out + n, len);
+    n += wp_history_varint_put(out + n, part->lead_bin);
+    n += wp_history_varint_put(out + n, len);
     memcpy(out + n, part->chunk->bytes + part->at, len);
     return n + len;
 }
@@ -76,13 +76,13 @@ put_part(uint8_t *out, const struct part *part)
 static size_t
 put_pending(uint8_t *out, const struct wp_history *history)
 {
-    uint8_t record[WP_RECORD_BYTES_MAX];
-    size_t len = wp_record_claims_put(record, 0, history->pending_n,
-                                      history->pending_missed);
-    size_t n = wp_varint_put(out, (uint64_t)history->last_quantum);
+    uint8_t record[WP_HISTORY_RECORD_BYTES_MAX];
+    size_t len = wp_history_put_claims(record, 0, history->pending_n,
+                                       history->pending_missed);
+    size_t n = wp_history_varint_put(out, (uint64_t)history->last_quantum);
 
-    n += wp_varint_put(out + n, history->lead_bin);
-    n += wp_varint_put(out + n, len);
+    n += wp_history_varint_put(out + n, history->lead_bin);
+    n += wp_history_varint_put(out + n, len);
     memcpy(out + n, record, len);
     return n + len;
 }
@@ -141,10 +141,10 @@ take_chunk(const uint8_t *bytes, size_t len, size_t *at, int64_t *last,
     int64_t now;
     uint32_t bin;
 
-    if (!wp_varint_get(bytes, len, at, &quantum) ||
-        !wp_varint_get(bytes, len, at, &lead_bin) ||
-        !wp_varint_get(bytes, len, at, &chunk_len) || chunk_len > len - *at ||
-        chunk_len == 0 || chunk_len > UINT32_MAX ||
+    if (!wp_history_varint_get(bytes, len, at, &quantum) ||
+        !wp_history_varint_get(bytes, len, at, &lead_bin) ||
+        !wp_history_varint_get(bytes, len, at, &chunk_len) ||
+        chunk_len > len - *at || chunk_len == 0 || chunk_len > UINT32_MAX ||
         quantum > (uint64_t)WP_QUANTUM_MAX || lead_bin > WP_LEAD_BIN_MAX) {
         return false;
     }
@@ -153,8 +153,8 @@ take_chunk(const uint8_t *bytes, size_t len, size_t *at, int64_t *last,
     while (pos < chunk_len) {
         struct wp_history_event event;
 
-        if (!wp_record_read(bytes + *at, (uint32_t)chunk_len, &pos, &now, &bin,
-                            &event) ||
+        if (!wp_history_read_record(bytes + *at, (uint32_t)chunk_len, &pos,
+                                    &now, &bin, &event) ||
             now < *last) {
             return false;
         }
