@@ -67,7 +67,8 @@ wp_services_create(const struct wp_services_config *config, struct wp_err *err)
     services->pools = calloc(WP_POOLS_MAX, sizeof *services->pools);
     if (services->claims == NULL || services->pools == NULL ||
         !wp_service_batch_create(services) ||
-        !wp_service_watch_create(services)) {
+        !wp_service_watch_create(services) ||
+        !wp_service_advise_create(services)) {
         wp_services_destroy(services);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "services: out of memory");
         return NULL;
@@ -81,6 +82,7 @@ wp_services_destroy(struct wp_services *services)
     if (services == NULL) {
         return;
     }
+    wp_service_advise_destroy(services);
     wp_service_watch_destroy(services);
     wp_service_batch_destroy(services);
     free(services->claims);
@@ -99,6 +101,7 @@ void
 wp_services_stop(struct wp_services *services)
 {
     wp_service_watch_stop(services);
+    wp_service_advise_stop(services);
 }
 
 /* --- What the methods share --- */

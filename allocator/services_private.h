@@ -13,11 +13,12 @@ enum {
     WP_WATCHES_MAX = 1024,
 };
 
-struct wp_batch; /* service_batch.c */
-struct wp_watch; /* service_watch.c */
+struct wp_advise; /* service_advise.c */
+struct wp_batch;  /* service_batch.c */
+struct wp_watch;  /* service_watch.c */
 
-/* Locks: a watch's lock, then page_lock; nothing else is taken under them but
- * what the transport's reserve, send and finish take. */
+/* Locks: a watch's lock, then page_lock, or that of Advise; nothing else is
+ * taken under them but what the transport's reserve, send and finish take. */
 struct wp_services {
     struct wp_services_config config;
 
@@ -31,6 +32,7 @@ struct wp_services {
     _Atomic(uint64_t) batches_in_use; /* One bit each. */
 
     struct wp_watch *watches; /* Owned; config.watches_max. */
+    struct wp_advise *advise; /* Owned. */
     _Atomic(bool) stopping;
 };
 
@@ -67,6 +69,14 @@ void wp_service_ignore_cancel(struct wp_call *call);
  * or finishes it with UNAVAILABLE. */
 void wp_service_post(struct wp_call *call,
                      void (*run)(void *call, uint64_t a, uint64_t b));
+
+/* service_advise.c */
+WP_MUST_CHECK bool wp_service_advise_create(struct wp_services *services);
+void wp_service_advise_destroy(struct wp_services *services);
+void wp_service_advise_start(struct wp_call *call, const uint8_t *bytes,
+                             size_t len);
+/* After the watches' stop. */
+void wp_service_advise_stop(struct wp_services *services);
 
 /* service_batch.c */
 WP_MUST_CHECK bool wp_service_batch_create(struct wp_services *services);

@@ -3,7 +3,7 @@ set(WP_SERVICE_WORLD
     ${CMAKE_SOURCE_DIR}/tests/support/fake_call.c
     ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
     ${CMAKE_SOURCE_DIR}/tests/support/service_world.c)
-foreach(name service_admin service_allocator service_batch service_watch)
+foreach(name service_admin service_advise service_allocator service_batch service_watch)
   wp_test(${name}_test LABEL unit
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c ${WP_SERVICE_WORLD}
     LIBS wp_allocator)

@@ -77,7 +77,7 @@ static void
 test_every_method_needs_the_admin_right(void **state)
 {
     (void)state;
-    assert_int_equal(world.admin.n_methods, 6);
+    assert_int_equal(world.admin.n_methods, 7);
     for (size_t i = 0; i < world.admin.n_methods; i++) {
         assert_true(world.admin.methods[i].admin_only);
     }
