@@ -7,7 +7,8 @@
 etcd (with fsync), kube-apiserver, controller manager, scheduler and KWOK on this
 machine, built as for the end-to-end tests; warmpoold with all four controllers; the
 client is bench/claim_load. --upstream puts agent-sandbox's own controllers in the
-daemon's place (serial, parallel, writes, burst, ladder, scale). Everything shares the machine's cores, so the writes that
+daemon's place (serial, parallel, writes, burst, ladder, scale). `floor` sets the
+writes of a claim alone beside ours. Everything shares the machine's cores, so the writes that
 the API server counts say more than the times. Ends with 1 when a sandbox was given out
 twice or a claim failed, with 77 when no control plane can be had.
 """
@@ -185,6 +186,33 @@ class Bench:
             self.rows(result, "20 at a time, kept")
         self.say(f"\n409 answers: {conflicts:.0f} for {claims} claims "
                  f"({1000 * conflicts / max(claims, 1):.1f} per 1,000).")
+        self.end()
+
+    def floor(self):
+        """The same claims served by the least that can: their writes alone."""
+        self.head("Beside the writes alone (claim_load --bare)")
+        part = 1 if self.quick else 3
+        loads = (("2 a second", {"count": 20 * part, "rate": 2}),
+                 ("one after the other", {"count": 30 * part, "in_flight": 1}),
+                 ("20 at a time", {"count": 50 * part, "in_flight": 20}))
+        size = 110 * part
+        self.begin("floor")
+        self.world.pool("p", size, wait=False)
+        ours = []
+        for name, load in loads:
+            self.quiet("p", size)
+            ours.append(self.load("p", leave=True, **load))
+            self.rows(ours[-1], name)
+        # With nobody else at work; what is warm is handed out by the load.
+        self.quiet("p", size)
+        self.world.stop_daemons()
+        bare = []
+        for name, load in loads:
+            bare.append(self.load("p", leave=True, bare=True, **load))
+            self.rows(bare[-1], f"{name}, bare")
+        self.say("\nOurs against bare, p50: " + ", ".join(
+            f"{name} {a['p50_ms'] / b['p50_ms']:.2f} times"
+            for (name, _), a, b in zip(loads, ours, bare)) + ".")
         self.end()
 
     def writes(self):
@@ -408,7 +436,7 @@ def main():
     options = parser.parse_args()
     names = [n for n in options.only.split(",") if n] or [
         "serial", "parallel", "writes", "burst", "ladder", "scale"] + (
-            [] if options.upstream else ["grpc", "memory"])
+            [] if options.upstream else ["floor", "grpc", "memory"])
     os.environ["WARMPOOL_BUILD"] = options.build
     with tempfile.TemporaryDirectory(prefix="warmpool-bench-") as directory:
         try:
