@@ -416,8 +416,11 @@ class Bench:
         self.say(f"Empty: {empty:.0f} MiB. After {count} came by the watch: "
                  f"{watching:.0f} MiB. After a restart, which lists them: "
                  f"{self.resident():.0f} MiB.")
-        self.world.cluster.delete(
-            scenario.path_of("Sandbox", self.world.namespace))
+        # So many at once take longer than one request may.
+        path = scenario.path_of("Sandbox", self.world.namespace)
+        control_plane.wait_for(
+            "sandboxes gone", lambda: self.world.cluster.delete(path) and
+            not self.world.list("Sandbox"), timeout_s=900, every_s=1)
         self.end()
 
     def resident(self):

@@ -79,11 +79,15 @@ peek(struct reader *reader)
 static int
 hex_digit(char c)
 {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
+    static const char all[] = "0123456789abcdefABCDEF";
+    const char *found = c != '\0' ? strchr(all, c) : NULL;
+    int at;
+
+    if (found == NULL) {
+        return -1;
     }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    at = (int)(found - all);
+    return at < 16 ? at : at - 6;
 }
 
 /* Four digits at from; -1: they are none. */
@@ -328,7 +332,7 @@ read_number(struct reader *reader)
 static json_t *
 read_string(struct reader *reader)
 {
-    struct text text;
+    struct text text = {{NULL, 0}, true};
     json_t *value;
 
     if (!read_text(reader, &reader->text_room, &text)) {
@@ -486,7 +490,7 @@ push(struct reader *reader, json_t *node)
 static bool
 read_key(struct reader *reader, bool *skipped)
 {
-    struct text key;
+    struct text key = {{NULL, 0}, true};
 
     *skipped = false;
     if (peek(reader) != '"') {
