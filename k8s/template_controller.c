@@ -165,6 +165,37 @@ end_ownerless(struct template_controller *controller, struct wp_pass *pass,
     }
 }
 
+/* Older versions of agent-sandbox made a NetworkPolicy for each claim; its
+ * template's has taken its place. */
+static bool
+is_of_a_claim(const struct wp_object *policy)
+{
+    struct wp_str claim = wp_network_policy_template(policy->name);
+
+    return wp_object_controlled_by_kind(policy, WP_KIND_SANDBOX_CLAIM) &&
+           wp_str_is(claim, policy->controller.name);
+}
+
+/* True when there was one: its end brings the name back. */
+static bool
+end_of_a_claim(struct template_controller *controller, struct wp_pass *pass,
+               const char *ns, const char *policy_name)
+{
+    const struct wp_object *policy = wp_store_find(
+        controller->parts->stores[WP_KIND_NETWORK_POLICY], ns, policy_name);
+
+    if (policy == NULL || !is_of_a_claim(policy)) {
+        return false;
+    }
+    if (!policy->deleting) {
+        wp_log_info("ending the NetworkPolicy of a claim",
+                    wp_kv_str("namespace", ns),
+                    wp_kv_str("policy", policy_name));
+        wp_pass_delete(pass, policy);
+    }
+    return true;
+}
+
 static void
 reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
 {
@@ -178,6 +209,8 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
     if (!wp_network_policy_name(name, policy_name)) {
         wp_log_warn("a SandboxTemplate's name is longer than 253 characters",
                     wp_kv_str("namespace", ns), wp_kv_str("template", name));
+    } else if (end_of_a_claim(controller, pass, ns, policy_name)) {
+        /* Nothing else before it is gone. */
     } else if (template_ == NULL) {
         if (parts->config.gc) {
             end_ownerless(controller, pass, ns, policy_name);
@@ -234,7 +267,11 @@ add_template(void *ctx, const struct wp_object *template_)
 static bool
 add_template_of_each(void *ctx, const struct wp_object *policy)
 {
-    add_template_of(ctx, policy);
+    struct template_controller *controller = ctx;
+
+    if (controller->parts->config.gc || is_of_a_claim(policy)) {
+        add_template_of(controller, policy);
+    }
     return true;
 }
 
@@ -246,10 +283,8 @@ template_activate(void *self)
 
     wp_store_walk(parts->stores[WP_KIND_SANDBOX_TEMPLATE], add_template,
                   controller);
-    if (parts->config.gc) {
-        wp_store_walk(parts->stores[WP_KIND_NETWORK_POLICY],
-                      add_template_of_each, controller);
-    }
+    wp_store_walk(parts->stores[WP_KIND_NETWORK_POLICY], add_template_of_each,
+                  controller);
     wp_work_pause(controller->queue, false);
 }
 

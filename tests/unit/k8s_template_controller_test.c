@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,11 +298,48 @@ deleted_template(void **state)
     }
 }
 
+/* What an older agent-sandbox has left: a claim's own policy goes, others that
+ * are called so stay; a template of that name gets its policy then. */
+static void
+policies_of_claims_go(void **state)
+{
+    static const char *const owners[] = {"t", "other"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct world world;
+        char text[512];
+
+        set_up(&world, false);
+        (void)snprintf(
+            text, sizeof(text),
+            "{'metadata': {'name': '" NAME "', 'namespace': 'team', 'uid': "
+            "'p', 'ownerReferences': [{'apiVersion': "
+            "'extensions.agents.x-k8s.io/v1alpha1', 'kind': 'SandboxClaim', "
+            "'name': '%s', 'uid': 'c-uid', 'controller': true}]}}",
+            owners[i]);
+        put(&world, WP_KIND_NETWORK_POLICY, text);
+        settle(&world);
+        assert_int_equal(policy_of(&world) != NULL, i);
+        PUT_TEMPLATE(&world, "");
+        settle(&world);
+        assert_string_equal(
+            wp_json_text(
+                json_array_get(wp_json_at(policy_of(&world), "metadata",
+                                          "ownerReferences", NULL),
+                               0),
+                "kind", NULL),
+            i == 0 ? "SandboxTemplate" : "SandboxClaim");
+        tear_down(&world);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(label_and_policy),
+        cmocka_unit_test(policies_of_claims_go),
         cmocka_unit_test(drift_is_repaired),
         cmocka_unit_test(rules_change),
         cmocka_unit_test(unmanaged_removes_its_own),
