@@ -579,9 +579,9 @@ wp_json_read(struct wp_str text, struct wp_err *err)
     bool opens;
     bool good;
 
-    reader.at = text.ptr;
-    reader.begin = text.ptr;
-    reader.end = text.ptr + text.len;
+    reader.at = text.len > 0 ? text.ptr : "";
+    reader.begin = reader.at;
+    reader.end = reader.at + text.len;
     reader.depth = 0;
     reader.key = WP_STR("");
     reader.key_is_plain = true;

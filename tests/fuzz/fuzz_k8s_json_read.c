@@ -31,16 +31,19 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct wp_str text = {(const char *)data, size};
-    bool managed = memmem(data, size, "managedFields", 13) != NULL ||
-                   memchr(data, '\\', size) != NULL;
+    /* jansson takes a NUL for the end. */
+    bool cut = size > 0 && memchr(data, '\0', size) != NULL;
+    bool managed =
+        size > 0 && (memmem(data, size, "managedFields", 13) != NULL ||
+                     memchr(data, '\\', size) != NULL);
     json_t *ours = wp_json_read(text, NULL);
     json_t *theirs = json_loadb(text.ptr, text.len, FLAGS, NULL);
     json_t *exact =
         json_loadb(text.ptr, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 
-    WP_ASSERT(theirs == NULL || ours != NULL);
+    WP_ASSERT(theirs == NULL || ours != NULL || cut);
     WP_ASSERT(ours == NULL || theirs != NULL || managed);
-    WP_ASSERT(exact == NULL || managed || json_equal(ours, exact));
+    WP_ASSERT(exact == NULL || managed || cut || json_equal(ours, exact));
     if (ours != NULL && !managed) {
         check_again(ours);
     }
