@@ -30,6 +30,12 @@ wp_figure_knob(enum wp_rival rival)
     return knobs[rival].text;
 }
 
+bool
+wp_figure_knob_whole(enum wp_rival rival)
+{
+    return knobs[rival].whole;
+}
+
 struct wp_figure_contender
 wp_figure_rival_at(enum wp_rival rival, double p)
 {
@@ -166,7 +172,7 @@ wp_figure_least_told(const struct wp_figure_settings *settings,
                      const struct wp_figure_world *world, double hit,
                      double start, struct wp_figure_best *out)
 {
-    static const double ratios[] = {0.8, 1, 1.15, 1.3, 1.5, 1.8, 2.2, 3, 4};
+    static const double ratios[] = {1, 1.5, 2, 3, 4};
 
     *out = (struct wp_figure_best){.found = false};
     for (unsigned i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++) {

@@ -10,6 +10,8 @@
 struct wp_figure_contender wp_figure_rival_at(enum wp_rival rival, double p);
 /* What the knob is called, with its unit. */
 const char *wp_figure_knob(enum wp_rival rival);
+/* It counts sandboxes. */
+bool wp_figure_knob_whole(enum wp_rival rival);
 
 struct wp_figure_best {
     bool found; /* False: it did not get there with the largest knob tried. */

@@ -2,8 +2,11 @@
  * others size their pools, and against who knows the future.
  *
  *     scale_figures [--quick] [--jobs N] [--seeds N] [--first-seed N]
- *                   [--only NAME] [--plots DIR]
+ *                   [--shorten N] [--only NAME] [--matrix] [--plots DIR]
  *                   [--azure-2019 FILE | --azure-2021 FILE] [--app HASH]
+ *
+ * --shorten divides the lengths of traces, --only takes one kind of traffic,
+ * --matrix adds a table of every kind with every lead time.
  *
  * With a file of the public traces of Azure Functions only that is shown, of
  * all apps or of one.
@@ -48,6 +51,7 @@ enum {
 struct program {
     struct wp_figure_settings settings;
     bool quick;
+    bool matrix;
     const char *only;            /* A trace; NULL: all. */
     const char *plots;           /* A folder; NULL: none. */
     struct wp_trace_recipe read; /* Its path is NULL: nothing is read. */
@@ -235,14 +239,12 @@ sweep(struct program *program, const struct wp_figure_world *world,
         field->contenders[field->n++] = ours(ours_at[i], false);
     }
     for (unsigned i = 0; i < BLIND; i++) {
-        bool sized = blind[i] == WP_RIVAL_FIXED;
         double p;
 
-        field->at_99[i] =
-            least(program, world, blind[i], 0.99,
-                  wp_figure_rival_at(blind[i], 2).max > 0 || sized ? start : 1);
+        field->at_99[i] = least(program, world, blind[i], 0.99,
+                                wp_figure_knob_whole(blind[i]) ? start : 1);
         p = field->at_99[i].found ? field->at_99[i].p : 64;
-        start = sized ? p : start;
+        start = i == 0 ? p : start;
         for (unsigned k = 0; k < SWEEP_POINTS; k++) {
             field->contenders[field->n++] =
                 wp_figure_rival_at(blind[i], p * sweep_at[k]);
@@ -400,14 +402,12 @@ write_plot(const struct program *program, const struct wp_figure_world *world,
     struct wp_plot_point points[CONTENDERS_MAX];
     struct wp_plot_point star = {0, 0, "told"};
     struct wp_plot_series series[BLIND + 2];
-    char title[160];
+    char title[120];
+    char reading[600];
     char path[512];
     struct wp_plot plot = {
         .title = title,
-        .reading = "Each line is one way to size a pool of warm sandboxes, "
-                   "its knob turned from small to large; up and left is "
-                   "better: more claims served at once, fewer sandboxes "
-                   "waiting for nothing.",
+        .reading = reading,
         .x_label = "idle: mean number of ready sandboxes",
         .y_label = "claims served at once",
         .x_scale = WP_PLOT_LOG,
@@ -436,8 +436,15 @@ write_plot(const struct program *program, const struct wp_figure_world *world,
         series[plot.n_series++] = (struct wp_plot_series){
             "warmpool, jobs announced", WP_PLOT_STAR, &star, 1};
     }
-    (void)snprintf(title, sizeof(title), "%s: %s", world->recipe->name,
-                   world->recipe->sentence);
+    (void)snprintf(title, sizeof(title),
+                   "%s: claims served at once against idle sandboxes",
+                   world->recipe->title);
+    (void)snprintf(reading, sizeof(reading),
+                   "Up and left is better. Each line is one way to size a pool "
+                   "of warm sandboxes, with its knob turned from small to "
+                   "large. Traffic: %s. Sandboxes: %s. Means over %u seeds.",
+                   world->recipe->sentence, world->regime->sentence,
+                   program->settings.seeds);
     (void)snprintf(path, sizeof(path), "%s/%s-%s.svg", program->plots,
                    world->recipe->name, world->regime->name);
     svg = wp_plot_svg(&plot, &len);
@@ -540,7 +547,7 @@ show_read(struct program *program)
 static void
 show_matrix(struct program *program)
 {
-    if (program->quick) {
+    if (!program->matrix) {
         return;
     }
     (void)printf("\n### Everything (objective 99.9 %%; the fixed size is the "
@@ -647,7 +654,9 @@ parse(int argc, char **argv, struct program *program)
         {"jobs", required_argument, NULL, 'j'},
         {"seeds", required_argument, NULL, 's'},
         {"first-seed", required_argument, NULL, 'f'},
+        {"shorten", required_argument, NULL, 'l'},
         {"only", required_argument, NULL, 'o'},
+        {"matrix", no_argument, NULL, 'm'},
         {"plots", required_argument, NULL, 'p'},
         {"azure-2019", required_argument, NULL, '9'},
         {"azure-2021", required_argument, NULL, '1'},
@@ -670,6 +679,12 @@ parse(int argc, char **argv, struct program *program)
             break;
         case 'f':
             program->settings.first_seed = number(optarg, 1U << 30);
+            break;
+        case 'l':
+            program->settings.shorten = number(optarg, 1000);
+            break;
+        case 'm':
+            program->matrix = true;
             break;
         case 'o':
             program->only = optarg;
@@ -698,16 +713,18 @@ main(int argc, char **argv)
     struct program program = {
         .settings = {.seeds = 10, .first_seed = 1, .jobs = 1, .shorten = 1},
         .read = {.name = "azure",
+                 .title = "Azure Functions",
                  .sentence = "calls of Azure Functions",
                  .kind = WP_TRACE_READ,
                  .length_s = 4,
                  .warm_up_s = 1}};
 
     parse(argc, argv, &program);
-    (void)printf("%u seeds from %llu; ± is half of a 95 %% interval over "
-                 "seeds.\n",
+    (void)printf("%u seeds from %llu, traces shortened %g times; ± is half of "
+                 "a 95 %% interval over seeds.\n",
                  program.settings.seeds,
-                 (unsigned long long)program.settings.first_seed);
+                 (unsigned long long)program.settings.first_seed,
+                 program.settings.shorten);
     if (program.read.path != NULL) {
         show_read(&program);
     } else {

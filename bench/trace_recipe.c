@@ -18,12 +18,14 @@ enum {
 
 static const struct wp_trace_recipe recipes[] = {
     {.name = "poisson",
+     .title = "Steady traffic",
      .sentence = "steady traffic, claims independent of each other",
      .kind = WP_TRACE_POISSON,
      .length_s = 5 * HOUR,
      .warm_up_s = 1 * HOUR,
      .rate_per_s = 5},
     {.name = "diurnal",
+     .title = "A daily wave",
      .sentence = "people at work: a daily wave with a lunch dip, calmer "
                  "weekends",
      .kind = WP_TRACE_DIURNAL,
@@ -31,6 +33,7 @@ static const struct wp_trace_recipe recipes[] = {
      .warm_up_s = 1 * DAY,
      .rate_per_s = 0.4},
     {.name = "mmpp-long",
+     .title = "Bursts of about a minute",
      .sentence = "calm traffic with bursts of about a minute at 12 times the "
                  "rate, memoryless",
      .kind = WP_TRACE_MMPP,
@@ -41,6 +44,7 @@ static const struct wp_trace_recipe recipes[] = {
      .on_s = 60,
      .off_s = 300},
     {.name = "mmpp-short",
+     .title = "Bursts of about 15 seconds",
      .sentence = "the same with bursts of about 15 seconds at 40 times",
      .kind = WP_TRACE_MMPP,
      .length_s = 12 * HOUR,
@@ -50,6 +54,7 @@ static const struct wp_trace_recipe recipes[] = {
      .on_s = 15,
      .off_s = 600},
     {.name = "fan-out",
+     .title = "Jobs that start many at once",
      .sentence = "agents that start many helpers at once: jobs of 1 to 500 "
                  "claims within two seconds",
      .kind = WP_TRACE_FAN_OUT,
@@ -59,6 +64,7 @@ static const struct wp_trace_recipe recipes[] = {
      .on_s = 2,
      .batch = 500},
     {.name = "flash",
+     .title = "Flash crowds",
      .sentence =
          "a launch: 20 times the rate for two minutes, some times a day",
      .kind = WP_TRACE_FLASH,
@@ -69,6 +75,7 @@ static const struct wp_trace_recipe recipes[] = {
      .on_s = 120,
      .off_s = 3600},
     {.name = "rl",
+     .title = "Reinforcement learning",
      .sentence =
          "reinforcement learning: every few minutes 8 to 16 tries of each "
          "of 16 problems, all at once",
@@ -79,6 +86,7 @@ static const struct wp_trace_recipe recipes[] = {
      .on_s = 1,
      .batch = 16},
     {.name = "tenants",
+     .title = "A thousand tenants",
      .sentence = "a thousand tenants, few of whom make most of the claims, in "
                  "sessions of heavy-tailed length",
      .kind = WP_TRACE_TENANTS,

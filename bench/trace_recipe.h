@@ -22,7 +22,8 @@ enum wp_trace_kind {
 
 struct wp_trace_recipe {
     const char *name;
-    const char *sentence; /* For people: who claims like that. */
+    const char *title;    /* For people. */
+    const char *sentence; /* Who claims like that. */
     enum wp_trace_kind kind;
     double length_s;
     double warm_up_s;  /* Not measured. */

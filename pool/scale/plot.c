@@ -414,15 +414,29 @@ drawn(const struct wp_plot_point *point)
     return isfinite(point->x) && isfinite(point->y);
 }
 
-static void
-draw_marks(struct pen *pen, const struct wp_plot_series *series,
-           const char *colour)
+static const char *
+colour_of(uint32_t i)
 {
+    return COLOURS[i % WP_ARRAY_LEN(COLOURS)];
+}
+
+/* Lines that have the colour of an earlier one are dashed. */
+static const char *
+dash_of(uint32_t i)
+{
+    return i < WP_ARRAY_LEN(COLOURS) ? "" : " stroke-dasharray=\"7 4\"";
+}
+
+static void
+draw_marks(struct pen *pen, const struct wp_plot *plot, uint32_t index)
+{
+    const struct wp_plot_series *series = &plot->series[index];
+    const char *colour = colour_of(index);
     bool first = true;
 
     if (series->style == WP_PLOT_LINE) {
-        put(pen, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" d=\"",
-            colour);
+        put(pen, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s d=\"",
+            colour, dash_of(index));
         for (uint32_t i = 0; i < series->n_points; i++) {
             if (drawn(&series->points[i])) {
                 put(pen, "%c%.1f %.1f ", first ? 'M' : 'L',
@@ -458,12 +472,6 @@ draw_labels(struct pen *pen, const struct wp_plot_series *series,
     }
 }
 
-static const char *
-colour_of(uint32_t i)
-{
-    return COLOURS[i % WP_ARRAY_LEN(COLOURS)];
-}
-
 static void
 draw_legend(struct pen *pen, const struct wp_plot *plot)
 {
@@ -474,8 +482,8 @@ draw_legend(struct pen *pen, const struct wp_plot *plot)
         if (series->style == WP_PLOT_LINE) {
             put(pen,
                 "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" "
-                "stroke=\"%s\" stroke-width=\"2\"/>",
-                RIGHT + 16, y, RIGHT + 40, y, colour_of(i));
+                "stroke=\"%s\" stroke-width=\"2\"%s/>",
+                RIGHT + 16, y, RIGHT + 40, y, colour_of(i), dash_of(i));
         }
         draw_mark(pen, series->style, RIGHT + 28, y, colour_of(i));
         put(pen, "<text x=\"%d\" y=\"%.1f\" class=\"l\">", RIGHT + 48, y + 4);
@@ -512,8 +520,9 @@ wp_plot_svg(const struct wp_plot *plot, size_t *len)
     put(pen, "</text>\n");
     put_lines(pen, plot->reading, LEFT, 50, 130);
     draw_axes(pen, plot);
-    for (uint32_t i = 0; i < plot->n_series; i++) {
-        draw_marks(pen, &plot->series[i], colour_of(i));
+    /* The first on top of the others. */
+    for (uint32_t i = plot->n_series; i > 0; i--) {
+        draw_marks(pen, plot, i - 1);
     }
     for (uint32_t i = 0; i < plot->n_series; i++) {
         draw_labels(pen, &plot->series[i], colour_of(i));
