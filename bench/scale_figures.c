@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/figure_cost.h"
 #include "bench/figure_search.h"
 #include "pool/base/clock.h"
 #include "pool/refill.h"
@@ -634,6 +635,23 @@ show_never_ready(struct program *program)
     }
 }
 
+static void
+show_cost(const struct program *program)
+{
+    static const double rates[] = {1, 100, 10000};
+    uint32_t pools = program->quick ? 1000 : 10000;
+
+    (void)printf("\n### What a decision costs\n\n| claims a second | "
+                 "processor time of a decision |\n|---|---|\n");
+    for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        (void)printf("| %g | %.2f us |\n", rates[i],
+                     wp_figure_decision_ns(rates[i]) / 1000);
+    }
+    (void)printf("\n%u pools of one claim in 10 s each: %.1f %% of a core.\n",
+                 pools, 100 * wp_figure_pools_share(pools, 0.1));
+    (void)fflush(stdout);
+}
+
 static unsigned
 number(const char *text, unsigned most)
 {
@@ -733,6 +751,7 @@ main(int argc, char **argv)
         show_fields(&program);
         show_matrix(&program);
         show_never_ready(&program);
+        show_cost(&program);
     }
     (void)printf("\nMost that was ever above the target right after an order, "
                  "over all runs: %u.\n",
