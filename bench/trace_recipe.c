@@ -29,9 +29,9 @@ static const struct wp_trace_recipe recipes[] = {
      .sentence = "people at work: a daily wave with a lunch dip, calmer "
                  "weekends",
      .kind = WP_TRACE_DIURNAL,
-     .length_s = 4 * DAY,
+     .length_s = 3 * DAY,
      .warm_up_s = 1 * DAY,
-     .rate_per_s = 0.4},
+     .rate_per_s = 1.5},
     {.name = "mmpp-long",
      .title = "Bursts of about a minute",
      .sentence = "calm traffic with bursts of about a minute at 12 times the "

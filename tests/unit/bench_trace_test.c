@@ -81,8 +81,8 @@ expected_rate(const struct wp_trace_recipe *recipe)
     }
     case WP_TRACE_RL:
         return recipe->rate_per_s * recipe->batch * 12;
-    case WP_TRACE_DIURNAL: /* Monday to Thursday. */
-        return recipe->rate_per_s * (1.1 + 1.05 + 1 + 1) / 4;
+    case WP_TRACE_DIURNAL: /* Monday to Wednesday. */
+        return recipe->rate_per_s * (1.1 + 1.05 + 1) / 3;
     case WP_TRACE_POISSON:
     case WP_TRACE_TENANTS:
     case WP_TRACE_READ:
