@@ -148,3 +148,51 @@ wp_ctl_call_watch_pools(struct wp_ctl *ctl,
     }
     return status;
 }
+
+struct advise {
+    struct wp_ctl *ctl;
+    bool (*on_advise)(void *ctx, const struct wp_wire_advise_response *message);
+    void *ctx;
+    struct wp_err err; /* Of a message that could not be read. */
+};
+
+static bool
+on_advise_message(void *ctx, const uint8_t *bytes, size_t len)
+{
+    struct advise *advise = ctx;
+    struct wp_wire_advise_response message;
+
+    return wp_wire_unpack_advise_response(&advise->ctl->arena, bytes, len,
+                                          &message, &advise->err) == WP_OK &&
+           advise->on_advise(advise->ctx, &message);
+}
+
+enum wp_status
+wp_ctl_call_advise(
+    struct wp_ctl *ctl, const struct wp_wire_advise_request *request,
+    bool (*on_advise)(void *ctx, const struct wp_wire_advise_response *message),
+    void *ctx, struct wp_ctl_call *call)
+{
+    size_t len = wp_wire_size_advise_request(request);
+    uint8_t *bytes = wp_ctl_alloc(ctl, len + 1);
+    struct advise advise = {.ctl = ctl, .on_advise = on_advise, .ctx = ctx};
+    struct wp_rpc_call rpc = {
+        .method = "/warmpool.v1.PoolAdmin/Advise",
+        .request = bytes,
+        .request_len = wp_wire_pack_advise_request(request, bytes),
+        .timeout_ns = ctl->options.timeout_ns + call->wait_ns,
+        .on_message = on_advise_message,
+        .ctx = &advise,
+    };
+    enum wp_status status = connect_client(ctl, &call->err);
+
+    if (status == WP_OK) {
+        status = wp_rpc_client_call(ctl->rpc, &rpc, &call->err);
+        call->retry_after_ns = rpc.retry_after_ns;
+    }
+    if (status == WP_OK && advise.err.status != WP_OK) {
+        call->err = advise.err;
+        status = bad_reply(call);
+    }
+    return status;
+}

@@ -63,4 +63,11 @@ enum wp_status wp_ctl_call_watch_pools(
     bool (*on_pools)(void *ctx, const struct wp_wire_pools *pools), void *ctx,
     struct wp_ctl_call *call);
 
+/* Calls on_advise with each message, the last of which has the report, until it
+ * answers false. */
+enum wp_status wp_ctl_call_advise(
+    struct wp_ctl *ctl, const struct wp_wire_advise_request *request,
+    bool (*on_advise)(void *ctx, const struct wp_wire_advise_response *message),
+    void *ctx, struct wp_ctl_call *call);
+
 #endif

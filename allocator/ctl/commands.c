@@ -149,6 +149,25 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl watch agents --output json | jq "
      ".pools[0].sandboxes.ready\n",
      NAMES(), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_watch},
+    {"advise", "[POOL]", "Show what another size or policy would have done",
+     "Replays the claims that the daemon recorded of POOL, or those of --csv,\n"
+     "through other sizes and policies: how many claims would have been "
+     "served\n"
+     "at once, how long the others would have waited, how many sandboxes "
+     "would\n"
+     "have stood idle. Beside today's setting and objectives (warmpool's own\n"
+     "scaler): fixed sizes, what others use, and what somebody could do who\n"
+     "knew every claim in advance. Then what to set, and what is doubtful.\n"
+     "Without POOL no daemon is asked: --csv and --lead are needed then.\n"
+     "Needs the admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl advise agents\n"
+     "  warmpoolctl advise agents --objective 99.9% --plot agents.svg\n"
+     "  warmpoolctl advise --csv claims.csv --lead 8s --replicas 40\n"
+     "  warmpoolctl advise agents --output json | jq .recommended.setting\n",
+     NAMES("csv", "objective", "plot", "lead", "hold", "replicas", ), 0, 1,
+     false, WP_SUBJECT_POOL, wp_cmd_advise},
     {"drain", "[POOL]", "Stop new claims of a pool, or of the whole daemon",
      "With POOL: no new claims, no refill, idle sandboxes destroyed; its "
      "leases\n"

@@ -94,6 +94,7 @@ int wp_cmd_watch(struct wp_ctl *ctl);
 int wp_cmd_drain(struct wp_ctl *ctl);
 int wp_cmd_measure(struct wp_ctl *ctl);
 int wp_cmd_completion(struct wp_ctl *ctl);
+int wp_cmd_advise(struct wp_ctl *ctl);
 int wp_cmd_version(struct wp_ctl *ctl);
 
 #endif

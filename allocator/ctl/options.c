@@ -88,6 +88,24 @@ static const struct wp_ctl_option options_table[] = {
      AT(autoscale), 0, 0,
      "Set a key of the scaling policy, as in the annotations of the group "
      "autoscale.warmpool.io; an empty value takes it away. May be repeated."},
+    TEXT("csv", 0, "FILE", WP_SUBJECT_FILE, csv,
+         "Claim times to replay instead of what the daemon recorded: one a "
+         "line, in seconds or as 2026-01-31T23:59:59Z, or TIME,COUNT; - is "
+         "standard input."),
+    {"objective", 0, "RATE", WP_OPTION_OBJECTIVE, WP_SUBJECT_NONE,
+     AT(objectives), 0, 0,
+     "A hit rate to try, such as 99.9%; may be repeated, up to 8 times. "
+     "Default: 95, 99, 99.5, 99.9 and 99.99 %."},
+    TEXT("plot", 0, "FILE", WP_SUBJECT_FILE, plot,
+         "Draw the trade-off of hit rate and idle sandboxes as SVG."),
+    DURATION("lead", 0, lead_ns, WP_NS_PER_MS, 3600 * WP_NS_PER_S,
+             "How long an order takes to become ready. Default: as was "
+             "measured."),
+    DURATION("hold", 0, hold_ns, WP_NS_PER_MS, WP_TTL_MAX_NS,
+             "How long claims last, which some others' autoscalers look at. "
+             "Default: 5m."),
+    {"replicas", 0, "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(replicas), 1,
+     WP_TARGET_MAX, "Without POOL: the fixed size of today, to compare with."},
     TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,
          "Directory in the sandbox to run the command in."),
     {"env", 'e', "K=V", WP_OPTION_ENV, WP_SUBJECT_NONE, AT(env), 0, 0,
@@ -276,6 +294,19 @@ set_autoscale(const struct parser *parser, const char *value)
 }
 
 static enum wp_status
+set_objective(const struct parser *parser, const char *value)
+{
+    struct wp_ctl_options *options = parser->options;
+
+    if (options->n_objectives == WP_CTL_OBJECTIVES_MAX) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--objective: at most %d", WP_CTL_OBJECTIVES_MAX);
+    }
+    options->objectives[options->n_objectives++] = value;
+    return WP_OK;
+}
+
+static enum wp_status
 set_option(const struct parser *parser, const struct wp_ctl_option *option,
            const char *value)
 {
@@ -298,6 +329,8 @@ set_option(const struct parser *parser, const struct wp_ctl_option *option,
         return set_env(parser, value);
     case WP_OPTION_AUTOSCALE:
         return set_autoscale(parser, value);
+    case WP_OPTION_OBJECTIVE:
+        return set_objective(parser, value);
     }
     return WP_INTERNAL;
 }

@@ -16,6 +16,7 @@
 enum {
     WP_CTL_ENV_MAX = 64,       /* Of --env. */
     WP_CTL_AUTOSCALE_MAX = 12, /* Of --autoscale. */
+    WP_CTL_OBJECTIVES_MAX = 8, /* Of --objective. */
 };
 
 enum wp_ctl_output {
@@ -38,6 +39,10 @@ struct wp_ctl_options {
     const char *id;
     const char *pool;
     const char *cwd;
+    const char *csv;
+    const char *plot;
+    const char *objectives[WP_CTL_OBJECTIVES_MAX]; /* Of advise. */
+    uint32_t n_objectives;
     const char *env[WP_CTL_ENV_MAX];
     uint32_t n_env;
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
@@ -50,10 +55,13 @@ struct wp_ctl_options {
     int64_t grace_ns;
     int64_t time_limit_ns; /* 0: none. */
     int64_t pause_ns;
-    int64_t in_ns;   /* Until a reservation begins; 0: now. */
-    int64_t for_ns;  /* How long it lasts. */
-    uint32_t count;  /* 0: not given, a single claim. */
-    uint32_t claims; /* To measure; 0: not given. */
+    int64_t lead_ns;   /* Of advise; 0: as measured. */
+    int64_t hold_ns;   /* The same; 0: the default. */
+    uint32_t replicas; /* The same; 0: not given. */
+    int64_t in_ns;     /* Until a reservation begins; 0: now. */
+    int64_t for_ns;    /* How long it lasts. */
+    uint32_t count;    /* 0: not given, a single claim. */
+    uint32_t claims;   /* To measure; 0: not given. */
     bool all_or_nothing;
     bool no_stdin;
     bool help;
@@ -72,6 +80,7 @@ enum wp_ctl_option_type {
     WP_OPTION_OUTPUT,
     WP_OPTION_ENV,
     WP_OPTION_AUTOSCALE,
+    WP_OPTION_OBJECTIVE,
 };
 
 /* What a shell may offer to complete. */
