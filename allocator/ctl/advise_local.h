@@ -1,5 +1,5 @@
-/* allocator/ctl/advise_local.h - advice without a daemon: a file of claim times,
- * and replays on as many threads as there are processors. */
+/* allocator/ctl/advise_local.h - advice without a daemon: a file of claim
+ * times, and replays on as many threads as there are processors. */
 #ifndef WP_ALLOCATOR_CTL_ADVISE_LOCAL_H
 #define WP_ALLOCATOR_CTL_ADVISE_LOCAL_H
 

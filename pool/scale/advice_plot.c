@@ -86,7 +86,7 @@ wp_advice_svg(const char *pool, const struct wp_advice_facts *facts,
         "%llu claims of %.1f hours, each mark one way to size the pool: the "
         "further right, the more claims find a sandbox ready; the further "
         "down, the fewer sandboxes stand idle for it. Right and down is "
-        "better.",
+        "better; marks on the right edge missed none.",
         (unsigned long long)facts->claims, (double)facts->known_ns / 3600e9);
     return wp_plot_svg(&plot, len);
 }

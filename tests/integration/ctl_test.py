@@ -457,6 +457,46 @@ class Pools(CtlCase):
             self.daemon.ctl("measure", POOL, "--claims", "1").stdout.decode(),
             r"(?s)CLAIMS +P50 .*\nclaim +1 .*\nrelease +1 .*0 duplicates")
 
+    def test_advise(self):
+        eventually(self.daemon.full, "full")
+        self.daemon.json("measure", POOL, "--claims", "12", "--pause", "100ms")
+        plot = os.path.join(self.daemon.dir, "advice.svg")
+        report = self.daemon.json("advise", POOL, "--objective", "90%",
+                                  "--objective", "99%", "--plot", plot)
+        self.assertGreaterEqual(report["claims"], 12)
+        self.assertGreater(report["lead_times"], 0)
+        kinds = [row["kind"] for row in report["rows"]]
+        self.assertEqual(kinds.count("today"), 1)
+        self.assertEqual(kinds.count("objective"), 2)
+        self.assertEqual(kinds.count("clairvoyant"), 1)
+        self.assertTrue(any("hours of history" in line
+                            for line in report["lines"]))
+        with open(plot, encoding="utf-8") as file:
+            self.assertIn("today's setting", file.read())
+
+    def test_advise_without_a_daemon(self):
+        claims = os.path.join(self.daemon.dir, "claims.csv")
+        with open(claims, "w", encoding="utf-8") as file:
+            file.write("time\n")
+            for i in range(600):
+                file.write(f"{1780000000 + 7 * i}\n")
+        env = {**self.daemon.env, "WARMPOOL_ADDRESS": "unix:/nowhere"}
+        done = subprocess.run(
+            [CTL, "advise", "--csv", claims, "--lead", "5s", "--replicas",
+             "30"], capture_output=True, env=env, timeout=PATIENCE,
+            check=True, text=True)
+        self.assertIn("set objective=", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ *today +replicas=30 +100.0 %")
+        self.assertEqual(done.stderr, "")  # No bar where nobody looks.
+        with open(claims, "a", encoding="utf-8") as file:
+            file.write("1\n")
+        done = subprocess.run(
+            [CTL, "advise", "--csv", claims, "--lead", "5s"],
+            capture_output=True, env=env, timeout=PATIENCE, check=False,
+            text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("line 602: a time may not be before", done.stderr)
+
     def test_man_page_is_complete(self):
         page = os.path.join(os.path.dirname(MANIFEST),
                             "../man/warmpoolctl.1.md")
@@ -485,7 +525,7 @@ class Pools(CtlCase):
                               env=self.daemon.env, timeout=PATIENCE,
                               check=True)
         self.assertEqual(done.stdout.decode().splitlines(), [
-            "release renew",
+            "release renew reserve",
             "--tls-ca --tls-cert --tls-key --tls-name --timeout --ttl "
             "--tenant",
             "default/quickstart",
