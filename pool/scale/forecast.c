@@ -5,6 +5,10 @@
 /* A burst: so much more than before. */
 static const double BURST_RATIO = 2;
 
+/* Of the misses allowed so many are planned: what is not known well enough takes
+ * the rest. */
+static const double AIM = 0.8;
+
 /* More than max is of no interest, and bounds what the sums cost. */
 static uint32_t
 beyond(const struct wp_scale_policy *policy)
@@ -23,7 +27,7 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
                   double rate_per_s, double a, double idc)
 {
     uint32_t most = beyond(policy);
-    double hit = policy->hit_rate;
+    double hit = 1 - AIM * (1 - policy->hit_rate);
     double stock;
 
     if (!(a > 0)) {

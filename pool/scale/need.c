@@ -4,16 +4,23 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
+#include "pool/scale/learn.h"
 #include "pool/scale/scaler.h"
 
 enum {
-    LEAD_SLOTS_MAX = WP_NEED_SLOTS / 2,
+    LEAD_SLOTS_MAX = 48,
 };
 
 static uint32_t
 add_kept(uint32_t a, uint64_t b)
 {
     return b > UINT32_MAX - a ? UINT32_MAX : a + (uint32_t)b;
+}
+
+static size_t
+ring(int64_t slot)
+{
+    return (uint64_t)slot % WP_NEED_SLOTS;
 }
 
 static int64_t
@@ -38,7 +45,7 @@ slot_for(double lead_ns)
 static void
 set_slots(struct wp_need *need, double lead_ns)
 {
-    double n = ceil(lead_ns / (double)need->slot_ns);
+    double n = round(lead_ns / (double)need->slot_ns);
 
     need->n_slots = n < 1                ? 1
                     : n > LEAD_SLOTS_MAX ? LEAD_SLOTS_MAX
@@ -61,16 +68,22 @@ set_slot_ns(struct wp_need *need, int64_t mono_ns, int64_t slot_ns)
 {
     struct wp_need old = *need;
 
+    /* What was in force counts as if it had been for long. */
+    memset(need->state, (int)wp_need_state(&old), sizeof need->state);
+    memset(need->most, (int)wp_need_state(&old), sizeof need->most);
+    for (unsigned i = 0; i < WP_NEED_SLOTS; i++) {
+        need->plan[i] = old.plan[ring(old.slot)];
+    }
     need->slot_ns = slot_ns;
     need->slot = slot_of(mono_ns, slot_ns);
     memset(need->count, 0, sizeof need->count);
     for (int64_t i = 0; i < WP_NEED_SLOTS && i <= old.slot; i++) {
         int64_t slot = old.slot - i;
         int64_t now = slot_of(slot * old.slot_ns, slot_ns);
-        uint32_t *at = &need->count[(uint64_t)now % WP_NEED_SLOTS];
+        uint32_t *at = &need->count[ring(now)];
 
         if (need->slot - now < WP_NEED_SLOTS) {
-            *at = add_kept(*at, old.count[(uint64_t)slot % WP_NEED_SLOTS]);
+            *at = add_kept(*at, old.count[ring(slot)]);
         }
     }
 }
@@ -96,18 +109,43 @@ void
 wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n)
 {
     int64_t slot = slot_of(mono_ns, need->slot_ns);
-    uint32_t *at;
+    uint32_t plan = need->plan[ring(need->slot)];
+    unsigned state;
+    uint8_t *most;
 
-    if (slot - need->slot >= WP_NEED_SLOTS) {
+    if (slot - need->slot > WP_NEED_SLOTS) {
+        /* Far beyond what is remembered: nothing of it is left. */
         memset(need->count, 0, sizeof need->count);
+        memset(need->most, 0, sizeof need->most);
+        memset(need->state, 0, sizeof need->state);
         need->slot = slot;
     }
     while (need->slot < slot) {
-        need->slot++;
-        need->count[(uint64_t)need->slot % WP_NEED_SLOTS] = 0;
+        wp_need_next_slot(need, plan);
     }
-    at = &need->count[(uint64_t)need->slot % WP_NEED_SLOTS];
-    *at = add_kept(*at, n);
+    need->count[ring(slot)] = add_kept(need->count[ring(slot)], n);
+    state = wp_learn_state(wp_need_now(need));
+    most = &need->most[ring(slot)];
+    *most = state > *most ? (uint8_t)state : *most;
+}
+
+void
+wp_need_next_slot(struct wp_need *need, uint32_t plan)
+{
+    size_t at = ring(++need->slot);
+
+    need->count[at] = 0;
+    need->plan[at] = plan;
+    need->most[at] = (uint8_t)wp_learn_state(wp_need_now(need));
+    need->state[at] = (uint8_t)wp_need_state(need);
+}
+
+void
+wp_need_plan(struct wp_need *need, uint32_t plan)
+{
+    uint32_t *at = &need->plan[ring(need->slot)];
+
+    *at = plan < *at ? plan : *at;
 }
 
 uint32_t
@@ -116,9 +154,46 @@ wp_need_now(const struct wp_need *need)
     uint32_t sum = 0;
 
     for (uint32_t i = 0; i < need->n_slots; i++) {
-        uint64_t slot = (uint64_t)need->slot - i;
-
-        sum = add_kept(sum, need->count[slot % WP_NEED_SLOTS]);
+        sum = add_kept(sum, need->count[ring(need->slot - i)]);
     }
     return sum;
+}
+
+unsigned
+wp_need_state(const struct wp_need *need)
+{
+    unsigned highest = 0;
+
+    for (uint32_t i = 0; i <= need->n_slots; i++) {
+        unsigned most = need->most[ring(need->slot - i)];
+
+        highest = most > highest ? most : highest;
+    }
+    return highest;
+}
+
+unsigned
+wp_need_least_state(const struct wp_need *need)
+{
+    unsigned least = WP_LEARN_STATES - 1;
+
+    for (uint32_t i = 0; i < need->n_slots; i++) {
+        unsigned state = need->state[ring(need->slot - i)];
+
+        least = state < least ? state : least;
+    }
+    return least;
+}
+
+uint32_t
+wp_need_least_plan(const struct wp_need *need)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t i = 0; i < need->n_slots; i++) {
+        uint32_t plan = need->plan[ring(need->slot - i)];
+
+        least = plan < least ? plan : least;
+    }
+    return least;
 }

@@ -1,15 +1,15 @@
 /* pool/scale/need.h - how many claims came in the last lead time.
  *
  * That many sandboxes are on order in their stead; with less stock than that
- * the next claim misses. Counted in slots of about a 24th of the lead time. One
- * owner. */
+ * the next claim misses. Counted in slots, 25 to 48 to a lead time (fewer below
+ * 250 ms). One owner. */
 #ifndef WP_POOL_SCALE_NEED_H
 #define WP_POOL_SCALE_NEED_H
 
 #include <stdint.h>
 
 enum {
-    WP_NEED_SLOTS = 64, /* Power of two; twice what a lead time takes. */
+    WP_NEED_SLOTS = 128, /* Power of two; more than twice a lead time's. */
 };
 
 struct wp_need {
@@ -17,6 +17,11 @@ struct wp_need {
     uint32_t n_slots;
     int64_t slot; /* Number of the latest. */
     uint32_t count[WP_NEED_SLOTS];
+    /* What a claim is held against: what was in force a lead time before it,
+     * and what was lowered since. As of the beginning of each slot. */
+    uint32_t plan[WP_NEED_SLOTS]; /* The theory's stock. */
+    uint8_t most[WP_NEED_SLOTS];  /* State of the most needed in that slot. */
+    uint8_t state[WP_NEED_SLOTS]; /* The highest of a lead time: in force. */
 };
 
 void wp_need_init(struct wp_need *need, int64_t mono_ns, double lead_s);
@@ -26,5 +31,15 @@ void wp_need_set_lead(struct wp_need *need, int64_t mono_ns, double lead_s);
 void wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n);
 /* Claims in the lead time before mono_ns, up to where it has gone. O(slots). */
 uint32_t wp_need_now(const struct wp_need *need);
+/* Ends the latest slot and begins the next, with this plan in force. */
+void wp_need_next_slot(struct wp_need *need, uint32_t plan);
+/* The plan is this now; what is higher counts from the next slot on. */
+void wp_need_plan(struct wp_need *need, uint32_t plan);
+/* The state in force now. */
+unsigned wp_need_state(const struct wp_need *need);
+/* The least of each in the lead time up to now: a claim that comes now is served
+ * from the stock of that. */
+unsigned wp_need_least_state(const struct wp_need *need);
+uint32_t wp_need_least_plan(const struct wp_need *need);
 
 #endif

@@ -13,6 +13,8 @@
  *                           have when not given
  *   scale-down-window       "5m": no less than the last so long needed
  *   scale-down-rate         "10%": of the target, at most, in 30 s
+ *                           (both, as long as neither is given another value:
+ *                           until it has been learned what comes back)
  *   schedule                floors by the clock, ";" between several:
  *                           "<cron of 5 fields> for <duration> at least <n>"
  *   time-zone               of the schedule, e.g. "Europe/Zurich"; UTC

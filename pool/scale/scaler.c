@@ -45,6 +45,7 @@ wp_scaler_destroy(struct wp_scaler *scaler)
 {
     if (scaler != NULL) {
         wp_reservations_fini(&scaler->reservations);
+        free(scaler->learn);
         free(scaler->kept);
         free(scaler);
     }
@@ -148,7 +149,8 @@ wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
              wp_window_rate(&scaler->windows, WP_WINDOWS / 2);
     counted = not_announced(scaler, before, n);
     wp_windows_add(&scaler->windows, scaler->now_ns, counted);
-    wp_need_add(&scaler->need, scaler->now_ns, counted);
+    wp_scaler_learn_time(scaler);
+    wp_scaler_learn_claims(scaler, counted, missed);
     see_outcome(scaler, n, missed);
     see_gap(scaler);
     scaler->claims += n;
@@ -158,6 +160,7 @@ void
 wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns, int64_t lead_ns)
 {
     wp_scaler_go_on(scaler, mono_ns);
+    wp_scaler_learn_time(scaler);
     wp_lead_time_add(&scaler->lead, lead_ns);
     wp_need_set_lead(&scaler->need, scaler->now_ns,
                      wp_lead_time_mean_s(&scaler->lead, 0));

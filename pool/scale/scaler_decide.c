@@ -16,6 +16,9 @@ static const double BURST_LEADS = 4;
 static const double BURST_MIN_S = 2;
 static const double BURST_MAX_S = 60;
 
+/* Announced demand is ordered so long ahead that this share of it is there. */
+static const double RESERVE_AHEAD = 0.999;
+
 static uint32_t
 min_u32(uint32_t a, uint32_t b)
 {
@@ -158,6 +161,20 @@ choose_wanted(struct wp_scaler *scaler, uint32_t reserved)
     return choice;
 }
 
+/* The brakes guard against forecasts that know no better. Where it has been
+ * learned what comes back, and how soon, they only cost; unless somebody asked
+ * for others than the usual ones. */
+static bool
+is_braked(const struct wp_scaler *scaler)
+{
+    struct wp_scale_policy usual;
+
+    wp_scale_policy_init(&usual);
+    return !scaler->forecast.learned ||
+           scaler->policy.down_window_ns != usual.down_window_ns ||
+           fabs(scaler->policy.down_rate - usual.down_rate) > 1e-9;
+}
+
 /* Not down at once. */
 static void
 brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
@@ -166,6 +183,9 @@ brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
         min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), scaler->target);
     int64_t again_ns;
 
+    if (!is_braked(scaler)) {
+        return;
+    }
     raise_to(choice, most, WP_SCALE_HELD);
     raise_to(choice,
              wp_hold_step(&scaler->hold, scaler->now_ns,
@@ -318,15 +338,23 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     wp_scaler_go_on(scaler, view->mono_ns);
     scaler->wall_ns = view->wall_ns > 0 ? view->wall_ns : 0;
     wp_windows_add(&scaler->windows, scaler->now_ns, 0);
-    wp_need_add(&scaler->need, scaler->now_ns, 0);
-    wp_hold_need(&scaler->hold, scaler->now_ns, wp_need_now(&scaler->need));
+    wp_scaler_learn_time(scaler);
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
     see_replicas(scaler, view->replicas);
     make_forecast(scaler);
     hold_burst(scaler);
+    scaler->theory_stock = scaler->forecast.stock;
+    if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
+        wp_scaler_learned_stock(scaler);
+    }
+    /* What came, but no more than what was meant to serve: the peak of many
+     * lead times is more than any one is planned for. */
+    wp_hold_need(&scaler->hold, scaler->now_ns,
+                 min_u32(wp_need_now(&scaler->need), scaler->forecast.stock));
 
     decision = fill(scaler);
-    ahead_ns = ns_of(decision.lead_p99_s);
+    ahead_ns = ns_of(wp_lead_time_quantile_s(&scaler->lead, RESERVE_AHEAD,
+                                             scaler->prior_lead_ns));
     decision.reserved = wp_reservations_due(
         &scaler->reservations, scaler->wall_ns, ahead_ns, &due_changes_ns);
     decision.floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
@@ -358,6 +386,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     }
     scaler->decided = true;
     scaler->target = decision.target;
+    wp_need_plan(&scaler->need, scaler->theory_stock);
     scaler->reason = decision.reason;
     return decision;
 }

@@ -6,9 +6,11 @@
 #include "pool/scale/forecast.h"
 #include "pool/scale/hold.h"
 #include "pool/scale/lead_time.h"
+#include "pool/scale/learn.h"
 #include "pool/scale/need.h"
 #include "pool/scale/reservation.h"
 #include "pool/scale/scaler.h"
+#include "pool/scale/trial.h"
 #include "pool/scale/window.h"
 
 struct wp_scaler {
@@ -30,6 +32,15 @@ struct wp_scaler {
     struct wp_windows windows;
     struct wp_lead_time lead;
     struct wp_need need;
+    struct wp_trial trial;
+    struct wp_learn *learn; /* Owned; NULL as long as the theory holds. */
+    uint32_t theory_stock;  /* Of the latest decision. */
+    int64_t solve_at_ns;
+    /* The loop closed over what really misses, while the stock is learned: so
+     * much more of the misses allowed is planned (log), since the reckoning is
+     * on the safe side; and how many were allowed so far. */
+    double slack_log;
+    double slack_allowed;
     struct wp_reservations reservations;
     double background; /* Claims expected besides those announced, not come. */
     uint64_t claims;
@@ -58,6 +69,14 @@ struct wp_scaler {
 
 /* Time passes; one that goes back does not. */
 void wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns);
+/* Up to now: before anything of now is told. */
+void wp_scaler_learn_time(struct wp_scaler *scaler);
+void wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n,
+                            uint32_t missed);
+/* Where the theory fails, puts the learned stock in its place. */
+void wp_scaler_learned_stock(struct wp_scaler *scaler);
+/* The share of misses that the objective allows. */
+double wp_scaler_miss_allowed(const struct wp_scaler *scaler);
 /* What claims of late give as hit rate; NaN when there were none. */
 double wp_scaler_hit_rate_seen(const struct wp_scaler *scaler);
 

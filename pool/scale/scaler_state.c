@@ -110,6 +110,17 @@ code_double(struct codec *codec, double *value)
 }
 
 static void
+code_signed(struct codec *codec, double *value)
+{
+    double magnitude = fabs(*value);
+    bool negative = *value < 0;
+
+    code_double(codec, &magnitude);
+    code_bool(codec, &negative);
+    *value = negative ? -magnitude : magnitude;
+}
+
+static void
 code_doubles(struct codec *codec, double *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -138,6 +149,105 @@ code_learned(struct codec *codec, struct wp_scaler *scaler)
     code_i64(codec, &scaler->need.slot);
     for (unsigned i = 0; i < WP_NEED_SLOTS; i++) {
         code_u32(codec, &scaler->need.count[i]);
+        code_u32(codec, &scaler->need.plan[i]);
+    }
+    code_bytes(codec, scaler->need.most, sizeof scaler->need.most);
+    code_bytes(codec, scaler->need.state, sizeof scaler->need.state);
+
+    code_double(codec, &scaler->trial.claims);
+    code_double(codec, &scaler->trial.missed);
+    code_double(codec, &scaler->trial.seconds);
+    code_double(codec, &scaler->trial.idle_s);
+    code_double(codec, &scaler->trial.episodes);
+    code_double(codec, &scaler->trial.since_s);
+    code_u32(codec, &scaler->theory_stock);
+    code_i64(codec, &scaler->solve_at_ns);
+    code_signed(codec, &scaler->slack_log);
+    code_double(codec, &scaler->slack_allowed);
+}
+
+static unsigned
+count_cells(const struct wp_learn *learn)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < WP_LEARN_STATES * WP_LEARN_BINS; i++) {
+        n += (&learn->claims[0][0])[i] > 0 || (&learn->seconds[0][0])[i] > 0;
+    }
+    return n;
+}
+
+static void
+code_float(struct codec *codec, float *value)
+{
+    double wide = (double)*value;
+
+    code_double(codec, &wide);
+    codec->bad = codec->bad || wide > 1e30;
+    *value = codec->bad ? 0 : (float)wide;
+}
+
+/* The cell at *i, which is written: the next one that is not empty. */
+static void
+code_cell(struct codec *codec, struct wp_learn *learn, uint32_t *i)
+{
+    const uint32_t n_cells = WP_LEARN_STATES * WP_LEARN_BINS;
+    float *claims = &learn->claims[0][0];
+    float *seconds = &learn->seconds[0][0];
+
+    while (codec->in == NULL && !(claims[*i] > 0) && !(seconds[*i] > 0)) {
+        (*i)++;
+    }
+    code_u32(codec, i);
+    if (codec->bad || *i >= n_cells) {
+        codec->bad = true;
+        return;
+    }
+    code_float(codec, &claims[*i]);
+    code_float(codec, &seconds[*i]);
+    (*i)++;
+}
+
+/* Only cells that hold anything: a few hundred of the 1792. */
+static void
+code_table(struct codec *codec, struct wp_learn *learn)
+{
+    uint32_t n = codec->in == NULL ? count_cells(learn) : 0;
+    uint32_t at = 0;
+
+    code_double(codec, &learn->unit);
+    code_double(codec, &learn->worth_s);
+    code_double(codec, &learn->grouped_claims);
+    code_double(codec, &learn->grouped_s);
+    code_double(codec, &learn->missed);
+    code_double(codec, &learn->idle);
+    code_bytes(codec, learn->group, sizeof learn->group);
+    for (unsigned i = 0; i < WP_LEARN_STATES; i++) {
+        code_u32(codec, &learn->stock[i]);
+    }
+    code_u32(codec, &n);
+    for (uint32_t i = 0; i < n && !codec->bad; i++) {
+        code_cell(codec, learn, &at);
+    }
+}
+
+/* What was learned, if anything was. Owned by who reads. */
+static void
+code_learn(struct codec *codec, struct wp_learn **learn)
+{
+    bool there = *learn != NULL;
+
+    code_bool(codec, &there);
+    if (codec->in != NULL) {
+        *learn = there && !codec->bad ? malloc(sizeof **learn) : NULL;
+        if (*learn != NULL) {
+            wp_learn_init(*learn);
+        } else if (there) {
+            codec->bad = true;
+        }
+    }
+    if (*learn != NULL) {
+        code_table(codec, *learn);
     }
 }
 
@@ -230,6 +340,7 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
         code_u64(&codec, &head);
         code_i64(&codec, &wall_ns);
         code_fields(&codec, &copy, &print);
+        code_learn(&codec, &copy.learn);
         for (uint32_t i = 0; i < copy.reservations.n; i++) {
             struct wp_scale_reservation one = copy.reservations.all[i];
 
@@ -276,9 +387,15 @@ windows_are_sound(const struct wp_windows *windows, int64_t now_ns)
 static bool
 need_is_sound(const struct wp_need *need, int64_t now_ns)
 {
+    for (unsigned i = 0; i < WP_NEED_SLOTS; i++) {
+        if (need->most[i] >= WP_LEARN_STATES ||
+            need->state[i] >= WP_LEARN_STATES) {
+            return false;
+        }
+    }
     return need->slot_ns >= WP_SCALE_QUANTUM_NS &&
            need->slot_ns < INT64_MAX / 2 && need->n_slots >= 1 &&
-           need->n_slots <= WP_NEED_SLOTS / 2 && need->slot >= 0 &&
+           need->n_slots < WP_NEED_SLOTS / 2 && need->slot >= 0 &&
            need->slot <= now_ns / need->slot_ns;
 }
 
@@ -287,6 +404,28 @@ hold_is_sound(const struct wp_hold *hold, int64_t now_ns)
 {
     return hold->part_ns >= 0 && hold->part >= 0 && hold->step_ends_ns >= 0 &&
            hold->part <= (hold->part_ns > 0 ? now_ns / hold->part_ns : 0);
+}
+
+static bool
+trial_is_sound(const struct wp_trial *trial)
+{
+    return trial->claims < 1e18 &&
+           trial->missed <= trial->claims * (1 + 1e-9) &&
+           trial->seconds < 1e18 && trial->idle_s < 1e30;
+}
+
+/* Each group is named by its first state, and they follow each other. */
+static bool
+learn_is_sound(const struct wp_learn *learn)
+{
+    for (unsigned s = 0; s < WP_LEARN_STATES; s++) {
+        if (learn->group[s] != s &&
+            (s == 0 || learn->group[s] != learn->group[s - 1])) {
+            return false;
+        }
+    }
+    return learn->unit >= 1 && learn->unit < 1e15 && learn->worth_s >= 1e-3 &&
+           learn->worth_s <= 1e12;
 }
 
 static bool
@@ -299,6 +438,8 @@ is_sound(const struct wp_scaler *scaler)
            scaler->burst_until_ns >= 0 && scaler->background < 1e18 &&
            scaler->claims_seen < 1e18 &&
            scaler->missed_seen <= scaler->claims_seen &&
+           scaler->solve_at_ns >= 0 && fabs(scaler->slack_log) < 100 &&
+           trial_is_sound(&scaler->trial) &&
            windows_are_sound(&scaler->windows, now_ns) &&
            lead_is_sound(&scaler->lead) &&
            need_is_sound(&scaler->need, now_ns) &&
@@ -365,6 +506,7 @@ take(struct wp_scaler *scaler, const struct wp_scaler *read, uint64_t print,
     *scaler = *read;
     scaler->miss = old.miss;
     wp_reservations_fini(&old.reservations);
+    free(old.learn);
     fade(scaler, away_ns);
     scaler->offset_ns = (mono_ns > 0 ? mono_ns : 0) - scaler->now_ns;
     if (print != policy_print(&scaler->policy)) {
@@ -406,16 +548,17 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
                           "scaler state: of another version");
     }
     code_i64(&codec, &saved_wall_ns);
+    wp_reservations_init(&reservations);
+    read.learn = NULL;
     code_fields(&codec, &read, &print);
+    code_learn(&codec, &read.learn);
     if (codec.bad || !is_sound(&read) ||
-        !read_reservations(&codec, read.reservations.n, &reservations)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "scaler state: damaged");
-    }
-    if (codec.at != codec.len) {
+        (read.learn != NULL && !learn_is_sound(read.learn)) ||
+        !read_reservations(&codec, read.reservations.n, &reservations) ||
+        codec.at != codec.len) {
+        free(read.learn);
         wp_reservations_fini(&reservations);
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "scaler state: %zu bytes too many",
-                          codec.len - codec.at);
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "scaler state: damaged");
     }
     read.reservations = reservations;
     take(scaler, &read, print, mono_ns, away(saved_wall_ns, wall_ns));

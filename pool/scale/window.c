@@ -5,8 +5,19 @@
 
 #include "pool/base/clock.h"
 
-/* Standard errors at which a shorter window contradicts a longer one. */
-static const double CONTRADICTS = 3.0;
+/* A shorter window contradicts a longer one beyond so many standard errors that
+ * chance alone does it seldom in the memory of the longest. The shorter it is,
+ * the more often it has the chance: for a normal error that adds twice the
+ * logarithm of the number of looks to the square. */
+static const double CONTRADICTS_ONCE = 2.0;
+
+static double
+contradicts(unsigned i)
+{
+    double looks = WP_WINDOWS - 1 - i; /* log2 */
+
+    return sqrt(CONTRADICTS_ONCE * CONTRADICTS_ONCE + 2 * M_LN2 * looks);
+}
 
 void
 wp_windows_init(struct wp_windows *windows, int64_t mono_ns)
@@ -117,8 +128,8 @@ wp_windows_level(const struct wp_windows *windows, double shortest_s,
             break;
         }
         level = (struct wp_level){rate, memory_s};
-        low = fmax(low, rate - CONTRADICTS * error);
-        high = fmin(high, rate + CONTRADICTS * error);
+        low = fmax(low, rate - contradicts(i) * error);
+        high = fmin(high, rate + contradicts(i) * error);
     }
     return level;
 }

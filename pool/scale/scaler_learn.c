@@ -1,0 +1,149 @@
+/* What the scaler makes of the past: slot by slot, how the theory would have
+ * done, and, where it fails, what was needed in which state. */
+#include <stdlib.h>
+
+#include <math.h>
+
+#include "pool/scale/scaler_impl.h"
+
+/* Lead times a state must have been seen for before what was learned of it is
+ * believed against the theory. */
+static const double STATE_LEADS = 8;
+/* Misses so many lead times apart are not of one jump of the rate. */
+static const double EPISODE_LEADS = 4;
+
+/* Of what is allowed so much is aimed at. */
+static const double AIM = 0.9;
+/* So many misses move the plan by a factor of e: few at first, more as there is
+ * more to go by. Misses come in clumps of hundreds. */
+static const double SLACK_FIRST = 30;
+static const double SLACK_LAST = 200;
+static const double SLACK_MIN = -2;
+static const double SLACK_MAX = 3.5;
+
+double
+wp_scaler_miss_allowed(const struct wp_scaler *scaler)
+{
+    const struct wp_scale_policy *policy = &scaler->policy;
+    double saved;
+
+    if (policy->objective == WP_SCALE_HIT_RATE) {
+        return 1 - policy->hit_rate;
+    }
+    saved = scaler->forecast.rate_per_s * policy->miss_cost_s;
+    return fmin(1 / fmax(saved, 2), 0.5);
+}
+
+static void
+record_time(struct wp_scaler *scaler, double dt_s)
+{
+    uint32_t now = wp_need_now(&scaler->need);
+    wp_trial_time(&scaler->trial, wp_need_least_plan(&scaler->need), now, dt_s);
+    if (scaler->learn != NULL) {
+        wp_learn_time(scaler->learn, wp_need_least_state(&scaler->need), now,
+                      dt_s);
+    }
+}
+
+void
+wp_scaler_learn_time(struct wp_scaler *scaler)
+{
+    struct wp_need *need = &scaler->need;
+    double slot_s = (double)need->slot_ns / WP_NS_PER_S;
+    int64_t slots = scaler->now_ns / need->slot_ns - need->slot;
+
+    for (int64_t i = 0; i < slots && i < WP_NEED_SLOTS; i++) {
+        record_time(scaler, slot_s);
+        wp_need_next_slot(need, scaler->theory_stock);
+    }
+    if (slots > WP_NEED_SLOTS) {
+        /* Nothing of what came is in the ring any more. */
+        record_time(scaler, (double)(slots - WP_NEED_SLOTS) * slot_s);
+        wp_need_add(need, scaler->now_ns, 0);
+    }
+}
+
+static void
+see_misses(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
+{
+    double allowed = AIM * wp_scaler_miss_allowed(scaler) * n;
+    double per_e = fmin(SLACK_FIRST + scaler->slack_allowed / 2, SLACK_LAST);
+
+    scaler->slack_allowed = fmin(scaler->slack_allowed + allowed, 1e6);
+    scaler->slack_log =
+        fmin(fmax(scaler->slack_log + (allowed - missed) / per_e, SLACK_MIN),
+             SLACK_MAX);
+}
+
+void
+wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
+{
+    uint32_t before = wp_need_now(&scaler->need);
+
+    if (scaler->forecast.learned && scaler->reservations.n == 0) {
+        see_misses(scaler, n, missed < n ? missed : n);
+    }
+    wp_trial_claims(&scaler->trial, wp_need_least_plan(&scaler->need), before,
+                    n, EPISODE_LEADS * scaler->forecast.lead_mean_s);
+    if (scaler->learn != NULL) {
+        wp_learn_claims(scaler->learn, wp_need_least_state(&scaler->need),
+                        before, n);
+    }
+    wp_need_add(&scaler->need, scaler->now_ns, n);
+}
+
+/* Learning begins when the theory fails. */
+static bool
+learning(struct wp_scaler *scaler)
+{
+    if (scaler->learn == NULL &&
+        wp_trial_fails(&scaler->trial, wp_scaler_miss_allowed(scaler))) {
+        scaler->learn = malloc(sizeof *scaler->learn);
+        if (scaler->learn != NULL) {
+            wp_learn_init(scaler->learn);
+        }
+    }
+    return scaler->learn != NULL;
+}
+
+static void
+solve(struct wp_scaler *scaler)
+{
+    double every_s = fmax(scaler->forecast.lead_mean_s / 2, 0.5);
+
+    if (scaler->now_ns < scaler->solve_at_ns) {
+        return;
+    }
+    scaler->solve_at_ns =
+        wp_time_add(scaler->now_ns, (int64_t)(every_s * WP_NS_PER_S));
+    if (scaler->policy.objective == WP_SCALE_COST) {
+        wp_learn_solve_cost(scaler->learn, scaler->policy.miss_cost_s);
+    } else {
+        wp_learn_solve(
+            scaler->learn,
+            fmin(wp_scaler_miss_allowed(scaler) * exp(scaler->slack_log), 0.9));
+    }
+}
+
+void
+wp_scaler_learned_stock(struct wp_scaler *scaler)
+{
+    struct wp_forecast *forecast = &scaler->forecast;
+    unsigned state;
+    uint32_t stock;
+
+    if (!learning(scaler) ||
+        !wp_trial_fails(&scaler->trial, wp_scaler_miss_allowed(scaler))) {
+        return;
+    }
+    solve(scaler);
+    state = wp_need_state(&scaler->need);
+    stock = scaler->learn->stock[state];
+    forecast->learned = true;
+    forecast->burst = state > wp_learn_state(wp_need_now(&scaler->need)) + 1;
+    if (wp_learn_seen_s(scaler->learn, state) <
+        STATE_LEADS * forecast->lead_mean_s) {
+        stock = stock > forecast->stock ? stock : forecast->stock;
+    }
+    forecast->stock = stock;
+}

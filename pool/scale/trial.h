@@ -1,0 +1,29 @@
+/* pool/scale/trial.h - how the theory's stock would have done.
+ *
+ * Followed beside what is in force: each claim is held against the least stock
+ * that the theory asked for in the lead time before it. One owner. */
+#ifndef WP_POOL_SCALE_TRIAL_H
+#define WP_POOL_SCALE_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wp_trial {
+    double claims; /* Faded sums. */
+    double missed;
+    double seconds;
+    double idle_s;
+    double episodes; /* Of misses, apart from each other. */
+    double since_s;  /* Time since the latest miss. */
+};
+
+/* Misses within apart_s of each other are one episode: one jump of the rate, and
+ * be it a large one, does not make a theory wrong. */
+void wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
+                     uint32_t n, double apart_s);
+void wp_trial_time(struct wp_trial *trial, uint32_t stock, uint32_t need,
+                   double dt_s);
+/* It missed clearly more than a share of `miss`, and again and again. */
+bool wp_trial_fails(const struct wp_trial *trial, double miss);
+
+#endif

@@ -1,0 +1,314 @@
+/* What is made of the past: needs by slots, the theory's trial, learned stock.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "pool/base/clock.h"
+#include "pool/scale/hold.h"
+#include "pool/scale/learn.h"
+#include "pool/scale/need.h"
+#include "pool/scale/trial.h"
+#include "pool/scale/window.h"
+
+#define S WP_NS_PER_S
+
+/* Lead time 4 s: a claim counts for four seconds and no longer. */
+static void
+need_window(void **state)
+{
+    struct wp_need need;
+
+    (void)state;
+    wp_need_init(&need, 0, 4);
+    wp_need_add(&need, 10 * S, 3);
+    wp_need_add(&need, 12 * S, 2);
+    assert_int_equal(wp_need_now(&need), 5);
+    wp_need_add(&need, 13 * S + 800 * WP_NS_PER_MS, 0);
+    assert_int_equal(wp_need_now(&need), 5);
+    wp_need_add(&need, 14 * S + 200 * WP_NS_PER_MS, 0);
+    assert_int_equal(wp_need_now(&need), 2);
+    wp_need_add(&need, 17 * S, 0);
+    assert_int_equal(wp_need_now(&need), 0);
+    wp_need_add(&need, 1000000 * S, UINT32_MAX);
+    wp_need_add(&need, 1000000 * S, UINT32_MAX);
+    assert_int_equal(wp_need_now(&need), UINT32_MAX);
+}
+
+/* Another lead time keeps what has come. */
+static void
+need_other_lead(void **state)
+{
+    struct wp_need need;
+
+    (void)state;
+    wp_need_init(&need, 0, 1);
+    for (int i = 0; i < 40; i++) {
+        wp_need_add(&need, 100 * S + i * S / 40, 1);
+    }
+    wp_need_set_lead(&need, 101 * S, 60);
+    assert_int_equal(wp_need_now(&need), 40);
+    wp_need_set_lead(&need, 102 * S, 1);
+    wp_need_set_lead(&need, 104 * S, 1);
+    assert_int_equal(wp_need_now(&need), 0);
+}
+
+/* The state rises with what comes and stays up for a lead time; a claim is held
+ * against the least plan of the lead time before it. */
+static void
+need_in_force(void **state)
+{
+    struct wp_need need;
+
+    (void)state;
+    wp_need_init(&need, 0, 4);
+    wp_need_plan(&need, 7);
+    for (int64_t ns = 0; ns < 20 * S; ns += S / 20) {
+        if (ns == 10 * S) {
+            wp_need_add(&need, ns, 9);
+        }
+        while (need.slot < ns / need.slot_ns) {
+            wp_need_next_slot(&need, ns < 10 * S ? 7 : 30);
+        }
+        if (ns > 5 * S && ns < 13 * S) {
+            assert_int_equal(wp_need_least_plan(&need), 7);
+            assert_int_equal(wp_need_least_state(&need), 0);
+        }
+        if (ns >= 10 * S && ns < 17 * S) {
+            assert_int_equal(wp_need_state(&need), wp_learn_state(9));
+        }
+    }
+    assert_int_equal(wp_need_state(&need), 0);
+    assert_int_equal(wp_need_least_plan(&need), 30);
+    /* Lowered: at once. */
+    wp_need_plan(&need, 4);
+    assert_int_equal(wp_need_least_plan(&need), 4);
+}
+
+static void
+states(void **state)
+{
+    (void)state;
+    assert_int_equal(wp_learn_state(0), 0);
+    assert_int_equal(wp_learn_state(1), 1);
+    assert_int_equal(wp_learn_state(2), 2);
+    assert_int_equal(wp_learn_state(3), 2);
+    assert_int_equal(wp_learn_state(4), 3);
+    assert_int_equal(wp_learn_state(UINT32_MAX), WP_LEARN_STATES - 1);
+}
+
+/* Ten claims of a hundred need 50, the others 5, half of the time each need;
+ * at one miss in ten the ten are given up. */
+static void
+one_state(void **state)
+{
+    struct wp_learn *learn = malloc(sizeof *learn);
+
+    (void)state;
+    assert_non_null(learn);
+    wp_learn_init(learn);
+    for (int i = 0; i < 100; i++) {
+        wp_learn_claims(learn, 0, 4, 9);
+        wp_learn_claims(learn, 0, 49, 1);
+        wp_learn_time(learn, 0, 5, 1);
+    }
+    for (int i = 0; i < 50; i++) {
+        wp_learn_solve(learn, 0.12);
+    }
+    assert_int_equal(learn->stock[0], 13);
+    assert_true(fabs(learn->missed - 0.1) < 1e-6);
+    assert_true(fabs(learn->idle - 8) < 1e-6);
+    for (int i = 0; i < 50; i++) {
+        wp_learn_solve(learn, 0.01);
+    }
+    assert_in_range(learn->stock[0], 50, 51);
+    assert_true(learn->missed < 1e-9);
+    free(learn);
+}
+
+/* Bursts that begin out of calm: the misses that are allowed are spent on the
+ * calm state, which lasts long; the busy one gets all it needs. */
+static void
+two_states(void **state)
+{
+    struct wp_learn *learn = malloc(sizeof *learn);
+    unsigned busy = wp_learn_state(100);
+
+    (void)state;
+    assert_non_null(learn);
+    wp_learn_init(learn);
+    for (int i = 0; i < 100; i++) {
+        wp_learn_time(learn, 0, 0, 300);
+        wp_learn_claims(learn, 0, 0, 1 + (uint32_t)i % 20);
+        wp_learn_time(learn, busy, 100, 10);
+        wp_learn_claims(learn, busy, 100, 100);
+    }
+    for (int i = 0; i < 50; i++) {
+        wp_learn_solve(learn, 0.05);
+    }
+    /* 1050 of 11050 claims begin bursts: all but a twentieth of all. */
+    assert_true(learn->missed <= 0.051);
+    assert_in_range(learn->stock[0], 3, 8);
+    assert_in_range(learn->stock[busy], 200, 210);
+    assert_int_equal(learn->stock[WP_LEARN_STATES - 1], learn->stock[busy]);
+    /* States in between were never seen: they go with a neighbour. */
+    assert_true(wp_learn_seen_s(learn, 0) > 15000);
+    /* A price instead: a miss worth little is missed. */
+    wp_learn_solve_cost(learn, 1);
+    assert_int_equal(learn->stock[0], 0);
+    wp_learn_solve_cost(learn, 1e9);
+    assert_in_range(learn->stock[0], 20, 21);
+    free(learn);
+}
+
+/* What a rare state happened to need is no reason to treat it by itself. */
+static void
+few_groups(void **state)
+{
+    struct wp_learn *learn = malloc(sizeof *learn);
+
+    (void)state;
+    assert_non_null(learn);
+    wp_learn_init(learn);
+    for (int i = 0; i < 1000; i++) {
+        unsigned s = (unsigned)i % 10 == 0 ? 3 : 2;
+
+        wp_learn_time(learn, s, 3, 10);
+        wp_learn_claims(learn, s, 0, 40 + (uint32_t)i % 7);
+    }
+    for (int i = 0; i < 50; i++) {
+        wp_learn_solve(learn, 0.01);
+    }
+    assert_int_equal(learn->group[2], learn->group[3]);
+    assert_int_equal(learn->stock[2], learn->stock[3]);
+    free(learn);
+}
+
+/* Hours later what was learned counts half, and years wear nothing out. */
+static void
+fades(void **state)
+{
+    struct wp_learn *learn = malloc(sizeof *learn);
+
+    (void)state;
+    assert_non_null(learn);
+    wp_learn_init(learn);
+    wp_learn_time(learn, 1, 1, 1000);
+    wp_learn_time(learn, 2, 2, 6 * 3600);
+    /* The two are one group; both are past the half of their life. */
+    assert_true(fabs(wp_learn_seen_s(learn, 1) - 11285) < 10);
+    for (int i = 0; i < 10000; i++) {
+        wp_learn_time(learn, 3, 5, 6 * 3600);
+        wp_learn_claims(learn, 3, 3, 2);
+    }
+    wp_learn_solve(learn, 0.001);
+    assert_true(isfinite(learn->missed));
+    assert_in_range(learn->stock[3], 5, 5);
+    wp_learn_claims(learn, 3, UINT32_MAX, UINT32_MAX);
+    wp_learn_solve(learn, 0.001);
+    assert_true(isfinite(learn->missed));
+    free(learn);
+}
+
+/* One jump is no failure; the fourth one is. */
+static void
+trial(void **state)
+{
+    struct wp_trial t = {.claims = 0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_false(wp_trial_fails(&t, 0.001));
+        wp_trial_time(&t, 10, 4, 100);
+        wp_trial_claims(&t, 10, 0, 5, 30);
+        wp_trial_claims(&t, 10, 4, 40, 30);
+        wp_trial_claims(&t, 10, 44, 40, 30);
+    }
+    assert_true(wp_trial_fails(&t, 0.001));
+    assert_true(fabs(t.idle_s / t.seconds - 6) < 1e-9);
+    /* Single misses within what is allowed are none either. */
+    t = (struct wp_trial){.claims = 0};
+    for (int i = 0; i < 1000; i++) {
+        wp_trial_time(&t, 10, 4, 1);
+        wp_trial_claims(&t, 10, 0, i % 100 == 0 ? 11 : 10, 0.5);
+    }
+    assert_false(wp_trial_fails(&t, 0.001));
+}
+
+/* Steady traffic: the longest window. A jump: soon one that knows of it only. */
+static void
+windows(void **state)
+{
+    struct wp_windows w;
+    struct wp_level level;
+    int64_t ns = 0;
+
+    (void)state;
+    wp_windows_init(&w, 0);
+    for (int i = 0; i < 40000; i++) {
+        ns += S / 4;
+        wp_windows_add(&w, ns, 1);
+    }
+    level = wp_windows_level(&w, 4, 20000, 1);
+    assert_true(fabs(level.rate_per_s - 4) < 0.1);
+    assert_true(level.memory_s > 3600);
+    for (int i = 0; i < 400; i++) {
+        ns += S / 40;
+        wp_windows_add(&w, ns, 1);
+    }
+    level = wp_windows_level(&w, 4, 20000, 1);
+    assert_true(level.rate_per_s > 25);
+    assert_true(level.memory_s < 60);
+    /* A gap in which nobody looked: as fast, less sure. */
+    wp_windows_skip(&w, ns + 600 * S);
+    assert_true(wp_windows_level(&w, 4, 20000, 1).memory_s > 0);
+    assert_true(fabs(wp_window_rate(&w, WP_WINDOWS - 1) - 4) < 1);
+}
+
+/* The brakes by themselves. */
+static void
+hold(void **state)
+{
+    struct wp_hold h;
+    int64_t again_ns;
+
+    (void)state;
+    wp_hold_init(&h, 70 * S);
+    wp_hold_need(&h, 1000 * S, 40);
+    wp_hold_need(&h, 1050 * S, 10);
+    assert_int_equal(wp_hold_most(&h, 1069 * S), 40);
+    assert_int_equal(wp_hold_most(&h, 1081 * S), 10);
+    assert_int_equal(wp_hold_most(&h, 1131 * S), 0);
+    assert_true(wp_hold_next_ns(&h, 1131 * S) == WP_TIME_NEVER);
+    /* A tenth of 100, then of 90; at least one. */
+    assert_int_equal(wp_hold_step(&h, 2000 * S, 0.1, 100, 0, &again_ns), 90);
+    assert_true(again_ns == 2030 * S);
+    assert_int_equal(wp_hold_step(&h, 2029 * S, 0.1, 90, 0, &again_ns), 90);
+    assert_int_equal(wp_hold_step(&h, 2030 * S, 0.1, 90, 0, &again_ns), 81);
+    assert_int_equal(wp_hold_step(&h, 2060 * S, 0.1, 3, 0, &again_ns), 2);
+    assert_int_equal(wp_hold_step(&h, 2061 * S, 0.1, 2, 7, &again_ns), 7);
+    /* No window: nothing is held. */
+    wp_hold_set_window(&h, 3000 * S, 0);
+    wp_hold_need(&h, 3000 * S, 40);
+    assert_int_equal(wp_hold_most(&h, 3000 * S), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(need_window),   cmocka_unit_test(need_other_lead),
+        cmocka_unit_test(need_in_force), cmocka_unit_test(states),
+        cmocka_unit_test(one_state),     cmocka_unit_test(two_states),
+        cmocka_unit_test(few_groups),    cmocka_unit_test(fades),
+        cmocka_unit_test(trial),         cmocka_unit_test(windows),
+        cmocka_unit_test(hold),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
