@@ -5,8 +5,8 @@
 /* A burst: so much more than before. */
 static const double BURST_RATIO = 2;
 
-/* Of the misses allowed so many are planned: what is not known well enough takes
- * the rest. */
+/* Of the misses allowed so many are planned: what is not known well enough
+ * takes the rest. */
 static const double AIM = 0.8;
 
 /* More than max is of no interest, and bounds what the sums cost. */

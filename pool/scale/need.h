@@ -37,8 +37,8 @@ void wp_need_next_slot(struct wp_need *need, uint32_t plan);
 void wp_need_plan(struct wp_need *need, uint32_t plan);
 /* The state in force now. */
 unsigned wp_need_state(const struct wp_need *need);
-/* The least of each in the lead time up to now: a claim that comes now is served
- * from the stock of that. */
+/* The least of each in the lead time up to now: a claim that comes now is
+ * served from the stock of that. */
 unsigned wp_need_least_state(const struct wp_need *need);
 uint32_t wp_need_least_plan(const struct wp_need *need);
 

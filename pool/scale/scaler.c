@@ -29,8 +29,9 @@ wp_scaler_create(enum wp_miss miss, uint32_t replicas, int64_t prior_lead_ns,
     scaler->replicas_known = true;
     scaler->target = replicas;
     wp_scale_policy_init(&scaler->policy);
-    wp_windows_init(&scaler->windows, scaler->now_ns);
     wp_lead_time_init(&scaler->lead);
+    wp_windows_init(&scaler->windows, scaler->now_ns,
+                    wp_lead_time_mean_s(&scaler->lead, prior_lead_ns));
     wp_need_init(&scaler->need, scaler->now_ns,
                  wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns));
     wp_reservations_init(&scaler->reservations);

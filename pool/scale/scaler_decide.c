@@ -82,9 +82,11 @@ make_forecast(struct wp_scaler *scaler)
 {
     struct wp_forecast *forecast = &scaler->forecast;
 
+    /* What came within one quantum came at once: no lead time is shorter. */
     *forecast = (struct wp_forecast){
         .lead_mean_s =
-            wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns),
+            fmax(wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns),
+                 (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S),
         .lead_p99_s = wp_lead_time_quantile_s(&scaler->lead, 0.99,
                                               scaler->prior_lead_ns)};
     wp_forecast_rates(forecast, &scaler->windows);

@@ -17,8 +17,8 @@ struct wp_trial {
     double since_s;  /* Time since the latest miss. */
 };
 
-/* Misses within apart_s of each other are one episode: one jump of the rate, and
- * be it a large one, does not make a theory wrong. */
+/* Misses within apart_s of each other are one episode: one jump of the rate,
+ * and be it a large one, does not make a theory wrong. */
 void wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
                      uint32_t n, double apart_s);
 void wp_trial_time(struct wp_trial *trial, uint32_t stock, uint32_t need,

@@ -19,16 +19,20 @@ contradicts(unsigned i)
     return sqrt(CONTRADICTS_ONCE * CONTRADICTS_ONCE + 2 * M_LN2 * looks);
 }
 
-void
-wp_windows_init(struct wp_windows *windows, int64_t mono_ns)
-{
-    *windows = (struct wp_windows){.at_ns = mono_ns};
-}
-
 double
 wp_window_tau_s(unsigned i)
 {
     return ldexp(WP_WINDOW_FIRST_S, (int)i);
+}
+
+void
+wp_windows_init(struct wp_windows *windows, int64_t mono_ns, double quiet_s)
+{
+    *windows = (struct wp_windows){.at_ns = mono_ns};
+    for (unsigned i = 0; i < WP_WINDOWS; i++) {
+        windows->seen[i] =
+            -expm1(-fmax(quiet_s, WP_WINDOW_FIRST_S) / wp_window_tau_s(i));
+    }
 }
 
 /* What of the longest window is left at mono_ns; each shorter one's is the
@@ -79,8 +83,7 @@ wp_windows_skip(struct wp_windows *windows, int64_t mono_ns)
 double
 wp_window_rate(const struct wp_windows *windows, unsigned i)
 {
-    /* At the very start a moment must not pass for an endless rate: at least
-     * the first window's memory is taken to have passed. */
+    /* After a long gap next to nothing is left of either. */
     double least = WP_WINDOW_FIRST_S / wp_window_tau_s(i);
     double seen = windows->seen[i] > least ? windows->seen[i] : least;
 

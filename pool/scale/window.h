@@ -27,7 +27,10 @@ struct wp_level {
     double memory_s; /* The plain window that would be as exact. */
 };
 
-void wp_windows_init(struct wp_windows *windows, int64_t mono_ns);
+/* quiet_s: so long before the beginning nothing came, for all we know. Without
+ * it the first claim would pass for an endless rate. */
+void wp_windows_init(struct wp_windows *windows, int64_t mono_ns,
+                     double quiet_s);
 /* Fades up to mono_ns (not before the last), then adds n claims. O(1). */
 void wp_windows_add(struct wp_windows *windows, int64_t mono_ns, double n);
 /* Time up to mono_ns in which nobody looked: the rates stay, but count as less

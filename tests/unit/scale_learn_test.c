@@ -249,7 +249,7 @@ windows(void **state)
     int64_t ns = 0;
 
     (void)state;
-    wp_windows_init(&w, 0);
+    wp_windows_init(&w, 0, 1);
     for (int i = 0; i < 40000; i++) {
         ns += S / 4;
         wp_windows_add(&w, ns, 1);

@@ -128,6 +128,25 @@ forecast(void **state)
     wp_scaler_destroy(w.scaler);
 }
 
+/* A backend that is ready at once: a claim still wants one to be there. */
+static void
+no_lead(void **state)
+{
+    struct world w = world_make(0);
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    /* The first claim of a new pool is no reason for hundreds. */
+    assert_in_range(world_claims(&w, 1, 0.001).target, 1, 20);
+    for (int i = 0; i < 10000; i++) {
+        (void)world_claims(&w, 1, 0.1);
+        wp_scaler_on_ready(w.scaler, w.view.mono_ns, 0);
+    }
+    assert_in_range(world_decide(&w).target, 2, 4);
+    wp_scaler_destroy(w.scaler);
+}
+
 /* The one that is asked for more than max may have says what can be had. */
 static void
 impossible(void **state)
@@ -473,12 +492,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_seen), cmocka_unit_test(forecast),
-        cmocka_unit_test(impossible),   cmocka_unit_test(bounds),
-        cmocka_unit_test(by_hand),      cmocka_unit_test(to_zero),
-        cmocka_unit_test(slowly_down),  cmocka_unit_test(reservations),
-        cmocka_unit_test(cost),         cmocka_unit_test(bad_reservations),
-        cmocka_unit_test(kept),         cmocka_unit_test(restart),
+        cmocka_unit_test(nothing_seen),     cmocka_unit_test(forecast),
+        cmocka_unit_test(no_lead),          cmocka_unit_test(impossible),
+        cmocka_unit_test(bounds),           cmocka_unit_test(by_hand),
+        cmocka_unit_test(to_zero),          cmocka_unit_test(slowly_down),
+        cmocka_unit_test(reservations),     cmocka_unit_test(cost),
+        cmocka_unit_test(bad_reservations), cmocka_unit_test(kept),
+        cmocka_unit_test(restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
