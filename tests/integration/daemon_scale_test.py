@@ -19,6 +19,7 @@ CTL = sys.argv.pop(4)
 
 import grpc  # noqa: E402
 
+from daemon_redis_test import Rig as RedisRig  # noqa: E402
 from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon, eventually,  # noqa
                          metrics, pb, tell_if_failed)
 
@@ -43,6 +44,19 @@ def cancel(daemon, name):
                       pb.CancelReservationResponse)
 
 
+def write_manifest(directory, policy):
+    """The quickstart's, with this policy."""
+    source = os.path.join(directory, "source.yaml")
+    with open(MANIFEST, encoding="utf-8") as handle:
+        text = handle.read()
+    lines = "".join(f'    autoscale.warmpool.io/{k}: "{v}"\n'
+                    for k, v in policy.items())
+    with open(source, "w", encoding="utf-8") as handle:
+        handle.write(text.replace("  annotations:\n",
+                                  "  annotations:\n" + lines))
+    return source
+
+
 class ScaleTest(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="wp-scale-")
@@ -56,16 +70,9 @@ class ScaleTest(unittest.TestCase):
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def start(self, policy, *flags, store="sqlite", **more):
-        source = os.path.join(self.dir, "source.yaml")
-        with open(MANIFEST, encoding="utf-8") as handle:
-            text = handle.read()
-        lines = "".join(f'    autoscale.warmpool.io/{k}: "{v}"\n'
-                        for k, v in policy.items())
-        with open(source, "w", encoding="utf-8") as handle:
-            handle.write(text.replace("  annotations:\n",
-                                      "  annotations:\n" + lines))
         daemon = Daemon("--lease-store=" + store, "--backend=synthetic",
-                        "--synthetic-ready=100ms", *flags, manifest=source,
+                        "--synthetic-ready=100ms", *flags,
+                        manifest=write_manifest(self.dir, policy),
                         directory=self.dir, **more)
         self.daemons.append(daemon)
         eventually(daemon.listening, "listening")
@@ -208,6 +215,44 @@ class ScaleTest(unittest.TestCase):
         lease = daemon.claim("first", wait_ms=60000)
         self.assertNotEqual(lease.served, pb.SERVED_WARM)
         self.assertGreater(daemon.pool().target, 0)
+
+
+class TakeOver(RedisRig):
+    """Several daemons that share their leases; one of them scales."""
+
+    flags = ("--backend=synthetic", "--synthetic-ready=100ms",
+             "--redis-timeout=5s")
+
+    def test_the_next_keeper_goes_on(self):
+        source = write_manifest(self.dir, OBJECTIVE)
+        keeper, follower = (self.start(name, manifest=source, replicas=1)
+                            for name in ("keeper", "follower"))
+        for daemon in (keeper, follower):
+            eventually(daemon.listening, "listening")
+        eventually(lambda: self.value(keeper, "warmpool_keeper") == 1,
+                   "a keeper")
+        # Claims at the follower alone: the keeper hears of their grants.
+        for i in range(5000):
+            if keeper.pool().target >= 4:
+                break
+            follower.release(follower.claim(f"w{i}"))
+        self.assertGreaterEqual(keeper.pool().target, 4)
+        self.assertEqual(follower.pool().target, 1)
+        self.assertEqual(self.code(reserve, follower, "no", 1, None, 60),
+                         grpc.StatusCode.UNAVAILABLE)
+        # What was learned is saved with it.
+        reserve(keeper, "later", 5, 3600, 60)
+        eventually(lambda: self.redis.ask(
+            "EXISTS", "warmpool:{default/quickstart}:note").strip() == "1",
+            "saved")
+        keeper.stop(signal.SIGKILL)
+        eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
+                   "taken over")
+        pool = eventually(lambda: (lambda p: p if p.scaling.decisions else
+                                   None)(follower.pool()), "a decision")
+        self.assertGreater(pool.target, 1)
+        self.assertGreater(pool.scaling.decisions[0].rate_slow_per_s, 0.1)
+        self.assertEqual([r.id for r in pool.scaling.reservations], ["later"])
 
 
 if __name__ == "__main__":
