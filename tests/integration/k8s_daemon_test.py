@@ -80,6 +80,66 @@ class Pools(Case):
         self.judge()
 
 
+class Scaled(Case):
+    """Pools with a scaling policy; nobody but people writes spec.replicas."""
+
+    GROUP = "autoscale.warmpool.io/"
+
+    def annotate(self, **keys):
+        self.api.patch("sandboxwarmpools", NS, "pool",
+                       {"metadata": {"annotations": {
+                           self.GROUP + key.replace("_", "-"): value
+                           for key, value in keys.items()}}})
+
+    def wait_exact(self, n):
+        """So many there are, and the status says so."""
+        eventually(lambda: len(self.api.all("sandboxes")) == n
+                   and self.pool_status().get("replicas", 0) == n
+                   and self.pool_status().get("readyReplicas", 0) == n,
+                   f"{n} sandboxes")
+
+    def replicas(self):
+        return self.api.get("sandboxwarmpools", NS,
+                            "pool")["spec"]["replicas"]
+
+    def told(self, reason):
+        return any(event.get("reason") == reason
+                   for event in self.api.all("events"))
+
+    def test_policy_then_by_hand_then_policy(self):
+        self.make_pool(replicas=1)
+        self.annotate(objective="99%", min="3", max="9")
+        self.daemon()
+        self.wait_exact(3)
+        self.assertEqual(self.replicas(), 1)
+        # kubectl scale
+        self.api.patch("sandboxwarmpools", NS, "pool",
+                       {"spec": {"replicas": 6}})
+        self.wait_exact(6)
+        eventually(lambda: self.told("ScaledByHand"), "the event")
+        self.api.patch("sandboxwarmpools", NS, "pool",
+                       {"spec": {"replicas": 2}})
+        self.wait_exact(2)
+        self.assertFalse(self.told("ScaledByPolicy"))
+        self.annotate(resume="1")
+        self.wait_exact(3)
+        eventually(lambda: self.told("ScaledByPolicy"), "the other event")
+        self.assertEqual(self.replicas(), 2)
+        self.annotate(objective=None, min=None, max=None, resume=None)
+        self.wait_exact(2)
+
+    def test_to_zero_and_from_zero(self):
+        self.make_pool(replicas=0)
+        self.annotate(objective="99%")
+        self.daemon()
+        self.make_claim("c")
+        self.wait_ready("c")
+        # What it missed brings a stock.
+        eventually(lambda: self.pool_status().get("readyReplicas", 0) > 0,
+                   "a stock")
+        self.assertEqual(self.replicas(), 0)
+
+
 class Claims(Case):
     def test_a_warm_claim_is_three_writes_in_two_trips(self):
         self.make_pool(replicas=3)
