@@ -91,9 +91,10 @@ make_forecast(struct wp_scaler *scaler)
                                               scaler->prior_lead_ns)};
     wp_forecast_rates(forecast, &scaler->windows);
     /* The rate was learned from a while only: what a Poisson number varies,
-     * and what its mean is unsure. */
+     * and what its mean is unsure. The rate itself knows no shorter while: one
+     * claim right after the start is no crowd. */
     forecast->dispersion =
-        1 + forecast->lead_mean_s / fmax(forecast->memory_s, 1e-3);
+        1 + forecast->lead_mean_s / fmax(forecast->memory_s, WP_WINDOW_FIRST_S);
     if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
         forecast->stock = wp_forecast_stock(
             &scaler->policy, scaler->miss, forecast->rate_per_s,

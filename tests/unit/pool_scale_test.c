@@ -153,6 +153,22 @@ scales_to_zero_and_back(void **state)
     wp_rig_fini(&rig);
 }
 
+/* The first claim of all, a moment after the start, says little. */
+static void
+one_claim_asks_for_no_crowd(void **state)
+{
+    struct wp_pool_spec spec = spec_of(0, 500);
+    struct wp_rig rig;
+
+    (void)state;
+    wp_rig_init(&rig, 600, 0, &spec);
+    wp_clock_manual_advance(&rig.clock, 20 * MS);
+    assert_int_equal(claim(&rig, 1), WP_RESOURCE_EXHAUSTED);
+    wp_rig_settle(&rig);
+    assert_in_range(wp_rig_stats(&rig).spec.target, 1, 20);
+    wp_rig_fini(&rig);
+}
+
 static void
 by_hand_until_the_policy_changes(void **state)
 {
@@ -522,6 +538,7 @@ main(void)
         cmocka_unit_test(without_an_objective_nothing_is_scaled),
         cmocka_unit_test(orders_leave_in_the_turn_that_sees_the_claim),
         cmocka_unit_test(scales_to_zero_and_back),
+        cmocka_unit_test(one_claim_asks_for_no_crowd),
         cmocka_unit_test(by_hand_until_the_policy_changes),
         cmocka_unit_test(scale_down_leaves_leases_alone),
         cmocka_unit_test(reservation_raises_the_stock_before_its_time),
