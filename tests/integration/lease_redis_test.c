@@ -194,6 +194,10 @@ test_silent_server(void **state)
     /* The same process: nothing was lost, and the store tells the outcome. */
     assert_int_equal(world.doubts, 0);
     assert_int_equal(redis_world_state_of(&world, 1), WP_RECORD_HELD);
+    /* Before the links were used again, it was told to drop the ones given up,
+     * with whatever it had not read of them. */
+    assert_non_null(strstr(redis_rig_must(&world.rig, 0, "INFO commandstats"),
+                           "cmdstat_client|kill:calls="));
     redis_world_stop(&world);
 }
 
