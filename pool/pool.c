@@ -146,8 +146,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     pools->name_key = (struct wp_hash_key){wp_rng_next(&pools->rng),
                                            wp_rng_next(&pools->rng)};
     atomic_init(&pools->news, WP_SLOT_NONE);
-    atomic_init(&pools->wall_offset_ns,
-                wp_clock_wall_ns(config->clock) - wp_pools_now(pools));
+    atomic_init(&pools->wall_offset_ns, wp_clock_wall_offset_ns(config->clock));
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_init(&pools->change_lock[i], NULL);
     }

@@ -626,7 +626,7 @@ wp_pools_run(struct wp_pools *pools)
 
     atomic_store_explicit(&pools->awake, true, memory_order_relaxed);
     atomic_store_explicit(&pools->wall_offset_ns,
-                          wp_clock_wall_ns(pools->config.clock) - now,
+                          wp_clock_wall_offset_ns(pools->config.clock),
                           memory_order_relaxed);
     worked = wp_errands_run(pools);
     worked = wp_pool_notes_run(pools) || worked;

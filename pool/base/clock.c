@@ -6,6 +6,12 @@
 
 #include "pool/base/compiler.h"
 
+enum {
+    OFFSET_TRIES = 8,
+};
+
+#define OFFSET_WITHIN_NS (1 * WP_NS_PER_MS)
+
 static int64_t
 read_ns(clockid_t id)
 {
@@ -36,6 +42,25 @@ wp_clock_system(void)
                                                  system_wall_ns};
 
     return &system_clock;
+}
+
+int64_t
+wp_clock_wall_offset_ns(const struct wp_clock *clock)
+{
+    int64_t offset_ns = 0;
+    int64_t best_ns = INT64_MAX;
+
+    for (int i = 0; i < OFFSET_TRIES && best_ns > OFFSET_WITHIN_NS; i++) {
+        int64_t before_ns = wp_clock_mono_ns(clock);
+        int64_t wall_ns = wp_clock_wall_ns(clock);
+        int64_t took_ns = wp_clock_mono_ns(clock) - before_ns;
+
+        if (took_ns < best_ns) {
+            best_ns = took_ns;
+            offset_ns = wall_ns - before_ns;
+        }
+    }
+    return offset_ns;
 }
 
 char *

@@ -35,6 +35,11 @@ wp_clock_wall_ns(const struct wp_clock *clock)
     return clock->wall_ns(clock);
 }
 
+/* Wall minus monotonic time. The thread may stand still between the readings of
+ * the two: then they are read again, so that the answer is off by what one
+ * reading takes, not by how long a process was stopped. Any thread. */
+int64_t wp_clock_wall_offset_ns(const struct wp_clock *clock);
+
 /* now + delta, kept at WP_TIME_NEVER instead of overflowing. delta >= 0. */
 static inline int64_t
 wp_time_add(int64_t now_ns, int64_t delta_ns)

@@ -210,6 +210,41 @@ time_saturates_and_prints(void **state)
                 wp_clock_mono_ns(wp_clock_system()));
 }
 
+/* A clock whose reader is stopped for three seconds when it first looks at the
+ * wall. */
+static struct wp_clock_manual stopping;
+
+static int64_t
+mono_of_stopping(const struct wp_clock *clock)
+{
+    (void)clock;
+    return stopping.now_mono_ns;
+}
+
+static int64_t
+wall_of_stopping(const struct wp_clock *clock)
+{
+    static bool was_stopped;
+
+    (void)clock;
+    if (!was_stopped) {
+        was_stopped = true;
+        wp_clock_manual_advance(&stopping, 3 * WP_NS_PER_S);
+    }
+    return stopping.now_wall_ns;
+}
+
+static void
+a_stop_between_two_readings_is_no_time(void **state)
+{
+    const struct wp_clock clock = {mono_of_stopping, wall_of_stopping};
+
+    (void)state;
+    wp_clock_manual_init(&stopping, 10, 1000);
+    assert_true(wp_clock_wall_offset_ns(&clock) == 990);
+    assert_true(wp_clock_wall_offset_ns(&stopping.clock) == 990);
+}
+
 static void
 arena_gives_aligned_blocks_until_full(void **state)
 {
@@ -513,6 +548,7 @@ main(void)
         cmocka_unit_test(codes_hex_both_ways),
         cmocka_unit_test(compares_secrets),
         cmocka_unit_test(time_saturates_and_prints),
+        cmocka_unit_test(a_stop_between_two_readings_is_no_time),
         cmocka_unit_test(arena_gives_aligned_blocks_until_full),
         cmocka_unit_test(list_keeps_order),
         cmocka_unit_test(rng_replays_and_stays_in_bounds),
