@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "allocator/conf_budget.h"
 #include "allocator/daemon_cluster.h"
 #include "allocator/daemon_parts.h"
 #include "allocator/daemon_redis.h"
@@ -174,6 +175,7 @@ add_pools(struct wp_daemon *daemon, struct wp_err *err)
 static enum wp_status
 create_pools(struct wp_daemon *daemon, struct wp_err *err)
 {
+    struct wp_budget_total budgets[WP_CONF_BUDGETS_MAX];
     struct wp_pools_config config = {
         .slots_max = (uint32_t)daemon->conf->slots_max,
         .claims_max = (uint32_t)daemon->conf->claims_max,
@@ -185,11 +187,16 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         .changed = pool_changed,
         .scaled = wp_daemon_pool_scaled,
         .unlearned = wp_daemon_pool_unlearned,
+        .budgets = budgets,
+        .budget_trouble = wp_daemon_budget_trouble,
         .ctx = daemon,
     };
     enum wp_status status = wp_daemon_read_key(daemon->conf, config.token_key,
                                                &daemon->key_made, err);
 
+    if (status == WP_OK) {
+        status = wp_conf_budgets(daemon->conf, budgets, &config.n_budgets, err);
+    }
     if (status != WP_OK) {
         return status;
     }

@@ -191,6 +191,9 @@ void wp_daemon_pool_scaled(void *ctx, uint32_t pool_index,
                            const struct wp_scale_decision *decision);
 void wp_daemon_pool_unlearned(void *ctx, uint32_t pool_index,
                               const struct wp_err *err);
+void wp_daemon_budget_trouble(void *ctx, const char *group,
+                              const struct wp_budget_total *total,
+                              uint64_t mins);
 /* What they have learned is in the lease store, as far as it takes it soon.
  * After wp_pools_stop or wp_pools_leave; any thread but control's. */
 bool wp_daemon_learned_saved(struct wp_daemon *daemon);

@@ -79,6 +79,25 @@ same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
            a->cold_start == b->cold_start;
 }
 
+/* A new policy, and with it a new target, which is no hand's then. */
+static void
+change_policy(struct wp_daemon *daemon, uint32_t index,
+              const struct wp_pool_spec *before,
+              const struct wp_pool_spec *spec)
+{
+    struct wp_pool_spec next = *before;
+    struct wp_err err;
+
+    next.scale = spec->scale;
+    next.target = spec->target;
+    if (wp_pools_update(daemon->pools, index, &next, &err) != WP_OK) {
+        wp_log_error("new scaling policy refused",
+                     wp_kv_str("pool", spec->name), wp_kv_err(&err));
+        return;
+    }
+    wp_log_info("new scaling policy", wp_kv_str("pool", spec->name));
+}
+
 static void
 retarget_pool(struct wp_daemon *daemon, const struct wp_pool_spec *spec)
 {
@@ -95,8 +114,13 @@ retarget_pool(struct wp_daemon *daemon, const struct wp_pool_spec *spec)
     }
     wp_pools_stats(daemon->pools, index, &stats);
     if (!same_shape(&stats.spec, spec)) {
-        wp_log_warn("only a pool's replicas change without a restart",
+        wp_log_warn("only a pool's replicas and scaling policy change without "
+                    "a restart",
                     wp_kv_str("pool", spec->name));
+    }
+    if (!wp_scale_policy_eq(&stats.spec.scale, &spec->scale)) {
+        change_policy(daemon, index, &stats.spec, spec);
+        return;
     }
     /* The scaler's own changes are none of the manifest's. */
     if ((stats.scaled ? stats.replicas : stats.spec.target) == spec->target) {
@@ -168,7 +192,7 @@ wp_daemon_reload(struct wp_daemon *daemon)
     } else {
         job.manifest = manifest;
         wp_loop_call(daemon->control_loop, retarget_all, &job);
-        wp_log_info("reloaded the manifests' targets");
+        wp_log_info("reloaded the manifests' targets and policies");
     }
     wp_manifest_destroy(manifest);
     wp_conf_destroy(conf);

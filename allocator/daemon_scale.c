@@ -35,6 +35,26 @@ wp_daemon_pool_unlearned(void *ctx, uint32_t pool_index,
                 wp_kv_str("pool", stats.spec.name), wp_kv_err(err));
 }
 
+void
+wp_daemon_budget_trouble(void *ctx, const char *group,
+                         const struct wp_budget_total *total, uint64_t mins)
+{
+    (void)ctx;
+    if (total == NULL) {
+        wp_log_warn("a pool names a budget group that autoscale_budgets does "
+                    "not have: no bound",
+                    wp_kv_str("group", group));
+    } else if (mins > total->total) {
+        wp_log_warn("the mins of a budget group are more than its total",
+                    wp_kv_str("group", group), wp_kv_int("mins", (int64_t)mins),
+                    wp_kv_int("total", total->total));
+    } else {
+        wp_log_info("the mins of a budget group are within its total again",
+                    wp_kv_str("group", group), wp_kv_int("mins", (int64_t)mins),
+                    wp_kv_int("total", total->total));
+    }
+}
+
 struct saved_question {
     struct wp_daemon *daemon;
     bool saved;

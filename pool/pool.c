@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/pool_budget.h"
 #include "pool/pool_scale.h"
 #include "pool/sandbox_name.h"
 
@@ -84,7 +85,7 @@ reserve_all(struct wp_pools *pools)
     }
     pools->durable = config->store.ops->durable;
     pools->shared = config->store.ops->shared;
-    if (!wp_pool_notes_create(pools)) {
+    if (!wp_pool_notes_create(pools) || !wp_pool_budgets_create(pools)) {
         wp_timing_wheel_fini(&pools->wheel);
         wp_claim_table_fini(&pools->claims);
         wp_slots_fini(&pools->slots);
@@ -133,6 +134,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory for %u slots and %u claims",
                          config->slots_max, config->claims_max);
+        wp_pool_budgets_destroy(pools);
         free(pools->notes);
         free(pools->noted);
         free(pools->errands);
@@ -173,6 +175,7 @@ wp_pools_destroy(struct wp_pools *pools)
     wp_timing_wheel_fini(&pools->wheel);
     wp_claim_table_fini(&pools->claims);
     wp_slots_fini(&pools->slots);
+    wp_pool_budgets_destroy(pools);
     free(pools->notes);
     free(pools->noted);
     free(pools->errands);

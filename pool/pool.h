@@ -40,6 +40,9 @@ struct wp_pools_config {
     /* What each pool's record of its claims may take (pool/scale/history.h),
      * for advice; 0: none is kept. */
     size_t history_bytes_max;
+    /* Of policies' budget groups, each once; copied. */
+    const struct wp_budget_total *budgets;
+    uint32_t n_budgets;
 
     /* Called when the control thread should call wp_pools_run soon; coalesced.
      * Any thread; must not block. */
@@ -54,6 +57,11 @@ struct wp_pools_config {
     /* What a pool's scaler had learned could not be read, or not be saved: err
      * says why; it goes on without. The same. */
     void (*unlearned)(void *ctx, uint32_t pool_index, const struct wp_err *err);
+    /* The mins of a group's pools came to more than its total, or do not any
+     * more: mins says which. total NULL: a pool names a group that has no total
+     * here; it has no bound. Control thread. May be NULL. */
+    void (*budget_trouble)(void *ctx, const char *group,
+                           const struct wp_budget_total *total, uint64_t mins);
     void *ctx;
 };
 

@@ -7,6 +7,7 @@
  * not at all. */
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
+#include "pool/pool_budget.h"
 #include "pool/pool_history.h"
 #include "pool/pool_scale.h"
 #include "pool/sandbox_name.h"
@@ -632,11 +633,13 @@ wp_pools_run(struct wp_pools *pools)
     worked = wp_pool_notes_run(pools) || worked;
     worked = take_news(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
+    wp_pool_budgets_turn(pools, now);
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         int64_t at = turn(wp_pools_at(pools, i), now, &worked);
 
         next = at < next ? at : next;
     }
+    next = earlier(next, wp_pool_budgets_next_ns(pools));
     if (wp_timing_wheel_next_ns(&pools->wheel) < next) {
         next = wp_timing_wheel_next_ns(&pools->wheel);
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/pool_budget.h"
 #include "pool/pool_history.h"
 
 /* A change of target is told at most so often; the next one tells of those
@@ -32,6 +33,7 @@ create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
     }
     (void)pthread_mutex_init(&scale->lock, NULL);
     atomic_init(&scale->budget, UINT32_MAX);
+    scale->group = UINT32_MAX;
     return scale;
 }
 
@@ -77,6 +79,7 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
     scale->set_by_call = false;
     scale->dirty = true;
     scale->scales = scale->scales && active;
+    wp_pool_budget_join(pool, scale, &spec->scale);
     (void)pthread_mutex_lock(&scale->lock);
     wp_scaler_set_policy(scale->scaler, &spec->scale);
     (void)pthread_mutex_unlock(&scale->lock);
@@ -323,6 +326,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
     }
     scale->latest = decision;
     (void)pthread_mutex_unlock(&scale->lock);
+    wp_pool_budget_look(pool, scale);
     set_target(pool, decision.target);
     say(pool, scale, &decision);
 }
@@ -341,6 +345,7 @@ wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
     if (view->draining || pools->leaving ||
         !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
         scale->scales = false;
+        wp_pool_budget_look(pool, scale);
         return WP_TIME_NEVER;
     }
     if (!scale->scales) {

@@ -47,7 +47,9 @@ struct wp_pool_scale {
     struct wp_histogram reaction;
 
     /* Control thread only. */
-    bool scales; /* As the keeper, with an objective. */
+    bool scales;    /* As the keeper, with an objective. */
+    uint32_t group; /* Of a budget; of none when there is none of it. */
+    uint32_t want;  /* As its group has been told. */
     uint64_t claims_told;
     uint64_t missed_told;
     int64_t seen_until_ns; /* The latest arrival that a turn has seen. */

@@ -81,6 +81,7 @@ enum wp_control_bit {
                               * more, was told that it is over. */
 };
 
+struct wp_pool_budgets; /* pool_budget.c */
 struct wp_pool_history; /* pool_history.h */
 struct wp_pool_scale;   /* pool_scale.h */
 struct wp_pool_notes;   /* pool_note.c */
@@ -223,7 +224,8 @@ struct wp_pools {
     uint32_t n_replicas;
 
     /* Control thread only. */
-    struct wp_pool_notes *notes; /* Owned; NULL: the store keeps none. */
+    struct wp_pool_notes *notes;     /* Owned; NULL: the store keeps none. */
+    struct wp_pool_budgets *budgets; /* Owned; NULL: there are none. */
     struct wp_timing_wheel wheel;
     struct wp_rng rng;
     struct wp_noted *noted; /* Owned; slots_max, or NULL: nobody asks. */

@@ -400,10 +400,13 @@ wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s)
     const struct wp_forecast *forecast = &scaler->forecast;
     double a = forecast->expected;
 
+    /* By the loss formula, whatever becomes of a miss: that is convex from 0
+     * on. The tail of the Poisson law is so above its mode only, and a budget
+     * that is too small has the stock below it. */
     if (a / 16 > s && a > 1000) {
         return 1 / fmax(forecast->lead_mean_s, 1e-3);
     }
     return forecast->rate_per_s *
-           (wp_stock_miss(scaler->miss, s, a) -
-            wp_stock_miss(scaler->miss, add_u32(s, 1), a));
+           (wp_stock_miss(WP_MISS_LOST, s, a) -
+            wp_stock_miss(WP_MISS_LOST, add_u32(s, 1), a));
 }

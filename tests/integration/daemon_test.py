@@ -436,6 +436,25 @@ class DaemonTest(unittest.TestCase):
         eventually(lambda: "reload refused" in daemon.messages(), "refused")
         self.assertEqual(daemon.pool().target, 1)
 
+    def test_reload_of_a_policy(self):
+        """It comes with the file, and is gone without it."""
+        daemon = self.start(replicas=1).wait_full(1)
+        with open(daemon.manifest, encoding="utf-8") as handle:
+            plain = handle.read()
+        self.assertIn("  annotations:\n", plain)
+        with open(daemon.manifest, "w", encoding="utf-8") as handle:
+            handle.write(plain.replace(
+                "  annotations:\n", "  annotations:\n"
+                "    autoscale.warmpool.io/objective: 99%\n"
+                '    autoscale.warmpool.io/min: "4"\n'))
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_full(4)
+        self.assertEqual(daemon.pool().scaling.replicas, 1)
+        with open(daemon.manifest, "w", encoding="utf-8") as handle:
+            handle.write(plain)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_full(1)
+
     def test_waiting_claims_are_told_at_sigterm(self):
         daemon = self.start(replicas=0)
         eventually(daemon.ready, "ready")
