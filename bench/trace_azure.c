@@ -52,7 +52,12 @@ bad(const struct wp_azure_reader *reader, unsigned field, const char *name,
     size_t n = got.len < SHOWN ? got.len : SHOWN;
 
     for (size_t i = 0; i < n; i++) {
-        shown[i] = got.ptr[i] >= ' ' && got.ptr[i] <= '~' ? got.ptr[i] : '?';
+        bool plain = got.ptr[i] >= ' ' && got.ptr[i] <= '~';
+
+        shown[i] = '?';
+        if (plain) {
+            shown[i] = got.ptr[i];
+        }
     }
     shown[n] = '\0';
     return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -345,7 +350,7 @@ enum wp_status
 wp_azure_load(const char *path, enum wp_azure_format format, struct wp_str app,
               uint64_t seed, struct wp_trace *trace, struct wp_err *err)
 {
-    struct wp_azure_reader *reader = malloc(sizeof(*reader));
+    struct wp_azure_reader *reader = calloc(1, sizeof(*reader));
     FILE *file = fopen(path, "re");
     enum wp_status status = WP_OK;
 

@@ -127,9 +127,9 @@ static uint32_t
 add_span(struct maker *maker, double rate, double from_s, double until_s)
 {
     uint32_t n = 0;
+    double t = from_s;
 
-    for (double t = from_s + exponential(maker, 1 / rate); t < until_s;
-         t += exponential(maker, 1 / rate)) {
+    while ((t += exponential(maker, 1 / rate)) < until_s) {
         add(maker, t);
         n++;
     }
@@ -152,9 +152,9 @@ make_diurnal(struct maker *maker)
     static const double of_day[7] = {1.1, 1.05, 1, 1, 0.95, 0.65, 0.6};
     double phase = TWO_PI * wp_rng_unit(&maker->rng);
     double most = recipe->rate_per_s * 1.8 * 1.1;
+    double t = 0;
 
-    for (double t = exponential(maker, 1 / most); t < recipe->length_s;
-         t += exponential(maker, 1 / most)) {
+    while ((t += exponential(maker, 1 / most)) < recipe->length_s) {
         double wave = 1 + 0.6 * sin(TWO_PI * t / DAY - phase) +
                       0.2 * sin(2 * TWO_PI * t / DAY);
         double rate = recipe->rate_per_s * wave * of_day[(int)(t / DAY) % 7];
@@ -210,9 +210,9 @@ make_fan_out(struct maker *maker)
 {
     const struct wp_trace_recipe *recipe = maker->recipe;
     double gap_s = 1 / recipe->rate_per_s;
+    double t = 0;
 
-    for (double t = exponential(maker, gap_s); t < recipe->length_s;
-         t += exponential(maker, gap_s)) {
+    while ((t += exponential(maker, gap_s)) < recipe->length_s) {
         uint32_t n = zipf(maker, recipe->batch);
 
         for (uint32_t i = 0; i < n; i++) {
@@ -280,9 +280,9 @@ make_tenants(struct maker *maker)
     }
     for (int k = 1; k <= TENANTS; k++) {
         double gap_s = sum / (pow(k, -1.1) * sessions);
+        double t = 0;
 
-        for (double t = exponential(maker, gap_s); t < recipe->length_s;
-             t += exponential(maker, gap_s)) {
+        while ((t += exponential(maker, gap_s)) < recipe->length_s) {
             double u = 1 - wp_rng_unit(&maker->rng);
             int n = (int)fmin(500, pow(u, -1 / 1.5));
             double at = t;

@@ -153,7 +153,7 @@ test_same_seed(void **state)
 static double
 dispersion(const struct wp_trace *trace)
 {
-    double n = (double)(trace->end_ns / (10 * S));
+    double n = floor((double)trace->end_ns / (10.0 * S));
     double mean = (double)trace->n / n;
     double squares = 0;
     uint64_t k = 0;
