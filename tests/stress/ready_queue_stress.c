@@ -196,8 +196,7 @@ mortal_body(struct stress_thread *self)
             STRESS_CHECK(
                 wp_slot_move(&slots, ref, WP_SLOT_DYING, WP_SLOT_FREE));
         } else if (what < 13) {
-            STRESS_CHECK(
-                wp_slot_reopen(&slots, ref, &(bool){false}));
+            STRESS_CHECK(wp_slot_reopen(&slots, ref, &(bool){false}));
             wp_ready_queue_push(&queues[pool], ref);
         } else {
             destroy(ref, WP_SLOT_LEASED);
