@@ -5,6 +5,7 @@
 #include "allocator/redis_topology.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pool/base/log.h"
@@ -476,6 +477,24 @@ wp_daemon_redis_store(struct wp_daemon_redis *r)
     return wp_lease_redis_store(r->redis);
 }
 
+/* The first claims find the links up. One that stays down for redis_timeout is
+ * like one that goes down later: then claims say so. */
+static void
+await_links(const struct wp_daemon_redis *r)
+{
+    const struct timespec again = {0, WP_NS_PER_MS};
+    int64_t end_ns =
+        wp_clock_mono_ns(wp_clock_system()) + r->daemon->conf->redis_timeout;
+    struct wp_lease_redis_stats stats;
+
+    wp_lease_redis_read_stats(r->redis, &stats);
+    while (stats.redis.links_up < stats.redis.links &&
+           wp_clock_mono_ns(wp_clock_system()) < end_ns) {
+        (void)nanosleep(&again, NULL);
+        wp_lease_redis_read_stats(r->redis, &stats);
+    }
+}
+
 enum wp_status
 wp_daemon_redis_follow(struct wp_daemon_redis *r, struct wp_err *err)
 {
@@ -486,7 +505,11 @@ wp_daemon_redis_follow(struct wp_daemon_redis *r, struct wp_err *err)
         return err->status;
     }
     wp_lease_redis_set_state(r->redis, 0, wp_daemon_is_keeper(r->daemon));
-    return wp_recovery_start(r->recovery, r->redis, err);
+    if (wp_recovery_start(r->recovery, r->redis, err) != WP_OK) {
+        return err->status;
+    }
+    await_links(r);
+    return WP_OK;
 }
 
 bool
