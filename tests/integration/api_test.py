@@ -172,6 +172,14 @@ class ApiTest(unittest.TestCase):
                              token=renewed.token).was_held)
         self.assertFalse(call("Allocator/Release",
                               token=lease.token).was_held)
+        # Of a pool that nothing scales nothing can be reserved.
+        for method, more in (
+                ("Reserve", {"sandboxes": 1,
+                             "until_unix_ms": int(time.time() + 600) * 1000}),
+                ("CancelReservation", {})):
+            called.add("warmpool.v1.PoolAdmin/" + method)
+            self.refused(Code.FAILED_PRECONDITION, "objective",
+                         "PoolAdmin/" + method, pool=POOL, id="r", **more)
         self.assertEqual(set(self.api.methods) - called,
                          {"warmpool.v1.PoolAdmin/Drain"})
 
