@@ -86,7 +86,7 @@ class Api:
 
     def stub(self, name):
         method = self.methods[name]
-        make = (self.channel.unary_stream if name.endswith("/WatchPools")
+        make = (self.channel.unary_stream if name.endswith(("/WatchPools", "/Advise"))
                 else self.channel.unary_unary)
         return make("/" + name, lambda m: m if isinstance(m, bytes)
                     else m.SerializeToString(),
@@ -172,6 +172,10 @@ class ApiTest(unittest.TestCase):
                              token=renewed.token).was_held)
         self.assertFalse(call("Allocator/Release",
                               token=lease.token).was_held)
+        advice = list(call("PoolAdmin/Advise", pool=POOL, lead_ms=100,
+                           first_unix_ms=1000000,
+                           claim_gaps_ms=[1000] * 100))
+        self.assertTrue(advice[-1].HasField("report"))
         # Of a pool that nothing scales nothing can be reserved.
         for method, more in (
                 ("Reserve", {"sandboxes": 1,
