@@ -557,6 +557,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     int64_t next_wait;
     int64_t next_scale;
     int64_t next_note;
+    uint32_t before;
     bool unscaled;
 
     if (!touched && now_ns < pool->turn_at_ns) {
@@ -573,6 +574,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     wp_pools_match(pool);
     next_wait = wp_pools_expire_waiters(pool, now_ns);
     view = view_of(pool, now_ns);
+    before = view.target;
     next_scale = wp_pool_scale_turn(pool, &view, &unscaled);
     wp_pool_history_turn(pool, now_ns);
     next_note = wp_pool_note_turn(pool, now_ns);
@@ -586,7 +588,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     purge_tombstones(pool);
     view = view_of(pool, now_ns);
     publish(pool, &view);
-    if (touched && pools->config.changed != NULL) {
+    if ((touched || view.target != before) && pools->config.changed != NULL) {
         pools->config.changed(pools->config.ctx, pool->index);
     }
     pool->turn_at_ns = earlier(earlier(plan.ask_again_ns, next_wait),

@@ -280,9 +280,6 @@ set_target(struct wp_pool *pool, uint32_t target)
         if (target < before) {
             wp_pools_shrink(pool);
         }
-        if (pool->pools->config.changed != NULL) {
-            pool->pools->config.changed(pool->pools->config.ctx, pool->index);
-        }
     }
 }
 
@@ -311,7 +308,8 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
         .replicas = pool->spec.target,
         .ready = is->ready,
         .warming = is->warming,
-        .room = is->slots_free,
+        /* Without a template nothing can be made. */
+        .room = is->create_inflight_max > 0 ? is->slots_free : 0,
         .budget = atomic_load_explicit(&scale->budget, memory_order_relaxed),
         .stuck = wp_refill_breaker_open(&pool->refill),
     };

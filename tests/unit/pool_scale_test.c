@@ -127,6 +127,34 @@ orders_leave_in_the_turn_that_sees_the_claim(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Watchers hear of a target that moved by itself, once a turn. */
+static void
+a_moved_target_is_told(void **state)
+{
+    struct wp_pool_spec spec = spec_of(1, 50);
+    struct wp_rig rig;
+    uint32_t changes;
+    struct wp_err err;
+
+    (void)state;
+    wp_rig_init(&rig, 64, 1, &spec);
+    assert_int_equal(wp_pools_scale_reserve(rig.pools, 0, WP_STR("job"), 20,
+                                            rig.clock.now_wall_ns + 3600 * S,
+                                            rig.clock.now_wall_ns + 3660 * S,
+                                            &err),
+                     WP_OK);
+    wp_rig_settle(&rig);
+    rig.backend.create_status = WP_RESOURCE_EXHAUSTED;
+    wp_clock_manual_advance(&rig.clock, 3600 * S);
+    changes = rig.changes;
+    (void)wp_pools_run(rig.pools);
+    assert_int_equal(wp_rig_stats(&rig).spec.target, 21);
+    assert_int_equal(rig.changes, changes + 1);
+    rig.backend.create_status = WP_OK;
+    wp_rig_advance(&rig, 5 * S);
+    wp_rig_fini(&rig);
+}
+
 static void
 scales_to_zero_and_back(void **state)
 {
@@ -537,6 +565,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_an_objective_nothing_is_scaled),
         cmocka_unit_test(orders_leave_in_the_turn_that_sees_the_claim),
+        cmocka_unit_test(a_moved_target_is_told),
         cmocka_unit_test(scales_to_zero_and_back),
         cmocka_unit_test(one_claim_asks_for_no_crowd),
         cmocka_unit_test(by_hand_until_the_policy_changes),
