@@ -591,6 +591,19 @@ class BadConfigTest(unittest.TestCase):
         self.assertIn("# default/quickstart: 8 of template quickstart\n",
                       done.stdout)
 
+    def test_examples_are_fine(self):
+        """Those for one machine."""
+        folder = os.path.join(DEPLOY, "examples")
+        names = [n for n in os.listdir(folder)
+                 if n.endswith(".yaml") and n != "warmpoold.yaml"]
+        self.assertIn("autoscale.yaml", names)
+        for name in names:
+            done = subprocess.run(
+                [DAEMON, "--check-config",
+                 "--manifests=" + os.path.join(folder, name)],
+                capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_documents_say_what_the_program_says(self):
         """The man page's reference and the example are the table's."""
         reference = subprocess.run([DAEMON, "--help-settings"],
