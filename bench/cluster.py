@@ -13,12 +13,14 @@ the API server counts say more than the times. Ends with 1 when a sandbox was gi
 twice or a claim failed, with 77 when no control plane can be had.
 """
 import argparse
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import queue
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -327,15 +329,35 @@ class Bench:
         self.say("| backend | p50 us | p99 us |\n|---|---|---|")
         figures = {}
         target = f"unix:{self.daemon.dir}/warmpoold.sock"
-        figures["cluster"] = self.drive(target, f"{self.world.namespace}/p",
-                                        size - 50)
+        pool = f"{self.world.namespace}/p"
+        figures["cluster"] = self.drive(target, pool, size // 2)
+        self.quiet("p", size)
+        # The same while the API server and all around it stand still: what is
+        # left is the daemon's own.
+        with self.frozen():
+            figures["cluster, standing still"] = self.drive(target, pool,
+                                                            size // 2)
         self.end()
         with tempfile.TemporaryDirectory() as state:
             figures["local"] = self.local(state, size)
         for name, (p50, p99) in figures.items():
             self.say(f"| {name} | {p50:.1f} | {p99:.1f} |")
-        self.say(f"\n{figures['cluster'][0] / figures['local'][0]:.2f} times "
-                 "the p50 of one machine's backend.")
+        local = figures["local"][0]
+        self.say(f"\n{figures['cluster'][0] / local:.2f} times the p50 of one "
+                 "machine's backend; with the cluster standing still "
+                 f"{figures['cluster, standing still'][0] / local:.2f} times.")
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """For less than a lease of the leader's lasts."""
+        processes = self.world.cluster.processes.values()
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
 
     def drive(self, target, pool, claims):
         run = subprocess.run(
@@ -365,7 +387,7 @@ class Bench:
         try:
             time.sleep(3)
             return self.drive(f"unix:{state}/run/warmpoold.sock", "default/p",
-                              size - 50)
+                              size // 2)
         finally:
             daemon.terminate()
             daemon.wait()
