@@ -71,7 +71,10 @@ static char
 peek(struct reader *reader)
 {
     skip_space(reader);
-    return reader->at < reader->end ? *reader->at : '\0';
+    if (reader->at == reader->end) {
+        return '\0';
+    }
+    return *reader->at;
 }
 
 /* --- Texts --- */
