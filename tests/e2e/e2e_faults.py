@@ -10,8 +10,8 @@ from cluster import wait_for
 from world import is_ready
 
 STEPS = ("before_claim", "after_claim", "before_adopt", "adopt_sent",
-         "after_adopt", "after_status", "before_stamps")
-COLD_STEPS = ("before_create", "after_create")
+         "after_adopt", "after_status")
+COLD_STEPS = ("before_create", "after_create", "before_stamps")
 
 
 def claims(w, prefix, count):
