@@ -2,10 +2,12 @@
  * others size their pools, and against who knows the future.
  *
  *     scale_figures [--quick] [--jobs N] [--seeds N] [--first-seed N]
- *                   [--shorten N] [--only NAME] [--matrix] [--plots DIR]
+ *                   [--shorten N] [--only NAME] [--brief] [--matrix]
+ *                   [--plots DIR]
  *                   [--azure-2019 FILE | --azure-2021 FILE] [--app HASH]
  *
  * --shorten divides the lengths of traces, --only takes one kind of traffic,
+ * --brief leaves all rivals out but fixed sizes, and the sweeps;
  * --matrix adds a table of every kind with every lead time.
  *
  * With a file of the public traces of Azure Functions only that is shown, of
@@ -53,6 +55,7 @@ struct program {
     struct wp_figure_settings settings;
     bool quick;
     bool matrix;
+    bool brief;
     const char *only;            /* A trace; NULL: all. */
     const char *plots;           /* A folder; NULL: none. */
     struct wp_trace_recipe read; /* Its path is NULL: nothing is read. */
@@ -226,8 +229,15 @@ struct field {
     struct wp_figure_contender contenders[CONTENDERS_MAX];
     struct wp_figure_result results[CONTENDERS_MAX];
     unsigned n;
+    unsigned n_ours; /* The first ones. */
     struct wp_figure_best at_99[BLIND];
 };
+
+static unsigned
+rivals_of(const struct program *program)
+{
+    return program->brief ? 1 : BLIND;
+}
 
 static void
 sweep(struct program *program, const struct wp_figure_world *world,
@@ -237,16 +247,19 @@ sweep(struct program *program, const struct wp_figure_world *world,
 
     field->n = 0;
     for (unsigned i = 0; i < OURS_POINTS; i++) {
-        field->contenders[field->n++] = ours(ours_at[i], false);
+        if (!program->brief || (ours_at[i] > 0.95 && ours_at[i] < 0.9995)) {
+            field->contenders[field->n++] = ours(ours_at[i], false);
+        }
     }
-    for (unsigned i = 0; i < BLIND; i++) {
+    field->n_ours = field->n;
+    for (unsigned i = 0; i < rivals_of(program); i++) {
         double p;
 
         field->at_99[i] = least(program, world, blind[i], 0.99,
                                 wp_figure_knob_whole(blind[i]) ? start : 1);
         p = field->at_99[i].found ? field->at_99[i].p : 64;
         start = i == 0 ? p : start;
-        for (unsigned k = 0; k < SWEEP_POINTS; k++) {
+        for (unsigned k = 0; k < SWEEP_POINTS && !program->brief; k++) {
             field->contenders[field->n++] =
                 wp_figure_rival_at(blind[i], p * sweep_at[k]);
         }
@@ -261,7 +274,7 @@ dominates(const struct field *field, unsigned i, double hits, double idle)
 {
     const struct wp_figure_result *mine = &field->results[i];
 
-    for (unsigned k = OURS_POINTS; k < field->n; k++) {
+    for (unsigned k = field->n_ours; k < field->n; k++) {
         const struct wp_figure_result *it = &field->results[k];
 
         if (it->hit.mean > mine->hit.mean + hits &&
@@ -277,7 +290,7 @@ show_field(struct program *program, const struct field *field)
 {
     (void)printf("\n| objective | hits | idle | better at both |\n"
                  "|---|---|---|---|\n");
-    for (unsigned i = 0; i < OURS_POINTS; i++) {
+    for (unsigned i = 0; i < field->n_ours; i++) {
         const struct wp_figure_result *it = &field->results[i];
         const struct wp_figure_contender *by = dominates(field, i, 0, 0);
         char name[64] = "none";
@@ -286,17 +299,17 @@ show_field(struct program *program, const struct field *field)
             wp_figure_contender_name(by, name, sizeof(name));
         }
         (void)printf("| %g %% | %.3f ± %.3f %% | %.1f ± %.1f | %s |\n",
-                     100 * ours_at[i], 100 * it->hit.mean, 100 * it->hit.half,
-                     it->idle.mean, it->idle.half, name);
+                     100 * field->contenders[i].objective, 100 * it->hit.mean,
+                     100 * it->hit.half, it->idle.mean, it->idle.half, name);
         if (program->quick && dominates(field, i, 0.005, 0.1) != NULL) {
             (void)fprintf(stderr, "%g %%: %s is better at both\n",
-                          100 * ours_at[i], name);
+                          100 * field->contenders[i].objective, name);
             program->broken = true;
         }
     }
     (void)printf("\n| at 99 %% hits | knob | its least | hits | idle |\n"
                  "|---|---|---|---|---|\n");
-    for (unsigned i = 0; i < BLIND; i++) {
+    for (unsigned i = 0; i < rivals_of(program); i++) {
         const struct wp_figure_best *it = &field->at_99[i];
 
         if (it->found) {
@@ -319,18 +332,18 @@ judge_99(const struct program *program, const struct field *field)
     const struct wp_figure_result *mine = NULL;
     struct wp_figure_mean under;
 
-    for (unsigned i = 0; i < BLIND; i++) {
+    for (unsigned i = 0; i < rivals_of(program); i++) {
         if (field->at_99[i].found &&
             (best == NULL ||
              field->at_99[i].result.idle.mean < best->result.idle.mean)) {
             best = &field->at_99[i];
         }
     }
-    for (unsigned i = 0; i < OURS_POINTS && mine == NULL; i++) {
+    for (unsigned i = 0; i < field->n_ours && mine == NULL; i++) {
         if (field->results[i].hit.mean >= 0.99) {
             mine = &field->results[i];
             (void)printf("\nAt 99 %% hits: warmpool with objective %g %%",
-                         100 * ours_at[i]);
+                         100 * field->contenders[i].objective);
         }
     }
     if (mine == NULL || best == NULL) {
@@ -475,7 +488,7 @@ show_one_field(struct program *program, const struct wp_figure_world *world,
     if (has_jobs) {
         told = judge_told(program, world);
     }
-    if (program->plots != NULL) {
+    if (program->plots != NULL && !program->brief) {
         write_plot(program, world, field, has_jobs ? &told : NULL);
     }
     (void)fflush(stdout);
@@ -675,6 +688,7 @@ parse(int argc, char **argv, struct program *program)
         {"shorten", required_argument, NULL, 'l'},
         {"only", required_argument, NULL, 'o'},
         {"matrix", no_argument, NULL, 'm'},
+        {"brief", no_argument, NULL, 'b'},
         {"plots", required_argument, NULL, 'p'},
         {"azure-2019", required_argument, NULL, '9'},
         {"azure-2021", required_argument, NULL, '1'},
@@ -700,6 +714,9 @@ parse(int argc, char **argv, struct program *program)
             break;
         case 'l':
             program->settings.shorten = number(optarg, 1000);
+            break;
+        case 'b':
+            program->brief = true;
             break;
         case 'm':
             program->matrix = true;
