@@ -40,6 +40,8 @@ enum {
 #define WAIT_NS (2 * WP_NS_PER_S)
 #define ASK_AGAIN_NS (100 * WP_NS_PER_MS)
 
+static const uint8_t magic[4] = {'W', 'P', 'N', '1'};
+
 struct wp_pool_notes {
     struct wp_pools *pools;
     struct wp_lease_op op;
@@ -118,7 +120,7 @@ make_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     size_t room;
 
     memset(bytes, 0, HEAD_LEN);
-    memcpy(bytes, "WPN1", 4);
+    memcpy(bytes, magic, sizeof magic);
     bytes[4] = scale->set_by_call ? 1 : 0;
     bytes[5] = atomic_load_explicit(&pool->removed, memory_order_relaxed);
     put_u32(bytes + 8, scale->declared);
@@ -149,7 +151,7 @@ read_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     uint64_t sum;
     size_t learned;
 
-    if (len < HEAD_LEN || memcmp(bytes, "WPN1", 4) != 0) {
+    if (len < HEAD_LEN || memcmp(bytes, magic, sizeof magic) != 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "the pool's note is none of this version's");
     }

@@ -459,7 +459,7 @@ scale_to_change(struct wp_pools *pools, uint32_t pool_index, struct wp_err *err)
     return scale;
 }
 
-enum wp_status
+enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
 wp_pools_scale_reserve(struct wp_pools *pools, uint32_t pool_index,
                        struct wp_str id, uint32_t n, int64_t from_wall_ns,
                        int64_t until_wall_ns, struct wp_err *err)
