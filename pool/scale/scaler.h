@@ -35,6 +35,7 @@ enum {
     WP_SCALE_RESERVATIONS_MAX = 256, /* Of one pool. */
     WP_SCALE_DECISIONS_KEPT = 64,    /* Of one pool, for explain. */
     WP_SCALE_TEXT_MAX = 400,
+    WP_SCALE_STATE_MAX = 48 * 1024,
 };
 
 struct wp_scaler; /* Opaque. */
@@ -158,8 +159,9 @@ const char *wp_scale_reason_word(enum wp_scale_reason reason);
  * optimum, since they only fall with s. */
 double wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s);
 
-/* What was learned, for the lease store: a few kB, versioned, checksummed.
- * Returns the bytes needed; writes only when cap suffices. */
+/* What was learned, for the lease store: a few kB, at most WP_SCALE_STATE_MAX
+ * (with all reservations there may be); versioned, checksummed. Returns the
+ * bytes needed; writes only when cap suffices. */
 size_t wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns,
                       int64_t wall_ns, void *out, size_t cap);
 /* INVALID_ARGUMENT: not such bytes, of another version, or damaged: the scaler

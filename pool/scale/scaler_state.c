@@ -53,19 +53,26 @@ code_bytes(struct codec *codec, uint8_t *bytes, size_t n)
     codec->at += n;
 }
 
+/* The lowest n bytes of *value. */
 static void
-code_u64(struct codec *codec, uint64_t *value)
+code_uint(struct codec *codec, uint64_t *value, unsigned n)
 {
     uint8_t bytes[8];
 
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < n; i++) {
         bytes[i] = (uint8_t)(*value >> (8 * i));
     }
-    code_bytes(codec, bytes, sizeof bytes);
+    code_bytes(codec, bytes, n);
     *value = 0;
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < n; i++) {
         *value |= (uint64_t)bytes[i] << (8 * i);
     }
+}
+
+static void
+code_u64(struct codec *codec, uint64_t *value)
+{
+    code_uint(codec, value, 8);
 }
 
 static void
@@ -82,17 +89,16 @@ code_u32(struct codec *codec, uint32_t *value)
 {
     uint64_t bits = *value;
 
-    code_u64(codec, &bits);
-    codec->bad = codec->bad || bits > UINT32_MAX;
+    code_uint(codec, &bits, 4);
     *value = (uint32_t)bits;
 }
 
 static void
 code_bool(struct codec *codec, bool *value)
 {
-    uint32_t bits = *value ? 1 : 0;
+    uint64_t bits = *value ? 1 : 0;
 
-    code_u32(codec, &bits);
+    code_uint(codec, &bits, 1);
     codec->bad = codec->bad || bits > 1;
     *value = bits == 1;
 }
@@ -180,25 +186,29 @@ count_cells(const struct wp_learn *learn)
 static void
 code_float(struct codec *codec, float *value)
 {
-    double wide = (double)*value;
+    uint32_t bits;
 
-    code_double(codec, &wide);
-    codec->bad = codec->bad || wide > 1e30;
-    *value = codec->bad ? 0 : (float)wide;
+    memcpy(&bits, value, sizeof bits);
+    code_u32(codec, &bits);
+    memcpy(value, &bits, sizeof bits);
+    if (!(*value >= 0) || !(*value < 1e30F)) {
+        codec->bad = true;
+        *value = 0;
+    }
 }
 
 /* The cell at *i, which is written: the next one that is not empty. */
 static void
-code_cell(struct codec *codec, struct wp_learn *learn, uint32_t *i)
+code_cell(struct codec *codec, struct wp_learn *learn, uint64_t *i)
 {
-    const uint32_t n_cells = WP_LEARN_STATES * WP_LEARN_BINS;
+    const unsigned n_cells = WP_LEARN_STATES * WP_LEARN_BINS;
     float *claims = &learn->claims[0][0];
     float *seconds = &learn->seconds[0][0];
 
     while (codec->in == NULL && !(claims[*i] > 0) && !(seconds[*i] > 0)) {
         (*i)++;
     }
-    code_u32(codec, i);
+    code_uint(codec, i, 2);
     if (codec->bad || *i >= n_cells) {
         codec->bad = true;
         return;
@@ -213,7 +223,7 @@ static void
 code_table(struct codec *codec, struct wp_learn *learn)
 {
     uint32_t n = codec->in == NULL ? count_cells(learn) : 0;
-    uint32_t at = 0;
+    uint64_t at = 0;
 
     code_double(codec, &learn->unit);
     code_double(codec, &learn->worth_s);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/rng.h"
 #include "pool/scale/scaler.h"
 
 #define S WP_NS_PER_S
@@ -488,6 +489,133 @@ restart(void **state)
     wp_scaler_destroy(b.scaler);
 }
 
+/* Bursts again and again: what was learned survives too. */
+static void
+restart_learned(void **state)
+{
+    struct world a = world_make(10);
+    struct world b = world_make(10);
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    struct wp_scale_decision x;
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    world_start(&a);
+    (void)world_decide(&a);
+    for (int i = 0; i < 30; i++) {
+        (void)world_claims(&a, 1, 200);
+        x = world_claims(&a, 100, 0.02);
+    }
+    assert_true(x.learned);
+    /* A promise for one burst: its hundred claims, some of them missed. */
+    assert_in_range(x.target, 80, 130);
+    len = wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns, bytes,
+                         sizeof bytes);
+    assert_true(len <= sizeof bytes);
+    world_start(&b);
+    b.view = a.view;
+    assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns, b.view.wall_ns,
+                                    bytes, len, &err),
+                     WP_OK);
+    for (int i = 0; i < 1000; i++) {
+        double each_s = i % 100 == 0 ? 150 : 0.03;
+        struct wp_scale_decision y = world_claims(&b, 1, each_s);
+
+        x = world_claims(&a, 1, each_s);
+        assert_int_equal(x.target, y.target);
+        assert_int_equal(x.learned, y.learned);
+    }
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
+/* Saved yesterday: what was usual is still believed, what is announced stays,
+ * and nothing is given up before a whole window was seen. */
+static void
+restart_late(void **state)
+{
+    struct world a = world_make(0);
+    struct world b = world_make(0);
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    struct wp_scale_decision x;
+    struct wp_scale_decision y;
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    world_start(&a);
+    (void)world_decide(&a);
+    x = world_claims(&a, 3000, 0.2);
+    len = wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns, bytes,
+                         sizeof bytes);
+    world_start(&b);
+    b.view.wall_ns = a.view.wall_ns + 24 * 3600 * S;
+    assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns, b.view.wall_ns,
+                                    bytes, len, &err),
+                     WP_OK);
+    y = world_decide(&b);
+    assert_true(y.target >= x.target);
+    assert_true(fabs(y.lead_mean_s - x.lead_mean_s) < 1e-9);
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
+/* Whatever comes: within the bounds, finite, asked again later than now. */
+static void
+anything(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct world w = world_make((uint32_t)seed % 50);
+        struct wp_rng rng;
+
+        wp_rng_init(&rng, seed);
+        w.policy.objective = seed % 3 == 0 ? WP_SCALE_COST : WP_SCALE_HIT_RATE;
+        w.policy.miss_cost_s = seed % 2 == 0 ? 0.001 : 1e9;
+        w.policy.hit_rate = seed % 2 == 0 ? 0.5 : 0.99999;
+        w.policy.min = (uint32_t)wp_rng_below(&rng, 5);
+        w.policy.max = w.policy.min + (uint32_t)wp_rng_below(&rng, 1 << 20);
+        world_start(&w);
+        for (int i = 0; i < 400; i++) {
+            uint32_t n =
+                (uint32_t)(wp_rng_next(&rng) >> (32 + wp_rng_below(&rng, 32)));
+            struct wp_scale_decision decision;
+            struct wp_err err;
+            char id[16];
+            int len = snprintf(id, sizeof id, "r%d", i);
+
+            w.view.mono_ns +=
+                (int64_t)(wp_rng_next(&rng) >> (16 + wp_rng_below(&rng, 40)));
+            w.view.wall_ns =
+                (int64_t)wp_rng_next(&rng) >> wp_rng_below(&rng, 30);
+            w.view.ready = n / 2;
+            w.view.room = wp_rng_below(&rng, 2) == 0 ? 0 : UINT32_MAX;
+            w.view.stuck = wp_rng_below(&rng, 9) == 0;
+            /* Now and then a clock that goes back. */
+            wp_scaler_on_claims(w.scaler,
+                                wp_rng_below(&rng, 9) == 0 ? 0 : w.view.mono_ns,
+                                n, n / 3);
+            wp_scaler_on_ready(w.scaler, w.view.mono_ns,
+                               (int64_t)wp_rng_next(&rng) >>
+                                   wp_rng_below(&rng, 64));
+            (void)wp_scaler_reserve(w.scaler, (struct wp_str){id, (size_t)len},
+                                    n, w.view.wall_ns / 2,
+                                    w.view.wall_ns / 2 + 1 + n, &err);
+            decision = wp_scaler_decide(w.scaler, &w.view, &w.next_ns);
+            assert_true(w.next_ns > w.view.mono_ns);
+            assert_in_range(decision.target, w.policy.min, w.policy.max);
+            assert_true(isfinite(decision.expected));
+            assert_true(isfinite(decision.spread));
+            assert_true(isfinite(decision.rate_per_s));
+            assert_true(decision.hit_rate >= 0 && decision.hit_rate <= 1);
+            assert_true(decision.idle >= 0 && isfinite(decision.idle));
+            assert_true(wp_scaler_marginal(w.scaler, n) >= 0);
+        }
+        wp_scaler_destroy(w.scaler);
+    }
+}
+
 int
 main(void)
 {
@@ -498,7 +626,8 @@ main(void)
         cmocka_unit_test(to_zero),          cmocka_unit_test(slowly_down),
         cmocka_unit_test(reservations),     cmocka_unit_test(cost),
         cmocka_unit_test(bad_reservations), cmocka_unit_test(kept),
-        cmocka_unit_test(restart),
+        cmocka_unit_test(restart),          cmocka_unit_test(restart_learned),
+        cmocka_unit_test(restart_late),     cmocka_unit_test(anything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
