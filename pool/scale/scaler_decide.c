@@ -6,6 +6,7 @@
 #include "pool/base/assert.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
+#include "pool/scale/stock_large.h"
 
 /* A forecast fades while nothing comes: looked at again after this share of the
  * time that nothing came, but not more often than this. */
@@ -250,20 +251,19 @@ promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
     double a = decision->expected;
 
     decision->hit_rate_best = NAN;
-    /* Sums of astronomical lengths say nothing that 0 does not. */
-    if (a / 16 > stock && a > 1000) {
-        decision->hit_rate = stock / a;
-        decision->idle = 0;
-    } else {
-        decision->hit_rate = 1 - wp_stock_miss(scaler->miss, stock, a);
-        decision->idle = wp_stock_idle(scaler->miss, stock, a);
+    decision->hit_rate = 1 - wp_stock_large_miss(scaler->miss, stock, a);
+    decision->idle = wp_stock_large_idle(scaler->miss, stock, a);
+    if (scaler->forecast.learned && decision->target >= decision->wanted) {
+        /* Over all states, bursts included; as far as the reckoning, which is
+         * on the safe side, has been set right. */
+        decision->hit_rate =
+            1 - fmin(scaler->learn->missed * exp(-scaler->slack_log), 1);
+        decision->idle = scaler->learn->idle;
     }
     if (policy->objective == WP_SCALE_HIT_RATE &&
         decision->wanted > policy->max) {
         decision->hit_rate_best =
-            policy->max == decision->target || a > 16.0 * policy->max
-                ? decision->hit_rate
-                : 1 - wp_stock_miss(scaler->miss, policy->max, a);
+            1 - wp_stock_large_miss(scaler->miss, policy->max, a);
     }
 }
 
@@ -403,10 +403,7 @@ wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s)
     /* By the loss formula, whatever becomes of a miss: that is convex from 0
      * on. The tail of the Poisson law is so above its mode only, and a budget
      * that is too small has the stock below it. */
-    if (a / 16 > s && a > 1000) {
-        return 1 / fmax(forecast->lead_mean_s, 1e-3);
-    }
     return forecast->rate_per_s *
-           (wp_stock_miss(WP_MISS_LOST, s, a) -
-            wp_stock_miss(WP_MISS_LOST, add_u32(s, 1), a));
+           (wp_stock_large_miss(WP_MISS_LOST, s, a) -
+            wp_stock_large_miss(WP_MISS_LOST, add_u32(s, 1), a));
 }

@@ -10,6 +10,7 @@
 
 #include "pool/base/compiler.h"
 #include "pool/scale/stock.h"
+#include "pool/scale/stock_large.h"
 
 /* The field report's table, row by row. */
 static void
@@ -193,6 +194,44 @@ dispersion(void **state)
     assert_int_equal(wp_stock_for_dispersion(0.999, 42.5, 0.3), 65);
 }
 
+/* Where the normal form takes over it says the same, to a few in a thousand of
+ * the spread; and it says something for any size. */
+static void
+large(void **state)
+{
+    (void)state;
+    for (double a = 1001; a < 1e5; a *= 3) {
+        double sd = sqrt(a);
+
+        for (int m = 0; m < 2; m++) {
+            enum wp_miss miss = m == 0 ? WP_MISS_LOST : WP_MISS_QUEUED;
+            uint32_t exact = wp_stock_for_hit_rate(miss, 0.999, a);
+            double cost = wp_stock_for_cost(miss, a / 8, 900, a);
+
+            assert_true(fabs(wp_stock_large_for_hit_rate(miss, 0.999, a) -
+                             (double)exact) < 2 + 0.03 * sd);
+            assert_true(fabs(wp_stock_large_for_cost(miss, a / 8, 900, a) -
+                             cost) < 3 + 0.05 * sd);
+            assert_true(fabs(wp_stock_large_idle(miss, exact, a) -
+                             wp_stock_idle(miss, exact, a)) < 1 + 0.02 * sd);
+            assert_true(wp_stock_large_miss(miss, exact, a) < 0.0012);
+            assert_true(wp_stock_large_miss(miss, exact, a) > 0.0006);
+        }
+        assert_true(fabs(wp_stock_large_for_dispersion(0.99, a, 2) -
+                         (double)wp_stock_for_dispersion(0.99, a, 2)) <
+                    5 + 0.1 * sd);
+    }
+    assert_int_equal(wp_stock_large_for_hit_rate(WP_MISS_LOST, 0.5, 2e9),
+                     1000000000);
+    assert_int_equal(wp_stock_large_for_hit_rate(WP_MISS_LOST, 0.999, 1e18),
+                     UINT32_MAX);
+    assert_true(wp_stock_large_miss(WP_MISS_LOST, 0, 1e18) == 1);
+    assert_true(wp_stock_large_miss(WP_MISS_QUEUED, 5, 1e18) == 1);
+    assert_true(wp_stock_large_idle(WP_MISS_LOST, 5, 1e18) >= 0);
+    assert_int_equal(wp_stock_large_for_hit_rate(WP_MISS_LOST, 0.999, 400),
+                     450);
+}
+
 static void
 edges(void **state)
 {
@@ -218,6 +257,7 @@ main(void)
         cmocka_unit_test(idle_queued), cmocka_unit_test(smallest),
         cmocka_unit_test(cost_lost),   cmocka_unit_test(cost_queued),
         cmocka_unit_test(dispersion),  cmocka_unit_test(edges),
+        cmocka_unit_test(large),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
