@@ -13,6 +13,8 @@
     "served, pool_namespace, pool, sandbox, endpoint, claim_id, tenant, "      \
     "lost_reason"
 
+#define NOTE_COLUMNS "pool_namespace, pool, written_wall_ms, bytes"
+
 enum column {
     COLUMN_UID,
     COLUMN_STATE,
@@ -50,9 +52,8 @@ static const char *const statement_texts[WP_LEASE_SQL_COUNT] = {
         "UPDATE lease SET deadline_wall_ms = ?2 WHERE id = ?1",
     [WP_LEASE_SQL_DELETE] = "DELETE FROM lease WHERE id = ?1",
     [WP_LEASE_SQL_ALL] = "SELECT " COLUMNS ", id FROM lease",
-    [WP_LEASE_SQL_PUT_NOTE] =
-        "INSERT OR REPLACE INTO note (pool_namespace, pool, written_wall_ms, "
-        "bytes) VALUES (?1, ?2, ?3, ?4)",
+    [WP_LEASE_SQL_PUT_NOTE] = "INSERT OR REPLACE INTO note (" NOTE_COLUMNS
+                              ") VALUES (?1, ?2, ?3, ?4)",
     [WP_LEASE_SQL_GET_NOTE] =
         "SELECT bytes FROM note WHERE pool_namespace = ?1 AND pool = ?2",
     [WP_LEASE_SQL_DROP_NOTES] = "DELETE FROM note WHERE written_wall_ms < ?1",
