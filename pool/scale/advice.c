@@ -17,8 +17,6 @@ enum {
     HOLD_DEFAULT_S = 300,
     INFLIGHT_MAX = 1 << 20,
     DECISIONS_MAX = 150000, /* Of one replay. */
-    /* So long before a claim the clairvoyant orders for it. */
-    CLAIRVOYANT_PERMILLE = 990,
 };
 
 /* Of the sum of 19 normals' spread: Student's t for 95 %. */
@@ -117,6 +115,7 @@ set_lead(struct wp_advice *advice)
 {
     struct wp_advice_facts *facts = &advice->facts;
     uint32_t n = leads_kept(advice);
+    uint32_t p99 = n * 99 / 100;
 
     if (advice->config.lead_ns > 0) {
         facts->n_leads = 0;
@@ -131,9 +130,7 @@ set_lead(struct wp_advice *advice)
         facts->lead_mean_s +=
             (double)advice->leads_ns[i] / (double)WP_NS_PER_S / n;
     }
-    facts->lead_p99_s =
-        (double)advice->leads_ns[(uint64_t)n * CLAIRVOYANT_PERMILLE / 1000] /
-        (double)WP_NS_PER_S;
+    facts->lead_p99_s = (double)advice->leads_ns[p99] / (double)WP_NS_PER_S;
     advice->lead = (struct wp_replay_lead){.measured_ns = advice->leads_ns,
                                            .n_measured = n};
 }

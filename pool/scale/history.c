@@ -165,6 +165,7 @@ drop_oldest(struct wp_history *history)
 {
     struct wp_history_chunk *chunk = history->ring[history->oldest];
 
+    WP_ASSERT(history->n_chunks_max > 0);
     history->dropped += chunk->claims;
     history->claims -= chunk->claims;
     history->oldest = (history->oldest + 1) % history->n_chunks_max;
@@ -179,6 +180,7 @@ chunk_with_room(struct wp_history *history)
     struct wp_history_chunk *chunk = NULL;
     uint32_t at;
 
+    WP_ASSERT(history->n_chunks_max > 0);
     if (history->n_chunks > 0) {
         at = (history->oldest + history->n_chunks - 1) % history->n_chunks_max;
         chunk = history->ring[at];

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pool/base/assert.h"
 #include "pool/scale/history.h"
 #include "pool/scale/scaler.h"
 
@@ -75,6 +76,7 @@ struct wp_history {
 static inline const struct wp_history_chunk *
 wp_history_chunk_at(const struct wp_history *history, uint32_t i)
 {
+    WP_ASSERT(history->n_chunks_max > 0);
     return history->ring[(history->oldest + i) % history->n_chunks_max];
 }
 

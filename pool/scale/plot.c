@@ -165,12 +165,14 @@ ticks_linear(const struct axis *axis, double out[TICKS_MAX])
 {
     double step = pow(10, floor(log10((axis->until - axis->from) / 4)));
     double rough = (axis->until - axis->from) / 6;
+    double first;
     uint32_t n = 0;
 
     step *= rough > 5 * step ? 10 : rough > 2 * step ? 5 : rough > step ? 2 : 1;
-    for (double t = ceil(axis->from / step) * step;
-         t <= axis->until + step * 1e-9 && n < TICKS_MAX; t += step) {
-        out[n++] = fabs(t) < step * 1e-9 ? 0 : t;
+    first = ceil(axis->from / step);
+    while (n < TICKS_MAX && (first + n) * step <= axis->until + step * 1e-9) {
+        out[n] = (first + n) * step;
+        n++;
     }
     return n;
 }
