@@ -111,11 +111,12 @@ wp_pool_budget_join(struct wp_pool *pool, struct wp_pool_scale *scale,
 {
     struct wp_pools *pools = pool->pools;
     uint32_t n = pools->budgets != NULL ? pools->budgets->n : 0;
+    const struct group *groups = n > 0 ? pools->budgets->groups : NULL;
     uint32_t at = 0;
 
     mark(pools, scale);
-    while (at < n && strcmp(pools->budgets->groups[at].total.group,
-                            policy->budget_group) != 0) {
+    while (groups != NULL && at < n &&
+           strcmp(groups[at].total.group, policy->budget_group) != 0) {
         at++;
     }
     if (at == n && policy->budget_group[0] != '\0' &&

@@ -124,8 +124,13 @@ wp_str_shown(struct wp_str s, char out[WP_STR_SHOWN_MAX])
     bool fits = s.len < WP_STR_SHOWN_MAX;
     size_t n = fits ? s.len : WP_STR_SHOWN_MAX - sizeof more;
 
+    if (n > 0) {
+        memcpy(out, s.ptr, n);
+    }
     for (size_t i = 0; i < n; i++) {
-        out[i] = s.ptr[i] >= ' ' && s.ptr[i] <= '~' ? s.ptr[i] : '?';
+        if (out[i] < ' ' || out[i] > '~') {
+            out[i] = '?';
+        }
     }
     memcpy(out + n, fits ? "" : more, fits ? 1 : sizeof more);
     return out;

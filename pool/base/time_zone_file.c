@@ -49,8 +49,9 @@ time_at(const struct block *block, uint32_t i)
 static enum wp_status
 damaged(struct wp_err *err, const char *what)
 {
-    return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "not a zone file, or a damaged one: %s", what);
+    (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                     "not a zone file, or a damaged one: %s", what);
+    return WP_INVALID_ARGUMENT;
 }
 
 /* Where the block that begins at p has its parts. */

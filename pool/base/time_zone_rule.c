@@ -203,7 +203,7 @@ wp_zone_rule_offset_s(const struct wp_zone_rule *rule, int64_t utc_s,
     enum {
         YEARS = 5
     };
-    struct wp_zone_change changes[YEARS * WP_ZONE_YEAR_CHANGES];
+    struct wp_zone_change changes[YEARS * WP_ZONE_YEAR_CHANGES] = {{0, 0}};
     unsigned n = 0;
     unsigned at = 0;
     int64_t year;

@@ -97,10 +97,11 @@ unexpected(const struct field *field, struct wp_str text, const char *expected,
                       field->name, expected, wp_str_shown(text, shown));
 }
 
-static char
-lower(char c)
+/* letter: a lower-case one. */
+static bool
+is_letter(char c, char letter)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    return (c | 0x20) == letter;
 }
 
 static bool
@@ -113,9 +114,9 @@ one_value(const struct field *field, struct wp_str text, int *out)
         return *out >= field->min && *out <= field->max;
     }
     for (size_t i = 0; text.len == 3 && field->names[i] != '\0'; i += 3) {
-        if (lower(text.ptr[0]) == field->names[i] &&
-            lower(text.ptr[1]) == field->names[i + 1] &&
-            lower(text.ptr[2]) == field->names[i + 2]) {
+        if (is_letter(text.ptr[0], field->names[i]) &&
+            is_letter(text.ptr[1], field->names[i + 1]) &&
+            is_letter(text.ptr[2], field->names[i + 2])) {
             *out = field->min + (int)(i / 3);
             return true;
         }
@@ -162,7 +163,7 @@ one_range(const struct field *field, struct wp_str text, uint64_t *set,
                               "a step of at least 1 and within the field", err);
         }
     }
-    for (int i = from; i <= to; i += (int)step) {
+    for (int i = from; i <= to && i < 64; i += (int)step) {
         *set |= UINT64_C(1) << i;
     }
     return WP_OK;
@@ -357,6 +358,7 @@ wp_schedule_format(const struct wp_schedule *schedule,
     struct writer w = {out, 0};
     char duration[WP_DURATION_TEXT_MAX];
 
+    out[0] = '\0';
     put_field(&w, schedule->minutes,
               schedule->minutes == (UINT64_C(1) << 60) - 1);
     put_field(&w, schedule->hours, schedule->hours == (1U << 24) - 1);
