@@ -137,7 +137,7 @@ class ScaleTest(unittest.TestCase):
 
     def test_reservation_raises_the_stock_before_its_time(self):
         daemon = self.start(OBJECTIVE, replicas=1)
-        kept = reserve(daemon, "job", 20, 4, 60)
+        kept = reserve(daemon, "job", 20, 10, 60)
         self.assertEqual((kept.sandboxes, kept.left), (20, 20))
         self.assertLess(daemon.pool().target, 20)
         eventually(lambda: daemon.pool().ready >= 20, "the stock")
