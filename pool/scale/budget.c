@@ -136,7 +136,7 @@ share_mins(struct sharing *s)
 
 bool
 wp_budget_share(struct wp_budget_pool *pools, uint32_t n, uint32_t total,
-                uint32_t *heap)
+                uint32_t *heap) /* NOLINT(readability-non-const-parameter) */
 {
     struct sharing s = {pools, n, heap, 0, total};
     uint64_t mins = 0;
