@@ -155,6 +155,7 @@ printf '# Measurements of %s\n\nLoad average before: %s.\n' \
 printf '\n## In the process\n\nMedian, least and most of %d runs.\n' "$repetitions"
 micro bench_claim
 micro bench_ready_queue
+micro bench_scaler
 micro bench_slot
 micro bench_wire
 step "memory"

@@ -16,7 +16,7 @@ static const double EPISODE_LEADS = 4;
 static const double AIM = 0.9;
 /* So many misses move the plan by a factor of e: few at first, more as there is
  * more to go by. Misses come in clumps of hundreds. */
-static const double SLACK_FIRST = 30;
+static const double SLACK_FIRST = 15;
 static const double SLACK_LAST = 200;
 static const double SLACK_MIN = -2;
 static const double SLACK_MAX = 3.5;
