@@ -21,10 +21,9 @@ struct wp_figure_world {
 
 struct wp_figure_contender {
     bool ours;
-    double objective; /* Of ours: the share of hits. */
-    bool announced;   /* Jobs announce what they will claim. */
-    bool state_told;  /* Of neither: a outside jobs, b while one lasts. A bound
-                          * for whoever must find out. */
+    double objective;    /* Of ours: the share of hits. */
+    bool announced;      /* Jobs announce what they will claim. */
+    bool state_told;     /* Of neither: a outside jobs, b while one lasts. */
     enum wp_rival rival; /* Of others. */
     double a;
     double b;
