@@ -20,7 +20,7 @@
 static struct wp_schedule
 parse_in(const char *zone_name, const char *text)
 {
-    struct wp_schedule schedule;
+    struct wp_schedule schedule = {.minutes = 0};
     const struct wp_time_zone *zone = NULL;
     struct wp_err err = {.msg = ""};
 
