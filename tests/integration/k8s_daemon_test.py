@@ -131,7 +131,13 @@ class Scaled(Case):
     def test_to_zero_and_from_zero(self):
         self.make_pool(replicas=0)
         self.annotate(objective="99%")
-        self.daemon()
+        daemon = self.daemon()
+        # A claim that comes before the core knows the pool starts cold, and
+        # misses nothing.
+        eventually(lambda: "warmpool_pool_target" in str(
+            daemon.ready() and daemon.get("/metrics")), "the pool")
+        eventually(lambda: 'warmpool_scale_wanted{' in
+                   str(daemon.get("/metrics")), "its scaler")
         self.make_claim("c")
         self.wait_ready("c")
         # What it missed brings a stock.
