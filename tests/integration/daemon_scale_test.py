@@ -225,12 +225,13 @@ class TakeOver(RedisRig):
 
     def test_the_next_keeper_goes_on(self):
         source = write_manifest(self.dir, OBJECTIVE)
-        keeper, follower = (self.start(name, manifest=source, replicas=1)
-                            for name in ("keeper", "follower"))
-        for daemon in (keeper, follower):
-            eventually(daemon.listening, "listening")
+        # One after the other: who comes first keeps.
+        keeper = self.start("keeper", manifest=source, replicas=1)
+        eventually(keeper.listening, "listening")
         eventually(lambda: self.value(keeper, "warmpool_keeper") == 1,
                    "a keeper")
+        follower = self.start("follower", manifest=source, replicas=1)
+        eventually(follower.listening, "listening")
         # Claims at the follower alone: the keeper hears of their grants.
         for i in range(5000):
             if keeper.pool().target >= 4:
