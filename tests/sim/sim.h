@@ -157,6 +157,7 @@ struct sim_conn {
 struct sim_feed {
     bool up;      /* The store has its subscription. */
     bool syncing; /* It waits for a copy of all records. */
+    bool missed;  /* It had no room for a record since it asked for one. */
     uint32_t epoch;
     int64_t up_since_ns;
     int64_t first_up_ns;        /* 0: never yet. */

@@ -10,6 +10,8 @@
 #include "pool/base/assert.h"
 #include "tests/sim/sim.h"
 
+#define MISSED_NS (50 * SIM_MS)
+
 /* A sandbox that was forgotten since the replica asked for a copy. */
 struct sim_told {
     uint8_t uid[WP_UID_LEN];
@@ -80,6 +82,23 @@ follow_again(struct sim *sim, void *ctx, uint64_t arg)
 
 static void begin_sync(struct sim *sim, void *ctx, uint64_t arg);
 
+/* A copy that is on its way may be older than what was missed: it is asked for
+ * another one after it. */
+static void
+read_missed(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *to = ctx;
+
+    if (!is_current(to, to->life, (uint32_t)arg) || !to->feed.missed) {
+        return;
+    }
+    if (to->feed.syncing) {
+        sim_in(sim, MISSED_NS, to, read_missed, to, arg);
+    } else {
+        begin_sync(sim, to, arg);
+    }
+}
+
 /* A replica that had no slot for it is told everything again when it has had
  * time to free some. */
 static void
@@ -88,8 +107,9 @@ tell(struct sim_replica *to, const struct wp_lease_record *record)
     uint64_t refused = wp_pools_records_refused(to->pools);
 
     wp_pools_on_record(to->pools, record);
-    if (wp_pools_records_refused(to->pools) != refused) {
-        sim_in(to->sim, 50 * SIM_MS, to, begin_sync, to, to->feed.epoch);
+    if (wp_pools_records_refused(to->pools) != refused && !to->feed.missed) {
+        to->feed.missed = true;
+        sim_in(to->sim, MISSED_NS, to, read_missed, to, to->feed.epoch);
     }
 }
 
@@ -208,6 +228,7 @@ begin_sync(struct sim *sim, void *ctx, uint64_t arg)
     } else {
         to->feed.synced_generation = to->generation;
         to->feed.syncing = true;
+        to->feed.missed = false;
         to->feed.n_told = 0;
         sim_replica_enter(to);
         wp_pools_sync_begin(to->pools, 0);
@@ -247,6 +268,7 @@ sim_feed_follow(struct sim_replica *replica)
     replica->feed.epoch++;
     replica->feed.up = false;
     replica->feed.syncing = false;
+    replica->feed.missed = false;
     sim_in(sim, one_way_ns(sim), NULL, subscribe, replica, replica->feed.epoch);
 }
 
