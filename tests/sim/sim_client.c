@@ -403,13 +403,27 @@ plan_next(struct sim *sim, struct sim_client *client, int64_t delay_ns)
 
 /* --- What a client hears. --- */
 
+/* Somebody else has ended the lease that this answer tells of, the client has
+ * asked again, and has what it got for that. */
+static bool
+is_outdated(struct sim *sim, const struct sim_client *client,
+            const struct wp_grant *grant)
+{
+    const struct sim_sandbox *sandbox = sim_backend_find(sim, grant->sandbox);
+
+    return sandbox != NULL && sandbox->shown.given_up &&
+           client->holds != NULL && client->holds != sandbox &&
+           sim_oracle_is_live(sim, client->holds);
+}
+
 static void
 hear_claim(struct sim *sim, struct call *call)
 {
     struct sim_client *client = call->client;
 
     if (call->status == WP_OK) {
-        if (call->until_ns <= sim->now_ns) {
+        if (call->until_ns <= sim->now_ns ||
+            is_outdated(sim, client, &call->claim.grant)) {
             return; /* It came too late to be of use. */
         }
         sim_oracle_shown(sim, client, &call->claim.grant, call->until_ns);

@@ -109,7 +109,8 @@ sim_oracle_ordered(struct sim *sim, struct sim_replica *replica)
     }
 }
 
-/* What a scaler says, within what it was told. */
+/* What a scaler says, within what it was told. By hand a pool is set at once,
+ * and its scaler takes that up in its next turn. */
 static void
 check_scale(struct sim *sim, const struct sim_replica *replica,
             const struct wp_pool_stats *stats)
@@ -121,9 +122,9 @@ check_scale(struct sim *sim, const struct sim_replica *replica,
         stats->replicas != sim->profile.target) {
         return;
     }
-    if (stats->spec.target > policy->max) {
+    if (stats->scale.target > policy->max) {
         sim_wrong(sim, "r%u is scaled to %u, where %u is the most",
-                  replica->index, stats->spec.target, policy->max);
+                  replica->index, stats->scale.target, policy->max);
     }
 }
 
