@@ -42,24 +42,34 @@ struct wp_recovery {
 /* What the core knows, a chunk at a time. */
 struct known {
     struct wp_recovery *recovery;
-    uint32_t pool_index;
+    const struct wp_lease_redis_pool *pool;
     bool retire_idle;
     uint32_t cursor;
     uint32_t n;
     struct wp_lease_record records[ASSERT_CHUNK];
 };
 
-/* Control thread. */
+/* Control thread. A pool that the core has not is one of which nothing is
+ * known. */
 static void
 ask_known(void *ctx, uint64_t a, uint64_t b)
 {
     struct known *known = ctx;
+    struct wp_pools *pools = known->recovery->daemon->pools;
+    uint32_t index = wp_pools_index_of_records(
+        pools, wp_str_from(known->pool->pool_namespace),
+        wp_str_from(known->pool->pool));
 
     (void)a;
     (void)b;
-    known->n = wp_pools_known_records(
-        known->recovery->daemon->pools, known->pool_index, known->retire_idle,
-        &known->cursor, known->records, ASSERT_CHUNK);
+    known->n = 0;
+    if (index == UINT32_MAX) {
+        known->cursor = 0;
+        return;
+    }
+    known->n =
+        wp_pools_known_records(pools, index, known->retire_idle, &known->cursor,
+                               known->records, ASSERT_CHUNK);
 }
 
 static enum wp_status
@@ -89,20 +99,14 @@ assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
     known->recovery = recovery;
-    known->pool_index = wp_pools_index(recovery->daemon->pools,
-                                       wp_str_from(pool->pool_namespace),
-                                       wp_str_from(pool->pool));
+    known->pool = pool;
     (void)pthread_mutex_lock(&recovery->lock);
     known->retire_idle = recovery->one_left;
     (void)pthread_mutex_unlock(&recovery->lock);
-    /* A pool that the core has not is one of which nothing is known. */
-    while (status == WP_OK && known->pool_index != UINT32_MAX) {
+    do {
         wp_loop_call(recovery->daemon->control_loop, ask_known, known);
         status = assert_chunk(known, err);
-        if (known->cursor == 0) {
-            break;
-        }
-    }
+    } while (status == WP_OK && known->cursor != 0);
     free(known);
     return status;
 }

@@ -170,8 +170,9 @@ read_missed(struct wp_daemon_redis *r, int64_t now_ns)
         const struct wp_lease_redis_pool *pool = &r->pools[i];
 
         if (r->missed[i] &&
-            wp_pools_index(r->daemon->pools, wp_str_from(pool->pool_namespace),
-                           wp_str_from(pool->pool)) != UINT32_MAX) {
+            wp_pools_index_of_records(r->daemon->pools,
+                                      wp_str_from(pool->pool_namespace),
+                                      wp_str_from(pool->pool)) != UINT32_MAX) {
             r->missed[i] = false;
             any = true;
             wp_lease_redis_read_again(r->redis, pool);
@@ -200,8 +201,8 @@ take(void *ctx, enum wp_feed_kind kind, const struct wp_lease_record *record)
         }
         return;
     }
-    index = wp_pools_index(pools, wp_str_from(record->pool_namespace),
-                           wp_str_from(record->pool));
+    index = wp_pools_index_of_records(
+        pools, wp_str_from(record->pool_namespace), wp_str_from(record->pool));
     if (index == UINT32_MAX) {
         return;
     }

@@ -279,9 +279,15 @@ int64_t wp_pools_run(struct wp_pools *pools);
  * a shared store: the record as it is after a change by another replica (state
  * NONE: forgotten). Idempotent; what is older than what is known here, by fence
  * and state, changes nothing. A record of a pool that was not added, of a
- * malformed name, or for which no slot is free is left out and counted. */
+ * malformed name, or for which no slot is free is left out and counted; one of
+ * a removed pool is not. */
 void wp_pools_on_record(struct wp_pools *pools,
                         const struct wp_lease_record *record);
+/* The index of the pool that these records belong to, removed or not; the
+ * functions below take it. UINT32_MAX when there is none. Control thread. */
+uint32_t wp_pools_index_of_records(const struct wp_pools *pools,
+                                   struct wp_str pool_namespace,
+                                   struct wp_str name);
 /* Records that wp_pools_on_record left out. */
 uint64_t wp_pools_records_refused(const struct wp_pools *pools);
 

@@ -370,7 +370,7 @@ void
 wp_pools_on_record(struct wp_pools *pools, const struct wp_lease_record *record)
 {
     struct wp_slot_ref ref = wp_mirror_find(pools, record->uid);
-    struct wp_pool *pool;
+    uint32_t index;
 
     if (ref.generation != 0) {
         wp_slot_at(&pools->slots, ref.index)->control_bits &=
@@ -381,13 +381,15 @@ wp_pools_on_record(struct wp_pools *pools, const struct wp_lease_record *record)
     if (record->state == WP_RECORD_NONE) {
         return;
     }
-    pool = wp_pools_find(pools, wp_str_from(record->pool_namespace),
-                         wp_str_from(record->pool));
-    if (pool == NULL) {
+    /* Here its pool may have been removed before others know of that: whoever
+     * is the keeper next must know of leases that they still grant. */
+    index = wp_pools_index_of_records(
+        pools, wp_str_from(record->pool_namespace), wp_str_from(record->pool));
+    if (index == UINT32_MAX) {
         refuse_record(pools);
         return;
     }
-    restore(pools, pool, record);
+    restore(pools, wp_pools_at(pools, index), record);
 }
 
 uint64_t

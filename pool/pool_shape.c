@@ -101,6 +101,39 @@ wp_pools_index(const struct wp_pools *pools, struct wp_str pool_namespace,
     return pool != NULL ? pool->index : UINT32_MAX;
 }
 
+static bool
+is_removed(const struct wp_pool *pool)
+{
+    return atomic_load_explicit(&pool->removed, memory_order_relaxed);
+}
+
+/* A removed pool of that name. */
+static struct wp_pool *
+find_removed(const struct wp_pools *pools, struct wp_str ns, struct wp_str name)
+{
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        struct wp_pool *pool = wp_pools_at(pools, i);
+
+        if (is_removed(pool) && wp_str_eq(name, pool->name) &&
+            wp_str_eq(ns, pool->pool_namespace)) {
+            return pool;
+        }
+    }
+    return NULL;
+}
+
+uint32_t
+wp_pools_index_of_records(const struct wp_pools *pools,
+                          struct wp_str pool_namespace, struct wp_str name)
+{
+    const struct wp_pool *pool = wp_pools_find(pools, pool_namespace, name);
+
+    if (pool == NULL) {
+        pool = find_removed(pools, pool_namespace, name);
+    }
+    return pool != NULL ? pool->index : UINT32_MAX;
+}
+
 /* The pool is found by its name from here on, which it was not before. */
 static void
 publish_name(struct wp_pools *pools, const struct wp_pool *pool)
@@ -313,12 +346,6 @@ wp_pools_free_all(struct wp_pools *pools)
 }
 
 static bool
-is_removed(const struct wp_pool *pool)
-{
-    return atomic_load_explicit(&pool->removed, memory_order_relaxed);
-}
-
-static bool
 nobody_waits(struct wp_pool *pool)
 {
     bool nobody;
@@ -364,21 +391,6 @@ find_gone(struct wp_pools *pools)
         }
     }
     return oldest;
-}
-
-/* A removed pool of that name. */
-static struct wp_pool *
-find_removed(struct wp_pools *pools, struct wp_str ns, struct wp_str name)
-{
-    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        struct wp_pool *pool = wp_pools_at(pools, i);
-
-        if (is_removed(pool) && wp_str_eq(name, pool->name) &&
-            wp_str_eq(ns, pool->pool_namespace)) {
-            return pool;
-        }
-    }
-    return NULL;
 }
 
 static enum wp_status

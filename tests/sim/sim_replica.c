@@ -135,14 +135,12 @@ take_lock(struct sim *sim, void *ctx, uint64_t arg)
 }
 
 /* A sandbox that it does not know, a keeper asks the store for; so it begins
- * when that is open to it, and when it has the pool that the answer is of. */
+ * when that is open to it. */
 void
 sim_replica_synced(struct sim_replica *replica)
 {
     if (replica->sim->lock == replica && !replica->keeper &&
-        replica->generation != 0 &&
-        wp_pools_index(replica->pools, WP_STR("default"), WP_STR("p")) !=
-            UINT32_MAX) {
+        replica->generation != 0) {
         become_keeper(replica);
     }
 }

@@ -125,9 +125,6 @@ restore(struct sim *sim, void *ctx, uint64_t arg)
             WP_ASSERT(wp_pools_add(replica->pools, &spec, &index, &err) ==
                           WP_OK &&
                       index == 0);
-            if (sim->profile.store == SIM_STORE_SHARED) {
-                sim_feed_follow(replica); /* What it did not take in. */
-            }
         } else {
             WP_ASSERT(wp_pools_update(replica->pools, 0, &spec, &err) == WP_OK);
         }

@@ -558,6 +558,47 @@ a_replica_can_tell_what_the_store_had(void **state)
     replica_close(&a);
 }
 
+/* It knows of the removal first, and is the keeper next. */
+static void
+a_removed_pool_hears_of_leases(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    wp_pools_remove(b.pools, 0);
+    assert_int_equal(
+        wp_pools_index_of_records(b.pools, WP_STR("default"), WP_STR("p")), 0);
+    assert_int_equal(
+        wp_pools_index_of_records(b.pools, WP_STR("default"), WP_STR("q")),
+        UINT32_MAX);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    replica_close(&a);
+    replica_settle(&b);
+    assert_int_equal(wp_pools_records_refused(b.pools), 0);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    replica_adopt_all(&b, 0);
+    wp_pools_set_keeper(b.pools, true);
+    replica_settle(&b);
+    /* Its first deadline is over, but not the one that it was renewed to. */
+    wp_clock_manual_advance(&replica_clock, 70 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).ready, 0);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
+    assert_int_equal(told(&b, false, WP_RECORD_HELD), 1);
+    wp_clock_manual_advance(&replica_clock, 122 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_true(replica_stats(&b).gone);
+    assert_int_equal(wp_fake_backend_counts(&b.backend).live, 0);
+    replica_close(&b);
+}
+
 /* An idle one is given up for a replica that is not there to say whether it has
  * granted it; but it had, and nothing was heard of it here. */
 static void
@@ -708,6 +749,8 @@ main(void)
             a_release_reaches_the_store_before_the_mirror_does,
             replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_becomes_the_keeper,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_removed_pool_hears_of_leases,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_does_not_expire,
                                replica_set_up_shared),
