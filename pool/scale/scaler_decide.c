@@ -17,8 +17,10 @@ static const double BURST_LEADS = 4;
 static const double BURST_MIN_S = 2;
 static const double BURST_MAX_S = 60;
 
-/* Announced demand is ordered so long ahead that this share of it is there. */
+/* Announced demand is ordered so long ahead that this share of it is there in
+ * time; the lesser where there is stock besides that makes up for late ones. */
 static const double RESERVE_AHEAD = 0.999;
+static const double RESERVE_AHEAD_LEAST = 0.9;
 
 static uint32_t
 min_u32(uint32_t a, uint32_t b)
@@ -149,7 +151,7 @@ cap_at(struct choice *choice, uint32_t most, enum wp_scale_reason reason)
 }
 
 static struct choice
-choose_wanted(struct wp_scaler *scaler, uint32_t reserved)
+choose_wanted(struct wp_scaler *scaler)
 {
     const struct wp_forecast *forecast = &scaler->forecast;
     struct choice choice = {
@@ -158,11 +160,17 @@ choose_wanted(struct wp_scaler *scaler, uint32_t reserved)
     if (scaler->claims == 0) {
         choice = (struct choice){scaler->replicas, WP_SCALE_NOTHING_SEEN};
     }
-    if (reserved > 0) {
-        choice.target = add_u32(choice.target, reserved);
-        choice.reason = WP_SCALE_RESERVED;
-    }
     return choice;
+}
+
+/* On top of all that: it has its own end, and is given up then. */
+static void
+add_reserved(struct choice *choice, uint32_t reserved)
+{
+    if (reserved > 0) {
+        choice->target = add_u32(choice->target, reserved);
+        choice->reason = WP_SCALE_RESERVED;
+    }
 }
 
 /* The brakes guard against forecasts that know no better. Where it has been
@@ -179,12 +187,15 @@ is_braked(const struct wp_scaler *scaler)
            fabs(scaler->policy.down_rate - usual.down_rate) > 1e-9;
 }
 
-/* Not down at once. */
+/* Not down at once; but for what was reserved. */
 static void
 brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
 {
+    uint32_t before = scaler->target > scaler->reserved
+                          ? scaler->target - scaler->reserved
+                          : 0;
     uint32_t most =
-        min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), scaler->target);
+        min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), before);
     int64_t again_ns;
 
     if (!is_braked(scaler)) {
@@ -193,8 +204,8 @@ brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
     raise_to(choice, most, WP_SCALE_HELD);
     raise_to(choice,
              wp_hold_step(&scaler->hold, scaler->now_ns,
-                          scaler->policy.down_rate, scaler->target,
-                          choice->target, &again_ns),
+                          scaler->policy.down_rate, before, choice->target,
+                          &again_ns),
              WP_SCALE_HELD);
     *next_ns = earlier(*next_ns, again_ns);
     if (choice->reason == WP_SCALE_HELD) {
@@ -314,6 +325,37 @@ fill(const struct wp_scaler *scaler)
         .hit_rate_seen = wp_scaler_hit_rate_seen(scaler)};
 }
 
+static uint32_t
+due_ahead(const struct wp_scaler *scaler, double quantile, int64_t *changes_ns)
+{
+    return wp_reservations_due(
+        &scaler->reservations, scaler->wall_ns,
+        ns_of(wp_lead_time_quantile_s(&scaler->lead, quantile,
+                                      scaler->prior_lead_ns)),
+        changes_ns);
+}
+
+/* What is to be ordered of what is announced. Orders that take longer than most
+ * need not all be waited for ahead: while the stock for what comes unannounced
+ * has s beyond what is expected, s of n announced may be late. */
+static uint32_t
+reserved_now(const struct wp_scaler *scaler, int64_t *changes_ns)
+{
+    const struct wp_forecast *forecast = &scaler->forecast;
+    double spare = fmax((double)forecast->stock - forecast->expected, 0);
+    uint32_t due = due_ahead(scaler, RESERVE_AHEAD, changes_ns);
+    int64_t sooner_ns;
+    double in_time;
+
+    if (due == 0) {
+        return 0;
+    }
+    in_time = fmin(fmax(1 - spare / due, RESERVE_AHEAD_LEAST), RESERVE_AHEAD);
+    due = due_ahead(scaler, in_time, &sooner_ns);
+    *changes_ns = earlier(*changes_ns, sooner_ns);
+    return due;
+}
+
 /* When the forecast will have faded enough to be looked at again. */
 static int64_t
 fade_next_ns(const struct wp_scaler *scaler)
@@ -334,7 +376,6 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
 {
     struct wp_scale_decision decision;
     struct choice choice;
-    int64_t ahead_ns;
     int64_t due_changes_ns;
     int64_t floor_changes_ns;
 
@@ -356,22 +397,20 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
                  min_u32(wp_need_now(&scaler->need), scaler->forecast.stock));
 
     decision = fill(scaler);
-    ahead_ns = ns_of(wp_lead_time_quantile_s(&scaler->lead, RESERVE_AHEAD,
-                                             scaler->prior_lead_ns));
-    decision.reserved = wp_reservations_due(
-        &scaler->reservations, scaler->wall_ns, ahead_ns, &due_changes_ns);
+    decision.reserved = reserved_now(scaler, &due_changes_ns);
     decision.floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
                                            &floor_changes_ns);
     *next_ns = earlier(mono_of(scaler, due_changes_ns),
                        mono_of(scaler, floor_changes_ns));
     *next_ns = earlier(*next_ns, fade_next_ns(scaler));
 
-    choice = choose_wanted(scaler, decision.reserved);
-    decision.wanted = choice.target;
+    choice = choose_wanted(scaler);
+    decision.wanted = add_u32(choice.target, decision.reserved);
     if (scaler->by_hand || scaler->policy.objective == WP_SCALE_PLAIN) {
         choice = (struct choice){scaler->replicas, WP_SCALE_BY_HAND};
     } else {
         brake(scaler, &choice, next_ns);
+        add_reserved(&choice, decision.reserved);
         bound(scaler, view, decision.floor, &choice);
     }
     decision.target = choice.target;
@@ -389,6 +428,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     }
     scaler->decided = true;
     scaler->target = decision.target;
+    scaler->reserved = scaler->by_hand ? 0 : decision.reserved;
     wp_need_plan(&scaler->need, scaler->theory_stock);
     scaler->reason = decision.reason;
     return decision;

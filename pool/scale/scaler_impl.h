@@ -52,6 +52,7 @@ struct wp_scaler {
     /* What was decided. */
     struct wp_hold hold;
     uint32_t target;
+    uint32_t reserved;           /* Of target, for announced demand. */
     bool decided;                /* target is one of ours. */
     struct wp_forecast forecast; /* Of the latest decision. */
     uint32_t burst_stock;        /* Not below this until then. */

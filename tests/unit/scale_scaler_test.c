@@ -337,6 +337,66 @@ reservations(void **state)
     wp_scaler_destroy(w.scaler);
 }
 
+/* The brakes hold what was forecast, not what was announced: that has its own
+ * end, and with the usual window the stock would stay for minutes. */
+static void
+reservation_ends_unbraked(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_scale_decision before;
+    struct wp_scale_decision decision;
+    struct wp_err err;
+
+    (void)state;
+    world_start(&w);
+    before = world_claims(&w, 600, 0.5);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("epoch"), 100,
+                                       w.view.wall_ns, w.view.wall_ns + 10 * S,
+                                       &err),
+                     WP_OK);
+    decision = world_decide(&w);
+    assert_int_equal(decision.reserved, 100);
+    assert_int_equal(decision.reason, WP_SCALE_RESERVED);
+    assert_in_range(decision.target, before.target + 95, before.target + 100);
+    decision = world_claims(&w, 21, 0.5);
+    assert_int_equal(decision.reserved, 0);
+    assert_in_range(decision.target, 1, before.target + 1);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* While there is stock besides, a few late ones do no harm: ordered later. */
+static void
+reservation_relies_on_stock(void **state)
+{
+    static const double leads_s[] = {6, 6, 7, 7, 7, 8, 8, 8, 8,  8,
+                                     8, 8, 8, 8, 9, 9, 9, 9, 10, 20};
+    struct world w = world_make(0);
+    struct wp_scale_decision decision;
+    struct wp_err err;
+
+    (void)state;
+    world_start(&w);
+    for (int i = 0; i < 400; i++) {
+        wp_scaler_on_ready(w.scaler, w.view.mono_ns,
+                           (int64_t)(leads_s[i % 20] * S));
+    }
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("alone"), 20,
+                                       WALL0 + 15 * S, WALL0 + 60 * S, &err),
+                     WP_OK);
+    assert_int_equal(world_decide(&w).reserved, 20);
+    assert_int_equal(wp_scaler_cancel(w.scaler, WP_STR("alone")), WP_OK);
+    decision = world_claims(&w, 600, 0.5);
+    assert_true((double)decision.target > decision.expected + 4);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("beside"), 20,
+                                       w.view.wall_ns + 15 * S,
+                                       w.view.wall_ns + 60 * S, &err),
+                     WP_OK);
+    assert_int_equal(world_decide(&w).reserved, 0);
+    decision = world_claims(&w, 14, 0.5);
+    assert_int_equal(decision.reserved, 20);
+    wp_scaler_destroy(w.scaler);
+}
+
 static void
 bad_reservations(void **state)
 {
@@ -620,14 +680,24 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_seen),     cmocka_unit_test(forecast),
-        cmocka_unit_test(no_lead),          cmocka_unit_test(impossible),
-        cmocka_unit_test(bounds),           cmocka_unit_test(by_hand),
-        cmocka_unit_test(to_zero),          cmocka_unit_test(slowly_down),
-        cmocka_unit_test(reservations),     cmocka_unit_test(cost),
-        cmocka_unit_test(bad_reservations), cmocka_unit_test(kept),
-        cmocka_unit_test(restart),          cmocka_unit_test(restart_learned),
-        cmocka_unit_test(restart_late),     cmocka_unit_test(anything),
+        cmocka_unit_test(nothing_seen),
+        cmocka_unit_test(forecast),
+        cmocka_unit_test(no_lead),
+        cmocka_unit_test(impossible),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(to_zero),
+        cmocka_unit_test(slowly_down),
+        cmocka_unit_test(reservations),
+        cmocka_unit_test(reservation_ends_unbraked),
+        cmocka_unit_test(reservation_relies_on_stock),
+        cmocka_unit_test(cost),
+        cmocka_unit_test(bad_reservations),
+        cmocka_unit_test(kept),
+        cmocka_unit_test(restart),
+        cmocka_unit_test(restart_learned),
+        cmocka_unit_test(restart_late),
+        cmocka_unit_test(anything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
