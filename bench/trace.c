@@ -4,6 +4,10 @@
 
 #include "pool/base/clock.h"
 
+enum {
+    PIECES_MAX = 64,
+};
+
 void
 wp_trace_init(struct wp_trace *trace, int64_t end_ns)
 {
@@ -110,22 +114,47 @@ next(void *self, int64_t *mono_ns, uint32_t *n)
     return true;
 }
 
+/* How many pieces a job is announced in: one for each second, within bounds. */
+static uint32_t
+pieces_of(const struct wp_trace_job *job)
+{
+    int64_t n = (job->until_ns - job->from_ns) / WP_NS_PER_S;
+
+    if (n > job->n) {
+        n = job->n;
+    }
+    return n < 1 ? 1 : n < PIECES_MAX ? (uint32_t)n : PIECES_MAX;
+}
+
 static bool
 announced(void *self, uint32_t i, int64_t *told_ns, int64_t *from_ns,
           int64_t *until_ns, uint32_t *n)
 {
-    const struct wp_trace_cursor *cursor = self;
+    struct wp_trace_cursor *cursor = self;
     const struct wp_trace_job *job;
+    uint64_t pieces;
+    uint64_t piece;
 
-    if (i >= cursor->trace->n_jobs) {
+    if (i == 0) {
+        cursor->job = 0;
+        cursor->piece = 0;
+    }
+    if (cursor->job < cursor->trace->n_jobs &&
+        cursor->piece == pieces_of(&cursor->trace->jobs[cursor->job])) {
+        cursor->job++;
+        cursor->piece = 0;
+    }
+    if (cursor->job == cursor->trace->n_jobs) {
         return false;
     }
-    job = &cursor->trace->jobs[i];
-    *told_ns =
-        job->from_ns > cursor->ahead_ns ? job->from_ns - cursor->ahead_ns : 0;
-    *from_ns = job->from_ns;
+    job = &cursor->trace->jobs[cursor->job];
+    pieces = pieces_of(job);
+    piece = cursor->piece++;
+    *from_ns = job->from_ns + (job->until_ns - job->from_ns) / (int64_t)pieces *
+                                  (int64_t)piece;
+    *told_ns = *from_ns > cursor->ahead_ns ? *from_ns - cursor->ahead_ns : 0;
     *until_ns = job->until_ns;
-    *n = job->n;
+    *n = (uint32_t)(job->n * (piece + 1) / pieces - job->n * piece / pieces);
     return true;
 }
 

@@ -45,9 +45,13 @@ struct wp_trace_cursor {
     const struct wp_trace *trace;
     uint64_t next;
     int64_t ahead_ns;
+    uint32_t job; /* Of what is announced; pieces of it so far. */
+    uint32_t piece;
 };
-/* A source from the beginning; announce: with its jobs, each told ahead_ns
- * before it begins. Cursor is borrowed. */
+/* A source from the beginning; announce: with its jobs, piece by piece. A job
+ * knows how many it will claim and until when, and takes them to come evenly:
+ * of one that lasts the share of each second (at most 64 pieces) is announced
+ * ahead_ns before that begins, for until the job's end. Cursor is borrowed. */
 struct wp_replay_source wp_trace_source(const struct wp_trace *trace,
                                         struct wp_trace_cursor *cursor,
                                         bool announce, int64_t ahead_ns);

@@ -131,6 +131,42 @@ test_recipes(void **state)
     assert_null(wp_trace_recipe_named("no such traffic"));
 }
 
+/* A job's pieces make up the job, each told so long before it begins. */
+static void
+test_announced_in_pieces(void **state)
+{
+    struct wp_trace trace;
+    struct wp_trace_cursor cursor;
+    struct wp_replay_source source;
+    int64_t told_ns;
+    int64_t from_ns;
+    int64_t until_ns;
+    uint32_t n;
+    uint32_t i = 0;
+    uint64_t sum[2] = {0, 0};
+
+    (void)state;
+    wp_trace_init(&trace, 1000 * S);
+    wp_trace_add_job(&trace, 100 * S, 105 * S, 12);
+    wp_trace_add_job(&trace, 200 * S, 200 * S + 1, 7);
+    assert_true(wp_trace_finish(&trace));
+    source = wp_trace_source(&trace, &cursor, true, 30 * S);
+    while (
+        source.announced(source.self, i, &told_ns, &from_ns, &until_ns, &n)) {
+        bool first = i < 5;
+
+        assert_int_equal(from_ns, first ? (100 + (int64_t)i) * S : 200 * S);
+        assert_int_equal(told_ns, from_ns - 30 * S);
+        assert_int_equal(until_ns, first ? 105 * S : 200 * S + 1);
+        sum[first ? 0 : 1] += n;
+        i++;
+    }
+    assert_int_equal(i, 6);
+    assert_int_equal(sum[0], 12);
+    assert_int_equal(sum[1], 7);
+    wp_trace_fini(&trace);
+}
+
 static void
 test_same_seed(void **state)
 {
@@ -385,10 +421,15 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cursor),     cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_same_seed),  cmocka_unit_test(test_dispersion),
-        cmocka_unit_test(test_azure_2019), cmocka_unit_test(test_azure_2021),
-        cmocka_unit_test(test_azure_bad),  cmocka_unit_test(test_azure_bounds),
+        cmocka_unit_test(test_cursor),
+        cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_announced_in_pieces),
+        cmocka_unit_test(test_same_seed),
+        cmocka_unit_test(test_dispersion),
+        cmocka_unit_test(test_azure_2019),
+        cmocka_unit_test(test_azure_2021),
+        cmocka_unit_test(test_azure_bad),
+        cmocka_unit_test(test_azure_bounds),
         cmocka_unit_test(test_azure_load),
     };
 
