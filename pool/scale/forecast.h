@@ -25,6 +25,7 @@ struct wp_forecast {
     uint32_t stock; /* Expected and spread, whole. */
     bool learned;
     bool burst;
+    bool seasonal; /* The rate is the season's: more than was seen. */
 };
 
 /* The stock that the objective asks for when a claims are expected in a lead
@@ -33,7 +34,7 @@ struct wp_forecast {
 uint32_t wp_forecast_stock(const struct wp_scale_policy *policy,
                            enum wp_miss miss, double rate_per_s, double a,
                            double idc);
-/* Fills all but season, dispersion, learned and stock. */
+/* Fills all but season, seasonal, dispersion, learned and stock. */
 void wp_forecast_rates(struct wp_forecast *forecast,
                        const struct wp_windows *windows);
 

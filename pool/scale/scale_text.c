@@ -24,6 +24,7 @@ static const struct {
     [WP_SCALE_NO_PROGRESS] = {"no-progress",
                               "not raised: nothing becomes ready"},
     [WP_SCALE_BY_HAND] = {"by-hand", "spec.replicas rules"},
+    [WP_SCALE_SEASON] = {"season", "usual at this time of the week"},
 };
 
 const char *
@@ -60,8 +61,14 @@ static void WP_PRINTF(2, 3) add(struct text *text, const char *fmt, ...)
 static void
 add_demand(struct text *text, const struct wp_scale_decision *decision)
 {
-    add(text, "%.4g claims/s x %.3g s lead = %.4g expected %s %.4g spread",
-        decision->rate_per_s, decision->lead_mean_s, decision->expected,
+    add(text, "%.4g claims/s", decision->rate_per_s);
+    if (decision->season_per_s > 0) {
+        add(text, " (%.3g x season %.4g)",
+            decision->rate_per_s / decision->season_per_s,
+            decision->season_per_s);
+    }
+    add(text, " x %.3g s lead = %.4g expected %s %.4g spread",
+        decision->lead_mean_s, decision->expected,
         decision->spread < 0 ? "-" : "+", fabs(decision->spread));
     if (decision->learned) {
         add(text, " (learned)");

@@ -9,6 +9,7 @@
 
 /* Claims after which the memory of hits and misses has halved. */
 static const double SEEN_HALF_LIFE = 20000;
+static const int64_t LATE_NS = 60 * WP_NS_PER_S;
 /* Gaps after which half of a new mean is believed. */
 static const double GAP_SHARE = 1.0 / 16;
 
@@ -28,6 +29,7 @@ wp_scaler_create(enum wp_miss miss, uint32_t replicas, int64_t prior_lead_ns,
     scaler->replicas = replicas;
     scaler->replicas_known = true;
     scaler->target = replicas;
+    scaler->due_ns = WP_TIME_NEVER;
     wp_scale_policy_init(&scaler->policy);
     wp_lead_time_init(&scaler->lead);
     wp_windows_init(&scaler->windows, scaler->now_ns,
@@ -47,6 +49,7 @@ wp_scaler_destroy(struct wp_scaler *scaler)
     if (scaler != NULL) {
         wp_reservations_fini(&scaler->reservations);
         free(scaler->learn);
+        free(scaler->season);
         free(scaler->kept);
         free(scaler);
     }
@@ -76,6 +79,18 @@ wp_scaler_policy(const struct wp_scaler *scaler)
     return &scaler->policy;
 }
 
+/* Up to now passed_ns passed. Whoever asks so late has not looked meanwhile (a
+ * replica that did not keep the pool): that is no time without claims. */
+static void
+see_time(struct wp_scaler *scaler, int64_t passed_ns)
+{
+    bool late = scaler->now_ns > wp_time_add(scaler->due_ns, LATE_NS);
+
+    if (scaler->season != NULL && !late) {
+        wp_season_pass(scaler->season, scaler->wall_ns, passed_ns);
+    }
+}
+
 void
 wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns)
 {
@@ -85,6 +100,7 @@ wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns)
 
     if (passed_ns <= (uint64_t)WP_SCALER_PASS_MAX_NS) {
         scaler->now_ns = wp_time_add(scaler->now_ns, (int64_t)passed_ns);
+        see_time(scaler, (int64_t)passed_ns);
         scaler->wall_ns = wp_time_add(scaler->wall_ns, (int64_t)passed_ns);
     }
 }
@@ -134,6 +150,20 @@ see_gap(struct wp_scaler *scaler)
     scaler->last_claim_ns = scaler->now_ns;
 }
 
+/* Without memory there is no season. */
+static void
+see_season(struct wp_scaler *scaler, uint32_t n)
+{
+    if (scaler->season == NULL) {
+        scaler->season = malloc(sizeof *scaler->season);
+        if (scaler->season == NULL) {
+            return;
+        }
+        wp_season_init(scaler->season);
+    }
+    wp_season_claims(scaler->season, scaler->wall_ns, n);
+}
+
 void
 wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
                     uint32_t missed)
@@ -150,6 +180,7 @@ wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
              wp_window_rate(&scaler->windows, WP_WINDOWS / 2);
     counted = not_announced(scaler, before, n);
     wp_windows_add(&scaler->windows, scaler->now_ns, counted);
+    see_season(scaler, counted);
     wp_scaler_learn_time(scaler);
     wp_scaler_learn_claims(scaler, counted, missed);
     see_outcome(scaler, n, missed);

@@ -54,6 +54,7 @@ enum wp_scale_reason {
     WP_SCALE_HELD,        /* Less would do: the scale-down window or rate. */
     WP_SCALE_NO_PROGRESS, /* Nothing becomes ready: not raised. */
     WP_SCALE_BY_HAND,
+    WP_SCALE_SEASON, /* A jump that this time of the week usually brings. */
     WP_SCALE_REASON_COUNT,
 };
 
@@ -70,8 +71,9 @@ struct wp_scale_decision {
     double rate_per_s; /* Forecast, over the next lead time. */
     double rate_fast_per_s;
     double rate_slow_per_s;
-    double season_per_s; /* What this time of the week usually brings; 0: no
-                           * history yet. */
+    double season_per_s; /* What this time of the week usually brings, or what
+                          * is about to jump will; 0: no history yet. The rate
+                          * is this, as today compares, where that is more. */
     double lead_mean_s;
     double lead_p99_s;
     double expected;      /* Claims in one lead time: rate * lead_mean. */

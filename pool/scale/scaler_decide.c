@@ -12,6 +12,11 @@
  * time that nothing came, but not more often than this. */
 static const int64_t FADE_SHARE = 8;
 static const int64_t FADE_MIN_NS = 250 * WP_NS_PER_MS;
+/* A jump of the season is ordered for a lead time (p99) ahead, and believed for
+ * so many after it, within these: until what comes tells. */
+static const double SEASON_LEADS = 2;
+static const double SEASON_MIN_S = 60;
+static const double SEASON_MAX_S = 900;
 /* A burst holds the stock for so many lead times, within these. */
 static const double BURST_LEADS = 4;
 static const double BURST_MIN_S = 2;
@@ -80,8 +85,35 @@ quiet_from_ns(const struct wp_scaler *scaler)
                        gap_ns > window_ns ? gap_ns : window_ns);
 }
 
+/* Raises the rate to what the season is about to bring; *next_ns: by the wall,
+ * when that changes. */
 static void
-make_forecast(struct wp_scaler *scaler)
+see_season(const struct wp_scaler *scaler, struct wp_forecast *forecast,
+           int64_t *next_ns)
+{
+    double after_s = fmin(
+        fmax(SEASON_LEADS * forecast->lead_mean_s, SEASON_MIN_S), SEASON_MAX_S);
+    struct wp_season_due due;
+
+    *next_ns = WP_TIME_NEVER;
+    if (scaler->season == NULL) {
+        return;
+    }
+    due = wp_season_due(
+        scaler->season, scaler->wall_ns,
+        wp_window_rate(&scaler->windows, wp_window_near(WP_SEASON_TODAY_S)),
+        ns_of(forecast->lead_p99_s), ns_of(after_s));
+    *next_ns = due.next_wall_ns;
+    forecast->season_per_s = due.usual_per_s;
+    if (due.rate_per_s > forecast->rate_per_s) {
+        forecast->seasonal = true;
+        forecast->rate_per_s = due.rate_per_s;
+        forecast->expected = due.rate_per_s * forecast->lead_mean_s;
+    }
+}
+
+static void
+make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
 {
     struct wp_forecast *forecast = &scaler->forecast;
 
@@ -93,6 +125,7 @@ make_forecast(struct wp_scaler *scaler)
         .lead_p99_s = wp_lead_time_quantile_s(&scaler->lead, 0.99,
                                               scaler->prior_lead_ns)};
     wp_forecast_rates(forecast, &scaler->windows);
+    see_season(scaler, forecast, season_next_ns);
     /* The rate was learned from a while only: what a Poisson number varies,
      * and what its mean is unsure. The rate itself knows no shorter while: one
      * claim right after the start is no crowd. */
@@ -154,9 +187,13 @@ static struct choice
 choose_wanted(struct wp_scaler *scaler)
 {
     const struct wp_forecast *forecast = &scaler->forecast;
-    struct choice choice = {
-        forecast->stock, forecast->burst ? WP_SCALE_BURST : WP_SCALE_FORECAST};
+    struct choice choice = {forecast->stock, WP_SCALE_FORECAST};
 
+    if (forecast->burst) {
+        choice.reason = WP_SCALE_BURST;
+    } else if (forecast->seasonal) {
+        choice.reason = WP_SCALE_SEASON;
+    }
     if (scaler->claims == 0) {
         choice = (struct choice){scaler->replicas, WP_SCALE_NOTHING_SEEN};
     }
@@ -378,6 +415,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     struct choice choice;
     int64_t due_changes_ns;
     int64_t floor_changes_ns;
+    int64_t season_changes_ns;
 
     wp_scaler_go_on(scaler, view->mono_ns);
     scaler->wall_ns = view->wall_ns > 0 ? view->wall_ns : 0;
@@ -385,7 +423,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     wp_scaler_learn_time(scaler);
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
     see_replicas(scaler, view->replicas);
-    make_forecast(scaler);
+    make_forecast(scaler, &season_changes_ns);
     hold_burst(scaler);
     scaler->theory_stock = scaler->forecast.stock;
     if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
@@ -402,6 +440,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
                                            &floor_changes_ns);
     *next_ns = earlier(mono_of(scaler, due_changes_ns),
                        mono_of(scaler, floor_changes_ns));
+    *next_ns = earlier(*next_ns, mono_of(scaler, season_changes_ns));
     *next_ns = earlier(*next_ns, fade_next_ns(scaler));
 
     choice = choose_wanted(scaler);
@@ -421,6 +460,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
         decision.number = ++scaler->decisions;
         keep(scaler, &decision);
     }
+    scaler->due_ns = *next_ns;
     if (*next_ns != WP_TIME_NEVER) {
         *next_ns = *next_ns > INT64_MAX - llabs(scaler->offset_ns)
                        ? WP_TIME_NEVER

@@ -10,6 +10,7 @@
 #include "pool/scale/need.h"
 #include "pool/scale/reservation.h"
 #include "pool/scale/scaler.h"
+#include "pool/scale/season.h"
 #include "pool/scale/trial.h"
 #include "pool/scale/window.h"
 
@@ -41,6 +42,8 @@ struct wp_scaler {
      * on the safe side; and how many were allowed so far. */
     double slack_log;
     double slack_allowed;
+    struct wp_season *season; /* Owned; NULL before the first claim. */
+    int64_t due_ns;           /* When the next decision is to be asked for. */
     struct wp_reservations reservations;
     double background; /* Claims expected besides those announced, not come. */
     uint64_t claims;

@@ -139,6 +139,10 @@ wp_scaler_learned_stock(struct wp_scaler *scaler)
     solve(scaler);
     state = wp_need_state(&scaler->need);
     stock = scaler->learn->stock[state];
+    if (forecast->seasonal && forecast->stock >= stock) {
+        return; /* What was learned knows nothing of a jump to come. */
+    }
+    forecast->seasonal = false;
     forecast->learned = true;
     forecast->burst = state > wp_learn_state(wp_need_now(&scaler->need)) + 1;
     if (wp_learn_seen_s(scaler->learn, state) <

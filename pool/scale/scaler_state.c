@@ -1,6 +1,7 @@
 /* pool/scale/scaler_state.c - what was learned, as bytes and back.
  *
- *   magic u32, version u32, wall clock i64, fields, reservations, checksum u64
+ *   magic u32, version u32, wall clock i64, fields, what was learned, season,
+ *   reservations, checksum u64
  *
  * All little-endian; doubles by their bits. One walk over the fields serves
  * both directions, so that they cannot disagree. What is read goes into a copy
@@ -15,7 +16,8 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 1,
+    VERSION = 2,
+    VERSION_BARE = 1, /* Without the season; read, too. */
     CHECKSUM_LEN = 8,
 };
 
@@ -262,6 +264,51 @@ code_learn(struct codec *codec, struct wp_learn **learn)
 }
 
 static void
+code_hour(struct codec *codec, struct wp_season *season, unsigned i)
+{
+    uint64_t weeks = season->weeks[i];
+    uint64_t week = season->week[i];
+
+    code_uint(codec, &weeks, 1);
+    season->weeks[i] = (uint8_t)weeks;
+    if (weeks == 0) {
+        return; /* Nothing else of it. */
+    }
+    code_uint(codec, &week, 2);
+    season->week[i] = (uint16_t)week;
+    code_float(codec, &season->claims[i]);
+    code_float(codec, &season->seconds[i]);
+}
+
+/* The same for the season. */
+static void
+code_season(struct codec *codec, struct wp_season **season)
+{
+    bool there = *season != NULL;
+
+    code_bool(codec, &there);
+    if (codec->in != NULL) {
+        *season = there && !codec->bad ? malloc(sizeof **season) : NULL;
+        if (*season != NULL) {
+            wp_season_init(*season);
+        } else if (there) {
+            codec->bad = true;
+        }
+    }
+    if (*season == NULL) {
+        return;
+    }
+    code_i64(codec, &(*season)->hour);
+    code_double(codec, &(*season)->open_claims);
+    code_double(codec, &(*season)->open_s);
+    code_signed(codec, &(*season)->differ2);
+    code_double(codec, &(*season)->bring2);
+    for (unsigned i = 0; i < WP_SEASON_HOURS; i++) {
+        code_hour(codec, *season, i);
+    }
+}
+
+static void
 code_decided(struct codec *codec, struct wp_scaler *scaler)
 {
     uint32_t reason = scaler->reason;
@@ -337,10 +384,15 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
                void *out, size_t cap)
 {
     struct wp_scaler copy = *scaler;
+    struct wp_season season;
     uint64_t head = (uint64_t)VERSION << 32 | MAGIC;
     uint64_t print = policy_print(&scaler->policy);
     struct codec codec = {0};
 
+    if (scaler->season != NULL) {
+        season = *scaler->season;
+        copy.season = &season;
+    }
     wp_scaler_go_on(&copy, mono_ns);
     /* Once to count, once to write. */
     for (int pass = 0; pass < 2; pass++) {
@@ -351,6 +403,7 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
         code_i64(&codec, &wall_ns);
         code_fields(&codec, &copy, &print);
         code_learn(&codec, &copy.learn);
+        code_season(&codec, &copy.season);
         for (uint32_t i = 0; i < copy.reservations.n; i++) {
             struct wp_scale_reservation one = copy.reservations.all[i];
 
@@ -515,8 +568,10 @@ take(struct wp_scaler *scaler, const struct wp_scaler *read, uint64_t print,
 
     *scaler = *read;
     scaler->miss = old.miss;
+    scaler->due_ns = WP_TIME_NEVER;
     wp_reservations_fini(&old.reservations);
     free(old.learn);
+    free(old.season);
     fade(scaler, away_ns);
     scaler->offset_ns = (mono_ns > 0 ? mono_ns : 0) - scaler->now_ns;
     if (print != policy_print(&scaler->policy)) {
@@ -553,24 +608,32 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     }
     codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
-    if (head != ((uint64_t)VERSION << 32 | MAGIC)) {
+    if (head != ((uint64_t)VERSION << 32 | MAGIC) &&
+        head != ((uint64_t)VERSION_BARE << 32 | MAGIC)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: of another version");
     }
     code_i64(&codec, &saved_wall_ns);
     wp_reservations_init(&reservations);
     read.learn = NULL;
+    read.season = NULL;
     code_fields(&codec, &read, &print);
     code_learn(&codec, &read.learn);
+    if (head >> 32 != VERSION_BARE) {
+        code_season(&codec, &read.season);
+    }
     if (codec.bad || !is_sound(&read) ||
         (read.learn != NULL && !learn_is_sound(read.learn)) ||
+        (read.season != NULL && !wp_season_is_sound(read.season)) ||
         !read_reservations(&codec, read.reservations.n, &reservations) ||
         codec.at != codec.len) {
         free(read.learn);
+        free(read.season);
         wp_reservations_fini(&reservations);
         return wp_err_set(err, WP_INVALID_ARGUMENT, "scaler state: damaged");
     }
     read.reservations = reservations;
+    read.wall_ns = wall_ns > 0 ? wall_ns : 0;
     take(scaler, &read, print, mono_ns, away(saved_wall_ns, wall_ns));
     return WP_OK;
 }
