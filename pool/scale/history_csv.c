@@ -206,7 +206,12 @@ bad_line(const struct wp_history_csv *csv, struct wp_str text,
     size_t n = text.len < MSG_PART ? text.len : MSG_PART;
 
     for (size_t i = 0; i < n; i++) {
-        shown[i] = text.ptr[i] >= ' ' && text.ptr[i] <= '~' ? text.ptr[i] : '.';
+        bool plain = text.ptr[i] >= ' ' && text.ptr[i] <= '~';
+
+        shown[i] = '.';
+        if (plain) {
+            shown[i] = text.ptr[i];
+        }
     }
     memcpy(shown + n, text.len > n ? "..." : "", text.len > n ? 4 : 1);
     return wp_err_set(err, WP_INVALID_ARGUMENT, "line %llu: %s, got '%s'",
