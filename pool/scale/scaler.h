@@ -120,8 +120,10 @@ void wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns,
                         int64_t lead_ns);
 
 /* n claims are announced from from_wall_ns to until_wall_ns; the stock for them
- * is ordered a lead time (p99.9) ahead, and given up at the end. As claims come
- * they use up what is announced: demand is not counted twice. ALREADY_EXISTS
+ * is ordered a lead time ahead (p99.9; less, to p90, while other stock can make
+ * up for those that come late), is held from from_wall_ns on, and given up at
+ * the end. As claims come they use up what is announced: demand is not counted
+ * twice. Who will claim for minutes announces piece by piece. ALREADY_EXISTS
  * with the same id and other numbers (the same: OK), RESOURCE_EXHAUSTED with
  * too many. Id: 1 to 63 printable characters. */
 enum wp_status wp_scaler_reserve(struct wp_scaler *scaler, struct wp_str id,
