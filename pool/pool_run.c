@@ -6,6 +6,7 @@
  * by itself, so that a busy daemon is not woken for each claim, and an idle one
  * not at all. */
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/base/mutant.h"
 #include "pool/pool_budget.h"
 #include "pool/pool_history.h"
@@ -539,12 +540,6 @@ purge_tombstones(struct wp_pool *pool)
     }
 }
 
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* One pool's turn; returns when its next one is due at the latest. */
 static int64_t
 turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
@@ -591,8 +586,8 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     if ((touched || view.target != before) && pools->config.changed != NULL) {
         pools->config.changed(pools->config.ctx, pool->index);
     }
-    pool->turn_at_ns = earlier(earlier(plan.ask_again_ns, next_wait),
-                               earlier(next_scale, next_note));
+    pool->turn_at_ns = wp_min_i64(wp_min_i64(plan.ask_again_ns, next_wait),
+                                  wp_min_i64(next_scale, next_note));
     return pool->turn_at_ns;
 }
 
@@ -641,7 +636,7 @@ wp_pools_run(struct wp_pools *pools)
 
         next = at < next ? at : next;
     }
-    next = earlier(next, wp_pool_budgets_next_ns(pools));
+    next = wp_min_i64(next, wp_pool_budgets_next_ns(pools));
     if (wp_timing_wheel_next_ns(&pools->wheel) < next) {
         next = wp_timing_wheel_next_ns(&pools->wheel);
     }

@@ -1,18 +1,7 @@
 #include "pool/refill.h"
 
 #include "pool/base/mutant.h"
-
-static int64_t
-min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t
-max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+#include "pool/base/extreme.h"
 
 /* Sandboxes that should be ready or warming. 64 bits: target and waiting may
  * add up to more than 32 hold. */
@@ -38,7 +27,8 @@ room(const struct wp_refill_view *view)
     int64_t missing = wanted(view) - (int64_t)view->ready - warming;
     int64_t inflight = (int64_t)view->create_inflight_max - warming;
 
-    return max_i64(0, min_i64(missing, min_i64(inflight, view->slots_free)));
+    return wp_max_i64(
+        0, wp_min_i64(missing, wp_min_i64(inflight, view->slots_free)));
 }
 
 void
@@ -120,7 +110,7 @@ wp_refill_plan(struct wp_refill *refill, const struct wp_refill_view *view)
 
     judge_young(refill, view->now_ns);
     if (surplus > 0) {
-        plan.destroy = (uint32_t)min_i64(surplus, WP_REFILL_BATCH_MAX);
+        plan.destroy = (uint32_t)wp_min_i64(surplus, WP_REFILL_BATCH_MAX);
         if (surplus > WP_REFILL_BATCH_MAX) {
             plan.ask_again_ns = view->now_ns;
         }
@@ -133,7 +123,7 @@ wp_refill_plan(struct wp_refill *refill, const struct wp_refill_view *view)
     }
     plan.create = (uint32_t)create;
     if (refill->on_trial) {
-        plan.ask_again_ns = min_i64(plan.ask_again_ns, refill->proven_at_ns);
+        plan.ask_again_ns = wp_min_i64(plan.ask_again_ns, refill->proven_at_ns);
     }
     return plan;
 }
@@ -141,7 +131,7 @@ wp_refill_plan(struct wp_refill *refill, const struct wp_refill_view *view)
 void
 wp_refill_on_ready(struct wp_refill *refill, int64_t lead_ns)
 {
-    lead_ns = max_i64(lead_ns, 1);
+    lead_ns = wp_max_i64(lead_ns, 1);
     refill->lead_ns = refill->lead_ns == 0
                           ? lead_ns
                           : refill->lead_ns + (lead_ns - refill->lead_ns) / 5;
@@ -160,7 +150,7 @@ breaker_open(struct wp_refill *refill, int64_t now_ns)
     refill->breaker = WP_BREAKER_OPEN;
     refill->retry_at_ns = wp_time_add(now_ns, refill->backoff_ns - jitter);
     refill->backoff_ns =
-        min_i64(2 * refill->backoff_ns, WP_REFILL_BACKOFF_MAX_NS);
+        wp_min_i64(2 * refill->backoff_ns, WP_REFILL_BACKOFF_MAX_NS);
 }
 
 void
@@ -207,7 +197,7 @@ wp_refill_on_create_refused(struct wp_refill *refill, enum wp_status status,
         return;
     }
     refill->paused_until_ns = wp_time_add(now_ns, refill->pause_ns);
-    refill->pause_ns = min_i64(2 * refill->pause_ns, WP_REFILL_PAUSE_MAX_NS);
+    refill->pause_ns = wp_min_i64(2 * refill->pause_ns, WP_REFILL_PAUSE_MAX_NS);
 }
 
 bool
@@ -222,7 +212,7 @@ wp_refill_breaker_retry_in_ns(const struct wp_refill *refill, int64_t now_ns)
     if (refill->breaker != WP_BREAKER_OPEN) {
         return 0;
     }
-    return max_i64(0, refill->retry_at_ns - now_ns);
+    return wp_max_i64(0, refill->retry_at_ns - now_ns);
 }
 
 int64_t
@@ -248,16 +238,16 @@ wp_refill_retry_after_ns(const struct wp_refill *refill,
     if (k <= warming) {
         after_ns = lead * k / (warming + 1);
     } else {
-        at_once = (double)min_i64(wanted(view), view->create_inflight_max);
+        at_once = (double)wp_min_i64(wanted(view), view->create_inflight_max);
         after_ns = lead + lead * (k - warming) / (at_once + 1);
     }
     if (view->warming == 0) {
-        after_ns +=
-            (double)max_i64(wp_refill_breaker_retry_in_ns(refill, view->now_ns),
-                            refill->paused_until_ns - view->now_ns);
+        after_ns += (double)wp_max_i64(
+            wp_refill_breaker_retry_in_ns(refill, view->now_ns),
+            refill->paused_until_ns - view->now_ns);
     }
     if (after_ns > (double)WP_REFILL_RETRY_MAX_NS) {
         return WP_REFILL_RETRY_MAX_NS;
     }
-    return max_i64((int64_t)after_ns, WP_REFILL_RETRY_MIN_NS);
+    return wp_max_i64((int64_t)after_ns, WP_REFILL_RETRY_MIN_NS);
 }

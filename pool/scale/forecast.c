@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "pool/base/extreme.h"
+
 #include "pool/scale/stock_large.h"
 
 /* A burst: so much more than before. */
@@ -16,12 +18,6 @@ static uint32_t
 beyond(const struct wp_scale_policy *policy)
 {
     return policy->max < UINT32_MAX ? policy->max + 1 : UINT32_MAX;
-}
-
-static uint32_t
-min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 uint32_t
@@ -56,7 +52,7 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
         stock += (double)wp_stock_large_for_dispersion(hit, a, idc) -
                  (double)wp_stock_large_for_hit_rate(WP_MISS_QUEUED, hit, a);
     }
-    return min_u32(stock > 0 ? (uint32_t)stock : 0, most);
+    return wp_min_u32(stock > 0 ? (uint32_t)stock : 0, most);
 }
 
 void

@@ -12,6 +12,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 #include "pool/refill.h"
 #include "pool/scale/replay_parts.h"
 
@@ -83,23 +84,11 @@ struct sim {
     bool stopped;
 };
 
-static int64_t
-min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t
-max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void
 advance(struct sim *sim, int64_t to_ns)
 {
     const struct wp_replay_config *config = sim->config;
-    int64_t from = max_i64(sim->now_ns, config->begin_ns);
+    int64_t from = wp_max_i64(sim->now_ns, config->begin_ns);
 
     if (to_ns > from) {
         double dt = (double)(to_ns - from);
@@ -188,7 +177,7 @@ next_claims(struct sim *sim)
             return;
         }
     } while (sim->claim_n == 0);
-    sim->claim_ns = max_i64(sim->claim_ns, before_ns);
+    sim->claim_ns = wp_max_i64(sim->claim_ns, before_ns);
 }
 
 static void
@@ -319,7 +308,7 @@ order(struct sim *sim)
         return false;
     }
     if (config->creates_per_s_max > 0) {
-        begins_ns = max_i64(begins_ns, sim->order_free_ns);
+        begins_ns = wp_max_i64(begins_ns, sim->order_free_ns);
         sim->order_free_ns = begins_ns + (int64_t)((double)WP_NS_PER_S /
                                                    config->creates_per_s_max);
     }
@@ -414,14 +403,14 @@ turn(struct sim *sim)
 static int64_t
 next_ns(const struct sim *sim)
 {
-    int64_t at = min_i64(wp_replay_heap_next_ns(&sim->warming),
-                         wp_replay_heap_next_ns(&sim->in_use));
+    int64_t at = wp_min_i64(wp_replay_heap_next_ns(&sim->warming),
+                            wp_replay_heap_next_ns(&sim->in_use));
 
-    at = min_i64(at, min_i64(sim->policy_ns, sim->refill_ns));
+    at = wp_min_i64(at, wp_min_i64(sim->policy_ns, sim->refill_ns));
     if (sim->announced_next < sim->n_announced) {
-        at = min_i64(at, sim->announced[sim->announced_next].told_ns);
+        at = wp_min_i64(at, sim->announced[sim->announced_next].told_ns);
     }
-    return min_i64(at, sim->claim_ns);
+    return wp_min_i64(at, sim->claim_ns);
 }
 
 /* True: go on. */
@@ -447,7 +436,7 @@ run(struct sim *sim)
 
     while (sim->now_ns < end_ns && !sim->out_of_memory && tell_progress(sim)) {
         turn(sim);
-        advance(sim, min_i64(next_ns(sim), end_ns));
+        advance(sim, wp_min_i64(next_ns(sim), end_ns));
     }
     for (uint32_t i = 0; i < sim->n_waiting; i++) {
         int64_t came_ns =
@@ -593,9 +582,9 @@ wp_replay_run(const struct wp_replay_config *config,
     sim->claim_ns = INT64_MIN;
     sim->out_of_memory = !load_announced(sim);
     next_claims(sim);
-    sim->start_ns = min_i64(sim->claim_ns, config->begin_ns);
+    sim->start_ns = wp_min_i64(sim->claim_ns, config->begin_ns);
     if (sim->n_announced > 0) {
-        sim->start_ns = min_i64(sim->start_ns, sim->announced[0].told_ns);
+        sim->start_ns = wp_min_i64(sim->start_ns, sim->announced[0].told_ns);
     }
     sim->now_ns = sim->start_ns;
     sim->progress_ns = sim->start_ns;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
 #include "pool/scale/stock_large.h"
@@ -28,27 +29,9 @@ static const double RESERVE_AHEAD = 0.999;
 static const double RESERVE_AHEAD_LEAST = 0.9;
 
 static uint32_t
-min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t
-max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t
 add_u32(uint32_t a, uint32_t b)
 {
     return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
-
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static int64_t
@@ -155,7 +138,7 @@ hold_burst(struct wp_scaler *scaler)
                         ns_of(fmin(fmax(hold_s, BURST_MIN_S), BURST_MAX_S)));
     }
     if (scaler->now_ns < scaler->burst_until_ns) {
-        scaler->burst_stock = max_u32(scaler->burst_stock, forecast->stock);
+        scaler->burst_stock = wp_max_u32(scaler->burst_stock, forecast->stock);
         forecast->burst = scaler->burst_stock > forecast->stock;
         forecast->stock = scaler->burst_stock;
     }
@@ -232,7 +215,7 @@ brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
                           ? scaler->target - scaler->reserved
                           : 0;
     uint32_t most =
-        min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), before);
+        wp_min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), before);
     int64_t again_ns;
 
     if (!is_braked(scaler)) {
@@ -244,10 +227,10 @@ brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
                           scaler->policy.down_rate, before, choice->target,
                           &again_ns),
              WP_SCALE_HELD);
-    *next_ns = earlier(*next_ns, again_ns);
+    *next_ns = wp_min_i64(*next_ns, again_ns);
     if (choice->reason == WP_SCALE_HELD) {
-        *next_ns =
-            earlier(*next_ns, wp_hold_next_ns(&scaler->hold, scaler->now_ns));
+        *next_ns = wp_min_i64(*next_ns,
+                              wp_hold_next_ns(&scaler->hold, scaler->now_ns));
     }
 }
 
@@ -261,15 +244,15 @@ bound(const struct wp_scaler *scaler, const struct wp_scale_view *view,
     raise_to(choice, floor, WP_SCALE_SCHEDULED);
     raise_to(choice, policy->min, WP_SCALE_MIN);
     cap_at(choice, policy->max, WP_SCALE_MAX);
-    cap_at(choice, max_u32(view->budget, policy->min), WP_SCALE_BUDGET);
+    cap_at(choice, wp_max_u32(view->budget, policy->min), WP_SCALE_BUDGET);
     /* These two only keep it from rising: what is asked for already stays, or
      * each claim would move the target. */
     cap_at(choice,
-           max_u32(max_u32(add_u32(stock, view->room), scaler->target),
-                   policy->min),
+           wp_max_u32(wp_max_u32(add_u32(stock, view->room), scaler->target),
+                      policy->min),
            WP_SCALE_QUOTA);
     if (view->stuck) {
-        cap_at(choice, max_u32(scaler->target, policy->min),
+        cap_at(choice, wp_max_u32(scaler->target, policy->min),
                WP_SCALE_NO_PROGRESS);
     }
 }
@@ -389,7 +372,7 @@ reserved_now(const struct wp_scaler *scaler, int64_t *changes_ns)
     }
     in_time = fmin(fmax(1 - spare / due, RESERVE_AHEAD_LEAST), RESERVE_AHEAD);
     due = due_ahead(scaler, in_time, &sooner_ns);
-    *changes_ns = earlier(*changes_ns, sooner_ns);
+    *changes_ns = wp_min_i64(*changes_ns, sooner_ns);
     return due;
 }
 
@@ -431,17 +414,18 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     }
     /* What came, but no more than what was meant to serve: the peak of many
      * lead times is more than any one is planned for. */
-    wp_hold_need(&scaler->hold, scaler->now_ns,
-                 min_u32(wp_need_now(&scaler->need), scaler->forecast.stock));
+    wp_hold_need(
+        &scaler->hold, scaler->now_ns,
+        wp_min_u32(wp_need_now(&scaler->need), scaler->forecast.stock));
 
     decision = fill(scaler);
     decision.reserved = reserved_now(scaler, &due_changes_ns);
     decision.floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
                                            &floor_changes_ns);
-    *next_ns = earlier(mono_of(scaler, due_changes_ns),
-                       mono_of(scaler, floor_changes_ns));
-    *next_ns = earlier(*next_ns, mono_of(scaler, season_changes_ns));
-    *next_ns = earlier(*next_ns, fade_next_ns(scaler));
+    *next_ns = wp_min_i64(mono_of(scaler, due_changes_ns),
+                          mono_of(scaler, floor_changes_ns));
+    *next_ns = wp_min_i64(*next_ns, mono_of(scaler, season_changes_ns));
+    *next_ns = wp_min_i64(*next_ns, fade_next_ns(scaler));
 
     choice = choose_wanted(scaler);
     decision.wanted = add_u32(choice.target, decision.reserved);
