@@ -338,6 +338,11 @@ on_upstream_event(struct bufferevent *upstream, short what, void *ctx)
         fail(conn, 504, "the sandbox does not take the request");
         return;
     }
+    if ((what & BEV_EVENT_WRITING) != 0) {
+        /* It takes no more. What it said before may still wait in the kernel:
+         * that side is read on, and tells the end. */
+        return;
+    }
     /* Its end, clean or not: what it sent before still counts. */
     conn->upstream_eof = true;
     pump(conn);

@@ -24,9 +24,11 @@
  * side alone may send, or a non-zero reserved byte is a protocol error: the
  * server answers with an ERROR frame, kills the command and closes.
  *
- * The stream ends with exactly one EXIT or ERROR frame; the server then closes
- * the connection. A client that closes first has its command killed, with the
- * whole process group. Either side may stop reading: the other's pipe fills.
+ * The stream ends with exactly one EXIT or ERROR frame; the server then shuts
+ * its side down and closes when the client has, or 2 s later: what the client
+ * still sends is thrown away. A client that closes first has its command
+ * killed, with the whole process group. Either side may stop reading: the
+ * other's pipe fills.
  *
  * Depends on nothing but the C library, so that a client may include it. */
 #ifndef WP_RUNTIME_EXEC_STREAM_H

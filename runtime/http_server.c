@@ -175,6 +175,18 @@ on_readable(struct bufferevent *bev, void *arg)
     }
 }
 
+/* A close with unread input would reset the connection, and the client might
+ * never see the answer: let it close first, for a while. */
+static void
+linger(struct wp_http_req *req)
+{
+    shutdown(bufferevent_getfd(req->bev), SHUT_WR);
+    req->state = WP_HTTP_LINGER;
+    timer_set(req, LINGER_TIMEOUT_S);
+    bufferevent_enable(req->bev, EV_READ); /* A stream may have held it. */
+    on_readable(req->bev, req);
+}
+
 /* Everything queued was sent. */
 static void
 on_written(struct bufferevent *bev, void *arg)
@@ -187,7 +199,7 @@ on_written(struct bufferevent *bev, void *arg)
                 req->stream->drained(req);
             }
         } else if (evbuffer_get_length(bufferevent_get_output(bev)) == 0) {
-            conn_free(req);
+            linger(req);
         }
         return;
     }
@@ -199,12 +211,7 @@ on_written(struct bufferevent *bev, void *arg)
         on_readable(bev, req);
         return;
     }
-    /* A close with unread input would reset the connection, and the client
-     * might never see the answer: let it close first, for a while. */
-    shutdown(bufferevent_getfd(bev), SHUT_WR);
-    req->state = WP_HTTP_LINGER;
-    timer_set(req, LINGER_TIMEOUT_S);
-    on_readable(bev, req);
+    linger(req);
 }
 
 static void

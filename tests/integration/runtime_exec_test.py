@@ -155,6 +155,16 @@ class Stream(ServerCase):
         out, _, last = stream.finish()
         self.assertEqual((out, last["exit_code"]), (b"fine\n", 0))
 
+    def test_input_after_the_end_does_no_harm(self):
+        # A server that closed with it unread would reset the connection.
+        stream = ExecStream(self.server.port, {"argv": ["true"]})
+        wait_until(lambda: b"exit_code" in stream.sock.recv(
+            4096, socket.MSG_PEEK), "the last frame")
+        for _ in range(3):
+            stream.send(ExecStream.STDIN, b"x" * 65536)
+            time.sleep(0.05)
+        self.assertEqual(stream.finish()[2]["exit_code"], 0)
+
     def test_client_gone_kills_the_group(self):
         pids = self.server.path("pids")
         stream = ExecStream(self.server.port, {"argv": [

@@ -716,6 +716,65 @@ test_upgrade(void **state)
     (void)close(fd);
 }
 
+static _Atomic(bool) last_words_said;
+
+/* Says all that is taken, and closes without having read. */
+static void
+script_last_words(int fd)
+{
+    static char buffer[1 << 12];
+    struct pollfd p = {fd, POLLOUT, 0};
+
+    (void)read_until(fd, "{}", seen, sizeof seen);
+    send_text(fd, "HTTP/1.1 101 Switching Protocols\r\n"
+                  "Connection: Upgrade\r\nUpgrade: warmpool-exec/1\r\n\r\n");
+    while (poll(&p, 1, 300) == 1) {
+        ssize_t n =
+            send(fd, buffer, sizeof buffer, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        flood_sent += n > 0 ? (size_t)n : 0;
+    }
+    last_words_said = true;
+}
+
+/* Writing to a sandbox that has said its last words and closed fails, while
+ * they still wait in the kernel to be read: the client gets all of them. */
+static void
+test_last_words_are_read(void **state)
+{
+    static char buffer[1 << 16];
+    size_t got = 0;
+    ssize_t n;
+    int fd;
+
+    (void)state;
+    flood_sent = 0;
+    last_words_said = false;
+    sandbox_start(script_last_words);
+    server_start();
+    fd = dial(fx.unix_listen);
+    send_text(fd, "POST /sandboxes/box-1/v1/exec HTTP/1.1\r\n"
+                  "Connection: Upgrade\r\nUpgrade: warmpool-exec/1\r\n"
+                  "Content-Length: 2\r\n\r\n{}");
+    for (int i = 0; i < PATIENCE_MS && !last_words_said; i++) {
+        (void)usleep(1000);
+    }
+    assert_true(last_words_said);
+    send_text(fd, "x");
+    for (int i = 0; i < 20; i++) {
+        (void)usleep(1000); /* For the write to be tried. */
+        (void)stats();
+    }
+    n = (ssize_t)read_until(fd, "\r\n\r\n", answer, sizeof answer);
+    assert_begins(answer, "HTTP/1.1 101 Switching Protocols\r\n");
+    got = (size_t)(answer + n - strstr(answer, "\r\n\r\n") - 4);
+    while ((n = recv(fd, buffer, sizeof buffer, 0)) > 0) {
+        got += (size_t)n;
+    }
+    assert_int_equal(got, flood_sent);
+    (void)close(fd);
+}
+
 static void
 script_no_upgrade(int fd)
 {
@@ -916,6 +975,7 @@ main(void)
         TEST(test_big_bodies),
         TEST(test_back_pressure),
         TEST(test_upgrade),
+        TEST(test_last_words_are_read),
         TEST(test_upstream_faults),
         TEST(test_client_goes),
         TEST(test_destroy_in_flight),
