@@ -162,6 +162,10 @@ wp_sandbox_client_send(struct wp_sandbox_client *client, const void *bytes,
             break;
         }
         n = send(client->fd, p, len, MSG_NOSIGNAL);
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+            client->answered = true; /* If so, what was said can be read. */
+            break;
+        }
         if (n < 0 && errno != EAGAIN && errno != EINTR) {
             return wp_err_sys(err, WP_UNAVAILABLE, errno,
                               "the connection to %s broke", client->address);
