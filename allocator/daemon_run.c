@@ -22,6 +22,9 @@
 #define ANSWERS_NS (50 * WP_NS_PER_MS)
 /* What calls get to notice that they are over. */
 #define LAST_CALLS_NS (500 * WP_NS_PER_MS)
+/* For a service manager that is busy; one that does not read holds nobody up
+ * for longer. */
+#define NOTIFY_US 200000
 
 extern char **environ;
 
@@ -30,10 +33,10 @@ wp_daemon_notify(const char *state)
 {
     /* Read once more at stop: nothing here changes the environment. */
     const char *path = getenv("NOTIFY_SOCKET"); /* NOLINT(concurrency*) */
+    const struct timeval patience = {0, NOTIFY_US};
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     size_t len;
     int fd;
-    ssize_t ignored;
 
     if (path == NULL) {
         return;
@@ -50,10 +53,14 @@ wp_daemon_notify(const char *state)
     if (fd < 0) {
         return;
     }
-    ignored = sendto(fd, state, strlen(state), MSG_NOSIGNAL,
-                     (const struct sockaddr *)&un,
-                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
-    (void)ignored;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) !=
+            0 ||
+        sendto(fd, state, strlen(state), MSG_NOSIGNAL,
+               (const struct sockaddr *)&un,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0) {
+        wp_log_warn("the service manager was not told",
+                    wp_kv_str("state", state), wp_kv_int("errno", errno));
+    }
     (void)close(fd);
 }
 

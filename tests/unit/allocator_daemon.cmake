@@ -2,6 +2,9 @@
 wp_test(conf_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/conf_test.c
   LIBS wp_allocator)
+wp_test(daemon_notify_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/daemon_notify_test.c
+  LIBS wp_allocator)
 wp_test(daemon_secret_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/daemon_secret_test.c
   LIBS wp_allocator)
