@@ -96,13 +96,10 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
         status = wp_daemon_check_passable(conf->state_dir, err);
     }
     if (status == WP_OK) {
-        status = wp_daemon_lock(daemon, err);
-        if (status == WP_ALREADY_EXISTS &&
-            conf->lease_store == WP_CONF_STORE_REDIS &&
-            !wp_conf_is_cluster(conf)) {
-            atomic_store(&daemon->keeper, false);
-            status = WP_OK;
-        }
+        status = conf->lease_store == WP_CONF_STORE_REDIS &&
+                         !wp_conf_is_cluster(conf)
+                     ? wp_daemon_lock_shared(daemon, err)
+                     : wp_daemon_lock(daemon, err);
     }
     if (wp_conf_is_cluster(conf)) {
         atomic_store(&daemon->keeper, false); /* The leader is. */

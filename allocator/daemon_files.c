@@ -146,6 +146,30 @@ wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err)
     return WP_OK;
 }
 
+enum wp_status
+wp_daemon_lock_shared(struct wp_daemon *daemon, struct wp_err *err)
+{
+    enum wp_status status = wp_daemon_lock(daemon, err);
+    bool follows = status == WP_ALREADY_EXISTS;
+
+    if (status == WP_OK) {
+        status = wp_lock_take(daemon->conf->state_dir, &daemon->backend_lock_fd,
+                              err);
+        /* Another one is just taking over: it has that lock, and needs the pid
+         * file. */
+        follows = status == WP_FAILED_PRECONDITION;
+        if (follows) {
+            (void)close(daemon->lock_fd);
+            daemon->lock_fd = -1;
+        }
+    }
+    if (follows) {
+        atomic_store(&daemon->keeper, false);
+        status = WP_OK;
+    }
+    return status;
+}
+
 /* Nobody but its owner may read it; or it is root's, and the daemon's group may
  * as well: so Kubernetes mounts a Secret for a Pod that is not root. */
 static bool

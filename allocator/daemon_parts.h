@@ -99,6 +99,10 @@ enum wp_status wp_daemon_make_dir(const char *path, uint32_t mode,
 enum wp_status wp_daemon_check_passable(const char *path, struct wp_err *err);
 /* Creates and locks the pid file of the state directory. */
 enum wp_status wp_daemon_lock(struct wp_daemon *daemon, struct wp_err *err);
+/* The same, and the backend's lock, where several daemons share a store: when
+ * another one has either of them, this one is not the keeper, and has none. */
+enum wp_status wp_daemon_lock_shared(struct wp_daemon *daemon,
+                                     struct wp_err *err);
 /* The token key: from its file, or, when none is named, from the state
  * directory's, which is made if need be (*made); new each time when leases end
  * with the daemon. */

@@ -4,6 +4,7 @@ Run by ctest: daemon_redis_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR [unittest
 arguments]. Needs a host that lets it make sandboxes; exits with 77 elsewhere.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -165,6 +166,24 @@ class TakeOver(Rig):
                        "destroyed")
         follower.wait_full(3)
         eventually(lambda: len(follower.sandboxes()) == 3, "no one too many")
+
+    def test_started_while_another_takes_over(self):
+        """The one that takes over has the backend's lock, and not yet the pid
+        file: who starts then follows, and has not taken that from it."""
+        os.makedirs(self.state, 0o711)
+        with open(os.path.join(self.state, "lock"), "w",
+                  encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            late = self.start("late")
+            eventually(late.ready, "it serves")
+            self.assertIn("another daemon makes the sandboxes",
+                          late.messages())
+            with open(os.path.join(self.state, "warmpoold.pid"),
+                      encoding="ascii") as pid_file:
+                fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        late.wait_full(3)
+        self.assertEqual(self.value(late, "warmpool_keeper"), 1)
+        self.assertEqual(late.claim("a").served, pb.SERVED_WARM)
 
     def test_planned_stops_in_turn(self):
         """Rolling restart: no lease ends, no idle sandbox is wasted."""
