@@ -24,7 +24,10 @@ struct wp_claim_entry {
     struct wp_claim_ask *ask; /* NULL: none. Owned. */
     /* Which waits for the first-observed annotation; NULL. */
     struct wp_claim_pass *joins;
-    int64_t refreshed_generation; /* Its metadata was brought up to this. */
+    /* Its Sandbox's metadata was brought up to these: of the claim, of the
+     * template (wp_claim_pass_brings). */
+    int64_t refreshed_generation;
+    uint64_t refreshed_template;
     enum wp_claim_stamp observed;
     enum wp_claim_stamp stamped; /* The annotations after Ready. */
     bool again;                  /* Look again once its stamps are answered. */

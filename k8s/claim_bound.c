@@ -245,17 +245,58 @@ labels_agree(const struct wp_object *claim, const struct wp_object *sandbox)
            wp_object_label(sandbox, WP_LABEL_LAUNCH_TYPE) != NULL;
 }
 
-static bool
-wants_refresh(const struct wp_claim_pass *pass)
+/* Changes with whatever a Sandbox has of its template's metadata; 0 when the
+ * template is not known. */
+static uint64_t
+template_mark(const struct wp_object *templ)
 {
-    if (pass->entry->refreshed_generation == pass->claim->generation) {
-        return !labels_agree(pass->claim, pass->sandbox);
+    char hash[WP_NAME_HASH_LEN + 1];
+    uint64_t mark;
+
+    if (templ == NULL) {
+        return 0;
+    }
+    mark = wp_template_view(templ)->pod_metadata_hash;
+    wp_name_hash(wp_str_from(templ->name), hash);
+    for (const char *at = hash; *at != '\0'; at++) {
+        mark = (mark ^ (unsigned char)*at) * UINT64_C(1099511628211);
+    }
+    return mark != 0 ? mark : 1;
+}
+
+void
+wp_claim_pass_brings(struct wp_claim_pass *pass, const struct wp_object *templ)
+{
+    pass->template_mark = template_mark(templ);
+}
+
+void
+wp_claim_pass_brought(struct wp_claim_pass *pass)
+{
+    pass->entry->refreshed_generation = pass->claim->generation;
+    pass->entry->refreshed_template = pass->template_mark;
+}
+
+/* templ: NULL when it is not known. */
+static bool
+wants_refresh(const struct wp_claim_pass *pass, const struct wp_object *templ)
+{
+    const struct wp_claim_entry *entry = pass->entry;
+
+    if (!labels_agree(pass->claim, pass->sandbox)) {
+        return true;
+    }
+    if (entry->refreshed_generation == pass->claim->generation) {
+        return templ != NULL &&
+               entry->refreshed_template != template_mark(templ);
     }
     /* Of a claim that was bound before this process began: only what can have
      * been left undone is worth the reading. */
     return wp_claim_view(pass->claim)->has_pod_metadata ||
            pass->claim->generation > 1 ||
-           !labels_agree(pass->claim, pass->sandbox);
+           (templ != NULL &&
+            (templ->generation > 1 ||
+             templ->created_wall_ms > pass->sandbox->created_wall_ms));
 }
 
 static void
@@ -277,7 +318,7 @@ refresh_answered(void *ctx, const struct wp_api_result *result)
         wp_claim_pass_set_sandbox(pass, sandbox);
         wp_object_unref(sandbox);
     }
-    pass->entry->refreshed_generation = pass->claim->generation;
+    wp_claim_pass_brought(pass);
     pass->outcome.sandbox = pass->sandbox;
     wp_claim_tell(pass);
 }
@@ -297,8 +338,9 @@ refresh(struct wp_claim_pass *pass, const struct wp_object *templ)
                              WP_WORK_FAILED, 0);
         return;
     }
+    wp_claim_pass_brings(pass, templ);
     if (patch == NULL) {
-        pass->entry->refreshed_generation = pass->claim->generation;
+        wp_claim_pass_brought(pass);
         pass->outcome.sandbox = pass->sandbox;
         wp_claim_tell(pass);
         return;
@@ -361,7 +403,7 @@ wp_claim_bound(struct wp_claim_pass *pass)
     settle_ask(pass);
     wp_store_owned_by(pass->self->parts->stores[WP_KIND_SANDBOX],
                       pass->claim->uid, end_spare, pass);
-    if (!pass->sandbox->deleting && wants_refresh(pass)) {
+    if (!pass->sandbox->deleting && wants_refresh(pass, templ)) {
         if (templ != NULL) {
             refresh(pass, templ);
             return;

@@ -239,7 +239,8 @@ on_sandbox(void *ctx, const struct wp_object *before,
 struct waiters {
     struct wp_claim_controller *self;
     const char *ns;
-    const char *pool; /* NULL: of any, when its template is missing. */
+    const char *pool;  /* NULL: of any, when its template is missing. */
+    const char *templ; /* Of wake_bound. */
 };
 
 static bool
@@ -259,6 +260,26 @@ wake_one(void *ctx, const struct wp_object *claim)
     return true;
 }
 
+/* Claims that have a sandbox made from this template, or another now. */
+static bool
+wake_bound(void *ctx, const struct wp_object *claim)
+{
+    struct waiters *waiters = ctx;
+    const struct wp_claim_view *view = wp_claim_view(claim);
+    const struct wp_object *pool;
+
+    if (view->sandbox[0] == '\0' || strcmp(claim->ns, waiters->ns) != 0) {
+        return true;
+    }
+    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
+                         claim->ns, view->pool);
+    if (pool != NULL &&
+        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+        look_at(waiters->self, claim);
+    }
+    return true;
+}
+
 static void
 on_pool(void *ctx, const struct wp_object *before,
         const struct wp_object *after)
@@ -267,7 +288,7 @@ on_pool(void *ctx, const struct wp_object *before,
 
     if (self->parts->active && after != NULL &&
         (before == NULL || before->generation != after->generation)) {
-        struct waiters waiters = {self, after->ns, after->name};
+        struct waiters waiters = {self, after->ns, after->name, NULL};
 
         wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_one,
                       &waiters);
@@ -302,10 +323,15 @@ on_template(void *ctx, const struct wp_object *before,
 
     if (self->parts->active && after != NULL &&
         (before == NULL || before->generation != after->generation)) {
-        struct waiters waiters = {self, after->ns, NULL};
+        struct waiters waiters = {self, after->ns, NULL, after->name};
 
         wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM),
                       before == NULL ? wake_one : wake_rejected, &waiters);
+        if (before == NULL || wp_template_view(before)->pod_metadata_hash !=
+                                  wp_template_view(after)->pod_metadata_hash) {
+            wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_bound,
+                          &waiters);
+        }
     }
 }
 

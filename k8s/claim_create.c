@@ -15,7 +15,7 @@ static void
 created(struct wp_claim_pass *pass)
 {
     wp_fault("claim.after_create");
-    pass->entry->refreshed_generation = pass->claim->generation;
+    wp_claim_pass_brought(pass);
     wp_claim_count_created(pass, WP_LAUNCH_COLD);
     if (pass->self->parts->config.claim_events) {
         wp_claim_event(pass->self->parts->events, pass->claim,
@@ -128,6 +128,7 @@ wp_claim_create(struct wp_claim_pass *pass)
         return;
     }
     wp_fault("claim.before_create");
+    wp_claim_pass_brings(pass, templ);
     pass->entry->adopting = true;
     pass->next = create_settled;
     pass->awaited = 1;

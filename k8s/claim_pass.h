@@ -45,6 +45,8 @@ struct wp_claim_pass {
     /* How it is to end once its status is written. */
     enum wp_work_outcome ends;
     int64_t after_ns; /* WP_TIME_NEVER: no need to look again. */
+    /* Of the template whose metadata the Sandbox gets by that call. */
+    uint64_t template_mark;
     /* The call that is under way, once it is back. */
     enum wp_status answered;
     struct wp_err err;
@@ -128,6 +130,12 @@ void wp_claim_confirm(struct wp_claim_pass *pass, const char *name);
 /* Removes the annotation that names a Sandbox which it can never have. */
 void wp_claim_forget_reference(struct wp_claim_pass *pass);
 
+/* A write is to bring the Sandbox's metadata up to claim and template (NULL: it
+ * is not known); and it was done, so nothing is left until one of them changes.
+ */
+void wp_claim_pass_brings(struct wp_claim_pass *pass,
+                          const struct wp_object *templ);
+void wp_claim_pass_brought(struct wp_claim_pass *pass);
 /* Another Sandbox has come into being for the claim: counted. */
 void wp_claim_count_created(struct wp_claim_pass *pass,
                             enum wp_claim_launch launch);

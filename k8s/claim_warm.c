@@ -225,7 +225,7 @@ adopted(struct wp_claim_pass *pass)
     if (held != NULL) {
         wp_claim_ask_keep(held);
     }
-    entry->refreshed_generation = pass->claim->generation;
+    wp_claim_pass_brought(pass);
     wp_claim_count_created(pass, WP_LAUNCH_WARM);
     if (pass->self->parts->config.claim_events) {
         wp_claim_event(pass->self->parts->events, pass->claim, WP_CLAIM_ADOPTED,
@@ -352,6 +352,7 @@ wp_claim_adopt(struct wp_claim_pass *pass)
         return;
     }
     wp_fault("claim.before_adopt");
+    wp_claim_pass_brings(pass, adoption.templ);
     pass->entry->adopting = true;
     pass->next = adopt_settled;
     pass->awaited = 1;

@@ -91,6 +91,8 @@ struct wp_template_view {
     enum wp_injection_policy volume_policy;
     /* Of what sandboxes are made from; see wp_blueprint_hash_from_template. */
     uint64_t blueprint_hash;
+    /* Of the labels and annotations of its Pods. */
+    uint64_t pod_metadata_hash;
 };
 
 enum wp_pod_phase {

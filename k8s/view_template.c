@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "k8s/json.h"
@@ -90,6 +91,28 @@ wp_blueprint_hash_from_template(const json_t *spec, bool public_dns)
     return blueprint_hash(spec, pod_spec);
 }
 
+static uint64_t
+pod_metadata_hash(const json_t *spec)
+{
+    static const char *const maps[] = {"labels", "annotations"};
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(maps); i++) {
+        json_t *map =
+            wp_json_at(spec, "podTemplate", "metadata", maps[i], NULL);
+        char *text = json_dumps(map, JSON_COMPACT | JSON_SORT_KEYS);
+
+        /* Neither is as good as an empty one. */
+        for (const char *at = json_object_size(map) > 0 && text != NULL ? text
+                                                                        : "{}";
+             *at != '\0'; at++) {
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+        }
+        free(text);
+    }
+    return hash;
+}
+
 static enum wp_injection_policy
 read_policy(struct wp_view_reader *reader, const char *path)
 {
@@ -116,6 +139,7 @@ wp_view_read_template(struct wp_view_reader *reader, void *out)
     if (reader->block != NULL) { /* Once is enough: it is no small work. */
         view->blueprint_hash = wp_blueprint_hash_from_template(
             spec, view->managed && !view->has_network_policy);
+        view->pod_metadata_hash = pod_metadata_hash(spec);
     }
 }
 

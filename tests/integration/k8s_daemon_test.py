@@ -198,6 +198,55 @@ class Claims(Case):
         # its status; the pool's status while one is missing, and after.
         self.assertLessEqual(len(writes), 10, writes)
 
+    def pod_of(self, claim):
+        name = assigned(self.api.get("sandboxclaims", NS, claim))
+        return self.api.get("pods", NS, name)["metadata"]
+
+    def label(self, **labels):
+        self.api.patch("sandboxtemplates", NS, "pool-template", {
+            "spec": {"podTemplate": {"metadata": {"labels": labels}}}})
+
+    def test_a_pods_metadata_follows_template_and_claim(self):
+        self.make_pool(replicas=2)
+        self.label(tier="one", old="yes")
+        daemon = self.daemon()
+        self.wait_filled(replicas=2)
+        team = "sandbox.users.io/team"
+        self.make_claim("c", additionalPodMetadata={
+            "labels": {team: "red"}, "annotations": {"example.com/note": "n"}})
+        self.make_claim("plain")
+        self.wait_ready("c", "plain")
+
+        def says(claim, labels, gone=()):
+            """The Pod has these, and is the pool's no more."""
+            pod = self.pod_of(claim)
+            return (labels.items() <= pod["labels"].items()
+                    and not {*gone, "agents.x-k8s.io/warm-pool-sandbox"}
+                    & pod["labels"].keys())
+        eventually(lambda: says("c", {team: "red", "tier": "one",
+                                      "old": "yes"}), "the claim's labels")
+        pod = self.pod_of("c")
+        self.assertEqual(pod["annotations"]["example.com/note"], "n")
+        self.assertNotIn("cluster-autoscaler.kubernetes.io/safe-to-evict",
+                         pod["annotations"])
+        self.assertEqual(
+            pod["annotations"]["agents.x-k8s.io/propagated-labels"],
+            f"old,{team},tier")
+        # The template changes: claims that are served get it, too.
+        self.label(tier="two", old=None)
+        eventually(lambda: says("c", {team: "red", "tier": "two"}, ["old"])
+                   and says("plain", {"tier": "two"}, ["old"]),
+                   "the template's labels")
+        # Also what changes while nobody leads.
+        self.assertEqual(daemon.stop(), 0)
+        self.label(tier="three")
+        self.daemon()
+        eventually(lambda: says("c", {team: "red", "tier": "three"})
+                   and says("plain", {"tier": "three"}), "the new labels")
+        self.wait_ready("c", "plain")
+        self.stop_all()
+        self.judge()
+
     def test_ends_with_its_sandbox(self):
         self.make_pool(replicas=2)
         self.daemon()

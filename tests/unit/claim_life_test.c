@@ -380,6 +380,93 @@ metadata_follows_the_claim(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* The template's own, changed while a claim has a sandbox: it comes, and what is
+ * no more goes; the claim's and the system's stay. */
+static void
+metadata_follows_the_template(void **state)
+{
+    const json_t *labels;
+
+    (void)state;
+    begin_bound(1, "\"additionalPodMetadata\":{\"labels\":{"
+                   "\"sandbox.users.io/team\":\"red\"}}");
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+        "\"of\":null,\"tier\":\"two\"},\"annotations\":{"
+        "\"protocol\":\"TCP\"}}}}}");
+    wp_claim_rig_settle(&rig);
+    labels = wp_json_at(wp_claim_rig_object(&rig, sandbox), "spec",
+                        "podTemplate", "metadata", "labels", NULL);
+    assert_string_equal(wp_json_text(labels, "tier", NULL), "two");
+    assert_null(json_object_get(labels, "of"));
+    assert_string_equal(wp_json_text(labels, "sandbox.users.io/team", NULL),
+                        "red");
+    assert_string_equal(wp_json_text(labels, WP_LABEL_CLAIM_UID, NULL),
+                        wp_claim_rig_uid(&rig, "c"));
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox), "spec",
+                                     "podTemplate", "metadata", "annotations",
+                                     "protocol", NULL),
+                        "TCP");
+    assert_string_equal(wp_claim_rig_ready(&rig, "c", "status"), "True");
+    assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 2);
+    /* What no Pod's metadata has to do with is not even looked at. */
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"spec\":{\"nodeName\":\"n\"}}}}");
+    wp_claim_rig_settle(&rig);
+    assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 2);
+    wp_claim_rig_fini(&rig);
+}
+
+/* The same while nobody leads: whoever comes next makes up for it. */
+static void
+metadata_that_changed_while_nobody_led(void **state)
+{
+    (void)state;
+    begin_bound(1, NULL);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+        "\"tier\":\"two\"}}}}}");
+    wp_claim_rig_restart(&rig);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox), "spec",
+                                     "podTemplate", "metadata", "labels",
+                                     "tier", NULL),
+                        "two");
+    assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 1);
+    wp_claim_rig_fini(&rig);
+}
+
+/* A template that now says something else than the claim does: the claim says
+ * so, keeps its sandbox, and is well again when they agree. */
+static void
+metadata_that_comes_to_contradict(void **state)
+{
+    (void)state;
+    begin_bound(1, "\"additionalPodMetadata\":{\"labels\":{"
+                   "\"sandbox.users.io/team\":\"red\"}}");
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+        "\"sandbox.users.io/team\":\"blue\"}}}}}");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "c", "reason"),
+                        "ReconcilerError");
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "c"), sandbox);
+    assert_string_equal(wp_claim_rig_owner(&rig, sandbox),
+                        wp_claim_rig_uid(&rig, "c"));
+    assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 1);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+        "\"sandbox.users.io/team\":null}}}}}");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "c", "status"), "True");
+    wp_claim_rig_fini(&rig);
+}
+
 static void
 metadata_goes_along_with_the_adoption(void **state)
 {
@@ -437,6 +524,9 @@ main(void)
         cmocka_unit_test(expires_unserved),
         cmocka_unit_test(expired_claim_spares_what_is_not_its_own),
         cmocka_unit_test(metadata_follows_the_claim),
+        cmocka_unit_test(metadata_follows_the_template),
+        cmocka_unit_test(metadata_that_changed_while_nobody_led),
+        cmocka_unit_test(metadata_that_comes_to_contradict),
         cmocka_unit_test(metadata_goes_along_with_the_adoption),
         cmocka_unit_test(metadata_that_is_refused),
     };

@@ -245,6 +245,43 @@ warm_pool(void **state)
 }
 
 static uint64_t
+pod_metadata_of(const char *metadata)
+{
+    char text[512];
+    struct wp_object *object;
+    uint64_t hash;
+
+    (void)snprintf(text, sizeof text,
+                   "{%s,\"spec\":{\"podTemplate\":{%s\"spec\":{}}}}", META,
+                   metadata);
+    object = make(WP_KIND_SANDBOX_TEMPLATE, text);
+    hash = wp_template_view(object)->pod_metadata_hash;
+    wp_object_unref(object);
+    return hash;
+}
+
+/* Labels and annotations count as texts, whatever their names mean elsewhere. */
+static void
+template_pod_metadata_hash(void **state)
+{
+    const uint64_t none = pod_metadata_of("");
+    const uint64_t two =
+        pod_metadata_of("\"metadata\":{\"labels\":{\"a\":\"1\",\"b\":\"2\"}},");
+
+    (void)state;
+    assert_true(none == pod_metadata_of("\"metadata\":{\"labels\":{}},"));
+    assert_true(two == pod_metadata_of("\"metadata\":{\"labels\":{\"b\":"
+                                       "\"2\",\"a\":\"1\"}},"));
+    assert_true(none != two);
+    assert_true(two != pod_metadata_of("\"metadata\":{\"annotations\":{"
+                                       "\"a\":\"1\",\"b\":\"2\"}},"));
+    assert_true(none != pod_metadata_of("\"metadata\":{\"labels\":{"
+                                        "\"protocol\":\"TCP\"}},"));
+    assert_true(none !=
+                pod_metadata_of("\"metadata\":{\"labels\":{\"a\":\"\"}},"));
+}
+
+static uint64_t
 blueprint_of(const char *spec)
 {
     char text[1024];
@@ -503,6 +540,7 @@ main(void)
         cmocka_unit_test(claim),
         cmocka_unit_test(warm_pool),
         cmocka_unit_test(template_hash),
+        cmocka_unit_test(template_pod_metadata_hash),
         cmocka_unit_test(template_policies),
         cmocka_unit_test(pod),
         cmocka_unit_test(refused),
