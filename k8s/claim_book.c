@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 
 enum {
     BUCKETS_MIN = 64,
@@ -22,16 +23,9 @@ struct wp_claim_book {
 static uint32_t
 hash_of(const char *ns, const char *name)
 {
-    uint32_t hash = UINT32_C(2166136261);
+    uint64_t hash = wp_fnv_name(wp_str_from(ns), wp_str_from(name));
 
-    for (; *ns != '\0'; ns++) {
-        hash = (hash ^ (unsigned char)*ns) * UINT32_C(16777619);
-    }
-    hash = (hash ^ '/') * UINT32_C(16777619);
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (unsigned char)*name) * UINT32_C(16777619);
-    }
-    return hash ^ (hash >> 15);
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 struct wp_claim_book *

@@ -5,6 +5,7 @@
 #include "k8s/claim_pass.h"
 #include "k8s/json.h"
 #include "k8s/names.h"
+#include "pool/base/fnv.h"
 #include "pool/base/log.h"
 
 /* Of the Sandboxes that a claim controls: the first by name that is not going,
@@ -258,9 +259,7 @@ template_mark(const struct wp_object *templ)
     }
     mark = wp_template_view(templ)->pod_metadata_hash;
     wp_name_hash(wp_str_from(templ->name), hash);
-    for (const char *at = hash; *at != '\0'; at++) {
-        mark = (mark ^ (unsigned char)*at) * UINT64_C(1099511628211);
-    }
+    mark = wp_fnv_str(mark, wp_str_from(hash));
     return mark != 0 ? mark : 1;
 }
 

@@ -11,6 +11,7 @@
 #include "k8s/json.h"
 #include "k8s/quantity.h"
 #include "pool/base/compiler.h"
+#include "pool/base/fnv.h"
 
 enum {
     DEPTH_MAX = 64, /* Deeper values are hashed as they are. */
@@ -213,7 +214,7 @@ clean_all(json_t *root)
 uint64_t
 wp_json_hash(const json_t *json)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash;
     json_t *copy = json_deep_copy(json);
     char *text;
 
@@ -225,9 +226,7 @@ wp_json_hash(const json_t *json)
     if (text == NULL) {
         wp_json_no_memory();
     }
-    for (const char *at = text; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-    }
+    hash = wp_fnv_str(WP_FNV_BASIS, wp_str_from(text));
     free(text);
     json_decref(copy);
     return hash;

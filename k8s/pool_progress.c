@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 #include "pool/base/list.h"
 #include "pool/limits.h"
 
@@ -131,16 +132,10 @@ add(struct wp_pool_progress *progress, const char *uid)
     return entry;
 }
 
-/* FNV-1a. */
 static uint64_t
 hash_of(const char *words)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (; *words != '\0'; words++) {
-        hash = (hash ^ (unsigned char)*words) * UINT64_C(0x100000001b3);
-    }
-    return hash;
+    return wp_fnv_str(WP_FNV_BASIS, wp_str_from(words));
 }
 
 void

@@ -5,6 +5,7 @@
 
 #include "k8s/lease_note.h"
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 
 struct wp_sandbox_refs {
     struct wp_sandbox_ref **by_slot; /* Owned, as what they point to. */
@@ -60,18 +61,12 @@ wp_sandbox_refs_destroy(struct wp_sandbox_refs *refs)
     free(refs);
 }
 
-/* FNV-1a. The names were made by who may make sandboxes. */
+/* The names were made by who may make sandboxes. */
 static struct wp_sandbox_ref **
 bucket_of(struct wp_sandbox_refs *refs, const char *ns, const char *name)
 {
-    const char *const parts[] = {ns, "/", name};
-    uint32_t hash = UINT32_C(2166136261);
+    uint64_t hash = wp_fnv_name(wp_str_from(ns), wp_str_from(name));
 
-    for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
-        for (const char *at = parts[i]; *at != '\0'; at++) {
-            hash = (hash ^ (unsigned char)*at) * UINT32_C(16777619);
-        }
-    }
     return &refs->by_name[hash & refs->mask];
 }
 

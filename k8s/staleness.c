@@ -6,6 +6,7 @@
 #include "k8s/names.h"
 #include "k8s/sandbox_build.h"
 #include "k8s/view.h"
+#include "pool/base/fnv.h"
 
 enum {
     MEMO_MAX = 256,
@@ -46,11 +47,8 @@ wp_staleness_compared(const struct wp_staleness *staleness)
 static struct memo *
 memo_of(struct wp_staleness *staleness, const char *label, uint64_t blueprint)
 {
-    uint64_t hash = blueprint;
+    uint64_t hash = wp_fnv_str(blueprint, wp_str_from(label));
 
-    for (const char *at = label; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-    }
     return &staleness->memos[(hash >> 32) % MEMO_MAX];
 }
 

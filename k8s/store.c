@@ -5,6 +5,7 @@
 
 #include "k8s/ordered.h"
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 
 enum {
     LISTENERS_MAX = 8,
@@ -169,12 +170,7 @@ wp_store_synced(const struct wp_store *store)
 static uint64_t
 uid_hash(const char *uid)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (; *uid != '\0'; uid++) {
-        hash = (hash ^ (unsigned char)*uid) * UINT64_C(1099511628211);
-    }
-    return hash;
+    return wp_fnv_str(WP_FNV_BASIS, wp_str_from(uid));
 }
 
 static void

@@ -3,6 +3,7 @@
 
 #include "k8s/json.h"
 #include "k8s/view_read.h"
+#include "pool/base/fnv.h"
 
 static const char *const management[] = {"Managed", "Unmanaged", NULL};
 static const char *const injection[] = {"Disallowed", "Allowed", "Overrides",
@@ -95,7 +96,7 @@ static uint64_t
 pod_metadata_hash(const json_t *spec)
 {
     static const char *const maps[] = {"labels", "annotations"};
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = WP_FNV_BASIS;
 
     for (size_t i = 0; i < WP_ARRAY_LEN(maps); i++) {
         json_t *map =
@@ -103,11 +104,9 @@ pod_metadata_hash(const json_t *spec)
         char *text = json_dumps(map, JSON_COMPACT | JSON_SORT_KEYS);
 
         /* Neither is as good as an empty one. */
-        for (const char *at = json_object_size(map) > 0 && text != NULL ? text
-                                                                        : "{}";
-             *at != '\0'; at++) {
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-        }
+        hash = wp_fnv_str(
+            hash, wp_str_from(
+                      json_object_size(map) > 0 && text != NULL ? text : "{}"));
         free(text);
     }
     return hash;

@@ -12,6 +12,7 @@
 #include "local/host_probe.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/fnv.h"
 #include "pool/base/log.h"
 
 enum {
@@ -46,12 +47,8 @@ wp_local_config_init(struct wp_local_config *config)
 static void
 group_name(const char *state_dir, char *out, size_t cap)
 {
-    uint32_t hash = 2166136261U;
-
-    for (const char *c = state_dir; *c != '\0'; c++) {
-        hash = (hash ^ (unsigned char)*c) * 16777619U;
-    }
-    (void)snprintf(out, cap, "warmpool-%08x", hash);
+    (void)snprintf(out, cap, "warmpool-%08x",
+                   wp_fnv32_str(wp_str_from(state_dir)));
 }
 
 static enum wp_status

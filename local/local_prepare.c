@@ -13,6 +13,7 @@
 #include "local/host_probe.h"
 #include "local/lock.h"
 #include "local/seccomp_filter.h"
+#include "pool/base/fnv.h"
 
 enum {
     /* Left of sockaddr_un for a short sandbox name and "/port.sock". */
@@ -261,28 +262,16 @@ check_runtime_class(struct wp_local *local, const struct wp_template *tmpl,
     return WP_OK;
 }
 
-/* FNV-1a; each part with its end, so that neighbours do not run together. */
-static uint64_t
-hash_bytes(uint64_t hash, const void *bytes, size_t len)
-{
-    const unsigned char *at = bytes;
-
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ at[i]) * UINT64_C(1099511628211);
-    }
-    return hash;
-}
-
 static uint64_t
 hash_u64(uint64_t hash, uint64_t value)
 {
-    return hash_bytes(hash, &value, sizeof value);
+    return wp_fnv(hash, &value, sizeof value);
 }
 
 static uint64_t
 hash_text(uint64_t hash, const char *text)
 {
-    return text != NULL ? hash_bytes(hash, text, strlen(text) + 1)
+    return text != NULL ? wp_fnv(hash, text, strlen(text) + 1)
                         : hash_u64(hash, UINT64_MAX);
 }
 
@@ -300,7 +289,7 @@ hash_texts(uint64_t hash, const char *const *texts)
 uint64_t
 wp_template_hash(const struct wp_template *tmpl)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = WP_FNV_BASIS;
 
     hash = hash_text(hash, tmpl->image);
     hash = hash_texts(hash, tmpl->argv);

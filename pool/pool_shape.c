@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 #include "pool/pool_history.h"
 #include "pool/pool_scale.h"
 
@@ -53,10 +54,7 @@ name_bucket(struct wp_str pool_namespace, struct wp_str name)
      * begin the same. */
     memcpy(&hash, pool_namespace.ptr + pool_namespace.len - n, n);
     hash = (hash ^ pool_namespace.len) * UINT64_C(0x9e3779b97f4a7c15);
-    for (size_t i = 0; i < name.len; i++) {
-        hash = (hash ^ (unsigned char)name.ptr[i]) * UINT64_C(0x100000001b3);
-    }
-    return (uint32_t)(hash >> 20) % WP_NAME_BUCKETS;
+    return (uint32_t)(wp_fnv_str(hash, name) >> 20) % WP_NAME_BUCKETS;
 }
 
 struct wp_pool *
@@ -260,22 +258,11 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
     return WP_OK;
 }
 
-/* FNV-1a of "<namespace>/<name>". Stored in records, as a part of what a claim
- * asked for: never change it. */
+/* Stored in records, as a part of what a claim asked for: never change it. */
 static uint64_t
 identity_of(const struct wp_pool *pool)
 {
-    const struct wp_str parts[] = {pool->pool_namespace, WP_STR("/"),
-                                   pool->name};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
-        for (size_t at = 0; at < parts[i].len; at++) {
-            hash = (hash ^ (unsigned char)parts[i].ptr[at]) *
-                   UINT64_C(0x100000001b3);
-        }
-    }
-    return hash;
+    return wp_fnv_name(pool->pool_namespace, pool->name);
 }
 
 static void

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "pool/base/fnv.h"
 #include "proto/wire_check.h"
 #include "proto/wire_decode.h"
 #include "proto/wire_encode.h"
@@ -18,17 +19,12 @@ enum {
 
 _Static_assert(ID_TABLE_LEN >= 2 * WP_BATCH_MAX, "room for every id");
 
-/* FNV-1a. Ids made to collide cost WP_BATCH_MAX comparisons each at worst, so
+/* Ids made to collide cost WP_BATCH_MAX comparisons each at worst, so
  * the hash needs no key. */
 static uint32_t
 id_hash(struct wp_str id)
 {
-    uint32_t hash = 2166136261U;
-
-    for (size_t i = 0; i < id.len; i++) {
-        hash = (hash ^ (uint8_t)id.ptr[i]) * 16777619U;
-    }
-    return hash;
+    return (uint32_t)wp_fnv_str(WP_FNV_BASIS, id);
 }
 
 static enum wp_status

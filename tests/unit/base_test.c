@@ -13,6 +13,7 @@
 
 #include "pool/base/arena.h"
 #include "pool/base/clock.h"
+#include "pool/base/fnv.h"
 #include "pool/base/list.h"
 #include "pool/base/log.h"
 #include "pool/base/mailbox.h"
@@ -289,7 +290,7 @@ list_keeps_order(void **state)
     assert_true(wp_list_empty(&head));
 }
 
-/* --- rng, siphash --- */
+/* --- rng, hashes --- */
 
 static void
 rng_replays_and_stays_in_bounds(void **state)
@@ -351,6 +352,24 @@ siphash_matches_vectors(void **state)
         wp_hex_encode(&got, sizeof got, hex);
         assert_string_equal(hex, vectors[i].hex);
     }
+}
+
+/* The published values: records and names of a cluster hold them. */
+static void
+fnv_matches_vectors(void **state)
+{
+    (void)state;
+    assert_true(wp_fnv_str(WP_FNV_BASIS, WP_STR("")) ==
+                UINT64_C(0xcbf29ce484222325));
+    assert_true(wp_fnv_str(WP_FNV_BASIS, WP_STR("a")) ==
+                UINT64_C(0xaf63dc4c8601ec8c));
+    assert_true(wp_fnv_str(WP_FNV_BASIS, WP_STR("foobar")) ==
+                UINT64_C(0x85944171f73967e8));
+    assert_true(wp_fnv_name(WP_STR("ns"), WP_STR("pool")) ==
+                wp_fnv_str(WP_FNV_BASIS, WP_STR("ns/pool")));
+    assert_true(wp_fnv32_str(WP_STR("")) == UINT32_C(0x811c9dc5));
+    assert_true(wp_fnv32_str(WP_STR("a")) == UINT32_C(0xe40c292c));
+    assert_true(wp_fnv32_str(WP_STR("foobar")) == UINT32_C(0xbf9cf968));
 }
 
 /* --- log --- */
@@ -553,6 +572,7 @@ main(void)
         cmocka_unit_test(list_keeps_order),
         cmocka_unit_test(rng_replays_and_stays_in_bounds),
         cmocka_unit_test(siphash_matches_vectors),
+        cmocka_unit_test(fnv_matches_vectors),
         cmocka_unit_test(log_escapes_what_would_break_a_line),
         cmocka_unit_test(log_cuts_long_lines),
         cmocka_unit_test(mailbox_delivers_in_order),
