@@ -97,7 +97,7 @@ fuzz() {
     local work
     work=$(mktemp -d -p "$results")
     "$(find build/fuzz -type f -name "$1")" \
-        -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
+        -max_total_time="$fuzz_seconds" -timeout=60 -rss_limit_mb=2048 \
         -print_final_stats=1 -artifact_prefix="$results/" "$work" "$2" \
         >"$results/$1.out" 2>&1
     echo $? >"$results/$1.code"

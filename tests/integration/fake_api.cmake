@@ -8,4 +8,4 @@ set_tests_properties(integration/fake_api PROPERTIES LABELS integration
 add_test(NAME integration/k8s_judge
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/k8s_judge_test.py)
 set_tests_properties(integration/k8s_judge PROPERTIES LABELS integration
-                     TIMEOUT 120)
+                     TIMEOUT 600)

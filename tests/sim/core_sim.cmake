@@ -5,7 +5,7 @@ set(WP_SIM_WORLD
     ${WP_SIM}/sim_feed.c ${WP_SIM}/sim_nemesis.c ${WP_SIM}/sim_oracle.c
     ${WP_SIM}/sim_recover.c ${WP_SIM}/sim_replica.c ${WP_SIM}/sim_shape.c
     ${WP_SIM}/sim_store.c)
-wp_test(sim_test LABEL sim TIMEOUT 300
+wp_test(sim_test LABEL sim TIMEOUT 900
   SOURCES ${WP_SIM}/sim_test.c ${WP_SIM_WORLD}
   LIBS wp_pool)
 

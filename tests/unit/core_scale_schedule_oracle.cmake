@@ -6,4 +6,4 @@ add_test(NAME unit/scale_schedule_oracle
   COMMAND ${WP_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/scale_schedule_oracle.py
           $<TARGET_FILE:scale_schedule_ask>)
 set_tests_properties(unit/scale_schedule_oracle PROPERTIES
-                     LABELS unit TIMEOUT 120)
+                     LABELS unit TIMEOUT 600)
