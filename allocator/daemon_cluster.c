@@ -181,6 +181,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->cold_grace_ns = conf->cold_grace;
     out->cold_start = conf->cold_start;
     out->ready_grace_ns = conf->readiness_grace;
+    out->watch_silence_ns = conf->watch_silence;
     out->create_inflight_max = (uint32_t)conf->create_inflight_max;
     out->sandboxes_max = (uint32_t)conf->slots_max;
     out->qps = (double)conf->kube_api_qps;

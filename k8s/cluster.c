@@ -35,6 +35,7 @@ wp_cluster_config_init(struct wp_cluster_config *config)
         .cold_grace_ns = 2 * WP_NS_PER_S,
         .cold_start = true,
         .ready_grace_ns = 300 * WP_NS_PER_S,
+        .watch_silence_ns = 90 * WP_NS_PER_S,
         .create_inflight_max = 300,
         .sandboxes_max = 4096,
         .claim_events = true,

@@ -42,6 +42,7 @@ struct wp_cluster_config {
     bool cold_start; /* True: then it starts cold; else it waits on. */
     int64_t
         ready_grace_ns; /* 5 min: a sandbox not ready by then is replaced. */
+    int64_t watch_silence_ns;     /* 90 s: a watch that is silent is ended. */
     uint32_t create_inflight_max; /* 300 in each pool. */
     uint32_t sandboxes_max;       /* What the backend takes; as slots_max. */
     double qps;                   /* 0: no bound of our own. */

@@ -24,6 +24,7 @@ struct wp_cluster_watch {
     enum wp_kind kind;
     struct wp_reflector *reflector; /* NULL: not watched. */
     bool synced;
+    bool renewed; /* Listed since the server's storage was last restored. */
     int64_t refused_ns; /* Since when it is refused; 0: it is not. */
     int refused_code;
     int64_t told_ns; /* When that was last logged. */
@@ -80,6 +81,8 @@ WP_MUST_CHECK enum wp_status wp_cluster_make_stores(struct wp_cluster *cluster,
 WP_MUST_CHECK enum wp_status
 wp_cluster_start_watches(struct wp_cluster *cluster, struct wp_err *err);
 void wp_cluster_stop_watches(struct wp_cluster *cluster);
+/* Is everything known of one and the same server, as it is now? */
+bool wp_cluster_renewed(const struct wp_cluster *cluster);
 /* What is refused for too long is the end, as long as nothing was served. */
 void wp_cluster_check_watches(struct wp_cluster *cluster);
 

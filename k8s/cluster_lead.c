@@ -14,7 +14,8 @@
  *   elected, all watches synced -> is a rival active? -> the backend tells the
  *   core of what is there -> the core's keeper is this one -> controllers
  *
- * Losing it ends that at whichever step it is. */
+ * Losing it ends that at whichever step it is; so does a server that went back
+ * in time, until every kind was listed anew. */
 
 /* By the clock, not by what controllers were told: this process may have stood
  * still while another began, and goes on with what it had queued. Reads may
@@ -104,7 +105,7 @@ wp_cluster_try_activate(struct wp_cluster *cluster)
 
     if (!cluster->elected || cluster->quiet || cluster->fatal ||
         cluster->activating || cluster->serving ||
-        !wp_cluster_synced(cluster)) {
+        !wp_cluster_synced(cluster) || !wp_cluster_renewed(cluster)) {
         return;
     }
     cluster->activating = true;

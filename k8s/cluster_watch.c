@@ -68,8 +68,11 @@ on_synced(void *ctx)
     struct wp_cluster *cluster = watch->cluster;
 
     watch->refused_ns = 0;
+    watch->renewed = true;
     if (watch->synced) {
-        return; /* A list that had to be made anew. */
+        wp_cluster_try_activate(
+            cluster); /* It may have waited for this list. */
+        return;
     }
     watch->synced = true;
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {
@@ -84,6 +87,41 @@ on_synced(void *ctx)
         wp_pool_sync_start(cluster->pool_sync);
     }
     wp_cluster_try_activate(cluster);
+}
+
+/* Its storage was restored. What is known of one kind may be of today and of
+ * another one of then, which no controller should act on: this replica begins
+ * to lead anew, with the core told of all there is, once every kind was listed.
+ */
+static void
+on_went_back(void *ctx)
+{
+    struct wp_cluster_watch *watch = ctx;
+    struct wp_cluster *cluster = watch->cluster;
+
+    wp_log_warn("all is listed anew: the API server's storage was restored",
+                wp_kv_str("kind", wp_kind_info(watch->kind)->plural));
+    for (size_t i = 0; i < WP_KIND_COUNT; i++) {
+        struct wp_cluster_watch *each = &cluster->watches[i];
+
+        each->renewed = each->reflector == NULL;
+        if (each->reflector != NULL && each != watch) {
+            wp_reflector_went_back(each->reflector);
+        }
+    }
+    wp_cluster_deactivate(cluster);
+}
+
+bool
+wp_cluster_renewed(const struct wp_cluster *cluster)
+{
+    bool renewed = true;
+
+    for (size_t i = 0; i < WP_KIND_COUNT; i++) {
+        renewed = renewed && (cluster->watches[i].reflector == NULL ||
+                              cluster->watches[i].renewed);
+    }
+    return renewed;
 }
 
 static void
@@ -130,8 +168,10 @@ wp_cluster_start_watches(struct wp_cluster *cluster, struct wp_err *err)
             .ns = parts->config.watch_ns,
             .label_selector = row->selector,
             .seed = parts->seed + i,
+            .idle_timeout_ns = parts->config.watch_silence_ns,
             .on_synced = on_synced,
             .on_refused = on_refused,
+            .on_went_back = on_went_back,
             .ctx = watch,
         });
         if (watch->reflector == NULL) {

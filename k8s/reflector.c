@@ -30,16 +30,18 @@ enum {
 };
 
 /*   LIST_SOON --> LISTING --> WATCH_SOON --> WATCHING
- *       ^            |  ^         ^             |
- *       +-- failed --+  |         +-- ended ----+
- *       +---------------|--- version gone ------+
- *                 next page
+ *       ^            |  ^      |  ^   ^         |
+ *       +-- failed --+  |      v  |   +- ended -+
+ *       |         next page    PROBING          |
+ *       +---- went back -------+                |
+ *       +---- version gone, stalled ------------+
  * The timer belongs to LIST_SOON and WATCH_SOON, where it ends a pause, and to
  * WATCHING, where it looks whether the watch stands still. */
 enum state {
     LIST_SOON,
     LISTING,
     WATCH_SOON,
+    PROBING,
     WATCHING,
     ENDED, /* The client was destroyed: nothing can be asked any more. */
 };
@@ -47,7 +49,7 @@ enum state {
 struct wp_reflector {
     struct wp_reflector_config config;
     enum state state;
-    bool stopped; /* Freed when the list that is under way has ended. */
+    bool stopped; /* Freed when the list or probe under way has ended. */
     struct event *timer;
     struct wp_rng rng;
     uint32_t failures; /* In a row; until a watch has proved itself. */
@@ -60,6 +62,8 @@ struct wp_reflector {
     int64_t watch_begun_ns;
     int64_t line_ns;  /* The last whole line. */
     bool went_back;   /* The server, since the last whole list. */
+    bool heard;       /* Others know that it did. */
+    bool unsure;      /* Whether it is the same server: its connection broke. */
     bool progress;    /* This watch told a new version. */
     bool list_needed; /* Once this watch has ended. */
     bool line_broken; /* It was ended for what it told. */
@@ -162,6 +166,19 @@ is_before(const char *version, const char *other)
 
 /* --- Lists --- */
 
+/* Once for each time that it did. */
+static void
+tell_if_back(struct wp_reflector *self)
+{
+    if ((self->went_back || wp_store_overruled(self->config.store)) &&
+        !self->heard) {
+        self->heard = true;
+        if (self->config.on_went_back != NULL) {
+            self->config.on_went_back(self->config.ctx);
+        }
+    }
+}
+
 /* A page was taken in; the rest is left for the next. */
 static bool
 take_page(struct wp_reflector *self, const json_t *list)
@@ -172,7 +189,10 @@ take_page(struct wp_reflector *self, const json_t *list)
     size_t i;
     json_t *item;
 
-    self->went_back |= first && is_before(version, self->version);
+    bool back = first && is_before(version, self->version);
+
+    self->heard |= self->went_back;
+    self->went_back |= back;
     if ((!json_is_array(items) && !json_is_null(items)) || version[0] == '\0' ||
         !wp_str_copy(wp_str_from(version), self->version,
                      sizeof self->version) ||
@@ -185,6 +205,8 @@ take_page(struct wp_reflector *self, const json_t *list)
                     wp_kv_str("kind", plural(self)),
                     wp_kv_str("version", version));
         wp_store_replace_all(self->config.store);
+    } else if (first) {
+        wp_store_replace_from(self->config.store, self->version);
     }
     json_array_foreach(items, i, item)
     {
@@ -194,6 +216,7 @@ take_page(struct wp_reflector *self, const json_t *list)
             wp_store_put(self->config.store, object);
         }
     }
+    tell_if_back(self);
     return true;
 }
 
@@ -202,6 +225,8 @@ list_whole(struct wp_reflector *self)
 {
     self->doubts = 0;
     self->went_back = false;
+    self->heard = false;
+    self->unsure = false;
     self->page_limit = self->page_limit < self->config.page_limit / 2
                            ? self->page_limit * 2
                            : self->config.page_limit;
@@ -286,6 +311,62 @@ begin_list(struct wp_reflector *self)
         wp_store_replace_begin(self->config.store);
     }
     wp_api_list(self->config.api, &target, &query, on_list, self);
+}
+
+/* --- Probes --- */
+
+static void begin_watch(struct wp_reflector *self);
+
+static void
+probe_answered(struct wp_reflector *self, const struct wp_api_result *result)
+{
+    const char *version =
+        text_at(result->object, "metadata", "resourceVersion");
+
+    if (self->went_back || result->code == 403 || result->code == 404 ||
+        (result->status == WP_OK && is_before(version, self->version))) {
+        self->cont[0] = '\0';
+        begin_list(self);
+    } else if (result->status == WP_OK) {
+        self->unsure = false;
+        begin_watch(self);
+    } else {
+        self->failures++;
+        go_on(self, WATCH_SOON, result->retry_after_ns);
+    }
+}
+
+static void
+on_probe(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_reflector *self = ctx;
+
+    if (self->stopped) {
+        reflector_free(self);
+    } else if (result->status == WP_CANCELLED) {
+        self->state = ENDED;
+    } else {
+        probe_answered(self, result);
+    }
+}
+
+/* Whoever answers now may be a server whose storage was brought back from a
+ * backup. Its watch would be silent until its versions have come this far, and
+ * then leave out what is different; its version tells. */
+static void
+begin_probe(struct wp_reflector *self)
+{
+    struct wp_api_target target = {
+        .kind = self->config.kind,
+        .ns = self->config.ns,
+        .priority = WP_HTTP_NORMAL,
+    };
+    struct wp_api_query query = {.label_selector = self->config.label_selector,
+                                 .limit = 1};
+
+    self->state = PROBING;
+    self->stats.probes++;
+    wp_api_list(self->config.api, &target, &query, on_probe, self);
 }
 
 /* --- Watches --- */
@@ -461,6 +542,7 @@ on_end(void *ctx, const struct wp_http_answer *answer)
     if (answer->status == WP_OK && answer->code != 200) {
         on_refusal(self, answer->code);
     }
+    self->unsure |= answer->status != WP_OK;
     if (answer->status != WP_OK || answer->code != 200) {
         wp_log_info(
             "a watch ended", wp_kv_str("kind", plural(self)),
@@ -520,15 +602,19 @@ check_watch(struct wp_reflector *self)
     int64_t left_ns =
         self->line_ns + self->config.idle_timeout_ns - now_of(self);
 
-    if (left_ns > 0) {
+    if (left_ns > 0 && !self->went_back) {
         set_timer(self, left_ns);
         return;
     }
-    self->stats.stalled++;
-    wp_log_warn("a watch stood still and is begun anew",
-                wp_kv_str("kind", plural(self)));
+    if (!self->went_back) {
+        self->stats.stalled++;
+        wp_log_warn("a watch stood still and is begun anew",
+                    wp_kv_str("kind", plural(self)));
+    }
     wp_http_stream_close(self->stream);
-    /* Waiting for it was pause enough. */
+    /* Waiting for it was pause enough. A version that is still to come, as
+     * after etcd was restored, is watched in silence, too: a list finds out. */
+    self->list_needed = true;
     watch_over(self, true, -1);
 }
 
@@ -544,12 +630,17 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         begin_list(self);
         break;
     case WATCH_SOON:
-        begin_watch(self);
+        if (self->unsure) {
+            begin_probe(self);
+        } else {
+            begin_watch(self);
+        }
         break;
     case WATCHING:
         check_watch(self);
         break;
     case LISTING:
+    case PROBING:
     case ENDED:
         break;
     }
@@ -585,6 +676,31 @@ wp_reflector_start(const struct wp_reflector_config *config)
 }
 
 void
+wp_reflector_went_back(struct wp_reflector *self)
+{
+    switch (self->state) {
+    case WATCHING:
+        self->went_back = true;
+        self->list_needed = true;
+        set_timer(self, 0); /* The client may be in the middle of a turn. */
+        break;
+    case WATCH_SOON:
+        self->went_back = true;
+        self->state = LIST_SOON; /* When its pause is over. */
+        break;
+    case LIST_SOON:
+    case PROBING:
+        self->went_back = true;
+        break;
+    case LISTING: /* Of the server as it is. */
+        self->heard = true;
+        break;
+    case ENDED:
+        break;
+    }
+}
+
+void
 wp_reflector_stop(struct wp_reflector *reflector)
 {
     struct wp_reflector *self = reflector;
@@ -595,8 +711,8 @@ wp_reflector_stop(struct wp_reflector *reflector)
     if (self->stream != NULL) {
         wp_http_stream_close(self->stream);
     }
-    if (self->state == LISTING) {
-        self->stopped = true; /* on_list frees it. */
+    if (self->state == LISTING || self->state == PROBING) {
+        self->stopped = true; /* on_list or on_probe frees it. */
     } else {
         reflector_free(self);
     }

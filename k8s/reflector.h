@@ -5,8 +5,11 @@
  * by the status, by an ERROR event, or for a page) leads to a new list from the
  * start, with what is known kept until the new list is whole. Failures are
  * retried with full jitter, 0.5 s to 30 s. A watch that stands still (no byte,
- * not even a bookmark) is ended and begun anew. An event may be at most
- * WP_OBJECT_BYTES_MAX long: a longer one ends the watch and leads to a list.
+ * not even a bookmark) is ended and leads to a list. After a connection that
+ * broke the server is asked for its version first: an older one means that its
+ * storage was restored, and leads to a list of which all is taken. An event may
+ * be at most WP_OBJECT_BYTES_MAX long: a longer one ends the watch and leads to
+ * a list.
  * Loop thread only. */
 #ifndef WP_K8S_REFLECTOR_H
 #define WP_K8S_REFLECTOR_H
@@ -33,12 +36,16 @@ struct wp_reflector_config {
     /* 403 or 404 on the list: the kind is not there, or not allowed. It goes on
      * trying. message is borrowed. May be NULL. */
     void (*on_refused)(void *ctx, int code, const char *message);
+    /* The server is older than it was, and this list of it is being taken:
+     * other reflectors of it need one as well. May be NULL. */
+    void (*on_went_back)(void *ctx);
     void *ctx;
 };
 
 struct wp_reflector_stats {
     uint64_t lists;
     uint64_t watches;
+    uint64_t probes; /* Of the version, after a connection broke. */
     uint64_t events;
     uint64_t bookmarks;
     uint64_t gone;         /* 410, in whatever form. */
@@ -50,6 +57,9 @@ struct wp_reflector_stats {
 /* config's texts are borrowed. NULL when memory lacks. */
 struct wp_reflector *
 wp_reflector_start(const struct wp_reflector_config *config);
+/* Another reflector found that the server went back: lists as soon as it may,
+ * and takes all of it. Not from on_synced. */
+void wp_reflector_went_back(struct wp_reflector *reflector);
 void
 wp_reflector_stop(struct wp_reflector *reflector); /* Frees. NULL is fine. */
 void wp_reflector_stats(const struct wp_reflector *reflector,

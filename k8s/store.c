@@ -33,6 +33,8 @@ struct wp_store {
     uint32_t round; /* Of lists; what a list had carries its number. */
     bool replacing;
     bool replacing_all;
+    uint64_t replacing_from; /* The list's version; 0: unknown. */
+    bool overruled;          /* By the list, as versions cannot be. */
     bool synced;
     bool telling;
     /* Hashes of uids, the newest before gone_next; a false hit only makes a
@@ -299,6 +301,19 @@ own(const struct wp_object *object)
     return (struct wp_object *)(uintptr_t)(const void *)object;
 }
 
+/* Does what a list has count for nothing beside what is known? */
+static bool
+is_outdated(const struct wp_store *store, const struct wp_object *object,
+            const struct wp_object *known)
+{
+    uint64_t version;
+
+    return wp_object_is_older(object, known) &&
+           !(store->replacing_from > 0 &&
+             wp_str_to_u64(wp_str_from(known->resource_version), &version) &&
+             version <= store->replacing_from);
+}
+
 void
 wp_store_put(struct wp_store *store, struct wp_object *object)
 {
@@ -306,15 +321,23 @@ wp_store_put(struct wp_store *store, struct wp_object *object)
         wp_store_find(store, object->ns, object->name);
 
     if (known != NULL && !store->replacing_all &&
-        (is_same(known, object) || wp_object_is_older(object, known))) {
+        (is_same(known, object) || is_outdated(store, object, known))) {
         if (strcmp(known->uid, object->uid) == 0) {
             own(known)->seen = store->round;
         }
         wp_object_unref(object);
         return;
     }
+    store->overruled |=
+        store->replacing && known != NULL && wp_object_is_older(object, known);
     object->seen = store->round;
     put_in(store, known, object);
+}
+
+bool
+wp_store_overruled(const struct wp_store *store)
+{
+    return store->overruled;
 }
 
 bool
@@ -371,6 +394,17 @@ wp_store_replace_begin(struct wp_store *store)
     store->round++;
     store->replacing = true;
     store->replacing_all = false;
+    store->replacing_from = 0;
+    store->overruled = false;
+}
+
+void
+wp_store_replace_from(struct wp_store *store, const char *version)
+{
+    WP_ASSERT(store->replacing);
+    if (!wp_str_to_u64(wp_str_from(version), &store->replacing_from)) {
+        store->replacing_from = 0;
+    }
 }
 
 void
@@ -400,5 +434,6 @@ wp_store_replace_end(struct wp_store *store, const char *version)
     }
     store->replacing = false;
     store->replacing_all = false;
+    store->replacing_from = 0;
     store->synced = true;
 }

@@ -66,6 +66,13 @@ void wp_store_learn(struct wp_store *store, struct wp_object *object);
  * nothing stays. A begin without end begins again. */
 void wp_store_replace_begin(struct wp_store *store);
 void wp_store_replace_end(struct wp_store *store, const char *version);
+/* Between the two, before anything is put in: the list's resourceVersion. What
+ * is known at that version or an older one cannot be newer than what the list
+ * has, whatever their versions say: after a backup was restored with versions
+ * that go on higher, it is not. Without this call nothing older is taken. */
+void wp_store_replace_from(struct wp_store *store, const char *version);
+/* Since the last begin: was something like that put in? */
+bool wp_store_overruled(const struct wp_store *store);
 /* Between the two, before anything is put in: the server went back in time, as
  * after a backup was restored. What this list has is taken even where something
  * newer is known, and nothing else stays. */

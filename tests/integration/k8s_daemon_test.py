@@ -368,6 +368,134 @@ class Faults(Case):
         self.settle(names)
 
 
+class Restored(Case):
+    """The API server's storage is brought back from a backup: versions and
+    objects are those of then. Watches from versions to come are silent."""
+
+    options = (*Case.options, "future_silent=1")
+
+    def uids(self, plural):
+        return {one["metadata"]["uid"] for one in self.api.all(plural)}
+
+    def wait_made_good(self, claims, replicas):
+        """Each claim that is there has a sandbox of its own, pools are full,
+        and nothing else is left."""
+        self.wait_ready(*claims, patience=2 * PATIENCE)
+        for pool, count in replicas.items():
+            self.wait_filled(pool, count)
+        self.wait_count(len(claims) + sum(replicas.values()))
+        held = [assigned(self.api.get("sandboxclaims", NS, name))
+                for name in claims]
+        self.assertEqual(len(set(held)), len(claims), held)
+
+    def run_once(self, restore, between=lambda: None):
+        self.make_pool(replicas=4)
+        self.make_pool("old", replicas=2)
+        daemon = self.daemon("--cold-grace=60s")
+        self.wait_filled(replicas=4)
+        self.wait_filled("old", 2)
+        for name in ("stays", "ends"):
+            self.make_claim(name)
+        self.wait_ready("stays", "ends")
+        self.wait_filled(replicas=4)
+        self.wait_count(8)
+        kept = assigned(self.api.get("sandboxclaims", NS, "stays"))
+        self.api.control("save")
+        # All that is undone: claims that come, one that ends, a pool that
+        # grows, one that goes, one that comes.
+        lost = ("lost-1", "lost-2")
+        for name in lost:
+            self.make_claim(name)
+        self.api.delete("sandboxclaims", NS, "ends")
+        self.api.patch("sandboxwarmpools", NS, "pool",
+                       {"spec": {"replicas": 7}})
+        self.api.delete("sandboxwarmpools", NS, "old")
+        self.make_pool("young", replicas=2)
+        self.wait_ready(*lost)
+        used = {assigned(self.api.get("sandboxclaims", NS, name))
+                for name in lost}
+        self.wait_filled(replicas=7)
+        self.wait_filled("young", 2)
+        between()
+        self.api.control(restore)
+        self.wait_made_good(("stays", "ends"), {"pool": 4, "old": 2})
+        self.assertEqual(assigned(self.api.get("sandboxclaims", NS, "stays")),
+                         kept)
+        # What claims had that are gone was somebody's: nobody gets it.
+        self.make_claim("lost-1")
+        for name in ("new-1", "new-2", "new-3"):
+            self.make_claim(name, pool="old" if name == "new-3" else "pool")
+        claims = ("stays", "ends", "lost-1", "new-1", "new-2", "new-3")
+        self.wait_made_good(claims, {"pool": 4, "old": 2})
+        self.assertFalse(used & {
+            assigned(self.api.get("sandboxclaims", NS, name))
+            for name in claims})
+        eventually(daemon.ready, "the daemon to be ready")
+        self.stop_all()
+        self.judge()
+
+    def test_as_it_was(self):
+        self.run_once("restore")
+
+    def test_with_versions_that_go_on(self):
+        self.run_once("restore_bumped")
+
+    def test_after_writes_of_others(self):
+        """Some kinds are watched anew only when versions are beyond those
+        that were seen."""
+        def slow():
+            for kind in ("sandboxclaims", "pods"):
+                self.fault(verbs="LIST|WATCH", kind=kind, action="status",
+                           code=503, count=3)
+        self.run_once("restore", slow)
+
+
+class Stalled(Case):
+    """Watches of which nothing comes, and which nobody closes."""
+
+    options = (*Case.options, "bookmark_ms=500")
+
+    def watches(self):
+        return self.api.control("stats")["watches"]
+
+    def test_noticed_and_listed_anew(self):
+        self.make_pool(replicas=3)
+        daemon = self.daemon("--watch-silence=3s", "--cold-grace=60s")
+        self.wait_filled()
+        self.make_claim("before")
+        self.wait_ready("before")
+        self.wait_filled()
+        kinds = self.watches()
+        # Bookmarks are enough to live on.
+        bookmarked = now()
+        eventually(lambda: now() - bookmarked > 4, "more than the bound")
+        self.assertNotIn("stood still", daemon.messages())
+        # Of Sandboxes and of Pods: the claims' own watch goes on, and what is
+        # ready is given out meanwhile.
+        stalled = now()
+        for kind in ("sandboxes", "pods"):
+            self.assertEqual(self.api.control("watches", kind=kind,
+                                              act="stall"), 1)
+        self.make_claim("meanwhile")
+        self.wait_ready("meanwhile")
+        eventually(lambda: self.watches() == kinds, "new watches")
+        # What nobody was told of: a list finds it.
+        self.assertGreaterEqual(now() - stalled, 3 - 0.5)
+        self.wait_filled()
+        said = daemon.messages()
+        for kind in ("sandboxes", "pods"):
+            self.assertIn(f"a watch stood still and is begun anew kind={kind}",
+                          said)
+        # All of them.
+        self.assertEqual(self.api.control("watches", act="stall"), kinds)
+        self.make_claim("unheard")
+        self.wait_ready("unheard")
+        self.wait_filled()
+        self.wait_count(6)
+        self.stop_all()
+        self.judge()
+
+
 class Replicas(Case):
     def test_who_may_not_lead_is_not_ready_and_says_so(self):
         self.fault(verbs="POST|PUT", kind="leases", action="status", code=403)

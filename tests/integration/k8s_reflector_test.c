@@ -33,6 +33,7 @@ struct world {
     struct wp_reflector *reflector;
     uint32_t synced;
     uint32_t refused;
+    uint32_t went_back; /* Told of. */
     int refused_code;
     uint32_t removals; /* What the store told. */
 };
@@ -59,6 +60,12 @@ on_refused(void *ctx, int code, const char *message)
     assert_non_null(message);
     world->refused++;
     world->refused_code = code;
+}
+
+static void
+on_went_back(void *ctx)
+{
+    ((struct world *)ctx)->went_back++;
 }
 
 static void
@@ -112,6 +119,7 @@ world_watch(struct world *world, uint32_t page_limit, int64_t idle_ms)
         .idle_timeout_ns = idle_ms * WP_NS_PER_MS,
         .on_synced = on_synced,
         .on_refused = on_refused,
+        .on_went_back = on_went_back,
         .ctx = world,
     });
     assert_non_null(world->reflector);
@@ -344,7 +352,8 @@ watch_stalls(void **state)
     put(&world, "unheard", 1);
     until(&world, settled, "the change that was not heard of");
     assert_int_equal(stats(&world).stalled, 1);
-    assert_int_equal(stats(&world).lists, 1);
+    /* Of a server that was restored it would say nothing, either. */
+    assert_int_equal(stats(&world).lists, 2);
     world_end(&world);
 }
 
@@ -368,7 +377,7 @@ watch_drips(void **state)
     put(&world, "slow", 1);
     until(&world, settled, "the change");
     assert_true(stats(&world).stalled == 1);
-    assert_int_equal(stats(&world).lists, 1);
+    assert_int_equal(stats(&world).lists, 2);
     world_end(&world);
 }
 
@@ -479,28 +488,59 @@ always_gone(void **state)
     world_end(&world);
 }
 
-/* Goal: a server that went back in time is followed: its versions are all there
- * is. */
+static bool
+listed_twice(struct world *world)
+{
+    return stats(world).lists == 2;
+}
+
+/* Goal: a server whose storage was restored is followed, however it is. */
 static void
 server_went_back(void **state)
+{
+    static void (*const ways[])(struct fake_api *) = {
+        fake_api_restore, fake_api_restore, fake_api_restore_bumped};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct fake_api_options options;
+        struct world world;
+
+        fake_api_options_init(&options);
+        options.future_silent = i > 0; /* As the real one. */
+        world_begin(&world, &options);
+        put_many(&world, 5);
+        fake_api_save(world.server);
+        world_watch(&world, 2, 0);
+        until(&world, settled, "the list");
+        put(&world, "p00001", 77);
+        put(&world, "lost", 1);
+        until(&world, settled, "the changes");
+        ways[i](world.server);
+        fault(&world, FAKE_CONTINUE, FAKE_STATUS, 500, 1);
+        until(&world, settled, "what there was");
+        put(&world, "p00001", 78);
+        until(&world, settled, "a change after");
+        assert_int_equal(world.went_back, 1);
+        world_end(&world);
+    }
+}
+
+/* Goal: who is told that the server went back lists, and tells nobody. */
+static void
+told_that_it_went_back(void **state)
 {
     struct world world;
 
     (void)state;
     world_begin(&world, NULL);
     put_many(&world, 5);
-    fake_api_save(world.server);
-    world_watch(&world, 2, 0);
+    world_watch(&world, 0, 0);
     until(&world, settled, "the list");
-    put(&world, "p00001", 77);
-    put(&world, "lost", 1);
-    until(&world, settled, "the changes");
-    fake_api_restore(world.server);
-    /* Also when the first list after it fails in the middle. */
-    fault(&world, FAKE_CONTINUE, FAKE_STATUS, 500, 1);
-    until(&world, settled, "what there was");
-    put(&world, "p00001", 78);
-    until(&world, settled, "a change after");
+    wp_reflector_went_back(world.reflector);
+    until(&world, listed_twice, "another list");
+    until(&world, settled, "its watch");
+    assert_int_equal(world.went_back, 0);
     world_end(&world);
 }
 
@@ -674,7 +714,7 @@ outage(void **state)
     fake_api_down(world.server);
     put(&world, "meanwhile", 1);
     turn_for(&world, 2000);
-    assert_in_range(stats(&world).watches, 2, 16);
+    assert_in_range(stats(&world).watches + stats(&world).probes, 2, 16);
     fake_api_up(world.server);
     until(&world, settled, "the change meanwhile");
     assert_int_equal(stats(&world).lists, 1);
@@ -937,6 +977,7 @@ main(int argc, char **argv)
         cmocka_unit_test(page_gone),
         cmocka_unit_test(always_gone),
         cmocka_unit_test(server_went_back),
+        cmocka_unit_test(told_that_it_went_back),
         cmocka_unit_test(lines_broken),
         cmocka_unit_test(line_too_long),
         cmocka_unit_test(object_broken),

@@ -33,6 +33,10 @@ struct fake_api_options {
     /* A watch from a version that is gone is answered 200 and an ERROR event,
      * as the watch cache does it; else with the status 410. */
     bool gone_as_event;
+    /* A watch from a version that is still to come is silent until then, and
+     * leaves out what is older, as the watch cache does it; else it is answered
+     * with the status 504. */
+    bool future_silent;
 };
 /* No kubelet, no controllers, no garbage collector. */
 void fake_api_options_init(struct fake_api_options *options);
@@ -118,9 +122,12 @@ void fake_api_compact(struct fake_api *api);
 void fake_api_down(struct fake_api *api);
 void fake_api_up(struct fake_api *api);
 /* As if a backup of now had been brought back later: save, then restore. The
- * version goes back, too. */
+ * version goes back, too; or with restore_bumped it goes on far beyond all that
+ * were seen, and they are gone, as with etcdutl's --bump-revision
+ * --mark-compacted. */
 void fake_api_save(struct fake_api *api);
 void fake_api_restore(struct fake_api *api);
+void fake_api_restore_bumped(struct fake_api *api);
 
 /* Requests that came, whatever the answer; kind -1: any. */
 uint64_t fake_api_count(struct fake_api *api, uint32_t verbs, int kind);
@@ -134,7 +141,8 @@ uint64_t fake_api_connections(struct fake_api *api);
  *   history {"from": version}: [{version, type, kind, object}], compacted or not
  *   stats: {requests: {"VERB plural": n}, watches, held, connections, version}
  *   fault {verbs: "PATCH|POST", kind: plural, action: "status", ...}, clear
- *   watches {kind, act: "cut", bytes}, compact, down, up
+ *   watches {kind, act: "cut", bytes}, compact, down, up,
+ *   save, restore, restore_bumped
  *   put {kind, object}, delete {kind, ns, name}, all {kind} */
 json_t *fake_api_control(struct fake_api *api, const char *operation,
                          const json_t *args);

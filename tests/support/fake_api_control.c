@@ -62,16 +62,22 @@ fake_rule_for(struct fake_api *api, const struct fake_request *request)
     return NULL;
 }
 
+static void
+drop_snapshots(struct fake_api *api)
+{
+    for (int i = 0; i < FAKE_SNAPSHOTS; i++) {
+        json_decref(api->snapshots[i].items);
+        api->snapshots[i] = (struct fake_snapshot){0};
+    }
+}
+
 void
 fake_compact_now(struct fake_api *api)
 {
     api->compacted = api->version + 1;
     /* Nobody can be asked to watch from a version that does not exist yet. */
     api->version++;
-    for (int i = 0; i < FAKE_SNAPSHOTS; i++) {
-        json_decref(api->snapshots[i].items);
-        api->snapshots[i] = (struct fake_snapshot){0};
-    }
+    drop_snapshots(api);
 }
 
 /* --- JSON --- */
@@ -371,8 +377,23 @@ restore(struct fake_api *api, const json_t *args)
         json_decref(event->before);
         json_decref(event->object);
     }
+    drop_snapshots(api);
+    fake_index_again(api);
     fake_go_up(api);
     return done();
+}
+
+static json_t *
+restore_bumped(struct fake_api *api, const json_t *args)
+{
+    uint64_t newest = api->version;
+    json_t *restored = restore(api, args);
+
+    if (restored != NULL) {
+        api->version = newest + 1000000;
+        fake_compact_now(api);
+    }
+    return restored;
 }
 
 json_t *
@@ -395,7 +416,8 @@ fake_control(struct fake_api *api, const char *operation, const json_t *args)
                 {"all", all},
                 {"get", get},
                 {"save", save},
-                {"restore", restore}};
+                {"restore", restore},
+                {"restore_bumped", restore_bumped}};
 
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         if (strcmp(rows[i].name, operation) == 0) {

@@ -47,7 +47,8 @@ struct fake_answer {
 };
 
 struct fake_watch {
-    uint64_t next; /* Index into the history. */
+    uint64_t next;  /* Index into the history. */
+    uint64_t after; /* Nothing is told until the version is beyond it. */
     struct event *bookmark;
     struct event *timeout;
     char *labels; /* Owned; "" all. */
@@ -192,6 +193,8 @@ json_t *fake_find(struct fake_api *api, int kind, const char *key);
 /* Writes a new state of an object (taken): version, generation, history,
  * watches. Returns it; borrowed. When nothing changed, what there was. */
 json_t *fake_commit(struct fake_api *api, int kind, json_t *object);
+/* Who owns what, and who is there, after objects were put in place. */
+void fake_index_again(struct fake_api *api);
 /* Takes it away. */
 void fake_drop(struct fake_api *api, int kind, const char *key);
 /* A new object (taken) gets its uid and dates; NULL: there is one (dropped). */

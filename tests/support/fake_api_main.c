@@ -2,7 +2,7 @@
  * daemons.
  *
  *   fake_api [pod_ready_ms=N] [pod_stop_ms=N] [sandbox_ready_ms=N] [gc=1]
- *            [bookmark_ms=N] [gone_as_event=1]
+ *            [bookmark_ms=N] [gone_as_event=1] [future_silent=1]
  *
  * Prints its URL. A line "OPERATION JSON" on its input is answered with a line of
  * JSON on its output (see fake_api_control; null: no such thing). It ends with
@@ -26,7 +26,8 @@ option(struct fake_api_options *options, const char *text)
                 {"sandbox_ready_ms=", &options->sandbox_ready_ms, NULL},
                 {"bookmark_ms=", &options->bookmark_ms, NULL},
                 {"gc=", NULL, &options->gc},
-                {"gone_as_event=", NULL, &options->gone_as_event}};
+                {"gone_as_event=", NULL, &options->gone_as_event},
+                {"future_silent=", NULL, &options->future_silent}};
 
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         size_t len = strlen(rows[i].name);

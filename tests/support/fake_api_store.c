@@ -87,6 +87,24 @@ owned_add(struct fake_api *api, int kind, const json_t *object, bool add)
     }
 }
 
+void
+fake_index_again(struct fake_api *api)
+{
+    (void)json_object_clear(api->owned);
+    (void)json_object_clear(api->uids);
+    for (int kind = 0; kind < WP_KIND_COUNT; kind++) {
+        const char *key;
+        json_t *object;
+
+        json_object_foreach(api->objects[kind], key, object)
+        {
+            owned_add(api, kind, object, true);
+            (void)json_object_set_new(api->uids, fake_meta(object, "uid"),
+                                      json_true());
+        }
+    }
+}
+
 /* --- history --- */
 
 static void

@@ -47,9 +47,13 @@ after_ms(int64_t ms)
 static void
 on_bookmark(evutil_socket_t fd, short what, void *arg)
 {
+    struct fake_conn *conn = arg;
+
     (void)fd;
     (void)what;
-    send_bookmark(arg);
+    if (conn->api->version >= conn->watch.after) {
+        send_bookmark(conn);
+    }
 }
 
 void
@@ -108,6 +112,12 @@ watch_from(struct fake_conn *conn, const char *text)
     struct fake_api *api = conn->api;
     uint64_t version = strtoull(text, NULL, 10);
 
+    if (version > api->version && api->options.future_silent) {
+        fake_conn_stream_begin(conn);
+        conn->watch.next = api->history_len;
+        conn->watch.after = version;
+        return true;
+    }
     if (version > api->version) {
         fake_conn_reply(
             conn, fake_status(504, "Timeout", "Too large resource version"));
@@ -214,7 +224,8 @@ fake_watch_pump(struct fake_conn *conn)
     while (conn->watch.next < api->history_len) {
         const struct fake_event *event = &api->history[conn->watch.next++];
 
-        if (event->kind == conn->request.kind) {
+        if (event->kind == conn->request.kind &&
+            event->version > conn->watch.after) {
             send_change(conn, event);
         }
     }

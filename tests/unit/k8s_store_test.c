@@ -141,6 +141,40 @@ replace(void **state)
     wp_store_destroy(store);
 }
 
+/* After a backup was restored versions may go on far beyond what was known, of
+ * objects that are older than they were. */
+static void
+replace_after_a_restore(void **state)
+{
+    struct wp_store *store = wp_store_create(WP_KIND_SERVICE, NULL);
+
+    (void)state;
+    wp_store_put(store, make("back", "u1", 9));
+    wp_store_put(store, make("written", "u2", 9));
+    wp_store_put(store, make("lost", "u3", 9));
+    wp_store_replace_begin(store);
+    wp_store_replace_from(store, "1000");
+    /* Ours, answered while the list came. */
+    wp_store_learn(store, make("written", "u2", 1001));
+    assert_false(wp_store_overruled(store));
+    wp_store_put(store, make("back", "u1", 5));
+    wp_store_put(store, make("written", "u2", 5));
+    assert_int_equal(version_of(store, "back"), 5);
+    assert_int_equal(version_of(store, "written"), 1001);
+    assert_true(wp_store_overruled(store));
+    wp_store_replace_end(store, "1000");
+    assert_int_equal(wp_store_count(store), 2);
+    /* Without a list nothing gets older, nor by one whose version is none. */
+    wp_store_put(store, make("back", "u1", 4));
+    assert_int_equal(version_of(store, "back"), 5);
+    wp_store_replace_begin(store);
+    assert_false(wp_store_overruled(store));
+    wp_store_replace_from(store, "x");
+    wp_store_put(store, make("back", "u1", 4));
+    assert_int_equal(version_of(store, "back"), 5);
+    wp_store_destroy(store);
+}
+
 struct heard {
     const struct wp_store *store;
     char text[256];
@@ -468,9 +502,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(put_order),    cmocka_unit_test(learn_order),
-        cmocka_unit_test(remove_order), cmocka_unit_test(replace),
-        cmocka_unit_test(listeners),    cmocka_unit_test(random_steps),
+        cmocka_unit_test(put_order),
+        cmocka_unit_test(learn_order),
+        cmocka_unit_test(remove_order),
+        cmocka_unit_test(replace),
+        cmocka_unit_test(replace_after_a_restore),
+        cmocka_unit_test(listeners),
+        cmocka_unit_test(random_steps),
         cmocka_unit_test(memory),
     };
 
