@@ -3,12 +3,15 @@
 
     bench/cluster.py [--quick] [--only NAME,...] [--no-fsync] [--upstream]
                      [BUILD_DIR] >report.md
+    bench/cluster.py --table [--minutes N] [--quick] [--only NAME,...]
+                     [--no-fsync] [BUILD_DIR] >table.md
 
 etcd (with fsync), kube-apiserver, controller manager, scheduler and KWOK on this
 machine, built as for the end-to-end tests; warmpoold with all four controllers; the
 client is bench/claim_load. --upstream puts agent-sandbox's own controllers in the
 daemon's place (serial, parallel, writes, burst, ladder, scale). `floor` sets the
-writes of a claim alone beside ours. Everything shares the machine's cores, so the writes that
+writes of a claim alone beside ours. --table measures every figure once, in so many
+minutes (14) and no more, and prints one table. Everything shares the machine's cores, so the writes that
 the API server counts say more than the times. Ends with 1 when a sandbox was given out
 twice or a claim failed, with 77 when no control plane can be had.
 """
@@ -31,6 +34,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 import cluster as control_plane  # noqa: E402
+import cluster_table  # noqa: E402
 import world as scenario  # noqa: E402
 
 WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
@@ -46,6 +50,7 @@ class Bench:
         self.daemon = None
         self.other = None
         self.number = 0
+        self.deadline = float("inf")  # Of the whole run.
 
     def say(self, text=""):
         print(text, flush=True)
@@ -88,9 +93,11 @@ class Bench:
 
     def quiet(self, pool, replicas):
         """Until the pool is full, and then until nothing is written any more."""
-        self.world.wait_pool(pool, replicas, timeout_s=300)
+        left = self.deadline - time.monotonic()
+        self.world.wait_pool(pool, replicas, timeout_s=min(300, left))
         before = -1
-        while before != (now := self.written()):
+        end = time.monotonic() + min(120, left)
+        while before != (now := self.written()) and time.monotonic() < end:
             before = now
             time.sleep(1)
 
@@ -289,6 +296,15 @@ class Bench:
         self.begin("scale")
         self.world.pool("p", 0, wait=False)
         self.world.wait_pool("p", 0)
+        made, ready, most = self.scaled(500)
+        self.say(f"500 sandboxes created after {made:.1f} s, all Ready after "
+                 f"{ready:.1f} s ({500 / ready:.0f} a second); never more than "
+                 f"{most} at once.")
+        self.end()
+
+    def scaled(self, count):
+        """The pool "p" from 0: seconds until so many were created, and Ready,
+        and the most there were."""
         watch = self.world.watch("Sandbox")
         alive, most, done = set(), 0, threading.Event()
 
@@ -305,19 +321,19 @@ class Bench:
         thread = threading.Thread(target=follow)
         thread.start()
         start = time.monotonic()
-        self.world.patch("SandboxWarmPool", "p", {"spec": {"replicas": 500}})
-        made = control_plane.wait_for("500 sandboxes", lambda: len(
-            alive) >= 500 and time.monotonic(), timeout_s=120)
-        self.world.wait_pool("p", 500, timeout_s=300)
-        ready = time.monotonic()
-        done.set()
-        thread.join()
-        watch.close()
-        self.say(f"500 sandboxes created after {made - start:.1f} s, all Ready "
-                 f"after {ready - start:.1f} s ({500 / (ready - start):.0f} a "
-                 f"second); never more than {most} at once.")
-        self.bad += most > 500
-        self.end()
+        try:
+            self.world.patch("SandboxWarmPool", "p",
+                             {"spec": {"replicas": count}})
+            made = control_plane.wait_for("the sandboxes", lambda: len(
+                alive) >= count and time.monotonic(), timeout_s=120)
+            self.world.wait_pool("p", count, timeout_s=300)
+            ready = time.monotonic()
+        finally:
+            done.set()
+            thread.join()
+            watch.close()
+        self.bad += most > count
+        return made - start, ready - start, most
 
     def grpc(self):
         """gRPC Claim on the cluster against the same daemon without one."""
@@ -385,7 +401,9 @@ class Bench:
             "--lease-store=memory", f"--runtime-dir={state}/run",
             f"--state-dir={state}/state"], stderr=subprocess.DEVNULL)
         try:
-            time.sleep(3)
+            control_plane.wait_for("the daemon's socket", pathlib.Path(
+                f"{state}/run/warmpoold.sock").exists, timeout_s=60)
+            time.sleep(3)  # Its pool fills.
             return self.drive(f"unix:{state}/run/warmpoold.sock", "default/p",
                               size // 2)
         finally:
@@ -399,6 +417,20 @@ class Bench:
         self.begin("memory", controllers="pool,claim")
         self.world.pool("p", 0, wait=False)
         self.world.wait_pool("p", 0)
+        empty, watching, listed = self.watched(count)
+        self.say(f"Empty: {empty:.0f} MiB. After {count} came by the watch: "
+                 f"{watching:.0f} MiB. After a restart, which lists them: "
+                 f"{listed:.0f} MiB.")
+        # So many at once take longer than one request may.
+        path = scenario.path_of("Sandbox", self.world.namespace)
+        control_plane.wait_for(
+            "sandboxes gone", lambda: self.world.cluster.delete(path) and
+            not self.world.list("Sandbox"), timeout_s=900, every_s=1)
+        self.end()
+
+    def watched(self, count):
+        """Resident MiB without sandboxes, with so many that came by the watch,
+        and after a restart that listed them."""
         empty = self.resident()
         body = {"podTemplate": {"spec": {"containers": [{
             "name": "main", "image": "registry.invalid/python:3.12",
@@ -435,15 +467,7 @@ class Bench:
         self.daemon.restart()
         self.world.wait_pool("p", 0)
         time.sleep(5)
-        self.say(f"Empty: {empty:.0f} MiB. After {count} came by the watch: "
-                 f"{watching:.0f} MiB. After a restart, which lists them: "
-                 f"{self.resident():.0f} MiB.")
-        # So many at once take longer than one request may.
-        path = scenario.path_of("Sandbox", self.world.namespace)
-        control_plane.wait_for(
-            "sandboxes gone", lambda: self.world.cluster.delete(path) and
-            not self.world.list("Sandbox"), timeout_s=900, every_s=1)
-        self.end()
+        return empty, watching, self.resident()
 
     def resident(self):
         status = pathlib.Path(
@@ -457,8 +481,13 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--no-fsync", action="store_true")
     parser.add_argument("--upstream", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--minutes", type=float, default=14)
     parser.add_argument("build", nargs="?", default=str(ROOT / "build/release"))
     options = parser.parse_args()
+    if options.table and options.upstream:
+        parser.error("--table has no upstream")
+    begun = time.monotonic()
     names = [n for n in options.only.split(",") if n] or [
         "serial", "parallel", "writes", "burst", "ladder", "scale"] + (
             [] if options.upstream else ["floor", "grpc", "memory"])
@@ -474,6 +503,13 @@ def main():
                 bench = Bench(scenario.World(directory, cluster),
                               options.build, options.quick,
                               upstream)
+                if options.table:
+                    # What begins and ends a control plane takes its part.
+                    table = cluster_table.Table(
+                        bench, options.minutes * 60 - 20
+                        - (time.monotonic() - begun))
+                    table.run(options.only.split(",") if options.only else ())
+                    return 1 if bench.bad or table.failed else 0
                 for name in names:
                     print(f"{name} ({time.monotonic():.0f})", file=sys.stderr)
                     getattr(bench, name)()
