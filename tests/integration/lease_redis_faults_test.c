@@ -297,8 +297,8 @@ test_one_holder_at_a_time(void **state)
     start_replica(&worlds[0], &worlds[0], 'a');
     start_replica(&worlds[1], &worlds[0], 'b');
     for (uint8_t uid = 1; uid <= SANDBOXES; uid++) {
-        assert_int_equal(redis_world_do_op(&worlds[0], WP_LEASE_OFFER, uid, 0),
-                         WP_OK);
+        WAIT_UNTIL(redis_world_do_op(&worlds[0], WP_LEASE_OFFER, uid, 0) ==
+                   WP_OK);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         workers[i].world = &worlds[i % REPLICAS];
