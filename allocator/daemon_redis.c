@@ -125,6 +125,9 @@ hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
         wp_log_info(gone ? "a replica is gone" : "a replica is there",
                     wp_kv_str("replica", peer->host), wp_kv_int("replicas", n));
     }
+    if (!gone && peer->leaves) {
+        wp_log_info("a replica leaves", wp_kv_str("replica", peer->host));
+    }
     /* In a cluster leaders change, and say so a little later. */
     if (!gone && peer->keeper && wp_daemon_is_keeper(r->daemon) &&
         r->daemon->cluster == NULL) {
@@ -528,10 +531,25 @@ wp_daemon_redis_other_keeper(struct wp_daemon_redis *r, char *host, size_t cap)
     return false;
 }
 
+void
+wp_daemon_redis_leave(struct wp_daemon_redis *r)
+{
+    if (r != NULL) {
+        wp_lease_redis_leave(r->redis);
+    }
+}
+
 uint32_t
 wp_daemon_redis_others(const struct wp_daemon_redis *r)
 {
-    return wp_lease_redis_peers(r->redis, NULL, 0);
+    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
+    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
+    uint32_t others = 0;
+
+    for (uint32_t i = 0; i < n && i < WP_PEERS_MAX; i++) {
+        others += peers[i].leaves ? 0 : 1;
+    }
+    return others;
 }
 
 void

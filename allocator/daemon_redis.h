@@ -28,7 +28,10 @@ int64_t wp_daemon_redis_run(struct wp_daemon_redis *redis);
  * Any thread. */
 bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,
                                   size_t cap);
-/* Other replicas that are alive. Any thread. */
+/* Tells the other replicas that this one leaves. NULL is fine. Any thread. */
+void wp_daemon_redis_leave(struct wp_daemon_redis *redis);
+/* Other replicas that are alive, and have not said that they leave. Any
+ * thread. */
 uint32_t wp_daemon_redis_others(const struct wp_daemon_redis *redis);
 /* Any thread. */
 void wp_daemon_redis_stats(const struct wp_daemon_redis *redis,

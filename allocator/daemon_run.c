@@ -420,16 +420,29 @@ leave_running(struct wp_daemon *daemon)
     return clean;
 }
 
+/* Which is looked at again when calls are over: others that leave at the same
+ * time have said so by then. True when nobody goes on after all. */
+static bool
+is_left_alone(struct wp_daemon *daemon)
+{
+    bool alone = daemon->succeeded && !is_succeeded(daemon);
+
+    daemon->succeeded = daemon->succeeded && !alone;
+    return alone;
+}
+
 /* ends: no lease and no sandbox stays behind, unless other daemons share them.
  * lease_grace_ns: how long leases may live on before, from an admin's Drain. */
 static bool
 leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
 {
     bool hurry = false;
+    bool asked = ends;
 
     wp_daemon_stop_waiting(daemon);
+    wp_daemon_redis_leave(daemon->redis);
     daemon->succeeded = is_succeeded(daemon);
-    ends = ends && !daemon->succeeded;
+    ends = asked && !daemon->succeeded;
     wp_daemon_notify("STOPPING=1");
     daemon->leaves_ready = !ends;
     atomic_store_explicit(&daemon->metrics.serving, false,
@@ -450,6 +463,13 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
                 hurried(ANSWERS_NS);
     }
     (void)wp_rpc_server_drain(daemon->rpc, hurry ? 0 : LAST_CALLS_NS);
+    if (is_left_alone(daemon)) {
+        ends = asked;
+        daemon->leaves_ready = !ends;
+        if (!ends) {
+            wp_loop_call(daemon->control_loop, keep_leases, daemon);
+        }
+    }
     if (!ends) {
         (void)wait_until(daemon, wp_daemon_learned_saved, LEARNED_NS);
     }

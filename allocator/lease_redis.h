@@ -72,6 +72,7 @@ struct wp_lease_redis_peer {
     char host[WP_PEER_HOST_MAX + 1];
     uint32_t waiting; /* Claims that wait there. */
     bool keeper;
+    bool leaves; /* It is stopping: it takes nothing over. */
 };
 
 /* What other replicas do. All functions are called from the store's feed
@@ -173,6 +174,8 @@ bool wp_lease_redis_knows(struct wp_lease_redis *redis,
 /* What the next heartbeats say. Any thread. */
 void wp_lease_redis_set_state(struct wp_lease_redis *redis, uint32_t waiting,
                               bool keeper);
+/* They say at once, and from now on, that this replica leaves. Any thread. */
+void wp_lease_redis_leave(struct wp_lease_redis *redis);
 /* The replicas heard lately, at most max of them; returns how many there are.
  * Any thread. */
 uint32_t wp_lease_redis_peers(struct wp_lease_redis *redis,

@@ -49,6 +49,8 @@ struct wp_redis_feed {
     _Atomic(bool) stop;
     _Atomic(uint32_t) waiting;
     _Atomic(bool) keeper;
+    _Atomic(bool) leaves;
+    _Atomic(bool) says_now;            /* A heartbeat, out of turn. */
     _Atomic(int64_t) listens_since_ns; /* 0: it does not. */
 
     /* The feed's thread. */
@@ -191,7 +193,8 @@ note_peer(struct wp_redis_feed *feed, const struct wp_lease_redis_peer *peer)
                    WP_REPLICA_ID_LEN) == 0) {
             known = &feed->peers[i];
             news = known->peer.waiting != peer->waiting ||
-                   known->peer.keeper != peer->keeper;
+                   known->peer.keeper != peer->keeper ||
+                   known->peer.leaves != peer->leaves;
         }
     }
     if (known == NULL && feed->n_peers < WP_PEERS_MAX) {
@@ -247,7 +250,8 @@ say_heartbeat(struct wp_redis_feed *feed)
 {
     const struct wp_lease_redis_config *config = &feed->redis->config;
     struct wp_lease_redis_peer self = {.waiting = atomic_load(&feed->waiting),
-                                       .keeper = atomic_load(&feed->keeper)};
+                                       .keeper = atomic_load(&feed->keeper),
+                                       .leaves = atomic_load(&feed->leaves)};
     char payload[WP_REDIS_HEARTBEAT_MAX];
     struct wp_str words[3] = {WP_STR("PUBLISH"),
                               wp_str_from(feed->peers_channel)};
@@ -558,7 +562,8 @@ follow(struct wp_redis_feed *feed)
     if (wp_redis_pools_len(feed->redis) != feed->n_pools) {
         return false; /* Called anew, it hears of the new ones, too. */
     }
-    if (now() >= feed->heartbeat_at_ns) {
+    if (atomic_exchange(&feed->says_now, false) ||
+        now() >= feed->heartbeat_at_ns) {
         feed->heartbeat_at_ns = now() + config->heartbeat_ns;
         if (!say_heartbeat(feed)) {
             return false;
@@ -611,6 +616,9 @@ feed_run(void *arg)
             wp_log_warn("the other replicas cannot be heard", wp_kv_err(&err));
         }
         (void)poll(&stop, 1, RECONNECT_MS);
+    }
+    if (feed->talk != NULL && atomic_exchange(&feed->says_now, false)) {
+        (void)say_heartbeat(feed);
     }
     hang_up(feed);
     return NULL;
@@ -705,6 +713,16 @@ wp_lease_redis_set_state(struct wp_lease_redis *redis, uint32_t waiting,
     if (redis->feed != NULL) {
         atomic_store(&redis->feed->waiting, waiting);
         atomic_store(&redis->feed->keeper, keeper);
+    }
+}
+
+void
+wp_lease_redis_leave(struct wp_lease_redis *redis)
+{
+    if (redis->feed != NULL) {
+        atomic_store(&redis->feed->leaves, true);
+        atomic_store(&redis->feed->says_now, true);
+        wp_redis_feed_wake(redis->feed);
     }
 }
 

@@ -58,7 +58,7 @@ wp_redis_heartbeat_make(const struct wp_lease_redis_peer *peer,
     *end++ = '1';
     memcpy(end, id, ID_LEN);
     end += ID_LEN;
-    *end++ = peer->keeper ? '1' : '0';
+    *end++ = (char)('0' + (peer->keeper ? 1 : 0) + (peer->leaves ? 2 : 0));
     for (int i = WAITING_LEN; i > 0; i--) {
         end[i - 1] = (char)('0' + waiting % 10);
         waiting /= 10;
@@ -71,7 +71,7 @@ wp_redis_heartbeat_make(const struct wp_lease_redis_peer *peer,
 bool
 wp_redis_heartbeat_parse(struct wp_str payload, struct wp_lease_redis_peer *out)
 {
-    struct wp_str keeper;
+    struct wp_str role;
     uint64_t waiting = 0;
 
     memset(out, 0, sizeof *out);
@@ -80,10 +80,13 @@ wp_redis_heartbeat_parse(struct wp_str payload, struct wp_lease_redis_peer *out)
                        sizeof out->replica_id)) {
         return false;
     }
-    keeper = take(&payload, 1);
-    out->keeper = wp_str_is(keeper, "1");
-    if ((!out->keeper && !wp_str_is(keeper, "0")) ||
-        !take_number(&payload, WAITING_LEN, &waiting) || waiting > UINT32_MAX ||
+    role = take(&payload, 1);
+    if (role.len != 1 || role.ptr[0] < '0' || role.ptr[0] > '3') {
+        return false;
+    }
+    out->keeper = ((role.ptr[0] - '0') & 1) != 0;
+    out->leaves = ((role.ptr[0] - '0') & 2) != 0;
+    if (!take_number(&payload, WAITING_LEN, &waiting) || waiting > UINT32_MAX ||
         !wp_str_copy(payload, out->host, sizeof out->host)) {
         return false;
     }

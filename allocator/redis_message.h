@@ -2,7 +2,8 @@
  *
  *   change      "1", writer (16 hex), number (20), uid (32 hex), the record
  *               after it, packed (allocator/lease_codec.h); written by scripts
- *   heartbeat   "1", replica (16 hex), keeper ("0", "1"), waiting (10), host
+ *   heartbeat   "1", replica (16 hex), keeper ("0", "1"; "2", "3": and
+ *               it leaves), waiting (10), host
  *
  * Any thread; pure. */
 #ifndef WP_ALLOCATOR_REDIS_MESSAGE_H
