@@ -185,6 +185,36 @@ class TakeOver(Rig):
         self.assertEqual(self.value(late, "warmpool_keeper"), 1)
         self.assertEqual(late.claim("a").served, pb.SERVED_WARM)
 
+    def test_what_the_follower_has_not_heard_is_asked_for(self):
+        """A sandbox that was made and leased while nothing was heard here."""
+        self.redis.ask("ACL", "SETUSER", "deaf", "on", ">sesame", "~*",
+                       "+@all", "allchannels")
+        keeper = self.start("keeper").wait_full(3)
+        follower = self.start(
+            "follower", "--redis-url=unix:" + self.redis.path +
+            "?user=deaf&password=sesame").wait_full(3)
+        known = set(follower.sandboxes())
+        # Redis also ends what is subscribed by now.
+        self.assertIn("OK", self.redis.ask("ACL", "SETUSER", "deaf",
+                                           "resetchannels"))
+        eventually(lambda: "cannot be heard" in follower.messages(), "deaf")
+        leases = []
+        while not leases or leases[-1].sandbox in known:
+            leases.append(keeper.claim(f"claim-{len(leases)}"))
+            keeper.wait_full(3)
+        unheard = leases[-1]
+        pids = keeper.pids(unheard.sandbox)
+        keeper.stop(signal.SIGKILL)
+        eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
+                   "took over")
+        self.redis.ask("ACL", "SETUSER", "deaf", "allchannels")
+        eventually(lambda: self.granted(renew, follower, unheard),
+                   "the lease is known")
+        self.assertEqual(follower.pids(unheard.sandbox), pids)
+        self.assertTrue(alive(pids["inner"]))
+        self.assertEqual(
+            follower.get(f"/sandboxes/{unheard.sandbox}/healthz")[0], 200)
+
     def test_planned_stops_in_turn(self):
         """Rolling restart: no lease ends, no idle sandbox is wasted."""
         first = self.start("first").wait_full(3)
@@ -205,6 +235,27 @@ class TakeOver(Rig):
         self.assertEqual(claim_info(second, "a").state,
                          pb.CLAIM_STATE_HELD)
         self.assertTrue(second.release(lease).was_held)
+
+    def test_the_last_of_all_that_stop_leaves_nothing_idle(self):
+        """Whoever has stopped a moment ago is no successor."""
+        for last in ("keeper", "follower"):
+            daemons = {name: self.start(name).wait_full(3)
+                       for name in ("keeper", "follower")}
+            for daemon in daemons.values():
+                eventually(lambda d=daemon: self.value(
+                    d, "warmpool_replicas") == 2, "they know of each other")
+            first = daemons.pop("follower" if last == "keeper" else "keeper")
+            self.assertEqual(first.stop(), 0, first.messages())
+            self.assertIn("other daemons go on", first.messages())
+            daemon = daemons[last]
+            eventually(lambda d=daemon: "a replica leaves" in d.messages(),
+                       "it was told")
+            daemon.wait_full(3)
+            eventually(lambda d=daemon: self.value(d, "warmpool_keeper") == 1,
+                       "it keeps")
+            self.assertEqual(daemon.stop(), 0, daemon.messages())
+            self.assertIn("nothing is left behind", daemon.messages())
+            self.assertEqual(daemon.sandboxes(), [])
 
     def test_alone_kill_and_restart(self):
         daemon = self.start("a").wait_full(3)

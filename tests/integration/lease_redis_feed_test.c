@@ -498,7 +498,12 @@ test_heartbeats(void **state)
     WAIT_UNTIL(wp_lease_redis_peers(a.redis, peers, 4) == 1 &&
                peers[0].waiting == 12);
     assert_true(peers[0].keeper);
+    assert_false(peers[0].leaves);
     assert_true(read_count(&a, &a.peers_heard) >= 2);
+    wp_lease_redis_leave(b.redis);
+    WAIT_UNTIL(wp_lease_redis_peers(a.redis, peers, 4) == 1 && peers[0].leaves);
+    assert_true(peers[0].keeper);
+    assert_int_equal(peers[0].waiting, 12);
     assert_int_equal(read_count(&a, &a.peers_gone), 0);
     stop_replica(&b);
     WAIT_UNTIL(read_count(&a, &a.peers_gone) == 1);

@@ -408,7 +408,8 @@ damaged_note_is_said_and_left_out(void **state)
     replica_close(&a);
     len = replica_store.note_len;
     assert_true(len > 24);
-    for (size_t at = 0; at < len; at += 1 + len / 37) {
+    /* Each byte of the note's own head, which nothing else would miss. */
+    for (size_t at = 0; at < len; at += at < 32 ? 1 : 1 + len / 37) {
         replica_store.note[at] ^= 0x40;
         replica_unlearned.status = WP_OK;
         replica_open(&a, 0, 2, true);
