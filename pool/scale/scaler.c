@@ -2,14 +2,12 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/scale/scaler_impl.h"
 
 /* Claims after which the memory of hits and misses has halved. */
 static const double SEEN_HALF_LIFE = 20000;
-static const int64_t LATE_NS = 60 * WP_NS_PER_S;
 /* Gaps after which half of a new mean is believed. */
 static const double GAP_SHARE = 1.0 / 16;
 
@@ -24,12 +22,16 @@ wp_scaler_create(enum wp_miss miss, uint32_t replicas, int64_t prior_lead_ns,
     }
     scaler->miss = miss;
     scaler->prior_lead_ns = prior_lead_ns > 0 ? prior_lead_ns : 0;
-    scaler->offset_ns = mono_ns > 0 ? mono_ns : 0;
-    scaler->wall_ns = wall_ns > 0 ? wall_ns : 0;
+    scaler->offset_ns = wp_scaler_floor_ns(mono_ns);
+    scaler->wall_ns = wp_scaler_floor_ns(wall_ns);
     scaler->replicas = replicas;
     scaler->replicas_known = true;
     scaler->target = replicas;
     scaler->due_ns = WP_TIME_NEVER;
+    scaler->fresh = true;
+    scaler->view = (struct wp_scale_view){
+        .replicas = replicas, .room = UINT32_MAX, .budget = UINT32_MAX};
+    scaler->shown.target = replicas;
     wp_scale_policy_init(&scaler->policy);
     wp_lead_time_init(&scaler->lead);
     wp_windows_init(&scaler->windows, scaler->now_ns,
@@ -71,6 +73,7 @@ wp_scaler_set_policy(struct wp_scaler *scaler,
         scaler->policy.objective == WP_SCALE_PLAIN && !scaler->decided;
     scaler->by_hand = false;
     scaler->policy = *policy;
+    scaler->fresh = true;
 }
 
 const struct wp_scale_policy *
@@ -79,45 +82,134 @@ wp_scaler_policy(const struct wp_scaler *scaler)
     return &scaler->policy;
 }
 
-/* Up to now passed_ns passed. Whoever asks so late has not looked meanwhile (a
- * replica that did not keep the pool): that is no time without claims. */
-static void
-see_time(struct wp_scaler *scaler, int64_t passed_ns)
+static bool
+is_late(const struct wp_scaler *scaler, int64_t own_ns)
 {
-    bool late = scaler->now_ns > wp_time_add(scaler->due_ns, LATE_NS);
+    return own_ns > wp_time_add(scaler->due_ns, WP_SCALE_LATE_NS);
+}
 
+/* Whoever asks late has not looked meanwhile (a replica that did not keep the
+ * pool): that is no time without claims. */
+static void
+go_to(struct wp_scaler *scaler, int64_t own_ns)
+{
+    int64_t passed_ns = own_ns - scaler->now_ns;
+    bool late = is_late(scaler, own_ns);
+
+    scaler->now_ns = own_ns;
     if (scaler->season != NULL && !late) {
         wp_season_pass(scaler->season, scaler->wall_ns, passed_ns);
     }
+    scaler->wall_ns = wp_time_add(scaler->wall_ns, passed_ns);
+}
+
+/* On the scaler's clock, which does not go back. */
+static int64_t
+own_of(const struct wp_scaler *scaler, int64_t mono_ns)
+{
+    /* Unsigned: outside numbers must not overflow. */
+    uint64_t passed_ns = (uint64_t)wp_scaler_floor_ns(mono_ns) -
+                         (uint64_t)scaler->offset_ns - (uint64_t)scaler->now_ns;
+
+    return passed_ns <= (uint64_t)WP_SCALER_PASS_MAX_NS
+               ? wp_time_add(scaler->now_ns, (int64_t)passed_ns)
+               : scaler->now_ns;
+}
+
+int64_t
+wp_scaler_mono_ns(const struct wp_scaler *scaler, int64_t own_ns)
+{
+    if (own_ns == WP_TIME_NEVER ||
+        own_ns > INT64_MAX - llabs(scaler->offset_ns)) {
+        return WP_TIME_NEVER;
+    }
+    return own_ns + scaler->offset_ns;
 }
 
 void
 wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns)
 {
-    /* Unsigned: outside numbers must not overflow. */
-    uint64_t passed_ns = (uint64_t)mono_ns - (uint64_t)scaler->offset_ns -
-                         (uint64_t)scaler->now_ns;
+    go_to(scaler, own_of(scaler, mono_ns));
+}
 
-    if (passed_ns <= (uint64_t)WP_SCALER_PASS_MAX_NS) {
-        scaler->now_ns = wp_time_add(scaler->now_ns, (int64_t)passed_ns);
-        see_time(scaler, (int64_t)passed_ns);
-        scaler->wall_ns = wp_time_add(scaler->wall_ns, (int64_t)passed_ns);
+static void
+follow_wall(struct wp_scaler *scaler, int64_t wall_ns)
+{
+    int64_t now_ns = wp_scaler_floor_ns(wall_ns);
+
+    /* Neither is negative. */
+    if (llabs(now_ns - scaler->wall_ns) >= WP_SCALE_WALL_SLACK_NS) {
+        scaler->wall_ns = now_ns;
+        scaler->fresh = true;
     }
+}
+
+bool
+wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns)
+{
+    int64_t own_ns = own_of(scaler, mono_ns);
+    bool late = is_late(scaler, own_ns);
+
+    while (!late && scaler->due_ns <= own_ns) {
+        if (scaler->due_ns > scaler->now_ns) {
+            go_to(scaler, scaler->due_ns);
+        }
+        wp_scaler_step(scaler);
+    }
+    scaler->fresh = scaler->fresh || late;
+    go_to(scaler, own_ns);
+    follow_wall(scaler, wall_ns);
+    return !late;
+}
+
+int64_t
+wp_scaler_due_ns(const struct wp_scaler *scaler)
+{
+    return wp_scaler_mono_ns(scaler, scaler->due_ns);
+}
+
+int64_t
+wp_scaler_wall_ns(const struct wp_scaler *scaler)
+{
+    return scaler->wall_ns;
+}
+
+struct wp_scale_decision
+wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
+                 int64_t *next_ns)
+{
+    bool fresh;
+
+    (void)wp_scaler_pass(scaler, view->mono_ns, view->wall_ns);
+    fresh = scaler->fresh || view->replicas != scaler->replicas ||
+            !scaler->replicas_known;
+    scaler->view = *view;
+    if (fresh) {
+        wp_scaler_step(scaler);
+    } else {
+        wp_scaler_show(scaler, false);
+    }
+    *next_ns = wp_scaler_due_ns(scaler);
+    return scaler->shown;
 }
 
 /* Of n claims those that nobody announced. Announced demand comes on top of
  * what comes anyway: so many as that would bring are not counted as announced.
  */
 static uint32_t
-not_announced(struct wp_scaler *scaler, double before, uint32_t n)
+not_announced(struct wp_scaler *scaler, uint32_t n)
 {
+    double before_s =
+        (double)(scaler->now_ns - scaler->background_ns) / WP_NS_PER_S;
     uint32_t usual;
     uint32_t used;
 
+    scaler->background_ns = scaler->now_ns;
     if (scaler->reservations.n == 0) {
         return n;
     }
-    scaler->background += before;
+    scaler->background +=
+        before_s * wp_window_rate(&scaler->windows, WP_WINDOWS / 2);
     usual = scaler->background < n ? (uint32_t)scaler->background : n;
     used = wp_reservations_use(
         &scaler->reservations, scaler->wall_ns,
@@ -168,17 +260,13 @@ void
 wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
                     uint32_t missed)
 {
-    int64_t before_ns = scaler->now_ns;
-    double before;
     uint32_t counted;
 
     if (n == 0) {
         return;
     }
     wp_scaler_go_on(scaler, mono_ns);
-    before = (double)(scaler->now_ns - before_ns) / WP_NS_PER_S *
-             wp_window_rate(&scaler->windows, WP_WINDOWS / 2);
-    counted = not_announced(scaler, before, n);
+    counted = not_announced(scaler, n);
     wp_windows_add(&scaler->windows, scaler->now_ns, counted);
     see_season(scaler, counted);
     wp_scaler_learn_time(scaler);
@@ -186,6 +274,7 @@ wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
     see_outcome(scaler, n, missed);
     see_gap(scaler);
     scaler->claims += n;
+    scaler->fresh = true;
 }
 
 void
@@ -196,6 +285,8 @@ wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns, int64_t lead_ns)
     wp_lead_time_add(&scaler->lead, lead_ns);
     wp_need_set_lead(&scaler->need, scaler->now_ns,
                      wp_lead_time_mean_s(&scaler->lead, 0));
+    scaler->due_ns = wp_min_i64(
+        scaler->due_ns, wp_time_add(scaler->now_ns, WP_SCALE_QUANTUM_NS));
 }
 
 enum wp_status
@@ -207,6 +298,8 @@ wp_scaler_reserve(struct wp_scaler *scaler, struct wp_str id, uint32_t n,
                                          .left = n,
                                          .from_wall_ns = from_wall_ns,
                                          .until_wall_ns = until_wall_ns};
+    enum wp_status status;
+    uint32_t before;
 
     if (id.len == 0 || !wp_str_is_printable(id) ||
         !wp_str_copy(id, added.id, sizeof added.id)) {
@@ -228,14 +321,21 @@ wp_scaler_reserve(struct wp_scaler *scaler, struct wp_str id, uint32_t n,
                           "reservation '%s' is over already", added.id);
     }
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
-    return wp_reservations_add(&scaler->reservations, &added, err);
+    before = scaler->reservations.n;
+    status = wp_reservations_add(&scaler->reservations, &added, err);
+    scaler->fresh = scaler->fresh || scaler->reservations.n != before;
+    return status;
 }
 
 enum wp_status
 wp_scaler_cancel(struct wp_scaler *scaler, struct wp_str id)
 {
+    enum wp_status status;
+
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
-    return wp_reservations_remove(&scaler->reservations, id);
+    status = wp_reservations_remove(&scaler->reservations, id);
+    scaler->fresh = scaler->fresh || status == WP_OK;
+    return status;
 }
 
 bool
@@ -261,16 +361,4 @@ wp_scaler_hit_rate_seen(const struct wp_scaler *scaler)
     return scaler->claims_seen > 0
                ? 1 - scaler->missed_seen / scaler->claims_seen
                : NAN;
-}
-
-bool
-wp_scaler_kept(const struct wp_scaler *scaler, uint32_t i,
-               struct wp_scale_decision *out)
-{
-    if (i >= scaler->n_kept) {
-        return false;
-    }
-    *out = scaler->kept[(scaler->kept_at + scaler->kept_cap - 1 - i) %
-                        scaler->kept_cap];
-    return true;
 }

@@ -9,9 +9,17 @@
  * All times given must not go back; one that does is taken for the last. Wall
  * time may step: it is used for the schedule and the season only.
  *
- * What it is told is put into quanta of WP_SCALE_QUANTUM_NS; the cost of a call
- * does not depend on how many claims it tells of, nor on how long nothing
- * happened.
+ * It lives on a grid. Times are rounded down to WP_SCALE_QUANTUM_NS, and it
+ * goes on only with what it is told and at moments of its own choice: a claim,
+ * a reservation, another policy or other replicas are decided on at once, in
+ * the quantum in which they are told; lead times at the next quantum; all else
+ * when it is due, and then as of that time, however late it is asked. Asked
+ * besides, it repeats its answer, held against what is possible now. So the
+ * same events in the same quanta give the same decisions, whoever asks how
+ * often: that is what a recorded run is replayed by (retrace.h). Room, budget
+ * and a stuck refill bound what is shown, and nothing that is remembered. The
+ * cost of a call does not depend on how many claims it tells of, nor on how
+ * long nothing happened.
  *
  * By hand. The target is the scaler's as long as spec.replicas stays as it was
  * when the policy was set. Whoever changes spec.replicas later (a person, an
@@ -30,6 +38,9 @@
 #include "pool/scale/stock.h"
 
 #define WP_SCALE_QUANTUM_NS (10 * WP_NS_PER_MS)
+#define WP_SCALE_WALL_SLACK_NS (100 * WP_NS_PER_MS)
+#define WP_SCALE_LATE_NS (60 * WP_NS_PER_S)
+#define WP_SCALE_REASON_LASTS_NS (60 * WP_NS_PER_S)
 
 enum {
     WP_SCALE_RESERVATIONS_MAX = 256, /* Of one pool. */
@@ -60,8 +71,9 @@ enum wp_scale_reason {
 
 /* One decision and its terms. Plain numbers: kept, sent and printed as is. */
 struct wp_scale_decision {
-    uint64_t number; /* Of this scaler, from 1. */
-    int64_t mono_ns; /* When it was taken. */
+    uint64_t number; /* Of this scaler's, from 1; of one that is not kept: of
+                      * the one before it. */
+    int64_t mono_ns; /* When it was taken; its quantum's beginning. */
     int64_t wall_ns;
     uint32_t target_before;
     uint32_t target;
@@ -112,6 +124,17 @@ void wp_scaler_set_policy(struct wp_scaler *scaler,
                           const struct wp_scale_policy *policy);
 const struct wp_scale_policy *wp_scaler_policy(const struct wp_scaler *scaler);
 
+/* Time passes: what became due is decided as of when it was due. The wall is
+ * followed when it is off by WP_SCALE_WALL_SLACK_NS and more. Before anything
+ * is told of this moment; wp_scaler_decide does it, too. False: it came more
+ * than WP_SCALE_LATE_NS after something was due; nobody has looked meanwhile,
+ * and what was due is decided now. */
+bool wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns);
+/* When something is due, monotonic; WP_TIME_NEVER: nothing. */
+int64_t wp_scaler_due_ns(const struct wp_scaler *scaler);
+/* The wall's time as it is followed. */
+int64_t wp_scaler_wall_ns(const struct wp_scaler *scaler);
+
 /* n claims came, of which missed found nothing ready. */
 void wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
                          uint32_t missed);
@@ -144,8 +167,10 @@ WP_MUST_CHECK bool wp_scaler_reservation(const struct wp_scaler *scaler,
                                          struct wp_scale_reservation *out);
 
 /* The decision now. Asked for after each batch of events and at *next_ns
- * (monotonic, at the latest). Kept for explain when the target or the reason
- * changed. */
+ * (monotonic, at the latest). Each one that moved the target is kept for
+ * explain, and the first for another reason that has ruled for
+ * WP_SCALE_REASON_LASTS_NS: which of two forecasts is the higher one may change
+ * with every claim. By hand, and not so any more, is kept at once. */
 struct wp_scale_decision wp_scaler_decide(struct wp_scaler *scaler,
                                           const struct wp_scale_view *view,
                                           int64_t *next_ns);

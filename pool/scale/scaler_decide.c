@@ -1,9 +1,8 @@
 /* What the target is now: the forecast's stock, raised and capped term by term.
- * The order of the terms is the order in which explain tells them. */
+ * The order of the terms is the order in which explain tells them. What room
+ * and budget allow comes last, and elsewhere (scaler_show.c). */
 #include <math.h>
-#include <stdlib.h>
 
-#include "pool/base/assert.h"
 #include "pool/base/extreme.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
@@ -27,12 +26,6 @@ static const double BURST_MAX_S = 60;
  * time; the lesser where there is stock besides that makes up for late ones. */
 static const double RESERVE_AHEAD = 0.999;
 static const double RESERVE_AHEAD_LEAST = 0.9;
-
-static uint32_t
-add_u32(uint32_t a, uint32_t b)
-{
-    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
 
 static int64_t
 ns_of(double s)
@@ -188,7 +181,7 @@ static void
 add_reserved(struct choice *choice, uint32_t reserved)
 {
     if (reserved > 0) {
-        choice->target = add_u32(choice->target, reserved);
+        choice->target = wp_scaler_add_u32(choice->target, reserved);
         choice->reason = WP_SCALE_RESERVED;
     }
 }
@@ -235,26 +228,11 @@ brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
 }
 
 static void
-bound(const struct wp_scaler *scaler, const struct wp_scale_view *view,
-      uint32_t floor, struct choice *choice)
+bound(const struct wp_scaler *scaler, uint32_t floor, struct choice *choice)
 {
-    const struct wp_scale_policy *policy = &scaler->policy;
-    uint32_t stock = add_u32(view->ready, view->warming);
-
     raise_to(choice, floor, WP_SCALE_SCHEDULED);
-    raise_to(choice, policy->min, WP_SCALE_MIN);
-    cap_at(choice, policy->max, WP_SCALE_MAX);
-    cap_at(choice, wp_max_u32(view->budget, policy->min), WP_SCALE_BUDGET);
-    /* These two only keep it from rising: what is asked for already stays, or
-     * each claim would move the target. */
-    cap_at(choice,
-           wp_max_u32(wp_max_u32(add_u32(stock, view->room), scaler->target),
-                      policy->min),
-           WP_SCALE_QUOTA);
-    if (view->stuck) {
-        cap_at(choice, wp_max_u32(scaler->target, policy->min),
-               WP_SCALE_NO_PROGRESS);
-    }
+    raise_to(choice, scaler->policy.min, WP_SCALE_MIN);
+    cap_at(choice, scaler->policy.max, WP_SCALE_MAX);
 }
 
 /* Who wrote spec.replicas? */
@@ -271,67 +249,12 @@ see_replicas(struct wp_scaler *scaler, uint32_t replicas)
     }
 }
 
-/* What the target promises, by the theory the stock was chosen with. */
-static void
-promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
-{
-    const struct wp_scale_policy *policy = &scaler->policy;
-    uint32_t stock = decision->target > decision->reserved
-                         ? decision->target - decision->reserved
-                         : 0;
-    double a = decision->expected;
-
-    decision->hit_rate_best = NAN;
-    decision->hit_rate = 1 - wp_stock_large_miss(scaler->miss, stock, a);
-    decision->idle = wp_stock_large_idle(scaler->miss, stock, a);
-    if (scaler->forecast.learned && decision->target >= decision->wanted) {
-        /* Over all states, bursts included; as far as the reckoning, which is
-         * on the safe side, has been set right. */
-        decision->hit_rate =
-            1 - fmin(scaler->learn->missed * exp(-scaler->slack_log), 1);
-        decision->idle = scaler->learn->idle;
-    }
-    if (policy->objective == WP_SCALE_HIT_RATE &&
-        decision->wanted > policy->max) {
-        decision->hit_rate_best =
-            1 - wp_stock_large_miss(scaler->miss, policy->max, a);
-    }
-}
-
-static void
-keep(struct wp_scaler *scaler, const struct wp_scale_decision *decision)
-{
-    if (scaler->kept_at == scaler->kept_cap &&
-        scaler->kept_cap < WP_SCALE_DECISIONS_KEPT) {
-        uint32_t cap = scaler->kept_cap == 0 ? 8 : 2 * scaler->kept_cap;
-        struct wp_scale_decision *kept =
-            realloc(scaler->kept, cap * sizeof *kept);
-
-        if (kept != NULL) {
-            scaler->kept = kept;
-            scaler->kept_cap = cap;
-        }
-    }
-    if (scaler->kept_cap == 0) {
-        return; /* No memory: explain has nothing to show. */
-    }
-    scaler->kept_at %= scaler->kept_cap;
-    scaler->kept[scaler->kept_at++] = *decision;
-    if (scaler->n_kept < scaler->kept_cap) {
-        scaler->n_kept++;
-    }
-}
-
 static struct wp_scale_decision
 fill(const struct wp_scaler *scaler)
 {
     const struct wp_forecast *forecast = &scaler->forecast;
 
     return (struct wp_scale_decision){
-        .number = scaler->decisions,
-        .mono_ns = scaler->now_ns + scaler->offset_ns,
-        .wall_ns = scaler->wall_ns,
-        .target_before = scaler->target,
         .rate_per_s = forecast->rate_per_s,
         .rate_fast_per_s = forecast->rate_fast_per_s,
         .rate_slow_per_s = forecast->rate_slow_per_s,
@@ -345,14 +268,16 @@ fill(const struct wp_scaler *scaler)
         .hit_rate_seen = wp_scaler_hit_rate_seen(scaler)};
 }
 
+/* A quantum sooner than that, since a step is as much late at most. */
 static uint32_t
 due_ahead(const struct wp_scaler *scaler, double quantile, int64_t *changes_ns)
 {
-    return wp_reservations_due(
-        &scaler->reservations, scaler->wall_ns,
-        ns_of(wp_lead_time_quantile_s(&scaler->lead, quantile,
-                                      scaler->prior_lead_ns)),
-        changes_ns);
+    double ahead_s =
+        wp_lead_time_quantile_s(&scaler->lead, quantile, scaler->prior_lead_ns);
+
+    return wp_reservations_due(&scaler->reservations, scaler->wall_ns,
+                               wp_time_add(ns_of(ahead_s), WP_SCALE_QUANTUM_NS),
+                               changes_ns);
 }
 
 /* What is to be ordered of what is announced. Orders that take longer than most
@@ -390,23 +315,25 @@ fade_next_ns(const struct wp_scaler *scaler)
                        wait_ns > FADE_MIN_NS ? wait_ns : FADE_MIN_NS);
 }
 
-struct wp_scale_decision
-wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
-                 int64_t *next_ns)
+/* The grid's next line at or after own_ns, behind now. */
+static int64_t
+on_grid(const struct wp_scaler *scaler, int64_t own_ns)
 {
-    struct wp_scale_decision decision;
-    struct choice choice;
-    int64_t due_changes_ns;
-    int64_t floor_changes_ns;
-    int64_t season_changes_ns;
+    int64_t least_ns = wp_time_add(scaler->now_ns, WP_SCALE_QUANTUM_NS);
+    int64_t over_ns = own_ns % WP_SCALE_QUANTUM_NS;
 
-    wp_scaler_go_on(scaler, view->mono_ns);
-    scaler->wall_ns = view->wall_ns > 0 ? view->wall_ns : 0;
-    wp_windows_add(&scaler->windows, scaler->now_ns, 0);
-    wp_scaler_learn_time(scaler);
-    wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
-    see_replicas(scaler, view->replicas);
-    make_forecast(scaler, &season_changes_ns);
+    if (own_ns <= least_ns || own_ns == WP_TIME_NEVER) {
+        return own_ns == WP_TIME_NEVER ? own_ns : least_ns;
+    }
+    return over_ns == 0 ? own_ns
+                        : wp_time_add(own_ns, WP_SCALE_QUANTUM_NS - over_ns);
+}
+
+/* Forecast and what was learned, as of now; *season_changes_ns: by the wall. */
+static void
+look_ahead(struct wp_scaler *scaler, int64_t *season_changes_ns)
+{
+    make_forecast(scaler, season_changes_ns);
     hold_burst(scaler);
     scaler->theory_stock = scaler->forecast.stock;
     if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
@@ -417,45 +344,51 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
     wp_hold_need(
         &scaler->hold, scaler->now_ns,
         wp_min_u32(wp_need_now(&scaler->need), scaler->forecast.stock));
+}
 
-    decision = fill(scaler);
-    decision.reserved = reserved_now(scaler, &due_changes_ns);
-    decision.floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
-                                           &floor_changes_ns);
-    *next_ns = wp_min_i64(mono_of(scaler, due_changes_ns),
-                          mono_of(scaler, floor_changes_ns));
-    *next_ns = wp_min_i64(*next_ns, mono_of(scaler, season_changes_ns));
-    *next_ns = wp_min_i64(*next_ns, fade_next_ns(scaler));
+void
+wp_scaler_step(struct wp_scaler *scaler)
+{
+    struct wp_scale_decision *decision = &scaler->inner;
+    struct choice choice;
+    int64_t due_changes_ns;
+    int64_t floor_changes_ns;
+    int64_t season_changes_ns;
+    int64_t next_ns;
+
+    scaler->fresh = false;
+    wp_windows_add(&scaler->windows, scaler->now_ns, 0);
+    wp_scaler_learn_time(scaler);
+    wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
+    see_replicas(scaler, scaler->view.replicas);
+    look_ahead(scaler, &season_changes_ns);
+
+    *decision = fill(scaler);
+    decision->reserved = reserved_now(scaler, &due_changes_ns);
+    decision->floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
+                                            &floor_changes_ns);
+    next_ns = wp_min_i64(mono_of(scaler, due_changes_ns),
+                         mono_of(scaler, floor_changes_ns));
+    next_ns = wp_min_i64(next_ns, mono_of(scaler, season_changes_ns));
+    next_ns = wp_min_i64(next_ns, fade_next_ns(scaler));
 
     choice = choose_wanted(scaler);
-    decision.wanted = add_u32(choice.target, decision.reserved);
+    decision->wanted = wp_scaler_add_u32(choice.target, decision->reserved);
     if (scaler->by_hand || scaler->policy.objective == WP_SCALE_PLAIN) {
         choice = (struct choice){scaler->replicas, WP_SCALE_BY_HAND};
     } else {
-        brake(scaler, &choice, next_ns);
-        add_reserved(&choice, decision.reserved);
-        bound(scaler, view, decision.floor, &choice);
+        brake(scaler, &choice, &next_ns);
+        add_reserved(&choice, decision->reserved);
+        bound(scaler, decision->floor, &choice);
     }
-    decision.target = choice.target;
-    decision.reason = choice.reason;
-    promise(scaler, &decision);
-    if (!scaler->decided || decision.target != scaler->target ||
-        decision.reason != scaler->reason) {
-        decision.number = ++scaler->decisions;
-        keep(scaler, &decision);
-    }
-    scaler->due_ns = *next_ns;
-    if (*next_ns != WP_TIME_NEVER) {
-        *next_ns = *next_ns > INT64_MAX - llabs(scaler->offset_ns)
-                       ? WP_TIME_NEVER
-                       : *next_ns + scaler->offset_ns;
-    }
-    scaler->decided = true;
-    scaler->target = decision.target;
-    scaler->reserved = scaler->by_hand ? 0 : decision.reserved;
+    decision->target = choice.target;
+    decision->reason = choice.reason;
+    scaler->due_ns = on_grid(scaler, next_ns);
+    scaler->target = decision->target;
+    scaler->reserved = scaler->by_hand ? 0 : decision->reserved;
     wp_need_plan(&scaler->need, scaler->theory_stock);
-    scaler->reason = decision.reason;
-    return decision;
+    wp_scaler_show(scaler, true);
+    scaler->decided = true;
 }
 
 double
@@ -469,5 +402,5 @@ wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s)
      * that is too small has the stock below it. */
     return forecast->rate_per_s *
            (wp_stock_large_miss(WP_MISS_LOST, s, a) -
-            wp_stock_large_miss(WP_MISS_LOST, add_u32(s, 1), a));
+            wp_stock_large_miss(WP_MISS_LOST, wp_scaler_add_u32(s, 1), a));
 }

@@ -1,5 +1,4 @@
-/* pool/scale/scaler_impl.h - what scaler.c, scaler_decide.c and scaler_state.c
- * share. Nobody else includes it. */
+/* pool/scale/scaler_impl.h - what the files scaler*.c share. Nobody else includes it. */
 #ifndef WP_POOL_SCALE_SCALER_IMPL_H
 #define WP_POOL_SCALE_SCALER_IMPL_H
 
@@ -43,25 +42,34 @@ struct wp_scaler {
     double slack_log;
     double slack_allowed;
     struct wp_season *season; /* Owned; NULL before the first claim. */
-    int64_t due_ns;           /* When the next decision is to be asked for. */
+    int64_t due_ns;           /* The next step without an event; on the grid. */
+    bool fresh; /* Something was told that is decided on at once. */
     struct wp_reservations reservations;
     double background; /* Claims expected besides those announced, not come. */
+    int64_t background_ns; /* Reckoned up to then. */
     uint64_t claims;
     double claims_seen; /* Faded, for hit_rate_seen. */
     double missed_seen;
     double gap_s; /* Between moments with claims, faded mean. */
     int64_t last_claim_ns;
 
-    /* What was decided. */
+    /* What was decided, room and budget and a stuck refill apart. */
     struct wp_hold hold;
     uint32_t target;
-    uint32_t reserved;           /* Of target, for announced demand. */
-    bool decided;                /* target is one of ours. */
+    uint32_t reserved; /* Of target, for announced demand. */
+    bool decided;      /* target is one of ours. */
+    struct wp_scale_decision inner;
     struct wp_forecast forecast; /* Of the latest decision. */
     uint32_t burst_stock;        /* Not below this until then. */
     int64_t burst_until_ns;
+
+    /* What was shown: the same within what is possible. */
+    struct wp_scale_view view; /* The latest. */
+    struct wp_scale_decision shown;
     uint64_t decisions;
-    enum wp_scale_reason reason;
+    enum wp_scale_reason reason; /* Of the latest that was kept. */
+    enum wp_scale_reason other;  /* That rules now, since then. */
+    int64_t other_since_ns;
     struct wp_scale_decision *kept; /* Owned; a ring that grows to its bound. */
     uint32_t n_kept;
     uint32_t kept_cap;
@@ -71,14 +79,32 @@ struct wp_scaler {
 /* More than this cannot have passed: the clock is broken, time stands still. */
 #define WP_SCALER_PASS_MAX_NS (INT64_MAX / 4)
 
-/* Time passes; one that goes back does not. */
+/* Time passes, and nothing is decided; one that goes back does not. */
 void wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns);
+/* A moment of the scaler's own clock as monotonic time. */
+int64_t wp_scaler_mono_ns(const struct wp_scaler *scaler, int64_t own_ns);
+/* Decides as of now. */
+void wp_scaler_step(struct wp_scaler *scaler);
+/* Shows the latest decision within what is possible; stepped: it is new. */
+void wp_scaler_show(struct wp_scaler *scaler, bool stepped);
 /* Up to now: before anything of now is told. */
 void wp_scaler_learn_time(struct wp_scaler *scaler);
 void wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n,
                             uint32_t missed);
 /* Where the theory fails, puts the learned stock in its place. */
 void wp_scaler_learned_stock(struct wp_scaler *scaler);
+static inline uint32_t
+wp_scaler_add_u32(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+static inline int64_t
+wp_scaler_floor_ns(int64_t ns)
+{
+    return ns > 0 ? ns - ns % WP_SCALE_QUANTUM_NS : 0;
+}
+
 /* The share of misses that the objective allows. */
 double wp_scaler_miss_allowed(const struct wp_scaler *scaler);
 /* What claims of late give as hit rate; NaN when there were none. */

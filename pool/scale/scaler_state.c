@@ -569,11 +569,17 @@ take(struct wp_scaler *scaler, const struct wp_scaler *read, uint64_t print,
     *scaler = *read;
     scaler->miss = old.miss;
     scaler->due_ns = WP_TIME_NEVER;
+    scaler->fresh = true;
+    scaler->view = old.view;
+    scaler->shown.target = scaler->target;
     wp_reservations_fini(&old.reservations);
     free(old.learn);
     free(old.season);
     fade(scaler, away_ns);
-    scaler->offset_ns = (mono_ns > 0 ? mono_ns : 0) - scaler->now_ns;
+    scaler->background_ns = scaler->now_ns;
+    scaler->other = scaler->reason;
+    scaler->other_since_ns = scaler->now_ns;
+    scaler->offset_ns = wp_scaler_floor_ns(mono_ns) - scaler->now_ns;
     if (print != policy_print(&scaler->policy)) {
         /* Another policy: whoever set it took the pool back. */
         scaler->replicas = old.replicas;
@@ -633,7 +639,8 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
         return wp_err_set(err, WP_INVALID_ARGUMENT, "scaler state: damaged");
     }
     read.reservations = reservations;
-    read.wall_ns = wall_ns > 0 ? wall_ns : 0;
-    take(scaler, &read, print, mono_ns, away(saved_wall_ns, wall_ns));
+    read.wall_ns = wp_scaler_floor_ns(wall_ns);
+    take(scaler, &read, print, mono_ns,
+         wp_scaler_floor_ns(away(saved_wall_ns, wall_ns)));
     return WP_OK;
 }

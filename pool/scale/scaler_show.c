@@ -1,0 +1,147 @@
+/* What is shown of a decision: what room, budget and a stuck refill leave of it,
+ * and those decisions that are kept for explain. Nothing in here decides what
+ * is decided next. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "pool/base/extreme.h"
+#include "pool/scale/scaler.h"
+#include "pool/scale/scaler_impl.h"
+#include "pool/scale/stock_large.h"
+
+static void
+cap_at(struct wp_scale_decision *decision, uint32_t most,
+       enum wp_scale_reason reason)
+{
+    if (decision->target > most) {
+        decision->target = most;
+        decision->reason = reason;
+    }
+}
+
+/* The bounds that others set. */
+static void
+bound(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
+{
+    const struct wp_scale_view *view = &scaler->view;
+    uint32_t min = scaler->policy.min;
+    uint32_t stock = wp_scaler_add_u32(view->ready, view->warming);
+    uint32_t before = wp_max_u32(scaler->shown.target, min);
+
+    if (decision->reason == WP_SCALE_BY_HAND) {
+        return;
+    }
+    cap_at(decision, wp_max_u32(view->budget, min), WP_SCALE_BUDGET);
+    /* These two only keep it from rising: what is asked for already stays, or
+     * each claim would move the target. */
+    cap_at(decision, wp_max_u32(wp_scaler_add_u32(stock, view->room), before),
+           WP_SCALE_QUOTA);
+    if (view->stuck) {
+        cap_at(decision, before, WP_SCALE_NO_PROGRESS);
+    }
+}
+
+/* What the target promises, by the theory the stock was chosen with. */
+static void
+promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
+{
+    const struct wp_scale_policy *policy = &scaler->policy;
+    uint32_t stock = decision->target > decision->reserved
+                         ? decision->target - decision->reserved
+                         : 0;
+    double a = decision->expected;
+
+    decision->hit_rate_best = NAN;
+    decision->hit_rate = 1 - wp_stock_large_miss(scaler->miss, stock, a);
+    decision->idle = wp_stock_large_idle(scaler->miss, stock, a);
+    if (scaler->forecast.learned && decision->target >= decision->wanted) {
+        /* Over all states, bursts included; as far as the reckoning, which is
+         * on the safe side, has been set right. */
+        decision->hit_rate =
+            1 - fmin(scaler->learn->missed * exp(-scaler->slack_log), 1);
+        decision->idle = scaler->learn->idle;
+    }
+    if (policy->objective == WP_SCALE_HIT_RATE &&
+        decision->wanted > policy->max) {
+        decision->hit_rate_best =
+            1 - wp_stock_large_miss(scaler->miss, policy->max, a);
+    }
+}
+
+static void
+keep(struct wp_scaler *scaler)
+{
+    scaler->shown.number = ++scaler->decisions;
+    scaler->reason = scaler->shown.reason;
+    if (scaler->kept_at == scaler->kept_cap &&
+        scaler->kept_cap < WP_SCALE_DECISIONS_KEPT) {
+        uint32_t cap = scaler->kept_cap == 0 ? 8 : 2 * scaler->kept_cap;
+        struct wp_scale_decision *kept =
+            realloc(scaler->kept, cap * sizeof *kept);
+
+        if (kept != NULL) {
+            scaler->kept = kept;
+            scaler->kept_cap = cap;
+        }
+    }
+    if (scaler->kept_cap == 0) {
+        return; /* No memory: explain has nothing to show. */
+    }
+    scaler->kept_at %= scaler->kept_cap;
+    scaler->kept[scaler->kept_at++] = scaler->shown;
+    if (scaler->n_kept < scaler->kept_cap) {
+        scaler->n_kept++;
+    }
+}
+
+/* The reason is another one than that of the latest that was kept, and not for
+ * a moment only. */
+static bool
+reason_lasts(struct wp_scaler *scaler)
+{
+    enum wp_scale_reason reason = scaler->shown.reason;
+
+    if (reason != scaler->other) {
+        scaler->other = reason;
+        scaler->other_since_ns = scaler->now_ns;
+    }
+    if (reason == scaler->reason) {
+        return false;
+    }
+    return reason == WP_SCALE_BY_HAND || scaler->reason == WP_SCALE_BY_HAND ||
+           scaler->now_ns - scaler->other_since_ns >= WP_SCALE_REASON_LASTS_NS;
+}
+
+void
+wp_scaler_show(struct wp_scaler *scaler, bool stepped)
+{
+    struct wp_scale_decision decision = scaler->inner;
+    uint32_t before = scaler->shown.target;
+
+    bound(scaler, &decision);
+    if (!stepped && decision.target == before &&
+        decision.reason == scaler->shown.reason) {
+        return;
+    }
+    decision.mono_ns = wp_scaler_mono_ns(scaler, scaler->now_ns);
+    decision.wall_ns = scaler->wall_ns;
+    decision.number = scaler->decisions;
+    decision.target_before = before;
+    promise(scaler, &decision);
+    scaler->shown = decision;
+    if (reason_lasts(scaler) || !scaler->decided || decision.target != before) {
+        keep(scaler);
+    }
+}
+
+bool
+wp_scaler_kept(const struct wp_scaler *scaler, uint32_t i,
+               struct wp_scale_decision *out)
+{
+    if (i >= scaler->n_kept) {
+        return false;
+    }
+    *out = scaler->kept[(scaler->kept_at + scaler->kept_cap - 1 - i) %
+                        scaler->kept_cap];
+    return true;
+}
