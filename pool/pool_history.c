@@ -38,39 +38,22 @@ wp_pool_history_destroy(struct wp_pool_history *history)
     }
 }
 
-static void
-add(struct wp_pool *pool, int64_t now_ns, struct wp_history_event event)
+void
+wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
+                    struct wp_history_event event)
 {
     struct wp_pool_history *history = pool->history;
     int64_t wall_ns =
         now_ns + atomic_load_explicit(&pool->pools->wall_offset_ns,
                                       memory_order_relaxed);
 
+    if (history == NULL) {
+        return;
+    }
     event.wall_ns = wall_ns > 0 ? wall_ns : 0;
     (void)pthread_mutex_lock(&history->lock);
     wp_history_add(history->history, now_ns > 0 ? now_ns : 0, &event);
     (void)pthread_mutex_unlock(&history->lock);
-}
-
-void
-wp_pool_history_on_claims(struct wp_pool *pool, int64_t now_ns, uint32_t n,
-                          uint32_t missed)
-{
-    if (pool->history != NULL) {
-        add(pool, now_ns,
-            (struct wp_history_event){
-                .kind = WP_HISTORY_CLAIMS, .n = n, .missed = missed});
-    }
-}
-
-void
-wp_pool_history_on_ready(struct wp_pool *pool, int64_t now_ns, int64_t lead_ns)
-{
-    if (pool->history != NULL) {
-        add(pool, now_ns,
-            (struct wp_history_event){.kind = WP_HISTORY_READY,
-                                      .lead_ns = lead_ns});
-    }
 }
 
 void
@@ -91,7 +74,10 @@ wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
     }
     if (wp_pool_scale_new_claims(pool, &history->claims_told,
                                  &history->missed_told, &n, &missed)) {
-        wp_pool_history_on_claims(pool, now_ns, n, missed);
+        wp_pool_history_add(pool, now_ns,
+                            (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
+                                                      .n = n,
+                                                      .missed = missed});
     }
 }
 
@@ -107,7 +93,8 @@ wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
     }
     history->whole = true;
     /* That nothing came since the last claim is known, too. */
-    wp_pool_history_on_claims(pool, now_ns, 0, 0);
+    wp_pool_history_add(pool, now_ns,
+                        (struct wp_history_event){.kind = WP_HISTORY_CLAIMS});
     (void)pthread_mutex_lock(&history->lock);
     len = wp_history_save(history->history, out, cap);
     (void)pthread_mutex_unlock(&history->lock);
@@ -116,11 +103,12 @@ wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
 
 enum wp_status
 wp_pool_history_load(struct wp_pool *pool, const void *bytes, size_t len,
-                     struct wp_err *err)
+                     bool *taken, struct wp_err *err)
 {
     struct wp_pool_history *history = pool->history;
     enum wp_status status;
 
+    *taken = false;
     if (history == NULL || history->whole) {
         return WP_OK;
     }
@@ -128,6 +116,7 @@ wp_pool_history_load(struct wp_pool *pool, const void *bytes, size_t len,
     (void)pthread_mutex_lock(&history->lock);
     status = wp_history_load(history->history, bytes, len, err);
     (void)pthread_mutex_unlock(&history->lock);
+    *taken = status == WP_OK;
     return status;
 }
 

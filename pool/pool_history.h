@@ -26,12 +26,10 @@ struct wp_pool_history {
 WP_MUST_CHECK bool wp_pool_history_create(struct wp_pool *pool);
 void wp_pool_history_destroy(struct wp_pool_history *history);
 
-/* What a scaler is told. Control thread. */
-void wp_pool_history_on_claims(struct wp_pool *pool, int64_t now_ns, uint32_t n,
-                               uint32_t missed);
-/* The same; of a pool without a scaler any thread. */
-void wp_pool_history_on_ready(struct wp_pool *pool, int64_t now_ns,
-                              int64_t lead_ns);
+/* What happened now, its wall time left out. Under the lock of the pool's
+ * scaler, if it has one. */
+void wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
+                         struct wp_history_event event);
 /* Writes what a pool that is not scaled was asked for since the last turn.
  * Control thread. */
 void wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
@@ -40,8 +38,10 @@ void wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
  * the next. */
 size_t wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
                             size_t cap);
-/* What was saved goes before what is. INVALID_ARGUMENT: it is damaged. */
+/* What was saved goes before what is; *taken: it did, and had not before.
+ * INVALID_ARGUMENT: it is damaged. */
 enum wp_status wp_pool_history_load(struct wp_pool *pool, const void *bytes,
-                                    size_t len, struct wp_err *err);
+                                    size_t len, bool *taken,
+                                    struct wp_err *err);
 
 #endif

@@ -113,9 +113,6 @@ static size_t
 make_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
           uint8_t bytes[WP_NOTE_MAX])
 {
-    int64_t wall_ns =
-        now_ns + atomic_load_explicit(&pool->pools->wall_offset_ns,
-                                      memory_order_relaxed);
     size_t len;
     size_t room;
 
@@ -126,27 +123,56 @@ make_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     put_u32(bytes + 8, scale->declared);
     put_u32(bytes + 12, pool->spec.target);
     put_u64(bytes + POLICY_AT, policy_print(&pool->spec.scale));
+    /* Both as of one moment: where the record ends, that is what was known. */
     (void)pthread_mutex_lock(&scale->lock);
-    len = wp_scaler_save(scale->scaler, now_ns, wall_ns, bytes + HEAD_LEN,
-                         WP_NOTE_MAX - HEAD_LEN);
-    (void)pthread_mutex_unlock(&scale->lock);
+    wp_pool_scale_pass(pool, scale, now_ns);
+    len =
+        wp_scaler_save(scale->scaler, now_ns, wp_scaler_wall_ns(scale->scaler),
+                       bytes + HEAD_LEN, WP_NOTE_MAX - HEAD_LEN);
     WP_ASSERT(len <= WP_NOTE_MAX - HEAD_LEN);
     bytes[6] = (uint8_t)len;
     bytes[7] = (uint8_t)(len >> 8);
     room = WP_NOTE_MAX - HEAD_LEN - len;
     len += wp_pool_history_save(pool, now_ns, bytes + HEAD_LEN + len,
                                 room < HISTORY_MAX ? room : HISTORY_MAX);
+    (void)pthread_mutex_unlock(&scale->lock);
     put_u64(bytes + SUM_AT, hash_of(bytes, HEAD_LEN + len));
     return HEAD_LEN + len;
+}
+
+/* What the scaler knew, and the record of what it was told. */
+static enum wp_status
+restore(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
+        struct wp_str learned, struct wp_str history, struct wp_err *err)
+{
+    enum wp_status status;
+    bool whole = false;
+    bool loaded;
+
+    (void)pthread_mutex_lock(&scale->lock);
+    wp_pool_scale_pass(pool, scale, now_ns);
+    status =
+        wp_scaler_load(scale->scaler, now_ns, wp_scaler_wall_ns(scale->scaler),
+                       learned.ptr, learned.len, err);
+    loaded = status == WP_OK;
+    if (loaded && history.len > 0) {
+        status =
+            wp_pool_history_load(pool, history.ptr, history.len, &whole, err);
+    }
+    if (loaded) {
+        wp_pool_scale_told(
+            pool, scale, now_ns,
+            (struct wp_history_event){.kind = WP_HISTORY_RESTORED,
+                                      .n = whole ? 0 : 1});
+    }
+    (void)pthread_mutex_unlock(&scale->lock);
+    return status;
 }
 
 static enum wp_status
 read_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
           uint8_t *bytes, size_t len, struct wp_err *err)
 {
-    int64_t wall_ns =
-        now_ns + atomic_load_explicit(&pool->pools->wall_offset_ns,
-                                      memory_order_relaxed);
     enum wp_status status;
     uint64_t sum;
     size_t learned;
@@ -167,16 +193,13 @@ read_note(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "the pool's note is damaged");
     }
-    (void)pthread_mutex_lock(&scale->lock);
-    status = wp_scaler_load(scale->scaler, now_ns, wall_ns, bytes + HEAD_LEN,
-                            learned, err);
-    (void)pthread_mutex_unlock(&scale->lock);
-    if (status == WP_OK && len > HEAD_LEN + learned) {
-        status = wp_pool_history_load(pool, bytes + HEAD_LEN + learned,
-                                      len - HEAD_LEN - learned, err);
-    }
+    status = restore(pool, scale, now_ns,
+                     (struct wp_str){(const char *)bytes + HEAD_LEN, learned},
+                     (struct wp_str){(const char *)bytes + HEAD_LEN + learned,
+                                     len - HEAD_LEN - learned},
+                     err);
     if (status == WP_OK && bytes[5] == 1) {
-        wp_pool_scale_forget_hand(scale);
+        wp_pool_scale_forget_hand(pool, scale);
         return WP_OK;
     }
     /* SetPool's word outlives the daemon, unless the manifest has another one

@@ -12,11 +12,25 @@
 
 /* --- Life --- */
 
+static uint32_t
+at_most_u32(uint64_t n)
+{
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static int64_t
+wall_of(struct wp_pools *pools, int64_t now_ns)
+{
+    return now_ns +
+           atomic_load_explicit(&pools->wall_offset_ns, memory_order_relaxed);
+}
+
 static struct wp_pool_scale *
 create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
 {
     struct wp_pools *pools = pool->pools;
     struct wp_pool_scale *scale = wp_pools_reserve(pools, 1, sizeof *scale);
+    int64_t now_ns = wp_pools_now(pools);
 
     if (scale == NULL) {
         return NULL;
@@ -25,8 +39,7 @@ create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
      * sandbox that is. */
     scale->scaler = wp_scaler_create(
         spec->waiters_max > 0 ? WP_MISS_QUEUED : WP_MISS_LOST, spec->target,
-        WP_REFILL_LEAD_GUESS_NS, wp_pools_now(pools),
-        wp_clock_wall_ns(pools->config.clock));
+        WP_REFILL_LEAD_GUESS_NS, now_ns, wall_of(pools, now_ns));
     if (scale->scaler == NULL) {
         free(scale);
         return NULL;
@@ -34,6 +47,13 @@ create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
     (void)pthread_mutex_init(&scale->lock, NULL);
     atomic_init(&scale->budget, UINT32_MAX);
     scale->group = UINT32_MAX;
+    scale->replicas_told = spec->target;
+    scale->seen_quantum = now_ns / WP_SCALE_QUANTUM_NS;
+    wp_pool_scale_told(pool, scale, now_ns,
+                       (struct wp_history_event){
+                           .kind = WP_HISTORY_BEGIN,
+                           .n = spec->target,
+                           .clock_ns = wp_scaler_wall_ns(scale->scaler)});
     return scale;
 }
 
@@ -66,6 +86,20 @@ wp_pool_scale_make(struct wp_pool *pool, const struct wp_pool_spec *spec,
     return WP_OK;
 }
 
+static void
+set_policy(struct wp_pool *pool, struct wp_pool_scale *scale,
+           const struct wp_scale_policy *policy)
+{
+    int64_t now_ns = wp_pools_now(pool->pools);
+
+    wp_pool_scale_pass(pool, scale, now_ns);
+    wp_scaler_set_policy(scale->scaler, policy);
+    wp_pool_scale_told(pool, scale, now_ns,
+                       (struct wp_history_event){
+                           .kind = WP_HISTORY_POLICY,
+                           .n = (uint32_t)wp_scaler_policy_print(policy)});
+}
+
 void
 wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
 {
@@ -81,13 +115,15 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
     scale->scales = scale->scales && active;
     wp_pool_budget_join(pool, scale, &spec->scale);
     (void)pthread_mutex_lock(&scale->lock);
-    wp_scaler_set_policy(scale->scaler, &spec->scale);
+    if (!wp_scale_policy_eq(wp_scaler_policy(scale->scaler), &spec->scale)) {
+        set_policy(pool, scale, &spec->scale);
+    }
     (void)pthread_mutex_unlock(&scale->lock);
     atomic_store_explicit(&scale->active, active, memory_order_relaxed);
 }
 
 void
-wp_pool_scale_forget_hand(struct wp_pool_scale *scale)
+wp_pool_scale_forget_hand(struct wp_pool *pool, struct wp_pool_scale *scale)
 {
     struct wp_scale_policy policy;
     struct wp_scale_policy plain;
@@ -95,8 +131,9 @@ wp_pool_scale_forget_hand(struct wp_pool_scale *scale)
     wp_scale_policy_init(&plain);
     (void)pthread_mutex_lock(&scale->lock);
     policy = *wp_scaler_policy(scale->scaler);
+    wp_pool_scale_pass(pool, scale, wp_pools_now(pool->pools));
     wp_scaler_set_policy(scale->scaler, &plain);
-    wp_scaler_set_policy(scale->scaler, &policy);
+    set_policy(pool, scale, &policy);
     (void)pthread_mutex_unlock(&scale->lock);
     scale->set_by_call = false;
 }
@@ -104,12 +141,50 @@ wp_pool_scale_forget_hand(struct wp_pool_scale *scale)
 /* --- What it is told --- */
 
 void
+wp_pool_scale_told(struct wp_pool *pool, struct wp_pool_scale *scale,
+                   int64_t now_ns, struct wp_history_event event)
+{
+    /* Claims are decided on anyway, lead times in the next quantum. */
+    scale->told = scale->told || (event.kind != WP_HISTORY_CLAIMS &&
+                                  event.kind != WP_HISTORY_READY);
+    wp_pool_history_add(pool, now_ns, event);
+}
+
+void
+wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
+                   int64_t now_ns)
+{
+    unsigned passed =
+        wp_scaler_pass(scale->scaler, now_ns, wall_of(pool->pools, now_ns));
+
+    int64_t unseen = now_ns / WP_SCALE_QUANTUM_NS - scale->seen_quantum;
+
+    if ((passed & WP_SCALE_PASSED_LATE) != 0) {
+        wp_pool_scale_told(
+            pool, scale, now_ns,
+            (struct wp_history_event){.kind = WP_HISTORY_UNSEEN,
+                                      .n = at_most_u32((uint64_t)unseen)});
+    }
+    if (unseen > 0) {
+        scale->seen_quantum += unseen;
+    }
+    if ((passed & WP_SCALE_PASSED_CLOCK) != 0) {
+        wp_pool_scale_told(pool, scale, now_ns,
+                           (struct wp_history_event){
+                               .kind = WP_HISTORY_CLOCK,
+                               .clock_ns = wp_scaler_wall_ns(scale->scaler)});
+    }
+}
+
+void
 wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns)
 {
     struct wp_pool_scale *scale = wp_pool_scale_active(pool);
 
     if (scale == NULL) {
-        wp_pool_history_on_ready(pool, wp_pools_now(pool->pools), lead_ns);
+        wp_pool_history_add(pool, wp_pools_now(pool->pools),
+                            (struct wp_history_event){.kind = WP_HISTORY_READY,
+                                                      .lead_ns = lead_ns});
         return;
     }
     (void)pthread_mutex_lock(&scale->lock);
@@ -172,12 +247,6 @@ wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims, uint64_t *missed)
               (latency.count > late ? latency.count - late : 0);
 }
 
-static uint32_t
-at_most_u32(uint64_t n)
-{
-    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
-}
-
 bool
 wp_pool_scale_new_claims(struct wp_pool *pool, uint64_t *claims_told,
                          uint64_t *missed_told, uint32_t *n, uint32_t *missed)
@@ -197,22 +266,22 @@ wp_pool_scale_new_claims(struct wp_pool *pool, uint64_t *claims_told,
     return true;
 }
 
-static void
-tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
-{
-    uint32_t n;
-    uint32_t missed;
+/* Each is recorded as it is told, and in the same order, so that a replay sees
+ * the same. */
 
-    if (wp_pool_scale_new_claims(pool, &scale->claims_told, &scale->missed_told,
-                                 &n, &missed)) {
-        scale->dirty = true;
-        wp_scaler_on_claims(scale->scaler, now_ns, n, missed);
-        wp_pool_history_on_claims(pool, now_ns, n, missed);
+static void
+tell_replicas(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
+{
+    if (pool->spec.target != scale->replicas_told) {
+        scale->replicas_told = pool->spec.target;
+        wp_pool_scale_told(
+            pool, scale, now_ns,
+            (struct wp_history_event){.kind = WP_HISTORY_REPLICAS,
+                                      .n = scale->replicas_told});
     }
 }
 
-/* Under the lock. Rounded as they are recorded, so that a replay sees the
- * same. */
+/* Rounded as they are recorded. */
 static void
 tell_leads(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
@@ -223,9 +292,46 @@ tell_leads(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
         int64_t lead_ns = wp_history_lead_round(scale->leads_ns[i]);
 
         wp_scaler_on_ready(scale->scaler, now_ns, lead_ns);
-        wp_pool_history_on_ready(pool, now_ns, lead_ns);
+        wp_pool_scale_told(pool, scale, now_ns,
+                           (struct wp_history_event){.kind = WP_HISTORY_READY,
+                                                     .lead_ns = lead_ns});
     }
     scale->n_leads = 0;
+}
+
+/* Last: with them goes a decision. False: there are none. */
+static bool
+tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
+{
+    uint32_t n;
+    uint32_t missed;
+
+    if (!wp_pool_scale_new_claims(pool, &scale->claims_told,
+                                  &scale->missed_told, &n, &missed)) {
+        return false;
+    }
+    scale->dirty = true;
+    wp_scaler_on_claims(scale->scaler, now_ns, n, missed);
+    wp_pool_scale_told(pool, scale, now_ns,
+                       (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
+                                                 .n = n,
+                                                 .missed = missed,
+                                                 .apart = true});
+    return true;
+}
+
+/* All that came since the last turn. Under the lock. */
+static void
+tell(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
+{
+    wp_pool_scale_pass(pool, scale, now_ns);
+    tell_replicas(pool, scale, now_ns);
+    tell_leads(pool, scale, now_ns);
+    if (!tell_claims(pool, scale, now_ns) && scale->told) {
+        wp_pool_scale_told(pool, scale, now_ns,
+                           (struct wp_history_event){.kind = WP_HISTORY_STEP});
+    }
+    scale->told = false;
 }
 
 /* This replica becomes the one that scales: what came before was another's
@@ -245,7 +351,7 @@ take_up(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 
 static void
 say(struct wp_pool *pool, struct wp_pool_scale *scale,
-    const struct wp_scale_decision *decision)
+    const struct wp_scale_decision *decision, int64_t now_ns)
 {
     const struct wp_pools_config *config = &pool->pools->config;
     struct wp_scale_decision said = *decision;
@@ -257,14 +363,14 @@ say(struct wp_pool *pool, struct wp_pool_scale *scale,
     if (decision->target == scale->said_target) {
         return;
     }
-    if (decision->mono_ns < scale->say_at_ns) {
+    if (now_ns < scale->say_at_ns) {
         scale->next_ns = scale->say_at_ns < scale->next_ns ? scale->say_at_ns
                                                            : scale->next_ns;
         return;
     }
     said.target_before = scale->said_target;
     scale->said_target = decision->target;
-    scale->say_at_ns = wp_time_add(decision->mono_ns, SAY_PAUSE_NS);
+    scale->say_at_ns = wp_time_add(now_ns, SAY_PAUSE_NS);
     if (config->scaled != NULL) {
         config->scaled(config->ctx, pool->index, &said);
     }
@@ -302,9 +408,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
 {
     struct wp_scale_view view = {
         .mono_ns = is->now_ns,
-        .wall_ns =
-            is->now_ns + atomic_load_explicit(&pool->pools->wall_offset_ns,
-                                              memory_order_relaxed),
+        .wall_ns = wall_of(pool->pools, is->now_ns),
         .replicas = pool->spec.target,
         .ready = is->ready,
         .warming = is->warming,
@@ -316,8 +420,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
     struct wp_scale_decision decision;
 
     (void)pthread_mutex_lock(&scale->lock);
-    tell_claims(pool, scale, is->now_ns);
-    tell_leads(pool, scale, is->now_ns);
+    tell(pool, scale, is->now_ns);
     decision = wp_scaler_decide(scale->scaler, &view, &scale->next_ns);
     if (scale->latest.number == 0 || decision.target != scale->latest.target) {
         scale->changes[decision.reason]++;
@@ -326,7 +429,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
     (void)pthread_mutex_unlock(&scale->lock);
     wp_pool_budget_look(pool, scale);
     set_target(pool, decision.target);
-    say(pool, scale, &decision);
+    say(pool, scale, &decision, is->now_ns);
 }
 
 int64_t
@@ -459,26 +562,55 @@ scale_to_change(struct wp_pools *pools, uint32_t pool_index, struct wp_err *err)
     return scale;
 }
 
+/* Which of those that are not over; false: none. */
+static bool
+find_reservation(const struct wp_pool_scale *scale, struct wp_str id,
+                 uint32_t *at)
+{
+    struct wp_scale_reservation one;
+
+    for (*at = 0; wp_scaler_reservation(scale->scaler, *at, &one); (*at)++) {
+        if (wp_str_is(id, one.id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
 wp_pools_scale_reserve(struct wp_pools *pools, uint32_t pool_index,
                        struct wp_str id, uint32_t n, int64_t from_wall_ns,
                        int64_t until_wall_ns, struct wp_err *err)
 {
     struct wp_pool_scale *scale = scale_to_change(pools, pool_index, err);
+    int64_t now_ns = wp_pools_now(pools);
+    struct wp_pool *pool;
     enum wp_status status;
+    uint32_t at;
+    bool known;
 
     if (scale == NULL) {
         return err->status;
     }
+    pool = wp_pools_at(pools, pool_index);
     (void)pthread_mutex_lock(&scale->lock);
+    wp_pool_scale_pass(pool, scale, now_ns);
+    known = find_reservation(scale, id, &at);
     status = wp_scaler_reserve(scale->scaler, id, n, from_wall_ns,
                                until_wall_ns, err);
+    if (status == WP_OK && !known) {
+        wp_pool_scale_told(
+            pool, scale, now_ns,
+            (struct wp_history_event){.kind = WP_HISTORY_RESERVED,
+                                      .n = n,
+                                      .from_ns = from_wall_ns,
+                                      .until_ns = until_wall_ns});
+    }
     (void)pthread_mutex_unlock(&scale->lock);
     if (status == WP_OK) {
         scale->dirty = true;
-        wp_pool_note_save_soon(wp_pools_at(pools, pool_index),
-                               wp_pools_now(pools));
-        wp_pools_touch(wp_pools_at(pools, pool_index));
+        wp_pool_note_save_soon(pool, now_ns);
+        wp_pools_touch(pool);
     }
     return status;
 }
@@ -488,13 +620,24 @@ wp_pools_scale_cancel(struct wp_pools *pools, uint32_t pool_index,
                       struct wp_str id, struct wp_err *err)
 {
     struct wp_pool_scale *scale = scale_to_change(pools, pool_index, err);
+    int64_t now_ns = wp_pools_now(pools);
+    struct wp_pool *pool;
     enum wp_status status;
+    uint32_t at = 0;
 
     if (scale == NULL) {
         return err->status;
     }
+    pool = wp_pools_at(pools, pool_index);
     (void)pthread_mutex_lock(&scale->lock);
+    wp_pool_scale_pass(pool, scale, now_ns);
+    (void)find_reservation(scale, id, &at);
     status = wp_scaler_cancel(scale->scaler, id);
+    if (status == WP_OK) {
+        wp_pool_scale_told(
+            pool, scale, now_ns,
+            (struct wp_history_event){.kind = WP_HISTORY_CANCELLED, .n = at});
+    }
     (void)pthread_mutex_unlock(&scale->lock);
     if (status != WP_OK) {
         return wp_err_set(err, status,
@@ -503,7 +646,7 @@ wp_pools_scale_cancel(struct wp_pools *pools, uint32_t pool_index,
                           WP_STR_ARG(id));
     }
     scale->dirty = true;
-    wp_pool_note_save_soon(wp_pools_at(pools, pool_index), wp_pools_now(pools));
-    wp_pools_touch(wp_pools_at(pools, pool_index));
+    wp_pool_note_save_soon(pool, now_ns);
+    wp_pools_touch(pool);
     return WP_OK;
 }

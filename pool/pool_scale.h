@@ -15,6 +15,7 @@
 #define WP_POOL_POOL_SCALE_H
 
 #include "pool/pools.h"
+#include "pool/scale/history.h"
 
 enum {
     /* Lead times between two turns; of more than so many the latest count. */
@@ -29,13 +30,16 @@ enum wp_learned {
 };
 
 struct wp_pool_scale {
-    pthread_mutex_t lock;                    /* guards: down to leads_lost */
+    pthread_mutex_t lock;                    /* guards: to seen_quantum */
     struct wp_scaler *scaler;                /* Owned. */
     struct wp_scale_decision latest;         /* number 0: none yet. */
     uint64_t changes[WP_SCALE_REASON_COUNT]; /* Of the target. */
     int64_t leads_ns[WP_SCALE_LEADS_MAX];
     uint32_t n_leads; /* Since the last turn. */
     uint64_t leads_lost;
+    bool told; /* Something that is to be decided on with the next turn. */
+    uint32_t replicas_told;
+    int64_t seen_quantum; /* In which the scaler was told the time last. */
 
     _Atomic(bool) active;     /* The policy has an objective. */
     _Atomic(uint32_t) budget; /* Most that its group allows. */
@@ -99,7 +103,15 @@ enum wp_status wp_pool_scale_make(struct wp_pool *pool,
 void wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec);
 /* The pool is declared anew: who had scaled it by hand is forgotten. The
  * scaler's lock is not held. */
-void wp_pool_scale_forget_hand(struct wp_pool_scale *scale);
+void wp_pool_scale_forget_hand(struct wp_pool *pool,
+                               struct wp_pool_scale *scale);
+/* The scaler is told the time; before it is told of anything that is now. Under
+ * its lock, as the next. */
+void wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
+                        int64_t now_ns);
+/* It was told of this; recorded. */
+void wp_pool_scale_told(struct wp_pool *pool, struct wp_pool_scale *scale,
+                        int64_t now_ns, struct wp_history_event event);
 void wp_pool_scale_destroy(struct wp_pool_scale *scale);
 /* Tells the scaler what happened and sets the pool's target; returns when it
  * has to be asked again. *wait: order and give up nothing yet. Control

@@ -388,7 +388,7 @@ revive(struct wp_pools *pools, struct wp_pool *pool,
 
     if (status == WP_OK) {
         if (wp_pool_scale_of(pool) != NULL) {
-            wp_pool_scale_forget_hand(wp_pool_scale_of(pool));
+            wp_pool_scale_forget_hand(pool, wp_pool_scale_of(pool));
         }
         atomic_store_explicit(&pool->draining, pools->closing,
                               memory_order_relaxed);

@@ -230,6 +230,12 @@ wp_history_put_claims(uint8_t *out, uint64_t delta, uint32_t n, uint32_t missed)
     return len;
 }
 
+static uint32_t
+claims_of(const struct wp_history_event *event)
+{
+    return event->kind == WP_HISTORY_CLAIMS ? event->n : 0;
+}
+
 static void
 encode(struct wp_history *history, int64_t quantum,
        const struct wp_history_event *event)
@@ -239,8 +245,8 @@ encode(struct wp_history *history, int64_t quantum,
     uint8_t *out;
 
     if (chunk == NULL) {
-        history->claims -= event->n;
-        history->dropped += event->n;
+        history->claims -= claims_of(event);
+        history->dropped += claims_of(event);
         return;
     }
     if (chunk->len == 0) {
@@ -252,6 +258,11 @@ encode(struct wp_history *history, int64_t quantum,
         out += wp_history_put_claims(out, delta, event->n, event->missed);
     } else if (event->kind == WP_HISTORY_GAP) {
         out += wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_GAP);
+    } else if (event->kind != WP_HISTORY_READY) {
+        struct wp_history_event told = *event;
+
+        told.wall_ns = quantum * WP_SCALE_QUANTUM_NS;
+        out += wp_history_put_told(out, delta, &told);
     } else {
         uint32_t bin = lead_bin_of(event->lead_ns);
         int64_t step = (int64_t)bin - (int64_t)history->lead_bin;
@@ -263,9 +274,7 @@ encode(struct wp_history *history, int64_t quantum,
     }
     chunk->len = (uint32_t)(out - chunk->bytes);
     history->encoded_quantum = quantum;
-    if (event->kind == WP_HISTORY_CLAIMS) {
-        chunk->claims += event->n;
-    }
+    chunk->claims += claims_of(event);
 }
 
 static void
@@ -288,7 +297,8 @@ joins_pending(const struct wp_history *history, int64_t quantum,
               const struct wp_history_event *event)
 {
     if (!history->pending || event->kind != WP_HISTORY_CLAIMS ||
-        event->n > UINT32_MAX - history->pending_n) {
+        event->n > UINT32_MAX - history->pending_n ||
+        (event->apart && history->pending_n > 0)) {
         return false;
     }
     return quantum == history->last_quantum ||
@@ -321,9 +331,7 @@ wp_history_put(struct wp_history *history, int64_t quantum,
             encode(history, quantum, event);
         }
     }
-    if (event->kind == WP_HISTORY_CLAIMS) {
-        history->claims += event->n;
-    }
+    history->claims += claims_of(event);
     history->last_quantum = quantum;
     history->last_is_gap = gap;
 }
@@ -411,6 +419,31 @@ wp_history_first(const struct wp_history *history,
     enter_chunk(cursor, 0);
 }
 
+/* What follows the head of a record of claims, or of what else was told. */
+static bool
+read_claims(const uint8_t *bytes, uint32_t len, size_t *at,
+            struct wp_history_event *out)
+{
+    uint64_t value;
+    uint64_t missed = 0;
+
+    if (!wp_history_varint_get(bytes, len, at, &value)) {
+        return false;
+    }
+    if (value == 1) {
+        out->apart = false;
+        return wp_history_get_told(bytes, len, at, out);
+    }
+    if (value >> 1 > UINT32_MAX ||
+        ((value & 1) != 0 && (!wp_history_varint_get(bytes, len, at, &missed) ||
+                              missed == 0 || missed > value >> 1))) {
+        return false;
+    }
+    out->n = (uint32_t)(value >> 1);
+    out->missed = (uint32_t)missed;
+    return true;
+}
+
 bool
 wp_history_read_record(const uint8_t *bytes, uint32_t len, uint32_t *at,
                        int64_t *quantum, uint32_t *lead_bin,
@@ -419,7 +452,6 @@ wp_history_read_record(const uint8_t *bytes, uint32_t len, uint32_t *at,
     size_t pos = *at;
     uint64_t head;
     uint64_t value = 0;
-    uint64_t missed = 0;
 
     if (!wp_history_varint_get(bytes, len, &pos, &head) ||
         head >> 2 > (uint64_t)(WP_QUANTUM_MAX - *quantum)) {
@@ -428,20 +460,15 @@ wp_history_read_record(const uint8_t *bytes, uint32_t len, uint32_t *at,
     *quantum += (int64_t)(head >> 2);
     *out = (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
                                      .wall_ns = *quantum * WP_SCALE_QUANTUM_NS,
-                                     .n = 1};
+                                     .n = 1,
+                                     .apart = true};
     switch ((enum wp_history_record)(head & 3)) {
     case WP_HISTORY_RECORD_ONE:
         break;
     case WP_HISTORY_RECORD_CLAIMS:
-        if (!wp_history_varint_get(bytes, len, &pos, &value) ||
-            value >> 1 > UINT32_MAX ||
-            ((value & 1) != 0 &&
-             (!wp_history_varint_get(bytes, len, &pos, &missed) ||
-              missed == 0 || missed > value >> 1))) {
+        if (!read_claims(bytes, len, &pos, out)) {
             return false;
         }
-        out->n = (uint32_t)(value >> 1);
-        out->missed = (uint32_t)missed;
         break;
     case WP_HISTORY_RECORD_READY: {
         int64_t bin;
@@ -497,6 +524,7 @@ wp_history_next(struct wp_history_cursor *cursor, struct wp_history_event *out)
             .wall_ns = history->last_quantum * WP_SCALE_QUANTUM_NS,
             .n = history->pending_n,
             .missed = history->pending_missed,
+            .apart = true,
         };
         return true;
     }

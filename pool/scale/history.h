@@ -32,6 +32,21 @@ enum wp_history_kind {
     WP_HISTORY_READY,  /* A sandbox became ready after lead_ns. */
     WP_HISTORY_GAP,    /* Nothing is known from here to the next event: the
                         * daemon was not there. */
+
+    /* What a scaler was told besides, and when it decided on it, so that the
+     * record replays to its decisions (retrace.h). Each time of a claim is one
+     * at which it decided, too. */
+    WP_HISTORY_BEGIN,    /* It begins, with n replicas; clock_ns. */
+    WP_HISTORY_POLICY,   /* It has the policy whose print ends in n. */
+    WP_HISTORY_REPLICAS, /* They are n now. */
+    WP_HISTORY_CLOCK,    /* The wall was followed to clock_ns. */
+    WP_HISTORY_UNSEEN, /* Nobody looked for n quanta, and something was due. */
+    WP_HISTORY_RESTORED,  /* It knows again what it knew at the last gap; n = 1:
+                           * what another one has learned. */
+    WP_HISTORY_RESERVED,  /* n for from_ns to until_ns, by the wall. */
+    WP_HISTORY_CANCELLED, /* The n-th reservation, from 0, of those left. */
+    WP_HISTORY_STEP,      /* It decided on what was told since. */
+    WP_HISTORY_KIND_COUNT,
 };
 
 struct wp_history_event {
@@ -39,7 +54,13 @@ struct wp_history_event {
     int64_t wall_ns; /* Rounded down to a quantum. Never goes back. */
     uint32_t n;
     uint32_t missed;
+    /* Claims: not joined with those before, of the same quantum; true of all
+     * that are read. */
+    bool apart;
     int64_t lead_ns; /* As wp_history_lead_round leaves it. */
+    int64_t clock_ns;
+    int64_t from_ns;
+    int64_t until_ns;
 };
 
 /* NULL when memory lacks. bytes_max: at least WP_HISTORY_BYTES_MIN; no more is
@@ -48,10 +69,10 @@ struct wp_history *wp_history_create(size_t bytes_max);
 void wp_history_destroy(struct wp_history *history);
 /* NULL when memory lacks. */
 struct wp_history *wp_history_clone(const struct wp_history *history);
-/* Claims of one quantum that follow each other become one event; the order of
- * events stays. A wall clock that went back is not followed: times go on by
- * mono_ns; one that is over a minute ahead of that leaves a gap. wall_ns and
- * mono_ns are not negative, missed is at most n. */
+/* Claims of one quantum that follow each other become one event, if they are
+ * not apart; the order of events stays. A wall clock that went back is not
+ * followed: times go on by mono_ns; one that is over a minute ahead of that
+ * leaves a gap. wall_ns and mono_ns are not negative, missed is at most n. */
 void wp_history_add(struct wp_history *history, int64_t mono_ns,
                     const struct wp_history_event *event);
 /* The claims that are still kept, and those that had to go for newer ones. */

@@ -8,6 +8,10 @@
  *   CLAIMS  varint (n << 1 | any missed), then varint missed if any
  *   READY   varint zigzag (bin - bin of the READY before)
  *   GAP     nothing more
+ *
+ * None missed of "any missed" is no claim at all: CLAIMS varint 1, then varint
+ * kind, and what the kind has: varint n, and times as varint zigzag
+ * (nanoseconds since the quantum).
  */
 #ifndef WP_POOL_SCALE_HISTORY_PARTS_H
 #define WP_POOL_SCALE_HISTORY_PARTS_H
@@ -28,7 +32,7 @@ enum wp_history_record {
 };
 
 enum {
-    WP_HISTORY_RECORD_BYTES_MAX = 24,
+    WP_HISTORY_RECORD_BYTES_MAX = 40,
     /* 64 to an octave of microseconds, up to 12 hours. */
     WP_LEAD_BINS_PER_OCTAVE = 64,
     WP_LEAD_BIN_MAX = 2260,
@@ -97,6 +101,14 @@ WP_MUST_CHECK bool wp_history_read_record(const uint8_t *bytes, uint32_t len,
                                           uint32_t *at, int64_t *quantum,
                                           uint32_t *lead_bin,
                                           struct wp_history_event *out);
+
+/* The same of what a scaler was told besides (history_told.c). */
+size_t wp_history_put_told(uint8_t *out, uint64_t delta,
+                           const struct wp_history_event *event);
+/* Reads what follows its varint 1; out->wall_ns is known. */
+WP_MUST_CHECK bool wp_history_get_told(const uint8_t *bytes, size_t len,
+                                       size_t *at,
+                                       struct wp_history_event *out);
 
 /* out has room for 10. Returns the length. */
 size_t wp_history_varint_put(uint8_t *out, uint64_t value);

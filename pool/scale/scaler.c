@@ -132,23 +132,26 @@ wp_scaler_go_on(struct wp_scaler *scaler, int64_t mono_ns)
     go_to(scaler, own_of(scaler, mono_ns));
 }
 
-static void
+/* False: it was not far off. */
+static bool
 follow_wall(struct wp_scaler *scaler, int64_t wall_ns)
 {
     int64_t now_ns = wp_scaler_floor_ns(wall_ns);
 
     /* Neither is negative. */
-    if (llabs(now_ns - scaler->wall_ns) >= WP_SCALE_WALL_SLACK_NS) {
-        scaler->wall_ns = now_ns;
-        scaler->fresh = true;
+    if (llabs(now_ns - scaler->wall_ns) < WP_SCALE_WALL_SLACK_NS) {
+        return false;
     }
+    scaler->wall_ns = now_ns;
+    return true;
 }
 
-bool
+unsigned
 wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns)
 {
     int64_t own_ns = own_of(scaler, mono_ns);
     bool late = is_late(scaler, own_ns);
+    bool clock;
 
     while (!late && scaler->due_ns <= own_ns) {
         if (scaler->due_ns > scaler->now_ns) {
@@ -156,10 +159,14 @@ wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns)
         }
         wp_scaler_step(scaler);
     }
-    scaler->fresh = scaler->fresh || late;
     go_to(scaler, own_ns);
-    follow_wall(scaler, wall_ns);
-    return !late;
+    if (late) {
+        scaler->due_ns = WP_TIME_NEVER;
+    }
+    clock = follow_wall(scaler, wall_ns);
+    scaler->fresh = scaler->fresh || late || clock;
+    return (late ? WP_SCALE_PASSED_LATE : 0U) |
+           (clock ? WP_SCALE_PASSED_CLOCK : 0U);
 }
 
 int64_t
@@ -204,7 +211,6 @@ not_announced(struct wp_scaler *scaler, uint32_t n)
     uint32_t usual;
     uint32_t used;
 
-    scaler->background_ns = scaler->now_ns;
     if (scaler->reservations.n == 0) {
         return n;
     }
@@ -267,6 +273,7 @@ wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
     }
     wp_scaler_go_on(scaler, mono_ns);
     counted = not_announced(scaler, n);
+    scaler->background_ns = scaler->now_ns;
     wp_windows_add(&scaler->windows, scaler->now_ns, counted);
     see_season(scaler, counted);
     wp_scaler_learn_time(scaler);
@@ -281,6 +288,7 @@ void
 wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns, int64_t lead_ns)
 {
     wp_scaler_go_on(scaler, mono_ns);
+    scaler->background_ns = scaler->now_ns;
     wp_scaler_learn_time(scaler);
     wp_lead_time_add(&scaler->lead, lead_ns);
     wp_need_set_lead(&scaler->need, scaler->now_ns,

@@ -123,13 +123,22 @@ void wp_scaler_destroy(struct wp_scaler *scaler);
 void wp_scaler_set_policy(struct wp_scaler *scaler,
                           const struct wp_scale_policy *policy);
 const struct wp_scale_policy *wp_scaler_policy(const struct wp_scaler *scaler);
+/* A number for a policy: another one has another. */
+uint64_t wp_scaler_policy_print(const struct wp_scale_policy *policy);
 
-/* Time passes: what became due is decided as of when it was due. The wall is
- * followed when it is off by WP_SCALE_WALL_SLACK_NS and more. Before anything
- * is told of this moment; wp_scaler_decide does it, too. False: it came more
- * than WP_SCALE_LATE_NS after something was due; nobody has looked meanwhile,
- * and what was due is decided now. */
-bool wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns);
+/* What passing time brought. */
+enum wp_scale_passed {
+    /* It came more than WP_SCALE_LATE_NS after something was due: nobody has
+     * looked meanwhile, and what was due is decided next. */
+    WP_SCALE_PASSED_LATE = 1,
+    /* The wall was off by WP_SCALE_WALL_SLACK_NS and more, and is followed. */
+    WP_SCALE_PASSED_CLOCK = 2,
+};
+
+/* Time passes: what became due is decided as of when it was due. Before
+ * anything is told of this moment; wp_scaler_decide does it, too. Flags. */
+unsigned wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns,
+                        int64_t wall_ns);
 /* When something is due, monotonic; WP_TIME_NEVER: nothing. */
 int64_t wp_scaler_due_ns(const struct wp_scaler *scaler);
 /* The wall's time as it is followed. */

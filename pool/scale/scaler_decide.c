@@ -357,6 +357,7 @@ wp_scaler_step(struct wp_scaler *scaler)
     int64_t next_ns;
 
     scaler->fresh = false;
+    scaler->background_ns = scaler->now_ns;
     wp_windows_add(&scaler->windows, scaler->now_ns, 0);
     wp_scaler_learn_time(scaler);
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);

@@ -1,4 +1,5 @@
-/* pool/scale/scaler_impl.h - what the files scaler*.c share. Nobody else includes it. */
+/* pool/scale/scaler_impl.h - what the files scaler*.c share. Nobody else
+ * includes it. */
 #ifndef WP_POOL_SCALE_SCALER_IMPL_H
 #define WP_POOL_SCALE_SCALER_IMPL_H
 
@@ -46,7 +47,9 @@ struct wp_scaler {
     bool fresh; /* Something was told that is decided on at once. */
     struct wp_reservations reservations;
     double background; /* Claims expected besides those announced, not come. */
-    int64_t background_ns; /* Reckoned up to then. */
+    int64_t background_ns; /* Counted from the latest event or step: less than
+                            * all of it, so that what was announced is rather
+                            * taken for claimed than kept twice. */
     uint64_t claims;
     double claims_seen; /* Faded, for hit_rate_seen. */
     double missed_seen;

@@ -1,6 +1,6 @@
-/* What is shown of a decision: what room, budget and a stuck refill leave of it,
- * and those decisions that are kept for explain. Nothing in here decides what
- * is decided next. */
+/* What is shown of a decision: what room, budget and a stuck refill leave of
+ * it, and those decisions that are kept for explain. Nothing in here decides
+ * what is decided next. */
 #include <math.h>
 #include <stdlib.h>
 

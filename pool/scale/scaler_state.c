@@ -360,9 +360,8 @@ code_reservation(struct codec *codec, struct wp_scale_reservation *one)
     code_i64(codec, &one->until_wall_ns);
 }
 
-/* Two policies that differ have other prints. */
-static uint64_t
-policy_print(const struct wp_scale_policy *policy)
+uint64_t
+wp_scaler_policy_print(const struct wp_scale_policy *policy)
 {
     uint64_t print = 0;
     const char *key;
@@ -386,7 +385,7 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     struct wp_scaler copy = *scaler;
     struct wp_season season;
     uint64_t head = (uint64_t)VERSION << 32 | MAGIC;
-    uint64_t print = policy_print(&scaler->policy);
+    uint64_t print = wp_scaler_policy_print(&scaler->policy);
     struct codec codec = {0};
 
     if (scaler->season != NULL) {
@@ -580,7 +579,7 @@ take(struct wp_scaler *scaler, const struct wp_scaler *read, uint64_t print,
     scaler->other = scaler->reason;
     scaler->other_since_ns = scaler->now_ns;
     scaler->offset_ns = wp_scaler_floor_ns(mono_ns) - scaler->now_ns;
-    if (print != policy_print(&scaler->policy)) {
+    if (print != wp_scaler_policy_print(&scaler->policy)) {
         /* Another policy: whoever set it took the pool back. */
         scaler->replicas = old.replicas;
         scaler->replicas_known = old.replicas_known;

@@ -131,6 +131,67 @@ test_claims_of_a_quantum_join(void **state)
     wp_history_destroy(history);
 }
 
+/* What a scaler was told besides: it comes out as it went in, and claims that
+ * were decided on one after the other stay apart; saved and loaded, too. */
+static void
+test_told(void **state)
+{
+    const int64_t far = INT64_MAX - 5;
+    const struct wp_history_event told[] = {
+        {.kind = WP_HISTORY_BEGIN, .n = 3, .clock_ns = DAY - 77 * S},
+        {.kind = WP_HISTORY_POLICY, .n = UINT32_MAX},
+        {.kind = WP_HISTORY_CLAIMS, .n = 1, .apart = true},
+        {.kind = WP_HISTORY_CLAIMS, .n = 1, .apart = true},
+        {.kind = WP_HISTORY_CLAIMS, .n = 7, .missed = 2, .apart = true},
+        {.kind = WP_HISTORY_REPLICAS, .n = 0},
+        {.kind = WP_HISTORY_CLOCK, .clock_ns = DAY + 3 * S + 1},
+        {.kind = WP_HISTORY_UNSEEN, .n = 12345},
+        {.kind = WP_HISTORY_RESTORED, .n = 1},
+        {.kind = WP_HISTORY_RESERVED, .n = 9, .from_ns = 0, .until_ns = far},
+        {.kind = WP_HISTORY_RESERVED,
+         .n = 9,
+         .from_ns = INT64_MIN,
+         .until_ns = DAY},
+        {.kind = WP_HISTORY_CANCELLED, .n = 255},
+        {.kind = WP_HISTORY_STEP},
+    };
+    struct wp_history *history = wp_history_create(WP_HISTORY_BYTES_MIN);
+    struct wp_history *loaded = wp_history_create(WP_HISTORY_BYTES_MIN);
+    uint8_t saved[1024];
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(told); i++) {
+        struct wp_history_event event = told[i];
+
+        event.wall_ns = DAY;
+        add(history, event);
+    }
+    len = wp_history_save(history, saved, sizeof saved);
+    assert_int_equal(wp_history_load(loaded, saved, len, &err), WP_OK);
+    for (int pass = 0; pass < 2; pass++) {
+        struct wp_history_cursor cursor;
+        struct wp_history_event event;
+
+        wp_history_first(pass == 0 ? history : loaded, &cursor);
+        for (size_t i = 0; i < WP_ARRAY_LEN(told); i++) {
+            assert_true(wp_history_next(&cursor, &event));
+            assert_int_equal(event.kind, told[i].kind);
+            assert_int_equal(event.wall_ns, DAY);
+            assert_int_equal(event.n, told[i].n);
+            assert_int_equal(event.missed, told[i].missed);
+            assert_int_equal(event.apart, told[i].apart);
+            assert_int_equal(event.clock_ns, told[i].clock_ns);
+            assert_int_equal(event.from_ns, told[i].from_ns);
+            assert_int_equal(event.until_ns, told[i].until_ns);
+        }
+        assert_int_equal(wp_history_claims(pass == 0 ? history : loaded), 9);
+    }
+    wp_history_destroy(history);
+    wp_history_destroy(loaded);
+}
+
 static void
 test_lead_round(void **state)
 {
@@ -600,6 +661,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_claims_of_a_quantum_join),
+        cmocka_unit_test(test_told),
         cmocka_unit_test(test_lead_round),
         cmocka_unit_test(test_random_events_come_out_again),
         cmocka_unit_test(test_bytes_for_a_claim),

@@ -321,7 +321,7 @@ reservations(void **state)
                                        WALL0 + 100 * S, WALL0 + 160 * S, &err),
                      WP_OK);
     assert_int_equal(world_decide(&w).target, 0);
-    assert_true(w.next_ns == 92 * S);
+    assert_true(w.next_ns == 92 * S - WP_SCALE_QUANTUM_NS);
     world_pass(&w, 92);
     assert_int_equal(world_decide(&w).target, 50);
     world_pass(&w, 8);
