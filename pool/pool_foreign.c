@@ -35,20 +35,33 @@ wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
     }
 }
 
+bool
+wp_pools_asks_first(const struct wp_pools *pools,
+                    const struct wp_slot_info *info)
+{
+    return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
+}
+
 void
 wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
                 struct wp_str reason)
 {
     struct wp_slots *slots = &pools->slots;
+    struct wp_slot_info info;
     struct wp_pool *pool;
     uint32_t news = 0;
+    bool asks;
 
-    if (!wp_pools_ref_is_ours(pools, ref)) {
+    if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
         return;
     }
     pool = wp_pools_of_slot(pools, ref.index);
+    asks = wp_pools_asks_first(pools, &info);
     /* It may become ready between the two. */
-    if (!wp_slot_move(slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
+    if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
+                     asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
+        news = asks ? WP_NEWS_WITHDRAW : 0;
+    } else {
         /* Another replica may have granted it: the store is asked first. */
         if (!wp_slot_move(slots, ref, WP_SLOT_READY,
                           pools->shared ? WP_SLOT_QUARANTINED

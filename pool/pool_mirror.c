@@ -314,6 +314,39 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
     }
 }
 
+/* A sandbox that was found, not ordered, may have had a lease before this
+ * replica saw it. One that was ordered here has no record yet. */
+static void
+apply_to_warming(struct wp_pools *pools, struct wp_pool *pool,
+                 struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_slot_info info;
+
+    if (!wp_slot_read(&pools->slots, ref, &info) ||
+        info.created_ns != WP_CREATED_ELSEWHERE) {
+        return;
+    }
+    if (wp_record_is_claimed(record->state)) {
+        struct wp_str endpoint = wp_str_from(record->endpoint);
+
+        /* It may become ready at this moment: then it is offered, and the store
+         * says who has it. */
+        if (wp_slot_restore_leased(&pools->slots, ref,
+                                   endpoint.len > 0 ? endpoint : WP_STR("gone"),
+                                   wp_pools_now(pools))) {
+            set_lease(pools, pool, ref, record);
+            if (record->state == WP_RECORD_LOST) {
+                lose(pools, ref, record->lost_reason);
+            }
+            wp_pools_touch(pool);
+        }
+    } else if (record->state == WP_RECORD_ENDED &&
+               wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING,
+                            WP_SLOT_DYING)) {
+        wp_pools_note(pools, ref.index, 0);
+    }
+}
+
 /* A lease that a claim here holds or that a record told of; not one that the
  * store is being asked for. */
 static bool
@@ -359,8 +392,10 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
             wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
         }
         break;
+    case WP_SLOT_WARMING:
+        apply_to_warming(pools, pool, ref, record);
+        break;
     case WP_SLOT_FREE:
-    case WP_SLOT_WARMING: /* The keeper's own: not offered yet. */
     case WP_SLOT_STATE_COUNT:
         break;
     }

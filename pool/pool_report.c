@@ -53,16 +53,20 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_pool *pool;
     uint32_t news = 0;
     bool young;
+    bool asks;
 
     if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
         return;
     }
     young = info.ready_ns > wp_pools_now(pools) - WP_REFILL_YOUNG_NS;
     pool = wp_pools_of_slot(pools, ref.index);
+    asks = wp_pools_asks_first(pools, &info);
     /* Its state may change between two tries (a claim takes it, an undo gives
      * it back); each such change brings it nearer to one of these. */
     for (int i = 0; i < 8; i++) {
-        if (wp_slot_move(slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
+        if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
+                         asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
+            news = asks ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
             wp_counter_add(&pool->failures, 1);
             (void)atomic_fetch_add_explicit(&pool->failed, 1,
                                             memory_order_release);

@@ -468,6 +468,10 @@ bool wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref);
 WP_MUST_CHECK bool wp_pools_suffix_of(const struct wp_pool *pool,
                                       struct wp_str name,
                                       struct wp_str *suffix);
+/* Before the sandbox is given up while it is WARMING: it was found, so another
+ * replica may have granted it, and this one may not have heard. */
+WP_MUST_CHECK bool wp_pools_asks_first(const struct wp_pools *pools,
+                                       const struct wp_slot_info *info);
 /* Tells the backend of the lease that the slot has, unless it was told of this
  * one. Control thread. */
 void wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref);

@@ -474,6 +474,87 @@ an_ordered_sandbox_is_found_under_its_own_ref(void **state)
     replica_close(&b);
 }
 
+/* A leader's last grant, of which the next one, b, has not heard: *ref is what b
+ * finds, which does not answer at that moment. */
+static void
+find_leased(struct replica *b, struct wp_rig_claim *c, struct wp_slot_ref *ref)
+{
+    struct replica a;
+
+    replica_open(&a, 0, 1, true);
+    replica_open(b, 1, 1, false);
+    assert_true(
+        wp_pools_found(a.pools, 0, foreign_uid, WP_STR("p-x7k2q"), ref));
+    wp_fake_backend_found(&a.backend, *ref, "p-x7k2q");
+    (void)wp_fake_backend_make_ready(&a.backend, 1);
+    replica_settle(&a);
+    assert_int_equal(replica_claim(&a, c, "c1"), WP_OK);
+    replica_close(&a);
+    wp_pools_set_keeper(b->pools, true);
+    assert_true(
+        wp_pools_found(b->pools, 0, foreign_uid, WP_STR("p-x7k2q"), ref));
+    wp_fake_backend_found(&b->backend, *ref, "p-x7k2q");
+    assert_int_equal(replica_stats(b).leased, 0);
+}
+
+static void
+the_lease_of_a_found_sandbox_is_heard_of_late(void **state)
+{
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_claim_info info;
+    struct wp_slot_ref ref;
+
+    (void)state;
+    find_leased(&b, &c, &ref);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    /* Of a leased one nothing comes of that. */
+    wp_pools_retire(b.pools, ref, WP_STR("it is not Ready"));
+    replica_settle(&b);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_false(info.lost);
+    assert_string_equal(info.endpoint, c.claim.grant.endpoint);
+    assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
+    assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
+    replica_settle(&b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    replica_close(&b);
+}
+
+static void
+the_store_is_asked_before_a_found_sandbox_goes(void **state)
+{
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_claim_info info;
+    struct wp_slot_ref ref;
+
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        if (lost == 1) {
+            (void)replica_set_up_shared(state);
+        }
+        find_leased(&b, &c, &ref);
+        replica_store.ports[1].n_feed = 0; /* It is never heard. */
+        if (lost == 1) {
+            wp_pools_on_lost(b.pools, ref, WP_STR("not ready in time"));
+        } else {
+            wp_pools_retire(b.pools, ref, WP_STR("not wanted"));
+        }
+        replica_settle(&b);
+        assert_non_null(wp_model_claimed(&replica_store, "c1"));
+        assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                         WP_OK);
+        assert_int_equal(info.lost, lost == 1);
+        assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
+        replica_settle(&b);
+        assert_null(wp_model_claimed(&replica_store, "c1"));
+        replica_close(&b);
+    }
+}
+
 static void
 a_found_sandbox_is_recorded_and_restored(void **state)
 {
@@ -635,6 +716,10 @@ main(void)
                                replica_set_up),
         cmocka_unit_test_setup(a_found_sandbox_is_recorded_and_restored,
                                replica_set_up),
+        cmocka_unit_test_setup(the_lease_of_a_found_sandbox_is_heard_of_late,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(the_store_is_asked_before_a_found_sandbox_goes,
+                               replica_set_up_shared),
         cmocka_unit_test(a_smaller_pool_does_not_wait_for_what_is_not_ready),
         cmocka_unit_test(the_backend_is_told_of_each_lease_behind_its_answer),
         cmocka_unit_test(a_lease_after_an_undo_is_told_too),

@@ -73,6 +73,7 @@ allows_only_the_known_edges(void **state)
         {WP_SLOT_FREE, WP_SLOT_WARMING},
         {WP_SLOT_WARMING, WP_SLOT_READY},
         {WP_SLOT_WARMING, WP_SLOT_DYING},
+        {WP_SLOT_WARMING, WP_SLOT_QUARANTINED},
         {WP_SLOT_READY, WP_SLOT_LEASED},
         {WP_SLOT_WARMING, WP_SLOT_LEASED},
         {WP_SLOT_READY, WP_SLOT_QUARANTINED},
