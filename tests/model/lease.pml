@@ -31,6 +31,18 @@
  *     that pass in order: when does not matter, only before or after what.
  *   - The store itself is never wrong: acknowledged writes stay.
  *
+ * IN_THE_END checks what must come about, instead, when every process that can
+ * go on does so in the end (weak fairness):
+ *
+ *   L1  A call is answered: granted, refused, or in doubt.
+ *   L2  A lease that is over, and is not renewed just in time, leads to a
+ *       sandbox that is claimable or destroyed.
+ *   L3  So does a sandbox that a dead keeper has left without a record.
+ *
+ * There, clients make CALLS calls and FAULTS faults happen, which is when
+ * nobody waits any more: for ever, they could keep anything from happening.
+ * Each switch STOP_... takes a step away that one of them needs.
+ *
  * A replica that took back what another may have shown would be safe only by
  * the renewals in serve(). The daemon does less: with a shared store it takes
  * nothing back, and so shows leases of others from its mirror.
@@ -50,6 +62,22 @@
 #endif
 #ifndef DEADLINES
 #define DEADLINES 3
+#endif
+
+#ifdef IN_THE_END
+#ifndef CALLS
+#define CALLS 3
+#endif
+#ifndef FAULTS
+#define FAULTS 1
+#endif
+unsigned calls : 3 = CALLS;
+unsigned faults : 2 = FAULTS;
+#define is_called calls > 0 ->calls--;
+#define strikes faults > 0 ->faults--;
+#else
+#define is_called true ->
+#define strikes true ->
 #endif
 
 /* ---- The store ---- */
@@ -148,6 +176,11 @@ message late; /* The straggler; op NO_OP: none. */
  * kernel gives it to the other or to itself come back; that nobody has it for a
  * while is the same as a keeper that does nothing. */
 unsigned keeper : 2 = 1;
+#ifdef STOP_TAKE_OVER
+bit keeps = 1;
+#else
+#define keeps true
+#endif
 /* The keeper made this sandbox itself and has not seen its offer confirmed. */
 unsigned made : SANDBOXES;
 
@@ -480,7 +513,9 @@ inline lose_touch(a)
     :: listens(a) && al[a].m.op == GRANT ->
         hand_over(al[a].serves - 1, al[a].m.s, al[a].m.fence, al[a].m.deadline)
 #endif
+#ifndef STOP_DOUBT
     :: listens(a) -> end_call(al[a].serves - 1)
+#endif
 #ifdef BREAK_UNKNOWN_WITHDRAW
     :: al[a].m.op == WITHDRAW ->
         box[al[a].m.s].body = DESTROYED;
@@ -524,28 +559,32 @@ proctype allocator(bit me)
 {
 end:
     do
-    :: atomic { free(me, 0) -> serve(me, 0, 0) }
+    :: atomic { free(me, 0) && is_called serve(me, 0, 0) }
 #if SANDBOXES > 1
-    :: atomic { free(me, 0) -> serve(me, 0, 1) }
+    :: atomic { free(me, 0) && is_called serve(me, 0, 1) }
 #endif
 #if CLIENTS > 1
-    :: atomic { free(me, 1) -> serve(me, 1, 0) }
+    :: atomic { free(me, 1) && is_called serve(me, 1, 0) }
 #if SANDBOXES > 1
-    :: atomic { free(me, 1) -> serve(me, 1, 1) }
+    :: atomic { free(me, 1) && is_called serve(me, 1, 1) }
 #endif
 #endif
     :: atomic { al[me].phase == ANSWERED -> receive(me) }
-    :: atomic { al[me].phase != IDLE -> lose_touch(me) }
+    :: atomic { al[me].phase != IDLE && strikes lose_touch(me) }
     /* It dies, and is there again with nothing in its memory. */
     :: atomic {
-        true ->
+        strikes
         if
         :: al[me].phase == SENT -> leave_behind(al[me].m)
         :: else
         fi;
         rest(me);
         if
+#ifdef STOP_HANG_UP
+        :: false
+#else
         :: cl[0].asks == me + 1 -> end_call(0)
+#endif
         :: else
         fi;
 #if CLIENTS > 1
@@ -557,6 +596,9 @@ end:
         if
         :: keeper == me + 1 ->
             made = 0;
+#ifdef STOP_TAKE_OVER
+            keeps = 0;
+#endif
             if
             :: keeper = 1
             :: keeper = 2
@@ -577,7 +619,7 @@ end:
 
 #define is_made(at) ((made >> at) & 1)
 #define me (keeper - 1)
-#define free_hands (al[keeper - 1].phase == IDLE)
+#define free_hands (keeps && al[keeper - 1].phase == IDLE)
 
 /* What the keeper does with one sandbox, beside serving calls. */
 proctype keep(bit s)
@@ -585,7 +627,7 @@ proctype keep(bit s)
 end:
     do
     :: atomic {
-        box[s].body == UNBORN ->
+        keeps && box[s].body == UNBORN ->
         box[s].body = ALIVE;
         made = made | (1 << s)
     }
@@ -594,29 +636,35 @@ end:
         send(me, OFFER, s, 0, 0, 0)
     }
     /* Left by a keeper that died before it was offered. */
+#ifndef STOP_SWEEP
     :: atomic {
-        rec[s].state == NONE && !is_made(s) && quiet(s) &&
+        keeps && rec[s].state == NONE && !is_made(s) && quiet(s) &&
         (box[s].body == ALIVE || box[s].body == DEAD) ->
         box[s].body = DESTROYED
     }
+#endif
     /* Idle for long, or dead. */
     :: atomic {
         free_hands && rec[s].state == OPEN -> send(me, WITHDRAW, s, 0, 0, 0)
     }
+#ifndef STOP_EXPIRE
     :: atomic {
         free_hands && claimed(s) && box[s].passed >= rec[s].deadline ->
         send(me, EXPIRE, s, rec[s].fence, 0, rec[s].deadline)
     }
+#endif
     :: atomic {
         free_hands && rec[s].state == HELD && box[s].body == DEAD ->
         send(me, LOSE, s, rec[s].fence, 0, 0)
     }
+#ifndef STOP_DESTROY
     :: atomic {
-        rec[s].state == ENDED && box[s].body != DESTROYED ->
+        keeps && rec[s].state == ENDED && box[s].body != DESTROYED ->
         box[s].body = DESTROYED;
         made = made & ~(1 << s);
         check()
     }
+#endif
     :: atomic {
         free_hands && rec[s].state == ENDED && box[s].body == DESTROYED &&
         quiet(s) -> send(me, FORGET, s, 0, 0, 0)
@@ -637,7 +685,9 @@ proctype user(bit c)
 {
 end:
     do
+#ifndef IN_THE_END
     :: atomic { cl[c].asks != 0 -> end_call(c) } /* It does not wait. */
+#endif
     /* It restarts, and knows its claim id only. But who has asked for a release
      * asks until it is confirmed: it may not claim by that id before. */
     :: atomic {
@@ -693,3 +743,14 @@ init
     }
 }
 
+#ifdef IN_THE_END
+#define is_over (claimed(0) && box[0].passed >= rec[0].deadline)
+#define is_renewed (claimed(0) && box[0].passed < rec[0].deadline)
+#define is_usable (rec[0].state == OPEN || box[0].body == DESTROYED)
+#define is_left (rec[0].state == NONE && !is_made(0) && box[0].body == ALIVE)
+
+ltl replied { [] (cl[0].asks != 0 -> <> (cl[0].asks == 0)) } /* L1 */
+ltl reclaimed { [] (is_over -> <> (is_usable || is_renewed)) } /* L2 */
+ltl swept { [] (is_left -> <> (rec[0].state != NONE ||
+                               box[0].body == DESTROYED)) } /* L3 */
+#endif

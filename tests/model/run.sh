@@ -14,15 +14,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# explore NAME SWITCHES...: leaves Spin's report in $work/NAME/out.
-explore() {
-    local dir=$work/$1
-    shift
+# search NAME COMPILER-OPTION RUN-OPTIONS SWITCHES...: leaves Spin's report in
+# $work/NAME/out.
+search() {
+    local dir=$work/$1 compile=$2 options=$3
+    shift 3
     mkdir "$dir" && cd "$dir" || return 1
+    # shellcheck disable=SC2086 # Several options.
     spin "$@" -a "$here/lease.pml" >spin.out 2>&1 &&
-        gcc -O2 -DSAFETY -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c >gcc.out 2>&1 &&
-        ./pan -m200000 >out 2>&1
+        gcc -O2 "$compile" -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c >gcc.out 2>&1 &&
+        ./pan -m200000 $options >out 2>&1
 }
+
+explore() { search "$1" -DSAFETY "" "${@:2}"; }
+
+# expect PROPERTY NAME SWITCHES...: as explore, for what comes in the end, with
+# weak fairness.
+expect() { search "$2" -DNFAIR=4 "-a -f -N $1" -DIN_THE_END "${@:3}"; }
 
 complain() {
     echo "FAILED: $1"
@@ -35,12 +43,32 @@ states() { awk '/states, stored/ { print $1 }' "$work/$1/out"; }
 # holds NAME SWITCHES...: every state was visited and nothing is wrong.
 holds() {
     explore "$@"
+    is_well "$1"
+}
+
+# comes PROPERTY NAME SWITCHES...: so it is in the end, whatever happens.
+comes() {
+    expect "$@"
+    is_well "$2"
+}
+
+is_well() {
     if grep -q 'errors: 0' "$work/$1/out" &&
         ! grep -qE 'not completed|max search depth too small' "$work/$1/out"
     then
         echo "holds in all $(states "$1") states: $1"
     else
         complain "$1 does not hold" "$1"
+    fi
+}
+
+# without STEP PROPERTY SWITCHES...: then it does not come about.
+without() {
+    expect "$2" "$2-$1" "-DSTOP_$1" "${@:3}"
+    if grep -q 'acceptance cycle' "$work/$2-$1/out"; then
+        echo "found after $(states "$2-$1") states: not $2 without $1"
+    else
+        complain "$2 comes about without the step $1" "$2-$1"
     fi
 }
 
@@ -65,4 +93,18 @@ for rule in FENCE EXPIRE OFFER UNDO GRANT REPEAT CONFIRM FORGET RESTART \
 done
 needed RENEW -DSANDBOXES=1 -DCLIENTS=1 -DDEADLINES=3
 needed LOOKUP -DSANDBOXES=2 -DCLIENTS=1 -DDEADLINES=1 -DFENCES=1
+
+for property in replied reclaimed swept; do
+    comes $property $property -DSANDBOXES=1 -DCLIENTS=2 -DDEADLINES=2 -DDEATH
+done
+comes reclaimed choice-reclaimed -DSANDBOXES=2 -DCLIENTS=1 -DDEADLINES=1 \
+    -DFENCES=1 -DCALLS=2
+one=(-DSANDBOXES=1 -DCLIENTS=1 -DDEADLINES=2)
+without HANG_UP replied "${one[@]}"
+without DOUBT replied "${one[@]}"
+without EXPIRE reclaimed "${one[@]}"
+without DESTROY reclaimed "${one[@]}"
+without TAKE_OVER reclaimed "${one[@]}"
+without SWEEP swept "${one[@]}"
+without TAKE_OVER swept "${one[@]}"
 [ "$failed" -eq 0 ]
