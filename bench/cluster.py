@@ -63,6 +63,7 @@ class Bench:
         world.namespace = world.make_namespace(f"bench-{name}")
         world.template()
         settings.setdefault("slots_max", 16384)
+        settings.setdefault("leader_elect", "true")
         if self.upstream is None:
             self.daemon = world.daemon(**settings)
             return
@@ -94,7 +95,7 @@ class Bench:
     def quiet(self, pool, replicas):
         """Until the pool is full, and then until nothing is written any more."""
         left = self.deadline - time.monotonic()
-        self.world.wait_pool(pool, replicas, timeout_s=min(300, left))
+        self.world.wait_pool(pool, replicas, min(300, left), exact=False)
         before = -1
         end = time.monotonic() + min(120, left)
         while before != (now := self.written()) and time.monotonic() < end:

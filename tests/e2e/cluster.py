@@ -7,10 +7,12 @@ it is interrupted, for work by hand.
 """
 import argparse
 import base64
+import http.client
 import json
 import os
 import pathlib
 import secrets
+import shutil
 import signal
 import socket
 import ssl
@@ -40,10 +42,19 @@ def programs(*more):
     return pathlib.Path(run.stdout.strip())
 
 
+HELD = []  # What keeps the ports of this process its own.
+
+
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """A port for a server that is started by this process, and started again. It
+    stays bound here, without listening: the kernel gives it to nobody else, neither
+    to a bind nor to a connection, and lets a server with SO_REUSEADDR (Go's,
+    Redis) listen on it."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    HELD.append(sock)
+    return sock.getsockname()[1]
 
 
 def wait_for(what, probe, timeout_s=180.0, every_s=0.05):
@@ -55,7 +66,7 @@ def wait_for(what, probe, timeout_s=180.0, every_s=0.05):
             found = probe()
             if found:
                 return found
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
             last = error
         time.sleep(every_s)
     raise TimeoutError(f"{what}: not within {timeout_s:g} s ({last})")
@@ -119,6 +130,28 @@ class Cluster:
         time.sleep(seconds)
         process.send_signal(signal.SIGCONT)
 
+    def backup(self):
+        """etcd's files as they are, as a crash at this moment would leave them."""
+        self.processes["etcd"].send_signal(signal.SIGSTOP)
+        try:
+            shutil.copytree(self.dir / "etcd", self.dir / "etcd-backup")
+        finally:
+            self.processes["etcd"].send_signal(signal.SIGCONT)
+
+    def restore(self):
+        """That is all there is again, versions included. What keeps copies of its own
+        is started anew, as Kubernetes asks for; the daemons are not told."""
+        names = ("kwok", "kube-scheduler", "kube-controller-manager",
+                 "kube-apiserver", "etcd")
+        for name in names:
+            self.kill(name)
+        shutil.rmtree(self.dir / "etcd")
+        shutil.move(self.dir / "etcd-backup", self.dir / "etcd")
+        for name in reversed(names):
+            self.restart(name)
+            if name == "etcd":
+                self.wait_etcd()
+
     def stop(self):
         order = ["kwok", "kube-scheduler", "kube-controller-manager",
                  "kube-apiserver", "etcd"]
@@ -177,8 +210,13 @@ class Cluster:
             command.append("--unsafe-no-fsync")
         self.spawn("etcd", command)
 
+        self.wait_etcd()
+
+    def wait_etcd(self):
+        url = f"http://127.0.0.1:{self.etcd_port}/health"
+
         def healthy():
-            with urllib.request.urlopen(url + "/health", timeout=2) as answer:
+            with urllib.request.urlopen(url, timeout=2) as answer:
                 return b"true" in answer.read()
         wait_for("etcd", healthy)
 
@@ -291,16 +329,24 @@ class Cluster:
             self.server + path, data=data, method=method, headers={
                 "Authorization": "Bearer " + self.tokens["admin"],
                 "Content-Type": content_type, "Accept": "application/json"})
+        again = False
         for attempt in range(30):
             try:
                 with urllib.request.urlopen(request, context=self.context(),
-                                            timeout=30) as answer:
+                                            timeout=120) as answer:
                     text = answer.read()
                 return (answer.status, text) if raw else json.loads(text)
             except urllib.error.HTTPError as error:
-                # Not done: the storage of a new kind is being set up.
-                if error.code != 429 or attempt == 29:
+                if error.code == 409 and again and method == "POST":
+                    # Done, though the answer said something else.
+                    return self.request(
+                        "GET", f"{path}/{body['metadata']['name']}")
+                # 429: not done, the storage of a new kind is being set up.
+                # The others: etcd was too slow, on a machine that is busy.
+                if error.code not in (429, 500, 503, 504) or raw or \
+                        attempt == 29:
                     raise
+                again = again or error.code != 429
                 time.sleep(float(error.headers.get("Retry-After", 1)))
 
     def get(self, path):

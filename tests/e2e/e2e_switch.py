@@ -209,7 +209,7 @@ def test_switch_and_back(w):
     sandboxes, pods = uids(w, "Sandbox"), uids(w, "Pod")
     watch = w.watch("SandboxClaim")
 
-    w.daemon()
+    w.daemon(cold_grace="60s")
     for name in ("half", "waits"):
         w.wait_claim(name)
     assert holder(w, "half") == "keeps-1"
@@ -233,9 +233,15 @@ def test_switch_and_back(w):
     w.check_no_double_grant()
 
     # And back: what it leaves behind, and it deletes nothing as it goes.
-    wait_for("annotations that follow Ready", lambda: all(
-        AGENTS + "claim-first-ready-at" in c["metadata"].get("annotations", {})
-        for c in w.list("SandboxClaim")))
+    def settled():
+        try:
+            check_left_for_upstream(w, ("keeps", "strict"))
+        except (AssertionError, KeyError, TypeError):
+            return False
+        return True
+    wait_for("what follows Ready", settled)
+    w.wait_pool("keeps", 3)
+    w.wait_pool("strict", 2)
     sandboxes, pods = uids(w, "Sandbox"), uids(w, "Pod")
     w.stop_daemons()
     assert uids(w, "Sandbox") == sandboxes and uids(w, "Pod") == pods
@@ -254,7 +260,7 @@ def test_beside_upstream(w):
     w.cluster.request("POST", path, {
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": LEASE}, "spec": {
-            "holderIdentity": "upstream-0", "leaseDurationSeconds": 2,
+            "holderIdentity": "upstream-0", "leaseDurationSeconds": 15,
             "renewTime": micro()}})
     stopped = threading.Event()
 
@@ -266,7 +272,7 @@ def test_beside_upstream(w):
     renewer.start()
     try:
         daemon = w.daemon()
-        wait_for("the daemon to leave", daemon.died, timeout_s=60)
+        wait_for("the daemon to leave", daemon.died)
         assert daemon.process.returncode != 0
         assert "another controller of the same kinds is active" in daemon.log()
         assert "upstream-0" in daemon.log()

@@ -33,7 +33,7 @@ class Upstream:
     def stop(self):
         """As a Deployment that is scaled to nothing: it gives its Lease up."""
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 def bound(w, name):
@@ -52,12 +52,13 @@ def test_there_and_back(w):
         w.wait_pool("p", 4)
         idle = {s["metadata"]["name"] for s in w.list("Sandbox")} - set(
             held.values())
+        assert len(idle) == 4, idle
         pods = {n: w.get("Pod", n)["metadata"]["uid"]
                 for n in [*held.values(), *idle]}
     finally:
         upstream.stop()
 
-    daemon = w.daemon()
+    daemon = w.daemon(cold_grace="60s")
     w.wait_pool("p", 4)
     w.claim("ours", "p")
     held["ours"] = bound(w, "ours")
@@ -103,7 +104,7 @@ def test_beside_each_other(w):
         wait_for("upstream to lead", lambda: (w.cluster.get(LEASE) or {}).get(
             "spec", {}).get("holderIdentity"))
         daemon = w.daemon()
-        wait_for("the daemon to leave", daemon.died, 60)
+        wait_for("the daemon to leave", daemon.died)
         assert "agent-sandbox-controller" in daemon.log(), daemon.log()
     finally:
         upstream.stop()

@@ -69,7 +69,6 @@ class Watch:
 
     def __init__(self, cluster, kind, namespace):
         self.events = queue.Queue()
-        self.closed = False
         base = path_of(kind, namespace)
         start = cluster.get(base)
         query = urllib.parse.urlencode({
@@ -104,7 +103,7 @@ class Watch:
                     return at, item
 
     def close(self):
-        self.closed = True
+        """Nothing more is read."""
         with contextlib.suppress(OSError):
             self.connection.sock.close()
 
@@ -201,7 +200,12 @@ class World:
     # --- the daemon ---
 
     def daemon(self, name=None, fault=None, **settings):
-        """Starts one; settings are its flags with _ for -."""
+        """Starts one; settings are its flags with _ for -. One without a name is alone,
+        and elects nobody unless it is told to: on a busy machine it would lose its
+        lease at times, and with it an event, or the one write that is counted."""
+        if name is None and not {"config", "leader_election_namespace"} & set(
+                settings):
+            settings.setdefault("leader_elect", "false")
         one = Daemon(self, name or f"replica-{next(self.numbers)}",
                      {k.replace("_", "-"): v for k, v in settings.items()},
                      fault)
@@ -219,6 +223,9 @@ class World:
             self.cluster.request("POST", "/api/v1/namespaces", {
                 "apiVersion": "v1", "kind": "Namespace",
                 "metadata": {"name": name}})
+        # No Pod is admitted before.
+        wait_for(f"the service account of {name}", lambda: self.cluster.get(
+            f"/api/v1/namespaces/{name}/serviceaccounts/default"))
         return name
 
     def create(self, kind, name, spec, metadata=None):
@@ -261,10 +268,22 @@ class World:
             self.wait_pool(name, replicas)
         return made
 
-    def wait_pool(self, name, ready, timeout_s=180.0):
-        return wait_for(f"pool {name} with {ready} ready", lambda: (
-            self.get("SandboxWarmPool", name).get("status", {})
-            .get("readyReplicas", 0) == ready), timeout_s)
+    def wait_pool(self, name, ready, timeout_s=180.0, exact=True):
+        """So many are ready by the pool's status, and (exact) it has so many and no
+        other, all of them ready: a status may be of a moment ago."""
+        def full():
+            pool = self.get("SandboxWarmPool", name)
+            if pool.get("status", {}).get("readyReplicas", 0) != ready:
+                return False
+            if not exact:
+                return True
+            members = [s for s in self.list("Sandbox")
+                       if "deletionTimestamp" not in s["metadata"]
+                       and any(r["uid"] == pool["metadata"]["uid"]
+                               and r.get("controller") for r in
+                               s["metadata"].get("ownerReferences", []))]
+            return len(members) == ready and all(map(is_ready, members))
+        return wait_for(f"pool {name} with {ready} ready", full, timeout_s)
 
     def claim(self, name, pool, metadata=None, **spec):
         return self.create("SandboxClaim", name,
@@ -289,8 +308,10 @@ class World:
     def check_no_double_grant(self):
         """No two claims name one sandbox, and each has the one it names."""
         holders = {}
+        # Claims first: what one of them names is its own by then.
+        claims = self.list("SandboxClaim")
         owners = {s["metadata"]["name"]: s for s in self.list("Sandbox")}
-        for item in self.list("SandboxClaim"):
+        for item in claims:
             name = item.get("status", {}).get("sandbox", {}).get("name")
             if not name:
                 continue
