@@ -75,7 +75,7 @@ class ScaleTest(unittest.TestCase):
                         manifest=write_manifest(self.dir, policy),
                         directory=self.dir, **more)
         self.daemons.append(daemon)
-        eventually(daemon.listening, "listening")
+        eventually(daemon.ready, "ready")
         return daemon
 
     def error(self, call, *arguments):
@@ -228,11 +228,11 @@ class TakeOver(RedisRig):
         source = write_manifest(self.dir, OBJECTIVE)
         # One after the other: who comes first keeps.
         keeper = self.start("keeper", manifest=source, replicas=1)
-        eventually(keeper.listening, "listening")
+        eventually(keeper.ready, "ready, and its pages with it")
         eventually(lambda: self.value(keeper, "warmpool_keeper") == 1,
                    "a keeper")
         follower = self.start("follower", manifest=source, replicas=1)
-        eventually(follower.listening, "listening")
+        eventually(follower.ready, "ready")
         # Claims at the follower alone: the keeper hears of their grants.
         for i in range(5000):
             if keeper.pool().target >= 4:
