@@ -551,6 +551,25 @@ test_nothing_outlives(void **state)
     local_rig_fini(&rig);
 }
 
+/* By their records. */
+static uint32_t
+count_ready(const struct local_rig *rig, uint32_t n)
+{
+    uint32_t ready = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct wp_record record;
+        char dir[160];
+        char name[16];
+
+        local_rig_name(i, name);
+        (void)snprintf(dir, sizeof dir, "%s/sandboxes/%s", rig->state_dir,
+                       name);
+        ready += wp_record_read(dir, &record) && record.ready ? 1 : 0;
+    }
+    return ready;
+}
+
 /* Killed in the middle of many starts: what was not ready ends by itself, with
  * no record needed. */
 static void
@@ -559,16 +578,24 @@ test_killed_while_starting(void **state)
     static struct local_rig rig;
     struct daemon daemon;
     char roots[100];
+    int64_t end_ns;
     int bwraps = 0;
 
     (void)state;
     use_adoption(&rig);
     daemon = daemon_start(&rig, "24", "1");
     daemon_kill(&daemon);
+    end_ns = wp_clock_mono_ns(wp_clock_system()) + PATIENCE_MS * WP_NS_PER_MS;
+    (void)snprintf(roots, sizeof roots, "%s/roots/", rig.state_dir);
+    /* What was not told to stay ends without another daemon. */
+    while (local_rig_count_processes(roots) > (int)count_ready(&rig, 24) &&
+           wp_clock_mono_ns(wp_clock_system()) < end_ns) {
+        (void)usleep(1000);
+    }
+    assert_true(local_rig_count_processes(roots) <= (int)count_ready(&rig, 24));
     local_rig_start(&rig);
     assert_in_range(rig.sweep.adopted, 1, 24);
     assert_int_equal(rig.sweep.failed, 0);
-    (void)snprintf(roots, sizeof roots, "%s/roots/", rig.state_dir);
     for (int i = 0; i < PATIENCE_MS; i++) {
         /* bwrap is two processes, its own and the one that becomes init. */
         bwraps = local_rig_count_processes(roots);

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 # Which folder may include which. "base" is pool/base.
 ALLOWED = {
@@ -102,6 +103,53 @@ def check_text(path, text):
             yield f"{path}:{number}: volatile is not a way to share memory"
 
 
+def table_rows(text, header):
+    """The first cells of the table below that line."""
+    lines = text.split(header + "\n", 1)[1].splitlines()[1:]
+    for line in lines:
+        if not line.startswith("| "):
+            return
+        yield line[2:].split(" | ")[0]
+
+
+def check_failure(row, read):
+    """One row of tests/failures/failures.toml against the tree; read(path) is
+    a file's text, "" when there is none."""
+    place = f"tests/failures/failures.toml: {row['mechanism']}"
+    if "mutant" in row:
+        if '{"%s",' % row["mutant"] not in read("tests/sim/sim_mutants.c"):
+            yield f"{place}: no mutant {row['mutant']}"
+        return
+    if "model" in row:
+        if not re.search(rf"\bBREAK_{row['model']}\b",
+                         read("tests/model/lease.pml")):
+            yield f"{place}: no rule {row['model']}"
+        return
+    path, name = row["test"].split(": ")
+    if not re.search(rf"\b{name.split('.')[-1]}\(", read(path)):
+        yield f"{place}: no test {row['test']}"
+    if read(row["file"]).count(row["off"]) != 1:
+        yield (f"{place}: {row['file']} has not once what is to be switched "
+               f"off: {row['off'].strip()}")
+
+
+def check_failures(read):
+    """Each row of the tables of failures has a test that needs its
+    mechanism."""
+    text = read("ARCHITECTURE.md")
+    named = {cell for header in ("| failure | outcome |",
+                                 "| fault | outcome | shown by |")
+             for cell in table_rows(text, header)}
+    rows = tomllib.loads(read("tests/failures/failures.toml"))["row"]
+    for missing in sorted(named - {row["failure"] for row in rows}):
+        yield f"ARCHITECTURE.md: no test is named for: {missing}"
+    for row in rows:
+        if row["failure"] not in named:
+            yield (f"tests/failures/failures.toml: ARCHITECTURE.md has no "
+                   f"row: {row['failure']}")
+        yield from check_failure(row, read)
+
+
 CHECKS = [check_includes, check_guard, check_size, check_text]
 
 
@@ -131,6 +179,20 @@ def self_test():
         "pool/slot.h": "#ifndef WP_POOL_SLOT_H\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]
+    row = {"mechanism": "m", "test": "a.c: t", "file": "a.c", "off": "x"}
+    tree = {"a.c": "t(void) x", "tests/sim/sim_mutants.c": '{"M",',
+            "tests/model/lease.pml": "#ifdef BREAK_R\n"}
+    for wrong_row, right in ((dict(row, test="a.c: u"), row),
+                             (dict(row, off="y"), dict(row, test="a.c: t")),
+                             (dict(row, mutant="N"), dict(row, mutant="M")),
+                             (dict(row, model="S"), dict(row, model="R"))):
+        if not list(check_failure(wrong_row, lambda p: tree.get(p, ""))):
+            missed.append(f"failures.toml ({wrong_row})")
+        if list(check_failure(right, lambda p: tree.get(p, ""))):
+            wrong.append(f"failures.toml ({right})")
+    if list(table_rows("| h |\n|---|\n| a | b |\n| c | d |\n\n| e |",
+                       "| h |")) != ["a", "c"]:
+        wrong.append("a table")
     for path in missed:
         print(f"self-test: the breach in {path} was not seen")
     for path in wrong:
@@ -146,13 +208,20 @@ def main():
     files = subprocess.run(
         ["git", "-C", root, "ls-files", "*.c", "*.h"], capture_output=True,
         text=True, check=True).stdout.split()
+
+    def read(path):
+        try:
+            with open(os.path.join(root, path), encoding="utf-8") as handle:
+                return handle.read()
+        except FileNotFoundError:
+            return ""
+
     breaches = 0
+    for breach in check_failures(read):
+        print(breach)
+        breaches += 1
     for path in files:
-        full = os.path.join(root, path)
-        if not os.path.exists(full):
-            continue
-        with open(full, encoding="utf-8") as handle:
-            text = handle.read()
+        text = read(path)
         for breach in check_file(path, text):
             print(breach)
             breaches += 1

@@ -293,6 +293,46 @@ old_news_do_not_bring_a_sandbox_back(void **state)
     replica_close(&a);
 }
 
+/* The sandbox was destroyed when nothing was recorded of it yet. Another replica
+ * may grant it before the keeper has heard: that lease ends. */
+static void
+a_late_offer_of_a_dead_keeper_ends(void **state)
+{
+    struct wp_lease_op op = {
+        .kind = WP_LEASE_OFFER,
+        .uid = {7},
+        .pool_namespace = WP_STR("default"),
+        .pool = WP_STR("p"),
+        .sandbox = WP_STR("p-x7k2q"),
+        .endpoint = WP_STR("unix:/gone"),
+    };
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_store dead = wp_model_port(&replica_store, 2);
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    wp_pools_lose_unseen(a.pools);
+    replica_open(&b, 1, 0, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(dead.ops->commit(dead.self, &op), WP_OK);
+    replica_settle(&b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    assert_string_equal(c.claim.grant.sandbox, "p-x7k2q");
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_NOT_FOUND);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_OPEN), 0);
+    assert_int_equal(replica_stats(&a).dying + replica_stats(&b).dying, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 static void
 what_is_forgotten_while_in_doubt_is_let_go(void **state)
 {
@@ -762,6 +802,8 @@ main(void)
             a_grant_that_replicas_may_have_shown_is_not_undone,
             replica_set_up_shared),
         cmocka_unit_test_setup(old_news_do_not_bring_a_sandbox_back,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_late_offer_of_a_dead_keeper_ends,
                                replica_set_up_shared),
         cmocka_unit_test_setup(what_is_forgotten_while_in_doubt_is_let_go,
                                replica_set_up_shared),

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Switches off what failures are answered by, one mechanism at a time, in a copy
+of the tree, and expects the test that failures.toml names to fail.
+
+    tests/failures/run.py [WORD...]    rows with one of these words; default all
+
+Takes a minute a row. Builds in build/failures; needs what tests/run.sh installs.
+A row that is a mutant of the simulation or a rule of the model is left to
+sim_mutants and model/lease, which every run of the tests has.
+"""
+import filecmp
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+TREE = os.path.join(ROOT, "build", "failures", "tree")
+BUILD = os.path.join(TREE, "build", "dev")
+PYTHON = "/usr/bin/python3"  # Debian's own, which has grpcio.
+TEST_S = 600
+HELPERS = ["warmpoold", "warmpool-init", "warmpool-runtime", "rpc_python"]
+
+
+def rows():
+    with open(os.path.join(ROOT, "tests", "failures", "failures.toml"),
+              "rb") as table:
+        return tomllib.load(table)["row"]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as handle:
+        return handle.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as handle:
+        handle.write(text)
+
+
+def copy_tree():
+    """What git knows, as it is here; files that did not change keep their
+    times, so that little is built anew."""
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"],
+                           capture_output=True, check=True).stdout
+    for name in filter(None, names.decode().split("\0")):
+        source, target = os.path.join(ROOT, name), os.path.join(TREE, name)
+        if os.path.islink(source):
+            if not os.path.islink(target):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.symlink(os.readlink(source), target)
+        elif not (os.path.exists(target) and
+                  filecmp.cmp(source, target, shallow=False)):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(source, target)
+    subprocess.run(["cmake", "--preset", "dev", "-DWP_WERROR=OFF"], cwd=TREE,
+                   check=True, stdout=subprocess.DEVNULL)
+
+
+def build(targets):
+    done = subprocess.run(
+        ["ninja", "-j2", "-C", BUILD, *targets], capture_output=True,
+        text=True, check=False, env=dict(os.environ, CCACHE_BASEDIR=TREE,
+                                         CCACHE_NOHASHDIR="1"))
+    if done.returncode != 0:
+        raise SystemExit("cannot build:\n" + done.stdout[-3000:])
+
+
+def targets_of(row):
+    path = row["test"].split(": ")[0]
+    return HELPERS if path.endswith(".py") else [
+        os.path.splitext(os.path.basename(path))[0],
+        *(["static_server", "warmpool-init"] if "/local_" in path else [])]
+
+
+def run(row):
+    """What the test says, and whether it failed."""
+    path, name = row["test"].split(": ")
+    if path.endswith(".py"):
+        command = [PYTHON, os.path.join(TREE, path),
+                   os.path.join(BUILD, "allocator", "warmpoold"),
+                   os.path.join(BUILD, "tests", "python"),
+                   os.path.join(TREE, "deploy"), name]
+    else:
+        command = [os.path.join(BUILD, "tests", targets_of(row)[0])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, cwd=BUILD,
+                          start_new_session=True) as process:
+        try:
+            said, _ = process.communicate(timeout=TEST_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            said, _ = process.communicate()
+    if path.endswith(".py"):
+        failed = re.search(r"^(FAIL|ERROR): ", said, re.M) is not None
+        return said, failed
+    # A test that crashes or hangs is the last that began.
+    began = re.findall(r"^\[ RUN      \] (\S+)", said, re.M)
+    ended = set(re.findall(r"^\[ +(?:OK|FAILED) +\] (\w+)", said, re.M))
+    failed = f"[  FAILED  ] {name}\n" in said or (
+        bool(began) and began[-1] == name and name not in ended)
+    return said, failed
+
+
+def try_row(row):
+    path = os.path.join(TREE, row["file"])
+    whole = read(path)
+    if whole.count(row["off"]) != 1:
+        raise SystemExit(f"{row['file']} has not once: {row['off']}")
+    write(path, whole.replace(row["off"], row["instead"]))
+    try:
+        build(targets_of(row))
+        return run(row)
+    finally:
+        write(path, whole)
+
+
+def main():
+    words = sys.argv[1:]
+    wanted = [r for r in rows() if "off" in r and (
+        not words or any(w in " ".join(map(str, r.values())) for w in words))]
+    survived = 0
+    copy_tree()
+    for row in wanted:
+        said, failed = try_row(row)
+        print(f"{'fails as it should' if failed else 'STILL PASSES':18} "
+              f"{row['test'].split(': ')[1]}: without \"{row['mechanism']}\"",
+              flush=True)
+        if not failed:
+            survived += 1
+            print(said[-1500:])
+    print(f"{len(wanted)} switched off, {survived} not noticed")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
