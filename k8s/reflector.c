@@ -676,8 +676,10 @@ wp_reflector_start(const struct wp_reflector_config *config)
 }
 
 void
-wp_reflector_went_back(struct wp_reflector *self)
+wp_reflector_went_back(struct wp_reflector *reflector)
 {
+    struct wp_reflector *self = reflector;
+
     switch (self->state) {
     case WATCHING:
         self->went_back = true;
