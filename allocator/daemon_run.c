@@ -431,6 +431,18 @@ is_left_alone(struct wp_daemon *daemon)
     return alone;
 }
 
+/* True when it had to be cut short. */
+static bool
+await_leases(struct wp_daemon *daemon, int64_t grace_ns)
+{
+    if (grace_ns <= 0) {
+        return false;
+    }
+    wp_log_info("draining: no new claims, leases live on",
+                wp_kv_ms("grace_ms", grace_ns));
+    return wait_until(daemon, no_leases, grace_ns);
+}
+
 /* ends: no lease and no sandbox stays behind, unless other daemons share them.
  * lease_grace_ns: how long leases may live on before, from an admin's Drain. */
 static bool
@@ -451,10 +463,8 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
     wp_daemon_cluster_quiet(daemon->cluster);
     wp_loop_call(daemon->control_loop,
                  ends ? wp_daemon_refuse_claims : keep_leases, daemon);
-    if (lease_grace_ns > 0 && ends) {
-        wp_log_info("draining: no new claims, leases live on",
-                    wp_kv_ms("grace_ms", lease_grace_ns));
-        hurry = wait_until(daemon, no_leases, lease_grace_ns);
+    if (ends) {
+        hurry = await_leases(daemon, lease_grace_ns);
     }
     wp_log_info("leaving");
     wp_loop_call(daemon->control_loop, stop_watches, daemon);
@@ -468,6 +478,8 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
         daemon->leaves_ready = !ends;
         if (!ends) {
             wp_loop_call(daemon->control_loop, keep_leases, daemon);
+        } else if (!hurry) {
+            (void)await_leases(daemon, lease_grace_ns);
         }
     }
     if (!ends) {
