@@ -1,8 +1,9 @@
 /* allocator/lease_redis.h - the lease store that several replicas share.
  *
  * Redis is the arbiter. Everything of a pool is one hash, PREFIX:{NAMESPACE/
- * POOL}, so it lies in one slot of a cluster, and a commit is one call of one
- * script that reads it once and writes it once:
+ * POOL}, so it lies in one slot of a cluster, and the commits that a thread has
+ * for it at the same moment, up to WP_REDIS_BATCH_MAX, are one call of one
+ * script that reads it once and writes it once; each has its own outcome:
  *
  *   field          value
  *   r UID          the record, packed (allocator/lease_codec.h)

@@ -1,10 +1,10 @@
-/* Commits: an op as the words of a command, and its answer as a status. */
-#include <stdio.h>
+/* Commits: an op on its way, and its answer as a status. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "allocator/lease_codec.h"
 #include "allocator/lease_redis_impl.h"
+#include "allocator/redis_command.h"
 #include "allocator/redis_scripts.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
@@ -13,195 +13,17 @@
 enum {
     /* Lowest bits of a command's tag; above them the pool's number and what
      * tells its generation from the ones before. */
-    TAG_AGAIN = 1, /* Sent a second time, with the script's text. */
+    TAG_AGAIN = 1, /* Sent a second time, since Redis had lost the script. */
     TAG_ASKED = 2, /* Sent a second time, to where ASK has led. */
     TAG_POOL_SHIFT = 2,
     TAG_POOL_BITS = 11,
     TAG_GENERATION_SHIFT = TAG_POOL_SHIFT + TAG_POOL_BITS,
-    ARGS_MAX = 11,
 };
-
-/* Every command begins with these. */
-enum {
-    ARG_VERB,
-    ARG_SCRIPT,
-    ARG_N_KEYS,
-    ARG_KEY,
-    ARG_GENERATION,
-    ARG_FIELD,
-    ARG_WRITER,
-    ARG_REST,
-};
-
-/* A commit as the words of a command; the words may lie in the buffers. */
-struct command {
-    struct wp_str args[ARGS_MAX];
-    uint32_t n;
-    char generation[WP_REDIS_GENERATION_LEN + 2];
-    char field[WP_REDIS_FIELD_LEN + 1];
-    char fence[WP_LEASE_NUMBER_LEN];
-    char deadline[WP_LEASE_NUMBER_LEN];
-    char claim[1 + WP_LEASE_CLAIM_KEY_MAX];
-    char packed[WP_LEASE_PACKED_MAX];
-    char note_key[WP_REDIS_KEY_MAX + 8];
-    char from[24];
-    char to[24];
-};
-
-/* Of a note whose pool is gone, seconds: 90 days. It is written again once a
- * minute where there is news. */
-#define NOTE_KEPT_S WP_STR("7776000")
-
-static struct wp_str
-word(const char *bytes, size_t len)
-{
-    return (struct wp_str){bytes, len};
-}
-
-static void
-add(struct command *c, const char *bytes, size_t len)
-{
-    WP_ASSERT(c->n < ARGS_MAX);
-    c->args[c->n++] = word(bytes, len);
-}
-
-static void
-add_claim_field(struct command *c, const struct wp_lease_op *op)
-{
-    c->claim[0] = 'c';
-    add(c, c->claim,
-        1 + wp_lease_pack_claim_key(op->tenant, op->claim_id, c->claim + 1));
-}
-
-static void
-add_fence(struct command *c, const struct wp_lease_op *op)
-{
-    wp_lease_pack_number(op->fence, c->fence);
-    add(c, c->fence, sizeof c->fence);
-}
-
-static void
-add_deadline(struct command *c, const struct wp_lease_op *op)
-{
-    wp_lease_pack_number((uint64_t)op->deadline_wall_ms, c->deadline);
-    add(c, c->deadline, sizeof c->deadline);
-}
-
-/* RENEW, RELEASE, UNDO, EXPIRE, LOSE. */
-static void
-add_lease_args(struct command *c, const struct wp_lease_op *op)
-{
-    const char *kind = op->kind == WP_LEASE_RENEW     ? "n"
-                       : op->kind == WP_LEASE_RELEASE ? "r"
-                       : op->kind == WP_LEASE_UNDO    ? "u"
-                       : op->kind == WP_LEASE_EXPIRE  ? "e"
-                                                      : "l";
-
-    add_fence(c, op);
-    add(c, kind, 1);
-    if (op->kind == WP_LEASE_LOSE) {
-        add(c, c->packed, wp_lease_pack_reason(op->reason, c->packed));
-    } else {
-        add_deadline(c, op);
-    }
-}
-
-/* What each kind has after generation, field and writer; see the heads of the
- * scripts. */
-static enum wp_redis_script_id
-add_op_args(struct command *c, const struct wp_lease_op *op)
-{
-    switch (op->kind) {
-    case WP_LEASE_OFFER:
-        add(c, c->packed, wp_lease_pack_offer(op, c->packed));
-        return WP_SCRIPT_OFFER;
-    case WP_LEASE_GRANT:
-        add_claim_field(c, op);
-        add_fence(c, op);
-        add_deadline(c, op);
-        add(c, c->packed, wp_lease_pack_claim(op, c->packed));
-        return WP_SCRIPT_GRANT;
-    case WP_LEASE_RENEW:
-    case WP_LEASE_RELEASE:
-    case WP_LEASE_UNDO:
-    case WP_LEASE_EXPIRE:
-    case WP_LEASE_LOSE:
-        add_lease_args(c, op);
-        return WP_SCRIPT_LEASE;
-    case WP_LEASE_WITHDRAW:
-        add(c, "w", 1);
-        return WP_SCRIPT_RETIRE;
-    case WP_LEASE_FORGET:
-        add(c, "f", 1);
-        return WP_SCRIPT_RETIRE;
-    case WP_LEASE_FETCH:
-    case WP_LEASE_PUT_NOTE: /* No scripts' business. */
-    case WP_LEASE_GET_NOTE:
-        break;
-    }
-    if (op->claim_id.len > 0) {
-        add_claim_field(c, op);
-        c->args[ARG_FIELD] = c->args[--c->n];
-    }
-    return WP_SCRIPT_FETCH;
-}
-
-static void
-make_command(const struct wp_lease_redis *redis,
-             const struct wp_redis_pool *pool, uint64_t generation,
-             const struct wp_lease_op *op, bool whole, struct command *c)
-{
-    enum wp_redis_script_id script;
-
-    wp_redis_generation_make('o', generation, c->generation);
-    wp_redis_field_make(op->uid, c->field);
-    c->args[ARG_N_KEYS] = WP_STR("1");
-    c->args[ARG_KEY] = word(pool->key, pool->key_len);
-    c->args[ARG_GENERATION] = word(c->generation, WP_REDIS_GENERATION_LEN + 1);
-    c->args[ARG_FIELD] = word(c->field, WP_REDIS_FIELD_LEN);
-    c->args[ARG_WRITER] = wp_str_from(redis->writer);
-    c->n = ARG_REST;
-    script = add_op_args(c, op);
-    c->args[ARG_VERB] = whole ? WP_STR("EVAL") : WP_STR("EVALSHA");
-    c->args[ARG_SCRIPT] =
-        whole ? wp_redis_scripts[script].text : wp_redis_scripts[script].sha;
-}
 
 static bool
 is_note(const struct wp_lease_op *op)
 {
     return op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE;
-}
-
-/* A note is a text of its own beside the pool's hash, in the same slot: no
- * script, no generation. What replies bring is short, so it is read in pieces;
- * who writes between two of them damages what is read, which its checksum
- * shows. */
-static void
-make_note_command(const struct wp_redis_pool *pool,
-                  const struct wp_lease_op *op, struct command *c)
-{
-    struct wp_str key = {c->note_key,
-                         (size_t)snprintf(c->note_key, sizeof c->note_key,
-                                          "%s:note", pool->key)};
-    size_t at = op->note->len;
-
-    if (op->kind == WP_LEASE_PUT_NOTE) {
-        c->args[0] = WP_STR("SET");
-        c->args[1] = key;
-        c->args[2] = word((const char *)op->note->bytes, op->note->len);
-        c->args[3] = WP_STR("EX");
-        c->args[4] = NOTE_KEPT_S;
-        c->n = 5;
-        return;
-    }
-    c->args[0] = WP_STR("GETRANGE");
-    c->args[1] = key;
-    c->args[2] =
-        word(c->from, (size_t)snprintf(c->from, sizeof c->from, "%zu", at));
-    c->args[3] = word(c->to, (size_t)snprintf(c->to, sizeof c->to, "%zu",
-                                              at + WP_REDIS_REPLY_MAX - 1));
-    c->n = 4;
 }
 
 /* --- commits --- */
@@ -218,8 +40,32 @@ struct way {
     struct wp_redis_group *group; /* NULL: the pool's. */
     uint32_t link;
     uint32_t tag; /* TAG_AGAIN, TAG_ASKED */
+    bool whole;   /* With the script's text. */
     bool flush;
 };
+
+/* Alone, or with what else the link gathers for this pool and generation. */
+static enum wp_status
+send_command(struct wp_redis_group *group, struct wp_lease_op *op, uint32_t tag,
+             uint64_t generation, const struct wp_redis_command *c,
+             struct way way)
+{
+    struct wp_redis_entry entry = {
+        .id = generation,
+        .head = c->args,
+        .keys = c->args + c->n_head + 1,
+        .n_head = c->n_head,
+        .n_keys = c->n_keys,
+    };
+
+    if (c->n_head == 0) {
+        return wp_redis_send(group->links, way.link, op, tag, c->args, c->n,
+                             way.flush);
+    }
+    entry.rest = entry.keys + c->n_keys;
+    entry.n_rest = c->n - c->n_head - 1 - c->n_keys;
+    return wp_redis_gather(group->links, way.link, op, tag, &entry, way.flush);
+}
 
 static enum wp_status
 send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
@@ -227,7 +73,7 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     struct wp_redis_pool *pool =
         wp_redis_pool_find(redis, op->pool_namespace, op->pool);
     struct wp_redis_group *group = way.group;
-    struct command c;
+    struct wp_redis_command c;
     uint64_t generation;
     uint32_t tag;
 
@@ -241,12 +87,8 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     if (generation == 0 || group == NULL) {
         return WP_UNAVAILABLE;
     }
-    if (is_note(op)) {
-        make_note_command(pool, op, &c);
-    } else {
-        make_command(redis, pool, generation, op, (way.tag & TAG_AGAIN) != 0,
-                     &c);
-    }
+    wp_redis_command_make(&c, pool, generation, wp_str_from(redis->writer), op,
+                          way.whole);
     tag = way.tag | (uint32_t)(pool - redis->pools) << TAG_POOL_SHIFT |
           (uint32_t)generation << TAG_GENERATION_SHIFT;
     if ((way.tag & TAG_ASKED) != 0) {
@@ -256,8 +98,7 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     if (!way.flush) {
         mine.gathered |= UINT64_C(1) << group->number;
     }
-    return wp_redis_send(group->links, way.link, op, tag, c.args, c.n,
-                         way.flush);
+    return send_command(group, op, tag, generation, &c, way);
 }
 
 /* The other way, for comparison: any thread leaves its op on a stack, and the
@@ -542,9 +383,13 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         if (wp_str_starts_with(reply->text, WP_STR("NOSCRIPT ")) &&
             (tag & (TAG_AGAIN | TAG_ASKED)) == 0) {
             WP_REDIS_COUNT(redis->noscript);
-            status = send_op(
-                redis, op,
-                (struct way){.link = link, .tag = TAG_AGAIN, .flush = true});
+            /* The first brings it with it; those that shared its command come
+             * after it on the same link. */
+            status = send_op(redis, op,
+                             (struct way){.link = link,
+                                          .tag = TAG_AGAIN,
+                                          .whole = reply->place == 0,
+                                          .flush = true});
         } else if ((tag & TAG_ASKED) == 0) {
             status = follow_ask(group, link, op, reply->text);
             if (status == WP_UNAVAILABLE) {

@@ -80,6 +80,7 @@ bring_up(struct wp_redis_link *link, redisContext *context)
         link->stream_len = 0;
         link->stream_sent = 0;
         link->wants_write = false;
+        link->batch.n = 0;
         link->renew = false;
         link->state = WP_LINK_UP;
         (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_ADD, link->fd, &event);

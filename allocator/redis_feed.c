@@ -119,35 +119,59 @@ count_change(struct wp_redis_feed *feed, struct feed_pool *pool, uint64_t n)
     pool->expect = n + 1;
 }
 
-static void
-on_change(struct wp_redis_feed *feed, struct wp_str payload)
+/* All changes of a message are of one pool, which their records name. False: a
+ * record cannot be read; its number will be missed. */
+static bool
+on_change(struct wp_redis_feed *feed, const struct wp_redis_change *change,
+          bool own, struct feed_pool **pool)
 {
     struct wp_lease_redis *redis = feed->redis;
-    const struct wp_lease_record *record;
-    struct wp_redis_pool *known = NULL;
-    struct wp_redis_change change;
-    struct feed_pool *pool;
+    struct wp_lease_record record;
 
-    record = &change.record;
-    if (wp_redis_change_parse(payload, &change)) {
-        known = wp_redis_pool_find(redis, wp_str_from(record->pool_namespace),
-                                   wp_str_from(record->pool));
+    if (*pool != NULL && own && feed->reading != *pool) {
+        count_change(feed, *pool, change->number);
+        return true; /* This replica's own. */
     }
-    if (known == NULL) {
-        WP_REDIS_COUNT(redis->corrupt);
-        return; /* Its number will be missed. */
+    if (!wp_redis_change_read(change, &record)) {
+        return false;
     }
-    pool = &feed->pools[known - redis->pools];
-    count_change(feed, pool, change.number);
-    if (memcmp(change.writer, redis->config.replica_id, sizeof change.writer) ==
-            0 &&
-        feed->reading != pool) {
-        return; /* This replica's own. */
+    if (*pool == NULL) {
+        struct wp_redis_pool *known =
+            wp_redis_pool_find(redis, wp_str_from(record.pool_namespace),
+                               wp_str_from(record.pool));
+
+        if (known == NULL) {
+            return false;
+        }
+        *pool = &feed->pools[known - redis->pools];
+    }
+    count_change(feed, *pool, change->number);
+    if (own && feed->reading != *pool) {
+        return true;
     }
     WP_REDIS_COUNT(redis->records_heard);
     if (sink_of(feed)->on_record != NULL &&
-        !sink_of(feed)->on_record(sink_of(feed)->ctx, record)) {
-        want(feed, pool);
+        !sink_of(feed)->on_record(sink_of(feed)->ctx, &record)) {
+        want(feed, *pool);
+    }
+    return true;
+}
+
+static void
+on_changes(struct wp_redis_feed *feed, struct wp_str payload)
+{
+    struct feed_pool *pool = NULL;
+    struct wp_redis_changes changes;
+    struct wp_redis_change change;
+    bool ok = wp_redis_changes_open(payload, &changes);
+    bool own = ok && memcmp(changes.writer, feed->redis->config.replica_id,
+                            sizeof changes.writer) == 0;
+
+    while (ok && wp_redis_changes_next(&changes, &change)) {
+        ok = on_change(feed, &change, own, &pool);
+    }
+    if (!ok || changes.left.len > 0) {
+        WP_REDIS_COUNT(feed->redis->corrupt);
     }
 }
 
@@ -290,7 +314,7 @@ on_message(struct wp_redis_feed *feed, const redisReply *reply)
     } else if (payload.len > 0 && payload.ptr[0] == 'c') {
         on_closed(feed, channel, payload);
     } else {
-        on_change(feed, payload);
+        on_changes(feed, payload);
     }
 }
 

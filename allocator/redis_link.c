@@ -50,6 +50,7 @@ watch_write(struct wp_redis_link *link, bool on)
 bool
 wp_link_send(struct wp_redis_link *link)
 {
+    wp_link_batch_close(link);
     while (link->out_sent < link->out_len) {
         ssize_t n =
             send(link->fd, link->out + link->out_sent,
@@ -75,8 +76,8 @@ wp_link_send(struct wp_redis_link *link)
     return true;
 }
 
-static size_t
-put_number(char *out, size_t number)
+size_t
+wp_link_put_number(char *out, size_t number)
 {
     char digits[24];
     size_t n = 0;
@@ -91,50 +92,40 @@ put_number(char *out, size_t number)
     return n;
 }
 
-/* "*3\r\n" or "$3\r\n" */
-static char *
-put_count(char *out, char kind, size_t count)
+char *
+wp_link_put_count(char *out, char kind, size_t count)
 {
     *out++ = kind;
-    out += put_number(out, count);
+    out += wp_link_put_number(out, count);
     *out++ = '\r';
     *out++ = '\n';
     return out;
 }
 
-static bool
-make_room(struct wp_redis_link *link, const struct wp_str *args, uint32_t n)
+char *
+wp_link_put_words(char *out, const struct wp_str *words, uint32_t n)
 {
-    size_t need = 32;
-
     for (uint32_t i = 0; i < n; i++) {
-        need += args[i].len + 32;
+        out = wp_link_put_count(out, '$', words[i].len);
+        if (words[i].len > 0) {
+            memcpy(out, words[i].ptr, words[i].len);
+            out += words[i].len;
+        }
+        *out++ = '\r';
+        *out++ = '\n';
     }
+    return out;
+}
+
+bool
+wp_link_make_room(struct wp_redis_link *link, size_t need)
+{
     if (need > WP_LINK_BUFFER - link->out_len && link->out_sent > 0) {
         link->out_len -= link->out_sent;
         memmove(link->out, link->out + link->out_sent, link->out_len);
         link->out_sent = 0;
     }
     return need <= WP_LINK_BUFFER - link->out_len;
-}
-
-static void
-append(struct wp_redis_link *link, const struct wp_str *args, uint32_t n)
-{
-    char *start = link->out + link->out_len;
-    char *end = put_count(start, '*', n);
-
-    for (uint32_t i = 0; i < n; i++) {
-        end = put_count(end, '$', args[i].len);
-        if (args[i].len > 0) {
-            memcpy(end, args[i].ptr, args[i].len);
-            end += args[i].len;
-        }
-        *end++ = '\r';
-        *end++ = '\n';
-    }
-    link->out_len += (size_t)(end - start);
-    link->stream_len += (uint64_t)(end - start);
 }
 
 /* --- writers --- */
@@ -148,35 +139,73 @@ wake(struct wp_redis_links *links)
     (void)n; /* Full: it is awake already. */
 }
 
-static enum wp_status
-append_call(struct wp_redis_link *link, void *call, uint32_t tag,
-            const struct wp_str *args, uint32_t n)
+void
+wp_link_rouse(struct wp_redis_links *links)
+{
+    if (atomic_load(&links->asleep)) {
+        wake(links);
+    }
+}
+
+bool
+wp_link_takes_calls(struct wp_redis_link *link)
 {
     struct wp_redis_links *links = link->links;
-    uint32_t tail = atomic_load_explicit(&link->tail, memory_order_relaxed);
     /* Pairs with the release in the reading thread: the entry is free. */
     uint32_t head = atomic_load_explicit(&link->head, memory_order_acquire);
 
     if (link->state != WP_LINK_UP || link->renew ||
         atomic_load_explicit(&links->breaker, memory_order_relaxed)) {
         WP_LINK_COUNT(links->refused);
-        return WP_UNAVAILABLE;
+        return false;
     }
-    if (tail - head >= links->config.pending_max || !make_room(link, args, n)) {
+    if (atomic_load_explicit(&link->tail, memory_order_relaxed) - head >=
+        links->config.pending_max) {
         WP_LINK_COUNT(links->full);
-        return WP_UNAVAILABLE;
+        return false;
     }
-    append(link, args, n);
-    link->calls[tail & (links->calls_max - 1)] = (struct wp_link_call){
+    return true;
+}
+
+void
+wp_link_push_call(struct wp_redis_link *link, void *call, uint32_t tag,
+                  uint64_t end)
+{
+    uint32_t tail = atomic_load_explicit(&link->tail, memory_order_relaxed);
+
+    link->calls[tail & (link->links->calls_max - 1)] = (struct wp_link_call){
         .call = call,
-        .end = link->stream_len,
+        .end = end,
         .at_ns = wp_link_now_ns(),
         .tag = tag,
+        .n = 1,
     };
     /* Publishes the entry. Sequentially consistent against `asleep`: the
      * reading thread says that it sleeps and then looks at the tails; either
      * it sees this call or we see it asleep. */
     atomic_store(&link->tail, tail + 1);
+}
+
+static enum wp_status
+append_call(struct wp_redis_link *link, void *call, uint32_t tag,
+            const struct wp_str *args, uint32_t n)
+{
+    char *start;
+    char *end;
+
+    if (!wp_link_takes_calls(link)) {
+        return WP_UNAVAILABLE;
+    }
+    wp_link_batch_close(link);
+    if (!wp_link_make_room(link, 32 + wp_link_words_len(args, n))) {
+        WP_LINK_COUNT(link->links->full);
+        return WP_UNAVAILABLE;
+    }
+    start = link->out + link->out_len;
+    end = wp_link_put_words(wp_link_put_count(start, '*', n), args, n);
+    link->out_len += (size_t)(end - start);
+    link->stream_len += (uint64_t)(end - start);
+    wp_link_push_call(link, call, tag, link->stream_len);
     return WP_PENDING;
 }
 
@@ -194,8 +223,8 @@ wp_redis_send(struct wp_redis_links *links, uint32_t index, void *call,
         (void)wp_link_send(link);
     }
     (void)pthread_mutex_unlock(&link->lock);
-    if (status == WP_PENDING && atomic_load(&links->asleep)) {
-        wake(links);
+    if (status == WP_PENDING) {
+        wp_link_rouse(links);
     }
     return status;
 }
@@ -217,9 +246,7 @@ wp_redis_send_asking(struct wp_redis_links *links, uint32_t index, void *call,
         (void)wp_link_send(link);
     }
     (void)pthread_mutex_unlock(&link->lock);
-    if (atomic_load(&links->asleep)) {
-        wake(links);
-    }
+    wp_link_rouse(links);
     return status;
 }
 
@@ -229,7 +256,8 @@ wp_redis_flush(struct wp_redis_links *links, uint32_t index)
     struct wp_redis_link *link = &links->links[index];
 
     (void)pthread_mutex_lock(&link->lock);
-    if (link->state == WP_LINK_UP && link->out_len > 0 && !link->wants_write) {
+    if (link->state == WP_LINK_UP && wp_link_has_gathered(link) &&
+        !link->wants_write) {
         (void)wp_link_send(link);
     }
     (void)pthread_mutex_unlock(&link->lock);
@@ -261,7 +289,8 @@ link_init(struct wp_redis_links *links, uint32_t index)
     (void)pthread_mutex_init(&link->lock, NULL);
     link->out = malloc(WP_LINK_BUFFER);
     link->calls = calloc(links->calls_max, sizeof link->calls[0]);
-    return link->out != NULL && link->calls != NULL;
+    return wp_link_batch_init(&link->batch) && link->out != NULL &&
+           link->calls != NULL;
 }
 
 static bool
@@ -378,6 +407,7 @@ wp_redis_links_destroy(struct wp_redis_links *links)
             (void)close(link->fd);
         }
         wp_link_reader_fini(link);
+        wp_link_batch_fini(&link->batch);
         free(link->out);
         free(link->calls);
         (void)pthread_mutex_destroy(&link->lock);

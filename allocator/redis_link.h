@@ -30,6 +30,7 @@ enum {
     WP_REDIS_REPLY_MAX = 4096, /* Longer texts in replies are cut. */
     WP_REDIS_ARGS_MAX = 16,
     WP_REDIS_LINKS_MAX = 128,
+    WP_REDIS_BATCH_MAX = 64, /* Calls of one command. */
 };
 
 /* A Unix socket when path is not "". */
@@ -88,6 +89,22 @@ struct wp_redis_reply {
     } kind;
     int64_t number;
     struct wp_str text; /* Until the hook returns; TEXT and ERROR. */
+    /* Which call of its command this is the answer to, from 0. */
+    uint32_t place;
+};
+
+/* One call of a command that several may share. Calls share a command when
+ * they follow one another on a link, their ids and tags are the same, and no
+ * key of one is another's too. Its words are head, the number of all keys, all
+ * keys, then the rest of each. Borrowed while it is gathered. */
+struct wp_redis_entry {
+    uint64_t id; /* Says that heads are the same. */
+    const struct wp_str *head;
+    const struct wp_str *keys;
+    const struct wp_str *rest;
+    uint32_t n_head;
+    uint32_t n_keys;
+    uint32_t n_rest;
 };
 
 /* Called without any lock held. call and tag are those of the command. */
@@ -133,6 +150,13 @@ wp_redis_send(struct wp_redis_links *links, uint32_t link, void *call,
 WP_MUST_CHECK enum wp_status
 wp_redis_send_asking(struct wp_redis_links *links, uint32_t link, void *call,
                      uint32_t tag, const struct wp_str *args, uint32_t n);
+/* The same for a call that may share its command, which holds
+ * WP_REDIS_BATCH_MAX calls at most and is whole at the next flush. To a command
+ * that several share Redis answers with a text of as many digits, each its
+ * call's number; any other answer is one to each. */
+WP_MUST_CHECK enum wp_status
+wp_redis_gather(struct wp_redis_links *links, uint32_t link, void *call,
+                uint32_t tag, const struct wp_redis_entry *entry, bool flush);
 /* Sends what the link has gathered. What nobody flushes goes out within a
  * twentieth of a second. */
 void wp_redis_flush(struct wp_redis_links *links, uint32_t index);

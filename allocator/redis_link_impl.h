@@ -1,7 +1,7 @@
 /* allocator/redis_link_impl.h - what the threads of a set of links share.
  *
- * redis_link.c is the writers' side, redis_reader.c the reading thread,
- * redis_connect.c the connecting thread.
+ * redis_link.c is the writers' side, redis_batch.c the commands that gather,
+ * redis_reader.c the reading thread, redis_connect.c the connecting thread.
  *
  *            connected                    broken
  *   DOWN ----------------> UP -----------------------> BROKEN
@@ -23,6 +23,10 @@ struct redisReader;
 
 enum {
     WP_LINK_BUFFER = 256 * 1024,
+    WP_LINK_BATCH_HEAD = 512,
+    WP_LINK_BATCH_KEYS = 16 * 1024,
+    WP_LINK_BATCH_REST = 32 * 1024,
+    WP_LINK_BATCH_BITS = 16384,
 };
 
 enum wp_link_state {
@@ -36,6 +40,25 @@ struct wp_link_call {
     uint64_t end; /* Of its command in the stream of bytes. */
     int64_t at_ns;
     uint32_t tag;
+    uint32_t n; /* Calls that its command answers, of the first of them. */
+};
+
+/* What was gathered since it was opened; see redis_batch.c. */
+struct wp_link_batch {
+    uint32_t n; /* Calls; 0: it is closed, and nothing below counts. */
+    uint32_t first;
+    uint32_t tag; /* The same for all of them, and so is id. */
+    uint32_t n_words;
+    uint32_t n_keys;
+    uint64_t id;
+    size_t head_len;
+    size_t keys_len;
+    size_t rest_len;
+    char *keys; /* WP_LINK_BATCH_KEYS */
+    char *rest; /* WP_LINK_BATCH_REST */
+    /* A bit for each key: no two calls of a command may have one in common. */
+    uint64_t met[WP_LINK_BATCH_BITS / 64];
+    char head[WP_LINK_BATCH_HEAD];
 };
 
 struct wp_redis_link {
@@ -51,6 +74,7 @@ struct wp_redis_link {
     size_t out_sent;
     uint64_t stream_len; /* Bytes ever appended since it came up; and sent. */
     uint64_t stream_sent;
+    struct wp_link_batch batch;
 
     /* The calls in flight: a ring that the writer fills, under the lock, and
      * the reading thread empties. */
@@ -109,11 +133,47 @@ struct wp_redis_links {
 #define WP_LINK_COUNT(counter)                                                 \
     atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
 
-/* Sends what the socket takes; false when the link broke. The lock is held. */
+/* --- the link's lock is held --- */
+
+/* Bytes that the words take at most. */
+static inline size_t
+wp_link_words_len(const struct wp_str *words, uint32_t n)
+{
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        len += words[i].len + 32;
+    }
+    return len;
+}
+static inline bool
+wp_link_has_gathered(const struct wp_redis_link *link)
+{
+    return link->out_len > 0 || link->batch.n > 0;
+}
+size_t wp_link_put_number(char *out, size_t number);
+/* "*3\r\n"; returns its end, as does the next one. */
+char *wp_link_put_count(char *out, char kind, size_t count);
+char *wp_link_put_words(char *out, const struct wp_str *words, uint32_t n);
+/* So many bytes behind what the buffer has. */
+bool wp_link_make_room(struct wp_redis_link *link, size_t need);
+/* It is up, and one more may be in flight; counts what it refuses. */
+bool wp_link_takes_calls(struct wp_redis_link *link);
+void wp_link_push_call(struct wp_redis_link *link, void *call, uint32_t tag,
+                       uint64_t end);
+/* Puts the batch into the buffer, if one is open. */
+void wp_link_batch_close(struct wp_redis_link *link);
+/* Sends what the socket takes, the batch with it; false: the link broke. */
 bool wp_link_send(struct wp_redis_link *link);
-/* Closes the link to writers; the reading thread does the rest. The lock is
- * held. */
+/* Closes the link to writers; the reading thread does the rest. */
 void wp_link_break(struct wp_redis_link *link);
+
+/* --- any thread --- */
+
+bool wp_link_batch_init(struct wp_link_batch *batch);
+void wp_link_batch_fini(struct wp_link_batch *batch);
+/* After a call was pushed, without the lock: the reading thread looks at it. */
+void wp_link_rouse(struct wp_redis_links *links);
 /* After the reading thread: ends every call of the link. */
 void wp_link_end_calls(struct wp_redis_link *link);
 

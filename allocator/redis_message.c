@@ -4,6 +4,8 @@
 
 enum {
     ID_LEN = 2 * WP_REPLICA_ID_LEN,
+    UID_LEN = 2 * WP_UID_LEN,
+    LENGTH_LEN = 4,
     WAITING_LEN = 10,
 };
 
@@ -34,15 +36,50 @@ take_version(struct wp_str *left)
 }
 
 bool
-wp_redis_change_parse(struct wp_str payload, struct wp_redis_change *out)
+wp_redis_changes_open(struct wp_str payload, struct wp_redis_changes *out)
 {
-    return take_version(&payload) &&
-           wp_hex_decode(take(&payload, ID_LEN), out->writer,
-                         sizeof out->writer) &&
-           take_number(&payload, WP_LEASE_NUMBER_LEN, &out->number) &&
-           wp_hex_decode(take(&payload, 2 * WP_UID_LEN), out->record.uid,
-                         WP_UID_LEN) &&
-           wp_lease_unpack(payload, &out->record);
+    struct wp_str version = take(&payload, 1);
+
+    out->several = wp_str_is(version, "2");
+    if ((!out->several && !wp_str_is(version, "1")) ||
+        !wp_hex_decode(take(&payload, ID_LEN), out->writer,
+                       sizeof out->writer) ||
+        !take_number(&payload, WP_LEASE_NUMBER_LEN, &out->number)) {
+        return false;
+    }
+    out->left = payload;
+    return payload.len > 0;
+}
+
+bool
+wp_redis_changes_next(struct wp_redis_changes *changes,
+                      struct wp_redis_change *out)
+{
+    struct wp_str left = changes->left;
+    uint64_t length;
+
+    if (left.len == 0 ||
+        (changes->several && !wp_str_is(take(&left, 1), "r"))) {
+        return false;
+    }
+    out->uid = take(&left, UID_LEN);
+    length = left.len;
+    if (changes->several &&
+        (!take_number(&left, LENGTH_LEN, &length) || length > left.len)) {
+        return false;
+    }
+    out->packed = take(&left, (size_t)length);
+    out->number = changes->number++;
+    changes->left = left;
+    return true;
+}
+
+bool
+wp_redis_change_read(const struct wp_redis_change *change,
+                     struct wp_lease_record *out)
+{
+    return wp_hex_decode(change->uid, out->uid, WP_UID_LEN) &&
+           wp_lease_unpack(change->packed, out);
 }
 
 size_t

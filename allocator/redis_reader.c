@@ -162,6 +162,7 @@ take_down(struct wp_redis_link *link, const char *why)
 
     (void)pthread_mutex_lock(&link->lock);
     link->state = WP_LINK_BROKEN;
+    link->batch.n = 0; /* Its calls are ended with the others. */
     /* Closing alone would leave it there while a process that is being started
      * has a copy, with events for a link that leads elsewhere by then. */
     (void)epoll_ctl(links->epoll_fd, EPOLL_CTL_DEL, link->fd, NULL);
@@ -184,6 +185,24 @@ take_down(struct wp_redis_link *link, const char *why)
     (void)pthread_mutex_unlock(&links->down_lock);
 }
 
+/* The answer to the call at this place of its command: its digit, or what all
+ * of them are told. A text of any other length says nothing to anybody. */
+static struct wp_redis_reply
+answer_at(const struct wp_redis_reply *reply, uint32_t place, uint32_t n)
+{
+    struct wp_redis_reply answer = *reply;
+
+    answer.place = place;
+    if (n > 1 && reply->kind == WP_REPLY_TEXT) {
+        int digit = reply->text.len == n ? reply->text.ptr[place] - '0' : -1;
+
+        answer.kind =
+            digit >= 0 && digit <= 9 ? WP_REPLY_NUMBER : WP_REPLY_OTHER;
+        answer.number = digit;
+    }
+    return answer;
+}
+
 /* NULL, or why the link is to be taken down. */
 static const char *
 take_replies(struct wp_redis_link *link)
@@ -193,6 +212,7 @@ take_replies(struct wp_redis_link *link)
     for (;;) {
         struct wp_link_call call;
         void *reply = NULL;
+        uint32_t n = 1;
 
         if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
             return "the answer is not what Redis says";
@@ -200,14 +220,20 @@ take_replies(struct wp_redis_link *link)
         if (reply == NULL) {
             return NULL;
         }
-        if (!take_call(link, &call)) {
-            return "an answer to nothing";
+        for (uint32_t i = 0; i < n; i++) {
+            struct wp_redis_reply answer;
+
+            if (!take_call(link, &call)) {
+                return "an answer to nothing";
+            }
+            n = i == 0 ? call.n : n;
+            if (call.call == NULL) {
+                continue; /* ASKING's. */
+            }
+            answer = answer_at(&link->reply, i, n);
+            links->hooks.on_reply(links->hooks.ctx, link->index, call.call,
+                                  call.tag, &answer);
         }
-        if (call.call == NULL) {
-            continue; /* ASKING's. */
-        }
-        links->hooks.on_reply(links->hooks.ctx, link->index, call.call,
-                              call.tag, &link->reply);
     }
 }
 
@@ -264,7 +290,8 @@ check_link(struct wp_redis_link *link, int64_t now_ns, bool renew)
     link->renew = up && (link->renew || renew);
     renew = link->renew;
     tail = atomic_load_explicit(&link->tail, memory_order_acquire);
-    if (link->state == WP_LINK_UP && link->out_len > 0 && !link->wants_write) {
+    if (link->state == WP_LINK_UP && wp_link_has_gathered(link) &&
+        !link->wants_write) {
         (void)wp_link_send(link); /* Its thread forgot to flush. */
     }
     (void)pthread_mutex_unlock(&link->lock);

@@ -7,10 +7,7 @@
 #include "pool/base/str.h"
 
 enum wp_redis_script_id {
-    WP_SCRIPT_OFFER,
-    WP_SCRIPT_GRANT,
-    WP_SCRIPT_LEASE,
-    WP_SCRIPT_RETIRE,
+    WP_SCRIPT_COMMIT,
     WP_SCRIPT_FETCH,
     WP_SCRIPT_RECOVER,
     WP_SCRIPT_COUNT

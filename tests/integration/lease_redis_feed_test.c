@@ -231,6 +231,80 @@ test_changes_are_heard(void **state)
     redis_rig_fini(&world.rig);
 }
 
+enum {
+    TOGETHER = 6
+};
+
+static _Atomic(uint32_t) n_together;
+
+static void
+count_ok(struct wp_lease_op *op, enum wp_status status)
+{
+    (void)op;
+    assert_int_equal(status, WP_OK);
+    (void)atomic_fetch_add(&n_together, 1);
+}
+
+/* One command each for so many sandboxes from 1 on. */
+static void
+do_together(const struct replica *replica, enum wp_lease_op_kind kind,
+            uint64_t fence)
+{
+    struct wp_lease_op ops[TOGETHER];
+    char claims[TOGETHER][8];
+
+    atomic_store(&n_together, 0);
+    replica->store.ops->flush(replica->store.self);
+    for (uint8_t i = 0; i < TOGETHER; i++) {
+        ops[i] = redis_world_op_of(kind, i + 1, fence);
+        (void)snprintf(claims[i], sizeof claims[i], "c%u", i + 1U);
+        ops[i].claim_id = wp_str_from(claims[i]);
+        ops[i].done = count_ok;
+        assert_int_equal(
+            replica->store.ops->commit(replica->store.self, &ops[i]),
+            WP_PENDING);
+    }
+    replica->store.ops->flush(replica->store.self);
+    WAIT_UNTIL(atomic_load(&n_together) == TOGETHER);
+}
+
+/* What shares a command is heard one by one, without gaps. */
+static void
+test_changes_that_came_together(void **state)
+{
+    struct wp_lease_redis_stats stats;
+    struct redis_world world;
+    struct replica a;
+    struct replica b;
+
+    (void)state;
+    start_server(&world);
+    start_replica(&a, &world, 'a');
+    start_replica(&b, &world, 'b');
+    do_together(&a, WP_LEASE_OFFER, 0);
+    do_together(&a, WP_LEASE_GRANT, 1);
+    for (uint8_t uid = 1; uid <= TOGETHER; uid++) {
+        WAIT_UNTIL(knows(&b, uid, WP_RECORD_HELD, 1));
+    }
+    assert_string_equal(b.mirror[TOGETHER].claim_id, "c6");
+    do_together(&a, WP_LEASE_RELEASE, 1);
+    do_together(&a, WP_LEASE_FORGET, 1);
+    assert_int_equal(do_op(&b, WP_LEASE_OFFER, TOGETHER + 1, 0), WP_OK);
+    for (uint8_t uid = 1; uid <= TOGETHER; uid++) {
+        WAIT_UNTIL(knows(&b, uid, WP_RECORD_NONE, 1));
+    }
+    WAIT_UNTIL(knows(&a, TOGETHER + 1, WP_RECORD_OPEN, 0));
+    assert_int_equal(read_count(&b, &b.n_heard), 4 * TOGETHER);
+    assert_int_equal(read_count(&a, &a.n_heard), 1);
+    wp_lease_redis_read_stats(b.redis, &stats);
+    assert_int_equal(stats.gaps + stats.corrupt, 0);
+    wp_lease_redis_read_stats(a.redis, &stats);
+    assert_int_equal(stats.gaps + stats.corrupt, 0);
+    stop_replica(&a);
+    stop_replica(&b);
+    redis_rig_fini(&world.rig);
+}
+
 static void
 test_a_newcomer_reads_all(void **state)
 {
@@ -602,6 +676,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changes_are_heard),
+        cmocka_unit_test(test_changes_that_came_together),
         cmocka_unit_test(test_a_newcomer_reads_all),
         cmocka_unit_test(test_a_pool_is_added),
         cmocka_unit_test(test_pools_are_bounded),

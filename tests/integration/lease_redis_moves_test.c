@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,6 +90,57 @@ commit_at_last(struct redis_replica *r, uint32_t pool,
     }
 }
 
+enum {
+    TOGETHER = 5
+};
+
+static struct {
+    struct wp_lease_op ops[TOGETHER];
+    _Atomic(int) status[TOGETHER];
+    _Atomic(uint32_t) ended;
+} together;
+
+static void
+on_done(struct wp_lease_op *op, enum wp_status status)
+{
+    atomic_store(&together.status[op - together.ops], status);
+    (void)atomic_fetch_add(&together.ended, 1);
+}
+
+/* Offers of the first pool that share a command, until all have succeeded:
+ * an offer that is known is fine. */
+static void
+offer_together(struct redis_replica *r, uint8_t first)
+{
+    const struct wp_lease_store *store = &r->world.store;
+    bool all = false;
+
+    store->ops->flush(store->self); /* From now on it has links. */
+    while (!all) {
+        atomic_store(&together.ended, 0);
+        for (uint8_t i = 0; i < TOGETHER; i++) {
+            struct wp_lease_op *op = &together.ops[i];
+            enum wp_status status;
+
+            *op = redis_world_op_of(WP_LEASE_OFFER, first + i, 0);
+            op->done = on_done;
+            status = store->ops->commit(store->self, op);
+            if (status != WP_PENDING) {
+                on_done(op, status);
+            }
+        }
+        store->ops->flush(store->self);
+        WAIT_UNTIL(atomic_load(&together.ended) == TOGETHER);
+        all = true;
+        for (uint8_t i = 0; i < TOGETHER; i++) {
+            int status = atomic_load(&together.status[i]);
+
+            assert_true(status == WP_OK || status == WP_UNAVAILABLE);
+            all = all && status == WP_OK;
+        }
+    }
+}
+
 /* Each pool lies on its own node, and each node has links. */
 static void
 test_pools_are_spread(void **state)
@@ -129,6 +181,7 @@ test_slot_moves(void **state)
     (void)redis_rig_must(rig, AGENTS_NODE,
                          "MIGRATE 127.0.0.1 %d %s 0 5000 AUTH sesame",
                          rig->servers[to].port, agents_key);
+    offer_together(&r, 20);
     commit_at_last(&r, AGENTS, WP_LEASE_OFFER, 11, 0);
     redis_replica_grant(&r, AGENTS, 12, 13);
     assert_false(has_key(&r, AGENTS_NODE, agents_key));

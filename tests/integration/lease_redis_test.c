@@ -233,9 +233,9 @@ test_lost_scripts_are_sent_again(void **state)
     assert_int_equal(redis_world_do_op(&world, WP_LEASE_OFFER, 1, 0), WP_OK);
     assert_int_equal(redis_world_do_op(&world, WP_LEASE_GRANT, 1, 1), WP_OK);
     assert_int_equal(redis_world_do_op(&world, WP_LEASE_RENEW, 1, 1), WP_OK);
-    assert_int_equal(redis_world_stats_of(&world).noscript, 3);
+    assert_int_equal(redis_world_stats_of(&world).noscript, 1);
     assert_int_equal(redis_world_do_op(&world, WP_LEASE_RELEASE, 1, 1), WP_OK);
-    assert_int_equal(redis_world_stats_of(&world).noscript, 3);
+    assert_int_equal(redis_world_stats_of(&world).noscript, 1);
     redis_world_stop(&world);
 }
 

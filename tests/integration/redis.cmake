@@ -3,8 +3,8 @@
 set(lease_redis_rig
     ${CMAKE_SOURCE_DIR}/tests/support/redis_rig.c
     ${CMAKE_SOURCE_DIR}/tests/support/redis_rig_cluster.c)
-foreach(name lease_redis lease_redis_recovery lease_redis_feed
-        lease_redis_faults lease_redis_cluster)
+foreach(name lease_redis lease_redis_batch lease_redis_recovery
+        lease_redis_feed lease_redis_faults lease_redis_cluster)
   wp_test(${name}_test LABEL integration TIMEOUT 600
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c ${lease_redis_rig}
             ${CMAKE_SOURCE_DIR}/tests/support/redis_world.c
