@@ -58,7 +58,9 @@ reply_pool(struct wp_call *call, uint32_t index)
     detail.n_decisions +=
         wp_pools_scale_decisions(pools, index, decisions + detail.n_decisions,
                                  WP_WIRE_DECISIONS_MAX - detail.n_decisions);
-    if (detail.n_decisions > 1 && decisions[1].number >= stats.scale.number) {
+    if (detail.n_decisions > 1 &&
+        (decisions[1].number > stats.scale.number ||
+         decisions[1].mono_ns >= stats.scale.mono_ns)) {
         detail.decisions++; /* The latest is among those that are kept. */
         detail.n_decisions--;
     }

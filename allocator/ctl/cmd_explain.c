@@ -173,9 +173,13 @@ print_decisions(FILE *out, const struct wp_wire_pool_detail *detail)
                                          "LEAD",   "CLAIMS/LEAD", "SPREAD"};
     struct wp_table table;
     char text[32];
+    /* The latest is told above; unless it changed something, it is none of
+     * those that did. */
+    bool unchanged = detail->n_decisions > 1 &&
+                     detail->decisions[0].number == detail->decisions[1].number;
 
     wp_table_init(&table, titles, WP_ARRAY_LEN(titles), 0x1ee);
-    for (uint32_t i = 0; i < detail->n_decisions; i++) {
+    for (uint32_t i = unchanged ? 1 : 0; i < detail->n_decisions; i++) {
         const struct wp_scale_decision *d = &detail->decisions[i];
 
         wp_table_add(&table, "%s", wp_time_format_rfc3339(d->wall_ns, text));

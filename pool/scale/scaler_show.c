@@ -129,7 +129,8 @@ wp_scaler_show(struct wp_scaler *scaler, bool stepped)
     decision.target_before = before;
     promise(scaler, &decision);
     scaler->shown = decision;
-    if (reason_lasts(scaler) || !scaler->decided || decision.target != before) {
+    if (reason_lasts(scaler) || scaler->n_kept == 0 ||
+        decision.target != before) {
         keep(scaler);
     }
 }

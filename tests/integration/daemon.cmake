@@ -28,9 +28,13 @@ set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
                      TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 # Its sandboxes are files.
+wp_program(scale_retrace
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_retrace.c
+  LIBS wp_scale)
 add_test(NAME integration/daemon_scale
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_scale_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
-          ${CMAKE_SOURCE_DIR}/deploy $<TARGET_FILE:warmpoolctl>)
+          ${CMAKE_SOURCE_DIR}/deploy $<TARGET_FILE:warmpoolctl>
+          $<TARGET_FILE:scale_retrace>)
 set_tests_properties(integration/daemon_scale PROPERTIES LABELS integration
                      TIMEOUT 600 SKIP_RETURN_CODE 77)

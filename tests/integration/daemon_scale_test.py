@@ -1,7 +1,7 @@
 """Pools whose size follows a policy, in the whole daemon.
 
 Run by ctest: daemon_scale_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR CTL
-[unittest arguments]. Needs nothing of the host: its sandboxes are files.
+SCALE_RETRACE [unittest arguments]. Needs nothing of the host: its sandboxes are files.
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import time
 import unittest
 
 CTL = sys.argv.pop(4)
+RETRACE = sys.argv.pop(4)
 
 import grpc  # noqa: E402
 
@@ -134,6 +136,75 @@ class ScaleTest(unittest.TestCase):
         self.assertGreater(pool.scaling.decisions[0].rate_slow_per_s, 0.1)
         self.assertEqual([r.id for r in pool.scaling.reservations], ["later"])
         self.assertNotIn("left out", again.messages())
+
+    def decisions(self, daemon):
+        """What explain shows, by number, flat as the replay prints it."""
+        told = json.loads(self.ctl(daemon, "explain", "quickstart", "-o",
+                                   "json"))["decisions"]
+        for decision in told:
+            decision.pop("sentence")
+            for part in ("demand", "terms", "outlook"):
+                decision.update(decision.pop(part))
+        if len(told) > 1 and told[0]["number"] == told[1]["number"]:
+            del told[0]  # It changed nothing, and is not kept.
+        return {d["number"]: d for d in told}
+
+    def decide(self, daemon, name):
+        """Bursts, pauses and a reservation; every decision that was kept."""
+        kept = {}
+        serial = 0
+
+        def low():
+            kept.update(self.decisions(daemon))
+            return daemon.pool().target <= 2
+
+        for burst in range(3):
+            while daemon.pool().target < 4 + burst:
+                for _ in range(5):
+                    daemon.release(daemon.claim(f"{name}-{serial}",
+                                                wait_ms=60000))
+                    serial += 1
+                kept.update(self.decisions(daemon))
+                self.assertLess(serial, 5000)
+            if burst == 1:
+                reserve(daemon, name, 5, None, 3600)
+                eventually(lambda: daemon.pool().target >= 9, "reserved")
+                kept.update(self.decisions(daemon))
+                cancel(daemon, name)
+            eventually(low, "scaled down")
+        # Something new, so that what is known in the end is saved.
+        kept.update(self.decisions(daemon))
+        daemon.release(daemon.claim(name + "-last", wait_ms=60000))
+        return kept
+
+    def retrace(self, policy):
+        """The decisions that the pool's note, which a daemon left, gives."""
+        db = sqlite3.connect(os.path.join(self.dir, "s", "leases.db"))
+        note = db.execute("SELECT bytes FROM note").fetchone()[0]
+        db.close()
+        path = os.path.join(self.dir, "note")
+        with open(path, "wb") as handle:
+            handle.write(note)
+        lines = subprocess.run(
+            [RETRACE, path, *(f"{k}={v}" for k, v in policy.items())],
+            check=True, capture_output=True, text=True,
+            timeout=PATIENCE).stdout.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def test_a_recorded_run_replays_to_the_same_decisions(self):
+        policy = {**OBJECTIVE, "min": "1", "scale-down-window": "1s",
+                  "scale-down-rate": "100%"}
+        kept = []
+        for name in ("first", "second"):
+            daemon = self.start(policy, replicas=1)
+            kept.append(self.decide(daemon, name))
+            self.assertEqual(daemon.stop(), 0, daemon.messages())
+            again = self.retrace(policy)
+            for run in kept:
+                self.assertGreater(len(run), 5)
+                for number, decision in sorted(run.items()):
+                    self.assertIn(decision, [d for d in again
+                                             if d["number"] == number])
 
     def test_reservation_raises_the_stock_before_its_time(self):
         daemon = self.start(OBJECTIVE, replicas=1)
