@@ -255,9 +255,9 @@ do_together(const struct replica *replica, enum wp_lease_op_kind kind,
 
     atomic_store(&n_together, 0);
     replica->store.ops->flush(replica->store.self);
-    for (uint8_t i = 0; i < TOGETHER; i++) {
-        ops[i] = redis_world_op_of(kind, i + 1, fence);
-        (void)snprintf(claims[i], sizeof claims[i], "c%u", i + 1U);
+    for (uint32_t i = 0; i < TOGETHER; i++) {
+        ops[i] = redis_world_op_of(kind, (uint8_t)(i + 1), fence);
+        (void)snprintf(claims[i], sizeof claims[i], "c%u", i + 1);
         ops[i].claim_id = wp_str_from(claims[i]);
         ops[i].done = count_ok;
         assert_int_equal(
@@ -283,15 +283,15 @@ test_changes_that_came_together(void **state)
     start_replica(&b, &world, 'b');
     do_together(&a, WP_LEASE_OFFER, 0);
     do_together(&a, WP_LEASE_GRANT, 1);
-    for (uint8_t uid = 1; uid <= TOGETHER; uid++) {
-        WAIT_UNTIL(knows(&b, uid, WP_RECORD_HELD, 1));
+    for (uint32_t uid = 1; uid <= TOGETHER; uid++) {
+        WAIT_UNTIL(knows(&b, (uint8_t)uid, WP_RECORD_HELD, 1));
     }
     assert_string_equal(b.mirror[TOGETHER].claim_id, "c6");
     do_together(&a, WP_LEASE_RELEASE, 1);
     do_together(&a, WP_LEASE_FORGET, 1);
     assert_int_equal(do_op(&b, WP_LEASE_OFFER, TOGETHER + 1, 0), WP_OK);
-    for (uint8_t uid = 1; uid <= TOGETHER; uid++) {
-        WAIT_UNTIL(knows(&b, uid, WP_RECORD_NONE, 1));
+    for (uint32_t uid = 1; uid <= TOGETHER; uid++) {
+        WAIT_UNTIL(knows(&b, (uint8_t)uid, WP_RECORD_NONE, 1));
     }
     WAIT_UNTIL(knows(&a, TOGETHER + 1, WP_RECORD_OPEN, 0));
     assert_int_equal(read_count(&b, &b.n_heard), 4 * TOGETHER);

@@ -118,11 +118,11 @@ offer_together(struct redis_replica *r, uint8_t first)
     store->ops->flush(store->self); /* From now on it has links. */
     while (!all) {
         atomic_store(&together.ended, 0);
-        for (uint8_t i = 0; i < TOGETHER; i++) {
+        for (uint32_t i = 0; i < TOGETHER; i++) {
             struct wp_lease_op *op = &together.ops[i];
             enum wp_status status;
 
-            *op = redis_world_op_of(WP_LEASE_OFFER, first + i, 0);
+            *op = redis_world_op_of(WP_LEASE_OFFER, (uint8_t)(first + i), 0);
             op->done = on_done;
             status = store->ops->commit(store->self, op);
             if (status != WP_PENDING) {
@@ -132,7 +132,7 @@ offer_together(struct redis_replica *r, uint8_t first)
         store->ops->flush(store->self);
         WAIT_UNTIL(atomic_load(&together.ended) == TOGETHER);
         all = true;
-        for (uint8_t i = 0; i < TOGETHER; i++) {
+        for (uint32_t i = 0; i < TOGETHER; i++) {
             int status = atomic_load(&together.status[i]);
 
             assert_true(status == WP_OK || status == WP_UNAVAILABLE);
