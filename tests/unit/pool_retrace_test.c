@@ -78,7 +78,13 @@ take(void *ctx, const struct wp_scale_decision *decision)
 static bool
 same_double(double a, double b)
 {
-    return memcmp(&a, &b, sizeof a) == 0;
+    uint64_t bits_a;
+    uint64_t bits_b;
+
+    /* What is not a number is the same as itself, too. */
+    memcpy(&bits_a, &a, sizeof bits_a);
+    memcpy(&bits_b, &b, sizeof bits_b);
+    return bits_a == bits_b;
 }
 
 static bool
