@@ -6,6 +6,7 @@
 #include "allocator/lease_redis_impl.h"
 #include "allocator/redis_sync.h"
 #include "pool/base/clock.h"
+#include "pool/base/fnv.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 
@@ -69,15 +70,8 @@ wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
 static uint64_t
 hash_names(struct wp_str pool_namespace, struct wp_str pool)
 {
-    uint64_t hash = UINT64_C(0xCBF29CE484222325); /* FNV-1a */
+    uint64_t hash = wp_fnv_name(pool_namespace, pool);
 
-    for (size_t i = 0; i < pool_namespace.len; i++) {
-        hash = (hash ^ (uint8_t)pool_namespace.ptr[i]) * 0x100000001B3;
-    }
-    hash = (hash ^ '/') * 0x100000001B3;
-    for (size_t i = 0; i < pool.len; i++) {
-        hash = (hash ^ (uint8_t)pool.ptr[i]) * 0x100000001B3;
-    }
     return hash ^ hash >> 32;
 }
 

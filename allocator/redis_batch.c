@@ -9,6 +9,7 @@
 
 #include "allocator/redis_link_impl.h"
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 
 enum {
     /* "*5\r\n" and the number of keys, as a word. */
@@ -35,11 +36,8 @@ static uint32_t
 key_bit(struct wp_str key)
 {
     size_t from = key.len > 16 ? key.len - 16 : 0;
-    uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    uint64_t hash = wp_fnv(WP_FNV_BASIS, key.ptr + from, key.len - from);
 
-    for (size_t i = from; i < key.len; i++) {
-        hash = (hash ^ (uint8_t)key.ptr[i]) * UINT64_C(0x100000001B3);
-    }
     /* The last byte is only in the low bits yet. */
     return (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 48) %
            WP_LINK_BATCH_BITS;
