@@ -194,17 +194,8 @@ wp_redis_gather(struct wp_redis_links *links, uint32_t index, void *call,
                 uint32_t tag, const struct wp_redis_entry *entry, bool flush)
 {
     struct wp_redis_link *link = &links->links[index];
-    enum wp_status status;
 
     WP_ASSERT(index < links->n);
     (void)pthread_mutex_lock(&link->lock);
-    status = gather(link, call, tag, entry);
-    if (status == WP_PENDING && (flush || link->out_len > WP_LINK_BUFFER / 2)) {
-        (void)wp_link_send(link);
-    }
-    (void)pthread_mutex_unlock(&link->lock);
-    if (status == WP_PENDING) {
-        wp_link_rouse(links);
-    }
-    return status;
+    return wp_link_appended(link, gather(link, call, tag, entry), flush);
 }

@@ -209,24 +209,28 @@ append_call(struct wp_redis_link *link, void *call, uint32_t tag,
     return WP_PENDING;
 }
 
-enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
-wp_redis_send(struct wp_redis_links *links, uint32_t index, void *call,
-              uint32_t tag, const struct wp_str *args, uint32_t n, bool flush)
+enum wp_status
+wp_link_appended(struct wp_redis_link *link, enum wp_status status, bool flush)
 {
-    struct wp_redis_link *link = &links->links[index];
-    enum wp_status status;
-
-    WP_ASSERT(index < links->n && n <= WP_REDIS_ARGS_MAX);
-    (void)pthread_mutex_lock(&link->lock);
-    status = append_call(link, call, tag, args, n);
     if (status == WP_PENDING && (flush || link->out_len > WP_LINK_BUFFER / 2)) {
         (void)wp_link_send(link);
     }
     (void)pthread_mutex_unlock(&link->lock);
     if (status == WP_PENDING) {
-        wp_link_rouse(links);
+        wp_link_rouse(link->links);
     }
     return status;
+}
+
+enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
+wp_redis_send(struct wp_redis_links *links, uint32_t index, void *call,
+              uint32_t tag, const struct wp_str *args, uint32_t n, bool flush)
+{
+    struct wp_redis_link *link = &links->links[index];
+
+    WP_ASSERT(index < links->n && n <= WP_REDIS_ARGS_MAX);
+    (void)pthread_mutex_lock(&link->lock);
+    return wp_link_appended(link, append_call(link, call, tag, args, n), flush);
 }
 
 enum wp_status
