@@ -28,6 +28,9 @@ enum {
     AGAIN_MAX_MS = 1000,
     DOUBT_MS = 50,      /* Between looks whether a pool is trusted again. */
     RECONNECT_MS = 250, /* Pause between attempts to connect. */
+    /* After hearing nothing but itself: a waking for each of its own commits
+     * takes a core from the claim that waits for the same commit's answer. */
+    REST_MS = 2,
     SUBSCRIBE_AT_ONCE = 64,
 };
 
@@ -64,6 +67,7 @@ struct wp_redis_feed {
     int64_t again_ms;
     int64_t heartbeat_at_ns; /* The next one. */
     int64_t heard_self_ns;
+    bool heard_other; /* In what was taken last; else it rests. */
     bool told;
 
     pthread_mutex_t peers_lock; /* Guards these; written by the thread only. */
@@ -167,6 +171,7 @@ on_changes(struct wp_redis_feed *feed, struct wp_str payload)
     bool own = ok && memcmp(changes.writer, feed->redis->config.replica_id,
                             sizeof changes.writer) == 0;
 
+    feed->heard_other = feed->heard_other || !own;
     while (ok && wp_redis_changes_next(&changes, &change)) {
         ok = on_change(feed, &change, own, &pool);
     }
@@ -244,7 +249,10 @@ on_heartbeat(struct wp_redis_feed *feed, struct wp_str payload)
     if (memcmp(peer.replica_id, feed->redis->config.replica_id,
                sizeof peer.replica_id) == 0) {
         feed->heard_self_ns = now();
-    } else if (note_peer(feed, &peer)) {
+        return;
+    }
+    feed->heard_other = true;
+    if (note_peer(feed, &peer)) {
         tell_peer(feed, &peer, false);
     }
 }
@@ -312,10 +320,30 @@ on_message(struct wp_redis_feed *feed, const redisReply *reply)
     if (wp_str_is(channel, feed->peers_channel)) {
         on_heartbeat(feed, payload);
     } else if (payload.len > 0 && payload.ptr[0] == 'c') {
+        feed->heard_other = true;
         on_closed(feed, channel, payload);
     } else {
         on_changes(feed, payload);
     }
+}
+
+/* Waits for something to be taken, wait_ms at most; true: there is. */
+static bool
+wait_for(struct wp_redis_feed *feed, int wait_ms)
+{
+    struct pollfd fds[2] = {{.fd = feed->stop_fd, .events = POLLIN},
+                            {.fd = feed->listen->fd, .events = POLLIN}};
+    bool rests = !feed->heard_other && wait_ms > REST_MS;
+    eventfd_t woken;
+
+    feed->heard_other = true;
+    if (poll(fds, rests ? 1 : 2, rests ? REST_MS : wait_ms) <= 0) {
+        return false;
+    }
+    if (fds[0].revents != 0) {
+        (void)eventfd_read(feed->stop_fd, &woken);
+    }
+    return fds[1].revents != 0;
 }
 
 /* Takes what has come, waiting at most wait_ms for it; false: the connection is
@@ -323,23 +351,13 @@ on_message(struct wp_redis_feed *feed, const redisReply *reply)
 static bool
 listen_for(struct wp_redis_feed *feed, int wait_ms)
 {
-    struct pollfd fds[2] = {{.fd = feed->listen->fd, .events = POLLIN},
-                            {.fd = feed->stop_fd, .events = POLLIN}};
-
-    eventfd_t woken;
-
-    if (poll(fds, 2, wait_ms) <= 0) {
-        return true;
-    }
-    if (fds[1].revents != 0) {
-        (void)eventfd_read(feed->stop_fd, &woken);
-    }
-    if (fds[0].revents == 0) {
+    if (!wait_for(feed, wait_ms)) {
         return true;
     }
     if (redisBufferRead(feed->listen) != REDIS_OK) {
         return false;
     }
+    feed->heard_other = false;
     for (;;) {
         void *reply = NULL;
 

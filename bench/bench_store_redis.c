@@ -1,7 +1,7 @@
 /* bench/bench_store_redis.c - what a lease in Redis costs: the store under
  * commits, closed loop.
  *
- *   bench_store_redis SOCKET|HOST:PORT [SECONDS [THREADS [replicas]]]
+ *   bench_store_redis SOCKET|HOST:PORT [SECONDS [THREADS [replicas|bare]]]
  *
  * Each of the claims in flight goes round: GRANT, RELEASE, FORGET, and the
  * OFFER of the sandbox that replaces it; four commits a claim, as in a daemon
@@ -9,7 +9,8 @@
  * a thread does that drains a completion queue. Three ways to send are
  * compared: a connection for each thread, one connection that all share and
  * send on at once, and one thread that sends for all. Time runs from the commit
- * to done, so without the way back to the thread. */
+ * to done, so without the way back to the thread. Before them the floor: a bare
+ * client that sends the same commands one by one and blocks in read(). */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +19,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "allocator/lease_redis.h"
+#include <hiredis/hiredis.h>
+
+#include "allocator/redis_command.h"
+#include "allocator/redis_scripts.h"
 #include "bench/hist.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
@@ -128,7 +132,7 @@ submit(struct claimant *claimant)
 }
 
 static void
-start_claimant(struct worker *worker, struct claimant *claimant)
+init_claimant(struct worker *worker, struct claimant *claimant)
 {
     memset(claimant, 0, sizeof *claimant);
     claimant->worker = worker;
@@ -140,6 +144,12 @@ start_claimant(struct worker *worker, struct claimant *claimant)
         .tenant = WP_STR("bench"),
         .done = on_done,
     };
+}
+
+static void
+start_claimant(struct worker *worker, struct claimant *claimant)
+{
+    init_claimant(worker, claimant);
     next_op(claimant);
     submit(claimant);
 }
@@ -223,6 +233,18 @@ open_store(const struct wp_lease_redis_config *config)
 }
 
 static void
+print_row(const char *way, uint32_t in_flight, const struct wp_hist *hist,
+          uint64_t grants, uint64_t failed, int64_t took_ns, int64_t cpu)
+{
+    (void)printf("%-15s %4u %8.1f %8.1f %9.0f %9.0f %8.2f %6" PRIu64 "\n", way,
+                 in_flight, (double)wp_hist_quantile_ns(hist, 0.5) / 1e3,
+                 (double)wp_hist_quantile_ns(hist, 0.99) / 1e3,
+                 (double)grants * 1e9 / (double)took_ns,
+                 (double)grants * 4e9 / (double)took_ns,
+                 (double)cpu / 4e3 / (double)grants, failed);
+}
+
+static void
 measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
         uint32_t in_flight, int64_t duration_ns)
 {
@@ -265,14 +287,70 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
         grants += workers[i].grants;
         failed += workers[i].failed;
     }
-    duration_ns = now_ns() - from_ns;
-    (void)printf("%-15s %4u %8.1f %8.1f %9.0f %9.0f %8.2f %6" PRIu64 "\n",
-                 names[way], in_flight,
-                 (double)wp_hist_quantile_ns(&hist, 0.5) / 1e3,
-                 (double)wp_hist_quantile_ns(&hist, 0.99) / 1e3,
-                 (double)grants * 1e9 / (double)duration_ns,
-                 (double)grants * 4e9 / (double)duration_ns,
-                 (double)(cpu_ns() - cpu) / 4e3 / (double)grants, failed);
+    print_row(names[way], in_flight, &hist, grants, failed, now_ns() - from_ns,
+              cpu_ns() - cpu);
+    wp_lease_redis_destroy(redis);
+}
+
+/* The result that Redis answers; the script is there already. */
+static bool
+send_bare(redisContext *server, const struct wp_lease_redis *redis,
+          const struct wp_lease_op *op)
+{
+    const struct wp_redis_pool *pool = &redis->pools[0];
+    const char *words[WP_REDIS_COMMAND_WORDS];
+    size_t lengths[WP_REDIS_COMMAND_WORDS];
+    struct wp_redis_command c;
+    redisReply *reply;
+    bool ok;
+
+    wp_redis_command_make(&c, pool, atomic_load(&pool->generation),
+                          wp_str_from(redis->writer), op, false);
+    for (uint32_t i = 0; i < c.n; i++) {
+        words[i] = c.args[i].ptr;
+        lengths[i] = c.args[i].len;
+    }
+    reply = redisCommandArgv(server, (int)c.n, words, lengths);
+    ok = reply != NULL && reply->type == REDIS_REPLY_INTEGER &&
+         reply->integer == WP_RESULT_OK;
+    freeReplyObject(reply);
+    return ok;
+}
+
+/* One round of a claim, blocking; only the GRANT counts. */
+static void
+measure_bare(const struct wp_lease_redis_config *config, int64_t duration_ns)
+{
+    static struct worker worker;
+    struct claimant claimant;
+    struct wp_lease_redis *redis = open_store(config);
+    const struct wp_redis_server *at = &config->redis.server;
+    redisContext *server = at->path[0] != '\0'
+                               ? redisConnectUnix(at->path)
+                               : redisConnect(at->host, at->port);
+    int64_t from_ns = now_ns();
+
+    if (server == NULL || server->err != 0) {
+        (void)fprintf(stderr, "the bare client cannot connect\n");
+        exit(1);
+    }
+    memset(&worker, 0, sizeof worker);
+    worker.salt = (uint64_t)from_ns;
+    wp_hist_reset(&worker.hist);
+    init_claimant(&worker, &claimant);
+    while (now_ns() < from_ns + duration_ns ||
+           claimant.op.kind != WP_LEASE_FORGET) {
+        next_op(&claimant);
+        claimant.start_ns = now_ns();
+        worker.failed += !send_bare(server, redis, &claimant.op);
+        if (claimant.op.kind == WP_LEASE_GRANT) {
+            wp_hist_record(&worker.hist, now_ns() - claimant.start_ns);
+            worker.grants++;
+        }
+    }
+    print_row("bare client", 1, &worker.hist, worker.grants, worker.failed,
+              now_ns() - from_ns, 0);
+    redisFree(server);
     wp_lease_redis_destroy(redis);
 }
 
@@ -299,18 +377,21 @@ main(int argc, char **argv)
         .pools = &pool, .n_pools = 1, .threads = THREADS_MAX};
     int64_t seconds = argc > 2 ? strtol(argv[2], NULL, 10) : 2;
     uint32_t n = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 1;
+    bool bare; /* With replicas, and only the floor. */
 
     if (argc < 2 || seconds < 1 || n < 1 || n > THREADS_MAX) {
         (void)fprintf(stderr, "usage: bench_store_redis SOCKET|HOST:PORT"
-                              " [SECONDS [THREADS [replicas]]]\n");
+                              " [SECONDS [THREADS [replicas|bare]]]\n");
         return 2;
     }
     wp_log_configure(WP_LOG_WARN, WP_LOG_TEXT);
     config.replicas = argc > 4;
+    bare = argc > 4 && strcmp(argv[4], "bare") == 0;
     set_server(&config.redis.server, argv[1]);
     (void)printf("%-15s %4s %8s %8s %9s %9s %8s %6s\n", "way", "n", "p50 us",
                  "p99 us", "claims/s", "commits/s", "cpu us", "failed");
-    for (size_t i = 0; i < WP_ARRAY_LEN(in_flight); i++) {
+    measure_bare(&config, seconds * WP_NS_PER_S);
+    for (size_t i = 0; i < (bare ? 0 : WP_ARRAY_LEN(in_flight)); i++) {
         for (enum way way = WAY_OWN; way <= WAY_COMMITTER; way++) {
             measure(config, way, n, in_flight[i], seconds * WP_NS_PER_S);
         }

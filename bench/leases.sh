@@ -133,6 +133,10 @@ round() {
         eval "return redis.call('HMGET',KEYS[1],'a','b')" 1 k 2>/dev/null |
         awk -F'"' '/eval/ {print "rtt " $10 * 1000, $14 * 1000, 0, $4, 0}' \
             >>"$base/results"
+    # What a commit costs a client that does nothing else, and blocks in read().
+    "$build/bench/bench_store_redis" "$base/redis.sock" 1 1 bare |
+        awk '/^bare/ {print "commit", $4, $5, 0, $6, 0}' >>"$base/results"
+    redis-cli -s "$base/redis.sock" flushall >/dev/null
 }
 
 # restart STORE: with held leases, killed, until the first answer.
@@ -189,10 +193,12 @@ for name, row in mid.items():
     share = f"{100 * row[3] / base[3]:.0f} %" if base else ""
     print(f"| {name} | {row[0]:.0f} | {row[1]:.0f} | {row[2]:.0f} | {row[3]:.0f} "
           f"({rates[0]:.0f} - {rates[-1]:.0f}) | {share} |")
-if "rtt" in mid and "redis-1" in mid:
+if {"rtt", "commit", "redis-1"} <= mid.keys():
     over = mid["redis-1"][0] - mid["echo-1"][0]
     print(f"\nSerial Claim with Redis: {over:.0f} us over the echo, "
-          f"{over / mid['rtt'][0]:.2f} round trips of {mid['rtt'][0]:.0f} us.")
+          f"{over / mid['rtt'][0]:.2f} round trips of {mid['rtt'][0]:.0f} us; a bare "
+          f"client's commit takes {mid['commit'][0]:.0f} us, "
+          f"{mid['commit'][0] / mid['rtt'][0]:.2f} round trips.")
 print(f"\nDuplicates: {'none' if not bad else 'FOUND'}.")
 sys.exit(bad != 0)
 PY

@@ -29,7 +29,7 @@ LIBRARIES = [
      r"|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire[^/]*\.[ch]"),
     (r"nettle/", r"pool/lease_token\.c"),
-    (r"hiredis/", r"allocator/redis_[^/]*\.c|tests/.*"),
+    (r"hiredis/", r"allocator/redis_[^/]*\.c|bench/bench_store_redis\.c|tests/.*"),
     (r"sqlite3\.h", r"allocator/lease_sqlite_[^/]*\.[ch]|tests/.*"),
     (r"curl/", r"k8s/http[^/]*\.c"),
     (r"nghttp2/", r"bench/.*|tests/support/http_peer_h2\.c"),
