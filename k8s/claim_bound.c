@@ -234,16 +234,14 @@ wp_claim_keep_answer(struct wp_claim_pass *pass,
     wp_claim_pass_arrive(pass);
 }
 
-/* Are its labels the claim's? The Pod template is not looked into. */
 static bool
-labels_agree(const struct wp_object *claim, const struct wp_object *sandbox)
+has_its_creator(const struct wp_object *claim, const struct wp_object *sandbox)
 {
     const char *creator = wp_object_label(claim, WP_LABEL_CREATED_BY);
     const char *told = wp_object_label(sandbox, WP_LABEL_CREATED_BY);
 
     return strcmp(creator != NULL ? creator : "", told != NULL ? told : "") ==
-               0 &&
-           wp_object_label(sandbox, WP_LABEL_LAUNCH_TYPE) != NULL;
+           0;
 }
 
 /* Changes with whatever a Sandbox has of its template's metadata; 0 when the
@@ -276,26 +274,37 @@ wp_claim_pass_brought(struct wp_claim_pass *pass)
     pass->entry->refreshed_template = pass->template_mark;
 }
 
-/* templ: NULL when it is not known. */
-static bool
+enum refresh {
+    REFRESH_NONE,
+    REFRESH_LAST, /* A template has changed, and with it thousands of these. */
+    REFRESH_NOW,  /* The claim has. */
+};
+
+/* templ: NULL when it is not known. The Pod template is not looked into. */
+static enum refresh
 wants_refresh(const struct wp_claim_pass *pass, const struct wp_object *templ)
 {
     const struct wp_claim_entry *entry = pass->entry;
+    bool late = wp_object_label(pass->sandbox, WP_LABEL_LAUNCH_TYPE) == NULL;
 
-    if (!labels_agree(pass->claim, pass->sandbox)) {
-        return true;
+    if (!has_its_creator(pass->claim, pass->sandbox)) {
+        return REFRESH_NOW;
     }
     if (entry->refreshed_generation == pass->claim->generation) {
-        return templ != NULL &&
-               entry->refreshed_template != template_mark(templ);
+        late |=
+            templ != NULL && entry->refreshed_template != template_mark(templ);
+    } else if (entry->refreshed_generation != 0) {
+        return REFRESH_NOW;
+    } else {
+        /* Of a claim that was bound before this process began: only what can
+         * have been left undone is worth the reading. */
+        late |= wp_claim_view(pass->claim)->has_pod_metadata ||
+                pass->claim->generation > 1 ||
+                (templ != NULL &&
+                 (templ->generation > 1 ||
+                  templ->created_wall_ms > pass->sandbox->created_wall_ms));
     }
-    /* Of a claim that was bound before this process began: only what can have
-     * been left undone is worth the reading. */
-    return wp_claim_view(pass->claim)->has_pod_metadata ||
-           pass->claim->generation > 1 ||
-           (templ != NULL &&
-            (templ->generation > 1 ||
-             templ->created_wall_ms > pass->sandbox->created_wall_ms));
+    return late ? REFRESH_LAST : REFRESH_NONE;
 }
 
 static void
@@ -322,12 +331,14 @@ refresh_answered(void *ctx, const struct wp_api_result *result)
     wp_claim_tell(pass);
 }
 
+/* last: a write that would be in others' way has a pass of its own, behind
+ * them. */
 static void
-refresh(struct wp_claim_pass *pass, const struct wp_object *templ)
+refresh(struct wp_claim_pass *pass, const struct wp_object *templ, bool last)
 {
     struct wp_adoption adoption = {pass->claim, pass->additional, templ};
     struct wp_api_target target =
-        wp_claim_target(pass->sandbox, WP_HTTP_NORMAL);
+        wp_claim_target(pass->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
     json_t *patch = NULL;
 
     if (wp_adoption_refresh(&adoption, pass->sandbox, &patch, &pass->err) !=
@@ -340,6 +351,13 @@ refresh(struct wp_claim_pass *pass, const struct wp_object *templ)
     wp_claim_pass_brings(pass, templ);
     if (patch == NULL) {
         wp_claim_pass_brought(pass);
+        pass->outcome.sandbox = pass->sandbox;
+        wp_claim_tell(pass);
+        return;
+    }
+    if (last && !wp_work_is_last(pass->work)) {
+        json_decref(patch);
+        wp_work_add_last(pass->self->queue, pass->claim->ns, pass->claim->name);
         pass->outcome.sandbox = pass->sandbox;
         wp_claim_tell(pass);
         return;
@@ -398,13 +416,15 @@ void
 wp_claim_bound(struct wp_claim_pass *pass)
 {
     const struct wp_object *templ = wp_claim_pass_template(pass);
+    enum refresh wanted;
 
     settle_ask(pass);
     wp_store_owned_by(pass->self->parts->stores[WP_KIND_SANDBOX],
                       pass->claim->uid, end_spare, pass);
-    if (!pass->sandbox->deleting && wants_refresh(pass, templ)) {
+    wanted = wants_refresh(pass, templ);
+    if (!pass->sandbox->deleting && wanted != REFRESH_NONE) {
         if (templ != NULL) {
-            refresh(pass, templ);
+            refresh(pass, templ, wanted == REFRESH_LAST);
             return;
         }
         if (wp_claim_view(pass->claim)->has_pod_metadata) {

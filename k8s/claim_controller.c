@@ -11,6 +11,8 @@
 
 enum {
     WORKERS_MAX = 512,
+    /* Twice as many as requests that claims make way for can be under way. */
+    LAST_MAX = 32,
     LEASES_AT_ONCE = 32,
 };
 
@@ -275,7 +277,7 @@ wake_bound(void *ctx, const struct wp_object *claim)
                          claim->ns, view->pool);
     if (pool != NULL &&
         strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
-        look_at(waiters->self, claim);
+        wp_work_add_last(waiters->self->queue, claim->ns, claim->name);
     }
     return true;
 }
@@ -450,6 +452,7 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
                                          .clock = parts->clock,
                                          .name = "claim",
                                          .workers_max = WORKERS_MAX,
+                                         .last_max = LAST_MAX,
                                          .seed = parts->seed,
                                          .reconcile = reconcile,
                                          .ctx = self};

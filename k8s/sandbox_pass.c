@@ -329,7 +329,8 @@ wp_sandbox_pass_post(struct wp_sandbox_pass *pass, enum wp_kind kind,
 
 enum wp_sandbox_step_end
 wp_sandbox_pass_patch(struct wp_sandbox_pass *pass,
-                      const struct wp_object *object, json_t *body)
+                      const struct wp_object *object,
+                      enum wp_http_priority priority, json_t *body)
 {
     if (!begin_call(pass, object->kind, object->name)) {
         json_decref(body);
@@ -339,7 +340,7 @@ wp_sandbox_pass_patch(struct wp_sandbox_pass *pass,
                  &(struct wp_api_target){.kind = object->kind,
                                          .ns = object->ns,
                                          .name = object->name,
-                                         .priority = WP_HTTP_NORMAL},
+                                         .priority = priority},
                  body, on_written, pass);
     return WP_STEP_WAIT;
 }

@@ -75,6 +75,7 @@ enum wp_sandbox_step_end wp_sandbox_pass_post(struct wp_sandbox_pass *pass,
                                               const char *name, json_t *body);
 enum wp_sandbox_step_end wp_sandbox_pass_patch(struct wp_sandbox_pass *pass,
                                                const struct wp_object *object,
+                                               enum wp_http_priority priority,
                                                json_t *body);
 /* Of the sandbox itself, or its status; it is `got` no more but pass->sandbox.
  * The pass ends when it is gone. */

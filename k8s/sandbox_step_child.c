@@ -55,7 +55,7 @@ wp_sandbox_step_volumes(struct wp_sandbox_pass *pass)
             return wp_sandbox_pass_get(pass, WP_KIND_VOLUME_CLAIM, name);
         }
         return wp_sandbox_pass_patch(
-            pass, claim,
+            pass, claim, WP_HTTP_NORMAL,
             wp_child_adoption(pass->got_json, pass->sandbox, pass->hash));
     }
     return WP_STEP_NEXT;
@@ -87,7 +87,7 @@ keep_service(struct wp_sandbox_pass *pass, const struct wp_object *service,
                                                   with_ports, patch);
     json_decref(whole);
     if (drifted) {
-        return wp_sandbox_pass_patch(pass, service, patch);
+        return wp_sandbox_pass_patch(pass, service, WP_HTTP_NORMAL, patch);
     }
     json_decref(patch);
     return service_is(pass, WP_SERVICE_THERE);
@@ -115,7 +115,7 @@ adopt_service(struct wp_sandbox_pass *pass, const struct wp_object *service)
     patch = wp_child_adoption(pass->got_json, pass->sandbox, pass->hash);
     (void)wp_sandbox_service_drift(pass->json, pass->hash, pass->got_json, true,
                                    patch);
-    return wp_sandbox_pass_patch(pass, service, patch);
+    return wp_sandbox_pass_patch(pass, service, WP_HTTP_NORMAL, patch);
 }
 
 /* spec.service false: its own goes. */

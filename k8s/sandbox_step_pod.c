@@ -132,7 +132,19 @@ adopt(struct wp_sandbox_pass *pass, const struct wp_object *pod)
     patch = wp_child_adoption(pass->got_json, pass->sandbox, pass->hash);
     (void)wp_sandbox_pod_metadata(pass->sandbox, pass->json, pass->hash, pod,
                                   patch);
-    return wp_sandbox_pass_patch(pass, pod, patch);
+    return wp_sandbox_pass_patch(pass, pod, WP_HTTP_NORMAL, patch);
+}
+
+/* That a Pod is no pool's any more, and has the claim's labels, may be what
+ * other policies go by. Later changes may be a template's, of thousands. */
+static enum wp_http_priority
+metadata_priority(const struct wp_sandbox_pass *pass,
+                  const struct wp_object *pod)
+{
+    return wp_object_label(pod, WP_LABEL_WARM_POOL) != NULL &&
+                   !wp_sandbox_is_pooled(pass->sandbox)
+               ? WP_HTTP_NORMAL
+               : WP_HTTP_REFILL;
 }
 
 /* Labels and annotations follow the sandbox; the spec never does. */
@@ -147,7 +159,8 @@ keep(struct wp_sandbox_pass *pass, const struct wp_object *pod)
     patch = wp_child_patch(pod);
     if (wp_sandbox_pod_metadata(pass->sandbox, pass->json, pass->hash, pod,
                                 patch)) {
-        return wp_sandbox_pass_patch(pass, pod, patch);
+        return wp_sandbox_pass_patch(pass, pod, metadata_priority(pass, pod),
+                                     patch);
     }
     json_decref(patch);
     return take_pod(pass, pod);

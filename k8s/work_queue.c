@@ -15,21 +15,32 @@ enum {
     BEGIN_BATCH = 256,
     BACKOFF_SHIFT_MAX = 40,
     NOT_DELAYED = -1,
+    LAST_PART = 8, /* Of the workers; by default. */
 };
 
 #define BACKOFF_MIN_NS (5 * WP_NS_PER_MS)
 #define BACKOFF_MAX_NS (60 * WP_NS_PER_S)
 
+/* The higher one goes first. */
+enum rank {
+    LAST,
+    USUAL,
+    FIRST,
+    RANKS
+};
+
 /* A key that waits, is being worked on, has a delay set, or has failed. */
 struct wp_work {
     struct wp_work_queue *queue;
     struct wp_work *next; /* In its bucket. */
-    struct wp_list node;  /* In first or ready; else alone. */
+    struct wp_list node;  /* In its rank's list; else alone. */
     uint64_t hash;
     int64_t due_ns;
     int heap_pos; /* NOT_DELAYED: no delay is set. */
     uint32_t failures;
-    bool is_first; /* Of those that wait, and of again. */
+    enum rank rank;         /* As it waits or runs. */
+    enum rank again_rank;   /* As it will, when it has run. */
+    enum rank delayed_rank; /* When its delay ends. */
     bool running;
     bool again; /* Added while running. */
     uint16_t ns_len;
@@ -41,8 +52,7 @@ struct wp_work_queue {
     struct wp_rng rng;
     struct wp_hash_key hash_key;
     struct event *turn;
-    struct wp_list first;
-    struct wp_list ready;
+    struct wp_list ready[RANKS];
     struct wp_work **buckets;
     uint32_t buckets_len; /* A power of two. */
     uint32_t keys;
@@ -51,6 +61,7 @@ struct wp_work_queue {
     uint32_t heap_cap;
     uint32_t waiting;
     uint32_t running;
+    uint32_t running_last; /* Of these. */
     bool paused;
     uint64_t begun;
     uint64_t failed;
@@ -126,12 +137,15 @@ undelay(struct wp_work *work)
     }
 }
 
-/* An earlier time that is set stays. */
+/* An earlier time that is set stays, and so does a higher rank. */
 static void
-delay(struct wp_work *work, int64_t due_ns)
+delay(struct wp_work *work, int64_t due_ns, enum rank rank)
 {
     struct wp_work_queue *queue = work->queue;
 
+    if (work->heap_pos == NOT_DELAYED || rank > work->delayed_rank) {
+        work->delayed_rank = rank;
+    }
     if (work->heap_pos != NOT_DELAYED) {
         if (due_ns < work->due_ns) {
             work->due_ns = due_ns;
@@ -252,10 +266,28 @@ drop_if_idle(struct wp_work *work)
 
 /* --- Turns --- */
 
-static bool
-may_begin(const struct wp_work_queue *queue)
+/* The list whose turn it is; NULL: none may begin. */
+static struct wp_list *
+list_in_turn(struct wp_work_queue *queue)
 {
-    return queue->waiting > 0 && queue->running < queue->config.workers_max;
+    if (queue->running >= queue->config.workers_max) {
+        return NULL;
+    }
+    for (int rank = FIRST; rank > LAST; rank--) {
+        if (!wp_list_empty(&queue->ready[rank])) {
+            return &queue->ready[rank];
+        }
+    }
+    return !wp_list_empty(&queue->ready[LAST]) &&
+                   queue->running_last < queue->config.last_max
+               ? &queue->ready[LAST]
+               : NULL;
+}
+
+static bool
+may_begin(struct wp_work_queue *queue)
+{
+    return list_in_turn(queue) != NULL;
 }
 
 /* A turn is never run from within a call of the queue's users: reconcile must
@@ -282,42 +314,39 @@ arm(struct wp_work_queue *queue)
 }
 
 static void
-make_ready(struct wp_work *work, bool first)
+make_ready(struct wp_work *work, enum rank rank)
 {
     struct wp_work_queue *queue = work->queue;
 
     if (work->running) {
-        work->is_first = first || (work->again && work->is_first);
+        if (!work->again || rank > work->again_rank) {
+            work->again_rank = rank;
+        }
         work->again = true;
         return;
     }
     if (!wp_list_empty(&work->node)) {
-        if (work->is_first || !first) {
+        if (work->rank >= rank) {
             return;
         }
         wp_list_remove(&work->node);
         queue->waiting--;
     }
-    work->is_first = first;
-    wp_list_push_back(first ? &queue->first : &queue->ready, &work->node);
+    work->rank = rank;
+    wp_list_push_back(&queue->ready[rank], &work->node);
     queue->waiting++;
 }
 
 static void
 begin_next(struct wp_work_queue *queue)
 {
-    struct wp_list *node = wp_list_pop_front(&queue->first);
-    struct wp_work *work;
+    struct wp_list *node = wp_list_pop_front(list_in_turn(queue));
+    struct wp_work *work = WP_CONTAINER_OF(node, struct wp_work, node);
 
-    if (node == NULL) {
-        node = wp_list_pop_front(&queue->ready);
-    }
-    WP_ASSERT(node != NULL);
-    work = WP_CONTAINER_OF(node, struct wp_work, node);
     queue->waiting--;
     work->running = true;
-    work->is_first = false;
     queue->running++;
+    queue->running_last += work->rank == LAST;
     queue->begun++;
     queue->config.reconcile(queue->config.ctx, work, work->text, name_of(work));
 }
@@ -337,7 +366,7 @@ on_turn(evutil_socket_t fd, short what, void *ctx)
         struct wp_work *work = queue->heap[0];
 
         undelay(work);
-        make_ready(work, false);
+        make_ready(work, work->delayed_rank);
     }
     for (uint32_t i = 0; i < BEGIN_BATCH && may_begin(queue); i++) {
         if (queue->paused) {
@@ -366,8 +395,12 @@ wp_work_queue_create(const struct wp_work_queue_config *config)
     if (queue->config.backoff_max_ns == 0) {
         queue->config.backoff_max_ns = BACKOFF_MAX_NS;
     }
-    wp_list_init(&queue->first);
-    wp_list_init(&queue->ready);
+    if (queue->config.last_max == 0) {
+        queue->config.last_max = (config->workers_max - 1) / LAST_PART + 1;
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        wp_list_init(&queue->ready[rank]);
+    }
     wp_rng_init(&queue->rng, config->seed);
     wp_random_bytes(&queue->hash_key, sizeof queue->hash_key);
     queue->buckets_len = BUCKETS_MIN;
@@ -413,8 +446,21 @@ wp_work_add(struct wp_work_queue *queue, const char *ns, const char *name,
     struct wp_work *work = find_or_add(queue, ns, name);
 
     undelay(work);
-    make_ready(work, first);
+    make_ready(work, first ? FIRST : USUAL);
     arm(queue);
+}
+
+void
+wp_work_add_last(struct wp_work_queue *queue, const char *ns, const char *name)
+{
+    make_ready(find_or_add(queue, ns, name), LAST);
+    arm(queue);
+}
+
+bool
+wp_work_is_last(const struct wp_work *work)
+{
+    return work->rank == LAST;
 }
 
 void
@@ -423,7 +469,8 @@ wp_work_add_after(struct wp_work_queue *queue, const char *ns, const char *name,
 {
     delay(find_or_add(queue, ns, name),
           wp_time_add(wp_clock_mono_ns(queue->config.clock),
-                      delay_ns > 0 ? delay_ns : 0));
+                      delay_ns > 0 ? delay_ns : 0),
+          USUAL);
     arm(queue);
 }
 
@@ -466,6 +513,7 @@ wp_work_done(struct wp_work *work, enum wp_work_outcome outcome,
     WP_ASSERT(work->running);
     work->running = false;
     queue->running--;
+    queue->running_last -= work->rank == LAST;
     if (outcome == WP_WORK_FAILED) {
         queue->failed++;
         work->failures += work->failures < UINT32_MAX ? 1 : 0;
@@ -474,11 +522,12 @@ wp_work_done(struct wp_work *work, enum wp_work_outcome outcome,
     }
     if (work->again) {
         work->again = false;
-        make_ready(work, work->is_first);
+        make_ready(work, work->again_rank);
     } else if (outcome == WP_WORK_FAILED) {
-        delay(work, wp_time_add(now_ns, backoff(queue, work->failures)));
+        delay(work, wp_time_add(now_ns, backoff(queue, work->failures)),
+              work->rank == LAST ? LAST : USUAL);
     } else if (outcome == WP_WORK_AFTER) {
-        delay(work, wp_time_add(now_ns, after_ns > 0 ? after_ns : 0));
+        delay(work, wp_time_add(now_ns, after_ns > 0 ? after_ns : 0), USUAL);
     } else {
         drop_if_idle(work);
     }

@@ -22,6 +22,7 @@ struct wp_work_queue_config {
     const struct wp_clock *clock;
     const char *name;       /* For metrics and logs. */
     uint32_t workers_max;   /* Reconciles under way at once. */
+    uint32_t last_max;      /* Of these, added last; 0: an eighth. */
     uint64_t seed;          /* Of the jitter. */
     int64_t backoff_min_ns; /* 0: 5 ms; doubles per failure. */
     int64_t backoff_max_ns; /* 0: 60 s */
@@ -41,6 +42,14 @@ void wp_work_queue_destroy(struct wp_work_queue *queue);
  * is true (a claim that nobody has served yet). A delay that was set ends. */
 void wp_work_add(struct wp_work_queue *queue, const char *ns, const char *name,
                  bool first);
+/* When nothing else waits, and never with more than last_max workers: what may
+ * come by the thousand and must not be in anybody's way. A key that waits, or
+ * is added otherwise, keeps its better place; a delay that was set stays. After
+ * a failure it is last again. */
+void wp_work_add_last(struct wp_work_queue *queue, const char *ns,
+                      const char *name);
+/* Was this reconcile begun as one of the last? */
+bool wp_work_is_last(const struct wp_work *work);
 /* At the earliest after delay; an earlier time that is set stays. */
 void wp_work_add_after(struct wp_work_queue *queue, const char *ns,
                        const char *name, int64_t delay_ns);

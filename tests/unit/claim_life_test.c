@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <event2/event.h>
 
 #include "k8s/json.h"
 #include "k8s/names.h"
@@ -419,6 +420,90 @@ metadata_follows_the_template(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* Everything goes on but the API server's answers. */
+static void
+go_on_unanswered(void)
+{
+    for (int i = 0; i < 10; i++) {
+        wp_recorder_tell(rig.api);
+        (void)wp_pools_run(rig.pools);
+        assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK),
+                             -1);
+        for (uint32_t m = 0; m < rig.mail_len; m++) {
+            rig.mail[m].run(rig.mail[m].arg, 0, 0);
+        }
+        rig.mail_len = 0;
+    }
+}
+
+static uint32_t
+sandbox_patches(uint32_t from_call, enum wp_http_priority priority)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = from_call; i < wp_recorder_calls(rig.api); i++) {
+        const struct wp_recorded *call = wp_recorder_call(rig.api, i);
+
+        n += call->kind == WP_KIND_SANDBOX && call->verb == WP_VERB_PATCH &&
+             call->priority == priority;
+    }
+    return n;
+}
+
+/* A template of many claims: their Sandboxes follow a few at a time, as what
+ * gives way to claims; one that comes meanwhile, or goes, waits for none. */
+static void
+metadata_of_many_is_in_no_claims_way(void **state)
+{
+    enum {
+        CLAIMS = 40,
+        AT_ONCE = 32,
+    };
+    char name[8];
+    uint32_t from;
+
+    (void)state;
+    wp_claim_rig_init(&rig);
+    wp_claim_rig_start(&rig, CLAIMS + 2);
+    for (uint32_t i = 0; i < CLAIMS; i++) {
+        (void)snprintf(name, sizeof name, "c%u", i);
+        wp_claim_rig_claim(&rig, name, NULL);
+        assert_string_equal(wp_claim_rig_ready(&rig, name, "status"), "True");
+    }
+    from = wp_recorder_calls(rig.api);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+        "\"tier\":\"two\"}}}}}");
+    go_on_unanswered();
+    assert_int_equal(sandbox_patches(from, WP_HTTP_SPARE), AT_ONCE);
+    assert_int_equal(wp_recorder_calls(rig.api) - from, AT_ONCE);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM,
+                          "{\"metadata\":{\"namespace\":\"ns\",\"name\":"
+                          "\"new\"},\"spec\":{\"warmPoolRef\":{\"name\":"
+                          "\"p\"}}}");
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c39",
+                            "{\"metadata\":{\"labels\":{"
+                            "\"" WP_LABEL_CREATED_BY "\":\"go-client\"}}}");
+    go_on_unanswered();
+    assert_int_equal(sandbox_patches(from, WP_HTTP_CLAIM), 1);
+    assert_int_equal(sandbox_patches(from, WP_HTTP_NORMAL), 1);
+    assert_int_equal(sandbox_patches(from, WP_HTTP_SPARE), AT_ONCE);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "new", "status"), "True");
+    for (uint32_t i = 0; i < CLAIMS; i++) {
+        (void)snprintf(name, sizeof name, "c%u", i);
+        assert_string_equal(
+            wp_json_text(
+                wp_claim_rig_object(&rig, wp_claim_rig_sandbox(&rig, name)),
+                "spec", "podTemplate", "metadata", "labels", "tier", NULL),
+            "two");
+    }
+    /* Each once. */
+    assert_int_equal(sandbox_patches(from, WP_HTTP_SPARE), CLAIMS - 1);
+    wp_claim_rig_fini(&rig);
+}
+
 /* The same while nobody leads: whoever comes next makes up for it. */
 static void
 metadata_that_changed_while_nobody_led(void **state)
@@ -525,6 +610,7 @@ main(void)
         cmocka_unit_test(expired_claim_spares_what_is_not_its_own),
         cmocka_unit_test(metadata_follows_the_claim),
         cmocka_unit_test(metadata_follows_the_template),
+        cmocka_unit_test(metadata_of_many_is_in_no_claims_way),
         cmocka_unit_test(metadata_that_changed_while_nobody_led),
         cmocka_unit_test(metadata_that_comes_to_contradict),
         cmocka_unit_test(metadata_goes_along_with_the_adoption),

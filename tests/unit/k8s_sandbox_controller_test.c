@@ -84,6 +84,13 @@ pooled(void **state)
     assert_string_equal(wp_json_text(sandbox_rig_object(&rig, WP_KIND_POD, "s"),
                                      "metadata", "labels", "team", NULL),
                         "t");
+    /* What comes later is in no claim's way. */
+    sandbox_rig_merge(
+        &rig, WP_KIND_SANDBOX, "s",
+        "{'spec':{'podTemplate':{'metadata':{'labels':{'team':'u'}}}}}");
+    assert_writes(&rig, "PATCH Pod s");
+    call = wp_recorder_last(rig.api, WP_VERB_PATCH, WP_KIND_POD);
+    assert_int_equal(call->priority, WP_HTTP_REFILL);
     /* Nothing that it tells is out of date, so nothing is written. */
     sandbox_rig_pass(&rig, 60000);
     assert_writes(&rig, "");

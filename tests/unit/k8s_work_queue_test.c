@@ -168,6 +168,106 @@ order(void **state)
     rig_fini(&rig);
 }
 
+static void
+add_last(struct rig *rig, char letter, unsigned n)
+{
+    char name[16];
+
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof name, "%c%u", letter, i);
+        wp_work_add_last(rig->queue, "ns", name);
+    }
+}
+
+/* However many are last, they leave workers to the others, which go first; one
+ * that is added otherwise has its better place. */
+static void
+last(void **state)
+{
+    static struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 16); /* An eighth of them is 2. */
+    add_last(&rig, 'l', 100);
+    wp_work_add(rig.queue, "ns", "a", false);
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 3);
+    assert_string_equal(rig.seen[0], "ns/a");
+    assert_false(wp_work_is_last(rig.under_way[0]));
+    assert_string_equal(rig.seen[1], "ns/l0");
+    assert_true(wp_work_is_last(rig.under_way[1]));
+    assert_string_equal(rig.seen[2], "ns/l1");
+    wp_work_add(rig.queue, "ns", "l50", false);
+    wp_work_add(rig.queue, "ns", "l60", true);
+    wp_work_add_last(rig.queue, "ns", "l60"); /* Stays ahead. */
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 5);
+    assert_string_equal(rig.seen[3], "ns/l60");
+    assert_string_equal(rig.seen[4], "ns/l50");
+    assert_false(wp_work_is_last(rig.under_way[4]));
+    /* Only the end of one of the last lets another one begin. */
+    end(&rig, 0, WP_WORK_OK);
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 5);
+    end(&rig, 1, WP_WORK_OK);
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 6);
+    assert_string_equal(rig.seen[5], "ns/l2");
+    for (size_t i = 2; i < 6; i++) {
+        end(&rig, i, WP_WORK_OK);
+    }
+    rig.ends_at_once = true;
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 101); /* Each once. */
+    rig_fini(&rig);
+}
+
+/* What waits behind all others asks for itself again; what has failed there is
+ * tried again there; what a delay was set for keeps its place of then. */
+static void
+last_again(void **state)
+{
+    static struct rig rig;
+    struct wp_work_queue_stats stats;
+
+    (void)state;
+    rig_init(&rig, 2); /* One of them for the last. */
+    wp_work_add(rig.queue, "ns", "a", false);
+    turn(&rig);
+    wp_work_add_last(rig.queue, "ns", "a");
+    end(&rig, 0, WP_WORK_OK);
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 2);
+    assert_true(wp_work_is_last(rig.under_way[1]));
+    wp_work_add_last(rig.queue, "ns", "b");
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 2); /* Its worker is taken. */
+    end(&rig, 1, WP_WORK_FAILED);
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 3);
+    assert_string_equal(rig.seen[2], "ns/b");
+    advance(&rig, WP_NS_PER_S);
+    assert_int_equal(rig.seen_len, 3); /* "a" is due, and last. */
+    wp_work_queue_stats(rig.queue, &stats);
+    assert_int_equal(stats.waiting, 1);
+    wp_work_add_after(rig.queue, "ns", "a", WP_NS_PER_S);
+    advance(&rig, WP_NS_PER_S);
+    assert_int_equal(rig.seen_len, 4);
+    assert_string_equal(rig.seen[3], "ns/a");
+    assert_false(wp_work_is_last(rig.under_way[3]));
+    /* Added with a better place while it runs. */
+    wp_work_add_last(rig.queue, "ns", "a");
+    wp_work_add(rig.queue, "ns", "a", false);
+    wp_work_add_last(rig.queue, "ns", "a");
+    end(&rig, 3, WP_WORK_OK);
+    turn(&rig);
+    assert_int_equal(rig.seen_len, 5);
+    assert_false(wp_work_is_last(rig.under_way[4]));
+    end(&rig, 2, WP_WORK_OK);
+    end(&rig, 4, WP_WORK_OK);
+    rig_fini(&rig);
+}
+
 /* Never more under way than there are workers. */
 static void
 workers(void **state)
@@ -401,7 +501,11 @@ walk_step(struct walk *walk, struct wp_rng *rng)
     char name[8];
 
     (void)snprintf(name, sizeof name, "k%u", key);
-    switch (wp_rng_below(rng, 6)) {
+    switch (wp_rng_below(rng, 7)) {
+    case 6:
+        wp_work_add_last(rig->queue, "ns", name);
+        *(model->runs ? &model->again : &model->waits) = true;
+        break;
     case 0:
         wp_work_add(rig->queue, "ns", name, wp_rng_below(rng, 2) == 0);
         model->due_ns = -1;
@@ -472,6 +576,7 @@ random_walk(void **state)
         .clock = &rig.clock.clock,
         .name = "test",
         .workers_max = KEYS,
+        .last_max = KEYS,
         .reconcile = walk_reconcile,
         .ctx = &walk,
     });
@@ -509,6 +614,8 @@ main(void)
         cmocka_unit_test(once),
         cmocka_unit_test(again),
         cmocka_unit_test(order),
+        cmocka_unit_test(last),
+        cmocka_unit_test(last_again),
         cmocka_unit_test(workers),
         cmocka_unit_test(pauses_grow),
         cmocka_unit_test(delays),
