@@ -2,7 +2,7 @@
  *
  * lease_redis.c is its life and what it believes, lease_redis_commit.c the
  * commits, redis_scan.c reads pools, redis_recover.c the steps of recovery,
- * redis_feed.c the other replicas, redis_groups.c which server has which pool.
+ * redis_feed*.c the other replicas, redis_groups.c which server has which pool.
  */
 #ifndef WP_ALLOCATOR_LEASE_REDIS_IMPL_H
 #define WP_ALLOCATOR_LEASE_REDIS_IMPL_H
