@@ -232,16 +232,28 @@ open_store(const struct wp_lease_redis_config *config)
     return redis;
 }
 
+/* One row of the table. */
+struct row {
+    const char *way;
+    uint32_t in_flight;
+    uint64_t grants;
+    uint64_t failed;
+    int64_t took_ns;
+    int64_t cpu_ns;
+    struct wp_hist hist;
+};
+
 static void
-print_row(const char *way, uint32_t in_flight, const struct wp_hist *hist,
-          uint64_t grants, uint64_t failed, int64_t took_ns, int64_t cpu)
+print_row(const struct row *row)
 {
-    (void)printf("%-15s %4u %8.1f %8.1f %9.0f %9.0f %8.2f %6" PRIu64 "\n", way,
-                 in_flight, (double)wp_hist_quantile_ns(hist, 0.5) / 1e3,
-                 (double)wp_hist_quantile_ns(hist, 0.99) / 1e3,
-                 (double)grants * 1e9 / (double)took_ns,
-                 (double)grants * 4e9 / (double)took_ns,
-                 (double)cpu / 4e3 / (double)grants, failed);
+    double seconds = (double)row->took_ns / 1e9;
+
+    (void)printf(
+        "%-15s %4u %8.1f %8.1f %9.0f %9.0f %8.2f %6" PRIu64 "\n", row->way,
+        row->in_flight, (double)wp_hist_quantile_ns(&row->hist, 0.5) / 1e3,
+        (double)wp_hist_quantile_ns(&row->hist, 0.99) / 1e3,
+        (double)row->grants / seconds, (double)row->grants * 4 / seconds,
+        (double)row->cpu_ns / 4e3 / (double)row->grants, row->failed);
 }
 
 static void
@@ -252,15 +264,13 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
                                         "committer"};
     static struct worker workers[THREADS_MAX];
     struct wp_lease_redis *redis;
-    struct wp_hist hist;
-    uint64_t grants = 0;
-    uint64_t failed = 0;
+    struct row row = {.way = names[way], .in_flight = in_flight};
     int64_t from_ns;
     int64_t cpu;
 
     config.committer = way == WAY_COMMITTER;
     redis = open_store(&config);
-    wp_hist_reset(&hist);
+    wp_hist_reset(&row.hist);
     cpu = cpu_ns();
     from_ns = now_ns();
     for (uint32_t i = 0; i < n; i++) {
@@ -283,12 +293,13 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
         wp_commit_queue_close(&workers[i].answers);
         (void)wp_commit_queue_take(&workers[i].answers);
         wp_commit_queue_fini(&workers[i].answers);
-        wp_hist_merge(&hist, &workers[i].hist);
-        grants += workers[i].grants;
-        failed += workers[i].failed;
+        wp_hist_merge(&row.hist, &workers[i].hist);
+        row.grants += workers[i].grants;
+        row.failed += workers[i].failed;
     }
-    print_row(names[way], in_flight, &hist, grants, failed, now_ns() - from_ns,
-              cpu_ns() - cpu);
+    row.took_ns = now_ns() - from_ns;
+    row.cpu_ns = cpu_ns() - cpu;
+    print_row(&row);
     wp_lease_redis_destroy(redis);
 }
 
@@ -321,7 +332,8 @@ send_bare(redisContext *server, const struct wp_lease_redis *redis,
 static void
 measure_bare(const struct wp_lease_redis_config *config, int64_t duration_ns)
 {
-    static struct worker worker;
+    static struct worker worker; /* For its salt. */
+    struct row row = {.way = "bare client", .in_flight = 1};
     struct claimant claimant;
     struct wp_lease_redis *redis = open_store(config);
     const struct wp_redis_server *at = &config->redis.server;
@@ -336,20 +348,20 @@ measure_bare(const struct wp_lease_redis_config *config, int64_t duration_ns)
     }
     memset(&worker, 0, sizeof worker);
     worker.salt = (uint64_t)from_ns;
-    wp_hist_reset(&worker.hist);
+    wp_hist_reset(&row.hist);
     init_claimant(&worker, &claimant);
     while (now_ns() < from_ns + duration_ns ||
            claimant.op.kind != WP_LEASE_FORGET) {
         next_op(&claimant);
         claimant.start_ns = now_ns();
-        worker.failed += !send_bare(server, redis, &claimant.op);
+        row.failed += !send_bare(server, redis, &claimant.op);
         if (claimant.op.kind == WP_LEASE_GRANT) {
-            wp_hist_record(&worker.hist, now_ns() - claimant.start_ns);
-            worker.grants++;
+            wp_hist_record(&row.hist, now_ns() - claimant.start_ns);
+            row.grants++;
         }
     }
-    print_row("bare client", 1, &worker.hist, worker.grants, worker.failed,
-              now_ns() - from_ns, 0);
+    row.took_ns = now_ns() - from_ns;
+    print_row(&row);
     redisFree(server);
     wp_lease_redis_destroy(redis);
 }
