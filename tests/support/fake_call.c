@@ -9,7 +9,7 @@
 #include "pool/base/clock.h"
 
 enum {
-    WAIT_MAX_S = 10,
+    WAIT_MAX_S = 60,
 };
 
 static struct wp_fake_call *

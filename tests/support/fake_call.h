@@ -58,7 +58,7 @@ void wp_fake_call_cancel(struct wp_fake_call *fake);
 /* Lets sends through again, and tells the service so. */
 void wp_fake_call_unblock(struct wp_fake_call *fake);
 bool wp_fake_call_finished(struct wp_fake_call *fake);
-/* Waits for the end; false when it has not come within ten seconds. */
+/* Waits for the end; false when it has not come within a minute. */
 bool wp_fake_call_wait(struct wp_fake_call *fake);
 
 #endif

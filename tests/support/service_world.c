@@ -113,6 +113,24 @@ wp_world_call(struct wp_world *world, struct wp_fake_call *fake)
     fake->call.deadline_ns = world->rig.clock.now_mono_ns + 3600 * WP_NS_PER_S;
 }
 
+struct wp_fake_call *
+wp_world_again(struct wp_world *world, struct wp_fake_call *fake)
+{
+    wp_fake_call_fini(fake);
+    wp_world_call(world, fake);
+    return fake;
+}
+
+void
+wp_world_assert_ended(const struct wp_fake_call *fake, enum wp_status status)
+{
+    if (!fake->finished || fake->status != status) {
+        fail_msg("%s expected, got %s: %s", wp_status_name(status),
+                 fake->finished ? wp_status_name(fake->status) : "nothing",
+                 fake->message);
+    }
+}
+
 void
 wp_world_claim(struct wp_world *world, struct wp_fake_call *fake,
                const char *id, const char *tenant, int64_t wait_ms)

@@ -44,6 +44,9 @@ void wp_world_advance(struct wp_world *world, int64_t delta_ns);
 
 /* An initialised call of a client that may do anything. */
 void wp_world_call(struct wp_world *world, struct wp_fake_call *fake);
+/* The same object for another call. */
+struct wp_fake_call *wp_world_again(struct wp_world *world,
+                                    struct wp_fake_call *fake);
 /* Starts Claim of pool "default/p". */
 void wp_world_claim(struct wp_world *world, struct wp_fake_call *fake,
                     const char *id, const char *tenant, int64_t wait_ms);
@@ -54,6 +57,10 @@ struct wp_wire_claim_response wp_world_lease(struct wp_world *world,
 /* Starts Release with that token. */
 void wp_world_release(struct wp_world *world, struct wp_fake_call *fake,
                       const uint8_t *token);
+
+/* Fails the test, with what the call said, unless it has ended so. */
+void wp_world_assert_ended(const struct wp_fake_call *fake,
+                           enum wp_status status);
 
 /* Unpacks the reply of a call into *out; aborts with the reason when it is not
  * such a message. */

@@ -34,24 +34,6 @@ teardown(void **state)
     return 0;
 }
 
-static struct wp_fake_call *
-again(struct wp_fake_call *fake)
-{
-    wp_fake_call_fini(fake);
-    wp_world_call(&world, fake);
-    return fake;
-}
-
-static void
-assert_ended(const struct wp_fake_call *fake, enum wp_status status)
-{
-    if (!fake->finished || fake->status != status) {
-        fail_msg("%s expected, got %s: %s", wp_status_name(status),
-                 fake->finished ? wp_status_name(fake->status) : "nothing",
-                 fake->message);
-    }
-}
-
 static void
 set_pool(struct wp_fake_call *fake, const char *name, uint32_t target)
 {
@@ -98,24 +80,24 @@ test_list_and_get(void **state)
 
     (void)state;
     wp_fake_call_start(&a, &world.admin, "ListPools", NULL, 0);
-    assert_ended(&a, WP_OK);
+    wp_world_assert_ended(&a, WP_OK);
     WP_WORLD_REPLY(&world, &a, pools, &pools);
     assert_int_equal(pools.n_pools, 1);
     assert_string_equal(pools.pools[0].spec.name, "p");
     assert_int_equal(pools.pools[0].ready, 4);
     WP_WORLD_START(&world.admin, &b, "GetPool", get_pool_request, &known);
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, pool, &pool);
     assert_int_equal(pool.spec.target, 4);
     assert_string_equal(pool.spec.template_name, "t");
-    WP_WORLD_START(&world.admin, again(&b), "GetPool", get_pool_request,
-                   &unknown);
-    assert_ended(&b, WP_NOT_FOUND);
+    WP_WORLD_START(&world.admin, wp_world_again(&world, &b), "GetPool",
+                   get_pool_request, &unknown);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
     assert_string_equal(b.message,
                         "pool: 'q' in namespace 'default' does not exist");
-    wp_fake_call_start(again(&b), &world.admin, "ListPools",
+    wp_fake_call_start(wp_world_again(&world, &b), &world.admin, "ListPools",
                        (const uint8_t *)"\x0b", 1);
-    assert_ended(&b, WP_INVALID_ARGUMENT);
+    wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
 }
 
 static void
@@ -129,20 +111,20 @@ test_set_pool(void **state)
     wp_fake_call_cancel(&a);  /* A client that goes does not stop it. */
     assert_false(a.finished);
     wp_world_settle(&world);
-    assert_ended(&a, WP_OK);
+    wp_world_assert_ended(&a, WP_OK);
     WP_WORLD_REPLY(&world, &a, pool, &pool);
     assert_int_equal(pool.spec.target, 7);
     assert_true(world.wakes > 0);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 7);
     set_pool(&b, "p", 2);
     wp_world_settle(&world);
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 2);
-    set_pool(again(&b), "q", 2);
+    set_pool(wp_world_again(&world, &b), "q", 2);
     wp_world_settle(&world);
-    assert_ended(&b, WP_NOT_FOUND);
-    set_pool(again(&b), "p", WP_TARGET_MAX + 1);
-    assert_ended(&b, WP_INVALID_ARGUMENT);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    set_pool(wp_world_again(&world, &b), "p", WP_TARGET_MAX + 1);
+    wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
 }
 
 struct change {
@@ -188,7 +170,7 @@ test_set_policy(void **state)
 
     (void)state;
     change_pool(&a, sets, 3, -1);
-    assert_ended(&a, WP_OK);
+    wp_world_assert_ended(&a, WP_OK);
     WP_WORLD_REPLY(&world, &a, pool_detail, &pool);
     assert_int_equal(pool.n_autoscale, 3);
     assert_string_equal(pool.autoscale[0].key.ptr, "objective");
@@ -199,23 +181,23 @@ test_set_policy(void **state)
     policy = wp_rig_stats(&world.rig).spec.scale;
     assert_true(policy.hit_rate == 0.995);
     /* Nothing of what has a mistake. */
-    change_pool(again(&a), mistake, 2, 7);
-    assert_ended(&a, WP_INVALID_ARGUMENT);
+    change_pool(wp_world_again(&world, &a), mistake, 2, 7);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_string_equal(a.message, "autoscale: mam: unknown key; the nearest "
                                    "known one is max");
-    change_pool(again(&a), contradiction, 1, 7);
-    assert_ended(&a, WP_INVALID_ARGUMENT);
+    change_pool(wp_world_again(&world, &a), contradiction, 1, 7);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_string_equal(a.message, "autoscale: max: at least min, which is 2, "
                                    "expected, not 1");
     stats = wp_rig_stats(&world.rig);
     assert_true(wp_scale_policy_eq(&stats.spec.scale, &policy));
     assert_int_equal(stats.replicas, 4);
-    change_pool(again(&a), clears, 2, -1);
-    assert_ended(&a, WP_OK);
+    change_pool(wp_world_again(&world, &a), clears, 2, -1);
+    wp_world_assert_ended(&a, WP_OK);
     WP_WORLD_REPLY(&world, &a, pool_detail, &pool);
     assert_int_equal(pool.n_autoscale, 1);
-    change_pool(again(&a), plain, 1, 6);
-    assert_ended(&a, WP_OK);
+    change_pool(wp_world_again(&world, &a), plain, 1, 6);
+    wp_world_assert_ended(&a, WP_OK);
     assert_int_equal(wp_rig_stats(&world.rig).spec.scale.objective,
                      WP_SCALE_PLAIN);
     assert_int_equal(wp_rig_stats(&world.rig).spec.target, 6);
@@ -227,10 +209,10 @@ test_control_thread_is_busy(void **state)
     (void)state;
     world.mail_full = true;
     set_pool(&a, "p", 7);
-    assert_ended(&a, WP_UNAVAILABLE);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
     assert_true(a.retry_after_ns > 0);
     drain(&b, "p", 0);
-    assert_ended(&b, WP_UNAVAILABLE);
+    wp_world_assert_ended(&b, WP_UNAVAILABLE);
     wp_world_settle(&world);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 4);
 }
@@ -242,20 +224,20 @@ test_drain_one_pool(void **state)
 
     (void)state;
     wp_world_claim(&world, &a, "id", "", 0);
-    assert_ended(&a, WP_OK);
+    wp_world_assert_ended(&a, WP_OK);
     drain(&b, "p", 0);
     wp_world_settle(&world);
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, drain_response, &drained);
     assert_int_equal(drained.leased, 1);
     assert_int_equal(world.drains, 0);
-    wp_world_claim(&world, again(&b), "id-2", "", 0);
-    assert_ended(&b, WP_UNAVAILABLE);
+    wp_world_claim(&world, wp_world_again(&world, &b), "id-2", "", 0);
+    wp_world_assert_ended(&b, WP_UNAVAILABLE);
     assert_int_equal(wp_rig_stats(&world.rig).leased, 1);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 0);
-    drain(again(&b), "q", 0);
+    drain(wp_world_again(&world, &b), "q", 0);
     wp_world_settle(&world);
-    assert_ended(&b, WP_NOT_FOUND);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
 }
 
 static void
@@ -268,7 +250,7 @@ test_drain_the_daemon(void **state)
     drain(&b, "", 5000);
     assert_int_equal(world.drains, 0);
     wp_world_settle(&world);
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, drain_response, &drained);
     assert_int_equal(drained.leased, 1);
     assert_int_equal(world.drains, 1);

@@ -48,27 +48,6 @@ teardown(void **state)
     return 0;
 }
 
-/* The same object for another call. */
-static struct wp_fake_call *
-again(struct wp_fake_call *fake)
-{
-    wp_fake_call_fini(fake);
-    wp_world_call(&world, fake);
-    return fake;
-}
-
-static void
-assert_ended(const struct wp_fake_call *fake, enum wp_status status)
-{
-    if (!fake->finished) {
-        fail_msg("the call has not ended");
-    }
-    if (fake->status != status) {
-        fail_msg("%s expected, got %s: %s", wp_status_name(status),
-                 wp_status_name(fake->status), fake->message);
-    }
-}
-
 static uint32_t
 leased(void)
 {
@@ -116,8 +95,9 @@ test_same_id_same_answer(void **state)
     assert_string_equal(lease.grant->sandbox, sandbox);
     assert_true(lease.replayed);
     assert_int_equal(leased(), 1);
-    WP_WORLD_START(&world.allocator, again(&b), "Claim", claim_request, &other);
-    assert_ended(&b, WP_ALREADY_EXISTS);
+    WP_WORLD_START(&world.allocator, wp_world_again(&world, &b), "Claim",
+                   claim_request, &other);
+    wp_world_assert_ended(&b, WP_ALREADY_EXISTS);
     assert_non_null(strstr(b.message, "claim_id"));
 }
 
@@ -131,22 +111,22 @@ test_bad_requests(void **state)
 
     (void)state;
     WP_WORLD_START(&world.allocator, &a, "Claim", claim_request, &request);
-    assert_ended(&a, WP_NOT_FOUND);
+    wp_world_assert_ended(&a, WP_NOT_FOUND);
     assert_non_null(strstr(a.message, "pool"));
     request.claim_id = WP_STR("");
-    WP_WORLD_START(&world.allocator, again(&a), "Claim", claim_request,
-                   &request);
-    assert_ended(&a, WP_INVALID_ARGUMENT);
+    WP_WORLD_START(&world.allocator, wp_world_again(&world, &a), "Claim",
+                   claim_request, &request);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_non_null(strstr(a.message, "claim_id: 1 to 128 bytes"));
-    wp_fake_call_start(again(&a), &world.allocator, "Claim",
+    wp_fake_call_start(wp_world_again(&world, &a), &world.allocator, "Claim",
                        (const uint8_t *)"\x12\xff", 2);
-    assert_ended(&a, WP_INVALID_ARGUMENT);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     request.claim_id = WP_STR("id");
     request.pool.name = WP_STR("p");
     request.ttl_ms = 25 * 3600 * 1000;
-    WP_WORLD_START(&world.allocator, again(&a), "Claim", claim_request,
-                   &request);
-    assert_ended(&a, WP_INVALID_ARGUMENT);
+    WP_WORLD_START(&world.allocator, wp_world_again(&world, &a), "Claim",
+                   claim_request, &request);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_non_null(strstr(a.message, "ttl_ms"));
     assert_int_equal(leased(), 0);
 }
@@ -156,7 +136,7 @@ test_empty_pool_refuses(void **state)
 {
     (void)state;
     wp_world_claim(&world, &a, "id", "", 0);
-    assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
     assert_true(a.retry_after_ns > 0);
     assert_true(strlen(a.message) > 0);
 }
@@ -186,13 +166,13 @@ test_wait_is_cut_to_the_deadline(void **state)
     wp_world_advance(&world, 990 * WP_NS_PER_MS);
     assert_false(a.finished);
     wp_world_advance(&world, 6 * WP_NS_PER_MS);
-    assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
     assert_true(world.rig.clock.now_mono_ns < deadline_ns);
     assert_true(a.retry_after_ns > 0);
     /* So near its deadline that it may not wait at all. */
     b.call.deadline_ns = world.rig.clock.now_mono_ns + 2 * WP_NS_PER_MS;
     wp_world_claim(&world, &b, "id-2", "", 60000);
-    assert_ended(&b, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&b, WP_RESOURCE_EXHAUSTED);
 }
 
 static void
@@ -203,7 +183,7 @@ test_cancel_while_waiting(void **state)
     (void)state;
     wp_world_claim(&world, &a, "id", "", 10000);
     wp_fake_call_cancel(&a);
-    assert_ended(&a, WP_CANCELLED);
+    wp_world_assert_ended(&a, WP_CANCELLED);
     assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 1, &err), WP_OK);
     wp_world_settle(&world);
     assert_int_equal(leased(), 0);
@@ -223,7 +203,7 @@ test_cancel_while_committing(void **state)
     wp_fake_call_cancel(&a);
     assert_false(a.finished);
     assert_int_equal(wp_rig_store_answer(&world.rig, WP_OK), 1);
-    assert_ended(&a, WP_CANCELLED);
+    wp_world_assert_ended(&a, WP_CANCELLED);
     world.rig.store_later = false;
     wp_world_settle(&world);
     assert_int_equal(leased(), 0);
@@ -245,12 +225,12 @@ test_cancel_of_a_shared_claim(void **state)
     assert_int_equal(wp_rig_store_answer(&world.rig, WP_OK), 1);
     world.rig.store_later = false;
     wp_world_settle(&world);
-    assert_ended(&a, WP_CANCELLED);
+    wp_world_assert_ended(&a, WP_CANCELLED);
     lease = wp_world_lease(&world, &b);
     assert_true(lease.replayed);
     assert_int_equal(leased(), 1);
-    wp_world_release(&world, again(&a), lease.grant->token);
-    assert_ended(&a, WP_OK);
+    wp_world_release(&world, wp_world_again(&world, &a), lease.grant->token);
+    wp_world_assert_ended(&a, WP_OK);
 }
 
 static void
@@ -259,7 +239,7 @@ test_store_out_of_reach(void **state)
     (void)state;
     world.rig.store_status = WP_UNAVAILABLE;
     wp_world_claim(&world, &a, "id", "", 0);
-    assert_ended(&a, WP_UNAVAILABLE);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
     assert_int_equal(leased(), 0);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 4);
 }
@@ -270,7 +250,7 @@ test_no_memory_for_the_reply(void **state)
     (void)state;
     a.no_memory = true;
     wp_world_claim(&world, &a, "id", "", 0);
-    assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
     wp_world_settle(&world);
     assert_int_equal(leased(), 0);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 4);
@@ -311,10 +291,10 @@ test_tenants(void **state)
         struct wp_claim_info info;
         enum wp_status status;
 
-        identify(again(&a), rules[i].own, rules[i].admin);
+        identify(wp_world_again(&world, &a), rules[i].own, rules[i].admin);
         wp_world_claim(&world, &a, "id", rules[i].asked, 0);
         if (rules[i].becomes == NULL) {
-            assert_ended(&a, WP_PERMISSION_DENIED);
+            wp_world_assert_ended(&a, WP_PERMISSION_DENIED);
             assert_non_null(strstr(a.message, "tenant"));
             continue;
         }
@@ -350,17 +330,18 @@ test_renew(void **state)
     memcpy(token, wp_world_lease(&world, &a).grant->token, sizeof token);
     deadline_ms = wp_world_lease(&world, &a).grant->deadline_wall_ms;
     renew(&b, token, 2 * 3600 * 1000);
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, renew_response, &renewed);
     assert_int_equal(renewed.deadline_wall_ms, deadline_ms + 3600 * 1000);
     assert_int_equal(renewed.fence, wp_world_lease(&world, &a).grant->fence);
-    renew(again(&b), token, 25 * 3600 * 1000); /* More than the pool allows. */
-    assert_ended(&b, WP_INVALID_ARGUMENT);
-    renew(again(&b), token, 2000);
-    assert_ended(&b, WP_OK);
+    renew(wp_world_again(&world, &b), token,
+          25 * 3600 * 1000); /* More than the pool allows. */
+    wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
+    renew(wp_world_again(&world, &b), token, 2000);
+    wp_world_assert_ended(&b, WP_OK);
     wp_world_advance(&world, 3 * WP_NS_PER_S);
-    renew(again(&b), token, 2000);
-    assert_ended(&b, WP_NOT_FOUND);
+    renew(wp_world_again(&world, &b), token, 2000);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
     assert_int_equal(leased(), 0);
 }
 
@@ -374,15 +355,15 @@ test_release_twice(void **state)
     wp_world_claim(&world, &a, "id", "", 0);
     memcpy(token, wp_world_lease(&world, &a).grant->token, sizeof token);
     wp_world_release(&world, &b, token);
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, release_response, &released);
     assert_true(released.was_held);
-    wp_world_release(&world, again(&b), token);
-    assert_ended(&b, WP_OK);
+    wp_world_release(&world, wp_world_again(&world, &b), token);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, release_response, &released);
     assert_false(released.was_held);
-    renew(again(&b), token, 0);
-    assert_ended(&b, WP_NOT_FOUND);
+    renew(wp_world_again(&world, &b), token, 0);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
 }
 
 static void
@@ -395,16 +376,16 @@ test_forged_tokens(void **state)
     memcpy(token, wp_world_lease(&world, &a).grant->token, sizeof token);
     for (size_t i = 0; i < sizeof token; i++) {
         token[i] ^= 0x10;
-        wp_world_release(&world, again(&b), token);
-        assert_ended(&b, WP_PERMISSION_DENIED);
-        renew(again(&b), token, 0);
-        assert_ended(&b, WP_PERMISSION_DENIED);
+        wp_world_release(&world, wp_world_again(&world, &b), token);
+        wp_world_assert_ended(&b, WP_PERMISSION_DENIED);
+        renew(wp_world_again(&world, &b), token, 0);
+        wp_world_assert_ended(&b, WP_PERMISSION_DENIED);
         token[i] ^= 0x10;
     }
     assert_int_equal(leased(), 1);
-    wp_fake_call_start(again(&b), &world.allocator, "Release",
+    wp_fake_call_start(wp_world_again(&world, &b), &world.allocator, "Release",
                        (const uint8_t *)"\x0a\x01x", 3);
-    assert_ended(&b, WP_INVALID_ARGUMENT);
+    wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
 }
 
 /* A change that the store is writing ends by itself, client or not. */
@@ -445,19 +426,19 @@ test_get_claim(void **state)
     (void)state;
     wp_world_claim(&world, &a, "id", "x", 0);
     get(&b, "id", "x");
-    assert_ended(&b, WP_OK);
+    wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, claim_info, &info);
     assert_string_equal(info.claim_id, "id");
     assert_string_equal(info.tenant, "x");
     assert_false(info.lost);
-    get(again(&b), "id", "");
-    assert_ended(&b, WP_NOT_FOUND);
-    identify(again(&b), "y", false);
+    get(wp_world_again(&world, &b), "id", "");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    identify(wp_world_again(&world, &b), "y", false);
     get(&b, "id", "x");
-    assert_ended(&b, WP_PERMISSION_DENIED);
-    identify(again(&b), "y", false);
+    wp_world_assert_ended(&b, WP_PERMISSION_DENIED);
+    identify(wp_world_again(&world, &b), "y", false);
     get(&b, "id", "");
-    assert_ended(&b, WP_NOT_FOUND);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
 }
 
 /* While another replica has the leases, nothing is said about them here. */
@@ -472,17 +453,17 @@ test_not_serving(void **state)
     lease = wp_world_lease(&world, &a);
     memcpy(token, lease.grant->token, sizeof token);
     atomic_store(&world.serves, false);
-    wp_world_claim(&world, again(&a), "other", "", 0);
-    assert_ended(&a, WP_UNAVAILABLE);
+    wp_world_claim(&world, wp_world_again(&world, &a), "other", "", 0);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
     assert_non_null(strstr(a.message, "leader"));
-    wp_world_release(&world, again(&a), token);
-    assert_ended(&a, WP_UNAVAILABLE);
-    get(again(&a), "id", "");
-    assert_ended(&a, WP_UNAVAILABLE);
+    wp_world_release(&world, wp_world_again(&world, &a), token);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
+    get(wp_world_again(&world, &a), "id", "");
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
     assert_int_equal(leased(), 1);
     atomic_store(&world.serves, true);
-    wp_world_release(&world, again(&a), token);
-    assert_ended(&a, WP_OK);
+    wp_world_release(&world, wp_world_again(&world, &a), token);
+    wp_world_assert_ended(&a, WP_OK);
 }
 
 static uint32_t
@@ -499,7 +480,7 @@ list(struct wp_fake_call *fake, const char *tenant, uint32_t page_size,
 
     WP_WORLD_START(&world.allocator, fake, "ListClaims", list_claims_request,
                    &request);
-    assert_ended(fake, WP_OK);
+    wp_world_assert_ended(fake, WP_OK);
     WP_WORLD_REPLY(&world, fake, list_claims_response, &response);
     assert_true(wp_str_copy(response.next_page_token, page_token, 65));
     for (uint32_t i = 0; i < response.n_claims; i++) {
@@ -521,18 +502,18 @@ test_list_claims(void **state)
         char id[8];
 
         (void)snprintf(id, sizeof id, "id-%u", i);
-        wp_world_claim(&world, again(&a), id, tenants[i], 0);
+        wp_world_claim(&world, wp_world_again(&world, &a), id, tenants[i], 0);
         (void)wp_world_lease(&world, &a);
     }
     assert_int_equal(list(&b, "x", 10, token), 2);
     assert_string_equal(token, "");
-    identify(again(&b), "", true);
+    identify(wp_world_again(&world, &b), "", true);
     assert_int_equal(list(&b, "", 10, token), 4); /* An admin sees all. */
-    assert_int_equal(list(again(&b), "", 10, token), 0);
-    identify(again(&b), "y", false);
+    assert_int_equal(list(wp_world_again(&world, &b), "", 10, token), 0);
+    identify(wp_world_again(&world, &b), "y", false);
     assert_int_equal(list(&b, "", 10, token), 2); /* Its own. */
     do {
-        identify(again(&b), "", true);
+        identify(wp_world_again(&world, &b), "", true);
         n += list(&b, "", 1, token);
     } while (token[0] != '\0');
     assert_int_equal(n, 4);
@@ -549,22 +530,22 @@ test_list_claims_refusals(void **state)
     (void)state;
     WP_WORLD_START(&world.allocator, &a, "ListClaims", list_claims_request,
                    &request);
-    assert_ended(&a, WP_NOT_FOUND);
+    wp_world_assert_ended(&a, WP_NOT_FOUND);
     assert_string_equal(a.message,
                         "pool: 'nope' in namespace 'default' does not exist");
     request.pool = (struct wp_wire_pool_ref){WP_STR(""), WP_STR("")};
     for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
         request.page_token = wp_str_from(bad[i]);
-        WP_WORLD_START(&world.allocator, again(&a), "ListClaims",
-                       list_claims_request, &request);
-        assert_ended(&a, WP_INVALID_ARGUMENT);
+        WP_WORLD_START(&world.allocator, wp_world_again(&world, &a),
+                       "ListClaims", list_claims_request, &request);
+        wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
         assert_non_null(strstr(a.message, "page_token"));
     }
     /* A cursor of one's own making is past the end, at worst. */
     request.page_token = WP_STR("ffffffffffffffff");
-    WP_WORLD_START(&world.allocator, again(&a), "ListClaims",
+    WP_WORLD_START(&world.allocator, wp_world_again(&world, &a), "ListClaims",
                    list_claims_request, &request);
-    assert_ended(&a, WP_OK);
+    wp_world_assert_ended(&a, WP_OK);
 }
 
 int

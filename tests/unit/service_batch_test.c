@@ -38,24 +38,6 @@ teardown(void **state)
     return 0;
 }
 
-static struct wp_fake_call *
-again(struct wp_fake_call *fake)
-{
-    wp_fake_call_fini(fake);
-    wp_world_call(&world, fake);
-    return fake;
-}
-
-static void
-assert_ended(const struct wp_fake_call *fake, enum wp_status status)
-{
-    if (!fake->finished || fake->status != status) {
-        fail_msg("%s expected, got %s: %s", wp_status_name(status),
-                 fake->finished ? wp_status_name(fake->status) : "nothing",
-                 fake->message);
-    }
-}
-
 /* Starts a batch of ids prefix-0 .. prefix-(n-1). */
 static void
 batch(struct wp_fake_call *fake, const char *prefix, uint32_t n,
@@ -86,7 +68,7 @@ count(const struct wp_fake_call *fake, enum wp_status status)
     struct wp_wire_batch_response response;
     uint32_t n = 0;
 
-    assert_ended(fake, WP_OK);
+    wp_world_assert_ended(fake, WP_OK);
     WP_WORLD_REPLY(&world, fake, batch_response, &response);
     for (uint32_t i = 0; i < response.n_items; i++) {
         const struct wp_wire_batch_item *item = &response.items[i];
@@ -131,7 +113,7 @@ test_all_or_nothing_gives_back(void **state)
 {
     (void)state;
     batch(&a, "id", 6, 0, true);
-    assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(a.message, "claim_ids[4]: no sandbox is ready"));
     assert_non_null(strstr(a.message, "none of the 6 is held"));
     assert_true(a.retry_after_ns > 0);
@@ -177,7 +159,7 @@ test_time_ends_all_or_nothing(void **state)
     batch(&a, "id", 8, 10000, true);
     assert_false(a.finished);
     wp_world_advance(&world, 11 * WP_NS_PER_S);
-    assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
     assert_int_equal(stats().waiting, 0);
     wp_world_settle(&world);
     assert_int_equal(stats().leased, 1);
@@ -196,10 +178,10 @@ test_conflicting_id_ends_all_or_nothing(void **state)
     (void)state;
     world.rig.backend.ready = WP_FAKE_READY_NEVER;
     WP_WORLD_START(&world.allocator, &c, "Claim", claim_request, &other);
-    assert_ended(&c, WP_OK);
+    wp_world_assert_ended(&c, WP_OK);
     batch(&a, "id", 9, 10000, true);
     /* id-0 .. id-2 were served, id-3 .. id-6 waited, id-8 was not tried. */
-    assert_ended(&a, WP_ALREADY_EXISTS);
+    wp_world_assert_ended(&a, WP_ALREADY_EXISTS);
     assert_non_null(strstr(a.message, "claim_ids[7]"));
     assert_int_equal(stats().waiting, 0);
     wp_world_settle(&world);
@@ -217,7 +199,7 @@ test_late_failure_ends_all_or_nothing(void **state)
     batch(&a, "id", 6, 10000, true);
     assert_int_equal(stats().waiting, 2);
     assert_int_equal(wp_rig_store_answer(&world.rig, WP_UNKNOWN_OUTCOME), 4);
-    assert_ended(&a, WP_UNAVAILABLE);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
     assert_int_equal(stats().waiting, 0);
     assert_int_equal(stats().quarantined, 4);
 }
@@ -230,7 +212,7 @@ test_cancel_while_waiting(void **state)
     batch(&a, "id", 7, 10000, false);
     assert_false(a.finished);
     wp_fake_call_cancel(&a);
-    assert_ended(&a, WP_CANCELLED);
+    wp_world_assert_ended(&a, WP_CANCELLED);
     wp_world_settle(&world);
     assert_int_equal(stats().waiting, 0);
     assert_int_equal(stats().leased, 0);
@@ -246,7 +228,7 @@ test_cancel_while_committing(void **state)
     wp_fake_call_cancel(&a); /* Withdraws three; four are being written. */
     assert_false(a.finished);
     assert_int_equal(wp_rig_store_answer(&world.rig, WP_OK), 4);
-    assert_ended(&a, WP_CANCELLED);
+    wp_world_assert_ended(&a, WP_CANCELLED);
     world.rig.store_later = false;
     wp_world_settle(&world);
     assert_int_equal(stats().leased, 0);
@@ -261,14 +243,14 @@ test_batches_are_bounded(void **state)
     batch(&a, "a", 5, 10000, false);
     batch(&b, "b", 5, 10000, false);
     batch(&c, "c", 5, 10000, false);
-    assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
     assert_true(c.retry_after_ns > 0);
     wp_fake_call_cancel(&a);
-    assert_ended(&a, WP_CANCELLED);
-    batch(again(&c), "c", 1, 0, false);
+    wp_world_assert_ended(&a, WP_CANCELLED);
+    batch(wp_world_again(&world, &c), "c", 1, 0, false);
     assert_true(c.finished);
     wp_fake_call_cancel(&b);
-    assert_ended(&b, WP_CANCELLED);
+    wp_world_assert_ended(&b, WP_CANCELLED);
 }
 
 /* What is refused before it begins gives its batch object back. */
@@ -284,20 +266,20 @@ test_bad_requests(void **state)
 
     (void)state;
     for (int i = 0; i < 5; i++) {
-        WP_WORLD_START(&world.allocator, again(&a), "ClaimBatch", batch_request,
-                       &request);
-        assert_ended(&a, WP_NOT_FOUND);
-        wp_fake_call_start(again(&a), &world.allocator, "ClaimBatch",
-                           (const uint8_t *)"\xff", 1);
-        assert_ended(&a, WP_INVALID_ARGUMENT);
-        batch(again(&a), "id", 0, 0, false);
-        assert_ended(&a, WP_INVALID_ARGUMENT);
-        (void)snprintf(again(&a)->call.who.tenant, 8, "me");
+        WP_WORLD_START(&world.allocator, wp_world_again(&world, &a),
+                       "ClaimBatch", batch_request, &request);
+        wp_world_assert_ended(&a, WP_NOT_FOUND);
+        wp_fake_call_start(wp_world_again(&world, &a), &world.allocator,
+                           "ClaimBatch", (const uint8_t *)"\xff", 1);
+        wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+        batch(wp_world_again(&world, &a), "id", 0, 0, false);
+        wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+        (void)snprintf(wp_world_again(&world, &a)->call.who.tenant, 8, "me");
         request.pool.name = WP_STR("p");
         request.tenant = WP_STR("other");
         WP_WORLD_START(&world.allocator, &a, "ClaimBatch", batch_request,
                        &request);
-        assert_ended(&a, WP_PERMISSION_DENIED);
+        wp_world_assert_ended(&a, WP_PERMISSION_DENIED);
         request.pool.name = WP_STR("nope");
         request.tenant = WP_STR("");
     }
@@ -309,7 +291,7 @@ test_no_memory_for_the_reply(void **state)
     (void)state;
     a.no_memory = true;
     batch(&a, "id", 3, 0, false);
-    assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
     wp_world_settle(&world);
     assert_int_equal(stats().leased, 0);
     assert_int_equal(stats().ready, 4);

@@ -45,14 +45,6 @@ teardown(void **state)
     return 0;
 }
 
-static struct wp_fake_call *
-again(struct wp_fake_call *fake)
-{
-    wp_fake_call_fini(fake);
-    wp_world_call(&world, fake);
-    return fake;
-}
-
 static void
 start(struct wp_fake_call *fake, const char *name)
 {
@@ -82,7 +74,7 @@ change(void)
     char id[16];
 
     (void)snprintf(id, sizeof id, "id-%u", n++);
-    wp_world_claim(&world, again(&claim), id, "", 0);
+    wp_world_claim(&world, wp_world_again(&world, &claim), id, "", 0);
     assert_int_equal(claim.status, WP_OK);
     wp_world_settle(&world);
 }
@@ -167,7 +159,7 @@ test_client_goes(void **state)
     wp_world_advance(&world, INTERVAL_NS);
     change();
     assert_int_equal(watch.sends, 1);
-    start(again(&watch), ""); /* Its place is free again. */
+    start(wp_world_again(&world, &watch), ""); /* Its place is free again. */
     start(&other, "");
     assert_int_equal(other.sends, 1);
 }
@@ -183,7 +175,7 @@ test_watches_are_bounded(void **state)
     assert_int_equal(third.status, WP_RESOURCE_EXHAUSTED);
     assert_string_equal(third.message, "2 watches are open, as many as may be");
     wp_fake_call_cancel(&watch);
-    start(again(&third), "");
+    start(wp_world_again(&world, &third), "");
     assert_int_equal(third.sends, 1);
 }
 
