@@ -30,7 +30,7 @@ wp_daemon_pool_unlearned(void *ctx, uint32_t pool_index,
     struct wp_pool_stats stats;
 
     wp_pools_stats(daemon->pools, pool_index, &stats);
-    wp_log_warn("what the pool's scaler had learned is left out",
+    wp_log_warn("what was kept of the pool is left out",
                 wp_kv_str("namespace", stats.spec.pool_namespace),
                 wp_kv_str("pool", stats.spec.name), wp_kv_err(err));
 }

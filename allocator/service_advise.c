@@ -331,6 +331,14 @@ begin(struct wp_advise *advise, struct wp_call *call, const uint8_t *bytes,
     if (advise->pool_index == UINT32_MAX) {
         return;
     }
+    if (advise->request.n_claims == 0 &&
+        !wp_pools_is_keeper(services->config.pools)) {
+        call->ops->finish(call, WP_UNAVAILABLE,
+                          "another replica makes the sandboxes, and has the "
+                          "record of all claims; ask that one",
+                          0);
+        return;
+    }
     wp_pools_stats(services->config.pools, advise->pool_index, &advise->stats);
     call->cancelled = advise_cancelled;
     call->writable = advise_writable;

@@ -54,8 +54,8 @@ struct wp_pools_config {
      * target_before, as told last. Control thread. May be NULL. */
     void (*scaled)(void *ctx, uint32_t pool_index,
                    const struct wp_scale_decision *decision);
-    /* What a pool's scaler had learned could not be read, or not be saved: err
-     * says why; it goes on without. The same. */
+    /* What is kept of a pool in the lease store could not be read, or not be
+     * saved: err says why; it goes on without. The same. */
     void (*unlearned)(void *ctx, uint32_t pool_index, const struct wp_err *err);
     /* The mins of a group's pools came to more than its total, or do not any
      * more: mins says which. total NULL: a pool names a group that has no total
@@ -221,9 +221,10 @@ const struct wp_histogram *wp_pools_scale_reaction(struct wp_pools *pools,
 
 /* --- Shaping pools. Control thread. --- */
 
-/* A copy of what the pool's claims were, for the caller to destroy. NULL: none
- * is recorded, there is no such pool, or memory lacks. Any thread; the control
- * thread may wait for the copy to be made. */
+/* A copy of what the pool's claims were while this was the keeper, and, as far
+ * as they are in the pool's note, before it was; for the caller to destroy.
+ * NULL: none is recorded, there is no such pool, or memory lacks. Any thread;
+ * the control thread may wait for the copy to be made. */
 struct wp_history;
 struct wp_history *wp_pools_history(struct wp_pools *pools,
                                     uint32_t pool_index);
@@ -237,8 +238,8 @@ enum wp_status wp_pools_scale_reserve(struct wp_pools *pools,
 enum wp_status wp_pools_scale_cancel(struct wp_pools *pools,
                                      uint32_t pool_index, struct wp_str id,
                                      struct wp_err *err);
-/* Has all been saved that scalers have learned? After wp_pools_stop or _leave,
- * which have it saved at once. */
+/* Has all been saved that is new of pools? After wp_pools_stop or _leave, which
+ * have it saved at once. */
 bool wp_pools_learned_saved(struct wp_pools *pools);
 
 /* What the store said of the pool's sandboxes before it was added was left out:
@@ -315,6 +316,8 @@ uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
  * keeper first tells of each sandbox it found alive (seen), then lose_unseen,
  * then says true. */
 void wp_pools_set_keeper(struct wp_pools *pools, bool keeper);
+/* Any thread. */
+WP_MUST_CHECK bool wp_pools_is_keeper(const struct wp_pools *pools);
 /* Is there a slot of this sandbox, which is not over? Control thread. */
 WP_MUST_CHECK bool wp_pools_knows(struct wp_pools *pools,
                                   const uint8_t uid[WP_UID_LEN]);

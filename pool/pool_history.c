@@ -57,6 +57,23 @@ wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
 }
 
 void
+wp_pool_history_look(struct wp_pool *pool, int64_t now_ns)
+{
+    struct wp_pool_history *history = pool->history;
+
+    if (history == NULL) {
+        return;
+    }
+    if (!wp_pools_is_keeper(pool->pools)) {
+        history->away = true;
+    } else if (history->away) {
+        history->away = false;
+        wp_pool_history_add(pool, now_ns,
+                            (struct wp_history_event){.kind = WP_HISTORY_GAP});
+    }
+}
+
+void
 wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
 {
     struct wp_pool_history *history = pool->history;
@@ -66,19 +83,27 @@ wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
     if (history == NULL) {
         return;
     }
-    if (wp_pool_scale_active(pool) != NULL) {
-        /* Its scaler's turn writes; should it lose its objective, this goes on
-         * from here. */
+    if (wp_pool_scale_active(pool) != NULL ||
+        !wp_pools_is_keeper(pool->pools)) {
+        /* Its scaler's turn writes, or nobody; should it lose its objective, or
+         * this become the keeper, it goes on from here. */
         wp_pool_scale_count(pool, &history->claims_told, &history->missed_told);
         return;
     }
     if (wp_pool_scale_new_claims(pool, &history->claims_told,
                                  &history->missed_told, &n, &missed)) {
+        wp_pool_note_changed(pool);
         wp_pool_history_add(pool, now_ns,
                             (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
                                                       .n = n,
                                                       .missed = missed});
     }
+}
+
+size_t
+wp_pool_history_bytes(const struct wp_pool *pool)
+{
+    return pool->history != NULL ? wp_history_bytes(pool->history->history) : 0;
 }
 
 size_t

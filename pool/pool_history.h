@@ -2,7 +2,8 @@
  * to the pool_*.c files.
  *
  * Every pool has one, with a policy or without, where wp_pools_config asks for
- * it. The control thread writes claims in the pool's turns, from what claims
+ * it; its latest part is in the pool's note (pool_note.h). The keeper's control
+ * thread writes claims in the pool's turns, from what claims
  * count anyway, so that recording costs the claim path nothing. Of a pool that
  * is scaled exactly what its scaler is told is written, so that the history
  * replays to the same decisions. */
@@ -20,6 +21,7 @@ struct wp_pool_history {
     uint64_t claims_told;
     uint64_t missed_told;
     bool whole; /* What was saved is in it already. */
+    bool away;  /* Another replica was the keeper since the last event. */
 };
 
 /* False when memory lacks. Before the pool is shown to anybody. */
@@ -30,10 +32,15 @@ void wp_pool_history_destroy(struct wp_pool_history *history);
  * scaler, if it has one. */
 void wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
                          struct wp_history_event event);
-/* Writes what a pool that is not scaled was asked for since the last turn.
- * Control thread. */
+/* Only the keeper hears of all claims, so what comes before it is one, or is
+ * again, is a gap. Before anything else is written in a turn. Control thread,
+ * as the next. */
+void wp_pool_history_look(struct wp_pool *pool, int64_t now_ns);
+/* Writes what a pool that is not scaled was asked for since the last turn. */
 void wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
 
+/* Memory that it takes; what is saved of it is no longer. */
+size_t wp_pool_history_bytes(const struct wp_pool *pool);
 /* The latest part, as bytes for the pool's note; the length. Control thread, as
  * the next. */
 size_t wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,

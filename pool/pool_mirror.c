@@ -293,6 +293,8 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
     case WP_RECORD_ENDED:
         if (record->fence >= fence &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
+            /* The feed tells the latest only: it was granted, too. */
+            pool->granted_elsewhere += record->fence > fence ? 1 : 0;
             wp_pools_note(pools, ref.index, 0);
         }
         break;

@@ -570,6 +570,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     next_wait = wp_pools_expire_waiters(pool, now_ns);
     view = view_of(pool, now_ns);
     before = view.target;
+    wp_pool_history_look(pool, now_ns);
     next_scale = wp_pool_scale_turn(pool, &view, &unscaled);
     wp_pool_history_turn(pool, now_ns);
     next_note = wp_pool_note_turn(pool, now_ns);

@@ -111,7 +111,7 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
     }
     scale->declared = spec->target;
     scale->set_by_call = false;
-    scale->dirty = true;
+    wp_pool_note_changed(pool);
     scale->scales = scale->scales && active;
     wp_pool_budget_join(pool, scale, &spec->scale);
     (void)pthread_mutex_lock(&scale->lock);
@@ -310,7 +310,7 @@ tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
                                   &scale->missed_told, &n, &missed)) {
         return false;
     }
-    scale->dirty = true;
+    wp_pool_note_changed(pool);
     wp_scaler_on_claims(scale->scaler, now_ns, n, missed);
     wp_pool_scale_told(pool, scale, now_ns,
                        (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
@@ -453,10 +453,10 @@ wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
         take_up(pool, scale, view->now_ns);
     }
     take_missed(scale);
-    if (scale->learned != WP_LEARNED_KNOWN &&
-        view->now_ns < scale->wait_until_ns) {
+    if (pool->note.learned != WP_LEARNED_KNOWN &&
+        view->now_ns < pool->note.wait_until_ns) {
         *wait = true;
-        return scale->wait_until_ns;
+        return pool->note.wait_until_ns;
     }
     decide(pool, scale, view);
     return scale->next_ns;
@@ -608,7 +608,7 @@ wp_pools_scale_reserve(struct wp_pools *pools, uint32_t pool_index,
     }
     (void)pthread_mutex_unlock(&scale->lock);
     if (status == WP_OK) {
-        scale->dirty = true;
+        wp_pool_note_changed(pool);
         wp_pool_note_save_soon(pool, now_ns);
         wp_pools_touch(pool);
     }
@@ -645,7 +645,7 @@ wp_pools_scale_cancel(struct wp_pools *pools, uint32_t pool_index,
                           "over",
                           WP_STR_ARG(id));
     }
-    scale->dirty = true;
+    wp_pool_note_changed(pool);
     wp_pool_note_save_soon(pool, now_ns);
     wp_pools_touch(pool);
     return WP_OK;

@@ -22,13 +22,6 @@ enum {
     WP_SCALE_LEADS_MAX = 256,
 };
 
-/* What becomes of the state that an earlier keeper has saved. */
-enum wp_learned {
-    WP_LEARNED_WANTED, /* To be asked for. */
-    WP_LEARNED_ASKED,
-    WP_LEARNED_KNOWN, /* Taken in, or there is none. */
-};
-
 struct wp_pool_scale {
     pthread_mutex_t lock;                    /* guards: to seen_quantum */
     struct wp_scaler *scaler;                /* Owned. */
@@ -64,12 +57,6 @@ struct wp_pool_scale {
     int64_t say_at_ns; /* The next change, not before. */
     uint32_t declared; /* Replicas, not by SetPool. */
     bool set_by_call;  /* They are SetPool's now. */
-
-    enum wp_learned learned;
-    int64_t wait_until_ns; /* For that, before anything is ordered. */
-    int64_t ask_at_ns;
-    int64_t save_at_ns;
-    bool dirty; /* Something was learned since the last save. */
 };
 
 /* NULL: the pool has none. Any thread. */
@@ -139,19 +126,5 @@ void wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref);
 void wp_pool_scale_ordered(struct wp_pool *pool, bool any);
 /* Fills the scaler's part of the numbers. Any thread. */
 void wp_pool_scale_stats(struct wp_pool *pool, struct wp_pool_stats *out);
-
-/* --- pool_note.c: what was learned, in the lease store --- */
-
-/* Memory for notes, where the store keeps them; false: there is none. */
-WP_MUST_CHECK bool wp_pool_notes_create(struct wp_pools *pools);
-/* Takes in what the store has answered. True when it did. Control thread. */
-bool wp_pool_notes_run(struct wp_pools *pools);
-/* Asks for what is to be asked, saves what is to be saved; returns when to come
- * again. Control thread. */
-int64_t wp_pool_note_turn(struct wp_pool *pool, int64_t now_ns);
-/* The state that an earlier keeper left is wanted. Control thread. */
-void wp_pool_note_want(struct wp_pool *pool, int64_t now_ns);
-/* Saves soon. Control thread. */
-void wp_pool_note_save_soon(struct wp_pool *pool, int64_t now_ns);
 
 #endif

@@ -270,6 +270,7 @@ destroy_pool(struct wp_pool *pool)
 {
     wp_pool_scale_destroy(wp_pool_scale_of(pool));
     wp_pool_history_destroy(pool->history);
+    wp_pool_note_fini(pool);
     wp_wait_queue_fini(&pool->waiters);
     (void)pthread_mutex_destroy(&pool->wait_lock);
     free(pool);
@@ -578,9 +579,9 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     remove_name(pools, pool);
     give_up_warming(pools, pool_index, UINT32_MAX);
     if (wp_pool_scale_active(pool) != NULL) {
-        wp_pool_scale_active(pool)->dirty = true;
-        wp_pool_note_save_soon(pool, wp_pools_now(pools));
+        wp_pool_note_changed(pool);
     }
+    wp_pool_note_save_soon(pool, wp_pools_now(pools));
     wp_pools_touch(pool);
 }
 
@@ -607,7 +608,7 @@ wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
     (void)pthread_mutex_unlock(&pool->wait_lock);
     if (scale != NULL) {
         scale->set_by_call = scale->set_by_call || by_hand;
-        scale->dirty = true;
+        wp_pool_note_changed(pool);
         wp_pool_note_save_soon(pool, wp_pools_now(pools));
     }
     if (by_hand) {

@@ -227,6 +227,12 @@ wp_pools_lose_unseen(struct wp_pools *pools)
     }
 }
 
+bool
+wp_pools_is_keeper(const struct wp_pools *pools)
+{
+    return atomic_load_explicit(&pools->keeper, memory_order_relaxed);
+}
+
 void
 wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
 {

@@ -15,7 +15,7 @@
  * pool_foreign.c sandboxes that others see too: ended, retired, found, noted
  * pool_history.c what claims were, recorded for advice
  * pool_scale.c  what a pool's scaler is told, and the target that it sets
- * pool_note.c   what it has learned, saved and taken up again
+ * pool_note.c   what is kept of a pool: saved, and taken up again
  *
  * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
  * peers_lock, the lock of a pool's scaler, that of its history. None is on the
@@ -34,6 +34,7 @@
 #include "pool/claim_table.h"
 #include "pool/lease_token.h"
 #include "pool/pool.h"
+#include "pool/pool_note.h"
 #include "pool/ready_queue.h"
 #include "pool/refill.h"
 #include "pool/slot.h"
@@ -133,6 +134,7 @@ struct wp_pool {
     _Atomic(struct wp_pool_scale *) scale;
 
     /* Control thread only. */
+    struct wp_note_state note;
     struct wp_refill refill;
     int64_t turn_at_ns;
     uint64_t granted_elsewhere; /* Claims at other replicas. */

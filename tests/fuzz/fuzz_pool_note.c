@@ -1,6 +1,7 @@
 /* Any bytes as a pool's note: the keeper that finds them takes them in or says
- * why not, and scales on. With an odd first byte the checksum is put right, so
- * that what is behind it is read, too. */
+ * why not, and goes on. By the first byte: 1: the checksum is put right, so that
+ * what is behind it is read, too; 2: the pool has no objective, and so no
+ * scaler. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,8 +60,8 @@ put_right(void)
 }
 
 static void
-scale_on(struct wp_pools *pools, struct wp_clock_manual *clock,
-         struct wp_fake_backend *backend)
+go_on(struct wp_pools *pools, bool scaled, struct wp_clock_manual *clock,
+      struct wp_fake_backend *backend)
 {
     struct wp_pool_stats stats;
 
@@ -70,7 +71,7 @@ scale_on(struct wp_pools *pools, struct wp_clock_manual *clock,
         wp_clock_manual_advance(clock, 100 * WP_NS_PER_MS);
     }
     wp_pools_stats(pools, 0, &stats);
-    WP_ASSERT(stats.scale.number > 0);
+    WP_ASSERT((stats.scale.number > 0) == scaled);
     WP_ASSERT(stats.warming + stats.ready <= SLOTS);
     wp_pools_check(pools);
 }
@@ -85,6 +86,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct wp_pools_config config = {
         .slots_max = SLOTS,
         .claims_max = SLOTS,
+        .history_bytes_max = 1 << 17,
         .clock = &clock.clock,
         .store = {&ops, NULL},
         .wake = wake,
@@ -93,10 +95,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct wp_pool_spec spec;
     struct wp_pools *pools;
     struct wp_err err;
+    bool scaled;
 
     if (size < 1 || size - 1 > WP_NOTE_MAX) {
         return 0;
     }
+    scaled = (data[0] & 2) == 0;
     note_len = size - 1;
     memcpy(note, data + 1, note_len);
     if (data[0] % 2 == 1 && note_len >= HEAD_LEN) {
@@ -113,10 +117,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)snprintf(spec.name, sizeof spec.name, "p");
     (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
     spec.target = 2;
-    WP_ASSERT(wp_scale_policy_set(&spec.scale, WP_STR("objective"),
-                                  WP_STR("99%"), &err) == WP_OK);
+    WP_ASSERT(!scaled || wp_scale_policy_set(&spec.scale, WP_STR("objective"),
+                                             WP_STR("99%"), &err) == WP_OK);
     WP_ASSERT(wp_pools_add(pools, &spec, NULL, &err) == WP_OK);
-    scale_on(pools, &clock, &backend);
+    go_on(pools, scaled, &clock, &backend);
     wp_pools_destroy(pools);
     wp_fake_backend_fini(&backend);
     return 0;

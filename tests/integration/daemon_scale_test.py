@@ -46,6 +46,23 @@ def cancel(daemon, name):
                       pb.CancelReservationResponse)
 
 
+def recorded(daemon):
+    """How many claims there is a record of; 0: none."""
+    call = daemon.channel.unary_stream(
+        "/warmpool.v1.PoolAdmin/Advise",
+        request_serializer=pb.AdviseRequest.SerializeToString,
+        response_deserializer=pb.AdviseResponse.FromString)
+    try:
+        told = list(call(pb.AdviseRequest(pool=POOL, lead_ms=100,
+                                          objectives=[0.9]),
+                         timeout=PATIENCE))
+    except grpc.RpcError as error:
+        if error.code() != grpc.StatusCode.INVALID_ARGUMENT:
+            raise
+        return 0
+    return told[-1].report.claims
+
+
 def write_manifest(directory, policy):
     """The quickstart's, with this policy."""
     source = os.path.join(directory, "source.yaml")
@@ -261,6 +278,24 @@ class ScaleTest(unittest.TestCase):
                       self.ctl(daemon, "explain", "quickstart"))
         self.assertNotIn("warmpool_scale_", daemon.get("/metrics")[1])
 
+    def test_claims_before_an_objective_outlive_the_daemon(self):
+        daemon = self.start({}, replicas=2)
+        daemon.wait_full(2)
+        self.work(daemon, 300)
+        # The control thread counts them a moment later.
+        eventually(lambda: recorded(daemon) == 300, "recorded")
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+        again = self.start({}, replicas=2)
+        eventually(lambda: recorded(again) == 300, "taken up")
+        self.work(again, 50, 300)
+        eventually(lambda: recorded(again) == 350, "and gone on with")
+        self.assertEqual(again.stop(signal.SIGKILL), -signal.SIGKILL)
+        # What came in the last minute may be lost, the rest is not; and what
+        # the owner asks for first is there when it sets the objective.
+        third = self.start(OBJECTIVE, replicas=2)
+        eventually(lambda: recorded(third) in range(300, 351), "taken up")
+        self.assertNotIn("left out", third.messages())
+
     def test_a_target_by_hand_is_kept_over_a_restart(self):
         daemon = self.start(OBJECTIVE, replicas=1)
         self.ctl(daemon, "scale", "quickstart", "7")
@@ -326,6 +361,24 @@ class TakeOver(RedisRig):
         self.assertGreater(pool.target, 1)
         self.assertGreater(pool.scaling.decisions[0].rate_slow_per_s, 0.1)
         self.assertEqual([r.id for r in pool.scaling.reservations], ["later"])
+
+    def test_the_next_keeper_has_the_record(self):
+        source = write_manifest(self.dir, {})
+        keeper = self.start("keeper", manifest=source, replicas=2)
+        eventually(keeper.ready, "ready, and its pages with it")
+        eventually(lambda: self.value(keeper, "warmpool_keeper") == 1,
+                   "a keeper")
+        follower = self.start("follower", manifest=source, replicas=2)
+        eventually(follower.ready, "ready")
+        for i in range(60):
+            keeper.release(keeper.claim(f"w{i}"))
+        eventually(lambda: recorded(keeper) == 60, "recorded")
+        self.assertEqual(self.code(recorded, follower),
+                         grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(keeper.stop(), 0, keeper.messages())
+        eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
+                   "taken over")
+        eventually(lambda: recorded(follower) == 60, "taken up")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ struct wp_model_store replica_store;
 struct wp_clock_manual replica_clock;
 struct wp_scale_policy replica_policy;
 struct wp_err replica_unlearned;
+size_t replica_history_max;
 static uint64_t starts;
 
 static void
@@ -37,7 +38,7 @@ replica_open(struct replica *r, uint32_t port, uint32_t target, bool keeper)
         .clock = &replica_clock.clock,
         .store = wp_model_port(&replica_store, port),
         .hash_key = {1, 2},
-        .history_bytes_max = 1 << 18,
+        .history_bytes_max = replica_history_max,
         .seed = ++starts, /* A new process makes new uids. */
         .wake = wake,
         .unlearned = unlearned,
@@ -184,6 +185,7 @@ replica_set_up(void **state)
                          INT64_C(1700000000) * WP_NS_PER_S);
     wp_model_init(&replica_store, false);
     wp_scale_policy_init(&replica_policy);
+    replica_history_max = 1 << 18;
     replica_unlearned = (struct wp_err){.status = WP_OK};
     return 0;
 }

@@ -35,6 +35,9 @@ void replica_open(struct replica *r, uint32_t port, uint32_t target,
 /* The policies of the pools that are opened from now on; set_up makes it plain.
  */
 extern struct wp_scale_policy replica_policy;
+/* Memory for the record of their claims; 0: none is kept, and no notes of pools
+ * without an objective. set_up makes it 256 KiB. */
+extern size_t replica_history_max;
 /* What the core said of notes that it could not read or write, latest last. */
 extern struct wp_err replica_unlearned;
 /* It ends, as by kill -9: nothing is said to the store. */
