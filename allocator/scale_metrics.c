@@ -1,6 +1,7 @@
 #include "allocator/scale_metrics.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "allocator/prometheus.h"
 
@@ -50,6 +51,12 @@ get_leads_lost(const struct wp_pool_stats *s)
     return (double)s->leads_lost;
 }
 
+static double
+get_budget_share(const struct wp_pool_stats *s)
+{
+    return s->budget == UINT32_MAX ? NAN : (double)s->budget;
+}
+
 /* One family with one number for each pool that has it; what is not known is
  * not shown. */
 static const struct family {
@@ -90,6 +97,8 @@ static const struct family {
     {"warmpool_scale_hit_rate_best", "gauge",
      "The best that can be had, while the objective cannot.",
      get_hit_rate_best},
+    {"warmpool_scale_budget_share", "gauge",
+     "The most that the pool's budget group leaves it now.", get_budget_share},
     {"warmpool_scale_idle", "gauge",
      "Sandboxes ready in the mean, as expected with the target.", get_idle},
     {"warmpool_scale_lead_times_lost_total", "counter",
@@ -192,6 +201,49 @@ put_reaction(const struct scrape *sc, struct wp_pools *pools)
     }
 }
 
+/* The targets of the group's pools together. */
+static double
+used_of(const struct scrape *sc, const char *group)
+{
+    double used = 0;
+
+    for (uint32_t i = 0; i < sc->n; i++) {
+        const struct wp_pool_stats *s = &sc->stats[i];
+
+        if (s->scaled && !s->draining &&
+            strcmp(s->spec.scale.budget_group, group) == 0) {
+            used += s->spec.target;
+        }
+    }
+    return used;
+}
+
+/* Only the keeper shares budgets. */
+static void
+put_budgets(const struct scrape *sc, const struct wp_pools *pools)
+{
+    static const char total[] = "warmpool_scale_budget";
+    static const char used[] = "warmpool_scale_budget_used";
+    const struct wp_budget_total *budget;
+
+    if (!wp_pools_is_keeper(pools) || wp_pools_budget(pools, 0) == NULL) {
+        return;
+    }
+    wp_prom_family(sc->out, total, "gauge",
+                   "What the pools of a budget group may have together.");
+    for (uint32_t i = 0; (budget = wp_pools_budget(pools, i)) != NULL; i++) {
+        const struct wp_prom_label label = {"group", budget->group};
+
+        wp_prom_sample(sc->out, total, &label, 1, budget->total);
+    }
+    wp_prom_family(sc->out, used, "gauge", "Their targets together.");
+    for (uint32_t i = 0; (budget = wp_pools_budget(pools, i)) != NULL; i++) {
+        const struct wp_prom_label label = {"group", budget->group};
+
+        wp_prom_sample(sc->out, used, &label, 1, used_of(sc, budget->group));
+    }
+}
+
 void
 wp_scale_metrics(struct evbuffer *out, struct wp_pools *pools,
                  const struct wp_pool_stats *stats, uint32_t n)
@@ -204,6 +256,7 @@ wp_scale_metrics(struct evbuffer *out, struct wp_pools *pools,
             put_reasons(&sc);
             put_changes(&sc);
             put_reaction(&sc, pools);
+            put_budgets(&sc, pools);
             return;
         }
     }

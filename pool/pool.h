@@ -128,6 +128,9 @@ struct wp_pool_stats {
     struct wp_scale_decision scale;
     uint64_t scale_changes[WP_SCALE_REASON_COUNT];
     uint64_t leads_lost;
+    /* The same: the most that its budget group leaves it; UINT32_MAX: it is of
+     * none that has a total, or another replica scales. */
+    uint32_t budget;
 };
 
 /* NULL and err when memory lacks or the configuration contradicts itself. */
@@ -216,6 +219,10 @@ uint32_t wp_pools_scale_reservations(struct wp_pools *pools,
                                      uint32_t max);
 /* Arrival of a claim to the orders it led to, the lease store's time included;
  * up to a millisecond too long. NULL without an objective. */
+/* The i-th group of the configuration's budgets; NULL: there are no more. Any
+ * thread. */
+const struct wp_budget_total *wp_pools_budget(const struct wp_pools *pools,
+                                              uint32_t i);
 const struct wp_histogram *wp_pools_scale_reaction(struct wp_pools *pools,
                                                    uint32_t pool_index);
 

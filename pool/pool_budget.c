@@ -86,6 +86,15 @@ wp_pool_budgets_destroy(struct wp_pools *pools)
     }
 }
 
+const struct wp_budget_total *
+wp_pools_budget(const struct wp_pools *pools, uint32_t i)
+{
+    /* Set before there is another thread; totals do not change. */
+    return pools->budgets != NULL && i < pools->budgets->n
+               ? &pools->budgets->groups[i].total
+               : NULL;
+}
+
 /* NULL when the pool is of none that has a total. */
 static struct group *
 group_of(const struct wp_pools *pools, const struct wp_pool_scale *scale)

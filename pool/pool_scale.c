@@ -493,6 +493,10 @@ wp_pool_scale_stats(struct wp_pool *pool, struct wp_pool_stats *out)
     memcpy(out->scale_changes, scale->changes, sizeof out->scale_changes);
     out->leads_lost = scale->leads_lost;
     (void)pthread_mutex_unlock(&scale->lock);
+    out->budget =
+        wp_pools_is_keeper(pool->pools)
+            ? atomic_load_explicit(&scale->budget, memory_order_relaxed)
+            : UINT32_MAX;
 }
 
 static struct wp_pool_scale *

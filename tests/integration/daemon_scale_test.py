@@ -296,6 +296,88 @@ class ScaleTest(unittest.TestCase):
         eventually(lambda: recorded(third) in range(300, 351), "taken up")
         self.assertNotIn("left out", third.messages())
 
+    BUDGET = 12
+
+    def start_group(self):
+        """Three pools of a group, and one beside it."""
+        policy = {**OBJECTIVE, "min": "1", "scale-down-window": "1s",
+                  "scale-down-rate": "100%"}
+        source = write_manifest(self.dir, policy)
+        with open(source, encoding="utf-8") as handle:
+            template, pool = handle.read().split("\n---\n")
+        group = pool.replace(
+            "  annotations:\n",
+            "  annotations:\n    autoscale.warmpool.io/budget-group: agents\n")
+        pools = [group.replace("  name: quickstart\n  annotations",
+                               f"  name: {name}\n  annotations")
+                 for name in ("a", "b", "c")]
+        with open(source, "w", encoding="utf-8") as handle:
+            handle.write("\n---\n".join([template, *pools, pool]))
+        daemon = Daemon("--lease-store=sqlite", "--backend=synthetic",
+                        "--synthetic-ready=100ms",
+                        f"--autoscale-budgets=agents={self.BUDGET}",
+                        manifest=source, directory=self.dir, replicas=1)
+        self.daemons.append(daemon)
+        eventually(daemon.ready, "ready")
+        return daemon
+
+    def targets(self, daemon):
+        """Of the group's pools; together they are never over the budget."""
+        for again in (True, False):
+            pools = [daemon.rpc("PoolAdmin/GetPool", pb.GetPoolRequest(
+                pool=pb.PoolRef(name=name)), pb.Pool) for name in "abc"]
+            # One that grew after another was asked that gave way since: both
+            # as they were would be looked at a second time.
+            if sum(pool.target for pool in pools) <= self.BUDGET or not again:
+                break
+        self.assertLessEqual(sum(pool.target for pool in pools), self.BUDGET)
+        return {pool.ref.name: pool.target for pool in pools}
+
+    def load(self, daemon, name, target):
+        """Claims of one pool, until it wants so many."""
+        pool = pb.PoolRef(name=name)
+        for i in range(5000):
+            if self.targets(daemon)[name] >= target:
+                return
+            lease = daemon.rpc("Allocator/Claim", pb.ClaimRequest(
+                pool=pool, claim_id=f"{name}-{i}-{target}", wait_ms=60000),
+                pb.ClaimResponse).lease
+            daemon.release(lease)
+        self.fail("the target did not rise")
+
+    def test_pools_share_a_budget(self):
+        daemon = self.start_group()
+        eventually(lambda: all(self.targets(daemon).values()), "the mins")
+        self.load(daemon, "b", 4)
+        # More than there is: the others keep their mins only, once what they
+        # wanted has passed.
+        reserve(daemon, "job", 40, None, 3600, pb.PoolRef(name="a"))
+        eventually(lambda: self.targets(daemon) == {"a": 10, "b": 1, "c": 1},
+                   "the others give way")
+        bounded = daemon.rpc("PoolAdmin/GetPool", pb.GetPoolRequest(
+            pool=pb.PoolRef(name="a")), pb.Pool).scaling
+        self.assertEqual(bounded.decisions[0].reason, "budget")
+        numbers = metrics(daemon.get("/metrics")[1])
+        self.assertEqual(numbers["warmpool_scale_budget", 'group="agents"'],
+                         self.BUDGET)
+        self.assertEqual(
+            numbers["warmpool_scale_budget_used", 'group="agents"'],
+            self.BUDGET)
+        shares = [numbers["warmpool_scale_budget_share",
+                          f'namespace="default",pool="{name}"']
+                  for name in "abc"]
+        self.assertEqual(shares, [10, 1, 1])
+        self.assertNotIn(("warmpool_scale_budget_share",
+                          'namespace="default",pool="quickstart"'), numbers)
+        # Who is of no group is not bounded by it.
+        reserve(daemon, "beside", 20, None, 3600)
+        eventually(lambda: daemon.pool().target >= 20, "beside the group")
+        daemon.rpc("PoolAdmin/CancelReservation", pb.CancelReservationRequest(
+            pool=pb.PoolRef(name="a"), id="job"),
+            pb.CancelReservationResponse)
+        eventually(lambda: self.targets(daemon)["a"] <= 2, "given back")
+        self.load(daemon, "c", 4)
+
     def test_a_target_by_hand_is_kept_over_a_restart(self):
         daemon = self.start(OBJECTIVE, replicas=1)
         self.ctl(daemon, "scale", "quickstart", "7")
