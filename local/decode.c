@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "local/manifest_impl.h"
+#include "pool/base/nearest.h"
 
 enum {
     NOTE_MAX = 320,
@@ -95,8 +96,11 @@ fail_unknown(struct wp_decode *d, const struct wp_yaml *node,
              const struct wp_field *fields, size_t len)
 {
     char known[KNOWN_MAX];
+    struct wp_nearest nearest;
     size_t used = 0;
+    bool cut = false;
 
+    wp_nearest_init(&nearest, node->key);
     /* A slip of the shift key is the likeliest cause. */
     for (size_t i = 0; i < len; i++) {
         if (node->key.len == strlen(fields[i].name) &&
@@ -112,9 +116,17 @@ fail_unknown(struct wp_decode *d, const struct wp_yaml *node,
 
         if (n < 0 || (size_t)n >= sizeof known - used) {
             (void)snprintf(known + used, sizeof known - used, "...");
+            cut = true;
             break;
         }
         used += (size_t)n;
+    }
+    for (size_t i = 0; cut && i < len; i++) {
+        wp_nearest_offer(&nearest, fields[i].name);
+    }
+    if (nearest.best != NULL) {
+        return wp_decode_fail(d, node, "unknown field; did you mean %s?",
+                              nearest.best);
     }
     return wp_decode_fail(d, node, "unknown field; expected one of %s", known);
 }

@@ -12,6 +12,8 @@ enum {
     COST_SHARE = 20, /* One part in so many of a core, at most. */
 };
 
+/* No shorter lead time counts for a scaler. */
+#define LEAD_LEAST_S ((double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S)
 #define PAUSE_NS (1 * WP_NS_PER_MS)
 
 struct group {
@@ -204,7 +206,9 @@ worth(const void *self, uint32_t s)
     const struct wp_scale_decision *latest = &scale->latest;
 
     if (s < latest->reserved) {
-        return 1 / (latest->lead_mean_s > 1e-3 ? latest->lead_mean_s : 1e-3);
+        double lead_s = latest->lead_mean_s;
+
+        return 1 / (lead_s > LEAD_LEAST_S ? lead_s : LEAD_LEAST_S);
     }
     return wp_scaler_marginal(scale->scaler, s - latest->reserved);
 }

@@ -7,6 +7,7 @@
 #include "allocator/ctl/policy.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/rng.h"
+#include "pool/scale/scaler.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
@@ -147,9 +148,12 @@ print_terms(FILE *out, const struct wp_scale_decision *d)
                        "%.4g a second at this time of the week",
                        d->season_per_s);
     }
-    wp_print_field(out, FIELD, "lead time", "%s in the mean, %s p99",
+    wp_print_field(out, FIELD, "lead time", "%s in the mean, %s p99%s",
                    seconds_text(d->lead_mean_s, mean),
-                   seconds_text(d->lead_p99_s, p99));
+                   seconds_text(d->lead_p99_s, p99),
+                   d->lead_mean_s < (double)WP_SCALE_QUANTUM_NS / 1e9
+                       ? "; less than 10ms counts as 10ms"
+                       : "");
     wp_print_field(out, FIELD, "stock",
                    "%.1f claims in one lead time + %.1f spread (%s; "
                    "dispersion %.2f) = %u wanted",

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "allocator/ctl/help.h"
-#include "allocator/ctl/nearest.h"
+#include "pool/base/nearest.h"
 #include "allocator/ctl/print.h"
 #include "allocator/ctl/rpc_client.h"
 #include "pool/base/clock.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "allocator/conf_value.h"
-#include "allocator/ctl/nearest.h"
+#include "pool/base/nearest.h"
 #include "pool/base/clock.h"
 #include "pool/limits.h"
 

@@ -17,7 +17,9 @@ struct wp_forecast {
     double rate_fast_per_s; /* Over about one lead time. */
     double rate_slow_per_s; /* Over the longest window. */
     double season_per_s;
-    double memory_s; /* How long a plain window the rate is worth. */
+    double memory_s;        /* How long a plain window the rate is worth. */
+    double lead_measured_s; /* The mean; the next one is no less than a
+                             * quantum. */
     double lead_mean_s;
     double lead_p99_s;
     double expected;

@@ -506,6 +506,9 @@ edit_distance(struct wp_str a, struct wp_str b)
     return line[a.len];
 }
 
+/* There are too many of them for one error. */
+#define ALL_KEYS "; all of them: warmpool-autoscale(7)"
+
 static enum wp_status
 find_row(struct wp_str key, const struct row **out, struct wp_err *err)
 {
@@ -522,7 +525,7 @@ find_row(struct wp_str key, const struct row **out, struct wp_err *err)
     if (key.len > WP_SCALE_KEY_MAX) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "%s: unknown key; the longest one is %d characters "
-                          "long",
+                          "long" ALL_KEYS,
                           wp_str_shown(key, shown), WP_SCALE_KEY_MAX);
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
@@ -534,7 +537,7 @@ find_row(struct wp_str key, const struct row **out, struct wp_err *err)
         }
     }
     return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "%s: unknown key; the nearest known one is %s",
+                      "%s: unknown key; the nearest known one is %s" ALL_KEYS,
                       wp_str_shown(key, shown), nearest->key);
 }
 

@@ -61,14 +61,20 @@ static void WP_PRINTF(2, 3) add(struct text *text, const char *fmt, ...)
 static void
 add_demand(struct text *text, const struct wp_scale_decision *decision)
 {
+    const double quantum_s = (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S;
+
     add(text, "%.4g claims/s", decision->rate_per_s);
     if (decision->season_per_s > 0) {
         add(text, " (%.3g x season %.4g)",
             decision->rate_per_s / decision->season_per_s,
             decision->season_per_s);
     }
-    add(text, " x %.3g s lead = %.4g expected %s %.4g spread",
-        decision->lead_mean_s, decision->expected,
+    add(text, " x %.3g s lead", fmax(decision->lead_mean_s, quantum_s));
+    if (decision->lead_mean_s < quantum_s) {
+        add(text, " (the least that counts; measured %.2g s)",
+            decision->lead_mean_s);
+    }
+    add(text, " = %.4g expected %s %.4g spread", decision->expected,
         decision->spread < 0 ? "-" : "+", fabs(decision->spread));
     if (decision->learned) {
         add(text, " (learned)");

@@ -86,9 +86,11 @@ struct wp_scale_decision {
     double season_per_s; /* What this time of the week usually brings, or what
                           * is about to jump will; 0: no history yet. The rate
                           * is this, as today compares, where that is more. */
-    double lead_mean_s;
+    double lead_mean_s; /* As measured. */
     double lead_p99_s;
-    double expected;      /* Claims in one lead time: rate * lead_mean. */
+    /* Claims in one lead time: rate * lead_mean, of which no less than a
+     * quantum counts. */
+    double expected;
     double spread;        /* Stock on top of that. */
     double dispersion;    /* Variance / mean of claims in a lead time. */
     bool learned;         /* spread is a quantile of past errors, not a form. */

@@ -93,13 +93,14 @@ make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
 {
     struct wp_forecast *forecast = &scaler->forecast;
 
-    /* What came within one quantum came at once: no lead time is shorter. */
     *forecast = (struct wp_forecast){
-        .lead_mean_s =
-            fmax(wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns),
-                 (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S),
+        .lead_measured_s =
+            wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns),
         .lead_p99_s = wp_lead_time_quantile_s(&scaler->lead, 0.99,
                                               scaler->prior_lead_ns)};
+    /* What came within one quantum came at once: no lead time is shorter. */
+    forecast->lead_mean_s = fmax(forecast->lead_measured_s,
+                                 (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S);
     wp_forecast_rates(forecast, &scaler->windows);
     see_season(scaler, forecast, season_next_ns);
     /* The rate was learned from a while only: what a Poisson number varies,
@@ -259,7 +260,7 @@ fill(const struct wp_scaler *scaler)
         .rate_fast_per_s = forecast->rate_fast_per_s,
         .rate_slow_per_s = forecast->rate_slow_per_s,
         .season_per_s = forecast->season_per_s,
-        .lead_mean_s = forecast->lead_mean_s,
+        .lead_mean_s = forecast->lead_measured_s,
         .lead_p99_s = forecast->lead_p99_s,
         .expected = forecast->expected,
         .spread = (double)forecast->stock - forecast->expected,

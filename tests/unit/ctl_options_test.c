@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "allocator/ctl/ctl.h"
-#include "allocator/ctl/nearest.h"
+#include "pool/base/nearest.h"
 #include "allocator/ctl/options.h"
 #include "pool/base/clock.h"
 
@@ -325,11 +325,17 @@ test_main(void **state)
         {{"ctl", "exec", "id"}, WP_EXIT_EXEC_FAILED, NULL, "exec: expected ID"},
         {{"ctl", "cp", "a", "b"}, WP_EXIT_USAGE, NULL, "must be ID:PATH"},
         {{"ctl", "set", "a"}, WP_EXIT_USAGE, NULL, "--target or --autoscale"},
-        {{"ctl", "set", "a", "--target", "x"}, WP_EXIT_USAGE, NULL,
+        {{"ctl", "set", "a", "--target", "x"},
+         WP_EXIT_USAGE,
+         NULL,
          "0 to 1048576"},
-        {{"ctl", "set", "a", "-s", "min"}, WP_EXIT_USAGE, NULL,
+        {{"ctl", "set", "a", "-s", "min"},
+         WP_EXIT_USAGE,
+         NULL,
          "expected KEY=VALUE"},
-        {{"ctl", "set", "a", "-s", "=3"}, WP_EXIT_USAGE, NULL,
+        {{"ctl", "set", "a", "-s", "=3"},
+         WP_EXIT_USAGE,
+         NULL,
          "expected KEY=VALUE"},
         {{"ctl", "scale", "a", "-1"}, WP_EXIT_USAGE, NULL, "unknown option"},
         {{"ctl", "scale", "a", "1048577"}, WP_EXIT_USAGE, NULL, "0 to 1048576"},

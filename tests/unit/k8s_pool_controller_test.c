@@ -831,7 +831,8 @@ bad_policy_is_told(void **state)
     assert_string_equal(
         last_note(&world),
         "annotations of autoscale.warmpool.io/: mim: unknown key; the nearest "
-        "known one is min; the pool keeps the policy that it had");
+        "known one is min; all of them: warmpool-autoscale(7); the pool keeps "
+        "the policy that it had");
     annotate(&world, "min", "5");
     put_pool(&world, 1, "Recreate");
     advance(&world, WP_NS_PER_S);

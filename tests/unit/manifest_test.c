@@ -300,8 +300,8 @@ static const struct {
      " 'Rolling'"},
     {POOL "  annotations: {pool.warmpool.io/ttl: 1h}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "metadata.annotations.pool.warmpool.io/ttl: unknown field; expected one "
-     "of"},
+     "metadata.annotations.pool.warmpool.io/ttl: unknown field; did you mean "
+     "pool.warmpool.io/ttl-max?"},
     {POOL "  annotations: {pool.warmpool.io/wait-max: 5}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "a string was expected, not a whole number; put quotes around 5"},
@@ -319,10 +319,14 @@ static const struct {
     {POOL "  annotations: {pool.warmpool.io/cold-start: sometimes}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "one of never, allowed was expected, not 'sometimes'"},
+    {POOL "  annotations: {pool.warmpool.io/redy-within: 30s}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "redy-within: unknown field; did you mean pool.warmpool.io/ready-within?"},
     {POOL "  annotations: {autoscale.warmpool.io/objectif: 99.9%}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "SandboxWarmPool fast: metadata.annotations: autoscale.warmpool.io/"
-     "objectif: unknown key; the nearest known one is objective"},
+     "objectif: unknown key; the nearest known one is objective; all of them: "
+     "warmpool-autoscale(7)"},
     {POOL "  annotations: {autoscale.warmpool.io/objective: 99}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "a string was expected, not a whole number; put quotes around 99"},

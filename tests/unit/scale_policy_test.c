@@ -256,14 +256,16 @@ static void
 test_unknown_keys_name_the_nearest(void **state)
 {
     static const struct pair cases[] = {
-        {"mim", "mim: unknown key; the nearest known one is min"},
+        {"mim", "mim: unknown key; the nearest known one is min; all of them: "
+                "warmpool-autoscale(7)"},
         {"", ": unknown key; the nearest known one is min"},
         {"scale-down-windows", "is scale-down-window"},
         {"timezone", "is time-zone"},
         {"Objective", "is objective"},
         {"scaledown-rate", "is scale-down-rate"},
         {"this-key-is-longer-than-any-that-there-is-or-could-ever-be-at-all-x",
-         "unknown key; the longest one is 31 characters long"},
+         "unknown key; the longest one is 31 characters long; all of them: "
+         "warmpool-autoscale(7)"},
     };
     struct wp_scale_policy policy;
 

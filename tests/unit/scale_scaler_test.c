@@ -677,12 +677,39 @@ anything(void **state)
     }
 }
 
+/* What is shorter than a quantum is shown as it was measured, and counts as a
+ * quantum. */
+static void
+short_lead_times_are_shown_as_they_are(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_decision decision;
+    char text[WP_SCALE_TEXT_MAX];
+
+    (void)state;
+    world_start(&w);
+    for (int i = 0; i < 100; i++) {
+        wp_scaler_on_ready(w.scaler, w.view.mono_ns, 3 * WP_NS_PER_MS);
+    }
+    decision = world_claims(&w, 500, 0.2);
+    assert_true(fabs(decision.lead_mean_s - 0.003) < 1e-6);
+    assert_true(decision.lead_p99_s > 0.0025 && decision.lead_p99_s < 0.004);
+    assert_true(fabs(decision.rate_per_s * 0.01 - decision.expected) < 1e-9);
+    wp_scale_decision_format(&decision, text, sizeof text);
+    if (strstr(text, " x 0.01 s lead (the least that counts; measured 0.003 "
+                     "s) = ") == NULL) {
+        fail_msg("%s", text);
+    }
+    wp_scaler_destroy(w.scaler);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_seen),
         cmocka_unit_test(forecast),
+        cmocka_unit_test(short_lead_times_are_shown_as_they_are),
         cmocka_unit_test(no_lead),
         cmocka_unit_test(impossible),
         cmocka_unit_test(bounds),

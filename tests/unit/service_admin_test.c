@@ -184,7 +184,8 @@ test_set_policy(void **state)
     change_pool(wp_world_again(&world, &a), mistake, 2, 7);
     wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_string_equal(a.message, "autoscale: mam: unknown key; the nearest "
-                                   "known one is max");
+                                   "known one is max; all of them: "
+                                   "warmpool-autoscale(7)");
     change_pool(wp_world_again(&world, &a), contradiction, 1, 7);
     wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_string_equal(a.message, "autoscale: max: at least min, which is 2, "

@@ -1,7 +1,7 @@
-/* allocator/ctl/nearest.h - "did you mean": the word most like a mistyped
+/* pool/base/nearest.h - "did you mean": the word most like a mistyped
  * one. */
-#ifndef WP_ALLOCATOR_CTL_NEAREST_H
-#define WP_ALLOCATOR_CTL_NEAREST_H
+#ifndef WP_BASE_NEAREST_H
+#define WP_BASE_NEAREST_H
 
 #include <stddef.h>
 

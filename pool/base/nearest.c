@@ -1,9 +1,9 @@
-#include "allocator/ctl/nearest.h"
+#include "pool/base/nearest.h"
 
 #include <stdint.h>
 
 enum {
-    WORD_MAX = 32
+    WORD_MAX = 48
 };
 
 static size_t
