@@ -53,6 +53,7 @@ struct wp_figure_settings {
     uint64_t first_seed;
     unsigned jobs;  /* Threads. */
     double shorten; /* Lengths are divided by it. */
+    bool coarse;    /* Searches are to a tenth, on the first seed. */
 };
 
 /* Runs each contender in the world; results[n]. False when memory lacks, or a

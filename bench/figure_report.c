@@ -17,6 +17,8 @@ static const double ours_at[OURS_POINTS] = {0.9,   0.95, 0.97, 0.98,
 /* Around the knob that reaches 99 %. */
 static const double sweep_at[SWEEP_POINTS] = {0.06, 0.15, 0.3, 0.55,
                                               0.75, 1,    1.5, 3};
+/* The same, where runs are long. */
+static const double coarse_at[] = {0.15, 0.5, 1, 2};
 /* Everyone but those that are told. */
 static const enum wp_rival blind[] = {
     WP_RIVAL_FIXED,         WP_RIVAL_HPA_CLAIM_RATE, WP_RIVAL_KEDA_CLAIM_RATE,
@@ -63,8 +65,14 @@ wp_report_least(struct wp_report *report, const struct wp_figure_world *world,
 {
     struct wp_figure_best best;
 
-    if (!wp_figure_least(&report->settings, world, rival, hit, start, &best)) {
+    struct wp_figure_settings settings = report->settings;
+
+    settings.seeds = settings.coarse ? 1 : settings.seeds;
+    if (!wp_figure_least(&settings, world, rival, hit, start, &best)) {
         wp_report_die("no memory");
+    }
+    if (best.found && settings.coarse) {
+        wp_report_run(report, world, &best.contender, 1, &best.result);
     }
     note(report, &best.result, best.found ? 1 : 0);
     return best;
@@ -106,6 +114,7 @@ struct wp_report_field {
     struct wp_figure_result results[CONTENDERS_MAX];
     unsigned n;
     unsigned n_ours; /* The first ones. */
+    unsigned points; /* Of each rival, behind them. */
     struct wp_figure_best at_99[BLIND];
 };
 
@@ -119,9 +128,13 @@ static void
 sweep(struct wp_report *report, const struct wp_figure_world *world,
       struct wp_report_field *field)
 {
+    const bool coarse = report->settings.coarse;
+    const double *at = coarse ? coarse_at : sweep_at;
     double start = 16;
 
     field->n = 0;
+    field->points =
+        coarse ? sizeof(coarse_at) / sizeof(coarse_at[0]) : SWEEP_POINTS;
     for (unsigned i = 0; i < OURS_POINTS; i++) {
         if (!report->brief || (ours_at[i] > 0.97)) {
             field->contenders[field->n++] = wp_report_ours(ours_at[i], false);
@@ -136,9 +149,9 @@ sweep(struct wp_report *report, const struct wp_figure_world *world,
                             wp_figure_knob_whole(blind[i]) ? start : 1);
         p = field->at_99[i].found ? field->at_99[i].p : 64;
         start = i == 0 ? p : start;
-        for (unsigned k = 0; k < SWEEP_POINTS && !report->brief; k++) {
+        for (unsigned k = 0; k < field->points && !report->brief; k++) {
             field->contenders[field->n++] =
-                wp_figure_rival_at(blind[i], p * sweep_at[k]);
+                wp_figure_rival_at(blind[i], p * at[k]);
         }
     }
     wp_report_run(report, world, field->contenders, field->n, field->results);
@@ -321,7 +334,7 @@ write_plot(const struct wp_report *report, const struct wp_figure_world *world,
     for (unsigned i = 0; i < BLIND; i++) {
         series[i + 1] = (struct wp_plot_series){
             wp_rival_name(blind[i]), WP_PLOT_LINE,
-            &points[OURS_POINTS + i * SWEEP_POINTS], SWEEP_POINTS};
+            &points[OURS_POINTS + i * field->points], field->points};
     }
     if (told != NULL) {
         star.x = told->idle.mean;

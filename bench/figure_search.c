@@ -111,6 +111,16 @@ try(const struct search *search, double p, struct wp_figure_best *best,
     return true;
 }
 
+/* Closer than that nobody looks. */
+static double
+least_step(const struct search *search, double p)
+{
+    double share = search->settings->coarse ? 0.1 : 0.01;
+
+    return search->whole ? fmax(1, search->settings->coarse ? share * p : 1)
+                         : share * p;
+}
+
 static bool
 least(const struct search *search, double start, struct wp_figure_best *out)
 {
@@ -139,7 +149,7 @@ least(const struct search *search, double start, struct wp_figure_best *out)
         }
         below = reached ? 0 : p;
     }
-    while (out->p - below > (search->whole ? 1 : 0.01 * out->p)) {
+    while (out->p - below > least_step(search, out->p)) {
         p = (out->p + below) / 2;
         p = search->whole ? floor(p) : p;
         if (!try(search, p, out, &reached)) {

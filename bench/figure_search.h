@@ -25,7 +25,7 @@ WP_MUST_CHECK bool
 wp_figure_least_told(const struct wp_figure_settings *settings,
                      const struct wp_figure_world *world, double hit,
                      double start, struct wp_figure_best *out);
-/* The least knob, to 1 % or one sandbox, with which the mean share of hits is
+/* The least knob, to 1 % or one sandbox (coarse: to a tenth), with which the mean share of hits is
  * at least `hit`. From a start that may be far off. False as wp_figure_run. */
 WP_MUST_CHECK bool wp_figure_least(const struct wp_figure_settings *settings,
                                    const struct wp_figure_world *world,

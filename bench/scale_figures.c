@@ -2,13 +2,14 @@
  * others size their pools, and against who knows the future.
  *
  *     scale_figures [--quick] [--jobs N] [--seeds N] [--first-seed N]
- *                   [--shorten N] [--only NAME] [--brief] [--matrix]
- *                   [--plots DIR]
+ *                   [--shorten N] [--only NAME] [--brief] [--coarse]
+ *                   [--matrix] [--plots DIR]
  *                   [--azure-2019 FILE | --azure-2021 FILE] [--app HASH]
  *
  * --shorten divides the lengths of traces, --only takes one kind of traffic,
- * --brief leaves all rivals out but fixed sizes, and the sweeps;
- * --matrix adds a table of every kind with every lead time.
+ * --brief leaves all rivals out but fixed sizes, and the sweeps; --coarse looks
+ * for the rivals' settings on one seed and to a tenth, and shows fewer of them:
+ * a chart of days of traffic in minutes; --matrix adds a table of every kind with every lead time.
  *
  * With a file of the public traces of Azure Functions only that is shown, of
  * all apps or of one.
@@ -91,7 +92,8 @@ show_diurnal(struct wp_report *report)
 {
     static const char *const regimes[] = {"cloud-8s", "gvisor", "node-45s"};
 
-    if (!is_wanted(report, "diurnal") || report->quick) {
+    if (!is_wanted(report, "diurnal") || report->quick ||
+        report->settings.coarse) {
         return;
     }
     (void)printf("\n### A daily wave (goal: 99.9 %%, idle at most 0.7 times "
@@ -318,6 +320,7 @@ parse(int argc, char **argv, struct wp_report *report)
         {"only", required_argument, NULL, 'o'},
         {"matrix", no_argument, NULL, 'm'},
         {"brief", no_argument, NULL, 'b'},
+        {"coarse", no_argument, NULL, 'c'},
         {"plots", required_argument, NULL, 'p'},
         {"azure-2019", required_argument, NULL, '9'},
         {"azure-2021", required_argument, NULL, '1'},
@@ -346,6 +349,9 @@ parse(int argc, char **argv, struct wp_report *report)
             break;
         case 'b':
             report->brief = true;
+            break;
+        case 'c':
+            report->settings.coarse = true;
             break;
         case 'm':
             report->matrix = true;
