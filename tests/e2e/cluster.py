@@ -57,7 +57,7 @@ def free_port():
     return sock.getsockname()[1]
 
 
-def wait_for(what, probe, timeout_s=180.0, every_s=0.05):
+def wait_for(what, probe, timeout_s=300.0, every_s=0.05):
     """Calls probe until it returns something true, which is returned."""
     end = time.monotonic() + timeout_s
     last = None

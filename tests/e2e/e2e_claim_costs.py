@@ -29,7 +29,7 @@ def start(w, replicas, **settings):
     return daemon
 
 
-def wait_reason(w, name, reason, timeout_s=120.0):
+def wait_reason(w, name, reason, timeout_s=300.0):
     def probe():
         item = w.get("SandboxClaim", name)
         return item if item and condition(item).get("reason") == reason else None

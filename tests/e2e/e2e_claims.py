@@ -15,7 +15,7 @@ def later(seconds):
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def wait_reason(w, name, wanted, timeout_s=120.0):
+def wait_reason(w, name, wanted, timeout_s=300.0):
     return wait_for(f"claim {name}: {wanted}", lambda: condition(
         w.get("SandboxClaim", name)).get("reason") == wanted and
         w.get("SandboxClaim", name), timeout_s)

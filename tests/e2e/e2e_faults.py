@@ -19,7 +19,7 @@ def claims(w, prefix, count):
         w.claim(f"{prefix}{i}", "p")
 
 
-def all_ready(w, prefix, count, timeout_s=180.0):
+def all_ready(w, prefix, count, timeout_s=300.0):
     for i in range(count):
         w.wait_claim(f"{prefix}{i}", timeout_s)
     w.check_no_double_grant()
@@ -30,6 +30,7 @@ def standby(w):
     second = w.daemon("two")
     wait_for("the standby", lambda: "every watch has its whole list"
              in second.log())
+    return second
 
 
 def holder(w):
@@ -55,7 +56,8 @@ def check_size(w, replicas):
 def test_killed_at_every_step(w):
     """SIGKILL at each step of a warm claim, and a restart: the claim is served."""
     w.template()
-    daemon = w.daemon(leader_elect="false")
+    # Not cold while a daemon that has just begun is busy: it would miss the step.
+    daemon = w.daemon(leader_elect="false", cold_grace="120s")
     w.pool("p", 3)
     for number, step in enumerate(STEPS):
         daemon.restart(fault=f"claim.{step}:kill")
@@ -113,12 +115,12 @@ def test_standby_takes_over(w):
 def test_leader_leaves(w):
     """SIGTERM gives leadership up: the standby serves in a moment."""
     w.template()
-    first = w.daemon("one")
+    pair = {"one": w.daemon("one")}
     w.pool("p", 5)
-    standby(w)
-    before = holder(w)
-    assert before
-    assert first.stop()
+    pair["two"] = standby(w)
+    # On a busy machine it may be either.
+    before = wait_for("a leader", lambda: holder(w))
+    assert pair[before.rsplit("_", 1)[0]].stop()
     start = time.monotonic()
     # Given up, and not left to run out.
     assert holder(w) != before
@@ -190,6 +192,10 @@ def test_etcd_restored(w):
     w.wait_gone("Sandbox", held["a1"])
     w.patch("SandboxWarmPool", "p", {"spec": {"replicas": 6}})
     w.wait_pool("p", 6)
+    # More versions than can be written again before the daemon asks.
+    for number in range(200):
+        w.patch("SandboxTemplate", "python", {
+            "metadata": {"annotations": {"example.com/number": str(number)}}})
     w.cluster.restore()
     assert w.get("SandboxClaim", "b0") is None
     assert w.get("SandboxWarmPool", "p")["spec"]["replicas"] == 4

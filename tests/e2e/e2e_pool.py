@@ -89,7 +89,7 @@ def test_kubectl_shows_a_pool(world):
     world.daemon()
     world.template()
     world.pool("agents", 3, wait=False)
-    kubectl(world, "wait", "swp/agents", "--timeout=180s",
+    kubectl(world, "wait", "swp/agents", "--timeout=300s",
             "--for=jsonpath={.status.readyReplicas}=3")
     row = columns(kubectl(world, "get", "swp"))[0]
     assert row["NAME"] == "agents" and row["READY"] == "3", row
@@ -120,7 +120,7 @@ def test_kubectl_scale(world):
     claimed = world.wait_claim("mine")["status"]["sandbox"]["name"]
     for replicas in (6, 1, 4, 0):
         kubectl(world, "scale", "swp/agents", f"--replicas={replicas}")
-        kubectl(world, "wait", "swp/agents", "--timeout=180s",
+        kubectl(world, "wait", "swp/agents", "--timeout=300s",
                 f"--for=jsonpath={{.status.replicas}}={replicas}")
         wait_for(f"{replicas} sandboxes", lambda wanted=replicas:
                  len(members(world, "agents")) == wanted)
@@ -151,9 +151,9 @@ spec:
       metric: {name: claims}
       target: {type: AverageValue, averageValue: "1"}
 """)
-    world.wait_pool("agents", 3, timeout_s=180)
+    world.wait_pool("agents", 3, timeout_s=300)
     kubectl(world, "wait", "hpa/agents", "--for=condition=AbleToScale",
-            "--timeout=180s")
+            "--timeout=300s")
 
 
 def roll(world, strategy):
@@ -244,7 +244,7 @@ def test_other_template(world):
 def test_big_pool(world):
     """500 sandboxes up and down: never more than wanted, few status writes."""
     size = 500
-    world.daemon()
+    world.daemon(readiness_grace="30m")
     world.template()
     pool = world.pool("agents", 0)
     watch = world.watch("Sandbox")
@@ -252,15 +252,16 @@ def test_big_pool(world):
     creations = counted(world, *CREATIONS)
     begin = start = time.monotonic()
     kubectl(world, "scale", "swp/agents", f"--replicas={size}")
-    world.wait_pool("agents", size, timeout_s=300)
+    world.wait_pool("agents", size, timeout_s=900)
     print(f"     {size} ready after {time.monotonic() - start:.1f} s")
     start = time.monotonic()
     kubectl(world, "scale", "swp/agents", "--replicas=0")
     wait_for("an empty pool", lambda: not world.get(
-        "SandboxWarmPool", "agents")["status"]["replicas"], 300)
+        "SandboxWarmPool", "agents")["status"]["replicas"], 900)
     took = time.monotonic() - start
     print(f"     none left after {took:.1f} s")
-    wait_for("no objects", lambda: not world.list("Sandbox"), every_s=0.5)
+    wait_for("no objects", lambda: not world.list("Sandbox"), 900,
+             every_s=0.5)
     assert most_alive(watch, pool["metadata"]["uid"]) <= size
     watch.close()
     creations = counted(world, *CREATIONS) - creations
@@ -350,7 +351,7 @@ def test_template_comes_late(world):
 def test_unschedulable_is_held(world):
     """Sandboxes that find no room are kept and told about, not made anew; with
     room they are as good as any."""
-    world.daemon(readiness_grace="15s")
+    world.daemon(readiness_grace="30s")
     world.create("SandboxTemplate", "python", {"podTemplate": {"spec": {
         "nodeSelector": {"room": "yes"},
         "containers": [{"name": "main", "image": "registry.invalid/a:1"}]}}})
@@ -382,7 +383,7 @@ def test_stuck_is_replaced(world):
     # New ones are made from the template as it is now.
     world.patch("SandboxTemplate", "python", {"spec": {"podTemplate": {
         "metadata": {"annotations": {"e2e.warmpool.dev/hold": None}}}}})
-    world.wait_pool("agents", 2, timeout_s=180)
+    world.wait_pool("agents", 2, timeout_s=300)
     assert len(members(world, "agents")) == 2
 
 

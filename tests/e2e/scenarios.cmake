@@ -12,7 +12,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT WP_SANITIZE)
     string(REPLACE "e2e_" "e2e/" name ${name})
     add_test(NAME ${name}
              COMMAND ${WP_PYTHON} ${scenario} ${CMAKE_BINARY_DIR})
-    set_tests_properties(${name} PROPERTIES LABELS e2e TIMEOUT 1800
+    set_tests_properties(${name} PROPERTIES LABELS e2e TIMEOUT 3600
                          RUN_SERIAL TRUE SKIP_RETURN_CODE 77
                          FIXTURES_REQUIRED control_plane)
   endforeach()

@@ -90,7 +90,7 @@ class Watch:
                     self.events.put((time.monotonic(), event["type"],
                                      event["object"]))
 
-    def until(self, wanted, timeout_s=120.0, what="the event"):
+    def until(self, wanted, timeout_s=300.0, what="the event"):
         """The first event for which wanted(type, object); the others are dropped."""
         end = time.monotonic() + timeout_s
         while True:
@@ -187,7 +187,7 @@ class World:
                      "sandboxtemplates.extensions.agents.x-k8s.io",
                      "sandboxwarmpools.extensions.agents.x-k8s.io"):
             cluster.kubectl("wait", "--for=condition=Established",
-                            f"crd/{kind}", "--timeout=180s")
+                            f"crd/{kind}", "--timeout=300s")
         # The garbage collector hears of new kinds every 30 s only.
         cluster.restart("kube-controller-manager")
         # Daemons have the rights of deploy/kubernetes, and no more.
@@ -268,7 +268,7 @@ class World:
             self.wait_pool(name, replicas)
         return made
 
-    def wait_pool(self, name, ready, timeout_s=180.0, exact=True):
+    def wait_pool(self, name, ready, timeout_s=300.0, exact=True):
         """So many are ready by the pool's status, and (exact) it has so many and no
         other, all of them ready: a status may be of a moment ago."""
         def full():
@@ -289,14 +289,14 @@ class World:
         return self.create("SandboxClaim", name,
                            {"warmPoolRef": {"name": pool}, **spec}, metadata)
 
-    def wait_claim(self, name, timeout_s=120.0):
+    def wait_claim(self, name, timeout_s=300.0):
         def bound():
             item = self.get("SandboxClaim", name)
             good = item and is_ready(item) and item["status"].get("sandbox")
             return item if good else None
         return wait_for(f"claim {name} Ready", bound, timeout_s)
 
-    def wait_gone(self, kind, name, timeout_s=120.0):
+    def wait_gone(self, kind, name, timeout_s=300.0):
         return wait_for(f"{kind} {name} gone",
                         lambda: self.get(kind, name) is None, timeout_s)
 
