@@ -2,14 +2,15 @@
 
   chaos.py WARMPOOLD CHAOS_CLIENT CHAOS_CHECK GENERATED_DIR
            [--store memory|sqlite|redis|sentinel] [--replicas N] [--claims N]
-           [--seconds N] [--clients N] [--workers N] [--seed N] [--pace N]
-           [--keep] [--verbose]
+           [--seconds N] [--failovers N] [--clients N] [--workers N] [--seed N]
+           [--pace N] [--keep] [--verbose]
 
 Real daemons on synthetic sandboxes and one lease store, real clients over gRPC,
 and a nemesis that breaks things, one every --pace seconds, until so many claims
-were made and so much time has passed. Then everything is made well again, what
-remains is counted, and the clients' histories are judged. Prints figures; exits
-with 0 when nothing was breached and nothing leaked.
+were made, so much time has passed, and sentinels have failed over so often. Then
+everything is made well again, what remains is counted, and the clients' histories
+are judged. Prints figures; exits with 0 when nothing was breached and nothing
+leaked.
 
 The seed decides what the nemesis does and when; how the processes meet it is
 the machine's.
@@ -116,9 +117,13 @@ class Process:
             self.kill()
             return None
 
-    def tail(self, lines=15):
+    def messages(self, since=0):
         with open(self.log, encoding="utf-8", errors="replace") as handle:
-            return "".join(handle.readlines()[-lines:])
+            handle.seek(since)
+            return handle.read()
+
+    def tail(self, lines=15):
+        return "".join(self.messages().splitlines(True)[-lines:])
 
 
 class Daemon:
@@ -129,19 +134,22 @@ class Daemon:
         self.number = number
         self.dir = os.path.join(run.dir, f"r{number}")
         self.socket = os.path.join(self.dir, "warmpoold.sock")
+        self.log = os.path.join(run.dir, f"r{number}.log")
+        self.log_from = 0  # Where what its process says begins.
         self.process = None
         self.channel = None
 
     def start(self):
         run = self.run
+        if self.process is not None:
+            self.log_from = os.path.getsize(self.log)
         self.process = Process(f"daemon {self.number}", [
             run.args.warmpoold, "--manifests=" + run.manifest,
             "--backend=synthetic", "--runtime-dir=" + self.dir,
             "--state-dir=" + run.state, "--slots-max=16384",
             "--http-listen=none", "--lease-store=" + (
                 "redis" if run.redis is not None else run.args.store),
-            *run.store_flags(self)], os.path.join(run.dir,
-                                                  f"r{self.number}.log"))
+            *run.store_flags(self)], self.log)
 
     def pool(self, timeout=5):
         """What it says of the pool; None when it does not answer."""
@@ -182,6 +190,12 @@ class Daemon:
                                  self.process.tail())
         return self.pool(1) is not None
 
+    def recoveries(self):
+        """How many its process has been through; None while one goes on."""
+        said = self.process.messages(self.log_from)
+        told = said.count("Redis has been told")
+        return told if told == said.count("Redis may have forgotten") else None
+
 
 def redis_cli(*args):
     """What it prints; None when the server does not answer."""
@@ -194,9 +208,19 @@ def redis_cli(*args):
 
 
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return str(sock.getsockname()[1])
+    """Below those that connections are given: nobody gets it while its server is
+    down."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range",
+              encoding="ascii") as handle:
+        ceiling = int(handle.read().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(ceiling // 2, ceiling)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+                return str(port)
+            except OSError:
+                continue
 
 
 class Redis:
@@ -243,14 +267,28 @@ class Redis:
 class Sentinels(Redis):
     """A master, its replica, and three sentinels that watch them. A failover
     may lose what the master had acknowledged and not yet passed on: the daemons
-    know it, as long as they live."""
+    know it, as long as they live. Servers are only taken for dead while one is
+    meant to be: else a busy machine would choose the times."""
+
+    NEVER_MS = 600000
+    DOWN_MS = 500
+    LOSS = 20000  # Bytes of acknowledged writes.
+    # As in tests/support/redis_rig.c, which says why.
+    TUNING = ("INFO-PERIOD", "300", "PING-PERIOD", "250", "ASK-PERIOD", "100",
+              "PUBLISH-PERIOD", "1000", "TILT-TRIGGER", "60000",
+              "TILT-PERIOD", "1000", "ELECTION-TIMEOUT", "2000")
 
     def __init__(self, directory):
         super().__init__(directory)
-        self.ports = [free_port() for _ in range(5)]
+        ports = set()
+        while len(ports) < 5:
+            ports.add(free_port())
+        ports = sorted(ports)
+        self.ports, self.sentinels = ports[:2], ports[2:]
         self.servers = {}
+        self.lost = []  # By each failover that was to lose writes: bytes.
         self.url = "redis+sentinel://" + ",".join(
-            "127.0.0.1:" + p for p in self.ports[2:]) + "/chaos"
+            "127.0.0.1:" + p for p in self.sentinels) + "/chaos"
 
     def processes(self):
         return list(self.servers.values())
@@ -260,7 +298,8 @@ class Sentinels(Redis):
         os.makedirs(path, exist_ok=True)
         self.servers[port] = Process("redis " + port, [
             "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir",
-            path, "--save", "", *more], os.path.join(path, "log"))
+            path, "--save", "", "--repl-diskless-sync-delay", "0", *more],
+            os.path.join(path, "log"))
         eventually(lambda: redis_cli("-p", port, "PING") == "PONG",
                    "Redis answers at " + port)
 
@@ -270,57 +309,125 @@ class Sentinels(Redis):
             handle.write(
                 f"port {port}\nbind 127.0.0.1\ndir {self.dir}\n"
                 f"sentinel monitor chaos 127.0.0.1 {master} 2\n"
-                "sentinel down-after-milliseconds chaos 1000\n"
-                "sentinel failover-timeout chaos 5000\n")
+                f"sentinel down-after-milliseconds chaos {self.NEVER_MS}\n"
+                "sentinel failover-timeout chaos 3000\n")
         self.servers[port] = Process(
-            "sentinel " + port, ["redis-sentinel", conf],
+            "sentinel " + port, ["redis-server", conf, "--sentinel"],
             os.path.join(self.dir, port + ".log"))
+        eventually(lambda: redis_cli("-p", port, "SENTINEL", "DEBUG",
+                                     *self.TUNING) == "OK", "a sentinel")
 
     def start(self):
-        first, second = self.ports[:2]
+        first, second = self.ports
         self.start_server(first)
         self.start_server(second, "--replicaof", "127.0.0.1", first)
-        self.wait_replica()
-        for port in self.ports[2:]:
+        for port in self.sentinels:
             self.start_sentinel(port, first)
-        for port in self.ports[2:]:
+        for port in self.sentinels:
             eventually(lambda p=port: "num-other-sentinels\n2\n" in (
                 redis_cli("-p", p, "SENTINEL", "MASTER", "chaos") or ""),
                 "the sentinels know each other")
             eventually(lambda p=port: second in (
                 redis_cli("-p", p, "SENTINEL", "REPLICAS", "chaos") or ""),
                 "the sentinels know the replica")
+        self.settled()
 
-    def wait_replica(self):
-        """Until one of the two is the other's replica: a slow machine makes
-        the sentinels change them on their own."""
-        eventually(lambda: any("master_link_status:up" in (
-            redis_cli("-p", port, "INFO", "replication") or "")
-            for port in self.ports[:2]), "the replica is in step")
+    def named(self):
+        """The masters that sentinels name."""
+        answers = [redis_cli("-p", port, "SENTINEL", "get-master-addr-by-name",
+                             "chaos") for port in self.sentinels]
+        return {a.split()[1] for a in answers if a}
+
+    def replication(self, port):
+        """What a server says of its part in it."""
+        return dict(line.split(":", 1) for line in (
+            redis_cli("-p", port, "INFO", "replication") or "").splitlines()
+            if ":" in line)
 
     def master(self):
-        for port in self.ports[2:]:
-            answer = redis_cli("-p", port, "SENTINEL",
-                               "get-master-addr-by-name", "chaos")
-            if answer:
-                return answer.split()[1]
-        return None
+        """The one that all sentinels name, or None."""
+        named = self.named()
+        return named.pop() if len(named) == 1 else None
 
-    def fail_over(self):
-        """The master dies; the other takes its place, and it comes back as
-        its replica."""
-        self.wait_replica()
-        old = self.master()
-        new = next(p for p in self.ports[:2] if p != old)
+    def settled(self):
+        """Waits until all agree who is the master, which is one, and the other
+        is in step with it. Returns both."""
+        def agreed():
+            master = self.master()
+            if master is None:
+                return None
+            other, = (p for p in self.ports if p != master)
+            replica = self.replication(other)
+            return (self.replication(master).get("role") == "master" and
+                    replica.get("master_port") == master and
+                    replica.get("master_link_status") == "up" and
+                    (master, other))
+        return eventually(agreed, "a master and its replica in step")
+
+    def judge_down_after(self, milliseconds):
+        for port in self.sentinels:
+            eventually(lambda p=port: redis_cli(
+                "-p", p, "SENTINEL", "SET", "chaos",
+                "down-after-milliseconds", str(milliseconds)) == "OK",
+                "a sentinel")
+
+    def await_promotion(self, new):
+        self.judge_down_after(self.DOWN_MS)
+        eventually(lambda: self.master() == new and self.replication(
+            new).get("role") == "master", "a failover")
+        self.judge_down_after(self.NEVER_MS)
+
+    def kill_master(self):
+        """It dies; the other takes its place, and it comes back as a replica."""
+        old, new = self.settled()
         self.servers[old].kill()
-        eventually(lambda: self.master() == new and "role:master" in (
-            redis_cli("-p", new, "INFO", "replication") or ""),
-            "a failover")
+        self.await_promotion(new)
         self.start_server(old, "--replicaof", "127.0.0.1", new)
-        self.wait_replica()
+
+    def lose_writes(self):
+        """It dies with acknowledged writes that the other never gets."""
+        old, new = self.settled()
+        self.servers[new].stop()
+        self.ask_at(old, "CLIENT", "KILL", "TYPE", "replica")
+        cut = self.offset(old)
+        eventually(lambda: self.offset(old) >= cut + self.LOSS, "writes")
+        self.lost.append(self.offset(old) - cut)
+        self.servers[old].kill()
+        self.servers[new].resume()
+        eventually(lambda: self.ask_at(new, "PING") == "PONG", "the other")
+        self.await_promotion(new)
+        self.start_server(old, "--replicaof", "127.0.0.1", new)
+
+    def stop_master(self):
+        """It stands still, and goes on when another one has its place, taking
+        itself for the master until a sentinel tells it."""
+        old, new = self.settled()
+        self.servers[old].stop()
+        self.judge_down_after(self.DOWN_MS)
+        eventually(lambda: new in self.named(), "a failover")
+        self.servers[old].resume()
+        self.await_promotion(new)
+
+    def change_master(self):
+        """A sentinel is asked to."""
+        _, new = self.settled()
+        eventually(lambda: self.ask_at(self.sentinels[0], "SENTINEL",
+                                       "FAILOVER", "chaos") == "OK",
+                   "a sentinel")
+        eventually(lambda: self.master() == new, "a failover")
+
+    def ask_at(self, port, *command):
+        return redis_cli("-p", port, *command)
+
+    def offset(self, port):
+        return int(self.replication(port).get("master_repl_offset", 0))
 
     def ask(self, *command):
-        return redis_cli("-p", self.master(), *command)
+        return self.ask_at(self.settled()[0], *command)
+
+
+def name_of(plan):
+    return plan.__name__[len("plan_"):].replace("_", " ")
 
 
 class Run:
@@ -349,6 +456,7 @@ class Run:
         self.n_clients = 0
         self.faults = {}
         self.hit = {}  # What a fault is at, by id.
+        self.failovers = 0
         self.threads = []
         self.failure = None
         self.redis = {"redis": Redis, "sentinel": Sentinels}.get(
@@ -484,14 +592,50 @@ class Run:
             self.redis.ask("CLIENT", "KILL", "TYPE", kind)
         return self.redis, act
 
-    def plan_fail_over(self):
-        return self, self.redis.fail_over
+    def fail_over(self, change):
+        """One fault at a time: that Redis loses writes while the daemons that
+        know of them end, or stand still, is what nobody promises."""
+        def trusts(daemon):
+            if not daemon.process.alive():
+                self.start_again(daemon)
+            return daemon.pool(1) and daemon.recoveries() is not None
+        for daemon in self.daemons:
+            eventually(lambda d=daemon: trusts(d), "it trusts its Redis")
+        before = [d.recoveries() for d in self.daemons]
+        old, new = self.redis.settled()
+        change()
+        if self.redis.settled() != (new, old):
+            raise AssertionError("the sentinels went back by themselves")
+        for daemon, n in zip(self.daemons, before):
+            eventually(lambda d=daemon, n=n: (d.recoveries() or 0) > n,
+                       f"daemon {daemon.number} has told the new master")
+        self.failovers += 1
+
+    def plan_kill_master(self):
+        return self, lambda: self.fail_over(self.redis.kill_master)
+
+    def plan_lose_writes(self):
+        return self, lambda: self.fail_over(self.redis.lose_writes)
+
+    def plan_stop_master(self):
+        return self, lambda: self.fail_over(self.redis.stop_master)
+
+    def plan_change_master(self):
+        return self, lambda: self.fail_over(self.redis.change_master)
+
+    def plans_sentinel(self):
+        """More than half of them failovers, each kind as often as the others."""
+        kinds = [self.plan_kill_master, self.plan_lose_writes,
+                 self.plan_stop_master, self.plan_change_master]
+        times = [self.faults.get(name_of(kind), 0) for kind in kinds]
+        others = [self.plan_kill_client, self.plan_cut_redis,
+                  self.plan_stop_daemon, self.plan_kill_daemon]
+        return others + [self.random.choice(
+            [k for k, n in zip(kinds, times) if n == min(times)])] * 6
 
     def plans(self):
         if self.args.store == "sentinel":
-            return [self.plan_fail_over] * 4 + [
-                self.plan_kill_client, self.plan_cut_redis,
-                self.plan_stop_daemon]
+            return self.plans_sentinel()
         plans = [self.plan_stop_daemon, self.plan_kill_client]
         if self.args.store != "memory":
             plans += [self.plan_kill_daemon] * 2 + [
@@ -512,26 +656,28 @@ class Run:
                     f"{process.child.returncode}:\n" + process.tail())
         for daemon in self.daemons:
             process = daemon.process
-            if (process.alive() or id(daemon) in self.hit or
+            if not (process.alive() or id(daemon) in self.hit or
                     id(self) in self.hit or process is not daemon.process):
-                continue
-            if process.child.returncode == 1 and (
-                    "reading the lease store" in process.tail(2)):
-                # It cannot begin without Redis; who runs it tries again.
-                self.faults["start without redis"] = 1 + self.faults.get(
-                    "start without redis", 0)
-                daemon.start()
-                continue
+                self.start_again(daemon)
+
+    def start_again(self, daemon):
+        """It cannot begin without Redis; who runs it tries again."""
+        process = daemon.process
+        if process.child.returncode != 1 or (
+                "reading the lease store" not in process.tail(2)):
             raise AssertionError(
                 f"{process.name} ended by itself with "
                 f"{process.child.returncode}:\n" + process.tail())
+        self.faults["start without redis"] = 1 + self.faults.get(
+            "start without redis", 0)
+        daemon.start()
 
     def strike(self, elapsed):
         """One more fault, unless two are under way or the drawn one meets
         another."""
         plan = self.random.choice(self.plans())
         target, act = plan()
-        name = plan.__name__[len("plan_"):].replace("_", " ")
+        name = name_of(plan)
         whole = target is self
         if len(self.hit) >= 2 or id(target) in self.hit or (
                 id(self) in self.hit) or (whole and self.hit):
@@ -556,7 +702,8 @@ class Run:
         start = time.monotonic()
         elapsed = 0
         while (elapsed < self.args.seconds or
-               self.claims() < self.args.claims):
+               self.claims() < self.args.claims or
+               self.failovers < self.args.failovers):
             time.sleep(self.random.uniform(0.1, 2 * self.args.pace))
             if self.failure is not None:
                 raise self.failure
@@ -564,7 +711,8 @@ class Run:
             elapsed = time.monotonic() - start
             if elapsed > self.args.seconds + 300 + self.args.claims / 100:
                 raise AssertionError(
-                    f"only {self.claims()} claims in {elapsed:.0f} s")
+                    f"only {self.claims()} claims and {self.failovers} "
+                    f"failovers in {elapsed:.0f} s")
             self.strike(elapsed)
         self.settle()
         return elapsed
@@ -655,6 +803,9 @@ class Run:
               f"{self.n_clients} client processes, {elapsed:.0f} s")
         print(f"faults {faults}: " + ", ".join(
             f"{n} {k}" for k, n in sorted(self.faults.items())))
+        if self.args.store == "sentinel":
+            print(f"failovers {self.failovers}, bytes of acknowledged writes "
+                  f"lost by them: {self.redis.lost}")
         start = time.monotonic()
         self.seen = None
         try:
@@ -691,6 +842,7 @@ def main():
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--claims", type=int, default=100000)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--failovers", type=int, default=0)
     parser.add_argument("--clients", type=int, default=2)
     parser.add_argument("--workers", type=int, default=96)
     parser.add_argument("--seed", type=int,
