@@ -427,6 +427,44 @@ class Store(Rig):
         eventually(lambda: (follower.pool().ready, follower.pool().leased) ==
                    (2, 0), "room, and told again")
 
+    def test_a_drains_grace_where_the_others_leave_too(self):
+        """Told to drain, it counts on the follower, which leaves while a call
+        is still under way: so the leases are its own to wait for after all."""
+        keeper = self.start("keeper", "--drain-grace=1h").wait_full(3)
+        follower = self.start("follower").wait_full(3)
+        eventually(lambda: self.value(keeper, "warmpool_replicas") == 2,
+                   "it knows of the follower")
+        lease = keeper.claim("held", ttl_ms=600000)
+        over = threading.Event()
+        list_services = b"\x3a\x00"
+
+        def requests():
+            yield list_services
+            over.wait()
+
+        call = keeper.channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")(
+                requests(), timeout=PATIENCE)
+        self.addCleanup(over.set)
+        self.assertIn(b"warmpool.v1.Allocator", next(call))
+        keeper.rpc("PoolAdmin/Drain", pb.DrainRequest(grace_ms=600000),
+                   pb.DrainResponse)
+        eventually(lambda: "leaving" in keeper.messages(), "it leaves")
+        self.assertNotIn("leases live on", keeper.messages())
+        self.assertEqual(follower.stop(), 0, follower.messages())
+        eventually(lambda: "a replica leaves" in keeper.messages(),
+                   "it was told")
+        over.set()
+        eventually(lambda: "leases live on" in keeper.messages() or
+                   keeper.process.poll() is not None, "grace")
+        self.assertIn("leases live on", keeper.messages())
+        self.assertIsNone(keeper.process.poll())
+        self.assertTrue(os.path.exists(lease.endpoint[len("unix:"):]))
+        # Whoever is in a hurry ends it.
+        self.assertEqual(keeper.stop(), 0, keeper.messages())
+        self.assertIn("nothing is left behind", keeper.messages())
+        self.assertEqual(keeper.sandboxes(), [])
+
     def test_another_state_directory_is_refused(self):
         daemon = self.start("a").wait_full(3)
         lease = daemon.claim("a")
