@@ -5,8 +5,9 @@
  *                [--claims N] [--pool NAME] TARGET...
  *
  * A worker claims, sometimes the same id at two replicas at once or again later;
- * checks that the sandbox is there and nobody else's; renews, asks, repeats,
- * outstays its lease; releases, or vanishes without. Ends by SIGTERM, or after
+ * checks that the sandbox is there and nobody else's; renews, and while nobody
+ * can say whether, asks again as long as the lease lasts; asks, repeats, outstays
+ * its lease; releases, or vanishes without. Ends by SIGTERM, or after
  * --claims, when every worker has finished what it was at. --number is different
  * for each client of a run. */
 #include <errno.h>
@@ -65,6 +66,7 @@ struct worker {
     /* What it means to do with the lease. */
     int repeats;
     int renewals;
+    int refused; /* Renewals in a row that were neither granted nor denied. */
     int gets;
     bool outstay;
     bool vanish;
@@ -280,10 +282,33 @@ take_renewal(struct worker *worker, const struct wp_link_call *call,
     memcpy(event->uid, worker->uid, WP_UID_LEN);
     memcpy(worker->token, call->token, WP_TOKEN_LEN);
     worker->deadline_ns = call->deadline_ns;
+    worker->refused = 0;
     if (faccessat(AT_FDCWD, worker->path, F_OK, 0) != 0 &&
         far_from_deadline(call->deadline_ns)) {
         event->flags |= WP_CHAOS_ABSENT;
     }
+}
+
+static bool
+is_denied(const struct wp_link_call *call)
+{
+    return call->what != WP_CHAOS_CLAIM && call->status != 8 &&
+           call->status != 14 && call->status != 4 && call->status != 1 &&
+           call->status != WP_CHAOS_NO_ANSWER;
+}
+
+/* Refused or out of reach: not again at once, and ever more seldom. */
+static int64_t
+pause_after(struct worker *worker, const struct wp_link_call *call)
+{
+    unsigned doublings = (unsigned)worker->refused / 4;
+
+    if (call->status != 8 && call->status != 14) {
+        return 0;
+    }
+    return (int64_t)((1 + below(worker->client, 20))
+                     << (doublings < 5 ? doublings : 5)) *
+           WP_NS_PER_MS;
 }
 
 /* The link's done. */
@@ -318,19 +343,14 @@ on_end(void *owner, const struct wp_link_call *call,
         default:
             WP_ASSERT(false);
         }
-    } else if (call->what != WP_CHAOS_CLAIM && call->status != 8 &&
-               call->status != 14 && call->status != 4 && call->status != 1 &&
-               call->status != WP_CHAOS_NO_ANSWER) {
-        worker->over = true; /* Denied: the checker says whether rightly. */
+    } else if (is_denied(call)) {
+        worker->over = true; /* The checker says whether rightly. */
+    } else if (call->what == WP_CHAOS_RENEW && now_ns() < worker->deadline_ns) {
+        worker->renewals++;
+        worker->refused++;
     }
     if (worker->calls_out == 0) {
-        /* Refused or out of reach: not again at once. */
-        int64_t pause_ns =
-            call->status == 8 || call->status == 14
-                ? (int64_t)(1 + below(worker->client, 20)) * WP_NS_PER_MS
-                : 0;
-
-        wake_at(worker, now_ns() + pause_ns);
+        wake_at(worker, now_ns() + pause_after(worker, call));
     }
 }
 
@@ -399,6 +419,7 @@ renew(struct worker *worker)
     int replica = some_replica(worker);
 
     if (replica >= 0) {
+        worker->renewals--;
         memcpy(request.token, worker->token, WP_TOKEN_LEN);
         worker->calls_out++;
         wp_link_renew(worker->client->link, worker, replica, worker->claim,
@@ -454,6 +475,7 @@ begin(struct worker *worker)
                          : (int64_t)(2000 + below(client, 8000));
     worker->repeats = percent(client, 10) ? 1 + (int)below(client, 2) : 0;
     worker->renewals = percent(client, 10) ? 1 + (int)below(client, 3) : 0;
+    worker->refused = 0;
     worker->gets = percent(client, 5) ? 1 : 0;
     worker->phase = CLAIMING;
     claim(worker);
@@ -494,7 +516,6 @@ hold(struct worker *worker)
         worker->repeats--;
         claim(worker);
     } else if (worker->renewals > 0) {
-        worker->renewals--;
         renew(worker);
     } else if (worker->gets > 0) {
         worker->gets--;
