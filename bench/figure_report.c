@@ -18,7 +18,7 @@ static const double ours_at[OURS_POINTS] = {0.9,   0.95, 0.97, 0.98,
 static const double sweep_at[SWEEP_POINTS] = {0.06, 0.15, 0.3, 0.55,
                                               0.75, 1,    1.5, 3};
 /* The same, where runs are long. */
-static const double coarse_at[] = {0.15, 0.5, 1, 2};
+static const double coarse_at[] = {0.35, 0.6, 0.8, 1, 1.5};
 /* Everyone but those that are told. */
 static const enum wp_rival blind[] = {
     WP_RIVAL_FIXED,         WP_RIVAL_HPA_CLAIM_RATE, WP_RIVAL_KEDA_CLAIM_RATE,

@@ -319,7 +319,7 @@ read_note(struct wp_pool *pool, int64_t now_ns, uint8_t *bytes, size_t len,
           struct wp_err *err)
 {
     struct wp_pool_scale *scale = wp_pool_scale_of(pool);
-    struct parts parts = {0};
+    struct parts parts = {.head = bytes};
     enum wp_status status = take_apart(bytes, len, &parts, err);
 
     wp_pool_note_fini(pool);
