@@ -162,3 +162,27 @@ wp_lead_time_quantile_s(const struct wp_lead_time *lead, double q,
     }
     return 0;
 }
+
+void
+wp_lead_time_ready(const struct wp_lead_time *lead, double step_s, unsigned n,
+                   double *ready)
+{
+    double below = 0; /* Weight of the bins before this one. */
+    unsigned bin = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        double s = step_s * i;
+
+        while (bin < WP_LEAD_BINS && bin_from_s(bin + 1) <= s) {
+            below += lead->weight[bin++];
+        }
+        ready[i] = below;
+        if (bin < WP_LEAD_BINS) {
+            double from = bin_from_s(bin);
+
+            ready[i] +=
+                lead->weight[bin] * (s - from) / (bin_from_s(bin + 1) - from);
+        }
+        ready[i] = lead->total > 0 ? fmin(ready[i] / lead->total, 1) : 0;
+    }
+}

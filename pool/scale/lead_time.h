@@ -38,6 +38,10 @@ double wp_lead_time_mean_s(const struct wp_lead_time *lead, int64_t prior_ns);
 /* Of the faded distribution; 0 < q < 1. O(bins). */
 double wp_lead_time_quantile_s(const struct wp_lead_time *lead, double q,
                                int64_t prior_ns);
+/* The share of the faded distribution that is ready after 0, 1 ... n - 1 steps.
+ * O(bins + n). 0 throughout before the first measurement. */
+void wp_lead_time_ready(const struct wp_lead_time *lead, double step_s,
+                        unsigned n, double *ready);
 /* Effective number of measurements: at most about WP_LEAD_HALF_LIFE / ln 2. */
 double wp_lead_time_weight(const struct wp_lead_time *lead);
 

@@ -154,8 +154,9 @@ void wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns,
                         int64_t lead_ns);
 
 /* n claims are announced from from_wall_ns to until_wall_ns; the stock for them
- * is ordered a lead time ahead (p99.9; less, to p90, while other stock can make
- * up for those that come late), is held from from_wall_ns on, and given up at
+ * is ordered a lead time ahead (p99.9; less where other stock, or what is
+ * announced for right after it, makes up for those that come late: ahead.h), is
+ * held from from_wall_ns on, and given up at
  * the end. As claims come they use up what is announced: demand is not counted
  * twice. Who will claim for minutes announces piece by piece. ALREADY_EXISTS
  * with the same id and other numbers (the same: OK), RESOURCE_EXHAUSTED with

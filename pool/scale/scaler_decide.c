@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "pool/base/extreme.h"
+#include "pool/scale/ahead.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
 #include "pool/scale/stock_large.h"
@@ -21,11 +22,6 @@ static const double SEASON_MAX_S = 900;
 static const double BURST_LEADS = 4;
 static const double BURST_MIN_S = 2;
 static const double BURST_MAX_S = 60;
-
-/* Announced demand is ordered so long ahead that this share of it is there in
- * time; the lesser where there is stock besides that makes up for late ones. */
-static const double RESERVE_AHEAD = 0.999;
-static const double RESERVE_AHEAD_LEAST = 0.9;
 
 static int64_t
 ns_of(double s)
@@ -269,37 +265,19 @@ fill(const struct wp_scaler *scaler)
         .hit_rate_seen = wp_scaler_hit_rate_seen(scaler)};
 }
 
-/* A quantum sooner than that, since a step is as much late at most. */
 static uint32_t
-due_ahead(const struct wp_scaler *scaler, double quantile, int64_t *changes_ns)
-{
-    double ahead_s =
-        wp_lead_time_quantile_s(&scaler->lead, quantile, scaler->prior_lead_ns);
-
-    return wp_reservations_due(&scaler->reservations, scaler->wall_ns,
-                               wp_time_add(ns_of(ahead_s), WP_SCALE_QUANTUM_NS),
-                               changes_ns);
-}
-
-/* What is to be ordered of what is announced. Orders that take longer than most
- * need not all be waited for ahead: while the stock for what comes unannounced
- * has s beyond what is expected, s of n announced may be late. */
-static uint32_t
-reserved_now(const struct wp_scaler *scaler, int64_t *changes_ns)
+reserved_now(struct wp_scaler *scaler, int64_t *changes_ns)
 {
     const struct wp_forecast *forecast = &scaler->forecast;
-    double spare = fmax((double)forecast->stock - forecast->expected, 0);
-    uint32_t due = due_ahead(scaler, RESERVE_AHEAD, changes_ns);
-    int64_t sooner_ns;
-    double in_time;
+    const struct wp_ahead ahead = {
+        .reservations = &scaler->reservations,
+        .lead = &scaler->lead,
+        .prior_lead_ns = scaler->prior_lead_ns,
+        .wall_ns = scaler->wall_ns,
+        .spare = fmax((double)forecast->stock - forecast->expected, 0),
+        .miss = wp_scaler_miss_allowed(scaler)};
 
-    if (due == 0) {
-        return 0;
-    }
-    in_time = fmin(fmax(1 - spare / due, RESERVE_AHEAD_LEAST), RESERVE_AHEAD);
-    due = due_ahead(scaler, in_time, &sooner_ns);
-    *changes_ns = wp_min_i64(*changes_ns, sooner_ns);
-    return due;
+    return wp_ahead_due(&ahead, &scaler->ordered_ns, changes_ns);
 }
 
 /* When the forecast will have faded enough to be looked at again. */

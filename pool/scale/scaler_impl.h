@@ -46,7 +46,8 @@ struct wp_scaler {
     int64_t due_ns;           /* The next step without an event; on the grid. */
     bool fresh; /* Something was told that is decided on at once. */
     struct wp_reservations reservations;
-    double background; /* Claims expected besides those announced, not come. */
+    int64_t ordered_ns; /* See wp_ahead_due. */
+    double background;  /* Claims expected besides those announced, not come. */
     int64_t background_ns; /* Counted from the latest event or step: less than
                             * all of it, so that what was announced is rather
                             * taken for claimed than kept twice. */

@@ -138,13 +138,40 @@ rescaled(void **state)
     assert_int_equal(lead.measured, 1000000);
 }
 
+/* The distribution, step by step: rises to 1, and agrees with the quantiles. */
+static void
+ready_by_steps(void **state)
+{
+    struct wp_lead_time lead;
+    double ready[64];
+
+    (void)state;
+    wp_lead_time_init(&lead);
+    wp_lead_time_ready(&lead, 0.25, 64, ready);
+    assert_true(ready[0] == 0 && ready[63] == 0);
+    for (int i = 0; i < 100; i++) {
+        add(&lead, 1, 4 + 0.05 * i);
+    }
+    wp_lead_time_ready(&lead, 0.25, 64, ready);
+    assert_true(ready[0] == 0);
+    assert_near(ready[63], 1, 1e-12);
+    for (int i = 1; i < 64; i++) {
+        assert_true(ready[i] >= ready[i - 1]);
+        if (ready[i] > 0.05 && ready[i] < 0.95) {
+            assert_near(wp_lead_time_quantile_s(&lead, ready[i], 0), 0.25 * i,
+                        1e-9);
+        }
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prior),  cmocka_unit_test(mixture),
-        cmocka_unit_test(steady), cmocka_unit_test(change),
-        cmocka_unit_test(edges),  cmocka_unit_test(rescaled),
+        cmocka_unit_test(prior),    cmocka_unit_test(mixture),
+        cmocka_unit_test(steady),   cmocka_unit_test(change),
+        cmocka_unit_test(edges),    cmocka_unit_test(ready_by_steps),
+        cmocka_unit_test(rescaled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
