@@ -131,7 +131,7 @@ put_lines(struct pen *pen, const char *text, double x, double y, size_t width)
         put(pen, "</text>\n");
         text += n;
         text += *text == ' ' ? 1 : 0;
-        y += 17;
+        y += 15;
     }
 }
 
@@ -520,7 +520,7 @@ wp_plot_svg(const struct wp_plot *plot, size_t *len)
         WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
     put_text(pen, plot->title, strlen(plot->title));
     put(pen, "</text>\n");
-    put_lines(pen, plot->reading, LEFT, 50, 130);
+    put_lines(pen, plot->reading, LEFT, 46, 130);
     draw_axes(pen, plot);
     /* The first on top of the others. */
     for (uint32_t i = plot->n_series; i > 0; i--) {
