@@ -72,7 +72,9 @@ def build(targets):
 
 def targets_of(row):
     path = row["test"].split(": ")[0]
-    return HELPERS if path.endswith(".py") else [
+    if path.endswith(".py"):
+        return HELPERS + (["fake_api"] if "/k8s_" in path else [])
+    return [
         os.path.splitext(os.path.basename(path))[0],
         *(["static_server", "warmpool-init"] if "/local_" in path else [])]
 
@@ -81,10 +83,13 @@ def run(row):
     """What the test says, and whether it failed."""
     path, name = row["test"].split(": ")
     if path.endswith(".py"):
+        # As the tests' fragments have them.
+        others = {"k8s_daemon_test.py": ["tests/fake_api"],
+                  "k8s_grpc_test.py": ["tests/fake_api", "tests/python"]}.get(
+                      os.path.basename(path), ["tests/python", "../../deploy"])
         command = [PYTHON, os.path.join(TREE, path),
                    os.path.join(BUILD, "allocator", "warmpoold"),
-                   os.path.join(BUILD, "tests", "python"),
-                   os.path.join(TREE, "deploy"), name]
+                   *(os.path.join(BUILD, other) for other in others), name]
     else:
         command = [os.path.join(BUILD, "tests", targets_of(row)[0])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,

@@ -805,27 +805,31 @@ put_noted(const char *name, int64_t deadline_wall_ms)
 static void
 a_lease_that_nobody_knows_is_left_until_its_deadline(void **state)
 {
+    static const char *const names[] = {"p-aaaaaaaa", "p-bbbbbbbb",
+                                        "p-cccccccc"};
     int64_t now_ms;
 
     (void)state;
     wp_cluster_rig_init(&rig, 0, NULL);
     now_ms = wp_clock_wall_ns(&rig.clock) / WP_NS_PER_MS;
-    put_noted("p-aaaaaaaa", now_ms - 1000);
-    put_noted("p-bbbbbbbb", now_ms + 3600 * 1000);
-    put_noted("p-cccccccc", WP_WALL_NEVER_MS);
+    put_noted(names[0], now_ms - 1000);
+    put_noted(names[1], now_ms + 3600 * 1000);
+    put_noted(names[2], WP_WALL_NEVER_MS);
     wp_recorder_tell(rig.api);
     wp_cluster_rig_lead(&rig);
-    (void)wp_recorder_merge(rig.api, KIND, "ns", "p-aaaaaaaa",
-                            "{\"status\":{\"nodeName\":\"n\"}}");
+    for (size_t i = 0; i < 3; i++) {
+        (void)wp_recorder_merge(rig.api, KIND, "ns", names[i],
+                                "{\"status\":{\"nodeName\":\"n\"}}");
+    }
     wp_cluster_rig_settle(&rig);
     assert_null(wp_recorder_object(rig.api, KIND, "ns", "p-aaaaaaaa"));
     assert_non_null(wp_recorder_object(rig.api, KIND, "ns", "p-bbbbbbbb"));
     assert_int_equal(stats().orphans, 1);
     rig.offset_ns += 3601 * S;
-    (void)wp_recorder_merge(rig.api, KIND, "ns", "p-bbbbbbbb",
-                            "{\"status\":{\"nodeName\":\"n\"}}");
-    (void)wp_recorder_merge(rig.api, KIND, "ns", "p-cccccccc",
-                            "{\"status\":{\"nodeName\":\"n\"}}");
+    for (size_t i = 1; i < 3; i++) {
+        (void)wp_recorder_merge(rig.api, KIND, "ns", names[i],
+                                "{\"status\":{\"nodeName\":\"m\"}}");
+    }
     wp_cluster_rig_settle(&rig);
     assert_null(wp_recorder_object(rig.api, KIND, "ns", "p-bbbbbbbb"));
     assert_non_null(wp_recorder_object(rig.api, KIND, "ns", "p-cccccccc"));
