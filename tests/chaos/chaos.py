@@ -467,6 +467,10 @@ class Run:
         if self.redis is not None:
             flags += ["--redis-url=" + self.redis.url,
                       f"--replica-name=r{daemon.number}"]
+        if self.args.store == "sentinel":
+            # What a busy machine does not answer for a while is not lost, and
+            # who is stopped here comes back within that time.
+            flags += ["--redis-timeout=5s", "--heartbeat-timeout=10s"]
         return flags
 
     # --- Clients ---
