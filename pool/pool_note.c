@@ -497,17 +497,15 @@ next_due(struct wp_pools *pools, int64_t now_ns)
 }
 
 bool
-wp_pool_notes_run(struct wp_pools *pools)
+wp_pool_notes_run(struct wp_pools *pools, int64_t now_ns)
 {
     struct wp_pool_notes *notes = pools->notes;
-    int64_t now_ns;
     struct wp_pool *pool;
 
     if (notes == NULL || notes->pool == NULL ||
         !atomic_exchange_explicit(&notes->back, false, memory_order_acquire)) {
         return false;
     }
-    now_ns = wp_pools_now(pools);
     pool = notes->pool;
     notes->pool = NULL;
     if (notes->op.kind == WP_LEASE_GET_NOTE) {

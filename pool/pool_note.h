@@ -40,9 +40,10 @@ struct wp_note_state {
 
 /* Memory for notes, where the store keeps them; false: there is none. */
 WP_MUST_CHECK bool wp_pool_notes_create(struct wp_pools *pools);
-/* Takes in what the store has answered, and goes on with the next pool's. True
- * when it did. */
-bool wp_pool_notes_run(struct wp_pools *pools);
+/* Takes in what the store has answered, and goes on with the next pool's.
+ * now_ns is that of the turns that follow, of which scalers are told after it.
+ * True when it did. */
+bool wp_pool_notes_run(struct wp_pools *pools, int64_t now_ns);
 /* Asks for what is to be asked, saves what is to be saved; returns when to come
  * again. */
 int64_t wp_pool_note_turn(struct wp_pool *pool, int64_t now_ns);

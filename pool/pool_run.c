@@ -628,7 +628,7 @@ wp_pools_run(struct wp_pools *pools)
                           wp_clock_wall_offset_ns(pools->config.clock),
                           memory_order_relaxed);
     worked = wp_errands_run(pools);
-    worked = wp_pool_notes_run(pools) || worked;
+    worked = wp_pool_notes_run(pools, now) || worked;
     worked = take_news(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
     wp_pool_budgets_turn(pools, now);
