@@ -84,6 +84,7 @@ struct wp_lease_redis {
     /* Guards what blocks: load and recovery, and their connection. */
     pthread_mutex_t admin_lock;
     struct redisContext *admin;
+    struct wp_redis_server admin_server; /* Where it leads. */
     struct wp_redis_feed *feed;
 
     _Atomic(int64_t) renewed_ns;
@@ -155,10 +156,12 @@ void wp_redis_generation_make(char phase, uint64_t generation,
 /* Never 0. */
 uint64_t wp_redis_generation_new(void);
 
-/* Opens a blocking connection to the pool's server. */
+/* Opens a blocking connection to the pool's server. server, which may be NULL:
+ * the one it is. */
 enum wp_status wp_redis_pool_open(struct wp_lease_redis *redis,
                                   struct wp_redis_pool *pool,
                                   struct redisContext **out,
+                                  struct wp_redis_server *server,
                                   struct wp_err *err);
 /* Every record of the pool, in pages. each returns false to stop: then the
  * result is CANCELLED. page, which may be NULL, is called between pages. number

@@ -123,7 +123,7 @@ learn_fresh(struct wp_redis_feed *feed, struct wp_err *err)
             continue;
         }
         if (redis->config.redis.router != NULL) {
-            status = wp_redis_pool_open(redis, pool, &context, err);
+            status = wp_redis_pool_open(redis, pool, &context, NULL, err);
         }
         if (status == WP_OK) {
             status = wp_redis_pool_learn(redis, pool, context, err);
@@ -143,14 +143,15 @@ call_up(struct wp_redis_feed *feed, struct wp_err *err)
 {
     struct wp_lease_redis *redis = feed->redis;
     enum wp_status status =
-        wp_redis_pool_open(redis, &redis->pools[0], &feed->listen, err);
+        wp_redis_pool_open(redis, &redis->pools[0], &feed->listen, NULL, err);
 
     feed->n_pools = wp_redis_pools_len(redis);
     if (status != WP_OK) {
         feed->listen = NULL;
         return status;
     }
-    status = wp_redis_pool_open(redis, &redis->pools[0], &feed->talk, err);
+    status =
+        wp_redis_pool_open(redis, &redis->pools[0], &feed->talk, NULL, err);
     if (status != WP_OK) {
         feed->talk = NULL;
         return status;

@@ -55,7 +55,7 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
     struct wp_err err;
 
     if (feed->redis->config.redis.router != NULL &&
-        wp_redis_pool_open(feed->redis, name, &context, &err) != WP_OK) {
+        wp_redis_pool_open(feed->redis, name, &context, NULL, &err) != WP_OK) {
         return false;
     }
     pool->wanted = false;

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "allocator/lease_redis_impl.h"
+#include "allocator/redis_sync.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
 
@@ -20,13 +21,6 @@ enum {
     SOON_MS = 50,   /* The same while a pool is misplaced. */
     DOWN_MS = 1000, /* Between doubts about servers that are out of reach. */
 };
-
-static bool
-is_same_server(const struct wp_redis_server *a, const struct wp_redis_server *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0 &&
-           strcmp(a->path, b->path) == 0;
-}
 
 /* --- server processes --- */
 
@@ -112,7 +106,7 @@ group_of(struct wp_lease_redis *redis, const struct wp_redis_server *server,
     struct wp_redis_config config = redis->config.redis;
 
     for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
-        if (is_same_server(&redis->groups[i].server, server)) {
+        if (wp_redis_server_eq(&redis->groups[i].server, server)) {
             return &redis->groups[i];
         }
     }
@@ -215,7 +209,7 @@ follow_master(struct wp_lease_redis *redis, struct wp_redis_server *last)
         return;
     }
     if ((last->port != 0 || last->path[0] != '\0') &&
-        !is_same_server(last, &server)) {
+        !wp_redis_server_eq(last, &server)) {
         wp_redis_links_renew(redis->groups[0].links);
     }
     *last = server;

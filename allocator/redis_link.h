@@ -40,6 +40,10 @@ struct wp_redis_server {
     char path[WP_REDIS_PATH_MAX + 1];
 };
 
+/* By name: is it the same address? Any thread. */
+bool wp_redis_server_eq(const struct wp_redis_server *a,
+                        const struct wp_redis_server *b);
+
 /* Finds servers, for Sentinel and Cluster. Called by the connecting thread and
  * by what blocks anyway; may block for the connect timeout. */
 struct wp_redis_router {

@@ -30,6 +30,35 @@ find_pool(struct wp_lease_redis *redis, const char *pool_namespace,
     return found;
 }
 
+static void
+close_admin(struct wp_lease_redis *redis)
+{
+    wp_redis_sync_close(redis->admin);
+    redis->admin = NULL;
+}
+
+/* Behind a router each pool may be somewhere else, and a pool's server may have
+ * changed. False: nobody says where it is. */
+static bool
+leads_there(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
+            struct wp_err *err)
+{
+    const struct wp_redis_router *router = redis->config.redis.router;
+    struct wp_redis_server server;
+
+    if (router == NULL || redis->admin == NULL) {
+        return true;
+    }
+    if (router->find(router->self, (struct wp_str){pool->key, pool->key_len},
+                     &server, err) != WP_OK) {
+        return false;
+    }
+    if (!wp_redis_server_eq(&server, &redis->admin_server)) {
+        close_admin(redis);
+    }
+    return true;
+}
+
 /* Asks the script; once more on a new connection, since the old one may have
  * been lost long ago. args[ARGS_FIRST...] are the caller's. admin_lock is held.
  */
@@ -44,22 +73,21 @@ ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     args[1] = wp_redis_scripts[WP_SCRIPT_RECOVER].sha;
     args[2] = WP_STR("1");
     args[3] = (struct wp_str){pool->key, pool->key_len};
-    if (redis->config.redis.router != NULL) {
-        wp_redis_sync_close(redis->admin); /* It may lead to another pool's. */
-        redis->admin = NULL;
+    if (!leads_there(redis, pool, err)) {
+        return NULL;
     }
     while (reply == NULL && !fresh) {
         if (redis->admin == NULL) {
             fresh = true;
-            if (wp_redis_pool_open(redis, pool, &redis->admin, err) != WP_OK) {
+            if (wp_redis_pool_open(redis, pool, &redis->admin,
+                                   &redis->admin_server, err) != WP_OK) {
                 redis->admin = NULL;
                 return NULL;
             }
         }
         reply = wp_redis_sync_ask(redis->admin, args, n, err);
         if (reply == NULL) {
-            wp_redis_sync_close(redis->admin);
-            redis->admin = NULL;
+            close_admin(redis);
         }
     }
     return reply;

@@ -11,22 +11,26 @@
 
 enum wp_status
 wp_redis_pool_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-                   struct redisContext **out, struct wp_err *err)
+                   struct redisContext **out, struct wp_redis_server *server,
+                   struct wp_err *err)
 {
     char run_id[WP_REDIS_RUN_ID_MAX + 1] = "";
-    struct wp_redis_server server;
+    struct wp_redis_server found;
     struct wp_redis_group *group;
     enum wp_status status = wp_redis_sync_open(
         &redis->config.redis, (struct wp_str){pool->key, pool->key_len}, out,
-        &server, run_id, err);
+        &found, run_id, err);
 
     if (status != WP_OK) {
         return status;
     }
-    group = wp_redis_pool_place(redis, pool, &server, err);
+    group = wp_redis_pool_place(redis, pool, &found, err);
     if (group == NULL) {
         wp_redis_sync_close(*out);
         return WP_RESOURCE_EXHAUSTED;
+    }
+    if (server != NULL) {
+        *server = found;
     }
     wp_redis_server_met(group, run_id);
     return WP_OK;
@@ -276,7 +280,7 @@ wp_redis_load(void *self,
             context = NULL;
         }
         if (context == NULL) {
-            status = wp_redis_pool_open(redis, pool, &context, err);
+            status = wp_redis_pool_open(redis, pool, &context, NULL, err);
         }
         if (status == WP_OK) {
             status = load_pool(redis, pool, context, &scan, err);
@@ -305,7 +309,7 @@ wp_lease_redis_read_pool(struct wp_lease_redis *redis,
                           "pool '%s/%s' is not configured for redis",
                           name->pool_namespace, name->pool);
     }
-    status = wp_redis_pool_open(redis, pool, &context, err);
+    status = wp_redis_pool_open(redis, pool, &context, NULL, err);
     if (status == WP_OK) {
         status = wp_redis_pool_scan(redis, context, pool, &scan, err);
         wp_redis_sync_close(context);

@@ -2,14 +2,6 @@
 
 #include <hiredis/hiredis.h>
 
-bool
-wp_redis_server_eq(const struct wp_redis_server *a,
-                   const struct wp_redis_server *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0 &&
-           strcmp(a->path, b->path) == 0;
-}
-
 void
 wp_redis_slot_map_clear(struct wp_redis_slot_map *map)
 {

@@ -40,9 +40,6 @@ wp_redis_slot_map_read(const struct redisReply *reply,
                        const struct wp_redis_server *asked,
                        struct wp_redis_slot_map *map, struct wp_err *err);
 
-bool wp_redis_server_eq(const struct wp_redis_server *a,
-                        const struct wp_redis_server *b);
-
 struct wp_redis_sentinel {
     struct wp_redis_server server;
     char id[WP_REDIS_RUN_ID_MAX + 1]; /* "": it has not told. */

@@ -144,25 +144,36 @@ take_doubt(void *self, struct wp_str reply)
     (void)reply;
 }
 
+/* Two servers behind the router. */
+static void
+start_routed(struct redis_replica *r, struct wp_redis_router *router)
+{
+    struct redis_rig *rig = &r->world.rig;
+    struct wp_lease_redis_config config;
+
+    memset(r, 0, sizeof *r);
+    redis_world_start_server(&r->world, NULL, NULL);
+    (void)redis_rig_start(rig, NULL);
+    atomic_store(&named, 0);
+    *router = (struct wp_redis_router){
+        .self = rig, .find = name_server, .doubt = take_doubt};
+    config = redis_world_config_of(&r->world);
+    memset(&config.redis.server, 0, sizeof config.redis.server);
+    config.redis.router = router;
+    redis_world_open_store(&r->world, &config);
+}
+
 /* The old master answers still, and its connections stand: the links leave it
  * as soon as another one is named. */
 static void
 test_leaves_old_master(void **state)
 {
     static struct redis_replica r;
+    static struct wp_redis_router router;
     struct redis_rig *rig = &r.world.rig;
-    const struct wp_redis_router router = {
-        .self = rig, .find = name_server, .doubt = take_doubt};
-    struct wp_lease_redis_config config;
 
     (void)state;
-    memset(&r, 0, sizeof r);
-    redis_world_start_server(&r.world, NULL, NULL);
-    (void)redis_rig_start(rig, NULL);
-    config = redis_world_config_of(&r.world);
-    memset(&config.redis.server, 0, sizeof config.redis.server);
-    config.redis.router = &router;
-    redis_world_open_store(&r.world, &config);
+    start_routed(&r, &router);
     redis_replica_grant(&r, 0, 1, 3);
     assert_int_equal(r.world.doubts, 0);
     atomic_store(&named, 1);
@@ -177,12 +188,57 @@ test_leaves_old_master(void **state)
     redis_world_stop(&r.world);
 }
 
+static uint64_t
+connections_of(struct redis_rig *rig, uint32_t i)
+{
+    static const char name[] = "total_connections_received:";
+    const char *at = strstr(redis_rig_must(rig, i, "INFO stats"), name);
+    uint64_t n;
+
+    assert_non_null(at);
+    at += sizeof name - 1;
+    assert_true(
+        wp_str_to_u64((struct wp_str){at, strspn(at, "0123456789")}, &n));
+    return n;
+}
+
+/* All that is known goes over one connection, as long as the router names its
+ * server: one for each record would take a slow machine minutes. */
+static void
+test_recovery_keeps_its_connection(void **state)
+{
+    enum {
+        LEASES = 60,
+    };
+    static struct redis_replica r;
+    static struct wp_redis_router router;
+    struct redis_rig *rig = &r.world.rig;
+    uint64_t before;
+    int64_t since = 0;
+
+    (void)state;
+    start_routed(&r, &router);
+    redis_replica_grant(&r, 0, 1, LEASES);
+    (void)redis_rig_must(rig, 0, "FLUSHALL");
+    while (r.world.doubts == 0) {
+        (void)redis_world_do_op(&r.world, WP_LEASE_OFFER, 99, 0);
+        redis_rig_pause(&since, "doubt");
+    }
+    before = connections_of(rig, 0);
+    redis_replica_recover(&r);
+    assert_in_range(connections_of(rig, 0) - before, 1, LEASES / 3);
+    redis_world_wait_until_up(&r.world);
+    redis_replica_check(&r, 0, 1, LEASES);
+    redis_world_stop(&r.world);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failover),
         cmocka_unit_test(test_leaves_old_master),
+        cmocka_unit_test(test_recovery_keeps_its_connection),
     };
 
     if (!redis_rig_available()) {
