@@ -11,16 +11,21 @@ enum {
 /* Between attempts, and between questions whether the others are ready. */
 #define AGAIN_NS (50 * WP_NS_PER_MS)
 
+/* How long a follower whose leases were refused waits for a keeper. */
+#define KEEPER_NS (5 * WP_NS_PER_S)
+
 enum phase {
     CALM,
     DOUBTED, /* To be closed and told. */
+    REFUSED, /* Told but for leases that Redis takes for past ones' claims'. */
     TOLD,    /* This replica's part is done. */
 };
 
 struct pool_state {
-    enum phase phase; /* The thread's. */
-    int64_t begun_ns; /* The thread's. */
-    bool is_doubted;  /* Under lock: for the thread to take. */
+    enum phase phase;   /* The thread's. */
+    int64_t begun_ns;   /* The thread's. */
+    int64_t refused_ns; /* The thread's: since when REFUSED. */
+    bool is_doubted;    /* Under lock: for the thread to take. */
 };
 
 struct wp_recovery {
@@ -72,13 +77,15 @@ ask_known(void *ctx, uint64_t a, uint64_t b)
                                known->records, ASSERT_CHUNK);
 }
 
+/* *refused is set when a claim has another sandbox in Redis. */
 static enum wp_status
-assert_chunk(const struct known *known, struct wp_err *err)
+assert_chunk(const struct known *known, bool *refused, struct wp_err *err)
 {
     for (uint32_t i = 0; i < known->n; i++) {
         enum wp_status status = wp_lease_redis_assert_record(
             known->recovery->redis, &known->records[i], err);
 
+        *refused = *refused || status == WP_ALREADY_EXISTS;
         /* Where Redis knows more, it tells. */
         if (status != WP_OK && status != WP_ABORTED &&
             status != WP_ALREADY_EXISTS) {
@@ -90,7 +97,7 @@ assert_chunk(const struct known *known, struct wp_err *err)
 
 static enum wp_status
 assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
-           struct wp_err *err)
+           bool *refused, struct wp_err *err)
 {
     struct known *known = calloc(1, sizeof *known);
     enum wp_status status = WP_OK;
@@ -105,7 +112,7 @@ assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
     (void)pthread_mutex_unlock(&recovery->lock);
     do {
         wp_loop_call(recovery->daemon->control_loop, ask_known, known);
-        status = assert_chunk(known, err);
+        status = assert_chunk(known, refused, err);
     } while (status == WP_OK && known->cursor != 0);
     free(known);
     return status;
@@ -185,18 +192,77 @@ end_unknown(struct wp_recovery *recovery,
     return status;
 }
 
+/* A claim whose lease is over may have had another one since. If Redis has
+ * forgotten both, the end and the new lease, it refuses the new one: so that is
+ * told again, after what has ended. Of some sandboxes that are over only the
+ * keeper knows so. */
+static enum wp_status
+tell_again(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
+           struct wp_err *err)
+{
+    bool ignored = false; /* The claim has that sandbox indeed. */
+
+    return assert_all(recovery, pool, &ignored, err);
+}
+
+/* *refused: some are to be told again once the keeper has ended. */
 static enum wp_status
 tell(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
-     struct wp_err *err)
+     bool *refused, struct wp_err *err)
 {
     enum wp_status status =
         wp_lease_redis_begin_recovery(recovery->redis, pool, err);
 
+    *refused = false;
     if (status == WP_OK) {
-        status = assert_all(recovery, pool, err);
+        status = assert_all(recovery, pool, refused, err);
     }
     if (status == WP_OK && wp_daemon_is_keeper(recovery->daemon)) {
         status = end_unknown(recovery, pool, err);
+        if (status == WP_OK && *refused) {
+            *refused = false;
+            status = tell_again(recovery, pool, err);
+        }
+    }
+    return status == WP_OK && !*refused
+               ? wp_lease_redis_end_assert(recovery->redis, pool, err)
+               : status;
+}
+
+/* PENDING: the keeper has not ended; when none is heard of, one may take over.
+ */
+static enum wp_status
+await_keeper(struct wp_recovery *recovery,
+             const struct wp_lease_redis_pool *pool, int64_t since_ns,
+             struct wp_err *err)
+{
+    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
+    uint32_t n = wp_lease_redis_peers(recovery->redis, peers, WP_PEERS_MAX);
+
+    for (uint32_t i = 0; i < n && i < WP_PEERS_MAX; i++) {
+        if (peers[i].keeper) {
+            return wp_lease_redis_has_ended(recovery->redis, pool,
+                                            peers[i].replica_id, err);
+        }
+    }
+    return wp_daemon_is_keeper(recovery->daemon) ||
+                   wp_clock_mono_ns(wp_clock_system()) - since_ns > KEEPER_NS
+               ? WP_OK
+               : WP_PENDING;
+}
+
+static enum wp_status
+tell_refused(struct wp_recovery *recovery,
+             const struct wp_lease_redis_pool *pool, int64_t since_ns,
+             struct wp_err *err)
+{
+    enum wp_status status = await_keeper(recovery, pool, since_ns, err);
+
+    if (status == WP_OK && wp_daemon_is_keeper(recovery->daemon)) {
+        status = end_unknown(recovery, pool, err); /* It took over. */
+    }
+    if (status == WP_OK) {
+        status = tell_again(recovery, pool, err);
     }
     return status == WP_OK
                ? wp_lease_redis_end_assert(recovery->redis, pool, err)
@@ -257,11 +323,19 @@ step(struct wp_recovery *recovery, uint32_t i)
     const struct wp_lease_redis_pool *pool = &recovery->pools[i];
     struct wp_err err = {.msg = ""};
     enum wp_status status;
+    bool refused;
 
     take_doubt(recovery, i);
     if (state->phase == DOUBTED) {
-        status = tell(recovery, pool, &err);
-        state->phase = status == WP_OK ? TOLD : DOUBTED;
+        status = tell(recovery, pool, &refused, &err);
+        state->phase = status != WP_OK ? DOUBTED : refused ? REFUSED : TOLD;
+        state->refused_ns = wp_clock_mono_ns(wp_clock_system());
+    }
+    if (state->phase == REFUSED) {
+        status = tell_refused(recovery, pool, state->refused_ns, &err);
+        state->phase = status == WP_OK        ? TOLD
+                       : status == WP_PENDING ? REFUSED
+                                              : DOUBTED;
     }
     if (state->phase == TOLD) {
         status = try_open(recovery, pool, &err);

@@ -208,7 +208,9 @@ wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
 /* Writes the record unless Redis has one of a newer fence, or of the same fence
  * and a later state (OPEN < HELD < LOST < ENDED); its claim with it. OK:
  * written, or Redis knew as much. ABORTED: Redis knows more. ALREADY_EXISTS:
- * its claim has another sandbox. FAILED_PRECONDITION: the pool is not closed,
+ * its claim has another sandbox there, whose lease may be over without Redis
+ * knowing: tell it again once every replica has told what has ended.
+ * FAILED_PRECONDITION: the pool is not closed,
  * or closed under another generation than begin_recovery gave: begin again. */
 enum wp_status
 wp_lease_redis_assert_record(struct wp_lease_redis *redis,
@@ -218,6 +220,10 @@ wp_lease_redis_assert_record(struct wp_lease_redis *redis,
 enum wp_status wp_lease_redis_end_assert(struct wp_lease_redis *redis,
                                          const struct wp_lease_redis_pool *name,
                                          struct wp_err *err);
+/* Has that replica? PENDING: not yet; else as end_assert. */
+enum wp_status wp_lease_redis_has_ended(
+    struct wp_lease_redis *redis, const struct wp_lease_redis_pool *name,
+    const uint8_t replica_id[WP_REPLICA_ID_LEN], struct wp_err *err);
 /* Opens the pool, when this replica and each of peers (whose records would be
  * missing otherwise) have ended their assertions; or learns that another
  * replica has opened it since. OK: this replica's commits are taken again.

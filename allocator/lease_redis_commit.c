@@ -338,11 +338,34 @@ on_note(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
     return note->len > 0 ? WP_OK : WP_NOT_FOUND;
 }
 
+/* The generation that the command was sent under is not believed in any more:
+ * the pool is in doubt, or was recovered since. */
+static bool
+is_outdated(const struct wp_redis_pool *pool, uint32_t tag)
+{
+    return tag >> TAG_GENERATION_SHIFT !=
+           (uint32_t)atomic_load(&pool->generation) << TAG_GENERATION_SHIFT >>
+               TAG_GENERATION_SHIFT;
+}
+
+/* What a server says that may have been replaced: what it has done may be
+ * forgotten, and was perhaps too late to be told in the recovery; what it has
+ * refused it has not done. */
+static enum wp_status
+doubted(const struct wp_lease_op *op, enum wp_status status)
+{
+    return (status == WP_OK && op->kind != WP_LEASE_FETCH) ||
+                   status == WP_UNKNOWN_OUTCOME
+               ? WP_UNKNOWN_OUTCOME
+               : WP_UNAVAILABLE;
+}
+
 static enum wp_status
 on_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
           uint32_t tag, int64_t number)
 {
-    uint64_t now = atomic_load(&pool->generation);
+    /* Before it is compared: doubt is about this one. */
+    uint64_t generation = atomic_load(&pool->generation);
 
     if (number < 0 || number >= (int64_t)WP_ARRAY_LEN(result_status)) {
         return WP_UNKNOWN_OUTCOME;
@@ -352,10 +375,8 @@ on_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
         wp_log_error("a record in redis cannot be read");
     } else if (number == WP_RESULT_STALE) {
         WP_REDIS_COUNT(redis->stale);
-        /* Unless the pool was recovered since the command was sent. */
-        if (tag >> TAG_GENERATION_SHIFT ==
-            (uint32_t)now << TAG_GENERATION_SHIFT >> TAG_GENERATION_SHIFT) {
-            wp_redis_pool_doubt(redis, pool, now);
+        if (!is_outdated(pool, tag)) {
+            wp_redis_pool_doubt(redis, pool, generation);
         }
     }
     return result_status[number];
@@ -405,7 +426,9 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         break;
     }
     if (status != WP_PENDING) {
-        op->done(op, status);
+        op->done(op, !is_note(op) && is_outdated(&redis->pools[number], tag)
+                         ? doubted(op, status)
+                         : status);
     }
 }
 

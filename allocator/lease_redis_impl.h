@@ -40,10 +40,18 @@ struct wp_redis_pool {
      * meanwhile, with what had been asserted: then it is distrusted. */
     _Atomic(uint64_t) recovering;
     _Atomic(uint64_t) distrusted;
+    /* The server process that recovering is told to. Under admin_lock. */
+    char told_to[WP_REDIS_RUN_ID_MAX + 1];
     /* Added while others are followed: its generation is still to be learned,
      * by the feed. */
     _Atomic(bool) fresh;
     _Atomic(bool) again; /* The feed is asked to read it again. */
+};
+
+/* Where a connection leads. */
+struct wp_redis_place {
+    struct wp_redis_server server;
+    char run_id[WP_REDIS_RUN_ID_MAX + 1]; /* Its process. */
 };
 
 /* The links to one server; see redis_groups.c. */
@@ -84,7 +92,7 @@ struct wp_lease_redis {
     /* Guards what blocks: load and recovery, and their connection. */
     pthread_mutex_t admin_lock;
     struct redisContext *admin;
-    struct wp_redis_server admin_server; /* Where it leads. */
+    struct wp_redis_place admin_place; /* Where it leads. */
     struct wp_redis_feed *feed;
 
     _Atomic(int64_t) renewed_ns;
@@ -156,12 +164,12 @@ void wp_redis_generation_make(char phase, uint64_t generation,
 /* Never 0. */
 uint64_t wp_redis_generation_new(void);
 
-/* Opens a blocking connection to the pool's server. server, which may be NULL:
- * the one it is. */
+/* Opens a blocking connection to the pool's server. place, which may be NULL:
+ * where that is. */
 enum wp_status wp_redis_pool_open(struct wp_lease_redis *redis,
                                   struct wp_redis_pool *pool,
                                   struct redisContext **out,
-                                  struct wp_redis_server *server,
+                                  struct wp_redis_place *place,
                                   struct wp_err *err);
 /* Every record of the pool, in pages. each returns false to stop: then the
  * result is CANCELLED. page, which may be NULL, is called between pages. number

@@ -53,18 +53,43 @@ leads_there(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
                      &server, err) != WP_OK) {
         return false;
     }
-    if (!wp_redis_server_eq(&server, &redis->admin_server)) {
+    if (!wp_redis_server_eq(&server, &redis->admin_place.server)) {
         close_admin(redis);
     }
     return true;
 }
 
+/* What is told to one server process counts nothing at another: that one may
+ * know that this replica has ended its assertions, and not have all of them. */
+static bool
+goes_on_there(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
+              bool begins, struct wp_err *err)
+{
+    uint64_t recovering;
+
+    if (begins) {
+        memcpy(pool->told_to, redis->admin_place.run_id, sizeof pool->told_to);
+        return true;
+    }
+    if (strcmp(pool->told_to, redis->admin_place.run_id) == 0) {
+        return true;
+    }
+    recovering = atomic_exchange(&pool->recovering, 0);
+    if (recovering != 0) {
+        atomic_store(&pool->distrusted, recovering);
+    }
+    (void)wp_err_set(err, WP_UNAVAILABLE,
+                     "redis: another server process than the one that the "
+                     "recovery was begun with");
+    return false;
+}
+
 /* Asks the script; once more on a new connection, since the old one may have
- * been lost long ago. args[ARGS_FIRST...] are the caller's. admin_lock is held.
- */
+ * been lost long ago. args[ARGS_FIRST...] are the caller's. begins: the answer
+ * is the generation that the rest is told under. admin_lock is held. */
 static redisReply *
 ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-    struct wp_str *args, uint32_t n, struct wp_err *err)
+    struct wp_str *args, uint32_t n, bool begins, struct wp_err *err)
 {
     redisReply *reply = NULL;
     bool fresh = false;
@@ -80,10 +105,13 @@ ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
         if (redis->admin == NULL) {
             fresh = true;
             if (wp_redis_pool_open(redis, pool, &redis->admin,
-                                   &redis->admin_server, err) != WP_OK) {
+                                   &redis->admin_place, err) != WP_OK) {
                 redis->admin = NULL;
                 return NULL;
             }
+        }
+        if (!goes_on_there(redis, pool, begins, err)) {
+            return NULL;
         }
         reply = wp_redis_sync_ask(redis->admin, args, n, err);
         if (reply == NULL) {
@@ -98,7 +126,7 @@ static int64_t
 ask_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
            struct wp_str *args, uint32_t n, struct wp_err *err)
 {
-    redisReply *reply = ask(redis, pool, args, n, err);
+    redisReply *reply = ask(redis, pool, args, n, false, err);
     int64_t number = -1;
 
     if (reply != NULL) {
@@ -145,7 +173,7 @@ wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
     wp_redis_generation_make('c', atomic_load(&pool->distrusted), distrusted);
     args[ARGS_FIRST + 2] = wp_str_from(distrusted);
     (void)pthread_mutex_lock(&redis->admin_lock);
-    reply = ask(redis, pool, args, WP_ARRAY_LEN(args), err);
+    reply = ask(redis, pool, args, WP_ARRAY_LEN(args), true, err);
     if (reply != NULL && reply->type == REDIS_REPLY_STRING) {
         uint64_t generation = wp_redis_generation_parse(
             (struct wp_str){reply->str, reply->len}, &open);
@@ -239,10 +267,11 @@ wp_lease_redis_assert_record(struct wp_lease_redis *redis,
     }
 }
 
-enum wp_status
-wp_lease_redis_end_assert(struct wp_lease_redis *redis,
-                          const struct wp_lease_redis_pool *name,
-                          struct wp_err *err)
+/* kind: "end", "ended". */
+static enum wp_status
+ask_of_replica(struct wp_lease_redis *redis,
+               const struct wp_lease_redis_pool *name, struct wp_str kind,
+               const uint8_t replica_id[WP_REPLICA_ID_LEN], struct wp_err *err)
 {
     struct wp_redis_pool *pool =
         find_pool(redis, name->pool_namespace, name->pool, err);
@@ -254,18 +283,42 @@ wp_lease_redis_end_assert(struct wp_lease_redis *redis,
     if (pool == NULL) {
         return WP_NOT_FOUND;
     }
-    wp_hex_encode(redis->config.replica_id, WP_REPLICA_ID_LEN, replica);
-    args[ARGS_FIRST] = WP_STR("end");
+    wp_hex_encode(replica_id, WP_REPLICA_ID_LEN, replica);
+    args[ARGS_FIRST] = kind;
     args[ARGS_FIRST + 2] = wp_str_from(replica);
     (void)pthread_mutex_lock(&redis->admin_lock);
     if (recovering(pool, generation, &args[ARGS_FIRST + 1])) {
         result = ask_number(redis, pool, args, WP_ARRAY_LEN(args), err);
     }
     (void)pthread_mutex_unlock(&redis->admin_lock);
-    if (result == WP_RESULT_STALE) {
+    switch (result) {
+    case WP_RESULT_OK:
+        return WP_OK;
+    case WP_RESULT_PENDING:
+        return WP_PENDING;
+    case WP_RESULT_STALE:
         return not_closed(pool, err);
+    default:
+        return WP_UNAVAILABLE;
     }
-    return result == WP_RESULT_OK ? WP_OK : WP_UNAVAILABLE;
+}
+
+enum wp_status
+wp_lease_redis_end_assert(struct wp_lease_redis *redis,
+                          const struct wp_lease_redis_pool *name,
+                          struct wp_err *err)
+{
+    return ask_of_replica(redis, name, WP_STR("end"), redis->config.replica_id,
+                          err);
+}
+
+enum wp_status
+wp_lease_redis_has_ended(struct wp_lease_redis *redis,
+                         const struct wp_lease_redis_pool *name,
+                         const uint8_t replica_id[WP_REPLICA_ID_LEN],
+                         struct wp_err *err)
+{
+    return ask_of_replica(redis, name, WP_STR("ended"), replica_id, err);
 }
 
 /* The lock is held. */

@@ -11,28 +11,27 @@
 
 enum wp_status
 wp_redis_pool_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-                   struct redisContext **out, struct wp_redis_server *server,
+                   struct redisContext **out, struct wp_redis_place *place,
                    struct wp_err *err)
 {
-    char run_id[WP_REDIS_RUN_ID_MAX + 1] = "";
-    struct wp_redis_server found;
+    struct wp_redis_place found = {.run_id = ""};
     struct wp_redis_group *group;
     enum wp_status status = wp_redis_sync_open(
         &redis->config.redis, (struct wp_str){pool->key, pool->key_len}, out,
-        &found, run_id, err);
+        &found.server, found.run_id, err);
 
     if (status != WP_OK) {
         return status;
     }
-    group = wp_redis_pool_place(redis, pool, &found, err);
+    group = wp_redis_pool_place(redis, pool, &found.server, err);
     if (group == NULL) {
         wp_redis_sync_close(*out);
         return WP_RESOURCE_EXHAUSTED;
     }
-    if (server != NULL) {
-        *server = found;
+    if (place != NULL) {
+        *place = found;
     }
-    wp_redis_server_met(group, run_id);
+    wp_redis_server_met(group, found.run_id);
     return WP_OK;
 }
 

@@ -5,6 +5,7 @@
 --   assert  generation, record's field, writer, packed record, claim's field
 --           or ""
 --   end     generation, replica
+--   ended   generation, replica
 --   open    generation, replicas...
 local kind = ARGV[1]
 local g = call('HGET', hash, 'g')
@@ -96,6 +97,9 @@ for i = 3, #ARGV do
     if not string.find(told, ARGV[i], #generation + 1, true) then
         return PENDING
     end
+end
+if kind == 'ended' then
+    return OK
 end
 call('HDEL', hash, 'a')
 call('HSET', hash, 'g', 'o' .. generation)

@@ -367,8 +367,7 @@ class Store(Rig):
         past = keeper.claim("past")
         keeper.wait_full(3)
         eventually(lambda: len(self.uids()) == 5, "two held, three ready")
-        copy = os.path.join(self.dir, "copy")
-        shutil.copytree(os.path.join(self.redis.dir, "appendonlydir"), copy)
+        bring_back = self.copy_redis()
         before = self.uids()
         self.assertTrue(follower.release(past).was_held)
         for i in range(3):
@@ -377,10 +376,7 @@ class Store(Rig):
         eventually(lambda: len(self.uids()) == 4, "they are forgotten")
         after = self.uids()
         self.assertTrue(before - after)
-        self.redis.stop()
-        shutil.rmtree(os.path.join(self.redis.dir, "appendonlydir"))
-        shutil.move(copy, os.path.join(self.redis.dir, "appendonlydir"))
-        self.redis.start()
+        bring_back()
         eventually(lambda: self.code(follower.claim, "new0") ==
                    grpc.StatusCode.OK, "claims go on")
         leases = [follower.claim(f"new{i}") for i in range(8)]
@@ -392,6 +388,42 @@ class Store(Rig):
         self.assertEqual(len({x.sandbox for x in [held, *leases]}), 10)
         eventually(lambda: not self.uids() & (before - after),
                    "no record of what is gone")
+
+    def copy_redis(self):
+        """Puts by what Redis has now; brings it back when called."""
+        there = os.path.join(self.redis.dir, "appendonlydir")
+        copy = os.path.join(self.dir, "copy")
+        shutil.copytree(there, copy)
+
+        def bring_back():
+            self.redis.stop()
+            shutil.rmtree(there)
+            shutil.move(copy, there)
+            self.redis.start()
+        return bring_back
+
+    def test_an_old_copy_of_redis_denies_no_claims_second_lease(self):
+        """The copy has the claim's first one, whose sandbox is gone since."""
+        keeper = self.start("a").wait_full(3)
+        follower = self.start("b").wait_full(3)
+        first = {d: d.claim(f"again-{d.name}") for d in (keeper, follower)}
+        keeper.wait_full(3)
+        eventually(lambda: len(self.uids()) == 5, "two held, three ready")
+        bring_back = self.copy_redis()
+        before = self.uids()
+        for daemon, lease in first.items():
+            self.assertTrue(daemon.release(lease).was_held)
+        keeper.wait_full(3)
+        eventually(lambda: len(before & self.uids()) == 3, "both forgotten")
+        second = {d: d.claim(f"again-{d.name}") for d in (keeper, follower)}
+        bring_back()
+        for other in (keeper, follower):
+            for daemon, lease in second.items():
+                again = eventually(lambda o=other, d=daemon: self.granted(
+                    o.claim, f"again-{d.name}"), "claims go on")
+                self.assertEqual(again.sandbox, lease.sandbox)
+        for lease in second.values():
+            self.assertTrue(keeper.release(lease).was_held)
 
     def test_claims_on_both_get_different_sandboxes(self):
         keeper = self.start("a", replicas=30).wait_full(30)

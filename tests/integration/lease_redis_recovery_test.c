@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
+#include "allocator/lease_redis_impl.h"
 #include "tests/support/redis_world.h"
 
 static void
@@ -203,11 +204,137 @@ test_recovery_by_two(void **state)
     redis_world_stop(&a);
 }
 
+static _Atomic(int) late_status;
+
+static void
+on_late(struct wp_lease_op *op, enum wp_status status)
+{
+    (void)op;
+    atomic_store(&late_status, (int)status);
+}
+
+/* The server was replaced while it stood still, and goes on later: what it says
+ * then was not told in the recovery. */
+static void
+test_an_answer_after_the_doubt_promises_nothing(void **state)
+{
+    static const struct {
+        enum wp_lease_op_kind kind;
+        uint8_t uid;
+        enum wp_status status;
+    } ops[] = {
+        {WP_LEASE_GRANT, 1, WP_UNKNOWN_OUTCOME},
+        {WP_LEASE_GRANT, 9, WP_UNAVAILABLE}, /* There is no such sandbox. */
+        {WP_LEASE_FETCH, 1, WP_UNAVAILABLE},
+    };
+    struct redis_world world;
+
+    (void)state;
+    redis_world_start(&world, NULL);
+    assert_int_equal(redis_world_do_op(&world, WP_LEASE_OFFER, 1, 0), WP_OK);
+    for (size_t i = 0; i < WP_ARRAY_LEN(ops); i++) {
+        struct wp_lease_op op = redis_world_op_of(ops[i].kind, ops[i].uid, 5);
+        struct wp_lease_record found;
+
+        op.found = &found;
+        op.done = on_late;
+        atomic_store(&late_status, -1);
+        redis_rig_kill(&world.rig, 0, SIGSTOP);
+        assert_int_equal(world.store.ops->commit(world.store.self, &op),
+                         WP_PENDING);
+        wp_redis_pool_doubt(world.redis, &world.redis->pools[0], 0);
+        redis_rig_kill(&world.rig, 0, SIGCONT);
+        WAIT_UNTIL(atomic_load(&late_status) != -1);
+        assert_int_equal(atomic_load(&late_status), (int)ops[i].status);
+        recover(&world, &redis_world_pools[0]);
+    }
+    /* It was done, as whoever asks now is told. */
+    assert_int_equal(redis_world_state_of(&world, 1), WP_RECORD_HELD);
+    redis_world_stop(&world);
+}
+
+/* The claim of a lease that is over has another sandbox since, and Redis has
+ * forgotten both. */
+static void
+test_a_claims_second_lease_waits_for_the_end_of_the_first(void **state)
+{
+    const struct wp_lease_redis_pool *pool = &redis_world_pools[0];
+    struct wp_lease_record first;
+    struct wp_lease_record second;
+    struct redis_world world;
+    struct wp_err err;
+
+    (void)state;
+    redis_world_start(&world, NULL);
+    assert_int_equal(redis_world_do_op(&world, WP_LEASE_OFFER, 1, 0), WP_OK);
+    assert_int_equal(redis_world_do_op(&world, WP_LEASE_GRANT, 1, 5), WP_OK);
+    assert_int_equal(redis_world_fetch(&world, 1, &first), WP_OK);
+    second = first;
+    memset(second.uid, 2, sizeof second.uid);
+    assert_int_equal(wp_lease_redis_begin_recovery(world.redis, pool, &err),
+                     WP_OK);
+    assert_int_equal(wp_lease_redis_assert_record(world.redis, &second, &err),
+                     WP_ALREADY_EXISTS);
+    assert_int_equal(wp_lease_redis_has_ended(world.redis, pool,
+                                              world.redis->config.replica_id,
+                                              &err),
+                     WP_PENDING);
+    first.state = WP_RECORD_ENDED;
+    assert_int_equal(wp_lease_redis_assert_record(world.redis, &first, &err),
+                     WP_OK);
+    assert_int_equal(wp_lease_redis_assert_record(world.redis, &second, &err),
+                     WP_OK);
+    assert_int_equal(wp_lease_redis_end_assert(world.redis, pool, &err), WP_OK);
+    assert_int_equal(wp_lease_redis_has_ended(world.redis, pool,
+                                              world.redis->config.replica_id,
+                                              &err),
+                     WP_OK);
+    assert_int_equal(
+        wp_lease_redis_open_generation(world.redis, pool, NULL, 0, &err),
+        WP_OK);
+    assert_int_equal(wp_lease_redis_has_ended(world.redis, pool,
+                                              world.redis->config.replica_id,
+                                              &err),
+                     WP_FAILED_PRECONDITION);
+    assert_int_equal(redis_world_state_of(&world, 2), WP_RECORD_HELD);
+    redis_world_stop(&world);
+}
+
+/* Told to one server process, it is begun again at the next. */
+static void
+test_a_recovery_does_not_go_on_at_another_server(void **state)
+{
+    const struct wp_lease_redis_pool *pool = &redis_world_pools[0];
+    struct redis_world world;
+    struct wp_err err;
+
+    (void)state;
+    redis_world_start(&world, NULL);
+    assert_int_equal(wp_lease_redis_begin_recovery(world.redis, pool, &err),
+                     WP_OK);
+    /* As if it had been begun elsewhere. */
+    (void)pthread_mutex_lock(&world.redis->admin_lock);
+    world.redis->pools[0].told_to[0] ^= 1;
+    (void)pthread_mutex_unlock(&world.redis->admin_lock);
+    assert_int_equal(wp_lease_redis_end_assert(world.redis, pool, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "another server process"));
+    assert_int_equal(
+        wp_lease_redis_open_generation(world.redis, pool, NULL, 0, &err),
+        WP_FAILED_PRECONDITION);
+    recover(&world, pool);
+    redis_world_stop(&world);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flushed_server_is_recovered),
+        cmocka_unit_test(test_an_answer_after_the_doubt_promises_nothing),
+        cmocka_unit_test(
+            test_a_claims_second_lease_waits_for_the_end_of_the_first),
+        cmocka_unit_test(test_a_recovery_does_not_go_on_at_another_server),
         cmocka_unit_test(test_assertions_only_add),
         cmocka_unit_test(test_recovery_by_two),
     };
