@@ -342,6 +342,18 @@ keep_leases(void *ctx, uint64_t a, uint64_t b)
     wp_control_wake(daemon->control);
 }
 
+/* Nobody goes on with the idle ones after all. Control thread. */
+static void
+end_idle(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon *daemon = ctx;
+
+    (void)a;
+    (void)b;
+    wp_pools_leave(daemon->pools, false);
+    wp_control_wake(daemon->control);
+}
+
 static void
 stop_pools(void *ctx, uint64_t a, uint64_t b)
 {
@@ -476,9 +488,9 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
     if (is_left_alone(daemon)) {
         ends = asked;
         daemon->leaves_ready = !ends;
-        if (!ends) {
-            wp_loop_call(daemon->control_loop, keep_leases, daemon);
-        } else if (!hurry) {
+        wp_loop_call(daemon->control_loop, ends ? end_idle : keep_leases,
+                     daemon);
+        if (ends && !hurry) {
             (void)await_leases(daemon, lease_grace_ns);
         }
     }

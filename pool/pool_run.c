@@ -653,6 +653,7 @@ void
 wp_pools_stop(struct wp_pools *pools)
 {
     pools->closing = true;
+    pools->leaving = false;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         wp_pool_note_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
         wp_pools_drain(pools, i);

@@ -31,6 +31,10 @@ if(WP_BUILD_BENCH AND NOT WP_SANITIZE)
   if(WP_REDIS_SERVER)
     wp_chaos(redis TIMEOUT 900
       ARGS --store redis --replicas 3 --claims 100000 --seconds 90 --pace 1.5)
+    # Four failovers: one of each kind.
+    wp_chaos(sentinel TIMEOUT 900
+      ARGS --store sentinel --replicas 2 --claims 20000 --seconds 20
+           --failovers 4)
     add_test(NAME chaos/takeover
       COMMAND ${WP_PYTHON} ${chaos}/takeover_test.py $<TARGET_FILE:warmpoold>
               ${CMAKE_CURRENT_BINARY_DIR}/python)

@@ -159,6 +159,36 @@ a_follower_becomes_the_keeper(void **state)
     replica_close(&b);
 }
 
+/* Who left its idle sandboxes to others may hear that there are none. */
+static void
+what_was_left_to_others_can_still_be_ended(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        replica_open(&a, 0, 3, true);
+        replica_settle(&a);
+        assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+        replica_settle(&a);
+        wp_pools_leave(a.pools, true);
+        replica_settle(&a);
+        assert_int_equal(replica_stats(&a).ready, 3);
+        if (stops == 0) {
+            wp_pools_leave(a.pools, false);
+            replica_settle(&a);
+            assert_int_equal(replica_stats(&a).ready, 0);
+            assert_int_equal(replica_stats(&a).leased, 1);
+        }
+        wp_pools_stop(a.pools);
+        replica_settle(&a);
+        assert_true(wp_pools_quiet(a.pools));
+        assert_int_equal(wp_fake_backend_counts(&a.backend).live, 0);
+        replica_close(&a);
+    }
+}
+
 static void
 a_follower_does_not_expire(void **state)
 {
@@ -792,6 +822,8 @@ main(void)
         cmocka_unit_test_setup(a_follower_becomes_the_keeper,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_removed_pool_hears_of_leases,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_was_left_to_others_can_still_be_ended,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_does_not_expire,
                                replica_set_up_shared),
