@@ -356,8 +356,7 @@ void wp_pools_set_replicas(struct wp_pools *pools, uint64_t own,
 /* For a daemon that leaves while its store keeps the leases: claims are
  * refused, nothing is ordered or expired any more, leases and their sandboxes
  * stay. idle_too: so do the ready sandboxes; else they are destroyed. It may be
- * said again, should nobody go on with them after all; wp_pools_stop may follow.
- */
+ * said again, should nobody go on with them; wp_pools_stop may follow. */
 void wp_pools_leave(struct wp_pools *pools, bool idle_too);
 
 /* --- Reports of the backend. Any thread; stale ones are ignored. --- */
