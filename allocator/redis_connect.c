@@ -93,34 +93,36 @@ bring_up(struct wp_redis_link *link, redisContext *context)
 
 /* What a connection that was given up had under way must not take effect after
  * what comes on the next one: the server drops it unread. Without the right to
- * say so the fences protect all but an offer. */
-static void
-kill_former(struct wp_redis_link *link, redisContext *context)
+ * say so the fences protect all but an offer. False: the connection is of no
+ * use, since an answer that comes late would be taken for the next one's. */
+static bool
+kill_former(struct wp_redis_link *link, redisContext *context,
+            struct wp_err *err)
 {
     char id[24];
     const struct wp_str ask_id[] = {WP_STR("CLIENT"), WP_STR("ID")};
     const struct wp_str kill[] = {
         WP_STR("CLIENT"), WP_STR("KILL"), WP_STR("ID"), {id, 0}};
     struct wp_str args[WP_ARRAY_LEN(kill)];
-    struct wp_err err;
     redisReply *reply;
 
     if (link->client_id != 0) {
         memcpy(args, kill, sizeof args);
         args[3] = (struct wp_str){
             id, (size_t)snprintf(id, sizeof id, "%lld", link->client_id)};
-        reply = wp_redis_sync_call(context, args, WP_ARRAY_LEN(args), &err);
-        if (reply != NULL) {
-            freeReplyObject(reply);
+        reply = wp_redis_sync_call(context, args, WP_ARRAY_LEN(args), err);
+        if (reply == NULL) {
+            return false;
         }
-    }
-    reply = wp_redis_sync_call(context, ask_id, WP_ARRAY_LEN(ask_id), &err);
-    link->client_id = reply != NULL && reply->type == REDIS_REPLY_INTEGER
-                          ? reply->integer
-                          : 0;
-    if (reply != NULL) {
         freeReplyObject(reply);
     }
+    reply = wp_redis_sync_call(context, ask_id, WP_ARRAY_LEN(ask_id), err);
+    if (reply == NULL) {
+        return false;
+    }
+    link->client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+    freeReplyObject(reply);
+    return true;
 }
 
 static bool
@@ -138,7 +140,10 @@ connect_link(struct wp_redis_links *links, struct wp_redis_link *link,
         return false;
     }
     check_server(links, run_id);
-    kill_former(link, context);
+    if (!kill_former(link, context, err)) {
+        redisFree(context);
+        return false;
+    }
     if (!bring_up(link, context)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for a connection");
         return false;
