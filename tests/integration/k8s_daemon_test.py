@@ -388,7 +388,7 @@ class Restored(Case):
                 for name in claims]
         self.assertEqual(len(set(held)), len(claims), held)
 
-    def run_once(self, restore, between=lambda: None):
+    def run_once(self, restore, between=lambda: None, excess_passes=False):
         self.make_pool(replicas=4)
         self.make_pool("old", replicas=2)
         daemon = self.daemon("--cold-grace=60s")
@@ -432,13 +432,15 @@ class Restored(Case):
             for name in claims})
         eventually(daemon.ready, "the daemon to be ready")
         self.stop_all()
-        self.judge()
+        self.judge(excess_passes=excess_passes)
 
     def test_as_it_was(self):
         self.run_once("restore")
 
     def test_with_versions_that_go_on(self):
-        self.run_once("restore_bumped")
+        """Nothing tells then that the storage is another one until a kind was
+        listed; what is ordered before may be one too many, and goes again."""
+        self.run_once("restore_bumped", excess_passes=True)
 
     def test_after_writes_of_others(self):
         """Some kinds are watched anew only when versions are beyond those

@@ -193,8 +193,11 @@ class Case(unittest.TestCase):
                 and one["kind"] not in ("leases", "events")
                 and one["agent"].startswith("warmpool")]
 
-    def judge(self, leases=0):
+    def judge(self, leases=0, excess_passes=False):
+        """excess_passes: a pool may have too many sandboxes for a moment."""
         breaches = Judge(leases).read(self.api.control("history"))
+        if excess_passes:
+            breaches = [one for one in breaches if "were wanted" not in one]
         self.assertEqual(breaches, [])
 
 
