@@ -124,6 +124,10 @@ struct wp_redis_pool *wp_redis_pool_find(struct wp_lease_redis *redis,
  * the sink, once. Any thread. */
 void wp_redis_pool_doubt(struct wp_lease_redis *redis,
                          struct wp_redis_pool *pool, uint64_t generation);
+/* The server that its recovery was told to is not the one there is: it counts
+ * nothing, and is not to be joined again. Harmless when there is none. Any
+ * thread. */
+void wp_redis_pool_distrust(struct wp_redis_pool *pool);
 /* This is what the pool's "g" says; doubt, when this replica believes otherwise
  * and is not in this very recovery. Any thread. */
 void wp_redis_generation_met(struct wp_lease_redis *redis,

@@ -31,16 +31,11 @@ doubt_group(struct wp_redis_group *group)
 
     for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
         struct wp_redis_pool *pool = &redis->pools[i];
-        uint64_t recovering;
 
-        if (atomic_load(&pool->group) != group) {
-            continue;
+        if (atomic_load(&pool->group) == group) {
+            wp_redis_pool_distrust(pool);
+            wp_redis_pool_doubt(redis, pool, 0);
         }
-        recovering = atomic_exchange(&pool->recovering, 0);
-        if (recovering != 0) {
-            atomic_store(&pool->distrusted, recovering);
-        }
-        wp_redis_pool_doubt(redis, pool, 0);
     }
 }
 

@@ -59,14 +59,22 @@ leads_there(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
     return true;
 }
 
+void
+wp_redis_pool_distrust(struct wp_redis_pool *pool)
+{
+    uint64_t recovering = atomic_exchange(&pool->recovering, 0);
+
+    if (recovering != 0) {
+        atomic_store(&pool->distrusted, recovering);
+    }
+}
+
 /* What is told to one server process counts nothing at another: that one may
  * know that this replica has ended its assertions, and not have all of them. */
 static bool
 goes_on_there(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
               bool begins, struct wp_err *err)
 {
-    uint64_t recovering;
-
     if (begins) {
         memcpy(pool->told_to, redis->admin_place.run_id, sizeof pool->told_to);
         return true;
@@ -74,10 +82,7 @@ goes_on_there(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     if (strcmp(pool->told_to, redis->admin_place.run_id) == 0) {
         return true;
     }
-    recovering = atomic_exchange(&pool->recovering, 0);
-    if (recovering != 0) {
-        atomic_store(&pool->distrusted, recovering);
-    }
+    wp_redis_pool_distrust(pool);
     (void)wp_err_set(err, WP_UNAVAILABLE,
                      "redis: another server process than the one that the "
                      "recovery was begun with");
