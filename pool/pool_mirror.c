@@ -437,6 +437,20 @@ wp_pools_records_refused(const struct wp_pools *pools)
 
 /* --- What a FETCH brought --- */
 
+/* A lease was over before the store was asked for it. A claim here that came
+ * too late has written into the slot the very fence that the other one got;
+ * what nobody was granted has none. */
+static bool
+was_granted(struct wp_pools *pools, const struct wp_errand *errand)
+{
+    const struct wp_slot *slot =
+        wp_slot_at(&pools->slots, errand->op.ref.index);
+
+    return errand->status == WP_OK && errand->found.fence > 0 &&
+           errand->found.fence >=
+               atomic_load_explicit(&slot->fence, memory_order_relaxed);
+}
+
 /* The store was asked who holds a sandbox in doubt. */
 static void
 settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
@@ -468,6 +482,7 @@ settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
         moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                              WP_SLOT_DYING);
         WP_ASSERT(moved);
+        pool->granted_elsewhere += was_granted(pools, errand) ? 1 : 0;
         wp_pools_note(pools, ref.index,
                       errand->status == WP_NOT_FOUND ? WP_NEWS_FORGOTTEN : 0);
     } else {

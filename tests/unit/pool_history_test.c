@@ -390,6 +390,37 @@ counts_leases_that_were_over_at_once(void **state)
     replica_close(&a);
 }
 
+/* The same of a sandbox that a claim at the keeper wanted, too: the store was
+ * asked who has it, and nobody had it any more. */
+static void
+counts_leases_over_before_they_were_asked_for(void **state)
+{
+    struct wp_rig_claim c;
+    bool held;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "short"), WP_OK);
+    assert_int_equal(replica_change(&b, &c, false, &held), WP_OK);
+    assert_int_equal(replica_claim(&a, &c, "late"), WP_RESOURCE_EXHAUSTED);
+    replica_settle_both(&a, &b);
+    assert_int_equal(recorded(&a).missed, 1);
+    assert_int_equal(recorded(&a).claims, 2);
+
+    /* An order that nobody took and that is given up is no lease. */
+    wp_clock_manual_advance(&replica_clock, S);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_OPEN), 1);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 0, NULL), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_OPEN), 0);
+    assert_int_equal(recorded(&a).claims, 2);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -405,6 +436,8 @@ main(void)
         cmocka_unit_test_setup(carries_what_was_learned, replica_set_up),
         cmocka_unit_test_setup(the_next_keeper_goes_on, replica_set_up_shared),
         cmocka_unit_test_setup(counts_leases_that_were_over_at_once,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(counts_leases_over_before_they_were_asked_for,
                                replica_set_up_shared),
     };
 
