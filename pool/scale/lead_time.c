@@ -147,9 +147,9 @@ wp_lead_time_quantile_s(const struct wp_lead_time *lead, double q,
         return prior_ns > 0 ? (double)prior_ns / WP_NS_PER_S : 0;
     }
     for (unsigned i = 0; i < WP_LEAD_BINS; i++) {
-        double from = bin_from_s(i);
-
         if (left <= lead->weight[i] && lead->weight[i] > 0) {
+            double from = bin_from_s(i);
+
             return from + (bin_from_s(i + 1) - from) * left / lead->weight[i];
         }
         left -= lead->weight[i];
@@ -168,20 +168,21 @@ wp_lead_time_ready(const struct wp_lead_time *lead, double step_s, unsigned n,
                    double *ready)
 {
     double below = 0; /* Weight of the bins before this one. */
+    double from = bin_from_s(0);
+    double to = bin_from_s(1);
     unsigned bin = 0;
 
     for (unsigned i = 0; i < n; i++) {
         double s = step_s * i;
 
-        while (bin < WP_LEAD_BINS && bin_from_s(bin + 1) <= s) {
+        while (bin < WP_LEAD_BINS && to <= s) {
             below += lead->weight[bin++];
+            from = to;
+            to = bin < WP_LEAD_BINS ? bin_from_s(bin + 1) : to;
         }
         ready[i] = below;
         if (bin < WP_LEAD_BINS) {
-            double from = bin_from_s(bin);
-
-            ready[i] +=
-                lead->weight[bin] * (s - from) / (bin_from_s(bin + 1) - from);
+            ready[i] += lead->weight[bin] * (s - from) / (to - from);
         }
         ready[i] = lead->total > 0 ? fmin(ready[i] / lead->total, 1) : 0;
     }

@@ -21,8 +21,14 @@ wp_reservations_fini(struct wp_reservations *reservations)
 static struct wp_scale_reservation *
 find(const struct wp_reservations *reservations, struct wp_str id)
 {
+    if (id.len == 0 || id.len >= sizeof reservations->all[0].id ||
+        memchr(id.ptr, '\0', id.len) != NULL) {
+        return NULL;
+    }
     for (uint32_t i = 0; i < reservations->n; i++) {
-        if (wp_str_is(id, reservations->all[i].id)) {
+        const char *known = reservations->all[i].id;
+
+        if (memcmp(known, id.ptr, id.len) == 0 && known[id.len] == '\0') {
             return &reservations->all[i];
         }
     }
