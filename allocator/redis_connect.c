@@ -66,7 +66,8 @@ check_server(struct wp_redis_links *links, const char *run_id)
 }
 
 static bool
-bring_up(struct wp_redis_link *link, redisContext *context)
+bring_up(struct wp_redis_link *link, redisContext *context,
+         const struct wp_redis_server *server)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
     bool ok;
@@ -75,6 +76,7 @@ bring_up(struct wp_redis_link *link, redisContext *context)
     ok = wp_link_reader_init(link);
     if (ok) {
         link->fd = redisFreeKeepFd(context);
+        link->server = *server;
         link->out_len = 0;
         link->out_sent = 0;
         link->stream_len = 0;
@@ -144,7 +146,7 @@ connect_link(struct wp_redis_links *links, struct wp_redis_link *link,
         redisFree(context);
         return false;
     }
-    if (!bring_up(link, context)) {
+    if (!bring_up(link, context, &server)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for a connection");
         return false;
     }

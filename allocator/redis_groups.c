@@ -196,18 +196,13 @@ find_pool(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
 /* The router may have heard of a new master before the old one is told, which
  * until then takes commits that will be lost: the links leave it now. */
 static void
-follow_master(struct wp_lease_redis *redis, struct wp_redis_server *last)
+follow_master(struct wp_lease_redis *redis)
 {
     struct wp_redis_server server;
 
-    if (!find_pool(redis, &redis->pools[0], &server)) {
-        return;
+    if (find_pool(redis, &redis->pools[0], &server)) {
+        wp_redis_links_lead_to(redis->groups[0].links, &server);
     }
-    if ((last->port != 0 || last->path[0] != '\0') &&
-        !wp_redis_server_eq(last, &server)) {
-        wp_redis_links_renew(redis->groups[0].links);
-    }
-    *last = server;
 }
 
 /* True when every pool is where it should be. */
@@ -242,7 +237,6 @@ static void *
 place_run(void *arg)
 {
     struct wp_lease_redis *redis = arg;
-    struct wp_redis_server master = {.port = 0};
     int64_t doubted_ns = 0;
 
     while (!atomic_load(&redis->stop)) {
@@ -253,7 +247,7 @@ place_run(void *arg)
         if (redis->config.redis.cluster) {
             all = place_pools(redis, &doubted_ns);
         } else {
-            follow_master(redis, &master);
+            follow_master(redis);
         }
         (void)clock_gettime(CLOCK_MONOTONIC, &until);
         at_ns = until.tv_sec * WP_NS_PER_S + until.tv_nsec +

@@ -280,6 +280,29 @@ wp_redis_links_renew(struct wp_redis_links *links)
     wake(links);
 }
 
+void
+wp_redis_links_lead_to(struct wp_redis_links *links,
+                       const struct wp_redis_server *server)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < links->n; i++) {
+        struct wp_redis_link *link = &links->links[i];
+
+        (void)pthread_mutex_lock(&link->lock);
+        if (link->state == WP_LINK_UP && !link->renew &&
+            !wp_redis_server_eq(&link->server, server)) {
+            link->renew = true;
+            any = true;
+        }
+        (void)pthread_mutex_unlock(&link->lock);
+    }
+    if (any) {
+        atomic_store(&links->check, true);
+        wake(links);
+    }
+}
+
 /* --- the set --- */
 
 static bool

@@ -170,6 +170,10 @@ void wp_redis_wake(struct wp_redis_links *links);
 /* The server is not the right one any more: nothing is sent again on these
  * connections; each is closed once it is quiet, and made again. Any thread. */
 void wp_redis_links_renew(struct wp_redis_links *links);
+/* The same of those only that lead to another server than this one. A link that
+ * is just being made may still come to lead elsewhere: ask again. */
+void wp_redis_links_lead_to(struct wp_redis_links *links,
+                            const struct wp_redis_server *server);
 
 void wp_redis_links_read_stats(struct wp_redis_links *links,
                                struct wp_redis_stats *out);

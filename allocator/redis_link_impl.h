@@ -75,6 +75,7 @@ struct wp_redis_link {
     uint64_t stream_len; /* Bytes ever appended since it came up; and sent. */
     uint64_t stream_sent;
     struct wp_link_batch batch;
+    struct wp_redis_server server; /* Where it leads, or led at last. */
 
     /* The calls in flight: a ring that the writer fills, under the lock, and
      * the reading thread empties. */
@@ -105,7 +106,8 @@ struct wp_redis_links {
     _Atomic(bool) asleep; /* The reading thread waits without a limit. */
     _Atomic(bool) stop;
     _Atomic(bool) breaker;
-    _Atomic(bool) renew;
+    _Atomic(bool) renew; /* All of them. */
+    _Atomic(bool) check; /* Some: they say so. */
 
     int64_t lost_told_ns; /* Reading thread: last word about a lost link. */
 

@@ -317,6 +317,7 @@ check_links(struct wp_redis_links *links, int64_t now_ns)
 {
     bool renew = atomic_exchange(&links->renew, false);
 
+    atomic_store(&links->check, false);
     for (uint32_t i = 0; i < links->n; i++) {
         check_link(&links->links[i], now_ns, renew);
     }
@@ -394,7 +395,8 @@ wp_redis_reader_run(void *arg)
             }
         }
         if (now_ns - checked_ns >= TICK_MS * WP_NS_PER_MS ||
-            atomic_load_explicit(&links->renew, memory_order_relaxed)) {
+            atomic_load_explicit(&links->renew, memory_order_relaxed) ||
+            atomic_load_explicit(&links->check, memory_order_relaxed)) {
             check_links(links, now_ns);
             checked_ns = now_ns;
         }

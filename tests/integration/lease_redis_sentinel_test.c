@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include "tests/support/redis_replica.h"
@@ -38,9 +39,10 @@ start(struct redis_replica *r)
     redis_replica_open(r, url);
 }
 
-/* No program that the daemon starts gets a connection that is logged in. */
-static void
-check_nothing_is_inherited(void)
+/* No program that the daemon starts gets a connection that is logged in; one
+ * that is just being made is not yet. */
+static bool
+nothing_is_inherited(void)
 {
     int sockets = 0;
 
@@ -48,12 +50,14 @@ check_nothing_is_inherited(void)
         struct stat status;
 
         if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode)) {
-            assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+            if ((fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) {
+                return false;
+            }
             sockets++;
         }
     }
     /* The links', and the one that a sentinel tells of failovers on. */
-    assert_true(sockets >= 4);
+    return sockets >= 4;
 }
 
 /* The master acknowledges grants that its replica never hears of, and dies. No
@@ -71,7 +75,7 @@ test_failover(void **state)
     (void)state;
     start(&r);
     redis_replica_grant(&r, 0, 1, 8);
-    check_nothing_is_inherited();
+    WAIT_UNTIL(nothing_is_inherited());
     (void)redis_rig_must(rig, REPLICA, "CONFIG SET masterauth wrong");
     (void)redis_rig_must(rig, MASTER, "CLIENT KILL TYPE replica");
     redis_rig_wait_for(rig, MASTER, "INFO replication", "connected_slaves:0");
@@ -79,8 +83,10 @@ test_failover(void **state)
     redis_rig_kill(rig, MASTER, SIGKILL);
     (void)redis_rig_must(rig, REPLICA, "CONFIG SET masterauth sesame");
 
-    while (redis_world_do_op(&r.world, WP_LEASE_OFFER, 99, 0) != WP_OK &&
-           redis_world_stats_of(&r.world).redis.links_up == 0) {
+    /* Both pools are in doubt before the first link leads to the new one. */
+    while (r.world.doubts < REDIS_WORLD_POOLS) {
+        assert_int_not_equal(redis_world_do_op(&r.world, WP_LEASE_OFFER, 99, 0),
+                             WP_OK);
         redis_rig_pause(&since, "a new master");
     }
     since = 0;
@@ -122,18 +128,51 @@ test_failover(void **state)
 
 /* A router that names server 0, then server 1. */
 static _Atomic(uint32_t) named;
+static _Atomic(bool) holds_placer;
+static _Atomic(bool) switches_while_connecting;
+static _Atomic(uint32_t) looks;
+static _Thread_local bool is_test;
+
+/* The store's threads get their names just after they began. */
+static bool
+is_thread(const char *name)
+{
+    char own[16] = "";
+
+    while (!is_test && strncmp(own, "redis-", 6) != 0) {
+        assert_int_equal(pthread_getname_np(pthread_self(), own, sizeof own),
+                         0);
+    }
+    return strcmp(own, name) == 0;
+}
 
 static enum wp_status
 name_server(void *self, struct wp_str key, struct wp_redis_server *out,
             struct wp_err *err)
 {
     const struct redis_rig *rig = self;
+    bool is_placer = is_thread("redis-place");
+    uint32_t now;
 
     (void)key;
     (void)err;
+    while (is_placer && atomic_load(&holds_placer)) {
+        (void)usleep(1000);
+    }
+    now = atomic_load(&named);
+    if (is_thread("redis-connect") &&
+        atomic_exchange(&switches_while_connecting, false)) {
+        uint32_t since = atomic_load(&looks);
+
+        atomic_store(&named, 1);
+        /* What the placing thread does about it is done with its next look. */
+        WAIT_UNTIL(atomic_load(&looks) - since >= 3);
+    }
+    if (is_placer) {
+        (void)atomic_fetch_add(&looks, 1);
+    }
     *out = (struct wp_redis_server){.port = 0};
-    (void)snprintf(out->path, sizeof out->path, "%s",
-                   rig->servers[atomic_load(&named)].socket);
+    (void)snprintf(out->path, sizeof out->path, "%s", rig->servers[now].socket);
     return WP_OK;
 }
 
@@ -144,9 +183,10 @@ take_doubt(void *self, struct wp_str reply)
     (void)reply;
 }
 
-/* Two servers behind the router. */
+/* Two servers behind the router, and links for so many threads that flush. */
 static void
-start_routed(struct redis_replica *r, struct wp_redis_router *router)
+start_routed(struct redis_replica *r, struct wp_redis_router *router,
+             uint32_t threads)
 {
     struct redis_rig *rig = &r->world.rig;
     struct wp_lease_redis_config config;
@@ -160,7 +200,24 @@ start_routed(struct redis_replica *r, struct wp_redis_router *router)
     config = redis_world_config_of(&r->world);
     memset(&config.redis.server, 0, sizeof config.redis.server);
     config.redis.router = router;
+    config.threads = threads;
     redis_world_open_store(&r->world, &config);
+}
+
+/* The router names server 1 by now: the links go there, with all that is known.
+ */
+static void
+check_moved(struct redis_replica *r)
+{
+    WAIT_UNTIL(r->world.doubts == REDIS_WORLD_POOLS);
+    assert_int_equal(redis_world_do_op(&r->world, WP_LEASE_OFFER, 9, 0),
+                     WP_UNAVAILABLE);
+    redis_replica_recover(r);
+    redis_world_wait_until_up(&r->world);
+    redis_replica_check(r, 0, 1, 3);
+    assert_string_equal(
+        redis_rig_must(&r->world.rig, 1, "EXISTS warmpool:{default/agents}"),
+        "1");
 }
 
 /* The old master answers still, and its connections stand: the links leave it
@@ -170,21 +227,46 @@ test_leaves_old_master(void **state)
 {
     static struct redis_replica r;
     static struct wp_redis_router router;
-    struct redis_rig *rig = &r.world.rig;
 
     (void)state;
-    start_routed(&r, &router);
+    start_routed(&r, &router, 2);
     redis_replica_grant(&r, 0, 1, 3);
     assert_int_equal(r.world.doubts, 0);
     atomic_store(&named, 1);
-    WAIT_UNTIL(r.world.doubts == REDIS_WORLD_POOLS);
-    assert_int_equal(redis_world_do_op(&r.world, WP_LEASE_OFFER, 9, 0),
-                     WP_UNAVAILABLE);
-    redis_replica_recover(&r);
-    redis_world_wait_until_up(&r.world);
-    redis_replica_check(&r, 0, 1, 3);
-    assert_string_equal(
-        redis_rig_must(rig, 1, "EXISTS warmpool:{default/agents}"), "1");
+    check_moved(&r);
+    redis_world_stop(&r.world);
+}
+
+/* The same when the other one was named before anybody looked a second time. */
+static void
+test_leaves_a_master_of_its_start(void **state)
+{
+    static struct redis_replica r;
+    static struct wp_redis_router router;
+
+    (void)state;
+    atomic_store(&holds_placer, true);
+    start_routed(&r, &router, 2);
+    redis_replica_grant(&r, 0, 1, 3);
+    atomic_store(&named, 1);
+    atomic_store(&holds_placer, false);
+    check_moved(&r);
+    redis_world_stop(&r.world);
+}
+
+/* The same when that happens while a link is being made. */
+static void
+test_leaves_a_master_just_met(void **state)
+{
+    static struct redis_replica r;
+    static struct wp_redis_router router;
+
+    (void)state;
+    start_routed(&r, &router, 0);
+    redis_replica_grant(&r, 0, 1, 3);
+    atomic_store(&switches_while_connecting, true);
+    (void)redis_rig_must(&r.world.rig, 0, "CLIENT KILL TYPE normal");
+    check_moved(&r);
     redis_world_stop(&r.world);
 }
 
@@ -217,7 +299,7 @@ test_recovery_keeps_its_connection(void **state)
     int64_t since = 0;
 
     (void)state;
-    start_routed(&r, &router);
+    start_routed(&r, &router, 2);
     redis_replica_grant(&r, 0, 1, LEASES);
     (void)redis_rig_must(rig, 0, "FLUSHALL");
     while (r.world.doubts == 0) {
@@ -238,9 +320,12 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failover),
         cmocka_unit_test(test_leaves_old_master),
+        cmocka_unit_test(test_leaves_a_master_of_its_start),
+        cmocka_unit_test(test_leaves_a_master_just_met),
         cmocka_unit_test(test_recovery_keeps_its_connection),
     };
 
+    is_test = true;
     if (!redis_rig_available()) {
         return 77;
     }
