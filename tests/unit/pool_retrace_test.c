@@ -451,12 +451,67 @@ decisions_over_restarts(void **state)
     }
 }
 
+/* Reading it takes as long as three quanta. */
+static int64_t
+slow_mono_ns(const struct wp_clock *clock)
+{
+    (void)clock;
+    wp_clock_manual_advance(&replica_clock, 3 * WP_SCALE_QUANTUM_NS);
+    return replica_clock.now_mono_ns;
+}
+
+/* What a turn decides is of the time at which it began, however long it takes:
+ * a note that is taken in within it does not lead the scaler into the future,
+ * from where the turns that follow would bring it back. */
+static void
+decisions_are_of_their_turns_time(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    set_key(&replica_policy, "objective", "99%");
+    seen.n = 0;
+    replica_open(&a, 0, 2, true);
+    replica_settle(&a);
+    run_replica(1, 100);
+    assert_int_equal(wp_pools_scale_reserve(a.pools, 0, WP_STR("later"), 1,
+                                            replica_clock.now_wall_ns + 600 * S,
+                                            replica_clock.now_wall_ns + 601 * S,
+                                            &err),
+                     WP_OK);
+    replica_settle(&a);
+    assert_true(replica_store.notes > 0);
+    replica_close(&a);
+
+    replica_open(&a, 0, 2, true);
+    replica_adopt_all(&a, 0);
+    replica_clock.clock.mono_ns = slow_mono_ns;
+    seen.n = 0;
+    for (int i = 0; i < 20; i++) {
+        int64_t began_ns = replica_clock.now_mono_ns + 3 * WP_SCALE_QUANTUM_NS;
+        uint32_t before = seen.n;
+
+        (void)wp_pools_run(a.pools);
+        look(a.pools);
+        for (uint32_t k = before; k < seen.n; k++) {
+            assert_in_range(seen.all[k].mono_ns, 0, began_ns);
+        }
+    }
+    assert_true(seen.n > 0);
+    /* It was taken in. */
+    assert_true(replica_stats(&a).scale.rate_slow_per_s > 0.1);
+    assert_string_equal(replica_unlearned.msg, "");
+    replica_close(&a);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_daemons_decisions),
         cmocka_unit_test_setup(decisions_over_restarts, replica_set_up),
+        cmocka_unit_test_setup(decisions_are_of_their_turns_time,
+                               replica_set_up),
     };
 
     return cmocka_run_group_tests_name("pool_retrace", tests, NULL, NULL);
