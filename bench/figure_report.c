@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/scale/plot.h"
 
@@ -118,10 +119,23 @@ struct wp_report_field {
     struct wp_figure_best at_99[BLIND];
 };
 
-static unsigned
-rivals_of(const struct wp_report *report)
+/* In short: fixed sizes, and whom somebody asked for. */
+static bool
+is_shown(const struct wp_report *report, unsigned i)
 {
-    return report->brief ? 1 : BLIND;
+    return !report->brief || i == 0 || (report->rivals & 1U << blind[i]) != 0;
+}
+
+bool
+wp_report_add_rival(struct wp_report *report, const char *name)
+{
+    for (unsigned i = 0; i < BLIND; i++) {
+        if (strcmp(name, wp_rival_name(blind[i])) == 0) {
+            report->rivals |= 1U << blind[i];
+            return true;
+        }
+    }
+    return false;
 }
 
 static void
@@ -141,9 +155,13 @@ sweep(struct wp_report *report, const struct wp_figure_world *world,
         }
     }
     field->n_ours = field->n;
-    for (unsigned i = 0; i < rivals_of(report); i++) {
+    for (unsigned i = 0; i < BLIND; i++) {
         double p;
 
+        field->at_99[i] = (struct wp_figure_best){.found = false};
+        if (!is_shown(report, i)) {
+            continue;
+        }
         field->at_99[i] =
             wp_report_least(report, world, blind[i], 0.99,
                             wp_figure_knob_whole(blind[i]) ? start : 1);
@@ -200,9 +218,12 @@ show_field(struct wp_report *report, const struct wp_report_field *field)
     }
     (void)printf("\n| at 99 %% hits | knob | its least | hits | idle |\n"
                  "|---|---|---|---|---|\n");
-    for (unsigned i = 0; i < rivals_of(report); i++) {
+    for (unsigned i = 0; i < BLIND; i++) {
         const struct wp_figure_best *it = &field->at_99[i];
 
+        if (!is_shown(report, i)) {
+            continue;
+        }
         if (it->found) {
             (void)printf("| %s | %s | %.4g | %.2f %% | %.1f ± %.1f |\n",
                          wp_rival_name(blind[i]), wp_figure_knob(blind[i]),
@@ -223,7 +244,7 @@ judge_99(const struct wp_report *report, const struct wp_report_field *field)
     const struct wp_figure_result *mine = NULL;
     struct wp_figure_mean under;
 
-    for (unsigned i = 0; i < rivals_of(report); i++) {
+    for (unsigned i = 0; i < BLIND; i++) {
         if (field->at_99[i].found &&
             (best == NULL ||
              field->at_99[i].result.idle.mean < best->result.idle.mean)) {

@@ -11,6 +11,7 @@ struct wp_report {
     bool quick;
     bool matrix;
     bool brief;
+    unsigned rivals;             /* In short, but with these: 1 << each. */
     const char *only;            /* A trace; NULL: all. */
     const char *plots;           /* A folder; NULL: none. */
     struct wp_trace_recipe read; /* Its path is NULL: nothing is read. */
@@ -30,6 +31,8 @@ struct wp_figure_best wp_report_least(struct wp_report *report,
                                       const struct wp_figure_world *world,
                                       enum wp_rival rival, double hit,
                                       double start);
+/* In short, but with this rival; false: there is none of that name. */
+bool wp_report_add_rival(struct wp_report *report, const char *name);
 /* Ours, with an objective; announced: jobs tell it what they will claim. */
 struct wp_figure_contender wp_report_ours(double objective, bool announced);
 /* "reached", "within the interval", "missed". */

@@ -2,14 +2,16 @@
  * others size their pools, and against who knows the future.
  *
  *     scale_figures [--quick] [--jobs N] [--seeds N] [--first-seed N]
- *                   [--shorten N] [--only NAME] [--brief] [--coarse]
- *                   [--matrix] [--plots DIR]
+ *                   [--shorten N] [--only NAME] [--brief] [--rival NAME]...
+ *                   [--coarse] [--matrix] [--plots DIR]
  *                   [--azure-2019 FILE | --azure-2021 FILE] [--app HASH]
  *
  * --shorten divides the lengths of traces, --only takes one kind of traffic,
- * --brief leaves all rivals out but fixed sizes, and the sweeps; --coarse looks
- * for the rivals' settings on one seed and to a tenth, and shows fewer of them:
- * a chart of days of traffic in minutes; --matrix adds a table of every kind with every lead time.
+ * --brief leaves all rivals out but fixed sizes, and the sweeps; --rival does
+ * so, too, but for this one (hpa-claim-rate, keda-claim-rate, agones-buffer...);
+ * --coarse looks for the rivals' settings on one seed and to a tenth, and shows
+ * fewer of them: a chart of days of traffic in minutes; --matrix adds a table of
+ * every kind with every lead time.
  *
  * With a file of the public traces of Azure Functions only that is shown, of
  * all apps or of one.
@@ -320,6 +322,7 @@ parse(int argc, char **argv, struct wp_report *report)
         {"only", required_argument, NULL, 'o'},
         {"matrix", no_argument, NULL, 'm'},
         {"brief", no_argument, NULL, 'b'},
+        {"rival", required_argument, NULL, 'r'},
         {"coarse", no_argument, NULL, 'c'},
         {"plots", required_argument, NULL, 'p'},
         {"azure-2019", required_argument, NULL, '9'},
@@ -349,6 +352,12 @@ parse(int argc, char **argv, struct wp_report *report)
             break;
         case 'b':
             report->brief = true;
+            break;
+        case 'r':
+            report->brief = true;
+            if (!wp_report_add_rival(report, optarg)) {
+                wp_report_die("no such rival; see the tables");
+            }
             break;
         case 'c':
             report->settings.coarse = true;
