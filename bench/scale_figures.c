@@ -8,10 +8,10 @@
  *
  * --shorten divides the lengths of traces, --only takes one kind of traffic,
  * --brief leaves all rivals out but fixed sizes, and the sweeps; --rival does
- * so, too, but for this one (hpa-claim-rate, keda-claim-rate, agones-buffer...);
- * --coarse looks for the rivals' settings on one seed and to a tenth, and shows
- * fewer of them: a chart of days of traffic in minutes; --matrix adds a table of
- * every kind with every lead time.
+ * so, too, but for this one (keda-claim-rate, agones-buffer...); --coarse looks
+ * for the rivals' settings on one seed and to a tenth, and shows fewer of them:
+ * a chart of days of traffic in minutes; --matrix adds a table of every kind
+ * with every lead time.
  *
  * With a file of the public traces of Azure Functions only that is shown, of
  * all apps or of one.
