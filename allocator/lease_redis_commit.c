@@ -117,15 +117,24 @@ post(struct wp_lease_redis *redis, struct wp_lease_op *op)
     return WP_PENDING;
 }
 
-/* Sends what this thread has gathered on its links. */
+/* Sends what this thread has gathered on its links. The answer to one alone it
+ * waits for itself: a thread that has to be woken for it takes longer. Links 0
+ * are everybody's, and the reading threads' own. */
 static void
 flush_gathered(struct wp_lease_redis *redis, uint32_t link)
 {
+    bool alone = link != 0 && (mine.gathered & (mine.gathered - 1)) == 0;
+
     while (mine.gathered != 0) {
-        int group = __builtin_ctzll(mine.gathered);
+        struct wp_redis_group *group =
+            &redis->groups[__builtin_ctzll(mine.gathered)];
 
         mine.gathered &= mine.gathered - 1;
-        wp_redis_flush(redis->groups[group].links, link);
+        if (alone) {
+            wp_redis_flush_and_wait(group->links, link);
+        } else {
+            wp_redis_flush(group->links, link);
+        }
     }
 }
 
@@ -188,7 +197,7 @@ wp_redis_commit_flush(void *self)
     }
 }
 
-/* --- answers; reading thread --- */
+/* --- answers; reading thread, or the one that waits for its own --- */
 
 static const enum wp_status result_status[] = {
     [WP_RESULT_OK] = WP_OK,

@@ -69,7 +69,8 @@ static bool
 bring_up(struct wp_redis_link *link, redisContext *context,
          const struct wp_redis_server *server)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP,
+                                .data.ptr = link};
     bool ok;
 
     (void)pthread_mutex_lock(&link->lock);
@@ -82,6 +83,10 @@ bring_up(struct wp_redis_link *link, redisContext *context,
         link->stream_len = 0;
         link->stream_sent = 0;
         link->wants_write = false;
+        link->awaited = false;
+        link->watched = EPOLLIN;
+        link->n_missed = 0;
+        link->n_passed = 0;
         link->batch.n = 0;
         link->renew = false;
         link->state = WP_LINK_UP;

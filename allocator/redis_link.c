@@ -14,6 +14,11 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
+enum {
+    /* Calls that nobody waits for, after several were under way at a time. */
+    PASSED_BUSY = 8,
+};
+
 int64_t
 wp_link_now_ns(void)
 {
@@ -35,14 +40,14 @@ wp_link_break(struct wp_redis_link *link)
     }
 }
 
-static void
-watch_write(struct wp_redis_link *link, bool on)
+void
+wp_link_watch(struct wp_redis_link *link, uint32_t events)
 {
-    struct epoll_event event = {.events = EPOLLIN | (on ? EPOLLOUT : 0),
+    struct epoll_event event = {.events = EPOLLRDHUP | events,
                                 .data.ptr = link};
 
-    if (link->wants_write != on) {
-        link->wants_write = on;
+    if (link->watched != events) {
+        link->watched = events;
         (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_MOD, link->fd, &event);
     }
 }
@@ -60,7 +65,8 @@ wp_link_send(struct wp_redis_link *link)
             continue;
         }
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            watch_write(link, true);
+            link->wants_write = true;
+            wp_link_watch(link, EPOLLIN | EPOLLOUT);
             return true;
         }
         if (n < 0) {
@@ -72,7 +78,8 @@ wp_link_send(struct wp_redis_link *link)
     }
     link->out_sent = 0;
     link->out_len = 0;
-    watch_write(link, false);
+    link->wants_write = false;
+    wp_link_watch(link, link->awaited ? 0 : EPOLLIN);
     return true;
 }
 
@@ -267,6 +274,44 @@ wp_redis_flush(struct wp_redis_links *links, uint32_t index)
     (void)pthread_mutex_unlock(&link->lock);
 }
 
+/* The link's lock is held. Is what is gathered one call, and all that will be
+ * owed? Then `reading` is held after it. Where several calls were under way at
+ * a time the reading thread is awake, and who waits keeps others waiting. */
+static bool
+may_await(struct wp_redis_link *link)
+{
+    if (wp_link_in_flight(link) != 1) {
+        link->n_passed =
+            link->n_passed > PASSED_BUSY ? link->n_passed : PASSED_BUSY;
+        return false;
+    }
+    if (link->n_passed > 0) {
+        link->n_passed--;
+        return false;
+    }
+    return pthread_mutex_trylock(&link->reading) == 0;
+}
+
+void
+wp_redis_flush_and_wait(struct wp_redis_links *links, uint32_t index)
+{
+    struct wp_redis_link *link = &links->links[index];
+    bool waits = false;
+
+    (void)pthread_mutex_lock(&link->lock);
+    if (link->state == WP_LINK_UP && wp_link_has_gathered(link) &&
+        !link->wants_write) {
+        waits = may_await(link);
+        link->awaited = waits;
+        (void)wp_link_send(link);
+    }
+    (void)pthread_mutex_unlock(&link->lock);
+    if (waits) {
+        wp_link_await(link);
+        (void)pthread_mutex_unlock(&link->reading);
+    }
+}
+
 void
 wp_redis_wake(struct wp_redis_links *links)
 {
@@ -314,6 +359,7 @@ link_init(struct wp_redis_links *links, uint32_t index)
     link->index = index;
     link->fd = -1;
     (void)pthread_mutex_init(&link->lock, NULL);
+    (void)pthread_mutex_init(&link->reading, NULL);
     link->out = malloc(WP_LINK_BUFFER);
     link->calls = calloc(links->calls_max, sizeof link->calls[0]);
     return wp_link_batch_init(&link->batch) && link->out != NULL &&
@@ -437,6 +483,7 @@ wp_redis_links_destroy(struct wp_redis_links *links)
         wp_link_batch_fini(&link->batch);
         free(link->out);
         free(link->calls);
+        (void)pthread_mutex_destroy(&link->reading);
         (void)pthread_mutex_destroy(&link->lock);
     }
     if (links->epoll_fd >= 0) {

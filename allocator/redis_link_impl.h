@@ -7,7 +7,10 @@
  *   DOWN ----------------> UP -----------------------> BROKEN
  *    ^   connecting thread     writer or reading thread   |
  *    '----------------------------------------------------'
- *           reading thread: closed, every call ended */
+ *           reading thread: closed, every call ended
+ *
+ * Answers are read by the reading thread, or by the writer that waits for the
+ * only one that is owed: whoever holds `reading`. */
 #ifndef WP_ALLOCATOR_REDIS_LINK_IMPL_H
 #define WP_ALLOCATOR_REDIS_LINK_IMPL_H
 
@@ -69,6 +72,10 @@ struct wp_redis_link {
     int fd;
     bool renew;       /* No more commands: closed when the last is answered. */
     bool wants_write; /* The socket was full: the reading thread goes on. */
+    bool awaited;     /* The writer reads the answers itself. */
+    uint32_t watched; /* EPOLLIN, EPOLLOUT: of what the reading thread hears. */
+    uint32_t n_missed; /* Answers in a row that did not come while awaited. */
+    uint32_t n_passed; /* Calls still to be sent without waiting. */
     char *out;
     size_t out_len;
     size_t out_sent;
@@ -78,13 +85,16 @@ struct wp_redis_link {
     struct wp_redis_server server; /* Where it leads, or led at last. */
 
     /* The calls in flight: a ring that the writer fills, under the lock, and
-     * the reading thread empties. */
+     * who reads the answers empties. */
     struct wp_link_call *calls;
-    alignas(WP_CACHELINE) _Atomic(uint32_t) head; /* Reading thread. */
+    alignas(WP_CACHELINE) _Atomic(uint32_t) head; /* Who reads. */
     alignas(WP_CACHELINE) _Atomic(uint32_t) tail;
 
-    /* Reading thread. */
+    /* Guards what follows up to `index`, and closing the connection. Taken
+     * before the link's lock, or only if it is free. */
+    pthread_mutex_t reading;
     struct redisReader *reader;
+    const char *broken; /* Why a writer that read has given the link up. */
     struct wp_redis_reply reply;
     char text[WP_REDIS_REPLY_MAX];
     uint32_t index;
@@ -135,6 +145,17 @@ struct wp_redis_links {
 #define WP_LINK_COUNT(counter)                                                 \
     atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
 
+/* --- any thread --- */
+
+/* Calls without an answer. Sequentially consistent against `asleep`. */
+static inline uint32_t
+wp_link_in_flight(struct wp_redis_link *link)
+{
+    uint32_t head = atomic_load(&link->head);
+
+    return atomic_load(&link->tail) - head;
+}
+
 /* --- the link's lock is held --- */
 
 /* Bytes that the words take at most. */
@@ -167,8 +188,16 @@ void wp_link_push_call(struct wp_redis_link *link, void *call, uint32_t tag,
 void wp_link_batch_close(struct wp_redis_link *link);
 /* Sends what the socket takes, the batch with it; false: the link broke. */
 bool wp_link_send(struct wp_redis_link *link);
+/* What the reading thread hears of besides the end of the connection. */
+void wp_link_watch(struct wp_redis_link *link, uint32_t events);
 /* Closes the link to writers; the reading thread does the rest. */
 void wp_link_break(struct wp_redis_link *link);
+
+/* --- reading is held, the link's lock is not --- */
+
+/* Waits a moment for the one answer that is owed, and gives it to its hook on
+ * this thread; what does not come in time is the reading thread's. */
+void wp_link_await(struct wp_redis_link *link);
 
 /* --- any thread --- */
 

@@ -1,5 +1,7 @@
-/* The reading thread of a set of links. */
+/* Reading answers: the thread that does it for a set of links, and a writer
+ * that waits for its own. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include <hiredis/read.h>
@@ -17,6 +19,9 @@ enum {
     ACTIVE_MS = 2000, /* After the last reply it ticks for so long. */
     READ_BUFFER = 32 * 1024,
     EVENTS = 32,
+    /* A writer waits for so long: most answers of a Redis nearby are there. */
+    AWAIT_NS = 200000,
+    MISSED_MAX = 8, /* In a row; each doubles how many are passed over. */
 };
 
 /* --- replies: hiredis parses, these fill the link's one reply --- */
@@ -155,8 +160,9 @@ tell_lost(struct wp_redis_links *links, const char *why)
     }
 }
 
+/* Reading thread; `reading` is held. */
 static void
-take_down(struct wp_redis_link *link, const char *why)
+close_link(struct wp_redis_link *link, const char *why)
 {
     struct wp_redis_links *links = link->links;
 
@@ -177,12 +183,21 @@ take_down(struct wp_redis_link *link, const char *why)
     wp_link_end_calls(link);
     wp_link_reader_fini(link);
     (void)pthread_mutex_lock(&link->lock);
+    link->broken = NULL;
     link->state = WP_LINK_DOWN;
     (void)pthread_mutex_unlock(&link->lock);
     (void)pthread_mutex_lock(&links->down_lock);
     links->some_down = true;
     (void)pthread_cond_signal(&links->down_cond);
     (void)pthread_mutex_unlock(&links->down_lock);
+}
+
+static void
+take_down(struct wp_redis_link *link, const char *why)
+{
+    (void)pthread_mutex_lock(&link->reading);
+    close_link(link, why);
+    (void)pthread_mutex_unlock(&link->reading);
 }
 
 /* The answer to the call at this place of its command: its digit, or what all
@@ -237,8 +252,9 @@ take_replies(struct wp_redis_link *link)
     }
 }
 
-static void
-on_readable(struct wp_redis_link *link)
+/* NULL, or why the link is to be taken down; `reading` is held. */
+static const char *
+read_answers(struct wp_redis_link *link)
 {
     char bytes[READ_BUFFER];
     const char *why = NULL;
@@ -257,9 +273,49 @@ on_readable(struct wp_redis_link *link)
         }
         /* A short read has emptied the socket. */
     } while (why == NULL && n == (ssize_t)sizeof bytes);
+    return why;
+}
+
+static void
+on_readable(struct wp_redis_link *link)
+{
+    const char *why;
+
+    (void)pthread_mutex_lock(&link->reading);
+    why = link->broken != NULL ? link->broken : read_answers(link);
     if (why != NULL) {
-        take_down(link, why);
+        close_link(link, why);
     }
+    (void)pthread_mutex_unlock(&link->reading);
+}
+
+void
+wp_link_await(struct wp_redis_link *link)
+{
+    const struct timespec most = {.tv_nsec = AWAIT_NS};
+    struct pollfd answer = {.fd = link->fd, .events = POLLIN};
+    const char *why = NULL;
+    bool owed = true;
+
+    while (why == NULL && owed && ppoll(&answer, 1, &most, NULL) > 0) {
+        why = read_answers(link);
+        owed = wp_link_in_flight(link) > 0;
+    }
+    (void)pthread_mutex_lock(&link->lock);
+    link->awaited = false;
+    /* Under the lock: a call that is not seen here has yet to be sent. */
+    if (wp_link_in_flight(link) > 0) {
+        wp_link_watch(link, EPOLLIN | (link->wants_write ? EPOLLOUT : 0));
+        link->n_missed += link->n_missed < MISSED_MAX;
+        link->n_passed = 2U << link->n_missed;
+    } else {
+        link->n_missed = 0;
+    }
+    if (why != NULL) {
+        link->broken = why;
+        wp_link_break(link);
+    }
+    (void)pthread_mutex_unlock(&link->lock);
 }
 
 static void
@@ -274,22 +330,35 @@ on_writable(struct wp_redis_link *link)
 
 /* --- time --- */
 
+/* The lock is held, and something in flight. */
+static int64_t
+oldest_call_ns(const struct wp_redis_link *link)
+{
+    uint32_t head = atomic_load_explicit(&link->head, memory_order_acquire);
+
+    return link->calls[head & (link->links->calls_max - 1)].at_ns;
+}
+
 /* renew: whatever leads to the server of before is closed, once what it was
  * asked is answered. */
 static void
 check_link(struct wp_redis_link *link, int64_t now_ns, bool renew)
 {
     struct wp_redis_links *links = link->links;
-    uint32_t head = atomic_load_explicit(&link->head, memory_order_relaxed);
-    uint32_t tail;
     const char *why = NULL;
+    int64_t owed_ns = 0;
+    bool quiet;
     bool up;
 
     (void)pthread_mutex_lock(&link->lock);
     up = link->fd >= 0;
     link->renew = up && (link->renew || renew);
     renew = link->renew;
-    tail = atomic_load_explicit(&link->tail, memory_order_acquire);
+    quiet = wp_link_in_flight(link) == 0;
+    if (!quiet) {
+        /* Answered by now, perhaps, but not used again: that takes the lock. */
+        owed_ns = now_ns - oldest_call_ns(link);
+    }
     if (link->state == WP_LINK_UP && wp_link_has_gathered(link) &&
         !link->wants_write) {
         (void)wp_link_send(link); /* Its thread forgot to flush. */
@@ -298,11 +367,9 @@ check_link(struct wp_redis_link *link, int64_t now_ns, bool renew)
     if (!up) {
         return;
     }
-    if (renew && head == tail) {
+    if (renew && quiet) {
         why = "the server is looked for again";
-    } else if (head != tail &&
-               now_ns - link->calls[head & (links->calls_max - 1)].at_ns >
-                   links->config.commit_timeout_ns) {
+    } else if (owed_ns > links->config.commit_timeout_ns) {
         why = "no answer in time";
         WP_LINK_COUNT(links->timeouts);
         atomic_store(&links->breaker, true);
@@ -329,8 +396,7 @@ anything_in_flight(struct wp_redis_links *links)
     for (uint32_t i = 0; i < links->n; i++) {
         struct wp_redis_link *link = &links->links[i];
 
-        if (atomic_load(&link->tail) !=
-            atomic_load_explicit(&link->head, memory_order_relaxed)) {
+        if (wp_link_in_flight(link) > 0) {
             return true;
         }
     }
@@ -390,7 +456,7 @@ wp_redis_reader_run(void *arg)
             if ((events[i].events & EPOLLOUT) != 0) {
                 on_writable(link);
             }
-            if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+            if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
                 on_readable(link);
             }
         }

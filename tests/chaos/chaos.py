@@ -538,13 +538,14 @@ class Run:
 
         def act():
             # One that has only just been started may not know the signal yet,
-            # or still ask Redis whose the sandboxes are; and without Redis
-            # none can give up what is idle.
+            # or still ask Redis whose the sandboxes are, or have ended since
+            # Redis was away; and without Redis none can give up what is idle.
+            last_words = {1: "leaving everything as it is",
+                          2: "takes up or sweeps what is left"}
             if (daemon.process.end() not in (0, -signal.SIGTERM) and
-                    "leaving everything as it is" not in
-                    daemon.process.tail(1) and
-                    "takes up or sweeps what is left" not in
-                    daemon.process.tail(2)):
+                    not self.could_not_begin(daemon.process) and
+                    not any(words in daemon.process.tail(n)
+                            for n, words in last_words.items())):
                 raise AssertionError("a daemon left badly:\n" +
                                      daemon.process.tail())
             daemon.start()
@@ -666,11 +667,15 @@ class Run:
                     id(self) in self.hit or process is not daemon.process):
                 self.start_again(daemon)
 
+    @staticmethod
+    def could_not_begin(process):
+        return process.child.returncode == 1 and (
+            "reading the lease store" in process.tail(2))
+
     def start_again(self, daemon):
         """It cannot begin without Redis; who runs it tries again."""
         process = daemon.process
-        if process.child.returncode != 1 or (
-                "reading the lease store" not in process.tail(2)):
+        if not self.could_not_begin(process):
             raise AssertionError(
                 f"{process.name} ended by itself with "
                 f"{process.child.returncode}:\n" + process.tail())

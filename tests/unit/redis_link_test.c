@@ -1,4 +1,4 @@
-/* Links to a server that is slow to say what they ask before their use. */
+/* Links: what they ask before their use, and who reads the answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,15 +26,29 @@ enum {
     ENDED = 100, /* There was no answer. */
 };
 
+/* How the server answers the test's command. */
+enum way {
+    AT_ONCE,
+    LATE,
+    NEVER,
+    GARBAGE,
+    CLOSES
+};
+
 struct server {
     char dir[32];
     char path[64];
     int fd;
     pthread_t thread;
+    _Atomic(int) connection; /* The one that is served. */
     _Atomic(uint32_t) connections;
 };
 
 static _Atomic(int64_t) answered = -1;
+static _Atomic(uint32_t) n_answered;
+static pthread_t answered_by; /* Read after answered or n_answered. */
+static _Atomic(int) way;      /* enum way */
+static bool first_is_late;    /* Set before the server is started. */
 
 static void
 say(int fd, const char *text)
@@ -62,7 +76,18 @@ answer(int fd, const redisReply *words, bool first, bool *owes)
             say(fd, ":9\r\n");
         }
     } else if (strcasecmp(name, "TEST") == 0) {
-        say(fd, ":3\r\n");
+        static const char *const said[] = {
+            [AT_ONCE] = ":3\r\n", [LATE] = ":3\r\n", [NEVER] = "",
+            [GARBAGE] = "?\r\n",  [CLOSES] = "",
+        };
+
+        if (atomic_load(&way) == LATE) {
+            (void)usleep(20000);
+        }
+        say(fd, said[atomic_load(&way)]);
+        if (atomic_load(&way) == CLOSES) {
+            (void)shutdown(fd, SHUT_RDWR);
+        }
     } else {
         say(fd, "+OK\r\n");
     }
@@ -98,7 +123,10 @@ run(void *arg)
     int fd;
 
     while ((fd = accept(server->fd, NULL, NULL)) >= 0) {
-        serve(fd, atomic_fetch_add(&server->connections, 1) == 0);
+        bool first = atomic_fetch_add(&server->connections, 1) == 0;
+
+        atomic_store(&server->connection, fd);
+        serve(fd, first && first_is_late);
     }
     return NULL;
 }
@@ -138,7 +166,9 @@ on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
     (void)link;
     (void)call;
     (void)tag;
+    answered_by = pthread_self();
     atomic_store(&answered, reply->kind == WP_REPLY_NUMBER ? reply->number : 0);
+    (void)atomic_fetch_add(&n_answered, 1);
 }
 
 static void
@@ -147,52 +177,241 @@ on_end(void *ctx, void *call, enum wp_status status)
     (void)ctx;
     (void)call;
     (void)status;
+    answered_by = pthread_self();
     atomic_store(&answered, ENDED);
+    (void)atomic_fetch_add(&n_answered, 1);
 }
 
-/* What the server answers to the test's command; a busy machine may be too slow
- * for some of them. */
-static int64_t
-ask(struct wp_redis_links *links)
+static void
+patience(int *waits)
+{
+    assert_true((*waits)++ < PATIENCE_MS);
+    (void)usleep(1000);
+}
+
+/* Sends the test's command once the link takes it. */
+static void
+send_test(struct wp_redis_links *links, bool flush)
 {
     const struct wp_str word = WP_STR("TEST");
     int waits = 0;
 
-    do {
-        atomic_store(&answered, -1);
-        while (wp_redis_send(links, 0, &answered, 0, &word, 1, true) !=
-                   WP_PENDING &&
-               waits++ < PATIENCE_MS) {
-            (void)usleep(1000);
-        }
-        while (atomic_load(&answered) == -1 && waits++ < PATIENCE_MS) {
-            (void)usleep(1000);
-        }
-    } while (atomic_load(&answered) == ENDED && waits < PATIENCE_MS);
+    while (wp_redis_send(links, 0, &answered, 0, &word, 1, flush) !=
+           WP_PENDING) {
+        patience(&waits);
+    }
+}
+
+static void
+wait_for(uint32_t n)
+{
+    int waits = 0;
+
+    while (atomic_load(&n_answered) < n) {
+        patience(&waits);
+    }
+}
+
+/* The answer to a command that its writer waits for if it may. */
+static int64_t
+ask_and_wait(struct wp_redis_links *links)
+{
+    uint32_t n = atomic_load(&n_answered);
+
+    send_test(links, false);
+    wp_redis_flush_and_wait(links, 0);
+    wait_for(n + 1);
     return atomic_load(&answered);
+}
+
+/* Until an answer was read by its writer: on a busy machine some of them come
+ * too late for it. */
+static void
+read_one_here(struct wp_redis_links *links)
+{
+    int waits = 0;
+
+    while (ask_and_wait(links) != RIGHT ||
+           !pthread_equal(answered_by, pthread_self())) {
+        patience(&waits);
+    }
+}
+
+static uint64_t
+disconnects(struct wp_redis_links *links)
+{
+    struct wp_redis_stats stats;
+
+    wp_redis_links_read_stats(links, &stats);
+    return stats.disconnects;
+}
+
+struct world {
+    struct server server;
+    struct wp_redis_links *links;
+};
+
+static void
+begin(struct world *world)
+{
+    const struct wp_redis_hooks hooks = {.on_reply = on_reply,
+                                         .on_end = on_end};
+    struct wp_redis_config config = {.commit_timeout_ns = 300000000};
+    struct wp_err err;
+
+    atomic_store(&way, AT_ONCE);
+    start(&world->server);
+    (void)snprintf(config.server.path, sizeof config.server.path, "%s",
+                   world->server.path);
+    assert_int_equal(wp_redis_links_create(&config, &hooks, WP_STR("key"), 1,
+                                           &world->links, &err),
+                     WP_OK);
+}
+
+static void
+end(struct world *world)
+{
+    wp_redis_links_destroy(world->links);
+    stop(&world->server);
 }
 
 static void
 an_answer_that_came_too_late_is_nobodys(void **state)
 {
-    const struct wp_redis_hooks hooks = {.on_reply = on_reply,
-                                         .on_end = on_end};
-    struct wp_redis_config config = {.commit_timeout_ns = 300000000};
-    struct wp_redis_links *links = NULL;
-    struct server server;
-    struct wp_err err;
+    struct world world;
+    int waits = 0;
+    uint32_t n;
 
     (void)state;
-    start(&server);
-    (void)snprintf(config.server.path, sizeof config.server.path, "%s",
-                   server.path);
-    assert_int_equal(
-        wp_redis_links_create(&config, &hooks, WP_STR("key"), 1, &links, &err),
-        WP_OK);
-    assert_int_equal(ask(links), RIGHT);
-    assert_true(atomic_load(&server.connections) >= 2);
-    wp_redis_links_destroy(links);
-    stop(&server);
+    first_is_late = true;
+    begin(&world);
+    do { /* A busy machine may be too slow for some. */
+        n = atomic_load(&n_answered);
+        send_test(world.links, true);
+        wait_for(n + 1);
+    } while (atomic_load(&answered) == ENDED && waits++ < PATIENCE_MS);
+    assert_int_equal(atomic_load(&answered), RIGHT);
+    assert_true(atomic_load(&world.server.connections) >= 2);
+    end(&world);
+    first_is_late = false;
+}
+
+static void
+a_writer_that_waits_reads_its_answer_itself(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    read_one_here(world.links);
+    end(&world);
+}
+
+static void
+the_reading_thread_reads_where_several_are_in_flight(void **state)
+{
+    struct world world;
+    uint32_t n;
+
+    (void)state;
+    begin(&world);
+    read_one_here(world.links);
+    n = atomic_load(&n_answered);
+    send_test(world.links, false);
+    send_test(world.links, false);
+    wp_redis_flush_and_wait(world.links, 0);
+    wait_for(n + 2);
+    assert_false(pthread_equal(answered_by, pthread_self()));
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(ask_and_wait(world.links), RIGHT);
+        assert_false(pthread_equal(answered_by, pthread_self()));
+    }
+    read_one_here(world.links);
+    end(&world);
+}
+
+static void
+what_does_not_come_in_time_is_left_to_the_reading_thread(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    read_one_here(world.links);
+    atomic_store(&way, LATE);
+    assert_int_equal(ask_and_wait(world.links), RIGHT);
+    assert_false(pthread_equal(answered_by, pthread_self()));
+    atomic_store(&way, AT_ONCE);
+    read_one_here(world.links);
+    atomic_store(&way, NEVER);
+    assert_int_equal(ask_and_wait(world.links), ENDED);
+    assert_false(pthread_equal(answered_by, pthread_self()));
+    atomic_store(&way, AT_ONCE);
+    read_one_here(world.links);
+    end(&world);
+}
+
+/* Whoever of the two reads it. */
+static void
+garbage_ends_the_connection(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    for (int i = 0; i < 20; i++) {
+        read_one_here(world.links);
+        atomic_store(&way, GARBAGE);
+        assert_int_equal(ask_and_wait(world.links), ENDED);
+        assert_false(pthread_equal(answered_by, pthread_self()));
+        atomic_store(&way, AT_ONCE);
+    }
+    end(&world);
+}
+
+static void
+an_end_is_heard_while_nothing_is_asked(void **state)
+{
+    struct world world;
+    uint64_t before;
+    int waits = 0;
+
+    (void)state;
+    begin(&world);
+    read_one_here(world.links);
+    before = disconnects(world.links);
+    (void)shutdown(atomic_load(&world.server.connection), SHUT_WR);
+    while (disconnects(world.links) == before) {
+        patience(&waits);
+    }
+    end(&world);
+}
+
+static void
+every_call_ends_once_however_the_connection_ends(void **state)
+{
+    struct world world;
+    uint32_t first = atomic_load(&n_answered);
+    uint32_t n = 0;
+
+    (void)state;
+    begin(&world);
+    for (int i = 0; i < 2000; i++) {
+        int alone = i % 3 != 0;
+
+        atomic_store(&way, i % 40 == 39 ? CLOSES : AT_ONCE);
+        send_test(world.links, !alone);
+        if (alone) {
+            wp_redis_flush_and_wait(world.links, 0);
+        }
+        n++;
+        if (i % 40 == 39) {
+            wait_for(first + n);
+        }
+    }
+    wait_for(first + n);
+    end(&world);
+    assert_int_equal(atomic_load(&n_answered) - first, n);
 }
 
 int
@@ -200,6 +419,13 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_that_came_too_late_is_nobodys),
+        cmocka_unit_test(a_writer_that_waits_reads_its_answer_itself),
+        cmocka_unit_test(the_reading_thread_reads_where_several_are_in_flight),
+        cmocka_unit_test(
+            what_does_not_come_in_time_is_left_to_the_reading_thread),
+        cmocka_unit_test(garbage_ends_the_connection),
+        cmocka_unit_test(an_end_is_heard_while_nothing_is_asked),
+        cmocka_unit_test(every_call_ends_once_however_the_connection_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
