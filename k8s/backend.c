@@ -24,6 +24,7 @@ struct letter {
     char name[WP_SANDBOX_NAME_MAX + 1];
     struct wp_lease_note note; /* leased */
     uint32_t epoch;            /* swept */
+    uint32_t count_nr;         /* swept, counted */
     bool pooled;               /* ask: it may be new to the core. */
     bool is_new;               /* Its answer: it was. */
 };
@@ -309,6 +310,98 @@ wp_backend_wake(struct wp_cluster_backend *backend, const char *ns,
     wp_work_add(backend->queue, ns, name, false);
 }
 
+/* --- Counting --- */
+
+/* An order that is not begun will not be. */
+static void
+outdate(void *ctx, struct wp_sandbox_ref *entry)
+{
+    if (entry->phase == WP_SANDBOX_CREATING) {
+        entry->outdated = true;
+        wp_backend_wake(ctx, entry->ns, entry->name);
+    }
+}
+
+/* The core knows of all there was when the letter left, and what it had ordered
+ * before has come here. */
+static void
+end_count(struct wp_cluster_backend *backend, const struct letter *letter)
+{
+    if (backend->counting && letter->count_nr == backend->count_nr) {
+        backend->counting = false;
+        wp_sandbox_refs_walk(backend->refs, outdate, backend);
+    }
+}
+
+static void
+take_counted(struct wp_letter *base)
+{
+    struct letter *counted = WP_CONTAINER_OF(base, struct letter, letter);
+
+    end_count(counted->backend, counted);
+    free(counted);
+}
+
+/* On the control thread, after all that was asked. */
+static void
+pass_back(struct wp_letter *base)
+{
+    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+
+    letter->letter.run = take_counted;
+    wp_courier_to_cluster(letter->backend->courier, &letter->letter);
+}
+
+static bool
+ask_if_unknown(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_cluster_backend *backend = ctx;
+
+    if (wp_backend_is_pooled(sandbox) && !sandbox->deleting &&
+        wp_sandbox_refs_find(backend->refs, sandbox->ns, sandbox->name) ==
+            NULL) {
+        wp_backend_ask(backend, sandbox);
+    }
+    return true;
+}
+
+static void
+begin_count(struct wp_cluster_backend *backend, struct letter *letter)
+{
+    backend->counting = true;
+    letter->count_nr = ++backend->count_nr;
+    wp_courier_to_control(backend->courier, &letter->letter);
+}
+
+/* While this replica leads. */
+static void
+count_anew(struct wp_cluster_backend *backend)
+{
+    struct letter *letter = new_letter(backend, pass_back);
+
+    WP_ASSERT(letter != NULL);
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_if_unknown,
+                  backend);
+    begin_count(backend, letter);
+}
+
+void
+wp_cluster_backend_doubt(struct wp_cluster_backend *backend, bool doubtful)
+{
+    bool over = backend->doubtful && !doubtful;
+
+    backend->doubtful = doubtful;
+    if (over && backend->parts->active) {
+        count_anew(backend);
+    }
+}
+
+bool
+wp_cluster_backend_makes(const struct wp_cluster_backend *backend)
+{
+    return backend->parts->active && !backend->doubtful && !backend->counting;
+}
+
 /* --- Leading --- */
 
 static void
@@ -318,6 +411,7 @@ take_swept(struct wp_letter *base)
     struct wp_cluster_backend *backend = swept->backend;
 
     if (swept->epoch == backend->epoch) {
+        end_count(backend, swept);
         backend->ready(backend->ready_ctx);
     }
     free(swept);
@@ -367,30 +461,46 @@ wp_cluster_backend_activate(struct wp_cluster_backend *backend,
     backend->epoch++;
     backend->ready = ready;
     backend->ready_ctx = ctx;
+    backend->counting = true; /* Before anything is looked at. */
     wp_work_pause(backend->queue, false);
     wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
     wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
                   backend);
     letter->epoch = backend->epoch;
-    wp_courier_to_control(backend->courier, &letter->letter);
+    begin_count(backend, letter);
 }
 
 void
 wp_cluster_backend_deactivate(struct wp_cluster_backend *backend)
 {
     backend->epoch++;
+    backend->count_nr++; /* What is under way counts no more. */
     wp_work_pause(backend->queue, true);
 }
 
+static bool
+stop_at_first(void *ctx, const struct wp_object *sandbox)
+{
+    bool *found = ctx;
+
+    *found = !sandbox->deleting;
+    return !*found;
+}
+
+/* The core's orders for the new pool come after this letter. */
 static void
 take_pool(struct wp_letter *base)
 {
     struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
     struct wp_cluster_backend *backend = letter->backend;
+    bool has_some = false;
 
     if (backend->parts->active) {
         wp_store_owned_by(backend->parts->stores[WP_KIND_SANDBOX], letter->name,
-                          ask_of_each, backend);
+                          stop_at_first, &has_some);
+    }
+    if (has_some) {
+        count_anew(backend);
     }
     free(letter);
 }

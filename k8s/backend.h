@@ -8,7 +8,8 @@
  * of an object, and the reconcile does the next step towards it.
  *
  * Only a replica that leads writes. The others keep what they know, so that a
- * change of leaders loses no request of the core. */
+ * change of leaders loses no request of the core; orders that were not begun
+ * come to nothing when this one begins to lead, and the core orders anew. */
 #ifndef WP_K8S_BACKEND_H
 #define WP_K8S_BACKEND_H
 
@@ -37,6 +38,14 @@ void wp_cluster_backend_activate(struct wp_cluster_backend *backend,
                                  void (*ready)(void *ctx), void *ctx);
 /* Begins nothing any more; what is under way ends. */
 void wp_cluster_backend_deactivate(struct wp_cluster_backend *backend);
+/* What is known may be of another world than the API server's: while that is
+ * so, no order is begun. Afterwards the core is told of what is there that it
+ * does not know, and orders from before come to nothing: it orders anew. */
+void wp_cluster_backend_doubt(struct wp_cluster_backend *backend,
+                              bool doubtful);
+/* Are orders begun? Not in doubt, nor before the core knows of what there is.
+ */
+bool wp_cluster_backend_makes(const struct wp_cluster_backend *backend);
 /* After the API client has ended all calls with CANCELLED, and the control
  * thread uses the port no more. NULL is fine. */
 void wp_cluster_backend_destroy(struct wp_cluster_backend *backend);

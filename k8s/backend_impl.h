@@ -18,6 +18,9 @@ struct wp_cluster_backend {
     struct wp_courier *courier;
     uint32_t letters_max; /* Orders and ends that may wait. */
     uint32_t epoch;       /* Counts activations and their ends. */
+    uint32_t count_nr;    /* The newest count of what there is. */
+    bool counting;        /* It is under way: nothing is made. */
+    bool doubtful;        /* Nor now. */
     void (*ready)(void *ctx);
     void *ready_ctx;
     struct wp_cluster_backend_stats stats;

@@ -269,6 +269,16 @@ create_priority(struct wp_cluster_backend *backend,
                : WP_HTTP_REFILL;
 }
 
+/* What it was ordered for may be there without it. */
+static void
+unmake(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry)
+{
+    struct wp_slot_ref ref = entry->ref;
+
+    wp_sandbox_refs_remove(backend->refs, entry);
+    wp_pools_on_unmade(pools_of(backend), ref);
+}
+
 static void
 create(const struct wp_backend_look *look)
 {
@@ -290,7 +300,9 @@ create(const struct wp_backend_look *look)
     } else if (!entry->lost &&
                wp_clock_mono_ns(backend->parts->clock) >= entry->ready_by_ns) {
         wp_backend_lose(backend, entry, "the API server did not make it");
-    } else if (!entry->lost) {
+    } else if (!entry->lost && entry->outdated) {
+        unmake(backend, entry);
+    } else if (!entry->lost && wp_cluster_backend_makes(backend)) {
         body = build(backend, entry, &why);
         if (body != NULL) {
             job = wp_backend_job(look);

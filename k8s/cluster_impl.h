@@ -24,7 +24,8 @@ struct wp_cluster_watch {
     enum wp_kind kind;
     struct wp_reflector *reflector; /* NULL: not watched. */
     bool synced;
-    bool renewed; /* Listed since the server's storage was last restored. */
+    bool doubtful; /* What is known may be of another world. */
+    bool renewed;  /* Listed since the server's storage was last restored. */
     int64_t refused_ns; /* Since when it is refused; 0: it is not. */
     int refused_code;
     int64_t told_ns; /* When that was last logged. */
@@ -95,7 +96,8 @@ void wp_cluster_check_lease(struct wp_cluster *cluster);
 /* Something changed that may let this replica begin. */
 void wp_cluster_try_activate(struct wp_cluster *cluster);
 /* May this request still go? ctx is the cluster; for the client. */
-bool wp_cluster_may_send(void *ctx, const char *method, const char *path);
+bool wp_cluster_may_send(void *ctx, const char *method, const char *path,
+                         enum wp_http_priority priority);
 /* Controllers begin nothing any more. */
 void wp_cluster_rest_controllers(struct wp_cluster *cluster);
 /* Nothing is begun any more. */

@@ -7,6 +7,7 @@
 #include "pool/base/log.h"
 
 #define LEASES "/apis/coordination.k8s.io/"
+#define SANDBOXES "/sandboxes"
 #define TELL_AGAIN_NS (60 * WP_NS_PER_S)
 
 /* What goes on from winning the election to serving:
@@ -17,14 +18,30 @@
  * Losing it ends that at whichever step it is; so does a server that went back
  * in time, until every kind was listed anew. */
 
+static bool
+ends_with(const char *text, const char *end)
+{
+    size_t text_len = strlen(text);
+    size_t end_len = strlen(end);
+
+    return text_len >= end_len && strcmp(text + text_len - end_len, end) == 0;
+}
+
 /* By the clock, not by what controllers were told: this process may have stood
  * still while another began, and goes on with what it had queued. Reads may
- * always go, and so may the election's own writes. */
+ * always go, and so may the election's own writes. What was queued for a pool
+ * may be wanted no more either. */
 bool
-wp_cluster_may_send(void *ctx, const char *method, const char *path)
+wp_cluster_may_send(void *ctx, const char *method, const char *path,
+                    enum wp_http_priority priority)
 {
     const struct wp_cluster *cluster = ctx;
 
+    if (priority >= WP_HTTP_REFILL && strcmp(method, "POST") == 0 &&
+        ends_with(path, SANDBOXES) &&
+        !wp_cluster_backend_makes(cluster->backend)) {
+        return false;
+    }
     return cluster->election == NULL || strcmp(method, "GET") == 0 ||
            strncmp(path, LEASES, sizeof LEASES - 1) == 0 ||
            wp_election_leads(cluster->election);

@@ -112,6 +112,21 @@ on_went_back(void *ctx)
     wp_cluster_deactivate(cluster);
 }
 
+/* How many sandboxes a pool lacks is told by both kinds. A claim's own is made
+ * all the same. */
+static void
+on_doubt(void *ctx, bool doubtful)
+{
+    struct wp_cluster_watch *watch = ctx;
+    struct wp_cluster *cluster = watch->cluster;
+
+    watch->doubtful = doubtful;
+    wp_cluster_backend_doubt(
+        cluster->backend,
+        cluster->watches[WP_KIND_SANDBOX].doubtful ||
+            cluster->watches[WP_KIND_SANDBOX_WARM_POOL].doubtful);
+}
+
 bool
 wp_cluster_renewed(const struct wp_cluster *cluster)
 {
@@ -172,6 +187,7 @@ wp_cluster_start_watches(struct wp_cluster *cluster, struct wp_err *err)
             .on_synced = on_synced,
             .on_refused = on_refused,
             .on_went_back = on_went_back,
+            .on_doubt = on_doubt,
             .ctx = watch,
         });
         if (watch->reflector == NULL) {

@@ -220,7 +220,7 @@ start(struct wp_http *http, struct call *call)
     wp_list_remove(&call->node);
     if (http->config.may_send != NULL &&
         !http->config.may_send(http->config.ctx, call->transfer.method,
-                               call->transfer.path)) {
+                               call->transfer.path, call->priority)) {
         call_fail(call, WP_UNAVAILABLE, "it may not be sent any more");
         return true;
     }

@@ -64,7 +64,8 @@ struct wp_http_config {
     /* Asked the moment before a request leaves its queue: what was right when
      * it was queued may be no more. False: it ends UNAVAILABLE, unsent. NULL:
      * all may go. */
-    bool (*may_send)(void *ctx, const char *method, const char *path);
+    bool (*may_send)(void *ctx, const char *method, const char *path,
+                     enum wp_http_priority priority);
     void *ctx;
 };
 void wp_http_config_init(struct wp_http_config *config);
@@ -125,6 +126,8 @@ void wp_http_send(struct wp_http *http, const struct wp_http_request *request);
 WP_MUST_CHECK struct wp_http_stream *
 wp_http_stream_open(struct wp_http *http,
                     const struct wp_http_stream_config *config);
+/* The server has begun to answer, with 200. */
+bool wp_http_stream_answered(const struct wp_http_stream *stream);
 /* Ends it without on_end. Not from within its own callbacks. */
 void wp_http_stream_close(struct wp_http_stream *stream);
 

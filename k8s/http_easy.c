@@ -36,15 +36,21 @@ is_safe(const struct wp_http_transfer *transfer)
     return strcmp(transfer->method, "GET") == 0;
 }
 
+int
+wp_http_easy_code(struct wp_http_easy *easy)
+{
+    long code = 0;
+
+    (void)curl_easy_getinfo(easy->curl, CURLINFO_RESPONSE_CODE, &code);
+    return (int)code;
+}
+
 static size_t /* NOLINTNEXTLINE(readability-non-const-parameter): curl's. */
 on_write(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct wp_http_transfer *transfer = ctx;
-    CURL *curl = transfer->easy->curl;
-    long code = 0;
 
-    (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
-    if (transfer->on_bytes(transfer, (int)code,
+    if (transfer->on_bytes(transfer, wp_http_easy_code(transfer->easy),
                            (struct wp_str){bytes, size * count})) {
         return size * count;
     }

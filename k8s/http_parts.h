@@ -140,6 +140,8 @@ WP_MUST_CHECK bool wp_http_easy_prepare(struct wp_http_easy *easy,
 void wp_http_easy_answer(struct wp_http_easy *easy,
                          const struct wp_http_transfer *transfer,
                          int curl_result, struct wp_http_answer *answer);
+/* Of the answer that comes; 0: none has begun. */
+int wp_http_easy_code(struct wp_http_easy *easy);
 /* Of the last answer. */
 bool wp_http_easy_is_http2(struct wp_http_easy *easy);
 

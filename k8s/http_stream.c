@@ -123,6 +123,13 @@ on_idle(evutil_socket_t fd, short what, void *ctx)
     wp_http_leave(http);
 }
 
+bool
+wp_http_stream_answered(const struct wp_http_stream *stream)
+{
+    return stream->transfer.easy != NULL &&
+           wp_http_easy_code(stream->transfer.easy) == 200;
+}
+
 struct wp_http_stream *
 wp_http_stream_open(struct wp_http *http,
                     const struct wp_http_stream_config *config)

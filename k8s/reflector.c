@@ -69,6 +69,19 @@ wp_reflector_go_on(struct wp_reflector *self, enum wp_reflector_state state,
     wp_reflector_set_timer(self, wait_ns > told_ns ? wait_ns : told_ns);
 }
 
+/* --- Doubt --- */
+
+void
+wp_reflector_doubt(struct wp_reflector *self, bool doubtful)
+{
+    if (self->doubtful != doubtful) {
+        self->doubtful = doubtful;
+        if (self->config.on_doubt != NULL) {
+            self->config.on_doubt(self->config.ctx, doubtful);
+        }
+    }
+}
+
 /* --- Objects --- */
 
 struct wp_object *

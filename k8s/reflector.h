@@ -39,6 +39,11 @@ struct wp_reflector_config {
     /* The server is older than it was, and this list of it is being taken:
      * other reflectors of it need one as well. May be NULL. */
     void (*on_went_back)(void *ctx);
+    /* True: the watch ended before the time that was asked for, so that what is
+     * known may be of another world than the server's. False: a list was taken,
+     * or the next watch has told something or goes on for a second. Told when
+     * it changes; at first there is no doubt. May be NULL. */
+    void (*on_doubt)(void *ctx, bool doubtful);
     void *ctx;
 };
 

@@ -47,11 +47,13 @@ struct wp_reflector {
     struct wp_http_stream *stream; /* While WATCHING. */
     struct wp_line line;
     int64_t watch_begun_ns;
-    int64_t line_ns;  /* The last whole line. */
-    bool went_back;   /* The server, since the last whole list. */
-    bool heard;       /* Others know that it did. */
+    int64_t watch_asked_ns; /* How long the server was asked to watch. */
+    int64_t line_ns;        /* The last whole line. */
+    bool went_back;         /* The server, since the last whole list. */
+    bool heard;             /* Others know that it did. */
     bool unsure;      /* Whether it is the same server: its connection broke. */
     bool progress;    /* This watch told a new version. */
+    bool doubtful;    /* on_doubt was told so. */
     bool list_needed; /* Once this watch has ended. */
     bool line_broken; /* It was ended for what it told. */
     bool line_last;   /* on_bytes has ended it. */
@@ -68,6 +70,9 @@ void wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns);
  * how long the server wants to be left alone; -1: it did not say. */
 void wp_reflector_go_on(struct wp_reflector *self,
                         enum wp_reflector_state state, int64_t told_ns);
+/* Is what is known what the server has? A watch that ends before its time may
+ * have been of another server, or of one whose storage was another. */
+void wp_reflector_doubt(struct wp_reflector *self, bool doubtful);
 /* NULL: it makes no sense, which was said; the rest goes on without it. */
 struct wp_object *wp_reflector_read(struct wp_reflector *self,
                                     const json_t *json);

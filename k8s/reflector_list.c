@@ -76,6 +76,7 @@ list_whole(struct wp_reflector *self)
     self->state = WP_REFLECTOR_WATCH_SOON;
     wp_reflector_set_timer(self, 0);
     self->config.on_synced(self->config.ctx);
+    wp_reflector_doubt(self, false);
 }
 
 static void

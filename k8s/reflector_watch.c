@@ -9,6 +9,8 @@
 
 /* A watch that said nothing new and ended sooner counts as a failure. */
 #define WATCH_MIN_NS WP_NS_PER_S
+/* A server refuses a version at once: what goes on for so long goes on. */
+#define WATCH_PROVEN_NS WP_NS_PER_S
 
 enum {
     WATCH_TIMEOUT_MIN_S = 300, /* Asked of the server: from 300 s to 600 s. */
@@ -91,6 +93,7 @@ take_event(struct wp_reflector *self, const struct wp_watch_event *event)
     }
     (void)snprintf(self->version, sizeof self->version, "%s", event->version);
     self->progress = true;
+    wp_reflector_doubt(self, false);
     if (event->type != WP_WATCH_BOOKMARK) {
         take_change(self, event);
     }
@@ -151,6 +154,10 @@ watch_over(struct wp_reflector *self, bool answered, int64_t told_ns)
     if (self->progress) {
         self->doubts = 0;
     }
+    if (!answered || self->unsure || self->list_needed ||
+        lived_ns < self->watch_asked_ns) {
+        wp_reflector_doubt(self, true);
+    }
     if (self->line_broken ||
         (!self->progress && (!answered || lived_ns < WATCH_MIN_NS))) {
         self->failures++;
@@ -202,6 +209,15 @@ on_end(void *ctx, const struct wp_http_answer *answer)
     watch_over(self, answer->code == 200, answer->retry_after_ns);
 }
 
+/* While there is a doubt, also when the watch may have proved itself. */
+static void
+look_again(struct wp_reflector *self, int64_t idle_ns)
+{
+    wp_reflector_set_timer(self, self->doubtful && idle_ns > WATCH_PROVEN_NS
+                                     ? WATCH_PROVEN_NS
+                                     : idle_ns);
+}
+
 void
 wp_reflector_watch(struct wp_reflector *self)
 {
@@ -227,6 +243,7 @@ wp_reflector_watch(struct wp_reflector *self)
 
     self->state = WP_REFLECTOR_WATCHING;
     self->watch_begun_ns = wp_reflector_now_ns(self);
+    self->watch_asked_ns = query.timeout_s * WP_NS_PER_S;
     self->line_ns = self->watch_begun_ns;
     self->progress = false;
     self->list_needed = false;
@@ -240,18 +257,22 @@ wp_reflector_watch(struct wp_reflector *self)
     if (self->stream == NULL) {
         watch_over(self, false, -1);
     } else {
-        wp_reflector_set_timer(self, self->config.idle_timeout_ns);
+        look_again(self, self->config.idle_timeout_ns);
     }
 }
 
 void
 wp_reflector_check_watch(struct wp_reflector *self)
 {
-    int64_t left_ns = self->line_ns + self->config.idle_timeout_ns -
-                      wp_reflector_now_ns(self);
+    int64_t now_ns = wp_reflector_now_ns(self);
+    int64_t left_ns = self->line_ns + self->config.idle_timeout_ns - now_ns;
 
     if (left_ns > 0 && !self->went_back) {
-        wp_reflector_set_timer(self, left_ns);
+        if (now_ns - self->watch_begun_ns >= WATCH_PROVEN_NS &&
+            wp_http_stream_answered(self->stream)) {
+            wp_reflector_doubt(self, false);
+        }
+        look_again(self, left_ns);
         return;
     }
     if (!self->went_back) {

@@ -39,6 +39,7 @@ struct wp_sandbox_ref {
     /* The backend's; see k8s/backend_work.c. */
     struct wp_lease_note *lease; /* Owned; what the core told of; or NULL. */
     bool posted;                 /* The outcome of a POST is not known. */
+    bool outdated;               /* Ordered before all was counted anew. */
     bool held;                   /* Its time is over, but no node takes it. */
     bool lost;                   /* The core was told so. */
     bool adopted;                /* It was seen out of its pool, as ours. */

@@ -368,6 +368,9 @@ void wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
 void wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
                       struct wp_str reason);
 void wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref);
+/* It was ordered, nothing of it was made and nothing will be: the pool may
+ * order another one. No failure of anybody. */
+void wp_pools_on_unmade(struct wp_pools *pools, struct wp_slot_ref ref);
 
 /* Aborts when one of the invariants that can be seen from here (I4, counts, no
  * two leases on a slot) does not hold. Control thread, with all others quiet.

@@ -126,3 +126,12 @@ wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref)
     }
     wp_pools_note(pools, ref.index, 0);
 }
+
+void
+wp_pools_on_unmade(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    if (wp_pools_ref_is_ours(pools, ref)) {
+        (void)!wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
+        wp_pools_on_destroyed(pools, ref);
+    }
+}

@@ -193,11 +193,8 @@ class Case(unittest.TestCase):
                 and one["kind"] not in ("leases", "events")
                 and one["agent"].startswith("warmpool")]
 
-    def judge(self, leases=0, excess_passes=False):
-        """excess_passes: a pool may have too many sandboxes for a moment."""
+    def judge(self, leases=0):
         breaches = Judge(leases).read(self.api.control("history"))
-        if excess_passes:
-            breaches = [one for one in breaches if "were wanted" not in one]
         self.assertEqual(breaches, [])
 
 

@@ -3,6 +3,10 @@ wp_test(k8s_backend_test LABEL unit
           ${CMAKE_SOURCE_DIR}/tests/support/cluster_rig.c
           ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
   LIBS wp_test_api_recorder)
+wp_test(k8s_backend_doubt_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_backend_doubt_test.c
+          ${CMAKE_SOURCE_DIR}/tests/support/cluster_rig.c
+  LIBS wp_test_api_recorder)
 wp_test(k8s_sandbox_refs_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_sandbox_refs_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/k8s_text.c

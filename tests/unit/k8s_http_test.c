@@ -141,9 +141,11 @@ spare_makes_way(void **state)
 static bool may_write;
 
 static bool
-may_send(void *ctx, const char *method, const char *path)
+may_send(void *ctx, const char *method, const char *path,
+         enum wp_http_priority priority)
 {
     (void)ctx;
+    assert_int_equal(priority, WP_HTTP_CLAIM);
     assert_int_equal(path[0], '/');
     return may_write || strcmp(method, "GET") == 0;
 }

@@ -1,0 +1,162 @@
+/* The core's backend for a cluster, when what is known of that may be of another
+ * one: pools never get more than they are to have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "k8s/json.h"
+#include "tests/support/cluster_rig.h"
+
+#define KIND WP_KIND_SANDBOX
+
+static struct wp_cluster_rig rig;
+
+static void
+start(int replicas)
+{
+    wp_cluster_rig_init(&rig, replicas, NULL);
+    wp_cluster_rig_lead(&rig);
+    assert_int_equal(rig.readied, 1);
+}
+
+static struct wp_cluster_backend_stats
+stats(void)
+{
+    struct wp_cluster_backend_stats out;
+
+    wp_cluster_backend_stats(rig.backend, &out);
+    return out;
+}
+
+static uint32_t
+objects(void)
+{
+    return wp_recorder_objects(rig.api, KIND);
+}
+
+/* Another controller's sandbox of the pool, with upstream's kind of name. */
+static void
+put_foreign(const char *name)
+{
+    char text[512];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"uid\":"
+        "\"0a1b2c3d-0000-4000-8000-00000000%04x\",\"ownerReferences\":[{"
+        "\"apiVersion\":\"extensions.agents.x-k8s.io/v1alpha1\",\"kind\":"
+        "\"SandboxWarmPool\",\"name\":\"p\",\"uid\":\"%s\",\"controller\":"
+        "true}]},\"spec\":{\"podTemplate\":{\"spec\":{}}}}",
+        name, (unsigned)(unsigned char)name[2],
+        wp_json_text(
+            wp_recorder_object(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"),
+            "metadata", "uid", NULL));
+    (void)wp_recorder_put(rig.api, KIND, text);
+}
+
+/* One is gone, and another one in its place is ordered, but not begun. */
+static void
+order_in_doubt(void)
+{
+    start(2);
+    wp_cluster_rig_all_ready(&rig);
+    wp_cluster_backend_doubt(rig.backend, true);
+    wp_recorder_remove(rig.api, KIND, "ns", wp_cluster_rig_name(&rig, 0));
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(objects(), 1);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+}
+
+static void
+in_doubt_nothing_is_made(void **state)
+{
+    (void)state;
+    order_in_doubt();
+    wp_cluster_backend_doubt(rig.backend, false);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(objects(), 2);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+/* What a list brought takes the place of what was ordered without it. */
+static void
+what_came_in_doubt_counts_before_orders(void **state)
+{
+    (void)state;
+    order_in_doubt();
+    put_foreign("p-x7k2q");
+    wp_cluster_rig_settle(&rig);
+    wp_cluster_backend_doubt(rig.backend, false);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(objects(), 2);
+    assert_int_equal(stats().posted, 2);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+orders_of_an_earlier_term_come_to_nothing(void **state)
+{
+    (void)state;
+    order_in_doubt();
+    wp_cluster_rig_follow(&rig);
+    put_foreign("p-x7k2q");
+    wp_cluster_backend_doubt(rig.backend, false);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(objects(), 2);
+    wp_cluster_rig_lead(&rig);
+    assert_int_equal(objects(), 2);
+    assert_int_equal(stats().posted, 2);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+    wp_cluster_rig_fini(&rig);
+}
+
+/* The core orders for it before it can know of those. */
+static void
+a_pool_that_comes_back_has_what_it_had(void **state)
+{
+    json_t *pool;
+    char *text;
+
+    (void)state;
+    wp_cluster_rig_init(&rig, 2, NULL);
+    put_foreign("p-x7k2q");
+    put_foreign("p-abcde");
+    pool = json_deep_copy(
+        wp_recorder_object(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"));
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p");
+    wp_cluster_rig_lead(&rig);
+    assert_int_equal(stats().found, 0);
+    (void)json_object_del(json_object_get(pool, "metadata"), "resourceVersion");
+    text = json_dumps(pool, 0);
+    assert_non_null(text);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_WARM_POOL, text);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(stats().posted, 0);
+    assert_int_equal(stats().found, 2);
+    assert_int_equal(objects(), 2);
+    free(text);
+    json_decref(pool);
+    wp_cluster_rig_fini(&rig);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_doubt_nothing_is_made),
+        cmocka_unit_test(what_came_in_doubt_counts_before_orders),
+        cmocka_unit_test(orders_of_an_earlier_term_come_to_nothing),
+        cmocka_unit_test(a_pool_that_comes_back_has_what_it_had),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
