@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "allocator/daemon_redis.h"
 #include "pool/base/log.h"
 
 enum {
@@ -68,6 +69,9 @@ ask_known(void *ctx, uint64_t a, uint64_t b)
     (void)a;
     (void)b;
     known->n = 0;
+    if (known->cursor == 0) {
+        wp_daemon_redis_catch_up(known->recovery->daemon->redis);
+    }
     if (index == UINT32_MAX) {
         known->cursor = 0;
         return;

@@ -269,6 +269,12 @@ take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
     }
 }
 
+void
+wp_daemon_redis_catch_up(struct wp_daemon_redis *r)
+{
+    (void)wp_feed_run(r->feed, FEED_MESSAGES);
+}
+
 int64_t
 wp_daemon_redis_run(struct wp_daemon_redis *r)
 {

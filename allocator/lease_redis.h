@@ -200,7 +200,9 @@ enum wp_status wp_lease_redis_read_pool(
     void (*each)(void *ctx, const struct wp_lease_record *record), void *ctx,
     struct wp_err *err);
 /* Closes the pool under a new generation, or joins the recovery that another
- * replica has begun. UNAVAILABLE: Redis is out of reach. */
+ * replica has begun. UNAVAILABLE: Redis is out of reach, or others are still
+ * heard through another server; what was heard before it was OK is to be told
+ * with the rest. */
 enum wp_status
 wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
                               const struct wp_lease_redis_pool *name,

@@ -210,6 +210,9 @@ void wp_redis_commit_on_wake(void *self);
 
 /* It has listened for long enough to know who else is there. Any thread. */
 bool wp_redis_feed_has_heard(const struct wp_redis_feed *feed);
+/* What it hears is of this server process, or it hears nothing. If not, it
+ * looks for its server anew, soon. Any thread. */
+bool wp_redis_feed_is_of(struct wp_redis_feed *feed, const char *run_id);
 /* Pools were added: it calls anew, for all of them. Any thread. */
 void wp_redis_feed_wake(struct wp_redis_feed *feed);
 /* Stops the feed, if there is one. */

@@ -21,6 +21,14 @@ enum {
 };
 
 static void
+hear(struct wp_redis_feed *feed, const char *run_id)
+{
+    (void)pthread_mutex_lock(&feed->peers_lock);
+    (void)snprintf(feed->heard, sizeof feed->heard, "%s", run_id);
+    (void)pthread_mutex_unlock(&feed->peers_lock);
+}
+
+static void
 hang_up(struct wp_redis_feed *feed)
 {
     atomic_store(&feed->listens_since_ns, 0);
@@ -28,6 +36,22 @@ hang_up(struct wp_redis_feed *feed)
     wp_redis_sync_close(feed->talk);
     feed->listen = NULL;
     feed->talk = NULL;
+    hear(feed, "");
+}
+
+bool
+wp_redis_feed_is_of(struct wp_redis_feed *feed, const char *run_id)
+{
+    bool is_of;
+
+    (void)pthread_mutex_lock(&feed->peers_lock);
+    is_of = feed->heard[0] == '\0' || strcmp(feed->heard, run_id) == 0;
+    (void)pthread_mutex_unlock(&feed->peers_lock);
+    if (!is_of) {
+        atomic_store(&feed->elsewhere, true);
+        wp_redis_feed_wake(feed);
+    }
+    return is_of;
 }
 
 static bool
@@ -142,14 +166,16 @@ static enum wp_status
 call_up(struct wp_redis_feed *feed, struct wp_err *err)
 {
     struct wp_lease_redis *redis = feed->redis;
+    struct wp_redis_place place;
     enum wp_status status =
-        wp_redis_pool_open(redis, &redis->pools[0], &feed->listen, NULL, err);
+        wp_redis_pool_open(redis, &redis->pools[0], &feed->listen, &place, err);
 
     feed->n_pools = wp_redis_pools_len(redis);
     if (status != WP_OK) {
         feed->listen = NULL;
         return status;
     }
+    hear(feed, place.run_id);
     status =
         wp_redis_pool_open(redis, &redis->pools[0], &feed->talk, NULL, err);
     if (status != WP_OK) {
@@ -187,6 +213,9 @@ follow(struct wp_redis_feed *feed)
 
     if (wp_redis_pools_len(feed->redis) != feed->n_pools) {
         return false; /* Called anew, it hears of the new ones, too. */
+    }
+    if (atomic_exchange(&feed->elsewhere, false)) {
+        return false;
     }
     if (atomic_exchange(&feed->says_now, false) ||
         wp_redis_feed_now_ns() >= feed->heartbeat_at_ns) {
@@ -230,6 +259,7 @@ feed_run(void *arg)
         hang_up(feed);
         /* What woke it is looked at now; an end is said otherwise as well. */
         (void)eventfd_read(feed->stop_fd, &woken);
+        atomic_store(&feed->elsewhere, false);
         if (call_up(feed, &err) == WP_OK) {
             if (feed->told) {
                 wp_log_info("the feed of the other replicas is back");

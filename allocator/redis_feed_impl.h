@@ -54,9 +54,13 @@ struct wp_redis_feed {
     bool heard_other; /* In what was taken last; else it rests. */
     bool told;
 
+    _Atomic(bool) elsewhere; /* Its server is to be looked for anew. */
+
     pthread_mutex_t peers_lock; /* Guards these; written by the thread only. */
     struct wp_feed_peer peers[WP_PEERS_MAX];
     uint32_t n_peers;
+    /* The server process that is heard; "": none, and nothing more of any. */
+    char heard[WP_REDIS_RUN_ID_MAX + 1];
 };
 
 static inline int64_t

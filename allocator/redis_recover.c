@@ -155,6 +155,22 @@ not_closed(const struct wp_redis_pool *pool, struct wp_err *err)
                       pool->name.pool_namespace, pool->name.pool);
 }
 
+/* What a server of before tells of the others, while it takes itself for the
+ * master still, is never told to this one: it is not to be heard any more when
+ * what is known is told. In a cluster all nodes pass on what each one tells.
+ * The lock is held. */
+static enum wp_status
+check_feed(struct wp_lease_redis *redis, struct wp_err *err)
+{
+    if (redis->feed == NULL || redis->config.redis.cluster ||
+        wp_redis_feed_is_of(redis->feed, redis->admin_place.run_id)) {
+        return WP_OK;
+    }
+    return wp_err_set(err, WP_UNAVAILABLE,
+                      "redis: another server process is listened to than the "
+                      "one that is to be told");
+}
+
 enum wp_status
 wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
                               const struct wp_lease_redis_pool *name,
@@ -192,9 +208,9 @@ wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
     }
     if (reply != NULL) {
         freeReplyObject(reply);
-        if (status != WP_OK) {
-            (void)wp_err_set(err, status, "redis: not the answer expected");
-        }
+        status = status == WP_OK ? check_feed(redis, err)
+                                 : wp_err_set(err, status,
+                                              "redis: not the answer expected");
     }
     (void)pthread_mutex_unlock(&redis->admin_lock);
     return status;

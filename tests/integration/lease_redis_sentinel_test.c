@@ -183,10 +183,9 @@ take_doubt(void *self, struct wp_str reply)
     (void)reply;
 }
 
-/* Two servers behind the router, and links for so many threads that flush. */
-static void
-start_routed(struct redis_replica *r, struct wp_redis_router *router,
-             uint32_t threads)
+/* Two servers behind the router. */
+static struct wp_lease_redis_config
+start_servers(struct redis_replica *r, struct wp_redis_router *router)
 {
     struct redis_rig *rig = &r->world.rig;
     struct wp_lease_redis_config config;
@@ -200,6 +199,16 @@ start_routed(struct redis_replica *r, struct wp_redis_router *router,
     config = redis_world_config_of(&r->world);
     memset(&config.redis.server, 0, sizeof config.redis.server);
     config.redis.router = router;
+    return config;
+}
+
+/* With links for so many threads that flush. */
+static void
+start_routed(struct redis_replica *r, struct wp_redis_router *router,
+             uint32_t threads)
+{
+    struct wp_lease_redis_config config = start_servers(r, router);
+
     config.threads = threads;
     redis_world_open_store(&r->world, &config);
 }
@@ -270,6 +279,36 @@ test_leaves_a_master_just_met(void **state)
     redis_world_stop(&r.world);
 }
 
+/* What the old one tells of other replicas, which it may go on to do, is not
+ * heard any more when the new one is told what is known. */
+static void
+test_hears_no_old_master(void **state)
+{
+    static const char listeners[] = "PUBSUB NUMSUB warmpool:peers";
+    static struct redis_replica r;
+    static struct wp_redis_router router;
+    struct redis_rig *rig = &r.world.rig;
+    struct wp_lease_redis_config config;
+    struct wp_err err;
+
+    (void)state;
+    config = start_servers(&r, &router);
+    config.replicas = true;
+    config.host = "host.example";
+    config.heartbeat_ns = 50 * WP_NS_PER_MS;
+    redis_world_open_store(&r.world, &config);
+    assert_int_equal(wp_lease_redis_follow(r.world.redis, &err), WP_OK);
+    redis_rig_wait_for(rig, 0, listeners, "\n1");
+    atomic_store(&named, 1);
+    WAIT_UNTIL(r.world.doubts == REDIS_WORLD_POOLS);
+    WAIT_UNTIL(wp_lease_redis_begin_recovery(
+                   r.world.redis, &redis_world_pools[0], &err) == WP_OK);
+    redis_rig_wait_for(rig, 0, listeners, "\n0");
+    redis_replica_recover(&r);
+    redis_rig_wait_for(rig, 1, listeners, "\n1");
+    redis_world_stop(&r.world);
+}
+
 static uint64_t
 connections_of(struct redis_rig *rig, uint32_t i)
 {
@@ -322,6 +361,7 @@ main(void)
         cmocka_unit_test(test_leaves_old_master),
         cmocka_unit_test(test_leaves_a_master_of_its_start),
         cmocka_unit_test(test_leaves_a_master_just_met),
+        cmocka_unit_test(test_hears_no_old_master),
         cmocka_unit_test(test_recovery_keeps_its_connection),
     };
 
