@@ -10,7 +10,9 @@
  *   c CLAIM        r UID: the record that this claim has, HELD or LOST
  *   g              "o" or "c" (open, closed for recovery) and the generation
  *   q              number of the last change, for the feed
- *   a REPLICA      the generation that this replica has asserted its records in
+ *   a              while closed: the generation, and the replicas that have
+ *                  asserted their records in it
+ *   s              the same: the server process that was told to close it
  *
  * What the core notes of the pool is beside it, PREFIX:{NAMESPACE/POOL}:note.
  *

@@ -91,7 +91,8 @@ goes_on_there(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
 
 /* Asks the script; once more on a new connection, since the old one may have
  * been lost long ago. args[ARGS_FIRST...] are the caller's. begins: the answer
- * is the generation that the rest is told under. admin_lock is held. */
+ * is the generation that the rest is told under, and the last argument is the
+ * server process that is asked. admin_lock is held. */
 static redisReply *
 ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     struct wp_str *args, uint32_t n, bool begins, struct wp_err *err)
@@ -117,6 +118,9 @@ ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
         }
         if (!goes_on_there(redis, pool, begins, err)) {
             return NULL;
+        }
+        if (begins) {
+            args[n - 1] = wp_str_from(pool->told_to);
         }
         reply = wp_redis_sync_ask(redis->admin, args, n, err);
         if (reply == NULL) {
@@ -180,7 +184,7 @@ wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
         find_pool(redis, name->pool_namespace, name->pool, err);
     char fresh[WP_REDIS_GENERATION_LEN + 2];
     char distrusted[WP_REDIS_GENERATION_LEN + 2];
-    struct wp_str args[ARGS_FIRST + 3];
+    struct wp_str args[ARGS_FIRST + 4];
     enum wp_status status = WP_UNAVAILABLE;
     redisReply *reply;
     bool open = false;

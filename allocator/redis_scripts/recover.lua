@@ -1,7 +1,7 @@
 -- kind, then by kind:
 --   init    a generation to take if the pool has none; answers "g" as it is
---   begin   a new generation, "c" and one not to join; answers "g" as it is
---           then
+--   begin   a new generation, "c" and one not to join, this server process;
+--           answers "g" as it is then
 --   assert  generation, record's field, writer, packed record, claim's field
 --           or ""
 --   end     generation, replica
@@ -19,10 +19,12 @@ end
 if kind == 'begin' then
     -- Closed already: whoever closed it is joined. Open: nobody knows yet that
     -- something was lost; or it was recovered without this replica, and has to
-    -- be closed again for what this one knows.
-    if not g or sub(g, 1, 1) == 'o' or g == ARGV[3] then
+    -- be closed again for what this one knows. Closed at another process, it is
+    -- a copy: replicas that had told may know more since.
+    if not g or sub(g, 1, 1) == 'o' or g == ARGV[3] or
+        (call('HGET', hash, 's') or '') ~= ARGV[4] then
         g = 'c' .. ARGV[2]
-        call('HSET', hash, 'g', g)
+        call('HSET', hash, 'g', g, 's', ARGV[4])
         redis.pcall('PUBLISH', hash .. ':feed', g)
     end
     return g
@@ -101,6 +103,6 @@ end
 if kind == 'ended' then
     return OK
 end
-call('HDEL', hash, 'a')
+call('HDEL', hash, 'a', 's')
 call('HSET', hash, 'g', 'o' .. generation)
 return OK

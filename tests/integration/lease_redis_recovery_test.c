@@ -326,6 +326,52 @@ test_a_recovery_does_not_go_on_at_another_server(void **state)
     redis_world_stop(&world);
 }
 
+/* A copy that was made in the midst of a recovery names replicas as having told
+ * that may have been granted more since. */
+static void
+test_a_copy_of_a_recovery_is_begun_again(void **state)
+{
+    const struct wp_lease_redis_pool *pool = &redis_world_pools[0];
+    struct wp_lease_redis_peer peer;
+    struct wp_lease_redis_config config;
+    struct redis_world a;
+    struct redis_world b;
+    struct wp_err err;
+
+    (void)state;
+    redis_world_start(&a, NULL);
+    memset(&b, 0, sizeof b);
+    b.rig = a.rig;
+    config = redis_world_config_of(&b);
+    config.replica_id[0] = 'b';
+    redis_world_open_store(&b, &config);
+    memset(&peer, 0, sizeof peer);
+    memcpy(peer.replica_id, a.redis->config.replica_id, WP_REPLICA_ID_LEN);
+    assert_int_equal(wp_lease_redis_begin_recovery(a.redis, pool, &err), WP_OK);
+    assert_int_equal(wp_lease_redis_end_assert(a.redis, pool, &err), WP_OK);
+    (void)redis_rig_must(&a.rig, 0, "SAVE");
+    assert_int_equal(
+        wp_lease_redis_open_generation(a.redis, pool, NULL, 0, &err), WP_OK);
+    redis_rig_kill(&a.rig, 0, SIGKILL);
+    WAIT_UNTIL(redis_world_stats_of(&a).redis.links_up == 0 &&
+               redis_world_stats_of(&b).redis.links_up == 0);
+    redis_rig_restart(&a.rig, 0);
+    redis_world_wait_until_up(&a);
+    redis_world_wait_until_up(&b);
+    assert_int_equal(wp_lease_redis_begin_recovery(b.redis, pool, &err), WP_OK);
+    assert_int_equal(wp_lease_redis_end_assert(b.redis, pool, &err), WP_OK);
+    assert_int_equal(
+        wp_lease_redis_open_generation(b.redis, pool, &peer, 1, &err),
+        WP_PENDING);
+    /* This process has closed it: here it is joined. */
+    assert_int_equal(wp_lease_redis_begin_recovery(a.redis, pool, &err), WP_OK);
+    assert_int_equal(wp_lease_redis_end_assert(a.redis, pool, &err), WP_OK);
+    assert_int_equal(
+        wp_lease_redis_open_generation(b.redis, pool, &peer, 1, &err), WP_OK);
+    wp_lease_redis_destroy(b.redis);
+    redis_world_stop(&a);
+}
+
 int
 main(void)
 {
@@ -335,6 +381,7 @@ main(void)
         cmocka_unit_test(
             test_a_claims_second_lease_waits_for_the_end_of_the_first),
         cmocka_unit_test(test_a_recovery_does_not_go_on_at_another_server),
+        cmocka_unit_test(test_a_copy_of_a_recovery_is_begun_again),
         cmocka_unit_test(test_assertions_only_add),
         cmocka_unit_test(test_recovery_by_two),
     };
