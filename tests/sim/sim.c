@@ -183,7 +183,8 @@ sim_init(struct sim *sim, uint64_t seed, bool trace)
     sim->now_ns = 1000 * SIM_S;
     wp_rng_init(&sim->rng, seed);
     wp_list_init(&sim->requests);
-    sim->generation = 1;
+    sim->kept.run = 1;
+    sim->kept.generation = 1;
     sim->last_generation = 1;
     sim_profile_draw(sim);
     sim->target = sim->profile.target;
@@ -270,7 +271,8 @@ sim_fini(struct sim *sim)
         free(sim->sandboxes[i]);
     }
     free(sim->sandboxes);
-    free(sim->records);
-    free(sim->backup);
+    free(sim->kept.records);
+    free(sim->old.records);
+    free(sim->backup.records);
     free(sim->events);
 }

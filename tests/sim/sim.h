@@ -6,7 +6,8 @@
  *   sim_replica.c  replicas of the allocator: the real pool core
  *   sim_store.c    the lease store and the connections to it
  *   sim_feed.c     what the store tells the replicas of each other's changes
- *   sim_recover.c  a store that lost its last writes, and its recovery
+ *   sim_recover.c  the way out when a store may have lost writes
+ *   sim_failover.c processes of the store: one ends, another takes its place
  *   sim_backend.c  what makes and destroys sandboxes; they live in the world
  *   sim_client.c   clients that claim, retry, renew, release and vanish
  *   sim_nemesis.c  faults
@@ -90,6 +91,25 @@ enum sim_fault {
     SIM_FAULT_COUNT
 };
 
+/* What is met in recoveries: that a situation arises is shown by its count. */
+#define SIM_MET(X)                                                             \
+    X(FAILOVERS, "failovers that lost writes")                                 \
+    X(AGAIN, "more in mid-recovery")                                           \
+    X(CLAIMED_AGAIN, "claim ids used again")                                   \
+    X(REFUSED, "second leases refused")                                        \
+    X(TOLD_AGAIN, "of them told again and taken")                              \
+    X(LATE_OK, "late answers of OK")                                           \
+    X(TWO_SERVERS, "recoveries that met another server")                       \
+    X(COPIED, "copies of a recovery begun again")                              \
+    X(PAST_SHOWN, "past leases shown")
+
+enum sim_met {
+#define X(name, text) SIM_MET_##name,
+    SIM_MET(X)
+#undef X
+    SIM_MET_COUNT
+};
+
 /* What keeps the leases. */
 enum sim_store_kind {
     SIM_STORE_MEMORY, /* The one of the product: nothing outlives a process. */
@@ -106,6 +126,7 @@ struct sim_profile {
     enum wp_cold_start cold_start;
     enum sim_store_kind store;
     bool store_inline;   /* LOCAL: commits are answered at once. */
+    bool claims_again;   /* Clients use the ids of released claims again. */
     int64_t skew_max_ns; /* Of a replica's wall clock, either way. */
     int64_t ttl_max_ns;
     int64_t lead_ns; /* Of a creation, without faults. */
@@ -138,6 +159,18 @@ struct sim_sandbox {
     struct sim_shown shown;
 };
 
+/* What a process of the store has. */
+struct sim_kept {
+    uint32_t run; /* Which process; 0: none. */
+    uint64_t generation;
+    bool closed;
+    uint32_t closed_at; /* Which process was told to; copies have it, too. */
+    uint32_t told_life[SIM_REPLICAS_MAX]; /* Who has told in that generation. */
+    struct wp_lease_record *records;      /* Owned; ENDED ones included. */
+    uint32_t n;
+    uint32_t cap;
+};
+
 struct sim_request; /* sim_store.c */
 
 /* One replica's connection to the store: FIFO in both directions until it
@@ -150,6 +183,7 @@ struct sim_conn {
     uint32_t session;   /* The latest that the store has seen begin. */
     int64_t last_arrival_ns;
     int64_t last_reply_ns;
+    int64_t lag_ns;         /* Of answers, since its process was replaced. */
     struct wp_list waiting; /* Requests without an answer, oldest first. */
 };
 
@@ -159,6 +193,7 @@ struct sim_feed {
     bool syncing; /* It waits for a copy of all records. */
     bool missed;  /* It had no room for a record since it asked for one. */
     uint32_t epoch;
+    uint32_t store_run; /* The store's process that it leads to. */
     int64_t up_since_ns;
     int64_t first_up_ns;        /* 0: never yet. */
     uint64_t synced_generation; /* What the latest copy is of. */
@@ -189,7 +224,12 @@ struct sim_replica {
     uint64_t distrusted;  /* The one that it told in vain. */
     uint64_t recovery_nr; /* Of its steps: older ones are void. */
     uint32_t store_run;   /* The store's process that it has met. */
-    bool one_left;        /* Another one was given up. */
+    uint32_t admin_run;   /* The one that its questions go to. */
+    uint32_t told_to;     /* The one that it tells. */
+    bool refused;         /* A lease, for its claim has another there. */
+    bool again;           /* It tells for the second time. */
+    int64_t refused_ns;
+    bool one_left; /* Another one was given up. */
     uint32_t cursor;
     uint32_t n_telling;
     uint32_t n_had;
@@ -205,6 +245,7 @@ enum sim_client_state {
     SIM_IDLE,
     SIM_ASKING,
     SIM_HOLDING,
+    SIM_RELEASING, /* It will use the id again once that is answered. */
 };
 
 struct sim_client {
@@ -213,6 +254,7 @@ struct sim_client {
     uint32_t epoch; /* Of its present claim: what belongs to others is void. */
     uint32_t step;  /* Of its timers: older ones are void. */
     uint32_t tries;
+    uint32_t out;              /* Calls that somebody has. */
     uint64_t call;             /* Its latest claim call, for a cancel. */
     struct sim_replica *asked; /* Where that call went. */
     char claim_id[SIM_ID_MAX];
@@ -221,6 +263,7 @@ struct sim_client {
     int64_t wait_ns;
     uint8_t token[WP_TOKEN_LEN];
     struct sim_sandbox *holds;
+    struct sim_sandbox *released; /* Under this claim id; or NULL. */
 };
 
 struct sim {
@@ -253,20 +296,14 @@ struct sim {
     int64_t backend_slow_until_ns;
     int64_t backend_full_until_ns;
 
-    struct wp_lease_record *records; /* Owned; ENDED ones included. */
-    uint32_t n_records;
-    uint32_t records_cap;
+    struct sim_kept kept;    /* By the process of the store that counts. */
+    struct sim_kept old;     /* By the one before, while it answers still. */
+    struct sim_kept backup;  /* What the next one may have. */
     struct wp_list requests; /* All that are somewhere. */
     uint8_t *note;           /* Of the pool, beside its records. Owned. */
     size_t note_len;
-    uint64_t generation;
     uint64_t last_generation;
-    uint32_t store_run; /* Counts its processes. */
-    bool store_closed;
     bool lossy; /* Until what it lost has been told. */
-    uint32_t told_life[SIM_REPLICAS_MAX]; /* Who has told. */
-    struct wp_lease_record *backup;       /* Owned. */
-    uint32_t n_backup;
     int64_t backup_ns;
     int64_t store_away_until_ns;
     int64_t store_stalled_until_ns;
@@ -279,6 +316,7 @@ struct sim {
     uint64_t n_refused;
     uint64_t n_unknown;
     uint64_t n_faults;
+    uint64_t n_met[SIM_MET_COUNT];
 };
 
 /* --- sim.c --- */
@@ -342,19 +380,27 @@ void sim_conn_drop(struct sim_replica *replica);
 void sim_store_fini(struct sim *sim);
 void sim_store_away(struct sim *sim, int64_t for_ns);
 bool sim_store_reachable(const struct sim *sim);
-void sim_store_add(struct sim *sim, const struct wp_lease_record *record);
-/* The store has these records now. */
-void sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
-                       uint32_t n);
+void sim_store_add(struct sim_kept *kept, const struct wp_lease_record *record);
+/* to has what from has; it stays the process that it is. */
+void sim_store_copy(struct sim_kept *to, const struct sim_kept *from);
+/* What that process has; NULL: it has ended. */
+struct sim_kept *sim_store_of(struct sim *sim, uint32_t run);
+
+/* --- sim_failover.c --- */
+
+void sim_failover_start(struct sim *sim);
+/* The store's process ends, and another one has its records, perhaps while the
+ * replica stands still. */
+void sim_failover_restart(struct sim *sim, struct sim_replica *replica);
+/* Another process takes its place without its last writes, if that can be
+ * recovered now; the first one may go on for a while. */
+void sim_failover_forget(struct sim *sim);
+/* A recovery has begun: the next process may have been left in the midst of it,
+ * and come in the midst of it. */
+void sim_failover_closed(struct sim *sim);
 
 /* --- sim_recover.c --- */
 
-void sim_recover_start(struct sim *sim);
-/* The store's process ends, and another one has its records, perhaps while the
- * replica stands still; or it has those without the last writes, if that can be
- * recovered now. */
-void sim_recover_restart(struct sim *sim, struct sim_replica *replica);
-void sim_recover_forget(struct sim *sim);
 /* The replica commits nothing more until it has told what it knows. */
 void sim_recover_doubt(struct sim_replica *replica);
 /* It has a connection to the store that answers now. */
@@ -362,8 +408,10 @@ void sim_recover_met(struct sim_replica *replica);
 
 /* --- sim_feed.c --- */
 
-/* The record is like this now (state NONE: gone), by that replica's doing. */
-void sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
+/* The record is like this now (state NONE: gone), by that replica's doing, in
+ * that process of the store. */
+void sim_feed_changed(struct sim *sim, const struct sim_kept *kept,
+                      const struct wp_lease_record *record,
                       const struct sim_replica *writer, uint32_t writer_life);
 /* Subscribes and reads everything; sim_replica_synced is called when that is
  * done. Again at any time. */
@@ -397,6 +445,8 @@ void sim_client_drop_calls(struct sim_replica *replica);
 
 void sim_profile_draw(struct sim *sim);
 void sim_nemesis_start(struct sim *sim);
+/* The n-th seed that has this fault and no other. */
+uint64_t sim_fault_seed(enum sim_fault fault, uint64_t n);
 
 /* --- sim_shape.c --- */
 

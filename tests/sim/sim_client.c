@@ -56,6 +56,13 @@ is_lost(struct sim *sim)
 
 static void receive_answer(struct sim *sim, void *ctx, uint64_t arg);
 
+static void
+free_call(struct call *call)
+{
+    call->client->out--;
+    free(call);
+}
+
 /* The replica has answered; the call is not its any more. */
 static void
 send_back(struct call *call)
@@ -65,7 +72,7 @@ send_back(struct call *call)
     wp_list_remove(&call->node);
     sim->calls_open--;
     if (call->cancelled || is_lost(sim)) {
-        free(call);
+        free_call(call);
         return;
     }
     sim_send(sim, one_way_ns(sim), NULL, receive_answer, call);
@@ -198,6 +205,7 @@ make_call(struct sim *sim, struct sim_client *client, enum call_kind kind)
     call->id = ++sim->next_call;
     call->kind = kind;
     call->about = client->holds;
+    client->out++;
     memcpy(call->claim_id, client->claim_id, sizeof call->claim_id);
     memcpy(call->tenant, client->tenant, sizeof call->tenant);
     call->claim.ttl_ns = client->ttl_ns;
@@ -212,7 +220,7 @@ send_call(struct call *call)
     struct sim *sim = call->sim;
 
     if (is_lost(sim)) {
-        free(call);
+        free_call(call);
         return;
     }
     sim_send(sim, one_way_ns(sim), call->to, receive_call, call);
@@ -265,7 +273,7 @@ sim_client_drop_calls(struct sim_replica *replica)
     }
     while ((node = wp_list_pop_front(&replica->calls)) != NULL) {
         replica->sim->calls_open--;
-        free(WP_CONTAINER_OF(node, struct call, node));
+        free_call(WP_CONTAINER_OF(node, struct call, node));
     }
 }
 
@@ -289,6 +297,7 @@ start_claim(struct sim *sim, struct sim_client *client)
     client->epoch++;
     client->tries = 0;
     client->state = SIM_ASKING;
+    client->released = NULL;
     (void)snprintf(client->claim_id, sizeof client->claim_id, "c%u-%u",
                    client->index, client->epoch);
     client->ttl_ns = sim_chance(sim, 20)
@@ -348,6 +357,41 @@ release(struct sim *sim, struct sim_client *client)
     become_idle(sim, client);
 }
 
+/* To use its id again it waits for the answer. */
+static void
+release_to_claim_again(struct sim *sim, struct sim_client *client)
+{
+    sim_trace(sim, "c%u: releases claim %s, to ask for it again", client->index,
+              client->claim_id);
+    client->holds->shown.given_up = true;
+    client->released = client->holds;
+    client->holds = NULL;
+    client->epoch++;
+    client->state = SIM_RELEASING;
+    send_call(make_call(sim, client, CALL_RELEASE));
+    plan_next(sim, client, sim_between(sim, 0, 3 * SIM_S));
+}
+
+/* What else was asked under that id may be answered, and done, any time. */
+static void
+hear_released(struct sim *sim, const struct call *call)
+{
+    struct sim_client *client = call->client;
+
+    if (call->epoch != client->epoch || client->state != SIM_RELEASING) {
+        return;
+    }
+    if (call->status == WP_OK && client->out == 1 && !sim->healed) {
+        sim->n_met[SIM_MET_CLAIMED_AGAIN]++;
+        client->epoch++;
+        client->tries = 0;
+        client->state = SIM_ASKING;
+        ask(sim, client);
+    } else {
+        become_idle(sim, client);
+    }
+}
+
 static void
 use_lease(struct sim *sim, struct sim_client *client)
 {
@@ -358,7 +402,11 @@ use_lease(struct sim *sim, struct sim_client *client)
         /* Over, or its client vanishes; its lease runs out. */
         become_idle(sim, client);
     } else if (what < 35) {
-        release(sim, client);
+        if (sim->profile.claims_again && sim_chance(sim, 60)) {
+            release_to_claim_again(sim, client);
+        } else {
+            release(sim, client);
+        }
     } else if (what < 65) {
         call = make_call(sim, client, CALL_RENEW);
         call->change.ttl_ns = client->ttl_ns;
@@ -391,6 +439,9 @@ act(struct sim *sim, void *ctx, uint64_t arg)
     case SIM_HOLDING:
         use_lease(sim, client);
         break;
+    case SIM_RELEASING:
+        become_idle(sim, client);
+        break;
     }
 }
 
@@ -416,6 +467,19 @@ is_outdated(struct sim *sim, const struct sim_client *client,
            sim_oracle_is_live(sim, client->holds);
 }
 
+/* A replica that had not heard of the lease's end was the last to tell the store
+ * of it: there it stands until the keeper hears of it. */
+static void
+hear_past(struct sim *sim, struct sim_client *client)
+{
+    if (sim->n_met[SIM_MET_FAILOVERS] == 0) {
+        sim_wrong(sim, "I2: claim %s is shown %s, which it has released",
+                  client->claim_id, client->released->name);
+    }
+    sim->n_met[SIM_MET_PAST_SHOWN]++;
+    become_idle(sim, client);
+}
+
 static void
 hear_claim(struct sim *sim, struct call *call)
 {
@@ -425,6 +489,11 @@ hear_claim(struct sim *sim, struct call *call)
         if (call->until_ns <= sim->now_ns ||
             is_outdated(sim, client, &call->claim.grant)) {
             return; /* It came too late to be of use. */
+        }
+        if (client->released != NULL &&
+            strcmp(client->released->name, call->claim.grant.sandbox) == 0) {
+            hear_past(sim, client);
+            return;
         }
         sim_oracle_shown(sim, client, &call->claim.grant, call->until_ns);
         memcpy(client->token, call->claim.grant.token, sizeof client->token);
@@ -488,6 +557,7 @@ receive_answer(struct sim *sim, void *ctx, uint64_t arg)
             sim_wrong(sim, "a release by its holder is refused: %s",
                       wp_status_name(call->status));
         }
+        hear_released(sim, call);
     } else if (call->epoch == client->epoch) {
         if (call->kind == CALL_CLAIM) {
             hear_claim(sim, call);
@@ -495,7 +565,7 @@ receive_answer(struct sim *sim, void *ctx, uint64_t arg)
             hear_renew(sim, call);
         }
     }
-    free(call);
+    free_call(call);
 }
 
 void

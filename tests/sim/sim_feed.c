@@ -137,7 +137,8 @@ deliver_change(struct sim *sim, void *ctx, uint64_t arg)
 }
 
 void
-sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
+sim_feed_changed(struct sim *sim, const struct sim_kept *kept,
+                 const struct wp_lease_record *record,
                  const struct sim_replica *writer, uint32_t writer_life)
 {
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
@@ -145,7 +146,7 @@ sim_feed_changed(struct sim *sim, const struct wp_lease_record *record,
         struct change *change;
         int64_t at_ns = sim->now_ns + one_way_ns(sim);
 
-        if (!to->feed.up) {
+        if (!to->feed.up || to->feed.store_run != kept->run) {
             continue;
         }
         change = sim_alloc(sizeof *change);
@@ -194,22 +195,23 @@ static void
 make_copy(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *to = ctx;
+    const struct sim_kept *kept = sim_store_of(sim, to->feed.store_run);
     struct copy *copy;
 
     if (!is_current(to, to->life, (uint32_t)arg)) {
         return;
     }
-    if (!sim_store_reachable(sim)) {
+    if (kept == NULL || (kept == &sim->kept && !sim_store_reachable(sim))) {
         sim_in(sim, 10 * SIM_MS, NULL, make_copy, to, arg);
         return;
     }
-    copy = sim_alloc(sizeof *copy + sim->n_records * sizeof *copy->records);
+    copy = sim_alloc(sizeof *copy + kept->n * sizeof *copy->records);
     copy->to = to;
     copy->life = to->life;
     copy->epoch = to->feed.epoch;
-    copy->n = sim->n_records;
+    copy->n = kept->n;
     if (copy->n > 0) {
-        memcpy(copy->records, sim->records, copy->n * sizeof *copy->records);
+        memcpy(copy->records, kept->records, copy->n * sizeof *copy->records);
     }
     sim_send(sim, one_way_ns(sim), to, deliver_copy, copy);
 }
@@ -250,6 +252,7 @@ subscribe(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     to->feed.up = true;
+    to->feed.store_run = sim->kept.run;
     to->feed.up_since_ns = sim->now_ns;
     if (to->feed.first_up_ns == 0) {
         to->feed.first_up_ns = sim->now_ns;

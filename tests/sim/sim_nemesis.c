@@ -20,6 +20,12 @@ draw_policy(struct sim *sim)
     policy->down_rate = 0.5;
 }
 
+uint64_t
+sim_fault_seed(enum sim_fault fault, uint64_t n)
+{
+    return 1 + (uint64_t)fault + n * (SIM_FAULT_COUNT + 4);
+}
+
 void
 sim_profile_draw(struct sim *sim)
 {
@@ -53,6 +59,8 @@ sim_profile_draw(struct sim *sim)
     profile->faults_end_ns =
         sim->now_ns + sim_between(sim, 10 * SIM_S, 60 * SIM_S);
     profile->fault_gap_ns = sim_between(sim, 100 * SIM_MS, 4 * SIM_S);
+    profile->claims_again = profile->store == SIM_STORE_SHARED &&
+                            sim_has_fault(sim, SIM_STORE_FORGETS);
     draw_policy(sim);
     sim_trace(
         sim,
@@ -169,10 +177,10 @@ strike(struct sim *sim, enum sim_fault fault)
         crash_one(sim, replica);
         break;
     case SIM_STORE_FORGETS:
-        sim_recover_forget(sim);
+        sim_failover_forget(sim);
         break;
     case SIM_STORE_RESTARTS:
-        sim_recover_restart(sim, replica);
+        sim_failover_restart(sim, replica);
         break;
     case SIM_FEED_BREAKS:
         sim_feed_break(replica);
@@ -224,7 +232,7 @@ act(struct sim *sim, void *ctx, uint64_t arg)
 void
 sim_nemesis_start(struct sim *sim)
 {
-    sim_recover_start(sim);
+    sim_failover_start(sim);
     act(sim, NULL, 0);
     if (sim->profile.scale.objective != WP_SCALE_PLAIN) {
         sim_in(sim, 2 * SIM_S, NULL, sim_shape_announce, NULL, 1);

@@ -226,8 +226,8 @@ sim_oracle_describe(struct sim *sim)
                       (unsigned long long)known[k].fence, known[k].claim_id);
         }
     }
-    for (uint32_t i = 0; i < sim->n_records; i++) {
-        const struct wp_lease_record *record = &sim->records[i];
+    for (uint32_t i = 0; i < sim->kept.n; i++) {
+        const struct wp_lease_record *record = &sim->kept.records[i];
 
         sim_trace(sim, "record: %s is %d, fence %llu, claim %s",
                   record->sandbox, (int)record->state,
@@ -291,11 +291,11 @@ sim_oracle_unrest(struct sim *sim)
             return "a slot or a claim is left over";
         }
     }
-    for (uint32_t i = 0; i < sim->n_records; i++) {
-        open += sim->records[i].state == WP_RECORD_OPEN ? 1 : 0;
+    for (uint32_t i = 0; i < sim->kept.n; i++) {
+        open += sim->kept.records[i].state == WP_RECORD_OPEN ? 1 : 0;
     }
     if (sim->profile.store != SIM_STORE_MEMORY &&
-        (open != target || sim->n_records != open)) {
+        (open != target || sim->kept.n != open)) {
         return "a record is left over, or one is missing";
     }
     if (sim_backend_living(sim) != target) {

@@ -1,53 +1,24 @@
-/* A shared store whose process ends and comes back, with all it had or without
- * its last writes, and the way out, as allocator/daemon_recover.c goes it: the
- * first replica that notices closes the store under a new generation, each
- * tells a few records at a time what it knows, the keeper ends what it does not
- * know, and whoever has told tries to open the store, which it does when all
- * that can be heard have told.
+/* The way out when a shared store may have lost writes, as
+ * allocator/daemon_recover.c and allocator/redis_recover.c go it: the first
+ * replica that notices closes the store under a new generation, each tells a few
+ * records at a time what it knows, the keeper ends what it does not know, and
+ * whoever has told tries to open the store, which it does when all that can be
+ * heard have told.
  *
- * A store that lost nothing may meet anything meanwhile: replicas that end, that
- * start, that stand still. One that lost writes is spared two faults at once:
- * the replicas all live through it, and none is given up. */
-#include <stdlib.h>
+ * Each replica's questions have a connection of their own, which finds another
+ * process of the store sooner or later than those of its commits and its feed.
+ */
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/lease_rules.h"
 #include "tests/sim/sim.h"
 
 #define AGAIN_NS (50 * SIM_MS)
 #define HEARTBEAT_NS (1 * SIM_S)
 #define GONE_NS (3 * HEARTBEAT_NS)
-
-static void
-take_backup(struct sim *sim, void *ctx, uint64_t arg)
-{
-    (void)ctx;
-    (void)arg;
-    if (!sim->store_closed) {
-        free(sim->backup);
-        sim->backup = sim_alloc((sim->n_records + 1) * sizeof *sim->backup);
-        if (sim->n_records > 0) {
-            memcpy(sim->backup, sim->records,
-                   sim->n_records * sizeof *sim->backup);
-        }
-        sim->n_backup = sim->n_records;
-        sim->backup_ns = sim->now_ns;
-    }
-    if (!sim->healed) {
-        sim_in(sim, sim_between(sim, SIM_MS, 1500 * SIM_MS), NULL, take_backup,
-               NULL, 0);
-    }
-}
-
-void
-sim_recover_start(struct sim *sim)
-{
-    if (sim->profile.store == SIM_STORE_SHARED &&
-        sim_has_fault(sim, SIM_STORE_FORGETS)) {
-        take_backup(sim, NULL, 0);
-    }
-}
+#define KEEPER_NS (5 * SIM_S)
 
 /* --- Who is heard --- */
 
@@ -91,7 +62,7 @@ is_peer(struct sim_replica *replica, const struct sim_replica *other)
 
 /* Is there anybody to wait for? */
 static bool
-all_told(struct sim_replica *replica)
+all_told(struct sim_replica *replica, const struct sim_kept *kept)
 {
     struct sim *sim = replica->sim;
     bool all = true;
@@ -100,11 +71,11 @@ all_told(struct sim_replica *replica)
         struct sim_replica *other = &sim->replicas[i];
 
         if (other != replica && is_peer(replica, other) &&
-            sim->told_life[i] != other->life) {
+            kept->told_life[i] != other->life) {
             all = false;
         }
     }
-    return all && sim->told_life[replica->index] == replica->life;
+    return all && kept->told_life[replica->index] == replica->life;
 }
 
 /* --- What is told --- */
@@ -129,18 +100,28 @@ is_same_claim(const struct wp_lease_record *a, const struct wp_lease_record *b)
 }
 
 static void
-assert_record(struct sim_replica *from, const struct wp_lease_record *told)
+note_told_again(struct sim_replica *from, const struct wp_lease_record *told)
+{
+    if (from->again && from->refused && wp_record_is_claimed(told->state)) {
+        from->sim->n_met[SIM_MET_TOLD_AGAIN]++;
+    }
+}
+
+/* False: the claim has another sandbox there. */
+static bool
+assert_record(struct sim_replica *from, struct sim_kept *kept,
+              const struct wp_lease_record *told)
 {
     struct sim *sim = from->sim;
     struct wp_lease_record *record = NULL;
 
-    for (uint32_t i = 0; i < sim->n_records; i++) {
-        struct wp_lease_record *have = &sim->records[i];
+    for (uint32_t i = 0; i < kept->n; i++) {
+        struct wp_lease_record *have = &kept->records[i];
 
         if (memcmp(have->uid, told->uid, sizeof told->uid) == 0) {
             record = have;
         } else if (is_same_claim(have, told)) {
-            return;
+            return false;
         }
     }
     if (record != NULL &&
@@ -148,17 +129,19 @@ assert_record(struct sim_replica *from, const struct wp_lease_record *told)
          (told->fence == record->fence && wp_record_is_claimed(told->state) &&
           wp_record_is_claimed(record->state) &&
           !is_same_claim(told, record)))) {
-        return;
+        return true;
     }
-    sim_trace(sim, "store: is told by r%u that %s is %d, fence %llu",
-              from->index, told->sandbox, (int)told->state,
+    sim_trace(sim, "store %u: is told by r%u that %s is %d, fence %llu",
+              kept->run, from->index, told->sandbox, (int)told->state,
               (unsigned long long)told->fence);
+    note_told_again(from, told);
     if (record == NULL) {
-        sim_store_add(sim, told);
+        sim_store_add(kept, told);
     } else {
         *record = *told;
     }
-    sim_feed_changed(sim, told, from, from->life);
+    sim_feed_changed(sim, kept, told, from, from->life);
+    return true;
 }
 
 /* --- The steps of one replica's recovery --- */
@@ -180,22 +163,63 @@ go_on(struct sim_replica *replica, int64_t delay_ns, sim_event_fn step)
            replica->recovery_nr);
 }
 
-/* The replica goes on with this recovery, and the store is closed for it. When
- * it is not, or out of reach, the replica begins again. */
-static bool
-may_go_on(struct sim_replica *replica, uint64_t recovery_nr)
+/* Where its next question goes. NULL: nobody answers. */
+static struct sim_kept *
+ask(struct sim_replica *replica)
 {
     struct sim *sim = replica->sim;
+    struct sim_kept *kept = sim_store_of(sim, replica->admin_run);
+
+    /* Sooner or later it is said who is the one that counts. */
+    if (kept == NULL || (kept == &sim->old && sim_chance(sim, 30))) {
+        replica->admin_run = sim->kept.run;
+        kept = &sim->kept;
+    }
+    return kept == &sim->old || sim_store_reachable(sim) ? kept : NULL;
+}
+
+static void
+distrust(struct sim_replica *replica)
+{
+    replica->distrusted =
+        replica->recovering != 0 ? replica->recovering : replica->distrusted;
+    replica->recovering = 0;
+}
+
+/* What is told to one process counts nothing at another. */
+static bool
+goes_on_there(struct sim_replica *replica)
+{
+    if (replica->told_to == replica->admin_run) {
+        return true;
+    }
+    replica->sim->n_met[SIM_MET_TWO_SERVERS]++;
+    if (WP_MUTANT(TOLD_TO_TWO_SERVERS)) {
+        return true;
+    }
+    sim_trace(replica->sim, "r%u: meets another process in its recovery",
+              replica->index);
+    distrust(replica);
+    return false;
+}
+
+/* The replica goes on with this recovery, and the store is closed for it. When
+ * it is not, or out of reach, the replica begins again. */
+static struct sim_kept *
+may_go_on(struct sim_replica *replica, uint64_t recovery_nr)
+{
+    struct sim_kept *kept;
 
     if (replica->pools == NULL || replica->recovery_nr != recovery_nr) {
-        return false;
+        return NULL;
     }
-    if (!sim_store_reachable(sim) || !sim->store_closed ||
-        replica->recovering != sim->generation) {
+    kept = ask(replica);
+    if (kept == NULL || !goes_on_there(replica) || !kept->closed ||
+        replica->recovering != kept->generation) {
         go_on(replica, AGAIN_NS, begin);
-        return false;
+        return NULL;
     }
-    return true;
+    return kept;
 }
 
 static void
@@ -216,24 +240,28 @@ static void
 try_open(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
+    struct sim_kept *kept;
 
     if (replica->pools == NULL || replica->recovery_nr != arg) {
         return;
     }
-    if (!sim_store_reachable(sim) || replica->recovering != sim->generation) {
+    kept = ask(replica);
+    if (kept == NULL || !goes_on_there(replica) ||
+        replica->recovering != kept->generation) {
         go_on(replica, AGAIN_NS, begin);
         return;
     }
-    if (sim->store_closed) {
+    if (kept->closed) {
         if (!replica->feed.up ||
             sim->now_ns - replica->feed.up_since_ns < 2 * HEARTBEAT_NS ||
-            !all_told(replica)) {
+            !all_told(replica, kept)) {
             go_on(replica, AGAIN_NS, try_open);
             return;
         }
-        sim_trace(sim, "store: open again, with %u records", sim->n_records);
-        sim->store_closed = false;
-        sim->lossy = false;
+        sim_trace(sim, "store %u: open again, with %u records", kept->run,
+                  kept->n);
+        kept->closed = false;
+        sim->lossy = sim->lossy && kept != &sim->kept;
     }
     opened(replica);
 }
@@ -242,11 +270,25 @@ static void
 end_telling(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
+    struct sim_kept *kept = may_go_on(replica, arg);
 
-    if (may_go_on(replica, arg)) {
-        sim->told_life[replica->index] = replica->life;
+    if (kept != NULL) {
+        kept->told_life[replica->index] = replica->life;
         go_on(replica, round_trip_ns(sim), try_open);
     }
+}
+
+static void ask_core(struct sim *sim, void *ctx, uint64_t arg);
+
+/* What was refused was perhaps so for a claim whose lease is over. */
+static void
+tell_again(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    replica->again = true;
+    replica->cursor = 0;
+    ask_core(sim, ctx, arg);
 }
 
 /* The keeper's answer to what the store had a moment ago. */
@@ -254,14 +296,16 @@ static void
 end_unknown(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
+    struct sim_kept *kept = may_go_on(replica, arg);
 
-    if (!may_go_on(replica, arg)) {
+    if (kept == NULL) {
         return;
     }
     for (uint32_t i = 0; i < replica->n_telling; i++) {
-        assert_record(replica, &replica->telling[i]);
+        (void)assert_record(replica, kept, &replica->telling[i]);
     }
-    go_on(replica, round_trip_ns(sim), end_telling);
+    go_on(replica, round_trip_ns(sim),
+          replica->refused ? tell_again : end_telling);
 }
 
 static void
@@ -269,7 +313,7 @@ find_unknown(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
 
-    if (!may_go_on(replica, arg)) {
+    if (may_go_on(replica, arg) == NULL) {
         return;
     }
     sim_replica_enter(replica);
@@ -287,36 +331,73 @@ static void
 read_all(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
+    const struct sim_kept *kept = may_go_on(replica, arg);
 
-    if (!may_go_on(replica, arg)) {
+    if (kept == NULL) {
         return;
     }
-    WP_ASSERT(sim->n_records <= SIM_HAD_MAX);
-    replica->n_had = sim->n_records;
+    WP_ASSERT(kept->n <= SIM_HAD_MAX);
+    replica->n_had = kept->n;
     if (replica->n_had > 0) {
-        memcpy(replica->had, sim->records,
+        memcpy(replica->had, kept->records,
                replica->n_had * sizeof *replica->had);
     }
     go_on(replica, round_trip_ns(sim), find_unknown);
 }
 
-static void ask_core(struct sim *sim, void *ctx, uint64_t arg);
+/* Of some sandboxes that are over only the keeper knows so. When none is heard
+ * of, one may take over. */
+static void
+await_keeper(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+    const struct sim_kept *kept = may_go_on(replica, arg);
+    const struct sim_replica *keeper = sim->lock;
+    bool ended;
+
+    if (kept == NULL) {
+        return;
+    }
+    if (keeper != NULL && keeper != replica && keeper->keeper &&
+        is_peer(replica, keeper)) {
+        ended = kept->told_life[keeper->index] == keeper->life;
+    } else {
+        ended =
+            replica->keeper || sim->now_ns - replica->refused_ns > KEEPER_NS;
+    }
+    if (!ended) {
+        go_on(replica, AGAIN_NS, await_keeper);
+    } else {
+        go_on(replica, round_trip_ns(sim),
+              replica->keeper ? read_all : tell_again);
+    }
+}
 
 static void
 tell(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
+    struct sim_kept *kept = may_go_on(replica, arg);
+    sim_event_fn next = ask_core;
 
-    if (!may_go_on(replica, arg)) {
+    if (kept == NULL) {
         return;
     }
     for (uint32_t i = 0; i < replica->n_telling; i++) {
-        assert_record(replica, &replica->telling[i]);
+        if (!assert_record(replica, kept, &replica->telling[i]) &&
+            !replica->again) {
+            sim->n_met[SIM_MET_REFUSED]++;
+            replica->refused = !WP_MUTANT(SECOND_LEASE_NOT_TOLD);
+        }
     }
-    go_on(replica, round_trip_ns(sim),
-          replica->cursor != 0 ? ask_core
-          : replica->keeper    ? read_all
-                               : end_telling);
+    if (replica->cursor == 0) {
+        replica->refused_ns = sim->now_ns;
+        next = replica->again     ? end_telling
+               : replica->keeper  ? read_all
+               : replica->refused ? await_keeper
+                                  : end_telling;
+    }
+    go_on(replica, round_trip_ns(sim), next);
 }
 
 static void
@@ -324,7 +405,7 @@ ask_core(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
 
-    if (may_go_on(replica, arg)) {
+    if (may_go_on(replica, arg) != NULL) {
         sim_replica_enter(replica);
         replica->n_telling = wp_pools_known_records(
             replica->pools, 0, replica->one_left, &replica->cursor,
@@ -346,39 +427,60 @@ hear_closed(struct sim *sim, void *ctx, uint64_t arg)
 }
 
 static void
-close_store(struct sim *sim, const struct sim_replica *by)
+close_store(struct sim *sim, struct sim_kept *kept,
+            const struct sim_replica *by)
 {
-    sim_trace(sim, "store: is closed by r%u", by->index);
-    sim->store_closed = true;
-    sim->generation = ++sim->last_generation;
-    memset(sim->told_life, 0, sizeof sim->told_life);
+    sim_trace(sim, "store %u: is closed by r%u", kept->run, by->index);
+    kept->closed = true;
+    kept->closed_at = kept->run;
+    kept->generation = ++sim->last_generation;
+    memset(kept->told_life, 0, sizeof kept->told_life);
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
-        if (sim->replicas[i].feed.up) {
+        const struct sim_feed *feed = &sim->replicas[i].feed;
+
+        if (feed->up && feed->store_run == kept->run) {
             sim_in(sim, round_trip_ns(sim), &sim->replicas[i], hear_closed,
-                   &sim->replicas[i], sim->generation);
+                   &sim->replicas[i], kept->generation);
         }
     }
+    if (kept == &sim->kept) {
+        sim_failover_closed(sim);
+    }
+}
+
+static bool
+is_copy(const struct sim_kept *kept)
+{
+    return kept->closed_at != kept->run && !WP_MUTANT(TOLD_TO_TWO_SERVERS);
 }
 
 static void
 begin(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_replica *replica = ctx;
+    struct sim_kept *kept;
 
     if (replica->pools == NULL || replica->recovery_nr != arg) {
         return;
     }
     replica->recovery_nr++;
-    if (!sim_store_reachable(sim)) {
+    kept = ask(replica);
+    if (kept == NULL) {
         go_on(replica, AGAIN_NS, begin);
         return;
     }
     /* Recovered without this replica, it is closed again for what this one
-     * knows. */
-    if (!sim->store_closed || replica->distrusted == sim->generation) {
-        close_store(sim, replica);
+     * knows; and a copy that was made in a recovery is, for what those that had
+     * told know since. */
+    if (!kept->closed || replica->distrusted == kept->generation ||
+        is_copy(kept)) {
+        sim->n_met[SIM_MET_COPIED] += kept->closed && is_copy(kept) ? 1 : 0;
+        close_store(sim, kept, replica);
     }
-    replica->recovering = sim->generation;
+    replica->recovering = kept->generation;
+    replica->told_to = kept->run;
+    replica->refused = false;
+    replica->again = false;
     replica->cursor = 0;
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
         if (&sim->replicas[i] != replica) {
@@ -402,90 +504,11 @@ sim_recover_doubt(struct sim_replica *replica)
 void
 sim_recover_met(struct sim_replica *replica)
 {
-    struct sim *sim = replica->sim;
+    const struct sim *sim = replica->sim;
 
-    if (replica->store_run == sim->store_run) {
-        return;
+    if (replica->store_run != sim->kept.run) {
+        replica->store_run = sim->kept.run;
+        distrust(replica);
+        sim_recover_doubt(replica);
     }
-    replica->store_run = sim->store_run;
-    replica->distrusted =
-        replica->recovering != 0 ? replica->recovering : replica->distrusted;
-    replica->recovering = 0;
-    sim_recover_doubt(replica);
-}
-
-/* --- The faults --- */
-
-static void
-lose_store(struct sim *sim, void *ctx, uint64_t arg)
-{
-    (void)sim;
-    (void)arg;
-    sim_conn_break(ctx);
-    sim_feed_break(ctx);
-}
-
-/* Another process of the store takes the place of this one: what was on its way
- * to it is lost, and some of what it had said. */
-static void
-restart(struct sim *sim)
-{
-    sim->store_run++;
-    sim_store_away(sim,
-                   sim_between(sim, 10 * SIM_MS,
-                               sim_chance(sim, 30) ? 2 * SIM_S : 200 * SIM_MS));
-    for (uint32_t i = 0; i < sim->n_replicas; i++) {
-        struct sim_replica *replica = &sim->replicas[i];
-
-        sim_feed_lose(replica);
-        sim_in(sim, sim_between(sim, 0, 5 * SIM_MS), replica, lose_store,
-               replica, 0);
-    }
-}
-
-static void
-restart_whole(struct sim *sim, void *ctx, uint64_t arg)
-{
-    (void)ctx;
-    (void)arg;
-    sim_trace(sim, "store: ends, and comes back with all it had");
-    restart(sim);
-}
-
-void
-sim_recover_restart(struct sim *sim, struct sim_replica *replica)
-{
-    int64_t pause_ns =
-        sim_chance(sim, 50)
-            ? 0
-            : sim_between(sim, 100 * SIM_MS,
-                          sim_chance(sim, 30) ? 6 * SIM_S : 2 * SIM_S);
-
-    if (sim->profile.store != SIM_STORE_SHARED) {
-        return;
-    }
-    if (pause_ns > 0) {
-        sim_replica_pause(replica, sim->now_ns + pause_ns);
-    }
-    sim_in(sim, sim_between(sim, 0, pause_ns + 1), NULL, restart_whole, NULL,
-           0);
-}
-
-void
-sim_recover_forget(struct sim *sim)
-{
-    if (sim->store_closed || sim->backup == NULL) {
-        return;
-    }
-    for (uint32_t i = 0; i < sim->n_replicas; i++) {
-        if (sim->replicas[i].pools == NULL ||
-            sim->replicas[i].start_ns > sim->backup_ns) {
-            return;
-        }
-    }
-    sim_trace(sim, "store: comes back as it was %lld ms ago",
-              (long long)((sim->now_ns - sim->backup_ns) / SIM_MS));
-    sim->lossy = true;
-    sim_store_replace(sim, sim->backup, sim->n_backup);
-    restart(sim);
 }

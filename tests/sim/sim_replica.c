@@ -101,8 +101,8 @@ load(struct sim_replica *replica)
 {
     struct sim *sim = replica->sim;
 
-    for (uint32_t i = 0; i < sim->n_records; i++) {
-        wp_pools_on_record(replica->pools, &sim->records[i]);
+    for (uint32_t i = 0; i < sim->kept.n; i++) {
+        wp_pools_on_record(replica->pools, &sim->kept.records[i]);
     }
 }
 
@@ -206,15 +206,16 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     replica->ending = false;
     replica->keeper = false;
     replica->start_ns = sim->now_ns;
-    replica->generation = sim->store_closed ? 0 : sim->generation;
+    replica->generation = sim->kept.closed ? 0 : sim->kept.generation;
     replica->recovering = 0;
     replica->distrusted = 0;
     replica->recovery_nr++;
-    replica->store_run = sim->store_run;
+    replica->store_run = sim->kept.run;
+    replica->admin_run = sim->kept.run;
     /* One that this one had heard of may have gone long ago. */
     replica->one_left =
         sim_has_fault(sim, SIM_STORE_RESTARTS) && sim_chance(sim, 50);
-    sim_conn_init(&replica->conn, sim->store_run);
+    sim_conn_init(&replica->conn, sim->kept.run);
     wp_list_init(&replica->calls);
     sim_replica_enter(replica);
     replica->pools = wp_pools_create(&config, &err);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/lease_memory.h"
 #include "pool/lease_rules.h"
 #include "tests/sim/sim.h"
@@ -35,10 +36,11 @@ struct sim_request {
 /* --- The store itself. --- */
 
 static struct wp_lease_record *
-find_by_claim(struct sim *sim, struct wp_str claim_id, struct wp_str tenant)
+find_by_claim(struct sim_kept *kept, struct wp_str claim_id,
+              struct wp_str tenant)
 {
-    for (uint32_t i = 0; i < sim->n_records; i++) {
-        struct wp_lease_record *record = &sim->records[i];
+    for (uint32_t i = 0; i < kept->n; i++) {
+        struct wp_lease_record *record = &kept->records[i];
 
         if (wp_record_is_claimed(record->state) &&
             wp_str_is(claim_id, record->claim_id) &&
@@ -50,26 +52,26 @@ find_by_claim(struct sim *sim, struct wp_str claim_id, struct wp_str tenant)
 }
 
 static struct wp_lease_record *
-find_by_uid(struct sim *sim, const uint8_t *uid)
+find_by_uid(struct sim_kept *kept, const uint8_t *uid)
 {
-    for (uint32_t i = 0; i < sim->n_records; i++) {
-        if (memcmp(sim->records[i].uid, uid, WP_UID_LEN) == 0) {
-            return &sim->records[i];
+    for (uint32_t i = 0; i < kept->n; i++) {
+        if (memcmp(kept->records[i].uid, uid, WP_UID_LEN) == 0) {
+            return &kept->records[i];
         }
     }
     return NULL;
 }
 
 static struct wp_lease_record *
-add_record(struct sim *sim)
+add_record(struct sim_kept *kept)
 {
-    if (sim->n_records == sim->records_cap) {
-        sim->records_cap = sim->records_cap == 0 ? 64 : 2 * sim->records_cap;
-        sim->records =
-            realloc(sim->records, sim->records_cap * sizeof *sim->records);
-        WP_ASSERT(sim->records != NULL);
+    if (kept->n == kept->cap) {
+        kept->cap = kept->cap == 0 ? 64 : 2 * kept->cap;
+        kept->records =
+            realloc(kept->records, kept->cap * sizeof *kept->records);
+        WP_ASSERT(kept->records != NULL);
     }
-    return &sim->records[sim->n_records++];
+    return &kept->records[kept->n++];
 }
 
 static int64_t
@@ -87,9 +89,31 @@ sim_store_reachable(const struct sim *sim)
 }
 
 void
-sim_store_add(struct sim *sim, const struct wp_lease_record *record)
+sim_store_add(struct sim_kept *kept, const struct wp_lease_record *record)
 {
-    *add_record(sim) = *record;
+    *add_record(kept) = *record;
+}
+
+void
+sim_store_copy(struct sim_kept *to, const struct sim_kept *from)
+{
+    to->generation = from->generation;
+    to->closed = from->closed;
+    to->closed_at = from->closed_at;
+    memcpy(to->told_life, from->told_life, sizeof to->told_life);
+    to->n = 0;
+    for (uint32_t i = 0; i < from->n; i++) {
+        sim_store_add(to, &from->records[i]);
+    }
+}
+
+struct sim_kept *
+sim_store_of(struct sim *sim, uint32_t run)
+{
+    if (run == sim->kept.run) {
+        return &sim->kept;
+    }
+    return run != 0 && run == sim->old.run ? &sim->old : NULL;
 }
 
 /* The same with a note. Now and then it comes back damaged. */
@@ -127,7 +151,7 @@ is_note(const struct wp_lease_op *op)
 
 /* What the store does with an op, in one indivisible step. */
 static enum wp_status
-apply(struct sim *sim, const struct wp_lease_op *op,
+apply(struct sim *sim, struct sim_kept *kept, const struct wp_lease_op *op,
       const struct sim_replica *from, uint32_t life,
       struct wp_lease_record *found)
 {
@@ -136,8 +160,8 @@ apply(struct sim *sim, const struct wp_lease_op *op,
         "expire", "withdraw", "lose",  "fetch",   "forget"};
     struct wp_lease_record *record =
         op->kind == WP_LEASE_FETCH && op->claim_id.len > 0
-            ? find_by_claim(sim, op->claim_id, op->tenant)
-            : find_by_uid(sim, op->uid);
+            ? find_by_claim(kept, op->claim_id, op->tenant)
+            : find_by_uid(kept, op->uid);
     const struct wp_lease_record *claimed = NULL;
     struct wp_lease_record none;
     struct wp_lease_record before;
@@ -149,7 +173,7 @@ apply(struct sim *sim, const struct wp_lease_op *op,
         return apply_note(sim, op);
     }
     if (op->kind == WP_LEASE_GRANT) {
-        claimed = find_by_claim(sim, op->claim_id, op->tenant);
+        claimed = find_by_claim(kept, op->claim_id, op->tenant);
     }
     if (record == NULL) {
         record = &none;
@@ -159,17 +183,17 @@ apply(struct sim *sim, const struct wp_lease_op *op,
     *found = *record;
     if (record == &none) {
         if (record->state != WP_RECORD_NONE) {
-            *add_record(sim) = *record;
+            *add_record(kept) = *record;
         }
     } else if (record->state == WP_RECORD_NONE) {
-        *record = sim->records[--sim->n_records];
+        *record = kept->records[--kept->n];
     } else if (record->fence < before.fence) {
         sim_wrong(sim, "I5: the fence of a record went back");
     }
     if (sim->profile.store == SIM_STORE_SHARED && status == WP_OK &&
         memcmp(&before, found, sizeof before) != 0) {
         memcpy(found->uid, op->uid, sizeof found->uid);
-        sim_feed_changed(sim, found, from, life);
+        sim_feed_changed(sim, kept, found, from, life);
     }
     sim_trace(sim, "store: %s %.*s claim %.*s fence %llu: %s", names[op->kind],
               WP_STR_ARG(op->sandbox), WP_STR_ARG(op->claim_id),
@@ -253,6 +277,29 @@ answer(struct sim_request *request, enum wp_status status)
     op->done(op, status);
 }
 
+/* The generation that it was sent under is not believed in any more. */
+static bool
+is_late(const struct sim_request *request)
+{
+    return request->sim->profile.store == SIM_STORE_SHARED &&
+           !is_note(&request->op) &&
+           request->generation != request->from->generation;
+}
+
+/* Whoever says so may have been replaced: what it has done may be forgotten, and
+ * the recovery may have passed it. */
+static enum wp_status
+doubted(const struct sim_request *request)
+{
+    enum wp_status status = request->status;
+
+    if (status == WP_OK && request->op.kind != WP_LEASE_FETCH) {
+        request->sim->n_met[SIM_MET_LATE_OK]++;
+        return WP_MUTANT(LATE_ANSWER_BELIEVED) ? WP_OK : WP_UNKNOWN_OUTCOME;
+    }
+    return status == WP_UNKNOWN_OUTCOME ? status : WP_UNAVAILABLE;
+}
+
 static void
 receive_reply(struct sim *sim, void *ctx, uint64_t arg)
 {
@@ -266,7 +313,7 @@ receive_reply(struct sim *sim, void *ctx, uint64_t arg)
             request->from->generation == request->generation) {
             sim_recover_doubt(request->from);
         }
-        answer(request, request->status);
+        answer(request, is_late(request) ? doubted(request) : request->status);
     }
     free_request(request);
 }
@@ -307,10 +354,11 @@ static void
 arrive(struct sim *sim, void *ctx, uint64_t arg)
 {
     struct sim_request *request = ctx;
-    int64_t closed_ns = closed_until_ns(sim);
+    struct sim_kept *kept = sim_store_of(sim, request->store_run);
+    int64_t closed_ns = kept == &sim->kept ? closed_until_ns(sim) : 0;
 
     (void)arg;
-    if (request->lost || request->store_run != sim->store_run) {
+    if (request->lost || kept == NULL) {
         /* Who waits for its answer will give up by itself. */
         if (request->whose == NULL) {
             free_request(request);
@@ -333,18 +381,18 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
         free_request(request);
         return;
     }
-    request->stale =
-        sim->store_closed || request->generation != sim->generation;
-    request->status = request->stale ? WP_UNAVAILABLE
-                                     : apply(sim, &request->op, request->from,
-                                             request->life, &request->found);
+    request->stale = kept->closed || request->generation != kept->generation;
+    request->status = request->stale
+                          ? WP_UNAVAILABLE
+                          : apply(sim, kept, &request->op, request->from,
+                                  request->life, &request->found);
     if (request->whose == NULL) {
         free_request(request);
         return;
     }
     sim_at(sim,
            behind(&request->from->conn.last_reply_ns,
-                  sim->now_ns + one_way_ns(sim)),
+                  sim->now_ns + one_way_ns(sim) + request->from->conn.lag_ns),
            request->from, receive_reply, request, 0);
 }
 
@@ -406,8 +454,9 @@ reconnect(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     sim_trace(sim, "r%u: connected to the store", replica->index);
-    replica->conn.store_run = sim->store_run;
+    replica->conn.store_run = sim->kept.run;
     sim_recover_met(replica);
+    replica->conn.lag_ns = 0;
     replica->conn.up = true;
     replica->conn.session = replica->conn.epoch;
 }
@@ -443,8 +492,8 @@ cut(struct sim_replica *replica)
         if (!lost && !request->arrived &&
             sim->profile.store == SIM_STORE_LOCAL) {
             /* A transaction is done or not done when its process ends. */
-            (void)apply(sim, &request->op, request->from, request->life,
-                        &request->found);
+            (void)apply(sim, &sim->kept, &request->op, request->from,
+                        request->life, &request->found);
             request->lost = true;
         }
     }
@@ -501,16 +550,6 @@ sim_store_away(struct sim *sim, int64_t for_ns)
 }
 
 void
-sim_store_replace(struct sim *sim, const struct wp_lease_record *records,
-                  uint32_t n)
-{
-    sim->n_records = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        sim_store_add(sim, &records[i]);
-    }
-}
-
-void
 sim_store_fini(struct sim *sim)
 {
     free(sim->note);
@@ -536,12 +575,12 @@ commit_inline(struct sim_replica *replica, struct wp_lease_op *op)
     }
     if (sim->store_stalled_until_ns > sim->now_ns) {
         if (sim_chance(sim, 50)) {
-            (void)apply(sim, op, replica, replica->life, &found);
+            (void)apply(sim, &sim->kept, op, replica, replica->life, &found);
         }
         sim->n_unknown++;
         return WP_UNKNOWN_OUTCOME;
     }
-    status = apply(sim, op, replica, replica->life, &found);
+    status = apply(sim, &sim->kept, op, replica, replica->life, &found);
     if (op->found != NULL && (status == WP_OK || status == WP_ABORTED)) {
         *op->found = found;
     }

@@ -3,6 +3,7 @@
  *
  *   sim_test [--seeds=N] [--from=M]     N seeds from M on (default 1000 from 1,
  *                                       and those that failed once)
+ *   sim_test --fault=NAME [...]         of those that have this fault alone
  *   sim_test --seed=N [--trace]         one seed, and what happens in it
  *
  * A run that fails prints its seed and is repeated exactly by it. */
@@ -23,6 +24,12 @@ static const uint64_t failed_once[] = {
     397357, /* A target set by hand was taken for one of the scaler's. */
 };
 
+static const char *const met_names[] = {
+#define X(name, text) text,
+    SIM_MET(X)
+#undef X
+};
+
 /* A failed assertion, here or in the core: say which seed it was. */
 static void
 on_abort(int signal)
@@ -41,6 +48,7 @@ on_abort(int signal)
 struct options {
     uint64_t from;
     uint64_t seeds;
+    int fault; /* enum sim_fault; -1: any */
     bool trace;
 };
 
@@ -50,7 +58,19 @@ struct totals {
     uint64_t shown;
     uint64_t faults;
     uint64_t unknown;
+    uint64_t met[SIM_MET_COUNT];
 };
+
+static int
+find_fault(const char *name)
+{
+    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+        if (strcmp(name, sim_fault_name((enum sim_fault)i)) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
 
 static bool
 parse(int argc, char **argv, struct options *options)
@@ -63,6 +83,9 @@ parse(int argc, char **argv, struct options *options)
         } else if (strncmp(argv[i], "--seed=", 7) == 0) {
             options->from = strtoull(argv[i] + 7, NULL, 10);
             options->seeds = 1;
+        } else if (strncmp(argv[i], "--fault=", 8) == 0 &&
+                   find_fault(argv[i] + 8) >= 0) {
+            options->fault = find_fault(argv[i] + 8);
         } else if (strcmp(argv[i], "--trace") == 0) {
             options->trace = true;
         } else {
@@ -89,13 +112,16 @@ run_seed(uint64_t seed, bool trace, struct totals *totals)
     totals->shown += world.n_shown;
     totals->faults += world.n_faults;
     totals->unknown += world.n_unknown;
+    for (int i = 0; i < SIM_MET_COUNT; i++) {
+        totals->met[i] += world.n_met[i];
+    }
     sim_fini(&world);
 }
 
 int
 main(int argc, char **argv)
 {
-    struct options options = {.from = 1, .seeds = 1000};
+    struct options options = {.from = 1, .seeds = 1000, .fault = -1};
     struct totals totals = {0};
     double begin = seconds();
 
@@ -110,7 +136,11 @@ main(int argc, char **argv)
         run_seed(failed_once[i], false, &totals);
     }
     for (uint64_t i = 0; i < options.seeds; i++) {
-        run_seed(options.from + i, options.trace, &totals);
+        run_seed(options.fault < 0
+                     ? options.from + i
+                     : sim_fault_seed((enum sim_fault)options.fault,
+                                      options.from + i),
+                 options.trace, &totals);
     }
     (void)printf(
         "%llu seeds: %llu events, %llu grants shown, %llu faults, "
@@ -119,5 +149,10 @@ main(int argc, char **argv)
         (unsigned long long)totals.shown, (unsigned long long)totals.faults,
         (unsigned long long)totals.unknown,
         (double)totals.seeds / (seconds() - begin));
+    for (int i = 0; i < SIM_MET_COUNT; i++) {
+        (void)printf("%s%llu %s", i == 0 ? "" : ", ",
+                     (unsigned long long)totals.met[i], met_names[i]);
+    }
+    (void)printf("\n");
     return 0;
 }
