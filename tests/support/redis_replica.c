@@ -22,6 +22,8 @@ redis_replica_open(struct redis_replica *r, const char *text)
     }
     config = redis_world_config_of(&r->world);
     memset(&config.redis.server, 0, sizeof config.redis.server);
+    /* No server stands still here, however busy the machine is. */
+    config.redis.commit_timeout_ns = 20 * WP_NS_PER_S;
     config.redis.router = wp_redis_topology_router(r->topology);
     config.redis.cluster = url.kind == WP_REDIS_CLUSTER;
     redis_world_open_store(&r->world, &config);
