@@ -149,7 +149,7 @@ def test_rights_are_enough(w):
     w.wait_pool("p", 0)
     assert daemon.stop()
     words = [line for line in daemon.log().splitlines()
-             if "forbidden" in line.lower() or "403" in line]
+             if "forbidden" in line.lower() or "answered 403" in line]
     assert not words, words
     assert denied(w) == before, f"{denied(w) - before} requests were denied"
     # And that is counted here.
