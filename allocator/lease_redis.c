@@ -286,18 +286,37 @@ wp_lease_redis_add_pool(struct wp_lease_redis *redis,
     return status;
 }
 
+/* What all names begin with. Channels are one for all databases of a server, so
+ * the database's number is in the names: who has another one is no replica. */
+static char *
+names_begin(const struct wp_lease_redis_config *config)
+{
+    const char *prefix = config->prefix;
+    size_t cap = WP_REDIS_NAMES_MAX + 1;
+    char *names = malloc(cap);
+
+    if (names == NULL) {
+        return NULL;
+    }
+    prefix = prefix != NULL && prefix[0] != '\0' ? prefix : "warmpool";
+    if (config->redis.db == 0) {
+        (void)snprintf(names, cap, "%s", prefix);
+    } else {
+        (void)snprintf(names, cap, "%s:%d", prefix, config->redis.db);
+    }
+    return names;
+}
+
 /* Texts of the configuration that outlive the call. */
 static bool
 own_texts(struct wp_lease_redis *redis,
           const struct wp_lease_redis_config *config)
 {
-    const char *prefix = config->prefix;
     struct wp_redis_config *c = &redis->config.redis;
 
     redis->config = *config;
     *c = wp_redis_config_complete(&config->redis);
-    prefix = prefix != NULL && prefix[0] != '\0' ? prefix : "warmpool";
-    redis->config.prefix = strdup(prefix);
+    redis->config.prefix = names_begin(config);
     c->user = strdup(c->user);
     c->password = strdup(c->password);
     c->client_name = strdup(c->client_name);

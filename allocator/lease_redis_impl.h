@@ -17,8 +17,10 @@ struct redisContext;
 struct wp_redis_feed;
 
 enum {
+    /* The prefix, and the number of a database. */
+    WP_REDIS_NAMES_MAX = WP_REDIS_PREFIX_MAX + 6,
     WP_REDIS_KEY_MAX =
-        WP_REDIS_PREFIX_MAX + 4 + WP_NAMESPACE_MAX + WP_POOL_NAME_MAX,
+        WP_REDIS_NAMES_MAX + 4 + WP_NAMESPACE_MAX + WP_POOL_NAME_MAX,
     WP_REDIS_GENERATION_LEN = 16, /* Hex digits. */
     WP_REDIS_FIELD_LEN = 1 + 2 * WP_UID_LEN,
     WP_REDIS_WRITER_LEN = 2 * WP_REPLICA_ID_LEN,

@@ -46,7 +46,7 @@ struct wp_redis_feed {
     struct wp_feed_pool *pools;   /* redis->pools_max. */
     uint32_t n_pools;             /* That it has called for. */
     struct wp_feed_pool *reading; /* Between its marks; NULL: none. */
-    char peers_channel[WP_REDIS_PREFIX_MAX + 8];
+    char peers_channel[WP_REDIS_NAMES_MAX + 8];
     int64_t read_at_ns; /* Not before: pools that are wanted. */
     int64_t again_ms;
     int64_t heartbeat_at_ns; /* The next one. */

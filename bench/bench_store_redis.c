@@ -387,25 +387,28 @@ main(int argc, char **argv)
     static const uint32_t in_flight[] = {1, 16, 64, 256};
     struct wp_lease_redis_config config = {
         .pools = &pool, .n_pools = 1, .threads = THREADS_MAX};
-    int64_t seconds = argc > 2 ? strtol(argv[2], NULL, 10) : 2;
+    double seconds = argc > 2 ? strtod(argv[2], NULL) : 2;
+    int64_t duration_ns;
     uint32_t n = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 1;
     bool bare; /* With replicas, and only the floor. */
 
-    if (argc < 2 || seconds < 1 || n < 1 || n > THREADS_MAX) {
+    if (argc < 2 || !(seconds >= 0.1 && seconds <= 600) || n < 1 ||
+        n > THREADS_MAX) {
         (void)fprintf(stderr, "usage: bench_store_redis SOCKET|HOST:PORT"
                               " [SECONDS [THREADS [replicas|bare]]]\n");
         return 2;
     }
+    duration_ns = (int64_t)(seconds * 1e9);
     wp_log_configure(WP_LOG_WARN, WP_LOG_TEXT);
     config.replicas = argc > 4;
     bare = argc > 4 && strcmp(argv[4], "bare") == 0;
     set_server(&config.redis.server, argv[1]);
     (void)printf("%-15s %4s %8s %8s %9s %9s %8s %6s\n", "way", "n", "p50 us",
                  "p99 us", "claims/s", "commits/s", "cpu us", "failed");
-    measure_bare(&config, seconds * WP_NS_PER_S);
+    measure_bare(&config, duration_ns);
     for (size_t i = 0; i < (bare ? 0 : WP_ARRAY_LEN(in_flight)); i++) {
         for (enum way way = WAY_OWN; way <= WAY_COMMITTER; way++) {
-            measure(config, way, n, in_flight[i], seconds * WP_NS_PER_S);
+            measure(config, way, n, in_flight[i], duration_ns);
         }
     }
     return 0;

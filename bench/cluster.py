@@ -92,6 +92,15 @@ class Bench:
         world.cluster.kubectl("delete", "namespace", world.namespace,
                               "--wait=false")
 
+    @contextlib.contextmanager
+    def in_namespace(self, name):
+        """Loads go there; the daemon stays where it is."""
+        here, self.world.namespace = self.world.namespace, name
+        try:
+            yield
+        finally:
+            self.world.namespace = here
+
     def quiet(self, pool, replicas):
         """Until the pool is full, and then until nothing is written any more."""
         left = self.deadline - time.monotonic()

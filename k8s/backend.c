@@ -402,6 +402,20 @@ wp_cluster_backend_makes(const struct wp_cluster_backend *backend)
     return backend->parts->active && !backend->doubtful && !backend->counting;
 }
 
+bool
+wp_cluster_backend_may_send(const struct wp_cluster_backend *backend,
+                            const char *method, const char *path,
+                            enum wp_http_priority priority)
+{
+    static const char sandboxes[] = "/sandboxes";
+    size_t len = strlen(path);
+    bool makes = priority >= WP_HTTP_REFILL && strcmp(method, "POST") == 0 &&
+                 len >= sizeof sandboxes - 1 &&
+                 strcmp(path + len - (sizeof sandboxes - 1), sandboxes) == 0;
+
+    return !makes || wp_cluster_backend_makes(backend);
+}
+
 /* --- Leading --- */
 
 static void

@@ -46,6 +46,12 @@ void wp_cluster_backend_doubt(struct wp_cluster_backend *backend,
 /* Are orders begun? Not in doubt, nor before the core knows of what there is.
  */
 bool wp_cluster_backend_makes(const struct wp_cluster_backend *backend);
+/* May this request leave now, or go again? While no order is begun, none of
+ * earlier goes either; all else does, a claim's own Sandbox too. For the API
+ * client's may_send. */
+bool wp_cluster_backend_may_send(const struct wp_cluster_backend *backend,
+                                 const char *method, const char *path,
+                                 enum wp_http_priority priority);
 /* After the API client has ended all calls with CANCELLED, and the control
  * thread uses the port no more. NULL is fine. */
 void wp_cluster_backend_destroy(struct wp_cluster_backend *backend);

@@ -7,7 +7,6 @@
 #include "pool/base/log.h"
 
 #define LEASES "/apis/coordination.k8s.io/"
-#define SANDBOXES "/sandboxes"
 #define TELL_AGAIN_NS (60 * WP_NS_PER_S)
 
 /* What goes on from winning the election to serving:
@@ -17,15 +16,6 @@
  *
  * Losing it ends that at whichever step it is; so does a server that went back
  * in time, until every kind was listed anew. */
-
-static bool
-ends_with(const char *text, const char *end)
-{
-    size_t text_len = strlen(text);
-    size_t end_len = strlen(end);
-
-    return text_len >= end_len && strcmp(text + text_len - end_len, end) == 0;
-}
 
 /* By the clock, not by what controllers were told: this process may have stood
  * still while another began, and goes on with what it had queued. Reads may
@@ -37,9 +27,8 @@ wp_cluster_may_send(void *ctx, const char *method, const char *path,
 {
     const struct wp_cluster *cluster = ctx;
 
-    if (priority >= WP_HTTP_REFILL && strcmp(method, "POST") == 0 &&
-        ends_with(path, SANDBOXES) &&
-        !wp_cluster_backend_makes(cluster->backend)) {
+    if (!wp_cluster_backend_may_send(cluster->backend, method, path,
+                                     priority)) {
         return false;
     }
     return cluster->election == NULL || strcmp(method, "GET") == 0 ||

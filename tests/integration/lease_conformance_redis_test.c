@@ -72,6 +72,7 @@ main(void)
         {"team-a", "agents"},
     };
     struct wp_store_factory factory = {.name = "redis, Unix socket",
+                                       .durable = true,
                                        .ctx = &server,
                                        .open = open_redis,
                                        .close = close_redis};

@@ -14,6 +14,7 @@
 
 enum {
     UIDS = 16, /* Sandboxes are 1..UIDS - 1. */
+    IN_ANOTHER_DATABASE = 'z',
 };
 
 /* A replica with a mirror of the first pool, as its daemon would keep one. */
@@ -119,6 +120,7 @@ start_with(struct replica *replica, struct redis_world *world, uint8_t id,
     memset(replica, 0, sizeof *replica);
     replica->world = world;
     (void)pthread_mutex_init(&replica->lock, NULL);
+    config.redis.db = id == IN_ANOTHER_DATABASE ? 5 : 0;
     config.replicas = true;
     config.replica_id[0] = id;
     config.host = "host.example";
@@ -586,6 +588,38 @@ test_heartbeats(void **state)
     redis_rig_fini(&world.rig);
 }
 
+/* Who uses another database of the server is no replica, though channels are
+ * one for all databases. */
+static void
+test_other_databases_are_not_heard(void **state)
+{
+    struct redis_world world;
+    struct replica a;
+    struct replica b;
+    struct replica z;
+
+    (void)state;
+    start_server(&world);
+    start_replica(&z, &world, IN_ANOTHER_DATABASE);
+    start_replica(&a, &world, 'a');
+    start_replica(&b, &world, 'b');
+    assert_int_equal(do_op(&z, WP_LEASE_OFFER, 1, 0), WP_OK);
+    assert_int_equal(do_op(&a, WP_LEASE_OFFER, 2, 0), WP_OK);
+    WAIT_UNTIL(knows(&b, 2, WP_RECORD_OPEN, 0));
+    WAIT_UNTIL(wp_lease_redis_peers(a.redis, NULL, 0) > 0 &&
+               wp_lease_redis_peers(b.redis, NULL, 0) > 0);
+    /* Several heartbeats of each. */
+    (void)usleep(500 * 1000);
+    assert_int_equal(wp_lease_redis_peers(z.redis, NULL, 0), 0);
+    assert_int_equal(wp_lease_redis_peers(a.redis, NULL, 0), 1);
+    assert_int_equal(read_count(&b, &b.n_heard), 1);
+    assert_int_equal(read_count(&z, &z.n_heard), 0);
+    stop_replica(&a);
+    stop_replica(&b);
+    stop_replica(&z);
+    redis_rig_fini(&world.rig);
+}
+
 /* While Redis is away nobody is taken for gone: who recovers first has to wait
  * for the others. */
 static void
@@ -685,6 +719,7 @@ main(void)
         cmocka_unit_test(test_a_pool_is_read_again_when_asked),
         cmocka_unit_test(test_what_redis_forgot_is_not_let_go),
         cmocka_unit_test(test_heartbeats),
+        cmocka_unit_test(test_other_databases_are_not_heard),
         cmocka_unit_test(test_peers_survive_an_outage),
         cmocka_unit_test(test_mirrors_survive_cuts),
     };

@@ -239,12 +239,3 @@ conform_steps(void)
 {
     return conform_factory->steps != 0 ? conform_factory->steps : 4000;
 }
-
-void
-conform_need_records(void)
-{
-    if (!conform_store.ops->durable) {
-        conform_close_store();
-        skip();
-    }
-}

@@ -35,9 +35,6 @@ uint64_t conform_run_seed(void);
 
 void conform_open_store(bool fresh);
 void conform_close_store(void);
-/* Closes the store that was just opened, and skips the test, unless it keeps
- * records. */
-void conform_need_records(void);
 
 /* Ends the program. Any thread; cmocka's own way works only in the first. */
 _Noreturn void conform_die(const char *what);

@@ -226,7 +226,6 @@ conform_test_random_ops_follow_the_model(void **state)
 
     (void)state;
     conform_open_store(true);
-    conform_need_records();
     wp_rng_init(&rng, conform_run_seed());
     for (int p = 0; p < PARTS; p++) {
         init_part(&parts[p], p);

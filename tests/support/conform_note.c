@@ -52,7 +52,6 @@ conform_test_notes(void **state)
 
     (void)state;
     conform_open_store(true);
-    conform_need_records();
     bytes = malloc(WP_NOTE_MAX);
     assert_non_null(bytes);
     wp_rng_init(&rng, 5);

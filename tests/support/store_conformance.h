@@ -17,6 +17,9 @@
 struct wp_store_factory {
     const char *name;
     void *ctx;
+    /* As ops->durable will say. Without records only the port itself is tested,
+     * and that threads get their answers. */
+    bool durable;
     /* fresh: a store without records. Otherwise one that finds what the last
      * one left, as a new process would. Fails the test when it cannot. */
     struct wp_lease_store (*open)(void *ctx, bool fresh);

@@ -148,11 +148,49 @@ a_pool_that_comes_back_has_what_it_had(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* What was queued before, and would leave now: sandboxes for pools may not, what
+ * a claim waits for may. */
+static void
+in_doubt_what_was_queued_stays(void **state)
+{
+    static const struct {
+        const char *method;
+        const char *path;
+        enum wp_http_priority priority;
+        bool goes;
+    } rows[] = {
+        {"POST", "/apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes",
+         WP_HTTP_REFILL, false},
+        {"POST", "/apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes",
+         WP_HTTP_CLAIM, true},
+        {"POST", "/api/v1/namespaces/ns/pods", WP_HTTP_REFILL, true},
+        {"PATCH", "/apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes/p-1",
+         WP_HTTP_REFILL, true},
+        {"GET", "/apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes",
+         WP_HTTP_REFILL, true},
+    };
+
+    (void)state;
+    start(1);
+    for (int doubtful = 1; doubtful >= 0; doubtful--) {
+        wp_cluster_backend_doubt(rig.backend, doubtful != 0);
+        wp_cluster_rig_settle(&rig);
+        for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+            assert_int_equal(
+                wp_cluster_backend_may_send(rig.backend, rows[i].method,
+                                            rows[i].path, rows[i].priority),
+                rows[i].goes || doubtful == 0);
+        }
+    }
+    wp_cluster_rig_fini(&rig);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_doubt_nothing_is_made),
+        cmocka_unit_test(in_doubt_what_was_queued_stays),
         cmocka_unit_test(what_came_in_doubt_counts_before_orders),
         cmocka_unit_test(orders_of_an_earlier_term_come_to_nothing),
         cmocka_unit_test(a_pool_that_comes_back_has_what_it_had),

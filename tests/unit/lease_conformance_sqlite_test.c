@@ -47,6 +47,7 @@ main(void)
 {
     static struct files files;
     const struct wp_store_factory factory = {.name = "sqlite",
+                                             .durable = true,
                                              .ctx = &files,
                                              .open = open_sqlite,
                                              .close = close_sqlite};
