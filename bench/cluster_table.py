@@ -3,7 +3,8 @@
 Parts run one after the other, each in a namespace and with a daemon of its own;
 nothing is cleaned up between them, since what nobody keeps stands still. Each knows how
 long it may take, and is left out, by name, when less than that is left of the run. A
-part that fails says why in the table and does not keep the others from running.
+part that fails says why in the table and does not keep the others from running. Beside
+each row stands how much of the processors the host took away during its part.
 """
 import os
 import statistics
@@ -12,6 +13,7 @@ import tempfile
 import time
 import traceback
 
+from stolen import Stolen
 
 
 def plain(value):
@@ -37,6 +39,7 @@ class Table:
         self.begun = time.monotonic()
         self.end = bench.deadline = self.begun + seconds
         self.rows = []
+        self.stolen = Stolen()
         self.failed = False
 
     def left(self):
@@ -246,11 +249,20 @@ class Table:
                 self.row(name, f"FAILED: {error}", 0)
             finally:
                 self.bench.world.stop_daemons()
+                self.note_stolen()
         self.print()
+
+    def note_stolen(self):
+        """For the rows of the part that has just ended."""
+        share = f"{self.stolen.share():.1%}"
+        self.rows = [row if len(row) == 5 else (*row, share)
+                     for row in self.rows]
 
     def print(self):
         out = self.bench.say
-        out("| figure | measured | samples | load |\n|---|---|---|---|")
+        out("| figure | measured | samples | load | stolen |\n"
+            "|---|---|---|---|---|")
+        self.note_stolen()
         for row in self.rows:
             out("| " + " | ".join(row) + " |")
         out(f"\nDuplicates over all: {self.bench.bad}. The run took "
