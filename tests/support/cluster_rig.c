@@ -172,6 +172,14 @@ wp_cluster_rig_follow(struct wp_cluster_rig *rig)
     wp_pools_set_keeper(rig->pools, false);
 }
 
+void
+wp_cluster_rig_start(struct wp_cluster_rig *rig, int replicas)
+{
+    wp_cluster_rig_init(rig, replicas, NULL);
+    wp_cluster_rig_lead(rig);
+    assert_int_equal(rig->readied, 1);
+}
+
 static uint32_t
 run_mails(struct wp_cluster_rig *rig)
 {
@@ -255,6 +263,70 @@ wp_cluster_rig_all_ready(struct wp_cluster_rig *rig)
     wp_cluster_rig_settle(rig);
 }
 
+uint32_t
+wp_cluster_rig_objects(const struct wp_cluster_rig *rig)
+{
+    return wp_recorder_objects(rig->api, WP_KIND_SANDBOX);
+}
+
+const char *
+wp_cluster_rig_annotation(const struct wp_cluster_rig *rig, const char *name,
+                          const char *key)
+{
+    return wp_json_text(
+        wp_recorder_object(rig->api, WP_KIND_SANDBOX, "ns", name), "metadata",
+        "annotations", key, NULL);
+}
+
+void
+wp_cluster_rig_put_foreign(struct wp_cluster_rig *rig, const char *name)
+{
+    char text[512];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"uid\":"
+        "\"0a1b2c3d-0000-4000-8000-00000000%04x\",\"ownerReferences\":[{"
+        "\"apiVersion\":\"extensions.agents.x-k8s.io/v1alpha1\",\"kind\":"
+        "\"SandboxWarmPool\",\"name\":\"p\",\"uid\":\"%s\",\"controller\":"
+        "true}]},\"spec\":{\"podTemplate\":{\"spec\":{}}}}",
+        name, (unsigned)(unsigned char)name[2],
+        wp_json_text(
+            wp_recorder_object(rig->api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"),
+            "metadata", "uid", NULL));
+    (void)wp_recorder_put(rig->api, WP_KIND_SANDBOX, text);
+}
+
+void
+wp_cluster_rig_take_away(struct wp_cluster_rig *rig, const char *name)
+{
+    (void)wp_recorder_merge(
+        rig->api, WP_KIND_SANDBOX, "ns", name,
+        "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":"
+        "\"extensions.agents.x-k8s.io/v1beta1\",\"kind\":\"SandboxClaim\","
+        "\"name\":\"c\",\"uid\":\"their-claim\",\"controller\":true}]}}");
+}
+
+static void
+claim_done(struct wp_claim *claim)
+{
+    (void)claim;
+}
+
+enum wp_status
+wp_cluster_rig_claim(struct wp_cluster_rig *rig, struct wp_claim *claim,
+                     const char *id, const char *tenant)
+{
+    memset(claim, 0, sizeof *claim);
+    claim->pool_namespace = WP_STR("ns");
+    claim->pool = WP_STR("p");
+    claim->claim_id = wp_str_from(id);
+    claim->tenant = wp_str_from(tenant);
+    claim->lasting = strcmp(tenant, WP_TENANT_SANDBOX_CLAIMS) == 0;
+    claim->done = claim_done;
+    return wp_pools_claim(rig->pools, claim);
+}
+
 struct wp_pool_stats
 wp_cluster_rig_stats(struct wp_cluster_rig *rig)
 {
@@ -262,4 +334,13 @@ wp_cluster_rig_stats(struct wp_cluster_rig *rig)
 
     wp_pools_stats(rig->pools, 0, &stats);
     return stats;
+}
+
+struct wp_cluster_backend_stats
+wp_cluster_rig_backend_stats(const struct wp_cluster_rig *rig)
+{
+    struct wp_cluster_backend_stats out;
+
+    wp_cluster_backend_stats(rig->backend, &out);
+    return out;
 }

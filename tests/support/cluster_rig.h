@@ -48,6 +48,8 @@ void wp_cluster_rig_fini(struct wp_cluster_rig *rig);
 /* It leads, and the core is the keeper once it was told of everything. */
 void wp_cluster_rig_lead(struct wp_cluster_rig *rig);
 void wp_cluster_rig_follow(struct wp_cluster_rig *rig);
+/* A rig that leads, on the store that keeps nothing. */
+void wp_cluster_rig_start(struct wp_cluster_rig *rig, int replicas);
 /* Until nothing happens any more, but for what waits for time. */
 void wp_cluster_rig_settle(struct wp_cluster_rig *rig);
 /* Sandbox name of "ns" is Ready, at this address; "": it is not. */
@@ -57,7 +59,22 @@ void wp_cluster_rig_ready(struct wp_cluster_rig *rig, const char *name,
 void wp_cluster_rig_all_ready(struct wp_cluster_rig *rig);
 /* The i-th Sandbox's name; valid until eight others were asked for. */
 const char *wp_cluster_rig_name(struct wp_cluster_rig *rig, uint32_t i);
+/* How many Sandboxes the server has. */
+uint32_t wp_cluster_rig_objects(const struct wp_cluster_rig *rig);
+/* Of Sandbox name. Borrowed; "" without it. */
+const char *wp_cluster_rig_annotation(const struct wp_cluster_rig *rig,
+                                      const char *name, const char *key);
+/* Another controller's sandbox of the pool, with upstream's kind of name. */
+void wp_cluster_rig_put_foreign(struct wp_cluster_rig *rig, const char *name);
+/* What another controller's adoption makes of it. */
+void wp_cluster_rig_take_away(struct wp_cluster_rig *rig, const char *name);
+/* Fills in a claim of pool "ns/p", which stays the caller's, and claims. */
+enum wp_status wp_cluster_rig_claim(struct wp_cluster_rig *rig,
+                                    struct wp_claim *claim, const char *id,
+                                    const char *tenant);
 /* Of pool "ns/p". */
 struct wp_pool_stats wp_cluster_rig_stats(struct wp_cluster_rig *rig);
+struct wp_cluster_backend_stats
+wp_cluster_rig_backend_stats(const struct wp_cluster_rig *rig);
 
 #endif

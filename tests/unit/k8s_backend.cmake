@@ -1,11 +1,13 @@
-wp_test(k8s_backend_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_backend_test.c
+foreach(part doubt lease life orders)
+  wp_test(k8s_backend_${part}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_backend_${part}_test.c
+            ${CMAKE_SOURCE_DIR}/tests/support/cluster_rig.c
+    LIBS wp_test_api_recorder)
+endforeach()
+wp_test(k8s_backend_lead_test LABEL unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_backend_lead_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/cluster_rig.c
           ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
-  LIBS wp_test_api_recorder)
-wp_test(k8s_backend_doubt_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_backend_doubt_test.c
-          ${CMAKE_SOURCE_DIR}/tests/support/cluster_rig.c
   LIBS wp_test_api_recorder)
 wp_test(k8s_sandbox_refs_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_sandbox_refs_test.c

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -16,59 +15,16 @@
 
 static struct wp_cluster_rig rig;
 
-static void
-start(int replicas)
-{
-    wp_cluster_rig_init(&rig, replicas, NULL);
-    wp_cluster_rig_lead(&rig);
-    assert_int_equal(rig.readied, 1);
-}
-
-static struct wp_cluster_backend_stats
-stats(void)
-{
-    struct wp_cluster_backend_stats out;
-
-    wp_cluster_backend_stats(rig.backend, &out);
-    return out;
-}
-
-static uint32_t
-objects(void)
-{
-    return wp_recorder_objects(rig.api, KIND);
-}
-
-/* Another controller's sandbox of the pool, with upstream's kind of name. */
-static void
-put_foreign(const char *name)
-{
-    char text[512];
-
-    (void)snprintf(
-        text, sizeof text,
-        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"uid\":"
-        "\"0a1b2c3d-0000-4000-8000-00000000%04x\",\"ownerReferences\":[{"
-        "\"apiVersion\":\"extensions.agents.x-k8s.io/v1alpha1\",\"kind\":"
-        "\"SandboxWarmPool\",\"name\":\"p\",\"uid\":\"%s\",\"controller\":"
-        "true}]},\"spec\":{\"podTemplate\":{\"spec\":{}}}}",
-        name, (unsigned)(unsigned char)name[2],
-        wp_json_text(
-            wp_recorder_object(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"),
-            "metadata", "uid", NULL));
-    (void)wp_recorder_put(rig.api, KIND, text);
-}
-
 /* One is gone, and another one in its place is ordered, but not begun. */
 static void
 order_in_doubt(void)
 {
-    start(2);
+    wp_cluster_rig_start(&rig, 2);
     wp_cluster_rig_all_ready(&rig);
     wp_cluster_backend_doubt(rig.backend, true);
     wp_recorder_remove(rig.api, KIND, "ns", wp_cluster_rig_name(&rig, 0));
     wp_cluster_rig_settle(&rig);
-    assert_int_equal(objects(), 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 1);
     assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
 }
 
@@ -79,7 +35,7 @@ in_doubt_nothing_is_made(void **state)
     order_in_doubt();
     wp_cluster_backend_doubt(rig.backend, false);
     wp_cluster_rig_settle(&rig);
-    assert_int_equal(objects(), 2);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
     assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
     assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
     wp_cluster_rig_fini(&rig);
@@ -91,12 +47,12 @@ what_came_in_doubt_counts_before_orders(void **state)
 {
     (void)state;
     order_in_doubt();
-    put_foreign("p-x7k2q");
+    wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
     wp_cluster_rig_settle(&rig);
     wp_cluster_backend_doubt(rig.backend, false);
     wp_cluster_rig_settle(&rig);
-    assert_int_equal(objects(), 2);
-    assert_int_equal(stats().posted, 2);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).posted, 2);
     assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
     assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
     wp_cluster_rig_fini(&rig);
@@ -108,13 +64,13 @@ orders_of_an_earlier_term_come_to_nothing(void **state)
     (void)state;
     order_in_doubt();
     wp_cluster_rig_follow(&rig);
-    put_foreign("p-x7k2q");
+    wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
     wp_cluster_backend_doubt(rig.backend, false);
     wp_cluster_rig_settle(&rig);
-    assert_int_equal(objects(), 2);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
     wp_cluster_rig_lead(&rig);
-    assert_int_equal(objects(), 2);
-    assert_int_equal(stats().posted, 2);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).posted, 2);
     assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
     wp_cluster_rig_fini(&rig);
 }
@@ -128,21 +84,21 @@ a_pool_that_comes_back_has_what_it_had(void **state)
 
     (void)state;
     wp_cluster_rig_init(&rig, 2, NULL);
-    put_foreign("p-x7k2q");
-    put_foreign("p-abcde");
+    wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
+    wp_cluster_rig_put_foreign(&rig, "p-abcde");
     pool = json_deep_copy(
         wp_recorder_object(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"));
     wp_recorder_remove(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p");
     wp_cluster_rig_lead(&rig);
-    assert_int_equal(stats().found, 0);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).found, 0);
     (void)json_object_del(json_object_get(pool, "metadata"), "resourceVersion");
     text = json_dumps(pool, 0);
     assert_non_null(text);
     (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_WARM_POOL, text);
     wp_cluster_rig_settle(&rig);
-    assert_int_equal(stats().posted, 0);
-    assert_int_equal(stats().found, 2);
-    assert_int_equal(objects(), 2);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).posted, 0);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).found, 2);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
     free(text);
     json_decref(pool);
     wp_cluster_rig_fini(&rig);
@@ -171,7 +127,7 @@ in_doubt_what_was_queued_stays(void **state)
     };
 
     (void)state;
-    start(1);
+    wp_cluster_rig_start(&rig, 1);
     for (int doubtful = 1; doubtful >= 0; doubtful--) {
         wp_cluster_backend_doubt(rig.backend, doubtful != 0);
         wp_cluster_rig_settle(&rig);
