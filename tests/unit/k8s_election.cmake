@@ -1,3 +1,6 @@
-wp_test(k8s_election_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_election_test.c
-  LIBS wp_k8s_core)
+foreach(name k8s_election k8s_election_faults)
+  wp_test(${name}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c
+            ${CMAKE_SOURCE_DIR}/tests/support/election_rig.c
+    LIBS wp_k8s_core)
+endforeach()
