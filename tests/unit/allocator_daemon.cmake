@@ -26,9 +26,12 @@ wp_test(control_test LABEL unit
 wp_test(http_head_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_head_test.c
   LIBS wp_allocator)
-wp_test(http_server_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_server_test.c
-  LIBS wp_allocator)
+foreach(name http_server http_proxy http_proxy_stream)
+  wp_test(${name}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c
+            ${CMAKE_SOURCE_DIR}/tests/support/http_server_rig.c
+    LIBS wp_allocator)
+endforeach()
 wp_test(http_metrics_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/http_metrics_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
