@@ -76,15 +76,9 @@ doubt_until_the_list_is_whole(void **state)
 {
     (void)state;
     for (int as_event = 0; as_event < 2; as_event++) {
-        struct fake_api_options options;
         struct world world;
 
-        fake_api_options_init(&options);
-        options.gone_as_event = as_event == 1;
-        world_begin(&world, &options);
-        put_many(&world, 5);
-        world_watch(&world, 0, 0);
-        until(&world, settled, "the list");
+        world_begin_gone(&world, as_event == 1, 0);
         fake_api_compact(world.server);
         fake_api_fault(world.server, &(struct fake_fault){.verbs = FAKE_LIST,
                                                           .kind = -1,

@@ -247,6 +247,21 @@ put_many(struct world *world, uint32_t n)
     }
 }
 
+/* Begins with five Pods that are listed and watched. That a version is gone, the
+ * server will say in an event or in a status. */
+static inline void
+world_begin_gone(struct world *world, bool as_event, uint32_t page_limit)
+{
+    struct fake_api_options options;
+
+    fake_api_options_init(&options);
+    options.gone_as_event = as_event;
+    world_begin(world, &options);
+    put_many(world, 5);
+    world_watch(world, page_limit, 0);
+    until(world, settled, "the list");
+}
+
 static inline void
 fault(struct world *world, uint32_t verbs, enum fake_action action, int code,
       uint32_t count)
