@@ -1,5 +1,5 @@
-/* The reflector's lists: whole whatever the answers are, and made no oftener than
- * needed. */
+/* The reflector's lists: whole whatever the answers are, and made no oftener
+ * than needed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

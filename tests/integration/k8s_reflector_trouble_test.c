@@ -1,5 +1,5 @@
-/* The reflector and a server in trouble: nothing spins, it can be stopped at any
- * time, and whatever comes together, the store is the server's in the end. */
+/* The reflector and a server in trouble: nothing spins, it can be stopped at
+ * any time, and whatever comes together, the store is the server's at last. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

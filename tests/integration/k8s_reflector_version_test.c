@@ -1,4 +1,5 @@
-/* The reflector and versions: ones that are gone, and a server that went back. */
+/* The reflector and versions: ones that are gone, and a server that went
+ * back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

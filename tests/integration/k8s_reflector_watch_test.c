@@ -1,5 +1,5 @@
-/* The reflector's watches: ones that end, stall or tell what makes no sense leave
- * the store the same as the server. */
+/* The reflector's watches: ones that end, stall or tell what makes no sense
+ * leave the store the same as the server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* tests/support/http_server_rig.h - the HTTP server and its proxy over real
- * sockets: a client in the test's thread, the server on its loop, a sandbox that
- * the test scripts in a third thread. One of each a program. */
+ * sockets: a client in the test's thread, the server on its loop, a sandbox
+ * that the test scripts in a third thread. One of each a program. */
 #ifndef WP_TESTS_SUPPORT_HTTP_SERVER_RIG_H
 #define WP_TESTS_SUPPORT_HTTP_SERVER_RIG_H
 

@@ -247,8 +247,8 @@ put_many(struct world *world, uint32_t n)
     }
 }
 
-/* Begins with five Pods that are listed and watched. That a version is gone, the
- * server will say in an event or in a status. */
+/* Begins with five Pods that are listed and watched. That a version is gone,
+ * the server will say in an event or in a status. */
 static inline void
 world_begin_gone(struct world *world, bool as_event, uint32_t page_limit)
 {

@@ -1,8 +1,8 @@
-/* tests/support/warm_pool_rig.h - the pool controller between a recorder's small
- * server and a core, on a clock that moves when told.
+/* tests/support/warm_pool_rig.h - the pool controller between a recorder's
+ * small server and a core, on a clock that moves when told.
  *
- * Pool "default/p" of template "t", in the API server and in the core. In texts '
- * stands for ". */
+ * Pool "default/p" of template "t", in the API server and in the core. In texts
+ * ' stands for ". */
 #ifndef WP_TESTS_SUPPORT_WARM_POOL_RIG_H
 #define WP_TESTS_SUPPORT_WARM_POOL_RIG_H
 

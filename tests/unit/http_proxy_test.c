@@ -1,5 +1,5 @@
-/* The way through the HTTP server to a sandbox: who may go it, what is handed on
- * of a head, and what becomes of an exchange that goes wrong. */
+/* The way through the HTTP server to a sandbox: who may go it, what is handed
+ * on of a head, and what becomes of an exchange that goes wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The HTTP server: its own pages, the bounds of a connection, where it listens. */
+/* The HTTP server: its own pages, the bounds of connections, its sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

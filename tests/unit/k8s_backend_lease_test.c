@@ -1,5 +1,5 @@
-/* The core's backend for a cluster, on a small server in memory: leases of gRPC,
- * which are written on their Sandboxes. */
+/* The core's backend for a cluster, on a small server in memory: leases of
+ * gRPC, which are written on their Sandboxes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The pool controller: sandboxes that nobody owns, and those of pools that go. */
+/* The pool controller: sandboxes that nobody owns, or whose pool has gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The pool controller: what becomes of sandboxes when their template changes. */
+/* The pool controller: what a changed template means for its sandboxes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

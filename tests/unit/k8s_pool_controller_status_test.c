@@ -1,4 +1,4 @@
-/* The pool controller: a SandboxWarmPool's status is exact, and written seldom. */
+/* The pool controller: the pool's status is exact, and written seldom. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
