@@ -1,3 +1,5 @@
-wp_test(scale_season_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_season_test.c
-  LIBS wp_scale m)
+foreach(name season season_replay season_scaler)
+  wp_test(scale_${name}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_${name}_test.c
+    LIBS wp_scale m)
+endforeach()
