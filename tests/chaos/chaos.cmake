@@ -11,7 +11,8 @@ wp_program(chaos_check SOURCES ${chaos}/check_main.c ${chaos}/checker.c
 # built on the light one of bench/, which sanitizers do without.
 if(WP_BUILD_BENCH AND NOT WP_SANITIZE)
   wp_program(chaos_client
-    SOURCES ${chaos}/client.c ${chaos}/link.c ${chaos}/history.c
+    SOURCES ${chaos}/client.c ${chaos}/history.c ${chaos}/link.c
+            ${chaos}/marks.c ${chaos}/worker.c
     LIBS wp_bench_load wp_proto)
   # wp_chaos(NAME TIMEOUT s ARGS ...): a run of chaos.py.
   function(wp_chaos name)
