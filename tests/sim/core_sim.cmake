@@ -2,9 +2,9 @@
 set(WP_SIM ${CMAKE_SOURCE_DIR}/tests/sim)
 set(WP_SIM_WORLD
     ${WP_SIM}/sim.c ${WP_SIM}/sim_backend.c ${WP_SIM}/sim_client.c
-    ${WP_SIM}/sim_failover.c ${WP_SIM}/sim_feed.c ${WP_SIM}/sim_nemesis.c
-    ${WP_SIM}/sim_oracle.c ${WP_SIM}/sim_recover.c ${WP_SIM}/sim_replica.c ${WP_SIM}/sim_shape.c
-    ${WP_SIM}/sim_store.c)
+    ${WP_SIM}/sim_conn.c ${WP_SIM}/sim_failover.c ${WP_SIM}/sim_feed.c
+    ${WP_SIM}/sim_nemesis.c ${WP_SIM}/sim_oracle.c ${WP_SIM}/sim_recover.c
+    ${WP_SIM}/sim_replica.c ${WP_SIM}/sim_shape.c ${WP_SIM}/sim_store.c)
 wp_test(sim_test LABEL sim TIMEOUT 900
   SOURCES ${WP_SIM}/sim_test.c ${WP_SIM_WORLD}
   LIBS wp_pool)

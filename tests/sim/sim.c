@@ -261,6 +261,7 @@ sim_fini(struct sim *sim)
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
         sim_replica_fini(&sim->replicas[i]);
     }
+    sim_conn_fini(sim);
     sim_store_fini(sim);
     for (uint32_t i = 0; i < sim->n_events; i++) {
         if (sim->events[i].owned) {

@@ -4,7 +4,8 @@
  *   sim_test.c     options, seeds, mutants
  *   sim.c          the queue of events, time, the end of a run
  *   sim_replica.c  replicas of the allocator: the real pool core
- *   sim_store.c    the lease store and the connections to it
+ *   sim_store.c    the lease store, and the port that the core has to it
+ *   sim_conn.c     the connections to it, and what is on its way there and back
  *   sim_feed.c     what the store tells the replicas of each other's changes
  *   sim_recover.c  the way out when a store may have lost writes
  *   sim_failover.c processes of the store: one ends, another takes its place
@@ -170,8 +171,6 @@ struct sim_kept {
     uint32_t n;
     uint32_t cap;
 };
-
-struct sim_request; /* sim_store.c */
 
 /* One replica's connection to the store: FIFO in both directions until it
  * breaks. */
@@ -372,19 +371,37 @@ bool sim_replica_lives(const struct sim_replica *replica, uint32_t life);
 /* --- sim_store.c --- */
 
 struct wp_lease_store sim_store_port(struct sim_replica *replica);
-void sim_conn_init(struct sim_conn *conn, uint32_t store_run);
-/* Every request on it gets an unknown outcome; it comes back by itself. */
-void sim_conn_break(struct sim_replica *replica);
-/* Nobody waits for answers any more: the replica is gone. */
-void sim_conn_drop(struct sim_replica *replica);
 void sim_store_fini(struct sim *sim);
 void sim_store_away(struct sim *sim, int64_t for_ns);
 bool sim_store_reachable(const struct sim *sim);
+/* It is away or stands still until then; in the past when it is not. */
+int64_t sim_store_closed_until_ns(const struct sim *sim);
 void sim_store_add(struct sim_kept *kept, const struct wp_lease_record *record);
 /* to has what from has; it stays the process that it is. */
 void sim_store_copy(struct sim_kept *to, const struct sim_kept *from);
 /* What that process has; NULL: it has ended. */
 struct sim_kept *sim_store_of(struct sim *sim, uint32_t run);
+/* What the store does with an op that came from that life of the replica, in one
+ * indivisible step; found is the record as it is afterwards. */
+enum wp_status sim_store_apply(struct sim *sim, struct sim_kept *kept,
+                               const struct wp_lease_op *op,
+                               const struct sim_replica *from, uint32_t life,
+                               struct wp_lease_record *found);
+/* It is about the pool's note, not about a lease. */
+bool sim_store_is_note(const struct wp_lease_op *op);
+
+/* --- sim_conn.c --- */
+
+void sim_conn_init(struct sim_conn *conn, uint32_t store_run);
+/* Frees what is under way, of all connections. */
+void sim_conn_fini(struct sim *sim);
+/* Every request on it gets an unknown outcome; it comes back by itself. */
+void sim_conn_break(struct sim_replica *replica);
+/* Nobody waits for answers any more: the replica is gone. */
+void sim_conn_drop(struct sim_replica *replica);
+/* A store's commit, over the network: PENDING, or UNAVAILABLE at once. */
+enum wp_status sim_conn_send(struct sim_replica *replica,
+                             struct wp_lease_op *op);
 
 /* --- sim_failover.c --- */
 
