@@ -30,6 +30,16 @@ wp_reflector_plural(const struct wp_reflector *self)
     return wp_kind_info(self->config.kind)->plural;
 }
 
+struct wp_api_target
+wp_reflector_target(const struct wp_reflector *self)
+{
+    return (struct wp_api_target){
+        .kind = self->config.kind,
+        .ns = self->config.ns,
+        .priority = WP_HTTP_NORMAL,
+    };
+}
+
 void
 wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns)
 {

@@ -65,6 +65,8 @@ struct wp_reflector {
 int64_t wp_reflector_now_ns(const struct wp_reflector *self);
 /* Of its kind, for logs. */
 const char *wp_reflector_plural(const struct wp_reflector *self);
+/* What its lists and watches are of. */
+struct wp_api_target wp_reflector_target(const struct wp_reflector *self);
 void wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns);
 /* state: LIST_SOON or WATCH_SOON. At once when nothing has failed. told_ns: for
  * how long the server wants to be left alone; -1: it did not say. */

@@ -127,11 +127,7 @@ on_list(void *ctx, const struct wp_api_result *result)
 void
 wp_reflector_list(struct wp_reflector *self)
 {
-    struct wp_api_target target = {
-        .kind = self->config.kind,
-        .ns = self->config.ns,
-        .priority = WP_HTTP_NORMAL,
-    };
+    struct wp_api_target target = wp_reflector_target(self);
     struct wp_api_query query = {
         .label_selector = self->config.label_selector,
         .cont = self->cont[0] != '\0' ? self->cont : NULL,
@@ -186,11 +182,7 @@ on_probe(void *ctx, const struct wp_api_result *result)
 void
 wp_reflector_probe(struct wp_reflector *self)
 {
-    struct wp_api_target target = {
-        .kind = self->config.kind,
-        .ns = self->config.ns,
-        .priority = WP_HTTP_NORMAL,
-    };
+    struct wp_api_target target = wp_reflector_target(self);
     struct wp_api_query query = {.label_selector = self->config.label_selector,
                                  .limit = 1};
 

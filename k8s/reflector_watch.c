@@ -221,11 +221,7 @@ look_again(struct wp_reflector *self, int64_t idle_ns)
 void
 wp_reflector_watch(struct wp_reflector *self)
 {
-    struct wp_api_target target = {
-        .kind = self->config.kind,
-        .ns = self->config.ns,
-        .priority = WP_HTTP_NORMAL,
-    };
+    struct wp_api_target target = wp_reflector_target(self);
     struct wp_api_query query = {
         .label_selector = self->config.label_selector,
         .resource_version = self->version,
