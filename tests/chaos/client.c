@@ -4,12 +4,12 @@
  *   chaos_client --history FILE --marks DIR --number N [--workers N] [--seed N]
  *                [--claims N] [--pool NAME] TARGET...
  *
- * A worker claims, sometimes the same id at two replicas at once or again later;
- * checks that the sandbox is there and nobody else's; renews, and while nobody
- * can say whether, asks again as long as the lease lasts; asks, repeats, outstays
- * its lease; releases, or vanishes without. Ends by SIGTERM, or after
- * --claims, when every worker has finished what it was at. --number is different
- * for each client of a run. */
+ * A worker claims, sometimes the same id at two replicas at once or again
+ * later; checks that the sandbox is there and nobody else's; renews, and while
+ * nobody can say whether, asks again as long as the lease lasts; asks, repeats,
+ * outstays its lease; releases, or vanishes without. Ends by SIGTERM, or after
+ * --claims, when every worker has finished what it was at. --number is
+ * different for each client of a run. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>

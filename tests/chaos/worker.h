@@ -1,6 +1,7 @@
-/* tests/chaos/worker.h - one of a chaos client's many workers: it claims, checks
- * what it is given, renews, asks, repeats, releases or vanishes, and begins
- * again. It never blocks: a step begins calls, and their ends wake it. */
+/* tests/chaos/worker.h - one of a chaos client's many workers: it claims,
+ * checks what it is given, renews, asks, repeats, releases or vanishes, and
+ * begins again. It never blocks: a step begins calls, and their ends wake it.
+ */
 #ifndef WP_TESTS_CHAOS_WORKER_H
 #define WP_TESTS_CHAOS_WORKER_H
 

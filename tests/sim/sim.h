@@ -381,8 +381,8 @@ void sim_store_add(struct sim_kept *kept, const struct wp_lease_record *record);
 void sim_store_copy(struct sim_kept *to, const struct sim_kept *from);
 /* What that process has; NULL: it has ended. */
 struct sim_kept *sim_store_of(struct sim *sim, uint32_t run);
-/* What the store does with an op that came from that life of the replica, in one
- * indivisible step; found is the record as it is afterwards. */
+/* What the store does with an op that came from that life of the replica, in
+ * one indivisible step; found is the record as it is afterwards. */
 enum wp_status sim_store_apply(struct sim *sim, struct sim_kept *kept,
                                const struct wp_lease_op *op,
                                const struct sim_replica *from, uint32_t life,

@@ -116,8 +116,8 @@ is_late(const struct sim_request *request)
            request->generation != request->from->generation;
 }
 
-/* Whoever says so may have been replaced: what it has done may be forgotten, and
- * the recovery may have passed it. */
+/* Whoever says so may have been replaced: what it has done may be forgotten,
+ * and the recovery may have passed it. */
 static enum wp_status
 doubted(const struct sim_request *request)
 {
@@ -168,8 +168,8 @@ behind(int64_t *last_ns, int64_t at_ns)
 }
 
 /* Fences keep what comes late from doing harm, but for an offer: its record may
- * have come and gone. The store is taken to know the keeper's connection, and to
- * refuse offers that came over an earlier one. */
+ * have come and gone. The store is taken to know the keeper's connection, and
+ * to refuse offers that came over an earlier one. */
 static bool
 is_outdated(const struct sim_request *request)
 {

@@ -1,5 +1,5 @@
-/* tests/support/scaler_world.h - a scaler with a policy, and the world it is told
- * of: both clocks, and stock that is at once what was decided.
+/* tests/support/scaler_world.h - a scaler with a policy, and the world it is
+ * told of: both clocks, and stock that is at once what was decided.
  *
  * Include cmocka.h before. */
 #ifndef WP_TESTS_SUPPORT_SCALER_WORLD_H

@@ -1,6 +1,6 @@
 /* tests/support/wire_rig.h - messages of the wire, packed and unpacked in a
- * test: what was packed must come back, and what is written here by hand must be
- * taken or refused.
+ * test: what was packed must come back, and what is written here by hand must
+ * be taken or refused.
  *
  * One of everything for the program; wire_set_up empties it. Single-threaded.
  * Include cmocka.h before. */

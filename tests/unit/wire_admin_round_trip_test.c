@@ -1,6 +1,6 @@
-/* Pools, what their scalers decided, and reservations on the wire, and the small
- * requests of both services: what is packed has the size foretold, and comes back
- * as it was. */
+/* Pools, what their scalers decided, and reservations on the wire, and the
+ * small requests of both services: what is packed has the size foretold, and
+ * comes back as it was. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

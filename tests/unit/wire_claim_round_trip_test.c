@@ -1,5 +1,5 @@
-/* Claims and leases on the wire: what is packed has the size foretold, and comes
- * back as it was. */
+/* Claims and leases on the wire: what is packed has the size foretold, and
+ * comes back as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What every gRPC server speaks besides its own services: health, reflection with
- * the descriptors it shows, and the details of a status. */
+/* What every gRPC server speaks besides its own services: health, reflection
+ * with the descriptors it shows, and the details of a status. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What is no message, or more than a message: cut, broken, flooded, and of fields
- * that nobody knows. */
+/* What is no message, or more than a message: cut, broken, flooded, and of
+ * fields that nobody knows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
