@@ -26,6 +26,20 @@ recover(const struct redis_world *world, const struct wp_lease_redis_pool *pool)
     }
 }
 
+/* Two processes on one server, which are replicas to each other. */
+static void
+start_two(struct redis_world *a, struct redis_world *b)
+{
+    struct wp_lease_redis_config config;
+
+    redis_world_start(a, NULL);
+    memset(b, 0, sizeof *b);
+    b->rig = a->rig;
+    config = redis_world_config_of(b);
+    config.replica_id[0] = 'b';
+    redis_world_open_store(b, &config);
+}
+
 static void
 test_flushed_server_is_recovered(void **state)
 {
@@ -150,18 +164,12 @@ static void
 test_recovery_by_two(void **state)
 {
     struct wp_lease_redis_peer peers[2];
-    struct wp_lease_redis_config config;
     struct redis_world a;
     struct redis_world b;
     struct wp_err err;
 
     (void)state;
-    redis_world_start(&a, NULL);
-    memset(&b, 0, sizeof b);
-    b.rig = a.rig;
-    config = redis_world_config_of(&b);
-    config.replica_id[0] = 'b';
-    redis_world_open_store(&b, &config);
+    start_two(&a, &b);
     memset(peers, 0, sizeof peers);
     peers[1].replica_id[0] = 'b';
     (void)redis_rig_must(&a.rig, 0, "FLUSHALL");
@@ -333,18 +341,12 @@ test_a_copy_of_a_recovery_is_begun_again(void **state)
 {
     const struct wp_lease_redis_pool *pool = &redis_world_pools[0];
     struct wp_lease_redis_peer peer;
-    struct wp_lease_redis_config config;
     struct redis_world a;
     struct redis_world b;
     struct wp_err err;
 
     (void)state;
-    redis_world_start(&a, NULL);
-    memset(&b, 0, sizeof b);
-    b.rig = a.rig;
-    config = redis_world_config_of(&b);
-    config.replica_id[0] = 'b';
-    redis_world_open_store(&b, &config);
+    start_two(&a, &b);
     memset(&peer, 0, sizeof peer);
     memcpy(peer.replica_id, a.redis->config.replica_id, WP_REPLICA_ID_LEN);
     assert_int_equal(wp_lease_redis_begin_recovery(a.redis, pool, &err), WP_OK);

@@ -202,15 +202,16 @@ start_servers(struct redis_replica *r, struct wp_redis_router *router)
     return config;
 }
 
-/* With links for so many threads that flush. */
+/* With links for so many threads that flush, and with so many leases. */
 static void
 start_routed(struct redis_replica *r, struct wp_redis_router *router,
-             uint32_t threads)
+             uint32_t threads, uint8_t leases)
 {
     struct wp_lease_redis_config config = start_servers(r, router);
 
     config.threads = threads;
     redis_world_open_store(&r->world, &config);
+    redis_replica_grant(r, 0, 1, leases);
 }
 
 /* The router names server 1 by now: the links go there, with all that is known.
@@ -238,8 +239,7 @@ test_leaves_old_master(void **state)
     static struct wp_redis_router router;
 
     (void)state;
-    start_routed(&r, &router, 2);
-    redis_replica_grant(&r, 0, 1, 3);
+    start_routed(&r, &router, 2, 3);
     assert_int_equal(r.world.doubts, 0);
     atomic_store(&named, 1);
     check_moved(&r);
@@ -255,8 +255,7 @@ test_leaves_a_master_of_its_start(void **state)
 
     (void)state;
     atomic_store(&holds_placer, true);
-    start_routed(&r, &router, 2);
-    redis_replica_grant(&r, 0, 1, 3);
+    start_routed(&r, &router, 2, 3);
     atomic_store(&named, 1);
     atomic_store(&holds_placer, false);
     check_moved(&r);
@@ -271,8 +270,7 @@ test_leaves_a_master_just_met(void **state)
     static struct wp_redis_router router;
 
     (void)state;
-    start_routed(&r, &router, 0);
-    redis_replica_grant(&r, 0, 1, 3);
+    start_routed(&r, &router, 0, 3);
     atomic_store(&switches_while_connecting, true);
     (void)redis_rig_must(&r.world.rig, 0, "CLIENT KILL TYPE normal");
     check_moved(&r);
@@ -338,8 +336,7 @@ test_recovery_keeps_its_connection(void **state)
     int64_t since = 0;
 
     (void)state;
-    start_routed(&r, &router, 2);
-    redis_replica_grant(&r, 0, 1, LEASES);
+    start_routed(&r, &router, 2, LEASES);
     (void)redis_rig_must(rig, 0, "FLUSHALL");
     while (r.world.doubts == 0) {
         (void)redis_world_do_op(&r.world, WP_LEASE_OFFER, 99, 0);

@@ -19,13 +19,9 @@
 #include "pool/base/log.h"
 #include "tests/support/local_rig.h"
 
-static const char *const runtime[] = {"warmpool-runtime", "--port",     "8080",
-                                      "--workspace",      "/workspace", NULL};
-
 static struct wp_host_report host;
 
 enum {
-    PATIENCE_MS = 60000,
     TREE_MAX = 512,
 };
 
@@ -37,21 +33,8 @@ struct tree {
 static void
 use_runtime(struct local_rig *rig)
 {
-    local_rig_init(rig, runtime);
+    local_rig_init_runtime(rig);
     rig->tmpl.runtime_class = WP_RUNTIME_GVISOR;
-    rig->tmpl.probe = WP_READY_HTTP;
-    rig->tmpl.probe_path = "/healthz";
-}
-
-static void
-start_one(struct local_rig *rig)
-{
-    local_rig_start(rig);
-    local_rig_create(rig, 0, PATIENCE_MS);
-    local_rig_wait(rig, 0, RIG_READY_OR_LOST, PATIENCE_MS);
-    if (rig->slots[0].lost != 0) {
-        fail_msg("lost: %s", rig->slots[0].reason);
-    }
 }
 
 static int
@@ -183,7 +166,7 @@ test_inside(void **state)
     file = fopen(secret, "we");
     assert_non_null(file);
     (void)fclose(file);
-    start_one(&rig);
+    local_rig_start_one(&rig);
     check_inside(&rig, "dmesg | grep -c \"Starting gVisor\"", "1");
     check_inside(&rig, "cut -d\" \" -f1-3 /proc/version",
                  "Linux version 4.4.0");
@@ -309,7 +292,7 @@ test_grace(void **state)
     local_rig_init(&rig, argv);
     rig.tmpl.runtime_class = WP_RUNTIME_GVISOR;
     rig.config.stop_grace_ms = 40000;
-    start_one(&rig);
+    local_rig_start_one(&rig);
     before = wp_clock_mono_ns(wp_clock_system());
     local_rig_destroy(&rig, 0);
     local_rig_wait(&rig, 0, RIG_DESTROYED, 30000);
@@ -340,6 +323,7 @@ child_main(const char *state_dir)
 {
     static struct local_rig rig;
 
+    wp_log_configure(WP_LOG_ERROR, WP_LOG_TEXT);
     use_runtime(&rig);
     (void)rmdir(rig.dir);
     rig.config.state_dir = state_dir;
@@ -457,24 +441,16 @@ main(int argc, char **argv)
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_adopt),
     };
-    struct wp_local_config config;
-    struct wp_err err;
 
-    wp_log_configure(WP_LOG_ERROR, WP_LOG_TEXT);
     if (argc == 3) {
         return child_main(argv[2]);
     }
-    wp_local_config_init(&config);
-    if (wp_local_probe(&config, &host, &err) != WP_OK) {
-        (void)printf("SKIP: %s\n", err.msg);
+    if (!local_rig_begin(argc, argv, &host)) {
         return 77;
     }
     if (!host.runsc) {
         (void)printf("SKIP: the package runsc is not installed\n");
         return 77;
-    }
-    if (argc == 2) {
-        cmocka_set_test_filter(argv[1]);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

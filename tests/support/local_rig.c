@@ -20,6 +20,7 @@
 
 #include "local/rootfs.h"
 #include "pool/base/clock.h"
+#include "pool/base/log.h"
 
 static struct local_rig_slot *
 slot_of(struct local_rig *rig, struct wp_slot_ref ref)
@@ -69,6 +70,25 @@ on_destroyed(void *ctx, struct wp_slot_ref ref)
     (void)pthread_mutex_unlock(&rig->lock);
 }
 
+bool
+local_rig_begin(int argc, char **argv, struct wp_host_report *host)
+{
+    struct wp_local_config config;
+    struct wp_host_report unused;
+    struct wp_err err;
+
+    wp_log_configure(WP_LOG_ERROR, WP_LOG_TEXT);
+    wp_local_config_init(&config);
+    if (wp_local_probe(&config, host != NULL ? host : &unused, &err) != WP_OK) {
+        (void)printf("SKIP: %s\n", err.msg);
+        return false;
+    }
+    if (argc == 2) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return true;
+}
+
 void
 local_rig_init(struct local_rig *rig, const char *const *argv)
 {
@@ -99,6 +119,17 @@ local_rig_init(struct local_rig *rig, const char *const *argv)
 }
 
 void
+local_rig_init_runtime(struct local_rig *rig)
+{
+    static const char *const argv[] = {"warmpool-runtime", "--port",     "8080",
+                                       "--workspace",      "/workspace", NULL};
+
+    local_rig_init(rig, argv);
+    rig->tmpl.probe = WP_READY_HTTP;
+    rig->tmpl.probe_path = "/healthz";
+}
+
+void
 local_rig_start(struct local_rig *rig)
 {
     const struct wp_local_events events = {rig, on_ready, on_lost, on_destroyed,
@@ -113,6 +144,17 @@ local_rig_start(struct local_rig *rig)
         fail_msg("%s", err.msg);
     }
     rig->backend = wp_local_backend(rig->local);
+}
+
+void
+local_rig_start_one(struct local_rig *rig)
+{
+    local_rig_start(rig);
+    local_rig_create(rig, 0, PATIENCE_MS);
+    local_rig_wait(rig, 0, RIG_READY_OR_LOST, PATIENCE_MS);
+    if (rig->slots[0].lost != 0) {
+        fail_msg("lost: %s", rig->slots[0].reason);
+    }
 }
 
 void
@@ -230,6 +272,17 @@ local_rig_pids(struct local_rig *rig, uint32_t index, int *outer, int *inner)
                             outer, &a, inner, &b),
                      4);
     (void)fclose(file);
+}
+
+bool
+local_rig_has_dir(const struct local_rig *rig, uint32_t index)
+{
+    char path[160];
+    char name[16];
+
+    local_rig_name(index, name);
+    (void)snprintf(path, sizeof path, "%s/sandboxes/%s", rig->state_dir, name);
+    return access(path, F_OK) == 0;
 }
 
 bool

@@ -10,7 +10,9 @@
 #include "local/backend_local.h"
 
 enum {
-    LOCAL_RIG_SLOTS = 64
+    LOCAL_RIG_SLOTS = 64,
+    /* A generous limit: the machine may be busy. */
+    PATIENCE_MS = 120000
 };
 
 struct local_rig_slot {
@@ -37,10 +39,19 @@ struct local_rig {
                   struct wp_slot_ref *ref);
 };
 
+/* First in main: errors alone are logged, and an only argument says which tests
+ * run. False, with the reason told: this machine cannot make sandboxes, exit
+ * with 77. What it can do is in host, which may be NULL. */
+bool local_rig_begin(int argc, char **argv, struct wp_host_report *host);
+
 /* Fills config and a template that runs argv and listens on port 8080. */
 void local_rig_init(struct local_rig *rig, const char *const *argv);
+/* The same for warmpool-runtime, which is ready once it says it is healthy. */
+void local_rig_init_runtime(struct local_rig *rig);
 /* Creates and starts; fails the test with the backend's words otherwise. */
 void local_rig_start(struct local_rig *rig);
+/* And makes sandbox 0, which must become ready. */
+void local_rig_start_one(struct local_rig *rig);
 /* Stops, checks that nothing is left, removes the directory. */
 void local_rig_fini(struct local_rig *rig);
 
@@ -62,6 +73,8 @@ void local_rig_wait(struct local_rig *rig, uint32_t index,
 void local_rig_pids(struct local_rig *rig, uint32_t index, int *outer,
                     int *inner);
 void local_rig_name(uint32_t index, char out[16]);
+/* Is anything of sandbox index below the state directory? */
+bool local_rig_has_dir(const struct local_rig *rig, uint32_t index);
 bool local_rig_alive(int pid);
 /* Waits until pid is gone. */
 void local_rig_wait_gone(int pid, int64_t timeout_ms);

@@ -197,6 +197,14 @@ wp_rig_claim(struct wp_rig *rig, struct wp_rig_claim *c)
     return status;
 }
 
+enum wp_status
+wp_rig_claim_lasting(struct wp_rig *rig, struct wp_rig_claim *c, const char *id)
+{
+    wp_rig_claim_init(c, id, "system:t", 0, 0);
+    c->claim.lasting = true;
+    return wp_rig_claim(rig, c);
+}
+
 static void
 change_done(struct wp_lease_change *change)
 {

@@ -54,6 +54,9 @@ void wp_rig_claim_init(struct wp_rig_claim *c, const char *id,
                        const char *tenant, int64_t ttl_ns, int64_t wait_ns);
 /* Claims; counts an immediate answer like a later one. */
 enum wp_status wp_rig_claim(struct wp_rig *rig, struct wp_rig_claim *c);
+/* Fills in and claims, without a deadline and for the tenant "system:t". */
+enum wp_status wp_rig_claim_lasting(struct wp_rig *rig, struct wp_rig_claim *c,
+                                    const char *id);
 /* Releases by the claim's token; *was_held may be NULL. */
 enum wp_status wp_rig_release(struct wp_rig *rig, const struct wp_rig_claim *c,
                               bool *was_held);

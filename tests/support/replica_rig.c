@@ -197,3 +197,33 @@ replica_set_up_shared(void **state)
     replica_store.ops.shared = true;
     return 0;
 }
+
+uint32_t
+replica_told(struct replica *r, bool retire, enum wp_record_state kind)
+{
+    struct wp_lease_record out[2];
+    uint32_t cursor = 0;
+    uint32_t count = 0;
+
+    do {
+        uint32_t n = wp_pools_known_records(r->pools, 0, retire, &cursor, out,
+                                            WP_ARRAY_LEN(out));
+
+        for (uint32_t i = 0; i < n; i++) {
+            const struct wp_lease_record *have = NULL;
+
+            for (size_t k = 0; k < WP_MODEL_RECORDS; k++) {
+                if (memcmp(replica_store.records[k].uid, out[i].uid,
+                           WP_UID_LEN) == 0) {
+                    have = &replica_store.records[k];
+                }
+            }
+            assert_non_null(have);
+            count += out[i].state == kind ? 1 : 0;
+            if (!retire) {
+                assert_memory_equal(have, &out[i], sizeof *have);
+            }
+        }
+    } while (cursor != 0);
+    return count;
+}

@@ -56,5 +56,9 @@ enum wp_status replica_claim(struct replica *r, struct wp_rig_claim *c,
 /* Renews (by 120 s) or releases by c's token; was_held may be NULL. */
 enum wp_status replica_change(struct replica *r, const struct wp_rig_claim *c,
                               bool renew, bool *was_held);
+/* Has r tell what it knows (see wp_pools_known_records): how many records of
+ * that kind. The store has each of them, the very same unless r retires. */
+uint32_t replica_told(struct replica *r, bool retire,
+                      enum wp_record_state kind);
 
 #endif

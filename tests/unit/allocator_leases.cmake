@@ -3,10 +3,13 @@ wp_test(lease_conformance_sqlite_test LABEL unit TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_conformance_sqlite_test.c
           ${WP_STORE_CONFORMANCE}
   LIBS wp_lease_sqlite)
-wp_test(lease_sqlite_test LABEL unit TIMEOUT 600
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_test.c
-          ${WP_STORE_CONFORMANCE}
-  LIBS wp_lease_sqlite wp::sqlite)
+foreach(part commit damage layout open)
+  wp_test(lease_sqlite_${part}_test LABEL unit TIMEOUT 600
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_${part}_test.c
+            ${CMAKE_SOURCE_DIR}/tests/support/sqlite_rig.c
+            ${WP_STORE_CONFORMANCE}
+    LIBS wp_lease_sqlite wp::sqlite)
+endforeach()
 wp_test(lease_sqlite_fault_test LABEL unit TIMEOUT 600
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/lease_sqlite_fault_test.c
           ${CMAKE_SOURCE_DIR}/tests/support/fault_vfs.c ${WP_STORE_CONFORMANCE}

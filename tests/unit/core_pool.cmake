@@ -1,13 +1,18 @@
 set(WP_POOL_RIG ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
     ${CMAKE_SOURCE_DIR}/tests/support/fake_backend.c)
-wp_test(pool_test LABEL unit
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_test.c ${WP_POOL_RIG}
-  LIBS wp_pool)
-wp_test(pool_foreign_test LABEL unit
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_foreign_test.c ${WP_POOL_RIG}
-          ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
-          ${CMAKE_SOURCE_DIR}/tests/support/replica_rig.c
-  LIBS wp_pool)
+foreach(part claim refill store wait)
+  wp_test(pool_${part}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_${part}_test.c ${WP_POOL_RIG}
+    LIBS wp_pool)
+endforeach()
+# Sandboxes that others see too: the doors of pool/pool_foreign.c.
+foreach(door end found notice retire)
+  wp_test(pool_foreign_${door}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_foreign_${door}_test.c ${WP_POOL_RIG}
+            ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
+            ${CMAKE_SOURCE_DIR}/tests/support/replica_rig.c
+    LIBS wp_pool)
+endforeach()
 wp_test(pool_model_test LABEL unit TIMEOUT 600
   SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool_model_test.c ${WP_POOL_RIG}
   LIBS wp_pool)
