@@ -112,8 +112,7 @@ holds_every_slot_and_keeps_pools_apart(void **state)
     }
     /* Nodes have wandered between the pools; once more the other way round. */
     for (uint32_t i = 0; i < SLOTS; i++) {
-        assert_true(
-            wp_slot_reopen(&slots, refs[i], &(bool){false}));
+        assert_true(wp_slot_reopen(&slots, refs[i], &(bool){false}));
         wp_ready_queue_push(&queues[i % POOLS], refs[i]);
     }
     for (uint32_t i = SLOTS; i-- > 0;) {
