@@ -16,8 +16,8 @@ again, five times as many turns at most; of too few undisturbed ones the least d
 count, and the report says so. --beside adds Redis with the daemon of another build.
 Claims are kept, while the pool refills.
 
-A minute when nobody disturbs; --quick takes a quarter of one. Ends with 1 when a call failed, or when a daemon
-holds another number of leases than were granted.
+A minute when nobody disturbs; --quick takes a quarter of one. Ends with 1 when a call
+failed, or when a daemon holds another number of leases than were granted.
 """
 import argparse
 import http.client
@@ -315,11 +315,12 @@ class Bench:
             print(f"| {name} | {sum(counts)} | {mid[0]:.0f} | {mid[1]:.0f} | {tail} | "
                   f"{mid[3]:.0f} ({rates[0]:.0f} - {rates[-1]:.0f}) |")
 
-    def print_ratio(self, text, values, unit=""):
+    @staticmethod
+    def print_ratio(text, values):
         if len(values) < 2:
             return
         low, mid, high = statistics.quantiles(values, n=4)
-        print(f"| {text} | {mid:.2f}{unit} | {low:.2f} - {high:.2f} | "
+        print(f"| {text} | {mid:.2f} | {low:.2f} - {high:.2f} | "
               f"{min(values):.2f} - {max(values):.2f} |")
 
     def print_ratios(self):
