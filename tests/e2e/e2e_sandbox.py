@@ -151,15 +151,16 @@ def test_shutdown_delete(w):
 
 
 def wait_new_pod(w, name, old_uid):
-    """The sandbox is Ready by another Pod. KWOK deletes by name, and late, so that it
-    may well end the new one, too; then there is yet another."""
+    """The sandbox is Ready by another Pod, which is returned. KWOK deletes by name, and
+    late, so that it may well end the new one, too; then there is yet another."""
     def probe():
         pod, item = w.get("Pod", name), w.get("Sandbox", name)
         ips = [i["ip"] for i in (pod or {}).get("status", {})
                .get("podIPs", [])]
-        return (ips and pod["metadata"]["uid"] != old_uid and is_ready(item)
+        good = (ips and pod["metadata"]["uid"] != old_uid and is_ready(item)
                 and item["status"]["podIPs"] == ips)
-    wait_for(f"another pod of {name}", probe)
+        return pod if good else None
+    return wait_for(f"another pod of {name}", probe)
 
 
 def test_pod_deleted(w):
@@ -343,9 +344,8 @@ def test_next_pod_of_a_lease(w):
     old = w.get("Pod", name)["metadata"]
     assert policy in old["labels"]
     w.delete("Pod", name)
-    wait_new_pod(w, name, old["uid"])
-    assert (w.get("Pod", name)["metadata"]["labels"][policy] ==
-            old["labels"][policy])
+    pod = wait_new_pod(w, name, old["uid"])
+    assert pod["metadata"]["labels"][policy] == old["labels"][policy]
 
 
 def test_no_garbage_collector(w):
