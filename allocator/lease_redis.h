@@ -103,7 +103,10 @@ struct wp_lease_redis_sink {
 
 struct wp_lease_redis_config {
     struct wp_redis_config redis; /* Servers, login, bounds, timeouts. */
-    const char *prefix;           /* "" and NULL: "warmpool". */
+    /* Names begin with it, and with ":N" in database N but for 0; so "x:3" in
+     * database 0 is not to be used beside "x" in database 3. "" and NULL:
+     * "warmpool". */
+    const char *prefix;
     const struct wp_lease_redis_pool *pools; /* Copied. */
     uint32_t n_pools;                        /* 1..WP_POOLS_MAX */
     bool grows;       /* wp_lease_redis_add_pool will be called. */

@@ -223,6 +223,8 @@ class Bench:
              "bare"], stdout=subprocess.PIPE, text=True, check=True)
         cells = next(line for line in run.stdout.splitlines()
                      if line.startswith("bare")).split()
+        if cells[8] != "0":
+            self.wrong.append(f"{cells[8]} commits of the bare client failed")
         self.record("commit", int(float(cells[5]) * 0.1), float(cells[3]),
                     float(cells[4]), 0, float(cells[5]))
 

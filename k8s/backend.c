@@ -397,7 +397,7 @@ wp_cluster_backend_doubt(struct wp_cluster_backend *backend, bool doubtful)
 }
 
 bool
-wp_cluster_backend_makes(const struct wp_cluster_backend *backend)
+wp_backend_makes(const struct wp_cluster_backend *backend)
 {
     return backend->parts->active && !backend->doubtful && !backend->counting;
 }
@@ -413,7 +413,7 @@ wp_cluster_backend_may_send(const struct wp_cluster_backend *backend,
                  len >= sizeof sandboxes - 1 &&
                  strcmp(path + len - (sizeof sandboxes - 1), sandboxes) == 0;
 
-    return !makes || wp_cluster_backend_makes(backend);
+    return !makes || wp_backend_makes(backend);
 }
 
 /* --- Leading --- */

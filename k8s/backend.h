@@ -43,9 +43,6 @@ void wp_cluster_backend_deactivate(struct wp_cluster_backend *backend);
  * does not know, and orders from before come to nothing: it orders anew. */
 void wp_cluster_backend_doubt(struct wp_cluster_backend *backend,
                               bool doubtful);
-/* Are orders begun? Not in doubt, nor before the core knows of what there is.
- */
-bool wp_cluster_backend_makes(const struct wp_cluster_backend *backend);
 /* May this request leave now, or go again? While no order is begun, none of
  * earlier goes either; all else does, a claim's own Sandbox too. For the API
  * client's may_send. */

@@ -46,6 +46,9 @@ struct wp_backend_job {
 
 /* --- backend.c --- */
 
+/* Are orders begun? Not in doubt, nor before the core knows of what there is.
+ */
+bool wp_backend_makes(const struct wp_cluster_backend *backend);
 /* Asks the core for the slot of an object that has none here. */
 void wp_backend_ask(struct wp_cluster_backend *backend,
                     const struct wp_object *sandbox);

@@ -302,7 +302,7 @@ create(const struct wp_backend_look *look)
         wp_backend_lose(backend, entry, "the API server did not make it");
     } else if (!entry->lost && entry->outdated) {
         unmake(backend, entry);
-    } else if (!entry->lost && wp_cluster_backend_makes(backend)) {
+    } else if (!entry->lost && wp_backend_makes(backend)) {
         body = build(backend, entry, &why);
         if (body != NULL) {
             job = wp_backend_job(look);

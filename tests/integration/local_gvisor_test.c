@@ -131,18 +131,6 @@ wait_tree_gone(const struct tree *tree)
     }
 }
 
-static void
-check_inside(struct local_rig *rig, const char *command, const char *expected)
-{
-    static char out[64 << 10];
-
-    (void)local_rig_execute(rig, 0, command, out, sizeof out);
-    out[strcspn(out, "\n")] = '\0';
-    if (strcmp(out, expected) != 0) {
-        fail_msg("inside, '%s' printed '%s', not '%s'", command, out, expected);
-    }
-}
-
 /* Inside it is gVisor's kernel, with the same walls as without it. */
 static void
 test_inside(void **state)
@@ -167,29 +155,32 @@ test_inside(void **state)
     assert_non_null(file);
     (void)fclose(file);
     local_rig_start_one(&rig);
-    check_inside(&rig, "dmesg | grep -c \"Starting gVisor\"", "1");
-    check_inside(&rig, "cut -d\" \" -f1-3 /proc/version",
-                 "Linux version 4.4.0");
-    check_inside(&rig, "id -u; id -g", "1000");
-    check_inside(&rig, "grep CapBnd /proc/self/status",
-                 "CapBnd:\t0000000000000000");
-    check_inside(&rig, "hostname", "p-00000000");
-    check_inside(&rig, "echo $WARMPOOL_SANDBOX $WARMPOOL_SANDBOX_UID",
-                 "p-00000000 00000000000000000000000000000000");
-    check_inside(&rig, "echo $COLOUR $LANG; pwd", "\"blue\" C");
-    check_inside(&rig, "pwd", "/workspace");
+    local_rig_check_inside(&rig, "dmesg | grep -c \"Starting gVisor\"", "1");
+    local_rig_check_inside(&rig, "cut -d\" \" -f1-3 /proc/version",
+                           "Linux version 4.4.0");
+    local_rig_check_inside(&rig, "id -u; id -g", "1000");
+    local_rig_check_inside(&rig, "grep CapBnd /proc/self/status",
+                           "CapBnd:\t0000000000000000");
+    local_rig_check_inside(&rig, "hostname", "p-00000000");
+    local_rig_check_inside(&rig, "echo $WARMPOOL_SANDBOX $WARMPOOL_SANDBOX_UID",
+                           "p-00000000 00000000000000000000000000000000");
+    local_rig_check_inside(&rig, "echo $COLOUR $LANG; pwd", "\"blue\" C");
+    local_rig_check_inside(&rig, "pwd", "/workspace");
     /* Nothing but its own places can be written. */
-    check_inside(&rig, "(echo x >/x) 2>/dev/null || echo no", "no");
-    check_inside(&rig, "(echo x >/usr/x) 2>/dev/null || echo no", "no");
-    check_inside(&rig, "(echo x >/opt/warmpool/bin/x) 2>/dev/null || echo no",
-                 "no");
-    check_inside(&rig, "(echo x >/fixed/x) 2>/dev/null || echo no", "no");
-    check_inside(&rig, "grep -c \" / .* ro[, ]\" /proc/mounts", "1");
-    check_inside(&rig,
-                 "for d in /tmp /workspace /data /dev/shm; do echo x >$d/x &&"
-                 " cat $d/x; done | tr -d \"\\n\"",
-                 "xxxx");
-    check_inside(
+    local_rig_check_inside(&rig, "(echo x >/x) 2>/dev/null || echo no", "no");
+    local_rig_check_inside(&rig, "(echo x >/usr/x) 2>/dev/null || echo no",
+                           "no");
+    local_rig_check_inside(
+        &rig, "(echo x >/opt/warmpool/bin/x) 2>/dev/null || echo no", "no");
+    local_rig_check_inside(&rig, "(echo x >/fixed/x) 2>/dev/null || echo no",
+                           "no");
+    local_rig_check_inside(&rig, "grep -c \" / .* ro[, ]\" /proc/mounts", "1");
+    local_rig_check_inside(
+        &rig,
+        "for d in /tmp /workspace /data /dev/shm; do echo x >$d/x &&"
+        " cat $d/x; done | tr -d \"\\n\"",
+        "xxxx");
+    local_rig_check_inside(
         &rig, "head -c 3000000 /dev/zero >/data/big 2>/dev/null || echo full",
         "full");
     /* Neither the machine's files nor the wall's. */
@@ -197,10 +188,10 @@ test_inside(void **state)
                    "for p in %s /rootfs /bundle /runsc /etc/shadow; do"
                    " test -e $p && echo $p; done; echo none",
                    secret);
-    check_inside(&rig, command, "none");
-    check_inside(
+    local_rig_check_inside(&rig, command, "none");
+    local_rig_check_inside(
         &rig, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d \" \\n\"", "lo");
-    check_inside(
+    local_rig_check_inside(
         &rig,
         "python3 -c \"import socket;s=socket.socket();"
         "s.settimeout(3);print(s.connect_ex((\\\"192.0.2.1\\\",80)))\"",
@@ -417,7 +408,7 @@ test_adopt(void **state)
     rig.adopt = adopt;
     local_rig_start(&rig);
     assert_int_equal(rig.sweep.adopted, 2);
-    check_inside(&rig, "wc -l </etc/passwd; hostname", "3");
+    local_rig_check_inside(&rig, "wc -l </etc/passwd; hostname", "3");
     assert_int_equal(kill(trees[1].pids[0], SIGKILL), 0);
     local_rig_wait(&rig, 1, RIG_LOST, PATIENCE_MS);
     for (uint32_t i = 0; i < 2; i++) {

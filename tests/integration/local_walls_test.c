@@ -16,18 +16,6 @@
 static struct wp_host_report host;
 
 static void
-check_inside(struct local_rig *rig, const char *command, const char *expected)
-{
-    static char out[64 << 10];
-
-    (void)local_rig_execute(rig, 0, command, out, sizeof out);
-    out[strcspn(out, "\n")] = '\0';
-    if (strcmp(out, expected) != 0) {
-        fail_msg("inside, '%s' printed '%s', not '%s'", command, out, expected);
-    }
-}
-
-static void
 test_isolation(void **state)
 {
     static struct local_rig rig;
@@ -38,47 +26,57 @@ test_isolation(void **state)
     rig.config.tmpfs_bytes = 1 << 20;
     rig.tmpl.memory_bytes = 0;
     local_rig_start_one(&rig);
-    check_inside(&rig, "id -u", "1000");
-    check_inside(&rig, "hostname", "p-00000000");
-    check_inside(&rig, "echo $WARMPOOL_SANDBOX_UID",
-                 "00000000000000000000000000000000");
-    check_inside(&rig, "cat /etc/shadow 2>/dev/null || echo hidden", "hidden");
-    check_inside(&rig, "ls /root /home /run | grep -v : | tr -d \"\\n\"", "");
-    check_inside(&rig, "test -e /sys && echo seen || echo hidden", "hidden");
+    local_rig_check_inside(&rig, "id -u", "1000");
+    local_rig_check_inside(&rig, "hostname", "p-00000000");
+    local_rig_check_inside(&rig, "echo $WARMPOOL_SANDBOX_UID",
+                           "00000000000000000000000000000000");
+    local_rig_check_inside(&rig, "cat /etc/shadow 2>/dev/null || echo hidden",
+                           "hidden");
+    local_rig_check_inside(
+        &rig, "ls /root /home /run | grep -v : | tr -d \"\\n\"", "");
+    local_rig_check_inside(&rig, "test -e /sys && echo seen || echo hidden",
+                           "hidden");
     (void)snprintf(command, sizeof command,
                    "test -e %s && echo seen || echo hidden", rig.dir);
-    check_inside(&rig, command, "hidden");
-    check_inside(&rig, "find / -xdev -type s 2>/dev/null | wc -l", "0");
+    local_rig_check_inside(&rig, command, "hidden");
+    local_rig_check_inside(&rig, "find / -xdev -type s 2>/dev/null | wc -l",
+                           "0");
     /* Process 1, the runtime, and the shell with its helpers: nobody else. */
-    check_inside(&rig,
-                 "n=0; for p in /proc/[0-9]*; do n=$((n+1)); done;"
-                 " test $n -le 4 && echo few || echo $n",
-                 "few");
-    check_inside(&rig, "touch /usr/x /etc/x /x /dev/x 2>/dev/null; echo $?",
-                 "1");
-    check_inside(&rig, "touch /tmp/x /workspace/x /dev/shm/x; echo $?", "0");
-    check_inside(&rig, "grep CapBnd /proc/self/status | tr -d \"\\t\"",
-                 "CapBnd:0000000000000000");
-    check_inside(&rig, "grep CapEff /proc/self/status | tr -d \"\\t\"",
-                 "CapEff:0000000000000000");
-    check_inside(&rig, "grep NoNewPrivs /proc/self/status | tr -d \"\\t\"",
-                 "NoNewPrivs:1");
-    check_inside(&rig, "grep Seccomp: /proc/self/status | tr -d \"\\t\"",
-                 "Seccomp:2");
-    check_inside(&rig,
-                 "unshare -Ur true 2>/dev/null && echo new || echo refused",
-                 "refused");
-    check_inside(&rig, "kill -9 1 2>/dev/null; test -d /proc/1 && echo alive",
-                 "alive");
-    check_inside(&rig, "cat /proc/1/environ 2>/dev/null || echo closed",
-                 "closed");
-    check_inside(&rig, "ls /proc/1/fd 2>/dev/null || echo closed", "closed");
-    check_inside(
+    local_rig_check_inside(&rig,
+                           "n=0; for p in /proc/[0-9]*; do n=$((n+1)); done;"
+                           " test $n -le 4 && echo few || echo $n",
+                           "few");
+    local_rig_check_inside(
+        &rig, "touch /usr/x /etc/x /x /dev/x 2>/dev/null; echo $?", "1");
+    local_rig_check_inside(
+        &rig, "touch /tmp/x /workspace/x /dev/shm/x; echo $?", "0");
+    local_rig_check_inside(&rig,
+                           "grep CapBnd /proc/self/status | tr -d \"\\t\"",
+                           "CapBnd:0000000000000000");
+    local_rig_check_inside(&rig,
+                           "grep CapEff /proc/self/status | tr -d \"\\t\"",
+                           "CapEff:0000000000000000");
+    local_rig_check_inside(&rig,
+                           "grep NoNewPrivs /proc/self/status | tr -d \"\\t\"",
+                           "NoNewPrivs:1");
+    local_rig_check_inside(
+        &rig, "grep Seccomp: /proc/self/status | tr -d \"\\t\"", "Seccomp:2");
+    local_rig_check_inside(
+        &rig, "unshare -Ur true 2>/dev/null && echo new || echo refused",
+        "refused");
+    local_rig_check_inside(
+        &rig, "kill -9 1 2>/dev/null; test -d /proc/1 && echo alive", "alive");
+    local_rig_check_inside(
+        &rig, "cat /proc/1/environ 2>/dev/null || echo closed", "closed");
+    local_rig_check_inside(&rig, "ls /proc/1/fd 2>/dev/null || echo closed",
+                           "closed");
+    local_rig_check_inside(
         &rig, "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d \" \\n\"", "lo");
-    check_inside(&rig,
-                 "dd if=/dev/zero of=/workspace/big bs=64k count=64 2>/dev/null"
-                 " || echo full",
-                 "full");
+    local_rig_check_inside(
+        &rig,
+        "dd if=/dev/zero of=/workspace/big bs=64k count=64 2>/dev/null"
+        " || echo full",
+        "full");
     local_rig_fini(&rig);
 }
 
@@ -91,7 +89,7 @@ test_system_calls(void **state)
     (void)state;
     local_rig_init_runtime(&rig);
     local_rig_start_one(&rig);
-    check_inside(
+    local_rig_check_inside(
         &rig,
         "python3 -c \"\n"
         "import socket,errno\n"
@@ -103,31 +101,33 @@ test_system_calls(void **state)
         "print(r)\n"
         "\"",
         "[97, 97, 97, 0, 0, 0]");
-    check_inside(&rig,
-                 "python3 -c \"\n"
-                 "import ctypes\n"
-                 "l=ctypes.CDLL(None,use_errno=True)\n"
-                 "r=[]\n"
-                 "for n in (425,321,250,165,272,323,435,1000):\n"
-                 "  l.syscall(n,0,0,0,0,0,0); r.append(ctypes.get_errno())\n"
-                 "print(r)\n"
-                 "\"",
+    local_rig_check_inside(
+        &rig,
+        "python3 -c \"\n"
+        "import ctypes\n"
+        "l=ctypes.CDLL(None,use_errno=True)\n"
+        "r=[]\n"
+        "for n in (425,321,250,165,272,323,435,1000):\n"
+        "  l.syscall(n,0,0,0,0,0,0); r.append(ctypes.get_errno())\n"
+        "print(r)\n"
+        "\"",
 #if defined(__x86_64__)
-                 /* io_uring_setup, bpf, keyctl, mount, unshare, userfaultfd,
+        /* io_uring_setup, bpf, keyctl, mount, unshare, userfaultfd,
                   * clone3, and one that does not exist yet. */
-                 "[38, 1, 1, 1, 1, 1, 38, 38]");
+        "[38, 1, 1, 1, 1, 1, 38, 38]");
 #else
-                 "");
+        "");
 #endif
-    check_inside(&rig,
-                 "python3 -c \"\n"
-                 "import socket\n"
-                 "s=socket.socket()\n"
-                 "s.settimeout(3)\n"
-                 "print(s.connect_ex((chr(49)+chr(46)+chr(49)+chr(46)+chr(49)"
-                 "+chr(46)+chr(49),80)))\n"
-                 "\"",
-                 "101");
+    local_rig_check_inside(
+        &rig,
+        "python3 -c \"\n"
+        "import socket\n"
+        "s=socket.socket()\n"
+        "s.settimeout(3)\n"
+        "print(s.connect_ex((chr(49)+chr(46)+chr(49)+chr(46)+chr(49)"
+        "+chr(46)+chr(49),80)))\n"
+        "\"",
+        "101");
     local_rig_fini(&rig);
 }
 
@@ -140,24 +140,24 @@ test_tools_work(void **state)
     (void)state;
     local_rig_init_runtime(&rig);
     local_rig_start_one(&rig);
-    check_inside(&rig, "python3 -c \"print(6*7)\"", "42");
-    check_inside(
+    local_rig_check_inside(&rig, "python3 -c \"print(6*7)\"", "42");
+    local_rig_check_inside(
         &rig,
         "python3 -c \"import subprocess as s;"
         "print(s.run([chr(116)+chr(114)+chr(117)+chr(101)]).returncode)\"",
         "0");
     if (access("/usr/bin/git", X_OK) == 0) {
-        check_inside(&rig, "git init -q r && cd r && git status -s; echo $?",
-                     "0");
+        local_rig_check_inside(
+            &rig, "git init -q r && cd r && git status -s; echo $?", "0");
     }
     if (access("/usr/bin/gcc", X_OK) == 0) {
-        check_inside(&rig,
-                     "echo \"int main(void){return 7;}\" > a.c &&"
-                     " gcc a.c -o a.out && ./a.out; echo $?",
-                     "7");
+        local_rig_check_inside(&rig,
+                               "echo \"int main(void){return 7;}\" > a.c &&"
+                               " gcc a.c -o a.out && ./a.out; echo $?",
+                               "7");
     }
     if (access("/usr/bin/node", X_OK) == 0) {
-        check_inside(&rig, "node -e \"console.log(6*7)\"", "42");
+        local_rig_check_inside(&rig, "node -e \"console.log(6*7)\"", "42");
     }
     local_rig_fini(&rig);
 }
@@ -205,19 +205,19 @@ test_fork_bomb_is_stopped(void **state)
     local_rig_init_runtime(&rig);
     rig.config.pids_max = 64;
     local_rig_start_one(&rig);
-    check_inside(&rig,
-                 "python3 -c \"\n"
-                 "import os,time,errno\n"
-                 "n=0\n"
-                 "try:\n"
-                 "  while n<1000:\n"
-                 "    if os.fork()==0:\n"
-                 "      os.close(1); os.close(2); time.sleep(600)\n"
-                 "    n+=1\n"
-                 "except OSError as e:\n"
-                 "  print(e.errno==errno.EAGAIN, 40<n<64)\n"
-                 "\" 2>/dev/null",
-                 "True True");
+    local_rig_check_inside(&rig,
+                           "python3 -c \"\n"
+                           "import os,time,errno\n"
+                           "n=0\n"
+                           "try:\n"
+                           "  while n<1000:\n"
+                           "    if os.fork()==0:\n"
+                           "      os.close(1); os.close(2); time.sleep(600)\n"
+                           "    n+=1\n"
+                           "except OSError as e:\n"
+                           "  print(e.errno==errno.EAGAIN, 40<n<64)\n"
+                           "\" 2>/dev/null",
+                           "True True");
     local_rig_fini(&rig);
 }
 
@@ -234,12 +234,12 @@ test_memory_hog_is_killed(void **state)
     local_rig_init_runtime(&rig);
     rig.tmpl.memory_bytes = UINT64_C(64) << 20;
     local_rig_start_one(&rig);
-    check_inside(
+    local_rig_check_inside(
         &rig,
         "python3 -c \"x=bytearray(200<<20);print(len(x))\" 2>/dev/null;"
         " echo status $?",
         "status 137");
-    check_inside(&rig, "echo still here", "still here");
+    local_rig_check_inside(&rig, "echo still here", "still here");
     assert_int_equal(rig.slots[0].lost, 0);
     local_rig_fini(&rig);
 }

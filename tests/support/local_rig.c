@@ -478,3 +478,16 @@ local_rig_lock_holder(const struct stat *file)
     (void)fclose(locks);
     return found;
 }
+
+void
+local_rig_check_inside(struct local_rig *rig, const char *command,
+                       const char *expected)
+{
+    static char out[64 << 10];
+
+    (void)local_rig_execute(rig, 0, command, out, sizeof out);
+    out[strcspn(out, "\n")] = '\0';
+    if (strcmp(out, expected) != 0) {
+        fail_msg("inside, '%s' printed '%s', not '%s'", command, out, expected);
+    }
+}

@@ -88,6 +88,9 @@ size_t local_rig_receive(int fd, char *out, size_t cap);
  * endpoint; its standard output in out. The exit code. */
 int local_rig_execute(struct local_rig *rig, uint32_t index,
                       const char *command, char *out, size_t cap);
+/* Fails the test unless the command's first line in sandbox 0 is this. */
+void local_rig_check_inside(struct local_rig *rig, const char *command,
+                            const char *expected);
 /* The whole answer to a request on the sandbox's socket; its length. */
 size_t local_rig_request(struct local_rig *rig, uint32_t index,
                          const char *request, char *out, size_t cap);
