@@ -18,7 +18,7 @@
 #include "local/backend_local.h"
 #include "local/backend_synthetic.h"
 #include "local/manifest.h"
-#include "pool/lease_token.h"
+#include "pool/leases/token.h"
 #include "pool/pool.h"
 
 struct wp_daemon_cluster;

@@ -9,7 +9,7 @@
 #include "allocator/daemon_redis.h"
 #include "allocator/prometheus.h"
 #include "pool/base/log.h"
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 
 /* Does the file go when the machine stops? */
 static bool

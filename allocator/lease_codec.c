@@ -1,7 +1,7 @@
 #include "allocator/lease_codec.h"
 
 #include "pool/base/assert.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 
 /* --- packing --- */
 

@@ -10,7 +10,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
-#include "pool/commit_queue.h"
+#include "pool/leases/commit_queue.h"
 
 enum {
     DEFAULT_BUSY_TIMEOUT_MS = 2000,

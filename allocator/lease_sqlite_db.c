@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 
 /* Every use of a row names its columns in this order. */
 #define COLUMNS                                                                \

@@ -7,7 +7,7 @@
 #include "allocator/lease_redis_impl.h"
 #include "allocator/redis_scripts.h"
 #include "allocator/redis_sync.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 

@@ -14,7 +14,7 @@
 
 #include "allocator/services_private.h"
 #include "pool/base/assert.h"
-#include "pool/scale/advice.h"
+#include "allocator/advice/advice.h"
 
 /* Least time between two messages of progress. */
 #define PROGRESS_NS (100 * WP_NS_PER_MS)

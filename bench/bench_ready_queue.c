@@ -13,8 +13,8 @@
 #include "bench/baseline_sorted_list.h"
 #include "bench/gbench.h"
 #include "pool/base/assert.h"
-#include "pool/ready_queue.h"
-#include "pool/slot.h"
+#include "pool/slots/ready_queue.h"
+#include "pool/slots/slot.h"
 
 enum {
     BATCH = 64,

@@ -2,7 +2,7 @@
  * whole life, and the one move a claim waits for. */
 #include "bench/gbench.h"
 #include "pool/base/assert.h"
-#include "pool/slot.h"
+#include "pool/slots/slot.h"
 
 enum {
     BATCH = 64,

@@ -19,7 +19,7 @@
 #include "bench/hist.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
-#include "pool/commit_queue.h"
+#include "pool/leases/commit_queue.h"
 
 enum {
     IN_FLIGHT_MAX = 256,

@@ -27,7 +27,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
-#include "pool/commit_queue.h"
+#include "pool/leases/commit_queue.h"
 
 enum {
     IN_FLIGHT_MAX = 256,

@@ -25,7 +25,7 @@
 #include "bench/synthetic_backend.h"
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 
 enum {
     READY_WITHIN_MS = 30000

@@ -8,7 +8,7 @@
 
 #include "bench/lead_regime.h"
 #include "bench/trace_recipe.h"
-#include "pool/scale/rival.h"
+#include "allocator/advice/baseline.h"
 
 enum {
     WP_FIGURE_SEEDS_MAX = 64,

@@ -5,7 +5,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
-#include "pool/scale/replay_parts.h"
+#include "allocator/advice/replay_parts.h"
 #include "pool/scale/scaler.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/scale/plot.h"
+#include "allocator/advice/plot.h"
 
 enum {
     OURS_POINTS = 7,

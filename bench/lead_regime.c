@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/scale/replay_parts.h"
+#include "allocator/advice/replay_parts.h"
 
 enum {
     DRAWS = 20000,

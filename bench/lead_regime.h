@@ -3,7 +3,7 @@
 #ifndef WP_BENCH_LEAD_REGIME_H
 #define WP_BENCH_LEAD_REGIME_H
 
-#include "pool/scale/replay.h"
+#include "allocator/advice/replay.h"
 
 struct wp_lead_regime {
     const char *name;

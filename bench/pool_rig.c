@@ -5,7 +5,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 
 enum {
     TURNS_MAX = 1 << 16

@@ -29,7 +29,7 @@
 #include "bench/figure_cost.h"
 #include "bench/figure_report.h"
 #include "pool/base/clock.h"
-#include "pool/refill.h"
+#include "pool/refill/refill.h"
 #include "pool/scale/scaler.h"
 
 static bool

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pool/scale/replay.h"
+#include "allocator/advice/replay.h"
 
 struct wp_trace_job {
     int64_t from_ns;

@@ -1,6 +1,6 @@
 /* k8s/pool_policy.h - the scaling policy in a SandboxWarmPool's annotations.
  *
- * The keys are those of pool/scale/policy.h, the same as on one machine. A
+ * The keys are those of pool/policy/policy.h, the same as on one machine. A
  * policy with a mistake changes nothing: the pool keeps the last one that had
  * none, and the pool controller says so in an event. Pure functions but for the
  * zone files that wp_scale_policy_set reads. */
@@ -8,7 +8,7 @@
 #define WP_K8S_POOL_POLICY_H
 
 #include "k8s/object.h"
-#include "pool/scale/policy.h"
+#include "pool/policy/policy.h"
 
 /* WP_SCALE_PLAIN when there are no annotations of the group. INVALID_ARGUMENT:
  * err names the annotation and what was expected; *out is then no policy. */

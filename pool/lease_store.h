@@ -2,7 +2,7 @@
  *
  * The store keeps one record for each sandbox (pool/lease_record.h). A commit
  * changes one record or none; what each kind does in which state is written
- * once, in pool/lease_rules.h, for every store.
+ * once, in pool/leases/rules.h, for every store.
  *
  * A commit either completes at once (any status but WP_PENDING) or later
  * through op->done, exactly once, from any thread. A store batches the commits

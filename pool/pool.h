@@ -16,12 +16,12 @@
 #include "pool/base/siphash.h"
 #include "pool/claim.h"
 #include "pool/lease_store.h"
-#include "pool/scale/policy.h"
+#include "pool/policy/policy.h"
 #include "pool/scale/scaler.h"
 
 struct wp_pools; /* Opaque. */
 
-/* What the pools of a group share; see pool/scale/budget.h. */
+/* What the pools of a group share; see pool/policy/budget.h. */
 struct wp_budget_total {
     char group[WP_SCALE_BUDGET_GROUP_MAX + 1];
     uint32_t total;
@@ -37,7 +37,7 @@ struct wp_pools_config {
     struct wp_hash_key hash_key;
     uint64_t seed;  /* For sandbox names, uids and jitter; any number. */
     bool no_tokens; /* Leave grants unsigned: to measure the rest alone. */
-    /* What each pool's record of its claims may take (pool/scale/history.h),
+    /* What each pool's record of its claims may take (pool/history/history.h),
      * for advice; 0: none is kept. */
     size_t history_bytes_max;
     /* Of policies' budget groups, each once; copied. */

@@ -27,7 +27,7 @@
 #include "pool/claim.h"
 #include "pool/limits.h"
 #include "pool/pool.h"
-#include "pool/scale/advice.h"
+#include "allocator/advice/advice.h"
 
 enum {
     WP_WIRE_GRACE_MAX_MS = 3600 * 1000, /* DrainRequest.grace_ms */

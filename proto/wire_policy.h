@@ -1,5 +1,5 @@
 /* proto/wire_policy.h - private to proto/: a pool's scaling policy as keys and
- * values. What they mean is the core's business (pool/scale/policy.h). */
+ * values. What they mean is the core's business (pool/policy/policy.h). */
 #ifndef WP_PROTO_WIRE_POLICY_H
 #define WP_PROTO_WIRE_POLICY_H
 

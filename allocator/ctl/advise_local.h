@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 #include "pool/base/status.h"
-#include "pool/scale/advice.h"
-#include "pool/scale/history.h"
+#include "allocator/advice/advice.h"
+#include "pool/history/history.h"
 
-/* The claims of a CSV (pool/scale/history.h); "-" is standard input. For the
+/* The claims of a CSV (pool/history/history.h); "-" is standard input. For the
  * caller to destroy; NULL and err when it cannot be read: err names the file
  * and the line. */
 struct wp_history *wp_advise_read_csv(const char *path, struct wp_err *err);

@@ -1,4 +1,4 @@
--- Stands before every script. What commits do is said in pool/lease_rules.h,
+-- Stands before every script. What commits do is said in pool/leases/rules.h,
 -- how records look in allocator/lease_codec.h, the fields of the hash in
 -- allocator/lease_redis.h. Fences and deadlines are texts of one length and are
 -- compared as such: a Lua number is a double.

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/scale/policy.h"
+#include "pool/policy/policy.h"
 #include "pool/scale/stock.h"
 #include "pool/scale/window.h"
 

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #include "pool/base/clock.h"
-#include "pool/scale/policy.h"
+#include "pool/policy/policy.h"
 #include "pool/scale/stock.h"
 
 #define WP_SCALE_QUANTUM_NS (10 * WP_NS_PER_MS)

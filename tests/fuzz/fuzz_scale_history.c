@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "pool/base/siphash.h"
-#include "pool/scale/history.h"
+#include "pool/history/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * same events, or name the same line. */
 #include <stdlib.h>
 
-#include "pool/scale/history.h"
+#include "pool/history/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
-#include "pool/scale/policy.h"
+#include "pool/policy/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

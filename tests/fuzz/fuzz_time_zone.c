@@ -2,7 +2,7 @@
  * reached once, whatever its changes. */
 #include <stdlib.h>
 
-#include "pool/base/time_zone.h"
+#include "pool/policy/time_zone.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

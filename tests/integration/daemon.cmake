@@ -30,7 +30,7 @@ set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
 # Its sandboxes are files.
 wp_program(scale_retrace
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_retrace.c
-  LIBS wp_scale)
+  LIBS wp_advice)
 add_test(NAME integration/daemon_scale
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_scale_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python

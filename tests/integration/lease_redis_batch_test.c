@@ -11,7 +11,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "tests/support/redis_world.h"
 
 enum {

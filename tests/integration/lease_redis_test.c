@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "pool/base/rng.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "tests/support/redis_world.h"
 
 /* --- the scripts are the rules --- */

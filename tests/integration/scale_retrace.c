@@ -1,4 +1,4 @@
-/* The decisions of a pool's note (pool/pool_note.c), taken again.
+/* The decisions of a pool's note (pool/core/snapshot.c), taken again.
  *
  *     scale_retrace NOTE KEY=VALUE...
  *
@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
-#include "pool/refill.h"
-#include "pool/scale/retrace.h"
+#include "pool/refill/refill.h"
+#include "allocator/advice/retrace.h"
 
 enum {
     HEAD_LEN = 32,

@@ -162,7 +162,7 @@ def check_file(path, text):
 
 def self_test():
     bad = {
-        "pool/slot.c": '#include "allocator/service.h"\n',
+        "pool/slots/slot.c": '#include "allocator/service.h"\n',
         "local/a.c": '#include "proto/wire.h"\n',
         "allocator/main.c": "#include <grpc/grpc.h>\n",
         "pool/pool.h": "#ifndef WP_WRONG_H\n",
@@ -176,9 +176,9 @@ def self_test():
     }
     missed = [p for p, t in bad.items() if not list(check_file(p, t))]
     good = {
-        "pool/slot.c": '#include "pool/base/str.h"\n',
+        "pool/slots/slot.c": '#include "pool/base/str.h"\n',
         "allocator/rpc_call.c": "#include <grpc/grpc.h>\n",
-        "pool/slot.h": "#ifndef WP_POOL_SLOT_H\n",
+        "pool/slots/slot.h": "#ifndef WP_POOL_SLOT_H\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]
     row = {"mechanism": "m", "test": "a.c: t", "file": "a.c", "off": "x"}

@@ -14,7 +14,7 @@
  *   I3  No sandbox is shown that another lease has had, or that is destroyed.
  *   I5  The fences of a sandbox grow.
  *
- * How to read it: commit() is pool/lease_rules.h, row by row. allocator() is
+ * How to read it: commit() is pool/leases/rules.h, row by row. allocator() is
  * what a replica does on top of it; keep() what only the keeper does. Each
  * switch BREAK_... takes one rule away: tests/model/run.sh shows that each of
  * them is needed, because without it Spin finds a violation.

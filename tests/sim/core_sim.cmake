@@ -10,12 +10,15 @@ wp_test(sim_test LABEL sim TIMEOUT 900
   LIBS wp_pool)
 
 # The core once more, with the bugs that the simulation must catch.
-get_target_property(sources wp_pool SOURCES)
-list(APPEND sources refill.c)
-list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/pool/)
+set(mutants)
+foreach(room core slots claims leases refill)
+  get_target_property(sources wp_${room} SOURCES)
+  list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/pool/${room}/)
+  list(APPEND mutants ${sources})
+endforeach()
 wp_library(wp_pool_mutants
-  SOURCES ${sources}
-  LIBS wp_base wp_scale PkgConfig::nettle)
+  SOURCES ${mutants}
+  LIBS wp_base wp_advice PkgConfig::nettle)
 target_compile_definitions(wp_pool_mutants PUBLIC WP_MUTANTS=1)
 wp_test(sim_mutants LABEL sim TIMEOUT 600
   SOURCES ${WP_SIM}/sim_mutants.c ${WP_SIM_WORLD}

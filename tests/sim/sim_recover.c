@@ -12,7 +12,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "tests/sim/sim.h"
 
 #define AGAIN_NS (50 * SIM_MS)

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
-#include "pool/lease_memory.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/memory.h"
+#include "pool/leases/rules.h"
 #include "tests/sim/sim.h"
 
 static struct wp_lease_record *

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "pool/claim_table.h"
+#include "pool/claims/claim_table.h"
 #include "tests/support/stress.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "pool/commit_queue.h"
+#include "pool/leases/commit_queue.h"
 #include "tests/support/stress.h"
 
 struct item {

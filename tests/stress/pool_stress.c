@@ -17,7 +17,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 #include "pool/pool.h"
 #include "tests/support/fake_backend.h"
 

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "pool/ready_queue.h"
+#include "pool/slots/ready_queue.h"
 #include "tests/support/stress.h"
 
 #define UID ((const uint8_t *)"0123456789abcdef")

@@ -18,7 +18,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "pool/pool.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/model_store.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "pool/ready_queue.h"
+#include "pool/slots/ready_queue.h"
 #include "tests/support/stress.h"
 
 enum {

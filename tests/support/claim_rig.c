@@ -13,7 +13,7 @@
 #include "k8s/claim_pass.h"
 #include "k8s/json.h"
 #include "k8s/names.h"
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 
 static const enum wp_kind watched[] = {WP_KIND_SANDBOX, WP_KIND_SANDBOX_CLAIM,
                                        WP_KIND_SANDBOX_TEMPLATE,

@@ -10,7 +10,7 @@
 
 #include "k8s/json.h"
 #include "k8s/names.h"
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 
 static int64_t
 mono_ns(const struct wp_clock *clock)

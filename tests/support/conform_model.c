@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pool/base/rng.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "tests/support/conform.h"
 #include "tests/support/rule_cells.h"
 

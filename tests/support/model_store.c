@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 
 static struct wp_lease_record *
 by_uid(struct wp_model_store *store, const uint8_t *uid)

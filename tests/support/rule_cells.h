@@ -1,6 +1,6 @@
-/* tests/support/rule_cells.h - the table of pool/lease_rules.h as data.
+/* tests/support/rule_cells.h - the table of pool/leases/rules.h as data.
  *
- * Written out by hand, independent of lease_rules.c: what an op does in each
+ * Written out by hand, independent of leases/rules.c: what an op does in each
  * state, for an older, the same and a newer fence. The unit test holds the
  * rules to it, the conformance suite every store. */
 #ifndef WP_TESTS_SUPPORT_RULE_CELLS_H

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "tests/support/conform.h"
 #include "tests/support/rule_cells.h"
 

@@ -1,7 +1,7 @@
 /* tests/support/store_conformance.h - what every lease store must do.
  *
  * One suite for all adapters of pool/lease_store.h: each cell of the table of
- * pool/lease_rules.h through the port, random commits beside a model built on
+ * pool/leases/rules.h through the port, random commits beside a model built on
  * wp_lease_rules_apply, many threads at once, and what is found after opening
  * the store again. */
 #ifndef WP_TESTS_SUPPORT_STORE_CONFORMANCE_H

@@ -3,9 +3,9 @@ set(bench ${CMAKE_SOURCE_DIR}/bench)
 wp_test(bench_trace_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/bench_trace_test.c
           ${bench}/trace.c ${bench}/trace_azure.c ${bench}/trace_recipe.c
-  LIBS wp_scale m)
+  LIBS wp_advice m)
 wp_test(bench_figure_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/bench_figure_test.c
           ${bench}/figure.c ${bench}/figure_search.c ${bench}/lead_regime.c
           ${bench}/trace.c ${bench}/trace_azure.c ${bench}/trace_recipe.c
-  LIBS wp_scale m)
+  LIBS wp_advice m)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "pool/claim_table.h"
+#include "pool/claims/claim_table.h"
 
 enum {
     CLAIMS = 64,

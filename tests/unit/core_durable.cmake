@@ -7,5 +7,5 @@ foreach(part durable history replicas replicas_keeper replicas_news
             ${CMAKE_SOURCE_DIR}/tests/support/model_store.c
             ${CMAKE_SOURCE_DIR}/tests/support/pool_rig.c
             ${CMAKE_SOURCE_DIR}/tests/support/replica_rig.c
-    LIBS wp_pool)
+    LIBS wp_pool wp_advice)
 endforeach()

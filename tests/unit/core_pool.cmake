@@ -5,7 +5,7 @@ foreach(part claim refill store wait)
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_${part}_test.c ${WP_POOL_RIG}
     LIBS wp_pool)
 endforeach()
-# Sandboxes that others see too: the doors of pool/pool_foreign.c.
+# Sandboxes that others see too: the doors of pool/core/external.c.
 foreach(door end found notice retire)
   wp_test(pool_foreign_${door}_test LABEL unit
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_foreign_${door}_test.c ${WP_POOL_RIG}

@@ -1,7 +1,7 @@
 # Schedules against Python's own zones, found minute by minute.
 add_executable(scale_schedule_ask
   ${CMAKE_CURRENT_LIST_DIR}/scale_schedule_ask.c)
-target_link_libraries(scale_schedule_ask PRIVATE wp_scale wp_flags)
+target_link_libraries(scale_schedule_ask PRIVATE wp_advice wp_flags)
 add_test(NAME unit/scale_schedule_oracle
   COMMAND ${WP_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/scale_schedule_oracle.py
           $<TARGET_FILE:scale_schedule_ask>)

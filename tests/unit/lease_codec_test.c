@@ -8,7 +8,7 @@
 
 #include "allocator/lease_codec.h"
 #include "pool/base/rng.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 
 static void
 random_text(struct wp_rng *rng, char *out, size_t max)

@@ -1,6 +1,6 @@
 /* tests/unit/lease_conformance_memory_test.c - the memory store and what the
  * suite asks of a store that keeps nothing. */
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 #include "tests/support/store_conformance.h"
 
 static struct wp_lease_store

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "pool/lease_memory.h"
+#include "pool/leases/memory.h"
 
 static void
 must_not_be_called(struct wp_lease_op *op, enum wp_status status)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "pool/base/rng.h"
-#include "pool/lease_rules.h"
+#include "pool/leases/rules.h"
 #include "tests/support/rule_cells.h"
 
 static void

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "pool/base/str.h"
-#include "pool/lease_token.h"
+#include "pool/leases/token.h"
 
 static const uint8_t key_bytes[WP_TOKEN_KEY_LEN] = {
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "pool/scale/history.h"
+#include "pool/history/history.h"
 #include "tests/support/pool_rig.h"
 #include "tests/support/replica_rig.h"
 

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "pool/base/rng.h"
-#include "pool/refill.h"
-#include "pool/scale/retrace.h"
+#include "pool/refill/refill.h"
+#include "allocator/advice/retrace.h"
 #include "tests/support/pool_rig.h"
 #include "tests/support/replica_rig.h"
 

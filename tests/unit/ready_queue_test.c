@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "pool/ready_queue.h"
+#include "pool/slots/ready_queue.h"
 
 #define UID ((const uint8_t *)"0123456789abcdef")
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pool/refill.h"
+#include "pool/refill/refill.h"
 
 #define S WP_NS_PER_S
 #define MS WP_NS_PER_MS

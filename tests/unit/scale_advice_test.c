@@ -12,7 +12,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
-#include "pool/scale/advice.h"
+#include "allocator/advice/advice.h"
 #include "pool/scale/stock.h"
 
 #define S WP_NS_PER_S

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "pool/base/rng.h"
-#include "pool/scale/budget.h"
+#include "pool/policy/budget.h"
 #include "pool/scale/stock.h"
 
 enum {

@@ -10,8 +10,8 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
-#include "pool/scale/history.h"
-#include "pool/scale/replay.h"
+#include "pool/history/history.h"
+#include "allocator/advice/replay.h"
 #include "pool/scale/scaler.h"
 
 #define S WP_NS_PER_S

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "pool/base/compiler.h"
-#include "pool/scale/plot.h"
+#include "allocator/advice/plot.h"
 
 static const struct wp_plot_point ours[] = {
     {0.95, 8, NULL}, {0.99, 11, NULL}, {0.999, 16, NULL}, {0.9999, 25, NULL}};

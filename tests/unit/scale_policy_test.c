@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "pool/base/clock.h"
-#include "pool/scale/policy.h"
+#include "pool/policy/policy.h"
 
 struct pair {
     const char *key;

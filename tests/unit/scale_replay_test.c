@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
-#include "pool/refill.h"
-#include "pool/scale/replay_parts.h"
-#include "pool/scale/rival.h"
+#include "pool/refill/refill.h"
+#include "allocator/advice/replay_parts.h"
+#include "allocator/advice/baseline.h"
 
 #define S WP_NS_PER_S
 

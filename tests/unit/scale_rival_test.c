@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
-#include "pool/scale/rival.h"
+#include "allocator/advice/baseline.h"
 
 #define S WP_NS_PER_S
 

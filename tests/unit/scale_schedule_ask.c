@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
-#include "pool/scale/schedule.h"
+#include "pool/policy/schedule.h"
 
 static int
 answer(char *line)

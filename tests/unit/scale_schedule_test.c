@@ -12,7 +12,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
-#include "pool/scale/schedule.h"
+#include "pool/policy/schedule.h"
 
 #define MINUTE_NS (60 * WP_NS_PER_S)
 #define HOUR_NS (60 * MINUTE_NS)

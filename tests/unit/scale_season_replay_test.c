@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "pool/base/rng.h"
-#include "pool/scale/replay.h"
+#include "allocator/advice/replay.h"
 #include "pool/scale/scaler.h"
 #include "tests/support/season_weeks.h"
 
@@ -18,7 +18,7 @@
 #define SELDOM_NS (60 * S)
 #define WEEKS_SELDOM_NS (10 * S)
 
-/* Ours, as pool/scale/replay_ours.c, or with a clock that stands still: that
+/* Ours, as allocator/advice/replay_ours.c, or with a clock that stands still: that
  * one never sees a second week. */
 struct driver {
     struct wp_scaler *scaler;

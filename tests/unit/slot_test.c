@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "pool/claim_table.h"
-#include "pool/ready_queue.h"
-#include "pool/slot.h"
+#include "pool/claims/claim_table.h"
+#include "pool/slots/ready_queue.h"
+#include "pool/slots/slot.h"
 
 #define UID ((const uint8_t *)"0123456789abcdef")
 

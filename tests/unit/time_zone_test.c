@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "pool/base/civil.h"
-#include "pool/base/time_zone_impl.h"
+#include "pool/policy/time_zone_impl.h"
 
 enum {
     HOUR = 3600,

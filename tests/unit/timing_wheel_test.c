@@ -10,7 +10,7 @@
 
 #include "pool/base/rng.h"
 #include "pool/limits.h"
-#include "pool/timing_wheel.h"
+#include "pool/slots/timing_wheel.h"
 
 enum {
     N = 200

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "pool/base/rng.h"
-#include "pool/wait_queue.h"
+#include "pool/claims/wait_queue.h"
 
 static const struct wp_hash_key key = {1, 2};
 

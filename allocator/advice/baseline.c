@@ -1,0 +1,154 @@
+#include "allocator/advice/baseline.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "pool/base/clock.h"
+#include "allocator/advice/baseline_parts.h"
+
+struct row {
+    const char *name;
+    const char *cites;
+    wp_rival_create_fn create;
+};
+
+static const struct row rows[WP_RIVAL_COUNT] = {
+    [WP_RIVAL_FIXED] = {"fixed",
+                        "agent-sandbox: spec.replicas of a SandboxWarmPool "
+                        "that nothing scales; a = replicas",
+                        wp_rival_create_fixed},
+    [WP_RIVAL_HPA_CLAIM_RATE] =
+        {"hpa-claim-rate",
+         "agent-sandbox examples/hpa-swp-scaling/hpa.yaml: External metric "
+         "claims/s, target Value a = 0.5, 10 to 100 replicas; HPA every 15 s "
+         "with its defaults; rate of 60 s, without the metric's further lag",
+         wp_rival_create_hpa},
+    [WP_RIVAL_KEDA_CLAIM_RATE] =
+        {"keda-claim-rate",
+         "agent-sandbox examples/keda-scale-to-zero: rate of 60 s, polled "
+         "every 15 s, AverageValue a = 0.05, activation 0.01, cooldown 300 s, "
+         "0 to 100 replicas",
+         wp_rival_create_keda},
+    [WP_RIVAL_AGONES_BUFFER] =
+        {"agones-buffer",
+         "Agones FleetAutoscaler, policy Buffer: replicas = allocated + a "
+         "every 30 s (FixedInterval's default)",
+         wp_rival_create_agones_buffer},
+    [WP_RIVAL_AGONES_PERCENT] =
+        {"agones-percent",
+         "Agones FleetAutoscaler, policy Buffer: a per cent of all replicas "
+         "ready, every 30 s",
+         wp_rival_create_agones_percent},
+    [WP_RIVAL_OPENSANDBOX] =
+        {"opensandbox-buffer",
+         "OpenSandbox Pool: outside bufferMin = a .. bufferMax = b the buffer "
+         "is set to their middle; event-driven",
+         wp_rival_create_opensandbox},
+    [WP_RIVAL_WATERMARK] =
+        {"watermark",
+         "OpenKruise Agents, proposal 20260106 (capacity policy): available "
+         "replicas towards a, tolerance 10 %, scale-down stabilised 300 s; "
+         "as an HPA every 15 s",
+         wp_rival_create_watermark},
+    [WP_RIVAL_IN_USE_PLUS] =
+        {"in-use-plus-spare",
+         "mitos, pull request 109: clamp(inUse + a, min, max); up at once, "
+         "down 300 s after the last claim",
+         wp_rival_create_in_use_plus},
+    [WP_RIVAL_OPENWHISK] =
+        {"openwhisk-reactive",
+         "Apache OpenWhisk docs/actions.md, reactive stem cells: a more for "
+         "each cold start of the minute before, unused ones removed after "
+         "b = 120 s; replaced one for one when taken",
+         wp_rival_create_openwhisk},
+    [WP_RIVAL_KNATIVE_KPA] =
+        {"knative-kpa",
+         "Knative Serving config-autoscaler: concurrency 1 at a = 70 % "
+         "utilisation, windows 60 s and 6 s, panic at 200 %, tick 2 s, up "
+         "1000 times and down 2 times a tick",
+         wp_rival_create_kpa},
+    [WP_RIVAL_ERLANG_TRUE] =
+        {"erlang-true-rate",
+         "theory: the smallest constant stock for a permille of hits, told "
+         "the true mean rate and lead time",
+         wp_rival_create_erlang},
+    [WP_RIVAL_CLAIRVOYANT] =
+        {"clairvoyant",
+         "bound: told every claim in advance, orders for each a seconds "
+         "before it comes",
+         wp_rival_create_clairvoyant},
+};
+
+static const struct row *
+row_of(enum wp_rival rival)
+{
+    return (unsigned)rival < WP_RIVAL_COUNT ? &rows[rival] : NULL;
+}
+
+bool
+wp_rival_create(const struct wp_rival_config *config,
+                struct wp_replay_policy *out)
+{
+    const struct row *row = row_of(config->rival);
+
+    if (row == NULL) {
+        return false;
+    }
+    *out = (struct wp_replay_policy){.name = row->name, .destroy = free};
+    return row->create(config, out);
+}
+
+const char *
+wp_rival_name(enum wp_rival rival)
+{
+    const struct row *row = row_of(rival);
+
+    return row == NULL ? NULL : row->name;
+}
+
+const char *
+wp_rival_cites(enum wp_rival rival)
+{
+    const struct row *row = row_of(rival);
+
+    return row == NULL ? NULL : row->cites;
+}
+
+uint32_t
+wp_rival_clamp(const struct wp_rival_config *config, double n)
+{
+    n = fmax(n, config->min);
+    n = fmin(n, config->max);
+    return (uint32_t)fmax(n, 0);
+}
+
+bool
+wp_rival_is_due(int64_t *due_ns, int64_t period_ns, int64_t now_ns)
+{
+    if (*due_ns == 0) {
+        *due_ns = now_ns;
+    }
+    if (now_ns < *due_ns) {
+        return false;
+    }
+    *due_ns += ((now_ns - *due_ns) / period_ns + 1) * period_ns;
+    return true;
+}
+
+uint32_t
+wp_rival_stock_of_all(uint32_t all, uint32_t in_use)
+{
+    return all > in_use ? all - in_use : 0;
+}
+
+uint32_t
+wp_rival_recent_max(struct wp_rival_recent *recent, uint32_t value)
+{
+    uint32_t most = 0;
+
+    recent->values[recent->n++ % WP_RIVAL_RECENT_MAX] = value;
+    for (uint32_t i = 0; i < WP_RIVAL_RECENT_MAX && i < recent->n; i++) {
+        most = recent->values[i] > most ? recent->values[i] : most;
+    }
+    return most;
+}

@@ -1,0 +1,52 @@
+/* allocator/advice/baseline.h - how others size their pools, to be compared
+ * with.
+ *
+ * Each models one that is in use, as its documents describe it: the row of the
+ * table in rival.c says which, with its period and its parameters and where
+ * they come from. Each has a test against steps worked out by hand. */
+#ifndef WP_ALLOCATOR_ADVICE_BASELINE_H
+#define WP_ALLOCATOR_ADVICE_BASELINE_H
+
+#include <stdint.h>
+
+#include "allocator/advice/replay.h"
+
+enum wp_rival {
+    WP_RIVAL_FIXED,          /* a: size. */
+    WP_RIVAL_HPA_CLAIM_RATE, /* Upstream's example on the claim counter. */
+    WP_RIVAL_KEDA_CLAIM_RATE,
+    WP_RIVAL_AGONES_BUFFER,  /* a: ready beyond allocated; 30 s. */
+    WP_RIVAL_AGONES_PERCENT, /* a: per cent of all; 30 s. */
+    WP_RIVAL_OPENSANDBOX,    /* a, b: bufferMin, bufferMax. */
+    WP_RIVAL_WATERMARK,      /* a: available, +- 10 %. */
+    WP_RIVAL_IN_USE_PLUS,    /* a: spare; cooldown 300 s. */
+    WP_RIVAL_OPENWHISK,      /* Reactive prewarm. */
+    WP_RIVAL_KNATIVE_KPA,    /* Stable and panic windows. */
+    WP_RIVAL_ERLANG_TRUE,    /* a: permille of hits; told the true rate. */
+    WP_RIVAL_CLAIRVOYANT,    /* Told every claim in advance. */
+    WP_RIVAL_COUNT,
+};
+
+struct wp_rival_config {
+    enum wp_rival rival;
+    double a;
+    double b;
+    uint32_t min;
+    uint32_t max;
+    enum wp_miss miss;
+    /* For the two that are told the future: the claims to come. The source is
+     * another copy of the one that is replayed; the policy reads it. */
+    struct wp_replay_source future;
+    struct wp_replay_lead lead;
+    double true_rate_per_s;
+};
+
+/* False when memory lacks. Destroy by its destroy. */
+bool wp_rival_create(const struct wp_rival_config *config,
+                     struct wp_replay_policy *out);
+/* "hpa-claim-rate"; UINT32 beyond the last: NULL. */
+const char *wp_rival_name(enum wp_rival rival);
+/* What it models and where that is described; one line. */
+const char *wp_rival_cites(enum wp_rival rival);
+
+#endif

@@ -1,0 +1,116 @@
+/* allocator/advice/baseline_clairvoyant.c - who knows every claim: as many
+ * ready and warming as claims will come within the horizon. Nobody who does not
+ * know the lead times in advance does better with as many misses. */
+#include <stdlib.h>
+
+#include "pool/base/clock.h"
+#include "allocator/advice/baseline_parts.h"
+
+struct seen {
+    int64_t at_ns;
+    uint32_t n;
+};
+
+struct clairvoyant {
+    struct wp_rival_config config;
+    int64_t horizon_ns;
+    struct seen next; /* The first beyond the horizon. */
+    bool ended;
+    struct seen *ring; /* Within it, oldest first. */
+    uint32_t cap;
+    uint32_t from;
+    uint32_t n;
+    uint64_t expected; /* Claims in the ring. */
+};
+
+static void
+look_further(struct clairvoyant *clairvoyant)
+{
+    struct wp_replay_source *future = &clairvoyant->config.future;
+
+    clairvoyant->ended = !future->next(future->self, &clairvoyant->next.at_ns,
+                                       &clairvoyant->next.n);
+}
+
+/* Without memory for more the horizon ends there, until some have come. */
+static bool
+has_room(struct clairvoyant *clairvoyant)
+{
+    uint32_t cap = 2 * clairvoyant->cap;
+    struct seen *ring;
+
+    if (clairvoyant->n < clairvoyant->cap) {
+        return true;
+    }
+    ring = cap > 0 ? malloc(cap * sizeof(*ring)) : NULL;
+    if (ring == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < clairvoyant->n; i++) {
+        ring[i] = clairvoyant->ring[(clairvoyant->from + i) % clairvoyant->cap];
+    }
+    free(clairvoyant->ring);
+    clairvoyant->ring = ring;
+    clairvoyant->cap = cap;
+    clairvoyant->from = 0;
+    return true;
+}
+
+static uint32_t
+clairvoyant_target(void *self, const struct wp_replay_view *view,
+                   int64_t *next_ns)
+{
+    struct clairvoyant *it = self;
+    int64_t until_ns = wp_time_add(view->now_ns, it->horizon_ns);
+
+    while (it->n > 0 && it->ring[it->from].at_ns <= view->now_ns) {
+        it->expected -= it->ring[it->from].n;
+        it->from = (it->from + 1) % it->cap;
+        it->n--;
+    }
+    while (!it->ended && it->next.at_ns <= until_ns) {
+        if (it->next.at_ns > view->now_ns) {
+            if (!has_room(it)) {
+                break;
+            }
+            it->ring[(it->from + it->n++) % it->cap] = it->next;
+            it->expected += it->next.n;
+        }
+        look_further(it);
+    }
+    *next_ns = it->ended ? WP_TIME_NEVER : it->next.at_ns - it->horizon_ns;
+    return wp_rival_clamp(&it->config, (double)it->expected);
+}
+
+static void
+destroy(void *self)
+{
+    struct clairvoyant *clairvoyant = self;
+
+    free(clairvoyant->ring);
+    free(clairvoyant);
+}
+
+bool
+wp_rival_create_clairvoyant(const struct wp_rival_config *config,
+                            struct wp_replay_policy *out)
+{
+    struct clairvoyant *clairvoyant = calloc(1, sizeof(*clairvoyant));
+
+    if (clairvoyant == NULL) {
+        return false;
+    }
+    clairvoyant->config = *config;
+    clairvoyant->horizon_ns = (int64_t)(config->a * (double)WP_NS_PER_S);
+    clairvoyant->cap = 64;
+    clairvoyant->ring = malloc(clairvoyant->cap * sizeof(*clairvoyant->ring));
+    if (clairvoyant->ring == NULL) {
+        free(clairvoyant);
+        return false;
+    }
+    look_further(clairvoyant);
+    out->self = clairvoyant;
+    out->target = clairvoyant_target;
+    out->destroy = destroy;
+    return true;
+}

@@ -1,0 +1,163 @@
+/* pool/core/external.c - sandboxes that others see too.
+ *
+ * Where sandboxes are objects that other programs make, take and delete, the
+ * backend must be able to end a lease, to give a sandbox up, to bring one in
+ * that was not ordered here, and to hear which ones are leased. */
+#include "pool/base/assert.h"
+#include "pool/core/pools.h"
+
+void
+wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot;
+    pthread_mutex_t *lock;
+    enum wp_slot_state state;
+    bool leased;
+
+    if (!wp_pools_ref_is_ours(pools, ref)) {
+        return;
+    }
+    slot = wp_slot_at(&pools->slots, ref.index);
+    lock = wp_pools_change_lock(pools, ref.index);
+    (void)pthread_mutex_lock(lock);
+    /* The lock keeps the slot from its next life, and from being offered again
+     * with this word in it. */
+    state = wp_slot_state(&pools->slots, ref);
+    leased = state == WP_SLOT_LEASED || state == WP_SLOT_LOST ||
+             state == WP_SLOT_QUARANTINED;
+    if (leased) {
+        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_STOP,
+                                       memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (leased) {
+        wp_pools_note(pools, ref.index, 0);
+    }
+}
+
+bool
+wp_pools_asks_first(const struct wp_pools *pools,
+                    const struct wp_slot_info *info)
+{
+    return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
+}
+
+void
+wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
+                struct wp_str reason)
+{
+    struct wp_slots *slots = &pools->slots;
+    struct wp_slot_info info;
+    struct wp_pool *pool;
+    uint32_t news = 0;
+    bool asks;
+
+    if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
+        return;
+    }
+    pool = wp_pools_of_slot(pools, ref.index);
+    asks = wp_pools_asks_first(pools, &info);
+    /* It may become ready between the two. */
+    if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
+                     asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
+        news = asks ? WP_NEWS_WITHDRAW : 0;
+    } else {
+        /* Another replica may have granted it: the store is asked first. */
+        if (!wp_slot_move(slots, ref, WP_SLOT_READY,
+                          pools->shared ? WP_SLOT_QUARANTINED
+                                        : WP_SLOT_DYING)) {
+            return;
+        }
+        news = pools->shared ? WP_NEWS_WITHDRAW : 0;
+    }
+    wp_counter_add(&pool->retired, 1);
+    wp_pool_record_retired(pool, reason);
+    wp_pools_note(pools, ref.index, news);
+    wp_pools_touch(pool);
+}
+
+bool
+wp_pools_suffix_of(const struct wp_pool *pool, struct wp_str name,
+                   struct wp_str *suffix)
+{
+    size_t at = pool->name.len + 1;
+
+    if (name.len <= at || name.len > at + WP_SANDBOX_SUFFIX_LEN ||
+        memcmp(name.ptr, pool->name.ptr, pool->name.len) != 0 ||
+        name.ptr[at - 1] != '-') {
+        return false;
+    }
+    *suffix = (struct wp_str){name.ptr + at, name.len - at};
+    return true;
+}
+
+bool
+wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
+               const uint8_t uid[WP_UID_LEN], struct wp_str name,
+               struct wp_slot_ref *ref)
+{
+    struct wp_pool *pool;
+    struct wp_str suffix;
+
+    WP_ASSERT(pools->config.backend.ops->foreign);
+    if (wp_pools_seen(pools, uid, ref)) {
+        return true;
+    }
+    if (pool_index >= wp_pools_count(pools)) {
+        return false;
+    }
+    pool = wp_pools_at(pools, pool_index);
+    if (atomic_load_explicit(&pool->removed, memory_order_relaxed) ||
+        !wp_pools_suffix_of(pool, name, &suffix)) {
+        return false;
+    }
+    *ref = wp_pools_alloc_slot(pools, pool, uid, WP_CREATED_ELSEWHERE);
+    if (ref->generation == 0) {
+        return false;
+    }
+    wp_slot_set_suffix(&pools->slots, *ref, suffix);
+    wp_slot_map_add(&pools->map, wp_pools_map_hash(pools, name), ref->index);
+    wp_pools_touch(pool);
+    return true;
+}
+
+void
+wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+    struct wp_noted *noted = &pools->noted[ref.index];
+    const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
+    int64_t deadline_wall_ms =
+        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
+    char sandbox[WP_SANDBOX_NAME_MAX + 1];
+    struct wp_lease_notice notice;
+    struct wp_claim_view view;
+    struct wp_slot_info info;
+
+    if ((noted->generation == ref.generation && noted->fence == fence &&
+         (pools->durable || noted->deadline_wall_ms == deadline_wall_ms)) ||
+        !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||
+        /* Else it is not granted yet, or just ending: noted again then. */
+        !wp_pools_claim_of(pools, ref, &view) ||
+        !wp_slot_read(&pools->slots, ref, &info)) {
+        return;
+    }
+    wp_pools_sandbox_name(pool, info.suffix, sandbox);
+    notice = (struct wp_lease_notice){
+        .ref = ref,
+        .uid = info.uid,
+        .pool_namespace = pool->pool_namespace,
+        .pool = pool->name,
+        .sandbox = wp_str_from(sandbox),
+        .claim_id = wp_str_from(view.claim_id),
+        .tenant = wp_str_from(view.tenant),
+        .fence = fence,
+        .deadline_wall_ms = deadline_wall_ms,
+    };
+    noted->generation = ref.generation;
+    noted->fence = fence;
+    noted->deadline_wall_ms = deadline_wall_ms;
+    backend->ops->leased(backend->self, &notice);
+}

@@ -1,0 +1,395 @@
+/* pool/core/pool.c - the life of all pools together, and their numbers. */
+#include "pool/pool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pool/base/assert.h"
+#include "pool/core/budget.h"
+#include "pool/core/scale.h"
+#include "pool/slots/sandbox_name.h"
+
+_Static_assert((int)WP_TARGET_MAX == (int)WP_SCALE_TARGET_MAX,
+               "policies and pools have one bound");
+
+void
+wp_pool_spec_init(struct wp_pool_spec *spec)
+{
+    memset(spec, 0, sizeof *spec);
+    memcpy(spec->pool_namespace, "default", sizeof "default");
+    spec->waiters_max = 1024;
+    spec->tenant_waiters_max = 256;
+    spec->create_inflight_max = 16;
+    spec->ttl_default_ns = 3600 * WP_NS_PER_S;
+    spec->ttl_max_ns = 24 * 3600 * WP_NS_PER_S;
+    spec->wait_max_ns = 60 * WP_NS_PER_S;
+    spec->ready_within_ns = 60 * WP_NS_PER_S;
+    spec->cold_start = WP_COLD_NEVER;
+    wp_scale_policy_init(&spec->scale);
+}
+
+static enum wp_status
+check_config(const struct wp_pools_config *config, struct wp_err *err)
+{
+    if (config->slots_max == 0 || config->slots_max > WP_SLOTS_MAX) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "slots_max: 1 to %d expected, got %u", WP_SLOTS_MAX,
+                          config->slots_max);
+    }
+    if (config->claims_max < config->slots_max ||
+        config->claims_max > WP_CLAIMS_MAX) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "claims_max: %u (slots_max) to %d expected, got %u",
+                          config->slots_max, WP_CLAIMS_MAX, config->claims_max);
+    }
+    return WP_OK;
+}
+
+static void
+init_errands(struct wp_pools *pools)
+{
+    (void)pthread_mutex_init(&pools->errand_lock, NULL);
+    wp_list_init(&pools->errands_free);
+    wp_list_init(&pools->errands_back);
+    wp_list_init(&pools->parked_changes);
+    for (size_t i = 0; i < WP_ERRANDS_MAX; i++) {
+        pools->errands[i].pools = pools;
+        wp_list_push_back(&pools->errands_free, &pools->errands[i].node);
+    }
+}
+
+static bool
+reserve_all(struct wp_pools *pools)
+{
+    const struct wp_pools_config *config = &pools->config;
+
+    pools->pool = wp_pools_reserve(pools, WP_POOLS_MAX, sizeof *pools->pool);
+    pools->by_name =
+        wp_pools_reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
+    pools->errands =
+        wp_pools_reserve(pools, WP_ERRANDS_MAX, sizeof *pools->errands);
+    if (pools->pool == NULL || pools->by_name == NULL ||
+        pools->errands == NULL ||
+        !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX)) {
+        return false;
+    }
+    if (!wp_claim_table_init(&pools->claims, config->claims_max)) {
+        wp_slots_fini(&pools->slots);
+        return false;
+    }
+    if (!wp_timing_wheel_init(&pools->wheel, config->slots_max,
+                              wp_pools_now(pools))) {
+        wp_claim_table_fini(&pools->claims);
+        wp_slots_fini(&pools->slots);
+        return false;
+    }
+    pools->durable = config->store.ops->durable;
+    pools->shared = config->store.ops->shared;
+    if (!wp_pool_notes_create(pools) || !wp_pool_budgets_create(pools)) {
+        wp_timing_wheel_fini(&pools->wheel);
+        wp_claim_table_fini(&pools->claims);
+        wp_slots_fini(&pools->slots);
+        return false;
+    }
+    pools->mapped = pools->durable || config->backend.ops->foreign;
+    if (config->backend.ops->leased != NULL) {
+        pools->noted =
+            wp_pools_reserve(pools, config->slots_max, sizeof *pools->noted);
+    }
+    if ((config->backend.ops->leased != NULL && pools->noted == NULL) ||
+        /* By uid and by name. */
+        (pools->mapped &&
+         !wp_slot_map_init(&pools->map, 2 * config->slots_max))) {
+        wp_timing_wheel_fini(&pools->wheel);
+        wp_claim_table_fini(&pools->claims);
+        wp_slots_fini(&pools->slots);
+        return false;
+    }
+    if (pools->mapped) {
+        pools->memory_bytes += wp_slot_map_bytes(2 * config->slots_max);
+    }
+    pools->memory_bytes += wp_slots_memory_bytes(&pools->slots) +
+                           wp_claim_table_memory_bytes(&pools->claims) +
+                           wp_timing_wheel_bytes(config->slots_max);
+    return true;
+}
+
+struct wp_pools *
+wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
+{
+    struct wp_pools *pools;
+
+    if (check_config(config, err) != WP_OK) {
+        return NULL;
+    }
+    pools = aligned_alloc(alignof(struct wp_pools), sizeof *pools);
+    if (pools == NULL) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    memset(pools, 0, sizeof *pools);
+    pools->config = *config;
+    pools->memory_bytes = sizeof *pools;
+    if (!reserve_all(pools)) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                         "no memory for %u slots and %u claims",
+                         config->slots_max, config->claims_max);
+        wp_pool_budgets_destroy(pools);
+        free(pools->notes);
+        free(pools->noted);
+        free(pools->errands);
+        free(pools->by_name);
+        free(pools->pool);
+        free(pools);
+        return NULL;
+    }
+    wp_token_key_init(&pools->token_key, 1, config->token_key);
+    wp_rng_init(&pools->rng, config->seed);
+    pools->name_key = (struct wp_hash_key){wp_rng_next(&pools->rng),
+                                           wp_rng_next(&pools->rng)};
+    atomic_init(&pools->news, WP_SLOT_NONE);
+    atomic_init(&pools->wall_offset_ns, wp_clock_wall_offset_ns(config->clock));
+    for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
+        (void)pthread_mutex_init(&pools->change_lock[i], NULL);
+    }
+    (void)pthread_mutex_init(&pools->peers_lock, NULL);
+    init_errands(pools);
+    atomic_init(&pools->keeper, true);
+    return pools;
+}
+
+void
+wp_pools_destroy(struct wp_pools *pools)
+{
+    if (pools == NULL) {
+        return;
+    }
+    wp_pools_free_all(pools);
+    for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
+        (void)pthread_mutex_destroy(&pools->change_lock[i]);
+    }
+    (void)pthread_mutex_destroy(&pools->errand_lock);
+    (void)pthread_mutex_destroy(&pools->peers_lock);
+    wp_token_key_fini(&pools->token_key);
+    wp_slot_map_fini(&pools->map);
+    wp_timing_wheel_fini(&pools->wheel);
+    wp_claim_table_fini(&pools->claims);
+    wp_slots_fini(&pools->slots);
+    wp_pool_budgets_destroy(pools);
+    free(pools->notes);
+    free(pools->noted);
+    free(pools->errands);
+    free(pools->by_name);
+    free(pools->pool);
+    free(pools);
+}
+
+uint64_t
+wp_pools_memory_bytes(const struct wp_pools *pools)
+{
+    return pools->memory_bytes;
+}
+
+uint64_t
+wp_pools_map_hash(const struct wp_pools *pools, struct wp_str bytes)
+{
+    return wp_siphash128(pools->config.hash_key, bytes.ptr, bytes.len).low;
+}
+
+void
+wp_pools_wake(struct wp_pools *pools)
+{
+    /* seq_cst pairs with the clear in wp_pools_run: either control sees the
+     * news, or this thread sees that it sleeps. */
+    if (!atomic_load_explicit(&pools->awake, memory_order_seq_cst) &&
+        !atomic_exchange_explicit(&pools->awake, true, memory_order_seq_cst)) {
+        pools->config.wake(pools->config.ctx);
+    }
+}
+
+void
+wp_pools_note(struct wp_pools *pools, uint32_t slot_index, uint32_t news)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, slot_index);
+    uint32_t before = atomic_fetch_or_explicit(
+        &slot->news, news | WP_NEWS_LISTED, memory_order_acq_rel);
+
+    if ((before & WP_NEWS_LISTED) == 0) {
+        uint32_t head =
+            atomic_load_explicit(&pools->news, memory_order_relaxed);
+
+        do {
+            atomic_store_explicit(&slot->news_next, head, memory_order_relaxed);
+            /* Publishes news_next: pairs with the exchange in wp_pools_run. */
+        } while (!atomic_compare_exchange_weak_explicit(
+            &pools->news, &head, slot_index, memory_order_seq_cst,
+            memory_order_relaxed));
+    }
+    wp_pools_wake(pools);
+}
+
+void
+wp_pools_touch(struct wp_pool *pool)
+{
+    atomic_store_explicit(&pool->touched, true, memory_order_seq_cst);
+    wp_pools_wake(pool->pools);
+}
+
+static void
+record_reason(struct wp_pool *pool, char out[WP_REASON_MAX + 1],
+              struct wp_str reason)
+{
+    size_t len = reason.len < WP_REASON_MAX ? reason.len : WP_REASON_MAX;
+
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    if (len > 0) {
+        memcpy(out, reason.ptr, len);
+    }
+    out[len] = '\0';
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+}
+
+void
+wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason)
+{
+    record_reason(pool, pool->last_failure, reason);
+}
+
+void
+wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason)
+{
+    record_reason(pool, pool->last_retired, reason);
+}
+
+void
+wp_pools_sandbox_name(const struct wp_pool *pool, const char *suffix,
+                      char out[WP_SANDBOX_NAME_MAX + 1])
+{
+    size_t len = pool->name.len;
+
+    memcpy(out, pool->name.ptr, len);
+    out[len] = '-';
+    memcpy(out + len + 1, suffix, WP_SANDBOX_SUFFIX_LEN + 1);
+}
+
+void
+wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
+               struct wp_pool_stats *out)
+{
+    struct wp_pool *pool;
+    const struct wp_slots *slots = &pools->slots;
+    struct wp_histogram_view latency;
+    int64_t retry_at;
+
+    WP_ASSERT(pool_index < wp_pools_count(pools));
+    pool = wp_pools_at(pools, pool_index);
+    memset(out, 0, sizeof *out);
+    out->index = pool_index;
+    out->warming = wp_slots_count(slots, pool_index, WP_SLOT_WARMING);
+    out->ready = wp_slots_count(slots, pool_index, WP_SLOT_READY);
+    out->leased = wp_slots_count(slots, pool_index, WP_SLOT_LEASED) +
+                  wp_slots_count(slots, pool_index, WP_SLOT_LOST);
+    out->quarantined = wp_slots_count(slots, pool_index, WP_SLOT_QUARANTINED);
+    out->dying = wp_slots_count(slots, pool_index, WP_SLOT_DYING);
+    out->waiting = atomic_load_explicit(&pool->waiting, memory_order_relaxed);
+    out->created_total =
+        wp_slots_created(slots, pool_index) -
+        atomic_load_explicit(&pool->created_before, memory_order_relaxed);
+    out->destroyed_total =
+        wp_slots_destroyed(slots, pool_index) -
+        atomic_load_explicit(&pool->destroyed_before, memory_order_relaxed);
+    out->failed_total = wp_counter_read(&pool->failures);
+    out->retired_total = wp_counter_read(&pool->retired);
+    out->lost_total = wp_counter_read(&pool->lost);
+    wp_histogram_read(&pool->claim_latency, &latency);
+    out->served_total[WP_SERVED_WARM] = latency.count;
+    for (int i = WP_SERVED_QUEUED; i <= WP_SERVED_COLD; i++) {
+        uint64_t n = wp_counter_read(&pool->served[i]);
+
+        out->served_total[i] = n;
+        out->served_total[WP_SERVED_WARM] -= n < latency.count ? n : 0;
+    }
+    out->refused_total = wp_counter_read(&pool->refused);
+    out->missed_total = wp_counter_read(&pool->missed);
+    out->released_total = wp_counter_read(&pool->released);
+    out->expired_total = wp_counter_read(&pool->expired);
+    out->undone_total = wp_counter_read(&pool->undone);
+    out->draining = atomic_load_explicit(&pool->draining, memory_order_relaxed);
+    out->breaker_open =
+        atomic_load_explicit(&pool->breaker_open, memory_order_relaxed);
+    retry_at =
+        atomic_load_explicit(&pool->breaker_retry_at_ns, memory_order_relaxed);
+    if (out->breaker_open && retry_at > wp_pools_now(pools)) {
+        out->breaker_retry_in_ns = retry_at - wp_pools_now(pools);
+    }
+    out->removed = atomic_load_explicit(&pool->removed, memory_order_relaxed);
+    out->gone = out->removed && out->warming + out->ready + out->leased +
+                                        out->quarantined + out->dying +
+                                        out->waiting ==
+                                    0;
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    out->spec = pool->spec;
+    memcpy(out->last_failure, pool->last_failure, sizeof out->last_failure);
+    memcpy(out->last_retired, pool->last_retired, sizeof out->last_retired);
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    out->replicas = out->spec.target;
+    out->spec.target =
+        atomic_load_explicit(&pool->target, memory_order_relaxed);
+    wp_pool_scale_stats(pool, out);
+}
+
+const struct wp_histogram *
+wp_pools_claim_latency(const struct wp_pools *pools, uint32_t pool_index)
+{
+    return &wp_pools_at(pools, pool_index)->claim_latency;
+}
+
+const struct wp_histogram *
+wp_pools_lead_time(const struct wp_pools *pools, uint32_t pool_index)
+{
+    return &wp_pools_at(pools, pool_index)->lead_time;
+}
+
+bool
+wp_pools_quiet(const struct wp_pools *pools)
+{
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        for (int state = WP_SLOT_WARMING; state < WP_SLOT_STATE_COUNT;
+             state++) {
+            if (wp_slots_count(&pools->slots, i, (enum wp_slot_state)state) >
+                0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void
+wp_pools_check(struct wp_pools *pools)
+{
+    uint32_t held = 0;
+    uint32_t leased = 0;
+
+    wp_slots_check(&pools->slots);
+    for (uint32_t i = 0; i < wp_claim_table_used_max(&pools->claims); i++) {
+        struct wp_claim_view view;
+        enum wp_slot_state state;
+
+        if (!wp_claim_table_read_at(&pools->claims, i, &view) || !view.held) {
+            continue;
+        }
+        /* One claim, one slot, and that slot says the same (I1, I2). */
+        state = wp_slot_state(&pools->slots, view.slot);
+        WP_ASSERT(state == WP_SLOT_LEASED || state == WP_SLOT_LOST);
+        WP_ASSERT(atomic_load_explicit(
+                      &wp_slot_at(&pools->slots, view.slot.index)->claim_entry,
+                      memory_order_relaxed) == i);
+        held++;
+    }
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        leased += wp_slots_count(&pools->slots, i, WP_SLOT_LEASED) +
+                  wp_slots_count(&pools->slots, i, WP_SLOT_LOST);
+    }
+    WP_ASSERT(held <= leased);
+}

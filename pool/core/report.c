@@ -1,0 +1,137 @@
+/* pool/core/report.c - what the backend tells of its sandboxes.
+ *
+ * A report acts only when its move succeeds, so a late or repeated one does
+ * nothing. What follows a move is the control thread's work. */
+#include "pool/base/assert.h"
+#include "pool/core/scale.h"
+
+void
+wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
+                  struct wp_str endpoint)
+{
+    int64_t now = wp_pools_now(pools);
+    struct wp_pool *pool;
+    int64_t created_ns;
+    int64_t lead_ns;
+
+    if (!wp_pools_ref_is_ours(pools, ref)) {
+        return;
+    }
+    if (endpoint.len == 0 || endpoint.len > WP_ENDPOINT_MAX) {
+        wp_pools_on_lost(pools, ref, WP_STR("its endpoint is too long"));
+        return;
+    }
+    if (!wp_slot_make_ready(&pools->slots, ref, endpoint, now)) {
+        return;
+    }
+    pool = wp_pools_of_slot(pools, ref.index);
+    created_ns = wp_slot_created_ns(&pools->slots, ref);
+    if (created_ns != WP_CREATED_ELSEWHERE) {
+        lead_ns = now - created_ns;
+        wp_histogram_record(&pool->lead_time, lead_ns);
+        atomic_store_explicit(&pool->lead_last_ns, lead_ns,
+                              memory_order_relaxed);
+        wp_pool_scale_on_ready(pool, lead_ns);
+    }
+    /* Release: control sees the lead time with the count. */
+    (void)atomic_fetch_add_explicit(&pool->became_ready, 1,
+                                    memory_order_release);
+    if (pools->durable) {
+        wp_pools_note(pools, ref.index, WP_NEWS_OFFER);
+    } else {
+        wp_pools_offer(pool, ref);
+    }
+    wp_pools_touch(pool);
+}
+
+void
+wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
+                 struct wp_str reason)
+{
+    struct wp_slots *slots = &pools->slots;
+    struct wp_slot_info info;
+    struct wp_pool *pool;
+    uint32_t news = 0;
+    bool young;
+    bool asks;
+
+    if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
+        return;
+    }
+    young = info.ready_ns > wp_pools_now(pools) - WP_REFILL_YOUNG_NS;
+    pool = wp_pools_of_slot(pools, ref.index);
+    asks = wp_pools_asks_first(pools, &info);
+    /* Its state may change between two tries (a claim takes it, an undo gives
+     * it back); each such change brings it nearer to one of these. */
+    for (int i = 0; i < 8; i++) {
+        if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
+                         asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
+            news = asks ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
+            wp_counter_add(&pool->failures, 1);
+            (void)atomic_fetch_add_explicit(&pool->failed, 1,
+                                            memory_order_release);
+            wp_pool_record_failure(pool, reason);
+            break;
+        }
+        /* Another replica may have granted it: the store is asked first. */
+        if (pools->shared
+                ? wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)
+                : wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
+            news = pools->shared ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
+            /* Idle or not, the store will tell: withdrawn counts it then. */
+            if (young && !pools->shared) {
+                (void)atomic_fetch_add_explicit(&pool->died_young, 1,
+                                                memory_order_release);
+            }
+            wp_counter_add(&pool->lost, 1);
+            wp_pool_record_failure(pool, reason);
+            break;
+        }
+        if (wp_slot_lose(slots, ref, reason)) {
+            wp_counter_add(&pool->lost, 1);
+            wp_pool_record_failure(pool, reason);
+            news = pools->durable ? WP_NEWS_LOSE : 0;
+            break;
+        }
+        if (wp_slot_state(slots, ref) == WP_SLOT_QUARANTINED) {
+            news = WP_NEWS_DEAD;
+            break;
+        }
+    }
+    wp_pools_note(pools, ref.index, news);
+    wp_pools_touch(pool);
+}
+
+void
+wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot;
+    uint32_t gone;
+
+    if (!wp_pools_ref_is_ours(pools, ref)) {
+        return;
+    }
+    /* One that vanished without being told to is lost first. */
+    if (wp_slot_state(&pools->slots, ref) != WP_SLOT_DYING) {
+        wp_pools_on_lost(pools, ref, WP_STR("it was destroyed from outside"));
+    }
+    slot = wp_slot_at(&pools->slots, ref.index);
+    gone = atomic_load_explicit(&slot->gone, memory_order_relaxed);
+    /* Only forward, so that a late report cannot hide a newer one. Release:
+     * paired with the acquire in the control thread, which frees the slot. */
+    while ((int32_t)(ref.generation - gone) > 0 &&
+           !atomic_compare_exchange_weak_explicit(
+               &slot->gone, &gone, ref.generation, memory_order_release,
+               memory_order_relaxed)) {
+    }
+    wp_pools_note(pools, ref.index, 0);
+}
+
+void
+wp_pools_on_unmade(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    if (wp_pools_ref_is_ours(pools, ref)) {
+        (void)!wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
+        wp_pools_on_destroyed(pools, ref);
+    }
+}
