@@ -9,7 +9,7 @@
 #include <grpc/support/log.h>
 
 #include "pool/base/log.h"
-#include "proto/wire_status.h"
+#include "proto/wire/status.h"
 
 enum {
     LOG_LINES_PER_S = 5,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "pool/base/list.h"
-#include "proto/wire_health.h"
+#include "proto/wire/health.h"
 
 struct wp_rpc_health {
     struct wp_rpc_server *server;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/descriptor.h"
-#include "proto/wire_reflection.h"
+#include "proto/wire/descriptor.h"
+#include "proto/wire/reflection.h"
 
 struct wp_rpc_reflection {
     struct wp_rpc_server *server;

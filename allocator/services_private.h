@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "allocator/services.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
     WP_BATCHES_MAX = 64,

@@ -4,7 +4,7 @@
 
 #include "bench/gbench.h"
 #include "pool/base/assert.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
     BATCH = 64,

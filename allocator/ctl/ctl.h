@@ -13,7 +13,7 @@
 #include "pool/base/arena.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 /* Documented in the help: scripts rely on them. */
 enum wp_ctl_exit {

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 /* {"objective": "99.9%"}; a new reference. */
 json_t *wp_ctl_policy_json(const struct wp_wire_pool_detail *detail);

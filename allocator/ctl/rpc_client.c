@@ -18,7 +18,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/str.h"
-#include "proto/wire_status.h"
+#include "proto/wire/status.h"
 
 enum {
     PEM_MAX = 1 << 20,

@@ -12,7 +12,7 @@
 #include "bench/h2_client.h"
 #include "pool/base/arena.h"
 #include "pool/base/list.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 #include "tests/chaos/history.h"
 
 enum {

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "proto/wire.h"
-#include "proto/wire_health.h"
-#include "proto/wire_reflection.h"
-#include "proto/wire_status.h"
+#include "proto/wire/wire.h"
+#include "proto/wire/health.h"
+#include "proto/wire/reflection.h"
+#include "proto/wire/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -163,7 +163,7 @@ def check_file(path, text):
 def self_test():
     bad = {
         "pool/slots/slot.c": '#include "allocator/service.h"\n',
-        "local/a.c": '#include "proto/wire.h"\n',
+        "local/a.c": '#include "proto/wire/wire.h"\n',
         "allocator/main.c": "#include <grpc/grpc.h>\n",
         "pool/pool.h": "#ifndef WP_WRONG_H\n",
         "pool/long.c": "{\n" + "x;\n" * 90 + "}\n",

@@ -21,7 +21,7 @@
 #include "allocator/services.h"
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_call.h"
 

@@ -7,7 +7,7 @@
 
 #include "allocator/service_watch.h"
 #include "allocator/services.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 #include "tests/support/fake_call.h"
 #include "tests/support/pool_rig.h"
 

@@ -1,6 +1,6 @@
 /* tests/support/wire_repack.c - unpacks a message and packs it again.
  *
- * wire_repack NAME < bytes > bytes, where NAME is that of proto/wire.h, as in
+ * wire_repack NAME < bytes > bytes, where NAME is that of proto/wire/wire.h, as in
  * wp_wire_unpack_NAME. Exit code 2 when the message is refused, with the reason
  * on standard error. For tests that compare with other protobuf stacks. */
 #include <stdalign.h>
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/wire.h"
-#include "proto/wire_health.h"
-#include "proto/wire_reflection.h"
-#include "proto/wire_status.h"
+#include "proto/wire/wire.h"
+#include "proto/wire/health.h"
+#include "proto/wire/reflection.h"
+#include "proto/wire/status.h"
 
 enum {
     MESSAGE_MAX = 1 << 20,

@@ -13,7 +13,7 @@
 
 #include "pool/base/arena.h"
 #include "pool/base/status.h"
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
     WIRE_PACKED_MAX = 1 << 20,

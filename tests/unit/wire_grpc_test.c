@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "pool/base/compiler.h"
-#include "proto/descriptor.h"
-#include "proto/wire_health.h"
-#include "proto/wire_reflection.h"
-#include "proto/wire_status.h"
+#include "proto/wire/descriptor.h"
+#include "proto/wire/health.h"
+#include "proto/wire/reflection.h"
+#include "proto/wire/status.h"
 #include "tests/support/wire_rig.h"
 
 static void

@@ -1,4 +1,4 @@
-/* proto/wire_read.h - private to proto/: protobuf's bytes, field by field.
+/* proto/wire/read.h - private to proto/: protobuf's bytes, field by field.
  *
  * For the messages of the claim path, which are read straight into plain
  * structs, and for the walk that precedes protobuf-c elsewhere. Inline, since

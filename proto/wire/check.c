@@ -1,4 +1,4 @@
-#include "proto/wire_check.h"
+#include "proto/wire/check.h"
 
 #include <inttypes.h>
 

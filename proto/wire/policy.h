@@ -1,9 +1,9 @@
-/* proto/wire_policy.h - private to proto/: a pool's scaling policy as keys and
+/* proto/wire/policy.h - private to proto/: a pool's scaling policy as keys and
  * values. What they mean is the core's business (pool/policy/policy.h). */
 #ifndef WP_PROTO_WIRE_POLICY_H
 #define WP_PROTO_WIRE_POLICY_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 #include "warmpool/v1/allocator.pb-c.h"
 

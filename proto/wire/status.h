@@ -1,9 +1,9 @@
-/* proto/wire_status.h - google.rpc.Status with one google.rpc.RetryInfo, as the
- * trailer `grpc-status-details-bin` carries it; see proto/wire.h. */
+/* proto/wire/status.h - google.rpc.Status with one google.rpc.RetryInfo, as the
+ * trailer `grpc-status-details-bin` carries it; see proto/wire/wire.h. */
 #ifndef WP_PROTO_WIRE_STATUS_H
 #define WP_PROTO_WIRE_STATUS_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
     WP_WIRE_STATUS_MESSAGE_MAX = 1024,

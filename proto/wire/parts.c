@@ -1,7 +1,7 @@
-#include "proto/wire_parts.h"
+#include "proto/wire/parts.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_encode.h"
+#include "proto/wire/check.h"
+#include "proto/wire/encode.h"
 
 bool
 wp_wire_read_pool(const struct wp_wire_field *message,

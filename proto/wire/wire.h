@@ -1,4 +1,4 @@
-/* proto/wire.h - the messages of warmpool.v1 as plain structs.
+/* proto/wire/wire.h - the messages of warmpool.v1 as plain structs.
  *
  * The only border between bytes from outside and the core. For each message:
  *
@@ -14,8 +14,8 @@
  *
  * Strings that unpack gives are terminated; strings given to size and pack must
  * be, with ptr[len] == '\0' (ptr may be NULL when len is 0). Any thread. */
-#ifndef WP_PROTO_WIRE_H
-#define WP_PROTO_WIRE_H
+#ifndef WP_PROTO_WIRE_WIRE_H
+#define WP_PROTO_WIRE_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* proto/wire_scale.h - private to proto/: what a Pool tells of its scaler. */
+/* proto/wire/scale.h - private to proto/: what a Pool tells of its scaler. */
 #ifndef WP_PROTO_WIRE_SCALE_H
 #define WP_PROTO_WIRE_SCALE_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 #include "warmpool/v1/allocator.pb-c.h"
 

@@ -1,4 +1,4 @@
-/* proto/wire_decode.h - private to proto/: from bytes to a generated message.
+/* proto/wire/decode.h - private to proto/: from bytes to a generated message.
  *
  * protobuf-c hides a NUL inside a string (its strings are char *), so the raw
  * bytes are walked first. It allocates for every string and part; here all of

@@ -1,15 +1,15 @@
 /* ClaimBatch. */
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 #include <stdio.h>
 
 #include "pool/base/fnv.h"
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_lease.h"
-#include "proto/wire_parts.h"
-#include "proto/wire_write.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/lease.h"
+#include "proto/wire/parts.h"
+#include "proto/wire/write.h"
 
 enum {
     /* A power of two, at most half full with WP_BATCH_MAX ids in it. */

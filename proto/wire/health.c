@@ -1,8 +1,8 @@
-#include "proto/wire_health.h"
+#include "proto/wire/health.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
 
 #include "grpc/health/v1/health.pb-c.h"
 

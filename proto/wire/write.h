@@ -1,4 +1,4 @@
-/* proto/wire_write.h - private to proto/: protobuf's bytes, written in one go.
+/* proto/wire/write.h - private to proto/: protobuf's bytes, written in one go.
  *
  * For the messages of the claim path; the others are packed by protobuf-c.
  * Each put writes a field numbered 1 .. 15, or nothing when it has its default,

@@ -1,12 +1,12 @@
 /* Advise: a question, and what would have been. */
 #include <math.h>
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_parts.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/parts.h"
 
 #define WALL_MS_MAX (INT64_MAX / WP_NS_PER_MS)
 #define LEAD_MAX_MS INT64_C(3600000)

@@ -2,7 +2,7 @@
 file(READ ${IN} hex HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
 string(REGEX REPLACE "((0x..,){12})" "    \\1\n" bytes "${bytes}")
-file(WRITE ${OUT} "#include \"proto/descriptor.h\"
+file(WRITE ${OUT} "#include \"proto/wire/descriptor.h\"
 
 const uint8_t wp_descriptor_set[] = {
 ${bytes}

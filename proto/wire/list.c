@@ -1,10 +1,10 @@
 /* GetClaim and ListClaims. */
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_parts.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/parts.h"
 
 /* --- GetClaimRequest --- */
 

@@ -1,10 +1,10 @@
 /* A pool's scaler as it is shown, and what is announced to it. */
-#include "proto/wire_scale.h"
+#include "proto/wire/scale.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_parts.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/parts.h"
 
 #define WALL_MS_MAX (INT64_MAX / WP_NS_PER_MS)
 

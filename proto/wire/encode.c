@@ -1,4 +1,4 @@
-#include "proto/wire_encode.h"
+#include "proto/wire/encode.h"
 
 static size_t
 varint_size(size_t value)

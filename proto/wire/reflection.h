@@ -1,9 +1,9 @@
-/* proto/wire_reflection.h - the messages of grpc.reflection.v1alpha; see
- * proto/wire.h. */
+/* proto/wire/reflection.h - the messages of grpc.reflection.v1alpha; see
+ * proto/wire/wire.h. */
 #ifndef WP_PROTO_WIRE_REFLECTION_H
 #define WP_PROTO_WIRE_REFLECTION_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
     WP_WIRE_SYMBOL_MAX = 255, /* Of every string in a request. */

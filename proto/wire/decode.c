@@ -1,9 +1,9 @@
-#include "proto/wire_decode.h"
+#include "proto/wire/decode.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/wire_read.h"
+#include "proto/wire/read.h"
 
 enum {
     DEPTH_MAX = 8, /* Our deepest message nests four times. */

@@ -1,8 +1,8 @@
-#include "proto/wire_lease.h"
+#include "proto/wire/lease.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_parts.h"
-#include "proto/wire_write.h"
+#include "proto/wire/check.h"
+#include "proto/wire/parts.h"
+#include "proto/wire/write.h"
 
 static uint64_t
 waited_us(const struct wp_grant *grant)

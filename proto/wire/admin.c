@@ -1,12 +1,12 @@
 /* PoolAdmin's requests, and pools as they are shown. */
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_parts.h"
-#include "proto/wire_policy.h"
-#include "proto/wire_scale.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/parts.h"
+#include "proto/wire/policy.h"
+#include "proto/wire/scale.h"
 
 /* --- Pool --- */
 

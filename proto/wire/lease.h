@@ -1,8 +1,8 @@
-/* proto/wire_lease.h - private to proto/: the message Lease. */
+/* proto/wire/lease.h - private to proto/: the message Lease. */
 #ifndef WP_PROTO_WIRE_LEASE_H
 #define WP_PROTO_WIRE_LEASE_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 #include "warmpool/v1/allocator.pb-c.h"
 

@@ -1,4 +1,4 @@
-/* proto/wire_check.h - private to proto/: the bound of every field.
+/* proto/wire/check.h - private to proto/: the bound of every field.
  *
  * Each check returns WP_OK, or INVALID_ARGUMENT with an err that names the
  * field and what was expected. Values from outside are never repeated in it,
@@ -6,7 +6,7 @@
 #ifndef WP_PROTO_WIRE_CHECK_H
 #define WP_PROTO_WIRE_CHECK_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 /* UTF-8 without control characters, min to max bytes. */
 WP_MUST_CHECK enum wp_status wp_wire_check_text(const char *field,

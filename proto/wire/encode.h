@@ -1,4 +1,4 @@
-/* proto/wire_encode.h - private to proto/: from plain structs to bytes.
+/* proto/wire/encode.h - private to proto/: from plain structs to bytes.
  *
  * A message is packed from a generated struct on the stack that borrows all its
  * strings. Repeated parts are packed one by one, so that a list of a thousand

@@ -1,8 +1,9 @@
-/* proto/wire_health.h - the messages of grpc.health.v1; see proto/wire.h. */
+/* proto/wire/health.h - the messages of grpc.health.v1; see proto/wire/wire.h.
+ * */
 #ifndef WP_PROTO_WIRE_HEALTH_H
 #define WP_PROTO_WIRE_HEALTH_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
 enum {
     WP_WIRE_SERVICE_NAME_MAX = 255,

@@ -1,8 +1,8 @@
-#include "proto/wire_reflection.h"
+#include "proto/wire/reflection.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
 
 #include "grpc/reflection/v1alpha/reflection.pb-c.h"
 

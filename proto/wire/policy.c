@@ -1,10 +1,10 @@
 /* A pool's scaling policy on the wire: in Pool, and in SetPoolRequest. */
-#include "proto/wire_policy.h"
+#include "proto/wire/policy.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_parts.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/parts.h"
 
 /* --- Pool --- */
 

@@ -1,11 +1,11 @@
-/* proto/wire_parts.h - private to proto/: what several messages
+/* proto/wire/parts.h - private to proto/: what several messages
  * hold. */
 #ifndef WP_PROTO_WIRE_PARTS_H
 #define WP_PROTO_WIRE_PARTS_H
 
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
-#include "proto/wire_read.h"
+#include "proto/wire/read.h"
 
 #include "warmpool/v1/allocator.pb-c.h"
 

@@ -2,15 +2,15 @@
  * written, without a generated struct between: that costs a third of it, and
  * these are what a busy daemon spends its time on. The text checks refuse NUL,
  * which is a control character. */
-#include "proto/wire.h"
+#include "proto/wire/wire.h"
 
-#include "proto/wire_check.h"
-#include "proto/wire_decode.h"
-#include "proto/wire_encode.h"
-#include "proto/wire_lease.h"
-#include "proto/wire_parts.h"
-#include "proto/wire_read.h"
-#include "proto/wire_write.h"
+#include "proto/wire/check.h"
+#include "proto/wire/decode.h"
+#include "proto/wire/encode.h"
+#include "proto/wire/lease.h"
+#include "proto/wire/parts.h"
+#include "proto/wire/read.h"
+#include "proto/wire/write.h"
 
 /* --- ClaimRequest --- */
 
