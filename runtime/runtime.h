@@ -5,10 +5,10 @@
 #include <event2/event.h>
 #include <jansson.h>
 
-#include "runtime/http_server.h"
+#include "runtime/http/server.h"
 #include "runtime/options.h"
-#include "runtime/process.h"
-#include "runtime/workspace.h"
+#include "runtime/exec/process.h"
+#include "runtime/files/workspace.h"
 
 /* What a listening socket serves; a bit mask. */
 enum wp_runtime_role {

@@ -1,6 +1,6 @@
 /* allocator/ctl/exec_stream_client.h - this side of a streaming exec: the
  * command's streams are this process's. The frames are in
- * runtime/exec_stream.h. */
+ * runtime/server/exec_stream.h. */
 #ifndef WP_ALLOCATOR_CTL_EXEC_STREAM_CLIENT_H
 #define WP_ALLOCATOR_CTL_EXEC_STREAM_CLIENT_H
 
@@ -10,7 +10,7 @@
 
 #include "pool/base/compiler.h"
 #include "pool/base/status.h"
-#include "runtime/exec_stream.h"
+#include "runtime/server/exec_stream.h"
 
 /* How the command ended. */
 struct wp_exec_exit {

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "pool/base/assert.h"
-#include "runtime/exec_stream.h"
-#include "runtime/http_server.h"
+#include "runtime/server/exec_stream.h"
+#include "runtime/http/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

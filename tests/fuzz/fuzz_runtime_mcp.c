@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "runtime/mcp_rpc.h"
+#include "runtime/mcp/mcp_rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

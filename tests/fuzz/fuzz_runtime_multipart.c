@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
-#include "runtime/multipart.h"
+#include "runtime/files/multipart.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
-#include "runtime/shell_words.h"
+#include "runtime/exec/shell_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "pool/base/str.h"
-#include "runtime/json_text.h"
-#include "runtime/mcp.h"
+#include "runtime/http/json_text.h"
+#include "runtime/mcp/mcp.h"
 
 /* A tool runner that answers at once, or keeps calls for later. */
 struct runner {

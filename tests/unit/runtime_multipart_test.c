@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "pool/base/compiler.h"
-#include "runtime/multipart.h"
+#include "runtime/files/multipart.h"
 
 /* Writes down what was called: "[name,filename]data;". */
 struct notes {

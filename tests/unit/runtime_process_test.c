@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/process.h"
+#include "runtime/exec/process.h"
 
 struct outcome {
     struct event_base *base;

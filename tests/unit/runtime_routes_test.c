@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "runtime/exec_stream.h"
+#include "runtime/server/exec_stream.h"
 #include "runtime/runtime.h"
-#include "runtime/skills.h"
+#include "runtime/mcp/skills.h"
 
 enum {
     MCP = WP_ROLE_MCP,

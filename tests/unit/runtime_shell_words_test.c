@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/shell_words.h"
+#include "runtime/exec/shell_words.h"
 
 /* line splits into the words, joined by '|', or fails with an error. */
 static const struct {

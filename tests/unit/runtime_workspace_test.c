@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "pool/base/compiler.h"
-#include "runtime/workspace.h"
+#include "runtime/files/workspace.h"
 
 struct fixture {
     char base[64];

@@ -1,0 +1,72 @@
+#include "runtime/http/json_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/str.h"
+
+/* Length of the well-formed character at p, 0 when there is none. */
+static size_t
+character_len(const char *p, size_t left)
+{
+    size_t max = left < 4 ? left : 4;
+
+    if (*p == '\0') {
+        return 1;
+    }
+    for (size_t len = 1; len <= max; len++) {
+        if (wp_str_is_utf8((struct wp_str){p, len})) {
+            return len;
+        }
+    }
+    return 0;
+}
+
+/* Up to three bytes for one. */
+static json_t *
+mend(const char *data, size_t len)
+{
+    static const char replacement[3] = {'\xEF', '\xBF', '\xBD'};
+    char *out = malloc(3 * len + 1);
+    size_t used = 0;
+    json_t *text;
+
+    if (out == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < len;) {
+        size_t n = (unsigned char)data[i] < 0x80
+                       ? 1
+                       : character_len(data + i, len - i);
+
+        if (n == 0) {
+            memcpy(out + used, replacement, sizeof(replacement));
+            used += sizeof(replacement);
+            i++;
+        } else {
+            memcpy(out + used, data + i, n);
+            used += n;
+            i += n;
+        }
+    }
+    text = json_stringn_nocheck(out, used);
+    free(out);
+    return text;
+}
+
+json_t *
+wp_json_text(const char *data, size_t len)
+{
+    json_t *text = json_stringn(data, len);
+
+    return text != NULL ? text : mend(data, len);
+}
+
+json_t *
+wp_json_text_buffer(struct evbuffer *buffer)
+{
+    size_t len = evbuffer_get_length(buffer);
+    unsigned char *data = evbuffer_pullup(buffer, -1);
+
+    return len == 0 ? json_string("") : wp_json_text((const char *)data, len);
+}

@@ -1,0 +1,346 @@
+/* warmpool-runtime: the small server inside a sandbox. One thread, one loop.
+ * SIGTERM and SIGINT stop it: no new connections, requests under way have the
+ * grace time to finish, then every command is killed. A second one ends it at
+ * once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "pool/base/log.h"
+#include "runtime/server/confine.h"
+#include "runtime/http/listen.h"
+#include "runtime/mcp/mcp.h"
+#include "pool/base/os_error.h"
+#include "runtime/runtime.h"
+
+enum {
+    EXIT_USAGE = 2,
+    DRAIN_MS = 200,   /* For output of what a command left behind. */
+    FD_RESERVE = 256, /* Descriptors kept for commands and files. */
+};
+
+struct server {
+    struct wp_runtime runtime;
+    struct wp_http_server *http;
+    struct event *signals[2];
+    struct event *grace;
+    bool stopping;
+};
+
+static void
+on_drained(void *arg)
+{
+    struct server *server = arg;
+
+    event_base_loopbreak(server->runtime.base);
+}
+
+static void
+on_grace_over(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    wp_log_warn("requests are cut off: the grace time is over");
+    on_drained(arg);
+}
+
+static void
+on_signal(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    int64_t grace_ms = server->runtime.options.grace_ms;
+    struct timeval tv = {.tv_sec = (time_t)(grace_ms / 1000),
+                         .tv_usec = (suseconds_t)(grace_ms % 1000 * 1000)};
+
+    (void)what;
+    if (server->stopping) {
+        on_drained(server);
+        return;
+    }
+    server->stopping = true;
+    wp_log_info("stopping", wp_kv_int("signal", fd));
+    evtimer_add(server->grace, &tv);
+    wp_http_server_drain(server->http, on_drained, server);
+}
+
+/* Descriptors 0 to 2 must be taken: a socket there would be a child's. */
+static void
+standard_fds_fill(void)
+{
+    int fd = open("/dev/null", O_RDWR);
+
+    while (fd >= 0 && fd <= 2) {
+        fd = open("/dev/null", O_RDWR);
+    }
+    if (fd > 2) {
+        close(fd);
+    }
+}
+
+/* A write to a closed socket and a file size limit must be errors; and signals
+ * that a launcher left blocked, SIGCHLD above all, must come through. */
+static void
+signals_prepare(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t none;
+
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+}
+
+/* Keeps connections from using up the descriptors commands need. */
+static uint32_t
+conns_max_for(uint32_t asked)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY &&
+        (uint64_t)asked + FD_RESERVE > limit.rlim_cur) {
+        uint64_t room = limit.rlim_cur / 2 > FD_RESERVE
+                            ? limit.rlim_cur - FD_RESERVE
+                            : limit.rlim_cur / 2;
+
+        wp_log_warn("fewer connections than asked: too few descriptors",
+                    wp_kv_int("conns_max", (int64_t)room));
+        return (uint32_t)room;
+    }
+    return asked;
+}
+
+static const char *
+workspace_default(void)
+{
+    struct stat st;
+
+    return stat("/workspace", &st) == 0 && S_ISDIR(st.st_mode) ? "/workspace"
+                                                               : ".";
+}
+
+static enum wp_status
+listen_port(struct server *server, int32_t port, unsigned roles,
+            const char *name, FILE *ports, struct wp_err *err)
+{
+    enum wp_status status;
+    int fd = -1;
+
+    if (port == WP_OPTIONS_PORT_NONE) {
+        return WP_OK;
+    }
+    status = wp_listen_tcp(server->runtime.options.bind, &port, &fd, err);
+    if (status == WP_OK) {
+        status = wp_http_server_listen(server->http, fd, roles, err);
+    }
+    if (status == WP_OK) {
+        wp_log_info("listening", wp_kv_str("for", name),
+                    wp_kv_int("port", port));
+        if (ports != NULL) {
+            fprintf(ports, "%s %d\n", name, (int)port);
+        }
+    }
+    return status;
+}
+
+static enum wp_status
+listen_unix(struct server *server, struct wp_err *err)
+{
+    const char *path = server->runtime.options.unix_path;
+    enum wp_status status;
+    int fd = -1;
+
+    if (path == NULL) {
+        return WP_OK;
+    }
+    status = wp_listen_unix(path, &fd, err);
+    if (status == WP_OK) {
+        status = wp_http_server_listen(server->http, fd,
+                                       WP_ROLE_MCP | WP_ROLE_REST, err);
+    }
+    if (status == WP_OK) {
+        wp_log_info("listening", wp_kv_str("path", path));
+    }
+    return status;
+}
+
+static enum wp_status
+listen_all(struct server *server, FILE *ports, struct wp_err *err)
+{
+    const struct wp_options *options = &server->runtime.options;
+    enum wp_status status = listen_port(
+        server, options->port, WP_ROLE_MCP | WP_ROLE_REST, "all", ports, err);
+
+    if (status == WP_OK) {
+        status = listen_port(server, options->mcp_port, WP_ROLE_MCP, "mcp",
+                             ports, err);
+    }
+    if (status == WP_OK) {
+        status = listen_port(server, options->rest_port, WP_ROLE_REST, "rest",
+                             ports, err);
+    }
+    return status == WP_OK ? listen_unix(server, err) : status;
+}
+
+/* The port file appears whole, under its name, when everything listens. */
+static enum wp_status
+listen_and_tell(struct server *server, struct wp_err *err)
+{
+    const char *path = server->runtime.options.port_file;
+    char temp[4096];
+    FILE *ports = NULL;
+    enum wp_status status;
+
+    if (path != NULL) {
+        if (snprintf(temp, sizeof(temp), "%s.new", path) < (int)sizeof(temp)) {
+            ports = fopen(temp, "we");
+        }
+        if (ports == NULL) {
+            return wp_err_set(err, WP_FAILED_PRECONDITION, "--port-file %s: %s",
+                              path, wp_os_error(errno));
+        }
+    }
+    status = listen_all(server, ports, err);
+    if (ports != NULL && fclose(ports) != 0 && status == WP_OK) {
+        status = wp_err_set(err, WP_FAILED_PRECONDITION, "--port-file %s: %s",
+                            path, wp_os_error(errno));
+    }
+    if (ports != NULL && status == WP_OK && rename(temp, path) != 0) {
+        status = wp_err_set(err, WP_FAILED_PRECONDITION, "--port-file %s: %s",
+                            path, wp_os_error(errno));
+    }
+    return status;
+}
+
+static enum wp_status
+parts_create(struct server *server, struct wp_err *err)
+{
+    struct wp_runtime *runtime = &server->runtime;
+    const struct wp_process_limits limits = {
+        .running_max = runtime->options.execs_max,
+        .timeout_max_ms = runtime->options.exec_timeout_max_ms,
+        .drain_ms = DRAIN_MS,
+    };
+
+    runtime->base = event_base_new();
+    if (runtime->base != NULL) {
+        runtime->processes = wp_process_table_create(runtime->base, &limits);
+        runtime->mcp = wp_mcp_create(runtime);
+        server->http =
+            wp_http_server_create(runtime->base, wp_runtime_route, runtime,
+                                  conns_max_for(runtime->options.conns_max));
+        server->grace = evtimer_new(runtime->base, on_grace_over, server);
+        server->signals[0] =
+            evsignal_new(runtime->base, SIGTERM, on_signal, server);
+        server->signals[1] =
+            evsignal_new(runtime->base, SIGINT, on_signal, server);
+    }
+    if (runtime->processes == NULL || runtime->mcp == NULL ||
+        server->http == NULL || server->grace == NULL ||
+        server->signals[0] == NULL || server->signals[1] == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    evsignal_add(server->signals[0], NULL);
+    evsignal_add(server->signals[1], NULL);
+    return WP_OK;
+}
+
+static enum wp_status
+server_start(struct server *server, struct wp_err *err)
+{
+    struct wp_runtime *runtime = &server->runtime;
+    const char *workspace = runtime->options.workspace;
+    enum wp_status status;
+
+    if (workspace == NULL) {
+        workspace = workspace_default();
+    }
+    status = wp_workspace_init(&runtime->workspace, workspace, err);
+    if (status == WP_OK) {
+        status = parts_create(server, err);
+    }
+    if (status == WP_OK) {
+        status = listen_and_tell(server, err);
+    }
+    if (status == WP_OK && runtime->options.confine) {
+        status = wp_confine(runtime->workspace.root, err);
+        if (status == WP_UNIMPLEMENTED) {
+            wp_log_warn("not confined", wp_kv_err(err));
+            status = WP_OK;
+        }
+    }
+    return status;
+}
+
+/* Requests end before the tables their handlers use. One more SIGTERM must not
+ * turn a clean end into a death by signal when the handlers are gone. */
+static void
+server_fini(struct server *server)
+{
+    struct wp_runtime *runtime = &server->runtime;
+    sigset_t stops;
+
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &stops, NULL);
+    wp_http_server_destroy(server->http);
+    wp_process_table_destroy(runtime->processes);
+    wp_mcp_destroy(runtime->mcp);
+    for (int i = 0; i < 2; i++) {
+        if (server->signals[i] != NULL) {
+            event_free(server->signals[i]);
+        }
+    }
+    if (server->grace != NULL) {
+        event_free(server->grace);
+    }
+    if (runtime->base != NULL) {
+        event_base_free(runtime->base);
+    }
+    wp_workspace_fini(&runtime->workspace);
+    if (runtime->options.unix_path != NULL) {
+        (void)unlink(runtime->options.unix_path);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct server server;
+    struct wp_err err;
+    enum wp_status status;
+
+    switch (wp_options_parse(argc, argv, &server.runtime.options, &err)) {
+    case WP_OPTIONS_HELP:
+        return EXIT_SUCCESS;
+    case WP_OPTIONS_INVALID:
+        fprintf(stderr, "warmpool-runtime: %s\n", err.msg);
+        return EXIT_USAGE;
+    case WP_OPTIONS_RUN:
+        break;
+    }
+    wp_log_configure(server.runtime.options.log_level,
+                     server.runtime.options.log_format);
+    standard_fds_fill();
+    signals_prepare();
+    server.runtime.workspace.fd = -1;
+    status = server_start(&server, &err);
+    if (status != WP_OK) {
+        wp_log_error("cannot start", wp_kv_err(&err));
+    } else {
+        event_base_dispatch(server.runtime.base);
+        wp_log_info("stopped");
+    }
+    server_fini(&server);
+    return status == WP_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
