@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "local/lock.h"
+#include "local/sandbox/lock.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"

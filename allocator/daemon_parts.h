@@ -15,9 +15,9 @@
 #include "allocator/loop.h"
 #include "allocator/rpc_server.h"
 #include "allocator/services.h"
-#include "local/backend_local.h"
-#include "local/backend_synthetic.h"
-#include "local/manifest.h"
+#include "local/sandbox/backend_local.h"
+#include "local/sandbox/backend_synthetic.h"
+#include "local/manifest/manifest.h"
 #include "pool/leases/token.h"
 #include "pool/pool.h"
 

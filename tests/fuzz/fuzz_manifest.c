@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "local/manifest.h"
+#include "local/manifest/manifest.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "local/backend_local.h"
-#include "local/record.h"
+#include "local/sandbox/backend_local.h"
+#include "local/sandbox/record.h"
 #include "pool/base/clock.h"
 #include "tests/support/adopt_rig.h"
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "local/backend_local.h"
-#include "local/cgroup.h"
+#include "local/sandbox/backend_local.h"
+#include "local/walls/cgroup.h"
 #include "pool/base/clock.h"
 #include "tests/support/adopt_rig.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "local/backend_local.h"
+#include "local/sandbox/backend_local.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
 #include "tests/support/local_rig.h"

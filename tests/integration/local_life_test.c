@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "local/backend_local.h"
+#include "local/sandbox/backend_local.h"
 #include "pool/base/clock.h"
 #include "tests/support/local_rig.h"
 

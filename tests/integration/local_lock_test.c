@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "local/backend_local.h"
+#include "local/sandbox/backend_local.h"
 #include "pool/base/clock.h"
 #include "tests/support/adopt_rig.h"
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "local/backend_local.h"
-#include "local/rootfs.h"
+#include "local/sandbox/backend_local.h"
+#include "local/walls/rootfs.h"
 #include "tests/support/local_rig.h"
 
 static struct wp_host_report host;

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "local/cgroup.h"
-#include "local/record.h"
+#include "local/walls/cgroup.h"
+#include "local/sandbox/record.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "local/cgroup.h"
+#include "local/walls/cgroup.h"
 #include "tests/support/local_rig.h"
 
 /* --- The first daemon --- */

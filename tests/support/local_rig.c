@@ -18,7 +18,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "local/rootfs.h"
+#include "local/walls/rootfs.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "local/backend_local.h"
+#include "local/sandbox/backend_local.h"
 
 enum {
     LOCAL_RIG_SLOTS = 64,

@@ -7,7 +7,7 @@ target_compile_definitions(manifest_test PRIVATE
 
 wp_test(local_bridge_test LABEL unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/local_bridge_test.c
-          ${CMAKE_SOURCE_DIR}/local/bridge.c
+          ${CMAKE_SOURCE_DIR}/local/init/bridge.c
   LIBS wp_local)
 foreach(name local_cgroup_test local_confine_test local_record_test
              synthetic_backend_test)

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "local/bridge.h"
+#include "local/init/bridge.h"
 #include "local/http_probe.h"
 
 enum {

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "local/cgroup.h"
-#include "local/rootfs.h"
+#include "local/walls/cgroup.h"
+#include "local/walls/rootfs.h"
 
 struct tree {
     char dir[64];

@@ -22,10 +22,10 @@
 
 #include <cmocka.h>
 
-#include "local/landlock.h"
-#include "local/rootfs.h"
-#include "local/seccomp_filter.h"
-#include "local/spawn.h"
+#include "local/walls/landlock.h"
+#include "local/walls/rootfs.h"
+#include "local/walls/seccomp_filter.h"
+#include "local/sandbox/spawn.h"
 #include "pool/base/compiler.h"
 
 /* The child's exit status says which check failed; 0 is all well. */

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "local/record.h"
-#include "local/rootfs.h"
+#include "local/sandbox/record.h"
+#include "local/walls/rootfs.h"
 
 static void
 fill(char *text, size_t cap)

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "local/expand.h"
-#include "local/manifest.h"
-#include "local/quantity.h"
+#include "local/manifest/expand.h"
+#include "local/manifest/manifest.h"
+#include "local/manifest/quantity.h"
 
 /* The head and the tail of a template whose middle is under test. */
 #define HEAD                                                                   \

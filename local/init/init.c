@@ -1,0 +1,622 @@
+/* local/init/init.c - warmpool-init, process 1 of every sandbox.
+ *
+ * Starts the template's command confined, bridges its port to the daemon's Unix
+ * socket, probes it, reaps orphans and tells the daemon how it ended.
+ * Statically linked, so that it runs in any root filesystem.
+ *
+ * The command runs as the same user, so init defends itself: it is not dumpable
+ * (no ptrace, no /proc/1/mem), it is process 1 (the kernel drops signals it
+ * does not handle, SIGKILL included), its descriptors are close-on-exec, and
+ * Landlock's scopes keep signals out where the kernel has them. At worst a
+ * hostile command fills its own bridge or port and makes its own sandbox count
+ * as lost. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local/init/bridge.h"
+#include "local/control.h"
+#include "local/init/inner_probe.h"
+#include "local/walls/landlock.h"
+#include "pool/base/compiler.h"
+
+enum {
+    WRITABLE_MAX = 40,
+    TAIL_BYTES = 160, /* Of the program's output, kept for its obituary. */
+    WORDS_BYTES = 64,
+    RUNSC_FAILED = 128, /* Its status when it could not run the program. */
+    RETRY_FIRST_US = 1000,
+    RETRY_LAST_US = 16000,
+    PROBE_TIMEOUT_US = 1000000,
+    FILES_SOFT = 1024,
+    FILES_HARD = 65536,
+};
+
+struct init {
+    int listen_fd;
+    int control_fd; /* -1: no daemon is there. */
+    int rejoin_fd;  /* Where the next one connects; -1: none will. */
+    int epoll_fd;
+    int signal_fd;
+    int output_fd;
+    uint16_t port;
+    const char *probe_path;
+    uint32_t conns_max;
+    uint32_t procs_max;
+    bool outlive;         /* The daemon said KEEP. */
+    bool confines_itself; /* The program is one that makes its own walls. */
+    bool opened;          /* OPEN was sent. */
+    bool asked;           /* The daemon waits for a probe's outcome. */
+    int64_t retry_us;
+    int64_t wake_us; /* When on_timer is due; INT64_MAX: never. */
+    pid_t child;
+    const char *writable[WRITABLE_MAX];
+    size_t writable_len;
+    struct wp_watch control_watch;
+    struct wp_watch rejoin_watch;
+    struct wp_watch signal_watch;
+    struct wp_watch output_watch;
+    struct wp_inner_probe probe;
+    struct wp_bridge bridge;
+    char tail[TAIL_BYTES];
+    size_t tail_len;
+};
+
+static int64_t
+now_us(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void
+tell(const struct init *init, char what, const char *text)
+{
+    char msg[WP_CONTROL_MAX];
+    int n = snprintf(msg, sizeof msg, "%c%s", what, text);
+
+    if (n > 0) {
+        size_t len = (size_t)n < sizeof msg ? (size_t)n : sizeof msg - 1;
+
+        (void)send(init->control_fd, msg, len, MSG_NOSIGNAL);
+    }
+}
+
+WP_NORETURN static void
+fail(const struct init *init, const char *what)
+{
+    char text[WP_CONTROL_MAX];
+
+    (void)snprintf(text, sizeof text, "%s: %s", what, strerror(errno));
+    tell(init, WP_CONTROL_FAIL, text);
+    _exit(1);
+}
+
+/* --- The program --- */
+
+static void
+limit(int resource, rlim_t soft, rlim_t hard)
+{
+    struct rlimit old;
+
+    if (getrlimit((__rlimit_resource_t)resource, &old) == 0) {
+        struct rlimit new = {
+            .rlim_cur = soft < old.rlim_max ? soft : old.rlim_max,
+            .rlim_max = hard < old.rlim_max ? hard : old.rlim_max,
+        };
+
+        (void)setrlimit((__rlimit_resource_t)resource, &new);
+    }
+}
+
+/* In the child, up to exec: only what is safe after fork. */
+WP_NORETURN static void
+run_program(const struct init *init, char **argv, int output, int report)
+{
+    static const char score[] = "500";
+    sigset_t none;
+    int null = open("/dev/null", O_RDONLY);
+    int fd;
+
+    (void)setsid();
+    limit(RLIMIT_CORE, 0, 0);
+    limit(RLIMIT_NOFILE, FILES_SOFT, FILES_HARD);
+    if (!init->confines_itself) {
+        /* Counted inside this user namespace only, so it backs the cgroup's
+         * limit up where there is none. */
+        limit(RLIMIT_NPROC, init->procs_max, init->procs_max);
+    }
+    /* Out of memory: the program goes before its init, who tells of it. */
+    fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = write(fd, score, sizeof score - 1);
+
+        (void)n;
+        (void)close(fd);
+    }
+    if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 ||
+        dup2(output, 2) < 0) {
+        goto broken;
+    }
+    (void)close(null);
+    if (!init->confines_itself &&
+        wp_landlock_confine(init->writable, init->writable_len) != 0) {
+        goto broken;
+    }
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execvp(argv[0], argv);
+broken:
+    fd = errno;
+    {
+        ssize_t n = write(report, &fd, sizeof fd);
+
+        (void)n;
+    }
+    _exit(127);
+}
+
+static void
+start_program(struct init *init, char **argv)
+{
+    int output[2];
+    int report[2];
+    int error = 0;
+
+    if (pipe2(output, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0) {
+        fail(init, "pipe");
+    }
+    init->child = fork();
+    if (init->child < 0) {
+        fail(init, "fork");
+    }
+    if (init->child == 0) {
+        run_program(init, argv, output[1], report[1]);
+    }
+    (void)close(output[1]);
+    (void)close(report[1]);
+    /* Empty as soon as exec succeeded. */
+    if (read(report[0], &error, sizeof error) == (ssize_t)sizeof error) {
+        char what[WP_CONTROL_MAX - 64];
+
+        (void)snprintf(what, sizeof what, "cannot start '%s'", argv[0]);
+        errno = error;
+        fail(init, what);
+    }
+    (void)close(report[0]);
+    (void)fcntl(output[0], F_SETFL, O_NONBLOCK);
+    init->output_fd = output[0];
+}
+
+/* Keeps the last bytes of what the program prints, as one printable line. */
+static void
+keep_tail(struct init *init, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = bytes[i];
+
+        if (init->tail_len == sizeof init->tail) {
+            memmove(init->tail, init->tail + sizeof init->tail / 2,
+                    sizeof init->tail / 2);
+            init->tail_len = sizeof init->tail / 2;
+        }
+        if (c < ' ' || c > '~') {
+            c = ' ';
+        }
+        if (c != ' ' ||
+            (init->tail_len > 0 && init->tail[init->tail_len - 1] != ' ')) {
+            init->tail[init->tail_len++] = c;
+        }
+    }
+}
+
+static void
+drain_output(struct init *init, int rounds)
+{
+    char bytes[4096];
+
+    while (rounds-- > 0) {
+        ssize_t n = read(init->output_fd, bytes, sizeof bytes);
+
+        if (n <= 0) {
+            if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+                (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, init->output_fd,
+                                NULL);
+            }
+            return;
+        }
+        /* Only the end can matter. */
+        if ((size_t)n > TAIL_BYTES) {
+            keep_tail(init, bytes + n - TAIL_BYTES, TAIL_BYTES);
+        } else {
+            keep_tail(init, bytes, (size_t)n);
+        }
+    }
+}
+
+/* Where the last words begin. runsc tells what failed after a long row of what
+ * it was doing, and a reason is short. */
+static size_t
+last_words(const struct init *init, int status)
+{
+    size_t at;
+
+    if (!init->confines_itself || !WIFEXITED(status) ||
+        WEXITSTATUS(status) != RUNSC_FAILED || init->tail_len <= WORDS_BYTES) {
+        return 0;
+    }
+    at = init->tail_len - WORDS_BYTES;
+    while (at < init->tail_len && init->tail[at - 1] != ' ') {
+        at++;
+    }
+    return at < init->tail_len ? at : init->tail_len - WORDS_BYTES;
+}
+
+WP_NORETURN static void
+program_ended(struct init *init, int status)
+{
+    char text[WP_CONTROL_MAX];
+    size_t n;
+
+    drain_output(init, 16);
+    if (WIFSIGNALED(status)) {
+        n = (size_t)snprintf(text, sizeof text, "killed by SIG%s",
+                             sigabbrev_np(WTERMSIG(status)) != NULL
+                                 ? sigabbrev_np(WTERMSIG(status))
+                                 : "?");
+    } else {
+        n = (size_t)snprintf(text, sizeof text, "exited with status %d",
+                             WEXITSTATUS(status));
+    }
+    if (init->tail_len > 0 && init->tail[init->tail_len - 1] == ' ') {
+        init->tail_len--;
+    }
+    if (init->tail_len > 0) {
+        size_t at = last_words(init, status);
+
+        (void)snprintf(text + n, sizeof text - n, ": %.*s",
+                       (int)(init->tail_len - at), init->tail + at);
+    }
+    tell(init, WP_CONTROL_EXIT, text);
+    /* Process 1 leaving takes the whole sandbox with it. */
+    _exit(0);
+}
+
+/* --- Events --- */
+
+static void
+on_signal(struct wp_watch *watch, uint32_t events)
+{
+    struct init *init = WP_CONTAINER_OF(watch, struct init, signal_watch);
+    struct signalfd_siginfo info;
+    int status = 0;
+    bool ended = false;
+    int ended_status = 0;
+    pid_t pid;
+
+    (void)events;
+    while (read(init->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGTERM) {
+            (void)kill(init->child, SIGTERM);
+        }
+    }
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == init->child) {
+            ended = true;
+            ended_status = status;
+        }
+    }
+    if (ended) {
+        program_ended(init, ended_status);
+    }
+}
+
+static void
+on_output(struct wp_watch *watch, uint32_t events)
+{
+    (void)events;
+    drain_output(WP_CONTAINER_OF(watch, struct init, output_watch), 4);
+}
+
+static void
+on_control(struct wp_watch *watch, uint32_t events)
+{
+    struct init *init = WP_CONTAINER_OF(watch, struct init, control_watch);
+    char msg[WP_CONTROL_MAX];
+    ssize_t n;
+
+    (void)events;
+    if (init->control_fd < 0) {
+        return; /* Closed by an earlier event of this batch. */
+    }
+    n = recv(init->control_fd, msg, sizeof msg, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n <= 0) {
+        if (!init->outlive) {
+            _exit(0);
+        }
+        (void)close(init->control_fd);
+        init->control_fd = -1;
+        return;
+    }
+    if (msg[0] == WP_CONTROL_KEEP) {
+        init->outlive = true;
+    } else if (msg[0] == WP_CONTROL_TERMINATE) {
+        (void)kill(init->child, SIGTERM);
+    } else if (msg[0] == WP_CONTROL_PROBE && !init->asked) {
+        init->asked = true;
+        if (!wp_inner_probe_running(&init->probe)) {
+            init->wake_us = now_us() + PROBE_TIMEOUT_US;
+            wp_inner_probe_start(&init->probe);
+        }
+    }
+}
+
+/* The latest is the daemon: only who may write to the sandbox's directory gets
+ * here, and a lock lets only one daemon try. */
+static void
+on_rejoin(struct wp_watch *watch, uint32_t events)
+{
+    struct init *init = WP_CONTAINER_OF(watch, struct init, rejoin_watch);
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data.ptr = &init->control_watch};
+    int fd = accept4(init->rejoin_fd, NULL, NULL, SOCK_CLOEXEC);
+
+    (void)events;
+    if (fd < 0) {
+        return;
+    }
+    if (epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        (void)close(fd);
+        return;
+    }
+    if (init->control_fd >= 0) {
+        (void)close(init->control_fd);
+    }
+    init->control_fd = fd;
+}
+
+static void
+on_probe_done(struct wp_inner_probe *probe, bool answered)
+{
+    struct init *init = WP_CONTAINER_OF(probe, struct init, probe);
+
+    init->wake_us = INT64_MAX;
+    if (init->opened) {
+        if (init->asked) {
+            init->asked = false;
+            tell(init, answered ? WP_CONTROL_ANSWERS : WP_CONTROL_SILENT, "");
+        }
+    } else if (answered) {
+        init->opened = true;
+        tell(init, WP_CONTROL_OPEN, "");
+    } else {
+        init->wake_us = now_us() + init->retry_us;
+        init->retry_us = init->retry_us * 3 / 2;
+        if (init->retry_us > RETRY_LAST_US) {
+            init->retry_us = RETRY_LAST_US;
+        }
+    }
+}
+
+static void
+on_timer(struct init *init)
+{
+    init->wake_us = INT64_MAX;
+    if (wp_inner_probe_running(&init->probe)) {
+        wp_inner_probe_give_up(&init->probe);
+    } else if (!init->opened) {
+        init->wake_us = now_us() + PROBE_TIMEOUT_US;
+        wp_inner_probe_start(&init->probe);
+    }
+}
+
+/* --- Start --- */
+
+static void
+watch_fd(struct init *init, int fd, struct wp_watch *watch)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
+
+    if (epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        fail(init, "epoll");
+    }
+}
+
+/* Kernels before 5.11 count in milliseconds: then rounded up. */
+static int
+wait_events(const struct init *init, struct epoll_event *events, int max)
+{
+    struct timespec wait = {0, 0};
+    int64_t left_us;
+    int n;
+
+    if (init->wake_us == INT64_MAX) {
+        return epoll_wait(init->epoll_fd, events, max, -1);
+    }
+    left_us = init->wake_us - now_us();
+    if (left_us > 0) {
+        wait.tv_sec = left_us / 1000000;
+        wait.tv_nsec = left_us % 1000000 * 1000;
+    }
+    n = epoll_pwait2(init->epoll_fd, events, max, &wait, NULL);
+    if (n < 0 && errno == ENOSYS) {
+        n = epoll_wait(init->epoll_fd, events, max,
+                       left_us > 0 ? (int)(left_us / 1000 + 1) : 0);
+    }
+    return n;
+}
+
+WP_NORETURN static void
+run_loop(struct init *init)
+{
+    for (;;) {
+        struct epoll_event events[32];
+        int n = wait_events(init, events, (int)WP_ARRAY_LEN(events));
+
+        for (int i = 0; i < n; i++) {
+            struct wp_watch *watch = events[i].data.ptr;
+
+            watch->on_events(watch, events[i].events);
+        }
+        if (init->wake_us <= now_us()) {
+            on_timer(init);
+        }
+        wp_bridge_reap(&init->bridge);
+    }
+}
+
+static uint32_t
+parse_u32(const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*end != '\0' || value > UINT32_MAX) {
+        (void)fprintf(stderr, "warmpool-init: not a number: %s\n", text);
+        exit(2);
+    }
+    return (uint32_t)value;
+}
+
+static char **
+parse_args(struct init *init, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, 'l'},
+        {"control", required_argument, NULL, 'c'},
+        {"port", required_argument, NULL, 'p'},
+        {"http", required_argument, NULL, 'h'},
+        {"write", required_argument, NULL, 'w'},
+        {"procs", required_argument, NULL, 'n'},
+        {"conns", required_argument, NULL, 'm'},
+        {"rejoin", required_argument, NULL, 'r'},
+        {"confines-itself", no_argument, NULL, 's'},
+        {NULL, 0, NULL, 0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+        switch (c) {
+        case 'l':
+            init->listen_fd = (int)parse_u32(optarg);
+            break;
+        case 'c':
+            init->control_fd = (int)parse_u32(optarg);
+            break;
+        case 'p':
+            init->port = (uint16_t)parse_u32(optarg);
+            break;
+        case 'h':
+            init->probe_path = optarg;
+            break;
+        case 'w':
+            if (init->writable_len < WRITABLE_MAX) {
+                init->writable[init->writable_len++] = optarg;
+            }
+            break;
+        case 'n':
+            init->procs_max = parse_u32(optarg);
+            break;
+        case 'm':
+            init->conns_max = parse_u32(optarg);
+            break;
+        case 'r':
+            init->rejoin_fd = (int)parse_u32(optarg);
+            break;
+        case 's':
+            init->confines_itself = true;
+            break;
+        default:
+            exit(2);
+        }
+    }
+    if (init->listen_fd < 0 || init->control_fd < 0 || optind >= argc) {
+        (void)fprintf(stderr, "warmpool-init: started by warmpoold only\n");
+        exit(2);
+    }
+    return argv + optind;
+}
+
+/* Nothing of init's may reach the program or be reached by it. */
+static void
+protect(struct init *init)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (prctl(PR_SET_DUMPABLE, 0) != 0) {
+        fail(init, "prctl");
+    }
+    (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+        dup2(null, 2) < 0) {
+        fail(init, "/dev/null");
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct init init = {
+        .listen_fd = -1,
+        .control_fd = -1,
+        .rejoin_fd = -1,
+        .conns_max = 64,
+        .procs_max = 512,
+        .retry_us = RETRY_FIRST_US,
+        .wake_us = INT64_MAX,
+        .signal_watch = {on_signal},
+        .output_watch = {on_output},
+        .control_watch = {on_control},
+        .rejoin_watch = {on_rejoin},
+    };
+    char **program = parse_args(&init, argc, argv);
+    sigset_t signals;
+
+    protect(&init);
+    tell(&init, WP_CONTROL_HELLO, "");
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGCHLD);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    init.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    init.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (init.epoll_fd < 0 || init.signal_fd < 0) {
+        fail(&init, "epoll");
+    }
+    start_program(&init, program);
+    watch_fd(&init, init.signal_fd, &init.signal_watch);
+    watch_fd(&init, init.control_fd, &init.control_watch);
+    watch_fd(&init, init.output_fd, &init.output_watch);
+    if (init.rejoin_fd >= 0) {
+        (void)fcntl(init.rejoin_fd, F_SETFL, O_NONBLOCK);
+        watch_fd(&init, init.rejoin_fd, &init.rejoin_watch);
+    }
+    if (!wp_bridge_init(&init.bridge, init.epoll_fd, init.listen_fd, init.port,
+                        init.conns_max)) {
+        fail(&init, "bridge");
+    }
+    wp_inner_probe_init(&init.probe, init.epoll_fd, init.port, init.probe_path);
+    init.probe.done = on_probe_done;
+    init.wake_us = now_us();
+    run_loop(&init);
+}

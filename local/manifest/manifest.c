@@ -1,0 +1,476 @@
+#include "local/manifest/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "local/manifest/manifest_impl.h"
+#include "pool/base/assert.h"
+
+enum {
+    PLACE_MAX = 300
+};
+
+static const char api_version[] = "extensions.agents.x-k8s.io/v1beta1";
+
+struct wp_manifest *
+wp_manifest_create(void)
+{
+    struct wp_manifest *manifest = calloc(1, sizeof *manifest);
+
+    if (manifest == NULL) {
+        return NULL;
+    }
+    manifest->templates =
+        calloc(WP_MANIFEST_TEMPLATES_MAX, sizeof *manifest->templates);
+    manifest->pools = calloc(WP_POOLS_MAX, sizeof *manifest->pools);
+    manifest->pool_places = calloc(WP_POOLS_MAX, sizeof *manifest->pool_places);
+    manifest->notes = calloc(WP_MANIFEST_NOTES_MAX, sizeof *manifest->notes);
+    if (manifest->templates == NULL || manifest->pools == NULL ||
+        manifest->pool_places == NULL || manifest->notes == NULL) {
+        wp_manifest_destroy(manifest);
+        return NULL;
+    }
+    return manifest;
+}
+
+void
+wp_manifest_destroy(struct wp_manifest *manifest)
+{
+    if (manifest != NULL) {
+        wp_pile_free(&manifest->pile);
+        free(manifest->templates);
+        free(manifest->pools);
+        free(manifest->pool_places);
+        free(manifest->notes);
+        free(manifest);
+    }
+}
+
+bool
+wp_manifest_add_note(struct wp_manifest *manifest, const char *text)
+{
+    static const char more[] = "further notes are left out";
+    size_t len = manifest->notes_len;
+
+    for (size_t i = 0; i < len; i++) {
+        if (strcmp(manifest->notes[i], text) == 0) {
+            return true;
+        }
+    }
+    if (len >= WP_MANIFEST_NOTES_MAX - 1) {
+        manifest->notes[WP_MANIFEST_NOTES_MAX - 1] = more;
+        manifest->notes_len = WP_MANIFEST_NOTES_MAX;
+        return true;
+    }
+    manifest->notes[len] = wp_pile_str(&manifest->pile, wp_str_from(text));
+    if (manifest->notes[len] == NULL) {
+        return false;
+    }
+    manifest->notes_len++;
+    return true;
+}
+
+/* --- metadata --- */
+
+static bool
+use_name(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_object_meta *meta = out;
+
+    return wp_decode_text(d, node, 253, &meta->name);
+}
+
+static bool
+use_namespace(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_object_meta *meta = out;
+
+    return wp_decode_text(d, node, 253, &meta->object_namespace);
+}
+
+static bool
+each_is_text(struct wp_decode *d, const struct wp_yaml *node)
+{
+    if (!wp_decode_is(d, node, WP_YAML_MAP)) {
+        return false;
+    }
+    for (const struct wp_yaml *child = node->first; child != NULL;
+         child = child->next) {
+        size_t mark = wp_decode_enter(d, child->key);
+
+        if (child->kind != WP_YAML_NULL &&
+            !wp_decode_is(d, child, WP_YAML_STRING)) {
+            return false;
+        }
+        wp_decode_leave(d, mark);
+    }
+    return true;
+}
+
+static bool
+use_annotations(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_object_meta *meta = out;
+
+    meta->annotations = node;
+    return each_is_text(d, node);
+}
+
+static bool
+use_labels(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    (void)out;
+    return each_is_text(d, node);
+}
+
+static bool
+read_meta(struct wp_decode *d, const struct wp_yaml *root,
+          struct wp_object_meta *meta, size_t name_max)
+{
+    static const struct wp_field fields[] = {
+        WP_REQUIRED("name", use_name),
+        WP_USED("namespace", use_namespace),
+        WP_USED("annotations", use_annotations),
+        WP_USED("labels", use_labels),
+        /* An API server's own, present in what kubectl get prints. */
+        WP_PLAIN("uid"),
+        WP_PLAIN("resourceVersion"),
+        WP_PLAIN("generation"),
+        WP_PLAIN("creationTimestamp"),
+        WP_PLAIN("managedFields"),
+        WP_PLAIN("ownerReferences"),
+        WP_PLAIN("finalizers"),
+        WP_PLAIN("selfLink"),
+        WP_REFUSED("generateName"),
+    };
+    const struct wp_yaml *node = root->first;
+    size_t mark;
+
+    while (node != NULL && !wp_str_is(node->key, "metadata")) {
+        node = node->next;
+    }
+    if (node == NULL) {
+        return wp_decode_fail(d, root, "metadata: missing, but required");
+    }
+    mark = wp_decode_enter(d, node->key);
+    meta->object_namespace = "default";
+    if (!WP_DECODE_MAP(d, node, fields, meta)) {
+        return false;
+    }
+    if (!wp_str_is_dns_name(wp_str_from(meta->name), name_max)) {
+        return wp_decode_fail(d, node,
+                              "name: a DNS name of at most %zu characters was"
+                              " expected, not '%.60s'",
+                              name_max, meta->name);
+    }
+    if (!wp_str_is_dns_name(wp_str_from(meta->object_namespace),
+                            WP_NAMESPACE_MAX)) {
+        return wp_decode_fail(
+            d, node, "namespace: a DNS label was expected, not '%.60s'",
+            meta->object_namespace);
+    }
+    wp_decode_leave(d, mark);
+    return true;
+}
+
+/* --- Objects --- */
+
+static const struct wp_yaml *
+child_of(const struct wp_yaml *root, const char *key)
+{
+    const struct wp_yaml *node = root->first;
+
+    while (node != NULL && !wp_str_is(node->key, key)) {
+        node = node->next;
+    }
+    return node;
+}
+
+static bool
+add_template(struct wp_decode *d, const struct wp_yaml *root)
+{
+    struct wp_manifest *manifest = d->manifest;
+    struct wp_template *tmpl = &manifest->templates[manifest->templates_len];
+    struct wp_object_meta meta = {.name = NULL};
+
+    if (manifest->templates_len == WP_MANIFEST_TEMPLATES_MAX) {
+        return wp_decode_fail(d, root, "more than %d templates",
+                              (int)WP_MANIFEST_TEMPLATES_MAX);
+    }
+    if (!read_meta(d, root, &meta, WP_TEMPLATE_NAME_MAX)) {
+        return false;
+    }
+    WP_ASSERT(meta.name != NULL && meta.object_namespace != NULL);
+    d->object = meta.name;
+    for (size_t i = 0; i < manifest->templates_len; i++) {
+        if (strcmp(manifest->templates[i].name, meta.name) == 0 &&
+            strcmp(manifest->templates[i].template_namespace,
+                   meta.object_namespace) == 0) {
+            return wp_decode_fail(d, root,
+                                  "a second template of this name in namespace"
+                                  " '%s'",
+                                  meta.object_namespace);
+        }
+    }
+    *tmpl = (struct wp_template){.probe = WP_READY_TCP};
+    if (!wp_str_copy(wp_str_from(meta.name), tmpl->name, sizeof tmpl->name) ||
+        !wp_str_copy(wp_str_from(meta.object_namespace),
+                     tmpl->template_namespace,
+                     sizeof tmpl->template_namespace)) {
+        return wp_decode_fail(d, root, "the name is too long");
+    }
+    if (!wp_manifest_template(d, child_of(root, "spec"), tmpl)) {
+        return false;
+    }
+    manifest->templates_len++;
+    return true;
+}
+
+static bool
+add_pool(struct wp_decode *d, const struct wp_yaml *root)
+{
+    struct wp_manifest *manifest = d->manifest;
+    struct wp_pool_spec *pool = &manifest->pools[manifest->pools_len];
+    struct wp_object_meta meta = {.name = NULL};
+    char place[PLACE_MAX];
+
+    if (manifest->pools_len == WP_POOLS_MAX) {
+        return wp_decode_fail(d, root, "more than %d pools", (int)WP_POOLS_MAX);
+    }
+    if (!read_meta(d, root, &meta, WP_POOL_NAME_MAX)) {
+        return false;
+    }
+    WP_ASSERT(meta.name != NULL && meta.object_namespace != NULL);
+    d->object = meta.name;
+    for (size_t i = 0; i < manifest->pools_len; i++) {
+        if (strcmp(manifest->pools[i].name, meta.name) == 0 &&
+            strcmp(manifest->pools[i].pool_namespace, meta.object_namespace) ==
+                0) {
+            return wp_decode_fail(
+                d, root, "a second pool of this name in namespace '%s'",
+                meta.object_namespace);
+        }
+    }
+    wp_pool_spec_init(pool);
+    if (!wp_str_copy(wp_str_from(meta.name), pool->name, sizeof pool->name) ||
+        !wp_str_copy(wp_str_from(meta.object_namespace), pool->pool_namespace,
+                     sizeof pool->pool_namespace)) {
+        return wp_decode_fail(d, root, "the name is too long");
+    }
+    if (!wp_manifest_pool(d, child_of(root, "spec"), &meta, pool)) {
+        return false;
+    }
+    (void)snprintf(place, sizeof place, "%s:%u", d->file, root->line);
+    manifest->pool_places[manifest->pools_len] =
+        wp_pile_str(&manifest->pile, wp_str_from(place));
+    if (manifest->pool_places[manifest->pools_len] == NULL) {
+        return wp_decode_fail(d, root, "no memory");
+    }
+    manifest->pools_len++;
+    return true;
+}
+
+/* The top of an object: what it is, and nothing beside the four known fields.
+ */
+static bool
+check_head(struct wp_decode *d, const struct wp_yaml *root)
+{
+    static const struct wp_field fields[] = {
+        {"apiVersion", WP_FIELD_PLAIN, true, NULL},
+        {"kind", WP_FIELD_PLAIN, true, NULL},
+        {"metadata", WP_FIELD_PLAIN, true, NULL},
+        {"spec", WP_FIELD_PLAIN, true, NULL},
+        WP_PLAIN("status"), /* An API server's own. */
+    };
+    const struct wp_yaml *api;
+    const struct wp_yaml *kind;
+
+    if (!wp_decode_is(d, root, WP_YAML_MAP)) {
+        return false;
+    }
+    kind = child_of(root, "kind");
+    api = child_of(root, "apiVersion");
+    if (kind == NULL || kind->kind != WP_YAML_STRING) {
+        return wp_decode_fail(d, kind != NULL ? kind : root,
+                              "kind: SandboxTemplate or SandboxWarmPool was"
+                              " expected");
+    }
+    if (!wp_str_is(kind->text, "SandboxTemplate") &&
+        !wp_str_is(kind->text, "SandboxWarmPool")) {
+        return wp_decode_fail(d, kind,
+                              "kind: SandboxTemplate or SandboxWarmPool was"
+                              " expected, not '%.60s'",
+                              kind->text.ptr);
+    }
+    d->kind = kind->text.ptr;
+    if (api == NULL || api->kind != WP_YAML_STRING ||
+        !wp_str_is(api->text, api_version)) {
+        return wp_decode_fail(d, api != NULL ? api : root,
+                              "apiVersion: '%s' was expected", api_version);
+    }
+    return WP_DECODE_MAP(d, root, fields, NULL);
+}
+
+static bool
+add_object(struct wp_decode *d, const struct wp_yaml *root)
+{
+    if (root->kind == WP_YAML_MAP) {
+        const struct wp_yaml *kind = child_of(root, "kind");
+
+        /* Manifests often start with their namespace; it means nothing here. */
+        if (kind != NULL && wp_str_is(kind->text, "Namespace")) {
+            d->kind = "Namespace";
+            return wp_decode_note(d, root, "ignored on one machine");
+        }
+    }
+    if (!check_head(d, root)) {
+        return false;
+    }
+    return strcmp(d->kind, "SandboxTemplate") == 0 ? add_template(d, root)
+                                                   : add_pool(d, root);
+}
+
+/* --- Files --- */
+
+enum wp_status
+wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
+                      struct wp_str bytes, struct wp_err *err)
+{
+    struct wp_yaml_reader *reader;
+    enum wp_status status = WP_OK;
+    struct wp_err local_err;
+
+    if (err == NULL) {
+        err = &local_err;
+    }
+    if (bytes.len > WP_MANIFEST_BYTES_MAX) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s: a manifest of at most %d bytes was expected",
+                          name, (int)WP_MANIFEST_BYTES_MAX);
+    }
+    reader = wp_yaml_open(name, bytes);
+    if (reader == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    for (uint32_t documents = 0; status == WP_OK; documents++) {
+        struct wp_pile scratch = {NULL};
+        struct wp_decode d = {
+            .manifest = manifest,
+            .file = name,
+            .pile = &manifest->pile,
+            .err = err,
+        };
+        struct wp_yaml *root = NULL;
+
+        status = wp_yaml_next(reader, &scratch, &root, err);
+        if (status == WP_OK && documents == WP_MANIFEST_DOCUMENTS_MAX) {
+            status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                                "%s: more than %d documents", name,
+                                (int)WP_MANIFEST_DOCUMENTS_MAX);
+        }
+        if (status == WP_OK && root != NULL && root->kind != WP_YAML_NULL &&
+            !add_object(&d, root)) {
+            status = err->status;
+        }
+        wp_pile_free(&scratch);
+    }
+    wp_yaml_close(reader);
+    return status == WP_NOT_FOUND ? WP_OK : status;
+}
+
+enum wp_status
+wp_manifest_add_file(struct wp_manifest *manifest, const char *path,
+                     struct wp_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum wp_status status;
+    struct stat st;
+    char *bytes;
+    size_t len = 0;
+    ssize_t n;
+
+    if (fd < 0) {
+        return wp_err_sys(err, WP_NOT_FOUND, errno, "manifest %s", path);
+    }
+    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        (void)close(fd);
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "manifest %s: a file was expected", path);
+    }
+    bytes = malloc(WP_MANIFEST_BYTES_MAX + 1);
+    if (bytes == NULL) {
+        (void)close(fd);
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    do {
+        n = read(fd, bytes + len, WP_MANIFEST_BYTES_MAX + 1 - len);
+        len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && len <= WP_MANIFEST_BYTES_MAX);
+    if (n < 0) {
+        status = wp_err_sys(err, WP_UNAVAILABLE, errno, "manifest %s", path);
+    } else {
+        status = wp_manifest_add_bytes(manifest, path,
+                                       (struct wp_str){bytes, len}, err);
+    }
+    free(bytes);
+    (void)close(fd);
+    return status;
+}
+
+enum wp_status
+wp_manifest_check(const struct wp_manifest *manifest, struct wp_err *err)
+{
+    for (size_t p = 0; p < manifest->pools_len; p++) {
+        const struct wp_pool_spec *pool = &manifest->pools[p];
+        size_t t = 0;
+
+        while (t < manifest->templates_len &&
+               (strcmp(manifest->templates[t].name, pool->template_name) != 0 ||
+                strcmp(manifest->templates[t].template_namespace,
+                       pool->pool_namespace) != 0)) {
+            t++;
+        }
+        if (t == manifest->templates_len) {
+            return wp_err_set(
+                err, WP_INVALID_ARGUMENT,
+                "%s: SandboxWarmPool %s: spec.sandboxTemplateRef"
+                ".name: no SandboxTemplate '%s' in namespace '%s'",
+                manifest->pool_places[p], pool->name, pool->template_name,
+                pool->pool_namespace);
+        }
+    }
+    return WP_OK;
+}
+
+size_t
+wp_manifest_templates(const struct wp_manifest *manifest,
+                      const struct wp_template **out)
+{
+    *out = manifest->templates;
+    return manifest->templates_len;
+}
+
+size_t
+wp_manifest_pools(const struct wp_manifest *manifest,
+                  const struct wp_pool_spec **out)
+{
+    *out = manifest->pools;
+    return manifest->pools_len;
+}
+
+size_t
+wp_manifest_notes_count(const struct wp_manifest *manifest)
+{
+    return manifest->notes_len;
+}
+
+const char *
+wp_manifest_note(const struct wp_manifest *manifest, size_t index)
+{
+    return index < manifest->notes_len ? manifest->notes[index] : NULL;
+}

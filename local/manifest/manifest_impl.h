@@ -1,0 +1,50 @@
+/* local/manifest/manifest_impl.h - what the files of the manifest reader share.
+ * */
+#ifndef WP_LOCAL_MANIFEST_MANIFEST_IMPL_H
+#define WP_LOCAL_MANIFEST_MANIFEST_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "local/manifest/decode.h"
+#include "local/manifest/manifest.h"
+#include "local/manifest/arena.h"
+
+enum {
+    WP_MANIFEST_NOTES_MAX = 1024
+};
+
+struct wp_manifest {
+    struct wp_pile pile;
+    struct wp_template *templates;
+    size_t templates_len;
+    struct wp_pool_spec *pools;
+    size_t pools_len;
+    /* Where each pool came from, for wp_manifest_check: "file:line". */
+    const char **pool_places;
+    const char **notes;
+    size_t notes_len;
+};
+
+/* metadata, the same in every kind. */
+struct wp_object_meta {
+    const char *name;
+    const char *object_namespace;
+    const struct wp_yaml *annotations; /* NULL when there are none. */
+};
+
+/* False when memory lacks. A note that is there already is not added again. */
+WP_MUST_CHECK bool wp_manifest_add_note(struct wp_manifest *manifest,
+                                        const char *text);
+
+/* spec of a SandboxTemplate into tmpl, whose names are set. */
+WP_MUST_CHECK bool wp_manifest_template(struct wp_decode *d,
+                                        const struct wp_yaml *spec,
+                                        struct wp_template *tmpl);
+/* spec and annotations of a SandboxWarmPool into pool, whose names are set. */
+WP_MUST_CHECK bool wp_manifest_pool(struct wp_decode *d,
+                                    const struct wp_yaml *spec,
+                                    const struct wp_object_meta *meta,
+                                    struct wp_pool_spec *pool);
+
+#endif

@@ -1,0 +1,109 @@
+/* local/manifest/security.c - security contexts: what is always so, and what
+ * cannot be had. */
+#include <string.h>
+
+#include "local/manifest/build.h"
+
+bool
+wp_build_only_false(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    bool value;
+
+    (void)out;
+    if (!wp_decode_bool(d, node, &value)) {
+        return false;
+    }
+    return !value || wp_decode_fail(d, node, "not supported on one machine");
+}
+
+bool
+wp_build_only_empty_list(struct wp_decode *d, const struct wp_yaml *node,
+                         void *out)
+{
+    (void)out;
+    return wp_decode_is(d, node, WP_YAML_LIST) &&
+           (node->first == NULL ||
+            wp_decode_fail(d, node, "not supported on one machine"));
+}
+
+static bool
+use_capabilities(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    static const struct wp_field fields[] = {
+        WP_PLAIN("drop"), /* All are. */
+        WP_USED("add", wp_build_only_empty_list),
+    };
+
+    return WP_DECODE_MAP(d, node, fields, out);
+}
+
+static bool
+use_seccomp_type(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    (void)out;
+    if (!wp_decode_is(d, node, WP_YAML_STRING)) {
+        return false;
+    }
+    return wp_str_is(node->text, "RuntimeDefault") ||
+           wp_decode_fail(d, node,
+                          "only RuntimeDefault is supported on one machine, not"
+                          " '%.40s'",
+                          node->text.ptr);
+}
+
+static bool
+use_seccomp(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    static const struct wp_field fields[] = {
+        WP_REQUIRED("type", use_seccomp_type),
+        WP_REFUSED("localhostProfile"),
+    };
+
+    return WP_DECODE_MAP(d, node, fields, out);
+}
+
+static const struct wp_field container_security_fields[] = {
+    /* Always so here, whatever is asked. */
+    WP_USED("allowPrivilegeEscalation", wp_build_only_false),
+    WP_PLAIN("runAsNonRoot"),
+    WP_PLAIN("readOnlyRootFilesystem"),
+    WP_USED("capabilities", use_capabilities),
+    WP_USED("seccompProfile", use_seccomp),
+    WP_USED("privileged", wp_build_only_false),
+    WP_NOTED("runAsUser"),
+    WP_NOTED("runAsGroup"),
+    WP_NOTED("appArmorProfile"),
+    WP_NOTED("seLinuxOptions"),
+    WP_REFUSED("procMount"),
+    WP_REFUSED("windowsOptions"),
+};
+
+bool
+wp_build_container_security(struct wp_decode *d, const struct wp_yaml *node,
+                            void *out)
+{
+    return WP_DECODE_MAP(d, node, container_security_fields, out);
+}
+
+bool
+wp_build_pod_security(struct wp_decode *d, const struct wp_yaml *node,
+                      void *out)
+{
+    static const struct wp_field fields[] = {
+        WP_PLAIN("runAsNonRoot"),
+        WP_USED("seccompProfile", use_seccomp),
+        WP_NOTED("runAsUser"),
+        WP_NOTED("runAsGroup"),
+        WP_NOTED("fsGroup"),
+        WP_NOTED("fsGroupChangePolicy"),
+        WP_NOTED("supplementalGroups"),
+        WP_NOTED("supplementalGroupsPolicy"),
+        WP_NOTED("appArmorProfile"),
+        WP_NOTED("seLinuxOptions"),
+        WP_NOTED("seLinuxChangePolicy"),
+        WP_REFUSED("sysctls"),
+        WP_REFUSED("windowsOptions"),
+    };
+
+    return WP_DECODE_MAP(d, node, fields, out);
+}

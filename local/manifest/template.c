@@ -1,0 +1,135 @@
+/* local/manifest/template.c - the spec of a SandboxTemplate to struct
+ * wp_template.
+ *
+ * The tables hold every field of the v1beta1 template and of the parts of a Pod
+ * below it, so that a valid manifest is read whole and a mistyped one is not.
+ */
+#include "local/manifest/build.h"
+
+void *
+wp_build_reserve(struct wp_decode *d, const struct wp_yaml *node, size_t size)
+{
+    void *out = wp_pile_alloc(d->pile, size);
+
+    if (out == NULL) {
+        (void)wp_decode_fail(d, node, "no memory");
+    }
+    return out;
+}
+
+static bool
+use_containers(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_build *b = out;
+
+    return wp_decode_list(d, node, UINT32_MAX, wp_build_container, out) &&
+           (b->has_container ||
+            wp_decode_fail(d, node, "one container was expected"));
+}
+
+static bool
+use_runtime_class(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_build *b = out;
+
+    if (!wp_decode_is(d, node, WP_YAML_STRING)) {
+        return false;
+    }
+    if (!wp_str_is(node->text, "gvisor")) {
+        return wp_decode_fail(d, node,
+                              "on one machine 'gvisor', or none for bubblewrap,"
+                              " was expected, not '%.40s'",
+                              node->text.ptr);
+    }
+    b->tmpl->runtime_class = WP_RUNTIME_GVISOR;
+    return true;
+}
+
+static bool
+use_pod_spec(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    static const struct wp_field fields[] = {
+        WP_REQUIRED("containers", use_containers),
+        WP_USED("volumes", wp_build_volumes),
+        WP_USED("runtimeClassName", use_runtime_class),
+        WP_USED("securityContext", wp_build_pod_security),
+        WP_USED("hostNetwork", wp_build_only_false),
+        WP_USED("hostPID", wp_build_only_false),
+        WP_USED("hostIPC", wp_build_only_false),
+        WP_USED("shareProcessNamespace", wp_build_only_false),
+        WP_USED("initContainers", wp_build_only_empty_list),
+        WP_USED("ephemeralContainers", wp_build_only_empty_list),
+        WP_USED("resourceClaims", wp_build_only_empty_list),
+        WP_NOTED("activeDeadlineSeconds"),
+        WP_NOTED("affinity"),
+        WP_NOTED("automountServiceAccountToken"),
+        WP_NOTED("dnsConfig"),
+        WP_NOTED("dnsPolicy"),
+        WP_NOTED("enableServiceLinks"),
+        WP_NOTED("hostAliases"),
+        WP_NOTED("hostUsers"),
+        WP_NOTED("hostname"),
+        WP_NOTED("imagePullSecrets"),
+        WP_NOTED("nodeName"),
+        WP_NOTED("nodeSelector"),
+        WP_NOTED("os"),
+        WP_NOTED("overhead"),
+        WP_NOTED("preemptionPolicy"),
+        WP_NOTED("priority"),
+        WP_NOTED("priorityClassName"),
+        WP_NOTED("readinessGates"),
+        WP_NOTED("resources"),
+        WP_NOTED("restartPolicy"),
+        WP_NOTED("schedulerName"),
+        WP_NOTED("schedulingGates"),
+        WP_NOTED("serviceAccount"),
+        WP_NOTED("serviceAccountName"),
+        WP_NOTED("setHostnameAsFQDN"),
+        WP_NOTED("subdomain"),
+        WP_NOTED("terminationGracePeriodSeconds"),
+        WP_NOTED("tolerations"),
+        WP_NOTED("topologySpreadConstraints"),
+    };
+
+    return WP_DECODE_MAP(d, node, fields, out);
+}
+
+static bool
+use_pod_template(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    static const struct wp_field fields[] = {
+        WP_REQUIRED("spec", use_pod_spec),
+        WP_PLAIN("metadata"), /* Labels for things that are not here. */
+    };
+
+    return WP_DECODE_MAP(d, node, fields, out);
+}
+
+static const struct wp_field template_fields[] = {
+    WP_REQUIRED("podTemplate", use_pod_template),
+    WP_USED("volumeClaimTemplates", wp_build_only_empty_list),
+    WP_NOTED("service"),
+    WP_NOTED("networkPolicy"),
+    WP_NOTED("networkPolicyManagement"),
+    WP_NOTED("envVarsInjectionPolicy"),
+    WP_NOTED("volumeClaimTemplatesPolicy"),
+};
+
+bool
+wp_manifest_template(struct wp_decode *d, const struct wp_yaml *spec,
+                     struct wp_template *tmpl)
+{
+    struct wp_build b = {.tmpl = tmpl};
+    size_t mark = wp_decode_enter(d, WP_STR("spec"));
+
+    b.env =
+        wp_build_reserve(d, spec, (WP_TEMPLATE_ENV_MAX + 1) * sizeof *b.env);
+    if (b.env == NULL || !WP_DECODE_MAP(d, spec, template_fields, &b) ||
+        !wp_build_resolve_mounts(d, &b) ||
+        !wp_build_resolve_argv(d, spec, &b) ||
+        !wp_build_resolve_port(d, spec, &b)) {
+        return false;
+    }
+    wp_decode_leave(d, mark);
+    return true;
+}

@@ -1,0 +1,601 @@
+#include "local/sandbox/backend_local.h"
+
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "local/sandbox/gvisor.h"
+#include "local/sandbox/host_probe.h"
+#include "pool/base/assert.h"
+#include "pool/base/clock.h"
+#include "pool/base/fnv.h"
+#include "pool/base/log.h"
+
+enum {
+    MAILBOX_CAP = 8192,
+    MAIL_A_TURN = 64,
+    SCHEME_LEN = sizeof "unix:" - 1,
+};
+
+void
+wp_local_config_init(struct wp_local_config *config)
+{
+    *config = (struct wp_local_config){
+        .uid_first = 200000,
+        .sandboxes_max = 4096,
+        .probe_every_ms = 5000,
+        .probe_timeout_ms = 2000,
+        .probe_failures = 3,
+        .pids_max = 512,
+        .connections_max = 64,
+        .tmpfs_bytes = UINT64_C(256) << 20,
+        .socket_mode = 0600,
+        .socket_uid = (uid_t)-1,
+        .socket_gid = (gid_t)-1,
+        .lock_fd = -1,
+    };
+}
+
+/* --- create --- */
+
+/* The group below ours that holds the sandboxes' own: named by state directory,
+ * so that the next daemon there finds what this one left. */
+static void
+group_name(const char *state_dir, char *out, size_t cap)
+{
+    (void)snprintf(out, cap, "warmpool-%08x",
+                   wp_fnv32_str(wp_str_from(state_dir)));
+}
+
+static enum wp_status
+allocate(struct wp_local *local, struct wp_err *err)
+{
+    uint32_t max = local->config.sandboxes_max;
+    uint64_t seed;
+
+    wp_list_init(&local->queue);
+    wp_list_init(&local->live);
+    wp_random_bytes(&seed, sizeof seed);
+    wp_rng_init(&local->rng, seed);
+    local->templates_len = local->config.templates_len;
+    local->templates =
+        calloc(local->templates_len + 1, sizeof *local->templates);
+    local->free_users = calloc(max, sizeof *local->free_users);
+    if (local->templates == NULL || local->free_users == NULL ||
+        !wp_mailbox_init(&local->mailbox, MAILBOX_CAP)) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "no memory for the local backend");
+    }
+    for (uint32_t i = 0; i < max; i++) {
+        local->free_users[i] = max - 1 - i;
+    }
+    local->free_users_len = max;
+    return WP_OK;
+}
+
+static enum wp_status
+look_at_host(struct wp_local *local, struct wp_err *err)
+{
+    char path[WP_LOCAL_PATH_MAX + 16];
+    enum wp_status status;
+    struct statfs fs;
+    char group[32];
+
+    group_name(local->state_dir, group, sizeof group);
+    wp_cgroups_open(&local->cgroups, "/proc/self/mountinfo",
+                    "/proc/self/cgroup", group);
+    (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
+    local->old_cgroups_len =
+        wp_cgroups_load(local->old_cgroups, WP_LOCAL_OLD_GROUPS_MAX, path,
+                        group, &local->cgroups);
+    status = wp_host_look(&local->config, &local->cgroups, &local->host, err);
+    /* Three files made and removed a sandbox: disk file systems make more of
+     * that than of starting the processes. */
+    if (statfs(local->state_dir, &fs) == 0 && fs.f_type != TMPFS_MAGIC) {
+        wp_host_note(
+            &local->host,
+            "the state directory %s is not on a memory file system:"
+            " sandboxes start several times faster with one below /run",
+            local->state_dir);
+    }
+    if (local->config.outlive && local->cgroups.moved) {
+        wp_host_note(&local->host,
+                     "while sandboxes live, no process can be started in the"
+                     " control group that this one was started in: a service"
+                     " manager must use its subgroup " WP_CGROUP_LEAF
+                     " (systemd 254: DelegateSubgroup=)");
+    }
+    if (status == WP_OK) {
+        status = wp_host_try(&local->config, &local->host, err);
+    }
+    return status;
+}
+
+struct wp_local *
+wp_local_create(const struct wp_local_config *config, struct wp_err *err)
+{
+    struct wp_local *local = calloc(1, sizeof *local);
+    enum wp_status status;
+
+    if (local == NULL) {
+        if (config->lock_fd >= 0) {
+            (void)close(config->lock_fd);
+        }
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return NULL;
+    }
+    local->config = *config;
+    local->lock_fd = config->lock_fd;
+    wp_boot_id_read(local->boot_id);
+    if (local->config.spawns_max == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+        local->config.spawns_max = 2 * (uint32_t)(cores > 0 ? cores : 1);
+    }
+    status = wp_local_check_config(config, err);
+    if (status == WP_OK) {
+        (void)snprintf(local->state_dir, sizeof local->state_dir, "%s",
+                       config->state_dir);
+        status = allocate(local, err);
+    }
+    if (status == WP_OK) {
+        status = wp_local_prepare_dirs(local, err);
+    }
+    if (status == WP_OK) {
+        status = look_at_host(local, err);
+    }
+    if (status == WP_OK) {
+        status = wp_local_prepare_programs(local, err);
+    }
+    if (status == WP_OK) {
+        status = wp_local_prepare_filter(local, err);
+    }
+    for (size_t i = 0; i < local->templates_len && status == WP_OK; i++) {
+        status = wp_local_prepare_template(local, i, err);
+    }
+    if (status != WP_OK) {
+        wp_local_destroy(local);
+        return NULL;
+    }
+    wp_local_raise_files(local);
+    return local;
+}
+
+/* Groups in which a daemon tries what the machine allows; with its pid. */
+#define PROBE_GROUP "warmpool-probe-"
+
+enum wp_status
+wp_local_probe(const struct wp_local_config *config,
+               struct wp_host_report *report, struct wp_err *err)
+{
+    struct wp_cgroups groups;
+    enum wp_status status;
+    char group[32];
+
+    (void)snprintf(group, sizeof group, PROBE_GROUP "%d", (int)getpid());
+    wp_cgroups_open(&groups, "/proc/self/mountinfo", "/proc/self/cgroup",
+                    group);
+    wp_cgroups_sweep(&groups, PROBE_GROUP);
+    status = wp_host_look(config, &groups, report, err);
+    wp_cgroups_close(&groups);
+    return status == WP_OK ? wp_host_try(config, report, err) : status;
+}
+
+/* --- The port --- */
+
+static const struct wp_local_template *
+find_template(const struct wp_local *local,
+              const struct wp_sandbox_order *order)
+{
+    for (size_t i = 0; i < local->templates_len; i++) {
+        const struct wp_template *tmpl = local->templates[i].tmpl;
+
+        if (wp_str_is(order->template_name, tmpl->name) &&
+            wp_str_is(order->pool_namespace, tmpl->template_namespace)) {
+            return &local->templates[i];
+        }
+    }
+    return NULL;
+}
+
+struct wp_sandbox *
+wp_sandbox_make(struct wp_local *local)
+{
+    struct wp_sandbox *sandbox = calloc(1, sizeof *sandbox);
+
+    if (sandbox != NULL) {
+        sandbox->local = local;
+        sandbox->groups = &local->cgroups;
+        sandbox->host_user = UINT32_MAX;
+        sandbox->outer_fd = sandbox->inner_fd = sandbox->control_fd = -1;
+        sandbox->stderr_fd = sandbox->bridge_fd = -1;
+        wp_list_init(&sandbox->node);
+    }
+    return sandbox;
+}
+
+bool
+wp_local_endpoint(const struct wp_local *local, struct wp_str name,
+                  char out[WP_ENDPOINT_MAX + 1])
+{
+    int n = snprintf(out, WP_ENDPOINT_MAX + 1, "unix:%s/%.*s/port.sock",
+                     local->sandboxes_dir, WP_STR_ARG(name));
+
+    return n > 0 && n <= WP_ENDPOINT_MAX;
+}
+
+void
+wp_sandbox_index(struct wp_sandbox *sandbox)
+{
+    struct wp_local *local = sandbox->local;
+    uint32_t index = sandbox->ref.index;
+
+    if (index >= local->by_index_len) {
+        uint32_t len = index < 64 ? 128 : index * 2;
+        struct wp_sandbox **grown =
+            realloc(local->by_index, len * sizeof(void *));
+
+        /* A few bytes a slot, bounded by the pool's slots; without them no
+         * report could ever be matched. */
+        WP_ASSERT(grown != NULL);
+        memset(grown + local->by_index_len, 0,
+               (len - local->by_index_len) * sizeof(void *));
+        local->by_index = grown;
+        local->by_index_len = len;
+    }
+    /* The pool uses a slot again only after its on_destroyed. */
+    WP_ASSERT(local->by_index[index] == NULL);
+    local->by_index[index] = sandbox;
+}
+
+static void
+mail_create(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_sandbox *sandbox = ctx;
+
+    (void)a;
+    (void)b;
+    wp_sandbox_index(sandbox);
+    wp_sandbox_enqueue(sandbox);
+}
+
+/* What a sandbox takes from its order; of names and paths, what can be used. */
+static enum wp_status
+take_order(struct wp_sandbox *sandbox, const struct wp_sandbox_order *order,
+           struct wp_err *err)
+{
+    char endpoint[WP_ENDPOINT_MAX + 1];
+
+    sandbox->ref = order->ref;
+    sandbox->ordered_ns = wp_clock_mono_ns(wp_clock_system());
+    sandbox->ready_within_ns = order->ready_within_ns;
+    memcpy(sandbox->uid, order->uid, WP_UID_LEN);
+    wp_hex_encode(order->uid, WP_UID_LEN, sandbox->uid_hex);
+    if (!wp_str_is_printable(order->pool) ||
+        !wp_str_copy(order->pool, sandbox->pool, sizeof sandbox->pool)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "pool: at most %d printable characters were expected",
+                          WP_POOL_NAME_MAX);
+    }
+    if (!wp_str_copy(order->name, sandbox->name, sizeof sandbox->name) ||
+        !wp_str_is_dns_name(order->name, WP_SANDBOX_NAME_MAX) ||
+        !wp_local_endpoint(sandbox->local, order->name, endpoint)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "sandbox name '%.*s': a DNS label was expected, and a"
+                          " socket path of at most %d characters; use a shorter"
+                          " state directory or pool name",
+                          WP_STR_ARG(order->name),
+                          (int)(WP_ENDPOINT_MAX - SCHEME_LEN));
+    }
+    memcpy(sandbox->socket_path, endpoint + SCHEME_LEN,
+           strlen(endpoint + SCHEME_LEN) + 1);
+    return WP_OK;
+}
+
+static enum wp_status
+local_create(void *self, const struct wp_sandbox_order *order,
+             struct wp_err *err)
+{
+    struct wp_local *local = self;
+    const struct wp_local_template *tmpl = find_template(local, order);
+    struct wp_sandbox *sandbox;
+    enum wp_status status;
+
+    if (tmpl == NULL) {
+        return wp_err_set(err, WP_NOT_FOUND,
+                          "template '%.*s' in namespace"
+                          " '%.*s'",
+                          WP_STR_ARG(order->template_name),
+                          WP_STR_ARG(order->pool_namespace));
+    }
+    if (atomic_fetch_add_explicit(&local->live_count, 1,
+                                  memory_order_relaxed) >=
+        local->config.sandboxes_max) {
+        atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "this machine's %u sandboxes are in use",
+                          local->config.sandboxes_max);
+    }
+    sandbox = wp_sandbox_make(local);
+    if (sandbox == NULL) {
+        goto full;
+    }
+    sandbox->tmpl = tmpl;
+    status = take_order(sandbox, order, err);
+    if (status != WP_OK) {
+        free(sandbox);
+        atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
+        return status;
+    }
+    if (wp_mailbox_post(&local->mailbox,
+                        (struct wp_mail){mail_create, sandbox, 0, 0})) {
+        return WP_OK;
+    }
+    free(sandbox);
+full:
+    atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
+    return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                      "the local backend has too much to do");
+}
+
+static void
+mail_destroy(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_local *local = ctx;
+    struct wp_slot_ref ref = wp_slot_ref_unpack(a);
+
+    (void)b;
+    if (ref.index < local->by_index_len && local->by_index[ref.index] != NULL &&
+        wp_slot_ref_eq(local->by_index[ref.index]->ref, ref)) {
+        wp_sandbox_destroy(local->by_index[ref.index]);
+    }
+}
+
+static enum wp_status
+local_destroy(void *self, struct wp_slot_ref ref)
+{
+    struct wp_local *local = self;
+
+    return wp_mailbox_post(
+               &local->mailbox,
+               (struct wp_mail){mail_destroy, local, wp_slot_ref_pack(ref), 0})
+               ? WP_OK
+               : WP_RESOURCE_EXHAUSTED;
+}
+
+struct wp_backend
+wp_local_backend(struct wp_local *local)
+{
+    static const struct wp_backend_ops ops = {
+        .name = "local",
+        .create = local_create,
+        .destroy = local_destroy,
+    };
+
+    return (struct wp_backend){&ops, local};
+}
+
+/* --- The thread --- */
+
+static void
+on_mail(int fd, short what, void *arg)
+{
+    struct wp_local *local = arg;
+
+    (void)fd;
+    (void)what;
+    (void)wp_mailbox_drain(&local->mailbox, MAIL_A_TURN);
+}
+
+static void *
+thread_main(void *arg)
+{
+    struct wp_local *local = arg;
+
+    (void)pthread_setname_np(pthread_self(), "wp-local");
+    (void)event_base_loop(local->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+static void
+block_signals_and_start(struct wp_local *local, int *error)
+{
+    sigset_t all;
+    sigset_t old;
+
+    /* Signals are main's. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    *error = pthread_create(&local->thread, NULL, thread_main, local);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+enum wp_status
+wp_local_start(struct wp_local *local, const struct wp_local_events *events,
+               struct wp_local_sweep *sweep, struct wp_err *err)
+{
+    struct wp_local_sweep swept;
+    struct event_config *config = event_config_new();
+    char path[WP_LOCAL_PATH_MAX + 16];
+    enum wp_status status;
+    int error;
+
+    WP_ASSERT(!local->started && local->base == NULL);
+    local->events = *events;
+    if (config != NULL) {
+        (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+        local->base = event_base_new_with_config(config);
+        event_config_free(config);
+    }
+    if (local->base == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no event loop");
+    }
+    status = wp_local_take_over(local, sweep != NULL ? sweep : &swept, err);
+    if (status != WP_OK) {
+        return status;
+    }
+    (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
+    status = wp_cgroups_save(&local->cgroups, local->old_cgroups,
+                             local->old_cgroups_len, path, err);
+    if (status != WP_OK) {
+        return status;
+    }
+    (void)event_assign(&local->mailbox_event, local->base,
+                       wp_mailbox_fd(&local->mailbox), EV_READ | EV_PERSIST,
+                       on_mail, local);
+    (void)event_add(&local->mailbox_event, NULL);
+    block_signals_and_start(local, &error);
+    if (error != 0) {
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
+                          "cannot start the backend's thread");
+    }
+    local->started = true;
+    return WP_OK;
+}
+
+const struct wp_host_report *
+wp_local_report(const struct wp_local *local)
+{
+    return &local->host;
+}
+
+void
+wp_local_stats(const struct wp_local *local, struct wp_local_stats *out)
+{
+    *out = (struct wp_local_stats){
+        .queued = atomic_load_explicit(&local->queued, memory_order_relaxed),
+        .starting =
+            atomic_load_explicit(&local->starting, memory_order_relaxed),
+        .ready = atomic_load_explicit(&local->ready, memory_order_relaxed),
+        .dying = atomic_load_explicit(&local->dying, memory_order_relaxed),
+        .spawned_total =
+            atomic_load_explicit(&local->spawned_total, memory_order_relaxed),
+        .lost_total =
+            atomic_load_explicit(&local->lost_total, memory_order_relaxed),
+    };
+}
+
+/* --- stop --- */
+
+static void
+on_stop_timer(int fd, short what, void *arg)
+{
+    struct wp_local *local = arg;
+    int64_t left_ns = local->stop_by_ns - wp_clock_mono_ns(wp_clock_system());
+    struct timeval soon = {0, 1000};
+
+    (void)fd;
+    (void)what;
+    local->leaving =
+        atomic_load_explicit(&local->live_count, memory_order_relaxed);
+    if (local->leave_ready) {
+        local->leaving -=
+            atomic_load_explicit(&local->ready, memory_order_relaxed);
+    }
+    if (local->leaving == 0 || left_ns <= 0) {
+        (void)event_base_loopbreak(local->base);
+        return;
+    }
+    (void)evtimer_add(&local->stop_timer, &soon);
+}
+
+static void
+mail_stop(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_local *local = ctx;
+
+    local->leave_ready = b != 0;
+    local->stop_by_ns =
+        wp_time_add(wp_clock_mono_ns(wp_clock_system()), (int64_t)a);
+    for (uint32_t i = 0; i < local->by_index_len; i++) {
+        struct wp_sandbox *sandbox = local->by_index[i];
+
+        if (sandbox != NULL &&
+            !(local->leave_ready && sandbox->state == WP_SANDBOX_READY &&
+              sandbox->outlives)) {
+            wp_sandbox_destroy(sandbox);
+        }
+    }
+    (void)evtimer_assign(&local->stop_timer, local->base, on_stop_timer, local);
+    on_stop_timer(-1, 0, local);
+}
+
+static void
+abandon_all(struct wp_list *head)
+{
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(head)) != NULL) {
+        wp_sandbox_abandon(WP_CONTAINER_OF(node, struct wp_sandbox, node));
+    }
+}
+
+static uint32_t
+stop(struct wp_local *local, int64_t timeout_ns, bool leave)
+{
+    if (!local->started) {
+        return 0;
+    }
+    while (!wp_mailbox_post(
+        &local->mailbox,
+        (struct wp_mail){mail_stop, local, (uint64_t)timeout_ns, leave})) {
+        struct timespec wait = {0, 1000000};
+
+        (void)nanosleep(&wait, NULL); /* Full: the thread is at it. */
+    }
+    (void)pthread_join(local->thread, NULL);
+    local->started = false;
+    abandon_all(&local->queue);
+    abandon_all(&local->live);
+    return local->leaving;
+}
+
+uint32_t
+wp_local_stop(struct wp_local *local, int64_t timeout_ns)
+{
+    return stop(local, timeout_ns, false);
+}
+
+uint32_t
+wp_local_leave(struct wp_local *local, int64_t timeout_ns)
+{
+    return stop(local, timeout_ns, true);
+}
+
+void
+wp_local_destroy(struct wp_local *local)
+{
+    if (local == NULL) {
+        return;
+    }
+    WP_ASSERT(!local->started);
+    for (size_t i = 0; local->templates != NULL && i < local->templates_len;
+         i++) {
+        wp_bwrap_args_fini(&local->templates[i]);
+        wp_gvisor_fini(&local->templates[i]);
+        wp_root_fini(&local->templates[i].root);
+    }
+    /* Adopted by a start that then failed: they are left as they were. */
+    if (local->live.next != NULL) {
+        abandon_all(&local->live);
+    }
+    if (local->base != NULL) {
+        event_base_free(local->base);
+    }
+    wp_mailbox_fini(&local->mailbox);
+    wp_cgroups_close(&local->cgroups);
+    for (uint32_t i = 0; i < local->old_cgroups_len; i++) {
+        wp_cgroups_close(&local->old_cgroups[i]);
+    }
+    if (local->lock_fd >= 0) {
+        (void)close(local->lock_fd);
+    }
+    free(local->templates);
+    free(local->free_users);
+    free(local->by_index);
+    free(local);
+}

@@ -1,0 +1,167 @@
+/* local/sandbox/backend_local.h - real sandboxes on one machine, as isolated
+ * processes.
+ *
+ * Each sandbox is a bubblewrap container with its own user, mount, pid, net,
+ * ipc, uts and cgroup namespaces, a read-only root, no capabilities, a seccomp
+ * filter and resource limits. Inside, warmpool-init carries bytes between a
+ * Unix socket on the host (the endpoint, "unix:PATH") and the container's port.
+ *
+ * The backend has one thread of its own with one event loop; the calls of
+ * struct wp_backend_ops only post to it. Reports are made from that thread. */
+#ifndef WP_LOCAL_SANDBOX_BACKEND_LOCAL_H
+#define WP_LOCAL_SANDBOX_BACKEND_LOCAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "local/walls/host_report.h"
+#include "local/manifest/manifest.h"
+#include "pool/backend.h"
+
+/* wp_local_config_init fills every field with its default. Text and templates
+ * are borrowed until wp_local_destroy. */
+struct wp_local_config {
+    /* Holds sockets, records and prepared roots; made when missing, locked
+     * while in use. Required; absolute; short, since socket paths hold it. */
+    const char *state_dir;
+    /* `image: NAME` is rootfs_dir/NAME; NULL: only `image: host`. */
+    const char *rootfs_dir;
+    /* warmpool-runtime, shown inside as /opt/warmpool/bin/warmpool-runtime.
+     * NULL: not shown. */
+    const char *runtime_path;
+    /* warmpool-init. NULL: beside the running program. */
+    const char *init_path;
+    const char *bwrap_path; /* NULL: bwrap from PATH. */
+    const char *runsc_path; /* NULL: runsc from PATH. */
+    /* A daemon that is root runs sandbox n as host user uid_first + n. */
+    uint32_t uid_first;        /* 200000 */
+    uint32_t sandboxes_max;    /* 4096; more creates: RESOURCE_EXHAUSTED. */
+    uint32_t spawns_max;       /* 0: two for each core. Starting at once. */
+    uint32_t probe_every_ms;   /* 5000; 0: only exits are noticed. */
+    uint32_t probe_timeout_ms; /* 2000 */
+    uint32_t probe_failures;   /* 3 in a row: reported as lost. */
+    uint32_t stop_grace_ms;    /* 0: SIGKILL at once; else SIGTERM first. */
+    uint32_t pids_max;         /* 512 processes and threads in a sandbox. */
+    uint32_t connections_max;  /* 64 through one bridge at once; more wait. */
+    /* For emptyDir, /workspace and /tmp without a size of their own, when the
+     * template has no memory limit either. 256 MiB. */
+    uint64_t tmpfs_bytes;
+    mode_t socket_mode; /* 0600 */
+    uid_t socket_uid;   /* (uid_t)-1: the daemon's. */
+    gid_t socket_gid;   /* (gid_t)-1: the daemon's. */
+    /* When the daemon dies by surprise: false, its sandboxes die with it; true,
+     * those that had become ready live on and serve, and the next daemon on the
+     * state directory adopts or destroys them. */
+    bool outlive;
+    /* A lock from wp_local_lock_wait; wp_local_create takes it, also when it
+     * fails. -1, the default: it locks the state directory itself. */
+    int lock_fd;
+    const struct wp_template *templates;
+    size_t templates_len;
+};
+
+void wp_local_config_init(struct wp_local_config *config);
+
+/* A sandbox of an earlier daemon that had become ready, whose processes live
+ * and whose socket is there. Borrowed for the call. */
+struct wp_local_found {
+    const uint8_t *uid; /* WP_UID_LEN, as ordered; so are the texts. */
+    struct wp_str pool_namespace;
+    struct wp_str pool;
+    struct wp_str template_name;
+    struct wp_str name;
+    struct wp_str endpoint; /* As on_ready reported it, and still good. */
+    /* False: its template is gone, or says something else now. Who holds the
+     * sandbox can keep it; a new claim should get a newer one. */
+    bool template_current;
+};
+
+/* Called from the backend's thread, adopt excepted; must not block. They fit
+ * wp_pools_on_*. */
+struct wp_local_events {
+    void *ctx;
+    void (*on_ready)(void *ctx, struct wp_slot_ref ref, struct wp_str endpoint);
+    void (*on_lost)(void *ctx, struct wp_slot_ref ref, struct wp_str reason);
+    void (*on_destroyed)(void *ctx, struct wp_slot_ref ref);
+    /* Is this sandbox still wanted? Called by wp_local_start, from its thread,
+     * before anything is reported. True, with *ref set to a name that no other
+     * sandbox has: it is supervised under it as if it had been ordered and
+     * reported ready here; on_ready does not come again. False: it is destroyed
+     * before wp_local_start returns, without a report. NULL: all are. */
+    bool (*adopt)(void *ctx, const struct wp_local_found *found,
+                  struct wp_slot_ref *ref);
+};
+
+/* What was found, and kept or removed, at start. */
+struct wp_local_sweep {
+    uint32_t adopted;
+    uint32_t sandboxes; /* Directories of an earlier daemon, removed. */
+    uint32_t killed;    /* Of them, still alive. */
+    uint32_t cgroups;   /* Groups without a directory. */
+    uint32_t failed;    /* Could not be removed; the log says why. */
+};
+
+struct wp_local; /* Opaque. */
+
+/* Can this machine make sandboxes? Runs one to see. Not WP_OK: it cannot, and
+ * err says what is missing; report holds what was found until then. */
+WP_MUST_CHECK enum wp_status
+wp_local_probe(const struct wp_local_config *config,
+               struct wp_host_report *report, struct wp_err *err);
+
+/* Makes the state directory if need be and waits until its lock is free: until
+ * the daemon that has it is gone, however it ended. WP_OK: *lock_fd is for
+ * wp_local_config.lock_fd, or to be closed, which frees the lock. CANCELLED:
+ * stop_fd became readable first (an eventfd, say; -1: nothing ends the wait).
+ * Any thread; blocks. */
+WP_MUST_CHECK enum wp_status wp_local_lock_wait(const char *state_dir,
+                                                int stop_fd, int *lock_fd,
+                                                struct wp_err *err);
+
+/* Checks the configuration and every template, takes the lock of the state
+ * directory and prepares roots. NULL and err: a template names a missing image,
+ * a runtime class that cannot run, another daemon has the directory
+ * (FAILED_PRECONDITION), ... */
+WP_MUST_CHECK struct wp_local *
+wp_local_create(const struct wp_local_config *config, struct wp_err *err);
+
+/* What the machine allows, with the notes to log once. Lives as long as local.
+ */
+const struct wp_host_report *wp_local_report(const struct wp_local *local);
+
+/* Adopts or sweeps what an earlier daemon left, then starts the thread. Once.
+ * sweep may be NULL. RESOURCE_EXHAUSTED: descriptors or memory do not suffice
+ * for adopting what is there; it was left as it is. */
+WP_MUST_CHECK enum wp_status
+wp_local_start(struct wp_local *local, const struct wp_local_events *events,
+               struct wp_local_sweep *sweep, struct wp_err *err);
+
+/* Valid until wp_local_stop. */
+struct wp_backend wp_local_backend(struct wp_local *local);
+
+struct wp_local_stats {
+    uint32_t queued;   /* Waiting for their turn to start. */
+    uint32_t starting; /* Started, not ready. */
+    uint32_t ready;
+    uint32_t dying;
+    uint64_t spawned_total;
+    uint64_t lost_total;
+};
+/* Any thread. */
+void wp_local_stats(const struct wp_local *local, struct wp_local_stats *out);
+
+/* Destroys every sandbox (reporting each end) and ends the thread. Waits at
+ * most timeout_ns for sandboxes to be gone; what is then left, the next start
+ * sweeps. No create may be in flight. Idempotent. Returns how many were left.
+ */
+uint32_t wp_local_stop(struct wp_local *local, int64_t timeout_ns);
+/* The same for a planned restart: sandboxes that had become ready are left
+ * running, unreported, for the next daemon to adopt; the count is of the
+ * others. They must have been started with `outlive`: else it is
+ * wp_local_stop. */
+uint32_t wp_local_leave(struct wp_local *local, int64_t timeout_ns);
+void wp_local_destroy(struct wp_local *local); /* Stopped or never started. */
+
+#endif

@@ -1,0 +1,266 @@
+/* local/sandbox/local_impl.h - what the files of the local backend share. Not
+ * for others.
+ *
+ * All of struct wp_sandbox, and the fields of struct wp_local below "Loop
+ * thread", belong to the backend's thread once a create has been posted. */
+#ifndef WP_LOCAL_SANDBOX_LOCAL_IMPL_H
+#define WP_LOCAL_SANDBOX_LOCAL_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <jansson.h>
+
+#include "local/sandbox/backend_local.h"
+#include "local/walls/cgroup.h"
+#include "local/http_probe.h"
+#include "local/sandbox/record.h"
+#include "local/walls/rootfs.h"
+#include "pool/base/list.h"
+#include "pool/base/mailbox.h"
+#include "pool/base/rng.h"
+
+enum {
+    WP_LOCAL_PATH_MAX = 512,
+    WP_LOCAL_STDERR_MAX = 512, /* Of what bubblewrap says when it fails. */
+    WP_LOCAL_OLD_GROUPS_MAX = 8,
+};
+
+/*      create                spawn            port answers         adopt
+ *   ----------> QUEUED ----------> STARTING -------------> READY <---------
+ *                 |                    |                     |
+ *                 |  destroy           | destroy             | destroy
+ *                 v                    v                     v
+ *               (gone) <-- REMOVING <------------ DYING <----+
+ *                           processes are gone
+ * Being lost is no state: it is reported once, and destroy follows from above.
+ */
+enum wp_sandbox_state {
+    WP_SANDBOX_QUEUED,
+    WP_SANDBOX_STARTING,
+    WP_SANDBOX_READY,
+    WP_SANDBOX_DYING,
+    WP_SANDBOX_REMOVING,
+};
+
+struct wp_local_template {
+    const struct wp_template *tmpl;
+    uint64_t hash; /* Of all that tmpl says. */
+    struct wp_root root;
+    /* bwrap's arguments; those that differ between sandboxes are NULL here and
+     * named by the indices. */
+    char **argv;
+    size_t argc;
+    size_t at_hostname;
+    size_t at_name;
+    size_t at_uid;
+    json_t *gvisor; /* Its OCI configuration; NULL: not of that class. */
+    struct wp_cgroup_limits limits;
+};
+
+struct wp_sandbox {
+    struct wp_local *local;
+    struct wp_list node; /* In local->queue or local->live. */
+    struct wp_slot_ref ref;
+    const struct wp_local_template *tmpl; /* NULL: adopted. */
+    const struct wp_cgroups *groups;      /* Where its own group is. */
+    char name[WP_SANDBOX_NAME_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+    uint8_t uid[WP_UID_LEN];
+    char uid_hex[2 * WP_UID_LEN + 1];
+    char socket_path[WP_ENDPOINT_MAX + 1];
+    int64_t ordered_ns;
+    int64_t ready_within_ns;
+    enum wp_sandbox_state state;
+    bool adopted;  /* Made by an earlier daemon: bwrap is not our child. */
+    bool outlives; /* It stays when the daemon leaves. */
+    bool lost;     /* on_lost was called. */
+    bool reading;  /* What waits in the channel is being read. */
+    bool has_dir;
+    bool has_group;
+    bool opened;   /* warmpool-init has had an answer from the program. */
+    bool has_turn; /* Counted in local->turns. */
+    bool kill_due; /* Destroyed before init said hello: killed when it does. */
+    bool asked;    /* A liveness probe is out. */
+    uint32_t failures;
+    uint32_t host_user; /* Index into the range of users; UINT32_MAX: none. */
+    uint32_t removals;  /* Tries so far. */
+    uint32_t bridge_tries;
+
+    pid_t outer_pid; /* bwrap itself, our child. */
+    pid_t inner_pid; /* Process 1 of the sandbox; 0 until its hello. */
+    uint64_t outer_start;
+    uint64_t inner_start;
+    int outer_fd; /* pidfds; -1: none, or gone. */
+    int inner_fd;
+    int control_fd;
+    int stderr_fd;
+    int bridge_fd; /* Of the readiness check through the bridge. */
+    struct event outer_event;
+    struct event inner_event;
+    struct event control_event;
+    struct event stderr_event;
+    struct event bridge_event;
+    struct event timer; /* Deadline, next probe, grace or retry, by state. */
+    struct event bridge_timer;
+    char stderr_text[WP_LOCAL_STDERR_MAX];
+    uint32_t stderr_len;
+    char reply[WP_HTTP_STATUS_LINE];
+    uint32_t reply_len;
+};
+
+struct wp_local {
+    struct wp_local_config config;
+    struct wp_host_report host;
+    char state_dir[WP_LOCAL_PATH_MAX];
+    char sandboxes_dir[WP_LOCAL_PATH_MAX];
+    char seccomp_path[WP_LOCAL_PATH_MAX + 16];
+    bool gvisor_tried; /* And it works. */
+    int lock_fd;
+    char boot_id[WP_BOOT_ID_LEN + 1];
+    uint32_t roots; /* Names the directory of this daemon's prepared roots. */
+    struct wp_cgroups cgroups;
+    /* Of earlier daemons that ran in other groups. */
+    struct wp_cgroups old_cgroups[WP_LOCAL_OLD_GROUPS_MAX];
+    uint32_t old_cgroups_len;
+    struct wp_local_template *templates;
+    size_t templates_len;
+    struct wp_local_events events;
+    pthread_t thread;
+    bool started;
+    struct wp_mailbox mailbox;
+    atomic_uint live_count; /* Creates taken and not yet at their end. */
+    atomic_uint queued;
+    atomic_uint starting;
+    atomic_uint ready;
+    atomic_uint dying;
+    atomic_ullong spawned_total;
+    atomic_ullong lost_total;
+
+    /* Loop thread. */
+    struct event_base *base;
+    struct event mailbox_event;
+    struct event stop_timer;
+    struct wp_list queue;
+    struct wp_list live;
+    uint32_t turns; /* Sandboxes on their way from start to ready. */
+    bool in_start;
+    struct wp_sandbox **by_index; /* By ref.index. */
+    uint32_t by_index_len;
+    uint32_t *free_users; /* A stack of indices. */
+    uint32_t free_users_len;
+    bool leave_ready; /* Stopping, and what is ready is to be left. */
+    int64_t stop_by_ns;
+    uint32_t leaving; /* Left when the time to stop was over. */
+    struct wp_rng rng;
+};
+
+/* --- local_prepare.c: before the thread starts. --- */
+
+WP_MUST_CHECK enum wp_status
+wp_local_check_config(const struct wp_local_config *config, struct wp_err *err);
+/* The state directory, locked, and what is below it. */
+WP_MUST_CHECK enum wp_status wp_local_prepare_dirs(struct wp_local *local,
+                                                   struct wp_err *err);
+WP_MUST_CHECK enum wp_status
+wp_local_prepare_programs(const struct wp_local *local, struct wp_err *err);
+WP_MUST_CHECK enum wp_status wp_local_prepare_filter(struct wp_local *local,
+                                                     struct wp_err *err);
+WP_MUST_CHECK enum wp_status wp_local_prepare_template(struct wp_local *local,
+                                                       size_t index,
+                                                       struct wp_err *err);
+/* Raises the limit of open files as far as it goes; notes when that is short.
+ */
+void wp_local_raise_files(struct wp_local *local);
+
+/* Of all that a sandbox of it depends on. Differs between builds never. */
+uint64_t wp_template_hash(const struct wp_template *tmpl);
+
+/* --- backend_local.c --- */
+
+/* One with nothing made yet; NULL when memory lacks. Not yet known by ref. */
+WP_MUST_CHECK struct wp_sandbox *wp_sandbox_make(struct wp_local *local);
+/* From here on sandbox is found by its ref, which no other has. */
+void wp_sandbox_index(struct wp_sandbox *sandbox);
+/* Writes "unix:PATH" of the sandbox `name`; false: too long. */
+WP_MUST_CHECK bool wp_local_endpoint(const struct wp_local *local,
+                                     struct wp_str name,
+                                     char out[WP_ENDPOINT_MAX + 1]);
+
+/* --- bwrap_args.c --- */
+
+#define WP_SANDBOX_PATH                                                        \
+    WP_ROOT_BIN ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/"   \
+                "bin"
+
+/* Of a tmpfs without a size of its own. */
+uint64_t wp_local_tmpfs_size(const struct wp_local *local,
+                             const struct wp_template *tmpl);
+bool wp_template_mounts(const struct wp_template *tmpl, const char *path);
+
+/* Fills argv and the indices of out from its template and root. */
+WP_MUST_CHECK enum wp_status wp_bwrap_args_make(const struct wp_local *local,
+                                                struct wp_local_template *out,
+                                                struct wp_err *err);
+void wp_bwrap_args_fini(struct wp_local_template *tmpl);
+
+/* --- sandbox.c: the life of one sandbox. Loop thread. --- */
+
+/* Takes a new sandbox into the queue; its end is reported from then on. */
+void wp_sandbox_enqueue(struct wp_sandbox *sandbox);
+/* Starts queued sandboxes as far as spawns_max allows. */
+void wp_sandbox_start_queued(struct wp_local *local);
+void wp_sandbox_destroy(struct wp_sandbox *sandbox);
+/* Frees it and lets go of what it watches; what runs is not touched. While the
+ * thread does not run. */
+void wp_sandbox_abandon(struct wp_sandbox *sandbox);
+/* Takes one that an earlier daemon made, with its descriptors, as READY. Before
+ * the thread runs. */
+void wp_sandbox_adopt(struct wp_sandbox *sandbox);
+
+/* --- sandbox_start.c --- */
+
+/* False when the path is too long. */
+WP_MUST_CHECK bool wp_sandbox_dir(const struct wp_sandbox *sandbox,
+                                  char out[WP_LOCAL_PATH_MAX]);
+
+/* Where its init waits for the next daemon. False when the path is too long. */
+WP_MUST_CHECK bool wp_sandbox_control_path(const struct wp_sandbox *sandbox,
+                                           struct sockaddr_un *out);
+
+/* Makes directory, sockets, control group and processes. Not WP_OK: what was
+ * made is recorded in sandbox, for the removal to undo. */
+WP_MUST_CHECK enum wp_status wp_sandbox_spawn(struct wp_sandbox *sandbox,
+                                              struct wp_err *err);
+/* Writes down what the next daemon needs to end the sandbox, or to adopt it. */
+WP_MUST_CHECK enum wp_status wp_sandbox_record(const struct wp_sandbox *sandbox,
+                                               bool ready, struct wp_err *err);
+/* Undoes directory and control group; false: a try later is needed. */
+WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
+
+/* --- adopt.c: before the thread starts. --- */
+
+/* What earlier daemons left: wanted sandboxes are adopted, and all else is
+ * removed. Not WP_OK: descriptors or memory ran out, and the rest was left. */
+WP_MUST_CHECK enum wp_status wp_local_take_over(struct wp_local *local,
+                                                struct wp_local_sweep *counts,
+                                                struct wp_err *err);
+
+/* --- sweep.c --- */
+
+/* A batch of sandboxes that nobody wants; killed together, then waited for. */
+struct wp_sweep;
+
+WP_MUST_CHECK struct wp_sweep *wp_sweep_create(struct wp_local *local,
+                                               struct wp_local_sweep *counts);
+void wp_sweep_add(struct wp_sweep *sweep, const char *name);
+/* Ends the last batch, then removes control groups without a directory. */
+void wp_sweep_finish(struct wp_sweep *sweep);
+
+#endif

@@ -1,0 +1,44 @@
+/* local/sandbox/sandbox_impl.h - what the files about one sandbox share. Loop
+ * thread. */
+#ifndef WP_LOCAL_SANDBOX_SANDBOX_IMPL_H
+#define WP_LOCAL_SANDBOX_SANDBOX_IMPL_H
+
+#include "local/sandbox/local_impl.h"
+
+int64_t wp_sandbox_now_ns(void);
+void wp_sandbox_arm_ms(struct event *timer, int64_t ms);
+void wp_sandbox_watch(struct wp_sandbox *sandbox, struct event *event, int fd,
+                      short what, event_callback_fn fn);
+/* Closes *fd, if open, and leaves -1. */
+void wp_sandbox_unwatch(struct event *event, int *fd);
+void wp_sandbox_set_state(struct wp_sandbox *sandbox,
+                          enum wp_sandbox_state state);
+
+/* Reports on_lost, the first time; nothing once it is being destroyed. */
+void wp_sandbox_lost(struct wp_sandbox *sandbox, const char *reason);
+/* Gives its place among those that start to the next in the queue. */
+void wp_sandbox_end_turn(struct wp_sandbox *sandbox);
+/* SIGKILL, and again after a while should it not be gone. */
+void wp_sandbox_kill(struct wp_sandbox *sandbox);
+/* Goes on with a destroy once its processes are gone. May free the sandbox. */
+void wp_sandbox_step_dying(struct wp_sandbox *sandbox);
+
+/* --- sandbox_ready.c --- */
+
+/* The program has answered init on its port; now see it from outside. */
+void wp_sandbox_bridge_check(struct wp_sandbox *sandbox);
+/* Arms the timer for the next liveness probe. */
+void wp_sandbox_next_probe(struct wp_sandbox *sandbox);
+void wp_sandbox_on_bridge(int fd, short what, void *arg);
+void wp_sandbox_on_bridge_timer(int fd, short what, void *arg);
+
+/* --- sandbox_events.c --- */
+
+/* A liveness probe failed. */
+void wp_sandbox_silent(struct wp_sandbox *sandbox, const char *how);
+void wp_sandbox_on_inner_exit(int fd, short what, void *arg);
+void wp_sandbox_on_outer_exit(int fd, short what, void *arg);
+void wp_sandbox_on_control(int fd, short what, void *arg);
+void wp_sandbox_on_stderr(int fd, short what, void *arg);
+
+#endif

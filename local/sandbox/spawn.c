@@ -1,0 +1,141 @@
+#include "local/sandbox/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    STACK_BYTES = 64 << 10
+};
+
+/* Shared with the child, which runs in our memory while we wait. */
+struct child {
+    const struct wp_spawn *spawn;
+    const char *step; /* What it was doing when it failed. */
+    int error;
+};
+
+/* Raw calls: the C library's set*id would change every thread of the daemon. */
+static bool
+become(const struct wp_spawn *spawn)
+{
+    return syscall(SYS_setgroups, 0, NULL) == 0 &&
+           syscall(SYS_setresgid, spawn->gid, spawn->gid, spawn->gid) == 0 &&
+           syscall(SYS_setresuid, spawn->uid, spawn->uid, spawn->uid) == 0;
+}
+
+static bool
+reset_signals(void)
+{
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    for (int signo = 1; signo < NSIG; signo++) {
+        if (signo != SIGKILL && signo != SIGSTOP) {
+            (void)sigaction(signo, &act, NULL); /* The C library keeps two. */
+        }
+    }
+    return sigemptyset(&none) == 0 &&
+           sigprocmask(SIG_SETMASK, &none, NULL) == 0;
+}
+
+__attribute__((no_sanitize("address", "undefined"))) static int
+child_main(void *arg)
+{
+    struct child *child = arg;
+    const struct wp_spawn *spawn = child->spawn;
+
+    /* A lock in it must not outlive a daemon that is killed now: to join a
+     * group can take a tenth of a second. */
+    if (spawn->close_fd > 0) {
+        (void)close(spawn->close_fd);
+    }
+    child->step = "join its control group";
+    for (int i = 0; i < spawn->procs_len; i++) {
+        if (write(spawn->procs_fds[i], "0", 1) != 1) {
+            goto failed;
+        }
+    }
+    child->step = "change user";
+    if (spawn->drop && !become(spawn)) {
+        goto failed;
+    }
+    child->step = "prepare";
+    for (int i = 0; i < spawn->fds_len; i++) {
+        if (dup2(spawn->fds[i], i) < 0) {
+            goto failed;
+        }
+    }
+    /* Whatever the daemon's libraries forgot to mark stays outside. */
+    if (syscall(SYS_close_range, (unsigned)spawn->fds_len, ~0U, 0) != 0 ||
+        setsid() < 0 || chdir("/") != 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !reset_signals()) {
+        goto failed;
+    }
+    child->step = "execute";
+    (void)execve(spawn->path, spawn->argv, spawn->envp);
+failed:
+    child->error = errno;
+    _exit(127);
+}
+
+enum wp_status
+wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
+         struct wp_err *err)
+{
+    struct child child = {.spawn = spawn, .step = "start"};
+    sigset_t all;
+    sigset_t old;
+    char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    int error;
+
+    if (stack == MAP_FAILED) {
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+                          "cannot start a process");
+    }
+    /* No handler of ours may run in the child while it has our memory. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    out->pid = clone(child_main, stack + STACK_BYTES,
+                     CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &child,
+                     &out->pidfd);
+    error = errno;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)munmap(stack, STACK_BYTES);
+    if (out->pid < 0) {
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
+                          "cannot start a process");
+    }
+    if (child.error != 0) {
+        (void)waitpid(out->pid, NULL, 0);
+        (void)close(out->pidfd);
+        return wp_err_sys(err, WP_UNAVAILABLE, child.error,
+                          "the new process could not %s: %s", child.step,
+                          spawn->path);
+    }
+    return WP_OK;
+}
+
+int
+wp_spawn_fd(int fd)
+{
+    int high;
+    int saved;
+
+    if (fd < 0 || fd >= WP_SPAWN_FD_FLOOR) {
+        return fd;
+    }
+    high = fcntl(fd, F_DUPFD_CLOEXEC, WP_SPAWN_FD_FLOOR);
+    saved = errno;
+    (void)close(fd);
+    errno = saved;
+    return high;
+}

@@ -1,0 +1,99 @@
+/* local/walls/cgroup.h - resource limits of sandboxes through control groups.
+ *
+ * Version 2 where this process may make groups below its own, else the version
+ * 1 hierarchies memory, pids and cpu, else none. Groups are made below the
+ * group that this process is in, so limits set on the daemon hold for the sum.
+ */
+#ifndef WP_LOCAL_WALLS_CGROUP_H
+#define WP_LOCAL_WALLS_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "local/walls/host_report.h"
+#include "pool/base/status.h"
+
+enum {
+    WP_CGROUP_PATH_MAX = 512,
+    WP_CGROUP_TREES_MAX = 3, /* Version 1 has one for each controller. */
+};
+
+/* Where the daemon itself is, below the group that was given to it. A service
+ * manager may start it there right away. */
+#define WP_CGROUP_LEAF "warmpoold.self"
+
+enum {
+    WP_CGROUP_MEMORY = 1 << 0,
+    WP_CGROUP_PIDS = 1 << 1,
+    WP_CGROUP_CPU = 1 << 2,
+};
+
+/* One hierarchy, and our group in it below which each sandbox has its own. */
+struct wp_cgroup_tree {
+    unsigned controllers; /* WP_CGROUP_* that work here. */
+    char dir[WP_CGROUP_PATH_MAX];
+};
+
+struct wp_cgroups {
+    enum wp_cgroup_kind kind;
+    unsigned controllers; /* Of all trees. */
+    bool moved; /* This process had to leave for WP_CGROUP_LEAF by itself. */
+    uint32_t trees_len;
+    struct wp_cgroup_tree trees[WP_CGROUP_TREES_MAX];
+};
+
+struct wp_cgroup_limits {
+    uint64_t memory_bytes; /* 0: none. */
+    uint32_t cpu_milli;    /* 0: none. */
+    uint32_t pids_max;     /* 0: none. */
+};
+
+/* Finds what can be used, and makes `group` (a file name) in it. Never fails:
+ * kind is then WP_CGROUP_NONE. mountinfo and self are /proc/self/mountinfo and
+ * /proc/self/cgroup; tests give others. */
+void wp_cgroups_open(struct wp_cgroups *groups, const char *mountinfo,
+                     const char *self, const char *group);
+/* Removes our own group again, when empty. */
+void wp_cgroups_close(struct wp_cgroups *groups);
+/* Removes the groups "<prefix>PID" beside ours whose process is gone: what a
+ * daemon that was killed while it looked at the machine has left. */
+void wp_cgroups_sweep(const struct wp_cgroups *groups, const char *prefix);
+
+/* Replaces the file `path`, which says where our groups are and where those of
+ * earlier daemons are that are still needed, for a later daemon that may be
+ * started in another group. */
+WP_MUST_CHECK enum wp_status wp_cgroups_save(const struct wp_cgroups *groups,
+                                             const struct wp_cgroups *old,
+                                             uint32_t old_len, const char *path,
+                                             struct wp_err *err);
+/* Reads that file into groups, one for each place, at most max; without what
+ * `now` has itself. Returns how many. Only names ending in /`group` are taken,
+ * so that a damaged file harms nobody. */
+WP_MUST_CHECK uint32_t wp_cgroups_load(struct wp_cgroups *groups, uint32_t max,
+                                       const char *path, const char *group,
+                                       const struct wp_cgroups *now);
+
+/* Makes the group `name` with its limits. Limits whose controller does not work
+ * here are passed over. Undone when it fails. */
+WP_MUST_CHECK enum wp_status
+wp_cgroup_make(const struct wp_cgroups *groups, const char *name,
+               const struct wp_cgroup_limits *limits, struct wp_err *err);
+/* Opens each tree's cgroup.procs of `name` for writing into fds (cloexec); a
+ * child that writes "0" to each joins. Returns how many, or -1 with errno. */
+int wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
+                         int fds[WP_CGROUP_TREES_MAX]);
+bool wp_cgroup_exists(const struct wp_cgroups *groups, const char *name);
+/* False with errno EBUSY while a process is left in it. A group that is not
+ * there is a group removed. */
+WP_MUST_CHECK bool wp_cgroup_remove(const struct wp_cgroups *groups,
+                                    const char *name);
+/* SIGKILL to every process in it. */
+void wp_cgroup_kill(const struct wp_cgroups *groups, const char *name);
+/* Calls fn for the name of each group below ours. */
+void wp_cgroup_list(const struct wp_cgroups *groups,
+                    void (*fn)(void *ctx, const char *name), void *ctx);
+/* Was a process in it killed for want of memory? */
+bool wp_cgroup_oom_killed(const struct wp_cgroups *groups, const char *name);
+
+#endif
