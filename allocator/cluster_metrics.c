@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "allocator/prometheus.h"
-#include "k8s/cluster_stats.h"
+#include "k8s/cluster/cluster_stats.h"
 
 enum {
     LABELS_MAX = 8

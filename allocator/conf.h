@@ -139,8 +139,8 @@ wp_conf_stop_leaves(const struct wp_conf *conf)
                                     : WP_CONF_STOP_NOTHING;
 }
 
-/* Bit 0 for "pool", 1 "claim", 2 "template", 3 "sandbox", as k8s/cluster.h
- * numbers them; 0: no such controller. Any thread. */
+/* Bit 0 for "pool", 1 "claim", 2 "template", 3 "sandbox", as
+ * k8s/cluster/cluster.h numbers them; 0: no such controller. Any thread. */
 uint32_t wp_conf_controller(const char *name);
 
 /* What the command line asks for. */

@@ -7,7 +7,7 @@
 
 #include "allocator/cluster_metrics.h"
 #include "allocator/daemon_parts.h"
-#include "k8s/cluster.h"
+#include "k8s/cluster/cluster.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 

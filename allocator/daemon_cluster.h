@@ -1,10 +1,10 @@
 /* allocator/daemon_cluster.h - the daemon's Kubernetes side.
  *
- * Joins k8s/cluster.h to the core, the services and the pages of metrics and
- * health. The leader of the replicas is the keeper of the core: it makes
- * sandboxes and ends leases. A replica that follows serves claims of gRPC only
- * when the lease store is shared. Every function takes NULL where there is no
- * cluster. */
+ * Joins k8s/cluster/cluster.h to the core, the services and the pages of
+ * metrics and health. The leader of the replicas is the keeper of the core: it
+ * makes sandboxes and ends leases. A replica that follows serves claims of gRPC
+ * only when the lease store is shared. Every function takes NULL where there is
+ * no cluster. */
 #ifndef WP_ALLOCATOR_DAEMON_CLUSTER_H
 #define WP_ALLOCATOR_DAEMON_CLUSTER_H
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/api.h"
-#include "k8s/json.h"
-#include "k8s/names.h"
+#include "k8s/api/api.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 

@@ -2,9 +2,10 @@
  * claims, replayed through candidates.
  *
  * The candidates are the rows of a table: today's setting, our controller with
- * several objectives, fixed sizes, what others use (rival.h), and what somebody
- * could do who knew every claim in advance. Each row is one replay (replay.h)
- * of the same claims with lead times drawn from those that were measured.
+ * several objectives, fixed sizes, what others use (lead/competitor.h), and
+ * what somebody could do who knew every claim in advance. Each row is one
+ * replay (replay.h) of the same claims with lead times drawn from those that
+ * were measured.
  *
  * Pure and deterministic by its seed. The rows may be run in any order, and
  * different rows on different threads at once. */

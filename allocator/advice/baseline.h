@@ -2,8 +2,8 @@
  * with.
  *
  * Each models one that is in use, as its documents describe it: the row of the
- * table in rival.c says which, with its period and its parameters and where
- * they come from. Each has a test against steps worked out by hand. */
+ * table in lead/competitor.c says which, with its period and its parameters and
+ * where they come from. Each has a test against steps worked out by hand. */
 #ifndef WP_ALLOCATOR_ADVICE_BASELINE_H
 #define WP_ALLOCATOR_ADVICE_BASELINE_H
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "k8s/api_config.h"
+#include "k8s/api/api_config.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/claim_adopt.h"
-#include "k8s/claim_cold.h"
-#include "k8s/claim_expiry.h"
-#include "k8s/claim_metadata.h"
-#include "k8s/claim_status.h"
-#include "k8s/json.h"
+#include "k8s/controllers/claim/adopt.h"
+#include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/expiry.h"
+#include "k8s/controllers/claim/metadata.h"
+#include "k8s/controllers/claim/status.h"
+#include "k8s/objects/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

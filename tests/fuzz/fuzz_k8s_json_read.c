@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/json_read.h"
+#include "k8s/objects/json_read.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/line.h"
+#include "k8s/watch/line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

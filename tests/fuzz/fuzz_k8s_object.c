@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "k8s/json.h"
-#include "k8s/object.h"
-#include "k8s/view.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/object.h"
+#include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

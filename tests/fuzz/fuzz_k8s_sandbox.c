@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "k8s/json.h"
-#include "k8s/sandbox_child.h"
-#include "k8s/sandbox_expiry.h"
-#include "k8s/sandbox_pod.h"
-#include "k8s/sandbox_service.h"
-#include "k8s/sandbox_status.h"
-#include "k8s/sandbox_volume.h"
+#include "k8s/objects/json.h"
+#include "k8s/controllers/sandbox/child.h"
+#include "k8s/controllers/sandbox/expiry.h"
+#include "k8s/controllers/sandbox/pod.h"
+#include "k8s/controllers/sandbox/service.h"
+#include "k8s/controllers/sandbox/status.h"
+#include "k8s/controllers/sandbox/volume.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 

@@ -5,11 +5,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "k8s/json.h"
-#include "k8s/network_policy.h"
-#include "k8s/quantity.h"
-#include "k8s/sandbox_build.h"
-#include "k8s/staleness.h"
+#include "k8s/objects/json.h"
+#include "k8s/controllers/template/network_policy.h"
+#include "k8s/objects/quantity.h"
+#include "k8s/objects/sandbox_build.h"
+#include "k8s/controllers/pool/staleness.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* The bytes of a token file: what comes out may stand in a header. */
 #include <stdint.h>
 
-#include "k8s/token.h"
+#include "k8s/api/token.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/watch_event.h"
+#include "k8s/watch/watch_event.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/lease_note.h"
+#include "k8s/objects/lease_annotation.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -50,14 +50,14 @@ ACCESS = {
     "/persistentvolumeclaims": f"{WATCH} create patch",
     # the template controller
     "networking.k8s.io/networkpolicies": f"{WATCH} create update delete",
-    # k8s/events.c
+    # k8s/controllers/events.c
     "events.k8s.io/events": "create patch",
 }
 OWN_ACCESS = {
-    # k8s/election.c
+    # k8s/lead/election.c
     "coordination.k8s.io/leases": "create",
     "coordination.k8s.io/leases@warmpool-controller": "get update",
-    # k8s/rival.c
+    # k8s/lead/competitor.c
     "coordination.k8s.io/leases@a3317529.agent-sandbox.x-k8s.io": "get",
     "apps/deployments@agent-sandbox-controller": "get",
 }
@@ -108,16 +108,16 @@ def check_access(docs, where):
 
 
 def check_kinds_are_covered():
-    """Each kind of k8s/kind.h appears in the tables, under its group and plural."""
-    text = (ROOT / "k8s" / "kind.h").read_text()
+    """Each kind of k8s/objects/kind.h appears in the tables, under its group and plural."""
+    text = (ROOT / "k8s" / "objects" / "kind.h").read_text()
     table = re.findall(r'X\(\w+,\s*"([^"]*)",\s*"[^"]*",\s*"[^"]*",\s*"([^"]*)"\)',
                        re.sub(r"\\\n\s*", " ", text))
     if len(table) < 10:
-        fail("k8s/kind.h: the table of kinds was not found")
+        fail("k8s/objects/kind.h: the table of kinds was not found")
     for group, plural in table:
         if not any(key.split("@")[0] == f"{group}/{plural}"
                    for key in [*ACCESS, *OWN_ACCESS]):
-            fail(f"k8s/kind.h: {group}/{plural} is in no role")
+            fail(f"k8s/objects/kind.h: {group}/{plural} is in no role")
 
 
 # --- The chart, as far as it uses Go's templates ---

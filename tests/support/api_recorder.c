@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "pool/base/assert.h"
 #include "tests/support/api_memory.h"
 

@@ -1,4 +1,4 @@
-/* tests/support/api_recorder.h - k8s/api.h without a server, for unit tests.
+/* tests/support/api_recorder.h - k8s/api/api.h without a server, for unit tests.
  *
  * Link it with wp_k8s_core instead of wp_k8s_api. Every call is kept; nothing is
  * answered until the test says so, so "never from within the call" holds.
@@ -26,8 +26,8 @@
 
 #include <jansson.h>
 
-#include "k8s/api.h"
-#include "k8s/store.h"
+#include "k8s/api/api.h"
+#include "k8s/watch/store.h"
 
 enum wp_verb {
     WP_VERB_GET,

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "k8s/claim_pass.h"
-#include "k8s/json.h"
-#include "k8s/names.h"
+#include "k8s/controllers/claim/reconcile.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "pool/leases/memory.h"
 
 static const enum wp_kind watched[] = {WP_KIND_SANDBOX, WP_KIND_SANDBOX_CLAIM,

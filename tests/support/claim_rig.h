@@ -6,8 +6,8 @@
 #ifndef WP_TESTS_SUPPORT_CLAIM_RIG_H
 #define WP_TESTS_SUPPORT_CLAIM_RIG_H
 
-#include "k8s/claim_controller.h"
-#include "k8s/cluster_parts.h"
+#include "k8s/controllers/claim/controller.h"
+#include "k8s/controllers/shared.h"
 #include "pool/base/clock.h"
 #include "pool/pool.h"
 #include "tests/support/api_recorder.h"

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "k8s/json.h"
-#include "k8s/names.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "pool/leases/memory.h"
 
 static int64_t

@@ -7,9 +7,9 @@
 #ifndef WP_TESTS_SUPPORT_CLUSTER_RIG_H
 #define WP_TESTS_SUPPORT_CLUSTER_RIG_H
 
-#include "k8s/backend.h"
-#include "k8s/pool_sync.h"
-#include "k8s/sandbox_refs.h"
+#include "k8s/backend/backend.h"
+#include "k8s/backend/pool_sync.h"
+#include "k8s/objects/sandbox_refs.h"
 #include "tests/support/api_recorder.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 
 #define STEP_NS (20 * WP_NS_PER_MS)
 

@@ -4,7 +4,7 @@
 #ifndef WP_TESTS_SUPPORT_ELECTION_RIG_H
 #define WP_TESTS_SUPPORT_ELECTION_RIG_H
 
-#include "k8s/election.h"
+#include "k8s/lead/election.h"
 #include "pool/base/rng.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* tests/support/fake_api.h - a Kubernetes API server that misbehaves on purpose.
  *
- * It keeps the objects of the kinds in k8s/kind.h in memory and speaks the
+ * It keeps the objects of the kinds in k8s/objects/kind.h in memory and speaks the
  * verbs that this project uses, over plain HTTP/1.1 on a loopback port that the
  * kernel chose, in a thread of its own: lists in pages, watches, merge patches,
  * applies, preconditions, finalizers. On wish it also plays the kubelet, the
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "k8s/kind.h"
+#include "k8s/objects/kind.h"
 
 struct fake_api; /* Opaque. */
 

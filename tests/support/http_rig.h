@@ -2,8 +2,8 @@
 #ifndef WP_TESTS_SUPPORT_HTTP_RIG_H
 #define WP_TESTS_SUPPORT_HTTP_RIG_H
 
-#include "k8s/api_config.h"
-#include "k8s/http.h"
+#include "k8s/api/api_config.h"
+#include "k8s/api/http.h"
 #include "tests/support/http_peer.h"
 
 enum {

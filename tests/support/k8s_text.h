@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "k8s/object.h"
+#include "k8s/objects/object.h"
 
 /* Fails the test when text is no JSON. A new reference. */
 json_t *wp_test_json(const char *text);

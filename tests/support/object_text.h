@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "k8s/object.h"
+#include "k8s/objects/object.h"
 
 /* The caller owns the result. */
 static inline json_t *

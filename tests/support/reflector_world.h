@@ -9,8 +9,8 @@
 
 #include <event2/event.h>
 
-#include "k8s/api_config.h"
-#include "k8s/reflector.h"
+#include "k8s/api/api_config.h"
+#include "k8s/watch/reflector.h"
 #include "tests/support/fake_api.h"
 
 enum {

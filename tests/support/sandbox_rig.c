@@ -9,10 +9,10 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/condition.h"
-#include "k8s/json.h"
-#include "k8s/names.h"
-#include "k8s/sandbox_controller.h"
+#include "k8s/objects/condition.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
+#include "k8s/controllers/sandbox/controller.h"
 
 #define WALL_NS (INT64_C(1767225600) * WP_NS_PER_S) /* 2026-01-01T00:00:00Z */
 

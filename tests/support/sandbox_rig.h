@@ -6,7 +6,7 @@
 #ifndef WP_TESTS_SUPPORT_SANDBOX_RIG_H
 #define WP_TESTS_SUPPORT_SANDBOX_RIG_H
 
-#include "k8s/cluster_parts.h"
+#include "k8s/controllers/shared.h"
 #include "tests/support/api_recorder.h"
 
 struct event_base;

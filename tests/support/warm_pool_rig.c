@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 
 enum {
     SLOTS = 64,

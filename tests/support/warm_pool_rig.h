@@ -6,9 +6,9 @@
 #ifndef WP_TESTS_SUPPORT_WARM_POOL_RIG_H
 #define WP_TESTS_SUPPORT_WARM_POOL_RIG_H
 
-#include "k8s/names.h"
-#include "k8s/pool_controller_impl.h"
-#include "k8s/sandbox_refs.h"
+#include "k8s/objects/names.h"
+#include "k8s/controllers/pool/controller_impl.h"
+#include "k8s/objects/sandbox_refs.h"
 #include "tests/support/api_recorder.h"
 #include "tests/support/pool_rig.h"
 

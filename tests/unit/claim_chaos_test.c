@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/names.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 #include "tests/support/claim_rig.h"

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/json.h"
-#include "k8s/names.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "tests/support/claim_rig.h"
 
 #define S WP_NS_PER_S

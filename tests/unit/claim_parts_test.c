@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "k8s/claim_cold.h"
-#include "k8s/claim_expiry.h"
-#include "k8s/claim_metadata.h"
-#include "k8s/claim_metrics.h"
-#include "k8s/claim_status.h"
-#include "k8s/json.h"
+#include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/expiry.h"
+#include "k8s/controllers/claim/metadata.h"
+#include "k8s/controllers/claim/metrics.h"
+#include "k8s/controllers/claim/status.h"
+#include "k8s/objects/json.h"
 
 static json_t *
 parse(const char *text)

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/fault.h"
+#include "k8s/controllers/fault.h"
 
 /* How a process ends that comes to step "a" three times and to "b" once. */
 static int

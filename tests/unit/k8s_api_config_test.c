@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/api_config.h"
+#include "k8s/api/api_config.h"
 #include "tests/support/temp_dir.h"
 
 #define HEAD                                                                   \

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/api.h"
+#include "k8s/api/api.h"
 #include "pool/base/assert.h"
 #include "tests/support/http_rig.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "tests/support/cluster_rig.h"
 
 #define KIND WP_KIND_SANDBOX

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "tests/support/cluster_rig.h"
 #include "tests/support/model_store.h"
 

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/lease_note.h"
-#include "k8s/names.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/lease_annotation.h"
+#include "k8s/objects/names.h"
 #include "tests/support/cluster_rig.h"
 
 #define S WP_NS_PER_S

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/names.h"
+#include "k8s/objects/names.h"
 #include "tests/support/cluster_rig.h"
 
 #define KIND WP_KIND_SANDBOX

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "tests/support/election_rig.h"
 
 /* A renewal whose answer is lost was done nevertheless: it goes on. */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "tests/support/election_rig.h"
 
 /* As deployed: nobody may be without a leader for five seconds. */

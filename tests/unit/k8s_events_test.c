@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/events.h"
-#include "k8s/json.h"
+#include "k8s/controllers/events.h"
+#include "k8s/objects/json.h"
 
 enum {
     WRITES_MAX = 3000

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/json_read.h"
+#include "k8s/objects/json_read.h"
 
 static json_t *
 read_text(const char *text)

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/condition.h"
-#include "k8s/json.h"
+#include "k8s/objects/condition.h"
+#include "k8s/objects/json.h"
 #include "pool/base/clock.h"
 
 static json_t *

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/kind.h"
-#include "k8s/names.h"
+#include "k8s/objects/kind.h"
+#include "k8s/objects/names.h"
 
 /* The core group has no slash in its apiVersion; the others do. */
 static void

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/line.h"
+#include "k8s/watch/line.h"
 #include "pool/base/rng.h"
 
 struct seen {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/network_policy.h"
+#include "k8s/controllers/template/network_policy.h"
 #include "tests/support/k8s_text.h"
 
 #define TEMPLATE(spec)                                                         \

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/object.h"
-#include "k8s/view.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/object.h"
+#include "k8s/objects/view.h"
 
 #define META "\"metadata\":{\"namespace\":\"ns\",\"name\":\"x\",\"uid\":\"u\"}"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "tests/support/k8s_text.h"
 #include "tests/support/warm_pool_rig.h"
 

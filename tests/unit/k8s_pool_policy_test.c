@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/pool_policy.h"
+#include "k8s/objects/pool_policy.h"
 #include "tests/support/cluster_rig.h"
 #include "tests/support/k8s_text.h"
 

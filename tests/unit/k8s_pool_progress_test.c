@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/pool_progress.h"
+#include "k8s/controllers/pool/progress.h"
 #include "pool/limits.h"
 #include "tests/support/api_recorder.h"
 #include "tests/support/k8s_text.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/quantity.h"
+#include "k8s/objects/quantity.h"
 
 static void
 one_spelling(void **state)

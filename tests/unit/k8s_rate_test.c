@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/rate.h"
+#include "k8s/api/rate.h"
 #include "pool/base/clock.h"
 
 static void

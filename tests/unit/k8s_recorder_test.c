@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/view.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/view.h"
 #include "tests/support/api_recorder.h"
 
 struct heard {

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/json.h"
-#include "k8s/rival.h"
+#include "k8s/objects/json.h"
+#include "k8s/lead/competitor.h"
 
 #define WALL_NS (INT64_C(1700000000) * WP_NS_PER_S)
 

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/names.h"
-#include "k8s/sandbox_build.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
+#include "k8s/objects/sandbox_build.h"
 #include "tests/support/k8s_text.h"
 
 #define POOL                                                                   \

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/names.h"
-#include "k8s/sandbox_census.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
+#include "k8s/cluster/sandbox_census.h"
 
 struct rig {
     struct wp_store *store;

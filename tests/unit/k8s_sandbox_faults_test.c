@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
+#include "k8s/objects/json.h"
 #include "tests/support/sandbox_rig.h"
 
 #define NAMED "'annotations':{'agents.x-k8s.io/pod-name':'s'}"

@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/sandbox_child.h"
-#include "k8s/sandbox_pod.h"
-#include "k8s/sandbox_volume.h"
+#include "k8s/objects/json.h"
+#include "k8s/controllers/sandbox/child.h"
+#include "k8s/controllers/sandbox/pod.h"
+#include "k8s/controllers/sandbox/volume.h"
 #include "tests/support/object_text.h"
 
 #define HASH "'agents.x-k8s.io/sandbox-name-hash':'0a1b2c3d'"

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/lease_note.h"
-#include "k8s/sandbox_refs.h"
+#include "k8s/objects/lease_annotation.h"
+#include "k8s/objects/sandbox_refs.h"
 #include "tests/support/k8s_text.h"
 
 static struct wp_sandbox_ref

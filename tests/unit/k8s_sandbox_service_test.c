@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/sandbox_service.h"
+#include "k8s/objects/json.h"
+#include "k8s/controllers/sandbox/service.h"
 #include "tests/support/object_text.h"
 
 #define SELECTOR "'selector':{'agents.x-k8s.io/sandbox-name-hash':'0a1b2c3d'}"

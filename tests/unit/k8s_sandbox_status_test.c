@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "k8s/condition.h"
-#include "k8s/json.h"
-#include "k8s/sandbox_expiry.h"
-#include "k8s/sandbox_status.h"
+#include "k8s/objects/condition.h"
+#include "k8s/objects/json.h"
+#include "k8s/controllers/sandbox/expiry.h"
+#include "k8s/controllers/sandbox/status.h"
 #include "pool/base/clock.h"
 #include "tests/support/object_text.h"
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "k8s/names.h"
-#include "k8s/sandbox_build.h"
-#include "k8s/staleness.h"
+#include "k8s/objects/names.h"
+#include "k8s/objects/sandbox_build.h"
+#include "k8s/controllers/pool/staleness.h"
 #include "tests/support/k8s_text.h"
 
 #define REF "694aaa0b" /* Of "template". */

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "k8s/json.h"
-#include "k8s/store.h"
+#include "k8s/objects/json.h"
+#include "k8s/watch/store.h"
 
 static struct wp_object *
 make(const char *name, const char *uid, int version)

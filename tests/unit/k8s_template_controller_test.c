@@ -11,9 +11,9 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/cluster_parts.h"
-#include "k8s/json.h"
-#include "k8s/names.h"
+#include "k8s/controllers/shared.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "tests/support/api_recorder.h"
 #include "tests/support/k8s_text.h"
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 
-#include "k8s/token.h"
+#include "k8s/api/token.h"
 #include "tests/support/temp_dir.h"
 
 struct fixture {

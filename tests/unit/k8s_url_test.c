@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "k8s/url.h"
+#include "k8s/api/url.h"
 
 /* All that is not unreserved is escaped, bytes beyond ASCII too. */
 static void

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#include "k8s/work_queue.h"
+#include "k8s/watch/work_queue.h"
 #include "pool/base/rng.h"
 
 enum {

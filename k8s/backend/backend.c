@@ -1,0 +1,612 @@
+#include "k8s/backend/backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/backend/backend_impl.h"
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+enum {
+    WORKERS_MAX = 1024, /* API calls under way; the client has its own bound. */
+};
+
+/* --- Letters --- */
+
+/* What the core asks for, or was asked. */
+struct letter {
+    struct wp_letter letter; /* First. */
+    struct wp_cluster_backend *backend;
+    struct wp_slot_ref ref;
+    uint8_t uid[WP_UID_LEN];
+    char ns[WP_NAMESPACE_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+    char name[WP_SANDBOX_NAME_MAX + 1];
+    struct wp_lease_note note; /* leased */
+    uint32_t epoch;            /* swept */
+    uint32_t count_nr;         /* swept, counted */
+    bool pooled;               /* ask: it may be new to the core. */
+    bool is_new;               /* Its answer: it was. */
+};
+
+static void
+drop(struct wp_letter *letter)
+{
+    free(WP_CONTAINER_OF(letter, struct letter, letter));
+}
+
+static struct letter *
+new_letter(struct wp_cluster_backend *backend, void (*run)(struct wp_letter *))
+{
+    struct letter *letter = calloc(1, sizeof *letter);
+
+    if (letter != NULL) {
+        wp_list_init(&letter->letter.node);
+        letter->letter.run = run;
+        letter->letter.drop = drop;
+        letter->backend = backend;
+    }
+    return letter;
+}
+
+static int64_t
+now_of(const struct wp_cluster_backend *backend)
+{
+    return wp_clock_mono_ns(backend->parts->clock);
+}
+
+/* An order of the core. Cluster's thread, as are all that follow. */
+static void
+take_order(struct wp_letter *base)
+{
+    struct letter *order = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_cluster_backend *backend = order->backend;
+    struct wp_sandbox_ref entry = {
+        .ref = order->ref,
+        .phase = WP_SANDBOX_CREATING,
+        .ready_by_ns =
+            wp_time_add(now_of(backend), backend->parts->config.ready_grace_ns),
+    };
+
+    memcpy(entry.uid, order->uid, sizeof entry.uid);
+    memcpy(entry.ns, order->ns, sizeof entry.ns);
+    memcpy(entry.pool, order->pool, sizeof entry.pool);
+    memcpy(entry.name, order->name, sizeof entry.name);
+    if (wp_sandbox_refs_add(backend->refs, &entry) == NULL) {
+        wp_pools_on_lost(backend->parts->core.pools, order->ref,
+                         WP_STR("its name is another sandbox's"));
+        wp_pools_on_destroyed(backend->parts->core.pools, order->ref);
+    } else {
+        wp_backend_wake(backend, entry.ns, entry.name);
+    }
+    free(order);
+}
+
+static void
+take_end(struct wp_letter *base)
+{
+    struct letter *end = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_cluster_backend *backend = end->backend;
+    struct wp_sandbox_ref *entry =
+        wp_sandbox_refs_find_ref(backend->refs, end->ref);
+
+    if (entry == NULL) {
+        /* There is nothing of it, or no longer. */
+        wp_pools_on_destroyed(backend->parts->core.pools, end->ref);
+    } else {
+        entry->unwanted = true;
+        wp_backend_wake(backend, entry->ns, entry->name);
+    }
+    free(end);
+}
+
+static void
+take_lease(struct wp_letter *base)
+{
+    struct letter *leased = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_cluster_backend *backend = leased->backend;
+    struct wp_sandbox_ref *entry =
+        wp_sandbox_refs_find_ref(backend->refs, leased->ref);
+
+    if (entry != NULL) {
+        wp_backend_set_lease(backend, entry, &leased->note);
+        wp_backend_wake(backend, entry->ns, entry->name);
+    }
+    free(leased);
+}
+
+/* --- The port. Control thread. --- */
+
+static bool
+is_full(struct wp_cluster_backend *backend)
+{
+    return wp_courier_waiting(backend->courier) >= backend->letters_max;
+}
+
+static enum wp_status
+port_create(void *self, const struct wp_sandbox_order *order,
+            struct wp_err *err)
+{
+    struct wp_cluster_backend *backend = self;
+    struct letter *letter =
+        is_full(backend) ? NULL : new_letter(backend, take_order);
+
+    if (letter == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "too many orders wait for the cluster's thread");
+    }
+    letter->ref = order->ref;
+    memcpy(letter->uid, order->uid, sizeof letter->uid);
+    if (!wp_str_copy(order->pool_namespace, letter->ns, sizeof letter->ns) ||
+        !wp_str_copy(order->pool, letter->pool, sizeof letter->pool) ||
+        !wp_str_copy(order->name, letter->name, sizeof letter->name)) {
+        free(letter);
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "a name is too long");
+    }
+    wp_courier_to_cluster(backend->courier, &letter->letter);
+    return WP_OK;
+}
+
+static enum wp_status
+port_destroy(void *self, struct wp_slot_ref ref)
+{
+    struct wp_cluster_backend *backend = self;
+    struct letter *letter =
+        is_full(backend) ? NULL : new_letter(backend, take_end);
+
+    if (letter == NULL) {
+        return WP_RESOURCE_EXHAUSTED;
+    }
+    letter->ref = ref;
+    wp_courier_to_cluster(backend->courier, &letter->letter);
+    return WP_OK;
+}
+
+static void
+port_leased(void *self, const struct wp_lease_notice *notice)
+{
+    struct wp_cluster_backend *backend = self;
+    struct letter *letter = new_letter(backend, take_lease);
+
+    if (letter == NULL) {
+        return; /* It stays where it is; its label says less than it could. */
+    }
+    letter->ref = notice->ref;
+    letter->note.fence = notice->fence;
+    letter->note.deadline_wall_ms = notice->deadline_wall_ms;
+    if (!wp_str_copy(notice->claim_id, letter->note.claim_id,
+                     sizeof letter->note.claim_id) ||
+        !wp_str_copy(notice->tenant, letter->note.tenant,
+                     sizeof letter->note.tenant)) {
+        free(letter);
+        return;
+    }
+    wp_courier_to_cluster(backend->courier, &letter->letter);
+}
+
+struct wp_backend
+wp_cluster_backend_port(struct wp_cluster_backend *backend)
+{
+    static const struct wp_backend_ops ops = {
+        .name = "kubernetes",
+        .foreign = true,
+        .create = port_create,
+        .destroy = port_destroy,
+        .leased = port_leased,
+    };
+
+    return (struct wp_backend){&ops, backend};
+}
+
+/* --- What is found --- */
+
+/* An object that the core has a slot for. */
+static void
+add_found(struct wp_cluster_backend *backend, const struct letter *answer)
+{
+    const struct wp_object *sandbox = wp_store_find(
+        backend->parts->stores[WP_KIND_SANDBOX], answer->ns, answer->name);
+    struct wp_sandbox_ref entry = {.ref = answer->ref,
+                                   .phase = WP_SANDBOX_ADOPTED,
+                                   .adopted = !answer->pooled};
+    int64_t left_ns = backend->parts->config.ready_grace_ns;
+
+    if (sandbox != NULL) {
+        left_ns -= wp_clock_wall_ns(backend->parts->clock) -
+                   sandbox->created_wall_ms * WP_NS_PER_MS;
+    }
+    if (answer->pooled) {
+        bool is_ready =
+            sandbox != NULL &&
+            wp_sandbox_view(sandbox)->ready.status == WP_CONDITION_TRUE;
+
+        /* The core may take one that it knew for ready, wrongly: then it is
+         * told that it is not. */
+        entry.phase =
+            answer->is_new || is_ready ? WP_SANDBOX_WARMING : WP_SANDBOX_READY;
+    }
+    memcpy(entry.uid, answer->uid, sizeof entry.uid);
+    memcpy(entry.ns, answer->ns, sizeof entry.ns);
+    memcpy(entry.pool, answer->pool, sizeof entry.pool);
+    memcpy(entry.name, answer->name, sizeof entry.name);
+    left_ns = left_ns > 0 ? left_ns : 0;
+    entry.ready_by_ns = wp_time_add(now_of(backend), left_ns);
+    backend->stats.found += answer->is_new ? 1 : 0;
+    if (wp_sandbox_refs_add(backend->refs, &entry) == NULL) {
+        wp_log_warn("a sandbox that was found has no place",
+                    wp_kv_str("namespace", entry.ns),
+                    wp_kv_str("name", entry.name));
+    }
+}
+
+static void
+take_answer(struct wp_letter *base)
+{
+    struct letter *answer = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_cluster_backend *backend = answer->backend;
+    bool known = answer->ref.generation != 0;
+
+    if (known &&
+        wp_sandbox_refs_find(backend->refs, answer->ns, answer->name) == NULL) {
+        add_found(backend, answer);
+    }
+    if (known) {
+        wp_backend_wake(backend, answer->ns, answer->name);
+    } else if (!answer->pooled) {
+        /* Perhaps of a lease that nobody knows. */
+        wp_work_add_after(backend->queue, answer->ns, answer->name,
+                          WP_NS_PER_S);
+    }
+    free(answer);
+}
+
+/* On the control thread. */
+static void
+ask_core(struct wp_letter *base)
+{
+    struct letter *ask = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_pools *pools = ask->backend->parts->core.pools;
+
+    if (!wp_pools_seen(pools, ask->uid, &ask->ref)) {
+        ask->ref = WP_SLOT_REF_NONE;
+        ask->is_new =
+            ask->pooled &&
+            wp_pools_found(pools,
+                           wp_pools_index(pools, wp_str_from(ask->ns),
+                                          wp_str_from(ask->pool)),
+                           ask->uid, wp_str_from(ask->name), &ask->ref);
+        if (!ask->is_new) {
+            ask->ref = WP_SLOT_REF_NONE;
+        }
+    }
+    ask->letter.run = take_answer;
+    wp_courier_to_cluster(ask->backend->courier, &ask->letter);
+}
+
+void
+wp_backend_ask(struct wp_cluster_backend *backend,
+               const struct wp_object *sandbox)
+{
+    struct letter *ask = new_letter(backend, ask_core);
+
+    WP_ASSERT(ask != NULL);
+    ask->pooled = wp_backend_is_pooled(sandbox);
+    /* What does not fit the core's limits it cannot know. */
+    if (!wp_sandbox_core_uid(sandbox, ask->uid) ||
+        !wp_str_copy(wp_str_from(sandbox->ns), ask->ns, sizeof ask->ns) ||
+        !wp_str_copy(wp_str_from(sandbox->name), ask->name, sizeof ask->name) ||
+        (ask->pooled && !wp_str_copy(wp_str_from(sandbox->controller.name),
+                                     ask->pool, sizeof ask->pool))) {
+        free(ask);
+        return;
+    }
+    wp_courier_to_control(backend->courier, &ask->letter);
+}
+
+void
+wp_backend_wake(struct wp_cluster_backend *backend, const char *ns,
+                const char *name)
+{
+    wp_work_add(backend->queue, ns, name, false);
+}
+
+/* --- Counting --- */
+
+/* An order that is not begun will not be. */
+static void
+outdate(void *ctx, struct wp_sandbox_ref *entry)
+{
+    if (entry->phase == WP_SANDBOX_CREATING) {
+        entry->outdated = true;
+        wp_backend_wake(ctx, entry->ns, entry->name);
+    }
+}
+
+/* The core knows of all there was when the letter left, and what it had ordered
+ * before has come here. */
+static void
+end_count(struct wp_cluster_backend *backend, const struct letter *letter)
+{
+    if (backend->counting && letter->count_nr == backend->count_nr) {
+        backend->counting = false;
+        wp_sandbox_refs_walk(backend->refs, outdate, backend);
+    }
+}
+
+static void
+take_counted(struct wp_letter *base)
+{
+    struct letter *counted = WP_CONTAINER_OF(base, struct letter, letter);
+
+    end_count(counted->backend, counted);
+    free(counted);
+}
+
+/* On the control thread, after all that was asked. */
+static void
+pass_back(struct wp_letter *base)
+{
+    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+
+    letter->letter.run = take_counted;
+    wp_courier_to_cluster(letter->backend->courier, &letter->letter);
+}
+
+static bool
+ask_if_unknown(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_cluster_backend *backend = ctx;
+
+    if (wp_backend_is_pooled(sandbox) && !sandbox->deleting &&
+        wp_sandbox_refs_find(backend->refs, sandbox->ns, sandbox->name) ==
+            NULL) {
+        wp_backend_ask(backend, sandbox);
+    }
+    return true;
+}
+
+static void
+begin_count(struct wp_cluster_backend *backend, struct letter *letter)
+{
+    backend->counting = true;
+    letter->count_nr = ++backend->count_nr;
+    wp_courier_to_control(backend->courier, &letter->letter);
+}
+
+/* While this replica leads. */
+static void
+count_anew(struct wp_cluster_backend *backend)
+{
+    struct letter *letter = new_letter(backend, pass_back);
+
+    WP_ASSERT(letter != NULL);
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_if_unknown,
+                  backend);
+    begin_count(backend, letter);
+}
+
+void
+wp_cluster_backend_doubt(struct wp_cluster_backend *backend, bool doubtful)
+{
+    bool over = backend->doubtful && !doubtful;
+
+    backend->doubtful = doubtful;
+    if (over && backend->parts->active) {
+        count_anew(backend);
+    }
+}
+
+bool
+wp_backend_makes(const struct wp_cluster_backend *backend)
+{
+    return backend->parts->active && !backend->doubtful && !backend->counting;
+}
+
+bool
+wp_cluster_backend_may_send(const struct wp_cluster_backend *backend,
+                            const char *method, const char *path,
+                            enum wp_http_priority priority)
+{
+    static const char sandboxes[] = "/sandboxes";
+    size_t len = strlen(path);
+    bool makes = priority >= WP_HTTP_REFILL && strcmp(method, "POST") == 0 &&
+                 len >= sizeof sandboxes - 1 &&
+                 strcmp(path + len - (sizeof sandboxes - 1), sandboxes) == 0;
+
+    return !makes || wp_backend_makes(backend);
+}
+
+/* --- Leading --- */
+
+static void
+take_swept(struct wp_letter *base)
+{
+    struct letter *swept = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_cluster_backend *backend = swept->backend;
+
+    if (swept->epoch == backend->epoch) {
+        end_count(backend, swept);
+        backend->ready(backend->ready_ctx);
+    }
+    free(swept);
+}
+
+/* On the control thread, after all that was asked. */
+static void
+sweep(struct wp_letter *base)
+{
+    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+
+    wp_pools_lose_unseen(letter->backend->parts->core.pools);
+    letter->letter.run = take_swept;
+    wp_courier_to_cluster(letter->backend->courier, &letter->letter);
+}
+
+static bool
+ask_of_each(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_cluster_backend *backend = ctx;
+    bool pooled = wp_backend_is_pooled(sandbox);
+
+    if ((pooled && !sandbox->deleting) ||
+        (!pooled &&
+         (wp_object_annotation(sandbox, WP_ANNOTATION_UID) != NULL ||
+          wp_object_annotation(sandbox, WP_ANNOTATION_LEASE) != NULL ||
+          wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_CLAIM)))) {
+        wp_backend_ask(backend, sandbox);
+    }
+    return true;
+}
+
+static void
+look_at_entry(void *ctx, struct wp_sandbox_ref *entry)
+{
+    wp_backend_recheck(ctx, entry);
+    wp_backend_wake(ctx, entry->ns, entry->name);
+}
+
+void
+wp_cluster_backend_activate(struct wp_cluster_backend *backend,
+                            void (*ready)(void *ctx), void *ctx)
+{
+    struct letter *letter = new_letter(backend, sweep);
+
+    WP_ASSERT(letter != NULL && backend->parts->active);
+    backend->epoch++;
+    backend->ready = ready;
+    backend->ready_ctx = ctx;
+    backend->counting = true; /* Before anything is looked at. */
+    wp_work_pause(backend->queue, false);
+    wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
+                  backend);
+    letter->epoch = backend->epoch;
+    begin_count(backend, letter);
+}
+
+void
+wp_cluster_backend_deactivate(struct wp_cluster_backend *backend)
+{
+    backend->epoch++;
+    backend->count_nr++; /* What is under way counts no more. */
+    wp_work_pause(backend->queue, true);
+}
+
+static bool
+stop_at_first(void *ctx, const struct wp_object *sandbox)
+{
+    bool *found = ctx;
+
+    *found = !sandbox->deleting;
+    return !*found;
+}
+
+/* The core's orders for the new pool come after this letter. */
+static void
+take_pool(struct wp_letter *base)
+{
+    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_cluster_backend *backend = letter->backend;
+    bool has_some = false;
+
+    if (backend->parts->active) {
+        wp_store_owned_by(backend->parts->stores[WP_KIND_SANDBOX], letter->name,
+                          stop_at_first, &has_some);
+    }
+    if (has_some) {
+        count_anew(backend);
+    }
+    free(letter);
+}
+
+void
+wp_cluster_backend_pool_added(struct wp_cluster_backend *backend,
+                              const char *pool_uid)
+{
+    struct letter *letter = new_letter(backend, take_pool);
+
+    WP_ASSERT(letter != NULL);
+    /* A uid is a UUID; another one has no sandboxes. */
+    if (!wp_str_copy(wp_str_from(pool_uid), letter->name,
+                     sizeof letter->name)) {
+        free(letter);
+        return;
+    }
+    wp_courier_to_cluster(backend->courier, &letter->letter);
+}
+
+/* --- Life --- */
+
+static void
+on_sandbox(void *ctx, const struct wp_object *before,
+           const struct wp_object *after)
+{
+    struct wp_cluster_backend *backend = ctx;
+    const struct wp_object *object = after != NULL ? after : before;
+
+    if (!backend->parts->active) {
+        return; /* Looked at when this replica leads. */
+    }
+    if (wp_sandbox_refs_find(backend->refs, object->ns, object->name) != NULL ||
+        (after != NULL &&
+         (wp_backend_is_pooled(after) ||
+          wp_object_annotation(after, WP_ANNOTATION_LEASE) != NULL))) {
+        wp_backend_wake(backend, object->ns, object->name);
+    }
+}
+
+struct wp_cluster_backend *
+wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
+{
+    struct wp_cluster_backend *backend = calloc(1, sizeof *backend);
+
+    if (backend != NULL) {
+        struct wp_work_queue_config queue = {
+            .base = parts->base,
+            .clock = parts->clock,
+            .name = "backend",
+            .workers_max = WORKERS_MAX,
+            .seed = parts->seed,
+            .reconcile = wp_backend_reconcile,
+            .ctx = backend,
+        };
+
+        backend->parts = parts;
+        backend->letters_max = parts->config.sandboxes_max;
+        backend->refs = wp_sandbox_refs_create(parts->config.sandboxes_max);
+        backend->queue = wp_work_queue_create(&queue);
+        backend->courier = wp_courier_create(parts);
+    }
+    if (backend == NULL || backend->refs == NULL || backend->queue == NULL ||
+        backend->courier == NULL) {
+        wp_cluster_backend_destroy(backend);
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    parts->refs = backend->refs;
+    wp_work_pause(backend->queue, true);
+    wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, backend);
+    return backend;
+}
+
+void
+wp_cluster_backend_destroy(struct wp_cluster_backend *backend)
+{
+    if (backend == NULL) {
+        return;
+    }
+    wp_courier_destroy(backend->courier);
+    wp_work_queue_destroy(backend->queue);
+    wp_sandbox_refs_destroy(backend->refs);
+    backend->parts->refs = NULL;
+    free(backend);
+}
+
+void
+wp_cluster_backend_stats(const struct wp_cluster_backend *backend,
+                         struct wp_cluster_backend_stats *out)
+{
+    *out = backend->stats;
+    out->known = wp_sandbox_refs_count(backend->refs);
+    wp_work_queue_stats(backend->queue, &out->queue);
+}

@@ -1,0 +1,110 @@
+/* k8s/backend/backend_impl.h - what the backend_*.c files share; private to
+ * them.
+ *
+ * backend.c        the port, what the core is asked and told, activation
+ * backend_work.c   the next step with one Sandbox object
+ * backend_lease.c  sandboxes that gRPC leases hold */
+#ifndef WP_K8S_BACKEND_BACKEND_IMPL_H
+#define WP_K8S_BACKEND_BACKEND_IMPL_H
+
+#include "k8s/backend/backend.h"
+#include "k8s/backend/channel.h"
+#include "k8s/objects/lease_annotation.h"
+#include "k8s/objects/sandbox_refs.h"
+
+struct wp_cluster_backend {
+    struct wp_parts *parts;
+    struct wp_sandbox_refs *refs; /* Owned. */
+    struct wp_work_queue *queue;
+    struct wp_courier *courier;
+    uint32_t letters_max; /* Orders and ends that may wait. */
+    uint32_t epoch;       /* Counts activations and their ends. */
+    uint32_t count_nr;    /* The newest count of what there is. */
+    bool counting;        /* It is under way: nothing is made. */
+    bool doubtful;        /* Nor now. */
+    void (*ready)(void *ctx);
+    void *ready_ctx;
+    struct wp_cluster_backend_stats stats;
+};
+
+/* One reconcile. */
+struct wp_backend_look {
+    struct wp_cluster_backend *backend;
+    struct wp_work *work;
+    const char *ns; /* As long as work. */
+    const char *name;
+    struct wp_sandbox_ref *entry;    /* NULL: it has no slot here. */
+    const struct wp_object *sandbox; /* NULL: there is none. */
+};
+
+/* One reconcile that waits for an answer of the API server. */
+struct wp_backend_job {
+    struct wp_cluster_backend *backend;
+    struct wp_work *work;
+    const char *ns; /* As long as work. */
+    const char *name;
+};
+
+/* --- backend.c --- */
+
+/* Are orders begun? Not in doubt, nor before the core knows of what there is.
+ */
+bool wp_backend_makes(const struct wp_cluster_backend *backend);
+/* Asks the core for the slot of an object that has none here. */
+void wp_backend_ask(struct wp_cluster_backend *backend,
+                    const struct wp_object *sandbox);
+/* Has the object looked at. */
+void wp_backend_wake(struct wp_cluster_backend *backend, const char *ns,
+                     const char *name);
+
+/* --- backend_work.c --- */
+
+void wp_backend_reconcile(void *ctx, struct wp_work *work, const char *ns,
+                          const char *name);
+struct wp_backend_job *wp_backend_job(const struct wp_backend_look *look);
+/* The reconcile ends without a call: again after so long, or, 0, when something
+ * happens. */
+void wp_backend_over(const struct wp_backend_look *look, int64_t again_ns);
+/* Ends the job, and the reconcile: again is for when more is to be done at
+ * once. */
+void wp_backend_done(struct wp_backend_job *job, bool again);
+/* The same: after a pause, as long as the server said or a growing one. */
+void wp_backend_retry(struct wp_backend_job *job,
+                      const struct wp_api_result *result);
+/* What a call was answered with goes into the store. False when it is no
+ * Sandbox. */
+bool wp_backend_learn(struct wp_cluster_backend *backend,
+                      const struct wp_api_result *result);
+/* The server says that it is not there: neither has the store it. */
+void wp_backend_unlearn(struct wp_cluster_backend *backend, const char *ns,
+                        const char *name);
+struct wp_api_target wp_backend_target(const struct wp_backend_job *job,
+                                       enum wp_http_priority priority);
+bool wp_backend_is_pooled(const struct wp_object *sandbox);
+/* This replica leads again: what became of the sandbox meanwhile is told to the
+ * core before that offers it to anybody. */
+void wp_backend_recheck(struct wp_cluster_backend *backend,
+                        struct wp_sandbox_ref *entry);
+/* The core is told that it is lost, once. */
+void wp_backend_lose(struct wp_cluster_backend *backend,
+                     struct wp_sandbox_ref *entry, const char *reason);
+
+/* --- backend_lease.c --- */
+
+/* It is to be taken out of its pool for the lease that it has, or says another
+ * one, or one that ends much earlier. */
+bool wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
+                           const struct wp_object *sandbox);
+/* The core has told of this lease on it. */
+void wp_backend_set_lease(struct wp_cluster_backend *backend,
+                          struct wp_sandbox_ref *entry,
+                          const struct wp_lease_note *lease);
+void wp_backend_adopt(const struct wp_backend_look *look);
+/* It is nobody's, and says which lease has it. */
+bool wp_backend_has_note(const struct wp_object *sandbox,
+                         struct wp_lease_note *note);
+/* It says so, and has no slot here: ends it when that lease must be over. */
+void wp_backend_look_at_orphan(const struct wp_backend_look *look,
+                               const struct wp_lease_note *note);
+
+#endif

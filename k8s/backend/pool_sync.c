@@ -1,0 +1,283 @@
+#include "k8s/backend/pool_sync.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/backend/backend.h"
+#include "k8s/backend/channel.h"
+#include "k8s/objects/pool_policy.h"
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+enum {
+    WAITERS_MAX = 4096, /* Of one pool. */
+};
+
+struct wp_pool_sync {
+    struct wp_parts *parts;
+    struct wp_cluster_backend *backend; /* May be NULL. */
+    struct wp_courier *courier;
+    bool started;
+};
+
+/* What the core is to know of a pool. */
+struct letter {
+    struct wp_letter letter; /* First. */
+    struct wp_pool_sync *sync;
+    struct wp_pool_spec spec;
+    /* Why spec.scale does not count: the pool keeps its own. WP_OK: it does. */
+    struct wp_err policy_err;
+    char uid[64]; /* Of the object. */
+};
+
+static void
+drop(struct wp_letter *base)
+{
+    free(WP_CONTAINER_OF(base, struct letter, letter));
+}
+
+static struct letter *
+new_letter(struct wp_pool_sync *sync, void (*run)(struct wp_letter *))
+{
+    struct letter *letter = calloc(1, sizeof *letter);
+
+    WP_ASSERT(letter != NULL);
+    wp_list_init(&letter->letter.node);
+    letter->letter.run = run;
+    letter->letter.drop = drop;
+    letter->sync = sync;
+    return letter;
+}
+
+static uint32_t
+index_of(struct wp_pools *pools, const struct wp_pool_spec *spec)
+{
+    return wp_pools_index(pools, wp_str_from(spec->pool_namespace),
+                          wp_str_from(spec->name));
+}
+
+/* A policy with a mistake is not followed, and not half of it either. */
+static void
+keep_policy(struct wp_pools *pools, uint32_t index, struct letter *letter)
+{
+    struct wp_pool_stats stats;
+
+    if (letter->policy_err.status == WP_OK) {
+        return;
+    }
+    wp_log_warn("a SandboxWarmPool keeps the scaling policy that it had",
+                wp_kv_str("namespace", letter->spec.pool_namespace),
+                wp_kv_str("pool", letter->spec.name),
+                wp_kv_str("error", letter->policy_err.msg));
+    wp_scale_policy_init(&letter->spec.scale);
+    if (index != UINT32_MAX) {
+        wp_pools_stats(pools, index, &stats);
+        letter->spec.scale = stats.spec.scale;
+    }
+}
+
+/* On the control thread. */
+static void
+set_pool(struct wp_letter *base)
+{
+    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_pool_sync *sync = letter->sync;
+    struct wp_pools *pools = sync->parts->core.pools;
+    uint32_t index = index_of(pools, &letter->spec);
+    struct wp_err err = {.msg = ""};
+    enum wp_status status;
+
+    keep_policy(pools, index, letter);
+    status = index == UINT32_MAX
+                 ? wp_pools_add(pools, &letter->spec, NULL, &err)
+                 : wp_pools_update(pools, index, &letter->spec, &err);
+    if (status != WP_OK) {
+        wp_log_warn("a SandboxWarmPool is not served",
+                    wp_kv_str("namespace", letter->spec.pool_namespace),
+                    wp_kv_str("pool", letter->spec.name),
+                    wp_kv_str("error", err.msg));
+    } else if (index == UINT32_MAX && sync->backend != NULL) {
+        wp_cluster_backend_pool_added(sync->backend, letter->uid);
+    }
+    free(letter);
+}
+
+/* The same. */
+static void
+remove_pool(struct wp_letter *base)
+{
+    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+    struct wp_pools *pools = letter->sync->parts->core.pools;
+    uint32_t index = index_of(pools, &letter->spec);
+
+    if (index != UINT32_MAX) {
+        wp_pools_remove(pools, index);
+    }
+    free(letter);
+}
+
+static bool
+set_names(struct wp_pool_spec *spec, const struct wp_object *pool)
+{
+    return wp_str_copy(wp_str_from(pool->ns), spec->pool_namespace,
+                       sizeof spec->pool_namespace) &&
+           wp_str_copy(wp_str_from(pool->name), spec->name, sizeof spec->name);
+}
+
+static void
+send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
+{
+    const struct wp_cluster_config *config = &sync->parts->config;
+    const struct wp_warm_pool_view *view = wp_warm_pool_view(pool);
+    struct letter *letter = new_letter(sync, set_pool);
+    struct wp_pool_spec *spec = &letter->spec;
+    bool has_template =
+        wp_store_find(sync->parts->stores[WP_KIND_SANDBOX_TEMPLATE], pool->ns,
+                      view->template_name) != NULL;
+
+    wp_pool_spec_init(spec);
+    /* A template whose name does not fit here is only not shown by name. */
+    (void)!wp_str_copy(wp_str_from(view->template_name), spec->template_name,
+                       sizeof spec->template_name);
+    spec->target =
+        (uint32_t)(view->replicas < 0               ? 0
+                   : view->replicas > WP_TARGET_MAX ? WP_TARGET_MAX
+                                                    : view->replicas);
+    spec->create_inflight_max = has_template ? config->create_inflight_max : 0;
+    spec->ready_within_ns = config->ready_grace_ns;
+    spec->cold_start = WP_COLD_NEVER;
+    /* All claims by objects are of one tenant. */
+    spec->waiters_max = WAITERS_MAX;
+    spec->tenant_waiters_max = WAITERS_MAX;
+    spec->wait_max_ns = WP_WAIT_MAX_NS;
+    letter->policy_err.status =
+        wp_pool_policy_read(pool, &spec->scale, &letter->policy_err);
+    if (!set_names(spec, pool) ||
+        !wp_str_copy(wp_str_from(pool->uid), letter->uid, sizeof letter->uid)) {
+        wp_log_warn("a SandboxWarmPool is not served: its name is too long",
+                    wp_kv_str("namespace", pool->ns),
+                    wp_kv_str("pool", pool->name));
+        free(letter);
+        return;
+    }
+    wp_courier_to_control(sync->courier, &letter->letter);
+}
+
+static void
+send_removal(struct wp_pool_sync *sync, const struct wp_object *pool)
+{
+    struct letter *letter = new_letter(sync, remove_pool);
+
+    if (!set_names(&letter->spec, pool)) {
+        free(letter); /* It was never served. */
+        return;
+    }
+    wp_courier_to_control(sync->courier, &letter->letter);
+}
+
+/* Of what the core is told, nothing is different. */
+static bool
+is_same(const struct wp_object *a, const struct wp_object *b)
+{
+    const struct wp_warm_pool_view *x = wp_warm_pool_view(a);
+    const struct wp_warm_pool_view *y = wp_warm_pool_view(b);
+
+    return x->replicas == y->replicas &&
+           strcmp(x->template_name, y->template_name) == 0 &&
+           strcmp(a->uid, b->uid) == 0 && wp_pool_policy_same(a, b);
+}
+
+static void
+on_pool(void *ctx, const struct wp_object *before,
+        const struct wp_object *after)
+{
+    struct wp_pool_sync *sync = ctx;
+
+    if (!sync->started ||
+        (before != NULL && after != NULL && is_same(before, after))) {
+        return;
+    }
+    if (after != NULL) {
+        send_pool(sync, after);
+    } else if (before != NULL) {
+        send_removal(sync, before);
+    }
+}
+
+struct template_walk {
+    struct wp_pool_sync *sync;
+    const struct wp_object *template_;
+};
+
+static bool
+send_if_made_from(void *ctx, const struct wp_object *pool)
+{
+    const struct template_walk *walk = ctx;
+
+    if (strcmp(pool->ns, walk->template_->ns) == 0 &&
+        strcmp(wp_warm_pool_view(pool)->template_name, walk->template_->name) ==
+            0) {
+        send_pool(walk->sync, pool);
+    }
+    return true;
+}
+
+/* It comes or goes: what its pools may make changes. */
+static void
+on_template(void *ctx, const struct wp_object *before,
+            const struct wp_object *after)
+{
+    struct wp_pool_sync *sync = ctx;
+    struct template_walk walk = {sync, after != NULL ? after : before};
+
+    if (sync->started && (before == NULL || after == NULL)) {
+        wp_store_walk(sync->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
+                      send_if_made_from, &walk);
+    }
+}
+
+static bool
+send_each(void *ctx, const struct wp_object *pool)
+{
+    send_pool(ctx, pool);
+    return true;
+}
+
+struct wp_pool_sync *
+wp_pool_sync_create(struct wp_parts *parts, struct wp_cluster_backend *backend,
+                    struct wp_err *err)
+{
+    struct wp_pool_sync *sync = calloc(1, sizeof *sync);
+
+    if (sync != NULL) {
+        sync->parts = parts;
+        sync->backend = backend;
+        sync->courier = wp_courier_create(parts);
+    }
+    if (sync == NULL || sync->courier == NULL) {
+        free(sync);
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    wp_store_listen(parts->stores[WP_KIND_SANDBOX_WARM_POOL], on_pool, sync);
+    wp_store_listen(parts->stores[WP_KIND_SANDBOX_TEMPLATE], on_template, sync);
+    return sync;
+}
+
+void
+wp_pool_sync_start(struct wp_pool_sync *sync)
+{
+    WP_ASSERT(!sync->started);
+    sync->started = true;
+    wp_store_walk(sync->parts->stores[WP_KIND_SANDBOX_WARM_POOL], send_each,
+                  sync);
+}
+
+void
+wp_pool_sync_destroy(struct wp_pool_sync *sync)
+{
+    if (sync != NULL) {
+        wp_courier_destroy(sync->courier);
+        free(sync);
+    }
+}

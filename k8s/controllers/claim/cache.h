@@ -1,0 +1,67 @@
+/* k8s/controllers/claim/cache.h - what the claim controller remembers of each
+ * SandboxClaim.
+ *
+ * Nothing in it has to survive: all of it can be found again in the objects and
+ * in the core. One entry a name; a new object of that name begins anew. Loop
+ * thread only. */
+#ifndef WP_K8S_CONTROLLERS_CLAIM_CACHE_H
+#define WP_K8S_CONTROLLERS_CLAIM_CACHE_H
+
+#include "k8s/controllers/claim/ask.h"
+#include "k8s/objects/object.h"
+
+struct wp_claim_pass;
+
+enum wp_claim_stamp {
+    WP_STAMP_NONE,
+    WP_STAMP_SENT, /* The answer is awaited. */
+    WP_STAMP_DONE,
+};
+
+struct wp_claim_entry {
+    struct wp_claim_entry *next; /* Private: in its bucket. */
+    int64_t seen_mono_ns;        /* When this replica first saw it. */
+    int64_t seen_wall_ns;
+    struct wp_claim_ask *ask; /* NULL: none. Owned. */
+    /* Which waits for the first-observed annotation; NULL. */
+    struct wp_claim_pass *joins;
+    /* Its Sandbox's metadata was brought up to these: of the claim, of the
+     * template (wp_claim_pass_brings). */
+    int64_t refreshed_generation;
+    uint64_t refreshed_template;
+    enum wp_claim_stamp observed;
+    enum wp_claim_stamp stamped; /* The annotations after Ready. */
+    bool again;                  /* Look again once its stamps are answered. */
+    bool adopting;               /* A pass is handing it a Sandbox. */
+    bool made;                   /* A cold Sandbox may be there, unheard of. */
+    bool measured;               /* Its way to Ready has been counted. */
+    bool announced;   /* A Sandbox's name was annotated with its adoption. */
+    bool early;       /* Its first-ready annotation went ahead of its status. */
+    bool again_ready; /* That was too early: it is to be written once more. */
+    char *uid;        /* These three lie behind the entry. */
+    char *ns;
+    char *name;
+};
+
+struct wp_claim_book; /* Opaque. */
+
+struct wp_claim_book *wp_claim_book_create(void);
+/* Asks must be gone. NULL is fine. */
+void wp_claim_book_destroy(struct wp_claim_book *book);
+struct wp_claim_entry *wp_claim_book_find(struct wp_claim_book *book,
+                                          const char *ns, const char *name);
+/* The claim's entry; a new one, zeroed, when there was none. One of an earlier
+ * object of that name must have been removed. Never NULL. */
+struct wp_claim_entry *wp_claim_book_enter(struct wp_claim_book *book,
+                                           const struct wp_object *claim);
+void wp_claim_book_remove(struct wp_claim_book *book,
+                          struct wp_claim_entry *entry);
+/* Drops what was asked for it, if anything. */
+void wp_claim_entry_drop_ask(struct wp_claim_entry *entry);
+/* each may remove nothing. */
+void wp_claim_book_walk(struct wp_claim_book *book,
+                        void (*each)(void *ctx, struct wp_claim_entry *entry),
+                        void *ctx);
+uint32_t wp_claim_book_count(const struct wp_claim_book *book);
+
+#endif

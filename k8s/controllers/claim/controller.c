@@ -1,0 +1,511 @@
+#include "k8s/controllers/claim/controller.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/reconcile.h"
+#include "k8s/objects/names.h"
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+enum {
+    WORKERS_MAX = 512,
+    /* Twice as many as requests that claims make way for can be under way. */
+    LAST_MAX = 32,
+    LEASES_AT_ONCE = 32,
+};
+
+static struct wp_str
+tenant(void)
+{
+    return WP_STR(WP_TENANT_SANDBOX_CLAIMS);
+}
+
+static struct wp_store *
+store_of(const struct wp_claim_controller *self, enum wp_kind kind)
+{
+    return self->parts->stores[kind];
+}
+
+/* Ahead of others while a client waits for it. */
+static void
+look_at(struct wp_claim_controller *self, const struct wp_object *claim)
+{
+    wp_work_add(self->queue, claim->ns, claim->name,
+                wp_claim_view(claim)->ready.status != WP_CONDITION_TRUE);
+}
+
+/* --- What happens to claims --- */
+
+static bool
+same_annotation(const struct wp_object *a, const struct wp_object *b,
+                const char *key)
+{
+    const char *left = wp_object_annotation(a, key);
+    const char *right = wp_object_annotation(b, key);
+
+    return strcmp(left != NULL ? left : "", right != NULL ? right : "") == 0;
+}
+
+static bool
+same_label(const struct wp_object *a, const struct wp_object *b,
+           const char *key)
+{
+    const char *left = wp_object_label(a, key);
+    const char *right = wp_object_label(b, key);
+
+    return strcmp(left != NULL ? left : "", right != NULL ? right : "") == 0;
+}
+
+/* Is a pass handing it a Sandbox right now? */
+static bool
+is_adopting(const struct wp_claim_controller *self,
+            const struct wp_object *claim)
+{
+    const struct wp_claim_entry *entry =
+        wp_claim_book_find(self->book, claim->ns, claim->name);
+
+    return entry != NULL && entry->adopting &&
+           strcmp(entry->uid, claim->uid) == 0;
+}
+
+/* What this controller writes itself (status, annotations) says nothing new. */
+static bool
+claim_differs(const struct wp_claim_controller *self,
+              const struct wp_object *before, const struct wp_object *after)
+{
+    return strcmp(before->uid, after->uid) != 0 ||
+           before->generation != after->generation ||
+           before->deleting != after->deleting ||
+           !same_label(before, after, WP_LABEL_CREATED_BY) ||
+           (!same_annotation(before, after, WP_ANNOTATION_SANDBOX_NAME) &&
+            wp_claim_view(after)->sandbox[0] == '\0' &&
+            !is_adopting(self, after));
+}
+
+/* What the garbage collector would do. */
+static bool
+collect_one(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_claim_controller *self = ctx;
+    struct wp_api_target target = wp_claim_target(sandbox, WP_HTTP_NORMAL);
+    struct wp_api_delete how = {.uid = sandbox->uid};
+
+    if (!sandbox->deleting) {
+        wp_counter_add(&self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
+        wp_api_delete(self->parts->api, &target, &how, NULL, NULL);
+    }
+    return true;
+}
+
+static void
+on_claim(void *ctx, const struct wp_object *before,
+         const struct wp_object *after)
+{
+    struct wp_claim_controller *self = ctx;
+
+    if (!self->parts->active) {
+        return; /* activate looks at all of them. */
+    }
+    if (after == NULL) {
+        wp_work_add(self->queue, before->ns, before->name, false);
+        if (self->parts->config.gc) {
+            wp_store_owned_by(store_of(self, WP_KIND_SANDBOX), before->uid,
+                              collect_one, self);
+        }
+    } else if (before == NULL) {
+        struct wp_claim_entry *entry =
+            wp_claim_book_find(self->book, after->ns, after->name);
+
+        if (entry == NULL && !after->deleting) {
+            entry = wp_claim_book_enter(self->book, after);
+            entry->seen_mono_ns = wp_clock_mono_ns(self->parts->clock);
+            entry->seen_wall_ns = wp_clock_wall_ns(self->parts->clock);
+        }
+        look_at(self, after);
+    } else if (claim_differs(self, before, after)) {
+        look_at(self, after);
+    }
+}
+
+/* --- What happens to their Sandboxes --- */
+
+static bool
+same_condition(const struct wp_condition *a, const struct wp_condition *b)
+{
+    return a->status == b->status && strcmp(a->reason, b->reason) == 0 &&
+           strcmp(a->message, b->message) == 0 &&
+           a->transition_wall_ms == b->transition_wall_ms;
+}
+
+static bool
+same_ips(const struct wp_sandbox_view *a, const struct wp_sandbox_view *b)
+{
+    size_t i = 0;
+
+    while (a->pod_ips[i] != NULL && b->pod_ips[i] != NULL &&
+           strcmp(a->pod_ips[i], b->pod_ips[i]) == 0) {
+        i++;
+    }
+    return a->pod_ips[i] == NULL && b->pod_ips[i] == NULL;
+}
+
+static bool
+sandbox_differs(const struct wp_object *before, const struct wp_object *after)
+{
+    const struct wp_sandbox_view *old = wp_sandbox_view(before);
+    const struct wp_sandbox_view *new = wp_sandbox_view(after);
+
+    return before->deleting != after->deleting || !same_ips(old, new) ||
+           !same_condition(&old->ready, &new->ready) ||
+           !same_condition(&old->finished, &new->finished);
+}
+
+/* Is a pass handing this Sandbox to this claim right now? Then it goes on with
+ * the newest that is known of it, and need not be called. */
+static bool
+is_being_adopted(const struct wp_claim_controller *self,
+                 const struct wp_object *sandbox)
+{
+    const struct wp_claim_entry *entry =
+        wp_claim_book_find(self->book, sandbox->ns, sandbox->controller.name);
+
+    return entry != NULL && entry->adopting &&
+           strcmp(entry->uid, sandbox->controller.uid) == 0;
+}
+
+static void
+look_at_owner(struct wp_claim_controller *self, const struct wp_object *sandbox)
+{
+    const struct wp_object *claim =
+        wp_store_find(store_of(self, WP_KIND_SANDBOX_CLAIM), sandbox->ns,
+                      sandbox->controller.name);
+
+    if (claim != NULL && strcmp(claim->uid, sandbox->controller.uid) == 0) {
+        look_at(self, claim);
+    }
+}
+
+/* A claim's Sandbox is gone, or is the claim's no more: so is its lease. */
+static void
+end_lease(struct wp_claim_controller *self, const struct wp_object *sandbox)
+{
+    struct wp_claim_info info;
+
+    if (wp_pools_get(self->parts->core.pools, tenant(),
+                     wp_str_from(sandbox->controller.uid), &info) == WP_OK &&
+        !info.waiting && strcmp(info.sandbox, sandbox->name) == 0) {
+        wp_pools_end(self->parts->core.pools, info.ref);
+    }
+}
+
+static void
+on_sandbox(void *ctx, const struct wp_object *before,
+           const struct wp_object *after)
+{
+    struct wp_claim_controller *self = ctx;
+    bool had = before != NULL &&
+               wp_object_controlled_by_kind(before, WP_KIND_SANDBOX_CLAIM);
+    bool has = after != NULL &&
+               wp_object_controlled_by_kind(after, WP_KIND_SANDBOX_CLAIM);
+    bool same = had && has &&
+                strcmp(before->controller.uid, after->controller.uid) == 0 &&
+                strcmp(before->uid, after->uid) == 0;
+
+    if (!self->parts->active) {
+        return;
+    }
+    if (had && !same) {
+        end_lease(self, before);
+        look_at_owner(self, before);
+    }
+    if (has && (same ? sandbox_differs(before, after)
+                     : !is_being_adopted(self, after))) {
+        look_at_owner(self, after);
+    }
+    if (before != NULL && after == NULL && !had) {
+        /* It may have stood in the way of a claim of its name. */
+        const struct wp_object *claim = wp_store_find(
+            store_of(self, WP_KIND_SANDBOX_CLAIM), before->ns, before->name);
+
+        if (claim != NULL && wp_claim_view(claim)->sandbox[0] == '\0') {
+            look_at(self, claim);
+        }
+    }
+}
+
+/* --- What happens to pools and templates --- */
+
+/* Which claims may be waiting for one of them. */
+struct waiters {
+    struct wp_claim_controller *self;
+    const char *ns;
+    const char *pool;  /* NULL: of any, when its template is missing. */
+    const char *templ; /* Of wake_bound. */
+};
+
+static bool
+wake_one(void *ctx, const struct wp_object *claim)
+{
+    struct waiters *waiters = ctx;
+    const struct wp_claim_view *view = wp_claim_view(claim);
+    bool missing = strcmp(view->ready.reason, "TemplateNotFound") == 0;
+
+    if (strcmp(claim->ns, waiters->ns) == 0 &&
+        (waiters->pool == NULL
+             ? missing || (view->sandbox[0] == '\0' && view->has_pod_metadata)
+             : view->sandbox[0] == '\0' &&
+                   strcmp(view->pool, waiters->pool) == 0)) {
+        look_at(waiters->self, claim);
+    }
+    return true;
+}
+
+/* Claims that have a sandbox made from this template, or another now. */
+static bool
+wake_bound(void *ctx, const struct wp_object *claim)
+{
+    struct waiters *waiters = ctx;
+    const struct wp_claim_view *view = wp_claim_view(claim);
+    const struct wp_object *pool;
+
+    if (view->sandbox[0] == '\0' || strcmp(claim->ns, waiters->ns) != 0) {
+        return true;
+    }
+    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
+                         claim->ns, view->pool);
+    if (pool != NULL &&
+        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+        wp_work_add_last(waiters->self->queue, claim->ns, claim->name);
+    }
+    return true;
+}
+
+static void
+on_pool(void *ctx, const struct wp_object *before,
+        const struct wp_object *after)
+{
+    struct wp_claim_controller *self = ctx;
+
+    if (self->parts->active && after != NULL &&
+        (before == NULL || before->generation != after->generation)) {
+        struct waiters waiters = {self, after->ns, after->name, NULL};
+
+        wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_one,
+                      &waiters);
+    }
+}
+
+static bool
+is_rejected(const struct wp_claim_view *view)
+{
+    return strcmp(view->ready.reason, WP_REASON_ENV_REJECTED) == 0 ||
+           strcmp(view->ready.reason, WP_REASON_VOLUMES_REJECTED) == 0;
+}
+
+/* A policy of the template may have changed: what it refused is tried again. */
+static bool
+wake_rejected(void *ctx, const struct wp_object *claim)
+{
+    struct waiters *waiters = ctx;
+
+    if (strcmp(claim->ns, waiters->ns) == 0 &&
+        is_rejected(wp_claim_view(claim))) {
+        look_at(waiters->self, claim);
+    }
+    return true;
+}
+
+static void
+on_template(void *ctx, const struct wp_object *before,
+            const struct wp_object *after)
+{
+    struct wp_claim_controller *self = ctx;
+
+    if (self->parts->active && after != NULL &&
+        (before == NULL || before->generation != after->generation)) {
+        struct waiters waiters = {self, after->ns, NULL, after->name};
+
+        wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM),
+                      before == NULL ? wake_one : wake_rejected, &waiters);
+        if (before == NULL || wp_template_view(before)->pod_metadata_hash !=
+                                  wp_template_view(after)->pod_metadata_hash) {
+            wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_bound,
+                          &waiters);
+        }
+    }
+}
+
+/* --- Leading --- */
+
+static void
+reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
+{
+    wp_claim_pass_begin(ctx, work, ns, name);
+}
+
+static void
+on_answer(void *ctx, const char *ns, const char *name)
+{
+    struct wp_claim_controller *self = ctx;
+
+    wp_work_add(self->queue, ns, name, true);
+}
+
+static bool
+look_at_each(void *ctx, const struct wp_object *claim)
+{
+    look_at(ctx, claim);
+    return true;
+}
+
+/* Claims that went while nobody looked leave their entries behind. */
+static void
+look_at_entry(void *ctx, struct wp_claim_entry *entry)
+{
+    struct wp_claim_controller *self = ctx;
+
+    wp_work_add(self->queue, entry->ns, entry->name, false);
+}
+
+/* Ends the core's leases of claims that are gone. */
+static void
+end_orphans(struct wp_claim_controller *self)
+{
+    struct wp_str of = tenant();
+    struct wp_claim_filter filter = {.tenant = &of};
+    struct wp_claim_info *infos = calloc(LEASES_AT_ONCE, sizeof *infos);
+    uint64_t cursor = 0;
+
+    WP_ASSERT(infos != NULL);
+    do {
+        uint32_t n = wp_pools_list(self->parts->core.pools, &filter, &cursor,
+                                   infos, LEASES_AT_ONCE);
+
+        for (uint32_t i = 0; i < n; i++) {
+            if (!infos[i].waiting &&
+                wp_store_find_uid(store_of(self, WP_KIND_SANDBOX_CLAIM),
+                                  infos[i].claim_id) == NULL) {
+                wp_log_info("claim: the lease of a claim that is gone ends",
+                            wp_kv_str("sandbox", infos[i].sandbox));
+                wp_pools_end(self->parts->core.pools, infos[i].ref);
+            }
+        }
+    } while (cursor != 0);
+    free(infos);
+}
+
+static void
+claim_activate(void *arg)
+{
+    struct wp_claim_controller *self = arg;
+
+    wp_claim_book_walk(self->book, look_at_entry, self);
+    wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), look_at_each, self);
+    end_orphans(self);
+    wp_work_pause(self->queue, false);
+}
+
+static void
+withdraw(void *ctx, struct wp_claim_entry *entry)
+{
+    (void)ctx;
+    /* What a pass is adopting stays its own. */
+    if (entry->ask != NULL && wp_claim_ask_status(entry->ask) == WP_PENDING) {
+        wp_claim_entry_drop_ask(entry);
+    }
+}
+
+static void
+claim_deactivate(void *arg)
+{
+    struct wp_claim_controller *self = arg;
+
+    wp_work_pause(self->queue, true);
+    wp_claim_book_walk(self->book, withdraw, NULL);
+}
+
+/* --- Life --- */
+
+static void
+claim_destroy(void *arg)
+{
+    struct wp_claim_controller *self = arg;
+
+    if (self == NULL) {
+        return;
+    }
+    wp_claim_asks_destroy(self->asks);
+    wp_claim_book_destroy(self->book);
+    wp_work_queue_destroy(self->queue);
+    wp_label_domains_fini(&self->domains);
+    free(self);
+}
+
+static void *
+claim_create(struct wp_parts *parts, struct wp_err *err)
+{
+    struct wp_claim_controller *self =
+        aligned_alloc(_Alignof(struct wp_claim_controller), sizeof *self);
+    struct wp_work_queue_config queue = {.base = parts->base,
+                                         .clock = parts->clock,
+                                         .name = "claim",
+                                         .workers_max = WORKERS_MAX,
+                                         .last_max = LAST_MAX,
+                                         .seed = parts->seed,
+                                         .reconcile = reconcile,
+                                         .ctx = self};
+    const char *file = parts->config.allowed_label_domains_file;
+
+    if (self == NULL) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");
+        return NULL;
+    }
+    memset(self, 0, sizeof *self);
+    self->parts = parts;
+    if (wp_label_domains_read(&self->domains,
+                              file != NULL ? file : WP_LABEL_DOMAINS_FILE,
+                              err) != WP_OK) {
+        free(self);
+        return NULL;
+    }
+    self->queue = wp_work_queue_create(&queue);
+    self->book = wp_claim_book_create();
+    self->asks = wp_claim_asks_create(parts, on_answer, self);
+    if (self->queue == NULL || self->book == NULL || self->asks == NULL) {
+        claim_destroy(self);
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");
+        return NULL;
+    }
+    wp_work_pause(self->queue, true);
+    wp_store_listen(store_of(self, WP_KIND_SANDBOX_CLAIM), on_claim, self);
+    wp_store_listen(store_of(self, WP_KIND_SANDBOX), on_sandbox, self);
+    wp_store_listen(store_of(self, WP_KIND_SANDBOX_WARM_POOL), on_pool, self);
+    wp_store_listen(store_of(self, WP_KIND_SANDBOX_TEMPLATE), on_template,
+                    self);
+    return self;
+}
+
+static void
+claim_stats(const void *arg, struct wp_work_queue_stats *out)
+{
+    const struct wp_claim_controller *self = arg;
+
+    wp_work_queue_stats(self->queue, out);
+}
+
+const struct wp_claim_metrics *
+wp_claim_controller_metrics(const void *self)
+{
+    return &((const struct wp_claim_controller *)self)->metrics;
+}
+
+const struct wp_controller_ops wp_claim_controller_ops = {
+    .name = "claim",
+    .create = claim_create,
+    .activate = claim_activate,
+    .deactivate = claim_deactivate,
+    .destroy = claim_destroy,
+    .stats = claim_stats,
+};

@@ -1,0 +1,180 @@
+/* k8s/controllers/claim/reconcile.h - one look at one SandboxClaim, step by
+ * step.
+ *
+ * Private to k8s/claim_*.c. A pass begins when the queue hands out a key, makes
+ * calls one after the other (each step's callback goes on with the next), and
+ * ends exactly once, by wp_claim_pass_end. At most one pass of a key runs. What
+ * is asked of the core outlives the pass: a claim that waits holds no worker.
+ *
+ *   decide   deleted, expired, malformed?          reconcile.c
+ *     | bound  it has a Sandbox: metadata, status   bound.c
+ *     | warm   ask the core; adopt what it grants   warm.c
+ *     | cold   make one                             create.c
+ * tell one status patch, then the stamps status_write.c, annotations.c */
+#ifndef WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
+#define WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
+
+#include "k8s/controllers/claim/adopt.h"
+#include "k8s/controllers/claim/cache.h"
+#include "k8s/controllers/claim/controller.h"
+#include "k8s/controllers/claim/metadata.h"
+#include "k8s/controllers/claim/status.h"
+#include "k8s/controllers/shared.h"
+
+struct wp_claim_controller {
+    struct wp_parts *parts;
+    struct wp_work_queue *queue;
+    struct wp_claim_asks *asks;
+    struct wp_claim_book *book;
+    struct wp_label_domains domains;
+    struct wp_claim_metrics metrics;
+};
+
+struct wp_claim_pass {
+    struct wp_claim_controller *self;
+    struct wp_work *work;
+    struct wp_claim_entry *entry;
+    const struct wp_object *claim;   /* A reference. */
+    const struct wp_object *sandbox; /* A reference; NULL: none yet. */
+    json_t *additional; /* spec.additionalPodMetadata; owned; NULL. */
+    /* Runs when nothing is awaited any more. */
+    void (*next)(struct wp_claim_pass *pass);
+    uint32_t awaited;
+    uint32_t rounds; /* Writes that met another's, and their like. */
+    struct wp_claim_outcome outcome;
+    /* How it is to end once its status is written. */
+    enum wp_work_outcome ends;
+    int64_t after_ns; /* WP_TIME_NEVER: no need to look again. */
+    /* Of the template whose metadata the Sandbox gets by that call. */
+    uint64_t template_mark;
+    /* The call that is under way, once it is back. */
+    enum wp_status answered;
+    struct wp_err err;
+};
+
+enum {
+    WP_CLAIM_ROUNDS_MAX = 8,
+};
+
+/* --- reconcile.c --- */
+
+/* What a write's status says of it. */
+enum wp_claim_fate {
+    WP_FATE_DONE,
+    WP_FATE_LOOK,    /* It met another's, or may have been done: read. */
+    WP_FATE_REFUSED, /* Not this way, ever. */
+    WP_FATE_RETRY,   /* It was certainly not done. */
+    WP_FATE_STOP,    /* The client is going. */
+};
+enum wp_claim_fate wp_claim_fate(enum wp_status status);
+
+void wp_claim_pass_begin(struct wp_claim_controller *self, struct wp_work *work,
+                         const char *ns, const char *name);
+/* Frees it. */
+void wp_claim_pass_end(struct wp_claim_pass *pass, enum wp_work_outcome outcome,
+                       int64_t after_ns);
+/* A call failed for now: again after a growing pause, or when told to. */
+void wp_claim_pass_retry(struct wp_claim_pass *pass,
+                         const struct wp_api_result *result);
+/* Looks at everything anew, at most WP_CLAIM_ROUNDS_MAX times. */
+void wp_claim_pass_again(struct wp_claim_pass *pass);
+/* One thing that was awaited is there. */
+void wp_claim_pass_arrive(struct wp_claim_pass *pass);
+/* May it write? If not, the pass has ended. */
+WP_MUST_CHECK bool wp_claim_pass_may_write(struct wp_claim_pass *pass);
+/* The newest that is known of the claim; false when it is gone or is going, and
+ * the pass has ended. */
+WP_MUST_CHECK bool wp_claim_pass_refresh(struct wp_claim_pass *pass);
+/* The claim's pool and its template; NULL when they are not known. */
+const struct wp_object *wp_claim_pass_pool(const struct wp_claim_pass *pass);
+const struct wp_object *
+wp_claim_pass_template(const struct wp_claim_pass *pass);
+/* It is not known here: asks the API server, which may know better, and tells
+ * the claim only then. */
+void wp_claim_pass_miss(struct wp_claim_pass *pass, enum wp_kind kind,
+                        const char *name);
+/* Sets the pass's Sandbox; takes a reference. */
+void wp_claim_pass_set_sandbox(struct wp_claim_pass *pass,
+                               const struct wp_object *sandbox);
+/* What a call answered, put into its store. The newest that is known of it, as
+ * a reference; NULL when it made no sense. */
+const struct wp_object *wp_claim_learn(struct wp_claim_controller *self,
+                                       enum wp_kind kind, const json_t *json);
+int64_t wp_claim_pass_wall_ns(const struct wp_claim_pass *pass);
+struct wp_api_target wp_claim_target(const struct wp_object *object,
+                                     enum wp_http_priority priority);
+
+/* --- bound.c --- */
+
+enum wp_claim_holding {
+    WP_HOLDS_NOTHING,
+    WP_HOLDS_SANDBOX, /* It is the claim's own. */
+    WP_HOLDS_HALF,    /* Reserved for it by annotation; still the pool's. */
+    WP_HOLDS_UNKNOWN, /* It names one that is not known here. */
+    WP_HOLDS_STALE,   /* It names one that it can never have. */
+    WP_HOLDS_FOREIGN, /* Its own name is taken by somebody else's Sandbox. */
+};
+/* name: what the claim names, for UNKNOWN and STALE; borrowed from it. */
+enum wp_claim_holding wp_claim_look_up(const struct wp_claim_controller *self,
+                                       const struct wp_object *claim,
+                                       const struct wp_object **sandbox,
+                                       const char **name);
+/* A write of a Sandbox was answered: keeps that in the pass, and the Sandbox in
+ * its store. */
+void wp_claim_keep_answer(struct wp_claim_pass *pass,
+                          const struct wp_api_result *result);
+/* Goes on with a Sandbox that is the claim's. */
+void wp_claim_bound(struct wp_claim_pass *pass);
+/* Asks the API server for a Sandbox that the claim names. */
+void wp_claim_confirm(struct wp_claim_pass *pass, const char *name);
+/* Removes the annotation that names a Sandbox which it can never have. */
+void wp_claim_forget_reference(struct wp_claim_pass *pass);
+
+/* A write is to bring the Sandbox's metadata up to claim and template (NULL: it
+ * is not known); and it was done, so nothing is left until one of them changes.
+ */
+void wp_claim_pass_brings(struct wp_claim_pass *pass,
+                          const struct wp_object *templ);
+void wp_claim_pass_brought(struct wp_claim_pass *pass);
+/* Another Sandbox has come into being for the claim: counted. */
+void wp_claim_count_created(struct wp_claim_pass *pass,
+                            enum wp_claim_launch launch);
+
+/* --- warm.c, create.c, end.c --- */
+
+void wp_claim_warm(struct wp_claim_pass *pass);
+/* Completes an adoption of the pass's Sandbox. */
+void wp_claim_adopt(struct wp_claim_pass *pass);
+void wp_claim_create(struct wp_claim_pass *pass);
+void wp_claim_expire(struct wp_claim_pass *pass);
+
+/* --- status_write.c --- */
+
+/* Writes outcome into the status if it is not there, then ends the pass. */
+void wp_claim_tell(struct wp_claim_pass *pass);
+/* The same, with Ready False for this reason (literals or the pass's own err):
+ * ends as given. */
+void wp_claim_refuse_pass(struct wp_claim_pass *pass, const char *reason,
+                          const char *message, enum wp_work_outcome ends,
+                          int64_t after_ns);
+/* The same, after what: instead of ending, then the pass goes on with it. */
+void wp_claim_tell_then(struct wp_claim_pass *pass,
+                        void (*then)(struct wp_claim_pass *pass));
+
+/* --- annotations.c --- */
+
+/* Writes the first-observed annotation unless it is there or is off. The pass
+ * awaits it when joins. */
+void wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins);
+/* The same beside the adoption of the pass's Sandbox, which awaits it. With it
+ * goes what would follow Ready, which saves a write: the Sandbox's name, and
+ * the time of being Ready, which is one write ahead of its status then. */
+void wp_claim_stamp_adopting(struct wp_claim_pass *pass);
+/* The claim did not become Ready by that adoption: the time is written anew
+ * when it does. */
+void wp_claim_stamp_too_early(struct wp_claim_pass *pass);
+/* Writes the annotations that follow Ready, unless they are there. Nobody waits
+ * for it. True while they are on their way. */
+bool wp_claim_stamp_ready(struct wp_claim_pass *pass);
+
+#endif

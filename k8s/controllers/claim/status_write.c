@@ -1,0 +1,225 @@
+/* k8s/controllers/claim/status_write.c - the status patch that clients wait
+ * for, and what is measured of it. */
+#include <string.h>
+
+#include "k8s/controllers/claim/expiry.h"
+#include "k8s/controllers/claim/reconcile.h"
+#include "k8s/controllers/fault.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
+#include "pool/base/assert.h"
+
+/* So that a wall clock that is set is noticed. */
+#define LOOK_AGAIN_MAX_NS (3600 * WP_NS_PER_S)
+
+/* Written by a webhook that upstream gives as an example, and by its SDKs. */
+#define ANNOTATION_WEBHOOK "agents.x-k8s.io/webhook-first-observed-at"
+#define ANNOTATION_CLIENT "agents.x-k8s.io/client-first-requested-at"
+
+/* --- Measuring --- */
+
+/* Milliseconds since the time in that annotation; -1: there is none. */
+static int64_t
+since_annotation(const struct wp_claim_pass *pass, const char *key)
+{
+    const char *text = wp_object_annotation(pass->claim, key);
+    int64_t then_ms;
+
+    if (text == NULL || !wp_json_time(text, &then_ms)) {
+        return -1;
+    }
+    return wp_claim_pass_wall_ns(pass) / WP_NS_PER_MS - then_ms;
+}
+
+/* The claim was told Ready for the first time. */
+static void
+measure(struct wp_claim_pass *pass)
+{
+    struct wp_claim_metrics *metrics = &pass->self->metrics;
+    const struct wp_object *sandbox = pass->outcome.sandbox;
+    const char *templ =
+        wp_object_annotation(sandbox, WP_ANNOTATION_TEMPLATE_REF);
+    const char *type = wp_object_label(sandbox, WP_LABEL_LAUNCH_TYPE);
+    enum wp_claim_launch launch = type != NULL && strcmp(type, "cold") == 0
+                                      ? WP_LAUNCH_COLD
+                                      : WP_LAUNCH_WARM;
+    int64_t took_ns =
+        wp_clock_mono_ns(pass->self->parts->clock) - pass->entry->seen_mono_ns;
+    int64_t observed_ms = since_annotation(pass, WP_ANNOTATION_FIRST_OBSERVED);
+
+    if (pass->entry->measured ||
+        (!pass->entry->early && !pass->entry->again_ready &&
+         wp_object_annotation(pass->claim, WP_ANNOTATION_FIRST_READY) !=
+             NULL)) {
+        return;
+    }
+    pass->entry->measured = true;
+    if (templ == NULL || templ[0] == '\0') {
+        templ = "__unknown__";
+    }
+    wp_histogram_record(&metrics->startup[launch], took_ns);
+    wp_claim_metrics_took(metrics, WP_CLAIM_FROM_OBSERVED, templ, launch,
+                          observed_ms >= 0 ? observed_ms
+                                           : took_ns / WP_NS_PER_MS);
+    wp_claim_metrics_took(metrics, WP_CLAIM_FROM_CLIENT, templ, launch,
+                          since_annotation(pass, ANNOTATION_CLIENT));
+    wp_claim_metrics_took(metrics, WP_CLAIM_FROM_WEBHOOK, templ, launch,
+                          since_annotation(pass, ANNOTATION_WEBHOOK));
+}
+
+/* --- Telling --- */
+
+/* When to look again, at the latest. */
+static int64_t
+next_look_ns(const struct wp_claim_pass *pass)
+{
+    int64_t after = pass->after_ns;
+    int64_t ends_ms = wp_claim_expires_wall_ms(wp_claim_view(pass->claim));
+
+    if (ends_ms != INT64_MAX && !pass->outcome.expired) {
+        int64_t left_ms = ends_ms - wp_claim_pass_wall_ns(pass) / WP_NS_PER_MS;
+        int64_t left_ns = left_ms <= 0 ? 0
+                          : left_ms < LOOK_AGAIN_MAX_NS / WP_NS_PER_MS
+                              ? left_ms * WP_NS_PER_MS
+                              : LOOK_AGAIN_MAX_NS;
+
+        after = left_ns < after ? left_ns : after;
+    }
+    return after;
+}
+
+/* The status says what it is to say. */
+static void
+told(struct wp_claim_pass *pass)
+{
+    int64_t after;
+
+    if (!wp_claim_pass_refresh(pass)) {
+        return;
+    }
+    if (wp_claim_status_ready(&pass->outcome) &&
+        pass->outcome.sandbox != NULL) {
+        (void)wp_claim_stamp_ready(pass);
+    } else {
+        wp_claim_stamp_too_early(pass);
+    }
+    after = next_look_ns(pass);
+    if (pass->ends == WP_WORK_FAILED) {
+        wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
+    } else if (after != WP_TIME_NEVER) {
+        wp_claim_pass_end(pass, WP_WORK_AFTER, after);
+    } else {
+        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+    }
+}
+
+static void try_to_tell(struct wp_claim_pass *pass);
+
+static void
+reread(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_claim_pass *pass = ctx;
+
+    if (result->status == WP_OK && result->object != NULL) {
+        wp_object_unref(
+            wp_claim_learn(pass->self, WP_KIND_SANDBOX_CLAIM, result->object));
+        try_to_tell(pass);
+    } else if (result->status == WP_NOT_FOUND) {
+        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+    } else {
+        wp_claim_pass_retry(pass, result);
+    }
+}
+
+static void
+tell_answered(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_claim_pass *pass = ctx;
+
+    wp_fault("claim.after_status");
+    if (result->status == WP_OK && result->object != NULL) {
+        if (wp_claim_status_ready(&pass->outcome) &&
+            pass->outcome.sandbox != NULL) {
+            measure(pass);
+        }
+        wp_object_unref(
+            wp_claim_learn(pass->self, WP_KIND_SANDBOX_CLAIM, result->object));
+        pass->next(pass);
+    } else if (result->status == WP_NOT_FOUND) {
+        wp_claim_pass_end(pass, WP_WORK_OK, 0); /* The claim is gone. */
+    } else if (result->status == WP_ABORTED &&
+               ++pass->rounds <= WP_CLAIM_ROUNDS_MAX) {
+        struct wp_api_target target =
+            wp_claim_target(pass->claim, WP_HTTP_CLAIM);
+
+        /* What this patch was made from has changed: it must not stand. */
+        wp_counter_add(&pass->self->metrics.conflicts, 1);
+        wp_api_get(pass->self->parts->api, &target, reread, pass);
+    } else {
+        wp_claim_pass_retry(pass, result);
+    }
+}
+
+static void
+try_to_tell(struct wp_claim_pass *pass)
+{
+    const struct wp_claim_view *view;
+    struct wp_api_target target;
+    json_t *patch;
+
+    if (!wp_claim_pass_may_write(pass) || !wp_claim_pass_refresh(pass)) {
+        return;
+    }
+    view = wp_claim_view(pass->claim);
+    patch = wp_claim_status_patch(pass->claim, &pass->outcome,
+                                  wp_claim_pass_wall_ns(pass));
+    if (patch == NULL) {
+        pass->next(pass);
+        return;
+    }
+    if (pass->entry->stamped == WP_STAMP_SENT ||
+        pass->entry->observed == WP_STAMP_SENT) {
+        /* Both would write the same object, and one of them be refused. */
+        json_decref(patch);
+        pass->entry->again = true;
+        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        return;
+    }
+    (void)wp_json_set(patch, "metadata",
+                      wp_json_set_text(json_object(), "resourceVersion",
+                                       pass->claim->resource_version));
+    target = wp_claim_target(
+        pass->claim, view->ready.status == WP_CONDITION_TRUE ? WP_HTTP_NORMAL
+                                                             : WP_HTTP_CLAIM);
+    target.subresource = "status";
+    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_STATUS], 1);
+    wp_api_patch(pass->self->parts->api, &target, patch, tell_answered, pass);
+}
+
+void
+wp_claim_tell_then(struct wp_claim_pass *pass,
+                   void (*then)(struct wp_claim_pass *pass))
+{
+    WP_ASSERT(pass->awaited == 0);
+    pass->next = then;
+    try_to_tell(pass);
+}
+
+void
+wp_claim_tell(struct wp_claim_pass *pass)
+{
+    wp_claim_tell_then(pass, told);
+}
+
+void
+wp_claim_refuse_pass(struct wp_claim_pass *pass, const char *reason,
+                     const char *message, enum wp_work_outcome ends,
+                     int64_t after_ns)
+{
+    memset(&pass->outcome, 0, sizeof pass->outcome);
+    pass->outcome.reason = reason;
+    pass->outcome.message = message;
+    pass->ends = ends;
+    pass->after_ns = ends == WP_WORK_AFTER ? after_ns : WP_TIME_NEVER;
+    wp_claim_tell(pass);
+}

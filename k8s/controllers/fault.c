@@ -1,0 +1,107 @@
+#include "k8s/controllers/fault.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/log.h"
+#include "pool/base/str.h"
+
+enum {
+    POINTS_MAX = 8,
+};
+
+struct point {
+    struct wp_str name;
+    int signal;
+    _Atomic(uint64_t) passes_left; /* 0: it has happened. */
+};
+
+static struct point points[POINTS_MAX];
+static uint32_t points_len;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Cuts *rest at the first separator; what is before it is returned. */
+static struct wp_str
+cut(struct wp_str *rest, char separator)
+{
+    struct wp_str head = *rest;
+    const char *at =
+        rest->len == 0 ? NULL : memchr(rest->ptr, separator, rest->len);
+
+    if (at == NULL) {
+        *rest = (struct wp_str){NULL, 0};
+        return head;
+    }
+    head.len = (size_t)(at - head.ptr);
+    rest->ptr = at + 1;
+    rest->len -= head.len + 1;
+    return head;
+}
+
+static bool
+read_point(struct wp_str text, struct point *point)
+{
+    struct wp_str action;
+    struct wp_str count;
+    uint64_t passes = 1;
+
+    point->name = cut(&text, ':');
+    action = cut(&text, ':');
+    count = text;
+    if (count.len > 0 && (!wp_str_to_u64(count, &passes) || passes == 0)) {
+        return false;
+    }
+    point->signal = wp_str_is(action, "stop") ? SIGSTOP : SIGKILL;
+    atomic_init(&point->passes_left, passes);
+    return point->name.len > 0 &&
+           (wp_str_is(action, "kill") || wp_str_is(action, "stop"));
+}
+
+static void
+read_points(void)
+{
+    struct wp_str rest = wp_str_from(getenv("WARMPOOL_FAULT"));
+
+    while (rest.len > 0) {
+        struct wp_str text = cut(&rest, ',');
+
+        if (points_len == POINTS_MAX ||
+            !read_point(text, &points[points_len])) {
+            wp_log_error("WARMPOOL_FAULT: expected STEP:kill or STEP:stop",
+                         wp_kv_slice("got", text));
+            continue;
+        }
+        points_len++;
+    }
+}
+
+static void
+reach(struct point *point)
+{
+    uint64_t left = atomic_load(&point->passes_left);
+
+    while (left > 0) {
+        if (atomic_compare_exchange_weak(&point->passes_left, &left,
+                                         left - 1)) {
+            if (left == 1) {
+                (void)raise(point->signal);
+            }
+            return;
+        }
+    }
+}
+
+void
+wp_fault(const char *name)
+{
+    (void)pthread_once(&once, read_points);
+    for (uint32_t i = 0; i < points_len; i++) {
+        if (wp_str_is(points[i].name, name)) {
+            reach(&points[i]);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+#include "k8s/controllers/sandbox/gc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/objects/json.h"
+#include "pool/base/assert.h"
+
+static const enum wp_kind child_kinds[] = {WP_KIND_POD, WP_KIND_SERVICE,
+                                           WP_KIND_VOLUME_CLAIM};
+
+/* Its queue holds the uids of controllers that are not known as sandboxes. */
+struct wp_sandbox_gc {
+    struct wp_parts *parts;
+    struct wp_work_queue *queue;
+    uint32_t passes;
+    bool active;
+};
+
+/* One sandbox that is gone, child by child. */
+struct gc_pass {
+    struct wp_sandbox_gc *gc;
+    struct wp_work *work;
+    char *uid;
+    const struct wp_object *child; /* The one at hand; a reference. */
+    json_t *deleted; /* A key for each uid that we have asked for. */
+    bool gone;       /* The API server has said so. */
+};
+
+static void gc_next(struct gc_pass *pass);
+
+static bool
+is_known(const struct wp_sandbox_gc *gc, const char *uid)
+{
+    return wp_store_find_uid(gc->parts->stores[WP_KIND_SANDBOX], uid) != NULL;
+}
+
+static void
+look_at(struct wp_sandbox_gc *gc, const struct wp_object *child)
+{
+    if (!child->deleting &&
+        wp_object_controlled_by_kind(child, WP_KIND_SANDBOX) &&
+        !is_known(gc, child->controller.uid)) {
+        wp_work_add(gc->queue, child->ns, child->controller.uid, false);
+    }
+}
+
+static void
+on_sandbox(void *ctx, const struct wp_object *before,
+           const struct wp_object *after)
+{
+    struct wp_sandbox_gc *gc = ctx;
+
+    if (before != NULL &&
+        (after == NULL || strcmp(before->uid, after->uid) != 0)) {
+        wp_work_add(gc->queue, before->ns, before->uid, false);
+    }
+}
+
+static void
+on_child(void *ctx, const struct wp_object *before,
+         const struct wp_object *after)
+{
+    (void)before;
+    if (after != NULL) {
+        look_at(ctx, after);
+    }
+}
+
+static void
+gc_done(struct gc_pass *pass, enum wp_work_outcome outcome)
+{
+    wp_object_unref(pass->child);
+    pass->gc->passes--;
+    wp_work_done(pass->work, outcome, 0);
+    json_decref(pass->deleted);
+    free(pass->uid);
+    free(pass);
+}
+
+static bool
+take_first(void *ctx, const struct wp_object *child)
+{
+    struct gc_pass *pass = ctx;
+
+    if (child->deleting || json_object_get(pass->deleted, child->uid) != NULL) {
+        return true;
+    }
+    pass->child = wp_object_ref(child);
+    return false;
+}
+
+/* Takes the next child at hand that is not going yet; false without one. */
+static bool
+find_child(struct gc_pass *pass)
+{
+    struct wp_store *const *stores = pass->gc->parts->stores;
+
+    wp_object_unref(pass->child);
+    pass->child = NULL;
+    for (size_t i = 0; i < WP_ARRAY_LEN(child_kinds); i++) {
+        wp_store_owned_by(stores[child_kinds[i]], pass->uid, take_first, pass);
+        if (pass->child != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+on_asked(void *ctx, const struct wp_api_result *result)
+{
+    struct gc_pass *pass = ctx;
+    bool other = result->status == WP_OK &&
+                 strcmp(wp_json_text(result->object, "metadata", "uid", NULL),
+                        pass->uid) != 0;
+
+    if (result->status == WP_NOT_FOUND || other) {
+        pass->gone = true;
+        gc_next(pass);
+        return;
+    }
+    gc_done(pass, result->status == WP_OK ? WP_WORK_OK : WP_WORK_FAILED);
+}
+
+static void
+on_deleted(void *ctx, const struct wp_api_result *result)
+{
+    struct gc_pass *pass = ctx;
+
+    if (result->status != WP_OK && result->status != WP_NOT_FOUND &&
+        result->status != WP_ABORTED) {
+        gc_done(pass, WP_WORK_FAILED);
+        return;
+    }
+    /* The watch has yet to say so; it must not be found again. */
+    wp_json_set(pass->deleted, pass->child->uid, json_true());
+    gc_next(pass);
+}
+
+static void
+gc_next(struct gc_pass *pass)
+{
+    struct wp_sandbox_gc *gc = pass->gc;
+    const struct wp_object *child;
+
+    if (!gc->active || is_known(gc, pass->uid) || !find_child(pass)) {
+        gc_done(pass, WP_WORK_OK);
+        return;
+    }
+    child = pass->child;
+    if (!pass->gone) {
+        wp_api_get(gc->parts->api,
+                   &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
+                                           .ns = child->ns,
+                                           .name = child->controller.name,
+                                           .priority = WP_HTTP_NORMAL},
+                   on_asked, pass);
+        return;
+    }
+    wp_api_delete(gc->parts->api,
+                  &(struct wp_api_target){.kind = child->kind,
+                                          .ns = child->ns,
+                                          .name = child->name,
+                                          .priority = WP_HTTP_NORMAL},
+                  &(struct wp_api_delete){.uid = child->uid}, on_deleted, pass);
+}
+
+static void
+reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
+{
+    struct wp_sandbox_gc *gc = ctx;
+    struct gc_pass *pass = calloc(1, sizeof *pass);
+
+    (void)ns;
+    WP_ASSERT(pass != NULL);
+    pass->gc = gc;
+    pass->work = work;
+    pass->uid = strdup(name);
+    pass->deleted = json_object();
+    WP_ASSERT(pass->uid != NULL && pass->deleted != NULL);
+    gc->passes++;
+    gc_next(pass);
+}
+
+struct wp_sandbox_gc *
+wp_sandbox_gc_create(struct wp_parts *parts)
+{
+    struct wp_sandbox_gc *gc = calloc(1, sizeof *gc);
+
+    if (gc == NULL) {
+        return NULL;
+    }
+    gc->parts = parts;
+    gc->queue = wp_work_queue_create(&(struct wp_work_queue_config){
+        .base = parts->base,
+        .clock = parts->clock,
+        .name = "sandbox-gc",
+        .workers_max = 64,
+        .seed = parts->seed,
+        .reconcile = reconcile,
+        .ctx = gc,
+    });
+    if (gc->queue == NULL) {
+        free(gc);
+        return NULL;
+    }
+    wp_work_pause(gc->queue, true);
+    wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, gc);
+    for (size_t i = 0; i < WP_ARRAY_LEN(child_kinds); i++) {
+        wp_store_listen(parts->stores[child_kinds[i]], on_child, gc);
+    }
+    return gc;
+}
+
+void
+wp_sandbox_gc_destroy(struct wp_sandbox_gc *gc)
+{
+    if (gc == NULL) {
+        return;
+    }
+    WP_ASSERT(gc->passes == 0);
+    wp_work_queue_destroy(gc->queue);
+    free(gc);
+}
+
+static bool
+look_at_each(void *ctx, const struct wp_object *child)
+{
+    look_at(ctx, child);
+    return true;
+}
+
+void
+wp_sandbox_gc_activate(struct wp_sandbox_gc *gc, bool active)
+{
+    gc->active = active;
+    wp_work_pause(gc->queue, !active);
+    for (size_t i = 0; active && i < WP_ARRAY_LEN(child_kinds); i++) {
+        wp_store_walk(gc->parts->stores[child_kinds[i]], look_at_each, gc);
+    }
+}

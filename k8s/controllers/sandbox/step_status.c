@@ -1,0 +1,181 @@
+/* The status of a sandbox, and the end of one whose time has come. */
+#include <string.h>
+
+#include "k8s/objects/json.h"
+#include "k8s/controllers/sandbox/child.h"
+#include "k8s/controllers/sandbox/expiry.h"
+#include "k8s/controllers/sandbox/reconcile.h"
+
+/* A copy of the status, to be changed. */
+static json_t *
+status_copy(const struct wp_sandbox_pass *pass)
+{
+    json_t *status = json_deep_copy(json_object_get(pass->json, "status"));
+
+    if (!json_is_object(status)) {
+        json_decref(status);
+        status = json_object();
+    }
+    return status;
+}
+
+/* The patch to status, which is taken; NULL when there is nothing to write. */
+static json_t *
+patch_to(const struct wp_sandbox_pass *pass, json_t *status)
+{
+    json_t *before = status_copy(pass);
+    json_t *patch = wp_sandbox_status_patch(before, status);
+
+    json_decref(before);
+    json_decref(status);
+    if (patch != NULL) {
+        wp_json_set(patch, "metadata",
+                    wp_json_set_text(json_object(), "uid", pass->sandbox->uid));
+    }
+    return patch;
+}
+
+/* Is a user waiting for what this status says? */
+static enum wp_http_priority
+status_priority(const struct wp_sandbox_pass *pass)
+{
+    return wp_sandbox_is_pooled(pass->sandbox) ||
+                   wp_sandbox_view(pass->sandbox)->ready.status ==
+                       WP_CONDITION_TRUE
+               ? WP_HTTP_NORMAL
+               : WP_HTTP_CLAIM;
+}
+
+enum wp_sandbox_step_end
+wp_sandbox_step_status(struct wp_sandbox_pass *pass)
+{
+    const struct wp_parts *parts = pass->controller->parts;
+    const struct wp_sandbox_facts facts = {
+        .sandbox = pass->sandbox,
+        .hash = pass->hash,
+        .pod = pass->pod,
+        .pod_unknown = pass->pod_unknown,
+        .pods = pass->pods,
+        .service = pass->service,
+        .error = pass->error,
+        .cluster_domain = parts->config.cluster_domain,
+    };
+    json_t *before = status_copy(pass);
+    json_t *status = status_copy(pass);
+    enum wp_status_urgency urgency;
+
+    wp_sandbox_status_apply(status, &facts, wp_clock_wall_ns(parts->clock));
+    urgency = wp_sandbox_status_urgency(before, status);
+    json_decref(before);
+    if (urgency <= WP_STATUS_IDLE || pass->written) {
+        json_decref(status);
+        wp_sandbox_status_settled(pass->controller, pass->sandbox->uid);
+        return WP_STEP_NEXT;
+    }
+    if (urgency < WP_STATUS_NOW) {
+        pass->wait_ns = wp_sandbox_status_delay_ns(pass->controller,
+                                                   pass->sandbox, urgency);
+        if (pass->wait_ns > 0) {
+            json_decref(status);
+            return WP_STEP_NEXT;
+        }
+        pass->wait_ns = -1;
+    }
+    return wp_sandbox_pass_patch_sandbox(pass, "status", status_priority(pass),
+                                         patch_to(pass, status));
+}
+
+/* Said before anything is taken away, so that nobody wonders. */
+enum wp_sandbox_step_end
+wp_sandbox_step_mark_expired(struct wp_sandbox_pass *pass)
+{
+    json_t *status;
+    json_t *patch;
+
+    if (pass->written || wp_sandbox_marked_expired(pass->sandbox)) {
+        return WP_STEP_NEXT;
+    }
+    status = status_copy(pass);
+    wp_sandbox_status_expire(status, pass->sandbox->generation,
+                             wp_clock_wall_ns(pass->controller->parts->clock));
+    patch = patch_to(pass, status);
+    return patch != NULL ? wp_sandbox_pass_patch_sandbox(pass, "status",
+                                                         WP_HTTP_NORMAL, patch)
+                         : WP_STEP_NEXT;
+}
+
+struct pod_search {
+    const struct wp_object *pod;
+    uint32_t skip; /* So many have been asked for already. */
+};
+
+static bool
+pick_pod(void *ctx, const struct wp_object *pod)
+{
+    struct pod_search *search = ctx;
+
+    if (pod->deleting) {
+        return true;
+    }
+    if (search->skip > 0) {
+        search->skip--;
+        return true;
+    }
+    search->pod = pod;
+    return false;
+}
+
+/* A Pod that is going is not counted, whether its answer said so or not: at
+ * worst one is passed over here, and its event leads back to it. */
+enum wp_sandbox_step_end
+wp_sandbox_step_end_pods(struct wp_sandbox_pass *pass)
+{
+    struct pod_search search = {NULL, pass->index};
+
+    wp_store_owned_by(wp_sandbox_pass_store(pass, WP_KIND_POD),
+                      pass->sandbox->uid, pick_pod, &search);
+    if (search.pod == NULL) {
+        return WP_STEP_NEXT;
+    }
+    pass->index++;
+    return wp_sandbox_pass_delete(pass, search.pod);
+}
+
+enum wp_sandbox_step_end
+wp_sandbox_step_end_service(struct wp_sandbox_pass *pass)
+{
+    const struct wp_object *service =
+        wp_sandbox_pass_find(pass, WP_KIND_SERVICE, pass->sandbox->name);
+
+    if (service == NULL || service->deleting || pass->written ||
+        wp_child_owner(service, pass->sandbox) != WP_CHILD_OURS) {
+        return WP_STEP_NEXT;
+    }
+    return wp_sandbox_pass_delete(pass, service);
+}
+
+enum wp_sandbox_step_end
+wp_sandbox_step_end_sandbox(struct wp_sandbox_pass *pass)
+{
+    json_t *status;
+    json_t *patch;
+
+    wp_sandbox_status_settled(pass->controller, pass->sandbox->uid);
+    if (pass->written) {
+        return WP_STEP_NEXT;
+    }
+    if (wp_sandbox_view(pass->sandbox)->shutdown_policy != WP_SHUTDOWN_RETAIN) {
+        return wp_sandbox_pass_delete(pass, pass->sandbox);
+    }
+    if (pass->error[0] != '\0') {
+        return WP_STEP_NEXT; /* Something of it is left; the status stays. */
+    }
+    status = status_copy(pass);
+    wp_sandbox_status_strip(status);
+    wp_sandbox_status_expire(status, pass->sandbox->generation,
+                             wp_clock_wall_ns(pass->controller->parts->clock));
+    patch = patch_to(pass, status);
+    return patch != NULL ? wp_sandbox_pass_patch_sandbox(pass, "status",
+                                                         WP_HTTP_NORMAL, patch)
+                         : WP_STEP_NEXT;
+}

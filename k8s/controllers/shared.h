@@ -1,0 +1,59 @@
+/* k8s/controllers/shared.h - what the controllers share. Private to k8s/.
+ *
+ * Everything here belongs to the cluster's thread, unless it says otherwise. */
+#ifndef WP_K8S_CONTROLLERS_SHARED_H
+#define WP_K8S_CONTROLLERS_SHARED_H
+
+#include <event2/event.h>
+
+#include "k8s/api/api.h"
+#include "k8s/cluster/cluster.h"
+#include "k8s/controllers/events.h"
+#include "k8s/watch/store.h"
+#include "k8s/objects/view.h"
+#include "k8s/watch/work_queue.h"
+
+struct wp_sandbox_refs;
+
+/* The parts exist before any controller is created, and outlive them. */
+struct wp_parts {
+    struct wp_cluster_config config;
+    struct wp_cluster_core core;
+    struct event_base *base;
+    const struct wp_clock *clock;
+    struct wp_api *api;
+    struct wp_events *events;
+    struct wp_store *stores[WP_KIND_COUNT]; /* NULL: the kind is not watched. */
+    struct wp_sandbox_refs *refs;
+    uint64_t seed;
+    /* This replica leads and the stores are synced: controllers may write. */
+    bool active;
+    /* Runs run(arg, a, b) on the cluster's thread; false when the mailbox is
+     * full. Any thread. */
+    bool (*post)(void *self, void (*run)(void *arg, uint64_t a, uint64_t b),
+                 void *arg, uint64_t a, uint64_t b);
+    void *self;
+};
+
+/* A controller listens to stores from its creation on and only fills its queue;
+ * it writes while it is active. activate comes after all stores are synced and
+ * leadership was won; deactivate when it is lost: what is under way may end,
+ * but nothing new is written. destroy comes after the API client has ended all
+ * calls with CANCELLED. */
+struct wp_controller_ops {
+    const char *name; /* "pool", "claim", "template", "sandbox" */
+    void *(*create)(struct wp_parts *parts, struct wp_err *err);
+    void (*activate)(void *self);
+    void (*deactivate)(void *self);
+    void (*destroy)(void *self);
+    /* Prometheus text of what only it knows is added by the cluster from this;
+     * may be NULL. */
+    void (*stats)(const void *self, struct wp_work_queue_stats *out);
+};
+
+extern const struct wp_controller_ops wp_pool_controller_ops;
+extern const struct wp_controller_ops wp_claim_controller_ops;
+extern const struct wp_controller_ops wp_template_controller_ops;
+extern const struct wp_controller_ops wp_sandbox_controller_ops;
+
+#endif

@@ -1,0 +1,44 @@
+/* k8s/lead/competitor.h - is another controller of the same kinds active here?
+ *
+ * Two controllers of one kind undo each other's work. Upstream's binary is
+ * known by its Lease; whether it has the extension controllers as well is read
+ * from its Deployment, and taken for granted where that cannot be read. A Lease
+ * that a stopped controller left behind looks alive until its time is over, so
+ * it is looked at for a while before anything is said. Loop thread only. */
+#ifndef WP_K8S_LEAD_COMPETITOR_H
+#define WP_K8S_LEAD_COMPETITOR_H
+
+#include "k8s/api/api.h"
+
+struct event_base;
+struct wp_rival; /* Opaque. */
+
+/* Where upstream's manifests install it. */
+#define WP_RIVAL_NAMESPACE "agent-sandbox-system"
+#define WP_RIVAL_LEASE "a3317529.agent-sandbox.x-k8s.io"
+#define WP_RIVAL_DEPLOYMENT "agent-sandbox-controller"
+
+struct wp_rival_config {
+    struct event_base *base;
+    const struct wp_clock *clock;
+    struct wp_api *api;
+    const char *ns;  /* Looked into beside WP_RIVAL_NAMESPACE. */
+    bool pools;      /* Do we do what its extensions do? */
+    bool sandboxes;  /* And what it always does? */
+    int64_t wait_ns; /* 0: 20 s. */
+};
+
+/* NULL: none is active, or it leaves our kinds alone. Else a sentence, for
+ * people, that says what to do; borrowed. Once. */
+typedef void wp_rival_done(void *ctx, const char *conflict);
+
+/* Looks; done comes later. It may free the search. config's texts are borrowed.
+ * NULL when memory lacks. */
+struct wp_rival *wp_rival_start(const struct wp_rival_config *config,
+                                wp_rival_done *done, void *ctx);
+/* Looks at the clock now; for tests. */
+void wp_rival_look(struct wp_rival *rival);
+/* Frees; done is not called any more. NULL is fine. */
+void wp_rival_stop(struct wp_rival *rival);
+
+#endif

@@ -1,0 +1,82 @@
+#include "k8s/objects/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pool/base/assert.h"
+
+/* --- Reading --- */
+
+/* va_list is passed by address: each step takes the next key from it. */
+static json_t *
+walk(const json_t *json, const char *key, va_list *keys)
+{
+    json_t *at = NULL;
+
+    while (key != NULL) {
+        at = json_object_get(json, key); /* NULL when json is no object. */
+        if (at == NULL) {
+            return NULL;
+        }
+        json = at;
+        key = va_arg(*keys, const char *);
+    }
+    return at;
+}
+
+json_t *
+wp_json_at(const json_t *json, const char *key, ...)
+{
+    va_list keys;
+    json_t *at;
+
+    va_start(keys, key);
+    at = walk(json, key, &keys);
+    va_end(keys);
+    return at;
+}
+
+const char *
+wp_json_text(const json_t *json, const char *key, ...)
+{
+    va_list keys;
+    const char *text;
+
+    va_start(keys, key);
+    text = json_string_value(walk(json, key, &keys));
+    va_end(keys);
+    return text != NULL ? text : "";
+}
+
+/* --- Building --- */
+
+void
+wp_json_no_memory(void)
+{
+    (void)fprintf(stderr, "no memory for a few KiB of JSON\n");
+    abort();
+}
+
+json_t *
+wp_json_set(json_t *json, const char *key, json_t *value)
+{
+    WP_ASSERT(json_is_object(json));
+    /* A value that could not be made, or no room for it. */
+    if (value == NULL || json_object_set_new(json, key, value) != 0) {
+        wp_json_no_memory();
+    }
+    return json;
+}
+
+json_t *
+wp_json_set_text(json_t *json, const char *key, const char *value)
+{
+    return wp_json_set(json, key, json_string(value));
+}
+
+json_t *
+wp_json_text_or_null(const char *text)
+{
+    return text != NULL ? json_string(text) : json_null();
+}

@@ -1,0 +1,47 @@
+/* k8s/objects/json.h - small helpers on jansson's values. */
+#ifndef WP_K8S_OBJECTS_JSON_H
+#define WP_K8S_OBJECTS_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/base/compiler.h"
+#include "pool/base/status.h"
+#include "pool/base/str.h"
+
+/* The value under these keys, one below the other; the last argument is NULL.
+ * Borrowed; NULL when one of them is missing or no object. */
+json_t *wp_json_at(const json_t *json, const char *key, ...)
+    __attribute__((sentinel));
+/* The text there; "" when there is none, or it is no text. */
+const char *wp_json_text(const json_t *json, const char *key, ...)
+    __attribute__((sentinel));
+
+/* Ends the process: a controller that cannot build a body of a few KiB cannot
+ * go on. */
+WP_NORETURN void wp_json_no_memory(void);
+/* Sets a text, a number... under key. value is taken; NULL means that memory
+ * lacked when it was made, as does no room here. Texts are UTF-8. Returns json,
+ * for chains. */
+json_t *wp_json_set(json_t *json, const char *key, json_t *value);
+json_t *wp_json_set_text(json_t *json, const char *key, const char *value);
+/* A text value or JSON null when text is NULL, for merge patches. */
+json_t *wp_json_text_or_null(const char *text);
+
+/* RFC 3339 with any fraction and offset, as milliseconds since 1970. False when
+ * it is none. */
+WP_MUST_CHECK bool wp_json_time(const char *text, int64_t *wall_ms);
+/* "2026-01-31T23:59:59Z", as metav1.Time is written. */
+void wp_json_time_seconds(int64_t wall_ns, char out[32]);
+/* With nine digits of fraction, as RFC3339Nano is; and with six, MicroTime. */
+void wp_json_time_nanos(int64_t wall_ns, char out[40]);
+void wp_json_time_micros(int64_t wall_ns, char out[40]);
+
+/* FNV-1a, 64 bits, of the canonical value: keys sorted, numbers by value, what
+ * says nothing left out: nulls, empty objects, arrays and texts, and false
+ * where it means the same as no word. See k8s/objects/json_hash.c for what that
+ * is. */
+uint64_t wp_json_hash(const json_t *json);
+
+#endif

@@ -1,0 +1,40 @@
+/* k8s/objects/lease_annotation.h - what is written on a Sandbox that a gRPC
+ * lease holds.
+ *
+ * One annotation with compact JSON: {"claimId":"...","tenant":"...","fence":7,
+ * "deadline":1767225600000}; deadline in milliseconds since 1970. It tells
+ * people and other controllers whose the sandbox is, and the next leader of a
+ * store that keeps nothing how long to leave it alone. */
+#ifndef WP_K8S_OBJECTS_LEASE_ANNOTATION_H
+#define WP_K8S_OBJECTS_LEASE_ANNOTATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/base/compiler.h"
+#include "pool/limits.h"
+
+#define WP_ANNOTATION_LEASE "warmpool.dev/lease"
+
+enum {
+    /* Each character of the texts may be written as \u0000. */
+    WP_LEASE_NOTE_MAX = 6 * (WP_CLAIM_ID_MAX + WP_TENANT_MAX) + 128,
+};
+
+struct wp_lease_note {
+    char claim_id[WP_CLAIM_ID_MAX + 1];
+    char tenant[WP_TENANT_MAX + 1];
+    uint64_t fence;
+    int64_t deadline_wall_ms;
+};
+
+/* Any thread. */
+void wp_lease_note_write(const struct wp_lease_note *note,
+                         char out[WP_LEASE_NOTE_MAX]);
+/* False when text is longer than WP_LEASE_NOTE_MAX or is not such an object:
+ * fence and deadline must be numbers that are not below 0, the texts within
+ * their limits. Other members are ignored. Any thread. */
+WP_MUST_CHECK bool wp_lease_note_read(const char *text,
+                                      struct wp_lease_note *note);
+
+#endif

@@ -1,0 +1,43 @@
+/* k8s/objects/names.h - labels, annotations and reasons of the agent-sandbox
+ * contract.
+ *
+ * One list, so that a key is spelled once. Also the hash by which its labels
+ * name pools, templates and sandboxes. */
+#ifndef WP_K8S_OBJECTS_NAMES_H
+#define WP_K8S_OBJECTS_NAMES_H
+
+#include "pool/base/str.h"
+
+/* Labels. */
+#define WP_LABEL_NAME_HASH "agents.x-k8s.io/sandbox-name-hash"
+#define WP_LABEL_WARM_POOL "agents.x-k8s.io/warm-pool-sandbox"
+#define WP_LABEL_TEMPLATE_REF_HASH "agents.x-k8s.io/sandbox-template-ref-hash"
+#define WP_LABEL_TEMPLATE_HASH "agents.x-k8s.io/sandbox-template-hash"
+#define WP_LABEL_POD_TEMPLATE_HASH "agents.x-k8s.io/sandbox-pod-template-hash"
+#define WP_LABEL_LAUNCH_TYPE "agents.x-k8s.io/launch-type"
+#define WP_LABEL_CREATED_BY "agents.x-k8s.io/created-by"
+#define WP_LABEL_CLAIM_UID "agents.x-k8s.io/claim-uid"
+#define WP_LABEL_ADOPTABLE "agents.x-k8s.io/adoptable"
+/* Annotations. */
+#define WP_ANNOTATION_SANDBOX_NAME "agents.x-k8s.io/sandbox-name"
+#define WP_ANNOTATION_POD_NAME "agents.x-k8s.io/pod-name"
+#define WP_ANNOTATION_TEMPLATE_REF "agents.x-k8s.io/sandbox-template-ref"
+#define WP_ANNOTATION_PROPAGATED_LABELS "agents.x-k8s.io/propagated-labels"
+#define WP_ANNOTATION_PROPAGATED_ANNOTATIONS                                   \
+    "agents.x-k8s.io/propagated-annotations"
+#define WP_ANNOTATION_FIRST_OBSERVED                                           \
+    "agents.x-k8s.io/controller-first-observed-at"
+#define WP_ANNOTATION_FIRST_READY "agents.x-k8s.io/claim-first-ready-at"
+#define WP_ANNOTATION_TRACE "opentelemetry.io/trace-context"
+#define WP_ANNOTATION_SAFE_TO_EVICT                                            \
+    "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#define WP_SYSTEM_PREFIX "agents.x-k8s.io/"
+#define WP_EXTENSIONS_PREFIX "extensions.agents.x-k8s.io/"
+
+enum {
+    WP_NAME_HASH_LEN = 8
+};
+/* FNV-1a, 32 bits, as 8 lower-case hex digits. */
+void wp_name_hash(struct wp_str name, char out[WP_NAME_HASH_LEN + 1]);
+
+#endif

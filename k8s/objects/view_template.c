@@ -1,0 +1,149 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/objects/json.h"
+#include "k8s/objects/view_read.h"
+#include "pool/base/fnv.h"
+
+static const char *const management[] = {"Managed", "Unmanaged", NULL};
+static const char *const injection[] = {"Disallowed", "Allowed", "Overrides",
+                                        NULL};
+
+void
+wp_pod_secure_defaults(json_t *pod_spec, bool public_dns)
+{
+    if (!json_is_boolean(
+            json_object_get(pod_spec, "automountServiceAccountToken"))) {
+        wp_json_set(pod_spec, "automountServiceAccountToken", json_false());
+    }
+    if (public_dns && wp_json_text(pod_spec, "dnsPolicy", NULL)[0] == '\0') {
+        json_t *servers = json_pack("[ss]", "8.8.8.8", "1.1.1.1");
+
+        wp_json_set_text(pod_spec, "dnsPolicy", "None");
+        wp_json_set(pod_spec, "dnsConfig",
+                    wp_json_set(json_object(), "nameservers", servers));
+    }
+}
+
+/* Of each volume claim what it is, without its labels and annotations. */
+static json_t *
+volume_claims(const json_t *templates)
+{
+    json_t *out = json_array();
+    json_t *claim;
+    size_t i;
+
+    json_array_foreach(templates, i, claim)
+    {
+        json_t *bare = json_object();
+
+        wp_json_set_text(bare, "name",
+                         wp_json_text(claim, "metadata", "name", NULL));
+        if (json_object_get(claim, "spec") != NULL) {
+            wp_json_set(bare, "spec",
+                        json_incref(json_object_get(claim, "spec")));
+        }
+        if (json_array_append_new(out, bare) != 0) {
+            wp_json_no_memory();
+        }
+    }
+    return out;
+}
+
+static json_t *
+pod_spec_of(const json_t *spec)
+{
+    const json_t *found = wp_json_at(spec, "podTemplate", "spec", NULL);
+
+    return json_is_object(found) ? json_copy((json_t *)(uintptr_t)found)
+                                 : json_object();
+}
+
+/* Takes pod_spec. */
+static uint64_t
+blueprint_hash(const json_t *spec, json_t *pod_spec)
+{
+    json_t *blueprint = wp_json_set(json_object(), "pod", pod_spec);
+    uint64_t hash;
+
+    wp_json_set(blueprint, "volumeClaims",
+                volume_claims(json_object_get(spec, "volumeClaimTemplates")));
+    if (json_is_boolean(json_object_get(spec, "service"))) {
+        wp_json_set(blueprint, "service",
+                    json_incref(json_object_get(spec, "service")));
+    }
+    hash = wp_json_hash(blueprint);
+    json_decref(blueprint);
+    return hash;
+}
+
+uint64_t
+wp_blueprint_hash(const json_t *spec)
+{
+    return blueprint_hash(spec, pod_spec_of(spec));
+}
+
+uint64_t
+wp_blueprint_hash_from_template(const json_t *spec, bool public_dns)
+{
+    json_t *pod_spec = pod_spec_of(spec);
+
+    wp_pod_secure_defaults(pod_spec, public_dns);
+    return blueprint_hash(spec, pod_spec);
+}
+
+static uint64_t
+pod_metadata_hash(const json_t *spec)
+{
+    static const char *const maps[] = {"labels", "annotations"};
+    uint64_t hash = WP_FNV_BASIS;
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(maps); i++) {
+        json_t *map =
+            wp_json_at(spec, "podTemplate", "metadata", maps[i], NULL);
+        char *text = json_dumps(map, JSON_COMPACT | JSON_SORT_KEYS);
+
+        /* Neither is as good as an empty one. */
+        hash = wp_fnv_str(
+            hash, wp_str_from(
+                      json_object_size(map) > 0 && text != NULL ? text : "{}"));
+        free(text);
+    }
+    return hash;
+}
+
+static enum wp_injection_policy
+read_policy(struct wp_view_reader *reader, const char *path)
+{
+    return (enum wp_injection_policy)wp_view_choice(reader, path, injection,
+                                                    WP_INJECTION_DISALLOWED);
+}
+
+void
+wp_view_read_template(struct wp_view_reader *reader, void *out)
+{
+    struct wp_template_view *view = out;
+    const json_t *spec = wp_view_object(reader, "spec");
+
+    view->managed = wp_view_choice(reader, "spec.networkPolicyManagement",
+                                   management, 0) == 0;
+    view->has_network_policy =
+        wp_view_object(reader, "spec.networkPolicy") != NULL;
+    view->env_policy = read_policy(reader, "spec.envVarsInjectionPolicy");
+    view->volume_policy =
+        read_policy(reader, "spec.volumeClaimTemplatesPolicy");
+    (void)wp_view_object(reader, "spec.podTemplate.spec");
+    (void)wp_view_array(reader, "spec.volumeClaimTemplates");
+    (void)wp_view_bool(reader, "spec.service", false);
+    if (reader->block != NULL) { /* Once is enough: it is no small work. */
+        view->blueprint_hash = wp_blueprint_hash_from_template(
+            spec, view->managed && !view->has_network_policy);
+        view->pod_metadata_hash = pod_metadata_hash(spec);
+    }
+}
+
+const struct wp_template_view *
+wp_template_view(const struct wp_object *object)
+{
+    return object->kind == WP_KIND_SANDBOX_TEMPLATE ? object->view : NULL;
+}
