@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "allocator/lease_sqlite.h"
+#include "allocator/stores/sqlite/store.h"
 #include "bench/hist.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"

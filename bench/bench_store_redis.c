@@ -21,8 +21,8 @@
 
 #include <hiredis/hiredis.h>
 
-#include "allocator/redis_command.h"
-#include "allocator/redis_scripts.h"
+#include "allocator/stores/redis/command.h"
+#include "allocator/stores/redis/link/scripts.h"
 #include "bench/hist.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"

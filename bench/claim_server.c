@@ -17,11 +17,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "allocator/control.h"
-#include "allocator/loop.h"
-#include "allocator/rpc_server.h"
-#include "allocator/service_watch.h"
-#include "allocator/services.h"
+#include "allocator/threads/control.h"
+#include "allocator/threads/loop.h"
+#include "allocator/grpc/server.h"
+#include "allocator/services/watch.h"
+#include "allocator/services/services.h"
 #include "bench/synthetic_backend.h"
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"

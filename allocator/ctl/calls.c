@@ -1,7 +1,7 @@
 #include "allocator/ctl/calls.h"
 
 #include "allocator/ctl/rpc_client.h"
-#include "allocator/paths.h"
+#include "allocator/conf/paths.h"
 
 static enum wp_status
 connect_client(struct wp_ctl *ctl, struct wp_err *err)

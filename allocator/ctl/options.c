@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/conf_value.h"
+#include "allocator/conf/value.h"
 #include "pool/base/nearest.h"
 #include "pool/base/clock.h"
 #include "pool/limits.h"

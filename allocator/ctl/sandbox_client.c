@@ -12,8 +12,8 @@
 #include <http_parser.h>
 #include <jansson.h>
 
-#include "allocator/address.h"
-#include "allocator/paths.h"
+#include "allocator/conf/address.h"
+#include "allocator/conf/paths.h"
 #include "pool/base/clock.h"
 
 enum {

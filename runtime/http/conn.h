@@ -1,4 +1,4 @@
-/* runtime/http/conn.h - what http_server.c and reply.c share: one
+/* runtime/http/conn.h - what http/server.c and reply.c share: one
  * connection and the request it is busy with. For these two files only. */
 #ifndef WP_RUNTIME_HTTP_CONN_H
 #define WP_RUNTIME_HTTP_CONN_H
@@ -95,7 +95,7 @@ bool wp_http_reply_continue(struct wp_http_req *req);
  * input runs out. What cannot be understood is answered. */
 void wp_http_parse(struct wp_http_req *req);
 
-/* http_server.c: frees the connection when the client closes it, even while
+/* http/server.c: frees the connection when the client closes it, even while
  * its input is not read. */
 void wp_http_watch_close(struct wp_http_req *req);
 

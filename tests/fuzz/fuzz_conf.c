@@ -2,7 +2,7 @@
  * file that is read again. */
 #include <stdlib.h>
 
-#include "allocator/conf.h"
+#include "allocator/conf/conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
  * cut, and what was refused says why. */
 #include <stdlib.h>
 
-#include "allocator/http_head.h"
-#include "allocator/http_route.h"
+#include "allocator/http/head.h"
+#include "allocator/http/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

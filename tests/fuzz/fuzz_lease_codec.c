@@ -2,7 +2,7 @@
  * bytes again, so nothing is read that would not be written. */
 #include <stdlib.h>
 
-#include "allocator/lease_codec.h"
+#include "allocator/stores/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocator/lease_sqlite_db.h"
+#include "allocator/stores/sqlite/db.h"
 #include "pool/base/assert.h"
 #include "tests/support/temp_dir.h"
 

@@ -5,7 +5,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "allocator/redis_topology_impl.h"
+#include "allocator/stores/redis/topology/topology_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "allocator/lease_codec.h"
-#include "allocator/redis_message.h"
+#include "allocator/stores/codec.h"
+#include "allocator/stores/redis/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

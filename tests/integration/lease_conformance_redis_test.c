@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "allocator/lease_redis.h"
+#include "allocator/stores/redis/store.h"
 #include "tests/support/redis_rig.h"
 #include "tests/support/store_conformance.h"
 

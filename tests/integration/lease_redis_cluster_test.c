@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "allocator/redis_topology.h"
+#include "allocator/stores/redis/topology/topology.h"
 #include "tests/support/redis_world.h"
 
 enum {

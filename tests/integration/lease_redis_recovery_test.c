@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
-#include "allocator/lease_redis_impl.h"
+#include "allocator/stores/redis/impl.h"
 #include "tests/support/redis_world.h"
 
 static void

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allocator/lease_sqlite.h"
+#include "allocator/stores/sqlite/store.h"
 #include "pool/base/rng.h"
 #include "tests/support/conform.h"
 #include "tests/support/temp_dir.h"

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/redis_topology.h"
+#include "allocator/stores/redis/topology/topology.h"
 #include "pool/base/clock.h"
 #include "tests/support/redis_rig.h"
 

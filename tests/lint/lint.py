@@ -162,9 +162,9 @@ def check_file(path, text):
 
 def self_test():
     bad = {
-        "pool/slots/slot.c": '#include "allocator/service.h"\n',
+        "pool/slots/slot.c": '#include "allocator/services/service.h"\n',
         "local/a.c": '#include "proto/wire/wire.h"\n',
-        "allocator/main.c": "#include <grpc/grpc.h>\n",
+        "allocator/daemon/main.c": "#include <grpc/grpc.h>\n",
         "pool/pool.h": "#ifndef WP_WRONG_H\n",
         "pool/long.c": "{\n" + "x;\n" * 90 + "}\n",
         "pool/huge.c": "x;\n" * 1001,
@@ -177,7 +177,7 @@ def self_test():
     missed = [p for p, t in bad.items() if not list(check_file(p, t))]
     good = {
         "pool/slots/slot.c": '#include "pool/base/str.h"\n',
-        "allocator/rpc_call.c": "#include <grpc/grpc.h>\n",
+        "allocator/grpc/call.c": "#include <grpc/grpc.h>\n",
         "pool/slots/slot.h": "#ifndef WP_POOL_SLOT_H\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]

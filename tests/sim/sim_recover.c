@@ -1,5 +1,5 @@
 /* The way out when a shared store may have lost writes, as
- * allocator/daemon_recover.c and allocator/redis_recover.c go it: the first
+ * allocator/daemon/recover.c and allocator/stores/redis/recover.c go it: the first
  * replica that notices closes the store under a new generation, each tells a few
  * records at a time what it knows, the keeper ends what it does not know, and
  * whoever has told tries to open the store, which it does when all that can be

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "allocator/services.h"
+#include "allocator/services/services.h"
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
 #include "proto/wire/wire.h"

@@ -1,7 +1,7 @@
 /* tests/support/fake_call.h - a transport without a network, for services.
  *
  * One call at a time per object. It keeps the transport's half of
- * allocator/service.h and aborts when a service breaks its own: finishing twice,
+ * allocator/services/service.h and aborts when a service breaks its own: finishing twice,
  * sending or reserving after the end, answering OK without a message. The
  * request is gone when start returns, as a transport's buffer would be.
  *
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/service.h"
+#include "allocator/services/service.h"
 
 struct wp_fake_call {
     struct wp_call call; /* Set who and deadline_ns before start. */

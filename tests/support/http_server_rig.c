@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "allocator/address.h"
+#include "allocator/conf/address.h"
 #include "pool/base/clock.h"
 
 struct rig rig;

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "allocator/http_server.h"
+#include "allocator/http/server.h"
 
 #define RIG_ADMIN "the-admin-token-of-this-test"
 

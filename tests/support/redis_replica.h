@@ -4,7 +4,7 @@
 #ifndef WP_TESTS_SUPPORT_REDIS_REPLICA_H
 #define WP_TESTS_SUPPORT_REDIS_REPLICA_H
 
-#include "allocator/redis_topology.h"
+#include "allocator/stores/redis/topology/topology.h"
 #include "tests/support/redis_world.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "allocator/lease_redis.h"
+#include "allocator/stores/redis/store.h"
 #include "pool/base/clock.h"
 #include "tests/support/redis_rig.h"
 

@@ -30,7 +30,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "allocator/rpc_server.h"
+#include "allocator/grpc/server.h"
 #include "pool/base/list.h"
 #include "pool/base/str.h"
 

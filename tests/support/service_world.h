@@ -5,8 +5,8 @@
 #ifndef WP_TESTS_SUPPORT_SERVICE_WORLD_H
 #define WP_TESTS_SUPPORT_SERVICE_WORLD_H
 
-#include "allocator/service_watch.h"
-#include "allocator/services.h"
+#include "allocator/services/watch.h"
+#include "allocator/services/services.h"
 #include "proto/wire/wire.h"
 #include "tests/support/fake_call.h"
 #include "tests/support/pool_rig.h"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "allocator/lease_sqlite.h"
+#include "allocator/stores/sqlite/store.h"
 #include "tests/support/conform.h"
 
 extern struct sqlite_rig {

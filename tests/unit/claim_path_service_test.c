@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/services.h"
+#include "allocator/services/services.h"
 #include "bench/claim_codec.h"
 #include "bench/pool_rig.h"
 #include "pool/base/assert.h"

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#include "allocator/conf.h"
-#include "allocator/conf_value.h"
+#include "allocator/conf/conf.h"
+#include "allocator/conf/value.h"
 
 static int
 setup(void **state)

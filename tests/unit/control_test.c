@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "allocator/control.h"
-#include "allocator/loop.h"
+#include "allocator/threads/control.h"
+#include "allocator/threads/loop.h"
 
 struct fixture {
     struct wp_loop *loop;

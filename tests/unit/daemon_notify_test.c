@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "allocator/daemon_parts.h"
+#include "allocator/daemon/parts.h"
 
 struct manager {
     char dir[64];

@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "allocator/feed.h"
+#include "allocator/stores/feed.h"
 
 enum {
     ROUNDS = 200000

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "allocator/http_head.h"
-#include "allocator/http_route.h"
+#include "allocator/http/head.h"
+#include "allocator/http/route.h"
 #include "pool/base/clock.h"
 
 static struct wp_http_message message;

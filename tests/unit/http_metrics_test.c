@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "allocator/http_metrics.h"
-#include "allocator/prometheus.h"
+#include "allocator/metrics/page.h"
+#include "allocator/metrics/prometheus.h"
 #include "tests/support/pool_rig.h"
 
 static char page[1 << 16];

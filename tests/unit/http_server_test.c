@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "allocator/address.h"
+#include "allocator/conf/address.h"
 #include "pool/base/clock.h"
 #include "tests/support/http_server_rig.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "allocator/lease_codec.h"
+#include "allocator/stores/codec.h"
 #include "pool/base/rng.h"
 #include "pool/leases/rules.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "allocator/lease_sqlite.h"
+#include "allocator/stores/sqlite/store.h"
 #include "tests/support/store_conformance.h"
 #include "tests/support/temp_dir.h"
 

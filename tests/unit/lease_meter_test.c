@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/lease_meter.h"
+#include "allocator/stores/meter.h"
 
 /* A store that answers as it is told, at once or when it is asked to. */
 static struct {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocator/lease_sqlite.h"
+#include "allocator/stores/sqlite/store.h"
 #include "tests/support/conform.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_dir.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/lease_sqlite.h"
+#include "allocator/stores/sqlite/store.h"
 #include "tests/support/call_counts.h"
 #include "tests/support/temp_dir.h"
 

@@ -11,7 +11,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "allocator/redis_topology_impl.h"
+#include "allocator/stores/redis/topology/topology_impl.h"
 
 /* What Redis itself answers to CLUSTER KEYSLOT. */
 static void

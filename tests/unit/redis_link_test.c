@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "allocator/redis_link.h"
+#include "allocator/stores/redis/link/link.h"
 #include "pool/base/assert.h"
 
 enum {

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "allocator/lease_codec.h"
-#include "allocator/redis_message.h"
+#include "allocator/stores/codec.h"
+#include "allocator/stores/redis/message.h"
 
 #define WRITER "0102030405060708"
 #define NUMBER "00000000000000000041"

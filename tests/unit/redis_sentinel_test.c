@@ -18,7 +18,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "allocator/redis_topology.h"
+#include "allocator/stores/redis/topology/topology.h"
 #include "pool/base/clock.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/redis_url.h"
+#include "allocator/conf/redis_url.h"
 
 static void
 parse_ok(const char *text, struct wp_redis_url *url)

@@ -1,0 +1,227 @@
+#include "allocator/conf/conf.h"
+
+#include "allocator/conf/address.h"
+#include "allocator/conf/budget.h"
+#include "allocator/conf/redis_url.h"
+#include "allocator/services/service.h"
+
+static enum wp_status
+check_tls(const struct wp_conf *conf, struct wp_err *err)
+{
+    if ((conf->tls_cert[0] == '\0') != (conf->tls_key[0] == '\0')) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "settings 'tls_cert' and 'tls_key': expected both "
+                          "or none, only '%s' is set",
+                          conf->tls_cert[0] != '\0' ? "tls_cert" : "tls_key");
+    }
+    if (conf->tls_client_ca[0] != '\0' && conf->tls_cert[0] == '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'tls_client_ca': expected 'tls_cert' and "
+                          "'tls_key' beside it");
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_listeners(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_address address;
+
+    for (uint32_t i = 0; i < conf->listen.len; i++) {
+        struct wp_str text = wp_str_from(conf->listen.items[i]);
+
+        if (wp_address_parse(text, &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'listen'");
+        }
+        if (!address.is_loopback && conf->tls_cert[0] == '\0') {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'listen': '%.*s' is not loopback, "
+                              "which needs TLS: expected 'tls_cert' and "
+                              "'tls_key' to be set",
+                              WP_STR_ARG(text));
+        }
+    }
+    for (uint32_t i = 0; i < conf->metrics_listen.len; i++) {
+        if (wp_address_parse(wp_str_from(conf->metrics_listen.items[i]),
+                             &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'metrics_listen'");
+        }
+    }
+    for (uint32_t i = 0; i < conf->http_listen.len; i++) {
+        struct wp_str text = wp_str_from(conf->http_listen.items[i]);
+
+        if (conf->http_listen.len == 1 && wp_str_is(text, "none")) {
+            continue;
+        }
+        if (wp_address_parse(text, &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'http_listen'");
+        }
+        if (!address.is_loopback) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'http_listen': '%.*s' is not "
+                              "loopback: HTTP is served in clear and only "
+                              "there; put a proxy that speaks TLS before it",
+                              WP_STR_ARG(text));
+        }
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_budgets(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_budget_total totals[WP_CONF_BUDGETS_MAX];
+    uint32_t n;
+
+    return wp_conf_budgets(conf, totals, &n, err);
+}
+
+static enum wp_status
+check_identities(const struct wp_conf *conf, struct wp_err *err)
+{
+    for (uint32_t i = 0; i < conf->identities.len; i++) {
+        const char *text = conf->identities.items[i];
+        const char *equals = strrchr(text, '=');
+
+        if (equals == NULL || equals == text || equals[1] == '\0' ||
+            strlen(equals + 1) > WP_TENANT_MAX ||
+            (equals[1] == '*' && strcmp(equals + 1, "*admin") != 0) ||
+            wp_str_starts_with(wp_str_from(equals + 1),
+                               WP_STR(WP_TENANT_OWN_PREFIX))) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'identities': expected NAME=TENANT (at "
+                              "most %d bytes, not beginning with '%s') or "
+                              "NAME=*admin, got '%.60s'",
+                              WP_TENANT_MAX, WP_TENANT_OWN_PREFIX, text);
+        }
+    }
+    for (uint32_t i = 0; i < conf->allowed_uids.len; i++) {
+        uint64_t uid;
+
+        if (!wp_str_to_u64(wp_str_from(conf->allowed_uids.items[i]), &uid) ||
+            uid >= UINT32_MAX) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'allowed_uids': expected user ids "
+                              "(numbers), got '%.60s'",
+                              conf->allowed_uids.items[i]);
+        }
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_stores(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_redis_url url;
+    enum wp_status status =
+        wp_redis_url_parse(wp_str_from(conf->redis_url), &url, err);
+
+    explicit_bzero(&url, sizeof url);
+    if (status != WP_OK) {
+        return wp_err_wrap(err, "setting 'redis_url'");
+    }
+    if (conf->redis_prefix[0] == '\0' ||
+        strpbrk(conf->redis_prefix, "{} ") != NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'redis_prefix': expected 1 to 64 bytes "
+                          "without space, '{' and '}', got '%s'",
+                          conf->redis_prefix);
+    }
+    if (conf->lease_store_path[0] != '/') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'lease_store_path': expected an absolute "
+                          "path, got '%.80s'",
+                          conf->lease_store_path);
+    }
+    if (!wp_conf_is_durable(conf) && !wp_conf_is_cluster(conf) &&
+        wp_conf_stop_leaves(conf) != WP_CONF_STOP_NOTHING) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'stop_leaves': expected auto or nothing "
+                          "with lease_store memory, whose leases end with "
+                          "the daemon");
+    }
+    if (wp_conf_stop_leaves(conf) != WP_CONF_STOP_NOTHING &&
+        !wp_conf_outlives(conf)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'sandbox_outlive': expected auto or true "
+                          "unless stop_leaves is nothing: what is left "
+                          "running must outlive the daemon");
+    }
+    return WP_OK;
+}
+
+/* Names of controllers, and that what a cluster decides is not set. */
+static enum wp_status
+check_cluster(const struct wp_conf *conf, struct wp_err *err)
+{
+    for (uint32_t i = 0; i < conf->controllers.len; i++) {
+        if (wp_conf_controller(conf->controllers.items[i]) == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'controllers': expected names of pool, "
+                              "claim, template, sandbox, got '%.60s'",
+                              conf->controllers.items[i]);
+        }
+    }
+    if (!wp_conf_is_cluster(conf)) {
+        return WP_OK;
+    }
+    if (conf->manifests.len > 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'manifests': expected none with backend "
+                          "kubernetes, whose pools and templates are the "
+                          "cluster's objects: kubectl apply -f the files");
+    }
+    if (wp_conf_stop_leaves(conf) != WP_CONF_STOP_ALL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'stop_leaves': expected auto or all with "
+                          "backend kubernetes: nothing in the cluster is "
+                          "deleted because this daemon ends");
+    }
+    return WP_OK;
+}
+
+uint32_t
+wp_conf_controller(const char *name)
+{
+    static const char *const names[] = {"pool", "claim", "template", "sandbox"};
+
+    for (uint32_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return 1U << i;
+        }
+    }
+    return 0;
+}
+
+enum wp_status
+wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
+{
+    enum wp_status status = check_cluster(conf, err);
+
+    if (status == WP_OK) {
+        status = check_tls(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_listeners(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_identities(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_budgets(conf, err);
+    }
+    if (status == WP_OK && conf->claims_max < conf->slots_max) {
+        status =
+            wp_err_set(err, WP_INVALID_ARGUMENT,
+                       "setting 'claims_max': expected 0 or at least "
+                       "slots_max (%lld), got %lld",
+                       (long long)conf->slots_max, (long long)conf->claims_max);
+    }
+    if (status == WP_OK && conf->state_dir[0] != '/') {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'state_dir': expected an absolute path, "
+                            "got '%.80s'",
+                            conf->state_dir);
+    }
+    return status == WP_OK ? check_stores(conf, err) : status;
+}

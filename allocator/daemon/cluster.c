@@ -1,0 +1,311 @@
+#include "allocator/daemon/cluster.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "allocator/metrics/cluster_metrics.h"
+#include "allocator/daemon/parts.h"
+#include "k8s/cluster/cluster.h"
+#include "pool/base/log.h"
+#include "pool/base/rng.h"
+
+/* For what is under way at the end; giving the lease up comes after it. */
+#define STOP_NS (2 * WP_NS_PER_S)
+
+#define LABEL_DOMAINS "/etc/sandbox-config/allowed-label-domains"
+
+struct wp_daemon_cluster {
+    struct wp_daemon *daemon;
+    struct wp_api_config server;
+    struct wp_cluster *cluster;
+    char identity[96];
+    bool shared; /* Every replica knows the leases. */
+    /* Set by the cluster's thread, looked at by control. */
+    _Atomic(bool) leads;
+    _Atomic(bool) serves; /* Written by control, or before it runs. */
+    bool health;          /* What health says of it; control. */
+};
+
+/* --- What the cluster calls; its thread --- */
+
+static bool
+post(void *ctx, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
+     uint64_t a, uint64_t b)
+{
+    struct wp_daemon_cluster *self = ctx;
+
+    return wp_loop_post(self->daemon->control_loop, run, arg, a, b);
+}
+
+static void
+on_leading(void *ctx, bool leads)
+{
+    struct wp_daemon_cluster *self = ctx;
+
+    atomic_store_explicit(&self->leads, leads, memory_order_release);
+    wp_control_wake(self->daemon->control);
+}
+
+static void
+on_fatal(void *ctx, const char *reason)
+{
+    struct wp_daemon_cluster *self = ctx;
+
+    (void)reason; /* It was logged; whoever starts us starts us anew. */
+    atomic_store_explicit(&self->daemon->failed, true, memory_order_relaxed);
+    (void)kill(getpid(), SIGTERM);
+}
+
+/* --- Control thread --- */
+
+void
+wp_daemon_cluster_turn(struct wp_daemon_cluster *self)
+{
+    struct wp_daemon *daemon = self != NULL ? self->daemon : NULL;
+    bool leads;
+    bool health;
+
+    if (self == NULL) {
+        return;
+    }
+    leads = atomic_load_explicit(&self->leads, memory_order_acquire);
+    if (leads != wp_daemon_is_keeper(daemon)) {
+        wp_pools_set_keeper(daemon->pools, leads);
+        atomic_store_explicit(&daemon->keeper, leads, memory_order_release);
+        atomic_store_explicit(&self->serves, leads || self->shared,
+                              memory_order_release);
+    }
+    health =
+        (leads || self->shared) &&
+        atomic_load_explicit(&daemon->metrics.serving, memory_order_acquire);
+    if (health != self->health) {
+        self->health = health;
+        wp_rpc_server_set_serving(daemon->rpc, health);
+    }
+}
+
+/* --- Making it --- */
+
+static enum wp_status
+read_default(const struct wp_conf *conf, struct wp_api_config *server,
+             struct wp_err *err)
+{
+    /* Before threads start. NOLINTBEGIN(concurrency-mt-unsafe) */
+    const char *kubeconfig = getenv("KUBECONFIG");
+    const char *home = getenv("HOME");
+    bool in_pod = getenv("KUBERNETES_SERVICE_HOST") != NULL;
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    const char *context =
+        conf->kube_context[0] != '\0' ? conf->kube_context : NULL;
+    char path[4096];
+
+    if (in_pod && context != NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'kube_context': expected 'kubeconfig' "
+                          "beside it in a Pod");
+    }
+    if (in_pod) {
+        return wp_api_config_in_cluster(server, NULL, err);
+    }
+    if (kubeconfig != NULL && kubeconfig[0] != '\0') {
+        return wp_api_config_read(server, kubeconfig, context, err);
+    }
+    (void)snprintf(path, sizeof path, "%s/.kube/config",
+                   home != NULL ? home : "");
+    return wp_api_config_read(server, path, context, err);
+}
+
+static enum wp_status
+read_server(const struct wp_conf *conf, struct wp_api_config *server,
+            struct wp_err *err)
+{
+    enum wp_status status =
+        conf->kubeconfig[0] != '\0'
+            ? wp_api_config_read(
+                  server, conf->kubeconfig,
+                  conf->kube_context[0] != '\0' ? conf->kube_context : NULL,
+                  err)
+            : read_default(conf, server, err);
+
+    return status == WP_OK ? WP_OK : wp_err_wrap(err, "setting 'kubeconfig'");
+}
+
+/* Unique among replicas, also when a container starts again in its Pod. */
+static void
+make_identity(struct wp_daemon_cluster *self)
+{
+    uint8_t random[8];
+    char hex[2 * sizeof random + 1];
+
+    wp_random_bytes(random, sizeof random);
+    wp_hex_encode(random, sizeof random, hex);
+    (void)snprintf(self->identity, sizeof self->identity, "%s_%s",
+                   self->daemon->conf->replica_name, hex);
+}
+
+static uint32_t
+controllers_of(const struct wp_conf *conf)
+{
+    uint32_t bits = 0;
+
+    for (uint32_t i = 0; i < conf->controllers.len; i++) {
+        bits |= wp_conf_controller(conf->controllers.items[i]);
+    }
+    return bits;
+}
+
+static const char *
+or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+static void
+fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
+{
+    const struct wp_conf *conf = self->daemon->conf;
+
+    wp_cluster_config_init(out);
+    out->server = &self->server;
+    out->clock = wp_clock_system();
+    out->controllers = controllers_of(conf);
+    out->watch_ns = or_null(conf->watch_namespace);
+    out->election_ns = or_null(conf->leader_election_namespace);
+    out->election_name = conf->leader_election_name;
+    out->identity = self->identity;
+    out->election = conf->leader_elect;
+    out->cluster_domain = conf->cluster_domain;
+    out->sandbox_port = (uint16_t)conf->sandbox_port;
+    out->cold_grace_ns = conf->cold_grace;
+    out->cold_start = conf->cold_start;
+    out->ready_grace_ns = conf->readiness_grace;
+    out->watch_silence_ns = conf->watch_silence;
+    out->create_inflight_max = (uint32_t)conf->create_inflight_max;
+    out->sandboxes_max = (uint32_t)conf->slots_max;
+    out->qps = (double)conf->kube_api_qps;
+    out->burst = (uint32_t)conf->kube_api_burst;
+    out->claim_events = !conf->disable_claim_events;
+    out->observability_annotations =
+        !conf->disable_claim_observability_annotations;
+    out->warm_pool_eviction = conf->warm_pool_eviction;
+    out->gc = conf->garbage_collect;
+    out->allowed_label_domains_file = or_null(conf->allowed_label_domains_file);
+    if (out->allowed_label_domains_file == NULL &&
+        access(LABEL_DOMAINS, R_OK) == 0) {
+        out->allowed_label_domains_file = LABEL_DOMAINS;
+    }
+}
+
+struct wp_daemon_cluster *
+wp_daemon_cluster_create(struct wp_daemon *daemon, struct wp_err *err)
+{
+    struct wp_daemon_cluster *self = calloc(1, sizeof *self);
+    struct wp_cluster_config config;
+
+    if (self == NULL) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return NULL;
+    }
+    self->daemon = daemon;
+    self->shared = daemon->conf->lease_store == WP_CONF_STORE_REDIS;
+    self->health = true; /* As servers begin. */
+    atomic_init(&self->leads, false);
+    atomic_init(&self->serves, self->shared);
+    make_identity(self);
+    if (read_server(daemon->conf, &self->server, err) != WP_OK) {
+        wp_daemon_cluster_destroy(self);
+        return NULL;
+    }
+    fill_config(self, &config);
+    self->cluster = wp_cluster_create(&config, err);
+    if (self->cluster == NULL) {
+        (void)wp_err_wrap(err, "the API server's client");
+        wp_daemon_cluster_destroy(self);
+        return NULL;
+    }
+    wp_log_info("cluster", wp_kv_str("server", self->server.server),
+                wp_kv_str("namespace", self->server.own_namespace),
+                wp_kv_str("identity", self->identity));
+    return self;
+}
+
+struct wp_backend
+wp_daemon_cluster_port(struct wp_daemon_cluster *self)
+{
+    return wp_cluster_backend(self->cluster);
+}
+
+enum wp_status
+wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err)
+{
+    const struct wp_cluster_core core = {
+        .pools = self->daemon->pools,
+        .ctx = self,
+        .post = post,
+        .on_leading = on_leading,
+        .on_fatal = on_fatal,
+    };
+
+    return wp_cluster_start(self->cluster, &core, err);
+}
+
+/* --- Questions --- */
+
+const _Atomic(bool) *
+wp_daemon_cluster_serves(const struct wp_daemon_cluster *self)
+{
+    return self != NULL ? &self->serves : NULL;
+}
+
+const char *
+wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self)
+{
+    if (self == NULL) {
+        return NULL;
+    }
+    if (!wp_cluster_synced(self->cluster)) {
+        return "not every watch of the cluster has its whole list yet";
+    }
+    return wp_cluster_refused(self->cluster)
+               ? "the API server refuses the leader's Lease to this account"
+               : NULL;
+}
+
+void
+wp_daemon_cluster_metrics(struct wp_daemon_cluster *self, struct evbuffer *out)
+{
+    if (self != NULL) {
+        wp_cluster_metrics(self->cluster, out);
+    }
+}
+
+/* --- Ending it --- */
+
+void
+wp_daemon_cluster_quiet(struct wp_daemon_cluster *self)
+{
+    if (self != NULL) {
+        wp_cluster_quiet(self->cluster);
+    }
+}
+
+void
+wp_daemon_cluster_stop(struct wp_daemon_cluster *self)
+{
+    if (self != NULL) {
+        wp_cluster_stop(self->cluster, STOP_NS);
+    }
+}
+
+void
+wp_daemon_cluster_destroy(struct wp_daemon_cluster *self)
+{
+    if (self == NULL) {
+        return;
+    }
+    wp_cluster_destroy(self->cluster);
+    wp_api_config_fini(&self->server);
+    free(self);
+}

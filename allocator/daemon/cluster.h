@@ -1,0 +1,48 @@
+/* allocator/daemon/cluster.h - the daemon's Kubernetes side.
+ *
+ * Joins k8s/cluster/cluster.h to the core, the services and the pages of
+ * metrics and health. The leader of the replicas is the keeper of the core: it
+ * makes sandboxes and ends leases. A replica that follows serves claims of gRPC
+ * only when the lease store is shared. Every function takes NULL where there is
+ * no cluster. */
+#ifndef WP_ALLOCATOR_DAEMON_CLUSTER_H
+#define WP_ALLOCATOR_DAEMON_CLUSTER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "pool/backend.h"
+#include "pool/base/status.h"
+
+struct evbuffer;
+struct wp_daemon;
+struct wp_daemon_cluster; /* Opaque. */
+
+/* Reads which API server and as whom, and makes the parts; nothing is sent
+ * yet. Before the core, whose backend it is. NULL and err. */
+struct wp_daemon_cluster *wp_daemon_cluster_create(struct wp_daemon *daemon,
+                                                   struct wp_err *err);
+struct wp_backend wp_daemon_cluster_port(struct wp_daemon_cluster *self);
+/* After the control thread was started. */
+WP_MUST_CHECK enum wp_status
+wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err);
+/* Takes up or lays down what a leader does. Control thread, each turn. */
+void wp_daemon_cluster_turn(struct wp_daemon_cluster *self);
+/* May claims of gRPC be served? NULL: always. */
+const _Atomic(bool) *
+wp_daemon_cluster_serves(const struct wp_daemon_cluster *self);
+/* Why the cluster lets this replica do nothing yet; NULL: it does, or there is
+ * no cluster. Static. Any thread. */
+const char *wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self);
+/* What only it can tell. Any thread. */
+void wp_daemon_cluster_metrics(struct wp_daemon_cluster *self,
+                               struct evbuffer *out);
+/* It is about to leave: objects are left to the next leader. Main thread; after
+ * start. */
+void wp_daemon_cluster_quiet(struct wp_daemon_cluster *self);
+/* Gives leadership up and ends its thread. */
+void wp_daemon_cluster_stop(struct wp_daemon_cluster *self);
+/* After the control thread has ended, before the core. */
+void wp_daemon_cluster_destroy(struct wp_daemon_cluster *self);
+
+#endif

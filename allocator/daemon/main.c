@@ -1,0 +1,127 @@
+/* warmpoold: keeps sandboxes warm and leases a ready one to each claim. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "allocator/conf/conf.h"
+#include "allocator/daemon/parts.h"
+#include "pool/base/log.h"
+
+extern char **environ;
+
+enum {
+    EXIT_CONFIG = 2, /* Settings or manifests are wrong; nothing was started. */
+};
+
+static int
+complain(const char *what, const struct wp_err *err)
+{
+    (void)fprintf(stderr, "warmpoold: %s%s\n", what, err->msg);
+    return EXIT_CONFIG;
+}
+
+/* --check-config: 0 or 1, so that scripts can tell. */
+static int
+check(const struct wp_conf *conf)
+{
+    struct wp_err err;
+    struct wp_manifest *manifest = wp_daemon_read_manifests(conf, &err);
+    const struct wp_pool_spec *specs;
+    size_t n;
+
+    if (manifest == NULL) {
+        (void)complain("", &err);
+        return EXIT_FAILURE;
+    }
+    wp_conf_print(conf, stdout);
+    n = wp_manifest_pools(manifest, &specs);
+    (void)printf("\n# Pools in the manifests\n");
+    for (size_t i = 0; i < n; i++) {
+        (void)printf("# %s/%s: %u of template %s\n", specs[i].pool_namespace,
+                     specs[i].name, specs[i].target, specs[i].template_name);
+    }
+    for (size_t i = 0; i < wp_manifest_notes_count(manifest); i++) {
+        (void)printf("# note: %s\n", wp_manifest_note(manifest, i));
+    }
+    wp_manifest_destroy(manifest);
+    return EXIT_SUCCESS;
+}
+
+static void
+prepare_signals(void)
+{
+    sigset_t set;
+
+    /* Before gRPC starts a thread: each inherits the mask. */
+    wp_daemon_signals(&set);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* A file that may not grow is an error. */
+}
+
+static int
+run(const struct wp_conf *conf, int argc, char **argv)
+{
+    struct wp_err err = {.msg = ""};
+    struct wp_daemon *daemon;
+    bool clean;
+
+    wp_log_configure((enum wp_log_level)conf->log_level,
+                     (enum wp_log_format)conf->log_format);
+    prepare_signals();
+    wp_log_info("warmpoold starts", wp_kv_str("version", WP_VERSION));
+    daemon = wp_daemon_create(conf, argc, argv, &err);
+    if (daemon == NULL) {
+        wp_log_error("cannot start", wp_kv_err(&err));
+        return err.status == WP_INVALID_ARGUMENT ? EXIT_CONFIG : EXIT_FAILURE;
+    }
+    if (wp_daemon_start(daemon, &err) != WP_OK) {
+        wp_log_error("cannot start", wp_kv_err(&err));
+        wp_daemon_destroy(daemon);
+        return EXIT_FAILURE;
+    }
+    clean = wp_daemon_run(daemon);
+    wp_daemon_destroy(daemon);
+    return clean ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int
+act(const struct wp_conf *conf, enum wp_conf_action action, int argc,
+    char **argv)
+{
+    switch (action) {
+    case WP_CONF_HELP:
+        wp_conf_help(stdout);
+        return EXIT_SUCCESS;
+    case WP_CONF_HELP_SETTINGS:
+        wp_conf_help_settings(stdout);
+        return EXIT_SUCCESS;
+    case WP_CONF_VERSION:
+        (void)printf("warmpoold %s\n", WP_VERSION);
+        return EXIT_SUCCESS;
+    case WP_CONF_CHECK:
+        return check(conf);
+    case WP_CONF_RUN:
+    default:
+        return run(conf, argc, argv);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    struct wp_conf *conf = wp_conf_create();
+    enum wp_conf_action action = WP_CONF_RUN;
+    struct wp_err err = {.msg = "no memory"};
+    int code;
+
+    if (conf == NULL ||
+        wp_conf_load(conf, argc, argv, environ, &action, &err) != WP_OK) {
+        wp_conf_destroy(conf);
+        code = complain("", &err);
+        return action == WP_CONF_CHECK ? EXIT_FAILURE : code;
+    }
+    code = act(conf, action, argc, argv);
+    wp_conf_destroy(conf);
+    return code;
+}

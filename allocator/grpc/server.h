@@ -1,0 +1,162 @@
+/* allocator/grpc/server.h - the gRPC transport, on C-core.
+ *
+ * It carries what allocator/services/service.h describes: it finds the method
+ * of a call, says who calls and until when, and sends what the service answers.
+ * Beside the services it is given, it answers grpc.health.v1 and, when asked
+ * for, reflection; any other method is UNIMPLEMENTED at once.
+ *
+ * Threads: each of config.threads threads owns one completion queue and all
+ * calls that arrive on it; methods start there. One more thread accepts
+ * connections of clear-text listeners. The functions below are for one
+ * controlling thread (main), except where they say "any thread".
+ *
+ * Before wp_rpc_server_create, the process must have blocked the signals it
+ * waits for (gRPC starts threads) and ignored SIGPIPE, and must not fork
+ * without exec after it. */
+#ifndef WP_ALLOCATOR_GRPC_SERVER_H
+#define WP_ALLOCATOR_GRPC_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/services/service.h"
+#include "pool/base/clock.h"
+#include "pool/base/status.h"
+
+struct wp_rpc_server;
+
+/* What a caller may do, by the name the transport gives it:
+ *   "uid:1000", "gid:100"  a peer of a Unix socket,
+ *   "spiffe://...", a URI, DNS name or common name: a client certificate,
+ *   "anonymous"            any other. */
+struct wp_rpc_principal {
+    const char *name;
+    const char *tenant; /* "" leaves the choice to the request. */
+    bool admin;
+};
+
+/* TLS connections are accepted by C-core, which has no bound on them and whose
+ * listener never accepts again once the process has run out of descriptors.
+ * With TLS the limit on open files is therefore raised to the hard one; should
+ * that be reached all the same, health says NOT_SERVING until a restart.
+ *
+ * Borrowed, with all it points to, until wp_rpc_server_stop returns. */
+struct wp_rpc_config {
+    /* "unix:/path", "127.0.0.1:7443", "[::1]:0" (0: any free port) or, with
+     * TLS, any other address. 1..16 of them. */
+    const char *const *listen;
+    size_t n_listen;
+    uint32_t unix_mode; /* Of the socket: 0600 to 0666. */
+
+    /* Peers of a Unix socket that may connect beside root and the daemon's own
+     * user: by user, by any of their groups, or by a principal that names
+     * them. All lists empty: everybody whom the socket's mode lets in. Never a
+     * process that is the daemon's user only because it runs in a user
+     * namespace which that user has made, as sandboxes do. */
+    const uint32_t *allow_uids;
+    size_t n_allow_uids;
+    const uint32_t *allow_gids;
+    size_t n_allow_gids;
+    /* With at least one entry, a caller that no entry names is refused with
+     * PERMISSION_DENIED, but for root and the daemon's own user over a Unix
+     * socket, who are always admin. Without entries anyone who got this far
+     * may call, and only those two are admin. */
+    const struct wp_rpc_principal *principals;
+    size_t n_principals;
+
+    /* PEM files; NULL: no TLS. They are read again when they change; while the
+     * new content is not usable the old one stays. With tls_client_ca a client
+     * must show a certificate signed by it. */
+    const char *tls_cert;
+    const char *tls_key;
+    const char *tls_client_ca;
+
+    /* For work that a thread gathers over the calls it starts, and that is sent
+     * best at once for all of them. While wants_flush says that the calling
+     * thread has some, flush is called before that thread sleeps, and every
+     * few dozen events of a thread that never does. Both NULL, or none. */
+    bool (*wants_flush)(void *ctx);
+    void (*flush)(void *ctx);
+    void *flush_ctx;
+
+    bool reflection;
+    uint32_t threads;         /* 1..64; 0: one for two cores. */
+    uint32_t calls_max;       /* In flight, all threads; 16..65536.
+                                            More: RESOURCE_EXHAUSTED. */
+    uint32_t connections_max; /* Of clear-text listeners; 1..65536.
+                                            More are closed. */
+    uint32_t
+        streams_per_connection_max; /* More wait at the client; 1..10000. */
+    uint32_t receive_bytes_max;     /* Of one request; 1024..4 MiB. */
+    uint32_t metadata_bytes_max;    /* Of one call; 1024..64 KiB. */
+    int64_t deadline_default_ns;    /* Of a unary call that names none. */
+    int64_t keepalive_ns;           /* Between pings of an idle peer. */
+    int64_t keepalive_timeout_ns;   /* For its answer. */
+    int64_t connection_age_max_ns;  /* 0: no bound. */
+};
+
+struct wp_rpc_stats {
+    uint64_t calls_started;   /* Handed to a method. */
+    uint64_t calls_cancelled; /* Client gone or too late before the answer. */
+    uint64_t calls_refused;   /* Over calls_max. */
+    uint64_t calls_unknown;   /* UNIMPLEMENTED. */
+    uint64_t peers_accepted;  /* Connections of clear-text listeners. */
+    uint64_t peers_refused;   /* By user, or over connections_max. */
+    uint64_t tls_reloads;     /* Certificates replaced while running. */
+    bool tls_listener_failed; /* Descriptors ran out: restart to accept. */
+    uint32_t calls_in_flight;
+};
+
+/* Everything but listen: 1 unix listener's mode 0660, 4096 calls, 4096
+ * connections, 1024 streams each, 64 KiB requests, 16 KiB metadata, 10 s
+ * default deadline, keepalive 30 s / 10 s, threads 0, reflection on. */
+void wp_rpc_config_init(struct wp_rpc_config *config);
+
+/* Checks config, binds every listener (so that addresses are known) and
+ * registers the services, which are borrowed until stop. NULL with err set when
+ * a value is out of bounds, an address cannot be had or TLS files are bad. A
+ * stale Unix socket is replaced only when nobody answers on it; its directory
+ * is created with mode 0700 when missing. */
+WP_MUST_CHECK struct wp_rpc_server *
+wp_rpc_server_create(const struct wp_rpc_config *config,
+                     const struct wp_service *const *services,
+                     size_t n_services, struct wp_err *err);
+
+/* Starts threads and serves. Health says SERVING from here on. On failure the
+ * server can only be stopped. */
+WP_MUST_CHECK enum wp_status wp_rpc_server_start(struct wp_rpc_server *server,
+                                                 struct wp_err *err);
+
+/* What listener i is bound to, in the form of config.listen with the real port;
+ * owned by the server. */
+const char *wp_rpc_server_address(const struct wp_rpc_server *server, size_t i);
+
+/* What health answers for "" and every service. Any thread. */
+void wp_rpc_server_set_serving(struct wp_rpc_server *server, bool serving);
+
+/* Stops taking connections and calls (GOAWAY, health NOT_SERVING), waits up to
+ * grace_ns for calls to end, then cancels the rest and waits for their methods
+ * to finish them. Health watches end once they have been told; other streams
+ * are cancelled only after the grace, so a service ends its own streams before
+ * when it can. True when nothing had to be cancelled. Once, after start.
+ *
+ * C-core closes a connection that has got its GOAWAY as soon as the last answer
+ * is written, and shuts the socket down under any copy of its descriptor, so
+ * that nothing here can hold it open. A client that has not yet read all of
+ * several last answers, and just then writes (a ping, a window update), finds
+ * the pipe broken and may report those it has not read as UNAVAILABLE; C-core's
+ * client does. Who can, lets calls end and their answers be read before it
+ * drains. */
+bool wp_rpc_server_drain(struct wp_rpc_server *server, int64_t grace_ns);
+
+/* Ends threads and frees everything; drains without grace when that has not
+ * been done. All methods have finished their calls when it returns. Removes the
+ * Unix sockets it made. NULL is ignored. */
+void wp_rpc_server_stop(struct wp_rpc_server *server);
+
+/* Any thread. */
+void wp_rpc_server_stats(const struct wp_rpc_server *server,
+                         struct wp_rpc_stats *out);
+
+#endif

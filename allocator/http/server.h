@@ -1,0 +1,94 @@
+/* allocator/http/server.h - HTTP/1.1 for people, probes and sandboxes' clients.
+ *
+ * Its own pages (metrics, health) are rendered by functions it is given. The
+ * rest it proxies to leased sandboxes, streaming both ways with back-pressure;
+ * `Upgrade` turns a connection into a plain pipe. Not evhttp, which holds whole
+ * bodies in memory.
+ *
+ * Bounds: connections, 16 KiB a head, 100 fields, 64 KiB buffered a direction,
+ * a time for each phase in which the other side could stall.
+ *
+ * Who may: on a Unix socket the peer's user (root, the daemon's own, or one of
+ * allowed_uids); on TCP a bearer token, which is either the lease token of that
+ * very sandbox in hexadecimal, or admin_token. The token is not handed on. All
+ * of it runs on one loop. */
+#ifndef WP_ALLOCATOR_HTTP_SERVER_H
+#define WP_ALLOCATOR_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator/threads/loop.h"
+#include "pool/claim.h"
+
+struct evbuffer;
+struct wp_http_server; /* Opaque. */
+
+struct wp_http_page {
+    const char *path;
+    /* True: never asks for a token (probes). */
+    bool open;
+    /* Adds the body, sets the content type (static storage), returns the
+     * status. Loop thread; must not block. */
+    unsigned (*render)(void *ctx, struct evbuffer *body,
+                       const char **content_type);
+    void *ctx;
+};
+
+enum wp_http_token_rule {
+    WP_HTTP_TOKEN_AUTO,   /* Proxied requests on TCP. */
+    WP_HTTP_TOKEN_ALWAYS, /* All but open pages, on Unix sockets too. */
+    WP_HTTP_TOKEN_NEVER,
+};
+
+/* Borrowed, with all it points to, until destroy. */
+struct wp_http_config {
+    struct wp_loop *loop;
+    const char *const *listen; /* As in allocator/conf/address.h; loopback. */
+    size_t n_listen;
+    bool anywhere; /* Beyond loopback too: for pages that say no secrets. */
+    const uint32_t *allowed_uids; /* Empty: own user and root only. */
+    size_t n_allowed_uids;
+    enum wp_http_token_rule token_rule;
+    const char *admin_token; /* "": there is none. */
+    uint32_t connections_max;
+    int64_t head_timeout_ns;
+    int64_t idle_timeout_ns;
+    int64_t upstream_timeout_ns;
+    const struct wp_http_page *pages;
+    size_t n_pages;
+
+    /* The leased sandbox of that name; wp_pools_find_sandbox. */
+    enum wp_status (*find)(void *ctx, struct wp_str sandbox,
+                           struct wp_claim_info *out);
+    /* wp_pools_token_valid. */
+    bool (*token_valid)(void *ctx, const uint8_t *token, struct wp_str sandbox);
+    void *ctx;
+};
+
+struct wp_http_stats {
+    uint64_t connections_total;
+    uint64_t connections_refused; /* Over the bound, or not allowed. */
+    uint64_t requests_total;
+    uint64_t proxied_total;
+    uint64_t upstream_failed_total; /* 502 and 504. */
+    uint32_t connections;
+};
+
+/* Binds every listener. Before the loop is started. NULL and err when an
+ * address cannot be had. A stale Unix socket is replaced, one that answers is
+ * not. */
+struct wp_http_server *
+wp_http_server_create(const struct wp_http_config *config, struct wp_err *err);
+/* What listener i is bound to, with its real port; owned by the server. */
+const char *wp_http_server_address(const struct wp_http_server *server,
+                                   size_t i);
+/* Closes every connection and listener and frees all. Any thread but the
+ * loop's, which may be running or stopped. Removes the Unix sockets. NULL is
+ * fine. */
+void wp_http_server_destroy(struct wp_http_server *server);
+/* Loop thread. */
+struct wp_http_stats wp_http_server_stats(const struct wp_http_server *server);
+
+#endif

@@ -1,0 +1,59 @@
+/* allocator/metrics/page.h - the pages /metrics, /healthz and /readyz. */
+#ifndef WP_ALLOCATOR_METRICS_PAGE_H
+#define WP_ALLOCATOR_METRICS_PAGE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "allocator/threads/control.h"
+#include "allocator/http/server.h"
+#include "allocator/stores/meter.h"
+#include "allocator/grpc/server.h"
+#include "pool/pool.h"
+
+/* Where the numbers come from. All borrowed. */
+struct wp_http_metrics {
+    struct wp_pools *pools;
+    const struct wp_control *control;   /* NULL: left out. */
+    const struct wp_rpc_server *rpc;    /* NULL: left out. */
+    const struct wp_http_server *http;  /* NULL: left out. */
+    const char *backend;                /* Its name. */
+    const char *lease_store;            /* Its name. */
+    const struct wp_lease_meter *store; /* NULL: left out. */
+    /* Adds what only this store can tell. NULL: nothing. */
+    void (*store_more)(void *ctx, struct evbuffer *out);
+    /* Sandboxes that wait for their turn to start, or are starting. NULL: left
+     * out. Any thread. */
+    void (*backend_queue)(void *ctx, uint32_t *queued, uint32_t *starting);
+    void *ctx;
+    /* Set once everything serves, cleared when draining begins. */
+    _Atomic(bool) serving;
+    /* This daemon makes the sandboxes; another's pools are not judged. NULL:
+     * it does. */
+    const _Atomic(bool) *keeper;
+    /* Where pools are a cluster's objects, they are not judged, and upstream's
+     * names are left to store_more, which counts objects; but this is asked:
+     * why is the daemon not ready? NULL: it is. No function: there is no
+     * cluster. Any thread. */
+    const char *(*not_ready)(void *ctx);
+};
+
+/* A family of one sample, for store_more. */
+void wp_http_metrics_put(struct evbuffer *out, const char *name,
+                         const char *type, const char *help, double value);
+
+/* Pages for wp_http_config; ctx is a struct wp_http_metrics. */
+unsigned wp_http_metrics_page(void *ctx, struct evbuffer *body,
+                              const char **content_type);
+/* "ok" while the loop runs. */
+unsigned wp_http_health_page(void *ctx, struct evbuffer *body,
+                             const char **content_type);
+/* 200 when every pool that is to hold sandboxes can serve; else 503 and a line
+ * for each reason. A pool that is only empty because it is in demand is ready:
+ * its claims wait for what is being made. While the lease store was out of
+ * reach at its last answer, for at most 10 s since, nothing is ready; after
+ * that a claim may try. */
+unsigned wp_http_ready_page(void *ctx, struct evbuffer *body,
+                            const char **content_type);
+
+#endif

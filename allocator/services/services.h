@@ -1,0 +1,77 @@
+/* allocator/services/services.h - what the RPCs of warmpool.v1 do, without a
+ * transport.
+ *
+ * One wp_services per daemon. A transport is given the two services and calls
+ * their methods on its own threads. Claims, renewals, releases and questions
+ * are answered on those threads, or on the one that completes them; work that
+ * shapes pools is posted to the control thread and answered there.
+ *
+ * The daemon wires it so:
+ *   wp_pools_config.changed -> wp_service_watch_changed(services, pool_index)
+ *   a turn of control       -> wp_pools_run, then wp_services_run
+ *   leaving                 -> wp_services_stop on the control thread before
+ *                              the transport's drain, so that watches end
+ * When the transport has stopped, all calls have been answered, and the control
+ * thread has run its mail, wp_services_destroy may be called. */
+#ifndef WP_ALLOCATOR_SERVICES_SERVICES_H
+#define WP_ALLOCATOR_SERVICES_SERVICES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/services/service.h"
+#include "pool/base/clock.h"
+#include "pool/base/mailbox.h"
+#include "pool/base/status.h"
+#include "pool/pool.h"
+
+struct wp_services; /* Opaque. */
+
+struct wp_services_config {
+    struct wp_pools *pools;       /* Borrowed until destroy. */
+    const struct wp_clock *clock; /* The pools' own. */
+
+    /* Runs mail on the control thread; false when its mailbox is full, and then
+     * the RPC answers UNAVAILABLE. Any thread. */
+    bool (*post)(void *ctx, struct wp_mail mail);
+    /* Has the control thread call wp_services_run soon. Any thread. */
+    void (*wake)(void *ctx);
+    /* An admin wants the whole daemon to leave: no new claims from here on, and
+     * the process ends when its leases have, or grace_ns later. Returns at
+     * once. Control thread. */
+    void (*drain)(void *ctx, int64_t grace_ns);
+    void *ctx;
+    /* False while another replica is the only one that knows the leases: the
+     * Allocator's methods then answer UNAVAILABLE. NULL: always true. */
+    const _Atomic(bool) *serves;
+
+    /* Why SetPool cannot change targets, and what can: a sentence for who calls
+     * it, answered as FAILED_PRECONDITION. NULL: it can. */
+    const char *targets_are_kept;
+
+    uint32_t batches_max;      /* ClaimBatch in progress; 1..64. */
+    uint32_t watches_max;      /* WatchPools streams; 1..1024. */
+    int64_t watch_interval_ns; /* Least time between two messages of one. */
+};
+
+/* 16 batches, 64 watches, 100 ms; the rest is 0 and has to be filled in. */
+void wp_services_config_init(struct wp_services_config *config);
+
+/* Copies config. NULL and err when memory lacks or a bound is out of range. */
+struct wp_services *wp_services_create(const struct wp_services_config *config,
+                                       struct wp_err *err);
+/* NULL is fine. */
+void wp_services_destroy(struct wp_services *services);
+
+/* warmpool.v1.Allocator and warmpool.v1.PoolAdmin; they borrow services. */
+struct wp_service wp_service_allocator(struct wp_services *services);
+struct wp_service wp_service_admin(struct wp_services *services);
+
+/* Sends what watches are owed; returns when to be called again at the latest
+ * (monotonic), WP_TIME_NEVER when nothing is owed. Control thread. */
+int64_t wp_services_run(struct wp_services *services);
+/* Ends all watches with UNAVAILABLE and refuses new ones. Control thread. */
+void wp_services_stop(struct wp_services *services);
+
+#endif

@@ -1,0 +1,95 @@
+/* allocator/services/services_private.h - what the service_*.c files share. */
+#ifndef WP_ALLOCATOR_SERVICES_SERVICES_PRIVATE_H
+#define WP_ALLOCATOR_SERVICES_SERVICES_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "allocator/services/services.h"
+#include "proto/wire/wire.h"
+
+enum {
+    WP_BATCHES_MAX = 64,
+    WP_WATCHES_MAX = 1024,
+};
+
+struct wp_advise; /* advise.c */
+struct wp_batch;  /* batch.c */
+struct wp_watch;  /* watch.c */
+
+/* Locks: a watch's lock, then page_lock, or that of Advise; nothing else is
+ * taken under them but what the transport's reserve, send and finish take. */
+struct wp_services {
+    struct wp_services_config config;
+
+    /* Room for one page of claims or pools, so that a reply's size is known
+     * before the transport is asked for that much. */
+    pthread_mutex_t page_lock;    /* guards: claims, pools */
+    struct wp_claim_info *claims; /* Owned; WP_PAGE_MAX. */
+    struct wp_pool_stats *pools;  /* Owned; WP_POOLS_MAX. */
+
+    struct wp_batch *batches;         /* Owned; config.batches_max. */
+    _Atomic(uint64_t) batches_in_use; /* One bit each. */
+
+    struct wp_watch *watches; /* Owned; config.watches_max. */
+    struct wp_advise *advise; /* Owned. */
+    _Atomic(bool) stopping;
+};
+
+static inline struct wp_services *
+wp_services_of(const struct wp_call *call)
+{
+    return call->service;
+}
+
+/* Zeroed memory in the call's arena; NULL after having finished the call. */
+void *wp_service_state(struct wp_call *call, size_t size);
+/* False after having finished the call with UNAVAILABLE: another replica knows
+ * the leases. */
+WP_MUST_CHECK bool wp_service_serves(struct wp_call *call);
+/* Ends the call with what err says. */
+void wp_service_refuse(struct wp_call *call, const struct wp_err *err);
+/* Room for a reply; NULL after having finished the call. */
+uint8_t *wp_service_reserve(struct wp_call *call, size_t len);
+/* Whose claims the call is about: the tenant the caller's credentials fix, or
+ * else the one asked for. False after having finished the call with
+ * PERMISSION_DENIED, when they fix one and it asks for another's. An admin may
+ * ask for anybody's. */
+WP_MUST_CHECK bool wp_service_tenant(struct wp_call *call, struct wp_str asked,
+                                     struct wp_str *tenant);
+/* UINT32_MAX after having finished the call with NOT_FOUND. */
+uint32_t wp_service_find_pool(struct wp_call *call,
+                              const struct wp_wire_pool_ref *pool);
+/* How long a claim may wait: what was asked for, but so much less than the
+ * call's deadline that its answer still arrives. */
+int64_t wp_service_wait_ns(const struct wp_call *call, int64_t wait_ms);
+/* For methods whose answer cannot be hurried. */
+void wp_service_ignore_cancel(struct wp_call *call);
+/* Runs run(call, 0, 0) on the control thread, which owns the call from here on;
+ * or finishes it with UNAVAILABLE. */
+void wp_service_post(struct wp_call *call,
+                     void (*run)(void *call, uint64_t a, uint64_t b));
+
+/* advise.c */
+WP_MUST_CHECK bool wp_service_advise_create(struct wp_services *services);
+void wp_service_advise_destroy(struct wp_services *services);
+void wp_service_advise_start(struct wp_call *call, const uint8_t *bytes,
+                             size_t len);
+/* After the watches' stop. */
+void wp_service_advise_stop(struct wp_services *services);
+
+/* batch.c */
+WP_MUST_CHECK bool wp_service_batch_create(struct wp_services *services);
+void wp_service_batch_destroy(struct wp_services *services);
+void wp_service_batch_start(struct wp_call *call, const uint8_t *bytes,
+                            size_t len);
+
+/* watch.c */
+WP_MUST_CHECK bool wp_service_watch_create(struct wp_services *services);
+void wp_service_watch_destroy(struct wp_services *services);
+void wp_service_watch_start(struct wp_call *call, const uint8_t *bytes,
+                            size_t len);
+int64_t wp_service_watch_run(struct wp_services *services);
+void wp_service_watch_stop(struct wp_services *services);
+
+#endif

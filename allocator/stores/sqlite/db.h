@@ -1,0 +1,45 @@
+/* allocator/stores/sqlite/db.h - lease records in a SQLite file: opening and
+ * checking it, its layouts, transactions. One thread at a time. Everything that
+ * touches SQLite is behind this header. */
+#ifndef WP_ALLOCATOR_STORES_SQLITE_DB_H
+#define WP_ALLOCATOR_STORES_SQLITE_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/stores/sqlite/store.h"
+
+struct wp_lease_db;
+
+/* See wp_lease_sqlite_create; every field of config is set. */
+struct wp_lease_db *
+wp_lease_db_open(const struct wp_lease_sqlite_config *config,
+                 struct wp_err *err);
+/* NULL is allowed. */
+void wp_lease_db_close(struct wp_lease_db *db);
+
+/* Of the file; valid until close. */
+const char *wp_lease_db_path(const struct wp_lease_db *db);
+
+/* As the port's load. */
+enum wp_status
+wp_lease_db_load(struct wp_lease_db *db,
+                 void (*each)(void *ctx, const struct wp_lease_record *record),
+                 void *ctx, struct wp_err *err);
+
+/* Does the ops in order, each on what the ones before it left, in one
+ * transaction. WP_OK: statuses are the outcomes, and changes are as durable as
+ * configured. Else UNAVAILABLE or UNKNOWN_OUTCOME, the outcome of all of them,
+ * is in statuses as well, and err says why. A single op whose record cannot be
+ * read is UNAVAILABLE within a transaction that succeeds; err tells of it. */
+enum wp_status wp_lease_db_apply(struct wp_lease_db *db,
+                                 struct wp_lease_op *const *ops, uint32_t count,
+                                 enum wp_status *statuses, struct wp_err *err);
+
+/* Pages in the log that are not yet copied into the file. */
+uint32_t wp_lease_db_wal_pages(const struct wp_lease_db *db);
+/* Copies the log into the file, so that the next transaction starts it anew. */
+enum wp_status wp_lease_db_checkpoint(struct wp_lease_db *db,
+                                      struct wp_err *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* allocator/stores/sqlite/impl.h - what the two files that speak SQLite share:
+ * the connection and its statements. */
+#ifndef WP_ALLOCATOR_STORES_SQLITE_IMPL_H
+#define WP_ALLOCATOR_STORES_SQLITE_IMPL_H
+
+#include <sqlite3.h>
+
+#include "allocator/stores/sqlite/db.h"
+#include "allocator/stores/sqlite/file.h"
+
+enum wp_lease_statement {
+    WP_LEASE_SQL_BEGIN,
+    WP_LEASE_SQL_COMMIT,
+    WP_LEASE_SQL_FIND_UID,
+    WP_LEASE_SQL_FIND_CLAIM,
+    WP_LEASE_SQL_INSERT,
+    WP_LEASE_SQL_UPDATE,
+    WP_LEASE_SQL_RENEW,
+    WP_LEASE_SQL_DELETE,
+    WP_LEASE_SQL_ALL,
+    WP_LEASE_SQL_PUT_NOTE,
+    WP_LEASE_SQL_GET_NOTE,
+    WP_LEASE_SQL_DROP_NOTES,
+    WP_LEASE_SQL_COUNT,
+};
+
+struct wp_lease_db {
+    sqlite3 *sqlite;
+    sqlite3_stmt *statements[WP_LEASE_SQL_COUNT];
+    uint32_t wal_pages;
+    char path[WP_LEASE_FILE_PATH_MAX + 32];
+};
+
+/* Makes the statements of an accepted file. */
+enum wp_status wp_lease_db_prepare(struct wp_lease_db *db, struct wp_err *err);
+
+/* Fills err from what SQLite said last; returns status. */
+enum wp_status wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,
+                                enum wp_status status, const char *what);
+
+/* PUT_NOTE or GET_NOTE within a transaction. False: SQLite failed. *wrote
+ * becomes true when it changed a row. */
+WP_MUST_CHECK bool wp_lease_db_note(struct wp_lease_db *db,
+                                    const struct wp_lease_op *op,
+                                    enum wp_status *status, bool *wrote);
+
+/* The newest layout this program knows. */
+int64_t wp_lease_db_layout(void);
+
+#endif

@@ -1,0 +1,93 @@
+/* allocator/stores/sqlite/store.h - the lease store of one machine: a SQLite
+ * file.
+ *
+ * One thread, the committer, owns the file. Commits come from any thread onto
+ * a lock-free list; whatever waits there goes into one transaction (group
+ * commit), so that many claims share one write to the disk. op->done is called
+ * by the committer, after the transaction is durable as `synchronous` says.
+ *
+ * Waiting: commit itself never waits. An op is answered when the transactions
+ * before it and its own are through, each at most batch_max ops; a disk that
+ * hangs is waited for.
+ *
+ * When the file cannot be written (full disk, I/O error) the transaction is
+ * rolled back and its ops are answered UNAVAILABLE; UNKNOWN_OUTCOME when the
+ * failure came so late that it may yet be found after a crash. The store stays
+ * in service and tries again with the next commit. */
+#ifndef WP_ALLOCATOR_STORES_SQLITE_STORE_H
+#define WP_ALLOCATOR_STORES_SQLITE_STORE_H
+
+#include <stdint.h>
+
+#include "pool/base/metrics.h"
+#include "pool/base/status.h"
+#include "pool/lease_store.h"
+
+struct wp_lease_sqlite;
+
+/* What survives when the machine (not only the process) stops. */
+enum wp_lease_sqlite_sync {
+    /* Everything that was answered. */
+    WP_LEASE_SQLITE_FULL = 0,
+    /* All but the last commits before a power loss; nothing is lost when only
+     * the process dies. */
+    WP_LEASE_SQLITE_NORMAL = 1,
+};
+
+/* Zero means the default for every field but path. */
+struct wp_lease_sqlite_config {
+    /* The file; made with mode 0600 when it is missing, in a directory that
+     * exists and can be written. Beside it lies PATH-wal while it is open. */
+    const char *path;
+    enum wp_lease_sqlite_sync synchronous;
+    /* How long create waits for another process that has the file open.
+     * Default 2000. */
+    uint32_t busy_timeout_ms;
+    uint32_t batch_max; /* Ops in one transaction, 1..1024. Default 256. */
+    /* Pages in PATH-wal after which it is copied into the file, by the
+     * committer, between two transactions. Default 4000 (16 MiB). */
+    uint32_t checkpoint_pages;
+};
+
+struct wp_lease_sqlite_stats {
+    uint64_t commits;      /* Ops answered, whatever the outcome. */
+    uint64_t transactions; /* Tried, the failed ones included. */
+    uint64_t failures;     /* Transactions that were not committed. */
+    uint64_t checkpoints;
+    uint64_t wakeups;   /* Times the committer slept and was woken. */
+    uint64_t batch_max; /* Most ops in one transaction so far. */
+    uint64_t wal_pages; /* In PATH-wal, not yet copied into the file. */
+    /* A transaction from its begin to the disk's answer; checkpoints are not
+     * part of it. */
+    struct wp_histogram_view transaction_ns;
+    struct wp_histogram_view checkpoint_ns;
+    struct wp_err last_error; /* status WP_OK: none so far. */
+};
+
+/* Opens or makes the file, checks all of it, brings an older layout up to date,
+ * and starts the committer. Main thread.
+ *
+ * NULL with err (UNAVAILABLE: another process has the file open, or the system
+ * refused; FAILED_PRECONDITION: it is not a lease file, damaged, or of a newer
+ * version). A file that is refused is left as it is. */
+struct wp_lease_sqlite *
+wp_lease_sqlite_create(const struct wp_lease_sqlite_config *config,
+                       struct wp_err *err);
+
+/* The port; valid until destroy. `load` is for the thread that called create,
+ * before the first commit. */
+struct wp_lease_store wp_lease_sqlite_store(struct wp_lease_sqlite *sqlite);
+
+/* Answers what is waiting, then ends the committer. Commits that come later
+ * are UNAVAILABLE. Blocks until then; not from op->done. Idempotent. */
+void wp_lease_sqlite_stop(struct wp_lease_sqlite *sqlite);
+
+/* Stops, closes the file and frees. NULL is allowed. No thread may commit any
+ * more. */
+void wp_lease_sqlite_destroy(struct wp_lease_sqlite *sqlite);
+
+/* Any thread; the figures are each exact, not of one moment. */
+void wp_lease_sqlite_stats(struct wp_lease_sqlite *sqlite,
+                           struct wp_lease_sqlite_stats *stats);
+
+#endif

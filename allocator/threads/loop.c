@@ -1,0 +1,221 @@
+#include "allocator/threads/loop.h"
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pool/base/assert.h"
+#include "pool/base/mailbox.h"
+
+enum {
+    /* Mail run in one go before sockets and timers get their turn. */
+    MAIL_BATCH = 256,
+};
+
+struct wp_loop {
+    struct wp_mailbox mailbox;
+    struct event_base *base;
+    struct event *mail_event;
+    pthread_t thread;
+    char name[16];
+    /* Written by the owner around the thread's life; release in start and stop
+     * pairs with the acquire in running(). */
+    _Atomic(bool) running;
+};
+
+static bool
+running(const struct wp_loop *loop)
+{
+    return atomic_load_explicit(&loop->running, memory_order_acquire);
+}
+
+static void
+on_mail(evutil_socket_t fd, short what, void *ctx)
+{
+    struct wp_loop *loop = ctx;
+
+    (void)fd;
+    (void)what;
+    (void)wp_mailbox_drain(&loop->mailbox, MAIL_BATCH);
+}
+
+static struct event_base *
+create_base(void)
+{
+    struct event_config *config = event_config_new();
+    struct event_base *base = NULL;
+
+    if (config != NULL) {
+        if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0) {
+            base = event_base_new_with_config(config);
+        }
+        event_config_free(config);
+    }
+    return base;
+}
+
+struct wp_loop *
+wp_loop_create(const char *name, uint32_t mail_max, struct wp_err *err)
+{
+    struct wp_loop *loop = calloc(1, sizeof *loop);
+
+    if (loop == NULL || !wp_mailbox_init(&loop->mailbox, mail_max)) {
+        free(loop);
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                         "no memory or descriptor for the loop '%s'", name);
+        return NULL;
+    }
+    (void)snprintf(loop->name, sizeof loop->name, "%s", name);
+    loop->base = create_base();
+    if (loop->base != NULL) {
+        loop->mail_event = event_new(loop->base, wp_mailbox_fd(&loop->mailbox),
+                                     EV_READ | EV_PERSIST, on_mail, loop);
+    }
+    if (loop->mail_event == NULL || event_add(loop->mail_event, NULL) != 0) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                         "libevent refused the loop '%s'", name);
+        wp_loop_destroy(loop);
+        return NULL;
+    }
+    return loop;
+}
+
+static void *
+thread_main(void *ctx)
+{
+    struct wp_loop *loop = ctx;
+
+    (void)pthread_setname_np(pthread_self(), loop->name);
+    (void)event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+enum wp_status
+wp_loop_start(struct wp_loop *loop, struct wp_err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    WP_ASSERT(!running(loop));
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    /* Before create: what the thread does first already belongs to it. The
+     * store of loop->thread is only read by other threads that learn of the
+     * loop later. */
+    atomic_store_explicit(&loop->running, true, memory_order_release);
+    rc = pthread_create(&loop->thread, NULL, thread_main, loop);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
+        atomic_store_explicit(&loop->running, false, memory_order_release);
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, rc,
+                          "no thread for the loop '%s'", loop->name);
+    }
+    return WP_OK;
+}
+
+bool
+wp_loop_post(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
+             void *ctx, uint64_t a, uint64_t b)
+{
+    return wp_mailbox_post(&loop->mailbox, (struct wp_mail){run, ctx, a, b});
+}
+
+/* For the few posts that must arrive: a full mailbox is being emptied. */
+static void
+post_surely(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
+            void *ctx)
+{
+    while (!wp_loop_post(loop, run, ctx, 0, 0)) {
+        (void)sched_yield();
+    }
+}
+
+static void
+end_loop(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_loop *loop = ctx;
+
+    (void)a;
+    (void)b;
+    (void)event_base_loopbreak(loop->base);
+}
+
+void
+wp_loop_stop(struct wp_loop *loop)
+{
+    if (!running(loop)) {
+        return;
+    }
+    WP_ASSERT(!pthread_equal(pthread_self(), loop->thread));
+    post_surely(loop, end_loop, loop);
+    (void)pthread_join(loop->thread, NULL);
+    atomic_store_explicit(&loop->running, false, memory_order_release);
+}
+
+void
+wp_loop_destroy(struct wp_loop *loop)
+{
+    if (loop == NULL) {
+        return;
+    }
+    WP_ASSERT(!running(loop));
+    if (loop->mail_event != NULL) {
+        event_free(loop->mail_event);
+    }
+    if (loop->base != NULL) {
+        event_base_free(loop->base);
+    }
+    wp_mailbox_fini(&loop->mailbox);
+    free(loop);
+}
+
+struct errand {
+    void (*run)(void *ctx, uint64_t a, uint64_t b);
+    void *ctx;
+    sem_t done;
+};
+
+static void
+run_errand(void *ctx, uint64_t a, uint64_t b)
+{
+    struct errand *errand = ctx;
+
+    errand->run(errand->ctx, a, b);
+    (void)sem_post(&errand->done);
+}
+
+void
+wp_loop_call(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
+             void *ctx)
+{
+    struct errand errand = {.run = run, .ctx = ctx};
+
+    if (!running(loop)) {
+        run(ctx, 0, 0);
+        return;
+    }
+    WP_ASSERT(!pthread_equal(pthread_self(), loop->thread));
+    (void)sem_init(&errand.done, 0, 0);
+    post_surely(loop, run_errand, &errand);
+    while (sem_wait(&errand.done) != 0) {
+        /* Interrupted by a signal: the errand still runs. */
+    }
+    (void)sem_destroy(&errand.done);
+}
+
+struct event_base *
+wp_loop_base(struct wp_loop *loop)
+{
+    return loop->base;
+}
+
+void
+wp_loop_assert_role(const struct wp_loop *loop)
+{
+    WP_ASSERT(!running(loop) || pthread_equal(pthread_self(), loop->thread));
+}
