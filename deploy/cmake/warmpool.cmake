@@ -46,6 +46,21 @@ function(wp_program name)
   target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
 endfunction()
 
+# wp_test_sources(VAR path...): a path of a test whose room is not named is found
+# by the file's name.
+function(wp_test_sources var)
+  set(found)
+  foreach(path ${ARGN})
+    if(NOT EXISTS ${path})
+      get_filename_component(name ${path} NAME)
+      file(GLOB_RECURSE path ${CMAKE_SOURCE_DIR}/tests/${name}
+           ${CMAKE_SOURCE_DIR}/bench/${name})
+    endif()
+    list(APPEND found ${path})
+  endforeach()
+  set(${var} ${found} PARENT_SCOPE)
+endfunction()
+
 # wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [ARGS ...]):
 # a cmocka (or plain) test program, run by ctest under its level's label.
 function(wp_test name)
@@ -53,7 +68,8 @@ function(wp_test name)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
-  add_executable(${name} ${A_SOURCES})
+  wp_test_sources(sources ${A_SOURCES})
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${A_LIBS} cmocka wp_flags)
   add_test(NAME ${A_LABEL}/${name} COMMAND ${name} ${A_ARGS})
   set_tests_properties(${A_LABEL}/${name} PROPERTIES
@@ -65,12 +81,13 @@ endfunction()
 # a plain main, so that every build checks what the fuzzer has found.
 function(wp_fuzz name)
   cmake_parse_arguments(A "" "CORPUS" "SOURCES;LIBS" ${ARGN})
+  wp_test_sources(sources ${A_SOURCES})
   if(WP_FUZZ)
-    add_executable(${name} ${A_SOURCES})
+    add_executable(${name} ${sources})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   else()
-    add_executable(${name} ${A_SOURCES}
-                   ${CMAKE_SOURCE_DIR}/tests/support/fuzz_replay.c)
+    add_executable(${name} ${sources}
+                   ${CMAKE_SOURCE_DIR}/tests/support/base/fuzz_replay.c)
   endif()
   target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
   if(NOT WP_FUZZ)

@@ -273,7 +273,7 @@ class Sentinels(Redis):
     NEVER_MS = 600000
     DOWN_MS = 500
     LOSS = 20000  # Bytes of acknowledged writes.
-    # As in tests/support/redis_rig.c, which says why.
+    # As in tests/support/stores/redis_rig.c, which says why.
     TUNING = ("INFO-PERIOD", "300", "PING-PERIOD", "250", "ASK-PERIOD", "100",
               "PUBLISH-PERIOD", "1000", "TILT-TRIGGER", "60000",
               "TILT-PERIOD", "1000", "ELECTION-TIMEOUT", "2000")

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/h2_client.h"
+#include "bench/load/h2_client.h"
 #include "pool/base/arena.h"
 #include "pool/base/list.h"
 #include "proto/wire/wire.h"

@@ -1,4 +1,4 @@
 wp_fuzz(fuzz_k8s_sandbox
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fuzz_k8s_sandbox.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/fuzz/k8s/controllers/fuzz_k8s_sandbox.c
   LIBS wp_k8s_core
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/k8s_sandbox)

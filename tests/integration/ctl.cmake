@@ -1,6 +1,6 @@
 # warmpoolctl against the whole daemon with real sandboxes.
 add_test(NAME integration/ctl
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/ctl_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/ctl_test.py
           $<TARGET_FILE:warmpoold> $<TARGET_FILE:warmpoolctl>
           $<TARGET_FILE:warmpool-runtime> $<TARGET_FILE:warmpool-init>
           ${CMAKE_SOURCE_DIR}/deploy/examples/quickstart.yaml)

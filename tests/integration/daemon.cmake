@@ -1,27 +1,27 @@
 # The whole daemon with real sandboxes; 77 where the host cannot make them.
 add_test(NAME integration/daemon
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/daemon_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon PROPERTIES LABELS integration
                      TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 add_test(NAME integration/api
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/api_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/api_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/api PROPERTIES LABELS integration
                      TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 add_test(NAME integration/daemon_lease
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_lease_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/daemon_lease_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon_lease PROPERTIES LABELS integration
                      TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 add_test(NAME integration/daemon_redis
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_redis_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/daemon_redis_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy)
 set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
@@ -29,10 +29,10 @@ set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
 
 # Its sandboxes are files.
 wp_program(scale_retrace
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_retrace.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/integration/allocator/scale_retrace.c
   LIBS wp_advice)
 add_test(NAME integration/daemon_scale
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/daemon_scale_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/daemon_scale_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python
           ${CMAKE_SOURCE_DIR}/deploy $<TARGET_FILE:warmpoolctl>
           $<TARGET_FILE:scale_retrace>)

@@ -2,7 +2,7 @@
 function(wp_local_test name)
   wp_test(${name} LABEL integration
     SOURCES ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${name}.c
-            ${CMAKE_SOURCE_DIR}/tests/support/local_rig.c ${ARGN}
+            ${CMAKE_SOURCE_DIR}/tests/support/local/local_rig.c ${ARGN}
     LIBS wp_local wp::jansson
     TIMEOUT 600)
   target_compile_definitions(${name} PRIVATE
@@ -16,7 +16,7 @@ foreach(part life refusal sweep walls)
   wp_local_test(local_${part}_test)
 endforeach()
 # For an image without libraries; so static, and without sanitizers.
-add_executable(static_server ${CMAKE_SOURCE_DIR}/tests/support/static_server.c)
+add_executable(static_server ${CMAKE_SOURCE_DIR}/tests/support/local/static_server.c)
 target_compile_definitions(static_server PRIVATE _GNU_SOURCE)
 target_link_options(static_server PRIVATE -static)
 target_compile_definitions(local_walls_test PRIVATE
@@ -27,5 +27,5 @@ wp_local_test(local_gvisor_test)
 # Daemons that are killed, and what the next one finds.
 foreach(part adopt adopt_faults lock)
   wp_local_test(local_${part}_test
-                ${CMAKE_SOURCE_DIR}/tests/support/adopt_rig.c)
+                ${CMAKE_SOURCE_DIR}/tests/support/local/adopt_rig.c)
 endforeach()

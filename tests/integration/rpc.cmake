@@ -1,7 +1,7 @@
 # The gRPC transport against clients of another stack (python3-grpcio).
 
 wp_program(rpc_fixture
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/support/rpc_fixture.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/support/services/rpc_fixture.c
   LIBS wp_allocator)
 
 # The messages in Python, for the test's client side.
@@ -20,7 +20,7 @@ add_custom_command(
 add_custom_target(rpc_python ALL DEPENDS ${rpc_py}/stamp)
 
 add_test(NAME integration/rpc
-  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/rpc_test.py
+  COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/rpc_test.py
           $<TARGET_FILE:rpc_fixture> ${rpc_py})
 set_tests_properties(integration/rpc PROPERTIES LABELS integration TIMEOUT 600 COST 40
                      ENVIRONMENT "WP_SANITIZE=${WP_SANITIZE}")

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "pool/claims/claim_table.h"
-#include "tests/support/stress.h"
+#include "tests/support/base/stress.h"
 
 enum {
     CLAIMS = 24,

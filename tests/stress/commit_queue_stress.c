@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "pool/leases/commit_queue.h"
-#include "tests/support/stress.h"
+#include "tests/support/base/stress.h"
 
 struct item {
     struct wp_lease_op op;

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "pool/base/mailbox.h"
-#include "tests/support/stress.h"
+#include "tests/support/base/stress.h"
 
 enum {
     CAP = 16,

@@ -20,7 +20,7 @@
 #include "pool/base/rng.h"
 #include "pool/leases/memory.h"
 #include "pool/pool.h"
-#include "tests/support/fake_backend.h"
+#include "tests/support/pool/fake_backend.h"
 
 enum {
     SLOTS = 64,

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "pool/slots/ready_queue.h"
-#include "tests/support/stress.h"
+#include "tests/support/base/stress.h"
 
 #define UID ((const uint8_t *)"0123456789abcdef")
 

@@ -20,8 +20,8 @@
 #include "pool/base/rng.h"
 #include "pool/leases/rules.h"
 #include "pool/pool.h"
-#include "tests/support/fake_backend.h"
-#include "tests/support/model_store.h"
+#include "tests/support/pool/fake_backend.h"
+#include "tests/support/stores/model_store.h"
 
 enum {
     REPLICAS = 2,

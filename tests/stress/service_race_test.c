@@ -22,8 +22,8 @@
 #include "pool/base/assert.h"
 #include "pool/base/rng.h"
 #include "proto/wire/wire.h"
-#include "tests/support/fake_backend.h"
-#include "tests/support/fake_call.h"
+#include "tests/support/pool/fake_backend.h"
+#include "tests/support/services/fake_call.h"
 
 enum {
     SLOTS = 64,

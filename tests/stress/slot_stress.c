@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "pool/slots/ready_queue.h"
-#include "tests/support/stress.h"
+#include "tests/support/base/stress.h"
 
 enum {
     SLOTS = 8,

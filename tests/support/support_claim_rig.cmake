@@ -1,5 +1,5 @@
 # The claim controller in a world of its own.
 wp_library(wp_test_claim_rig
   SOURCES
-    ${CMAKE_CURRENT_LIST_DIR}/claim_rig.c
+    ${CMAKE_SOURCE_DIR}/tests/support/k8s/claim_rig.c
   LIBS wp_test_api_recorder cmocka)

@@ -5,5 +5,5 @@ foreach(module slot ready_queue claim_table lease_token)
     LIBS wp_pool)
 endforeach()
 wp_test(base_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/base_test.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool/base/base_test.c
   LIBS wp_base)

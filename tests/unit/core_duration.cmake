@@ -1,3 +1,3 @@
 wp_test(duration_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/duration_test.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool/base/duration_test.c
   LIBS wp_base)

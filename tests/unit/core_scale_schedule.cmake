@@ -1,3 +1,3 @@
 wp_test(scale_schedule_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/scale_schedule_test.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool/policy/scale_schedule_test.c
   LIBS wp_advice)

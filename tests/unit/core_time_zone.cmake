@@ -1,3 +1,3 @@
 wp_test(time_zone_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/time_zone_test.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/pool/policy/time_zone_test.c
   LIBS wp_policy)

@@ -4,5 +4,5 @@ foreach(part chaos life parts restart wait warm)
     LIBS wp_test_claim_rig)
 endforeach()
 wp_test(fault_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/fault_test.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/k8s/controllers/fault_test.c
   LIBS wp_k8s_core)

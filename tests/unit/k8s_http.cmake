@@ -2,10 +2,10 @@
 pkg_check_modules(peer_libs REQUIRED IMPORTED_TARGET
                   libevent_openssl libssl libcrypto libnghttp2)
 add_library(http_peer STATIC
-  ${CMAKE_SOURCE_DIR}/tests/support/http_peer.c
-  ${CMAKE_SOURCE_DIR}/tests/support/http_peer_h2.c
-  ${CMAKE_SOURCE_DIR}/tests/support/http_rig.c
-  ${CMAKE_SOURCE_DIR}/tests/support/tls_certs.c)
+  ${CMAKE_SOURCE_DIR}/tests/support/http/http_peer.c
+  ${CMAKE_SOURCE_DIR}/tests/support/http/http_peer_h2.c
+  ${CMAKE_SOURCE_DIR}/tests/support/http/http_rig.c
+  ${CMAKE_SOURCE_DIR}/tests/support/http/tls_certs.c)
 target_link_libraries(http_peer PUBLIC wp_k8s PkgConfig::peer_libs
                       PRIVATE wp_flags cmocka)
 

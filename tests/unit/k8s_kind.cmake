@@ -1,3 +1,3 @@
 wp_test(k8s_kind_test LABEL unit
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/k8s_kind_test.c
+  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/k8s/objects/k8s_kind_test.c
   LIBS wp_k8s_core)

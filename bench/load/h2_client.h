@@ -1,0 +1,75 @@
+/* bench/load/h2_client.h - a gRPC client that is lighter than any server it drives.
+ *
+ * nghttp2 in one thread, unary calls only, several connections, and nothing on
+ * the way of a call that allocates of ours. One write carries all the requests
+ * started since the last turn. A server's figure is only worth something while
+ * this client is not what limits it: compare the CPU times of both.
+ *
+ * Errors of single calls are counted by the caller from their status. A lost
+ * connection ends the run: wp_h2_turn says why. One thread. */
+#ifndef WP_BENCH_LOAD_H2_CLIENT_H
+#define WP_BENCH_LOAD_H2_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/base/compiler.h"
+#include "pool/base/status.h"
+
+enum {
+    WP_H2_CONNECTIONS_MAX = 64,
+    WP_H2_METHODS_MAX = 8,
+    WP_H2_MESSAGE_MAX = 1024, /* Of a request or a reply, unframed. */
+    WP_H2_FRAME_HEAD = 5,     /* gRPC's flag and length before a message. */
+    WP_H2_NO_STATUS = -1,     /* The stream ended without grpc-status. */
+};
+
+struct wp_h2; /* Opaque. */
+
+/* One call; owned by the caller and kept until done. */
+struct wp_h2_call {
+    /* Request. The message starts at request + WP_H2_FRAME_HEAD. */
+    unsigned method;    /* From wp_h2_method. */
+    size_t request_len; /* Of the message. */
+    uint8_t request[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
+    void (*done)(struct wp_h2_call *call);
+    void *ctx;
+
+    /* Answer. The message starts at reply + WP_H2_FRAME_HEAD. */
+    int status;       /* The grpc-status, or WP_H2_NO_STATUS. */
+    size_t reply_len; /* Of the message; 0 when there is none. */
+    uint8_t reply[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
+
+    size_t sent; /* Private, as is what follows. */
+    size_t received;
+    int32_t stream_id;
+    unsigned conn;
+};
+
+/* Connects. target is "unix:/path" or "a.b.c.d:port". NULL and err when it
+ * cannot. */
+struct wp_h2 *wp_h2_connect(const char *target, unsigned connections,
+                            struct wp_err *err);
+void wp_h2_close(struct wp_h2 *h2); /* NULL is fine. */
+
+/* Registers "/package.Service/Method" (kept by the caller) for call->method. */
+unsigned wp_h2_method(struct wp_h2 *h2, const char *path);
+
+/* Queues a call on the next connection in turn; the next turn sends it. */
+void wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call);
+
+/* Gives up a call that was started and is not done: the server is told, and the
+ * call is the caller's again at once; done is not called. */
+void wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call);
+
+/* Readable when a turn has something to do; for poll. */
+int wp_h2_fd(const struct wp_h2 *h2);
+
+/* Sends what is queued, waits at most timeout_ns for answers (0: only looks;
+ * WP_TIME_NEVER: until one comes), and calls done for each. Not WP_OK: a
+ * connection was lost, or the server breaks the protocol. */
+WP_MUST_CHECK enum wp_status wp_h2_turn(struct wp_h2 *h2, int64_t timeout_ns,
+                                        struct wp_err *err);
+
+#endif

@@ -1,0 +1,394 @@
+/* tests/unit/allocator/advice/scale_advice_test.c - advice: its rows against what is known of
+ * the traffic, its words, what it admits not to know. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/clock.h"
+#include "pool/base/rng.h"
+#include "allocator/advice/advice.h"
+#include "pool/scale/stock.h"
+
+#define S WP_NS_PER_S
+#define DAY (INT64_C(1780000000) * S)
+
+/* Poisson claims at a rate, and lead times around 8 s. */
+static struct wp_history *
+poisson(double per_s, double hours, uint64_t seed)
+{
+    struct wp_history *history = wp_history_create(16 << 20);
+    struct wp_rng rng;
+    double t_s = 0;
+
+    wp_rng_init(&rng, seed);
+    while (t_s < hours * 3600) {
+        int64_t at_ns = DAY + (int64_t)(t_s * 1e9);
+        struct wp_history_event event = {
+            .kind = WP_HISTORY_CLAIMS, .wall_ns = at_ns, .n = 1};
+
+        wp_history_add(history, at_ns, &event);
+        event = (struct wp_history_event){
+            .kind = WP_HISTORY_READY,
+            .wall_ns = at_ns,
+            .lead_ns = (int64_t)((6 + 4 * wp_rng_unit(&rng)) * 1e9)};
+        wp_history_add(history, at_ns, &event);
+        t_s += -log(1 - wp_rng_unit(&rng)) / per_s;
+    }
+    return history;
+}
+
+static struct wp_advice_config
+config_of(const struct wp_history *history)
+{
+    struct wp_advice_config config = {.history = history, .seed = 1};
+
+    wp_scale_policy_init(&config.policy);
+    return config;
+}
+
+static struct wp_advice *
+create(const struct wp_advice_config *config)
+{
+    struct wp_advice *advice = NULL;
+    struct wp_err err = {0};
+
+    if (wp_advice_create(config, &advice, &err) != WP_OK) {
+        fail_msg("%s", err.msg);
+    }
+    return advice;
+}
+
+static void
+run_all(struct wp_advice *advice)
+{
+    for (uint32_t i = 0; i < wp_advice_n_rows(advice); i++) {
+        struct wp_err err = {0};
+
+        if (wp_advice_run(advice, i, NULL, NULL, &err) != WP_OK) {
+            fail_msg("row %u: %s", i, err.msg);
+        }
+        assert_true(wp_advice_row(advice, i)->done);
+    }
+}
+
+static struct wp_advice_words
+conclude(const struct wp_advice *advice)
+{
+    static struct wp_advice_words words;
+
+    wp_advice_conclude(wp_advice_facts(advice), wp_advice_row(advice, 0),
+                       wp_advice_n_rows(advice), &words);
+    return words;
+}
+
+static const struct wp_advice_row *
+find(const struct wp_advice *advice, enum wp_advice_kind kind, double objective)
+{
+    for (uint32_t i = 0; i < wp_advice_n_rows(advice); i++) {
+        const struct wp_advice_row *row = wp_advice_row(advice, i);
+
+        if (row->kind == kind &&
+            (objective == 0 || fabs(row->objective - objective) < 1e-9)) {
+            return row;
+        }
+    }
+    fail_msg("no row of kind %d", (int)kind);
+    return NULL;
+}
+
+/* Fixed sizes hit as theory says, and every row knows the same claims. */
+static void
+test_rows_of_poisson_traffic(void **state)
+{
+    struct wp_history *history = poisson(2, 3, 1);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice;
+    const struct wp_advice_row *ours;
+    const struct wp_advice_facts *facts;
+
+    (void)state;
+    config.has_today = true;
+    config.replicas = 60;
+    advice = create(&config);
+    facts = wp_advice_facts(advice);
+    assert_int_equal(facts->claims, wp_history_claims(history));
+    assert_true(fabs(facts->lead_mean_s - 8) < 0.1);
+    assert_true(fabs(facts->lead_p99_s - 9.96) < 0.1);
+    assert_int_equal(facts->run_up_ns, facts->known_ns / 10);
+    run_all(advice);
+    for (uint32_t i = 0; i < wp_advice_n_rows(advice); i++) {
+        const struct wp_advice_row *row = wp_advice_row(advice, i);
+
+        assert_int_equal(row->result.claims,
+                         wp_advice_row(advice, 0)->result.claims);
+        assert_true(row->hit_low <= row->result.hit_rate &&
+                    row->result.hit_rate <= row->hit_high);
+        if (row->kind == WP_ADVICE_FIXED) {
+            double miss = wp_stock_miss(WP_MISS_LOST, row->size, 16);
+
+            assert_true(1 - miss >= row->hit_low - 0.002 &&
+                        1 - miss <= row->hit_high + 0.002);
+        }
+    }
+    ours = find(advice, WP_ADVICE_OURS, 0.99);
+    assert_true(ours->result.hit_rate > 0.985);
+    assert_true(ours->result.idle_mean <
+                find(advice, WP_ADVICE_TODAY, 0)->result.idle_mean / 2);
+    assert_non_null(strstr(ours->setting, "objective=99% max="));
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+/* An oversized pool is told what to set instead. */
+static void
+test_recommends_less(void **state)
+{
+    struct wp_history *history = poisson(1, 2, 2);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice;
+    struct wp_advice_words words;
+
+    (void)state;
+    config.has_today = true;
+    config.replicas = 120;
+    advice = create(&config);
+    run_all(advice);
+    words = conclude(advice);
+    assert_int_equal(strncmp(words.lines[0], "set objective=", 14), 0);
+    assert_non_null(strstr(words.lines[0], "idle sandboxes on average instead "
+                                           "of 11"));
+    assert_int_equal(wp_advice_row(advice, (uint32_t)words.recommended)->kind,
+                     WP_ADVICE_OURS);
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+/* A pool that is far too small is told what more hits would cost. */
+static void
+test_recommends_more(void **state)
+{
+    struct wp_history *history = poisson(2, 1, 3);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice;
+    struct wp_advice_words words;
+
+    (void)state;
+    config.has_today = true;
+    config.replicas = 4;
+    advice = create(&config);
+    run_all(advice);
+    words = conclude(advice);
+    assert_int_equal(strncmp(words.lines[0], "today's setting serves ", 23), 0);
+    assert_non_null(strstr(words.lines[0], "set objective=99.9%"));
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+static bool
+says(const struct wp_advice_words *words, const char *part)
+{
+    for (uint32_t i = 0; i < words->n_lines; i++) {
+        if (strstr(words->lines[i], part) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Little history, few lead times, a gap: each is said. */
+static void
+test_doubts(void **state)
+{
+    struct wp_history *history = wp_history_create(1 << 16);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice;
+    struct wp_advice_words words;
+    struct wp_history_event event = {
+        .kind = WP_HISTORY_READY, .wall_ns = DAY, .lead_ns = 5 * S};
+
+    (void)state;
+    wp_history_add(history, DAY, &event);
+    for (int i = 0; i < 200; i++) {
+        event = (struct wp_history_event){
+            .kind = WP_HISTORY_CLAIMS, .wall_ns = DAY + i * 60 * S, .n = 1};
+        if (i == 100) {
+            event.kind = WP_HISTORY_GAP;
+            wp_history_add(history, event.wall_ns, &event);
+            event.kind = WP_HISTORY_CLAIMS;
+        }
+        if (i >= 100) {
+            event.wall_ns += 7200 * S;
+        }
+        wp_history_add(history, event.wall_ns, &event);
+    }
+    advice = create(&config);
+    assert_int_equal(wp_advice_facts(advice)->n_gaps, 1);
+    assert_int_equal(wp_advice_facts(advice)->known_ns / S, 198 * 60 + 60);
+    run_all(advice);
+    words = conclude(advice);
+    assert_true(says(&words, "of 200 claims 99.99 % allows 0.0 misses"));
+    assert_true(says(&words, "only 1 lead times were measured"));
+    assert_true(says(&words, "3.3 hours of history"));
+    assert_true(says(&words, "1 times in which the daemon was not there"));
+    wp_advice_destroy(advice);
+    config.lead_ns = 5 * S;
+    advice = create(&config);
+    words = conclude(advice);
+    assert_int_equal(words.recommended, -1); /* No row was run. */
+    assert_true(says(&words, "every order is taken to last 5.0 s"));
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+static void
+expect_refused(const struct wp_advice_config *config, const char *part)
+{
+    struct wp_advice *advice;
+    struct wp_err err = {0};
+
+    assert_int_equal(wp_advice_create(config, &advice, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_null(advice);
+    if (strstr(err.msg, part) == NULL) {
+        fail_msg("'%s' does not say '%s'", err.msg, part);
+    }
+}
+
+static void
+test_refuses_what_says_nothing(void **state)
+{
+    struct wp_history *history = wp_history_create(WP_HISTORY_BYTES_MIN);
+    struct wp_advice_config config = config_of(history);
+    struct wp_history_event event = {
+        .kind = WP_HISTORY_CLAIMS, .wall_ns = DAY, .n = 9};
+
+    (void)state;
+    expect_refused(&config, "too little history: 0 claims");
+    wp_history_add(history, DAY, &event);
+    expect_refused(&config, "too little history: 9 claims");
+    wp_history_add(history, DAY, &event);
+    expect_refused(&config, "say how long an order takes");
+    config.lead_ns = S;
+    expect_refused(&config, "all claims of this history came at one moment");
+    wp_history_destroy(history);
+}
+
+static bool
+stop_half_way(void *ctx, double share)
+{
+    double *seen = ctx;
+
+    assert_true(share >= *seen && share <= 1);
+    *seen = share;
+    return share < 0.5;
+}
+
+static void
+test_stops_when_told(void **state)
+{
+    struct wp_history *history = poisson(1, 0.5, 4);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice = create(&config);
+    double seen = 0;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_advice_run(advice, 0, stop_half_way, &seen, &err),
+                     WP_CANCELLED);
+    assert_false(wp_advice_row(advice, 0)->done);
+    assert_true(seen >= 0.5 && seen < 0.6);
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+/* The same seed, the same numbers. */
+static void
+test_is_deterministic(void **state)
+{
+    struct wp_history *history = poisson(1, 0.5, 5);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *a = create(&config);
+    struct wp_advice *b = create(&config);
+
+    (void)state;
+    run_all(a);
+    run_all(b);
+    for (uint32_t i = 0; i < wp_advice_n_rows(a); i++) {
+        assert_memory_equal(&wp_advice_row(a, i)->result,
+                            &wp_advice_row(b, i)->result,
+                            sizeof(struct wp_replay_result));
+    }
+    wp_advice_destroy(a);
+    wp_advice_destroy(b);
+    wp_history_destroy(history);
+}
+
+static void
+test_plot(void **state)
+{
+    struct wp_history *history = poisson(1, 0.5, 6);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice;
+    size_t len;
+    char *svg;
+
+    (void)state;
+    config.has_today = true;
+    config.replicas = 20;
+    advice = create(&config);
+    run_all(advice);
+    svg =
+        wp_advice_svg("pool 'a'", wp_advice_facts(advice),
+                      wp_advice_row(advice, 0), wp_advice_n_rows(advice), &len);
+    assert_non_null(svg);
+    assert_non_null(strstr(svg, "today's setting"));
+    assert_non_null(strstr(svg, "warmpool, by objective"));
+    assert_non_null(strstr(svg, "fixed sizes"));
+    assert_non_null(strstr(svg, "What it costs pool 'a'"));
+    free(svg);
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+static void
+test_share_format(void **state)
+{
+    static const struct {
+        double share;
+        const char *text;
+    } rows[] = {{1, "100.0 %"},       {0.5, "50.0 %"},     {0.95, "95.0 %"},
+                {0.999, "99.9 %"},    {0.9991, "99.91 %"}, {0.9999, "99.99 %"},
+                {0.99991, "99.991 %"}};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        char text[32];
+
+        wp_advice_share_format(rows[i].share, text, sizeof text);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_poisson_traffic),
+        cmocka_unit_test(test_recommends_less),
+        cmocka_unit_test(test_recommends_more),
+        cmocka_unit_test(test_doubts),
+        cmocka_unit_test(test_refuses_what_says_nothing),
+        cmocka_unit_test(test_stops_when_told),
+        cmocka_unit_test(test_is_deterministic),
+        cmocka_unit_test(test_plot),
+        cmocka_unit_test(test_share_format),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* tests/unit/allocator/advice/scale_plot_test.c - the chart: whole XML, everything named, marks
+ * where the scales say. WP_PLOT_OUT=FILE keeps the drawing to be looked at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/compiler.h"
+#include "allocator/advice/plot.h"
+
+static const struct wp_plot_point ours[] = {
+    {0.95, 8, NULL}, {0.99, 11, NULL}, {0.999, 16, NULL}, {0.9999, 25, NULL}};
+static const struct wp_plot_point fixed[] = {{0.8, 10, NULL},
+                                             {0.9, 20, NULL},
+                                             {0.99, 50, NULL},
+                                             {0.999, 90, NULL},
+                                             {1, 120, NULL}};
+static const struct wp_plot_point rivals[] = {
+    {0.91, 30, "hpa <claim> & rate"},
+    {0.911, 30.5, "keda-claim-rate"},
+    {0.912, 31, "agones-buffer"},
+    {0.5, 0, "in-use-plus"},
+    {NAN, 3, "never drawn"},
+    {0.99995, 200, "a long name at the right end of all"}};
+static const struct wp_plot_point today[] = {{0.97, 40, "today: 40 fixed"}};
+
+static struct wp_plot
+sample(struct wp_plot_series series[4])
+{
+    series[0] = (struct wp_plot_series){"warmpool, by objective", WP_PLOT_LINE,
+                                        ours, WP_ARRAY_LEN(ours)};
+    series[1] = (struct wp_plot_series){"fixed sizes", WP_PLOT_LINE, fixed,
+                                        WP_ARRAY_LEN(fixed)};
+    series[2] = (struct wp_plot_series){"today's setting", WP_PLOT_STAR, today,
+                                        WP_ARRAY_LEN(today)};
+    series[3] = (struct wp_plot_series){"other autoscalers", WP_PLOT_POINTS,
+                                        rivals, WP_ARRAY_LEN(rivals)};
+    return (struct wp_plot){
+        .title = "What a hit rate costs",
+        .reading = "Each mark is one way to size the pool, replayed over the "
+                   "same claims: further right more claims are served at once, "
+                   "further down fewer sandboxes idle; right and down is "
+                   "better.",
+        .x_label = "claims served at once (share of all)",
+        .y_label = "sandboxes idle (mean number)",
+        .x_scale = WP_PLOT_NINES,
+        .y_scale = WP_PLOT_LOG,
+        .series = series,
+        .n_series = 4,
+    };
+}
+
+static unsigned
+count(const char *text, const char *part)
+{
+    unsigned n = 0;
+
+    for (const char *at = strstr(text, part); at != NULL;
+         at = strstr(at + 1, part)) {
+        n++;
+    }
+    return n;
+}
+
+static void
+keep(const char *svg, size_t len)
+{
+    const char *path = getenv("WP_PLOT_OUT");
+    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+
+    if (file != NULL) {
+        (void)fwrite(svg, 1, len, file);
+        (void)fclose(file);
+    }
+}
+
+static void
+test_everything_is_named(void **state)
+{
+    struct wp_plot_series series[4];
+    struct wp_plot plot = sample(series);
+    size_t len;
+    char *svg = wp_plot_svg(&plot, &len);
+
+    (void)state;
+    assert_non_null(svg);
+    assert_int_equal(strlen(svg), len);
+    keep(svg, len);
+    assert_int_equal(strncmp(svg, "<svg ", 5), 0);
+    assert_string_equal(svg + len - 7, "</svg>\n");
+    assert_non_null(strstr(svg, "What a hit rate costs"));
+    assert_non_null(strstr(svg, "claims served at once (share of all)"));
+    assert_non_null(strstr(svg, "sandboxes idle (mean number)"));
+    assert_non_null(strstr(svg, "hpa &lt;claim&gt; &amp; rate"));
+    assert_non_null(strstr(svg, "today: 40 fixed"));
+    assert_non_null(strstr(svg, ">99.9 %</text>"));
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_non_null(strstr(svg, series[i].name));
+    }
+    assert_null(strstr(svg, "nan"));
+    assert_null(strstr(svg, "never drawn"));
+    assert_int_equal(count(svg, "<text"), count(svg, "</text>"));
+    /* Five rivals that are drawn, and one in the legend. */
+    assert_int_equal(count(svg, "rotate(45"), 6);
+    free(svg);
+}
+
+/* Equal steps of nines are equally wide, and 100 % is at the right end. */
+static void
+test_scales(void **state)
+{
+    const struct wp_plot_point points[] = {
+        {0.9, 1, NULL}, {0.99, 10, NULL}, {0.999, 100, NULL}, {1, 0, NULL}};
+    struct wp_plot_series series = {"s", WP_PLOT_LINE, points, 4};
+    struct wp_plot plot = {.title = "t",
+                           .reading = "r",
+                           .x_label = "x",
+                           .y_label = "y",
+                           .x_scale = WP_PLOT_NINES,
+                           .y_scale = WP_PLOT_LOG,
+                           .series = &series,
+                           .n_series = 1};
+    size_t len;
+    char *svg = wp_plot_svg(&plot, &len);
+    const char *at = strstr(svg, "d=\"M");
+    double x[4];
+    double y[4];
+
+    (void)state;
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "d=\"M%lf %lf L%lf %lf L%lf %lf L%lf %lf",
+                            &x[0], &y[0], &x[1], &y[1], &x[2], &y[2], &x[3],
+                            &y[3]),
+                     8);
+    assert_true(fabs(x[1] - x[0] - (x[2] - x[1])) < 0.3);
+    assert_true(fabs(y[1] - y[0] - (y[2] - y[1])) < 0.3);
+    assert_true(x[3] > x[2] && y[3] > y[0] && y[2] < y[1]);
+    free(svg);
+}
+
+static void
+test_nothing_to_draw(void **state)
+{
+    struct wp_plot plot = {
+        .title = "", .reading = "", .x_label = "", .y_label = ""};
+    size_t len;
+    char *svg = wp_plot_svg(&plot, &len);
+
+    (void)state;
+    assert_non_null(svg);
+    assert_null(strstr(svg, "nan"));
+    assert_null(strstr(svg, "inf"));
+    free(svg);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_everything_is_named),
+        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_nothing_to_draw),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,225 @@
+/* tests/unit/allocator/ctl/ctl_token_store_test.c - remembered lease tokens: round trip, odd
+ * ids, modes, and files that are not what they should be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "allocator/ctl/token_store.h"
+#include "pool/base/compiler.h"
+#include "pool/base/str.h"
+
+static char dir[64];
+
+static int
+remove_entry(const char *path, const struct stat *st, int type,
+             struct FTW *walk)
+{
+    (void)st;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static int
+setup(void **state)
+{
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "/tmp/wp-tokens-XXXXXX");
+    return mkdtemp(dir) == NULL || setenv("XDG_STATE_HOME", dir, 1) != 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    return nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct wp_token_record
+record_of(const char *claim_id, uint8_t fill)
+{
+    struct wp_token_record record = {.deadline_wall_ms = 123456789};
+
+    (void)snprintf(record.claim_id, sizeof record.claim_id, "%s", claim_id);
+    (void)snprintf(record.sandbox, sizeof record.sandbox, "agents-1");
+    memset(record.token, fill, sizeof record.token);
+    return record;
+}
+
+/* As long as an id may be. */
+static const char long_id[] =
+    "0123456789012345678901234567890123456789012345678901234567890123456789"
+    "0123456789012345678901234567890123456789012345678901234567";
+
+/* Any id a claim may have comes back, each in a file of its own. */
+static void
+test_round_trip(void **state)
+{
+    static const char *const ids[] = {
+        "job-7", "a",  "../../etc/passwd", ".",   "..",    "with space",
+        "é",     "@x", "UPPER.case_1",     "a/b", long_id,
+    };
+    struct wp_token_record out;
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(ids); i++) {
+        struct wp_token_record in = record_of(ids[i], (uint8_t)i);
+
+        assert_int_equal(wp_token_store_load(ids[i], &out, &err), WP_NOT_FOUND);
+        assert_int_equal(wp_token_store_save(&in, &err), WP_OK);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(ids); i++) {
+        struct wp_token_record in = record_of(ids[i], (uint8_t)i);
+
+        assert_int_equal(wp_token_store_load(ids[i], &out, &err), WP_OK);
+        assert_string_equal(out.claim_id, ids[i]);
+        assert_string_equal(out.sandbox, "agents-1");
+        assert_memory_equal(out.token, in.token, sizeof in.token);
+        assert_int_equal(out.deadline_wall_ms, 123456789);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(ids); i++) {
+        wp_token_store_forget(ids[i]);
+        wp_token_store_forget(ids[i]);
+        assert_int_equal(wp_token_store_load(ids[i], &out, &err), WP_NOT_FOUND);
+    }
+}
+
+static mode_t
+mode_of(const char *name)
+{
+    char path[200];
+    struct stat st;
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 0777;
+}
+
+/* Whatever the umask: only the user can read a token. */
+static void
+test_modes(void **state)
+{
+    struct wp_token_record record = record_of("m", 1);
+    struct wp_err err;
+    mode_t before = umask(0);
+
+    (void)state;
+    assert_int_equal(wp_token_store_save(&record, &err), WP_OK);
+    (void)umask(before);
+    assert_int_equal(mode_of("warmpool/claims/m.json"), 0600);
+    assert_int_equal(mode_of("warmpool/claims"), 0700);
+}
+
+static void
+write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* --token-file: hexadecimal digits, or what claim --output json printed. */
+static void
+test_token_files(void **state)
+{
+    char path[200];
+    char hex[2 * WP_TOKEN_LEN + 1];
+    char text[2000];
+    uint8_t token[WP_TOKEN_LEN];
+    struct wp_token_record out;
+    struct wp_err err;
+
+    (void)state;
+    memset(token, 0x5a, sizeof token);
+    wp_hex_encode(token, sizeof token, hex);
+    (void)snprintf(path, sizeof path, "%s/token", dir);
+    (void)snprintf(text, sizeof text, "%s\n", hex);
+    write_text(path, text);
+    assert_int_equal(wp_token_read_file(path, &out, &err), WP_OK);
+    assert_memory_equal(out.token, token, sizeof token);
+    assert_string_equal(out.sandbox, "");
+    (void)snprintf(text, sizeof text,
+                   "{\"claim_id\": \"c\", \"sandbox\": \"s\", \"fence\": 1, "
+                   "\"token\": \"%s\", \"other\": [1, 2]}\n",
+                   hex);
+    write_text(path, text);
+    assert_int_equal(wp_token_read_file(path, &out, &err), WP_OK);
+    assert_memory_equal(out.token, token, sizeof token);
+    assert_string_equal(out.sandbox, "s");
+}
+
+static const char long_sandbox[] =
+    "{\"token\": \"\", \"sandbox\": \"a name that is too long for any "
+    "sandbox, which has at most 63 characters\"}";
+
+/* Each row: what is in the file, or NULL for no file. No message has a token. */
+static void
+test_bad_token_files(void **state)
+{
+    static const char *const rows[] = {
+        NULL,
+        "",
+        "abc",
+        "zz",
+        "{",
+        "{}",
+        "{\"token\": 5}",
+        "{\"token\": \"00\"}",
+        long_sandbox,
+        "{\"claim_id\": [], \"token\": \"\"}",
+    };
+    char path[200];
+    struct wp_token_record out;
+    struct wp_err err;
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/bad", dir);
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        if (rows[i] != NULL) {
+            write_text(path, rows[i]);
+        }
+        assert_int_equal(wp_token_read_file(path, &out, &err),
+                         rows[i] != NULL ? WP_INVALID_ARGUMENT : WP_NOT_FOUND);
+        assert_non_null(strstr(err.msg, path));
+    }
+}
+
+/* A state directory that cannot be made is said, not ignored. */
+static void
+test_unwritable(void **state)
+{
+    struct wp_token_record record = record_of("u", 1);
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(setenv("XDG_STATE_HOME", "/dev/null/x", 1), 0);
+    assert_int_equal(wp_token_store_save(&record, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, "/dev/null"));
+    assert_int_equal(setenv("XDG_STATE_HOME", dir, 1), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_token_files),
+        cmocka_unit_test(test_bad_token_files),
+        cmocka_unit_test(test_unwritable),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,302 @@
+/* PoolAdmin: what each method answers, and on which thread it does its work. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/support/services/service_world.h"
+
+static struct wp_world world;
+static struct wp_fake_call a;
+static struct wp_fake_call b;
+
+static int
+setup(void **state)
+{
+    (void)state;
+    wp_world_init(&world, 16, 4);
+    wp_world_call(&world, &a);
+    wp_world_call(&world, &b);
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    wp_fake_call_fini(&a);
+    wp_fake_call_fini(&b);
+    wp_world_fini(&world);
+    return 0;
+}
+
+static void
+set_pool(struct wp_fake_call *fake, const char *name, uint32_t target)
+{
+    const struct wp_wire_set_pool_request request = {
+        .pool = {WP_STR("default"), wp_str_from(name)},
+        .has_target = true,
+        .target = target};
+
+    WP_WORLD_START(&world.admin, fake, "SetPool", set_pool_request, &request);
+}
+
+static void
+drain(struct wp_fake_call *fake, const char *name, int64_t grace_ms)
+{
+    const struct wp_wire_drain_request request = {
+        {wp_str_from(name[0] != '\0' ? "default" : ""), wp_str_from(name)},
+        grace_ms};
+
+    WP_WORLD_START(&world.admin, fake, "Drain", drain_request, &request);
+}
+
+static void
+test_every_method_needs_the_admin_right(void **state)
+{
+    (void)state;
+    assert_int_equal(world.admin.n_methods, 7);
+    for (size_t i = 0; i < world.admin.n_methods; i++) {
+        assert_true(world.admin.methods[i].admin_only);
+    }
+    for (size_t i = 0; i < world.allocator.n_methods; i++) {
+        assert_false(world.allocator.methods[i].admin_only);
+    }
+}
+
+static void
+test_list_and_get(void **state)
+{
+    const struct wp_wire_get_pool_request known = {
+        {WP_STR("default"), WP_STR("p")}};
+    const struct wp_wire_get_pool_request unknown = {
+        {WP_STR("default"), WP_STR("q")}};
+    struct wp_wire_pools pools;
+    struct wp_pool_stats pool;
+
+    (void)state;
+    wp_fake_call_start(&a, &world.admin, "ListPools", NULL, 0);
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pools, &pools);
+    assert_int_equal(pools.n_pools, 1);
+    assert_string_equal(pools.pools[0].spec.name, "p");
+    assert_int_equal(pools.pools[0].ready, 4);
+    WP_WORLD_START(&world.admin, &b, "GetPool", get_pool_request, &known);
+    wp_world_assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, pool, &pool);
+    assert_int_equal(pool.spec.target, 4);
+    assert_string_equal(pool.spec.template_name, "t");
+    WP_WORLD_START(&world.admin, wp_world_again(&world, &b), "GetPool",
+                   get_pool_request, &unknown);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_string_equal(b.message,
+                        "pool: 'q' in namespace 'default' does not exist");
+    wp_fake_call_start(wp_world_again(&world, &b), &world.admin, "ListPools",
+                       (const uint8_t *)"\x0b", 1);
+    wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
+}
+
+static void
+test_set_pool(void **state)
+{
+    struct wp_pool_stats pool;
+
+    (void)state;
+    set_pool(&a, "p", 7);
+    assert_false(a.finished); /* The control thread's work. */
+    wp_fake_call_cancel(&a);  /* A client that goes does not stop it. */
+    assert_false(a.finished);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool, &pool);
+    assert_int_equal(pool.spec.target, 7);
+    assert_true(world.wakes > 0);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 7);
+    set_pool(&b, "p", 2);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&b, WP_OK);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 2);
+    set_pool(wp_world_again(&world, &b), "q", 2);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    set_pool(wp_world_again(&world, &b), "p", WP_TARGET_MAX + 1);
+    wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
+}
+
+struct change {
+    const char *key;
+    const char *value;
+};
+
+/* target: -1 leaves it as it is. */
+static void
+change_pool(struct wp_fake_call *fake, const struct change *changes, uint32_t n,
+            int64_t target)
+{
+    struct wp_wire_setting settings[WP_WIRE_AUTOSCALE_MAX];
+    const struct wp_wire_set_pool_request request = {
+        .pool = {WP_STR("default"), WP_STR("p")},
+        .has_target = target >= 0,
+        .target = target >= 0 ? (uint32_t)target : 0,
+        .autoscale = settings,
+        .n_autoscale = n};
+
+    for (uint32_t i = 0; i < n; i++) {
+        settings[i] = (struct wp_wire_setting){wp_str_from(changes[i].key),
+                                               wp_str_from(changes[i].value)};
+    }
+    WP_WORLD_START(&world.admin, fake, "SetPool", set_pool_request, &request);
+    wp_world_settle(&world);
+}
+
+static void
+test_set_policy(void **state)
+{
+    static const struct change sets[] = {
+        {"objective", "99.50%"},
+        {"min", "2"},
+        {"schedule", "0 8 * * mon for 1h at least 3"}};
+    static const struct change mistake[] = {{"min", "3"}, {"mam", "9"}};
+    static const struct change contradiction[] = {{"max", "1"}};
+    static const struct change clears[] = {{"min", ""}, {"schedule", ""}};
+    static const struct change plain[] = {{"objective", ""}};
+    struct wp_wire_pool_detail pool;
+    struct wp_scale_policy policy;
+    struct wp_pool_stats stats;
+
+    (void)state;
+    change_pool(&a, sets, 3, -1);
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool_detail, &pool);
+    assert_int_equal(pool.n_autoscale, 3);
+    assert_string_equal(pool.autoscale[0].key.ptr, "objective");
+    assert_string_equal(pool.autoscale[0].value.ptr, "99.5%");
+    assert_string_equal(pool.autoscale[2].value.ptr,
+                        "0 8 * * 1 for 1h at least 3");
+    assert_int_equal(pool.stats->replicas, 4);
+    policy = wp_rig_stats(&world.rig).spec.scale;
+    assert_true(policy.hit_rate == 0.995);
+    /* Nothing of what has a mistake. */
+    change_pool(wp_world_again(&world, &a), mistake, 2, 7);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+    assert_string_equal(a.message, "autoscale: mam: unknown key; the nearest "
+                                   "known one is max; all of them: "
+                                   "warmpool-autoscale(7)");
+    change_pool(wp_world_again(&world, &a), contradiction, 1, 7);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+    assert_string_equal(a.message, "autoscale: max: at least min, which is 2, "
+                                   "expected, not 1");
+    stats = wp_rig_stats(&world.rig);
+    assert_true(wp_scale_policy_eq(&stats.spec.scale, &policy));
+    assert_int_equal(stats.replicas, 4);
+    change_pool(wp_world_again(&world, &a), clears, 2, -1);
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool_detail, &pool);
+    assert_int_equal(pool.n_autoscale, 1);
+    change_pool(wp_world_again(&world, &a), plain, 1, 6);
+    wp_world_assert_ended(&a, WP_OK);
+    assert_int_equal(wp_rig_stats(&world.rig).spec.scale.objective,
+                     WP_SCALE_PLAIN);
+    assert_int_equal(wp_rig_stats(&world.rig).spec.target, 6);
+}
+
+static void
+test_control_thread_is_busy(void **state)
+{
+    (void)state;
+    world.mail_full = true;
+    set_pool(&a, "p", 7);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
+    assert_true(a.retry_after_ns > 0);
+    drain(&b, "p", 0);
+    wp_world_assert_ended(&b, WP_UNAVAILABLE);
+    wp_world_settle(&world);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 4);
+}
+
+static void
+test_drain_one_pool(void **state)
+{
+    struct wp_wire_drain_response drained;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 0);
+    wp_world_assert_ended(&a, WP_OK);
+    drain(&b, "p", 0);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, drain_response, &drained);
+    assert_int_equal(drained.leased, 1);
+    assert_int_equal(world.drains, 0);
+    wp_world_claim(&world, wp_world_again(&world, &b), "id-2", "", 0);
+    wp_world_assert_ended(&b, WP_UNAVAILABLE);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 0);
+    drain(wp_world_again(&world, &b), "q", 0);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+}
+
+static void
+test_drain_the_daemon(void **state)
+{
+    struct wp_wire_drain_response drained;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 0);
+    drain(&b, "", 5000);
+    assert_int_equal(world.drains, 0);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, drain_response, &drained);
+    assert_int_equal(drained.leased, 1);
+    assert_int_equal(world.drains, 1);
+    assert_int_equal(world.drain_grace_ns, 5 * WP_NS_PER_S);
+}
+
+static void
+test_bounds_of_the_configuration(void **state)
+{
+    struct wp_services_config config;
+    struct wp_err err;
+
+    (void)state;
+    wp_services_config_init(&config);
+    config.pools = world.rig.pools;
+    config.clock = &world.rig.clock.clock;
+    config.post = (bool (*)(void *, struct wp_mail))(uintptr_t)1;
+    config.wake = (void (*)(void *))(uintptr_t)1;
+    config.drain = (void (*)(void *, int64_t))(uintptr_t)1;
+    config.batches_max = 65;
+    assert_null(wp_services_create(&config, &err));
+    assert_string_equal(err.msg, "batches_max: 1 to 64 expected, got 65");
+    config.batches_max = 1;
+    config.watches_max = 0;
+    assert_null(wp_services_create(&config, &err));
+    assert_string_equal(err.msg, "watches_max: 1 to 1024 expected, got 0");
+    config.watches_max = 1;
+    config.watch_interval_ns = -1;
+    assert_null(wp_services_create(&config, &err));
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_every_method_needs_the_admin_right),
+        TEST(test_list_and_get),
+        TEST(test_set_pool),
+        TEST(test_set_policy),
+        TEST(test_control_thread_is_busy),
+        TEST(test_drain_one_pool),
+        TEST(test_drain_the_daemon),
+        TEST(test_bounds_of_the_configuration),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

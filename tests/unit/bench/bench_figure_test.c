@@ -1,0 +1,148 @@
+/* tests/unit/bench/bench_figure_test.c - how figures are made of runs: means and
+ * intervals, the same whatever the threads, and the least knob that suffices.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/scaling/figure_search.h"
+#include "pool/base/clock.h"
+
+static void
+test_mean(void **state)
+{
+    const double values[] = {1, 2, 3, 4, 5};
+    struct wp_figure_mean mean = wp_figure_mean_of(values, 5);
+
+    (void)state;
+    assert_true(fabs(mean.mean - 3) < 1e-12);
+    /* sqrt(2.5 / 5) times 2.776. */
+    assert_true(fabs(mean.half - 2.776 * sqrt(0.5)) < 1e-9);
+    assert_true(wp_figure_mean_of(values, 1).half == 0);
+}
+
+static void
+test_regimes(void **state)
+{
+    const struct wp_lead_regime *regime;
+
+    (void)state;
+    for (unsigned i = 0; (regime = wp_lead_regime_at(i)) != NULL; i++) {
+        double median = (double)wp_lead_regime_quantile_ns(regime, 0.5) /
+                        (double)WP_NS_PER_S;
+
+        assert_ptr_equal(wp_lead_regime_named(regime->name), regime);
+        assert_true(median > 0.97 * regime->lead.median_s);
+        assert_true(median < 1.1 * regime->lead.median_s);
+    }
+    regime = wp_lead_regime_named("cloud-8s");
+    assert_true(fabs((double)wp_lead_regime_quantile_ns(regime, 0.99) / 18e9 -
+                     1) < 0.05);
+    assert_null(wp_lead_regime_named("no such lead"));
+}
+
+static void
+test_same_by_threads(void **state)
+{
+    const struct wp_figure_world world = {wp_trace_recipe_named("fan-out"),
+                                          wp_lead_regime_named("gvisor")};
+    const struct wp_figure_contender contenders[] = {
+        {.ours = true, .objective = 0.99},
+        {.ours = true, .objective = 0.99, .announced = true},
+        {.rival = WP_RIVAL_FIXED, .a = 100},
+        {.rival = WP_RIVAL_CLAIRVOYANT, .a = 5}};
+    struct wp_figure_settings settings = {
+        .seeds = 4, .first_seed = 9, .jobs = 1, .shorten = 40};
+    struct wp_figure_result one[4];
+    struct wp_figure_result three[4];
+
+    (void)state;
+    assert_true(wp_figure_run(&settings, &world, contenders, 4, one));
+    settings.jobs = 3;
+    assert_true(wp_figure_run(&settings, &world, contenders, 4, three));
+    assert_memory_equal(one, three, sizeof(one));
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(one[i].over_target_max, 0);
+        assert_true(one[i].claims > 100);
+    }
+    /* Who knows the future idles less than who keeps a hundred. */
+    assert_true(one[3].hit.mean > one[2].hit.mean);
+    assert_true(one[3].idle.mean < one[2].idle.mean);
+}
+
+/* The least found is what a scan of all sizes finds. */
+static void
+test_least(void **state)
+{
+    const struct wp_figure_world world = {wp_trace_recipe_named("poisson"),
+                                          wp_lead_regime_named("gvisor")};
+    const struct wp_figure_settings settings = {
+        .seeds = 3, .first_seed = 1, .jobs = 2, .shorten = 20};
+    const double starts[] = {1, 13, 100};
+    uint32_t scanned = 0;
+    struct wp_figure_best best;
+
+    (void)state;
+    for (uint32_t size = 1; scanned == 0; size++) {
+        const struct wp_figure_contender contender = {.rival = WP_RIVAL_FIXED,
+                                                      .a = size};
+        struct wp_figure_result result;
+
+        assert_true(wp_figure_run(&settings, &world, &contender, 1, &result));
+        scanned = result.hit.mean >= 0.95 ? size : 0;
+    }
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        assert_true(wp_figure_least(&settings, &world, WP_RIVAL_FIXED, 0.95,
+                                    starts[i], &best));
+        assert_true(best.found);
+        assert_int_equal((uint32_t)best.p, scanned);
+        assert_true(best.result.hit.mean >= 0.95);
+    }
+    assert_true(wp_figure_least(&settings, &world, WP_RIVAL_CLAIRVOYANT, 0.99,
+                                1, &best));
+    assert_true(best.found);
+    assert_true(best.p > 1.5 && best.p < 5);
+    /* An HPA on the rate of claims stays where nothing is ready. */
+    assert_true(
+        wp_figure_least(&settings, &world, WP_RIVAL_FIXED, 1.1, 1000, &best));
+    assert_false(best.found);
+}
+
+static void
+test_knobs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WP_RIVAL_COUNT; i++) {
+        struct wp_figure_contender it =
+            wp_figure_rival_at((enum wp_rival)i, 20);
+        char name[64];
+
+        assert_non_null(wp_figure_knob((enum wp_rival)i));
+        assert_true(it.a > 0);
+        wp_figure_contender_name(&it, name, sizeof(name));
+        assert_memory_equal(name, wp_rival_name((enum wp_rival)i),
+                            strlen(wp_rival_name((enum wp_rival)i)));
+    }
+    assert_true(fabs(wp_figure_rival_at(WP_RIVAL_KEDA_CLAIM_RATE, 20).a -
+                     0.05) < 1e-12);
+    assert_true(fabs(wp_figure_rival_at(WP_RIVAL_AGONES_PERCENT, 0.25).a - 20) <
+                1e-12);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mean),
+        cmocka_unit_test(test_regimes),
+        cmocka_unit_test(test_same_by_threads),
+        cmocka_unit_test(test_least),
+        cmocka_unit_test(test_knobs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* Which API server, and as whom: what a kubeconfig and a Pod say, and every
+ * refusal with its field. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "k8s/api/api_config.h"
+#include "tests/support/base/temp_dir.h"
+
+#define HEAD                                                                   \
+    "apiVersion: v1\n"                                                         \
+    "kind: Config\n"                                                           \
+    "current-context: main\n"                                                  \
+    "contexts:\n"                                                              \
+    "- {name: main, context: {cluster: c, user: u, namespace: own}}\n"         \
+    "- {name: other, context: {cluster: d, user: u}}\n"
+#define CLUSTERS(more)                                                         \
+    "clusters:\n"                                                              \
+    "- name: c\n"                                                              \
+    "  cluster:\n"                                                             \
+    "    server: https://api.example:6443/\n" more "- name: d\n"               \
+    "  cluster: {server: 'http://127.0.0.1:8001'}\n"
+#define USERS(what) "users:\n- name: u\n  user: {" what "}\n"
+
+/* "-----BEGIN X-----\n" */
+#define PEM_BASE64 "LS0tLS1CRUdJTiBYLS0tLS0K"
+
+static enum wp_status
+parse(struct wp_api_config *config, const char *text, const char *context,
+      struct wp_err *err)
+{
+    err->msg[0] = '\0';
+    return wp_api_config_parse(config, wp_str_from(text), "/etc/kube", context,
+                               err);
+}
+
+/* A whole file: the current context, paths beside the file, data decoded. */
+static void
+whole(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(
+        parse(&config,
+              HEAD CLUSTERS("    certificate-authority: pki/ca.crt\n"
+                            "    tls-server-name: inner\n")
+                  USERS("client-certificate: /abs/c.crt, "
+                        "client-key-data: " PEM_BASE64 ", token: abc"),
+              NULL, &err),
+        WP_OK);
+    assert_string_equal(config.server, "https://api.example:6443");
+    assert_string_equal(config.server_name, "inner");
+    assert_string_equal(config.ca_file, "/etc/kube/pki/ca.crt");
+    assert_null(config.ca_pem);
+    assert_string_equal(config.cert_file, "/abs/c.crt");
+    assert_null(config.key_file);
+    assert_string_equal(config.key_pem, "-----BEGIN X-----\n");
+    assert_string_equal(config.token, "abc");
+    assert_string_equal(config.own_namespace, "own");
+    assert_false(config.insecure);
+    wp_api_config_fini(&config);
+    assert_null(config.token);
+}
+
+/* The context that is asked for, its namespace by default, and data before
+ * files; a token file before a fixed token. */
+static void
+precedence(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&config,
+                           HEAD CLUSTERS("")
+                               USERS("client-certificate: c.crt, "
+                                     "client-certificate-data: " PEM_BASE64
+                                     ", client-key: k.key, token: t, "
+                                     "tokenFile: token"),
+                           "other", &err),
+                     WP_OK);
+    assert_string_equal(config.server, "http://127.0.0.1:8001");
+    assert_string_equal(config.own_namespace, "default");
+    assert_null(config.cert_file);
+    assert_string_equal(config.cert_pem, "-----BEGIN X-----\n");
+    assert_string_equal(config.key_file, "/etc/kube/k.key");
+    assert_string_equal(config.token_file, "/etc/kube/token");
+    assert_null(config.token);
+    wp_api_config_fini(&config);
+}
+
+/* kubectl writes JSON as well, and nulls where nothing is. */
+static void
+json(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(
+        parse(&config,
+              "{\"current-context\":\"m\",\"preferences\":{},"
+              "\"contexts\":[{\"name\":\"m\",\"context\":{\"cluster\":\"c\","
+              "\"user\":\"u\"}}],\"clusters\":[{\"name\":\"c\",\"cluster\":"
+              "{\"server\":\"https://[::1]:6443\","
+              "\"insecure-skip-tls-verify\":true}}],"
+              "\"users\":[{\"name\":\"u\",\"user\":null}]}",
+              NULL, &err),
+        WP_OK);
+    assert_true(config.insecure);
+    assert_string_equal(config.server, "https://[::1]:6443");
+    wp_api_config_fini(&config);
+}
+
+static const struct {
+    const char *text;
+    const char *context;
+    const char *field;
+} refused[] = {
+    {"", NULL, "kubeconfig was expected"},
+    {"- a", NULL, "kubeconfig was expected"},
+    {"a: [", NULL, "not YAML"},
+    {"a: &x b\nc: *x", NULL, "anchors"},
+    {"a: !!str b", NULL, "tags"},
+    {"<<: {a: b}", NULL, "merge keys"},
+    {"a: b\na: c", NULL, "twice"},
+    {"a: null\na: c", NULL, "twice"},
+    {"a: b\n---\na: b", NULL, "one document"},
+    {"[[[[[[[[[[[[[[[[[a]]]]]]]]]]]]]]]]]", NULL, "16 deep"},
+    {"{[a]: b}", NULL, "key was expected"},
+    {"a: \"\\0\"", NULL, "NUL"},
+    {"a: b", NULL, "current-context"},
+    {HEAD, "none", "contexts: 'none'"},
+    {HEAD, NULL, "clusters: 'c'"},
+    {HEAD "clusters: {}", NULL, "clusters: a list"},
+    {HEAD "clusters: [x]", NULL, "a map with a name"},
+    {HEAD "clusters: [{name: c, cluster: 3}]", NULL, "cluster: a map"},
+    {HEAD "clusters: [{name: c}]", NULL, "server: https"},
+    {HEAD "clusters: [{name: c, cluster: {server: [1]}}]", NULL,
+     "server: a text"},
+    {HEAD "clusters: [{name: c, cluster: {server: 'ftp://a'}}]", NULL,
+     "server: https"},
+    {HEAD "clusters: [{name: c, cluster: {server: 'https://u:p@a'}}]", NULL,
+     "server: https"},
+    {HEAD "clusters: [{name: c, cluster: {server: 'https://a b'}}]", NULL,
+     "server: https"},
+    {HEAD "clusters: [{name: c, cluster: {server: 'https:///a'}}]", NULL,
+     "server: https"},
+    {HEAD CLUSTERS("    proxy-url: http://proxy\n"), NULL, "proxy-url"},
+    {HEAD CLUSTERS("    insecure-skip-tls-verify: maybe\n"), NULL,
+     "insecure-skip-tls-verify: true or false"},
+    {HEAD CLUSTERS("    insecure-skip-tls-verify: true\n"
+                   "    certificate-authority: ca\n"),
+     NULL, "insecure-skip-tls-verify: false"},
+    {HEAD CLUSTERS("    certificate-authority-data: S3VjaGVu\n"), NULL,
+     "certificate-authority-data: PEM"},
+    {HEAD CLUSTERS("    certificate-authority-data: LS0tLS1CRUdJT\n"), NULL,
+     "certificate-authority-data: base64"},
+    {HEAD CLUSTERS(""), NULL, "users: 'u'"},
+    {HEAD CLUSTERS("") "users: [{name: u}, {name: u}]\n", NULL,
+     "users: 'u' is there twice"},
+    {HEAD CLUSTERS("") USERS("exec: {command: aws}"), NULL,
+     "exec: exec plugins are not supported; use"},
+    {HEAD CLUSTERS("") USERS("auth-provider: {name: gcp}"), NULL,
+     "auth-provider"},
+    {HEAD CLUSTERS("") USERS("username: a, password: hush"), NULL,
+     "username: basic authentication"},
+    {HEAD CLUSTERS("") USERS("as: other"), NULL, "as: impersonation"},
+    {HEAD CLUSTERS("") USERS("client-certificate: hush"), NULL,
+     "client-certificate: a certificate and its key"},
+    {HEAD CLUSTERS("") USERS("client-key: hush"), NULL,
+     "client-certificate: a certificate and its key"},
+    {HEAD CLUSTERS("") USERS("token: 'hush hush'"), NULL, "token: visible"},
+    {HEAD CLUSTERS("") USERS("token: \"hush\\r\\nX: y\""), NULL,
+     "token: a text without control"},
+    {"current-context: m\ncontexts: [{name: m, context: {cluster: c}}]", NULL,
+     "user: a name"},
+    {"current-context: m\ncontexts: [{name: m, context: {user: c}}]", NULL,
+     "cluster: a name"},
+    {"current-context: m\ncontexts: [{name: m, context: {cluster: c, user: "
+     "u, namespace: 'Not One'}}]",
+     NULL, "namespace: a namespace's name"},
+};
+
+/* Every refusal names the field and what was expected, and no secret. */
+static void
+refusals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct wp_api_config config;
+        struct wp_err err;
+
+        if (parse(&config, refused[i].text, refused[i].context, &err) !=
+                WP_INVALID_ARGUMENT ||
+            strstr(err.msg, refused[i].field) == NULL ||
+            strstr(err.msg, "hush") != NULL) {
+            fail_msg("row %zu: '%s' expected in '%s'", i, refused[i].field,
+                     err.msg);
+        }
+        assert_null(config.server);
+    }
+}
+
+/* Base64, to the letter; line ends are skipped. */
+static void
+base64(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *pem; /* NULL: refused. */
+    } rows[] = {
+        {"LS0tLS1CRUdJTiBYLS0tLS0K", "-----BEGIN X-----\n"},
+        {"LS0tLS1CRUdJTiBYWS0tLS0tCg==", "-----BEGIN XY-----\n"},
+        {"LS0tLS1CRUdJTiBYWVotLS0tLQo=", "-----BEGIN XYZ-----\n"},
+        {"LS0tLS1CRUdJ\\r\\nTiBYLS0tLS0K\\n", "-----BEGIN X-----\n"},
+        {"LS0tLS1CRUdJTiBYWS0tLS0tCg=", NULL},   /* Too little padding. */
+        {"LS0tLS1CRUdJTiBYWS0tLS0tCg===", NULL}, /* Too much. */
+        {"LS0tLS1CRUdJTiBYWS0tLS0tCh==", NULL},  /* Bits left over. */
+        {"LS0tLS1CRUdJTiBYWVotLS0tLQp=", NULL},  /* The same. */
+        {"LS0t=LS1CRUdJTiBYLS0tLS0K", NULL},     /* Padding within. */
+        {"LS0tLS1CRUdJTiBYLS0tLS0-", NULL},      /* The URL alphabet. */
+        {"LS0tLS1CRUdJ TiBYLS0tLS0K", NULL},     /* A space. */
+        {"LS0tLS1CRUdJTiBYLS0tLS0K====", NULL},  /* Padding alone. */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wp_api_config config;
+        struct wp_err err;
+        char text[1024];
+
+        (void)snprintf(text, sizeof text,
+                       HEAD CLUSTERS("    certificate-authority-data: \"%s\"\n")
+                           USERS(""),
+                       rows[i].text);
+        if (rows[i].pem == NULL) {
+            assert_int_equal(parse(&config, text, NULL, &err),
+                             WP_INVALID_ARGUMENT);
+            assert_non_null(strstr(err.msg, "base64 was expected"));
+            continue;
+        }
+        assert_int_equal(parse(&config, text, NULL, &err), WP_OK);
+        assert_string_equal(config.ca_pem, rows[i].pem);
+        wp_api_config_fini(&config);
+    }
+}
+
+static void
+write_file(const char *dir, const char *name, const char *text)
+{
+    char path[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* From a file: relative paths are the file's; a missing and a huge one are
+ * refused by name. */
+static void
+files(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+    char dir[256];
+    char path[512];
+    char *huge;
+
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/config", dir);
+    assert_int_equal(wp_api_config_read(&config, path, NULL, &err),
+                     WP_NOT_FOUND);
+    assert_non_null(strstr(err.msg, path));
+    write_file(dir, "config",
+               HEAD CLUSTERS("    certificate-authority: ca.crt\n") USERS(""));
+    assert_int_equal(wp_api_config_read(&config, path, NULL, &err), WP_OK);
+    (void)snprintf(path, sizeof path, "%s/ca.crt", dir);
+    assert_string_equal(config.ca_file, path);
+    wp_api_config_fini(&config);
+
+    huge = malloc((1 << 20) + 2);
+    assert_non_null(huge);
+    memset(huge, '#', (1 << 20) + 1);
+    huge[(1 << 20) + 1] = '\0';
+    write_file(dir, "config", huge);
+    free(huge);
+    (void)snprintf(path, sizeof path, "%s/config", dir);
+    assert_int_equal(wp_api_config_read(&config, path, NULL, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "1 MiB"));
+    assert_int_equal(wp_api_config_read(&config, dir, NULL, &err),
+                     WP_FAILED_PRECONDITION);
+    temp_dir_remove(dir);
+}
+
+/* In a Pod: the service's address, the account's files, its namespace. */
+static void
+in_pod(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+    char dir[256];
+    char path[512];
+
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+    assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1), 0);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "70000", 1), 0);
+    assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
+    assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, dir));
+    write_file(dir, "token", "abc");
+    write_file(dir, "ca.crt", "-----BEGIN CERTIFICATE-----\n");
+    assert_int_equal(wp_api_config_in_cluster(&config, dir, &err), WP_OK);
+    assert_string_equal(config.server, "https://[fd00::1]:443");
+    assert_string_equal(config.own_namespace, "default");
+    (void)snprintf(path, sizeof path, "%s/token", dir);
+    assert_string_equal(config.token_file, path);
+    wp_api_config_fini(&config);
+    write_file(dir, "namespace", "warm\n");
+    assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1), 0);
+    assert_int_equal(wp_api_config_in_cluster(&config, dir, &err), WP_OK);
+    assert_string_equal(config.server, "https://10.0.0.1:443");
+    assert_string_equal(config.own_namespace, "warm");
+    wp_api_config_fini(&config);
+    write_file(dir, "namespace", "No Such");
+    assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                     WP_INVALID_ARGUMENT);
+    temp_dir_remove(dir);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole),  cmocka_unit_test(precedence),
+        cmocka_unit_test(json),   cmocka_unit_test(refusals),
+        cmocka_unit_test(base64), cmocka_unit_test(files),
+        cmocka_unit_test(in_pod),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* The bearer token: what a file may hold, and when it is read again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+
+#include "k8s/api/token.h"
+#include "tests/support/base/temp_dir.h"
+
+struct fixture {
+    char dir[64];
+    char file[96];
+    struct wp_clock_manual clock;
+    struct wp_token *token;
+};
+
+static void
+write_file(const struct fixture *fixture, const char *text)
+{
+    char other[128];
+    FILE *file;
+
+    /* As rotation does it: another file takes its place. */
+    (void)snprintf(other, sizeof other, "%s.new", fixture->file);
+    file = fopen(other, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(other, fixture->file), 0);
+}
+
+static void
+setup(struct fixture *fixture, const char *text)
+{
+    struct wp_err err;
+
+    temp_dir_make_fast(fixture->dir, sizeof fixture->dir);
+    (void)snprintf(fixture->file, sizeof fixture->file, "%s/token",
+                   fixture->dir);
+    wp_clock_manual_init(&fixture->clock, WP_NS_PER_S, 0);
+    write_file(fixture, text);
+    fixture->token =
+        wp_token_create(fixture->file, NULL, &fixture->clock.clock, &err);
+    assert_non_null(fixture->token);
+}
+
+static void
+teardown(struct fixture *fixture)
+{
+    wp_token_destroy(fixture->token);
+    temp_dir_remove(fixture->dir);
+}
+
+static void
+expect(struct fixture *fixture, const char *header)
+{
+    struct wp_token_value *value = wp_token_take(fixture->token);
+
+    assert_non_null(value);
+    assert_string_equal(value->header, header);
+    wp_token_value_release(value);
+}
+
+static void
+trimming(void **state)
+{
+    static const struct {
+        const char *bytes;
+        const char *token; /* NULL: none. */
+    } rows[] = {
+        {"abc", "abc"},  {" \r\n abc.d-e_f~+/=\n\n", "abc.d-e_f~+/="},
+        {"", NULL},      {" \n", NULL},
+        {"a b", NULL},   {"a\r\nX-Evil: 1", NULL},
+        {"a\x7f", NULL}, {"\xC3\xA9", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wp_str out;
+        bool ok = wp_token_trim(wp_str_from(rows[i].bytes), &out);
+
+        assert_int_equal(ok, rows[i].token != NULL);
+        assert_true(!ok || wp_str_is(out, rows[i].token));
+    }
+}
+
+/* Another file is seen a second later at the latest, while requests are made;
+ * before that the old value serves. */
+static void
+rotation(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    setup(&fixture, "one\n");
+    expect(&fixture, "Authorization: Bearer one");
+    write_file(&fixture, "two\n");
+    wp_clock_manual_advance(&fixture.clock, WP_NS_PER_S - 1);
+    expect(&fixture, "Authorization: Bearer one");
+    wp_clock_manual_advance(&fixture.clock, 1);
+    expect(&fixture, "Authorization: Bearer two");
+    teardown(&fixture);
+}
+
+/* A change that leaves no trace in the file's data is seen within a minute. */
+static void
+age(void **state)
+{
+    struct fixture fixture;
+    struct stat before;
+    struct timespec times[2];
+    int fd;
+
+    (void)state;
+    setup(&fixture, "one\n");
+    fd = open(fixture.file, O_WRONLY);
+    assert_true(fd >= 0 && fstat(fd, &before) == 0);
+    assert_int_equal(write(fd, "two", 3), 3);
+    times[0] = before.st_atim;
+    times[1] = before.st_mtim;
+    assert_int_equal(futimens(fd, times), 0);
+    assert_int_equal(close(fd), 0);
+    wp_clock_manual_advance(&fixture.clock, 59 * WP_NS_PER_S);
+    expect(&fixture, "Authorization: Bearer one");
+    wp_clock_manual_advance(&fixture.clock, WP_NS_PER_S);
+    expect(&fixture, "Authorization: Bearer two");
+    teardown(&fixture);
+}
+
+/* What cannot be used leaves the old value in use; who holds one keeps it. */
+static void
+bad_rotation(void **state)
+{
+    struct fixture fixture;
+    struct wp_token_value *held;
+
+    (void)state;
+    setup(&fixture, "one");
+    held = wp_token_take(fixture.token);
+    write_file(&fixture, "");
+    wp_clock_manual_advance(&fixture.clock, WP_NS_PER_S);
+    expect(&fixture, "Authorization: Bearer one");
+    assert_int_equal(unlink(fixture.file), 0);
+    assert_false(wp_token_refused(fixture.token, held));
+    expect(&fixture, "Authorization: Bearer one");
+    write_file(&fixture, "two");
+    assert_true(wp_token_refused(fixture.token, held));
+    expect(&fixture, "Authorization: Bearer two");
+    assert_string_equal(held->header, "Authorization: Bearer one");
+    /* Somebody else has seen the new one meanwhile. */
+    assert_true(wp_token_refused(fixture.token, held));
+    wp_token_value_release(held);
+    teardown(&fixture);
+}
+
+static void
+no_file(void **state)
+{
+    struct wp_err err = {.msg = ""};
+    struct wp_token *token;
+    struct wp_token_value *value;
+
+    (void)state;
+    assert_null(
+        wp_token_create("/no/such/token", NULL, wp_clock_system(), &err));
+    assert_non_null(strstr(err.msg, "/no/such/token"));
+    assert_null(wp_token_create(NULL, "secret\n2", wp_clock_system(), &err));
+    assert_null(strstr(err.msg, "secret"));
+
+    token = wp_token_create(NULL, NULL, wp_clock_system(), &err);
+    assert_null(wp_token_take(token));
+    assert_false(wp_token_refused(token, NULL));
+    wp_token_destroy(token);
+
+    token = wp_token_create(NULL, "fixed", wp_clock_system(), &err);
+    value = wp_token_take(token);
+    assert_string_equal(value->header, "Authorization: Bearer fixed");
+    assert_false(wp_token_refused(token, value));
+    wp_token_value_release(value);
+    wp_token_destroy(token);
+}
+
+/* A file that is no token by its size alone. */
+static void
+too_long(void **state)
+{
+    struct fixture fixture;
+    char *text = malloc(WP_TOKEN_MAX + 2);
+    struct wp_token_value *value;
+
+    (void)state;
+    memset(text, 'x', WP_TOKEN_MAX + 1);
+    text[WP_TOKEN_MAX + 1] = '\0';
+    setup(&fixture, text + 1);
+    value = wp_token_take(fixture.token);
+    assert_int_equal(value->size,
+                     sizeof "Authorization: Bearer " + WP_TOKEN_MAX);
+    write_file(&fixture, text);
+    assert_false(wp_token_refused(fixture.token, value));
+    wp_token_value_release(value);
+    free(text);
+    teardown(&fixture);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trimming), cmocka_unit_test(rotation),
+        cmocka_unit_test(age),      cmocka_unit_test(bad_rotation),
+        cmocka_unit_test(no_file),  cmocka_unit_test(too_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

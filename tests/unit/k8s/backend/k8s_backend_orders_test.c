@@ -1,0 +1,240 @@
+/* The core's backend for a cluster, on a small server in memory: what it orders
+ * for a pool, and the pools that it hears of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "k8s/objects/names.h"
+#include "tests/support/k8s/cluster_rig.h"
+
+#define KIND WP_KIND_SANDBOX
+
+static struct wp_cluster_rig rig;
+
+/* --- Orders --- */
+
+static void
+a_pool_is_filled_and_its_sandboxes_become_ready(void **state)
+{
+    struct wp_claim held;
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 3);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 3);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 3);
+    assert_int_equal(
+        strlen(wp_cluster_rig_annotation(&rig, wp_cluster_rig_name(&rig, 0),
+                                         WP_ANNOTATION_UID)),
+        2 * WP_UID_LEN);
+    assert_int_equal(wp_recorder_last(rig.api, WP_VERB_POST, KIND)->priority,
+                     WP_HTTP_REFILL);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_cluster_rig_stats(&rig).ready, 3);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &held, "a", "t"), WP_OK);
+    assert_string_equal(held.grant.endpoint, "10.0.0.7:8888");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 4);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).posted, 4);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+an_address_of_version_6_is_in_brackets(void **state)
+{
+    struct wp_claim held;
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 1);
+    wp_cluster_rig_ready(&rig, wp_cluster_rig_name(&rig, 0), "fd00::7");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &held, "a", "t"), WP_OK);
+    assert_string_equal(held.grant.endpoint, "[fd00::7]:8888");
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+a_lost_answer_makes_no_second_sandbox(void **state)
+{
+    (void)state;
+    wp_cluster_rig_init(&rig, 2, NULL);
+    /* One was made all the same, and the watch is late; one was not. */
+    wp_recorder_hold(rig.api, true);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = KIND,
+                                                 .status = WP_UNKNOWN_OUTCOME,
+                                                 .effect = true});
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = KIND,
+                                                 .status = WP_UNKNOWN_OUTCOME});
+    wp_cluster_rig_lead(&rig);
+    for (int i = 0;
+         i < 100000 && (wp_cluster_rig_objects(&rig) < 2 ||
+                        wp_recorder_count(rig.api, WP_VERB_GET, KIND) < 2);
+         i++) {
+        wp_cluster_rig_settle(&rig);
+    }
+    wp_recorder_hold(rig.api, false);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    assert_int_equal(wp_recorder_planned(rig.api), 0);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_cluster_rig_stats(&rig).ready, 2);
+    assert_int_equal(wp_cluster_rig_stats(&rig).created_total, 2);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+what_is_not_made_for_now_is_made_later(void **state)
+{
+    (void)state;
+    wp_cluster_rig_init(&rig, 2, NULL);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = KIND,
+                                                 .times = 3,
+                                                 .status = WP_UNAVAILABLE});
+    wp_recorder_plan(rig.api, &(struct wp_recorder_fault){
+                                  .verb = WP_VERB_POST,
+                                  .kind = KIND,
+                                  .status = WP_RESOURCE_EXHAUSTED,
+                                  .retry_after_ns = 5 * WP_NS_PER_MS});
+    wp_cluster_rig_lead(&rig);
+    for (int i = 0; i < 100000 && wp_cluster_rig_objects(&rig) < 2; i++) {
+        wp_cluster_rig_settle(&rig);
+    }
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    assert_int_equal(wp_cluster_rig_stats(&rig).created_total, 2);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+a_refusal_is_a_failure_with_the_servers_words(void **state)
+{
+    (void)state;
+    wp_cluster_rig_init(&rig, 1, NULL);
+    wp_recorder_plan(
+        rig.api, &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                             .kind = KIND,
+                                             .times = 100,
+                                             .status = WP_PERMISSION_DENIED});
+    wp_cluster_rig_lead(&rig);
+    /* Then the core's breaker lets one through at a time. */
+    assert_true(wp_cluster_rig_stats(&rig).breaker_open);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 5);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_POST, KIND), 5);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).refused, 5);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).known, 0);
+    assert_int_equal(wp_cluster_rig_stats(&rig).dying, 0);
+    assert_true(wp_cluster_rig_stats(&rig).last_failure[0] != '\0');
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+orders_beyond_what_fits_are_refused_for_now(void **state)
+{
+    struct wp_backend port;
+    uint8_t uid[WP_UID_LEN] = {1};
+    struct wp_sandbox_order order = {
+        .pool_namespace = WP_STR("ns"), .pool = WP_STR("p"), .uid = uid};
+    enum wp_status status = WP_OK;
+    uint32_t n = 0;
+    struct wp_err err;
+
+    (void)state;
+    wp_cluster_rig_init(&rig, 0, NULL);
+    port = wp_cluster_backend_port(rig.backend);
+    while (status == WP_OK && n < 1000) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "p-%u", n);
+        order.name = wp_str_from(name);
+        order.ref = (struct wp_slot_ref){n, 1};
+        status = port.ops->create(port.self, &order, &err);
+        n += status == WP_OK ? 1 : 0;
+    }
+    assert_int_equal(status, WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(n, WP_CLUSTER_RIG_SLOTS);
+    assert_int_equal(port.ops->destroy(port.self, order.ref),
+                     WP_RESOURCE_EXHAUSTED);
+    wp_cluster_rig_fini(&rig);
+}
+
+/* --- Pools --- */
+
+static void
+a_pool_follows_its_object(void **state)
+{
+    (void)state;
+    wp_cluster_rig_start(&rig, 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 1);
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p",
+                            "{\"spec\":{\"replicas\":3}}");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 3);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p");
+    wp_cluster_rig_settle(&rig);
+    assert_true(wp_cluster_rig_stats(&rig).removed);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+without_its_template_nothing_is_made(void **state)
+{
+    (void)state;
+    wp_cluster_rig_init(&rig, 2, NULL);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t");
+    wp_cluster_rig_lead(&rig);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 0);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"t\"},\"spec\":"
+        "{\"podTemplate\":{\"spec\":{\"containers\":[]}}}}");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+a_pool_of_a_name_that_is_too_long_is_left_out(void **state)
+{
+    (void)state;
+    wp_cluster_rig_start(&rig, 1);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_WARM_POOL,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":"
+        "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"
+        "\"spec\":{\"replicas\":1,\"sandboxTemplateRef\":{\"name\":\"t\"}}}");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_pools_count(rig.pools), 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 1);
+    wp_cluster_rig_fini(&rig);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pool_is_filled_and_its_sandboxes_become_ready),
+        cmocka_unit_test(an_address_of_version_6_is_in_brackets),
+        cmocka_unit_test(a_lost_answer_makes_no_second_sandbox),
+        cmocka_unit_test(what_is_not_made_for_now_is_made_later),
+        cmocka_unit_test(a_refusal_is_a_failure_with_the_servers_words),
+        cmocka_unit_test(orders_beyond_what_fits_are_refused_for_now),
+        cmocka_unit_test(a_pool_follows_its_object),
+        cmocka_unit_test(without_its_template_nothing_is_made),
+        cmocka_unit_test(a_pool_of_a_name_that_is_too_long_is_left_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/* The NetworkPolicy of a template, against what is written here by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "k8s/controllers/template/network_policy.h"
+#include "tests/support/k8s/k8s_text.h"
+
+#define TEMPLATE(spec)                                                         \
+    "{'metadata': {'name': 'template', 'namespace': 'team', 'uid': 't'}, "     \
+    "'spec': {" spec "'podTemplate': {'spec': {}}}}"
+#define SELECTOR                                                               \
+    "'podSelector': {'matchLabels': "                                          \
+    "{'agents.x-k8s.io/sandbox-template-ref-hash': '694aaa0b'}}, "             \
+    "'policyTypes': ['Ingress', 'Egress']"
+
+static json_t *
+spec_of(const char *text)
+{
+    struct wp_object *template_ =
+        wp_test_object(WP_KIND_SANDBOX_TEMPLATE, text);
+    json_t *spec = wp_network_policy_spec(template_);
+
+    wp_object_unref(template_);
+    return spec;
+}
+
+/* In: the router only. Out: public addresses only. */
+static void
+default_rules(void **state)
+{
+    struct wp_object *template_ =
+        wp_test_object(WP_KIND_SANDBOX_TEMPLATE, TEMPLATE(""));
+
+    (void)state;
+    wp_test_json_equal(
+        wp_network_policy_build(template_, wp_network_policy_spec(template_)),
+        "{'apiVersion': 'networking.k8s.io/v1', 'kind': 'NetworkPolicy', "
+        "'metadata': {'name': 'template-network-policy', 'namespace': 'team', "
+        "'ownerReferences': [{'apiVersion': "
+        "'extensions.agents.x-k8s.io/v1beta1', 'kind': 'SandboxTemplate', "
+        "'name': 'template', 'uid': 't', 'controller': true, "
+        "'blockOwnerDeletion': true}]}, 'spec': {" SELECTOR ", "
+        "'ingress': [{'from': [{'namespaceSelector': {'matchLabels': "
+        "{'kubernetes.io/metadata.name': 'agent-sandbox-system'}}, "
+        "'podSelector': {'matchLabels': {'app': 'sandbox-router'}}}]}], "
+        "'egress': [{'to': [{'ipBlock': {'cidr': '0.0.0.0/0', 'except': "
+        "['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', "
+        "'169.254.0.0/16']}}, {'ipBlock': {'cidr': '::/0', 'except': "
+        "['fc00::/7', 'fe80::/10']}}]}]}}");
+    wp_object_unref(template_);
+}
+
+/* A template with rules of its own gets those and no others: {} shuts all. */
+static void
+own_rules(void **state)
+{
+    (void)state;
+    wp_test_json_equal(
+        spec_of(TEMPLATE("'networkPolicy': {'ingress': [{'ports': "
+                         "[{'port': 80}]}]}, ")),
+        "{" SELECTOR ", 'ingress': [{'ports': [{'port': 80}]}]}");
+    wp_test_json_equal(spec_of(TEMPLATE("'networkPolicy': {}, ")),
+                       "{" SELECTOR "}");
+    wp_test_json_equal(
+        spec_of(TEMPLATE("'networkPolicy': {'ingress': [], 'egress': [{}]}, ")),
+        "{" SELECTOR ", 'egress': [{}]}");
+}
+
+static const struct {
+    const char *a;
+    const char *b;
+    bool same;
+} pairs[] = {
+    {"{}", "{}", true},
+    {"{'ingress': []}", "{}", true},
+    {"{'ingress': [{}]}", "{}", false},
+    {"{'ingress': [{}]}", "{'ingress': [{'from': [], 'ports': []}]}", true},
+    {"{'egress': [{'ports': [{'port': 1}]}]}",
+     "{'egress': [{'ports': [{'port': 1, 'protocol': 'TCP'}]}]}", true},
+    {"{'egress': [{'ports': [{'port': 1}]}]}",
+     "{'egress': [{'ports': [{'port': 1, 'protocol': 'UDP'}]}]}", false},
+    {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
+     "{'ingress': [{'from': [{'podSelector': {'matchLabels': {}}}]}]}", true},
+    {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
+     "{'ingress': [{'from': [{'namespaceSelector': {}}]}]}", false},
+    {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
+     "{'ingress': [{'from': [{'podSelector': {}, 'namespaceSelector': {}}]}]}",
+     false},
+    {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
+     "{'ingress': [{'from': [{'podSelector': {}, 'ipBlock': null}]}]}", true},
+    {"{'egress': [{'to': [{'ipBlock': {'cidr': 'x', 'except': []}}]}]}",
+     "{'egress': [{'to': [{'ipBlock': {'cidr': 'x'}}]}]}", true},
+    {"{'egress': [{'to': [{'ipBlock': {'cidr': 'x', 'except': ['y']}}]}]}",
+     "{'egress': [{'to': [{'ipBlock': {'cidr': 'x'}}]}]}", false},
+    {"{'podSelector': {'matchLabels': {'a': 'b'}}}",
+     "{'podSelector': {'matchLabels': {'a': 'b', 'c': 'd'}}}", false},
+    {"{'policyTypes': ['Ingress']}", "{'policyTypes': ['Ingress', 'Egress']}",
+     false},
+};
+
+static void
+sameness(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(pairs); i++) {
+        json_t *a = wp_test_json(pairs[i].a);
+        json_t *b = wp_test_json(pairs[i].b);
+
+        print_message("%s %s\n", pairs[i].a, pairs[i].b);
+        assert_int_equal(wp_network_policy_same(a, b), pairs[i].same);
+        assert_int_equal(wp_network_policy_same(b, a), pairs[i].same);
+        json_decref(a);
+        json_decref(b);
+    }
+}
+
+static void
+names(void **state)
+{
+    char name[WP_NETWORK_POLICY_NAME_MAX + 1];
+    char long_name[300];
+
+    (void)state;
+    assert_true(wp_network_policy_name("t", name));
+    assert_string_equal(name, "t-network-policy");
+    assert_true(wp_str_is(wp_network_policy_template(name), "t"));
+    assert_int_equal(wp_network_policy_template("-network-policy").len, 0);
+    assert_int_equal(wp_network_policy_template("policy").len, 0);
+    memset(long_name, 'a', sizeof(long_name));
+    long_name[254] = '\0';
+    assert_false(wp_network_policy_name(long_name, name));
+    long_name[253] = '\0';
+    assert_true(wp_network_policy_name(long_name, name));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(default_rules),
+        cmocka_unit_test(own_rules),
+        cmocka_unit_test(sameness),
+        cmocka_unit_test(names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/* tests/unit/local/init/local_bridge_test.c - bytes through the bridge, and every way in
+ * which a connection can end. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/init/bridge.h"
+#include "local/http_probe.h"
+
+enum {
+    BIG = 3 << 20,
+    PATIENCE_MS = 60000,
+};
+
+/* A bridge that runs in a thread of its own between a Unix socket and a loopback
+ * listener that the test holds. */
+struct rig {
+    int inner_listen;
+    int outer_listen;
+    int epoll_fd;
+    struct wp_watch stop_watch;
+    int stop_fd;
+    bool stopped;
+    struct sockaddr_un address;
+    struct wp_bridge bridge;
+    pthread_t thread;
+};
+
+static void
+on_stop(struct wp_watch *watch, uint32_t events)
+{
+    struct rig *rig = WP_CONTAINER_OF(watch, struct rig, stop_watch);
+
+    (void)events;
+    rig->stopped = true;
+}
+
+static void *
+run(void *arg)
+{
+    struct rig *rig = arg;
+
+    while (!rig->stopped) {
+        struct epoll_event events[16];
+        int n = epoll_wait(rig->epoll_fd, events, 16, -1);
+
+        for (int i = 0; i < n; i++) {
+            struct wp_watch *watch = events[i].data.ptr;
+
+            watch->on_events(watch, events[i].events);
+        }
+        wp_bridge_reap(&rig->bridge);
+    }
+    return NULL;
+}
+
+static void
+rig_start(struct rig *rig, uint32_t conns_max, bool listening)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof v4;
+    struct epoll_event event = {.events = EPOLLIN};
+
+    memset(rig, 0, sizeof *rig);
+    rig->inner_listen = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(rig->inner_listen, (struct sockaddr *)&v4, sizeof v4),
+                     0);
+    assert_int_equal(
+        getsockname(rig->inner_listen, (struct sockaddr *)&v4, &len), 0);
+    if (listening) {
+        assert_int_equal(listen(rig->inner_listen, 64), 0);
+    }
+    rig->outer_listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    rig->address.sun_family = AF_UNIX;
+    /* An abstract name, chosen by the kernel. */
+    assert_int_equal(bind(rig->outer_listen, (struct sockaddr *)&rig->address,
+                          sizeof(sa_family_t)),
+                     0);
+    assert_int_equal(listen(rig->outer_listen, 64), 0);
+    rig->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    rig->stop_fd = eventfd(0, EFD_CLOEXEC);
+    rig->stop_watch.on_events = on_stop;
+    event.data.ptr = &rig->stop_watch;
+    assert_int_equal(
+        epoll_ctl(rig->epoll_fd, EPOLL_CTL_ADD, rig->stop_fd, &event), 0);
+    assert_true(wp_bridge_init(&rig->bridge, rig->epoll_fd, rig->outer_listen,
+                               ntohs(v4.sin_port), conns_max));
+    assert_int_equal(pthread_create(&rig->thread, NULL, run, rig), 0);
+}
+
+static void
+rig_stop(struct rig *rig)
+{
+    uint64_t one = 1;
+
+    assert_int_equal(write(rig->stop_fd, &one, sizeof one), sizeof one);
+    assert_int_equal(pthread_join(rig->thread, NULL), 0);
+    wp_bridge_fini(&rig->bridge);
+    assert_int_equal(rig->bridge.conns, 0);
+    (void)close(rig->stop_fd);
+    (void)close(rig->epoll_fd);
+    (void)close(rig->outer_listen);
+    (void)close(rig->inner_listen);
+}
+
+static int
+connect_outer(struct rig *rig)
+{
+    struct sockaddr_un address;
+    socklen_t len = sizeof address;
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(
+        getsockname(rig->outer_listen, (struct sockaddr *)&address, &len), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    return fd;
+}
+
+static int
+accept_inner(struct rig *rig)
+{
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
+    struct pollfd pfd = {.fd = rig->inner_listen, .events = POLLIN};
+    int fd;
+
+    assert_int_equal(poll(&pfd, 1, PATIENCE_MS), 1);
+    fd = accept(rig->inner_listen, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    return fd;
+}
+
+static void
+expect(int fd, const char *text)
+{
+    char got[64];
+    size_t len = strlen(text);
+
+    assert_int_equal(recv(fd, got, len, MSG_WAITALL), (long)len);
+    assert_memory_equal(got, text, len);
+}
+
+static void
+expect_eof(int fd)
+{
+    char byte;
+
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+}
+
+static void
+test_both_ways_and_half_close(void **state)
+{
+    struct rig rig;
+    int outer;
+    int inner;
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    outer = connect_outer(&rig);
+    inner = accept_inner(&rig);
+    assert_int_equal(send(outer, "ping", 4, 0), 4);
+    expect(inner, "ping");
+    /* The client has said all: the answer still comes. */
+    assert_int_equal(shutdown(outer, SHUT_WR), 0);
+    expect_eof(inner);
+    assert_int_equal(send(inner, "pong", 4, 0), 4);
+    expect(outer, "pong");
+    (void)close(inner);
+    expect_eof(outer);
+    (void)close(outer);
+    rig_stop(&rig);
+}
+
+struct flood {
+    int fd;
+    size_t sent;
+};
+
+static void *
+send_big(void *arg)
+{
+    struct flood *flood = arg;
+    static unsigned char bytes[BIG];
+
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * 7 + i / 4093);
+    }
+    while (flood->sent < sizeof bytes) {
+        ssize_t n = send(flood->fd, bytes + flood->sent,
+                         sizeof bytes - flood->sent, MSG_NOSIGNAL);
+
+        if (n <= 0) {
+            break;
+        }
+        flood->sent += (size_t)n;
+    }
+    (void)close(flood->fd);
+    return NULL;
+}
+
+/* Megabytes arrive whole and in order though the reader dawdles and the sender
+ * has closed long before. */
+static void
+test_bulk_survives_early_close(void **state)
+{
+    struct rig rig;
+    struct flood flood = {.fd = -1};
+    pthread_t sender;
+    size_t at = 0;
+    int inner;
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    flood.fd = connect_outer(&rig);
+    inner = accept_inner(&rig);
+    assert_int_equal(pthread_create(&sender, NULL, send_big, &flood), 0);
+    for (;;) {
+        unsigned char bytes[5000];
+        ssize_t n = recv(inner, bytes, sizeof bytes, 0);
+
+        assert_true(n >= 0);
+        if (n == 0) {
+            break;
+        }
+        for (ssize_t i = 0; i < n; i++, at++) {
+            if (bytes[i] != (unsigned char)(at * 7 + at / 4093)) {
+                fail_msg("byte %zu differs", at);
+            }
+        }
+    }
+    assert_int_equal(at, BIG);
+    assert_int_equal(pthread_join(sender, NULL), 0);
+    (void)close(inner);
+    rig_stop(&rig);
+}
+
+/* A reader that does not read stops the sender: memory stays bounded. */
+static void
+test_back_pressure(void **state)
+{
+    struct rig rig;
+    static char chunk[64 << 10];
+    size_t sent = 0;
+    int outer;
+    int inner;
+    int small = 4096;
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    assert_int_equal(setsockopt(rig.inner_listen, SOL_SOCKET, SO_RCVBUF, &small,
+                                sizeof small),
+                     0);
+    outer = connect_outer(&rig);
+    inner = accept_inner(&rig);
+    for (;;) {
+        struct pollfd pfd = {.fd = outer, .events = POLLOUT};
+        ssize_t n;
+
+        if (poll(&pfd, 1, 300) == 0) {
+            break; /* Nobody takes more. */
+        }
+        n = send(outer, chunk, sizeof chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+        assert_true(n > 0);
+        sent += (size_t)n;
+        assert_true(sent < 64 << 20);
+    }
+    (void)close(inner);
+    (void)close(outer);
+    rig_stop(&rig);
+}
+
+/* The port is closed: the client sees the end at once. */
+static void
+test_refused(void **state)
+{
+    struct rig rig;
+    int outer;
+
+    (void)state;
+    rig_start(&rig, 4, false);
+    outer = connect_outer(&rig);
+    expect_eof(outer);
+    (void)close(outer);
+    rig_stop(&rig);
+}
+
+/* Beyond the most connections clients wait, and come in as others leave. */
+static void
+test_most_connections(void **state)
+{
+    struct rig rig;
+    struct pollfd pfd;
+    int outer[3];
+    int inner[3];
+
+    (void)state;
+    rig_start(&rig, 2, true);
+    for (int i = 0; i < 3; i++) {
+        outer[i] = connect_outer(&rig);
+    }
+    inner[0] = accept_inner(&rig);
+    inner[1] = accept_inner(&rig);
+    pfd = (struct pollfd){.fd = rig.inner_listen, .events = POLLIN};
+    assert_int_equal(poll(&pfd, 1, 200), 0);
+    (void)close(outer[0]);
+    expect_eof(inner[0]);
+    (void)close(inner[0]);
+    inner[2] = accept_inner(&rig);
+    assert_int_equal(send(outer[2], "late", 4, 0), 4);
+    expect(inner[2], "late");
+    for (int i = 1; i < 3; i++) {
+        (void)close(outer[i]);
+        (void)close(inner[i]);
+    }
+    rig_stop(&rig);
+}
+
+/* A reset on one side ends the other. */
+static void
+test_reset(void **state)
+{
+    struct rig rig;
+    struct linger hard = {1, 0};
+    char byte;
+    int outer;
+    int inner;
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    outer = connect_outer(&rig);
+    inner = accept_inner(&rig);
+    assert_int_equal(
+        setsockopt(inner, SOL_SOCKET, SO_LINGER, &hard, sizeof hard), 0);
+    (void)close(inner);
+    assert_true(recv(outer, &byte, 1, 0) <= 0);
+    (void)close(outer);
+    rig_stop(&rig);
+}
+
+/* A server that answers without having read all, and closes: that is a reset on
+ * the wire, and yet its answer must arrive. */
+static void
+test_answer_before_reset(void **state)
+{
+    struct rig rig;
+    int outer;
+    int inner;
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    outer = connect_outer(&rig);
+    assert_int_equal(send(outer, "question", 8, 0), 8);
+    inner = accept_inner(&rig);
+    expect(inner, "ques");
+    assert_int_equal(send(inner, "answer", 6, 0), 6);
+    (void)close(inner);
+    expect(outer, "answer");
+    (void)close(outer);
+    rig_stop(&rig);
+}
+
+static void
+test_http_status(void **state)
+{
+    char request[WP_HTTP_PROBE_MAX];
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        {"HTTP/1.1 200", 200},
+        {"HTTP/1.0 503", 503},
+        {"HTTP/1.1 2", 0},
+        {"HT", 0},
+        {"", 0},
+        {"SSH-2.0-Open", -1},
+        {"HTTP/1.1 2x0", -1},
+        {"HTTP/1.12200", -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        assert_int_equal(
+            wp_http_probe_status(cases[i].text, strlen(cases[i].text)),
+            cases[i].status);
+    }
+    assert_true(wp_http_probe_healthy(200) && wp_http_probe_healthy(399));
+    assert_false(wp_http_probe_healthy(199) || wp_http_probe_healthy(400));
+    assert_true(wp_http_probe_request("/ok", request, sizeof request) > 0);
+    assert_non_null(strstr(request, "GET /ok HTTP/1.1\r\n"));
+    assert_int_equal(wp_http_probe_request("/ok", request, 10), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_ways_and_half_close),
+        cmocka_unit_test(test_bulk_survives_early_close),
+        cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_most_connections),
+        cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_answer_before_reset),
+        cmocka_unit_test(test_http_status),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

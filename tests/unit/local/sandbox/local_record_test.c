@@ -1,0 +1,222 @@
+/* tests/unit/local/sandbox/local_record_test.c - what a sandbox's record says, and of which
+ * process. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/sandbox/record.h"
+#include "local/walls/rootfs.h"
+
+static void
+fill(char *text, size_t cap)
+{
+    memset(text, 'x', cap - 1);
+    text[cap - 1] = '\0';
+}
+
+/* As long as a record can be. */
+static struct wp_record
+longest(void)
+{
+    struct wp_record record = {
+        .version = WP_RECORD_VERSION,
+        .outer_pid = INT32_MAX,
+        .outer_start = UINT64_MAX,
+        .inner_pid = INT32_MAX,
+        .inner_start = UINT64_MAX,
+        .template_hash = UINT64_MAX,
+        .host_uid = UINT32_MAX,
+        .roots = UINT32_MAX,
+        .ready = true,
+    };
+
+    memset(record.uid, 0xab, sizeof record.uid);
+    fill(record.boot_id, sizeof record.boot_id);
+    fill(record.pool_namespace, sizeof record.pool_namespace);
+    fill(record.pool, sizeof record.pool);
+    fill(record.template_name, sizeof record.template_name);
+    fill(record.name, sizeof record.name);
+    fill(record.endpoint, sizeof record.endpoint);
+    return record;
+}
+
+static void
+assert_same(const struct wp_record *a, const struct wp_record *b)
+{
+    assert_int_equal(a->version, b->version);
+    assert_int_equal(a->outer_pid, b->outer_pid);
+    assert_true(a->outer_start == b->outer_start);
+    assert_int_equal(a->inner_pid, b->inner_pid);
+    assert_true(a->inner_start == b->inner_start);
+    assert_memory_equal(a->uid, b->uid, sizeof a->uid);
+    assert_string_equal(a->boot_id, b->boot_id);
+    assert_string_equal(a->pool_namespace, b->pool_namespace);
+    assert_string_equal(a->pool, b->pool);
+    assert_string_equal(a->template_name, b->template_name);
+    assert_true(a->template_hash == b->template_hash);
+    assert_string_equal(a->name, b->name);
+    assert_string_equal(a->endpoint, b->endpoint);
+    assert_int_equal(a->host_uid, b->host_uid);
+    assert_int_equal(a->roots, b->roots);
+    assert_int_equal(a->ready, b->ready);
+}
+
+/* What is written is read; of a part of it, nothing is. */
+static void
+test_round_trip(void **state)
+{
+    struct wp_record record = longest();
+    struct wp_record again;
+    char text[WP_RECORD_BYTES_MAX];
+    size_t len = wp_record_format(&record, text);
+
+    (void)state;
+    assert_int_equal(strlen(text), len);
+    assert_true(wp_record_parse(text, len, &again));
+    assert_same(&record, &again);
+    for (size_t cut = 0; cut < len; cut++) {
+        assert_false(wp_record_parse(text, cut, &again));
+    }
+    record.pool[0] = '\0';
+    record.boot_id[0] = '\0';
+    record.ready = false;
+    len = wp_record_format(&record, text);
+    assert_true(wp_record_parse(text, len, &again));
+    assert_same(&record, &again);
+}
+
+static bool
+parses(const char *text, struct wp_record *record)
+{
+    return wp_record_parse(text, strlen(text), record);
+}
+
+/* Of other versions the processes are known, and that it cannot be adopted. */
+static void
+test_versions(void **state)
+{
+    struct wp_record record;
+
+    (void)state;
+    assert_true(parses("warmpool 1\nouter 12 34\ninner 56 78\nend\n", &record));
+    assert_int_equal(record.version, 1);
+    assert_int_equal(record.outer_pid, 12);
+    assert_int_equal(record.inner_start, 78);
+    assert_false(record.ready);
+    assert_true(parses("warmpool 3\nouter 12 34\ninner 56 78\nready 1\nend\n",
+                       &record));
+    assert_int_equal(record.version, 3);
+    assert_int_equal(record.inner_pid, 56);
+    assert_false(record.ready);
+    assert_false(
+        parses("warmpool 3\nouter 12 34\ninner 56 78\nready", &record));
+    assert_false(parses("warmpool 0\nouter 1 3\ninner 5 7\nend\n", &record));
+    assert_false(parses("warmpool 2\nouter 1 3\ninner 5 7\nend\n", &record));
+    assert_false(parses("warmpool 1\nouter 1 3\ninner 5 7\nend\nx", &record));
+    assert_false(parses("warmpool 1\nouter -1 3\ninner 5 7\nend\n", &record));
+    assert_false(
+        parses("warmpool 1\nouter 4294967297 3\ninner 5 7\nend\n", &record));
+    assert_false(parses("", &record));
+}
+
+static void
+test_file(void **state)
+{
+    char dir[] = "/tmp/wp-record-XXXXXX";
+    struct wp_record record = longest();
+    struct wp_record again;
+    struct wp_err err;
+    char path[64];
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_false(wp_record_read(dir, &again));
+    assert_int_equal(wp_record_write(dir, &record, &err), WP_OK);
+    record.ready = false;
+    assert_int_equal(wp_record_write(dir, &record, &err), WP_OK);
+    assert_true(wp_record_read(dir, &again));
+    assert_same(&record, &again);
+    (void)snprintf(path, sizeof path, "%s/record", dir);
+    file = fopen(path, "ae");
+    assert_non_null(file);
+    for (int i = 0; i < 2 * WP_RECORD_BYTES_MAX; i++) {
+        (void)fputs("end\n", file);
+    }
+    (void)fclose(file);
+    assert_false(wp_record_read(dir, &again));
+    assert_int_equal(unlink(path), 0);
+    /* In its place stands something that cannot be replaced or read. */
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_false(wp_record_read(dir, &again));
+    assert_int_equal(wp_record_write(dir, &record, &err), WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "cannot write"));
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Only the very process, and only while it lives. */
+static void
+test_process(void **state)
+{
+    siginfo_t info;
+    uint64_t start;
+    pid_t child = fork();
+    int fd;
+
+    (void)state;
+    if (child == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    start = wp_process_start_time(child);
+    assert_true(start > 0);
+    fd = wp_process_open(child, start);
+    assert_in_range(fd, 0, 1 << 20);
+    (void)close(fd);
+    assert_int_equal(wp_process_open(child, start + 1), -1);
+    assert_int_equal(wp_process_open(child, 0), -1);
+    assert_int_equal(wp_process_open(1, wp_process_start_time(1)), -1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    /* Dead, and its number not yet free. */
+    assert_int_equal(wp_process_open(child, start), -1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(wp_process_open(child, start), -1);
+    assert_true(wp_process_start_time(child) == 0);
+}
+
+static void
+test_boot_id(void **state)
+{
+    char first[WP_BOOT_ID_LEN + 1];
+    char second[WP_BOOT_ID_LEN + 1];
+
+    (void)state;
+    wp_boot_id_read(first);
+    wp_boot_id_read(second);
+    assert_string_equal(first, second);
+    assert_int_equal(strlen(first), WP_BOOT_ID_LEN);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_file),       cmocka_unit_test(test_process),
+        cmocka_unit_test(test_boot_id),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

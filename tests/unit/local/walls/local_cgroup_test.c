@@ -1,0 +1,305 @@
+/* tests/unit/local/walls/local_cgroup_test.c - finding and using control groups, against
+ * directories that look like them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/walls/cgroup.h"
+#include "local/walls/rootfs.h"
+
+struct tree {
+    char dir[64];
+    char mountinfo[96];
+    char self[96];
+};
+
+static void
+put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    (void)fputs(text, file);
+    (void)fclose(file);
+}
+
+static void
+put_in(const char *dir, const char *name, const char *text)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    put(path, text);
+}
+
+static void
+expect_in(const char *dir, const char *name, const char *text)
+{
+    char path[256];
+    char got[64] = "";
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        fail_msg("no %s", path);
+        return;
+    }
+    (void)!fgets(got, sizeof got, file);
+    (void)fclose(file);
+    assert_string_equal(got, text);
+}
+
+static void
+tree_init(struct tree *tree)
+{
+    (void)snprintf(tree->dir, sizeof tree->dir, "/tmp/wpcg-XXXXXX");
+    assert_non_null(mkdtemp(tree->dir));
+    (void)snprintf(tree->mountinfo, sizeof tree->mountinfo, "%s/mountinfo",
+                   tree->dir);
+    (void)snprintf(tree->self, sizeof tree->self, "%s/self", tree->dir);
+}
+
+static void
+tree_fini(struct tree *tree)
+{
+    struct wp_err err;
+
+    assert_int_equal(wp_dir_remove(tree->dir, &err), WP_OK);
+}
+
+static void
+make_dir(char *out, size_t cap, const char *a, const char *b)
+{
+    struct wp_err err;
+
+    (void)snprintf(out, cap, "%s/%s", a, b);
+    assert_int_equal(wp_dir_make(out, 0755, &err), WP_OK);
+}
+
+/* Version 2, delegated: controllers are switched on for the children, and limits
+ * are written in its form. */
+static void
+test_v2(void **state)
+{
+    const struct wp_cgroup_limits limits = {
+        .memory_bytes = 1 << 20, .cpu_milli = 250, .pids_max = 9};
+    struct wp_cgroups groups;
+    struct tree tree;
+    struct wp_err err;
+    char text[256];
+    char own[128];
+    char group[192];
+    char one[224];
+
+    (void)state;
+    tree_init(&tree);
+    make_dir(own, sizeof own, tree.dir, "user/service");
+    (void)snprintf(text, sizeof text,
+                   "30 1 0:26 / %s rw,nosuid shared:4 - cgroup2 cgroup2 rw\n",
+                   tree.dir);
+    put(tree.mountinfo, text);
+    put(tree.self, "0::/user/service\n");
+    put_in(own, "cgroup.controllers", "cpuset cpu io memory pids\n");
+    put_in(own, "cgroup.subtree_control", "");
+    make_dir(group, sizeof group, own, "wp");
+    put_in(group, "cgroup.controllers", "cpu memory pids\n");
+    put_in(group, "cgroup.subtree_control", "");
+    make_dir(one, sizeof one, group, "one");
+    put_in(one, "memory.max", "");
+    put_in(one, "memory.swap.max", "");
+    put_in(one, "pids.max", "");
+    put_in(one, "cpu.max", "");
+    put_in(one, "cgroup.procs", "");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_V2);
+    assert_int_equal(groups.controllers,
+                     WP_CGROUP_MEMORY | WP_CGROUP_PIDS | WP_CGROUP_CPU);
+    assert_string_equal(groups.trees[0].dir, group);
+    assert_false(groups.moved);
+    /* Started in its own leaf, it uses the group above, as the one before did
+     * that moved there. */
+    (void)snprintf(text, sizeof text, "0::/user/service/%s\n", WP_CGROUP_LEAF);
+    put(tree.self, text);
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    assert_string_equal(groups.trees[0].dir, group);
+    /* One plain file took "+memory", "+pids" and "+cpu" one over the other. */
+    expect_in(own, "cgroup.subtree_control", "+cpusry");
+    assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
+    expect_in(one, "memory.max", "1048576");
+    expect_in(one, "memory.swap.max", "0");
+    expect_in(one, "pids.max", "9");
+    expect_in(one, "cpu.max", "25000 100000");
+    put_in(one, "memory.events", "low 0\noom 2\noom_kill 1\n");
+    assert_true(wp_cgroup_oom_killed(&groups, "one"));
+    put_in(one, "memory.events", "low 0\noom 2\noom_kill 0\n");
+    assert_false(wp_cgroup_oom_killed(&groups, "one"));
+    tree_fini(&tree);
+}
+
+/* A hierarchy a controller, seen from a container whose mount shows a part. */
+static void
+test_v1(void **state)
+{
+    const struct wp_cgroup_limits limits = {
+        .memory_bytes = 1 << 20, .cpu_milli = 1500, .pids_max = 9};
+    struct wp_cgroups groups;
+    struct tree tree;
+    struct wp_err err;
+    char text[1024];
+    char memory[192];
+    char cpu[192];
+    char path[224];
+
+    (void)state;
+    tree_init(&tree);
+    make_dir(memory, sizeof memory, tree.dir, "memory/own/wp/one");
+    make_dir(cpu, sizeof cpu, tree.dir, "cpu/wp/one");
+    (void)snprintf(
+        text, sizeof text,
+        "31 1 0:27 / %s/memory rw - cgroup cgroup rw,memory\n"
+        "32 1 0:28 /docker/abc %s/cpu rw - cgroup cgroup rw,cpuacct,cpu\n"
+        "33 1 0:29 / %s/unified rw - cgroup2 cgroup2 rw\n",
+        tree.dir, tree.dir, tree.dir);
+    put(tree.mountinfo, text);
+    put(tree.self,
+        "9:memory:/own\n3:cpuacct,cpu:/docker/abc\n2:pids:/\n0::/\n");
+    put_in(memory, "memory.limit_in_bytes", "");
+    put_in(cpu, "cpu.cfs_period_us", "");
+    put_in(cpu, "cpu.cfs_quota_us", "");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_V1);
+    assert_int_equal(groups.controllers, WP_CGROUP_MEMORY | WP_CGROUP_CPU);
+    assert_int_equal(groups.trees_len, 2);
+    assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
+    expect_in(memory, "memory.limit_in_bytes", "1048576");
+    expect_in(cpu, "cpu.cfs_quota_us", "150000");
+    /* Not empty, so not removed; errno says why. */
+    assert_false(wp_cgroup_remove(&groups, "one"));
+    assert_int_equal(errno, EBUSY);
+    assert_true(wp_cgroup_remove(&groups, "never-made"));
+    (void)snprintf(path, sizeof path, "%s/memory.limit_in_bytes", memory);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "cannot make control group"));
+    tree_fini(&tree);
+}
+
+/* What one daemon saved another finds, if it is still elsewhere. */
+static void
+test_save_and_load(void **state)
+{
+    struct wp_cgroups now = {.kind = WP_CGROUP_V1, .trees_len = 2};
+    struct wp_cgroups old[3];
+    struct tree tree;
+    struct wp_err err;
+
+    (void)state;
+    tree_init(&tree);
+    (void)snprintf(now.trees[0].dir, sizeof now.trees[0].dir, "%s/a/wp",
+                   tree.dir);
+    (void)snprintf(now.trees[1].dir, sizeof now.trees[1].dir, "%s/b/wp",
+                   tree.dir);
+    assert_int_equal(wp_cgroups_save(&now, NULL, 0, tree.self, &err), WP_OK);
+    now.trees_len = 1;
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 1);
+    assert_int_equal(old[0].trees_len, 1);
+    assert_string_equal(old[0].trees[0].dir, now.trees[1].dir);
+    put(tree.self, "/etc\nwp\n/x/../y/wp\n/a/wpx\n");
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 0);
+    assert_int_equal(wp_cgroups_load(old, 3, "/nonexistent", "wp", &now), 0);
+    /* A third daemon finds the groups of both before it, apart. */
+    put(tree.self, "/a/wp\n/b/wp\n/c/wp\n\n/d/wp\n\n/e/wp\n");
+    assert_int_equal(wp_cgroups_load(old, 2, tree.self, "wp", &now), 2);
+    assert_int_equal(old[0].trees_len, 3);
+    assert_string_equal(old[1].trees[0].dir, "/d/wp");
+    assert_int_equal(wp_cgroups_save(&now, old, 2, tree.self, &err), WP_OK);
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 2);
+    assert_int_equal(old[0].trees_len, 3);
+    assert_string_equal(old[0].trees[2].dir, "/c/wp");
+    assert_int_equal(old[1].trees_len, 1);
+    assert_string_equal(old[1].trees[0].dir, "/d/wp");
+    tree_fini(&tree);
+}
+
+/* What a daemon killed while it tried the machine has left; only of the dead. */
+static void
+test_sweep(void **state)
+{
+    struct wp_cgroups groups = {.kind = WP_CGROUP_V1, .trees_len = 1};
+    struct tree tree;
+    char ours[192];
+    char dead[192];
+    char living[192];
+    char other[192];
+    char name[32];
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0) {
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    tree_init(&tree);
+    make_dir(ours, sizeof ours, tree.dir, "try-mine");
+    (void)snprintf(name, sizeof name, "try-%d", (int)child);
+    make_dir(dead, sizeof dead, tree.dir, name);
+    (void)snprintf(name, sizeof name, "try-%d", (int)getpid());
+    make_dir(living, sizeof living, tree.dir, name);
+    make_dir(other, sizeof other, tree.dir, "other-1");
+    (void)snprintf(groups.trees[0].dir, sizeof groups.trees[0].dir, "%s", ours);
+    wp_cgroups_sweep(&groups, "try-");
+    assert_int_not_equal(access(dead, F_OK), 0);
+    assert_int_equal(access(living, F_OK), 0);
+    assert_int_equal(access(ours, F_OK), 0);
+    assert_int_equal(access(other, F_OK), 0);
+    tree_fini(&tree);
+}
+
+static void
+test_none(void **state)
+{
+    struct wp_cgroups groups;
+    struct wp_err err;
+    struct tree tree;
+    const struct wp_cgroup_limits limits = {.memory_bytes = 1};
+    int fds[WP_CGROUP_TREES_MAX];
+
+    (void)state;
+    tree_init(&tree);
+    put(tree.mountinfo, "1 0 8:1 / / rw - ext4 /dev/sda rw\nnonsense\n - \n");
+    put(tree.self, "0::/\nx\n");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
+    assert_int_equal(wp_cgroup_open_procs(&groups, "one", fds), 0);
+    assert_true(wp_cgroup_remove(&groups, "one"));
+    wp_cgroups_open(&groups, "/nonexistent", "/nonexistent", "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    tree_fini(&tree);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_v1),
+        cmocka_unit_test(test_save_and_load),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* Scaled pools that share a budget, on a clock of the test's own. What they
+ * want is reserved, so that it is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/pool/fake_backend.h"
+
+#define MS WP_NS_PER_MS
+#define S WP_NS_PER_S
+
+enum {
+    SLOTS = 512,
+    TOTAL = 30,
+};
+
+struct world {
+    struct wp_clock_manual clock;
+    struct wp_fake_backend backend;
+    struct wp_pools *pools;
+    uint32_t troubles;
+    char group[64];
+    uint64_t mins;
+    bool has_total;
+};
+
+static void
+wake(void *ctx)
+{
+    (void)ctx;
+}
+
+static void
+trouble(void *ctx, const char *group, const struct wp_budget_total *total,
+        uint64_t mins)
+{
+    struct world *world = ctx;
+
+    world->troubles++;
+    (void)snprintf(world->group, sizeof world->group, "%s", group);
+    world->has_total = total != NULL;
+    world->mins = mins;
+}
+
+static enum wp_status
+commit(void *self, struct wp_lease_op *op)
+{
+    (void)self;
+    (void)op;
+    return WP_OK;
+}
+
+/* Until nothing more happens now. */
+static void
+settle(struct world *world)
+{
+    for (int quiet = 0; quiet < 3;) {
+        int64_t next_ns = wp_pools_run(world->pools);
+        bool worked = wp_fake_backend_turn(&world->backend) > 0;
+
+        quiet = !worked && next_ns > world->clock.now_mono_ns ? quiet + 1 : 0;
+    }
+}
+
+/* In steps, since groups are shared again only after a pause. */
+static void
+advance(struct world *world, int64_t ns)
+{
+    for (int i = 0; i < 5; i++) {
+        wp_clock_manual_advance(&world->clock, ns / 5);
+        settle(world);
+    }
+}
+
+static struct wp_pool_stats
+stats_of(struct world *world, const char *name)
+{
+    struct wp_pool_stats stats;
+    uint32_t index =
+        wp_pools_index(world->pools, WP_STR("default"), wp_str_from(name));
+
+    assert_int_not_equal(index, UINT32_MAX);
+    wp_pools_stats(world->pools, index, &stats);
+    return stats;
+}
+
+static uint32_t
+target_of(struct world *world, const char *name)
+{
+    return stats_of(world, name).spec.target;
+}
+
+static struct wp_pool_spec
+spec_of(const char *name, const char *group, const char *min)
+{
+    struct wp_pool_spec spec;
+    struct wp_err err;
+
+    wp_pool_spec_init(&spec);
+    (void)snprintf(spec.name, sizeof spec.name, "%s", name);
+    spec.create_inflight_max = SLOTS;
+    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("objective"),
+                                         WP_STR("99%"), &err),
+                     WP_OK);
+    assert_int_equal(
+        wp_scale_policy_set(&spec.scale, WP_STR("min"), wp_str_from(min), &err),
+        WP_OK);
+    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("budget-group"),
+                                         wp_str_from(group), &err),
+                     WP_OK);
+    assert_int_equal(wp_scale_policy_set(&spec.scale,
+                                         WP_STR("scale-down-window"),
+                                         WP_STR("0"), &err),
+                     WP_OK);
+    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("scale-down-rate"),
+                                         WP_STR("100%"), &err),
+                     WP_OK);
+    return spec;
+}
+
+static void
+add(struct world *world, const char *name, const char *group)
+{
+    struct wp_pool_spec spec = spec_of(name, group, "2");
+    struct wp_err err;
+
+    assert_int_equal(wp_pools_add(world->pools, &spec, NULL, &err), WP_OK);
+    settle(world);
+}
+
+static int
+set_up(void **state)
+{
+    static const struct wp_lease_store_ops ops = {.name = "none",
+                                                  .commit = commit};
+    static const struct wp_budget_total totals[] = {{"other", 7},
+                                                    {"group", TOTAL}};
+    struct world *world = calloc(1, sizeof *world);
+    struct wp_pools_config config = {
+        .slots_max = SLOTS,
+        .claims_max = 2 * SLOTS,
+        .seed = 5,
+        .budgets = totals,
+        .n_budgets = WP_ARRAY_LEN(totals),
+        .wake = wake,
+        .budget_trouble = trouble,
+    };
+    struct wp_err err;
+
+    assert_non_null(world);
+    wp_clock_manual_init(&world->clock, 1000 * S,
+                         INT64_C(1700000000) * WP_NS_PER_S);
+    wp_fake_backend_init(&world->backend, SLOTS, &world->clock.clock);
+    config.ctx = world;
+    config.clock = &world->clock.clock;
+    config.backend = wp_fake_backend_port(&world->backend);
+    config.store = (struct wp_lease_store){&ops, NULL};
+    world->pools = wp_pools_create(&config, &err);
+    assert_non_null(world->pools);
+    wp_fake_backend_attach(&world->backend, world->pools);
+    add(world, "a", "group");
+    add(world, "b", "group");
+    add(world, "c", "group");
+    *state = world;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct world *world = *state;
+
+    wp_pools_check(world->pools);
+    wp_pools_stop(world->pools);
+    for (int i = 0; i < 100 && !wp_pools_quiet(world->pools); i++) {
+        advance(world, 100 * MS);
+    }
+    assert_true(wp_pools_quiet(world->pools));
+    wp_pools_destroy(world->pools);
+    wp_fake_backend_fini(&world->backend);
+    free(world);
+    return 0;
+}
+
+/* The pool wants n from now on, and the mins of the others stay. */
+static void
+want(struct world *world, const char *name, uint32_t n, const char *id)
+{
+    int64_t now_ns = world->clock.now_wall_ns;
+    uint32_t index =
+        wp_pools_index(world->pools, WP_STR("default"), wp_str_from(name));
+    struct wp_err err;
+
+    assert_int_equal(wp_pools_scale_reserve(world->pools, index,
+                                            wp_str_from(id), n, now_ns,
+                                            now_ns + 600 * S, &err),
+                     WP_OK);
+    advance(world, 10 * MS);
+}
+
+static void
+expect(struct world *world, uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t targets[] = {target_of(world, "a"), target_of(world, "b"),
+                          target_of(world, "c")};
+
+    if (targets[0] != a || targets[1] != b || targets[2] != c) {
+        fail_msg("%u %u %u, not %u %u %u", targets[0], targets[1], targets[2],
+                 a, b, c);
+    }
+}
+
+static void
+shared_where_it_is_worth_most(void **state)
+{
+    struct world *world = *state;
+
+    expect(world, 2, 2, 2);
+    want(world, "b", 20, "one");
+    want(world, "c", 8, "one");
+    expect(world, 2, 20, 8);
+    /* More than there is: equal worth, so the lesser name has it. */
+    want(world, "a", 15, "one");
+    expect(world, 15, 13, 2);
+    assert_int_equal(stats_of(world, "c").scale.reason, WP_SCALE_BUDGET);
+    assert_int_equal(stats_of(world, "b").scale.wanted, 20);
+    /* What one gives back the others get. */
+    assert_int_equal(
+        wp_pools_scale_cancel(world->pools, 0, WP_STR("one"), NULL), WP_OK);
+    advance(world, 10 * MS);
+    expect(world, 2, 20, 8);
+    assert_int_equal(world->troubles, 0);
+}
+
+/* The targets together are within the total, whatever is asked for. */
+static void
+never_more_than_the_total(void **state)
+{
+    struct world *world = *state;
+    static const char *const names[] = {"a", "b", "c"};
+
+    world->backend.ready = WP_FAKE_READY_DELAYED;
+    world->backend.ready_delay_ns = 30 * MS;
+    for (uint32_t i = 0; i < 60; i++) {
+        uint32_t sum = 0;
+        char id[16];
+
+        (void)snprintf(id, sizeof id, "r%u", i);
+        want(world, names[i % 3], 1 + i % 7, id);
+        for (uint32_t j = 0; j < 3; j++) {
+            sum += target_of(world, names[j]);
+        }
+        assert_true(sum <= TOTAL);
+    }
+    advance(world, S);
+    assert_int_equal(target_of(world, "a") + target_of(world, "b") +
+                         target_of(world, "c"),
+                     TOTAL);
+}
+
+static void
+floors_and_hands_come_first(void **state)
+{
+    struct world *world = *state;
+    struct wp_pool_spec spec = spec_of("c", "group", "2");
+    struct wp_err err;
+
+    want(world, "a", 40, "one");
+    expect(world, 26, 2, 2);
+    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("schedule"),
+                                         WP_STR("* * * * * for 1h at least 9"),
+                                         &err),
+                     WP_OK);
+    assert_int_equal(wp_pools_update(world->pools, 2, &spec, &err), WP_OK);
+    advance(world, 10 * MS);
+    expect(world, 19, 2, 9);
+    assert_int_equal(wp_pools_set_target(world->pools, 1, 10, &err), WP_OK);
+    advance(world, 10 * MS);
+    expect(world, 11, 10, 9);
+}
+
+static void
+mins_that_are_too_many_are_told(void **state)
+{
+    struct world *world = *state;
+    struct wp_err err;
+
+    assert_int_equal(wp_pools_set_target(world->pools, 1, 40, &err), WP_OK);
+    advance(world, 10 * MS);
+    assert_int_equal(world->troubles, 1);
+    assert_string_equal(world->group, "group");
+    assert_true(world->has_total);
+    assert_int_equal(world->mins, 44);
+    /* A hand is not held back, a min is kept. */
+    expect(world, 2, 40, 2);
+    assert_int_equal(wp_pools_set_target(world->pools, 1, 20, &err), WP_OK);
+    advance(world, 10 * MS);
+    assert_int_equal(world->troubles, 2);
+    assert_int_equal(world->mins, 24);
+}
+
+static void
+who_leaves_gives_back(void **state)
+{
+    struct world *world = *state;
+    struct wp_pool_spec spec = spec_of("b", "other", "0");
+    struct wp_pool_spec plain;
+    struct wp_err err;
+
+    want(world, "a", 40, "one");
+    want(world, "b", 40, "one");
+    expect(world, 26, 2, 2);
+    assert_int_equal(wp_pools_update(world->pools, 1, &spec, &err), WP_OK);
+    advance(world, 10 * MS);
+    expect(world, 28, 7, 2);
+    wp_pools_remove(world->pools, 2);
+    advance(world, 10 * MS);
+    assert_int_equal(target_of(world, "a"), 30);
+    wp_pool_spec_init(&plain);
+    (void)snprintf(plain.name, sizeof plain.name, "a");
+    plain.target = 33;
+    assert_int_equal(wp_pools_update(world->pools, 0, &plain, &err), WP_OK);
+    advance(world, 10 * MS);
+    assert_int_equal(target_of(world, "a"), 33);
+    assert_int_equal(world->troubles, 0);
+}
+
+static void
+a_group_without_a_total_is_told(void **state)
+{
+    struct world *world = *state;
+
+    add(world, "d", "grope");
+    assert_int_equal(world->troubles, 1);
+    assert_string_equal(world->group, "grope");
+    assert_false(world->has_total);
+    want(world, "d", 60, "one");
+    assert_int_equal(target_of(world, "d"), 60);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(shared_where_it_is_worth_most),
+        TEST(never_more_than_the_total),
+        TEST(floors_and_hands_come_first),
+        TEST(mins_that_are_too_many_are_told),
+        TEST(who_leaves_gives_back),
+        TEST(a_group_without_a_total_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* tests/unit/pool/core/pool_replicas_keeper_test.c - replicas whose keeper changes: what
+ * the last one left, and what comes of it late. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "tests/support/pool/replica_rig.h"
+
+static void
+a_follower_becomes_the_keeper(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim gone;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    assert_int_equal(replica_claim(&a, &gone, "c2"), WP_OK);
+    assert_int_equal(replica_change(&a, &gone, false, NULL), WP_OK);
+    replica_close(&a);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    replica_adopt_all(&b, 0);
+    wp_pools_set_keeper(b.pools, true);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_int_equal(replica_stats(&b).ready, 3);
+    assert_int_equal(replica_stats(&b).dying, 0);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_ENDED), 0);
+    wp_clock_manual_advance(&replica_clock, 62 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    replica_close(&b);
+}
+
+/* Who left its idle sandboxes to others may hear that there are none. */
+static void
+what_was_left_to_others_can_still_be_ended(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        replica_open(&a, 0, 3, true);
+        replica_settle(&a);
+        assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+        replica_settle(&a);
+        wp_pools_leave(a.pools, true);
+        replica_settle(&a);
+        assert_int_equal(replica_stats(&a).ready, 3);
+        if (stops == 0) {
+            wp_pools_leave(a.pools, false);
+            replica_settle(&a);
+            assert_int_equal(replica_stats(&a).ready, 0);
+            assert_int_equal(replica_stats(&a).leased, 1);
+        }
+        wp_pools_stop(a.pools);
+        replica_settle(&a);
+        assert_true(wp_pools_quiet(a.pools));
+        assert_int_equal(wp_fake_backend_counts(&a.backend).live, 0);
+        replica_close(&a);
+    }
+}
+
+/* The sandbox was destroyed when nothing was recorded of it yet. Another replica
+ * may grant it before the keeper has heard: that lease ends. */
+static void
+a_late_offer_of_a_dead_keeper_ends(void **state)
+{
+    struct wp_lease_op op = {
+        .kind = WP_LEASE_OFFER,
+        .uid = {7},
+        .pool_namespace = WP_STR("default"),
+        .pool = WP_STR("p"),
+        .sandbox = WP_STR("p-x7k2q"),
+        .endpoint = WP_STR("unix:/gone"),
+    };
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_store dead = wp_model_port(&replica_store, 2);
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    wp_pools_lose_unseen(a.pools);
+    replica_open(&b, 1, 0, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(dead.ops->commit(dead.self, &op), WP_OK);
+    replica_settle(&b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    assert_string_equal(c.claim.grant.sandbox, "p-x7k2q");
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_NOT_FOUND);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_OPEN), 0);
+    assert_int_equal(replica_stats(&a).dying + replica_stats(&b).dying, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* It knows of the removal first, and is the keeper next. */
+static void
+a_removed_pool_hears_of_leases(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    wp_pools_remove(b.pools, 0);
+    assert_int_equal(
+        wp_pools_index_of_records(b.pools, WP_STR("default"), WP_STR("p")), 0);
+    assert_int_equal(
+        wp_pools_index_of_records(b.pools, WP_STR("default"), WP_STR("q")),
+        UINT32_MAX);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    replica_close(&a);
+    replica_settle(&b);
+    assert_int_equal(wp_pools_records_refused(b.pools), 0);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    replica_adopt_all(&b, 0);
+    wp_pools_set_keeper(b.pools, true);
+    replica_settle(&b);
+    /* Its first deadline is over, but not the one that it was renewed to. */
+    wp_clock_manual_advance(&replica_clock, 70 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).ready, 0);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
+    assert_int_equal(replica_told(&b, false, WP_RECORD_HELD), 1);
+    wp_clock_manual_advance(&replica_clock, 122 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_true(replica_stats(&b).gone);
+    assert_int_equal(wp_fake_backend_counts(&b.backend).live, 0);
+    replica_close(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_follower_becomes_the_keeper,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_was_left_to_others_can_still_be_ended,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_late_offer_of_a_dead_keeper_ends,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_removed_pool_hears_of_leases,
+                               replica_set_up_shared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

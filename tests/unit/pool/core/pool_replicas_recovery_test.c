@@ -1,0 +1,163 @@
+/* tests/unit/pool/core/pool_replicas_recovery_test.c - a shared store that has
+ * forgotten, or tells of older times: what the replicas know is told to it,
+ * and what it lacks is let go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/support/pool/replica_rig.h"
+
+static void
+a_sync_lets_go_of_what_the_store_no_longer_has(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_change(&a, &c, false, NULL), WP_OK);
+    replica_settle(&a);
+    replica_store.ports[1].n_feed = 0; /* b does not hear of any of that. */
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    wp_pools_sync_begin(b.pools, 0);
+    wp_model_load(&replica_store, b.pools);
+    wp_pools_sync_end(b.pools, 0);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    assert_int_equal(replica_stats(&b).ready, 3);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+a_replica_can_tell_what_the_store_had(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_told(&a, false, WP_RECORD_OPEN), 3);
+    assert_int_equal(replica_told(&a, false, WP_RECORD_HELD), 1);
+    /* A follower may know less of ready ones: it tells of leases. */
+    assert_int_equal(replica_told(&b, false, WP_RECORD_OPEN), 0);
+    assert_int_equal(replica_told(&b, false, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_told(&a, true, WP_RECORD_ENDED), 3);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_stats(&a).ready, 3);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* An idle one is given up for a replica that is not there to say whether it has
+ * granted it; but it had, and nothing was heard of it here. */
+static void
+what_is_given_up_may_be_held(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_store.ports[0].n_feed = 0;
+    assert_int_equal(replica_told(&a, true, WP_RECORD_ENDED), 3);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_stats(&a).ready, 3);
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    assert_int_equal(wp_fake_backend_counts(&a.backend).live, 4);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* A record of what is over comes back with an old copy of the store. The keeper
+ * hears of it while it tells what it knows: that does not make it known. */
+static void
+what_is_over_is_not_known(void **state)
+{
+    struct replica a;
+    struct wp_lease_record old;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    wp_pools_lose_unseen(a.pools);
+    old = replica_store.records[0];
+    assert_true(wp_pools_knows(a.pools, old.uid));
+    old.uid[0] ^= 0xff;
+    old.sandbox[strlen(old.sandbox) - 1] ^= 1;
+    assert_false(wp_pools_knows(a.pools, old.uid));
+    wp_pools_on_record(a.pools, &old);
+    assert_int_equal(replica_stats(&a).dying, 1);
+    assert_false(wp_pools_knows(a.pools, old.uid));
+    replica_settle(&a);
+    replica_close(&a);
+}
+
+/* A store that lost a renewal tells of the lease as it was before. */
+static void
+an_old_deadline_shortens_nothing(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record old;
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    old = *wp_model_claimed(&replica_store, "c1");
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    replica_settle_both(&a, &b);
+    wp_pools_on_record(a.pools, &old);
+    wp_pools_on_record(b.pools, &old);
+    assert_int_equal(wp_pools_get(a.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.deadline_wall_ms > old.deadline_wall_ms);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.deadline_wall_ms > old.deadline_wall_ms);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_sync_lets_go_of_what_the_store_no_longer_has,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_replica_can_tell_what_the_store_had,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_is_given_up_may_be_held,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_is_over_is_not_known,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
+                               replica_set_up_shared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* tests/unit/pool/core/pool_replicas_test.c - several replicas on one store: what they
+ * see of each other, and whose word counts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "tests/support/pool/replica_rig.h"
+
+static void
+a_follower_sees_and_claims_the_keepers_sandboxes(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+    bool was_held;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&b).ready, 3);
+    assert_int_equal(wp_fake_backend_counts(&b.backend).creates, 0);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    /* The keeper has seen it, refilled, and answers for it. */
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_stats(&a).ready, 3);
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_string_equal(again.claim.grant.sandbox, c.claim.grant.sandbox);
+    assert_int_equal(again.claim.grant.fence, c.claim.grant.fence);
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_change(&b, &c, false, &was_held), WP_OK);
+    assert_true(was_held);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    assert_int_equal(replica_stats(&b).dying, 0);
+    assert_int_equal(wp_fake_backend_counts(&a.backend).live, 3);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_ENDED), 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+two_who_want_the_same_get_two(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim ca;
+    struct wp_rig_claim cb;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    /* Neither hears of the other between the two. */
+    assert_int_equal(replica_claim(&a, &ca, "a1"), WP_OK);
+    assert_int_equal(replica_claim(&b, &cb, "b1"), WP_OK);
+    assert_string_not_equal(ca.claim.grant.sandbox, cb.claim.grant.sandbox);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 2);
+    assert_int_equal(replica_stats(&b).leased, 2);
+    assert_int_equal(replica_stats(&a).quarantined, 0);
+    assert_int_equal(replica_stats(&b).quarantined, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+one_id_at_two_replicas_has_one_sandbox(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim ca;
+    struct wp_rig_claim cb;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &ca, "same"), WP_OK);
+    /* b has not heard of it: the store tells. */
+    assert_int_equal(replica_claim(&b, &cb, "same"), WP_OK);
+    assert_true(cb.claim.replayed);
+    assert_string_equal(ca.claim.grant.sandbox, cb.claim.grant.sandbox);
+    assert_int_equal(ca.claim.grant.fence, cb.claim.grant.fence);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_int_equal(replica_stats(&b).ready, 2);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+a_release_reaches_the_store_before_the_mirror_does(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    bool was_held;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    /* b still takes that sandbox for ready. */
+    assert_int_equal(replica_change(&b, &c, false, &was_held), WP_OK);
+    assert_true(was_held);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_ENDED), 1);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+a_follower_does_not_expire(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, 70 * WP_NS_PER_S);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_non_null(wp_model_claimed(&replica_store, "c1"));
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* A ready sandbox dies while another replica, unaware, grants it. */
+static void
+an_idle_death_asks_the_store_first(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    assert_true(wp_fake_backend_lose(
+        &a.backend,
+        wp_fake_backend_find(&a.backend, wp_str_from(c.claim.grant.sandbox)),
+        "it crashed"));
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.lost);
+    assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_LOST), 0);
+    assert_int_equal(wp_fake_backend_counts(&a.backend).live, 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+scale_down_asks_the_store_first(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c[4];
+    struct wp_err err;
+
+    (void)state;
+    replica_open(&a, 0, 4, true);
+    replica_open(&b, 1, 4, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c[0], "c0"), WP_OK);
+    assert_int_equal(replica_claim(&b, &c[1], "c1"), WP_OK);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 0, &err), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 2);
+    assert_int_equal(replica_stats(&b).leased, 2);
+    assert_int_equal(replica_stats(&a).ready, 0);
+    assert_int_equal(replica_stats(&b).ready, 0);
+    assert_int_equal(wp_fake_backend_counts(&a.backend).live, 2);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+a_grant_that_replicas_may_have_shown_is_not_undone(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    /* a has not heard of that, and has the store confirm the same lease. */
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_string_equal(again.claim.grant.sandbox, c.claim.grant.sandbox);
+    wp_pools_undo(a.pools, &again.claim);
+    wp_pools_undo(b.pools, &c.claim);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_true(again.claim.replayed);
+    assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_follower_sees_and_claims_the_keepers_sandboxes,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(two_who_want_the_same_get_two,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(one_id_at_two_replicas_has_one_sandbox,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(
+            a_release_reaches_the_store_before_the_mirror_does,
+            replica_set_up_shared),
+        cmocka_unit_test_setup(a_follower_does_not_expire,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(an_idle_death_asks_the_store_first,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(scale_down_asks_the_store_first,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(
+            a_grant_that_replicas_may_have_shown_is_not_undone,
+            replica_set_up_shared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* tests/unit/pool/core/pool_wait_test.c - claims that find nothing ready: they are
+ * refused, or wait for their turn, or have a sandbox made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/support/pool/pool_rig.h"
+
+#define S WP_NS_PER_S
+
+static void
+empty_pool_refuses_with_a_time_to_retry(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim a;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    wp_rig_claim_init(&a, "a", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_RESOURCE_EXHAUSTED);
+    assert_true(a.claim.retry_after_ns > 0);
+    assert_non_null(a.claim.reason);
+    /* Its id is free. */
+    wp_rig_claim_init(&a, "a", "", 5 * S, 0);
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(wp_rig_stats(&rig).refused_total, 2);
+    wp_rig_claim_init(&a, "a", "", 0, 0);
+    a.claim.pool = WP_STR("other");
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_NOT_FOUND);
+    wp_rig_fini(&rig);
+}
+
+static void
+waiting_claims_are_served_in_turn_between_tenants(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim c[6];
+    /* Two of tenant x first, then one of y: x1 y1 x2. */
+    static const char *const tenants[] = {"x", "x", "x", "y", "y", "z"};
+    static const int order[] = {0, 3, 5, 1, 4, 2};
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    for (int i = 0; i < 6; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof id, "c%d", i);
+        wp_rig_claim_init(&c[i], id, tenants[i], 0, 30 * S);
+        assert_int_equal(wp_rig_claim(&rig, &c[i]), WP_PENDING);
+    }
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 6, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).warming, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(c[order[i]].answers, 0);
+        wp_clock_manual_advance(&rig.clock, S);
+        assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+        assert_int_equal(c[order[i]].answers, 1);
+        assert_int_equal(c[order[i]].claim.status, WP_OK);
+        assert_int_equal(c[order[i]].claim.grant.served, WP_SERVED_COLD);
+        assert_int_equal(c[order[i]].claim.grant.waited_ns, (i + 1) * S);
+    }
+    wp_rig_fini(&rig);
+}
+
+static void
+queued_when_the_sandbox_was_already_in_the_making(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim a;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 1, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    wp_clock_manual_advance(&rig.clock, S);
+    wp_rig_claim_init(&a, "a", "", 0, 30 * S);
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_PENDING);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    assert_int_equal(a.claim.grant.served, WP_SERVED_QUEUED);
+    wp_rig_fini(&rig);
+}
+
+static void
+waiting_times_out_with_an_answer(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim a;
+    struct wp_rig_claim b;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    wp_rig_claim_init(&a, "a", "", 0, 2 * S);
+    wp_rig_claim_init(&b, "b", "", 0, 3 * S);
+    assert_int_equal(wp_rig_claim(&rig, &b), WP_PENDING);
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_PENDING);
+    wp_rig_settle(&rig);
+    assert_true(rig.next_run_ns <= rig.clock.now_mono_ns + 2 * S);
+    wp_rig_advance(&rig, 2 * S);
+    assert_int_equal(a.answers, 1);
+    assert_int_equal(a.claim.status, WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(b.answers, 0);
+    assert_true(wp_pools_cancel(rig.pools, &b.claim));
+    wp_rig_advance(&rig, 2 * S);
+    assert_int_equal(b.answers, 0);
+    assert_int_equal(wp_rig_stats(&rig).waiting, 0);
+    wp_rig_fini(&rig);
+}
+
+static void
+cold_start_makes_one_for_each_waiting_claim_and_no_more(void **state)
+{
+    struct wp_rig rig;
+    struct wp_pool_spec spec;
+    struct wp_rig_claim c[3];
+
+    (void)state;
+    wp_pool_spec_init(&spec);
+    spec.cold_start = WP_COLD_ALLOWED;
+    wp_rig_init(&rig, 16, 0, &spec);
+    for (int i = 0; i < 3; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof id, "c%d", i);
+        wp_rig_claim_init(&c[i], id, "", 0, 30 * S);
+        assert_int_equal(wp_rig_claim(&rig, &c[i]), WP_PENDING);
+    }
+    wp_rig_settle(&rig);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(c[i].answers, 1);
+        assert_int_equal(c[i].claim.grant.served, WP_SERVED_COLD);
+    }
+    assert_int_equal(wp_rig_stats(&rig).created_total, 3);
+    wp_rig_fini(&rig);
+}
+
+static void
+repeats_of_a_waiting_claim_share_its_sandbox(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim c[5];
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    for (int i = 0; i < 5; i++) {
+        wp_rig_claim_init(&c[i], "same", "", 0, 30 * S);
+        assert_int_equal(wp_rig_claim(&rig, &c[i]), WP_PENDING);
+    }
+    /* The first leaves; one of the others takes its place. */
+    assert_true(wp_pools_cancel(rig.pools, &c[0].claim));
+    assert_true(wp_pools_cancel(rig.pools, &c[3].claim));
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 2, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(c[0].answers + c[3].answers, 0);
+    for (int i = 1; i < 5; i += i == 2 ? 2 : 1) {
+        assert_int_equal(c[i].answers, 1);
+        assert_int_equal(c[i].claim.status, WP_OK);
+        assert_string_equal(c[i].claim.grant.sandbox, c[1].claim.grant.sandbox);
+    }
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    wp_rig_fini(&rig);
+}
+
+static void
+draining_pool_refuses_and_empties(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim a;
+    struct wp_rig_claim w;
+    struct wp_rig_claim again;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 1, NULL);
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    wp_rig_claim_init(&a, "a", "", 0, 0);
+    wp_rig_claim_init(&w, "w", "", 0, 30 * S);
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_OK);
+    assert_int_equal(wp_rig_claim(&rig, &w), WP_PENDING);
+    wp_pools_drain(rig.pools, 0);
+    wp_rig_settle(&rig);
+    assert_int_equal(w.answers, 1);
+    assert_int_equal(w.claim.status, WP_UNAVAILABLE);
+    wp_rig_claim_init(&again, "a", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &again), WP_OK);
+    wp_rig_claim_init(&w, "x", "", 0, 30 * S);
+    assert_int_equal(wp_rig_claim(&rig, &w), WP_UNAVAILABLE);
+    wp_rig_fini(&rig);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_pool_refuses_with_a_time_to_retry),
+        cmocka_unit_test(waiting_claims_are_served_in_turn_between_tenants),
+        cmocka_unit_test(queued_when_the_sandbox_was_already_in_the_making),
+        cmocka_unit_test(waiting_times_out_with_an_answer),
+        cmocka_unit_test(
+            cold_start_makes_one_for_each_waiting_claim_and_no_more),
+        cmocka_unit_test(repeats_of_a_waiting_claim_share_its_sandbox),
+        cmocka_unit_test(draining_pool_refuses_and_empties),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
