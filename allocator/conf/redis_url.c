@@ -446,3 +446,11 @@ wp_redis_url_set_password(struct wp_redis_url *url, struct wp_str password,
     memcpy(url->password, password.ptr, password.len);
     return WP_OK;
 }
+
+bool
+wp_redis_server_eq(const struct wp_redis_server *a,
+                   const struct wp_redis_server *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0 &&
+           strcmp(a->path, b->path) == 0;
+}

@@ -13,9 +13,15 @@
 #ifndef WP_ALLOCATOR_CONF_REDIS_URL_H
 #define WP_ALLOCATOR_CONF_REDIS_URL_H
 
-#include "allocator/stores/redis/link/link.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/base/status.h"
+#include "pool/base/str.h"
 
 enum {
+    WP_REDIS_HOST_MAX = 255,
+    WP_REDIS_PATH_MAX = 107,
     WP_REDIS_LOGIN_MAX = 255, /* Of a user's name; of a password. */
     WP_REDIS_DB_MAX = 65535,
     WP_REDIS_PORT_DEFAULT = 6379,
@@ -24,6 +30,17 @@ enum {
     WP_REDIS_MASTER_MAX = 63,
     WP_REDIS_URL_TEXT_MAX = 512,
 };
+
+/* A Unix socket when path is not "". */
+struct wp_redis_server {
+    char host[WP_REDIS_HOST_MAX + 1];
+    uint16_t port;
+    char path[WP_REDIS_PATH_MAX + 1];
+};
+
+/* By name: is it the same address? Any thread. */
+bool wp_redis_server_eq(const struct wp_redis_server *a,
+                        const struct wp_redis_server *b);
 
 enum wp_redis_kind {
     WP_REDIS_SINGLE,

@@ -1,6 +1,6 @@
 /* allocator/grpc/internal.h - what the files of the gRPC transport share.
  *
- * Only allocator/rpc_*.c include it: no other part of the product sees a gRPC
+ * Only allocator/grpc/ include it: no other part of the product sees a gRPC
  * type.
  *
  * Life of a call object (struct wp_rpc_call). It belongs to one queue for ever

@@ -1,4 +1,4 @@
-/* allocator/http/conn.h - one client connection. Private to http_*.c.
+/* allocator/http/conn.h - one client connection. Private to the room.
  *
  *   HEAD -> (own page) -> HEAD ...            LINGER: answered, the client may
  *     |                                               still be sending

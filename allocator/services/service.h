@@ -1,9 +1,10 @@
 /* allocator/services/service.h - the border between what an RPC does and what
  * carries it.
  *
- * A transport (rpc_*.c) decodes nothing: it finds the method by its path, gives
- * it the request's bytes, and sends what it answers. A service (service_*.c)
- * knows no transport. A call belongs to one thread at a time. */
+ * A transport (allocator/grpc) decodes nothing: it finds the method by its
+ * path, gives it the request's bytes, and sends what it answers. A service (the
+ * other files here) knows no transport. A call belongs to one thread at a time.
+ * */
 #ifndef WP_ALLOCATOR_SERVICES_SERVICE_H
 #define WP_ALLOCATOR_SERVICES_SERVICE_H
 

@@ -1,4 +1,4 @@
-/* allocator/services/services_private.h - what the service_*.c files share. */
+/* allocator/services/services_private.h - what the services share. */
 #ifndef WP_ALLOCATOR_SERVICES_SERVICES_PRIVATE_H
 #define WP_ALLOCATOR_SERVICES_SERVICES_PRIVATE_H
 

@@ -10,66 +10,12 @@
 #include <stdint.h>
 
 #include "k8s/api/api_config.h"
+#include "k8s/config.h"
 #include "pool/backend.h"
 #include "pool/pool.h"
 
-enum wp_controllers {
-    WP_CONTROLLER_POOL = 1,
-    WP_CONTROLLER_CLAIM = 2,
-    WP_CONTROLLER_TEMPLATE = 4,
-    WP_CONTROLLER_SANDBOX = 8,
-    WP_CONTROLLERS_ALL = 15,
-};
-
-/* The tenant of leases that belong to SandboxClaim objects; their claim id is
- * the object's uid. Services refuse tenants that begin with "system:". */
-#define WP_TENANT_SANDBOX_CLAIMS "system:sandboxclaims"
-
-/* wp_cluster_config_init fills every field with its default. Texts are borrowed
- * until destroy. */
-struct wp_cluster_config {
-    const struct wp_api_config *server;
-    const struct wp_clock *clock;
-    uint32_t controllers;       /* Bits of enum wp_controllers. */
-    const char *watch_ns;       /* NULL: all namespaces. */
-    const char *election_ns;    /* NULL: the server's own_namespace. */
-    const char *election_name;  /* "warmpool-controller" */
-    const char *identity;       /* Unique among replicas. */
-    bool election;              /* True. False: this is the only replica. */
-    const char *cluster_domain; /* "cluster.local" */
-    uint16_t sandbox_port;      /* 8888: endpoints are POD_IP:this. */
-    int64_t cold_grace_ns;      /* 2 s: a claim waits so long for a warm one. */
-    bool cold_start; /* True: then it starts cold; else it waits on. */
-    int64_t
-        ready_grace_ns; /* 5 min: a sandbox not ready by then is replaced. */
-    int64_t watch_silence_ns;     /* 90 s: a watch that is silent is ended. */
-    uint32_t create_inflight_max; /* 300 in each pool. */
-    uint32_t sandboxes_max;       /* What the backend takes; as slots_max. */
-    double qps;                   /* 0: no bound of our own. */
-    uint32_t burst;
-    bool claim_events;              /* True. */
-    bool observability_annotations; /* True. */
-    bool warm_pool_eviction;        /* True: pool pods are safe to evict. */
-    bool gc; /* Ends what a missing garbage collector would leave. False. */
-    const char *allowed_label_domains_file;
-};
+/* Fills every field with its default. */
 void wp_cluster_config_init(struct wp_cluster_config *config);
-
-/* What the daemon gives. post: has run(arg, a, b) called on the control thread,
- * false when its mailbox is full. Any thread. */
-struct wp_cluster_core {
-    struct wp_pools *pools;
-    void *ctx;
-    bool (*post)(void *ctx, void (*run)(void *arg, uint64_t a, uint64_t b),
-                 void *arg, uint64_t a, uint64_t b);
-    /* This replica leads from now on, or does no more. The cluster's thread;
-     * must not block. Leading: the daemon makes pools the keeper's (restored
-     * sandboxes have been seen by then). */
-    void (*on_leading)(void *ctx, bool leads);
-    /* Cannot go on (another controller of the same kinds is active, the API
-     * server refuses us): the daemon leaves, with this as the reason. */
-    void (*on_fatal)(void *ctx, const char *reason);
-};
 
 struct wp_cluster; /* Opaque. */
 

@@ -7,7 +7,7 @@
 #include <event2/event.h>
 
 #include "k8s/api/api.h"
-#include "k8s/cluster/cluster.h"
+#include "k8s/config.h"
 #include "k8s/controllers/events.h"
 #include "k8s/watch/store.h"
 #include "k8s/objects/view.h"

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "k8s/cluster/cluster.h"
+#include "k8s/config.h"
 #include "k8s/objects/object.h"
 
 enum {

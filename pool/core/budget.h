@@ -1,4 +1,4 @@
-/* pool/core/budget.h - budgets that scaled pools share; private to the pool_*.c
+/* pool/core/budget.h - budgets that scaled pools share; private to the core's
  * files. Control thread only.
  *
  * A pool says in its turns what it wants; before the next turns the groups in

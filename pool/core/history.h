@@ -1,5 +1,5 @@
 /* pool/core/history.h - what a pool's claims were, recorded for advice; private
- * to the pool_*.c files.
+ * to the files of pool/core.
  *
  * Every pool has one, with a policy or without, where wp_pools_config asks for
  * it; its latest part is in the pool's note (snapshot.h). The keeper's control

@@ -1,4 +1,4 @@
-/* pool/core/pools.h - what the pool_*.c files share; private to them.
+/* pool/core/pools.h - what the files of pool/core share; private to them.
  *
  * pool.c        life of the whole, numbers
  * shape.c  adding, changing and removing pools

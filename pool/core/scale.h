@@ -1,5 +1,5 @@
 /* pool/core/scale.h - the scaler of a pool whose policy has an objective;
- * private to the pool_*.c files.
+ * private to the files of pool/core.
  *
  * It is made with the first objective and kept to the pool's end. The control
  * thread tells it in each of the pool's turns what happened since the last one

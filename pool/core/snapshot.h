@@ -1,5 +1,5 @@
 /* pool/core/snapshot.h - what is kept of a pool in the lease store beside its
- * records; private to the pool_*.c files.
+ * records; private to the files of pool/core.
  *
  * That is what its scaler has learned, if it has one, and the latest part of
  * the record of its claims. Each pool has one note; without a durable store

@@ -315,7 +315,7 @@ def check_settings(path, docs, daemon):
 def check_runbook():
     """Every metric that the runbook sends people to is one that we have."""
     text = (DEPLOY / "runbook.md").read_text()
-    code = "".join(path.read_text() for path in (ROOT / "allocator").glob("*.c"))
+    code = "".join(path.read_text() for path in (ROOT / "allocator").rglob("*.c"))
     names = set(re.findall(r"\b((?:warmpool|agent_sandbox)_[a-z_]+)\b", text))
     if len(names) < 10:
         fail("deploy/runbook.md: no metrics were found")

@@ -10,59 +10,78 @@ import subprocess
 import sys
 import tomllib
 
-# Which folder may include which. "base" is pool/base.
-ALLOWED = {
-    "base": {"base"},
-    "pool": {"base", "pool"},
-    "proto": {"base", "pool", "proto"},
-    "k8s": {"base", "pool", "k8s"},
-    "local": {"base", "pool", "local"},
-    "runtime": {"base", "runtime"},
-    "allocator": {"base", "pool", "proto", "k8s", "local", "runtime",
-                  "allocator"},
-}
+# Which room may include which: rooms.toml.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "rooms.toml"),
+          "rb") as table:
+    ROOMS = tomllib.load(table)
+HOUSES = {room.split("/")[0] for room in ROOMS}
 
 # Library header -> the only files that may include it.
 LIBRARIES = [
     (r"grpc/(?!.*\.pb-c\.h$)",
-     r"allocator/rpc_[^/]*\.[ch]|allocator/ctl/rpc_client\.c|bench/.*"
-     r"|tests/.*"),
-    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire[^/]*\.[ch]"),
-    (r"nettle/", r"pool/lease_token\.c"),
-    (r"hiredis/", r"allocator/redis_[^/]*\.c|bench/bench_store_redis\.c|tests/.*"),
-    (r"sqlite3\.h", r"allocator/lease_sqlite_[^/]*\.[ch]|tests/.*"),
-    (r"curl/", r"k8s/http[^/]*\.c"),
-    (r"nghttp2/", r"bench/.*|tests/support/http_peer_h2\.c"),
+     r"allocator/grpc/[^/]*|allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
+    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*"),
+    (r"nettle/", r"pool/leases/token\.c"),
+    (r"hiredis/",
+     r"allocator/stores/redis/.*\.c"
+     r"|bench/micro/bench_store_redis\.c|tests/.*"),
+    (r"sqlite3\.h", r"allocator/stores/sqlite/[^/]*|tests/.*"),
+    (r"curl/", r"k8s/api/http[^/]*\.c"),
+    (r"nghttp2/", r"bench/.*|tests/support/http/http_peer_h2\.c"),
     (r"event2/", r"(allocator|bench|local|runtime|k8s|tests)/.*"),
     (r"yaml\.h",
-     r"(local/(manifest|yaml)|allocator/conf|k8s/api_config)[^/]*\.c"),
+     r"local/manifest/(manifest|yaml)[^/]*\.c|allocator/conf/file\.c"
+     r"|k8s/api/api_config_yaml\.c"),
     (r"seccomp\.h", r"local/.*"),
 ]
 
 LINES_WARN, LINES_STOP = 600, 1000
+FILES_STOP = 40
 FUNCTION_LINES = 80
 
 
-def folder_of(path):
-    if path.startswith("pool/base/"):
-        return "base"
-    return path.split("/", 1)[0]
+def room_of(path):
+    return os.path.dirname(path)
 
 
 def check_includes(path, text):
-    own = folder_of(path)
+    own = room_of(path)
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if not match:
             continue
         header = match.group(2)
-        if match.group(1) == '"' and own in ALLOWED and "/" in header:
-            target = folder_of(header)
-            if target in ALLOWED and target not in ALLOWED[own]:
-                yield f"{path}:{number}: {own}/ may not know {target}/"
+        target = room_of(header)
+        if (match.group(1) == '"' and own in ROOMS and target in ROOMS
+                and target not in [own, "pool/base", *ROOMS[own]]):
+            yield f"{path}:{number}: {own}/ may not know {target}/"
         for library, users in LIBRARIES:
             if re.match(library, header) and not re.fullmatch(users, path):
                 yield f"{path}:{number}: {header} is not for this file"
+
+
+def check_rooms(rooms, files):
+    """The table of rooms has no circle and names what there is; no folder has
+    more files than a reader takes in."""
+    left = {room: set(known) for room, known in rooms.items()}
+    while left:
+        free = [room for room, known in left.items() if not known & left.keys()]
+        if not free:
+            yield f"tests/lint/rooms.toml: a circle among {sorted(left)}"
+            break
+        for room in free:
+            del left[room]
+    folders = {}
+    for path in files:
+        folders.setdefault(room_of(path), []).append(path)
+    for room in rooms:
+        if room not in folders:
+            yield f"tests/lint/rooms.toml: {room}: no such room"
+    for folder, paths in folders.items():
+        if folder.split("/")[0] in HOUSES and folder not in rooms:
+            yield f"{folder}: not in tests/lint/rooms.toml"
+        if len(paths) > FILES_STOP:
+            yield f"{folder}: {len(paths)} files; at most {FILES_STOP}"
 
 
 def check_guard(path, text):
@@ -94,8 +113,7 @@ def check_text(path, text):
             yield f"{path}:{number}: white space at the end of the line"
         if "\t" in line and not path.endswith((".sh", "Makefile")):
             yield f"{path}:{number}: a tab"
-        if len(line) > 80 and path.startswith(tuple(
-                d + "/" for d in ALLOWED if d != "base")):
+        if len(line) > 80 and path.split("/")[0] in HOUSES:
             yield f"{path}:{number}: {len(line)} columns; at most 80"
         if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
             yield f"{path}:{number}: an unfinished mark"
@@ -178,9 +196,13 @@ def self_test():
     good = {
         "pool/slots/slot.c": '#include "pool/base/str.h"\n',
         "allocator/grpc/call.c": "#include <grpc/grpc.h>\n",
-        "pool/slots/slot.h": "#ifndef WP_POOL_SLOT_H\n",
+        "pool/slots/slot.h": "#ifndef WP_POOL_SLOTS_SLOT_H\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]
+    if not list(check_rooms({"a": ["b"], "b": ["a"]}, ["a/x.c", "b/x.c"])):
+        missed.append("a circle of rooms")
+    if list(check_rooms({"a": ["b"], "b": []}, ["a/x.c", "b/x.c"])):
+        wrong.append("rooms without a circle")
     row = {"mechanism": "m", "test": "a.c: t", "file": "a.c", "off": "x"}
     tree = {"a.c": "t(void) x", "tests/sim/sim_mutants.c": '{"M",',
             "tests/model/lease.pml": "#ifdef BREAK_R\n"}
@@ -220,6 +242,9 @@ def main():
 
     breaches = 0
     for breach in check_failures(read):
+        print(breach)
+        breaches += 1
+    for breach in check_rooms(ROOMS, files):
         print(breach)
         breaches += 1
     for path in files:

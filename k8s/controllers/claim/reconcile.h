@@ -1,7 +1,7 @@
 /* k8s/controllers/claim/reconcile.h - one look at one SandboxClaim, step by
  * step.
  *
- * Private to k8s/claim_*.c. A pass begins when the queue hands out a key, makes
+ * Private to this room. A pass begins when the queue hands out a key, makes
  * calls one after the other (each step's callback goes on with the next), and
  * ends exactly once, by wp_claim_pass_end. At most one pass of a key runs. What
  * is asked of the core outlives the pass: a claim that waits holds no worker.

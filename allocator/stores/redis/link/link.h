@@ -21,29 +21,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocator/conf/redis_url.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
 
 enum {
-    WP_REDIS_HOST_MAX = 255,
-    WP_REDIS_PATH_MAX = 107,
     WP_REDIS_RUN_ID_MAX = 40,
     WP_REDIS_REPLY_MAX = 4096, /* Longer texts in replies are cut. */
     WP_REDIS_ARGS_MAX = 16,
     WP_REDIS_LINKS_MAX = 128,
     WP_REDIS_BATCH_MAX = 64, /* Calls of one command. */
 };
-
-/* A Unix socket when path is not "". */
-struct wp_redis_server {
-    char host[WP_REDIS_HOST_MAX + 1];
-    uint16_t port;
-    char path[WP_REDIS_PATH_MAX + 1];
-};
-
-/* By name: is it the same address? Any thread. */
-bool wp_redis_server_eq(const struct wp_redis_server *a,
-                        const struct wp_redis_server *b);
 
 /* Finds servers, for Sentinel and Cluster. Called by the connecting thread and
  * by what blocks anyway; may block for the connect timeout. */

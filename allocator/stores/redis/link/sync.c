@@ -35,14 +35,6 @@ wp_redis_config_complete(const struct wp_redis_config *config)
     return c;
 }
 
-bool
-wp_redis_server_eq(const struct wp_redis_server *a,
-                   const struct wp_redis_server *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0 &&
-           strcmp(a->path, b->path) == 0;
-}
-
 const char *
 wp_redis_server_text(const struct wp_redis_server *server,
                      char out[WP_REDIS_HOST_MAX + 16])
