@@ -9,7 +9,8 @@ set(WP_WARNINGS
 add_library(wp_flags INTERFACE)
 target_include_directories(wp_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(wp_flags INTERFACE _GNU_SOURCE
-                           WP_VERSION="${PROJECT_VERSION}")
+                           WP_VERSION="${PROJECT_VERSION}"
+                           $<$<BOOL:${WP_TEST_TOOLS}>:WP_TEST_TOOLS>)
 target_compile_options(wp_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C>:${WP_WARNINGS}>
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${WP_WERROR}>>:-Werror>

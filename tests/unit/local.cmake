@@ -10,7 +10,12 @@ wp_test(local_bridge_test LABEL unit
           ${CMAKE_SOURCE_DIR}/local/init/bridge.c
   LIBS wp_local)
 foreach(name local_cgroup_test local_confine_test local_record_test
-             synthetic_backend_test)
+             )
   wp_test(${name} LABEL unit
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.c LIBS wp_local)
 endforeach()
+if(WP_TEST_TOOLS)
+  wp_test(synthetic_backend_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/synthetic_backend_test.c
+    LIBS wp_local_synthetic)
+endif()

@@ -1,4 +1,4 @@
-#include "local/sandbox/backend_synthetic.h"
+#include "local/synthetic/synthetic.h"
 
 #include <dirent.h>
 #include <errno.h>

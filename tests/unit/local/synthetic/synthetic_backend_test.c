@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "local/sandbox/backend_synthetic.h"
+#include "local/synthetic/synthetic.h"
 #include "pool/base/clock.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* local/sandbox/backend_synthetic.h - sandboxes that are files: to measure and
+/* local/synthetic/synthetic.h - sandboxes that are files: to measure and
  * to test the allocator itself.
  *
  * NOT A SANDBOX: nothing runs in it, nothing answers at its endpoint, nothing
@@ -14,8 +14,8 @@
  * lock of the state directory, events and adoption it shares. It has one thread
  * of its own; create and destroy only post to it, and reports are made from it.
  * */
-#ifndef WP_LOCAL_SANDBOX_BACKEND_SYNTHETIC_H
-#define WP_LOCAL_SANDBOX_BACKEND_SYNTHETIC_H
+#ifndef WP_LOCAL_SYNTHETIC_SYNTHETIC_H
+#define WP_LOCAL_SYNTHETIC_SYNTHETIC_H
 
 #include <stdbool.h>
 #include <stdint.h>
