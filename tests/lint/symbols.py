@@ -33,7 +33,6 @@ CIRCLE_STOP = 5
 # Room that most files of a circle are in -> its files.
 KNOWN = {
     "allocator/advice": 6,
-    "allocator/ctl": 15,
     "allocator/daemon": 7,
     "allocator/stores/redis": 9,
     "k8s/controllers/claim": 7,
@@ -53,7 +52,6 @@ KNOWN_NAMES = {
     "wp_cold_add_env",
     "wp_cold_add_volumes",
     "wp_conf_print_value",
-    "wp_ctl_exit_code",
     "wp_daemon_reload",
     "wp_http_body",
     "wp_http_server_create",
