@@ -2,7 +2,7 @@
  *
  * The core answers at once, or later from a thread of its own: the answer is
  * put on a list that cannot be full, and brought to the cluster's thread by a
- * post; should the mailbox be full, a timer finds it. Cluster thread only. */
+ * post; should the channel be full, a timer finds it. Cluster thread only. */
 #ifndef WP_K8S_CONTROLLERS_CLAIM_ASK_H
 #define WP_K8S_CONTROLLERS_CLAIM_ASK_H
 
