@@ -135,3 +135,74 @@ wp_channel_run(struct wp_channel *channel, size_t max)
     wake_receiver(channel);
     return max;
 }
+
+/* --- linked --- */
+
+/* Never read as a message: only its address means something. */
+static struct wp_linked_message closed_mark;
+
+#define CLOSED (&closed_mark)
+
+void
+wp_linked_init(struct wp_linked_channel *channel)
+{
+    atomic_init(&channel->newest, NULL);
+}
+
+/* No wake-up is lost, and none is asked for twice. Send and receive are both
+ * read-modify-writes of the one object `newest`, which see each other in its
+ * modification order whatever the CPU. Who finds NULL there wakes, once for all
+ * that join the list before the receiver takes it whole; and the receive that
+ * follows the wake-up comes after that send. */
+enum wp_linked_sent
+wp_linked_send(struct wp_linked_channel *channel,
+               struct wp_linked_message *message)
+{
+    struct wp_linked_message *newest =
+        atomic_load_explicit(&channel->newest, memory_order_relaxed);
+
+    do {
+        if (newest == CLOSED) {
+            return WP_LINKED_CLOSED;
+        }
+        message->next = newest;
+        /* Publishes message: pairs with the acquire in take_all. */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &channel->newest, &newest, message, memory_order_release,
+        memory_order_relaxed));
+    return newest == NULL ? WP_LINKED_WAKE : WP_LINKED_SENT;
+}
+
+static struct wp_linked_message *
+take_all(struct wp_linked_channel *channel, struct wp_linked_message *instead)
+{
+    /* Pairs with the release in send. */
+    struct wp_linked_message *newest = atomic_exchange_explicit(
+        &channel->newest, instead, memory_order_acquire);
+    struct wp_linked_message *list = NULL;
+
+    while (newest != NULL && newest != CLOSED) {
+        struct wp_linked_message *before = newest->next;
+
+        newest->next = list;
+        list = newest;
+        newest = before;
+    }
+    return list;
+}
+
+struct wp_linked_message *
+wp_linked_receive(struct wp_linked_channel *channel)
+{
+    /* Closed by this thread, or not at all. */
+    bool closed =
+        atomic_load_explicit(&channel->newest, memory_order_relaxed) == CLOSED;
+
+    return closed ? NULL : take_all(channel, NULL);
+}
+
+struct wp_linked_message *
+wp_linked_close(struct wp_linked_channel *channel)
+{
+    return take_all(channel, CLOSED);
+}
