@@ -27,7 +27,7 @@ struct wp_daemon_redis;
 enum {
     WP_DAEMON_PAGES = 3,
     /* Posts that may wait for a loop: SetPool, Drain and the like. */
-    WP_DAEMON_MAIL = 1024,
+    WP_DAEMON_MESSAGES = 1024,
 };
 
 struct wp_daemon {

@@ -18,14 +18,14 @@
 #include "pool/base/clock.h"
 #include "pool/base/list.h"
 #include "pool/base/log.h"
-#include "pool/base/mailbox.h"
+#include "pool/base/channel.h"
 #include "pool/base/rng.h"
 
 #define DIR_NAME "/synthetic"
 
 enum {
-    MAILBOX_CAP = 16384,
-    MAIL_A_TURN = 256,
+    CHANNEL_CAP = 16384,
+    MESSAGES_A_TURN = 256,
     HEX_LEN = 2 * WP_UID_LEN,
     TEXT_MAX = WP_NAMESPACE_MAX + WP_POOL_NAME_MAX + WP_TEMPLATE_NAME_MAX +
                WP_SANDBOX_NAME_MAX + 5,
@@ -61,7 +61,7 @@ struct wp_synthetic {
     struct item *items; /* Owned; sandboxes_max of them. */
     struct wp_list warming;
     struct wp_rng rng;
-    struct wp_mailbox mailbox;
+    struct wp_channel channel;
     pthread_t thread;
     bool started;
     bool leaving; /* The thread's own, as is the next. */
@@ -203,7 +203,7 @@ take_item(struct wp_synthetic *synthetic, struct wp_slot_ref ref,
 }
 
 static void
-mail_create(void *ctx, uint64_t packed, uint64_t unused)
+run_create(void *ctx, uint64_t packed, uint64_t unused)
 {
     struct wp_synthetic *synthetic = ctx;
     struct item *item =
@@ -233,7 +233,7 @@ end(struct wp_synthetic *synthetic, struct item *item)
 }
 
 static void
-mail_destroy(void *ctx, uint64_t packed, uint64_t unused)
+run_destroy(void *ctx, uint64_t packed, uint64_t unused)
 {
     struct wp_synthetic *synthetic = ctx;
     struct wp_slot_ref ref = wp_slot_ref_unpack(packed);
@@ -250,7 +250,7 @@ mail_destroy(void *ctx, uint64_t packed, uint64_t unused)
 }
 
 static void
-mail_leave(void *ctx, uint64_t leave_ready, uint64_t unused)
+run_leave(void *ctx, uint64_t leave_ready, uint64_t unused)
 {
     struct wp_synthetic *synthetic = ctx;
 
@@ -284,9 +284,10 @@ synthetic_create(void *self, const struct wp_sandbox_order *order,
                           "too long");
     }
     memcpy(item->uid, order->uid, WP_UID_LEN);
-    if (!wp_mailbox_post(&synthetic->mailbox,
-                         (struct wp_mail){mail_create, synthetic,
-                                          wp_slot_ref_pack(order->ref), 0})) {
+    if (!wp_channel_send(&synthetic->channel,
+                         (struct wp_message){run_create, synthetic,
+                                             wp_slot_ref_pack(order->ref),
+                                             0})) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "the synthetic backend has too much to do");
     }
@@ -298,9 +299,9 @@ synthetic_destroy(void *self, struct wp_slot_ref ref)
 {
     struct wp_synthetic *synthetic = self;
 
-    return wp_mailbox_post(&synthetic->mailbox,
-                           (struct wp_mail){mail_destroy, synthetic,
-                                            wp_slot_ref_pack(ref), 0})
+    return wp_channel_send(&synthetic->channel,
+                           (struct wp_message){run_destroy, synthetic,
+                                               wp_slot_ref_pack(ref), 0})
                ? WP_OK
                : WP_RESOURCE_EXHAUSTED;
 }
@@ -402,7 +403,7 @@ adopt_all(struct wp_synthetic *synthetic, struct wp_local_sweep *sweep,
 static void
 wait_for_work(struct wp_synthetic *synthetic)
 {
-    struct pollfd pfd = {wp_mailbox_fd(&synthetic->mailbox), POLLIN, 0};
+    struct pollfd pfd = {wp_channel_fd(&synthetic->channel), POLLIN, 0};
     struct timespec limit = {0, 0};
     int64_t left_ns;
 
@@ -428,7 +429,7 @@ thread_main(void *arg)
     (void)pthread_setname_np(pthread_self(), "wp-synthetic");
     while (!synthetic->leaving) {
         wait_for_work(synthetic);
-        (void)wp_mailbox_drain(&synthetic->mailbox, MAIL_A_TURN);
+        (void)wp_channel_run(&synthetic->channel, MESSAGES_A_TURN);
         become_ready(synthetic, wp_clock_mono_ns(wp_clock_system()));
     }
     for (uint32_t i = 0; i < synthetic->config.sandboxes_max; i++) {
@@ -482,9 +483,9 @@ end_thread(struct wp_synthetic *synthetic, bool leave_ready)
     if (!synthetic->started) {
         return;
     }
-    while (!wp_mailbox_post(
-        &synthetic->mailbox,
-        (struct wp_mail){mail_leave, synthetic, leave_ready, 0})) {
+    while (!wp_channel_send(
+        &synthetic->channel,
+        (struct wp_message){run_leave, synthetic, leave_ready, 0})) {
         (void)nanosleep(&again, NULL); /* The thread is emptying it. */
     }
     (void)pthread_join(synthetic->thread, NULL);
@@ -544,7 +545,7 @@ wp_synthetic_create(const struct wp_synthetic_config *config,
     struct item *items = calloc(config->sandboxes_max, sizeof *items);
 
     if (synthetic == NULL || items == NULL ||
-        !wp_mailbox_init(&synthetic->mailbox, MAILBOX_CAP)) {
+        !wp_channel_init(&synthetic->channel, CHANNEL_CAP)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory for the synthetic backend");
         free(synthetic);
@@ -580,7 +581,7 @@ wp_synthetic_destroy(struct wp_synthetic *synthetic)
     if (synthetic->config.lock_fd >= 0) {
         (void)close(synthetic->config.lock_fd);
     }
-    wp_mailbox_fini(&synthetic->mailbox);
+    wp_channel_fini(&synthetic->channel);
     free(synthetic->items);
     free(synthetic);
 }

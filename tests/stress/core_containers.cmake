@@ -5,6 +5,6 @@ foreach(module slot ready_queue claim_table)
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${module}_stress.c
     LIBS wp_pool)
 endforeach()
-wp_test(mailbox_stress LABEL stress TIMEOUT 600
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/mailbox_stress.c
+wp_test(channel_stress LABEL stress TIMEOUT 600
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/channel_stress.c
   LIBS wp_base)
