@@ -329,14 +329,18 @@ wp_daemon_backend(struct wp_daemon *daemon)
 {
     static const struct wp_backend_ops local = {
         .name = "local", .create = port_create, .destroy = port_destroy};
+#ifdef WP_TEST_TOOLS
     static const struct wp_backend_ops synthetic = {
         .name = "synthetic", .create = port_create, .destroy = port_destroy};
 
+    if (wp_conf_is_synthetic(daemon->conf)) {
+        return (struct wp_backend){&synthetic, daemon};
+    }
+#endif
     if (daemon->cluster != NULL) {
         return wp_daemon_cluster_port(daemon->cluster);
     }
-    return (struct wp_backend){
-        wp_conf_is_synthetic(daemon->conf) ? &synthetic : &local, daemon};
+    return (struct wp_backend){&local, daemon};
 }
 
 /* Control thread, or before it runs. */
