@@ -3,37 +3,37 @@
  *
  * A store of several replicas, or one whose word was lost, may know an id that
  * is new here; and a repeat may be of a lease that another replica has ended.
- * Such claims are parked until the control thread has asked. */
+ * Such claims wait until the control thread has asked. */
 #include "pool/base/assert.h"
 #include "pool/core/claim_way.h"
 
 enum {
     /* How often the store is asked for a claim while its slot changes. */
-    PARKS_MAX = 200,
+    ASKS_MAX = 200,
 };
 
 /* The store knows the id: the control thread asks it what the answer was. */
 enum wp_status
-wp_claim_park(struct wp_claim *claim)
+wp_claim_await_store(struct wp_claim *claim)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
 
     (void)pthread_mutex_lock(&pool->wait_lock);
-    claim->phase = WP_PHASE_PARKED;
-    wp_list_push_back(&pool->parked, &claim->followers);
+    claim->phase = WP_PHASE_AWAITING_STORE;
+    wp_list_push_back(&pool->awaiting_store, &claim->followers);
     (void)pthread_mutex_unlock(&pool->wait_lock);
     wp_pools_touch(pool);
     return WP_PENDING;
 }
 
 struct wp_claim *
-wp_pools_take_parked(struct wp_pool *pool)
+wp_pools_take_awaiting(struct wp_pool *pool)
 {
     struct wp_claim *claim = NULL;
     struct wp_list *node;
 
     (void)pthread_mutex_lock(&pool->wait_lock);
-    node = wp_list_pop_front(&pool->parked);
+    node = wp_list_pop_front(&pool->awaiting_store);
     if (node != NULL) {
         claim = WP_CONTAINER_OF(node, struct wp_claim, followers);
         claim->phase = WP_PHASE_BUSY;
@@ -67,7 +67,7 @@ show(struct wp_claim *claim, struct wp_slot_ref ref,
                : wp_claim_answer(claim, WP_OK, NULL);
 }
 
-/* The parked claim holds ref: its own entry leads there from now on. */
+/* The waiting claim holds ref: its own entry leads there from now on. */
 static enum wp_status
 take_over(struct wp_claim *claim, struct wp_slot_ref ref,
           const struct wp_lease_record *record)
@@ -93,7 +93,7 @@ confirm(struct wp_claim *claim, enum wp_status status, struct wp_slot_ref ref,
 {
     struct wp_pool *pool = wp_claim_pool(claim);
 
-    if (status == WP_OK && ref.generation == 0 && claim->parks++ < PARKS_MAX) {
+    if (status == WP_OK && ref.generation == 0 && claim->asked++ < ASKS_MAX) {
         /* That lease is over, and its entry goes when this is heard. */
         return wp_claim_start(claim);
     }
@@ -108,13 +108,14 @@ confirm(struct wp_claim *claim, enum wp_status status, struct wp_slot_ref ref,
 }
 
 void
-wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
-                struct wp_slot_ref ref, const struct wp_lease_record *record)
+wp_pools_resume_claim(struct wp_claim *claim, enum wp_status status,
+                      struct wp_slot_ref ref,
+                      const struct wp_lease_record *record)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
 
-    if (status == WP_PENDING && claim->parks++ < PARKS_MAX) {
-        (void)wp_claim_park(claim);
+    if (status == WP_PENDING && claim->asked++ < ASKS_MAX) {
+        (void)wp_claim_await_store(claim);
         return;
     }
     if (claim->confirms) {

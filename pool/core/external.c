@@ -26,12 +26,12 @@ wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
     leased = state == WP_SLOT_LEASED || state == WP_SLOT_LOST ||
              state == WP_SLOT_QUARANTINED;
     if (leased) {
-        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_STOP,
+        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_STOP,
                                        memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(lock);
     if (leased) {
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
 }
 
@@ -49,7 +49,7 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slots *slots = &pools->slots;
     struct wp_slot_info info;
     struct wp_pool *pool;
-    uint32_t news = 0;
+    uint32_t work = 0;
     bool asks;
 
     if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
@@ -60,7 +60,7 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
     /* It may become ready between the two. */
     if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
                      asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
-        news = asks ? WP_NEWS_WITHDRAW : 0;
+        work = asks ? WP_WORK_WITHDRAW : 0;
     } else {
         /* Another replica may have granted it: the store is asked first. */
         if (!wp_slot_move(slots, ref, WP_SLOT_READY,
@@ -68,11 +68,11 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
                                         : WP_SLOT_DYING)) {
             return;
         }
-        news = pools->shared ? WP_NEWS_WITHDRAW : 0;
+        work = pools->shared ? WP_WORK_WITHDRAW : 0;
     }
     wp_counter_add(&pool->retired, 1);
     wp_pool_record_retired(pool, reason);
-    wp_pools_note(pools, ref.index, news);
+    wp_pools_mark(pools, ref.index, work);
     wp_pools_touch(pool);
 }
 
@@ -122,10 +122,10 @@ wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
 }
 
 void
-wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
+wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
 {
     const struct wp_backend *backend = &pools->config.backend;
-    struct wp_noted *noted = &pools->noted[ref.index];
+    struct wp_reported_lease *reported = &pools->reported[ref.index];
     const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
@@ -136,10 +136,10 @@ wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_claim_view view;
     struct wp_slot_info info;
 
-    if ((noted->generation == ref.generation && noted->fence == fence &&
-         (pools->durable || noted->deadline_wall_ms == deadline_wall_ms)) ||
+    if ((reported->generation == ref.generation && reported->fence == fence &&
+         (pools->durable || reported->deadline_wall_ms == deadline_wall_ms)) ||
         !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||
-        /* Else it is not granted yet, or just ending: noted again then. */
+        /* Else it is not granted yet, or just ending: marked again then. */
         !wp_pools_claim_of(pools, ref, &view) ||
         !wp_slot_read(&pools->slots, ref, &info)) {
         return;
@@ -156,8 +156,8 @@ wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
         .fence = fence,
         .deadline_wall_ms = deadline_wall_ms,
     };
-    noted->generation = ref.generation;
-    noted->fence = fence;
-    noted->deadline_wall_ms = deadline_wall_ms;
+    reported->generation = ref.generation;
+    reported->fence = fence;
+    reported->deadline_wall_ms = deadline_wall_ms;
     backend->ops->leased(backend->self, &notice);
 }

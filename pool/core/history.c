@@ -92,7 +92,7 @@ wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
     }
     if (wp_pool_scale_new_claims(pool, &history->claims_told,
                                  &history->missed_told, &n, &missed)) {
-        wp_pool_note_changed(pool);
+        wp_snapshot_changed(pool);
         wp_pool_history_add(pool, now_ns,
                             (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
                                                       .n = n,

@@ -134,7 +134,7 @@ wp_pools_slot_of_token(struct wp_pools *pools,
          memcmp(info.uid, token->uid, sizeof info.uid) == 0)) {
         return token->ref;
     }
-    return wp_mirror_find(pools, token->uid);
+    return wp_pools_find_uid(pools, token->uid);
 }
 
 /* Verifies the token and finds its lease; token->ref is its slot here. WP_OK:
@@ -184,10 +184,10 @@ find_lease(struct wp_pools *pools, struct wp_lease_change *change,
 }
 
 static enum wp_status
-park(struct wp_pools *pools, struct wp_lease_change *change, bool renews)
+await_store(struct wp_pools *pools, struct wp_lease_change *change, bool renews)
 {
     change->renews = renews;
-    wp_errands_park(pools, change);
+    wp_lease_change_await_store(pools, change);
     return WP_PENDING;
 }
 
@@ -217,7 +217,7 @@ finish_release(struct wp_pools *pools, struct wp_lease_change *change,
         wp_counter_add(&pool->released, 1);
     }
     if (ended) {
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
     return answer(change, WP_OK, NULL);
 }
@@ -239,7 +239,7 @@ release(struct wp_pools *pools, struct wp_lease_change *change)
     enum wp_status status = find_lease(pools, change, &token);
 
     if (status == WP_PENDING) {
-        return park(pools, change, false);
+        return await_store(pools, change, false);
     }
     change->was_held = false;
     if (status == WP_NOT_FOUND) {
@@ -273,12 +273,12 @@ static bool
 can_renew(struct wp_pools *pools, struct wp_slot_ref ref, uint64_t fence)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t barred = WP_NEWS_UNDO | WP_NEWS_STOP |
-                      (pools->durable ? 0 : (uint32_t)WP_NEWS_ENDING);
+    uint32_t barred = WP_WORK_UNDO | WP_WORK_STOP |
+                      (pools->durable ? 0 : (uint32_t)WP_WORK_ENDING);
 
     return wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
            atomic_load_explicit(&slot->fence, memory_order_relaxed) == fence &&
-           (atomic_load_explicit(&slot->news, memory_order_relaxed) & barred) ==
+           (atomic_load_explicit(&slot->work, memory_order_relaxed) & barred) ==
                0;
 }
 
@@ -334,7 +334,7 @@ finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
     change->fence = change->commit.fence;
     change->deadline_wall_ms = change->commit.deadline_wall_ms;
     sign_renewed(pools, change);
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index, 0);
     return answer(change, WP_OK, NULL);
 }
 
@@ -360,7 +360,7 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     bool live;
 
     if (status == WP_PENDING) {
-        return park(pools, change, true);
+        return await_store(pools, change, true);
     }
     if (status == WP_TAKEN) {
         return answer(change, WP_FAILED_PRECONDITION,
@@ -385,7 +385,7 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     (void)pthread_mutex_unlock(wp_pools_change_lock(pools, token.ref.index));
     if (!live && pools->shared && !change->settled) {
         /* Perhaps another replica has renewed it: the store knows. */
-        return park(pools, change, true);
+        return await_store(pools, change, true);
     }
     if (!live) {
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
@@ -416,7 +416,7 @@ wp_pools_resume_change(struct wp_pools *pools, struct wp_lease_change *change,
                        enum wp_status status)
 {
     if (status == WP_PENDING && change->asked++ < ASKS_MAX) {
-        wp_errands_park(pools, change);
+        wp_lease_change_await_store(pools, change);
         return;
     }
     change->settled = true;
@@ -456,7 +456,7 @@ superseded(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_claim_view view;
     bool claimed = wp_pools_claim_of(pools, ref, &view);
 
-    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
+    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_UNDO,
                                     memory_order_relaxed);
     if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
                       WP_SLOT_QUARANTINED)) {
@@ -475,18 +475,18 @@ wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref)
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
 
     (void)pthread_mutex_lock(lock);
-    if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
-         WP_NEWS_ENDING) == 0 &&
+    if ((atomic_load_explicit(&slot->work, memory_order_relaxed) &
+         WP_WORK_ENDING) == 0 &&
         is_held(wp_slot_state(&pools->slots, ref))) {
         superseded(pools, ref);
     }
     (void)pthread_mutex_unlock(lock);
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index, 0);
 }
 
 /* What the store said of an end. Any thread. */
 static void
-finish_end(struct wp_errand *end, enum wp_status status)
+finish_end(struct wp_store_request *end, enum wp_status status)
 {
     struct wp_pools *pools = end->pools;
     struct wp_slot_ref ref = end->op.ref;
@@ -501,10 +501,10 @@ finish_end(struct wp_errand *end, enum wp_status status)
 
     (void)pthread_mutex_lock(lock);
     /* ENDING was set for this generation, which lasts until the move below. */
-    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_ENDING,
+    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_ENDING,
                                     memory_order_relaxed);
     if (ended && end->undo) {
-        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
+        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_UNDO,
                                         memory_order_relaxed);
         if (end->op.kind == WP_LEASE_UNDO && status == WP_OK) {
             wp_pools_keep_open(slot);
@@ -523,20 +523,20 @@ finish_end(struct wp_errand *end, enum wp_status status)
     if (dying && !end->undo) {
         wp_counter_add(expires ? &pool->expired : &pool->released, 1);
     }
-    wp_errand_give(end);
+    wp_store_request_give(end);
     if (offer) {
         if (push) {
             wp_pools_push(pool, ref);
         }
         wp_pools_match(pool);
     }
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index, 0);
 }
 
 static void
 end_done(struct wp_lease_op *op, enum wp_status status)
 {
-    finish_end(WP_CONTAINER_OF(op, struct wp_errand, op), status);
+    finish_end(WP_CONTAINER_OF(op, struct wp_store_request, op), status);
 }
 
 /* Of a sandbox that died nobody else may be offered what is undone. */
@@ -553,12 +553,12 @@ end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
 
 /* Why the lease on the slot is to end now. Under the change lock. */
 static bool
-end_is_due(struct wp_slot *slot, uint32_t news, int64_t now_ns)
+end_is_due(struct wp_slot *slot, uint32_t work, int64_t now_ns)
 {
     if (WP_MUTANT(EXPIRED_EARLY)) {
         now_ns += WP_NS_PER_S;
     }
-    return (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0 ||
+    return (work & (WP_WORK_UNDO | WP_WORK_STOP)) != 0 ||
            atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
                now_ns;
 }
@@ -569,9 +569,9 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    struct wp_errand *end = wp_errand_take(pools);
+    struct wp_store_request *end = wp_store_request_take(pools);
     enum wp_status status;
-    uint32_t news = 0;
+    uint32_t work = 0;
     bool begun = false;
 
     if (end == NULL) {
@@ -581,23 +581,23 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
     /* Looked at anew: an end that was out may have come back since, and the
      * slot have its next lease. */
     if (is_held(wp_slot_state(&pools->slots, ref))) {
-        news = atomic_load_explicit(&slot->news, memory_order_relaxed);
-        begun = (news & WP_NEWS_ENDING) == 0 && end_is_due(slot, news, now_ns);
+        work = atomic_load_explicit(&slot->work, memory_order_relaxed);
+        begun = (work & WP_WORK_ENDING) == 0 && end_is_due(slot, work, now_ns);
     }
     if (begun) {
-        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
+        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_ENDING,
                                        memory_order_relaxed);
         /* Who wants the sandbox gone does not want it offered again. */
-        end->undo = (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) == WP_NEWS_UNDO;
+        end->undo = (work & (WP_WORK_UNDO | WP_WORK_STOP)) == WP_WORK_UNDO;
         (void)wp_pools_lease_names(pools, ref, &end->names);
         wp_pools_lease_op(
             pools, ref,
-            end_kind(pools, ref, end->undo, (news & WP_NEWS_STOP) != 0),
+            end_kind(pools, ref, end->undo, (work & WP_WORK_STOP) != 0),
             &end->names, &end->op);
     }
     (void)pthread_mutex_unlock(lock);
     if (!begun) {
-        wp_errand_give(end);
+        wp_store_request_give(end);
         return true;
     }
     end->op.found = &end->found;

@@ -88,7 +88,7 @@ wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index)
         }
         slot->control_bits &= ~(uint32_t)WP_CONTROL_UNSYNCED;
         if (wp_slot_state(&pools->slots, ref) != WP_SLOT_FREE) {
-            wp_mirror_apply(pools, ref, &none);
+            wp_records_apply(pools, ref, &none);
         }
     }
 }
@@ -150,7 +150,7 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
                                                         : WP_SLOT_QUARANTINED);
 
             out->state = WP_RECORD_ENDED;
-            wp_pools_note(pools, ref.index, retired ? WP_NEWS_WITHDRAW : 0);
+            wp_pools_mark(pools, ref.index, retired ? WP_WORK_WITHDRAW : 0);
         }
         return true;
     }
@@ -187,7 +187,7 @@ wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
 bool
 wp_pools_knows(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
 {
-    struct wp_slot_ref ref = wp_mirror_find(pools, uid);
+    struct wp_slot_ref ref = wp_pools_find_uid(pools, uid);
 
     return ref.generation != 0 &&
            wp_slot_state(&pools->slots, ref) != WP_SLOT_DYING;
@@ -197,7 +197,7 @@ bool
 wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
               struct wp_slot_ref *ref)
 {
-    *ref = wp_mirror_find(pools, uid);
+    *ref = wp_pools_find_uid(pools, uid);
     if (ref->generation == 0) {
         return false;
     }
@@ -238,14 +238,15 @@ wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
 {
     atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
     pools->swept = pools->swept && keeper;
-    if (keeper && pools->noted != NULL) {
-        memset(pools->noted, 0, pools->config.slots_max * sizeof *pools->noted);
+    if (keeper && pools->reported != NULL) {
+        memset(pools->reported, 0,
+               pools->config.slots_max * sizeof *pools->reported);
     }
     /* What waited for a keeper is looked at. */
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=
             WP_SLOT_FREE) {
-            wp_pools_note(pools, i, 0);
+            wp_pools_mark(pools, i, 0);
         }
     }
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {

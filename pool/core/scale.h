@@ -30,7 +30,7 @@ struct wp_pool_scale {
     int64_t leads_ns[WP_SCALE_LEADS_MAX];
     uint32_t n_leads; /* Since the last turn. */
     uint64_t leads_lost;
-    bool told; /* Something that is to be decided on with the next turn. */
+    bool undecided; /* Something that is to be decided on with the next turn. */
     uint32_t replicas_told;
     int64_t seen_quantum; /* In which the scaler was told the time last. */
 
@@ -96,9 +96,9 @@ void wp_pool_scale_forget_hand(struct wp_pool *pool,
  * its lock, as the next. */
 void wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
                         int64_t now_ns);
-/* It was told of this; recorded. */
-void wp_pool_scale_told(struct wp_pool *pool, struct wp_pool_scale *scale,
-                        int64_t now_ns, struct wp_history_event event);
+/* Records what the scaler was told. */
+void wp_pool_scale_record(struct wp_pool *pool, struct wp_pool_scale *scale,
+                          int64_t now_ns, struct wp_history_event event);
 void wp_pool_scale_destroy(struct wp_pool_scale *scale);
 /* Tells the scaler what happened and sets the pool's target; returns when it
  * has to be asked again. *wait: order and give up nothing yet. Control

@@ -4,7 +4,7 @@
  * claim may have found it a moment ago. A removed pool is not found any more;
  * what is left of it lives on under its index. Once nothing is, another pool
  * may have the index: it gets a struct of its own, takes over the queues, which
- * are empty, and the old struct becomes a grave: closed for ever, so that
+ * are empty, and the old struct is retired: closed for ever, so that
  * whoever still comes to it is refused. Indexes that were never used go first.
  *
  * Nothing is left when no slot is of that index, dead or linked, and no claim
@@ -270,7 +270,7 @@ destroy_pool(struct wp_pool *pool)
 {
     wp_pool_scale_destroy(wp_pool_scale_of(pool));
     wp_pool_history_destroy(pool->history);
-    wp_pool_note_fini(pool);
+    wp_snapshot_fini(pool);
     wp_wait_queue_fini(&pool->waiters);
     (void)pthread_mutex_destroy(&pool->wait_lock);
     free(pool);
@@ -299,7 +299,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     pool->identity = identity_of(pool);
     (void)pthread_mutex_init(&pool->wait_lock, NULL);
     wp_list_init(&pool->followers);
-    wp_list_init(&pool->parked);
+    wp_list_init(&pool->awaiting_store);
     wp_refill_init(&pool->refill, wp_rng_next(&pools->rng));
     atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,
@@ -325,11 +325,11 @@ wp_pools_free_all(struct wp_pools *pools)
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         destroy_pool(wp_pools_at(pools, i));
     }
-    while (pools->graves != NULL) {
-        struct wp_pool *grave = pools->graves;
+    while (pools->retired_pools != NULL) {
+        struct wp_pool *retired = pools->retired_pools;
 
-        pools->graves = grave->next_grave;
-        destroy_pool(grave);
+        pools->retired_pools = retired->next_retired;
+        destroy_pool(retired);
     }
 }
 
@@ -340,7 +340,8 @@ nobody_waits(struct wp_pool *pool)
 
     (void)pthread_mutex_lock(&pool->wait_lock);
     nobody = wp_wait_queue_count(&pool->waiters) == 0 &&
-             wp_list_empty(&pool->followers) && wp_list_empty(&pool->parked);
+             wp_list_empty(&pool->followers) &&
+             wp_list_empty(&pool->awaiting_store);
     (void)pthread_mutex_unlock(&pool->wait_lock);
     return nobody;
 }
@@ -401,8 +402,8 @@ revive(struct wp_pools *pools, struct wp_pool *pool,
 
 /* A new pool takes the place of one of which nothing is left. */
 static struct wp_pool *
-bury(struct wp_pools *pools, struct wp_pool *gone,
-     const struct wp_pool_spec *spec)
+replace_pool(struct wp_pools *pools, struct wp_pool *gone,
+             const struct wp_pool_spec *spec)
 {
     struct wp_pool *pool = create_pool(pools, spec, gone->index);
 
@@ -417,8 +418,8 @@ bury(struct wp_pools *pools, struct wp_pool *gone,
     atomic_store_explicit(&pool->destroyed_before,
                           wp_slots_destroyed(&pools->slots, gone->index),
                           memory_order_relaxed);
-    gone->next_grave = pools->graves;
-    pools->graves = gone;
+    gone->next_retired = pools->retired_pools;
+    pools->retired_pools = gone;
     return pool;
 }
 
@@ -431,7 +432,7 @@ place_pool(struct wp_pools *pools, const struct wp_pool_spec *spec)
 
     if (count == WP_POOLS_MAX) {
         gone = find_gone(pools);
-        return gone != NULL ? bury(pools, gone, spec) : NULL;
+        return gone != NULL ? replace_pool(pools, gone, spec) : NULL;
     }
     pool = create_pool(pools, spec, count);
     if (pool != NULL) {
@@ -511,7 +512,7 @@ give_up_warming(struct wp_pools *pools, uint32_t pool_index, uint32_t max)
         if (wp_pools_of_slot(pools, i)->index == pool_index &&
             wp_slot_state(&pools->slots, ref) == WP_SLOT_WARMING &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
-            wp_pools_note(pools, i, 0);
+            wp_pools_mark(pools, i, 0);
             max--;
         }
     }
@@ -579,9 +580,9 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     remove_name(pools, pool);
     give_up_warming(pools, pool_index, UINT32_MAX);
     if (wp_pool_scale_active(pool) != NULL) {
-        wp_pool_note_changed(pool);
+        wp_snapshot_changed(pool);
     }
-    wp_pool_note_save_soon(pool, wp_pools_now(pools));
+    wp_snapshot_save_soon(pool, wp_pools_now(pools));
     wp_pools_touch(pool);
 }
 
@@ -608,8 +609,8 @@ wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
     (void)pthread_mutex_unlock(&pool->wait_lock);
     if (scale != NULL) {
         scale->set_by_call = scale->set_by_call || by_hand;
-        wp_pool_note_changed(pool);
-        wp_pool_note_save_soon(pool, wp_pools_now(pools));
+        wp_snapshot_changed(pool);
+        wp_snapshot_save_soon(pool, wp_pools_now(pools));
     }
     if (by_hand) {
         atomic_store_explicit(&pool->target, target, memory_order_relaxed);

@@ -5,10 +5,10 @@ foreach(part claim refill store wait)
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_${part}_test.c ${WP_POOL_RIG}
     LIBS wp_pool)
 endforeach()
-# Sandboxes that others see too: the doors of pool/core/external.c.
-foreach(door end found notice retire)
-  wp_test(pool_foreign_${door}_test LABEL unit
-    SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_foreign_${door}_test.c ${WP_POOL_RIG}
+# Sandboxes that others see too: the external events of pool/core/external.c.
+foreach(event end found notice retire)
+  wp_test(pool_foreign_${event}_test LABEL unit
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/pool_foreign_${event}_test.c ${WP_POOL_RIG}
             ${CMAKE_SOURCE_DIR}/tests/support/stores/model_store.c
             ${CMAKE_SOURCE_DIR}/tests/support/pool/replica_rig.c
     LIBS wp_pool)
