@@ -13,6 +13,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/core/claim_way.h"
+#include "pool/core/ready.h"
 
 /* How often a repeat looks again at a claim that is just ending. */
 enum {
@@ -248,21 +249,6 @@ settle(struct wp_claim *claim, enum wp_status status)
         claim, WP_UNAVAILABLE,
         "the lease store did not confirm the lease; nothing was "
         "granted");
-}
-
-struct wp_slot_ref
-wp_pools_pop(struct wp_pool *pool, enum wp_slot_state to)
-{
-    struct wp_slot_ref ref = wp_ready_queue_pop(&pool->ready, to);
-
-    return ref.generation != 0 ? ref : wp_ready_queue_pop(&pool->others, to);
-}
-
-void
-wp_pools_push(struct wp_pool *pool, struct wp_slot_ref ref)
-{
-    wp_ready_queue_push(
-        wp_pools_prefer(pool->pools, ref) ? &pool->ready : &pool->others, ref);
 }
 
 static void

@@ -35,13 +35,6 @@ wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
     }
 }
 
-bool
-wp_pools_asks_first(const struct wp_pools *pools,
-                    const struct wp_slot_info *info)
-{
-    return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
-}
-
 void
 wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
                 struct wp_str reason)
@@ -77,21 +70,6 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
 }
 
 bool
-wp_pools_suffix_of(const struct wp_pool *pool, struct wp_str name,
-                   struct wp_str *suffix)
-{
-    size_t at = pool->name.len + 1;
-
-    if (name.len <= at || name.len > at + WP_SANDBOX_SUFFIX_LEN ||
-        memcmp(name.ptr, pool->name.ptr, pool->name.len) != 0 ||
-        name.ptr[at - 1] != '-') {
-        return false;
-    }
-    *suffix = (struct wp_str){name.ptr + at, name.len - at};
-    return true;
-}
-
-bool
 wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
                const uint8_t uid[WP_UID_LEN], struct wp_str name,
                struct wp_slot_ref *ref)
@@ -119,45 +97,4 @@ wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
     wp_slot_map_add(&pools->map, wp_pools_map_hash(pools, name), ref->index);
     wp_pools_touch(pool);
     return true;
-}
-
-void
-wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    const struct wp_backend *backend = &pools->config.backend;
-    struct wp_reported_lease *reported = &pools->reported[ref.index];
-    const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
-    int64_t deadline_wall_ms =
-        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
-    char sandbox[WP_SANDBOX_NAME_MAX + 1];
-    struct wp_lease_notice notice;
-    struct wp_claim_view view;
-    struct wp_slot_info info;
-
-    if ((reported->generation == ref.generation && reported->fence == fence &&
-         (pools->durable || reported->deadline_wall_ms == deadline_wall_ms)) ||
-        !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||
-        /* Else it is not granted yet, or just ending: marked again then. */
-        !wp_pools_claim_of(pools, ref, &view) ||
-        !wp_slot_read(&pools->slots, ref, &info)) {
-        return;
-    }
-    wp_pools_sandbox_name(pool, info.suffix, sandbox);
-    notice = (struct wp_lease_notice){
-        .ref = ref,
-        .uid = info.uid,
-        .pool_namespace = pool->pool_namespace,
-        .pool = pool->name,
-        .sandbox = wp_str_from(sandbox),
-        .claim_id = wp_str_from(view.claim_id),
-        .tenant = wp_str_from(view.tenant),
-        .fence = fence,
-        .deadline_wall_ms = deadline_wall_ms,
-    };
-    reported->generation = ref.generation;
-    reported->fence = fence;
-    reported->deadline_wall_ms = deadline_wall_ms;
-    backend->ops->leased(backend->self, &notice);
 }

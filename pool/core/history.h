@@ -36,8 +36,9 @@ void wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
  * again, is a gap. Before anything else is written in a turn. Control thread,
  * as the next. */
 void wp_pool_history_look(struct wp_pool *pool, int64_t now_ns);
-/* Writes what a pool that is not scaled was asked for since the last turn. */
-void wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
+/* Writes what a pool that is not scaled was asked for since the last turn; true
+ * when there was something. */
+bool wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
 
 /* Memory that it takes; what is saved of it is no longer. */
 size_t wp_pool_history_bytes(const struct wp_pool *pool);

@@ -10,42 +10,11 @@
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/leases/rules.h"
-#include "pool/core/pools.h"
-
-enum {
-    SAME_HASH_MAX = 4, /* Slots of one 64-bit hash that are looked at. */
-};
+#include "pool/core/claim_way.h"
+#include "pool/core/ready.h"
 
 /* What a lease of another process lasts longer here: its clock may differ. */
 #define CLOCK_SLACK_NS (1 * WP_NS_PER_S)
-
-struct wp_slot_ref
-wp_pools_find_uid(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
-{
-    uint32_t at[SAME_HASH_MAX];
-    uint32_t n;
-
-    if (!pools->mapped) {
-        return WP_SLOT_REF_NONE;
-    }
-    n = wp_slot_map_find(
-        &pools->map,
-        wp_pools_map_hash(pools,
-                          (struct wp_str){(const char *)uid, WP_UID_LEN}),
-        at, SAME_HASH_MAX);
-
-    for (uint32_t i = 0; i < n; i++) {
-        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, at[i]);
-        struct wp_slot_info info;
-
-        if (wp_slot_read(&pools->slots, ref, &info) &&
-            info.state != WP_SLOT_FREE &&
-            memcmp(info.uid, uid, WP_UID_LEN) == 0) {
-            return ref;
-        }
-    }
-    return WP_SLOT_REF_NONE;
-}
 
 /* --- Leases --- */
 
@@ -88,8 +57,8 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
                               memory_order_relaxed);
         if (wp_claim_table_hold(&pools->claims, claim, ref,
                                 record->granted_wall_ms, (int)record->served)) {
-            wp_pools_restart_followers(wp_pools_at(pools, pool->index),
-                                       wp_claim_ref_pack(claim));
+            wp_claim_tell_followers(wp_pools_at(pools, pool->index),
+                                    wp_claim_ref_pack(claim), NULL);
         }
         (void)!wp_claim_table_share(&pools->claims, claim);
     }
@@ -452,9 +421,9 @@ was_granted(struct wp_pools *pools, const struct wp_store_request *request)
 }
 
 /* The store was asked who holds a sandbox in doubt. */
-static void
-settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
-             const struct wp_store_request *request)
+void
+wp_records_settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
+                        const struct wp_store_request *request)
 {
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     const struct wp_lease_record *record = &request->found;
@@ -490,51 +459,14 @@ settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
     }
 }
 
-static void
-fetched_for_slot(struct wp_pools *pools, struct wp_store_request *request)
-{
-    struct wp_slot_ref ref = request->op.ref;
-    enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
-    bool unanswered =
-        request->status != WP_OK && request->status != WP_NOT_FOUND;
-    uint32_t work = 0;
-
-    (void)atomic_fetch_and_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                                    ~(uint32_t)WP_WORK_REQUESTED,
-                                    memory_order_relaxed);
-    if (state == WP_SLOT_QUARANTINED &&
-        (wp_slot_at(&pools->slots, ref.index)->control_bits &
-         WP_CONTROL_HEARD) == 0) {
-        settle_doubt(pools, ref, request);
-        return;
-    }
-    if (state == WP_SLOT_DYING &&
-        !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
-        work = request->status == WP_NOT_FOUND ? WP_WORK_FORGOTTEN : 0;
-    } else if (state == WP_SLOT_DYING) {
-        if (unanswered) {
-            work = WP_WORK_RELEASE | WP_WORK_RETRY;
-        } else if (request->status == WP_OK &&
-                   wp_record_is_claimed(request->found.state)) {
-            /* The lease of a sandbox that is gone ends by the fence it has. */
-            atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
-                                  request->found.fence, memory_order_relaxed);
-            if (wp_store_request_send(pools, ref, WP_LEASE_RELEASE)) {
-                return;
-            }
-            work = WP_WORK_RELEASE | WP_WORK_RETRY;
-        }
-    }
-    wp_pools_mark(pools, ref.index, work);
-}
-
 /* Takes what was fetched for somebody into the mirror: OK, *ref is settled and
  * has that lease; PENDING, it is just changing here, so ask again; UNAVAILABLE,
  * this replica has not heard of the sandbox yet. Never makes a slot: by now the
  * record may be an old one, of a sandbox that is forgotten. */
-static enum wp_status
-take_found(struct wp_pools *pools, const struct wp_lease_record *record,
-           struct wp_slot_ref *ref)
+enum wp_status
+wp_records_take_found(struct wp_pools *pools,
+                      const struct wp_lease_record *record,
+                      struct wp_slot_ref *ref)
 {
     enum wp_slot_state state;
 
@@ -551,58 +483,4 @@ take_found(struct wp_pools *pools, const struct wp_lease_record *record,
                        memory_order_relaxed) == record->fence
                ? WP_OK
                : WP_PENDING;
-}
-
-static bool
-is_answer(enum wp_status status)
-{
-    return status == WP_OK || status == WP_NOT_FOUND;
-}
-
-static void
-fetched_for_claim(struct wp_pools *pools, struct wp_store_request *request)
-{
-    struct wp_claim *claim = request->claim;
-    const struct wp_lease_record *record = &request->found;
-    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
-    enum wp_status status = is_answer(request->status) ? WP_OK : WP_UNAVAILABLE;
-
-    if (request->status == WP_OK && wp_record_is_claimed(record->state)) {
-        struct wp_claim_view view;
-
-        status = record->fingerprint != claim->commit.fingerprint
-                     ? WP_ALREADY_EXISTS
-                     : take_found(pools, record, &ref);
-        if (status == WP_OK && !claim->confirms &&
-            wp_pools_claim_of(pools, ref, &view)) {
-            status = WP_PENDING;
-        }
-    }
-    wp_pools_resume_claim(claim, status, ref, record);
-}
-
-static void
-fetched_for_change(struct wp_pools *pools, struct wp_store_request *request)
-{
-    enum wp_status status = is_answer(request->status) ? WP_OK : WP_UNAVAILABLE;
-    struct wp_slot_ref ref;
-
-    if (request->status == WP_OK &&
-        wp_record_is_claimed(request->found.state)) {
-        status = take_found(pools, &request->found, &ref);
-    }
-    wp_pools_resume_change(pools, request->change, status);
-}
-
-void
-wp_records_fetched(struct wp_pools *pools, struct wp_store_request *request)
-{
-    if (request->claim != NULL) {
-        fetched_for_claim(pools, request);
-    } else if (request->change != NULL) {
-        fetched_for_change(pools, request);
-    } else {
-        fetched_for_slot(pools, request);
-    }
-    wp_store_request_give(request);
 }

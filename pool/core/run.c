@@ -9,7 +9,9 @@
 #include "pool/base/extreme.h"
 #include "pool/base/mutant.h"
 #include "pool/core/budget.h"
+#include "pool/core/claim_way.h"
 #include "pool/core/history.h"
+#include "pool/core/ready.h"
 #include "pool/core/scale.h"
 #include "pool/slots/sandbox_name.h"
 
@@ -49,71 +51,6 @@ wake_at(struct wp_pools *pools, struct wp_slot_ref ref, int64_t deadline_ns)
     } else {
         wp_timing_wheel_insert(&pools->wheel, ref.index, deadline_ns);
     }
-}
-
-struct wp_slot_ref
-wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
-                    const uint8_t uid[WP_UID_LEN], int64_t now_ns)
-{
-    struct wp_slot_ref ref =
-        wp_slots_alloc(&pools->slots, pool->index, uid, now_ns);
-    struct wp_slot *slot;
-
-    if (ref.generation == 0) {
-        return ref;
-    }
-    slot = wp_slot_at(&pools->slots, ref.index);
-    pools->slots_used++;
-    slot->control_bits = 0;
-    /* News of the slot's last life; that it is listed stays true. */
-    (void)atomic_fetch_and_explicit(&slot->work, WP_WORK_LISTED,
-                                    memory_order_relaxed);
-    if (pools->mapped) {
-        wp_slot_map_add(
-            &pools->map,
-            wp_pools_map_hash(pools,
-                              (struct wp_str){(const char *)uid, WP_UID_LEN}),
-            ref.index);
-    }
-    return ref;
-}
-
-void
-wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    struct wp_slot_info info;
-    bool freed;
-
-    if (pools->mapped && wp_slot_read(&pools->slots, ref, &info)) {
-        char name[WP_SANDBOX_NAME_MAX + 1];
-
-        wp_pools_sandbox_name(pool, info.suffix, name);
-        wp_slot_map_remove(
-            &pools->map,
-            wp_pools_map_hash(
-                pools, (struct wp_str){(const char *)info.uid, WP_UID_LEN}),
-            ref.index);
-        wp_slot_map_remove(&pools->map,
-                           wp_pools_map_hash(pools, wp_str_from(name)),
-                           ref.index);
-    }
-    if ((atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                              memory_order_relaxed) &
-         WP_WORK_OFFER) != 0) {
-        /* It was granted elsewhere before its offer was known to be recorded,
-         * and so never pushed; a slot is not used anew before it was popped. */
-        wp_pools_push(pool, ref);
-    }
-    /* Under the lock: who looked at its state there, and then leaves a word for
-     * control in it, does not leave it to the slot's next life. */
-    (void)pthread_mutex_lock(wp_pools_change_lock(pools, ref.index));
-    freed = wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
-    (void)pthread_mutex_unlock(wp_pools_change_lock(pools, ref.index));
-    WP_ASSERT(freed);
-    pools->slots_used--;
-    (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
-    wp_pools_touch(pool);
 }
 
 static bool
@@ -564,7 +501,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
         wp_pools_refuse_waiters(pool);
     }
     if (pools->durable) {
-        wp_store_requests_run_claims(pool);
+        wp_answers_ask_for_claims(pool);
     }
     wp_pools_match(pool);
     next_wait = wp_pools_expire_waiters(pool, now_ns);
@@ -572,7 +509,9 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     before = view.target;
     wp_pool_history_look(pool, now_ns);
     next_scale = wp_pool_scale_turn(pool, &view, &unscaled);
-    wp_pool_history_turn(pool, now_ns);
+    if (wp_pool_history_turn(pool, now_ns)) {
+        wp_snapshot_changed(pool);
+    }
     next_snapshot = wp_snapshot_turn(pool, now_ns);
     view.target = atomic_load_explicit(&pool->target, memory_order_relaxed);
     plan = wp_refill_plan(&pool->refill, &view);
@@ -600,7 +539,7 @@ fall_asleep(struct wp_pools *pools)
     atomic_store_explicit(&pools->awake, false, memory_order_seq_cst);
     if (atomic_load_explicit(&pools->marked, memory_order_seq_cst) ==
             WP_SLOT_NONE &&
-        !atomic_load_explicit(&pools->mail, memory_order_seq_cst)) {
+        !atomic_load_explicit(&pools->answers_due, memory_order_seq_cst)) {
         bool touched = false;
 
         for (uint32_t i = 0; i < wp_pools_count(pools) && !touched; i++) {
@@ -627,7 +566,7 @@ wp_pools_run(struct wp_pools *pools)
     atomic_store_explicit(&pools->wall_offset_ns,
                           wp_clock_wall_offset_ns(pools->config.clock),
                           memory_order_relaxed);
-    worked = wp_store_requests_run(pools);
+    worked = wp_answers_run(pools);
     worked = wp_snapshots_run(pools, now) || worked;
     worked = take_marked(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);

@@ -119,6 +119,10 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
         set_policy(pool, scale, &spec->scale);
     }
     (void)pthread_mutex_unlock(&scale->lock);
+    if (active && !atomic_load_explicit(&scale->active, memory_order_relaxed)) {
+        /* Of a time when nobody asked. */
+        atomic_store_explicit(&pool->missed_at_ns, 0, memory_order_relaxed);
+    }
     atomic_store_explicit(&scale->active, active, memory_order_relaxed);
 }
 
@@ -198,20 +202,6 @@ wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns)
 }
 
 void
-wp_pool_scale_on_missed(struct wp_pool *pool, int64_t arrived_ns)
-{
-    struct wp_pool_scale *scale = wp_pool_scale_active(pool);
-    int64_t none = 0;
-
-    wp_counter_add(&pool->missed, 1);
-    if (scale != NULL) {
-        (void)atomic_compare_exchange_strong_explicit(
-            &scale->missed_at_ns, &none, arrived_ns, memory_order_relaxed,
-            memory_order_relaxed);
-    }
-}
-
-void
 wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref)
 {
     struct wp_pool_scale *scale = wp_pool_scale_active(pool);
@@ -232,38 +222,6 @@ wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref)
             scale->event_ns = arrived_ns;
         }
     }
-}
-
-void
-wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims, uint64_t *missed)
-{
-    struct wp_histogram_view latency;
-    uint64_t late = wp_counter_read(&pool->served[WP_SERVED_QUEUED]) +
-                    wp_counter_read(&pool->served[WP_SERVED_COLD]);
-
-    *missed = wp_counter_read(&pool->missed);
-    wp_histogram_read(&pool->claim_latency, &latency);
-    *claims = *missed + pool->granted_elsewhere +
-              (latency.count > late ? latency.count - late : 0);
-}
-
-bool
-wp_pool_scale_new_claims(struct wp_pool *pool, uint64_t *claims_told,
-                         uint64_t *missed_told, uint32_t *n, uint32_t *missed)
-{
-    uint64_t claims;
-    uint64_t in_vain;
-
-    wp_pool_scale_count(pool, &claims, &in_vain);
-    if (claims <= *claims_told) {
-        return false;
-    }
-    *n = at_most_u32(claims - *claims_told);
-    *missed = in_vain > *missed_told ? at_most_u32(in_vain - *missed_told) : 0;
-    *missed = *missed < *n ? *missed : *n;
-    *claims_told += *n;
-    *missed_told += *missed;
-    return true;
 }
 
 /* Each is recorded as it is told, and in the same order, so that a replay sees
@@ -306,8 +264,8 @@ tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
     uint32_t n;
     uint32_t missed;
 
-    if (!wp_pool_scale_new_claims(pool, &scale->claims_told,
-                                  &scale->missed_told, &n, &missed)) {
+    if (!wp_pool_new_claims(pool, &scale->claims_told, &scale->missed_told, &n,
+                            &missed)) {
         return false;
     }
     wp_snapshot_changed(pool);
@@ -340,7 +298,7 @@ tell(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 static void
 take_up(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    wp_pool_scale_count(pool, &scale->claims_told, &scale->missed_told);
+    wp_pool_count_claims(pool, &scale->claims_told, &scale->missed_told);
     (void)pthread_mutex_lock(&scale->lock);
     scale->n_leads = 0;
     (void)pthread_mutex_unlock(&scale->lock);
@@ -392,10 +350,10 @@ set_target(struct wp_pool *pool, uint32_t target)
 
 /* The oldest claim that no turn has seen before. */
 static void
-take_missed(struct wp_pool_scale *scale)
+take_missed(struct wp_pool *pool, struct wp_pool_scale *scale)
 {
     int64_t missed_ns =
-        atomic_exchange_explicit(&scale->missed_at_ns, 0, memory_order_relaxed);
+        atomic_exchange_explicit(&pool->missed_at_ns, 0, memory_order_relaxed);
 
     if (missed_ns != 0 &&
         (scale->event_ns == 0 || missed_ns < scale->event_ns)) {
@@ -453,7 +411,7 @@ wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
     if (!scale->scales) {
         take_up(pool, scale, view->now_ns);
     }
-    take_missed(scale);
+    take_missed(pool, scale);
     if (pool->snapshot.learned != WP_LEARNED_KNOWN &&
         view->now_ns < pool->snapshot.wait_until_ns) {
         *wait = true;

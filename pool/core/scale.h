@@ -36,9 +36,6 @@ struct wp_pool_scale {
 
     _Atomic(bool) active;     /* The policy has an objective. */
     _Atomic(uint32_t) budget; /* Most that its group allows. */
-    /* Of the oldest claim that found nothing ready and that no turn has seen;
-     * 0: there is none. */
-    _Atomic(int64_t) missed_at_ns;
     /* Arrival of a claim to the order that it led to, the lease store's time
      * included; up to a millisecond too long. */
     struct wp_histogram reaction;
@@ -105,21 +102,8 @@ void wp_pool_scale_destroy(struct wp_pool_scale *scale);
  * thread. */
 int64_t wp_pool_scale_turn(struct wp_pool *pool,
                            const struct wp_refill_view *view, bool *wait);
-/* Claims so far, and how many of them found nothing ready. Neither goes back,
- * though a claim that is just being answered may be counted a moment late.
- * Control thread, as the next. */
-void wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims,
-                         uint64_t *missed);
-/* How many of both are new since the counts told, which are moved on; false:
- * none. */
-WP_MUST_CHECK bool wp_pool_scale_new_claims(struct wp_pool *pool,
-                                            uint64_t *claims_told,
-                                            uint64_t *missed_told, uint32_t *n,
-                                            uint32_t *missed);
 /* A sandbox of the pool became ready. Any thread. */
 void wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns);
-/* A claim found nothing ready. Any thread. */
-void wp_pool_scale_on_missed(struct wp_pool *pool, int64_t arrived_ns);
 /* Control has come upon a leased slot. Control thread. */
 void wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref);
 /* The turn's orders have left, if there were any. Control thread. */

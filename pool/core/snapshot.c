@@ -39,14 +39,9 @@ enum {
     SUM_AT = 16,
     POLICY_AT = 24,
     HEAD_LEN = 32,
-    /* So that saving each minute stays cheap: some thousand claims. The last
-     * time, when the daemon leaves, it is what fits. */
-    HISTORY_MAX = 24 * 1024,
 };
 
 #define SAVE_EVERY_NS (60 * WP_NS_PER_S)
-/* How long a scaler orders nothing for want of the snapshot. */
-#define WAIT_NS (2 * WP_NS_PER_S)
 #define ASK_AGAIN_NS (100 * WP_NS_PER_MS)
 
 enum flag {
@@ -127,7 +122,9 @@ policy_print(const struct wp_scale_policy *policy)
 static size_t
 history_room(const struct wp_pool *pool, size_t room)
 {
-    return pool->pools->closing || room < HISTORY_MAX ? room : HISTORY_MAX;
+    return pool->pools->closing || room < WP_SNAPSHOT_HISTORY_MAX
+               ? room
+               : WP_SNAPSHOT_HISTORY_MAX;
 }
 
 /* Of a pool with a scaler: what it knows and the record, both as of one moment:
@@ -349,7 +346,7 @@ on_done(struct wp_lease_op *op, enum wp_status status)
 
     snapshots->status = status;
     atomic_store_explicit(&snapshots->back, true, memory_order_release);
-    atomic_store_explicit(&pools->mail, true, memory_order_seq_cst);
+    wp_store_requests_look_again(pools);
     wp_pools_wake(pools);
 }
 
@@ -561,46 +558,6 @@ wp_pools_learned_saved(struct wp_pools *pools)
 }
 
 /* --- When --- */
-
-void
-wp_snapshot_want(struct wp_pool *pool, int64_t now_ns)
-{
-    struct wp_snapshot_state *state = &pool->snapshot;
-
-    if (pool->pools->snapshots == NULL) {
-        state->learned = WP_LEARNED_KNOWN;
-        return;
-    }
-    state->learned = WP_LEARNED_WANTED;
-    state->ask_at_ns = now_ns;
-    state->wait_until_ns = wp_time_add(now_ns, WAIT_NS);
-}
-
-void
-wp_snapshot_changed(struct wp_pool *pool)
-{
-    pool->snapshot.dirty = true;
-}
-
-void
-wp_snapshot_save_soon(struct wp_pool *pool, int64_t now_ns)
-{
-    if (pool->pools->closing && wp_pool_history_bytes(pool) > HISTORY_MAX) {
-        pool->snapshot.dirty = true;
-    }
-    if (pool->snapshot.dirty && pool->snapshot.learned == WP_LEARNED_KNOWN) {
-        pool->snapshot.save_at_ns = now_ns;
-        wp_pools_touch(pool);
-    }
-}
-
-void
-wp_snapshot_fini(struct wp_pool *pool)
-{
-    free(pool->snapshot.carried);
-    pool->snapshot.carried = NULL;
-    pool->snapshot.n_carried = 0;
-}
 
 /* Nobody waits for the snapshot of a pool that no scaler has, but it is to
  * go on from there. */

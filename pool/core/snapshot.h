@@ -25,6 +25,12 @@ enum wp_learned {
     WP_LEARNED_KNOWN, /* Taken in, or there is none. */
 };
 
+enum {
+    /* So that saving each minute stays cheap: some thousand claims. The last
+     * time, when the daemon leaves, it is what fits. */
+    WP_SNAPSHOT_HISTORY_MAX = 24 * 1024,
+};
+
 struct wp_snapshot_state {
     enum wp_learned learned;
     int64_t wait_until_ns; /* For that, before a scaler orders anything. */

@@ -14,7 +14,7 @@
  *   FORGET    DYING and gone: then its slot is free
  * / */
 #include "pool/base/assert.h"
-#include "pool/core/pools.h"
+#include "pool/core/claim_way.h"
 
 struct wp_store_request *
 wp_store_request_take(struct wp_pools *pools)
@@ -49,8 +49,7 @@ bring_back(struct wp_store_request *request, enum wp_status status)
     (void)pthread_mutex_lock(&pools->requests_lock);
     wp_list_push_back(&pools->requests_answered, &request->node);
     (void)pthread_mutex_unlock(&pools->requests_lock);
-    /* seq_cst: control looks at it before it sleeps. */
-    atomic_store_explicit(&pools->mail, true, memory_order_seq_cst);
+    wp_store_requests_look_again(pools);
     wp_pools_wake(pools);
 }
 
@@ -171,8 +170,8 @@ answered(struct wp_lease_op *op, enum wp_status status)
     }
 }
 
-static void
-send(struct wp_store_request *request)
+void
+wp_store_request_submit(struct wp_store_request *request)
 {
     const struct wp_lease_store *store = &request->pools->config.store;
     enum wp_status status;
@@ -211,7 +210,7 @@ wp_store_request_send(struct wp_pools *pools, struct wp_slot_ref ref,
             ~(uint32_t)WP_CONTROL_HEARD;
         request->op.claim_id = WP_STR("");
     }
-    send(request);
+    wp_store_request_submit(request);
     return true;
 }
 
@@ -224,46 +223,12 @@ wp_lease_change_await_store(struct wp_pools *pools,
     (void)pthread_mutex_lock(&pools->requests_lock);
     wp_list_push_back(&pools->awaiting_changes, &change->awaiting);
     (void)pthread_mutex_unlock(&pools->requests_lock);
-    atomic_store_explicit(&pools->mail, true, memory_order_seq_cst);
+    wp_store_requests_look_again(pools);
     wp_pools_wake(pools);
 }
 
-static void
-fetch(struct wp_store_request *request, const struct wp_pool *pool)
-{
-    memset(&request->op, 0, sizeof request->op);
-    request->op.kind = WP_LEASE_FETCH;
-    request->op.ref = WP_SLOT_REF_NONE;
-    request->op.pool_namespace = pool->pool_namespace;
-    request->op.pool = pool->name;
-}
-
-void
-wp_store_requests_run_claims(struct wp_pool *pool)
-{
-    for (;;) {
-        struct wp_store_request *request = wp_store_request_take(pool->pools);
-        struct wp_claim *claim;
-
-        if (request == NULL) {
-            wp_pools_touch(pool);
-            return;
-        }
-        claim = wp_pools_take_awaiting(pool);
-        if (claim == NULL) {
-            wp_store_request_give(request);
-            return;
-        }
-        fetch(request, pool);
-        request->claim = claim;
-        request->op.claim_id = claim->claim_id;
-        request->op.tenant = claim->tenant;
-        send(request);
-    }
-}
-
-static struct wp_lease_change *
-take_awaiting_change(struct wp_pools *pools)
+struct wp_lease_change *
+wp_lease_change_take_awaiting(struct wp_pools *pools)
 {
     struct wp_list *node;
 
@@ -275,73 +240,30 @@ take_awaiting_change(struct wp_pools *pools)
                : NULL;
 }
 
-/* The pool that the token names; NULL when there is none any more. */
-static struct wp_pool *
-pool_of_token(struct wp_pools *pools, const struct wp_token_fields *token)
-{
-    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        if (wp_pool_tag(wp_pools_at(pools, i)) == token->pool_tag) {
-            return wp_pools_at(pools, i);
-        }
-    }
-    return NULL;
-}
+/* --- For the control thread's turn --- */
 
-static void
-run_changes(struct wp_pools *pools)
+void
+wp_store_requests_look_again(struct wp_pools *pools)
 {
-    for (;;) {
-        struct wp_store_request *request = wp_store_request_take(pools);
-        struct wp_lease_change *change;
-        struct wp_token_fields token;
-        const struct wp_pool *pool;
-        bool ours;
-
-        if (request == NULL) {
-            atomic_store_explicit(&pools->mail, true, memory_order_seq_cst);
-            return;
-        }
-        change = take_awaiting_change(pools);
-        if (change == NULL) {
-            wp_store_request_give(request);
-            return;
-        }
-        ours = wp_lease_token_verify(&pools->token_key, change->token, &token);
-        WP_ASSERT(ours); /* It was verified before it began to wait. */
-        pool = pool_of_token(pools, &token);
-        if (pool == NULL) {
-            wp_store_request_give(request);
-            wp_pools_resume_change(pools, change, WP_OK);
-            continue;
-        }
-        fetch(request, pool);
-        memcpy(request->op.uid, token.uid, sizeof request->op.uid);
-        request->change = change;
-        send(request);
-    }
+    /* seq_cst: control looks at it before it sleeps. */
+    atomic_store_explicit(&pools->answers_due, true, memory_order_seq_cst);
 }
 
 bool
-wp_store_requests_run(struct wp_pools *pools)
+wp_store_requests_come(struct wp_pools *pools)
 {
-    bool mail =
-        atomic_exchange_explicit(&pools->mail, false, memory_order_seq_cst);
+    return atomic_exchange_explicit(&pools->answers_due, false,
+                                    memory_order_seq_cst);
+}
 
-    if (!mail) {
-        return false;
-    }
-    for (;;) {
-        struct wp_list *node;
+struct wp_store_request *
+wp_store_requests_take_answered(struct wp_pools *pools)
+{
+    struct wp_list *node;
 
-        (void)pthread_mutex_lock(&pools->requests_lock);
-        node = wp_list_pop_front(&pools->requests_answered);
-        (void)pthread_mutex_unlock(&pools->requests_lock);
-        if (node == NULL) {
-            break;
-        }
-        wp_records_fetched(
-            pools, WP_CONTAINER_OF(node, struct wp_store_request, node));
-    }
-    run_changes(pools);
-    return true;
+    (void)pthread_mutex_lock(&pools->requests_lock);
+    node = wp_list_pop_front(&pools->requests_answered);
+    (void)pthread_mutex_unlock(&pools->requests_lock);
+    return node != NULL ? WP_CONTAINER_OF(node, struct wp_store_request, node)
+                        : NULL;
 }
