@@ -35,10 +35,8 @@ KNOWN = {
     "allocator/advice": 6,
     "allocator/daemon": 7,
     "allocator/stores/redis": 9,
-    "k8s/controllers/claim": 7,
     "local/manifest": 8,
     "local/sandbox": 6,
-    "pool/core": 16,
 }
 # Names that two files define, or that no other file calls.
 KNOWN_NAMES = {
@@ -58,7 +56,6 @@ KNOWN_NAMES = {
     "wp_http_server_destroy",
     "wp_json_text",
     "wp_link_rouse",
-    "wp_pools_free_slot",
     "wp_program_find",
     "wp_sandbox_dir",
     "wp_sandbox_start_queued",
