@@ -200,9 +200,9 @@ struct wp_pools {
     _Atomic(uint32_t) n_pools;
     _Atomic(struct wp_pool *) *pool; /* Owned, as what they point to. */
     _Atomic(uint32_t) *by_name;      /* Owned; open addressing, index + 1. */
-    struct wp_pool *graves; /* Owned; see shape.c. Control thread. */
-    uint64_t removals;      /* The same, as is the next. */
-    bool closing;           /* The daemon leaves: pools begin drained. */
+    struct wp_pool *graves;          /* Owned; see shape.c. Control thread. */
+    uint64_t removals;               /* The same, as is the next. */
+    bool closing; /* The daemon leaves: pools begin drained. */
 
     /* Wall minus monotonic time; the control thread keeps it fresh, so that a
      * claim reads one clock, not two. */
