@@ -47,11 +47,11 @@ function(wp_program name)
   target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
 endfunction()
 
-# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [MAY_SKIP]): a cmocka
-# (or plain) test program, run by ctest under its level's label. MAY_SKIP: exit
-# 77 says that this machine cannot run it.
+# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [COST s] [MAY_SKIP]): a
+# cmocka (or plain) test program, run by ctest under its level's label. COST: what
+# takes longest begins first. MAY_SKIP: exit 77 says that this machine cannot run it.
 function(wp_test name)
-  cmake_parse_arguments(A "MAY_SKIP" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(A "MAY_SKIP" "LABEL;TIMEOUT;COST" "SOURCES;LIBS" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
@@ -60,6 +60,9 @@ function(wp_test name)
   add_test(NAME ${A_LABEL}/${name} COMMAND ${name})
   set_tests_properties(${A_LABEL}/${name} PROPERTIES
                        LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+  if(A_COST)
+    set_tests_properties(${A_LABEL}/${name} PROPERTIES COST ${A_COST})
+  endif()
   if(A_MAY_SKIP)
     set_tests_properties(${A_LABEL}/${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()
