@@ -63,7 +63,7 @@ run_changes(struct wp_pools *pools)
         bool ours;
 
         if (request == NULL) {
-            wp_store_requests_look_again(pools);
+            wp_pools_look_again(pools);
             return;
         }
         change = wp_lease_change_take_awaiting(pools);
@@ -183,7 +183,7 @@ wp_answers_run(struct wp_pools *pools)
 {
     struct wp_store_request *request;
 
-    if (!wp_store_requests_come(pools)) {
+    if (!wp_pools_answers_due(pools)) {
         return false;
     }
     while ((request = wp_store_requests_take_answered(pools)) != NULL) {

@@ -68,3 +68,17 @@ wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason)
 {
     record_reason(pool, pool->last_retired, reason);
 }
+
+void
+wp_pools_look_again(struct wp_pools *pools)
+{
+    /* seq_cst: control looks at it before it sleeps. */
+    atomic_store_explicit(&pools->answers_due, true, memory_order_seq_cst);
+}
+
+bool
+wp_pools_answers_due(struct wp_pools *pools)
+{
+    return atomic_exchange_explicit(&pools->answers_due, false,
+                                    memory_order_seq_cst);
+}

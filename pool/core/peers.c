@@ -1,8 +1,36 @@
 /* pool/core/peers.c - this replica among the others: which sandboxes it
  * prefers, and whether it is the keeper. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "pool/core/pools.h"
+
+struct wp_peers {
+    pthread_mutex_t lock; /* guards: all */
+    uint64_t own;
+    uint64_t ids[WP_REPLICAS_MAX];
+    uint32_t n;
+};
+
+bool
+wp_peers_create(struct wp_pools *pools)
+{
+    pools->peers = wp_pools_reserve(pools, 1, sizeof *pools->peers);
+    if (pools->peers == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_init(&pools->peers->lock, NULL);
+    return true;
+}
+
+void
+wp_peers_destroy(struct wp_pools *pools)
+{
+    if (pools->peers != NULL) {
+        (void)pthread_mutex_destroy(&pools->peers->lock);
+        free(pools->peers);
+    }
+}
 
 /* splitmix64's finaliser. */
 static uint64_t
@@ -25,13 +53,13 @@ wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref)
         return true;
     }
     memcpy(&uid, info.uid, sizeof uid);
-    (void)pthread_mutex_lock(&pools->peers_lock);
-    own = mix(uid ^ mix(pools->replica));
-    for (uint32_t i = 0; i < pools->n_replicas && best; i++) {
-        best = pools->replicas[i] == pools->replica ||
-               mix(uid ^ mix(pools->replicas[i])) < own;
+    (void)pthread_mutex_lock(&pools->peers->lock);
+    own = mix(uid ^ mix(pools->peers->own));
+    for (uint32_t i = 0; i < pools->peers->n && best; i++) {
+        best = pools->peers->ids[i] == pools->peers->own ||
+               mix(uid ^ mix(pools->peers->ids[i])) < own;
     }
-    (void)pthread_mutex_unlock(&pools->peers_lock);
+    (void)pthread_mutex_unlock(&pools->peers->lock);
     return best;
 }
 
@@ -40,11 +68,11 @@ wp_pools_set_replicas(struct wp_pools *pools, uint64_t own, const uint64_t *ids,
                       uint32_t n)
 {
     n = n < WP_REPLICAS_MAX ? n : WP_REPLICAS_MAX;
-    (void)pthread_mutex_lock(&pools->peers_lock);
-    pools->replica = own;
-    memcpy(pools->replicas, ids, n * sizeof *ids);
-    pools->n_replicas = n;
-    (void)pthread_mutex_unlock(&pools->peers_lock);
+    (void)pthread_mutex_lock(&pools->peers->lock);
+    pools->peers->own = own;
+    memcpy(pools->peers->ids, ids, n * sizeof *ids);
+    pools->peers->n = n;
+    (void)pthread_mutex_unlock(&pools->peers->lock);
 }
 
 bool

@@ -6,7 +6,9 @@
 
 #include "pool/base/assert.h"
 #include "pool/core/budget.h"
+#include "pool/core/control.h"
 #include "pool/core/scale.h"
+#include "pool/core/snapshot.h"
 #include "pool/slots/sandbox_name.h"
 
 _Static_assert((int)WP_TARGET_MAX == (int)WP_SCALE_TARGET_MAX,
@@ -45,17 +47,22 @@ check_config(const struct wp_pools_config *config, struct wp_err *err)
     return WP_OK;
 }
 
+/* Frees what reserve_all got, all of it or a part. */
 static void
-init_store_requests(struct wp_pools *pools)
+free_parts(struct wp_pools *pools)
 {
-    (void)pthread_mutex_init(&pools->requests_lock, NULL);
-    wp_list_init(&pools->requests_free);
-    wp_list_init(&pools->requests_answered);
-    wp_list_init(&pools->awaiting_changes);
-    for (size_t i = 0; i < WP_STORE_REQUESTS_MAX; i++) {
-        pools->requests[i].pools = pools;
-        wp_list_push_back(&pools->requests_free, &pools->requests[i].node);
-    }
+    wp_slot_map_fini(&pools->map);
+    wp_attention_destroy(pools);
+    wp_claim_table_fini(&pools->claims);
+    wp_slots_fini(&pools->slots);
+    wp_pool_budgets_destroy(pools);
+    wp_store_requests_destroy(pools);
+    wp_peers_destroy(pools);
+    free(pools->snapshots);
+    free(pools->reported);
+    free(pools->by_name);
+    free(pools->pool);
+    free(pools);
 }
 
 static bool
@@ -63,54 +70,30 @@ reserve_all(struct wp_pools *pools)
 {
     const struct wp_pools_config *config = &pools->config;
 
+    pools->durable = config->store.ops->durable;
+    pools->shared = config->store.ops->shared;
+    pools->mapped = pools->durable || config->backend.ops->foreign;
     pools->pool = wp_pools_reserve(pools, WP_POOLS_MAX, sizeof *pools->pool);
     pools->by_name =
         wp_pools_reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
-    pools->requests =
-        wp_pools_reserve(pools, WP_STORE_REQUESTS_MAX, sizeof *pools->requests);
     if (pools->pool == NULL || pools->by_name == NULL ||
-        pools->requests == NULL ||
-        !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX)) {
-        return false;
-    }
-    if (!wp_claim_table_init(&pools->claims, config->claims_max)) {
-        wp_slots_fini(&pools->slots);
-        return false;
-    }
-    if (!wp_timing_wheel_init(&pools->wheel, config->slots_max,
-                              wp_pools_now(pools))) {
-        wp_claim_table_fini(&pools->claims);
-        wp_slots_fini(&pools->slots);
-        return false;
-    }
-    pools->durable = config->store.ops->durable;
-    pools->shared = config->store.ops->shared;
-    if (!wp_snapshots_create(pools) || !wp_pool_budgets_create(pools)) {
-        wp_timing_wheel_fini(&pools->wheel);
-        wp_claim_table_fini(&pools->claims);
-        wp_slots_fini(&pools->slots);
-        return false;
-    }
-    pools->mapped = pools->durable || config->backend.ops->foreign;
-    if (config->backend.ops->leased != NULL) {
-        pools->reported =
-            wp_pools_reserve(pools, config->slots_max, sizeof *pools->reported);
-    }
-    if ((config->backend.ops->leased != NULL && pools->reported == NULL) ||
-        /* By uid and by name. */
-        (pools->mapped &&
-         !wp_slot_map_init(&pools->map, 2 * config->slots_max))) {
-        wp_timing_wheel_fini(&pools->wheel);
-        wp_claim_table_fini(&pools->claims);
-        wp_slots_fini(&pools->slots);
+        !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX) ||
+        !wp_claim_table_init(&pools->claims, config->claims_max) ||
+        !wp_peers_create(pools) || !wp_store_requests_create(pools) ||
+        !wp_attention_create(pools) || !wp_snapshots_create(pools) ||
+        !wp_pool_budgets_create(pools) || !wp_reported_leases_create(pools)) {
         return false;
     }
     if (pools->mapped) {
-        pools->memory_bytes += wp_slot_map_bytes(2 * config->slots_max);
+        uint32_t names = 2 * config->slots_max; /* By uid and by name. */
+
+        if (!wp_slot_map_init(&pools->map, names)) {
+            return false;
+        }
+        pools->memory_bytes += wp_slot_map_bytes(names);
     }
     pools->memory_bytes += wp_slots_memory_bytes(&pools->slots) +
-                           wp_claim_table_memory_bytes(&pools->claims) +
-                           wp_timing_wheel_bytes(config->slots_max);
+                           wp_claim_table_memory_bytes(&pools->claims);
     return true;
 }
 
@@ -134,13 +117,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory for %u slots and %u claims",
                          config->slots_max, config->claims_max);
-        wp_pool_budgets_destroy(pools);
-        free(pools->snapshots);
-        free(pools->reported);
-        free(pools->requests);
-        free(pools->by_name);
-        free(pools->pool);
-        free(pools);
+        free_parts(pools);
         return NULL;
     }
     wp_token_key_init(&pools->token_key, 1, config->token_key);
@@ -152,8 +129,6 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_init(&pools->change_lock[i], NULL);
     }
-    (void)pthread_mutex_init(&pools->peers_lock, NULL);
-    init_store_requests(pools);
     atomic_init(&pools->keeper, true);
     return pools;
 }
@@ -168,20 +143,8 @@ wp_pools_destroy(struct wp_pools *pools)
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_destroy(&pools->change_lock[i]);
     }
-    (void)pthread_mutex_destroy(&pools->requests_lock);
-    (void)pthread_mutex_destroy(&pools->peers_lock);
     wp_token_key_fini(&pools->token_key);
-    wp_slot_map_fini(&pools->map);
-    wp_timing_wheel_fini(&pools->wheel);
-    wp_claim_table_fini(&pools->claims);
-    wp_slots_fini(&pools->slots);
-    wp_pool_budgets_destroy(pools);
-    free(pools->snapshots);
-    free(pools->reported);
-    free(pools->requests);
-    free(pools->by_name);
-    free(pools->pool);
-    free(pools);
+    free_parts(pools);
 }
 
 uint64_t

@@ -1,26 +1,50 @@
 /* pool/core/pools.h - what the files of pool/core share; private to them.
  *
- * pool.c        life of the whole, numbers
- * shape.c  adding, changing and removing pools
- * claim.c  claim, repeats, cancel, undo
- * wait.c   claims that wait for a sandbox
- * await_store.c   claims whose id the store knows
- * lease.c  renew, release, and the end of leases
- * store_request.c what control asks of the store
- * records.c what the store's records say: restore, replicas
- * query.c  get, list, find
- * run.c    the control thread's turn: expiry, time-outs, refill
- * report.c what the backend tells
- * replicas.c   a replica among others: preference, keeper, forgetful stores
- * external.c sandboxes that others see too: ended, retired, found, reported
- * history.c what claims were, recorded for advice
- * scale.c  what a pool's scaler is told, and the target that it sets
- * snapshot.c   what is kept of a pool: saved, and taken up again
+ * From below:
  *
- * Locks: wait_lock of a pool, change_lock of a slot's stripe, requests_lock,
- * peers_lock, the lock of a pool's scaler, that of its history. None is on the
- * warm path, none but the last, under a scaler's, is taken under another, and
- * no callback, backend or store is called under one.
+ * table.c          the pools there are, by index and by name
+ * mark.c           what is left for the control thread
+ * peers.c          which sandboxes this replica prefers
+ * sandbox_slot.c   slots of sandboxes: taken, found, named, freed
+ * held.c           the lease that a slot has
+ * arrivals.c       claims, counted
+ * shrink.c         a pool that is to be smaller
+ *
+ * await_store.c    claims whose id the store knows
+ * claim.c          claim, repeats, cancel, undo
+ * wait.c           claims that wait for a sandbox
+ * resume.c         the same, when it has told
+ * query.c          get, list, find
+ *
+ * store_request.c  what control asks of the store
+ * lease.c          renew, release
+ * lease_end.c      other ends of leases
+ * records.c        what the store's records say
+ * answers.c        what the store was asked for somebody
+ *
+ * history.c        what claims were, recorded for advice
+ * budget.c         what pools share
+ * snapshot_due.c   when what is kept of a pool is saved
+ * scale.c          what a pool's scaler is told, and the target that it sets
+ * snapshot.c       what that is
+ *
+ * report.c         what the backend tells
+ * report_lease.c   what it is told
+ * replicas.c       a replica among others: keeper, forgetful stores
+ * external.c       sandboxes that others see too: ended, retired, found
+ * attention.c      control looks at a slot
+ * turn.c           control's turn of a pool
+ * shape.c          adding, changing and removing pools
+ * run.c            the control thread's turn
+ * pool.c           life of the whole, numbers
+ *
+ * Only claim.c and wait.c call each other; every other file calls those above
+ * it in this list only.
+ *
+ * Locks: wait_lock of a pool, change_lock of a slot's stripe, those of
+ * store_request.c and peers.c, that of a pool's scaler, that of its history.
+ * None is on the warm path, none but the last, under a scaler's, is taken under
+ * another, and no callback, backend or store is called under one.
  */
 #ifndef WP_POOL_CORE_POOLS_H
 #define WP_POOL_CORE_POOLS_H
@@ -34,17 +58,13 @@
 #include "pool/claims/claim_table.h"
 #include "pool/leases/token.h"
 #include "pool/pool.h"
-#include "pool/core/snapshot.h"
 #include "pool/slots/ready_queue.h"
-#include "pool/refill/refill.h"
 #include "pool/slots/slot.h"
 #include "pool/slots/slot_map.h"
-#include "pool/slots/timing_wheel.h"
 #include "pool/claims/wait_queue.h"
 
 enum {
     WP_CHANGE_STRIPES = 64,
-    WP_STORE_REQUESTS_MAX = 256, /* What control asks of the store at once. */
     WP_NAME_BUCKETS = 4 * WP_POOLS_MAX,
 };
 
@@ -87,6 +107,12 @@ struct wp_pool_budgets; /* budget.c */
 struct wp_pool_history; /* history.h */
 struct wp_pool_scale;   /* scale.h */
 struct wp_snapshots;    /* snapshot.c */
+struct wp_snapshot_state;
+struct wp_pool_turns;     /* turn.c */
+struct wp_peers;          /* peers.c */
+struct wp_store_requests; /* store_request.c */
+struct wp_reported_lease; /* report_lease.c */
+struct wp_attention;      /* attention.c */
 
 struct wp_pool {
     struct wp_pools *pools;
@@ -138,11 +164,10 @@ struct wp_pool {
     _Atomic(struct wp_pool_scale *) scale;
 
     /* Control thread only. */
-    struct wp_snapshot_state snapshot;
-    struct wp_refill refill;
-    int64_t turn_at_ns;
-    uint64_t granted_elsewhere; /* Claims at other replicas. */
-    uint64_t removed_nr;        /* In which order pools were removed. */
+    struct wp_snapshot_state *snapshot; /* Owned, as the next. */
+    struct wp_pool_turns *turns;        /* turn.c */
+    uint64_t granted_elsewhere;         /* Claims at other replicas. */
+    uint64_t removed_nr;                /* In which order pools were removed. */
     struct wp_pool *next_retired;
     /* What the slots had counted for another pool of this index. */
     _Atomic(uint64_t) created_before;
@@ -166,7 +191,7 @@ struct wp_pool {
 struct wp_store_request {
     struct wp_lease_op op;
     struct wp_pools *pools;
-    struct wp_list node; /* In requests_free or requests_answered. */
+    struct wp_list node; /* Of those unused or answered. */
     struct wp_lease_names names;
     char endpoint[WP_ENDPOINT_MAX + 1];
     char reason[WP_REASON_MAX + 1];
@@ -175,13 +200,6 @@ struct wp_store_request {
     struct wp_lease_change *change; /* Whose lease is fetched; or NULL. */
     enum wp_status status;
     bool undo;
-};
-
-/* The lease of a slot that the backend was told of. */
-struct wp_reported_lease {
-    uint64_t fence;
-    int64_t deadline_wall_ms;
-    uint32_t generation;
 };
 
 struct wp_pools {
@@ -217,25 +235,18 @@ struct wp_pools {
 
     pthread_mutex_t change_lock[WP_CHANGE_STRIPES]; /* guards: deadline_ns and
                                                      * the end of leases */
-    pthread_mutex_t requests_lock; /* guards: the three lists */
-    struct wp_list requests_free;
-    struct wp_list requests_answered;  /* Answered; for the control thread. */
-    struct wp_list awaiting_changes;   /* Of leases that the store may know. */
-    struct wp_store_request *requests; /* Owned; WP_STORE_REQUESTS_MAX. */
-    _Atomic(bool) answers_due;         /* One of the two has something. */
+    _Atomic(bool) answers_due; /* Control has to look at requests. */
 
-    pthread_mutex_t peers_lock; /* guards: the replicas */
-    uint64_t replica;
-    uint64_t replicas[WP_REPLICAS_MAX];
-    uint32_t n_replicas;
+    /* Owned; private to the file that is named like it. */
+    struct wp_peers *peers;
+    struct wp_store_requests *requests;
+    struct wp_reported_lease *reported; /* NULL: nobody asks. */
+    struct wp_snapshots *snapshots;     /* NULL: the store keeps none. */
+    struct wp_pool_budgets *budgets;    /* NULL: there are none. */
+    struct wp_attention *attention;
 
     /* Control thread only. */
-    struct wp_snapshots *snapshots;  /* Owned; NULL: the store keeps none. */
-    struct wp_pool_budgets *budgets; /* Owned; NULL: there are none. */
-    struct wp_timing_wheel wheel;
     struct wp_rng rng;
-    struct wp_reported_lease
-        *reported;       /* Owned; slots_max, or NULL: nobody asks. */
     uint32_t slots_used; /* In any state but FREE. */
     uint64_t memory_bytes;
 };
@@ -356,6 +367,11 @@ void wp_pools_mark(struct wp_pools *pools, uint32_t slot_index, uint32_t work);
 void wp_pools_touch(struct wp_pool *pool);
 /* Wakes the control thread when it sleeps. Any thread. */
 void wp_pools_wake(struct wp_pools *pools);
+/* Control is to look at what the store has answered, and at lease changes that
+ * wait for it. Any thread. */
+void wp_pools_look_again(struct wp_pools *pools);
+/* That was said since the last call. Control thread. */
+bool wp_pools_answers_due(struct wp_pools *pools);
 /* Remembers, for people, why a sandbox of the pool failed. Any thread. */
 void wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason);
 /* The same, why one was retired. */
@@ -363,6 +379,9 @@ void wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason);
 
 /* --- peers.c --- */
 
+/* False: no memory. */
+WP_MUST_CHECK bool wp_peers_create(struct wp_pools *pools);
+void wp_peers_destroy(struct wp_pools *pools);
 /* Does this replica prefer the sandbox? Any thread. */
 bool wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref);
 
@@ -479,6 +498,9 @@ void wp_pools_resume_claim(struct wp_claim *claim, enum wp_status status,
 
 /* --- store_request.c --- */
 
+/* False: no memory. */
+WP_MUST_CHECK bool wp_store_requests_create(struct wp_pools *pools);
+void wp_store_requests_destroy(struct wp_pools *pools);
 /* NULL when all are out. Any thread. */
 struct wp_store_request *wp_store_request_take(struct wp_pools *pools);
 void wp_store_request_give(struct wp_store_request *request);
@@ -494,10 +516,6 @@ void wp_lease_change_await_store(struct wp_pools *pools,
                                  struct wp_lease_change *change);
 /* The oldest of those; NULL when there is none. Control thread. */
 struct wp_lease_change *wp_lease_change_take_awaiting(struct wp_pools *pools);
-/* Control is to look at answers and at changes that wait. Any thread. */
-void wp_store_requests_look_again(struct wp_pools *pools);
-/* It was said since the last call. Control thread, as the next. */
-bool wp_store_requests_come(struct wp_pools *pools);
 /* A FETCH that the store has answered; NULL: no more. */
 struct wp_store_request *
 wp_store_requests_take_answered(struct wp_pools *pools);
@@ -547,8 +565,12 @@ void wp_answers_ask_for_claims(struct wp_pool *pool);
 
 /* --- report_lease.c --- */
 
+/* False: no memory. */
+WP_MUST_CHECK bool wp_reported_leases_create(struct wp_pools *pools);
+/* The backend has to be told of all again. Control thread. */
+void wp_reported_leases_forget(struct wp_pools *pools);
 /* Tells the backend of the lease that the slot has, unless it was told of this
- * one. Control thread. */
+ * one, or does not ask. Control thread. */
 void wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref);
 
 /* --- shape.c --- */

@@ -187,9 +187,8 @@ wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
 {
     atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
     pools->swept = pools->swept && keeper;
-    if (keeper && pools->reported != NULL) {
-        memset(pools->reported, 0,
-               pools->config.slots_max * sizeof *pools->reported);
+    if (keeper) {
+        wp_reported_leases_forget(pools);
     }
     /* What waited for a keeper is looked at. */
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {

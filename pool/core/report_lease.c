@@ -1,11 +1,41 @@
 /* pool/core/report_lease.c - the backend hears of leases. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "pool/core/pools.h"
+
+/* The lease of a slot that the backend was told of. */
+struct wp_reported_lease {
+    uint64_t fence;
+    int64_t deadline_wall_ms;
+    uint32_t generation;
+};
+
+bool
+wp_reported_leases_create(struct wp_pools *pools)
+{
+    if (pools->config.backend.ops->leased == NULL) {
+        return true;
+    }
+    pools->reported = wp_pools_reserve(pools, pools->config.slots_max,
+                                       sizeof *pools->reported);
+    return pools->reported != NULL;
+}
+
+void
+wp_reported_leases_forget(struct wp_pools *pools)
+{
+    if (pools->reported != NULL) {
+        memset(pools->reported, 0,
+               pools->config.slots_max * sizeof *pools->reported);
+    }
+}
 
 void
 wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
 {
     const struct wp_backend *backend = &pools->config.backend;
-    struct wp_reported_lease *reported = &pools->reported[ref.index];
+    struct wp_reported_lease *reported;
     const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
@@ -16,6 +46,10 @@ wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_claim_view view;
     struct wp_slot_info info;
 
+    if (pools->reported == NULL) {
+        return;
+    }
+    reported = &pools->reported[ref.index];
     if ((reported->generation == ref.generation && reported->fence == fence &&
          (pools->durable || reported->deadline_wall_ms == deadline_wall_ms)) ||
         !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||

@@ -130,6 +130,5 @@ wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
     (void)pthread_mutex_unlock(wp_pools_change_lock(pools, ref.index));
     WP_ASSERT(freed);
     pools->slots_used--;
-    (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
     wp_pools_touch(pool);
 }

@@ -5,6 +5,7 @@
 #include "pool/base/assert.h"
 #include "pool/core/budget.h"
 #include "pool/core/history.h"
+#include "pool/core/snapshot_state.h"
 
 /* A change of target is told at most so often; the next one tells of those
  * between, too. */
@@ -363,7 +364,7 @@ take_missed(struct wp_pool *pool, struct wp_pool_scale *scale)
 
 static void
 decide(struct wp_pool *pool, struct wp_pool_scale *scale,
-       const struct wp_refill_view *is)
+       const struct wp_refill_view *is, bool stuck)
 {
     struct wp_scale_view view = {
         .mono_ns = is->now_ns,
@@ -374,7 +375,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
         /* Without a template nothing can be made. */
         .room = is->create_inflight_max > 0 ? is->slots_free : 0,
         .budget = atomic_load_explicit(&scale->budget, memory_order_relaxed),
-        .stuck = wp_refill_breaker_open(&pool->refill),
+        .stuck = stuck,
     };
     struct wp_scale_decision decision;
 
@@ -393,7 +394,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
 
 int64_t
 wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
-                   bool *wait)
+                   bool stuck, bool *wait)
 {
     struct wp_pool_scale *scale = wp_pool_scale_active(pool);
     struct wp_pools *pools = pool->pools;
@@ -412,12 +413,12 @@ wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
         take_up(pool, scale, view->now_ns);
     }
     take_missed(pool, scale);
-    if (pool->snapshot.learned != WP_LEARNED_KNOWN &&
-        view->now_ns < pool->snapshot.wait_until_ns) {
+    if (pool->snapshot->learned != WP_LEARNED_KNOWN &&
+        view->now_ns < pool->snapshot->wait_until_ns) {
         *wait = true;
-        return pool->snapshot.wait_until_ns;
+        return pool->snapshot->wait_until_ns;
     }
-    decide(pool, scale, view);
+    decide(pool, scale, view, stuck);
     return scale->next_ns;
 }
 

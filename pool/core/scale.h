@@ -16,6 +16,7 @@
 
 #include "pool/core/pools.h"
 #include "pool/history/history.h"
+#include "pool/refill/refill.h"
 
 enum {
     /* Lead times between two turns; of more than so many the latest count. */
@@ -98,10 +99,11 @@ void wp_pool_scale_record(struct wp_pool *pool, struct wp_pool_scale *scale,
                           int64_t now_ns, struct wp_history_event event);
 void wp_pool_scale_destroy(struct wp_pool_scale *scale);
 /* Tells the scaler what happened and sets the pool's target; returns when it
- * has to be asked again. *wait: order and give up nothing yet. Control
- * thread. */
+ * has to be asked again. stuck: nothing becomes ready. *wait: order and give
+ * up nothing yet. Control thread. */
 int64_t wp_pool_scale_turn(struct wp_pool *pool,
-                           const struct wp_refill_view *view, bool *wait);
+                           const struct wp_refill_view *view, bool stuck,
+                           bool *wait);
 /* A sandbox of the pool became ready. Any thread. */
 void wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns);
 /* Control has come upon a leased slot. Control thread. */

@@ -15,8 +15,11 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/fnv.h"
+#include "pool/core/control.h"
 #include "pool/core/history.h"
 #include "pool/core/scale.h"
+#include "pool/core/snapshot.h"
+#include "pool/refill/refill.h"
 
 static bool
 is_removed(const struct wp_pool *pool)
@@ -118,7 +121,8 @@ destroy_pool(struct wp_pool *pool)
 {
     wp_pool_scale_destroy(wp_pool_scale_of(pool));
     wp_pool_history_destroy(pool->history);
-    wp_snapshot_fini(pool);
+    wp_snapshot_destroy(pool);
+    wp_pool_turns_destroy(pool);
     wp_wait_queue_fini(&pool->waiters);
     (void)pthread_mutex_destroy(&pool->wait_lock);
     free(pool);
@@ -148,7 +152,6 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     (void)pthread_mutex_init(&pool->wait_lock, NULL);
     wp_list_init(&pool->followers);
     wp_list_init(&pool->awaiting_store);
-    wp_refill_init(&pool->refill, wp_rng_next(&pools->rng));
     atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,
                           memory_order_relaxed);
@@ -158,7 +161,8 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->draining, pools->closing,
                           memory_order_relaxed);
-    if (!wp_pool_history_create(pool) ||
+    if (!wp_pool_turns_create(pool) || !wp_snapshot_create(pool) ||
+        !wp_pool_history_create(pool) ||
         wp_pool_scale_make(pool, spec, NULL) != WP_OK) {
         destroy_pool(pool);
         return NULL;

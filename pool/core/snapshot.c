@@ -27,7 +27,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/siphash.h"
 #include "pool/core/history.h"
-#include "pool/core/snapshot.h"
+#include "pool/core/snapshot_state.h"
 #include "pool/core/scale.h"
 
 enum {
@@ -152,10 +152,10 @@ static size_t
 put_carried(struct wp_pool *pool, int64_t now_ns, uint8_t *to, size_t room,
             size_t *learned)
 {
-    *learned = pool->snapshot.n_carried;
+    *learned = pool->snapshot->n_carried;
     WP_ASSERT(*learned <= room);
     if (*learned > 0) {
-        memcpy(to, pool->snapshot.carried, *learned);
+        memcpy(to, pool->snapshot->carried, *learned);
     }
     room -= *learned;
     return *learned + wp_pool_history_save(pool, now_ns, to + *learned,
@@ -299,14 +299,14 @@ carry_on(struct wp_pool *pool, const struct parts *parts, struct wp_err *err)
     bool taken;
 
     if (parts->learned.len > 0) {
-        pool->snapshot.carried = malloc(parts->learned.len);
-        if (pool->snapshot.carried == NULL) {
+        pool->snapshot->carried = malloc(parts->learned.len);
+        if (pool->snapshot->carried == NULL) {
             return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                               "no memory for what the pool's scaler had "
                               "learned");
         }
-        memcpy(pool->snapshot.carried, parts->learned.ptr, parts->learned.len);
-        pool->snapshot.n_carried = parts->learned.len;
+        memcpy(pool->snapshot->carried, parts->learned.ptr, parts->learned.len);
+        pool->snapshot->n_carried = parts->learned.len;
     }
     return take_history(pool, parts->history, &taken, err);
 }
@@ -319,7 +319,7 @@ read_snapshot(struct wp_pool *pool, int64_t now_ns, uint8_t *bytes, size_t len,
     struct parts parts = {.head = bytes};
     enum wp_status status = take_apart(bytes, len, &parts, err);
 
-    wp_snapshot_fini(pool);
+    wp_snapshot_drop_carried(pool);
     if (status != WP_OK) {
         return status;
     }
@@ -346,7 +346,7 @@ on_done(struct wp_lease_op *op, enum wp_status status)
 
     snapshots->status = status;
     atomic_store_explicit(&snapshots->back, true, memory_order_release);
-    wp_store_requests_look_again(pools);
+    wp_pools_look_again(pools);
     wp_pools_wake(pools);
 }
 
@@ -389,15 +389,15 @@ complain(struct wp_pool *pool, const struct wp_err *err)
 static void
 set_known(struct wp_pool *pool, int64_t now_ns)
 {
-    pool->snapshot.learned = WP_LEARNED_KNOWN;
-    pool->snapshot.save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
+    pool->snapshot->learned = WP_LEARNED_KNOWN;
+    pool->snapshot->save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
     wp_pools_touch(pool);
 }
 
 static void
 take_in(struct wp_pool *pool, struct wp_snapshots *snapshots, int64_t now_ns)
 {
-    struct wp_snapshot_state *state = &pool->snapshot;
+    struct wp_snapshot_state *state = pool->snapshot;
     struct wp_err err;
 
     if (state->learned != WP_LEARNED_ASKED) {
@@ -423,7 +423,7 @@ on_saved(struct wp_pool *pool, const struct wp_snapshots *snapshots)
     struct wp_err err;
 
     if (snapshots->status != WP_OK) {
-        pool->snapshot.dirty = true;
+        pool->snapshot->dirty = true;
         (void)wp_err_set(&err, snapshots->status,
                          "the lease store did not take the pool's note");
         complain(pool, &err);
@@ -437,7 +437,7 @@ static int64_t
 due_at_ns(const struct wp_pool *pool)
 {
     const struct wp_pool_scale *scale = wp_pool_scale_active(pool);
-    const struct wp_snapshot_state *state = &pool->snapshot;
+    const struct wp_snapshot_state *state = pool->snapshot;
 
     switch (state->learned) {
     case WP_LEARNED_WANTED:
@@ -457,7 +457,7 @@ static void
 begin(struct wp_pool *pool, int64_t now_ns)
 {
     struct wp_snapshots *snapshots = pool->pools->snapshots;
-    struct wp_snapshot_state *state = &pool->snapshot;
+    struct wp_snapshot_state *state = pool->snapshot;
 
     snapshots->served = pool->index;
     if (state->learned == WP_LEARNED_WANTED) {
@@ -486,7 +486,7 @@ next_due(struct wp_pools *pools, int64_t now_ns)
         if (due_at_ns(pool) > now_ns) {
             continue;
         }
-        if (pool->snapshot.learned == WP_LEARNED_WANTED &&
+        if (pool->snapshot->learned == WP_LEARNED_WANTED &&
             wp_pool_scale_active(pool) != NULL) {
             return pool;
         }
@@ -545,8 +545,7 @@ wp_pools_learned_saved(struct wp_pools *pools)
         return true;
     }
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        const struct wp_snapshot_state *state =
-            &wp_pools_at(pools, i)->snapshot;
+        const struct wp_snapshot_state *state = wp_pools_at(pools, i)->snapshot;
 
         if (state->learned == WP_LEARNED_KNOWN && state->dirty &&
             state->save_at_ns <= now_ns) {
@@ -564,7 +563,7 @@ wp_pools_learned_saved(struct wp_pools *pools)
 static bool
 wants_by_itself(const struct wp_pool *pool)
 {
-    return pool->snapshot.learned == WP_LEARNED_NOT &&
+    return pool->snapshot->learned == WP_LEARNED_NOT &&
            wp_pool_scale_active(pool) == NULL &&
            (pool->history != NULL || wp_pool_scale_of(pool) != NULL) &&
            !atomic_load_explicit(&pool->draining, memory_order_relaxed);
@@ -580,7 +579,7 @@ wp_snapshot_turn(struct wp_pool *pool, int64_t now_ns)
         return WP_TIME_NEVER;
     }
     if (!wp_pools_is_keeper(pool->pools)) {
-        pool->snapshot.learned = WP_LEARNED_NOT;
+        pool->snapshot->learned = WP_LEARNED_NOT;
         return WP_TIME_NEVER;
     }
     if (wants_by_itself(pool)) {

@@ -17,33 +17,10 @@
 struct wp_pool;
 struct wp_pools;
 
-/* What becomes of the snapshot that an earlier keeper has left. */
-enum wp_learned {
-    WP_LEARNED_NOT,    /* Another replica is the keeper, or none was yet. */
-    WP_LEARNED_WANTED, /* To be asked for. */
-    WP_LEARNED_ASKED,
-    WP_LEARNED_KNOWN, /* Taken in, or there is none. */
-};
-
-enum {
-    /* So that saving each minute stays cheap: some thousand claims. The last
-     * time, when the daemon leaves, it is what fits. */
-    WP_SNAPSHOT_HISTORY_MAX = 24 * 1024,
-};
-
-struct wp_snapshot_state {
-    enum wp_learned learned;
-    int64_t wait_until_ns; /* For that, before a scaler orders anything. */
-    int64_t ask_at_ns;
-    int64_t save_at_ns;
-    bool dirty; /* Something is new since the last save. */
-    /* What a scaler had learned when the pool had an objective, for when it
-     * has one again: it goes from snapshot to snapshot. Owned; NULL:
-     * nothing, or the pool has a scaler. */
-    uint8_t *carried;
-    size_t n_carried;
-};
-
+/* The pool's own state of it; false: no memory. */
+WP_MUST_CHECK bool wp_snapshot_create(struct wp_pool *pool);
+/* What a scaler had learned is not carried on any more. */
+void wp_snapshot_drop_carried(struct wp_pool *pool);
 /* Memory for snapshots, where the store keeps them; false: there is none. */
 WP_MUST_CHECK bool wp_snapshots_create(struct wp_pools *pools);
 /* Takes in what the store has answered, and goes on with the next pool's.
@@ -61,6 +38,6 @@ void wp_snapshot_changed(struct wp_pool *pool);
  * the last time. */
 void wp_snapshot_save_soon(struct wp_pool *pool, int64_t now_ns);
 /* Ends with the pool. */
-void wp_snapshot_fini(struct wp_pool *pool);
+void wp_snapshot_destroy(struct wp_pool *pool);
 
 #endif

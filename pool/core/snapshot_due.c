@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "pool/core/history.h"
-#include "pool/core/snapshot.h"
+#include "pool/core/snapshot_state.h"
 
 /* How long a scaler orders nothing for want of the snapshot. */
 #define WAIT_NS (2 * WP_NS_PER_S)
@@ -11,7 +11,7 @@
 void
 wp_snapshot_want(struct wp_pool *pool, int64_t now_ns)
 {
-    struct wp_snapshot_state *state = &pool->snapshot;
+    struct wp_snapshot_state *state = pool->snapshot;
 
     if (pool->pools->snapshots == NULL) {
         state->learned = WP_LEARNED_KNOWN;
@@ -25,7 +25,7 @@ wp_snapshot_want(struct wp_pool *pool, int64_t now_ns)
 void
 wp_snapshot_changed(struct wp_pool *pool)
 {
-    pool->snapshot.dirty = true;
+    pool->snapshot->dirty = true;
 }
 
 void
@@ -33,18 +33,34 @@ wp_snapshot_save_soon(struct wp_pool *pool, int64_t now_ns)
 {
     if (pool->pools->closing &&
         wp_pool_history_bytes(pool) > WP_SNAPSHOT_HISTORY_MAX) {
-        pool->snapshot.dirty = true;
+        pool->snapshot->dirty = true;
     }
-    if (pool->snapshot.dirty && pool->snapshot.learned == WP_LEARNED_KNOWN) {
-        pool->snapshot.save_at_ns = now_ns;
+    if (pool->snapshot->dirty && pool->snapshot->learned == WP_LEARNED_KNOWN) {
+        pool->snapshot->save_at_ns = now_ns;
         wp_pools_touch(pool);
     }
 }
 
 void
-wp_snapshot_fini(struct wp_pool *pool)
+wp_snapshot_drop_carried(struct wp_pool *pool)
 {
-    free(pool->snapshot.carried);
-    pool->snapshot.carried = NULL;
-    pool->snapshot.n_carried = 0;
+    free(pool->snapshot->carried);
+    pool->snapshot->carried = NULL;
+    pool->snapshot->n_carried = 0;
+}
+
+bool
+wp_snapshot_create(struct wp_pool *pool)
+{
+    pool->snapshot = wp_pools_reserve(pool->pools, 1, sizeof *pool->snapshot);
+    return pool->snapshot != NULL;
+}
+
+void
+wp_snapshot_destroy(struct wp_pool *pool)
+{
+    if (pool->snapshot != NULL) {
+        wp_snapshot_drop_carried(pool);
+        free(pool->snapshot);
+    }
 }

@@ -13,17 +13,63 @@
  *   RELEASE   DYING: a lease that the store has of a sandbox that is gone
  *   FORGET    DYING and gone: then its slot is free
  * / */
+#include <stdlib.h>
+#include <string.h>
+
 #include "pool/base/assert.h"
 #include "pool/core/claim_way.h"
+#include "pool/refill/refill.h"
+
+enum {
+    REQUESTS_MAX = 256, /* What control asks of the store at once. */
+};
+
+struct wp_store_requests {
+    pthread_mutex_t lock; /* guards: the three lists */
+    struct wp_list unused;
+    struct wp_list answered; /* For the control thread. */
+    struct wp_list changes;  /* Of leases that the store may know. */
+    struct wp_store_request all[REQUESTS_MAX];
+};
+
+bool
+wp_store_requests_create(struct wp_pools *pools)
+{
+    struct wp_store_requests *requests =
+        wp_pools_reserve(pools, 1, sizeof *requests);
+
+    if (requests == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_init(&requests->lock, NULL);
+    wp_list_init(&requests->unused);
+    wp_list_init(&requests->answered);
+    wp_list_init(&requests->changes);
+    for (size_t i = 0; i < REQUESTS_MAX; i++) {
+        requests->all[i].pools = pools;
+        wp_list_push_back(&requests->unused, &requests->all[i].node);
+    }
+    pools->requests = requests;
+    return true;
+}
+
+void
+wp_store_requests_destroy(struct wp_pools *pools)
+{
+    if (pools->requests != NULL) {
+        (void)pthread_mutex_destroy(&pools->requests->lock);
+        free(pools->requests);
+    }
+}
 
 struct wp_store_request *
 wp_store_request_take(struct wp_pools *pools)
 {
     struct wp_list *node;
 
-    (void)pthread_mutex_lock(&pools->requests_lock);
-    node = wp_list_pop_front(&pools->requests_free);
-    (void)pthread_mutex_unlock(&pools->requests_lock);
+    (void)pthread_mutex_lock(&pools->requests->lock);
+    node = wp_list_pop_front(&pools->requests->unused);
+    (void)pthread_mutex_unlock(&pools->requests->lock);
     return node != NULL ? WP_CONTAINER_OF(node, struct wp_store_request, node)
                         : NULL;
 }
@@ -35,9 +81,9 @@ wp_store_request_give(struct wp_store_request *request)
 
     request->claim = NULL;
     request->change = NULL;
-    (void)pthread_mutex_lock(&pools->requests_lock);
-    wp_list_push_back(&pools->requests_free, &request->node);
-    (void)pthread_mutex_unlock(&pools->requests_lock);
+    (void)pthread_mutex_lock(&pools->requests->lock);
+    wp_list_push_back(&pools->requests->unused, &request->node);
+    (void)pthread_mutex_unlock(&pools->requests->lock);
 }
 
 static void
@@ -46,10 +92,10 @@ bring_back(struct wp_store_request *request, enum wp_status status)
     struct wp_pools *pools = request->pools;
 
     request->status = status;
-    (void)pthread_mutex_lock(&pools->requests_lock);
-    wp_list_push_back(&pools->requests_answered, &request->node);
-    (void)pthread_mutex_unlock(&pools->requests_lock);
-    wp_store_requests_look_again(pools);
+    (void)pthread_mutex_lock(&pools->requests->lock);
+    wp_list_push_back(&pools->requests->answered, &request->node);
+    (void)pthread_mutex_unlock(&pools->requests->lock);
+    wp_pools_look_again(pools);
     wp_pools_wake(pools);
 }
 
@@ -220,10 +266,10 @@ void
 wp_lease_change_await_store(struct wp_pools *pools,
                             struct wp_lease_change *change)
 {
-    (void)pthread_mutex_lock(&pools->requests_lock);
-    wp_list_push_back(&pools->awaiting_changes, &change->awaiting);
-    (void)pthread_mutex_unlock(&pools->requests_lock);
-    wp_store_requests_look_again(pools);
+    (void)pthread_mutex_lock(&pools->requests->lock);
+    wp_list_push_back(&pools->requests->changes, &change->awaiting);
+    (void)pthread_mutex_unlock(&pools->requests->lock);
+    wp_pools_look_again(pools);
     wp_pools_wake(pools);
 }
 
@@ -232,9 +278,9 @@ wp_lease_change_take_awaiting(struct wp_pools *pools)
 {
     struct wp_list *node;
 
-    (void)pthread_mutex_lock(&pools->requests_lock);
-    node = wp_list_pop_front(&pools->awaiting_changes);
-    (void)pthread_mutex_unlock(&pools->requests_lock);
+    (void)pthread_mutex_lock(&pools->requests->lock);
+    node = wp_list_pop_front(&pools->requests->changes);
+    (void)pthread_mutex_unlock(&pools->requests->lock);
     return node != NULL
                ? WP_CONTAINER_OF(node, struct wp_lease_change, awaiting)
                : NULL;
@@ -242,28 +288,14 @@ wp_lease_change_take_awaiting(struct wp_pools *pools)
 
 /* --- For the control thread's turn --- */
 
-void
-wp_store_requests_look_again(struct wp_pools *pools)
-{
-    /* seq_cst: control looks at it before it sleeps. */
-    atomic_store_explicit(&pools->answers_due, true, memory_order_seq_cst);
-}
-
-bool
-wp_store_requests_come(struct wp_pools *pools)
-{
-    return atomic_exchange_explicit(&pools->answers_due, false,
-                                    memory_order_seq_cst);
-}
-
 struct wp_store_request *
 wp_store_requests_take_answered(struct wp_pools *pools)
 {
     struct wp_list *node;
 
-    (void)pthread_mutex_lock(&pools->requests_lock);
-    node = wp_list_pop_front(&pools->requests_answered);
-    (void)pthread_mutex_unlock(&pools->requests_lock);
+    (void)pthread_mutex_lock(&pools->requests->lock);
+    node = wp_list_pop_front(&pools->requests->answered);
+    (void)pthread_mutex_unlock(&pools->requests->lock);
     return node != NULL ? WP_CONTAINER_OF(node, struct wp_store_request, node)
                         : NULL;
 }
