@@ -106,6 +106,17 @@ look_again(struct wp_claim_controller *self, struct wp_claim_entry *entry)
     return again;
 }
 
+/* The answer may be for an earlier entry of the same object, which the watch
+ * had lost for a while: only a write that is on its way moves. */
+static void
+settle(enum wp_claim_state *state, const struct wp_api_result *result)
+{
+    if (*state == WP_WRITE_SENT) {
+        wp_claim_state_move(state, result->status == WP_OK ? WP_WRITE_DONE
+                                                           : WP_WRITE_NONE);
+    }
+}
+
 /* --- First observed --- */
 
 static void
@@ -122,8 +133,10 @@ observed_answered(void *ctx, const struct wp_api_result *result)
         return;
     }
     /* When it failed, all go after Ready. */
-    entry->observed = result->status == WP_OK ? WP_STAMP_DONE : WP_STAMP_NONE;
-    entry->early = entry->early && result->status == WP_OK;
+    settle(&entry->observed, result);
+    if (entry->first_ready == WP_FIRST_READY_AHEAD && result->status != WP_OK) {
+        wp_claim_state_move(&entry->first_ready, WP_FIRST_READY_AFTER);
+    }
     pass = entry->joins;
     entry->joins = NULL;
     if (pass != NULL) {
@@ -138,7 +151,7 @@ static bool
 wants_observed(const struct wp_claim_pass *pass)
 {
     return pass->self->parts->config.observability_annotations &&
-           pass->entry->observed != WP_STAMP_DONE &&
+           pass->entry->observed != WP_WRITE_DONE &&
            !has_annotation(pass->claim, WP_ANNOTATION_FIRST_OBSERVED);
 }
 
@@ -151,7 +164,7 @@ send_observed(struct wp_claim_pass *pass, json_t *annotations)
 
     (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
                       time_text(entry->seen_wall_ns));
-    entry->observed = WP_STAMP_SENT;
+    wp_claim_state_move(&entry->observed, WP_WRITE_SENT);
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_OBSERVED], 1);
     wp_api_patch(pass->self->parts->api, &target,
                  annotations_patch(entry, annotations), observed_answered,
@@ -175,7 +188,7 @@ wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins)
     if (joins) {
         await(pass);
     }
-    if (pass->entry->observed != WP_STAMP_SENT) {
+    if (pass->entry->observed != WP_WRITE_SENT) {
         send_observed(pass, json_object());
     }
 }
@@ -190,7 +203,7 @@ wp_claim_stamp_adopting(struct wp_claim_pass *pass)
         return;
     }
     await(pass);
-    if (entry->observed == WP_STAMP_SENT) {
+    if (entry->observed == WP_WRITE_SENT) {
         return;
     }
     entry->announced = true;
@@ -200,7 +213,7 @@ wp_claim_stamp_adopting(struct wp_claim_pass *pass)
         !has_annotation(pass->claim, WP_ANNOTATION_FIRST_READY)) {
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_READY,
                           time_text(wp_claim_pass_wall_ns(pass)));
-        entry->early = true;
+        wp_claim_state_move(&entry->first_ready, WP_FIRST_READY_AHEAD);
     }
     send_observed(pass, annotations);
 }
@@ -208,9 +221,9 @@ wp_claim_stamp_adopting(struct wp_claim_pass *pass)
 void
 wp_claim_stamp_too_early(struct wp_claim_pass *pass)
 {
-    if (pass->entry->early && !pass->entry->measured) {
-        pass->entry->early = false;
-        pass->entry->again_ready = true;
+    if (pass->entry->first_ready == WP_FIRST_READY_AHEAD &&
+        !pass->entry->measured) {
+        wp_claim_state_move(&pass->entry->first_ready, WP_FIRST_READY_ANEW);
     }
 }
 
@@ -225,9 +238,11 @@ ready_answered(void *ctx, const struct wp_api_result *result)
 
     learn_claim(self, result);
     if (entry != NULL) {
-        entry->stamped =
-            result->status == WP_OK ? WP_STAMP_DONE : WP_STAMP_NONE;
-        entry->again_ready = entry->again_ready && result->status != WP_OK;
+        settle(&entry->annotated, result);
+        if (entry->first_ready == WP_FIRST_READY_ANEW &&
+            result->status == WP_OK) {
+            wp_claim_state_move(&entry->first_ready, WP_FIRST_READY_AFTER);
+        }
         if (!look_again(self, entry) && result->status != WP_OK &&
             result->status != WP_NOT_FOUND && result->status != WP_CANCELLED) {
             wp_work_add_after(self->queue, stamp->ns, stamp->name,
@@ -253,7 +268,7 @@ missing_stamps(const struct wp_claim_pass *pass)
         (void)wp_json_set_text(annotations, WP_ANNOTATION_SANDBOX_NAME, name);
     }
     if (!has_annotation(claim, WP_ANNOTATION_FIRST_READY) ||
-        pass->entry->again_ready) {
+        pass->entry->first_ready == WP_FIRST_READY_ANEW) {
         /* Ready before this process looked: nobody knows since when. */
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_READY,
                           pass->entry->measured
@@ -261,7 +276,7 @@ missing_stamps(const struct wp_claim_pass *pass)
                               : json_string("unknown"));
     }
     if (pass->self->parts->config.observability_annotations &&
-        pass->entry->observed == WP_STAMP_NONE &&
+        pass->entry->observed == WP_WRITE_NONE &&
         !has_annotation(claim, WP_ANNOTATION_FIRST_OBSERVED)) {
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
                           time_text(pass->entry->seen_wall_ns));
@@ -276,17 +291,19 @@ wp_claim_stamp_ready(struct wp_claim_pass *pass)
     struct wp_api_target target = wp_claim_target(pass->claim, WP_HTTP_EVENT);
     json_t *annotations;
 
-    if (entry->stamped == WP_STAMP_SENT) {
+    if (entry->annotated == WP_WRITE_SENT) {
         return true;
     }
     annotations = missing_stamps(pass);
     if (json_object_size(annotations) == 0) {
         json_decref(annotations);
-        entry->stamped = WP_STAMP_DONE;
+        if (entry->annotated != WP_WRITE_DONE) {
+            wp_claim_state_move(&entry->annotated, WP_WRITE_DONE);
+        }
         return false;
     }
     wp_fault("claim.before_stamps");
-    entry->stamped = WP_STAMP_SENT;
+    wp_claim_state_move(&entry->annotated, WP_WRITE_SENT);
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_STAMPS], 1);
     wp_api_patch(pass->self->parts->api, &target,
                  annotations_patch(entry, annotations), ready_answered,

@@ -130,6 +130,9 @@ wp_claim_book_enter(struct wp_claim_book *book, const struct wp_object *claim)
     entry->ns = (char *)(entry + 1);
     entry->name = entry->ns + ns;
     entry->uid = entry->name + name;
+    entry->observed = entry->annotated = WP_WRITE_NONE;
+    entry->adoption = entry->creation = WP_WRITE_NONE;
+    entry->first_ready = WP_FIRST_READY_AFTER;
     memcpy(entry->ns, claim->ns, ns);
     memcpy(entry->name, claim->name, name);
     memcpy(entry->uid, claim->uid, uid);
@@ -152,6 +155,12 @@ wp_claim_book_remove(struct wp_claim_book *book, struct wp_claim_entry *entry)
     *at = entry->next;
     book->count--;
     free(entry);
+}
+
+bool
+wp_claim_entry_is_served(const struct wp_claim_entry *entry)
+{
+    return entry->adoption == WP_WRITE_SENT || entry->creation == WP_WRITE_SENT;
 }
 
 void

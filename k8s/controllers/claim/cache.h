@@ -8,15 +8,10 @@
 #define WP_K8S_CONTROLLERS_CLAIM_CACHE_H
 
 #include "k8s/controllers/claim/ask.h"
+#include "k8s/controllers/claim/states.h"
 #include "k8s/objects/object.h"
 
 struct wp_claim_pass;
-
-enum wp_claim_stamp {
-    WP_STAMP_NONE,
-    WP_STAMP_SENT, /* The answer is awaited. */
-    WP_STAMP_DONE,
-};
 
 struct wp_claim_entry {
     struct wp_claim_entry *next; /* Private: in its bucket. */
@@ -29,16 +24,17 @@ struct wp_claim_entry {
      * template (wp_claim_pass_brings). */
     int64_t refreshed_generation;
     uint64_t refreshed_template;
-    enum wp_claim_stamp observed;
-    enum wp_claim_stamp stamped; /* The annotations after Ready. */
-    bool again;                  /* Look again once its stamps are answered. */
-    bool adopting;               /* A pass is handing it a Sandbox. */
-    bool made;                   /* A cold Sandbox may be there, unheard of. */
-    bool measured;               /* Its way to Ready has been counted. */
-    bool announced;   /* A Sandbox's name was annotated with its adoption. */
-    bool early;       /* Its first-ready annotation went ahead of its status. */
-    bool again_ready; /* That was too early: it is to be written once more. */
-    char *uid;        /* These three lie behind the entry. */
+    /* These move by wp_claim_state_move only. */
+    enum wp_claim_state observed;    /* A WRITE: first-observed. */
+    enum wp_claim_state annotated;   /* A WRITE: what follows Ready. */
+    enum wp_claim_state adoption;    /* A WRITE: a warm Sandbox's patch. */
+    enum wp_claim_state creation;    /* A WRITE: a cold one's POST. */
+    enum wp_claim_state first_ready; /* A FIRST_READY. */
+    /* Facts, each of its own. */
+    bool again;     /* Look again once its annotations are answered. */
+    bool measured;  /* Its way to Ready has been counted. */
+    bool announced; /* A Sandbox's name was annotated with its adoption. */
+    char *uid;      /* These three lie behind the entry. */
     char *ns;
     char *name;
 };
@@ -56,6 +52,8 @@ struct wp_claim_entry *wp_claim_book_enter(struct wp_claim_book *book,
                                            const struct wp_object *claim);
 void wp_claim_book_remove(struct wp_claim_book *book,
                           struct wp_claim_entry *entry);
+/* Is a pass handing it a Sandbox right now? */
+bool wp_claim_entry_is_served(const struct wp_claim_entry *entry);
 /* Drops what was asked for it, if anything. */
 void wp_claim_entry_drop_ask(struct wp_claim_entry *entry);
 /* each may remove nothing. */

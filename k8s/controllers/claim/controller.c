@@ -66,7 +66,7 @@ is_adopting(const struct wp_claim_controller *self,
     const struct wp_claim_entry *entry =
         wp_claim_book_find(self->book, claim->ns, claim->name);
 
-    return entry != NULL && entry->adopting &&
+    return entry != NULL && wp_claim_entry_is_served(entry) &&
            strcmp(entry->uid, claim->uid) == 0;
 }
 
@@ -171,7 +171,7 @@ is_being_adopted(const struct wp_claim_controller *self,
     const struct wp_claim_entry *entry =
         wp_claim_book_find(self->book, sandbox->ns, sandbox->controller.name);
 
-    return entry != NULL && entry->adopting &&
+    return entry != NULL && wp_claim_entry_is_served(entry) &&
            strcmp(entry->uid, sandbox->controller.uid) == 0;
 }
 

@@ -32,12 +32,12 @@ existing_read(void *ctx, const struct wp_api_result *result)
     struct wp_claim_pass *pass = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
-        pass->entry->made = false;
+        wp_claim_state_move(&pass->entry->creation, WP_WRITE_NONE);
         wp_object_unref(
             wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object));
         wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
     } else if (result->status == WP_NOT_FOUND) {
-        pass->entry->made = false;
+        wp_claim_state_move(&pass->entry->creation, WP_WRITE_NONE);
         wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
     } else {
         wp_claim_pass_retry(pass, result);
@@ -53,9 +53,11 @@ create_settled(struct wp_claim_pass *pass)
                                    .name = pass->claim->name,
                                    .priority = WP_HTTP_CLAIM};
 
-    pass->entry->adopting = false;
     /* Until it is known whether there is one, it takes no other. */
-    pass->entry->made = wp_claim_fate(pass->answered) == WP_FATE_LOOK;
+    wp_claim_state_move(&pass->entry->creation,
+                        wp_claim_fate(pass->answered) == WP_FATE_LOOK
+                            ? WP_WRITE_DOUBT
+                            : WP_WRITE_NONE);
     switch (wp_claim_fate(pass->answered)) {
     case WP_FATE_DONE:
         created(pass);
@@ -129,7 +131,7 @@ wp_claim_create(struct wp_claim_pass *pass)
     }
     wp_fault("claim.before_create");
     wp_claim_pass_brings(pass, templ);
-    pass->entry->adopting = true;
+    wp_claim_state_move(&pass->entry->creation, WP_WRITE_SENT);
     pass->next = create_settled;
     pass->awaited = 1;
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);

@@ -19,7 +19,8 @@ serve(struct wp_claim_pass *pass)
         wp_claim_pass_miss(pass, WP_KIND_SANDBOX_WARM_POOL, view->pool);
         return WP_CLAIM_WAIT;
     }
-    return view->has_env || view->has_volume_claims || pass->entry->made
+    return view->has_env || view->has_volume_claims ||
+                   pass->entry->creation == WP_WRITE_DOUBT
                ? WP_CLAIM_CREATE
                : WP_CLAIM_WARM;
 }

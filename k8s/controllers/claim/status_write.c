@@ -48,7 +48,7 @@ measure(struct wp_claim_pass *pass)
     int64_t observed_ms = since_annotation(pass, WP_ANNOTATION_FIRST_OBSERVED);
 
     if (pass->entry->measured ||
-        (!pass->entry->early && !pass->entry->again_ready &&
+        (pass->entry->first_ready == WP_FIRST_READY_AFTER &&
          wp_object_annotation(pass->claim, WP_ANNOTATION_FIRST_READY) !=
              NULL)) {
         return;
@@ -177,8 +177,8 @@ try_to_tell(struct wp_claim_pass *pass)
         pass->next(pass);
         return;
     }
-    if (pass->entry->stamped == WP_STAMP_SENT ||
-        pass->entry->observed == WP_STAMP_SENT) {
+    if (pass->entry->annotated == WP_WRITE_SENT ||
+        pass->entry->observed == WP_WRITE_SENT) {
         /* Both would write the same object, and one of them be refused. */
         json_decref(patch);
         pass->entry->again = true;

@@ -304,7 +304,7 @@ adoption_refused(struct wp_claim_pass *pass)
 static void
 adopt_settled(struct wp_claim_pass *pass)
 {
-    pass->entry->adopting = false;
+    wp_claim_state_move(&pass->entry->adoption, WP_WRITE_NONE);
     switch (wp_claim_fate(pass->answered)) {
     case WP_FATE_DONE:
         adopted(pass);
@@ -353,7 +353,7 @@ wp_claim_adopt(struct wp_claim_pass *pass)
     }
     wp_fault("claim.before_adopt");
     wp_claim_pass_brings(pass, adoption.templ);
-    pass->entry->adopting = true;
+    wp_claim_state_move(&pass->entry->adoption, WP_WRITE_SENT);
     pass->next = adopt_settled;
     pass->awaited = 1;
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
