@@ -42,8 +42,8 @@ struct wp_events *wp_events_create(const struct wp_events_config *config);
 /* What is under way ends by itself. NULL is fine. */
 void wp_events_destroy(struct wp_events *events);
 /* The object is borrowed. At most 1 KiB of words; more are cut. */
-void wp_events_tell(struct wp_events *events, const struct wp_object *about,
-                    const struct wp_event *event, const char *fmt, ...)
+void wp_events_record(struct wp_events *events, const struct wp_object *about,
+                      const struct wp_event *event, const char *fmt, ...)
     WP_PRINTF(4, 5);
 uint64_t wp_events_dropped(const struct wp_events *events);
 
