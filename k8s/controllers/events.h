@@ -1,4 +1,4 @@
-/* k8s/controllers/events.h - tells people what happened, as events.k8s.io/v1
+/* k8s/controllers/events.h - records what happened, as events.k8s.io/v1
  * Events.
  *
  * Nobody waits for one: they go with the lowest priority, and those that find
