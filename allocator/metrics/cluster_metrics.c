@@ -127,7 +127,7 @@ put_claim_latencies(struct evbuffer *out,
 }
 
 static bool
-put_group(void *ctx, const struct wp_census_group *group)
+put_group(void *ctx, const struct wp_sandbox_counts_group *group)
 {
     const struct wp_prom_label labels[] = {
         {"namespace", group->ns},
@@ -145,15 +145,15 @@ put_group(void *ctx, const struct wp_census_group *group)
 }
 
 static bool
-put_creation_latency(void *ctx, const struct wp_census_latency *latency)
+put_creation_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
 {
     struct wp_prom_label labels[LABELS_MAX] = {
         {"namespace", latency->ns},
         {"launch_type", latency->warm ? "warm" : "cold"},
         {"sandbox_template", latency->templ},
     };
-    const struct ms_histogram histogram = {wp_census_bounds_ms,
-                                           WP_CENSUS_LATENCY_BUCKETS,
+    const struct ms_histogram histogram = {wp_sandbox_counts_bounds_ms,
+                                           WP_SANDBOX_COUNTS_LATENCY_BUCKETS,
                                            latency->bucket, latency->sum_ms};
 
     put_ms(ctx, "agent_sandbox_creation_latency_ms", labels, 3, &histogram);
@@ -179,10 +179,10 @@ put_upstream(struct evbuffer *out, const struct wp_cluster *cluster)
         put_claim_latencies(out, claims);
     }
     wp_prom_family(out, "agent_sandboxes", "gauge", "Sandbox objects.");
-    wp_sandbox_census_groups(wp_cluster_census(cluster), put_group, out);
+    wp_sandbox_counts_groups(wp_cluster_counts(cluster), put_group, out);
     wp_prom_family(out, "agent_sandbox_creation_latency_ms", "histogram",
                    "From a sandbox's creation to its being Ready.");
-    wp_sandbox_census_latencies(wp_cluster_census(cluster),
+    wp_sandbox_counts_latencies(wp_cluster_counts(cluster),
                                 put_creation_latency, out);
 }
 

@@ -122,7 +122,7 @@ on_adopted(void *ctx, const struct wp_api_result *result)
 }
 
 static void
-on_stamped(void *ctx, const struct wp_api_result *result)
+on_annotated(void *ctx, const struct wp_api_result *result)
 {
     note(ctx, "annotation", result);
     arrive(ctx);
@@ -152,7 +152,7 @@ adopt(struct way *way, const json_t *sandbox, const char *uid)
 }
 
 static void
-stamp(struct way *way)
+annotate(struct way *way)
 {
     struct wp_api_target target = {.kind = WP_KIND_SANDBOX_CLAIM,
                                    .ns = way->bare->ns,
@@ -165,7 +165,7 @@ stamp(struct way *way)
     body = json_pack("{s:{s:{s:s}}}", "metadata", "annotations",
                      WP_ANNOTATION_FIRST_OBSERVED, now);
     WP_ASSERT(body != NULL);
-    wp_api_patch(way->bare->api, &target, body, on_stamped, way);
+    wp_api_patch(way->bare->api, &target, body, on_annotated, way);
 }
 
 bool
@@ -187,6 +187,6 @@ wp_bare_serve(struct wp_bare *bare, const json_t *claim)
     way->awaited = 2;
     WP_ASSERT(way->claim != NULL);
     adopt(way, sandbox, wp_json_text(claim, "metadata", "uid", NULL));
-    stamp(way);
+    annotate(way);
     return true;
 }

@@ -414,8 +414,8 @@ look_at_owner(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
 }
 
 static void
-tell_ready(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
-           const char *ip)
+report_ready(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
+             const char *ip)
 {
     char endpoint[WP_ENDPOINT_MAX + 1];
     bool v6 = strchr(ip, ':') != NULL;
@@ -477,7 +477,7 @@ look_at_readiness(struct wp_cluster_backend *backend,
         return 0;
     }
     if (is_ready) {
-        tell_ready(backend, entry, view->pod_ip);
+        report_ready(backend, entry, view->pod_ip);
         return 0;
     }
     return wait_for_ready(backend, entry, view);

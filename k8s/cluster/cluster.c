@@ -248,9 +248,9 @@ make_parts(struct wp_cluster *cluster, struct wp_err *err)
         status = wp_cluster_make_stores(cluster, err);
     }
     if (status == WP_OK) {
-        cluster->census = wp_sandbox_census_create(
+        cluster->counts = wp_sandbox_counts_create(
             cluster->parts.stores[WP_KIND_SANDBOX], &cluster->parts.active);
-        status = cluster->census != NULL
+        status = cluster->counts != NULL
                      ? WP_OK
                      : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
@@ -462,7 +462,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     }
     parts = &cluster->parts;
     wp_cluster_stop(cluster, 0);
-    wp_rival_stop(cluster->rival);
+    wp_competitor_stop(cluster->competitor);
     wp_election_stop(cluster->election);
     wp_cluster_stop_watches(cluster);
     wp_http_destroy(cluster->http);
@@ -476,7 +476,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {
         wp_store_destroy(parts->stores[i]);
     }
-    wp_sandbox_census_destroy(cluster->census);
+    wp_sandbox_counts_destroy(cluster->counts);
     if (cluster->channel_event != NULL) {
         event_free(cluster->channel_event);
     }

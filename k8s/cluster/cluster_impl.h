@@ -28,7 +28,7 @@ struct wp_cluster_watch {
     bool renewed;  /* Listed since the server's storage was last restored. */
     int64_t refused_ns; /* Since when it is refused; 0: it is not. */
     int refused_code;
-    int64_t told_ns; /* When that was last logged. */
+    int64_t logged_ns; /* When that was last logged. */
 };
 
 struct wp_cluster {
@@ -36,7 +36,7 @@ struct wp_cluster {
     struct wp_http *http;
     struct wp_cluster_backend *backend;
     struct wp_pool_sync *pool_sync;
-    struct wp_sandbox_census *census;
+    struct wp_sandbox_counts *counts;
     struct wp_cluster_watch watches[WP_KIND_COUNT];
     const struct wp_controller_ops *ops[WP_CLUSTER_CONTROLLERS];
     void *controllers[WP_CLUSTER_CONTROLLERS];
@@ -44,11 +44,11 @@ struct wp_cluster {
 
     /* Who leads: cluster_lead.c. */
     struct wp_election *election; /* NULL: nobody else is there. */
-    struct wp_rival *rival;
+    struct wp_competitor *competitor;
     bool elected;
     bool has_led;
-    int64_t refused_told_ns; /* When it was last said; 0: never. */
-    bool activating; /* The rival is looked for, or the backend begins. */
+    int64_t refused_logged_ns; /* When it was last said; 0: never. */
+    bool activating; /* The competitor is looked for, or the backend begins. */
     bool serving;    /* The core's keeper is this one. */
     bool active;     /* Controllers are. */
     bool quiet;      /* They are not to be any more. */

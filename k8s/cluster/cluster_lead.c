@@ -7,12 +7,12 @@
 #include "pool/base/log.h"
 
 #define LEASES "/apis/coordination.k8s.io/"
-#define TELL_AGAIN_NS (60 * WP_NS_PER_S)
+#define LOG_AGAIN_NS (60 * WP_NS_PER_S)
 
 /* What goes on from winning the election to serving:
  *
- *   elected, all watches synced -> is a rival active? -> the backend tells the
- *   core of what is there -> the core's keeper is this one -> controllers
+ *   elected, all watches synced -> is a competitor active? -> the backend tells
+ *   the core of what is there -> the core's keeper is this one -> controllers
  *
  * Losing it ends that at whichever step it is; so does a server that went back
  * in time, until every kind was listed anew. */
@@ -52,8 +52,8 @@ wp_cluster_deactivate(struct wp_cluster *cluster)
 
     cluster->parts.active = false;
     cluster->serving = false;
-    wp_rival_stop(cluster->rival);
-    cluster->rival = NULL;
+    wp_competitor_stop(cluster->competitor);
+    cluster->competitor = NULL;
     if (!cluster->activating && !served) {
         return;
     }
@@ -87,15 +87,15 @@ on_backend_ready(void *ctx)
 }
 
 static void
-on_rival(void *ctx, const char *conflict)
+on_competitor(void *ctx, const char *conflict)
 {
     struct wp_cluster *cluster = ctx;
 
     if (conflict != NULL) {
         wp_cluster_give_up(cluster, "%s", conflict);
     }
-    wp_rival_stop(cluster->rival);
-    cluster->rival = NULL;
+    wp_competitor_stop(cluster->competitor);
+    cluster->competitor = NULL;
     if (conflict == NULL) {
         cluster->parts.active = true;
         wp_cluster_backend_activate(cluster->backend, on_backend_ready,
@@ -115,8 +115,8 @@ wp_cluster_try_activate(struct wp_cluster *cluster)
         return;
     }
     cluster->activating = true;
-    cluster->rival = wp_rival_start(
-        &(struct wp_rival_config){
+    cluster->competitor = wp_competitor_start(
+        &(struct wp_competitor_config){
             .base = parts->base,
             .clock = parts->clock,
             .api = parts->api,
@@ -124,8 +124,8 @@ wp_cluster_try_activate(struct wp_cluster *cluster)
             .pools = (controllers & ~(uint32_t)WP_CONTROLLER_SANDBOX) != 0,
             .sandboxes = (controllers & WP_CONTROLLER_SANDBOX) != 0,
         },
-        on_rival, cluster);
-    WP_ASSERT(cluster->rival != NULL);
+        on_competitor, cluster);
+    WP_ASSERT(cluster->competitor != NULL);
 }
 
 static void
@@ -160,10 +160,10 @@ wp_cluster_check_lease(struct wp_cluster *cluster)
     atomic_store_explicit(&cluster->refused, refused && !cluster->has_led,
                           memory_order_relaxed);
     if (!refused) {
-        cluster->refused_told_ns = 0;
-    } else if (cluster->refused_told_ns == 0 ||
-               now_ns - cluster->refused_told_ns >= TELL_AGAIN_NS) {
-        cluster->refused_told_ns = now_ns;
+        cluster->refused_logged_ns = 0;
+    } else if (cluster->refused_logged_ns == 0 ||
+               now_ns - cluster->refused_logged_ns >= LOG_AGAIN_NS) {
+        cluster->refused_logged_ns = now_ns;
         wp_log_error("the API server does not let this account lead: give it "
                      "the roles of its manifests",
                      wp_kv_str("resource", "leases.coordination.k8s.io"),

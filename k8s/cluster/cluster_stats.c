@@ -61,10 +61,10 @@ wp_cluster_claim_metrics(const struct wp_cluster *cluster)
     return NULL;
 }
 
-struct wp_sandbox_census *
-wp_cluster_census(const struct wp_cluster *cluster)
+struct wp_sandbox_counts *
+wp_cluster_counts(const struct wp_cluster *cluster)
 {
-    return cluster->census;
+    return cluster->counts;
 }
 
 void

@@ -11,7 +11,7 @@
 #include "k8s/api/http.h"
 #include "k8s/objects/kind.h"
 #include "k8s/watch/reflector.h"
-#include "k8s/cluster/sandbox_census.h"
+#include "k8s/cluster/sandbox_counts.h"
 #include "k8s/watch/work_queue.h"
 
 struct wp_cluster_kind_stats {
@@ -45,7 +45,7 @@ struct wp_cluster_stats {
 const struct wp_claim_metrics *
 wp_cluster_claim_metrics(const struct wp_cluster *cluster);
 /* The same of all sandboxes that there are. */
-struct wp_sandbox_census *wp_cluster_census(const struct wp_cluster *cluster);
+struct wp_sandbox_counts *wp_cluster_counts(const struct wp_cluster *cluster);
 /* Any thread. */
 void wp_cluster_stats(struct wp_cluster *cluster, struct wp_cluster_stats *out);
 

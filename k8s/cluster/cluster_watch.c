@@ -7,7 +7,7 @@
 
 /* A kind that is refused for so long, from the start, will stay so. */
 #define REFUSED_NS (20 * WP_NS_PER_S)
-#define TELL_AGAIN_NS (60 * WP_NS_PER_S)
+#define LOG_AGAIN_NS (60 * WP_NS_PER_S)
 
 enum {
     POOLS = WP_CONTROLLER_POOL | WP_CONTROLLER_CLAIM,
@@ -149,10 +149,10 @@ on_refused(void *ctx, int code, const char *message)
     watch->refused_code = code;
     if (watch->refused_ns == 0) {
         watch->refused_ns = now_ns;
-    } else if (now_ns - watch->told_ns < TELL_AGAIN_NS) {
+    } else if (now_ns - watch->logged_ns < LOG_AGAIN_NS) {
         return;
     }
-    watch->told_ns = now_ns;
+    watch->logged_ns = now_ns;
     wp_log_error(code == 404 ? "the API server does not know this kind"
                              : "the API server does not let us watch this kind",
                  wp_kv_str("kind", info->kind), wp_kv_str("group", info->group),

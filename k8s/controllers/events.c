@@ -369,8 +369,8 @@ name_series(struct wp_events *events, struct series *series,
 }
 
 void
-wp_events_tell(struct wp_events *events, const struct wp_object *about,
-               const struct wp_event *event, const char *fmt, ...)
+wp_events_record(struct wp_events *events, const struct wp_object *about,
+                 const struct wp_event *event, const char *fmt, ...)
 {
     char note[WP_EVENTS_NOTE_MAX + 8] = "";
     struct wp_hash128 hash;

@@ -1,4 +1,4 @@
-/* k8s/controllers/events.h - tells people what happened, as events.k8s.io/v1
+/* k8s/controllers/events.h - records what happened, as events.k8s.io/v1
  * Events.
  *
  * Nobody waits for one: they go with the lowest priority, and those that find
@@ -42,8 +42,8 @@ struct wp_events *wp_events_create(const struct wp_events_config *config);
 /* What is under way ends by itself. NULL is fine. */
 void wp_events_destroy(struct wp_events *events);
 /* The object is borrowed. At most 1 KiB of words; more are cut. */
-void wp_events_tell(struct wp_events *events, const struct wp_object *about,
-                    const struct wp_event *event, const char *fmt, ...)
+void wp_events_record(struct wp_events *events, const struct wp_object *about,
+                      const struct wp_event *event, const char *fmt, ...)
     WP_PRINTF(4, 5);
 uint64_t wp_events_dropped(const struct wp_events *events);
 

@@ -5,59 +5,59 @@
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
-struct wp_pass {
+struct wp_reconcile {
     struct wp_parts *parts;
     struct wp_work *work;
     uint32_t calls;
-    uint32_t pending; /* Calls, and one until wp_pass_end. */
+    uint32_t pending; /* Calls, and one until wp_reconcile_end. */
     bool failed;
     int64_t again_ns; /* WP_TIME_NEVER: only when something changes. */
 };
 
 /* One call under way. */
 struct call {
-    struct wp_pass *pass;
+    struct wp_reconcile *reconcile;
     enum wp_kind kind;
     const char *verb; /* Static storage. */
     bool is_delete;
 };
 
-struct wp_pass *
-wp_pass_begin(struct wp_parts *parts, struct wp_work *work)
+struct wp_reconcile *
+wp_reconcile_begin(struct wp_parts *parts, struct wp_work *work)
 {
-    struct wp_pass *pass = calloc(1, sizeof(*pass));
+    struct wp_reconcile *reconcile = calloc(1, sizeof(*reconcile));
 
-    WP_ASSERT(pass != NULL);
-    pass->parts = parts;
-    pass->work = work;
-    pass->pending = 1;
-    pass->again_ns = WP_TIME_NEVER;
-    return pass;
+    WP_ASSERT(reconcile != NULL);
+    reconcile->parts = parts;
+    reconcile->work = work;
+    reconcile->pending = 1;
+    reconcile->again_ns = WP_TIME_NEVER;
+    return reconcile;
 }
 
 static void
-let_go(struct wp_pass *pass)
+let_go(struct wp_reconcile *reconcile)
 {
     enum wp_work_outcome outcome = WP_WORK_OK;
 
-    pass->pending--;
-    if (pass->pending > 0) {
+    reconcile->pending--;
+    if (reconcile->pending > 0) {
         return;
     }
-    if (pass->failed) {
+    if (reconcile->failed) {
         outcome = WP_WORK_FAILED;
-    } else if (pass->again_ns != WP_TIME_NEVER) {
+    } else if (reconcile->again_ns != WP_TIME_NEVER) {
         outcome = WP_WORK_AFTER;
     }
-    wp_work_done(pass->work, outcome,
-                 outcome == WP_WORK_AFTER ? pass->again_ns : 0);
-    free(pass);
+    wp_work_done(reconcile->work, outcome,
+                 outcome == WP_WORK_AFTER ? reconcile->again_ns : 0);
+    free(reconcile);
 }
 
 static void
-learn(struct wp_pass *pass, enum wp_kind kind, const json_t *json)
+learn(struct wp_reconcile *reconcile, enum wp_kind kind, const json_t *json)
 {
-    struct wp_store *store = pass->parts->stores[kind];
+    struct wp_store *store = reconcile->parts->stores[kind];
     struct wp_object *object;
     struct wp_err err;
 
@@ -78,14 +78,14 @@ static void
 on_done(void *ctx, const struct wp_api_result *result)
 {
     struct call *call = ctx;
-    struct wp_pass *pass = call->pass;
+    struct wp_reconcile *reconcile = call->reconcile;
 
     switch ((int)result->status) {
     case WP_OK:
         /* A delete is answered with a Status or with an object on its way out:
          * the watch says which. */
         if (!call->is_delete) {
-            learn(pass, call->kind, result->object);
+            learn(reconcile, call->kind, result->object);
         }
         break;
     case WP_NOT_FOUND:
@@ -101,85 +101,86 @@ on_done(void *ctx, const struct wp_api_result *result)
                     wp_kv_str("kind", wp_kind_info(call->kind)->kind),
                     wp_kv_str("status", wp_status_text(result->status)),
                     wp_kv_str("message", result->message));
-        pass->failed = true;
+        reconcile->failed = true;
         break;
     }
     free(call);
-    let_go(pass);
+    let_go(reconcile);
 }
 
 static struct call *
-call_new(struct wp_pass *pass, enum wp_kind kind, const char *verb)
+call_new(struct wp_reconcile *reconcile, enum wp_kind kind, const char *verb)
 {
     struct call *call = calloc(1, sizeof(*call));
 
     WP_ASSERT(call != NULL);
-    call->pass = pass;
+    call->reconcile = reconcile;
     call->kind = kind;
     call->verb = verb;
-    pass->calls++;
-    pass->pending++;
+    reconcile->calls++;
+    reconcile->pending++;
     return call;
 }
 
 void
-wp_pass_post(struct wp_pass *pass, const struct wp_api_target *target,
-             json_t *body)
+wp_reconcile_post(struct wp_reconcile *reconcile,
+                  const struct wp_api_target *target, json_t *body)
 {
-    wp_api_post(pass->parts->api, target, body, on_done,
-                call_new(pass, target->kind, "create"));
+    wp_api_post(reconcile->parts->api, target, body, on_done,
+                call_new(reconcile, target->kind, "create"));
 }
 
 void
-wp_pass_put(struct wp_pass *pass, const struct wp_api_target *target,
-            json_t *body)
+wp_reconcile_put(struct wp_reconcile *reconcile,
+                 const struct wp_api_target *target, json_t *body)
 {
-    wp_api_put(pass->parts->api, target, body, on_done,
-               call_new(pass, target->kind, "update"));
+    wp_api_put(reconcile->parts->api, target, body, on_done,
+               call_new(reconcile, target->kind, "update"));
 }
 
 void
-wp_pass_patch(struct wp_pass *pass, const struct wp_api_target *target,
-              json_t *body)
+wp_reconcile_patch(struct wp_reconcile *reconcile,
+                   const struct wp_api_target *target, json_t *body)
 {
-    wp_api_patch(pass->parts->api, target, body, on_done,
-                 call_new(pass, target->kind, "patch"));
+    wp_api_patch(reconcile->parts->api, target, body, on_done,
+                 call_new(reconcile, target->kind, "patch"));
 }
 
 void
-wp_pass_delete(struct wp_pass *pass, const struct wp_object *object)
+wp_reconcile_delete(struct wp_reconcile *reconcile,
+                    const struct wp_object *object)
 {
-    const struct wp_api_target target = wp_pass_target(object);
+    const struct wp_api_target target = wp_reconcile_target(object);
     const struct wp_api_delete how = {
         .uid = object->uid, .resource_version = object->resource_version};
-    struct call *call = call_new(pass, object->kind, "delete");
+    struct call *call = call_new(reconcile, object->kind, "delete");
 
     call->is_delete = true;
-    wp_api_delete(pass->parts->api, &target, &how, on_done, call);
+    wp_api_delete(reconcile->parts->api, &target, &how, on_done, call);
 }
 
 uint32_t
-wp_pass_calls(const struct wp_pass *pass)
+wp_reconcile_calls(const struct wp_reconcile *reconcile)
 {
-    return pass->calls;
+    return reconcile->calls;
 }
 
 void
-wp_pass_again(struct wp_pass *pass, int64_t delay_ns)
+wp_reconcile_again(struct wp_reconcile *reconcile, int64_t delay_ns)
 {
-    if (delay_ns < pass->again_ns) {
-        pass->again_ns = delay_ns;
+    if (delay_ns < reconcile->again_ns) {
+        reconcile->again_ns = delay_ns;
     }
 }
 
 void
-wp_pass_end(struct wp_pass *pass)
+wp_reconcile_end(struct wp_reconcile *reconcile)
 {
-    let_go(pass);
+    let_go(reconcile);
 }
 
 struct wp_api_target
-wp_pass_target(const struct wp_object *object)
+wp_reconcile_target(const struct wp_object *object)
 {
     return (struct wp_api_target){.kind = object->kind,
                                   .ns = object->ns,

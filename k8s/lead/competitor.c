@@ -26,9 +26,9 @@ struct place {
     int64_t since_ns; /* Since when it has not changed. */
 };
 
-struct wp_rival {
-    struct wp_rival_config config;
-    wp_rival_done *done;
+struct wp_competitor {
+    struct wp_competitor_config config;
+    wp_competitor_done *done;
     void *ctx;
     struct event *timer;
     struct place places[PLACES];
@@ -37,67 +37,68 @@ struct wp_rival {
     int64_t until_ns;
     int64_t next_ns;
     struct query *query;
-    bool told;
+    bool logged;
     char holder[128];
     char conflict[512];
 };
 
-/* A question under way; nobody waits for it when its rival is gone. */
+/* A question under way; nobody waits for it when its competitor is gone. */
 struct query {
-    struct wp_rival *rival;
+    struct wp_competitor *competitor;
 };
 
 static int64_t
-now_of(const struct wp_rival *rival)
+now_of(const struct wp_competitor *competitor)
 {
-    return wp_clock_mono_ns(rival->config.clock);
+    return wp_clock_mono_ns(competitor->config.clock);
 }
 
 static void
-arm(struct wp_rival *rival)
+arm(struct wp_competitor *competitor)
 {
-    int64_t wait_us = (rival->next_ns - now_of(rival)) / WP_NS_PER_US + 1;
+    int64_t wait_us =
+        (competitor->next_ns - now_of(competitor)) / WP_NS_PER_US + 1;
     struct timeval tv;
 
-    wait_us = rival->next_ns > now_of(rival) ? wait_us : 0;
+    wait_us = competitor->next_ns > now_of(competitor) ? wait_us : 0;
     tv.tv_sec = (time_t)(wait_us / 1000000);
     tv.tv_usec = (suseconds_t)(wait_us % 1000000);
-    WP_ASSERT(event_add(rival->timer, &tv) == 0);
+    WP_ASSERT(event_add(competitor->timer, &tv) == 0);
 }
 
 static struct query *
-ask(struct wp_rival *rival)
+ask(struct wp_competitor *competitor)
 {
     struct query *query = calloc(1, sizeof *query);
 
-    WP_ASSERT(query != NULL && rival->query == NULL);
-    query->rival = rival;
-    rival->query = query;
+    WP_ASSERT(query != NULL && competitor->query == NULL);
+    query->competitor = competitor;
+    competitor->query = query;
     return query;
 }
 
-/* The rival that waits for it; NULL: nobody. */
-static struct wp_rival *
+/* The competitor that waits for it; NULL: nobody. */
+static struct wp_competitor *
 answered(struct query *query)
 {
-    struct wp_rival *rival = query->rival;
+    struct wp_competitor *competitor = query->competitor;
 
     free(query);
-    if (rival != NULL) {
-        rival->query = NULL;
+    if (competitor != NULL) {
+        competitor->query = NULL;
     }
-    return rival;
+    return competitor;
 }
 
-static void look_at(struct wp_rival *rival);
+static void look_at(struct wp_competitor *competitor);
 
 static void
-next_place(struct wp_rival *rival)
+next_place(struct wp_competitor *competitor)
 {
-    if (++rival->at < rival->places_len) {
-        look_at(rival);
+    if (++competitor->at < competitor->places_len) {
+        look_at(competitor);
     } else {
-        rival->done(rival->ctx, NULL); /* May free it. */
+        competitor->done(competitor->ctx, NULL); /* May free it. */
     }
 }
 
@@ -132,72 +133,75 @@ has_extensions(const json_t *deployment)
 }
 
 static void
-judge(struct wp_rival *rival, bool extensions, bool certain)
+judge(struct wp_competitor *competitor, bool extensions, bool certain)
 {
-    const char *ns = rival->places[rival->at].ns;
+    const char *ns = competitor->places[competitor->at].ns;
 
-    if (!rival->config.sandboxes && !(extensions && rival->config.pools)) {
+    if (!competitor->config.sandboxes &&
+        !(extensions && competitor->config.pools)) {
         wp_log_info("agent-sandbox-controller is active without --extensions: "
                     "it makes the Pods, this one keeps the pools",
                     wp_kv_str("namespace", ns),
-                    wp_kv_str("holder", rival->holder));
-        next_place(rival);
+                    wp_kv_str("holder", competitor->holder));
+        next_place(competitor);
         return;
     }
     (void)snprintf(
-        rival->conflict, sizeof rival->conflict,
+        competitor->conflict, sizeof competitor->conflict,
         "another controller of the same kinds is active: %s in the namespace "
         "%s renews its Lease (holder %s)%s; scale it to 0%s",
-        WP_RIVAL_DEPLOYMENT, ns, rival->holder,
+        WP_COMPETITOR_DEPLOYMENT, ns, competitor->holder,
         !certain     ? ", and its Deployment could not be read"
         : extensions ? " and runs with --extensions"
                      : "",
-        rival->config.sandboxes ? ", or set controllers to what it does not do"
-                                : ", or take --extensions from its arguments");
-    rival->done(rival->ctx, rival->conflict); /* May free it. */
+        competitor->config.sandboxes
+            ? ", or set controllers to what it does not do"
+            : ", or take --extensions from its arguments");
+    competitor->done(competitor->ctx, competitor->conflict); /* May free it. */
 }
 
 static void
 on_deployment(void *ctx, const struct wp_http_answer *answer)
 {
-    struct wp_rival *rival = answered(ctx);
+    struct wp_competitor *competitor = answered(ctx);
     json_t *deployment = NULL;
 
-    if (rival == NULL) {
+    if (competitor == NULL) {
         return;
     }
     if (answer->status == WP_OK && answer->code == 200) {
         deployment = json_loadb(answer->body.ptr, answer->body.len, 0, NULL);
     }
-    judge(rival, deployment == NULL || has_extensions(deployment),
+    judge(competitor, deployment == NULL || has_extensions(deployment),
           deployment != NULL);
     json_decref(deployment);
 }
 
 static void
-read_deployment(struct wp_rival *rival)
+read_deployment(struct wp_competitor *competitor)
 {
     char path[256];
 
-    (void)snprintf(path, sizeof path,
-                   "/apis/apps/v1/namespaces/%s/deployments/%s",
-                   rival->places[rival->at].ns, WP_RIVAL_DEPLOYMENT);
-    wp_http_send(wp_api_http(rival->config.api), &(struct wp_http_request){
-                                                     .method = "GET",
-                                                     .path = path,
-                                                     .priority = WP_HTTP_CLAIM,
-                                                     .done = on_deployment,
-                                                     .ctx = ask(rival),
-                                                 });
+    (void)snprintf(
+        path, sizeof path, "/apis/apps/v1/namespaces/%s/deployments/%s",
+        competitor->places[competitor->at].ns, WP_COMPETITOR_DEPLOYMENT);
+    wp_http_send(wp_api_http(competitor->config.api),
+                 &(struct wp_http_request){
+                     .method = "GET",
+                     .path = path,
+                     .priority = WP_HTTP_CLAIM,
+                     .done = on_deployment,
+                     .ctx = ask(competitor),
+                 });
 }
 
 /* --- Is it alive? --- */
 
 /* By its own word and our clock, or because it stands still for too long. */
 static bool
-is_alive(struct wp_rival *rival, const json_t *lease)
+is_alive(struct wp_competitor *competitor, const json_t *lease)
 {
-    struct place *place = &rival->places[rival->at];
+    struct place *place = &competitor->places[competitor->at];
     const char *version =
         wp_json_text(lease, "metadata", "resourceVersion", NULL);
     const json_t *seconds =
@@ -205,11 +209,11 @@ is_alive(struct wp_rival *rival, const json_t *lease)
     json_int_t duration_s =
         json_is_integer(seconds) ? json_integer_value(seconds) : DURATION_S;
     int64_t renewed_ms;
-    int64_t now_ms = wp_clock_wall_ns(rival->config.clock) / WP_NS_PER_MS;
+    int64_t now_ms = wp_clock_wall_ns(competitor->config.clock) / WP_NS_PER_MS;
 
-    (void)snprintf(rival->holder, sizeof rival->holder, "%s",
+    (void)snprintf(competitor->holder, sizeof competitor->holder, "%s",
                    wp_json_text(lease, "spec", "holderIdentity", NULL));
-    if (rival->holder[0] == '\0') {
+    if (competitor->holder[0] == '\0') {
         return false; /* It was given up. */
     }
     duration_s = duration_s < 1 ? 1 : duration_s > 600 ? 600 : duration_s;
@@ -220,114 +224,116 @@ is_alive(struct wp_rival *rival, const json_t *lease)
     }
     if (strcmp(version, place->version) != 0) {
         (void)snprintf(place->version, sizeof place->version, "%s", version);
-        place->since_ns = now_of(rival);
+        place->since_ns = now_of(competitor);
     }
-    return now_of(rival) - place->since_ns < duration_s * WP_NS_PER_S;
+    return now_of(competitor) - place->since_ns < duration_s * WP_NS_PER_S;
 }
 
 static void
 on_lease(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_rival *rival = answered(ctx);
+    struct wp_competitor *competitor = answered(ctx);
 
-    if (rival == NULL || result->status == WP_CANCELLED) {
+    if (competitor == NULL || result->status == WP_CANCELLED) {
         return;
     }
-    if (result->status == WP_OK ? !is_alive(rival, result->object)
+    if (result->status == WP_OK ? !is_alive(competitor, result->object)
                                 : result->status == WP_NOT_FOUND ||
                                       result->status == WP_PERMISSION_DENIED) {
-        next_place(rival);
+        next_place(competitor);
         return;
     }
-    if (result->status == WP_OK && now_of(rival) >= rival->until_ns) {
-        read_deployment(rival);
+    if (result->status == WP_OK && now_of(competitor) >= competitor->until_ns) {
+        read_deployment(competitor);
         return;
     }
-    if (result->status == WP_OK && !rival->told) {
-        rival->told = true;
-        wp_log_info("waiting for agent-sandbox-controller to let go of its "
-                    "Lease",
-                    wp_kv_str("namespace", rival->places[rival->at].ns),
-                    wp_kv_str("holder", rival->holder));
+    if (result->status == WP_OK && !competitor->logged) {
+        competitor->logged = true;
+        wp_log_info(
+            "waiting for agent-sandbox-controller to let go of its "
+            "Lease",
+            wp_kv_str("namespace", competitor->places[competitor->at].ns),
+            wp_kv_str("holder", competitor->holder));
     }
-    rival->next_ns = now_of(rival) + AGAIN_NS;
-    arm(rival);
+    competitor->next_ns = now_of(competitor) + AGAIN_NS;
+    arm(competitor);
 }
 
 static void
-look_at(struct wp_rival *rival)
+look_at(struct wp_competitor *competitor)
 {
     const struct wp_api_target target = {
         .kind = WP_KIND_LEASE,
-        .ns = rival->places[rival->at].ns,
-        .name = WP_RIVAL_LEASE,
+        .ns = competitor->places[competitor->at].ns,
+        .name = WP_COMPETITOR_LEASE,
         .priority = WP_HTTP_CLAIM,
     };
 
-    wp_api_get(rival->config.api, &target, on_lease, ask(rival));
+    wp_api_get(competitor->config.api, &target, on_lease, ask(competitor));
 }
 
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    struct wp_rival *rival = ctx;
+    struct wp_competitor *competitor = ctx;
 
     (void)fd;
     (void)what;
-    if (rival->query == NULL && now_of(rival) >= rival->next_ns) {
-        look_at(rival);
-    } else if (rival->query == NULL) {
-        arm(rival);
+    if (competitor->query == NULL &&
+        now_of(competitor) >= competitor->next_ns) {
+        look_at(competitor);
+    } else if (competitor->query == NULL) {
+        arm(competitor);
     }
 }
 
 /* --- Outside --- */
 
-struct wp_rival *
-wp_rival_start(const struct wp_rival_config *config, wp_rival_done *done,
-               void *ctx)
+struct wp_competitor *
+wp_competitor_start(const struct wp_competitor_config *config,
+                    wp_competitor_done *done, void *ctx)
 {
-    struct wp_rival *rival = calloc(1, sizeof *rival);
+    struct wp_competitor *competitor = calloc(1, sizeof *competitor);
 
-    if (rival == NULL) {
+    if (competitor == NULL) {
         return NULL;
     }
-    rival->config = *config;
-    rival->done = done;
-    rival->ctx = ctx;
-    rival->next_ns = now_of(rival);
-    rival->until_ns =
-        rival->next_ns + (config->wait_ns != 0 ? config->wait_ns : WAIT_NS);
-    rival->places[rival->places_len++].ns = WP_RIVAL_NAMESPACE;
-    if (strcmp(config->ns, WP_RIVAL_NAMESPACE) != 0) {
-        rival->places[rival->places_len++].ns = config->ns;
+    competitor->config = *config;
+    competitor->done = done;
+    competitor->ctx = ctx;
+    competitor->next_ns = now_of(competitor);
+    competitor->until_ns = competitor->next_ns +
+                           (config->wait_ns != 0 ? config->wait_ns : WAIT_NS);
+    competitor->places[competitor->places_len++].ns = WP_COMPETITOR_NAMESPACE;
+    if (strcmp(config->ns, WP_COMPETITOR_NAMESPACE) != 0) {
+        competitor->places[competitor->places_len++].ns = config->ns;
     }
-    rival->timer = evtimer_new(config->base, on_timer, rival);
-    if (rival->timer == NULL) {
-        free(rival);
+    competitor->timer = evtimer_new(config->base, on_timer, competitor);
+    if (competitor->timer == NULL) {
+        free(competitor);
         return NULL;
     }
-    arm(rival);
-    return rival;
+    arm(competitor);
+    return competitor;
 }
 
 void
-wp_rival_look(struct wp_rival *rival)
+wp_competitor_look(struct wp_competitor *competitor)
 {
-    if (rival->query == NULL) {
-        arm(rival);
+    if (competitor->query == NULL) {
+        arm(competitor);
     }
 }
 
 void
-wp_rival_stop(struct wp_rival *rival)
+wp_competitor_stop(struct wp_competitor *competitor)
 {
-    if (rival == NULL) {
+    if (competitor == NULL) {
         return;
     }
-    if (rival->query != NULL) {
-        rival->query->rival = NULL;
+    if (competitor->query != NULL) {
+        competitor->query->competitor = NULL;
     }
-    event_free(rival->timer);
-    free(rival);
+    event_free(competitor->timer);
+    free(competitor);
 }

@@ -11,18 +11,18 @@
 #include "k8s/api/api.h"
 
 struct event_base;
-struct wp_rival; /* Opaque. */
+struct wp_competitor; /* Opaque. */
 
 /* Where upstream's manifests install it. */
-#define WP_RIVAL_NAMESPACE "agent-sandbox-system"
-#define WP_RIVAL_LEASE "a3317529.agent-sandbox.x-k8s.io"
-#define WP_RIVAL_DEPLOYMENT "agent-sandbox-controller"
+#define WP_COMPETITOR_NAMESPACE "agent-sandbox-system"
+#define WP_COMPETITOR_LEASE "a3317529.agent-sandbox.x-k8s.io"
+#define WP_COMPETITOR_DEPLOYMENT "agent-sandbox-controller"
 
-struct wp_rival_config {
+struct wp_competitor_config {
     struct event_base *base;
     const struct wp_clock *clock;
     struct wp_api *api;
-    const char *ns;  /* Looked into beside WP_RIVAL_NAMESPACE. */
+    const char *ns;  /* Looked into beside WP_COMPETITOR_NAMESPACE. */
     bool pools;      /* Do we do what its extensions do? */
     bool sandboxes;  /* And what it always does? */
     int64_t wait_ns; /* 0: 20 s. */
@@ -30,15 +30,16 @@ struct wp_rival_config {
 
 /* NULL: none is active, or it leaves our kinds alone. Else a sentence, for
  * people, that says what to do; borrowed. Once. */
-typedef void wp_rival_done(void *ctx, const char *conflict);
+typedef void wp_competitor_done(void *ctx, const char *conflict);
 
 /* Looks; done comes later. It may free the search. config's texts are borrowed.
  * NULL when memory lacks. */
-struct wp_rival *wp_rival_start(const struct wp_rival_config *config,
-                                wp_rival_done *done, void *ctx);
+struct wp_competitor *
+wp_competitor_start(const struct wp_competitor_config *config,
+                    wp_competitor_done *done, void *ctx);
 /* Looks at the clock now; for tests. */
-void wp_rival_look(struct wp_rival *rival);
+void wp_competitor_look(struct wp_competitor *competitor);
 /* Frees; done is not called any more. NULL is fine. */
-void wp_rival_stop(struct wp_rival *rival);
+void wp_competitor_stop(struct wp_competitor *competitor);
 
 #endif

@@ -42,9 +42,6 @@ struct wp_build {
     bool has_container;
 };
 
-/* Zeroed memory in the manifest's pile; NULL with d->err set. */
-void *wp_build_reserve(struct wp_decode *d, const struct wp_yaml *node,
-                       size_t size);
 /* At least 4 KiB, as a Kubernetes quantity. */
 WP_MUST_CHECK bool wp_build_size(struct wp_decode *d,
                                  const struct wp_yaml *node, uint64_t *out);

@@ -5,7 +5,6 @@
 
 #include "local/manifest/expand.h"
 #include "local/manifest/build.h"
-#include "pool/base/quantity.h"
 
 /* --- command, args, env --- */
 
@@ -33,7 +32,7 @@ use_command(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     struct wp_build *b = out;
 
-    b->command = wp_build_reserve(
+    b->command = wp_decode_reserve(
         d, node, (WP_TEMPLATE_ARGS_MAX + 1) * sizeof *b->command);
     return b->command != NULL &&
            wp_decode_list(d, node, WP_TEMPLATE_ARGS_MAX, add_command, b);
@@ -53,8 +52,8 @@ use_args(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     struct wp_build *b = out;
 
-    b->args =
-        wp_build_reserve(d, node, (WP_TEMPLATE_ARGS_MAX + 1) * sizeof *b->args);
+    b->args = wp_decode_reserve(d, node,
+                                (WP_TEMPLATE_ARGS_MAX + 1) * sizeof *b->args);
     return b->args != NULL &&
            wp_decode_list(d, node, WP_TEMPLATE_ARGS_MAX, add_arg, b);
 }
@@ -108,7 +107,7 @@ add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
         return wp_decode_fail(d, node, "the value is too long");
     }
     size = strlen(entry.name) + strlen(value) + 2;
-    text = wp_build_reserve(d, node, size);
+    text = wp_decode_reserve(d, node, size);
     if (text == NULL) {
         return false;
     }
@@ -132,82 +131,6 @@ use_working_dir(struct wp_decode *d, const struct wp_yaml *node, void *out)
                           &b->tmpl->working_dir) &&
            (b->tmpl->working_dir[0] == '/' ||
             wp_decode_fail(d, node, "an absolute path was expected"));
-}
-
-/* --- resources --- */
-
-static bool
-is_quantity(struct wp_decode *d, const struct wp_yaml *node)
-{
-    return node->kind == WP_YAML_INT || node->kind == WP_YAML_FLOAT ||
-           wp_decode_is(d, node, WP_YAML_STRING);
-}
-
-static bool
-use_cpu(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    struct wp_build *b = out;
-    uint64_t milli;
-
-    if (!is_quantity(d, node)) {
-        return false;
-    }
-    if (!wp_quantity_milli(node->text, &milli) || milli < 1 ||
-        milli > 1000 * 1000) {
-        return wp_decode_fail(
-            d, node,
-            "a quantity of CPU such as 500m or 2 was expected,"
-            " not '%.40s'",
-            node->text.ptr);
-    }
-    b->tmpl->cpu_milli = (uint32_t)milli;
-    return true;
-}
-
-bool
-wp_build_size(struct wp_decode *d, const struct wp_yaml *node, uint64_t *out)
-{
-    if (!is_quantity(d, node)) {
-        return false;
-    }
-    return (wp_quantity_whole(node->text, out) && *out >= 4096) ||
-           wp_decode_fail(d, node,
-                          "a number of bytes such as 256Mi or 1G (at least 4Ki)"
-                          " was expected, not '%.40s'",
-                          node->text.ptr);
-}
-
-static bool
-use_memory(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    struct wp_build *b = out;
-
-    return wp_build_size(d, node, &b->tmpl->memory_bytes);
-}
-
-static bool
-use_limits(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    static const struct wp_field fields[] = {
-        WP_USED("cpu", use_cpu),
-        WP_USED("memory", use_memory),
-        WP_NOTED("ephemeral-storage"),
-    };
-
-    return WP_DECODE_MAP(d, node, fields, out);
-}
-
-bool
-wp_build_resources(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    static const struct wp_field fields[] = {
-        WP_USED("limits", use_limits),
-        /* What a scheduler needs; there is one machine only. */
-        WP_PLAIN("requests"),
-        WP_REFUSED("claims"),
-    };
-
-    return WP_DECODE_MAP(d, node, fields, out);
 }
 
 /* --- The container --- */
@@ -257,7 +180,7 @@ wp_build_resolve_argv(struct wp_decode *d, const struct wp_yaml *spec,
                       struct wp_build *b)
 {
     uint32_t total = b->command_len + b->args_len;
-    const char **argv = wp_build_reserve(d, spec, (total + 1) * sizeof *argv);
+    const char **argv = wp_decode_reserve(d, spec, (total + 1) * sizeof *argv);
 
     if (argv == NULL) {
         return false;

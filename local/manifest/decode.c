@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "local/manifest/manifest_impl.h"
+#include "local/manifest/arena.h"
 #include "pool/base/nearest.h"
 
 enum {
@@ -87,8 +87,19 @@ wp_decode_note(struct wp_decode *d, const struct wp_yaml *node,
     if (n > 0 && n < (int)sizeof text) {
         (void)snprintf(text + n, sizeof text - (size_t)n, "%s", words);
     }
-    return wp_manifest_add_note(d->manifest, text) ||
+    return wp_notes_add(d->notes, d->pile, text) ||
            wp_decode_fail(d, node, "no memory");
+}
+
+void *
+wp_decode_reserve(struct wp_decode *d, const struct wp_yaml *node, size_t size)
+{
+    void *out = wp_pile_alloc(d->pile, size);
+
+    if (out == NULL) {
+        (void)wp_decode_fail(d, node, "no memory");
+    }
+    return out;
 }
 
 static bool

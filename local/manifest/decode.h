@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "local/manifest/notes.h"
 #include "local/manifest/yaml_tree.h"
 #include "pool/base/compiler.h"
 #include "pool/base/status.h"
@@ -18,14 +19,12 @@ enum {
     WP_DECODE_PATH_MAX = 160
 };
 
-struct wp_manifest;
-
 struct wp_decode {
-    struct wp_manifest *manifest;
     const char *file;
     const char *kind;     /* Of the object; NULL until known. */
     const char *object;   /* Its name; NULL until known. */
     struct wp_pile *pile; /* For what is kept. */
+    struct wp_notes *notes;
     struct wp_err *err;
     char path[WP_DECODE_PATH_MAX];
     size_t path_len;
@@ -104,6 +103,10 @@ bool wp_decode_fail(struct wp_decode *d, const struct wp_yaml *node,
 WP_MUST_CHECK bool wp_decode_note(struct wp_decode *d,
                                   const struct wp_yaml *node,
                                   const char *words);
+
+/* Zeroed memory in the pile; NULL with d->err set. */
+void *wp_decode_reserve(struct wp_decode *d, const struct wp_yaml *node,
+                        size_t size);
 
 /* The path while a child is looked at; leave with what enter returned. */
 size_t wp_decode_enter(struct wp_decode *d, struct wp_str key);

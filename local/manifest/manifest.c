@@ -29,9 +29,9 @@ wp_manifest_create(void)
         calloc(WP_MANIFEST_TEMPLATES_MAX, sizeof *manifest->templates);
     manifest->pools = calloc(WP_POOLS_MAX, sizeof *manifest->pools);
     manifest->pool_places = calloc(WP_POOLS_MAX, sizeof *manifest->pool_places);
-    manifest->notes = calloc(WP_MANIFEST_NOTES_MAX, sizeof *manifest->notes);
+    manifest->notes.texts = calloc(WP_NOTES_MAX, sizeof *manifest->notes.texts);
     if (manifest->templates == NULL || manifest->pools == NULL ||
-        manifest->pool_places == NULL || manifest->notes == NULL) {
+        manifest->pool_places == NULL || manifest->notes.texts == NULL) {
         wp_manifest_destroy(manifest);
         return NULL;
     }
@@ -46,33 +46,9 @@ wp_manifest_destroy(struct wp_manifest *manifest)
         free(manifest->templates);
         free(manifest->pools);
         free(manifest->pool_places);
-        free(manifest->notes);
+        free(manifest->notes.texts);
         free(manifest);
     }
-}
-
-bool
-wp_manifest_add_note(struct wp_manifest *manifest, const char *text)
-{
-    static const char more[] = "further notes are left out";
-    size_t len = manifest->notes_len;
-
-    for (size_t i = 0; i < len; i++) {
-        if (strcmp(manifest->notes[i], text) == 0) {
-            return true;
-        }
-    }
-    if (len >= WP_MANIFEST_NOTES_MAX - 1) {
-        manifest->notes[WP_MANIFEST_NOTES_MAX - 1] = more;
-        manifest->notes_len = WP_MANIFEST_NOTES_MAX;
-        return true;
-    }
-    manifest->notes[len] = wp_pile_str(&manifest->pile, wp_str_from(text));
-    if (manifest->notes[len] == NULL) {
-        return false;
-    }
-    manifest->notes_len++;
-    return true;
 }
 
 /* --- metadata --- */
@@ -192,9 +168,9 @@ child_of(const struct wp_yaml *root, const char *key)
 }
 
 static bool
-add_template(struct wp_decode *d, const struct wp_yaml *root)
+add_template(struct wp_manifest *manifest, struct wp_decode *d,
+             const struct wp_yaml *root)
 {
-    struct wp_manifest *manifest = d->manifest;
     struct wp_template *tmpl = &manifest->templates[manifest->templates_len];
     struct wp_object_meta meta = {.name = NULL};
 
@@ -232,9 +208,9 @@ add_template(struct wp_decode *d, const struct wp_yaml *root)
 }
 
 static bool
-add_pool(struct wp_decode *d, const struct wp_yaml *root)
+add_pool(struct wp_manifest *manifest, struct wp_decode *d,
+         const struct wp_yaml *root)
 {
-    struct wp_manifest *manifest = d->manifest;
     struct wp_pool_spec *pool = &manifest->pools[manifest->pools_len];
     struct wp_object_meta meta = {.name = NULL};
     char place[PLACE_MAX];
@@ -317,7 +293,8 @@ check_head(struct wp_decode *d, const struct wp_yaml *root)
 }
 
 static bool
-add_object(struct wp_decode *d, const struct wp_yaml *root)
+add_object(struct wp_manifest *manifest, struct wp_decode *d,
+           const struct wp_yaml *root)
 {
     if (root->kind == WP_YAML_MAP) {
         const struct wp_yaml *kind = child_of(root, "kind");
@@ -331,8 +308,9 @@ add_object(struct wp_decode *d, const struct wp_yaml *root)
     if (!check_head(d, root)) {
         return false;
     }
-    return strcmp(d->kind, "SandboxTemplate") == 0 ? add_template(d, root)
-                                                   : add_pool(d, root);
+    return strcmp(d->kind, "SandboxTemplate") == 0
+               ? add_template(manifest, d, root)
+               : add_pool(manifest, d, root);
 }
 
 /* --- Files --- */
@@ -360,9 +338,9 @@ wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
     for (uint32_t documents = 0; status == WP_OK; documents++) {
         struct wp_pile scratch = {NULL};
         struct wp_decode d = {
-            .manifest = manifest,
             .file = name,
             .pile = &manifest->pile,
+            .notes = &manifest->notes,
             .err = err,
         };
         struct wp_yaml *root = NULL;
@@ -374,7 +352,7 @@ wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
                                 (int)WP_MANIFEST_DOCUMENTS_MAX);
         }
         if (status == WP_OK && root != NULL && root->kind != WP_YAML_NULL &&
-            !add_object(&d, root)) {
+            !add_object(manifest, &d, root)) {
             status = err->status;
         }
         wp_pile_free(&scratch);
@@ -466,11 +444,11 @@ wp_manifest_pools(const struct wp_manifest *manifest,
 size_t
 wp_manifest_notes_count(const struct wp_manifest *manifest)
 {
-    return manifest->notes_len;
+    return manifest->notes.len;
 }
 
 const char *
 wp_manifest_note(const struct wp_manifest *manifest, size_t index)
 {
-    return index < manifest->notes_len ? manifest->notes[index] : NULL;
+    return index < manifest->notes.len ? manifest->notes.texts[index] : NULL;
 }

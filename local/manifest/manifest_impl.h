@@ -10,10 +10,6 @@
 #include "local/manifest/manifest.h"
 #include "local/manifest/arena.h"
 
-enum {
-    WP_MANIFEST_NOTES_MAX = 1024
-};
-
 struct wp_manifest {
     struct wp_pile pile;
     struct wp_template *templates;
@@ -22,8 +18,7 @@ struct wp_manifest {
     size_t pools_len;
     /* Where each pool came from, for wp_manifest_check: "file:line". */
     const char **pool_places;
-    const char **notes;
-    size_t notes_len;
+    struct wp_notes notes;
 };
 
 /* metadata, the same in every kind. */
@@ -32,10 +27,6 @@ struct wp_object_meta {
     const char *object_namespace;
     const struct wp_yaml *annotations; /* NULL when there are none. */
 };
-
-/* False when memory lacks. A note that is there already is not added again. */
-WP_MUST_CHECK bool wp_manifest_add_note(struct wp_manifest *manifest,
-                                        const char *text);
 
 /* spec of a SandboxTemplate into tmpl, whose names are set. */
 WP_MUST_CHECK bool wp_manifest_template(struct wp_decode *d,

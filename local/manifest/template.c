@@ -6,17 +6,6 @@
  */
 #include "local/manifest/build.h"
 
-void *
-wp_build_reserve(struct wp_decode *d, const struct wp_yaml *node, size_t size)
-{
-    void *out = wp_pile_alloc(d->pile, size);
-
-    if (out == NULL) {
-        (void)wp_decode_fail(d, node, "no memory");
-    }
-    return out;
-}
-
 static bool
 use_containers(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
@@ -123,7 +112,7 @@ wp_manifest_template(struct wp_decode *d, const struct wp_yaml *spec,
     size_t mark = wp_decode_enter(d, WP_STR("spec"));
 
     b.env =
-        wp_build_reserve(d, spec, (WP_TEMPLATE_ENV_MAX + 1) * sizeof *b.env);
+        wp_decode_reserve(d, spec, (WP_TEMPLATE_ENV_MAX + 1) * sizeof *b.env);
     if (b.env == NULL || !WP_DECODE_MAP(d, spec, template_fields, &b) ||
         !wp_build_resolve_mounts(d, &b) ||
         !wp_build_resolve_argv(d, spec, &b) ||

@@ -173,7 +173,7 @@ wp_build_volume_mounts(struct wp_decode *d, const struct wp_yaml *node,
 {
     struct wp_build *b = out;
 
-    b->mounts = wp_build_reserve(
+    b->mounts = wp_decode_reserve(
         d, node, (WP_TEMPLATE_MOUNTS_MAX + 1) * sizeof *b->mounts);
     b->tmpl->mounts = b->mounts;
     return b->mounts != NULL &&

@@ -182,7 +182,7 @@ void wp_local_raise_files(struct wp_local *local);
 /* Of all that a sandbox of it depends on. Differs between builds never. */
 uint64_t wp_template_hash(const struct wp_template *tmpl);
 
-/* --- backend_local.c --- */
+/* --- sandbox_table.c --- */
 
 /* One with nothing made yet; NULL when memory lacks. Not yet known by ref. */
 WP_MUST_CHECK struct wp_sandbox *wp_sandbox_make(struct wp_local *local);

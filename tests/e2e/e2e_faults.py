@@ -11,7 +11,7 @@ from world import is_ready
 
 STEPS = ("before_claim", "after_claim", "before_adopt", "adopt_sent",
          "after_adopt", "after_status")
-COLD_STEPS = ("before_create", "after_create", "before_stamps")
+COLD_STEPS = ("before_create", "after_create", "before_annotations")
 
 
 def claims(w, prefix, count):

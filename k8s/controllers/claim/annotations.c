@@ -2,7 +2,7 @@
  * the way.
  *
  * They are written without a precondition: nobody else writes these keys. The
- * answers find the claim by its name and uid, for the pass may be over. */
+ * answers find the claim by its name and uid, for the reconcile may be over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,44 +12,44 @@
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 
-/* A stamp that failed is tried again after this. */
-#define STAMP_AGAIN_NS (5 * WP_NS_PER_S)
+/* Annotations that failed are tried again after this. */
+#define ANNOTATIONS_AGAIN_NS (5 * WP_NS_PER_S)
 
-struct stamp {
+struct annotation_call {
     struct wp_claim_controller *self;
     char *ns; /* These three lie behind it. */
     char *name;
     char *uid;
 };
 
-static struct stamp *
-stamp_create(struct wp_claim_pass *pass)
+static struct annotation_call *
+call_create(struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_claim_entry *entry = pass->entry;
+    const struct wp_claim_entry *entry = reconcile->entry;
     size_t ns = strlen(entry->ns) + 1;
     size_t name = strlen(entry->name) + 1;
     size_t uid = strlen(entry->uid) + 1;
-    struct stamp *stamp = calloc(1, sizeof *stamp + ns + name + uid);
+    struct annotation_call *call = calloc(1, sizeof *call + ns + name + uid);
 
-    WP_ASSERT(stamp != NULL);
-    stamp->self = pass->self;
-    stamp->ns = (char *)(stamp + 1);
-    stamp->name = stamp->ns + ns;
-    stamp->uid = stamp->name + name;
-    memcpy(stamp->ns, entry->ns, ns);
-    memcpy(stamp->name, entry->name, name);
-    memcpy(stamp->uid, entry->uid, uid);
-    return stamp;
+    WP_ASSERT(call != NULL);
+    call->self = reconcile->self;
+    call->ns = (char *)(call + 1);
+    call->name = call->ns + ns;
+    call->uid = call->name + name;
+    memcpy(call->ns, entry->ns, ns);
+    memcpy(call->name, entry->name, name);
+    memcpy(call->uid, entry->uid, uid);
+    return call;
 }
 
 /* The entry of the claim that it was written for; NULL when that is gone. */
 static struct wp_claim_entry *
-stamp_entry(const struct stamp *stamp)
+call_entry(const struct annotation_call *call)
 {
     struct wp_claim_entry *entry =
-        wp_claim_book_find(stamp->self->book, stamp->ns, stamp->name);
+        wp_claim_cache_find(call->self->cache, call->ns, call->name);
 
-    return entry != NULL && strcmp(entry->uid, stamp->uid) == 0 ? entry : NULL;
+    return entry != NULL && strcmp(entry->uid, call->uid) == 0 ? entry : NULL;
 }
 
 static void
@@ -93,7 +93,7 @@ has_annotation(const struct wp_object *claim, const char *key)
     return text != NULL && text[0] != '\0';
 }
 
-/* A pass that had something to write has left it until now. */
+/* A reconcile that had something to write has left it until now. */
 static bool
 look_again(struct wp_claim_controller *self, struct wp_claim_entry *entry)
 {
@@ -106,28 +106,41 @@ look_again(struct wp_claim_controller *self, struct wp_claim_entry *entry)
     return again;
 }
 
+/* The answer may be for an earlier entry of the same object, which the watch
+ * had lost for a while: only a write that is on its way moves. */
+static void
+settle(enum wp_claim_state *state, const struct wp_api_result *result)
+{
+    if (*state == WP_WRITE_SENT) {
+        wp_claim_state_move(state, result->status == WP_OK ? WP_WRITE_DONE
+                                                           : WP_WRITE_NONE);
+    }
+}
+
 /* --- First observed --- */
 
 static void
 observed_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct stamp *stamp = ctx;
-    struct wp_claim_controller *self = stamp->self;
-    struct wp_claim_entry *entry = stamp_entry(stamp);
-    struct wp_claim_pass *pass;
+    struct annotation_call *call = ctx;
+    struct wp_claim_controller *self = call->self;
+    struct wp_claim_entry *entry = call_entry(call);
+    struct wp_claim_reconcile *reconcile;
 
     learn_claim(self, result);
-    free(stamp);
+    free(call);
     if (entry == NULL) {
         return;
     }
     /* When it failed, all go after Ready. */
-    entry->observed = result->status == WP_OK ? WP_STAMP_DONE : WP_STAMP_NONE;
-    entry->early = entry->early && result->status == WP_OK;
-    pass = entry->joins;
+    settle(&entry->observed, result);
+    if (entry->first_ready == WP_FIRST_READY_AHEAD && result->status != WP_OK) {
+        wp_claim_state_move(&entry->first_ready, WP_FIRST_READY_AFTER);
+    }
+    reconcile = entry->joins;
     entry->joins = NULL;
-    if (pass != NULL) {
-        wp_claim_pass_arrive(pass);
+    if (reconcile != NULL) {
+        wp_claim_reconcile_arrive(reconcile);
     } else {
         (void)look_again(self, entry);
     }
@@ -135,82 +148,86 @@ observed_answered(void *ctx, const struct wp_api_result *result)
 
 /* Is there none, and is none on its way? */
 static bool
-wants_observed(const struct wp_claim_pass *pass)
+wants_observed(const struct wp_claim_reconcile *reconcile)
 {
-    return pass->self->parts->config.observability_annotations &&
-           pass->entry->observed != WP_STAMP_DONE &&
-           !has_annotation(pass->claim, WP_ANNOTATION_FIRST_OBSERVED);
+    return reconcile->self->parts->config.observability_annotations &&
+           reconcile->entry->observed != WP_WRITE_DONE &&
+           !has_annotation(reconcile->claim, WP_ANNOTATION_FIRST_OBSERVED);
 }
 
 /* Sends it, with more beside it; takes annotations. */
 static void
-send_observed(struct wp_claim_pass *pass, json_t *annotations)
+send_observed(struct wp_claim_reconcile *reconcile, json_t *annotations)
 {
-    struct wp_claim_entry *entry = pass->entry;
-    struct wp_api_target target = wp_claim_target(pass->claim, WP_HTTP_CLAIM);
+    struct wp_claim_entry *entry = reconcile->entry;
+    struct wp_api_target target =
+        wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
 
     (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
                       time_text(entry->seen_wall_ns));
-    entry->observed = WP_STAMP_SENT;
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_OBSERVED], 1);
-    wp_api_patch(pass->self->parts->api, &target,
+    wp_claim_state_move(&entry->observed, WP_WRITE_SENT);
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_OBSERVED],
+                   1);
+    wp_api_patch(reconcile->self->parts->api, &target,
                  annotations_patch(entry, annotations), observed_answered,
-                 stamp_create(pass));
+                 call_create(reconcile));
 }
 
-/* The pass goes on once it is answered. */
+/* The reconcile goes on once it is answered. */
 static void
-await(struct wp_claim_pass *pass)
+await(struct wp_claim_reconcile *reconcile)
 {
-    pass->entry->joins = pass;
-    pass->awaited++;
+    reconcile->entry->joins = reconcile;
+    reconcile->awaited++;
 }
 
 void
-wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins)
+wp_claim_annotations_observed(struct wp_claim_reconcile *reconcile, bool joins)
 {
-    if (!wants_observed(pass)) {
+    if (!wants_observed(reconcile)) {
         return;
     }
     if (joins) {
-        await(pass);
+        await(reconcile);
     }
-    if (pass->entry->observed != WP_STAMP_SENT) {
-        send_observed(pass, json_object());
+    if (reconcile->entry->observed != WP_WRITE_SENT) {
+        send_observed(reconcile, json_object());
     }
 }
 
 void
-wp_claim_stamp_adopting(struct wp_claim_pass *pass)
+wp_claim_annotations_adopting(struct wp_claim_reconcile *reconcile)
 {
-    struct wp_claim_entry *entry = pass->entry;
+    struct wp_claim_entry *entry = reconcile->entry;
     json_t *annotations;
 
-    if (!wants_observed(pass)) {
+    if (!wants_observed(reconcile)) {
         return;
     }
-    await(pass);
-    if (entry->observed == WP_STAMP_SENT) {
+    await(reconcile);
+    if (entry->observed == WP_WRITE_SENT) {
         return;
     }
     entry->announced = true;
     annotations = wp_json_set_text(json_object(), WP_ANNOTATION_SANDBOX_NAME,
-                                   pass->sandbox->name);
-    if (wp_sandbox_view(pass->sandbox)->ready.status == WP_CONDITION_TRUE &&
-        !has_annotation(pass->claim, WP_ANNOTATION_FIRST_READY)) {
+                                   reconcile->sandbox->name);
+    if (wp_sandbox_view(reconcile->sandbox)->ready.status ==
+            WP_CONDITION_TRUE &&
+        !has_annotation(reconcile->claim, WP_ANNOTATION_FIRST_READY)) {
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_READY,
-                          time_text(wp_claim_pass_wall_ns(pass)));
-        entry->early = true;
+                          time_text(wp_claim_reconcile_wall_ns(reconcile)));
+        wp_claim_state_move(&entry->first_ready, WP_FIRST_READY_AHEAD);
     }
-    send_observed(pass, annotations);
+    send_observed(reconcile, annotations);
 }
 
 void
-wp_claim_stamp_too_early(struct wp_claim_pass *pass)
+wp_claim_annotations_too_early(struct wp_claim_reconcile *reconcile)
 {
-    if (pass->entry->early && !pass->entry->measured) {
-        pass->entry->early = false;
-        pass->entry->again_ready = true;
+    if (reconcile->entry->first_ready == WP_FIRST_READY_AHEAD &&
+        !reconcile->entry->measured) {
+        wp_claim_state_move(&reconcile->entry->first_ready,
+                            WP_FIRST_READY_ANEW);
     }
 }
 
@@ -219,32 +236,34 @@ wp_claim_stamp_too_early(struct wp_claim_pass *pass)
 static void
 ready_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct stamp *stamp = ctx;
-    struct wp_claim_controller *self = stamp->self;
-    struct wp_claim_entry *entry = stamp_entry(stamp);
+    struct annotation_call *call = ctx;
+    struct wp_claim_controller *self = call->self;
+    struct wp_claim_entry *entry = call_entry(call);
 
     learn_claim(self, result);
     if (entry != NULL) {
-        entry->stamped =
-            result->status == WP_OK ? WP_STAMP_DONE : WP_STAMP_NONE;
-        entry->again_ready = entry->again_ready && result->status != WP_OK;
+        settle(&entry->annotated, result);
+        if (entry->first_ready == WP_FIRST_READY_ANEW &&
+            result->status == WP_OK) {
+            wp_claim_state_move(&entry->first_ready, WP_FIRST_READY_AFTER);
+        }
         if (!look_again(self, entry) && result->status != WP_OK &&
             result->status != WP_NOT_FOUND && result->status != WP_CANCELLED) {
-            wp_work_add_after(self->queue, stamp->ns, stamp->name,
-                              STAMP_AGAIN_NS);
+            wp_work_add_after(self->queue, call->ns, call->name,
+                              ANNOTATIONS_AGAIN_NS);
         }
     }
-    free(stamp);
+    free(call);
 }
 
 /* What is missing of them; empty: nothing. */
 static json_t *
-missing_stamps(const struct wp_claim_pass *pass)
+missing_annotations(const struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_object *claim = pass->claim;
+    const struct wp_object *claim = reconcile->claim;
     const char *reserved =
         wp_object_annotation(claim, WP_ANNOTATION_SANDBOX_NAME);
-    const char *name = pass->outcome.sandbox->name;
+    const char *name = reconcile->outcome.sandbox->name;
     json_t *annotations = json_object();
 
     /* Made for the claim, a Sandbox has its name and needs no pointer. */
@@ -253,43 +272,47 @@ missing_stamps(const struct wp_claim_pass *pass)
         (void)wp_json_set_text(annotations, WP_ANNOTATION_SANDBOX_NAME, name);
     }
     if (!has_annotation(claim, WP_ANNOTATION_FIRST_READY) ||
-        pass->entry->again_ready) {
+        reconcile->entry->first_ready == WP_FIRST_READY_ANEW) {
         /* Ready before this process looked: nobody knows since when. */
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_READY,
-                          pass->entry->measured
-                              ? time_text(wp_claim_pass_wall_ns(pass))
+                          reconcile->entry->measured
+                              ? time_text(wp_claim_reconcile_wall_ns(reconcile))
                               : json_string("unknown"));
     }
-    if (pass->self->parts->config.observability_annotations &&
-        pass->entry->observed == WP_STAMP_NONE &&
+    if (reconcile->self->parts->config.observability_annotations &&
+        reconcile->entry->observed == WP_WRITE_NONE &&
         !has_annotation(claim, WP_ANNOTATION_FIRST_OBSERVED)) {
         (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
-                          time_text(pass->entry->seen_wall_ns));
+                          time_text(reconcile->entry->seen_wall_ns));
     }
     return annotations;
 }
 
 bool
-wp_claim_stamp_ready(struct wp_claim_pass *pass)
+wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
 {
-    struct wp_claim_entry *entry = pass->entry;
-    struct wp_api_target target = wp_claim_target(pass->claim, WP_HTTP_EVENT);
+    struct wp_claim_entry *entry = reconcile->entry;
+    struct wp_api_target target =
+        wp_claim_target(reconcile->claim, WP_HTTP_EVENT);
     json_t *annotations;
 
-    if (entry->stamped == WP_STAMP_SENT) {
+    if (entry->annotated == WP_WRITE_SENT) {
         return true;
     }
-    annotations = missing_stamps(pass);
+    annotations = missing_annotations(reconcile);
     if (json_object_size(annotations) == 0) {
         json_decref(annotations);
-        entry->stamped = WP_STAMP_DONE;
+        if (entry->annotated != WP_WRITE_DONE) {
+            wp_claim_state_move(&entry->annotated, WP_WRITE_DONE);
+        }
         return false;
     }
-    wp_fault("claim.before_stamps");
-    entry->stamped = WP_STAMP_SENT;
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_STAMPS], 1);
-    wp_api_patch(pass->self->parts->api, &target,
+    wp_fault("claim.before_annotations");
+    wp_claim_state_move(&entry->annotated, WP_WRITE_SENT);
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_ANNOTATIONS],
+                   1);
+    wp_api_patch(reconcile->self->parts->api, &target,
                  annotations_patch(entry, annotations), ready_answered,
-                 stamp_create(pass));
+                 call_create(reconcile));
     return true;
 }

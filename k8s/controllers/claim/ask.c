@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/controllers/claim/states.h"
 #include "pool/base/assert.h"
 #include "pool/base/channel.h"
 #include "pool/base/list.h"
@@ -19,8 +20,7 @@ struct wp_claim_ask {
     struct wp_claim_asks *asks;
     struct wp_list node; /* In asks->live. */
     struct wp_linked_message answer;
-    bool pending;  /* done has not been seen on the cluster's thread. */
-    bool orphaned; /* Nobody waits for it any more. */
+    enum wp_claim_state state; /* An ASK. */
     char uid[WP_CLAIM_ID_MAX + 1];
     char ns[WP_NAMESPACE_MAX + 1];
     char pool[NAME_MAX_LEN + 1];
@@ -71,13 +71,14 @@ drain(struct wp_claim_asks *asks)
             WP_CONTAINER_OF(answer, struct wp_claim_ask, answer);
 
         answer = answer->next;
-        WP_ASSERT(ask->pending);
-        ask->pending = false;
         asks->pending--;
-        if (ask->orphaned) {
+        if (ask->state == WP_ASK_ORPHANED) {
             give_back(ask);
             free_ask(ask);
-        } else if (asks->on_answer != NULL) {
+            continue;
+        }
+        wp_claim_state_move(&ask->state, WP_ASK_ANSWERED);
+        if (asks->on_answer != NULL) {
             asks->on_answer(asks->ctx, ask->ns, ask->name);
         }
     }
@@ -168,9 +169,9 @@ wp_claim_asks_destroy(struct wp_claim_asks *asks)
             WP_CONTAINER_OF(node, struct wp_claim_ask, node);
 
         node = node->next;
-        if (ask->pending && !ask->orphaned) {
+        if (ask->state == WP_ASK_PENDING) {
             wp_claim_ask_drop(ask);
-        } else if (!ask->pending) {
+        } else if (ask->state == WP_ASK_ANSWERED) {
             free_ask(ask);
         }
     }
@@ -216,6 +217,7 @@ wp_claim_ask_begin(struct wp_claim_asks *asks, const struct wp_object *claim,
 
     WP_ASSERT(ask != NULL);
     ask->asks = asks;
+    ask->state = WP_ASK_NEW;
     copy_text(claim->uid, ask->uid, sizeof ask->uid);
     copy_text(claim->ns, ask->ns, sizeof ask->ns);
     copy_text(claim->name, ask->name, sizeof ask->name);
@@ -230,13 +232,14 @@ wp_claim_ask_begin(struct wp_claim_asks *asks, const struct wp_object *claim,
     wp_list_push_back(&asks->live, &ask->node);
     if (!fits_core(ask)) {
         ask->claim.status = WP_NOT_FOUND;
+        wp_claim_state_move(&ask->state, WP_ASK_ANSWERED);
         return ask;
     }
     /* Before it can be answered. */
-    ask->pending = true;
+    wp_claim_state_move(&ask->state, WP_ASK_PENDING);
     asks->pending++;
     if (wp_pools_claim(asks->parts->core.pools, &ask->claim) != WP_PENDING) {
-        ask->pending = false;
+        wp_claim_state_move(&ask->state, WP_ASK_ANSWERED);
         asks->pending--;
     }
     arm_sweep(asks);
@@ -246,13 +249,13 @@ wp_claim_ask_begin(struct wp_claim_asks *asks, const struct wp_object *claim,
 enum wp_status
 wp_claim_ask_status(const struct wp_claim_ask *ask)
 {
-    return ask->pending ? WP_PENDING : ask->claim.status;
+    return ask->state == WP_ASK_PENDING ? WP_PENDING : ask->claim.status;
 }
 
 const struct wp_claim *
 wp_claim_ask_answer(const struct wp_claim_ask *ask)
 {
-    WP_ASSERT(!ask->pending);
+    WP_ASSERT(ask->state == WP_ASK_ANSWERED);
     return &ask->claim;
 }
 
@@ -265,7 +268,7 @@ wp_claim_ask_pool(const struct wp_claim_ask *ask)
 void
 wp_claim_ask_keep(struct wp_claim_ask *ask)
 {
-    WP_ASSERT(!ask->pending && ask->claim.status == WP_OK);
+    WP_ASSERT(ask->state == WP_ASK_ANSWERED && ask->claim.status == WP_OK);
     free_ask(ask);
 }
 
@@ -274,14 +277,14 @@ wp_claim_ask_drop(struct wp_claim_ask *ask)
 {
     struct wp_claim_asks *asks = ask->asks;
 
-    if (!ask->pending) {
+    if (ask->state == WP_ASK_ANSWERED) {
         give_back(ask);
         free_ask(ask);
     } else if (wp_pools_cancel(asks->parts->core.pools, &ask->claim)) {
         asks->pending--;
         free_ask(ask);
     } else {
-        ask->orphaned = true;
+        wp_claim_state_move(&ask->state, WP_ASK_ORPHANED);
     }
 }
 
@@ -290,7 +293,7 @@ wp_claim_ask_lose(struct wp_claim_ask *ask, const char *reason)
 {
     struct wp_pools *pools = ask->asks->parts->core.pools;
 
-    WP_ASSERT(!ask->pending && ask->claim.status == WP_OK);
+    WP_ASSERT(ask->state == WP_ASK_ANSWERED && ask->claim.status == WP_OK);
     wp_pools_on_lost(pools, ask->claim.grant.ref, wp_str_from(reason));
     wp_pools_end(pools, ask->claim.grant.ref);
     free_ask(ask);

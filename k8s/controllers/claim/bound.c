@@ -12,77 +12,80 @@
 static void
 reference_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status != WP_OK && result->status != WP_NOT_FOUND) {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
         return;
     }
     if (result->object != NULL) {
-        wp_object_unref(
-            wp_claim_learn(pass->self, WP_KIND_SANDBOX_CLAIM, result->object));
+        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
+                                       result->object));
     }
-    wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
+    wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
 }
 
 void
-wp_claim_forget_reference(struct wp_claim_pass *pass)
+wp_claim_forget_reference(struct wp_claim_reconcile *reconcile)
 {
-    struct wp_api_target target = wp_claim_target(pass->claim, WP_HTTP_CLAIM);
+    struct wp_api_target target =
+        wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
     json_t *metadata = json_object();
     json_t *none =
         wp_json_set(json_object(), WP_ANNOTATION_SANDBOX_NAME, json_null());
 
     (void)wp_json_set(metadata, "annotations", none);
     (void)wp_json_set(metadata, "labels", json_incref(none));
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_STAMPS], 1);
-    wp_api_patch(pass->self->parts->api, &target,
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_ANNOTATIONS],
+                   1);
+    wp_api_patch(reconcile->self->parts->api, &target,
                  wp_json_set(json_object(), "metadata", metadata),
-                 reference_answered, pass);
+                 reference_answered, reconcile);
 }
 
 /* It is gone for good: the claim says so while it gets another one. */
 static void
-go_on_without(struct wp_claim_pass *pass)
+go_on_without(struct wp_claim_reconcile *reconcile)
 {
-    if (wp_claim_reserved_name(pass->claim)[0] != '\0') {
-        wp_claim_forget_reference(pass);
+    if (wp_claim_reserved_name(reconcile->claim)[0] != '\0') {
+        wp_claim_forget_reference(reconcile);
     } else {
-        wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
+        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
     }
 }
 
 static void
 confirm_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
         wp_object_unref(
-            wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object));
-        wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
+            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object));
+        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
     } else if (result->status == WP_NOT_FOUND &&
-               wp_claim_view(pass->claim)->sandbox[0] == '\0') {
-        go_on_without(pass);
+               wp_claim_view(reconcile->claim)->sandbox[0] == '\0') {
+        go_on_without(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
-        pass->outcome.reason = "SandboxMissing";
-        pass->outcome.message = "The claim's sandbox is gone";
-        pass->outcome.forget_sandbox = true;
-        wp_claim_tell_then(pass, go_on_without);
+        reconcile->outcome.reason = "SandboxMissing";
+        reconcile->outcome.message = "The claim's sandbox is gone";
+        reconcile->outcome.forget_sandbox = true;
+        wp_claim_status_write_then(reconcile, go_on_without);
     } else {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
     }
 }
 
 void
-wp_claim_confirm(struct wp_claim_pass *pass)
+wp_claim_confirm(struct wp_claim_reconcile *reconcile)
 {
     struct wp_api_target target = {.kind = WP_KIND_SANDBOX,
-                                   .ns = pass->claim->ns,
-                                   .name = pass->named,
+                                   .ns = reconcile->claim->ns,
+                                   .name = reconcile->named,
                                    .priority = WP_HTTP_CLAIM};
 
-    wp_api_get(pass->self->parts->api, &target, confirm_answered, pass);
+    wp_api_get(reconcile->self->parts->api, &target, confirm_answered,
+               reconcile);
 }
 
 /* --- A Sandbox that is the claim's --- */
@@ -91,10 +94,10 @@ static bool
 has_its_creator(const struct wp_object *claim, const struct wp_object *sandbox)
 {
     const char *creator = wp_object_label(claim, WP_LABEL_CREATED_BY);
-    const char *told = wp_object_label(sandbox, WP_LABEL_CREATED_BY);
+    const char *labelled = wp_object_label(sandbox, WP_LABEL_CREATED_BY);
 
-    return strcmp(creator != NULL ? creator : "", told != NULL ? told : "") ==
-           0;
+    return strcmp(creator != NULL ? creator : "",
+                  labelled != NULL ? labelled : "") == 0;
 }
 
 enum refresh {
@@ -105,15 +108,17 @@ enum refresh {
 
 /* templ: NULL when it is not known. The Pod template is not looked into. */
 static enum refresh
-wants_refresh(const struct wp_claim_pass *pass, const struct wp_object *templ)
+wants_refresh(const struct wp_claim_reconcile *reconcile,
+              const struct wp_object *templ)
 {
-    const struct wp_claim_entry *entry = pass->entry;
-    bool late = wp_object_label(pass->sandbox, WP_LABEL_LAUNCH_TYPE) == NULL;
+    const struct wp_claim_entry *entry = reconcile->entry;
+    bool late =
+        wp_object_label(reconcile->sandbox, WP_LABEL_LAUNCH_TYPE) == NULL;
 
-    if (!has_its_creator(pass->claim, pass->sandbox)) {
+    if (!has_its_creator(reconcile->claim, reconcile->sandbox)) {
         return REFRESH_NOW;
     }
-    if (entry->refreshed_generation == pass->claim->generation) {
+    if (entry->refreshed_generation == reconcile->claim->generation) {
         late |= templ != NULL &&
                 entry->refreshed_template != wp_claim_template_mark(templ);
     } else if (entry->refreshed_generation != 0) {
@@ -121,11 +126,11 @@ wants_refresh(const struct wp_claim_pass *pass, const struct wp_object *templ)
     } else {
         /* Of a claim that was bound before this process began: only what can
          * have been left undone is worth the reading. */
-        late |= wp_claim_view(pass->claim)->has_pod_metadata ||
-                pass->claim->generation > 1 ||
-                (templ != NULL &&
-                 (templ->generation > 1 ||
-                  templ->created_wall_ms > pass->sandbox->created_wall_ms));
+        late |= wp_claim_view(reconcile->claim)->has_pod_metadata ||
+                reconcile->claim->generation > 1 ||
+                (templ != NULL && (templ->generation > 1 ||
+                                   templ->created_wall_ms >
+                                       reconcile->sandbox->created_wall_ms));
     }
     return late ? REFRESH_LAST : REFRESH_NONE;
 }
@@ -133,61 +138,64 @@ wants_refresh(const struct wp_claim_pass *pass, const struct wp_object *templ)
 static void
 refresh_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
     const struct wp_object *sandbox;
 
     if (result->status != WP_OK || result->object == NULL) {
         if (result->status == WP_NOT_FOUND) {
-            wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
+            wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
         } else {
-            wp_claim_pass_retry(pass, result);
+            wp_claim_reconcile_retry(reconcile, result);
         }
         return;
     }
-    sandbox = wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object);
+    sandbox = wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);
     if (sandbox != NULL) {
-        wp_claim_pass_set_sandbox(pass, sandbox);
+        wp_claim_reconcile_set_sandbox(reconcile, sandbox);
         wp_object_unref(sandbox);
     }
-    wp_claim_pass_brought(pass);
-    pass->outcome.sandbox = pass->sandbox;
-    wp_claim_tell(pass);
+    wp_claim_reconcile_brought(reconcile);
+    reconcile->outcome.sandbox = reconcile->sandbox;
+    wp_claim_status_write(reconcile);
 }
 
-/* last: a write that would be in others' way has a pass of its own, behind
+/* last: a write that would be in others' way has a reconcile of its own, behind
  * them. */
 static void
-refresh(struct wp_claim_pass *pass, const struct wp_object *templ, bool last)
+refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
+        bool last)
 {
-    struct wp_adoption adoption = {pass->claim, pass->additional, templ};
-    struct wp_api_target target =
-        wp_claim_target(pass->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
+    struct wp_adoption adoption = {reconcile->claim, reconcile->additional,
+                                   templ};
+    struct wp_api_target target = wp_claim_target(
+        reconcile->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
     json_t *patch = NULL;
 
-    if (wp_adoption_refresh(&adoption, pass->sandbox, &patch, &pass->err) !=
-        WP_OK) {
-        (void)wp_err_wrap(&pass->err, "Error seen");
-        wp_claim_refuse_pass(pass, WP_REASON_ERROR, pass->err.msg,
-                             WP_WORK_FAILED, 0);
+    if (wp_adoption_refresh(&adoption, reconcile->sandbox, &patch,
+                            &reconcile->err) != WP_OK) {
+        (void)wp_err_wrap(&reconcile->err, "Error seen");
+        wp_claim_reconcile_refuse(reconcile, WP_REASON_ERROR,
+                                  reconcile->err.msg, WP_WORK_FAILED, 0);
         return;
     }
-    wp_claim_pass_brings(pass, templ);
+    wp_claim_reconcile_brings(reconcile, templ);
     if (patch == NULL) {
-        wp_claim_pass_brought(pass);
-        pass->outcome.sandbox = pass->sandbox;
-        wp_claim_tell(pass);
+        wp_claim_reconcile_brought(reconcile);
+        reconcile->outcome.sandbox = reconcile->sandbox;
+        wp_claim_status_write(reconcile);
         return;
     }
-    if (last && !wp_work_is_last(pass->work)) {
+    if (last && !wp_work_is_last(reconcile->work)) {
         json_decref(patch);
-        wp_work_add_last(pass->self->queue, pass->claim->ns, pass->claim->name);
-        pass->outcome.sandbox = pass->sandbox;
-        wp_claim_tell(pass);
+        wp_work_add_last(reconcile->self->queue, reconcile->claim->ns,
+                         reconcile->claim->name);
+        reconcile->outcome.sandbox = reconcile->sandbox;
+        wp_claim_status_write(reconcile);
         return;
     }
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_patch(pass->self->parts->api, &target, patch, refresh_answered,
-                 pass);
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
+    wp_api_patch(reconcile->self->parts->api, &target, patch, refresh_answered,
+                 reconcile);
 }
 
 /* A claim has one Sandbox. Another one can only be the rest of a change of
@@ -196,72 +204,74 @@ refresh(struct wp_claim_pass *pass, const struct wp_object *templ, bool last)
 static bool
 end_spare(void *ctx, const struct wp_object *object)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
     const char *uid = wp_object_label(object, WP_LABEL_CLAIM_UID);
 
-    if (object != pass->sandbox &&
-        strcmp(object->uid, pass->sandbox->uid) != 0 && !object->deleting &&
-        uid != NULL && strcmp(uid, pass->claim->uid) == 0 &&
-        strcmp(wp_claim_view(pass->claim)->sandbox, object->name) != 0) {
+    if (object != reconcile->sandbox &&
+        strcmp(object->uid, reconcile->sandbox->uid) != 0 &&
+        !object->deleting && uid != NULL &&
+        strcmp(uid, reconcile->claim->uid) == 0 &&
+        strcmp(wp_claim_view(reconcile->claim)->sandbox, object->name) != 0) {
         struct wp_api_target target = wp_claim_target(object, WP_HTTP_NORMAL);
         struct wp_api_delete how = {.uid = object->uid};
 
         wp_log_warn("claim: a second sandbox is ended",
                     wp_kv_str("namespace", object->ns),
-                    wp_kv_str("claim", pass->claim->name),
+                    wp_kv_str("claim", reconcile->claim->name),
                     wp_kv_str("sandbox", object->name));
-        wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
-        wp_api_delete(pass->self->parts->api, &target, &how, NULL, NULL);
+        wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_DELETE],
+                       1);
+        wp_api_delete(reconcile->self->parts->api, &target, &how, NULL, NULL);
     }
     return true;
 }
 
 /* Whatever was asked of the core is either this Sandbox or not needed. */
 static void
-settle_ask(struct wp_claim_pass *pass)
+settle_ask(struct wp_claim_reconcile *reconcile)
 {
-    struct wp_claim_ask *ask = pass->entry->ask;
+    struct wp_claim_ask *ask = reconcile->entry->ask;
 
     if (ask == NULL) {
         return;
     }
     if (wp_claim_ask_status(ask) == WP_OK &&
-        strcmp(wp_claim_ask_answer(ask)->grant.sandbox, pass->sandbox->name) ==
-            0) {
-        pass->entry->ask = NULL;
+        strcmp(wp_claim_ask_answer(ask)->grant.sandbox,
+               reconcile->sandbox->name) == 0) {
+        reconcile->entry->ask = NULL;
         wp_claim_ask_keep(ask);
     } else {
-        wp_claim_entry_drop_ask(pass->entry);
+        wp_claim_entry_drop_ask(reconcile->entry);
     }
 }
 
 void
-wp_claim_bound(struct wp_claim_pass *pass)
+wp_claim_bound(struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_object *templ = wp_claim_pass_template(pass);
+    const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
     enum refresh wanted;
 
-    settle_ask(pass);
-    wp_store_owned_by(pass->self->parts->stores[WP_KIND_SANDBOX],
-                      pass->claim->uid, end_spare, pass);
-    wanted = wants_refresh(pass, templ);
-    if (!pass->sandbox->deleting && wanted != REFRESH_NONE) {
+    settle_ask(reconcile);
+    wp_store_owned_by(reconcile->self->parts->stores[WP_KIND_SANDBOX],
+                      reconcile->claim->uid, end_spare, reconcile);
+    wanted = wants_refresh(reconcile, templ);
+    if (!reconcile->sandbox->deleting && wanted != REFRESH_NONE) {
         if (templ != NULL) {
-            refresh(pass, templ, wanted == REFRESH_LAST);
+            refresh(reconcile, templ, wanted == REFRESH_LAST);
             return;
         }
-        if (wp_claim_view(pass->claim)->has_pod_metadata) {
-            const struct wp_object *pool = wp_claim_pass_pool(pass);
+        if (wp_claim_view(reconcile->claim)->has_pod_metadata) {
+            const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
 
-            wp_claim_pass_miss(pass,
-                               pool == NULL ? WP_KIND_SANDBOX_WARM_POOL
-                                            : WP_KIND_SANDBOX_TEMPLATE,
-                               pool == NULL
-                                   ? wp_claim_view(pass->claim)->pool
-                                   : wp_warm_pool_view(pool)->template_name);
+            wp_claim_reconcile_miss(
+                reconcile,
+                pool == NULL ? WP_KIND_SANDBOX_WARM_POOL
+                             : WP_KIND_SANDBOX_TEMPLATE,
+                pool == NULL ? wp_claim_view(reconcile->claim)->pool
+                             : wp_warm_pool_view(pool)->template_name);
             return;
         }
     }
-    pass->outcome.sandbox = pass->sandbox;
-    wp_claim_tell(pass);
+    reconcile->outcome.sandbox = reconcile->sandbox;
+    wp_claim_status_write(reconcile);
 }

@@ -14,7 +14,7 @@ struct bucket {
     struct wp_claim_entry *first;
 };
 
-struct wp_claim_book {
+struct wp_claim_cache {
     struct bucket *buckets; /* mask + 1 of them. */
     uint32_t mask;
     uint32_t count;
@@ -28,51 +28,52 @@ hash_of(const char *ns, const char *name)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-struct wp_claim_book *
-wp_claim_book_create(void)
+struct wp_claim_cache *
+wp_claim_cache_create(void)
 {
-    struct wp_claim_book *book = calloc(1, sizeof *book);
+    struct wp_claim_cache *cache = calloc(1, sizeof *cache);
 
-    if (book == NULL) {
+    if (cache == NULL) {
         return NULL;
     }
-    book->buckets = calloc(BUCKETS_MIN, sizeof *book->buckets);
-    if (book->buckets == NULL) {
-        free(book);
+    cache->buckets = calloc(BUCKETS_MIN, sizeof *cache->buckets);
+    if (cache->buckets == NULL) {
+        free(cache);
         return NULL;
     }
-    book->mask = BUCKETS_MIN - 1;
-    return book;
+    cache->mask = BUCKETS_MIN - 1;
+    return cache;
 }
 
 void
-wp_claim_book_destroy(struct wp_claim_book *book)
+wp_claim_cache_destroy(struct wp_claim_cache *cache)
 {
-    if (book == NULL) {
+    if (cache == NULL) {
         return;
     }
-    for (uint32_t i = 0; i <= book->mask; i++) {
-        while (book->buckets[i].first != NULL) {
-            struct wp_claim_entry *entry = book->buckets[i].first;
+    for (uint32_t i = 0; i <= cache->mask; i++) {
+        while (cache->buckets[i].first != NULL) {
+            struct wp_claim_entry *entry = cache->buckets[i].first;
 
-            book->buckets[i].first = entry->next;
+            cache->buckets[i].first = entry->next;
             free(entry);
         }
     }
-    free(book->buckets);
-    free(book);
+    free(cache->buckets);
+    free(cache);
 }
 
 static struct wp_claim_entry **
-bucket_of(const struct wp_claim_book *book, const char *ns, const char *name)
+bucket_of(const struct wp_claim_cache *cache, const char *ns, const char *name)
 {
-    return &book->buckets[hash_of(ns, name) & book->mask].first;
+    return &cache->buckets[hash_of(ns, name) & cache->mask].first;
 }
 
 struct wp_claim_entry *
-wp_claim_book_find(struct wp_claim_book *book, const char *ns, const char *name)
+wp_claim_cache_find(struct wp_claim_cache *cache, const char *ns,
+                    const char *name)
 {
-    struct wp_claim_entry *entry = *bucket_of(book, ns, name);
+    struct wp_claim_entry *entry = *bucket_of(cache, ns, name);
 
     while (entry != NULL &&
            (strcmp(entry->name, name) != 0 || strcmp(entry->ns, ns) != 0)) {
@@ -83,22 +84,22 @@ wp_claim_book_find(struct wp_claim_book *book, const char *ns, const char *name)
 
 /* Twice as many buckets. Without memory it stays as it is, only slower. */
 static void
-grow(struct wp_claim_book *book)
+grow(struct wp_claim_cache *cache)
 {
-    struct bucket *old = book->buckets;
-    uint32_t old_len = book->mask + 1;
+    struct bucket *old = cache->buckets;
+    uint32_t old_len = cache->mask + 1;
     struct bucket *buckets = calloc((size_t)old_len * 2, sizeof *buckets);
 
     if (buckets == NULL) {
         return;
     }
-    book->buckets = buckets;
-    book->mask = old_len * 2 - 1;
+    cache->buckets = buckets;
+    cache->mask = old_len * 2 - 1;
     for (uint32_t i = 0; i < old_len; i++) {
         while (old[i].first != NULL) {
             struct wp_claim_entry *entry = old[i].first;
             struct wp_claim_entry **to =
-                bucket_of(book, entry->ns, entry->name);
+                bucket_of(cache, entry->ns, entry->name);
 
             old[i].first = entry->next;
             entry->next = *to;
@@ -109,10 +110,11 @@ grow(struct wp_claim_book *book)
 }
 
 struct wp_claim_entry *
-wp_claim_book_enter(struct wp_claim_book *book, const struct wp_object *claim)
+wp_claim_cache_enter(struct wp_claim_cache *cache,
+                     const struct wp_object *claim)
 {
     struct wp_claim_entry *entry =
-        wp_claim_book_find(book, claim->ns, claim->name);
+        wp_claim_cache_find(cache, claim->ns, claim->name);
     size_t ns = strlen(claim->ns) + 1;
     size_t name = strlen(claim->name) + 1;
     size_t uid = strlen(claim->uid) + 1;
@@ -122,36 +124,46 @@ wp_claim_book_enter(struct wp_claim_book *book, const struct wp_object *claim)
         WP_ASSERT(strcmp(entry->uid, claim->uid) == 0);
         return entry;
     }
-    if (book->count > book->mask) {
-        grow(book);
+    if (cache->count > cache->mask) {
+        grow(cache);
     }
     entry = calloc(1, sizeof *entry + ns + name + uid);
     WP_ASSERT(entry != NULL);
     entry->ns = (char *)(entry + 1);
     entry->name = entry->ns + ns;
     entry->uid = entry->name + name;
+    entry->observed = entry->annotated = WP_WRITE_NONE;
+    entry->adoption = entry->creation = WP_WRITE_NONE;
+    entry->first_ready = WP_FIRST_READY_AFTER;
     memcpy(entry->ns, claim->ns, ns);
     memcpy(entry->name, claim->name, name);
     memcpy(entry->uid, claim->uid, uid);
-    bucket = bucket_of(book, entry->ns, entry->name);
+    bucket = bucket_of(cache, entry->ns, entry->name);
     entry->next = *bucket;
     *bucket = entry;
-    book->count++;
+    cache->count++;
     return entry;
 }
 
 void
-wp_claim_book_remove(struct wp_claim_book *book, struct wp_claim_entry *entry)
+wp_claim_cache_remove(struct wp_claim_cache *cache,
+                      struct wp_claim_entry *entry)
 {
-    struct wp_claim_entry **at = bucket_of(book, entry->ns, entry->name);
+    struct wp_claim_entry **at = bucket_of(cache, entry->ns, entry->name);
 
     WP_ASSERT(entry->ask == NULL && entry->joins == NULL);
     while (*at != entry) {
         at = &(*at)->next;
     }
     *at = entry->next;
-    book->count--;
+    cache->count--;
     free(entry);
+}
+
+bool
+wp_claim_entry_is_served(const struct wp_claim_entry *entry)
+{
+    return entry->adoption == WP_WRITE_SENT || entry->creation == WP_WRITE_SENT;
 }
 
 void
@@ -166,12 +178,12 @@ wp_claim_entry_drop_ask(struct wp_claim_entry *entry)
 }
 
 void
-wp_claim_book_walk(struct wp_claim_book *book,
-                   void (*each)(void *ctx, struct wp_claim_entry *entry),
-                   void *ctx)
+wp_claim_cache_walk(struct wp_claim_cache *cache,
+                    void (*each)(void *ctx, struct wp_claim_entry *entry),
+                    void *ctx)
 {
-    for (uint32_t i = 0; i <= book->mask; i++) {
-        struct wp_claim_entry *entry = book->buckets[i].first;
+    for (uint32_t i = 0; i <= cache->mask; i++) {
+        struct wp_claim_entry *entry = cache->buckets[i].first;
 
         while (entry != NULL) {
             struct wp_claim_entry *next = entry->next;
@@ -183,7 +195,7 @@ wp_claim_book_walk(struct wp_claim_book *book,
 }
 
 uint32_t
-wp_claim_book_count(const struct wp_claim_book *book)
+wp_claim_cache_count(const struct wp_claim_cache *cache)
 {
-    return book->count;
+    return cache->count;
 }

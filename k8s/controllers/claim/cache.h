@@ -8,15 +8,10 @@
 #define WP_K8S_CONTROLLERS_CLAIM_CACHE_H
 
 #include "k8s/controllers/claim/ask.h"
+#include "k8s/controllers/claim/states.h"
 #include "k8s/objects/object.h"
 
-struct wp_claim_pass;
-
-enum wp_claim_stamp {
-    WP_STAMP_NONE,
-    WP_STAMP_SENT, /* The answer is awaited. */
-    WP_STAMP_DONE,
-};
+struct wp_claim_reconcile;
 
 struct wp_claim_entry {
     struct wp_claim_entry *next; /* Private: in its bucket. */
@@ -24,44 +19,47 @@ struct wp_claim_entry {
     int64_t seen_wall_ns;
     struct wp_claim_ask *ask; /* NULL: none. Owned. */
     /* Which waits for the first-observed annotation; NULL. */
-    struct wp_claim_pass *joins;
+    struct wp_claim_reconcile *joins;
     /* Its Sandbox's metadata was brought up to these: of the claim, of the
-     * template (wp_claim_pass_brings). */
+     * template (wp_claim_reconcile_brings). */
     int64_t refreshed_generation;
     uint64_t refreshed_template;
-    enum wp_claim_stamp observed;
-    enum wp_claim_stamp stamped; /* The annotations after Ready. */
-    bool again;                  /* Look again once its stamps are answered. */
-    bool adopting;               /* A pass is handing it a Sandbox. */
-    bool made;                   /* A cold Sandbox may be there, unheard of. */
-    bool measured;               /* Its way to Ready has been counted. */
-    bool announced;   /* A Sandbox's name was annotated with its adoption. */
-    bool early;       /* Its first-ready annotation went ahead of its status. */
-    bool again_ready; /* That was too early: it is to be written once more. */
-    char *uid;        /* These three lie behind the entry. */
+    /* These move by wp_claim_state_move only. */
+    enum wp_claim_state observed;    /* A WRITE: first-observed. */
+    enum wp_claim_state annotated;   /* A WRITE: what follows Ready. */
+    enum wp_claim_state adoption;    /* A WRITE: a warm Sandbox's patch. */
+    enum wp_claim_state creation;    /* A WRITE: a cold one's POST. */
+    enum wp_claim_state first_ready; /* A FIRST_READY. */
+    /* Facts, each of its own. */
+    bool again;     /* Look again once its annotations are answered. */
+    bool measured;  /* Its way to Ready has been counted. */
+    bool announced; /* A Sandbox's name was annotated with its adoption. */
+    char *uid;      /* These three lie behind the entry. */
     char *ns;
     char *name;
 };
 
-struct wp_claim_book; /* Opaque. */
+struct wp_claim_cache; /* Opaque. */
 
-struct wp_claim_book *wp_claim_book_create(void);
+struct wp_claim_cache *wp_claim_cache_create(void);
 /* Asks must be gone. NULL is fine. */
-void wp_claim_book_destroy(struct wp_claim_book *book);
-struct wp_claim_entry *wp_claim_book_find(struct wp_claim_book *book,
-                                          const char *ns, const char *name);
+void wp_claim_cache_destroy(struct wp_claim_cache *cache);
+struct wp_claim_entry *wp_claim_cache_find(struct wp_claim_cache *cache,
+                                           const char *ns, const char *name);
 /* The claim's entry; a new one, zeroed, when there was none. One of an earlier
  * object of that name must have been removed. Never NULL. */
-struct wp_claim_entry *wp_claim_book_enter(struct wp_claim_book *book,
-                                           const struct wp_object *claim);
-void wp_claim_book_remove(struct wp_claim_book *book,
-                          struct wp_claim_entry *entry);
+struct wp_claim_entry *wp_claim_cache_enter(struct wp_claim_cache *cache,
+                                            const struct wp_object *claim);
+void wp_claim_cache_remove(struct wp_claim_cache *cache,
+                           struct wp_claim_entry *entry);
+/* Is a reconcile handing it a Sandbox right now? */
+bool wp_claim_entry_is_served(const struct wp_claim_entry *entry);
 /* Drops what was asked for it, if anything. */
 void wp_claim_entry_drop_ask(struct wp_claim_entry *entry);
 /* each may remove nothing. */
-void wp_claim_book_walk(struct wp_claim_book *book,
-                        void (*each)(void *ctx, struct wp_claim_entry *entry),
-                        void *ctx);
-uint32_t wp_claim_book_count(const struct wp_claim_book *book);
+void wp_claim_cache_walk(struct wp_claim_cache *cache,
+                         void (*each)(void *ctx, struct wp_claim_entry *entry),
+                         void *ctx);
+uint32_t wp_claim_cache_count(const struct wp_claim_cache *cache);
 
 #endif

@@ -58,15 +58,15 @@ same_label(const struct wp_object *a, const struct wp_object *b,
     return strcmp(left != NULL ? left : "", right != NULL ? right : "") == 0;
 }
 
-/* Is a pass handing it a Sandbox right now? */
+/* Is a reconcile handing it a Sandbox right now? */
 static bool
 is_adopting(const struct wp_claim_controller *self,
             const struct wp_object *claim)
 {
     const struct wp_claim_entry *entry =
-        wp_claim_book_find(self->book, claim->ns, claim->name);
+        wp_claim_cache_find(self->cache, claim->ns, claim->name);
 
-    return entry != NULL && entry->adopting &&
+    return entry != NULL && wp_claim_entry_is_served(entry) &&
            strcmp(entry->uid, claim->uid) == 0;
 }
 
@@ -116,10 +116,10 @@ on_claim(void *ctx, const struct wp_object *before,
         }
     } else if (before == NULL) {
         struct wp_claim_entry *entry =
-            wp_claim_book_find(self->book, after->ns, after->name);
+            wp_claim_cache_find(self->cache, after->ns, after->name);
 
         if (entry == NULL && !after->deleting) {
-            entry = wp_claim_book_enter(self->book, after);
+            entry = wp_claim_cache_enter(self->cache, after);
             entry->seen_mono_ns = wp_clock_mono_ns(self->parts->clock);
             entry->seen_wall_ns = wp_clock_wall_ns(self->parts->clock);
         }
@@ -162,16 +162,16 @@ sandbox_differs(const struct wp_object *before, const struct wp_object *after)
            !same_condition(&old->finished, &new->finished);
 }
 
-/* Is a pass handing this Sandbox to this claim right now? Then it goes on with
- * the newest that is known of it, and need not be called. */
+/* Is a reconcile handing this Sandbox to this claim right now? Then it goes on
+ * with the newest that is known of it, and need not be called. */
 static bool
 is_being_adopted(const struct wp_claim_controller *self,
                  const struct wp_object *sandbox)
 {
     const struct wp_claim_entry *entry =
-        wp_claim_book_find(self->book, sandbox->ns, sandbox->controller.name);
+        wp_claim_cache_find(self->cache, sandbox->ns, sandbox->controller.name);
 
-    return entry != NULL && entry->adopting &&
+    return entry != NULL && wp_claim_entry_is_served(entry) &&
            strcmp(entry->uid, sandbox->controller.uid) == 0;
 }
 
@@ -342,7 +342,7 @@ on_template(void *ctx, const struct wp_object *before,
 static void
 reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
 {
-    wp_claim_pass_begin(ctx, work, ns, name);
+    wp_claim_reconcile_begin(ctx, work, ns, name);
 }
 
 static void
@@ -401,7 +401,7 @@ claim_activate(void *arg)
 {
     struct wp_claim_controller *self = arg;
 
-    wp_claim_book_walk(self->book, look_at_entry, self);
+    wp_claim_cache_walk(self->cache, look_at_entry, self);
     wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), look_at_each, self);
     end_orphans(self);
     wp_work_pause(self->queue, false);
@@ -411,7 +411,7 @@ static void
 withdraw(void *ctx, struct wp_claim_entry *entry)
 {
     (void)ctx;
-    /* What a pass is adopting stays its own. */
+    /* What a reconcile is adopting stays its own. */
     if (entry->ask != NULL && wp_claim_ask_status(entry->ask) == WP_PENDING) {
         wp_claim_entry_drop_ask(entry);
     }
@@ -423,7 +423,7 @@ claim_deactivate(void *arg)
     struct wp_claim_controller *self = arg;
 
     wp_work_pause(self->queue, true);
-    wp_claim_book_walk(self->book, withdraw, NULL);
+    wp_claim_cache_walk(self->cache, withdraw, NULL);
 }
 
 /* --- Life --- */
@@ -437,7 +437,7 @@ claim_destroy(void *arg)
         return;
     }
     wp_claim_asks_destroy(self->asks);
-    wp_claim_book_destroy(self->book);
+    wp_claim_cache_destroy(self->cache);
     wp_work_queue_destroy(self->queue);
     wp_label_domains_fini(&self->domains);
     free(self);
@@ -471,9 +471,9 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
         return NULL;
     }
     self->queue = wp_work_queue_create(&queue);
-    self->book = wp_claim_book_create();
+    self->cache = wp_claim_cache_create();
     self->asks = wp_claim_asks_create(parts, on_answer, self);
-    if (self->queue == NULL || self->book == NULL || self->asks == NULL) {
+    if (self->queue == NULL || self->cache == NULL || self->asks == NULL) {
         claim_destroy(self);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");
         return NULL;

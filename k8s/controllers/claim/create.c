@@ -12,70 +12,74 @@
 #include "pool/base/assert.h"
 
 static void
-created(struct wp_claim_pass *pass)
+created(struct wp_claim_reconcile *reconcile)
 {
     wp_fault("claim.after_create");
-    wp_claim_pass_brought(pass);
-    wp_claim_count_created(pass, WP_LAUNCH_COLD);
-    if (pass->self->parts->config.claim_events) {
-        wp_claim_event(pass->self->parts->events, pass->claim,
-                       WP_CLAIM_PROVISIONED, pass->sandbox->name);
+    wp_claim_reconcile_brought(reconcile);
+    wp_claim_count_created(reconcile, WP_LAUNCH_COLD);
+    if (reconcile->self->parts->config.claim_events) {
+        wp_claim_event(reconcile->self->parts->events, reconcile->claim,
+                       WP_CLAIM_PROVISIONED, reconcile->sandbox->name);
     }
-    pass->outcome.sandbox = pass->sandbox;
-    wp_claim_tell(pass);
+    reconcile->outcome.sandbox = reconcile->sandbox;
+    wp_claim_status_write(reconcile);
 }
 
 /* It may be there already; whose it is shows when it is looked at. */
 static void
 existing_read(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
-        pass->entry->made = false;
+        wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_NONE);
         wp_object_unref(
-            wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object));
-        wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
+            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object));
+        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
     } else if (result->status == WP_NOT_FOUND) {
-        pass->entry->made = false;
-        wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
+        wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_NONE);
+        wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
     } else {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
     }
 }
 
 /* POST and annotation are both back. */
 static void
-create_settled(struct wp_claim_pass *pass)
+create_settled(struct wp_claim_reconcile *reconcile)
 {
     struct wp_api_target target = {.kind = WP_KIND_SANDBOX,
-                                   .ns = pass->claim->ns,
-                                   .name = pass->claim->name,
+                                   .ns = reconcile->claim->ns,
+                                   .name = reconcile->claim->name,
                                    .priority = WP_HTTP_CLAIM};
 
-    pass->entry->adopting = false;
     /* Until it is known whether there is one, it takes no other. */
-    pass->entry->made = wp_claim_fate(pass->answered) == WP_FATE_LOOK;
-    switch (wp_claim_fate(pass->answered)) {
+    wp_claim_state_move(&reconcile->entry->creation,
+                        wp_claim_fate(reconcile->answered) == WP_FATE_LOOK
+                            ? WP_WRITE_DOUBT
+                            : WP_WRITE_NONE);
+    switch (wp_claim_fate(reconcile->answered)) {
     case WP_FATE_DONE:
-        created(pass);
+        created(reconcile);
         return;
     case WP_FATE_LOOK:
-        wp_api_get(pass->self->parts->api, &target, existing_read, pass);
+        wp_api_get(reconcile->self->parts->api, &target, existing_read,
+                   reconcile);
         return;
     case WP_FATE_REFUSED:
-        (void)wp_err_wrap(&pass->err, "Error seen: creating the sandbox");
-        wp_claim_refuse_pass(pass, WP_REASON_ERROR, pass->err.msg,
-                             WP_WORK_FAILED, 0);
+        (void)wp_err_wrap(&reconcile->err, "Error seen: creating the sandbox");
+        wp_claim_reconcile_refuse(reconcile, WP_REASON_ERROR,
+                                  reconcile->err.msg, WP_WORK_FAILED, 0);
         return;
     case WP_FATE_RETRY:
-        wp_claim_pass_end(pass,
-                          pass->after_ns != WP_TIME_NEVER ? WP_WORK_AFTER
-                                                          : WP_WORK_FAILED,
-                          pass->after_ns);
+        wp_claim_reconcile_end(reconcile,
+                               reconcile->after_ns != WP_TIME_NEVER
+                                   ? WP_WORK_AFTER
+                                   : WP_WORK_FAILED,
+                               reconcile->after_ns);
         return;
     case WP_FATE_STOP:
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return;
     }
 }
@@ -83,56 +87,58 @@ create_settled(struct wp_claim_pass *pass)
 static void
 create_answered(void *ctx, const struct wp_api_result *result)
 {
-    wp_claim_keep_answer(ctx, result);
+    wp_claim_reconcile_keep_answer(ctx, result);
 }
 
 /* The template does not let the claim have what it asks for. Until one of them
  * changes that stays so; other errors may pass. */
 static void
-refused(struct wp_claim_pass *pass, const char *reason)
+refused(struct wp_claim_reconcile *reconcile, const char *reason)
 {
     bool final = strcmp(reason, WP_REASON_ENV_REJECTED) == 0 ||
                  strcmp(reason, WP_REASON_VOLUMES_REJECTED) == 0;
 
     if (!final) {
-        (void)wp_err_wrap(&pass->err, "Error seen");
+        (void)wp_err_wrap(&reconcile->err, "Error seen");
     }
-    wp_claim_refuse_pass(pass, reason, pass->err.msg,
-                         final ? WP_WORK_OK : WP_WORK_FAILED, WP_TIME_NEVER);
+    wp_claim_reconcile_refuse(reconcile, reason, reconcile->err.msg,
+                              final ? WP_WORK_OK : WP_WORK_FAILED,
+                              WP_TIME_NEVER);
 }
 
 void
-wp_claim_create(struct wp_claim_pass *pass)
+wp_claim_create(struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_object *pool = wp_claim_pass_pool(pass);
-    const struct wp_object *templ = wp_claim_pass_template(pass);
+    const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
+    const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
     struct wp_api_target target = {.kind = WP_KIND_SANDBOX,
-                                   .ns = pass->claim->ns,
-                                   .name = pass->claim->name,
+                                   .ns = reconcile->claim->ns,
+                                   .name = reconcile->claim->name,
                                    .priority = WP_HTTP_CLAIM};
     const char *reason = WP_REASON_ERROR;
     json_t *body;
 
     WP_ASSERT(pool != NULL);
     if (templ == NULL) {
-        wp_claim_pass_miss(pass, WP_KIND_SANDBOX_TEMPLATE,
-                           wp_warm_pool_view(pool)->template_name);
+        wp_claim_reconcile_miss(reconcile, WP_KIND_SANDBOX_TEMPLATE,
+                                wp_warm_pool_view(pool)->template_name);
         return;
     }
-    if (!wp_claim_pass_may_write(pass)) {
+    if (!wp_claim_reconcile_may_write(reconcile)) {
         return;
     }
-    body = wp_cold_sandbox(pass->claim, templ, &reason, &pass->err);
+    body = wp_cold_sandbox(reconcile->claim, templ, &reason, &reconcile->err);
     if (body == NULL) {
-        refused(pass, reason);
+        refused(reconcile, reason);
         return;
     }
     wp_fault("claim.before_create");
-    wp_claim_pass_brings(pass, templ);
-    pass->entry->adopting = true;
-    pass->next = create_settled;
-    pass->awaited = 1;
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_post(pass->self->parts->api, &target, body, create_answered, pass);
-    wp_claim_stamp_observed(pass, true);
+    wp_claim_reconcile_brings(reconcile, templ);
+    wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_SENT);
+    reconcile->next = create_settled;
+    reconcile->awaited = 1;
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
+    wp_api_post(reconcile->self->parts->api, &target, body, create_answered,
+                reconcile);
+    wp_claim_annotations_observed(reconcile, true);
 }

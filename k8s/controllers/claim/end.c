@@ -11,82 +11,84 @@
 static void
 end_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
 
     /* ABORTED: another object has the name by now. */
     if (result->status == WP_OK || result->status == WP_NOT_FOUND ||
         result->status == WP_ABORTED) {
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     } else {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
     }
 }
 
 static void
-end_object(struct wp_claim_pass *pass, const struct wp_object *object,
+end_object(struct wp_claim_reconcile *reconcile, const struct wp_object *object,
            bool foreground)
 {
     struct wp_api_target target = wp_claim_target(object, WP_HTTP_NORMAL);
     struct wp_api_delete how = {.uid = object->uid, .foreground = foreground};
 
-    if (!wp_claim_pass_may_write(pass)) {
+    if (!wp_claim_reconcile_may_write(reconcile)) {
         return;
     }
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
-    wp_api_delete(pass->self->parts->api, &target, &how, end_answered, pass);
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
+    wp_api_delete(reconcile->self->parts->api, &target, &how, end_answered,
+                  reconcile);
 }
 
 static void
-end_by_policy(struct wp_claim_pass *pass)
+end_by_policy(struct wp_claim_reconcile *reconcile)
 {
     enum wp_shutdown_policy policy;
 
-    if (!wp_claim_pass_refresh(pass)) {
+    if (!wp_claim_reconcile_refresh(reconcile)) {
         return;
     }
-    policy = wp_claim_view(pass->claim)->shutdown_policy;
+    policy = wp_claim_view(reconcile->claim)->shutdown_policy;
     if (policy == WP_SHUTDOWN_RETAIN) {
-        if (pass->sandbox != NULL && !pass->sandbox->deleting) {
-            end_object(pass, pass->sandbox, false);
+        if (reconcile->sandbox != NULL && !reconcile->sandbox->deleting) {
+            end_object(reconcile, reconcile->sandbox, false);
         } else {
-            wp_claim_pass_end(pass, WP_WORK_OK, 0);
+            wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         }
         return;
     }
-    if (pass->self->parts->config.claim_events) {
-        wp_claim_event(pass->self->parts->events, pass->claim, WP_CLAIM_DELETED,
-                       policy == WP_SHUTDOWN_DELETE ? "Delete"
-                                                    : "DeleteForeground");
+    if (reconcile->self->parts->config.claim_events) {
+        wp_claim_event(
+            reconcile->self->parts->events, reconcile->claim, WP_CLAIM_DELETED,
+            policy == WP_SHUTDOWN_DELETE ? "Delete" : "DeleteForeground");
     }
-    end_object(pass, pass->claim, policy == WP_SHUTDOWN_DELETE_FOREGROUND);
+    end_object(reconcile, reconcile->claim,
+               policy == WP_SHUTDOWN_DELETE_FOREGROUND);
 }
 
 void
-wp_claim_expire(struct wp_claim_pass *pass)
+wp_claim_expire(struct wp_claim_reconcile *reconcile)
 {
     const struct wp_object *sandbox = NULL;
     const char *name = "";
     enum wp_claim_holding holding =
-        wp_claim_look_up(pass->self, pass->claim, &sandbox, &name);
+        wp_claim_look_up(reconcile->self, reconcile->claim, &sandbox, &name);
 
-    wp_claim_entry_drop_ask(pass->entry);
-    pass->outcome.expired = true;
+    wp_claim_entry_drop_ask(reconcile->entry);
+    reconcile->outcome.expired = true;
     if (holding == WP_HOLDS_SANDBOX) {
-        wp_claim_pass_set_sandbox(pass, sandbox);
-        pass->outcome.sandbox = pass->sandbox;
+        wp_claim_reconcile_set_sandbox(reconcile, sandbox);
+        reconcile->outcome.sandbox = reconcile->sandbox;
     } else if (holding == WP_HOLDS_FOREIGN) {
-        (void)wp_err_set(&pass->err, WP_FAILED_PRECONDITION,
+        (void)wp_err_set(&reconcile->err, WP_FAILED_PRECONDITION,
                          "The claim's time is over; sandbox \"%s\" is not its "
                          "own and stays",
-                         pass->claim->name);
-        pass->outcome.reason = WP_REASON_CLAIM_EXPIRED;
-        pass->outcome.message = pass->err.msg;
-        pass->outcome.forget_sandbox = true;
+                         reconcile->claim->name);
+        reconcile->outcome.reason = WP_REASON_CLAIM_EXPIRED;
+        reconcile->outcome.message = reconcile->err.msg;
+        reconcile->outcome.forget_sandbox = true;
     }
-    if (!wp_claim_says_expired(wp_claim_view(pass->claim)) &&
-        pass->self->parts->config.claim_events) {
-        wp_claim_event(pass->self->parts->events, pass->claim, WP_CLAIM_EXPIRED,
-                       "");
+    if (!wp_claim_says_expired(wp_claim_view(reconcile->claim)) &&
+        reconcile->self->parts->config.claim_events) {
+        wp_claim_event(reconcile->self->parts->events, reconcile->claim,
+                       WP_CLAIM_EXPIRED, "");
     }
-    wp_claim_tell_then(pass, end_by_policy);
+    wp_claim_status_write_then(reconcile, end_by_policy);
 }

@@ -20,19 +20,20 @@ wp_claim_event(struct wp_events *events, const struct wp_object *claim,
 
     switch (what) {
     case WP_CLAIM_ADOPTED:
-        wp_events_tell(events, claim, &table[what],
-                       "Adopted warm pool Sandbox \"%s\"", detail);
+        wp_events_record(events, claim, &table[what],
+                         "Adopted warm pool Sandbox \"%s\"", detail);
         return;
     case WP_CLAIM_PROVISIONED:
-        wp_events_tell(events, claim, &table[what], "Created Sandbox \"%s\"",
-                       detail);
+        wp_events_record(events, claim, &table[what], "Created Sandbox \"%s\"",
+                         detail);
         return;
     case WP_CLAIM_EXPIRED:
-        wp_events_tell(events, claim, &table[what], "The claim's time is over");
+        wp_events_record(events, claim, &table[what],
+                         "The claim's time is over");
         return;
     case WP_CLAIM_DELETED:
-        wp_events_tell(events, claim, &table[what],
-                       "Deleting the claim, by shutdownPolicy %s", detail);
+        wp_events_record(events, claim, &table[what],
+                         "Deleting the claim, by shutdownPolicy %s", detail);
         return;
     }
 }

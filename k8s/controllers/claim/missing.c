@@ -7,42 +7,43 @@
 #define MISSING_AGAIN_NS (60 * WP_NS_PER_S)
 
 static void
-tell_missing(struct wp_claim_pass *pass, bool pool)
+refuse_missing(struct wp_claim_reconcile *reconcile, bool pool)
 {
-    const struct wp_object *known = wp_claim_pass_pool(pass);
+    const struct wp_object *known = wp_claim_reconcile_pool(reconcile);
 
     if (pool || known == NULL) {
-        (void)wp_err_set(&pass->err, WP_NOT_FOUND,
+        (void)wp_err_set(&reconcile->err, WP_NOT_FOUND,
                          "SandboxWarmPool \"%s\" not found",
-                         wp_claim_view(pass->claim)->pool);
-        wp_claim_refuse_pass(pass, "WarmPoolNotFound", pass->err.msg,
-                             WP_WORK_AFTER, MISSING_AGAIN_NS);
+                         wp_claim_view(reconcile->claim)->pool);
+        wp_claim_reconcile_refuse(reconcile, "WarmPoolNotFound",
+                                  reconcile->err.msg, WP_WORK_AFTER,
+                                  MISSING_AGAIN_NS);
         return;
     }
-    (void)wp_err_set(&pass->err, WP_NOT_FOUND,
+    (void)wp_err_set(&reconcile->err, WP_NOT_FOUND,
                      "SandboxTemplate \"%s\" not found",
                      wp_warm_pool_view(known)->template_name);
-    wp_claim_refuse_pass(pass, "TemplateNotFound", pass->err.msg, WP_WORK_AFTER,
-                         MISSING_AGAIN_NS);
+    wp_claim_reconcile_refuse(reconcile, "TemplateNotFound", reconcile->err.msg,
+                              WP_WORK_AFTER, MISSING_AGAIN_NS);
 }
 
 static void
-miss_answered(struct wp_claim_pass *pass, enum wp_kind kind,
+miss_answered(struct wp_claim_reconcile *reconcile, enum wp_kind kind,
               const struct wp_api_result *result)
 {
     const struct wp_object *object;
 
     if (result->status == WP_NOT_FOUND) {
-        tell_missing(pass, kind == WP_KIND_SANDBOX_WARM_POOL);
+        refuse_missing(reconcile, kind == WP_KIND_SANDBOX_WARM_POOL);
         return;
     }
     if (result->status != WP_OK || result->object == NULL) {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
         return;
     }
-    object = wp_claim_learn(pass->self, kind, result->object);
+    object = wp_claim_learn(reconcile->self, kind, result->object);
     wp_object_unref(object);
-    wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
+    wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
 }
 
 static void
@@ -58,20 +59,20 @@ template_answered(void *ctx, const struct wp_api_result *result)
 }
 
 void
-wp_claim_pass_miss(struct wp_claim_pass *pass, enum wp_kind kind,
-                   const char *name)
+wp_claim_reconcile_miss(struct wp_claim_reconcile *reconcile, enum wp_kind kind,
+                        const char *name)
 {
     struct wp_api_target target = {.kind = kind,
-                                   .ns = pass->claim->ns,
+                                   .ns = reconcile->claim->ns,
                                    .name = name,
                                    .priority = WP_HTTP_CLAIM};
 
     if (name[0] == '\0') {
-        tell_missing(pass, kind == WP_KIND_SANDBOX_WARM_POOL);
+        refuse_missing(reconcile, kind == WP_KIND_SANDBOX_WARM_POOL);
         return;
     }
-    wp_api_get(pass->self->parts->api, &target,
+    wp_api_get(reconcile->self->parts->api, &target,
                kind == WP_KIND_SANDBOX_WARM_POOL ? pool_answered
                                                  : template_answered,
-               pass);
+               reconcile);
 }

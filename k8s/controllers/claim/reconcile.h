@@ -1,10 +1,11 @@
 /* k8s/controllers/claim/reconcile.h - one look at one SandboxClaim, step by
  * step.
  *
- * Private to this room. A pass begins when the queue hands out a key, makes
- * calls one after the other (each step's callback goes on with the next), and
- * ends exactly once, by wp_claim_pass_end. At most one pass of a key runs. What
- * is asked of the core outlives the pass: a claim that waits holds no worker.
+ * Private to this room. A reconcile begins when the queue hands out a key,
+ * makes calls one after the other (each step's callback goes on with the next),
+ * and ends exactly once, by wp_claim_reconcile_end. At most one reconcile of a
+ * key runs. What is asked of the core outlives the reconcile: a claim that
+ * waits holds no worker.
  *
  * The layers, each of which calls only what is below it:
  *
@@ -14,13 +15,13 @@
  *            create.c         make one
  *            end.c            its time is over
  *   shared   missing.c        its pool or template is not known
- *            status_write.c   one status patch; it ends most passes
+ *            status_write.c   one status patch; it ends most reconciles
  *            annotations.c    the annotations that go with it
  *            holding.c, sandbox_write.c
- *   ground   step.c           the pass, its objects, its end
+ *   ground   step.c           the reconcile, its objects, its end
  *
- * A step that another one is to follow names it (wp_claim_pass_go); only the
- * driver's table knows the function. */
+ * A step that another one is to follow names it (wp_claim_reconcile_go); only
+ * the driver's table knows the function. */
 #ifndef WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 #define WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 
@@ -35,29 +36,29 @@ struct wp_claim_controller {
     struct wp_parts *parts;
     struct wp_work_queue *queue;
     struct wp_claim_asks *asks;
-    struct wp_claim_book *book;
+    struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;
 };
 
 enum wp_claim_step {
-    WP_CLAIM_WAIT,  /* None: a call is under way, or the pass has ended. */
+    WP_CLAIM_WAIT,  /* None: a call is under way, or the reconcile has ended. */
     WP_CLAIM_AGAIN, /* Looks at everything anew, WP_CLAIM_ROUNDS_MAX times. */
     WP_CLAIM_EXPIRE,
     WP_CLAIM_BOUND,   /* Goes on with a Sandbox that is the claim's. */
-    WP_CLAIM_CONFIRM, /* Asks the API server for pass->named. */
+    WP_CLAIM_CONFIRM, /* Asks the API server for reconcile->named. */
     WP_CLAIM_FORGET,  /* Removes the annotation that names a Sandbox which it
                          can never have. */
     WP_CLAIM_WARM,
-    WP_CLAIM_ADOPT, /* Completes an adoption of the pass's Sandbox. */
+    WP_CLAIM_ADOPT, /* Completes an adoption of the reconcile's Sandbox. */
     WP_CLAIM_CREATE,
     WP_CLAIM_STEP_COUNT,
 };
 
-struct wp_claim_pass {
+struct wp_claim_reconcile {
     struct wp_claim_controller *self;
     /* The driver's, by enum wp_claim_step; static storage. */
-    void (*const *steps)(struct wp_claim_pass *pass);
+    void (*const *steps)(struct wp_claim_reconcile *reconcile);
     struct wp_work *work;
     struct wp_claim_entry *entry;
     const struct wp_object *claim;   /* A reference. */
@@ -65,7 +66,7 @@ struct wp_claim_pass {
     const char *named;  /* By the claim; borrowed from it. Of CONFIRM. */
     json_t *additional; /* spec.additionalPodMetadata; owned; NULL. */
     /* Runs when nothing is awaited any more. */
-    void (*next)(struct wp_claim_pass *pass);
+    void (*next)(struct wp_claim_reconcile *reconcile);
     uint32_t awaited;
     uint32_t rounds; /* Writes that met another's, and their like. */
     struct wp_claim_outcome outcome;
@@ -96,32 +97,36 @@ enum wp_claim_fate {
 enum wp_claim_fate wp_claim_fate(enum wp_status status);
 
 /* Frees it. */
-void wp_claim_pass_end(struct wp_claim_pass *pass, enum wp_work_outcome outcome,
-                       int64_t after_ns);
+void wp_claim_reconcile_end(struct wp_claim_reconcile *reconcile,
+                            enum wp_work_outcome outcome, int64_t after_ns);
 /* A call failed for now: again after a growing pause, or when told to. */
-void wp_claim_pass_retry(struct wp_claim_pass *pass,
-                         const struct wp_api_result *result);
-/* On with that step. The pass may be gone afterwards. */
-void wp_claim_pass_go(struct wp_claim_pass *pass, enum wp_claim_step step);
+void wp_claim_reconcile_retry(struct wp_claim_reconcile *reconcile,
+                              const struct wp_api_result *result);
+/* On with that step. The reconcile may be gone afterwards. */
+void wp_claim_reconcile_go(struct wp_claim_reconcile *reconcile,
+                           enum wp_claim_step step);
 /* One thing that was awaited is there. */
-void wp_claim_pass_arrive(struct wp_claim_pass *pass);
-/* May it write? If not, the pass has ended. */
-WP_MUST_CHECK bool wp_claim_pass_may_write(struct wp_claim_pass *pass);
+void wp_claim_reconcile_arrive(struct wp_claim_reconcile *reconcile);
+/* May it write? If not, the reconcile has ended. */
+WP_MUST_CHECK bool
+wp_claim_reconcile_may_write(struct wp_claim_reconcile *reconcile);
 /* The newest that is known of the claim; false when it is gone or is going, and
- * the pass has ended. */
-WP_MUST_CHECK bool wp_claim_pass_refresh(struct wp_claim_pass *pass);
+ * the reconcile has ended. */
+WP_MUST_CHECK bool
+wp_claim_reconcile_refresh(struct wp_claim_reconcile *reconcile);
 /* The claim's pool and its template; NULL when they are not known. */
-const struct wp_object *wp_claim_pass_pool(const struct wp_claim_pass *pass);
 const struct wp_object *
-wp_claim_pass_template(const struct wp_claim_pass *pass);
-/* Sets the pass's Sandbox; takes a reference. */
-void wp_claim_pass_set_sandbox(struct wp_claim_pass *pass,
-                               const struct wp_object *sandbox);
+wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile);
+const struct wp_object *
+wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile);
+/* Sets the reconcile's Sandbox; takes a reference. */
+void wp_claim_reconcile_set_sandbox(struct wp_claim_reconcile *reconcile,
+                                    const struct wp_object *sandbox);
 /* What a call answered, put into its store. The newest that is known of it, as
  * a reference; NULL when it made no sense. */
 const struct wp_object *wp_claim_learn(struct wp_claim_controller *self,
                                        enum wp_kind kind, const json_t *json);
-int64_t wp_claim_pass_wall_ns(const struct wp_claim_pass *pass);
+int64_t wp_claim_reconcile_wall_ns(const struct wp_claim_reconcile *reconcile);
 struct wp_api_target wp_claim_target(const struct wp_object *object,
                                      enum wp_http_priority priority);
 
@@ -146,72 +151,78 @@ const char *wp_claim_reserved_name(const struct wp_object *claim);
 
 /* --- sandbox_write.c --- */
 
-/* A write of a Sandbox was answered: keeps that in the pass, and the Sandbox in
- * its store. */
-void wp_claim_keep_answer(struct wp_claim_pass *pass,
-                          const struct wp_api_result *result);
+/* A write of a Sandbox was answered: keeps that in the reconcile, and the
+ * Sandbox in its store. */
+void wp_claim_reconcile_keep_answer(struct wp_claim_reconcile *reconcile,
+                                    const struct wp_api_result *result);
 /* Changes with whatever a Sandbox has of its template's metadata; 0 when the
  * template is not known (NULL). */
 uint64_t wp_claim_template_mark(const struct wp_object *templ);
 /* A write is to bring the Sandbox's metadata up to claim and template (NULL: it
  * is not known); and it was done, so nothing is left until one of them changes.
  */
-void wp_claim_pass_brings(struct wp_claim_pass *pass,
-                          const struct wp_object *templ);
-void wp_claim_pass_brought(struct wp_claim_pass *pass);
+void wp_claim_reconcile_brings(struct wp_claim_reconcile *reconcile,
+                               const struct wp_object *templ);
+void wp_claim_reconcile_brought(struct wp_claim_reconcile *reconcile);
 /* Another Sandbox has come into being for the claim: counted. */
-void wp_claim_count_created(struct wp_claim_pass *pass,
+void wp_claim_count_created(struct wp_claim_reconcile *reconcile,
                             enum wp_claim_launch launch);
 
 /* --- annotations.c --- */
 
-/* Writes the first-observed annotation unless it is there or is off. The pass
- * awaits it when joins. */
-void wp_claim_stamp_observed(struct wp_claim_pass *pass, bool joins);
-/* The same beside the adoption of the pass's Sandbox, which awaits it. With it
- * goes what would follow Ready, which saves a write: the Sandbox's name, and
- * the time of being Ready, which is one write ahead of its status then. */
-void wp_claim_stamp_adopting(struct wp_claim_pass *pass);
+/* Writes the first-observed annotation unless it is there or is off. The
+ * reconcile awaits it when joins. */
+void wp_claim_annotations_observed(struct wp_claim_reconcile *reconcile,
+                                   bool joins);
+/* The same beside the adoption of the reconcile's Sandbox, which awaits it.
+ * With it goes what would follow Ready, which saves a write: the Sandbox's
+ * name, and the time of being Ready, which is one write ahead of its status
+ * then. */
+void wp_claim_annotations_adopting(struct wp_claim_reconcile *reconcile);
 /* The claim did not become Ready by that adoption: the time is written anew
  * when it does. */
-void wp_claim_stamp_too_early(struct wp_claim_pass *pass);
+void wp_claim_annotations_too_early(struct wp_claim_reconcile *reconcile);
 /* Writes the annotations that follow Ready, unless they are there. Nobody waits
  * for it. True while they are on their way. */
-bool wp_claim_stamp_ready(struct wp_claim_pass *pass);
+bool wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile);
 
 /* --- status_write.c --- */
 
-/* Writes outcome into the status if it is not there, then ends the pass. */
-void wp_claim_tell(struct wp_claim_pass *pass);
-/* The same, with Ready False for this reason (literals or the pass's own err):
- * ends as given. */
-void wp_claim_refuse_pass(struct wp_claim_pass *pass, const char *reason,
-                          const char *message, enum wp_work_outcome ends,
-                          int64_t after_ns);
-/* The same, after what: instead of ending, then the pass goes on with it. */
-void wp_claim_tell_then(struct wp_claim_pass *pass,
-                        void (*then)(struct wp_claim_pass *pass));
+/* Writes outcome into the status if it is not there, then ends the
+ * reconcile. */
+void wp_claim_status_write(struct wp_claim_reconcile *reconcile);
+/* The same, with Ready False for this reason (literals or the reconcile's own
+ * err): ends as given. */
+void wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
+                               const char *reason, const char *message,
+                               enum wp_work_outcome ends, int64_t after_ns);
+/* The same, after what: instead of ending, then the reconcile goes on with
+ * it. */
+void
+wp_claim_status_write_then(struct wp_claim_reconcile *reconcile,
+                           void (*then)(struct wp_claim_reconcile *reconcile));
 
 /* --- missing.c --- */
 
 /* It is not known here: asks the API server, which may know better, and writes
  * that into the claim's status only then. */
-void wp_claim_pass_miss(struct wp_claim_pass *pass, enum wp_kind kind,
-                        const char *name);
+void wp_claim_reconcile_miss(struct wp_claim_reconcile *reconcile,
+                             enum wp_kind kind, const char *name);
 
 /* --- bound.c, warm.c, create.c, end.c: the steps --- */
 
-void wp_claim_bound(struct wp_claim_pass *pass);
-void wp_claim_confirm(struct wp_claim_pass *pass);
-void wp_claim_forget_reference(struct wp_claim_pass *pass);
-void wp_claim_warm(struct wp_claim_pass *pass);
-void wp_claim_adopt(struct wp_claim_pass *pass);
-void wp_claim_create(struct wp_claim_pass *pass);
-void wp_claim_expire(struct wp_claim_pass *pass);
+void wp_claim_bound(struct wp_claim_reconcile *reconcile);
+void wp_claim_confirm(struct wp_claim_reconcile *reconcile);
+void wp_claim_forget_reference(struct wp_claim_reconcile *reconcile);
+void wp_claim_warm(struct wp_claim_reconcile *reconcile);
+void wp_claim_adopt(struct wp_claim_reconcile *reconcile);
+void wp_claim_create(struct wp_claim_reconcile *reconcile);
+void wp_claim_expire(struct wp_claim_reconcile *reconcile);
 
 /* --- reconcile.c --- */
 
-void wp_claim_pass_begin(struct wp_claim_controller *self, struct wp_work *work,
-                         const char *ns, const char *name);
+void wp_claim_reconcile_begin(struct wp_claim_controller *self,
+                              struct wp_work *work, const char *ns,
+                              const char *name);
 
 #endif

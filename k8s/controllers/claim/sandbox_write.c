@@ -20,59 +20,62 @@ wp_claim_template_mark(const struct wp_object *templ)
 }
 
 void
-wp_claim_pass_brings(struct wp_claim_pass *pass, const struct wp_object *templ)
+wp_claim_reconcile_brings(struct wp_claim_reconcile *reconcile,
+                          const struct wp_object *templ)
 {
-    pass->template_mark = wp_claim_template_mark(templ);
+    reconcile->template_mark = wp_claim_template_mark(templ);
 }
 
 void
-wp_claim_pass_brought(struct wp_claim_pass *pass)
+wp_claim_reconcile_brought(struct wp_claim_reconcile *reconcile)
 {
-    pass->entry->refreshed_generation = pass->claim->generation;
-    pass->entry->refreshed_template = pass->template_mark;
+    reconcile->entry->refreshed_generation = reconcile->claim->generation;
+    reconcile->entry->refreshed_template = reconcile->template_mark;
 }
 
 void
-wp_claim_count_created(struct wp_claim_pass *pass, enum wp_claim_launch launch)
+wp_claim_count_created(struct wp_claim_reconcile *reconcile,
+                       enum wp_claim_launch launch)
 {
-    const struct wp_object *sandbox = pass->sandbox;
+    const struct wp_object *sandbox = reconcile->sandbox;
     const char *templ =
         wp_object_annotation(sandbox, WP_ANNOTATION_TEMPLATE_REF);
     struct wp_claim_creations key = {
         .created_by = wp_claim_created_by(
-            wp_object_label(pass->claim, WP_LABEL_CREATED_BY)),
+            wp_object_label(reconcile->claim, WP_LABEL_CREATED_BY)),
         .launch = launch,
         .ready = wp_sandbox_view(sandbox)->ready.status == WP_CONDITION_TRUE,
     };
 
-    wp_claim_metrics_label(key.ns, sizeof key.ns, pass->claim->ns);
+    wp_claim_metrics_label(key.ns, sizeof key.ns, reconcile->claim->ns);
     wp_claim_metrics_label(key.templ, sizeof key.templ, templ);
     wp_claim_metrics_label(key.pool, sizeof key.pool,
-                           wp_claim_view(pass->claim)->pool);
-    wp_claim_metrics_created(&pass->self->metrics, &key);
+                           wp_claim_view(reconcile->claim)->pool);
+    wp_claim_metrics_created(&reconcile->self->metrics, &key);
 }
 
 void
-wp_claim_keep_answer(struct wp_claim_pass *pass,
-                     const struct wp_api_result *result)
+wp_claim_reconcile_keep_answer(struct wp_claim_reconcile *reconcile,
+                               const struct wp_api_result *result)
 {
     const struct wp_object *sandbox = NULL;
 
-    pass->answered = result->status;
+    reconcile->answered = result->status;
     if (result->status == WP_OK && result->object != NULL) {
-        sandbox = wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object);
+        sandbox =
+            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);
     }
     if (sandbox != NULL) {
-        wp_claim_pass_set_sandbox(pass, sandbox);
+        wp_claim_reconcile_set_sandbox(reconcile, sandbox);
         wp_object_unref(sandbox);
     } else if (result->status == WP_OK) {
-        pass->answered = WP_UNKNOWN_OUTCOME;
+        reconcile->answered = WP_UNKNOWN_OUTCOME;
     } else {
         if (result->retry_after_ns > 0) {
-            pass->after_ns = result->retry_after_ns;
+            reconcile->after_ns = result->retry_after_ns;
         }
-        (void)wp_err_set(&pass->err, result->status, "%s",
+        (void)wp_err_set(&reconcile->err, result->status, "%s",
                          result->message != NULL ? result->message : "refused");
     }
-    wp_claim_pass_arrive(pass);
+    wp_claim_reconcile_arrive(reconcile);
 }

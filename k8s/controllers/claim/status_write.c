@@ -20,40 +20,41 @@
 
 /* Milliseconds since the time in that annotation; -1: there is none. */
 static int64_t
-since_annotation(const struct wp_claim_pass *pass, const char *key)
+since_annotation(const struct wp_claim_reconcile *reconcile, const char *key)
 {
-    const char *text = wp_object_annotation(pass->claim, key);
+    const char *text = wp_object_annotation(reconcile->claim, key);
     int64_t then_ms;
 
     if (text == NULL || !wp_json_time(text, &then_ms)) {
         return -1;
     }
-    return wp_claim_pass_wall_ns(pass) / WP_NS_PER_MS - then_ms;
+    return wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS - then_ms;
 }
 
-/* The claim was told Ready for the first time. */
+/* Ready was written for the first time. */
 static void
-measure(struct wp_claim_pass *pass)
+measure(struct wp_claim_reconcile *reconcile)
 {
-    struct wp_claim_metrics *metrics = &pass->self->metrics;
-    const struct wp_object *sandbox = pass->outcome.sandbox;
+    struct wp_claim_metrics *metrics = &reconcile->self->metrics;
+    const struct wp_object *sandbox = reconcile->outcome.sandbox;
     const char *templ =
         wp_object_annotation(sandbox, WP_ANNOTATION_TEMPLATE_REF);
     const char *type = wp_object_label(sandbox, WP_LABEL_LAUNCH_TYPE);
     enum wp_claim_launch launch = type != NULL && strcmp(type, "cold") == 0
                                       ? WP_LAUNCH_COLD
                                       : WP_LAUNCH_WARM;
-    int64_t took_ns =
-        wp_clock_mono_ns(pass->self->parts->clock) - pass->entry->seen_mono_ns;
-    int64_t observed_ms = since_annotation(pass, WP_ANNOTATION_FIRST_OBSERVED);
+    int64_t took_ns = wp_clock_mono_ns(reconcile->self->parts->clock) -
+                      reconcile->entry->seen_mono_ns;
+    int64_t observed_ms =
+        since_annotation(reconcile, WP_ANNOTATION_FIRST_OBSERVED);
 
-    if (pass->entry->measured ||
-        (!pass->entry->early && !pass->entry->again_ready &&
-         wp_object_annotation(pass->claim, WP_ANNOTATION_FIRST_READY) !=
+    if (reconcile->entry->measured ||
+        (reconcile->entry->first_ready == WP_FIRST_READY_AFTER &&
+         wp_object_annotation(reconcile->claim, WP_ANNOTATION_FIRST_READY) !=
              NULL)) {
         return;
     }
-    pass->entry->measured = true;
+    reconcile->entry->measured = true;
     if (templ == NULL || templ[0] == '\0') {
         templ = "__unknown__";
     }
@@ -62,22 +63,23 @@ measure(struct wp_claim_pass *pass)
                           observed_ms >= 0 ? observed_ms
                                            : took_ns / WP_NS_PER_MS);
     wp_claim_metrics_took(metrics, WP_CLAIM_FROM_CLIENT, templ, launch,
-                          since_annotation(pass, ANNOTATION_CLIENT));
+                          since_annotation(reconcile, ANNOTATION_CLIENT));
     wp_claim_metrics_took(metrics, WP_CLAIM_FROM_WEBHOOK, templ, launch,
-                          since_annotation(pass, ANNOTATION_WEBHOOK));
+                          since_annotation(reconcile, ANNOTATION_WEBHOOK));
 }
 
-/* --- Telling --- */
+/* --- Writing --- */
 
 /* When to look again, at the latest. */
 static int64_t
-next_look_ns(const struct wp_claim_pass *pass)
+next_look_ns(const struct wp_claim_reconcile *reconcile)
 {
-    int64_t after = pass->after_ns;
-    int64_t ends_ms = wp_claim_expires_wall_ms(wp_claim_view(pass->claim));
+    int64_t after = reconcile->after_ns;
+    int64_t ends_ms = wp_claim_expires_wall_ms(wp_claim_view(reconcile->claim));
 
-    if (ends_ms != INT64_MAX && !pass->outcome.expired) {
-        int64_t left_ms = ends_ms - wp_claim_pass_wall_ns(pass) / WP_NS_PER_MS;
+    if (ends_ms != INT64_MAX && !reconcile->outcome.expired) {
+        int64_t left_ms =
+            ends_ms - wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS;
         int64_t left_ns = left_ms <= 0 ? 0
                           : left_ms < LOOK_AGAIN_MAX_NS / WP_NS_PER_MS
                               ? left_ms * WP_NS_PER_MS
@@ -90,136 +92,140 @@ next_look_ns(const struct wp_claim_pass *pass)
 
 /* The status says what it is to say. */
 static void
-told(struct wp_claim_pass *pass)
+status_written(struct wp_claim_reconcile *reconcile)
 {
     int64_t after;
 
-    if (!wp_claim_pass_refresh(pass)) {
+    if (!wp_claim_reconcile_refresh(reconcile)) {
         return;
     }
-    if (wp_claim_status_ready(&pass->outcome) &&
-        pass->outcome.sandbox != NULL) {
-        (void)wp_claim_stamp_ready(pass);
+    if (wp_claim_status_ready(&reconcile->outcome) &&
+        reconcile->outcome.sandbox != NULL) {
+        (void)wp_claim_annotations_ready(reconcile);
     } else {
-        wp_claim_stamp_too_early(pass);
+        wp_claim_annotations_too_early(reconcile);
     }
-    after = next_look_ns(pass);
-    if (pass->ends == WP_WORK_FAILED) {
-        wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
+    after = next_look_ns(reconcile);
+    if (reconcile->ends == WP_WORK_FAILED) {
+        wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
     } else if (after != WP_TIME_NEVER) {
-        wp_claim_pass_end(pass, WP_WORK_AFTER, after);
+        wp_claim_reconcile_end(reconcile, WP_WORK_AFTER, after);
     } else {
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     }
 }
 
-static void try_to_tell(struct wp_claim_pass *pass);
+static void try_to_write(struct wp_claim_reconcile *reconcile);
 
 static void
 reread(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(
-            wp_claim_learn(pass->self, WP_KIND_SANDBOX_CLAIM, result->object));
-        try_to_tell(pass);
+        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
+                                       result->object));
+        try_to_write(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     } else {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
     }
 }
 
 static void
-tell_answered(void *ctx, const struct wp_api_result *result)
+write_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_pass *pass = ctx;
+    struct wp_claim_reconcile *reconcile = ctx;
 
     wp_fault("claim.after_status");
     if (result->status == WP_OK && result->object != NULL) {
-        if (wp_claim_status_ready(&pass->outcome) &&
-            pass->outcome.sandbox != NULL) {
-            measure(pass);
+        if (wp_claim_status_ready(&reconcile->outcome) &&
+            reconcile->outcome.sandbox != NULL) {
+            measure(reconcile);
         }
-        wp_object_unref(
-            wp_claim_learn(pass->self, WP_KIND_SANDBOX_CLAIM, result->object));
-        pass->next(pass);
+        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
+                                       result->object));
+        reconcile->next(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
-        wp_claim_pass_end(pass, WP_WORK_OK, 0); /* The claim is gone. */
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK,
+                               0); /* The claim is gone. */
     } else if (result->status == WP_ABORTED &&
-               ++pass->rounds <= WP_CLAIM_ROUNDS_MAX) {
+               ++reconcile->rounds <= WP_CLAIM_ROUNDS_MAX) {
         struct wp_api_target target =
-            wp_claim_target(pass->claim, WP_HTTP_CLAIM);
+            wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
 
         /* What this patch was made from has changed: it must not stand. */
-        wp_counter_add(&pass->self->metrics.conflicts, 1);
-        wp_api_get(pass->self->parts->api, &target, reread, pass);
+        wp_counter_add(&reconcile->self->metrics.conflicts, 1);
+        wp_api_get(reconcile->self->parts->api, &target, reread, reconcile);
     } else {
-        wp_claim_pass_retry(pass, result);
+        wp_claim_reconcile_retry(reconcile, result);
     }
 }
 
 static void
-try_to_tell(struct wp_claim_pass *pass)
+try_to_write(struct wp_claim_reconcile *reconcile)
 {
     const struct wp_claim_view *view;
     struct wp_api_target target;
     json_t *patch;
 
-    if (!wp_claim_pass_may_write(pass) || !wp_claim_pass_refresh(pass)) {
+    if (!wp_claim_reconcile_may_write(reconcile) ||
+        !wp_claim_reconcile_refresh(reconcile)) {
         return;
     }
-    view = wp_claim_view(pass->claim);
-    patch = wp_claim_status_patch(pass->claim, &pass->outcome,
-                                  wp_claim_pass_wall_ns(pass));
+    view = wp_claim_view(reconcile->claim);
+    patch = wp_claim_status_patch(reconcile->claim, &reconcile->outcome,
+                                  wp_claim_reconcile_wall_ns(reconcile));
     if (patch == NULL) {
-        pass->next(pass);
+        reconcile->next(reconcile);
         return;
     }
-    if (pass->entry->stamped == WP_STAMP_SENT ||
-        pass->entry->observed == WP_STAMP_SENT) {
+    if (reconcile->entry->annotated == WP_WRITE_SENT ||
+        reconcile->entry->observed == WP_WRITE_SENT) {
         /* Both would write the same object, and one of them be refused. */
         json_decref(patch);
-        pass->entry->again = true;
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        reconcile->entry->again = true;
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return;
     }
     (void)wp_json_set(patch, "metadata",
                       wp_json_set_text(json_object(), "resourceVersion",
-                                       pass->claim->resource_version));
-    target = wp_claim_target(
-        pass->claim, view->ready.status == WP_CONDITION_TRUE ? WP_HTTP_NORMAL
-                                                             : WP_HTTP_CLAIM);
+                                       reconcile->claim->resource_version));
+    target = wp_claim_target(reconcile->claim,
+                             view->ready.status == WP_CONDITION_TRUE
+                                 ? WP_HTTP_NORMAL
+                                 : WP_HTTP_CLAIM);
     target.subresource = "status";
-    wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_STATUS], 1);
-    wp_api_patch(pass->self->parts->api, &target, patch, tell_answered, pass);
+    wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_STATUS], 1);
+    wp_api_patch(reconcile->self->parts->api, &target, patch, write_answered,
+                 reconcile);
 }
 
 void
-wp_claim_tell_then(struct wp_claim_pass *pass,
-                   void (*then)(struct wp_claim_pass *pass))
+wp_claim_status_write_then(struct wp_claim_reconcile *reconcile,
+                           void (*then)(struct wp_claim_reconcile *reconcile))
 {
-    WP_ASSERT(pass->awaited == 0);
-    pass->next = then;
-    try_to_tell(pass);
+    WP_ASSERT(reconcile->awaited == 0);
+    reconcile->next = then;
+    try_to_write(reconcile);
 }
 
 void
-wp_claim_tell(struct wp_claim_pass *pass)
+wp_claim_status_write(struct wp_claim_reconcile *reconcile)
 {
-    wp_claim_tell_then(pass, told);
+    wp_claim_status_write_then(reconcile, status_written);
 }
 
 void
-wp_claim_refuse_pass(struct wp_claim_pass *pass, const char *reason,
-                     const char *message, enum wp_work_outcome ends,
-                     int64_t after_ns)
+wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
+                          const char *reason, const char *message,
+                          enum wp_work_outcome ends, int64_t after_ns)
 {
-    memset(&pass->outcome, 0, sizeof pass->outcome);
-    pass->outcome.reason = reason;
-    pass->outcome.message = message;
-    pass->ends = ends;
-    pass->after_ns = ends == WP_WORK_AFTER ? after_ns : WP_TIME_NEVER;
-    wp_claim_tell(pass);
+    memset(&reconcile->outcome, 0, sizeof reconcile->outcome);
+    reconcile->outcome.reason = reason;
+    reconcile->outcome.message = message;
+    reconcile->ends = ends;
+    reconcile->after_ns = ends == WP_WORK_AFTER ? after_ns : WP_TIME_NEVER;
+    wp_claim_status_write(reconcile);
 }

@@ -34,64 +34,66 @@ wp_claim_fate(enum wp_status status)
 }
 
 void
-wp_claim_pass_end(struct wp_claim_pass *pass, enum wp_work_outcome outcome,
-                  int64_t after_ns)
+wp_claim_reconcile_end(struct wp_claim_reconcile *reconcile,
+                       enum wp_work_outcome outcome, int64_t after_ns)
 {
-    struct wp_work *work = pass->work;
+    struct wp_work *work = reconcile->work;
 
-    WP_ASSERT(pass->awaited == 0);
-    if (pass->entry != NULL && pass->entry->joins == pass) {
-        pass->entry->joins = NULL;
+    WP_ASSERT(reconcile->awaited == 0);
+    if (reconcile->entry != NULL && reconcile->entry->joins == reconcile) {
+        reconcile->entry->joins = NULL;
     }
-    wp_object_unref(pass->claim);
-    wp_object_unref(pass->sandbox);
-    json_decref(pass->additional);
-    free(pass);
+    wp_object_unref(reconcile->claim);
+    wp_object_unref(reconcile->sandbox);
+    json_decref(reconcile->additional);
+    free(reconcile);
     wp_work_done(work, outcome, after_ns);
 }
 
 void
-wp_claim_pass_retry(struct wp_claim_pass *pass,
-                    const struct wp_api_result *result)
+wp_claim_reconcile_retry(struct wp_claim_reconcile *reconcile,
+                         const struct wp_api_result *result)
 {
     if (result->status == WP_CANCELLED) {
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     } else if (result->retry_after_ns > 0) {
-        wp_claim_pass_end(pass, WP_WORK_AFTER, result->retry_after_ns);
+        wp_claim_reconcile_end(reconcile, WP_WORK_AFTER,
+                               result->retry_after_ns);
     } else {
         wp_log_debug(
-            "claim: a call failed", wp_kv_str("namespace", pass->claim->ns),
-            wp_kv_str("claim", pass->claim->name),
+            "claim: a call failed",
+            wp_kv_str("namespace", reconcile->claim->ns),
+            wp_kv_str("claim", reconcile->claim->name),
             wp_kv_str("status", wp_status_name(result->status)),
             wp_kv_str("error", result->message != NULL ? result->message : ""));
-        wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
     }
 }
 
 void
-wp_claim_pass_arrive(struct wp_claim_pass *pass)
+wp_claim_reconcile_arrive(struct wp_claim_reconcile *reconcile)
 {
-    WP_ASSERT(pass->awaited > 0);
-    if (--pass->awaited == 0) {
-        pass->next(pass);
+    WP_ASSERT(reconcile->awaited > 0);
+    if (--reconcile->awaited == 0) {
+        reconcile->next(reconcile);
     }
 }
 
 bool
-wp_claim_pass_may_write(struct wp_claim_pass *pass)
+wp_claim_reconcile_may_write(struct wp_claim_reconcile *reconcile)
 {
-    if (!pass->self->parts->active) {
+    if (!reconcile->self->parts->active) {
         /* Whoever leads now looks at every claim. */
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return false;
     }
     return true;
 }
 
 int64_t
-wp_claim_pass_wall_ns(const struct wp_claim_pass *pass)
+wp_claim_reconcile_wall_ns(const struct wp_claim_reconcile *reconcile)
 {
-    return wp_clock_wall_ns(pass->self->parts->clock);
+    return wp_clock_wall_ns(reconcile->self->parts->clock);
 }
 
 struct wp_api_target
@@ -130,58 +132,61 @@ wp_claim_learn(struct wp_claim_controller *self, enum wp_kind kind,
 }
 
 void
-wp_claim_pass_set_sandbox(struct wp_claim_pass *pass,
-                          const struct wp_object *sandbox)
+wp_claim_reconcile_set_sandbox(struct wp_claim_reconcile *reconcile,
+                               const struct wp_object *sandbox)
 {
-    const struct wp_object *before = pass->sandbox;
+    const struct wp_object *before = reconcile->sandbox;
 
-    pass->sandbox = sandbox == NULL ? NULL : wp_object_ref(sandbox);
+    reconcile->sandbox = sandbox == NULL ? NULL : wp_object_ref(sandbox);
     wp_object_unref(before);
 }
 
 const struct wp_object *
-wp_claim_pass_pool(const struct wp_claim_pass *pass)
+wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile)
 {
-    return wp_store_find(pass->self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
-                         pass->claim->ns, wp_claim_view(pass->claim)->pool);
+    return wp_store_find(
+        reconcile->self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
+        reconcile->claim->ns, wp_claim_view(reconcile->claim)->pool);
 }
 
 const struct wp_object *
-wp_claim_pass_template(const struct wp_claim_pass *pass)
+wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_object *pool = wp_claim_pass_pool(pass);
+    const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
 
     return pool == NULL
                ? NULL
                : wp_store_find(
-                     pass->self->parts->stores[WP_KIND_SANDBOX_TEMPLATE],
-                     pass->claim->ns, wp_warm_pool_view(pool)->template_name);
+                     reconcile->self->parts->stores[WP_KIND_SANDBOX_TEMPLATE],
+                     reconcile->claim->ns,
+                     wp_warm_pool_view(pool)->template_name);
 }
 
 bool
-wp_claim_pass_refresh(struct wp_claim_pass *pass)
+wp_claim_reconcile_refresh(struct wp_claim_reconcile *reconcile)
 {
     const struct wp_object *known =
-        wp_store_find(pass->self->parts->stores[WP_KIND_SANDBOX_CLAIM],
-                      pass->claim->ns, pass->claim->name);
+        wp_store_find(reconcile->self->parts->stores[WP_KIND_SANDBOX_CLAIM],
+                      reconcile->claim->ns, reconcile->claim->name);
 
     if (known == NULL || known->deleting ||
-        strcmp(known->uid, pass->claim->uid) != 0) {
+        strcmp(known->uid, reconcile->claim->uid) != 0) {
         /* Its own events bring it back, if there is anything to do. */
-        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return false;
     }
-    if (known != pass->claim) {
+    if (known != reconcile->claim) {
         known = wp_object_ref(known);
-        wp_object_unref(pass->claim);
-        pass->claim = known;
+        wp_object_unref(reconcile->claim);
+        reconcile->claim = known;
     }
     return true;
 }
 
 void
-wp_claim_pass_go(struct wp_claim_pass *pass, enum wp_claim_step step)
+wp_claim_reconcile_go(struct wp_claim_reconcile *reconcile,
+                      enum wp_claim_step step)
 {
-    WP_ASSERT(step < WP_CLAIM_STEP_COUNT && pass->steps[step] != NULL);
-    pass->steps[step](pass);
+    WP_ASSERT(step < WP_CLAIM_STEP_COUNT && reconcile->steps[step] != NULL);
+    reconcile->steps[step](reconcile);
 }

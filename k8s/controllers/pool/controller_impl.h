@@ -26,8 +26,8 @@ void wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
                        const char *name);
 
 /* Gives up the idle sandboxes of the pool that are stale, if its strategy is to
- * recreate them, at once: a pass may have to wait for the answers of the one
- * before it, and until then claims would be served with what is old. */
+ * recreate them, at once: a reconcile may have to wait for the answers of the
+ * one before it, and until then claims would be served with what is old. */
 void wp_pool_give_up_stale(struct wp_pool_controller *controller,
                            const struct wp_object *pool,
                            const struct wp_object *template_);

@@ -139,9 +139,9 @@ hash_of(const char *words)
 }
 
 void
-wp_pool_progress_tell(struct wp_pool_progress *progress,
-                      const struct wp_object *pool,
-                      enum wp_pool_hindrance hindrance, const char *words)
+wp_pool_progress_report(struct wp_pool_progress *progress,
+                        const struct wp_object *pool,
+                        enum wp_pool_hindrance hindrance, const char *words)
 {
     const struct concern *concern = progress->concern;
     struct hindered *known = find(progress, pool->uid);
@@ -150,8 +150,8 @@ wp_pool_progress_tell(struct wp_pool_progress *progress,
     if (hindrance == WP_POOL_PROGRESSING) {
         if (known != NULL) {
             drop(progress, known);
-            wp_events_tell(progress->events, pool, &concern->resumed, "%s",
-                           concern->resumed_words);
+            wp_events_record(progress->events, pool, &concern->resumed, "%s",
+                             concern->resumed_words);
         }
         return;
     }
@@ -165,7 +165,7 @@ wp_pool_progress_tell(struct wp_pool_progress *progress,
     }
     known->hindrance = hindrance;
     known->words = hash;
-    wp_events_tell(progress->events, pool, &concern->stopped, "%s", words);
+    wp_events_record(progress->events, pool, &concern->stopped, "%s", words);
 }
 
 void

@@ -1,6 +1,6 @@
-/* k8s/controllers/pool/progress.h - tells people once when a pool stops getting
- * on, and once when it gets on again; and the same of whether its policy holds,
- * and of whether it is followed or somebody scales by hand.
+/* k8s/controllers/pool/progress.h - reports once, as Events, when a pool stops
+ * getting on, and once when it gets on again; and the same of whether its
+ * policy holds, and of whether it is followed or somebody scales by hand.
  *
  * A SandboxWarmPool has no conditions, so events are all there is. Loop thread
  * only. */
@@ -39,9 +39,10 @@ void wp_pool_progress_destroy(struct wp_pool_progress *progress);
  * in the way, for people; not looked at when nothing is. At most WP_POOLS_MAX
  * pools that are hindered are remembered; of more, the one that was remembered
  * first is told again later. */
-void wp_pool_progress_tell(struct wp_pool_progress *progress,
-                           const struct wp_object *pool,
-                           enum wp_pool_hindrance hindrance, const char *words);
+void wp_pool_progress_report(struct wp_pool_progress *progress,
+                             const struct wp_object *pool,
+                             enum wp_pool_hindrance hindrance,
+                             const char *words);
 /* The pool is gone. */
 void wp_pool_progress_forget(struct wp_pool_progress *progress,
                              const char *pool_uid);

@@ -13,7 +13,7 @@
 #include "pool/base/log.h"
 
 enum {
-    CALLS_MAX = 100, /* Of one pass, for sandboxes; the rest soon. */
+    CALLS_MAX = 100, /* Of one reconcile, for sandboxes; the rest soon. */
     WORDS_MAX = 384,
 };
 
@@ -28,7 +28,7 @@ enum {
 /* One look at a pool. */
 struct look {
     struct wp_pool_controller *controller;
-    struct wp_pass *pass;
+    struct wp_reconcile *reconcile;
     const struct wp_object *pool;
     const struct wp_warm_pool_view *view;
     const struct wp_object *template_; /* NULL: it is not there. */
@@ -45,8 +45,8 @@ struct look {
 static bool
 may_call(struct look *look)
 {
-    if (wp_pass_calls(look->pass) >= CALLS_MAX) {
-        wp_pass_again(look->pass, SOON_NS);
+    if (wp_reconcile_calls(look->reconcile) >= CALLS_MAX) {
+        wp_reconcile_again(look->reconcile, SOON_NS);
         return false;
     }
     return true;
@@ -64,13 +64,13 @@ lacks_launch_type(const struct wp_object *sandbox)
 static void
 set_launch_type(struct look *look, const struct wp_object *sandbox)
 {
-    const struct wp_api_target target = wp_pass_target(sandbox);
+    const struct wp_api_target target = wp_reconcile_target(sandbox);
 
     if (may_call(look)) {
-        wp_pass_patch(look->pass, &target,
-                      json_pack("{s:{s:s, s:{s:s}}}", "metadata", "uid",
-                                sandbox->uid, "labels", WP_LABEL_LAUNCH_TYPE,
-                                "warm"));
+        wp_reconcile_patch(look->reconcile, &target,
+                           json_pack("{s:{s:s, s:{s:s}}}", "metadata", "uid",
+                                     sandbox->uid, "labels",
+                                     WP_LABEL_LAUNCH_TYPE, "warm"));
     }
 }
 
@@ -79,7 +79,7 @@ set_launch_type(struct look *look, const struct wp_object *sandbox)
 static void
 take_in(struct look *look, const struct wp_object *sandbox)
 {
-    const struct wp_api_target target = wp_pass_target(sandbox);
+    const struct wp_api_target target = wp_reconcile_target(sandbox);
     json_t *tree = wp_object_json(sandbox);
     json_t *owners =
         json_copy(wp_json_at(tree, "metadata", "ownerReferences", NULL));
@@ -89,11 +89,12 @@ take_in(struct look *look, const struct wp_object *sandbox)
     }
     WP_ASSERT(json_array_append_new(owners, wp_owner_reference(look->pool)) ==
               0);
-    wp_pass_patch(look->pass, &target,
-                  json_pack("{s:{s:s, s:s, s:o, s:{s:s}}}", "metadata", "uid",
-                            sandbox->uid, "resourceVersion",
-                            sandbox->resource_version, "ownerReferences",
-                            owners, "labels", WP_LABEL_LAUNCH_TYPE, "warm"));
+    wp_reconcile_patch(look->reconcile, &target,
+                       json_pack("{s:{s:s, s:s, s:o, s:{s:s}}}", "metadata",
+                                 "uid", sandbox->uid, "resourceVersion",
+                                 sandbox->resource_version, "ownerReferences",
+                                 owners, "labels", WP_LABEL_LAUNCH_TYPE,
+                                 "warm"));
     json_decref(tree);
 }
 
@@ -115,7 +116,7 @@ look_at_orphan(struct look *look, const struct wp_object *sandbox)
         wp_log_info("ending a stale sandbox that nobody controls",
                     wp_kv_str("namespace", sandbox->ns),
                     wp_kv_str("sandbox", sandbox->name));
-        wp_pass_delete(look->pass, sandbox);
+        wp_reconcile_delete(look->reconcile, sandbox);
     } else {
         wp_log_info("taking in a sandbox that nobody controls",
                     wp_kv_str("namespace", sandbox->ns),
@@ -137,7 +138,7 @@ count(struct look *look, const struct wp_object *sandbox)
     if (view->ready.status == WP_CONDITION_TRUE) {
         look->ready++;
     } else if (left_ns >= 0) {
-        wp_pass_again(look->pass, left_ns + GRACE_SLACK_NS);
+        wp_reconcile_again(look->reconcile, left_ns + GRACE_SLACK_NS);
     } else if (view->pod_unschedulable) {
         look->held++;
     }
@@ -208,7 +209,7 @@ look_at_owned(struct look *look, const struct wp_object *sandbox)
             give_up(parts, ref);
             return;
         }
-        wp_pass_again(look->pass, UNKNOWN_NS);
+        wp_reconcile_again(look->reconcile, UNKNOWN_NS);
     }
     if (lacks_launch_type(sandbox)) {
         set_launch_type(look, sandbox);
@@ -239,7 +240,7 @@ write_status(struct look *look, const char *hash)
 {
     const struct wp_object *pool = look->pool;
     const struct wp_warm_pool_view *view = look->view;
-    struct wp_api_target target = wp_pass_target(pool);
+    struct wp_api_target target = wp_reconcile_target(pool);
     char selector[sizeof(WP_LABEL_WARM_POOL) + 1 + WP_NAME_HASH_LEN];
 
     (void)snprintf(selector, sizeof(selector), "%s=%s", WP_LABEL_WARM_POOL,
@@ -251,13 +252,13 @@ write_status(struct look *look, const char *hash)
         return;
     }
     target.subresource = "status";
-    wp_pass_patch(look->pass, &target,
-                  json_pack("{s:{s:s}, s:{s:I, s:I, s:s, s:I}}", "metadata",
-                            "uid", pool->uid, "status", "replicas",
-                            (json_int_t)look->active, "readyReplicas",
-                            (json_int_t)look->ready, "selector", selector,
-                            "observedGeneration",
-                            (json_int_t)pool->generation));
+    wp_reconcile_patch(look->reconcile, &target,
+                       json_pack("{s:{s:s}, s:{s:I, s:I, s:s, s:I}}",
+                                 "metadata", "uid", pool->uid, "status",
+                                 "replicas", (json_int_t)look->active,
+                                 "readyReplicas", (json_int_t)look->ready,
+                                 "selector", selector, "observedGeneration",
+                                 (json_int_t)pool->generation));
 }
 
 static void
@@ -292,7 +293,7 @@ wanted_of(const struct look *look)
 }
 
 static void
-tell_progress(struct look *look)
+report_progress(struct look *look)
 {
     int64_t wanted = wanted_of(look);
     enum wp_pool_hindrance hindrance = WP_POOL_PROGRESSING;
@@ -311,20 +312,20 @@ tell_progress(struct look *look)
                        " sandboxes find no room in the cluster; they are kept, "
                        "since others in their place would find none either",
                        look->held, wanted);
-        wp_pass_again(look->pass, UNSCHEDULABLE_NS);
+        wp_reconcile_again(look->reconcile, UNSCHEDULABLE_NS);
     } else if (is_failing(look, words)) {
         hindrance = WP_POOL_FAILING;
     }
     if (look->template_ != NULL && (int64_t)look->active < wanted) {
-        wp_pass_again(look->pass, SHORT_OF_TARGET_NS);
+        wp_reconcile_again(look->reconcile, SHORT_OF_TARGET_NS);
     }
-    wp_pool_progress_tell(look->controller->progress, look->pool, hindrance,
-                          words);
+    wp_pool_progress_report(look->controller->progress, look->pool, hindrance,
+                            words);
 }
 
 /* Pools follow their policies on every replica; one of them speaks. */
 static void
-tell_policy(struct look *look)
+report_policy(struct look *look)
 {
     struct wp_scale_policy policy;
     struct wp_err err;
@@ -336,13 +337,13 @@ tell_policy(struct look *look)
         (void)snprintf(words, sizeof(words),
                        "%s; the pool keeps the policy that it had", err.msg);
     }
-    wp_pool_progress_tell(look->controller->policies, look->pool, hindrance,
-                          words);
+    wp_pool_progress_report(look->controller->policies, look->pool, hindrance,
+                            words);
 }
 
 /* spec.replicas is never written here: whoever changes it is heard. */
 static void
-tell_hand(struct look *look)
+report_hand(struct look *look)
 {
     bool by_hand = look->known && look->stats.scaled &&
                    look->stats.scale.number > 0 &&
@@ -356,9 +357,9 @@ tell_hand(struct look *look)
                        "%sresume)",
                        look->stats.replicas, WP_SCALE_GROUP);
     }
-    wp_pool_progress_tell(look->controller->hands, look->pool,
-                          by_hand ? WP_POOL_BY_HAND : WP_POOL_PROGRESSING,
-                          words);
+    wp_pool_progress_report(look->controller->hands, look->pool,
+                            by_hand ? WP_POOL_BY_HAND : WP_POOL_PROGRESSING,
+                            words);
 }
 
 /* --- A pool that is gone --- */
@@ -381,12 +382,12 @@ end_ownerless(void *ctx, const struct wp_object *sandbox)
         return true;
     }
     if (may_call(look)) {
-        wp_pass_delete(look->pass, sandbox);
+        wp_reconcile_delete(look->reconcile, sandbox);
     }
     return true;
 }
 
-/* --- The pass --- */
+/* --- The reconcile --- */
 
 void
 wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
@@ -397,7 +398,7 @@ wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
     char hash[WP_NAME_HASH_LEN + 1];
     struct look look = {
         .controller = controller,
-        .pass = wp_pass_begin(parts, work),
+        .reconcile = wp_reconcile_begin(parts, work),
         .pool =
             wp_store_find(parts->stores[WP_KIND_SANDBOX_WARM_POOL], ns, name),
         .wall_ns = wp_clock_wall_ns(parts->clock),
@@ -412,12 +413,12 @@ wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
                           &look);
         write_status(&look, hash);
         ask_core(&look);
-        tell_progress(&look);
-        tell_policy(&look);
-        tell_hand(&look);
+        report_progress(&look);
+        report_policy(&look);
+        report_hand(&look);
     } else if (look.pool == NULL && parts->config.gc) {
         wp_store_labelled(parts->stores[WP_KIND_SANDBOX], ns, hash,
                           end_ownerless, &look);
     }
-    wp_pass_end(look.pass);
+    wp_reconcile_end(look.reconcile);
 }

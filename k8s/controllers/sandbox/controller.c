@@ -9,7 +9,7 @@
 #include "pool/base/assert.h"
 
 enum {
-    /* More than requests can be under way, so that passes that wait for a
+    /* More than requests can be under way, so that reconciles that wait for a
      * refill's turn never keep one from starting that somebody waits for. */
     WORKERS_MAX = 512
 };
@@ -140,7 +140,7 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
         wp_work_done(work, WP_WORK_OK, 0);
         return;
     }
-    wp_sandbox_pass_begin(controller, work, sandbox);
+    wp_sandbox_reconcile_begin(controller, work, sandbox);
 }
 
 static void
@@ -151,7 +151,7 @@ controller_destroy(void *self)
     if (controller == NULL) {
         return;
     }
-    WP_ASSERT(controller->passes == 0);
+    WP_ASSERT(controller->reconciles == 0);
     wp_sandbox_gc_destroy(controller->gc);
     wp_work_queue_destroy(controller->queue);
     json_decref(controller->deadlines);

@@ -35,7 +35,7 @@ struct wp_sandbox_controller {
     /* uid -> monotonic ns by which a status is written that may wait; one for
      * each sandbox at most. */
     json_t *deadlines;
-    uint32_t passes; /* Under way. */
+    uint32_t reconciles; /* Under way. */
     bool active;
 };
 

@@ -11,8 +11,8 @@
 #include "pool/base/log.h"
 
 enum {
-    /* A pass that has made so many calls is going in circles: something undoes
-     * what it does. The queue's growing pauses deal with that better. */
+    /* A reconcile that has made so many calls is going in circles: something
+     * undoes what it does. The queue's growing pauses deal with that better. */
     CALLS_MAX = 16,
     /* The wall clock may be set; so nothing waits longer without a look. */
     EXPIRY_LOOK_S = 3600,
@@ -29,50 +29,53 @@ static const struct wp_sandbox_steps steps_expired = {
      wp_sandbox_step_end_service, wp_sandbox_step_end_sandbox, NULL}};
 
 struct wp_store *
-wp_sandbox_pass_store(const struct wp_sandbox_pass *pass, enum wp_kind kind)
+wp_sandbox_reconcile_store(const struct wp_sandbox_reconcile *reconcile,
+                           enum wp_kind kind)
 {
-    return pass->controller->parts->stores[kind];
+    return reconcile->controller->parts->stores[kind];
 }
 
 const struct wp_object *
-wp_sandbox_pass_find(const struct wp_sandbox_pass *pass, enum wp_kind kind,
-                     const char *name)
+wp_sandbox_reconcile_find(const struct wp_sandbox_reconcile *reconcile,
+                          enum wp_kind kind, const char *name)
 {
-    if (pass->got != NULL) {
-        return pass->got;
+    if (reconcile->got != NULL) {
+        return reconcile->got;
     }
-    return wp_store_find(wp_sandbox_pass_store(pass, kind), pass->sandbox->ns,
-                         name);
+    return wp_store_find(wp_sandbox_reconcile_store(reconcile, kind),
+                         reconcile->sandbox->ns, name);
 }
 
 static void
-drop_answer(struct wp_sandbox_pass *pass)
+drop_answer(struct wp_sandbox_reconcile *reconcile)
 {
-    wp_object_unref(pass->got);
-    json_decref(pass->got_json);
-    pass->got = NULL;
-    pass->got_json = NULL;
-    pass->missing = false;
+    wp_object_unref(reconcile->got);
+    json_decref(reconcile->got_json);
+    reconcile->got = NULL;
+    reconcile->got_json = NULL;
+    reconcile->missing = false;
 }
 
 void
-wp_sandbox_pass_forget(struct wp_sandbox_pass *pass)
+wp_sandbox_reconcile_forget(struct wp_sandbox_reconcile *reconcile)
 {
-    drop_answer(pass);
-    pass->written = false;
+    drop_answer(reconcile);
+    reconcile->written = false;
 }
 
-/* Ends the work last: it may begin the next pass for this sandbox. */
+/* Ends the work last: it may begin the next reconcile for this sandbox. */
 static void
-pass_end(struct wp_sandbox_pass *pass)
+reconcile_end(struct wp_sandbox_reconcile *reconcile)
 {
-    struct wp_sandbox_controller *controller = pass->controller;
+    struct wp_sandbox_controller *controller = reconcile->controller;
     int64_t wall_ns = wp_clock_wall_ns(controller->parts->clock);
-    int64_t expires_ns = pass->steps == &steps_expired
-                             ? -1
-                             : wp_sandbox_expires_in_ns(pass->sandbox, wall_ns);
-    bool failed = pass->retry || (pass->error[0] != '\0' && pass->pods < 2);
-    int64_t after_ns = pass->wait_ns;
+    int64_t expires_ns =
+        reconcile->steps == &steps_expired
+            ? -1
+            : wp_sandbox_expires_in_ns(reconcile->sandbox, wall_ns);
+    bool failed = reconcile->retry ||
+                  (reconcile->error[0] != '\0' && reconcile->pods < 2);
+    int64_t after_ns = reconcile->wait_ns;
 
     if (expires_ns > EXPIRY_LOOK_S * WP_NS_PER_S) {
         expires_ns = EXPIRY_LOOK_S * WP_NS_PER_S;
@@ -80,354 +83,363 @@ pass_end(struct wp_sandbox_pass *pass)
     if (expires_ns >= 0 && (after_ns < 0 || expires_ns < after_ns)) {
         after_ns = expires_ns;
     }
-    if (failed && pass->pause_ns >= 0) {
-        wp_work_done(pass->work, WP_WORK_AFTER, pass->pause_ns);
+    if (failed && reconcile->pause_ns >= 0) {
+        wp_work_done(reconcile->work, WP_WORK_AFTER, reconcile->pause_ns);
     } else if (failed) {
-        wp_work_done(pass->work, WP_WORK_FAILED, 0);
+        wp_work_done(reconcile->work, WP_WORK_FAILED, 0);
     } else if (after_ns >= 0) {
-        wp_work_done(pass->work, WP_WORK_AFTER, after_ns);
+        wp_work_done(reconcile->work, WP_WORK_AFTER, after_ns);
     } else {
-        wp_work_done(pass->work, WP_WORK_OK, 0);
+        wp_work_done(reconcile->work, WP_WORK_OK, 0);
     }
     if (failed && after_ns >= 0) {
-        wp_work_add_after(controller->queue, pass->sandbox->ns,
-                          pass->sandbox->name, after_ns);
+        wp_work_add_after(controller->queue, reconcile->sandbox->ns,
+                          reconcile->sandbox->name, after_ns);
     }
-    controller->passes--;
-    wp_sandbox_pass_forget(pass);
-    wp_object_unref(pass->pod);
-    wp_object_unref(pass->sandbox);
-    json_decref(pass->json);
-    free(pass);
+    controller->reconciles--;
+    wp_sandbox_reconcile_forget(reconcile);
+    wp_object_unref(reconcile->pod);
+    wp_object_unref(reconcile->sandbox);
+    json_decref(reconcile->json);
+    free(reconcile);
 }
 
 static void
-pass_run(struct wp_sandbox_pass *pass)
+reconcile_run(struct wp_sandbox_reconcile *reconcile)
 {
-    while (pass->steps->list[pass->step] != NULL) {
+    while (reconcile->steps->list[reconcile->step] != NULL) {
         enum wp_sandbox_step_end end = WP_STEP_NEXT;
 
-        if (!pass->controller->active) {
-            pass->retry = true;
+        if (!reconcile->controller->active) {
+            reconcile->retry = true;
             break;
         }
-        if (!pass->failed) {
-            end = pass->steps->list[pass->step](pass);
+        if (!reconcile->failed) {
+            end = reconcile->steps->list[reconcile->step](reconcile);
         }
         if (end == WP_STEP_WAIT) {
             return;
         }
-        wp_sandbox_pass_forget(pass);
-        pass->index = 0;
-        pass->failed = false;
+        wp_sandbox_reconcile_forget(reconcile);
+        reconcile->index = 0;
+        reconcile->failed = false;
         if (end == WP_STEP_STOP) {
             break;
         }
-        pass->step++;
+        reconcile->step++;
     }
-    pass_end(pass);
+    reconcile_end(reconcile);
 }
 
 void
-wp_sandbox_pass_begin(struct wp_sandbox_controller *controller,
-                      struct wp_work *work, const struct wp_object *sandbox)
+wp_sandbox_reconcile_begin(struct wp_sandbox_controller *controller,
+                           struct wp_work *work,
+                           const struct wp_object *sandbox)
 {
-    struct wp_sandbox_pass *pass = calloc(1, sizeof *pass);
+    struct wp_sandbox_reconcile *reconcile = calloc(1, sizeof *reconcile);
     int64_t wall_ns = wp_clock_wall_ns(controller->parts->clock);
 
-    WP_ASSERT(pass != NULL);
-    pass->controller = controller;
-    pass->work = work;
-    pass->sandbox = wp_object_ref(sandbox);
-    pass->json = wp_object_json(sandbox);
-    WP_ASSERT(pass->json != NULL);
-    pass->service = WP_SERVICE_UNKNOWN;
-    pass->pause_ns = -1;
-    pass->wait_ns = -1;
-    pass->steps = wp_sandbox_expires_in_ns(sandbox, wall_ns) == 0
-                      ? &steps_expired
-                      : &steps_running;
-    wp_name_hash(wp_str_from(sandbox->name), pass->hash);
-    controller->passes++;
-    pass_run(pass);
+    WP_ASSERT(reconcile != NULL);
+    reconcile->controller = controller;
+    reconcile->work = work;
+    reconcile->sandbox = wp_object_ref(sandbox);
+    reconcile->json = wp_object_json(sandbox);
+    WP_ASSERT(reconcile->json != NULL);
+    reconcile->service = WP_SERVICE_UNKNOWN;
+    reconcile->pause_ns = -1;
+    reconcile->wait_ns = -1;
+    reconcile->steps = wp_sandbox_expires_in_ns(sandbox, wall_ns) == 0
+                           ? &steps_expired
+                           : &steps_running;
+    wp_name_hash(wp_str_from(sandbox->name), reconcile->hash);
+    controller->reconciles++;
+    reconcile_run(reconcile);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_pass_refuse(struct wp_sandbox_pass *pass, const char *fmt, ...)
+wp_sandbox_reconcile_refuse(struct wp_sandbox_reconcile *reconcile,
+                            const char *fmt, ...)
 {
-    size_t len = strlen(pass->error);
+    size_t len = strlen(reconcile->error);
     va_list args;
 
-    if (len > 0 && len + 1 < sizeof pass->error) {
-        pass->error[len++] = '\n';
-        pass->error[len] = '\0';
+    if (len > 0 && len + 1 < sizeof reconcile->error) {
+        reconcile->error[len++] = '\n';
+        reconcile->error[len] = '\0';
     }
     va_start(args, fmt);
-    (void)vsnprintf(pass->error + len, sizeof pass->error - len, fmt, args);
+    (void)vsnprintf(reconcile->error + len, sizeof reconcile->error - len, fmt,
+                    args);
     va_end(args);
     return WP_STEP_NEXT;
 }
 
 static enum wp_sandbox_step_end
-try_again(struct wp_sandbox_pass *pass, int64_t pause_ns)
+try_again(struct wp_sandbox_reconcile *reconcile, int64_t pause_ns)
 {
-    pass->retry = true;
-    pass->pause_ns = pause_ns;
+    reconcile->retry = true;
+    reconcile->pause_ns = pause_ns;
     return WP_STEP_STOP;
 }
 
 /* A call ended badly. What only somebody else can put right is said in a
  * condition; the rest passes, and is no news to anybody. */
 static void
-call_failed(struct wp_sandbox_pass *pass, const struct wp_api_result *result)
+call_failed(struct wp_sandbox_reconcile *reconcile,
+            const struct wp_api_result *result)
 {
-    const char *kind = wp_kind_info(pass->kind)->kind;
+    const char *kind = wp_kind_info(reconcile->kind)->kind;
     const char *message = result->message != NULL ? result->message : "";
 
     wp_log_debug("sandbox: call failed",
-                 wp_kv_str("namespace", pass->sandbox->ns),
-                 wp_kv_str("sandbox", pass->sandbox->name),
+                 wp_kv_str("namespace", reconcile->sandbox->ns),
+                 wp_kv_str("sandbox", reconcile->sandbox->name),
                  wp_kv_str("kind", kind), wp_kv_int("code", result->code),
                  wp_kv_str("status", wp_status_name(result->status)),
                  wp_kv_str("message", message));
-    if (pass->kind != WP_KIND_SANDBOX &&
+    if (reconcile->kind != WP_KIND_SANDBOX &&
         (result->status == WP_INVALID_ARGUMENT ||
          result->status == WP_PERMISSION_DENIED)) {
-        (void)wp_sandbox_pass_refuse(pass, "%s %s: %s", kind, pass->name,
-                                     message);
-        pass->failed = true;
-        pass_run(pass);
+        (void)wp_sandbox_reconcile_refuse(reconcile, "%s %s: %s", kind,
+                                          reconcile->name, message);
+        reconcile->failed = true;
+        reconcile_run(reconcile);
         return;
     }
-    (void)try_again(pass, result->retry_after_ns);
-    pass_end(pass);
+    (void)try_again(reconcile, result->retry_after_ns);
+    reconcile_end(reconcile);
 }
 
 /* The answer becomes `got`. False when it is not what it should be. */
 static bool
-take_answer(struct wp_sandbox_pass *pass, const struct wp_api_result *result)
+take_answer(struct wp_sandbox_reconcile *reconcile,
+            const struct wp_api_result *result)
 {
     struct wp_err err;
     const struct wp_object *object =
-        wp_object_create(pass->kind, result->object, &err);
+        wp_object_create(reconcile->kind, result->object, &err);
 
-    drop_answer(pass);
+    drop_answer(reconcile);
     if (object == NULL) {
         wp_log_warn("sandbox: malformed answer", wp_kv_err(&err));
         return false;
     }
-    pass->got = object;
-    pass->got_json = json_incref(result->object);
+    reconcile->got = object;
+    reconcile->got_json = json_incref(result->object);
     return true;
 }
 
 static void
-learn(const struct wp_sandbox_pass *pass, const struct wp_object *object)
+learn(const struct wp_sandbox_reconcile *reconcile,
+      const struct wp_object *object)
 {
-    wp_store_learn(wp_sandbox_pass_store(pass, object->kind),
+    wp_store_learn(wp_sandbox_reconcile_store(reconcile, object->kind),
                    wp_object_ref(object));
 }
 
 static void
 on_read(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_sandbox_pass *pass = ctx;
+    struct wp_sandbox_reconcile *reconcile = ctx;
 
     if (result->status == WP_NOT_FOUND) {
-        drop_answer(pass);
-        pass->missing = true;
+        drop_answer(reconcile);
+        reconcile->missing = true;
     } else if (result->status != WP_OK) {
-        call_failed(pass, result);
+        call_failed(reconcile, result);
         return;
-    } else if (!take_answer(pass, result)) {
-        (void)try_again(pass, -1);
-        pass_end(pass);
+    } else if (!take_answer(reconcile, result)) {
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return;
     }
-    pass_run(pass);
+    reconcile_run(reconcile);
 }
 
 static bool
-begin_call(struct wp_sandbox_pass *pass, enum wp_kind kind, const char *name)
+begin_call(struct wp_sandbox_reconcile *reconcile, enum wp_kind kind,
+           const char *name)
 {
-    if (++pass->calls > CALLS_MAX + 3 * (uint32_t)pass->index) {
+    if (++reconcile->calls > CALLS_MAX + 3 * (uint32_t)reconcile->index) {
         return false;
     }
-    pass->kind = kind;
-    (void)snprintf(pass->name, sizeof pass->name, "%s", name);
+    reconcile->kind = kind;
+    (void)snprintf(reconcile->name, sizeof reconcile->name, "%s", name);
     return true;
 }
 
 static enum wp_http_priority
-making_priority(const struct wp_sandbox_pass *pass)
+making_priority(const struct wp_sandbox_reconcile *reconcile)
 {
-    return wp_sandbox_is_pooled(pass->sandbox) ? WP_HTTP_REFILL : WP_HTTP_CLAIM;
+    return wp_sandbox_is_pooled(reconcile->sandbox) ? WP_HTTP_REFILL
+                                                    : WP_HTTP_CLAIM;
 }
 
 static void
-read_object(struct wp_sandbox_pass *pass)
+read_object(struct wp_sandbox_reconcile *reconcile)
 {
-    wp_api_get(pass->controller->parts->api,
-               &(struct wp_api_target){.kind = pass->kind,
-                                       .ns = pass->sandbox->ns,
-                                       .name = pass->name,
-                                       .priority = making_priority(pass)},
-               on_read, pass);
+    wp_api_get(reconcile->controller->parts->api,
+               &(struct wp_api_target){.kind = reconcile->kind,
+                                       .ns = reconcile->sandbox->ns,
+                                       .name = reconcile->name,
+                                       .priority = making_priority(reconcile)},
+               on_read, reconcile);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_pass_get(struct wp_sandbox_pass *pass, enum wp_kind kind,
-                    const char *name)
+wp_sandbox_reconcile_get(struct wp_sandbox_reconcile *reconcile,
+                         enum wp_kind kind, const char *name)
 {
-    if (!begin_call(pass, kind, name)) {
-        return try_again(pass, -1);
+    if (!begin_call(reconcile, kind, name)) {
+        return try_again(reconcile, -1);
     }
-    read_object(pass);
+    read_object(reconcile);
     return WP_STEP_WAIT;
 }
 
 static void
 on_written(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_sandbox_pass *pass = ctx;
+    struct wp_sandbox_reconcile *reconcile = ctx;
 
     if (result->status == WP_ALREADY_EXISTS ||
         result->status == WP_UNKNOWN_OUTCOME) {
         /* What is there now decides. */
-        read_object(pass);
+        read_object(reconcile);
         return;
     }
     if (result->status != WP_OK) {
-        call_failed(pass, result);
+        call_failed(reconcile, result);
         return;
     }
-    if (!take_answer(pass, result)) {
-        (void)try_again(pass, -1);
-        pass_end(pass);
+    if (!take_answer(reconcile, result)) {
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return;
     }
-    pass->written = true;
-    learn(pass, pass->got);
-    pass_run(pass);
+    reconcile->written = true;
+    learn(reconcile, reconcile->got);
+    reconcile_run(reconcile);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_pass_post(struct wp_sandbox_pass *pass, enum wp_kind kind,
-                     const char *name, json_t *body)
+wp_sandbox_reconcile_post(struct wp_sandbox_reconcile *reconcile,
+                          enum wp_kind kind, const char *name, json_t *body)
 {
-    if (!begin_call(pass, kind, name)) {
+    if (!begin_call(reconcile, kind, name)) {
         json_decref(body);
-        return try_again(pass, -1);
+        return try_again(reconcile, -1);
     }
-    wp_api_post(pass->controller->parts->api,
+    wp_api_post(reconcile->controller->parts->api,
                 &(struct wp_api_target){.kind = kind,
-                                        .ns = pass->sandbox->ns,
-                                        .priority = making_priority(pass)},
-                body, on_written, pass);
+                                        .ns = reconcile->sandbox->ns,
+                                        .priority = making_priority(reconcile)},
+                body, on_written, reconcile);
     return WP_STEP_WAIT;
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_pass_patch(struct wp_sandbox_pass *pass,
-                      const struct wp_object *object,
-                      enum wp_http_priority priority, json_t *body)
+wp_sandbox_reconcile_patch(struct wp_sandbox_reconcile *reconcile,
+                           const struct wp_object *object,
+                           enum wp_http_priority priority, json_t *body)
 {
-    if (!begin_call(pass, object->kind, object->name)) {
+    if (!begin_call(reconcile, object->kind, object->name)) {
         json_decref(body);
-        return try_again(pass, -1);
+        return try_again(reconcile, -1);
     }
-    wp_api_patch(pass->controller->parts->api,
+    wp_api_patch(reconcile->controller->parts->api,
                  &(struct wp_api_target){.kind = object->kind,
                                          .ns = object->ns,
                                          .name = object->name,
                                          .priority = priority},
-                 body, on_written, pass);
+                 body, on_written, reconcile);
     return WP_STEP_WAIT;
 }
 
 static void
 on_sandbox_written(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_sandbox_pass *pass = ctx;
+    struct wp_sandbox_reconcile *reconcile = ctx;
 
     if (result->status == WP_NOT_FOUND) {
-        pass_end(pass); /* It is gone, and with it all there was to do. */
+        reconcile_end(
+            reconcile); /* It is gone, and with it all there was to do. */
         return;
     }
     if (result->status != WP_OK) {
-        call_failed(pass, result);
+        call_failed(reconcile, result);
         return;
     }
-    if (!take_answer(pass, result)) {
-        (void)try_again(pass, -1);
-        pass_end(pass);
+    if (!take_answer(reconcile, result)) {
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return;
     }
-    wp_object_unref(pass->sandbox);
-    json_decref(pass->json);
-    pass->sandbox = pass->got;
-    pass->json = pass->got_json;
-    pass->got = NULL;
-    pass->got_json = NULL;
-    pass->written = true;
-    learn(pass, pass->sandbox);
-    pass_run(pass);
+    wp_object_unref(reconcile->sandbox);
+    json_decref(reconcile->json);
+    reconcile->sandbox = reconcile->got;
+    reconcile->json = reconcile->got_json;
+    reconcile->got = NULL;
+    reconcile->got_json = NULL;
+    reconcile->written = true;
+    learn(reconcile, reconcile->sandbox);
+    reconcile_run(reconcile);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_pass_patch_sandbox(struct wp_sandbox_pass *pass,
-                              const char *subresource,
-                              enum wp_http_priority priority, json_t *body)
+wp_sandbox_reconcile_patch_sandbox(struct wp_sandbox_reconcile *reconcile,
+                                   const char *subresource,
+                                   enum wp_http_priority priority, json_t *body)
 {
-    const struct wp_object *sandbox = pass->sandbox;
+    const struct wp_object *sandbox = reconcile->sandbox;
 
-    if (!begin_call(pass, WP_KIND_SANDBOX, sandbox->name)) {
+    if (!begin_call(reconcile, WP_KIND_SANDBOX, sandbox->name)) {
         json_decref(body);
-        return try_again(pass, -1);
+        return try_again(reconcile, -1);
     }
-    wp_api_patch(pass->controller->parts->api,
+    wp_api_patch(reconcile->controller->parts->api,
                  &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
                                          .ns = sandbox->ns,
                                          .name = sandbox->name,
                                          .subresource = subresource,
                                          .priority = priority},
-                 body, on_sandbox_written, pass);
+                 body, on_sandbox_written, reconcile);
     return WP_STEP_WAIT;
 }
 
 static void
 on_deleted(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_sandbox_pass *pass = ctx;
+    struct wp_sandbox_reconcile *reconcile = ctx;
 
     if (result->status != WP_OK && result->status != WP_NOT_FOUND) {
-        call_failed(pass, result);
+        call_failed(reconcile, result);
         return;
     }
     /* An answer that shows it as going is news; a mere Status is not. */
     if (wp_json_text(result->object, "metadata", "deletionTimestamp",
                      NULL)[0] != '\0' &&
-        take_answer(pass, result)) {
-        learn(pass, pass->got);
+        take_answer(reconcile, result)) {
+        learn(reconcile, reconcile->got);
     }
-    drop_answer(pass);
-    pass->written = true;
-    pass_run(pass);
+    drop_answer(reconcile);
+    reconcile->written = true;
+    reconcile_run(reconcile);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_pass_delete(struct wp_sandbox_pass *pass,
-                       const struct wp_object *object)
+wp_sandbox_reconcile_delete(struct wp_sandbox_reconcile *reconcile,
+                            const struct wp_object *object)
 {
-    if (!begin_call(pass, object->kind, object->name)) {
-        return try_again(pass, -1);
+    if (!begin_call(reconcile, object->kind, object->name)) {
+        return try_again(reconcile, -1);
     }
-    wp_api_delete(pass->controller->parts->api,
+    wp_api_delete(reconcile->controller->parts->api,
                   &(struct wp_api_target){.kind = object->kind,
                                           .ns = object->ns,
                                           .name = object->name,
                                           .priority = WP_HTTP_NORMAL},
                   &(struct wp_api_delete){.uid = object->uid}, on_deleted,
-                  pass);
+                  reconcile);
     return WP_STEP_WAIT;
 }

@@ -56,7 +56,7 @@ own_pod(const struct wp_sandbox_facts *facts)
  * claim; where there is none `kubectl wait` and others go by the status alone.
  */
 static int64_t
-generation_to_tell(const struct wp_object *sandbox)
+generation_to_show(const struct wp_object *sandbox)
 {
     return wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL)
                ? 0
@@ -74,7 +74,7 @@ set_condition(json_t *conditions, const struct wp_sandbox_facts *facts,
                                     .reason = said->reason,
                                     .message = said->message,
                                     .observed_generation =
-                                        generation_to_tell(facts->sandbox)},
+                                        generation_to_show(facts->sandbox)},
         wall_ns);
 }
 

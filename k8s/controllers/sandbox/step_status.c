@@ -8,9 +8,9 @@
 
 /* A copy of the status, to be changed. */
 static json_t *
-status_copy(const struct wp_sandbox_pass *pass)
+status_copy(const struct wp_sandbox_reconcile *reconcile)
 {
-    json_t *status = json_deep_copy(json_object_get(pass->json, "status"));
+    json_t *status = json_deep_copy(json_object_get(reconcile->json, "status"));
 
     if (!json_is_object(status)) {
         json_decref(status);
@@ -21,86 +21,90 @@ status_copy(const struct wp_sandbox_pass *pass)
 
 /* The patch to status, which is taken; NULL when there is nothing to write. */
 static json_t *
-patch_to(const struct wp_sandbox_pass *pass, json_t *status)
+patch_to(const struct wp_sandbox_reconcile *reconcile, json_t *status)
 {
-    json_t *before = status_copy(pass);
+    json_t *before = status_copy(reconcile);
     json_t *patch = wp_sandbox_status_patch(before, status);
 
     json_decref(before);
     json_decref(status);
     if (patch != NULL) {
-        wp_json_set(patch, "metadata",
-                    wp_json_set_text(json_object(), "uid", pass->sandbox->uid));
+        wp_json_set(
+            patch, "metadata",
+            wp_json_set_text(json_object(), "uid", reconcile->sandbox->uid));
     }
     return patch;
 }
 
 /* Is a user waiting for what this status says? */
 static enum wp_http_priority
-status_priority(const struct wp_sandbox_pass *pass)
+status_priority(const struct wp_sandbox_reconcile *reconcile)
 {
-    return wp_sandbox_is_pooled(pass->sandbox) ||
-                   wp_sandbox_view(pass->sandbox)->ready.status ==
+    return wp_sandbox_is_pooled(reconcile->sandbox) ||
+                   wp_sandbox_view(reconcile->sandbox)->ready.status ==
                        WP_CONDITION_TRUE
                ? WP_HTTP_NORMAL
                : WP_HTTP_CLAIM;
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_step_status(struct wp_sandbox_pass *pass)
+wp_sandbox_step_status(struct wp_sandbox_reconcile *reconcile)
 {
-    const struct wp_parts *parts = pass->controller->parts;
+    const struct wp_parts *parts = reconcile->controller->parts;
     const struct wp_sandbox_facts facts = {
-        .sandbox = pass->sandbox,
-        .hash = pass->hash,
-        .pod = pass->pod,
-        .pod_unknown = pass->pod_unknown,
-        .pods = pass->pods,
-        .service = pass->service,
-        .error = pass->error,
+        .sandbox = reconcile->sandbox,
+        .hash = reconcile->hash,
+        .pod = reconcile->pod,
+        .pod_unknown = reconcile->pod_unknown,
+        .pods = reconcile->pods,
+        .service = reconcile->service,
+        .error = reconcile->error,
         .cluster_domain = parts->config.cluster_domain,
     };
-    json_t *before = status_copy(pass);
-    json_t *status = status_copy(pass);
+    json_t *before = status_copy(reconcile);
+    json_t *status = status_copy(reconcile);
     enum wp_status_urgency urgency;
 
     wp_sandbox_status_apply(status, &facts, wp_clock_wall_ns(parts->clock));
     urgency = wp_sandbox_status_urgency(before, status);
     json_decref(before);
-    if (urgency <= WP_STATUS_IDLE || pass->written) {
+    if (urgency <= WP_STATUS_IDLE || reconcile->written) {
         json_decref(status);
-        wp_sandbox_status_settled(pass->controller, pass->sandbox->uid);
+        wp_sandbox_status_settled(reconcile->controller,
+                                  reconcile->sandbox->uid);
         return WP_STEP_NEXT;
     }
     if (urgency < WP_STATUS_NOW) {
-        pass->wait_ns = wp_sandbox_status_delay_ns(pass->controller,
-                                                   pass->sandbox, urgency);
-        if (pass->wait_ns > 0) {
+        reconcile->wait_ns = wp_sandbox_status_delay_ns(
+            reconcile->controller, reconcile->sandbox, urgency);
+        if (reconcile->wait_ns > 0) {
             json_decref(status);
             return WP_STEP_NEXT;
         }
-        pass->wait_ns = -1;
+        reconcile->wait_ns = -1;
     }
-    return wp_sandbox_pass_patch_sandbox(pass, "status", status_priority(pass),
-                                         patch_to(pass, status));
+    return wp_sandbox_reconcile_patch_sandbox(reconcile, "status",
+                                              status_priority(reconcile),
+                                              patch_to(reconcile, status));
 }
 
 /* Said before anything is taken away, so that nobody wonders. */
 enum wp_sandbox_step_end
-wp_sandbox_step_mark_expired(struct wp_sandbox_pass *pass)
+wp_sandbox_step_mark_expired(struct wp_sandbox_reconcile *reconcile)
 {
     json_t *status;
     json_t *patch;
 
-    if (pass->written || wp_sandbox_marked_expired(pass->sandbox)) {
+    if (reconcile->written || wp_sandbox_marked_expired(reconcile->sandbox)) {
         return WP_STEP_NEXT;
     }
-    status = status_copy(pass);
-    wp_sandbox_status_expire(status, pass->sandbox->generation,
-                             wp_clock_wall_ns(pass->controller->parts->clock));
-    patch = patch_to(pass, status);
-    return patch != NULL ? wp_sandbox_pass_patch_sandbox(pass, "status",
-                                                         WP_HTTP_NORMAL, patch)
+    status = status_copy(reconcile);
+    wp_sandbox_status_expire(
+        status, reconcile->sandbox->generation,
+        wp_clock_wall_ns(reconcile->controller->parts->clock));
+    patch = patch_to(reconcile, status);
+    return patch != NULL ? wp_sandbox_reconcile_patch_sandbox(
+                               reconcile, "status", WP_HTTP_NORMAL, patch)
                          : WP_STEP_NEXT;
 }
 
@@ -128,54 +132,56 @@ pick_pod(void *ctx, const struct wp_object *pod)
 /* A Pod that is going is not counted, whether its answer said so or not: at
  * worst one is passed over here, and its event leads back to it. */
 enum wp_sandbox_step_end
-wp_sandbox_step_end_pods(struct wp_sandbox_pass *pass)
+wp_sandbox_step_end_pods(struct wp_sandbox_reconcile *reconcile)
 {
-    struct pod_search search = {NULL, pass->index};
+    struct pod_search search = {NULL, reconcile->index};
 
-    wp_store_owned_by(wp_sandbox_pass_store(pass, WP_KIND_POD),
-                      pass->sandbox->uid, pick_pod, &search);
+    wp_store_owned_by(wp_sandbox_reconcile_store(reconcile, WP_KIND_POD),
+                      reconcile->sandbox->uid, pick_pod, &search);
     if (search.pod == NULL) {
         return WP_STEP_NEXT;
     }
-    pass->index++;
-    return wp_sandbox_pass_delete(pass, search.pod);
+    reconcile->index++;
+    return wp_sandbox_reconcile_delete(reconcile, search.pod);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_step_end_service(struct wp_sandbox_pass *pass)
+wp_sandbox_step_end_service(struct wp_sandbox_reconcile *reconcile)
 {
-    const struct wp_object *service =
-        wp_sandbox_pass_find(pass, WP_KIND_SERVICE, pass->sandbox->name);
+    const struct wp_object *service = wp_sandbox_reconcile_find(
+        reconcile, WP_KIND_SERVICE, reconcile->sandbox->name);
 
-    if (service == NULL || service->deleting || pass->written ||
-        wp_child_owner(service, pass->sandbox) != WP_CHILD_OURS) {
+    if (service == NULL || service->deleting || reconcile->written ||
+        wp_child_owner(service, reconcile->sandbox) != WP_CHILD_OURS) {
         return WP_STEP_NEXT;
     }
-    return wp_sandbox_pass_delete(pass, service);
+    return wp_sandbox_reconcile_delete(reconcile, service);
 }
 
 enum wp_sandbox_step_end
-wp_sandbox_step_end_sandbox(struct wp_sandbox_pass *pass)
+wp_sandbox_step_end_sandbox(struct wp_sandbox_reconcile *reconcile)
 {
     json_t *status;
     json_t *patch;
 
-    wp_sandbox_status_settled(pass->controller, pass->sandbox->uid);
-    if (pass->written) {
+    wp_sandbox_status_settled(reconcile->controller, reconcile->sandbox->uid);
+    if (reconcile->written) {
         return WP_STEP_NEXT;
     }
-    if (wp_sandbox_view(pass->sandbox)->shutdown_policy != WP_SHUTDOWN_RETAIN) {
-        return wp_sandbox_pass_delete(pass, pass->sandbox);
+    if (wp_sandbox_view(reconcile->sandbox)->shutdown_policy !=
+        WP_SHUTDOWN_RETAIN) {
+        return wp_sandbox_reconcile_delete(reconcile, reconcile->sandbox);
     }
-    if (pass->error[0] != '\0') {
+    if (reconcile->error[0] != '\0') {
         return WP_STEP_NEXT; /* Something of it is left; the status stays. */
     }
-    status = status_copy(pass);
+    status = status_copy(reconcile);
     wp_sandbox_status_strip(status);
-    wp_sandbox_status_expire(status, pass->sandbox->generation,
-                             wp_clock_wall_ns(pass->controller->parts->clock));
-    patch = patch_to(pass, status);
-    return patch != NULL ? wp_sandbox_pass_patch_sandbox(pass, "status",
-                                                         WP_HTTP_NORMAL, patch)
+    wp_sandbox_status_expire(
+        status, reconcile->sandbox->generation,
+        wp_clock_wall_ns(reconcile->controller->parts->clock));
+    patch = patch_to(reconcile, status);
+    return patch != NULL ? wp_sandbox_reconcile_patch_sandbox(
+                               reconcile, "status", WP_HTTP_NORMAL, patch)
                          : WP_STEP_NEXT;
 }

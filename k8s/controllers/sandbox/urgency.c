@@ -76,7 +76,7 @@ is_step(const json_t *before, const json_t *after)
 
 /* Only a number that is there can be out of date. */
 static bool
-tells_generation(const json_t *status)
+shows_generation(const json_t *status)
 {
     size_t i;
     json_t *condition;
@@ -101,7 +101,7 @@ wp_sandbox_status_urgency(const json_t *before, const json_t *after)
         return WP_STATUS_IDLE;
     }
     if (same_without(before, after, NULL, "observedGeneration")) {
-        return tells_generation(before) ? WP_STATUS_LAZY : WP_STATUS_IDLE;
+        return shows_generation(before) ? WP_STATUS_LAZY : WP_STATUS_IDLE;
     }
     return is_step(before, after) ? WP_STATUS_SOON : WP_STATUS_NOW;
 }

@@ -59,30 +59,31 @@ on_policy(void *ctx, const struct wp_object *before,
     add_template_of(ctx, after != NULL ? after : before);
 }
 
-/* --- The pass --- */
+/* --- The reconcile --- */
 
 static void
-ensure_label(struct wp_pass *pass, const struct wp_object *template_)
+ensure_label(struct wp_reconcile *reconcile, const struct wp_object *template_)
 {
-    const struct wp_api_target target = wp_pass_target(template_);
+    const struct wp_api_target target = wp_reconcile_target(template_);
     const char *label = wp_object_label(template_, WP_LABEL_TEMPLATE_REF_HASH);
     char hash[WP_NAME_HASH_LEN + 1];
 
     wp_name_hash(wp_str_from(template_->name), hash);
     if (label == NULL || strcmp(label, hash) != 0) {
-        wp_pass_patch(pass, &target,
-                      json_pack("{s:{s:s, s:{s:s}}}", "metadata", "uid",
-                                template_->uid, "labels",
-                                WP_LABEL_TEMPLATE_REF_HASH, hash));
+        wp_reconcile_patch(reconcile, &target,
+                           json_pack("{s:{s:s, s:{s:s}}}", "metadata", "uid",
+                                     template_->uid, "labels",
+                                     WP_LABEL_TEMPLATE_REF_HASH, hash));
     }
 }
 
 /* The whole object with another spec: a patch could not take away what somebody
  * has added to a map. Only this version of it. */
 static void
-repair(struct wp_pass *pass, const struct wp_object *policy, json_t *wanted)
+repair(struct wp_reconcile *reconcile, const struct wp_object *policy,
+       json_t *wanted)
 {
-    const struct wp_api_target target = wp_pass_target(policy);
+    const struct wp_api_target target = wp_reconcile_target(policy);
     json_t *tree = wp_object_json(policy);
 
     if (wp_network_policy_same(json_object_get(tree, "spec"), wanted)) {
@@ -98,12 +99,12 @@ repair(struct wp_pass *pass, const struct wp_object *policy, json_t *wanted)
                      wp_kind_info(policy->kind)->api_version);
     wp_json_set_text(tree, "kind", wp_kind_info(policy->kind)->kind);
     wp_json_set(tree, "spec", wanted);
-    wp_pass_put(pass, &target, tree);
+    wp_reconcile_put(reconcile, &target, tree);
 }
 
 static void
-tell_not_ours(struct template_controller *controller,
-              const struct wp_object *template_, const char *policy_name)
+report_not_ours(struct template_controller *controller,
+                const struct wp_object *template_, const char *policy_name)
 {
     static const struct wp_event event = {
         .controller = "sandboxtemplate-controller",
@@ -112,16 +113,18 @@ tell_not_ours(struct template_controller *controller,
         .warning = true,
     };
 
-    wp_events_tell(controller->parts->events, template_, &event,
-                   "NetworkPolicy \"%s\" is not controlled by this "
-                   "SandboxTemplate and stays as it is; its sandboxes are not "
-                   "isolated by the managed policy",
-                   policy_name);
+    wp_events_record(
+        controller->parts->events, template_, &event,
+        "NetworkPolicy \"%s\" is not controlled by this "
+        "SandboxTemplate and stays as it is; its sandboxes are not "
+        "isolated by the managed policy",
+        policy_name);
 }
 
 static void
-ensure_policy(struct template_controller *controller, struct wp_pass *pass,
-              const struct wp_object *template_, const char *policy_name)
+ensure_policy(struct template_controller *controller,
+              struct wp_reconcile *reconcile, const struct wp_object *template_,
+              const char *policy_name)
 {
     const struct wp_object *policy =
         wp_store_find(controller->parts->stores[WP_KIND_NETWORK_POLICY],
@@ -135,23 +138,24 @@ ensure_policy(struct template_controller *controller, struct wp_pass *pass,
 
     if (!wp_template_view(template_)->managed) {
         if (owned && !policy->deleting) {
-            wp_pass_delete(pass, policy);
+            wp_reconcile_delete(reconcile, policy);
         }
     } else if (policy == NULL) {
-        wp_pass_post(pass, &target,
-                     wp_network_policy_build(
-                         template_, wp_network_policy_spec(template_)));
+        wp_reconcile_post(reconcile, &target,
+                          wp_network_policy_build(
+                              template_, wp_network_policy_spec(template_)));
     } else if (!owned) {
-        tell_not_ours(controller, template_, policy_name);
+        report_not_ours(controller, template_, policy_name);
     } else if (!policy->deleting) {
-        repair(pass, policy, wp_network_policy_spec(template_));
+        repair(reconcile, policy, wp_network_policy_spec(template_));
     }
 }
 
 /* What a garbage collector would end. */
 static void
-end_ownerless(struct template_controller *controller, struct wp_pass *pass,
-              const char *ns, const char *policy_name)
+end_ownerless(struct template_controller *controller,
+              struct wp_reconcile *reconcile, const char *ns,
+              const char *policy_name)
 {
     struct wp_parts *parts = controller->parts;
     const struct wp_object *policy =
@@ -161,7 +165,7 @@ end_ownerless(struct template_controller *controller, struct wp_pass *pass,
         wp_object_controlled_by_kind(policy, WP_KIND_SANDBOX_TEMPLATE) &&
         wp_store_find_uid(parts->stores[WP_KIND_SANDBOX_TEMPLATE],
                           policy->controller.uid) == NULL) {
-        wp_pass_delete(pass, policy);
+        wp_reconcile_delete(reconcile, policy);
     }
 }
 
@@ -178,8 +182,9 @@ is_of_a_claim(const struct wp_object *policy)
 
 /* True when there was one: its end brings the name back. */
 static bool
-end_of_a_claim(struct template_controller *controller, struct wp_pass *pass,
-               const char *ns, const char *policy_name)
+end_of_a_claim(struct template_controller *controller,
+               struct wp_reconcile *reconcile, const char *ns,
+               const char *policy_name)
 {
     const struct wp_object *policy = wp_store_find(
         controller->parts->stores[WP_KIND_NETWORK_POLICY], ns, policy_name);
@@ -191,7 +196,7 @@ end_of_a_claim(struct template_controller *controller, struct wp_pass *pass,
         wp_log_info("ending the NetworkPolicy of a claim",
                     wp_kv_str("namespace", ns),
                     wp_kv_str("policy", policy_name));
-        wp_pass_delete(pass, policy);
+        wp_reconcile_delete(reconcile, policy);
     }
     return true;
 }
@@ -201,7 +206,7 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
 {
     struct template_controller *controller = ctx;
     struct wp_parts *parts = controller->parts;
-    struct wp_pass *pass = wp_pass_begin(parts, work);
+    struct wp_reconcile *reconcile = wp_reconcile_begin(parts, work);
     const struct wp_object *template_ =
         wp_store_find(parts->stores[WP_KIND_SANDBOX_TEMPLATE], ns, name);
     char policy_name[WP_NETWORK_POLICY_NAME_MAX + 1];
@@ -209,17 +214,17 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
     if (!wp_network_policy_name(name, policy_name)) {
         wp_log_warn("a SandboxTemplate's name is longer than 253 characters",
                     wp_kv_str("namespace", ns), wp_kv_str("template", name));
-    } else if (end_of_a_claim(controller, pass, ns, policy_name)) {
+    } else if (end_of_a_claim(controller, reconcile, ns, policy_name)) {
         /* Nothing else before it is gone. */
     } else if (template_ == NULL) {
         if (parts->config.gc) {
-            end_ownerless(controller, pass, ns, policy_name);
+            end_ownerless(controller, reconcile, ns, policy_name);
         }
     } else if (!template_->deleting) {
-        ensure_label(pass, template_);
-        ensure_policy(controller, pass, template_, policy_name);
+        ensure_label(reconcile, template_);
+        ensure_policy(controller, reconcile, template_, policy_name);
     }
-    wp_pass_end(pass);
+    wp_reconcile_end(reconcile);
 }
 
 /* --- Life --- */

@@ -322,7 +322,7 @@ wp_claim_rig_settle(struct wp_claim_rig *rig)
 
     for (int i = 0; i < 10000 && quiet < 5; i++) {
         uint32_t calls = wp_recorder_calls(rig->api);
-        uint64_t passes = wp_claim_rig_passes(rig);
+        uint64_t reconciles = wp_claim_rig_reconciles(rig);
         uint32_t orders = rig->orders_len;
         uint32_t messages;
 
@@ -334,7 +334,7 @@ wp_claim_rig_settle(struct wp_claim_rig *rig)
         run_messages(rig);
         (void)wp_recorder_run(rig->api);
         quiet = messages == 0 && calls == wp_recorder_calls(rig->api) &&
-                        passes == wp_claim_rig_passes(rig) &&
+                        reconciles == wp_claim_rig_reconciles(rig) &&
                         orders == rig->orders_len
                     ? quiet + 1
                     : 0;
@@ -562,7 +562,7 @@ wp_claim_rig_writes(struct wp_claim_rig *rig, enum wp_kind kind, bool status)
 }
 
 uint64_t
-wp_claim_rig_passes(struct wp_claim_rig *rig)
+wp_claim_rig_reconciles(struct wp_claim_rig *rig)
 {
     struct wp_work_queue_stats stats;
 

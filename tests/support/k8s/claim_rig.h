@@ -1,5 +1,5 @@
-/* tests/support/k8s/claim_rig.h - the claim controller with a pool core, stores and
- * a small API server, all on one clock and in one thread.
+/* tests/support/k8s/claim_rig.h - the claim controller with a pool core, stores
+ * and a small API server, all on one clock and in one thread.
  *
  * A pool "p" of template "t" in namespace "ns"; sandboxes are ordered by the
  * core, and become Ready when the test says so. */
@@ -57,8 +57,8 @@ void wp_claim_rig_advance(struct wp_claim_rig *rig, int64_t ns);
  * many. */
 uint32_t wp_claim_rig_make_ready(struct wp_claim_rig *rig, uint32_t n);
 /* The process dies, and another one takes over: what was not answered is not
- * done, and nothing is known but what the API server has. Calls are counted from
- * zero again. */
+ * done, and nothing is known but what the API server has. Calls are counted
+ * from zero again. */
 void wp_claim_rig_restart(struct wp_claim_rig *rig);
 
 /* Another client makes a claim; spec is merged in; NULL: nothing. */
@@ -78,7 +78,7 @@ const char *wp_claim_rig_uid(struct wp_claim_rig *rig, const char *claim);
 /* Writes of claims (their status when status), and of Sandboxes. */
 uint32_t wp_claim_rig_writes(struct wp_claim_rig *rig, enum wp_kind kind,
                              bool status);
-uint64_t wp_claim_rig_passes(struct wp_claim_rig *rig);
+uint64_t wp_claim_rig_reconciles(struct wp_claim_rig *rig);
 struct wp_pool_stats wp_claim_rig_stats(struct wp_claim_rig *rig);
 
 #endif

@@ -147,8 +147,8 @@ fields(void **state)
     struct rig *rig = *state;
     const json_t *body;
 
-    wp_events_tell(rig->events, rig->about, &adopted,
-                   "Adopted warm pool Sandbox %s", "\"sb\"");
+    wp_events_record(rig->events, rig->about, &adopted,
+                     "Adopted warm pool Sandbox %s", "\"sb\"");
     assert_int_equal(rig->api.len, 1);
     body = rig->api.writes[0].body;
     assert_string_equal(wp_json_text(body, "apiVersion", NULL),
@@ -184,9 +184,9 @@ differences(void **state)
     struct wp_event warning = adopted;
 
     warning.warning = true;
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
-    wp_events_tell(rig->events, rig->about, &adopted, "b");
-    wp_events_tell(rig->events, rig->about, &warning, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "b");
+    wp_events_record(rig->events, rig->about, &warning, "a");
     assert_int_equal(rig->api.len, 3);
     assert_string_not_equal(rig->api.writes[0].name, rig->api.writes[1].name);
     assert_string_equal(wp_json_text(rig->api.writes[2].body, "type", NULL),
@@ -206,16 +206,16 @@ series(void **state)
 {
     struct rig *rig = *state;
 
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     answer(rig, 0, WP_OK);
     for (int i = 0; i < 50; i++) {
         wp_clock_manual_advance(&rig->clock, WP_NS_PER_S);
-        wp_events_tell(rig->events, rig->about, &adopted, "a");
+        wp_events_record(rig->events, rig->about, &adopted, "a");
     }
     assert_int_equal(rig->api.len, 1);
     for (int i = 0; i < 60; i++) {
         wp_clock_manual_advance(&rig->clock, WP_NS_PER_S);
-        wp_events_tell(rig->events, rig->about, &adopted, "a");
+        wp_events_record(rig->events, rig->about, &adopted, "a");
         if (rig->api.len == 2 && rig->api.writes[1].done != NULL) {
             answer(rig, 1, WP_OK);
         }
@@ -235,10 +235,10 @@ forgotten(void **state)
 {
     struct rig *rig = *state;
 
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     answer(rig, 0, WP_OK);
     wp_clock_manual_advance(&rig->clock, 600 * WP_NS_PER_S);
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     assert_int_equal(rig->api.len, 2);
     assert_false(rig->api.writes[1].patch);
 }
@@ -250,20 +250,20 @@ dropped(void **state)
 {
     struct rig *rig = *state;
 
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     answer(rig, 0, WP_RESOURCE_EXHAUSTED);
     assert_int_equal(wp_events_dropped(rig->events), 1);
     assert_int_equal(rig->api.len, 1);
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     assert_int_equal(rig->api.len, 2);
     answer(rig, 1, WP_OK);
     wp_clock_manual_advance(&rig->clock, 61 * WP_NS_PER_S);
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     wp_clock_manual_advance(&rig->clock, 61 * WP_NS_PER_S);
-    wp_events_tell(rig->events, rig->about, &adopted, "b");
+    wp_events_record(rig->events, rig->about, &adopted, "b");
     assert_int_equal(rig->api.len, 4); /* The series, and b. */
     answer(rig, 2, WP_NOT_FOUND);
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     assert_int_equal(rig->api.len, 5);
     assert_false(rig->api.writes[4].patch);
     assert_int_equal(wp_events_dropped(rig->events), 2);
@@ -276,12 +276,12 @@ bounded(void **state)
     struct rig *rig = *state;
 
     for (int i = 0; i < WP_EVENTS_SERIES_MAX + 1; i++) {
-        wp_events_tell(rig->events, rig->about, &adopted, "a %d", i);
+        wp_events_record(rig->events, rig->about, &adopted, "a %d", i);
     }
     assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 1);
-    wp_events_tell(rig->events, rig->about, &adopted, "a 1");
+    wp_events_record(rig->events, rig->about, &adopted, "a 1");
     assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 1);
-    wp_events_tell(rig->events, rig->about, &adopted, "a 0");
+    wp_events_record(rig->events, rig->about, &adopted, "a 0");
     assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 2);
     for (size_t i = 0; i < rig->api.len; i++) {
         answer(rig, i, WP_OK); /* Also those of series that are forgotten. */
@@ -301,11 +301,11 @@ words(void **state)
         memcpy(text + i, "\xc3\xa4", 2);
     }
     text[sizeof text - 1] = '\0';
-    wp_events_tell(rig->events, rig->about, &adopted, "%s", text);
+    wp_events_record(rig->events, rig->about, &adopted, "%s", text);
     note = wp_json_text(rig->api.writes[0].body, "note", NULL);
     assert_int_equal(strlen(note), WP_EVENTS_NOTE_MAX - 1);
     assert_memory_equal(note, text, WP_EVENTS_NOTE_MAX - 1);
-    wp_events_tell(rig->events, rig->about, &adopted, "a\xff%s", "b");
+    wp_events_record(rig->events, rig->about, &adopted, "a\xff%s", "b");
     assert_string_equal(wp_json_text(rig->api.writes[1].body, "note", NULL),
                         "a?b");
 }
@@ -318,7 +318,7 @@ off(void **state)
 
     wp_events_destroy(rig->events);
     create_events(rig, true);
-    wp_events_tell(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
     assert_int_equal(rig->api.len, 0);
 }
 

@@ -75,7 +75,7 @@ events(const char *reason)
 static void
 follows_its_sandbox(void **state)
 {
-    uint64_t passes;
+    uint64_t reconciles;
 
     (void)state;
     begin_bound(1, NULL);
@@ -88,10 +88,10 @@ follows_its_sandbox(void **state)
                         "DependenciesNotReady");
     assert_string_equal(wp_claim_rig_ready(&rig, "c", "lastTransitionTime"),
                         "2026-01-01T00:00:09Z");
-    passes = wp_claim_rig_passes(&rig);
+    reconciles = wp_claim_rig_reconciles(&rig);
     change_sandbox("{\"metadata\":{\"labels\":{\"x\":\"y\"}}}");
     change_sandbox("{\"status\":{\"nodeName\":\"n\"}}");
-    assert_int_equal(wp_claim_rig_passes(&rig), passes);
+    assert_int_equal(wp_claim_rig_reconciles(&rig), reconciles);
     change_sandbox("{\"status\":{\"podIPs\":[\"10.9.9.9\",\"fd00::9\"]}}");
     assert_int_equal(statuses(), 3);
     assert_string_equal(
@@ -381,8 +381,8 @@ metadata_follows_the_claim(void **state)
     wp_claim_rig_fini(&rig);
 }
 
-/* The template's own, changed while a claim has a sandbox: it comes, and what is
- * no more goes; the claim's and the system's stay. */
+/* The template's own, changed while a claim has a sandbox: it comes, and what
+ * is no more goes; the claim's and the system's stay. */
 static void
 metadata_follows_the_template(void **state)
 {

@@ -15,6 +15,7 @@
 #include "k8s/controllers/claim/expiry.h"
 #include "k8s/controllers/claim/metadata.h"
 #include "k8s/controllers/claim/metrics.h"
+#include "k8s/controllers/claim/states.h"
 #include "k8s/controllers/claim/status.h"
 #include "k8s/objects/json.h"
 
@@ -449,6 +450,47 @@ series_are_bounded(void **state)
     free(metrics);
 }
 
+/* --- The lives in an entry --- */
+
+static void
+states_move_along_their_edges(void **state)
+{
+    static const enum wp_claim_state wanted[][2] = {
+        {WP_WRITE_NONE, WP_WRITE_SENT},
+        {WP_WRITE_NONE, WP_WRITE_DONE},
+        {WP_WRITE_SENT, WP_WRITE_DONE},
+        {WP_WRITE_SENT, WP_WRITE_NONE},
+        {WP_WRITE_SENT, WP_WRITE_DOUBT},
+        {WP_WRITE_DONE, WP_WRITE_SENT},
+        {WP_WRITE_DOUBT, WP_WRITE_SENT},
+        {WP_WRITE_DOUBT, WP_WRITE_NONE},
+        {WP_FIRST_READY_AFTER, WP_FIRST_READY_AHEAD},
+        {WP_FIRST_READY_AHEAD, WP_FIRST_READY_AFTER},
+        {WP_FIRST_READY_AHEAD, WP_FIRST_READY_ANEW},
+        {WP_FIRST_READY_ANEW, WP_FIRST_READY_AFTER},
+        {WP_ASK_NEW, WP_ASK_PENDING},
+        {WP_ASK_NEW, WP_ASK_ANSWERED},
+        {WP_ASK_PENDING, WP_ASK_ANSWERED},
+        {WP_ASK_PENDING, WP_ASK_ORPHANED},
+    };
+    enum wp_claim_state moved = WP_WRITE_NONE;
+    size_t allowed = 0;
+
+    (void)state;
+    for (int from = 0; from < WP_CLAIM_STATE_COUNT; from++) {
+        for (int to = 0; to < WP_CLAIM_STATE_COUNT; to++) {
+            allowed += wp_claim_state_edge_allowed((enum wp_claim_state)from,
+                                                   (enum wp_claim_state)to);
+        }
+    }
+    assert_int_equal(allowed, sizeof wanted / sizeof wanted[0]);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        assert_true(wp_claim_state_edge_allowed(wanted[i][0], wanted[i][1]));
+    }
+    wp_claim_state_move(&moved, WP_WRITE_SENT);
+    assert_int_equal(moved, WP_WRITE_SENT);
+}
+
 int
 main(void)
 {
@@ -462,6 +504,7 @@ main(void)
         cmocka_unit_test(expiry_is_the_earlier),
         cmocka_unit_test(status_says_only_what_differs),
         cmocka_unit_test(series_are_bounded),
+        cmocka_unit_test(states_move_along_their_edges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ launch_type(const char *claim)
 static void
 waits_for_the_next_ready_one(void **state)
 {
-    uint64_t passes;
+    uint64_t reconciles;
 
     (void)state;
     begin(1);
@@ -52,9 +52,9 @@ waits_for_the_next_ready_one(void **state)
     wp_claim_rig_claim(&rig, "b", NULL);
     assert_string_equal(wp_claim_rig_sandbox(&rig, "b"), "");
     assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "");
-    passes = wp_claim_rig_passes(&rig);
+    reconciles = wp_claim_rig_reconciles(&rig);
     wp_claim_rig_advance(&rig, 1 * S);
-    assert_int_equal(wp_claim_rig_passes(&rig), passes);
+    assert_int_equal(wp_claim_rig_reconciles(&rig), reconciles);
     assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
     assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "True");
     assert_string_equal(launch_type("b"), "warm");

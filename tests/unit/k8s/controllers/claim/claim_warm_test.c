@@ -92,7 +92,7 @@ warm_claim_is_served_in_two_writes(void **state)
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_GET, WP_KIND_COUNT), 0);
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_POST, WP_KIND_EVENT),
                      1);
-    assert_int_equal(wp_claim_rig_passes(&rig), 1);
+    assert_int_equal(wp_claim_rig_reconciles(&rig), 1);
     /* The Sandbox. */
     assert_string_equal(label(sandbox, WP_LABEL_WARM_POOL), "");
     assert_string_equal(label(sandbox, WP_LABEL_TEMPLATE_HASH), "");
@@ -238,7 +238,7 @@ plan(enum wp_verb verb, enum wp_kind kind, const char *sub,
 
 /* Somebody touched the Sandbox: the same one is adopted on the new version. */
 static void
-conflict_is_resolved_in_the_pass(void **state)
+conflict_is_resolved_in_one_reconcile(void **state)
 {
     (void)state;
     begin(2);
@@ -250,7 +250,7 @@ conflict_is_resolved_in_the_pass(void **state)
                      4);
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_GET, WP_KIND_SANDBOX),
                      3);
-    assert_true(wp_claim_rig_passes(&rig) <= 2);
+    assert_true(wp_claim_rig_reconciles(&rig) <= 2);
     wp_claim_rig_fini(&rig);
 }
 
@@ -423,9 +423,10 @@ failing_status_is_tried_on(void **state)
     wp_claim_rig_fini(&rig);
 }
 
-/* A stamp that failed follows later; the client had its status long before. */
+/* Annotations that failed follow later; the client had its status long
+ * before. */
 static void
-failing_stamps_follow(void **state)
+failing_annotations_follow(void **state)
 {
     (void)state;
     begin(1);
@@ -450,7 +451,7 @@ main(void)
         cmocka_unit_test(writes_go_in_order),
         cmocka_unit_test(without_observability_one_write_less),
         cmocka_unit_test(each_claim_has_its_own),
-        cmocka_unit_test(conflict_is_resolved_in_the_pass),
+        cmocka_unit_test(conflict_is_resolved_in_one_reconcile),
         cmocka_unit_test(completed_adoption_is_not_switched),
         cmocka_unit_test(unavailable_is_tried_again),
         cmocka_unit_test(lost_sandbox_is_replaced),
@@ -459,7 +460,7 @@ main(void)
         cmocka_unit_test(stale_status_is_made_anew),
         cmocka_unit_test(lost_answer_of_the_status),
         cmocka_unit_test(failing_status_is_tried_on),
-        cmocka_unit_test(failing_stamps_follow),
+        cmocka_unit_test(failing_annotations_follow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

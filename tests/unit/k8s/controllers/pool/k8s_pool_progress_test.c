@@ -70,7 +70,7 @@ tell(struct world *world, int number, enum wp_pool_hindrance hindrance)
                    "{'name': 't'}}}",
                    number, number);
     pool = wp_test_object(WP_KIND_SANDBOX_WARM_POOL, text);
-    wp_pool_progress_tell(world->progress, pool, hindrance, "words");
+    wp_pool_progress_report(world->progress, pool, hindrance, "words");
     wp_object_unref(pool);
     (void)wp_recorder_run(world->api);
     if (wp_recorder_count(world->api, WP_VERB_WRITES, WP_KIND_EVENT) ==

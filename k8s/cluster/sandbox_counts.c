@@ -1,4 +1,4 @@
-#include "k8s/cluster/sandbox_census.h"
+#include "k8s/cluster/sandbox_counts.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,17 +10,17 @@
 #include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
-const uint32_t wp_census_bounds_ms[WP_CENSUS_LATENCY_BUCKETS] = {
-    50,    100,   250,   500,    1000,   2500,   5000,
-    10000, 30000, 60000, 120000, 240000, 300000, 600000};
+const uint32_t wp_sandbox_counts_bounds_ms[WP_SANDBOX_COUNTS_LATENCY_BUCKETS] =
+    {50,    100,   250,   500,    1000,   2500,   5000,
+     10000, 30000, 60000, 120000, 240000, 300000, 600000};
 
-struct wp_sandbox_census {
+struct wp_sandbox_counts {
     const bool *counts_latency;
     pthread_mutex_t lock; /* guards: all below */
     uint32_t groups_len;
     uint32_t latencies_len;
-    struct wp_census_group groups[WP_CENSUS_GROUPS_MAX];
-    struct wp_census_latency latencies[WP_CENSUS_GROUPS_MAX];
+    struct wp_sandbox_counts_group groups[WP_SANDBOX_COUNTS_GROUPS_MAX];
+    struct wp_sandbox_counts_latency latencies[WP_SANDBOX_COUNTS_GROUPS_MAX];
 };
 
 static const char *
@@ -52,11 +52,11 @@ name_template(const struct wp_object *sandbox, char *out, size_t cap)
 }
 
 static void
-describe(const struct wp_object *sandbox, struct wp_census_group *out)
+describe(const struct wp_object *sandbox, struct wp_sandbox_counts_group *out)
 {
     const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
 
-    *out = (struct wp_census_group){
+    *out = (struct wp_sandbox_counts_group){
         .owned_by = owner_of(sandbox),
         .created_by =
             wp_claim_created_by(wp_object_label(sandbox, WP_LABEL_CREATED_BY)),
@@ -69,7 +69,8 @@ describe(const struct wp_object *sandbox, struct wp_census_group *out)
 }
 
 static bool
-same_group(const struct wp_census_group *a, const struct wp_census_group *b)
+same_group(const struct wp_sandbox_counts_group *a,
+           const struct wp_sandbox_counts_group *b)
 {
     return a->ready == b->ready && a->expired == b->expired &&
            a->warm == b->warm && strcmp(a->ns, b->ns) == 0 &&
@@ -82,36 +83,36 @@ same_group(const struct wp_census_group *a, const struct wp_census_group *b)
  * all the rest. A sandbox counted there leaves a group that came meanwhile, so
  * nothing goes below 0. Lock held. */
 static void
-count(struct wp_sandbox_census *census, const struct wp_object *sandbox,
+count(struct wp_sandbox_counts *counts, const struct wp_object *sandbox,
       int change)
 {
-    struct wp_census_group key;
-    struct wp_census_group *group = NULL;
-    struct wp_census_group *empty = NULL;
+    struct wp_sandbox_counts_group key;
+    struct wp_sandbox_counts_group *group = NULL;
+    struct wp_sandbox_counts_group *empty = NULL;
 
     describe(sandbox, &key);
-    for (uint32_t i = 0; i < census->groups_len && group == NULL; i++) {
-        if (same_group(&census->groups[i], &key)) {
-            group = &census->groups[i];
-        } else if (census->groups[i].count == 0 &&
-                   i + 1 < WP_CENSUS_GROUPS_MAX) {
-            empty = &census->groups[i];
+    for (uint32_t i = 0; i < counts->groups_len && group == NULL; i++) {
+        if (same_group(&counts->groups[i], &key)) {
+            group = &counts->groups[i];
+        } else if (counts->groups[i].count == 0 &&
+                   i + 1 < WP_SANDBOX_COUNTS_GROUPS_MAX) {
+            empty = &counts->groups[i];
         }
     }
     if (group == NULL && change > 0 && empty == NULL &&
-        census->groups_len < WP_CENSUS_GROUPS_MAX - 1) {
-        empty = &census->groups[census->groups_len++];
+        counts->groups_len < WP_SANDBOX_COUNTS_GROUPS_MAX - 1) {
+        empty = &counts->groups[counts->groups_len++];
     }
     if (group == NULL && change > 0 && empty != NULL) {
         *empty = key;
         group = empty;
     }
     if (group == NULL) {
-        group = &census->groups[WP_CENSUS_GROUPS_MAX - 1];
+        group = &counts->groups[WP_SANDBOX_COUNTS_GROUPS_MAX - 1];
         if (group->owned_by == NULL) {
-            *group = (struct wp_census_group){
+            *group = (struct wp_sandbox_counts_group){
                 "other", "other", "other", "other", false, false, false, 0};
-            census->groups_len = WP_CENSUS_GROUPS_MAX;
+            counts->groups_len = WP_SANDBOX_COUNTS_GROUPS_MAX;
         }
     }
     if (change > 0) {
@@ -123,37 +124,38 @@ count(struct wp_sandbox_census *census, const struct wp_object *sandbox,
 
 /* Lock held. */
 static void
-note_latency(struct wp_sandbox_census *census, const struct wp_object *sandbox)
+note_latency(struct wp_sandbox_counts *counts, const struct wp_object *sandbox)
 {
     const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
     int64_t ms = view->ready.transition_wall_ms - sandbox->created_wall_ms;
-    struct wp_census_latency key = {.warm = is_warm(sandbox)};
-    struct wp_census_latency *latency = NULL;
+    struct wp_sandbox_counts_latency key = {.warm = is_warm(sandbox)};
+    struct wp_sandbox_counts_latency *latency = NULL;
     size_t bucket = 0;
 
     (void)snprintf(key.ns, sizeof key.ns, "%s", sandbox->ns);
     name_template(sandbox, key.templ, sizeof key.templ);
-    for (uint32_t i = 0; i < census->latencies_len && latency == NULL; i++) {
-        struct wp_census_latency *each = &census->latencies[i];
+    for (uint32_t i = 0; i < counts->latencies_len && latency == NULL; i++) {
+        struct wp_sandbox_counts_latency *each = &counts->latencies[i];
 
         if (each->warm == key.warm && strcmp(each->ns, key.ns) == 0 &&
             strcmp(each->templ, key.templ) == 0) {
             latency = each;
         }
     }
-    if (latency == NULL && census->latencies_len < WP_CENSUS_GROUPS_MAX) {
-        latency = &census->latencies[census->latencies_len++];
+    if (latency == NULL &&
+        counts->latencies_len < WP_SANDBOX_COUNTS_GROUPS_MAX) {
+        latency = &counts->latencies[counts->latencies_len++];
         *latency = key;
-        if (census->latencies_len == WP_CENSUS_GROUPS_MAX) {
+        if (counts->latencies_len == WP_SANDBOX_COUNTS_GROUPS_MAX) {
             memcpy(latency->ns, "other", sizeof "other");
             memcpy(latency->templ, "other", sizeof "other");
         }
     } else if (latency == NULL) {
-        latency = &census->latencies[WP_CENSUS_GROUPS_MAX - 1];
+        latency = &counts->latencies[WP_SANDBOX_COUNTS_GROUPS_MAX - 1];
     }
     ms = ms > 0 ? ms : 0;
-    while (bucket < WP_CENSUS_LATENCY_BUCKETS &&
-           ms > wp_census_bounds_ms[bucket]) {
+    while (bucket < WP_SANDBOX_COUNTS_LATENCY_BUCKETS &&
+           ms > wp_sandbox_counts_bounds_ms[bucket]) {
         bucket++;
     }
     latency->bucket[bucket]++;
@@ -170,71 +172,72 @@ static void
 on_change(void *ctx, const struct wp_object *before,
           const struct wp_object *after)
 {
-    struct wp_sandbox_census *census = ctx;
+    struct wp_sandbox_counts *counts = ctx;
 
-    (void)pthread_mutex_lock(&census->lock);
+    (void)pthread_mutex_lock(&counts->lock);
     if (before != NULL) {
-        count(census, before, -1);
+        count(counts, before, -1);
     }
     if (after != NULL) {
-        count(census, after, 1);
+        count(counts, after, 1);
     }
     if (before != NULL && after != NULL && !is_ready(before) &&
-        is_ready(after) && *census->counts_latency) {
-        note_latency(census, after);
+        is_ready(after) && *counts->counts_latency) {
+        note_latency(counts, after);
     }
-    (void)pthread_mutex_unlock(&census->lock);
+    (void)pthread_mutex_unlock(&counts->lock);
 }
 
-struct wp_sandbox_census *
-wp_sandbox_census_create(struct wp_store *sandboxes, const bool *counts_latency)
+struct wp_sandbox_counts *
+wp_sandbox_counts_create(struct wp_store *sandboxes, const bool *counts_latency)
 {
-    struct wp_sandbox_census *census = calloc(1, sizeof *census);
+    struct wp_sandbox_counts *counts = calloc(1, sizeof *counts);
 
-    if (census != NULL) {
-        census->counts_latency = counts_latency;
-        (void)pthread_mutex_init(&census->lock, NULL);
-        wp_store_listen(sandboxes, on_change, census);
+    if (counts != NULL) {
+        counts->counts_latency = counts_latency;
+        (void)pthread_mutex_init(&counts->lock, NULL);
+        wp_store_listen(sandboxes, on_change, counts);
     }
-    return census;
+    return counts;
 }
 
 void
-wp_sandbox_census_destroy(struct wp_sandbox_census *census)
+wp_sandbox_counts_destroy(struct wp_sandbox_counts *counts)
 {
-    if (census != NULL) {
-        (void)pthread_mutex_destroy(&census->lock);
-        free(census);
+    if (counts != NULL) {
+        (void)pthread_mutex_destroy(&counts->lock);
+        free(counts);
     }
 }
 
 void
-wp_sandbox_census_groups(struct wp_sandbox_census *census,
-                         bool (*each)(void *ctx,
-                                      const struct wp_census_group *group),
-                         void *ctx)
+wp_sandbox_counts_groups(
+    struct wp_sandbox_counts *counts,
+    bool (*each)(void *ctx, const struct wp_sandbox_counts_group *group),
+    void *ctx)
 {
     bool more = true;
 
-    (void)pthread_mutex_lock(&census->lock);
-    for (uint32_t i = 0; i < census->groups_len && more; i++) {
-        if (census->groups[i].count > 0) {
-            more = each(ctx, &census->groups[i]);
+    (void)pthread_mutex_lock(&counts->lock);
+    for (uint32_t i = 0; i < counts->groups_len && more; i++) {
+        if (counts->groups[i].count > 0) {
+            more = each(ctx, &counts->groups[i]);
         }
     }
-    (void)pthread_mutex_unlock(&census->lock);
+    (void)pthread_mutex_unlock(&counts->lock);
 }
 
 void
-wp_sandbox_census_latencies(
-    struct wp_sandbox_census *census,
-    bool (*each)(void *ctx, const struct wp_census_latency *latency), void *ctx)
+wp_sandbox_counts_latencies(
+    struct wp_sandbox_counts *counts,
+    bool (*each)(void *ctx, const struct wp_sandbox_counts_latency *latency),
+    void *ctx)
 {
     bool more = true;
 
-    (void)pthread_mutex_lock(&census->lock);
-    for (uint32_t i = 0; i < census->latencies_len && more; i++) {
-        more = each(ctx, &census->latencies[i]);
+    (void)pthread_mutex_lock(&counts->lock);
+    for (uint32_t i = 0; i < counts->latencies_len && more; i++) {
+        more = each(ctx, &counts->latencies[i]);
     }
-    (void)pthread_mutex_unlock(&census->lock);
+    (void)pthread_mutex_unlock(&counts->lock);
 }

@@ -12,11 +12,11 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
-#include "k8s/cluster/sandbox_census.h"
+#include "k8s/cluster/sandbox_counts.h"
 
 struct rig {
     struct wp_store *store;
-    struct wp_sandbox_census *census;
+    struct wp_sandbox_counts *counts;
     bool counts_latency;
     uint64_t version;
 };
@@ -28,9 +28,9 @@ set_up(void **state)
 
     assert_non_null(rig);
     rig->store = wp_store_create(WP_KIND_SANDBOX, NULL);
-    rig->census = wp_sandbox_census_create(rig->store, &rig->counts_latency);
+    rig->counts = wp_sandbox_counts_create(rig->store, &rig->counts_latency);
     rig->counts_latency = true;
-    assert_non_null(rig->census);
+    assert_non_null(rig->counts);
     *state = rig;
     return 0;
 }
@@ -41,7 +41,7 @@ tear_down(void **state)
     struct rig *rig = *state;
 
     wp_store_destroy(rig->store);
-    wp_sandbox_census_destroy(rig->census);
+    wp_sandbox_counts_destroy(rig->counts);
     free(rig);
     return 0;
 }
@@ -109,13 +109,13 @@ put(struct rig *rig, const struct sandbox *sandbox)
 }
 
 struct found {
-    struct wp_census_group group;
+    struct wp_sandbox_counts_group group;
     uint32_t groups;
     uint64_t total;
 };
 
 static bool
-take_group(void *ctx, const struct wp_census_group *group)
+take_group(void *ctx, const struct wp_sandbox_counts_group *group)
 {
     struct found *found = ctx;
 
@@ -130,7 +130,7 @@ look(struct rig *rig)
 {
     struct found found = {.groups = 0};
 
-    wp_sandbox_census_groups(rig->census, take_group, &found);
+    wp_sandbox_counts_groups(rig->counts, take_group, &found);
     return found;
 }
 
@@ -194,22 +194,22 @@ bounded(void **state)
 {
     struct rig *rig = *state;
 
-    for (int i = 0; i < WP_CENSUS_GROUPS_MAX + 100; i++) {
+    for (int i = 0; i < WP_SANDBOX_COUNTS_GROUPS_MAX + 100; i++) {
         char name[16];
         const struct sandbox one = {name, name, NULL, NULL, "True", "r"};
 
         (void)snprintf(name, sizeof name, "s%d", i);
         put(rig, &one);
     }
-    assert_int_equal(look(rig).groups, WP_CENSUS_GROUPS_MAX);
-    assert_int_equal(look(rig).total, WP_CENSUS_GROUPS_MAX + 100);
+    assert_int_equal(look(rig).groups, WP_SANDBOX_COUNTS_GROUPS_MAX);
+    assert_int_equal(look(rig).total, WP_SANDBOX_COUNTS_GROUPS_MAX + 100);
     assert_string_equal(look(rig).group.templ, "other");
 }
 
 static bool
-take_latency(void *ctx, const struct wp_census_latency *latency)
+take_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
 {
-    *(struct wp_census_latency *)ctx = *latency;
+    *(struct wp_sandbox_counts_latency *)ctx = *latency;
     return true;
 }
 
@@ -218,14 +218,14 @@ static void
 latency(void **state)
 {
     struct rig *rig = *state;
-    struct wp_census_latency seen = {.sum_ms = 0};
+    struct wp_sandbox_counts_latency seen = {.sum_ms = 0};
     struct sandbox one = {"a", "t", NULL, "cold", "False", "r"};
 
     put(rig, &one);
     one.ready = "True";
     put(rig, &one);
     put(rig, &one);
-    wp_sandbox_census_latencies(rig->census, take_latency, &seen);
+    wp_sandbox_counts_latencies(rig->counts, take_latency, &seen);
     assert_int_equal(seen.sum_ms, 2000);
     assert_int_equal(seen.bucket[5], 1); /* 1000 to 2500 ms. */
     assert_string_equal(seen.templ, "t");
@@ -234,7 +234,7 @@ latency(void **state)
     put(rig, &one);
     one.ready = "True";
     put(rig, &one);
-    wp_sandbox_census_latencies(rig->census, take_latency, &seen);
+    wp_sandbox_counts_latencies(rig->counts, take_latency, &seen);
     assert_int_equal(seen.sum_ms, 2000);
 }
 

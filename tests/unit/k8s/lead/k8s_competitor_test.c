@@ -24,7 +24,7 @@ struct rig {
     struct wp_api api;
     struct event_base *base;
     struct wp_clock_manual clock;
-    struct wp_rival *rival;
+    struct wp_competitor *competitor;
     /* The world: upstream's Lease in one namespace, and its Deployment. */
     const char *ns;
     const char *holder;
@@ -141,22 +141,22 @@ on_done(void *ctx, const char *conflict)
     rig->done++;
     (void)snprintf(rig->conflict, sizeof rig->conflict, "%s",
                    conflict != NULL ? conflict : "");
-    wp_rival_stop(rig->rival);
-    rig->rival = NULL;
+    wp_competitor_stop(rig->competitor);
+    rig->competitor = NULL;
 }
 
 static void
 start(struct rig *rig, bool pools, bool sandboxes)
 {
-    rig->rival =
-        wp_rival_start(&(struct wp_rival_config){.base = rig->base,
-                                                 .clock = &rig->clock.clock,
-                                                 .api = &rig->api,
-                                                 .ns = "home",
-                                                 .pools = pools,
-                                                 .sandboxes = sandboxes},
-                       on_done, rig);
-    assert_non_null(rig->rival);
+    rig->competitor = wp_competitor_start(
+        &(struct wp_competitor_config){.base = rig->base,
+                                       .clock = &rig->clock.clock,
+                                       .api = &rig->api,
+                                       .ns = "home",
+                                       .pools = pools,
+                                       .sandboxes = sandboxes},
+        on_done, rig);
+    assert_non_null(rig->competitor);
 }
 
 static void
@@ -166,8 +166,8 @@ settle(struct rig *rig)
 
     do {
         any = false;
-        if (rig->rival != NULL) {
-            wp_rival_look(rig->rival);
+        if (rig->competitor != NULL) {
+            wp_competitor_look(rig->competitor);
         }
         assert_int_not_equal(event_base_loop(rig->base, EVLOOP_NONBLOCK), -1);
         if (rig->get_done != NULL) {
@@ -220,7 +220,7 @@ tear_down(void **state)
 {
     struct rig *rig = *state;
 
-    wp_rival_stop(rig->rival);
+    wp_competitor_stop(rig->competitor);
     event_base_free(rig->base);
     free(rig);
     return 0;
@@ -360,8 +360,8 @@ stop_early(void **state)
     start(rig, true, true);
     assert_int_not_equal(event_base_loop(rig->base, EVLOOP_NONBLOCK), -1);
     assert_non_null(rig->get_done);
-    wp_rival_stop(rig->rival);
-    rig->rival = NULL;
+    wp_competitor_stop(rig->competitor);
+    rig->competitor = NULL;
     answer_get(rig);
     assert_int_equal(rig->done, 0);
 }
