@@ -30,7 +30,8 @@ set_tests_properties(integration/daemon_redis PROPERTIES LABELS integration
 # Its sandboxes are files.
 wp_program(scale_retrace
   SOURCES ${CMAKE_SOURCE_DIR}/tests/integration/allocator/scale_retrace.c
-  LIBS wp_advice)
+          ${CMAKE_SOURCE_DIR}/tests/support/pool/retrace.c
+  LIBS wp_history wp_scale)
 add_test(NAME integration/daemon_scale
   COMMAND ${WP_PYTHON} ${CMAKE_SOURCE_DIR}/tests/integration/allocator/daemon_scale_test.py
           $<TARGET_FILE:warmpoold> ${CMAKE_CURRENT_BINARY_DIR}/python

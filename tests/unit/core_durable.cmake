@@ -7,5 +7,6 @@ foreach(part durable history replicas replicas_keeper replicas_news
             ${CMAKE_SOURCE_DIR}/tests/support/stores/model_store.c
             ${CMAKE_SOURCE_DIR}/tests/support/pool/pool_rig.c
             ${CMAKE_SOURCE_DIR}/tests/support/pool/replica_rig.c
-    LIBS wp_pool wp_advice)
+            ${CMAKE_SOURCE_DIR}/tests/support/pool/retrace.c
+    LIBS wp_pool)
 endforeach()
