@@ -32,7 +32,6 @@ CIRCLE_STOP = 5
 
 # Room that most files of a circle are in -> its files.
 KNOWN = {
-    "allocator/daemon": 7,
     "k8s/controllers/claim": 7,
     "local/manifest": 8,
     "local/sandbox": 6,

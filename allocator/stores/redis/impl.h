@@ -140,9 +140,9 @@ uint64_t wp_redis_generation_new(void);
 enum wp_status wp_redis_pools_init(struct wp_lease_redis *redis,
                                    const struct wp_lease_redis_config *config,
                                    struct wp_err *err);
-/* One more; it is fresh when others are followed. INVALID_ARGUMENT: it is known
- * already. There is room for it; pools_lock is held, or no other thread is there
- * yet. */
+/* One more; it is fresh when others are followed. INVALID_ARGUMENT: it is
+ * known already. There is room for it; pools_lock is held, or no other thread
+ * is there yet. */
 enum wp_status wp_redis_pool_add(struct wp_lease_redis *redis,
                                  const struct wp_lease_redis_pool *name,
                                  struct wp_err *err);
