@@ -35,4 +35,7 @@ enum {
 #define WP_WALL_NEVER_MS INT64_C(253402300799000)
 #define WP_WAIT_MAX_NS (600 * WP_NS_PER_S)
 
+/* Tenants that begin so are the daemon's own; no client is one. */
+#define WP_TENANT_OWN_PREFIX "system:"
+
 #endif

@@ -1,5 +1,5 @@
-/* allocator/advice/baseline_parts.h - what the rivals have in common. Private
- * to rival*.c. */
+/* allocator/advice/baseline_parts.h - what the rivals have in common, and how
+ * the table in baseline.c makes each. Private to baseline*.c. */
 #ifndef WP_ALLOCATOR_ADVICE_BASELINE_PARTS_H
 #define WP_ALLOCATOR_ADVICE_BASELINE_PARTS_H
 

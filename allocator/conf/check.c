@@ -3,7 +3,7 @@
 #include "allocator/conf/address.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/redis_url.h"
-#include "allocator/services/service.h"
+#include "pool/limits.h"
 
 static enum wp_status
 check_tls(const struct wp_conf *conf, struct wp_err *err)

@@ -1,4 +1,3 @@
-#include "allocator/daemon/cluster.h"
 #include "allocator/daemon/parts.h"
 
 #include <stdlib.h>
@@ -194,6 +193,12 @@ adopt(void *ctx, const struct wp_local_found *found, struct wp_slot_ref *ref)
 
 /* --- Making it --- */
 
+static const char *
+or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
 static void
 log_notes(const struct wp_daemon *daemon, const struct wp_host_report *report)
 {
@@ -211,6 +216,39 @@ log_notes(const struct wp_daemon *daemon, const struct wp_host_report *report)
                 wp_kv_int("own_uids", report->own_uids ? 1 : 0));
 }
 
+static void
+fill_local_config(struct wp_daemon *daemon, struct wp_local_config *out)
+{
+    const struct wp_conf *conf = daemon->conf;
+
+    wp_local_config_init(out);
+    wp_daemon_find_program(conf->init_path, "warmpool-init", daemon->init_path,
+                           sizeof daemon->init_path);
+    wp_daemon_find_program(conf->runtime_path, "warmpool-runtime",
+                           daemon->runtime_path, sizeof daemon->runtime_path);
+    out->state_dir = conf->state_dir;
+    out->rootfs_dir = or_null(conf->rootfs_dir);
+    out->init_path = or_null(daemon->init_path);
+    out->runtime_path = or_null(daemon->runtime_path);
+    out->bwrap_path = or_null(conf->bwrap_path);
+    out->runsc_path = or_null(conf->runsc_path);
+    out->uid_first = (uint32_t)conf->sandbox_uid_first;
+    out->sandboxes_max = (uint32_t)conf->slots_max;
+    out->spawns_max = (uint32_t)conf->sandbox_spawns_max;
+    out->probe_every_ms =
+        (uint32_t)(conf->sandbox_probe_interval / WP_NS_PER_MS);
+    out->probe_timeout_ms =
+        (uint32_t)(conf->sandbox_probe_timeout / WP_NS_PER_MS);
+    out->probe_failures = (uint32_t)conf->sandbox_probe_failures;
+    out->stop_grace_ms = (uint32_t)(conf->sandbox_stop_grace / WP_NS_PER_MS);
+    out->pids_max = (uint32_t)conf->sandbox_pids_max;
+    out->connections_max = (uint32_t)conf->sandbox_connections_max;
+    out->tmpfs_bytes = (uint64_t)conf->sandbox_tmpfs_size;
+    out->outlive = wp_conf_outlives(conf);
+    out->templates_len =
+        wp_manifest_templates(daemon->manifest, &out->templates);
+}
+
 enum wp_status
 wp_daemon_probe_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
@@ -221,7 +259,7 @@ wp_daemon_probe_backend(struct wp_daemon *daemon, struct wp_err *err)
         return WP_OK;
     }
     memset(&report, 0, sizeof report);
-    wp_daemon_local_config(daemon, &config);
+    fill_local_config(daemon, &config);
     if (wp_local_probe(&config, &report, err) != WP_OK) {
         return wp_err_wrap(err, "this machine cannot make sandboxes");
     }
@@ -279,7 +317,7 @@ create_local(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_local_config config;
     struct wp_local *local;
 
-    wp_daemon_local_config(daemon, &config);
+    fill_local_config(daemon, &config);
     config.lock_fd = daemon->backend_lock_fd;
     daemon->backend_lock_fd = -1;
     local = wp_local_create(&config, err);
@@ -337,9 +375,6 @@ wp_daemon_backend(struct wp_daemon *daemon)
         return (struct wp_backend){&synthetic, daemon};
     }
 #endif
-    if (daemon->cluster != NULL) {
-        return wp_daemon_cluster_port(daemon->cluster);
-    }
     return (struct wp_backend){&local, daemon};
 }
 

@@ -68,39 +68,6 @@ or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
-void
-wp_daemon_local_config(struct wp_daemon *daemon, struct wp_local_config *out)
-{
-    const struct wp_conf *conf = daemon->conf;
-
-    wp_local_config_init(out);
-    wp_daemon_find_program(conf->init_path, "warmpool-init", daemon->init_path,
-                           sizeof daemon->init_path);
-    wp_daemon_find_program(conf->runtime_path, "warmpool-runtime",
-                           daemon->runtime_path, sizeof daemon->runtime_path);
-    out->state_dir = conf->state_dir;
-    out->rootfs_dir = or_null(conf->rootfs_dir);
-    out->init_path = or_null(daemon->init_path);
-    out->runtime_path = or_null(daemon->runtime_path);
-    out->bwrap_path = or_null(conf->bwrap_path);
-    out->runsc_path = or_null(conf->runsc_path);
-    out->uid_first = (uint32_t)conf->sandbox_uid_first;
-    out->sandboxes_max = (uint32_t)conf->slots_max;
-    out->spawns_max = (uint32_t)conf->sandbox_spawns_max;
-    out->probe_every_ms =
-        (uint32_t)(conf->sandbox_probe_interval / WP_NS_PER_MS);
-    out->probe_timeout_ms =
-        (uint32_t)(conf->sandbox_probe_timeout / WP_NS_PER_MS);
-    out->probe_failures = (uint32_t)conf->sandbox_probe_failures;
-    out->stop_grace_ms = (uint32_t)(conf->sandbox_stop_grace / WP_NS_PER_MS);
-    out->pids_max = (uint32_t)conf->sandbox_pids_max;
-    out->connections_max = (uint32_t)conf->sandbox_connections_max;
-    out->tmpfs_bytes = (uint64_t)conf->sandbox_tmpfs_size;
-    out->outlive = wp_conf_outlives(conf);
-    out->templates_len =
-        wp_manifest_templates(daemon->manifest, &out->templates);
-}
-
 /* Does an identity name a Unix socket's peer? Then others than the daemon's own
  * user are meant to connect. */
 static bool
@@ -175,6 +142,19 @@ backend_queue(void *ctx, uint32_t *queued, uint32_t *starting)
     *starting = stats.starting;
 }
 
+static void
+store_metrics(void *ctx, struct evbuffer *out)
+{
+    const struct wp_daemon *daemon = ctx;
+
+    wp_http_metrics_put(out, "warmpool_keeper", "gauge",
+                        "1 when this daemon makes the sandboxes, 0 when it "
+                        "shares another one's.",
+                        wp_daemon_is_keeper(daemon) ? 1 : 0);
+    wp_daemon_cluster_metrics(daemon->cluster, out);
+    wp_daemon_store_metrics(daemon, out);
+}
+
 static const char *
 cluster_not_ready(void *ctx)
 {
@@ -191,10 +171,10 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
     daemon->metrics.pools = daemon->pools;
     daemon->metrics.control = daemon->control;
     daemon->metrics.rpc = daemon->rpc;
-    daemon->metrics.backend = wp_daemon_backend(daemon).ops->name;
+    daemon->metrics.backend = daemon->backend.ops->name;
     daemon->metrics.lease_store = daemon->store.ops->name;
     daemon->metrics.store = daemon->meter;
-    daemon->metrics.store_more = wp_daemon_store_metrics;
+    daemon->metrics.store_more = store_metrics;
     daemon->metrics.keeper = &daemon->keeper;
     daemon->metrics.backend_queue = backend_queue;
     daemon->metrics.not_ready =

@@ -119,8 +119,12 @@ create_backend(struct wp_daemon *daemon, struct wp_err *err)
 
     if (wp_conf_is_cluster(daemon->conf)) {
         daemon->cluster = wp_daemon_cluster_create(daemon, err);
+        if (daemon->cluster != NULL) {
+            daemon->backend = wp_daemon_cluster_port(daemon->cluster);
+        }
         return daemon->cluster != NULL ? WP_OK : err->status;
     }
+    daemon->backend = wp_daemon_backend(daemon);
     return status == WP_OK && wp_daemon_is_keeper(daemon)
                ? wp_daemon_create_backend(daemon, err)
                : status;
@@ -177,7 +181,7 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         .claims_max = (uint32_t)daemon->conf->claims_max,
         .history_bytes_max = (size_t)daemon->conf->history_max,
         .clock = wp_clock_system(),
-        .backend = wp_daemon_backend(daemon),
+        .backend = daemon->backend,
         .store = daemon->store,
         .wake = wake,
         .changed = pool_changed,

@@ -16,12 +16,6 @@ enum {
     FAILED_AGAIN_MS = 1000,
 };
 
-bool
-wp_daemon_is_keeper(const struct wp_daemon *daemon)
-{
-    return atomic_load_explicit(&daemon->keeper, memory_order_acquire);
-}
-
 /* Control thread, or before it runs. */
 static void
 become_keeper(void *ctx, uint64_t a, uint64_t b)

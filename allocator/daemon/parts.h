@@ -58,9 +58,10 @@ struct wp_daemon {
     /* This one makes, destroys and expires sandboxes. Written by the control
      * thread, or before it runs. */
     _Atomic(bool) keeper;
-    struct wp_backend port; /* Of the backend; control thread. */
-    int backend_lock_fd;    /* For the backend that is made next; or -1. */
-    pthread_t follower;     /* Waits for the lock of the state directory. */
+    struct wp_backend backend; /* The core's: this port, or the cluster's. */
+    struct wp_backend port;    /* Of the backend; control thread. */
+    int backend_lock_fd;       /* For the backend that is made next; or -1. */
+    pthread_t follower;        /* Waits for the lock of the state directory. */
     bool follows;
     int stop_fd;          /* Ends that wait. */
     _Atomic(bool) failed; /* It leaves because it cannot go on. */
@@ -130,8 +131,9 @@ enum wp_status wp_daemon_open_store(struct wp_daemon *daemon,
                                     struct wp_err *err);
 /* Tells the core of every record. Before anything else uses it. */
 enum wp_status wp_daemon_restore(struct wp_daemon *daemon, struct wp_err *err);
-/* What only the store in use can tell; ctx is the daemon. Any thread. */
-void wp_daemon_store_metrics(void *ctx, struct evbuffer *out);
+/* What only the store in use can tell. Any thread. */
+void wp_daemon_store_metrics(const struct wp_daemon *daemon,
+                             struct evbuffer *out);
 /* After the last commit. Harmless when nothing was opened. */
 void wp_daemon_close_store(struct wp_daemon *daemon);
 
@@ -181,8 +183,6 @@ void wp_daemon_destroy_backend(struct wp_daemon *daemon);
 
 enum wp_status wp_daemon_parse_lists(struct wp_daemon *daemon,
                                      struct wp_err *err);
-void wp_daemon_local_config(struct wp_daemon *daemon,
-                            struct wp_local_config *out);
 void wp_daemon_rpc_config(const struct wp_daemon *daemon,
                           struct wp_rpc_config *out);
 void wp_daemon_http_config(struct wp_daemon *daemon,

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "allocator/daemon/redis.h"
 #include "pool/base/log.h"
 
 enum {
@@ -31,6 +30,7 @@ struct pool_state {
 
 struct wp_recovery {
     struct wp_daemon *daemon;
+    struct wp_feed *feed; /* What was heard. */
     struct wp_lease_redis *redis;
     const struct wp_lease_redis_pool *pools;
     struct pool_state *states; /* Owned; as many as there may be. */
@@ -70,7 +70,7 @@ ask_known(void *ctx, uint64_t a, uint64_t b)
     (void)b;
     known->n = 0;
     if (known->cursor == 0) {
-        wp_daemon_redis_catch_up(known->recovery->daemon->redis);
+        (void)wp_feed_run(known->recovery->feed, UINT32_MAX);
     }
     if (index == UINT32_MAX) {
         known->cursor = 0;
@@ -410,7 +410,7 @@ run(void *arg)
 }
 
 struct wp_recovery *
-wp_recovery_create(struct wp_daemon *daemon,
+wp_recovery_create(struct wp_daemon *daemon, struct wp_feed *feed,
                    const struct wp_lease_redis_pool *pools, uint32_t n_pools,
                    uint32_t pools_max, struct wp_err *err)
 {
@@ -426,6 +426,7 @@ wp_recovery_create(struct wp_daemon *daemon,
         return NULL;
     }
     recovery->daemon = daemon;
+    recovery->feed = feed;
     recovery->pools = pools;
     recovery->n_pools = n_pools;
     (void)pthread_mutex_init(&recovery->lock, NULL);

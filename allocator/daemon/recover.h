@@ -17,13 +17,16 @@
 #define WP_ALLOCATOR_DAEMON_RECOVER_H
 
 #include "allocator/daemon/parts.h"
+#include "allocator/stores/feed.h"
 #include "allocator/stores/redis/store.h"
 
 struct wp_recovery; /* Opaque. */
 
-/* pools is borrowed until destroy; at most pools_max of them. NULL and err when
- * memory lacks. */
+/* feed brings what the others say: the core is told all of it before it tells
+ * Redis. It and pools are borrowed until destroy; at most pools_max of them.
+ * NULL and err when memory lacks. */
 struct wp_recovery *wp_recovery_create(struct wp_daemon *daemon,
+                                       struct wp_feed *feed,
                                        const struct wp_lease_redis_pool *pools,
                                        uint32_t n_pools, uint32_t pools_max,
                                        struct wp_err *err);

@@ -269,12 +269,6 @@ take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
     }
 }
 
-void
-wp_daemon_redis_catch_up(struct wp_daemon_redis *r)
-{
-    (void)wp_feed_run(r->feed, FEED_MESSAGES);
-}
-
 int64_t
 wp_daemon_redis_run(struct wp_daemon_redis *r)
 {
@@ -468,7 +462,7 @@ wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
     r->feed = wp_feed_create(&feed, err);
     if (r->feed == NULL || read_url(r, err) != WP_OK ||
         list_pools(r, err) != WP_OK ||
-        (r->recovery = wp_recovery_create(daemon, r->pools, r->n_pools,
+        (r->recovery = wp_recovery_create(daemon, r->feed, r->pools, r->n_pools,
                                           r->n_pools + WP_POOLS_MAX, err)) ==
             NULL ||
         connect_redis(r, err) != WP_OK) {

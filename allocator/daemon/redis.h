@@ -24,8 +24,6 @@ enum wp_status wp_daemon_redis_note_pools(const struct wp_daemon_redis *redis,
 /* Tells the core what was heard; returns when it is to be called again at the
  * latest. Control thread. */
 int64_t wp_daemon_redis_run(struct wp_daemon_redis *redis);
-/* Tells the core all that was heard before the call. Control thread. */
-void wp_daemon_redis_catch_up(struct wp_daemon_redis *redis);
 /* Is another replica the keeper, as far as was heard? Its name goes to host.
  * Any thread. */
 bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,

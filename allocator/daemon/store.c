@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/vfs.h>
 
-#include "allocator/daemon/cluster.h"
 #include "allocator/daemon/redis.h"
 #include "allocator/metrics/prometheus.h"
 #include "pool/base/log.h"
@@ -304,15 +303,8 @@ put_redis(struct evbuffer *out, const struct wp_daemon_redis *redis)
 }
 
 void
-wp_daemon_store_metrics(void *ctx, struct evbuffer *out)
+wp_daemon_store_metrics(const struct wp_daemon *daemon, struct evbuffer *out)
 {
-    const struct wp_daemon *daemon = ctx;
-
-    wp_http_metrics_put(out, "warmpool_keeper", "gauge",
-                        "1 when this daemon makes the sandboxes, 0 when it "
-                        "shares another one's.",
-                        wp_daemon_is_keeper(daemon) ? 1 : 0);
-    wp_daemon_cluster_metrics(daemon->cluster, out);
     if (daemon->sqlite != NULL) {
         put_sqlite(out, daemon->sqlite);
     }

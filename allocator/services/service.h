@@ -21,9 +21,6 @@ enum {
     WP_CALL_ARENA_SIZE = 8192, /* Scratch of one call, decoding included. */
 };
 
-/* Tenants that begin so are the daemon's own; no client is one. */
-#define WP_TENANT_OWN_PREFIX "system:"
-
 /* Who calls, as the transport established it. */
 struct wp_identity {
     char name[128]; /* Certificate name, "uid:1000", or "anonymous". */

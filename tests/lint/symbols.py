@@ -32,9 +32,6 @@ CIRCLE_STOP = 5
 
 # Room that most files of a circle are in -> its files.
 KNOWN = {
-    "allocator/advice": 6,
-    "allocator/daemon": 7,
-    "allocator/stores/redis": 9,
     "local/manifest": 8,
     "local/sandbox": 6,
 }

@@ -67,13 +67,7 @@ add_group(struct wp_lease_redis *redis, const struct wp_redis_config *config,
 {
     uint32_t n = atomic_load(&redis->n_groups);
     struct wp_redis_group *group = &redis->groups[n];
-    const struct wp_redis_hooks hooks = {
-        .ctx = group,
-        .on_reply = wp_redis_commit_on_reply,
-        .on_end = wp_redis_commit_on_end,
-        .on_server = on_server,
-        .on_wake = redis->config.committer ? wp_redis_commit_on_wake : NULL,
-    };
+    struct wp_redis_hooks hooks = redis->hooks;
 
     if (n == WP_REDIS_GROUPS_MAX) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
@@ -81,6 +75,8 @@ add_group(struct wp_lease_redis *redis, const struct wp_redis_config *config,
                          WP_REDIS_GROUPS_MAX);
         return NULL;
     }
+    hooks.ctx = group;
+    hooks.on_server = on_server;
     group->redis = redis;
     group->number = n;
     group->server = config->server;

@@ -1,10 +1,11 @@
 /* allocator/stores/redis/impl.h - the parts of the Redis store among
  * themselves.
  *
- * store.c is its life and what it believes, commit.c the
- * commits, scan.c reads pools, recover.c the steps of recovery,
- * redis_feed*.c the other replicas, groups.c which server has which pool.
- */
+ * Each layer knows those before it only: texts.c writes fields and generations,
+ * pools.c is what this replica believes of each pool, groups.c which server has
+ * which pool, with the links to it; on them command.c and commit.c, the
+ * commits, and scan.c, which reads pools; on that feed*.c, the other replicas,
+ * and recover.c, the steps of recovery; store.c puts them together. */
 #ifndef WP_ALLOCATOR_STORES_REDIS_IMPL_H
 #define WP_ALLOCATOR_STORES_REDIS_IMPL_H
 
@@ -70,6 +71,7 @@ struct wp_redis_group {
 struct wp_lease_redis {
     struct wp_lease_redis_config config; /* With defaults; texts are owned. */
     struct wp_redis_router router;
+    struct wp_redis_hooks hooks; /* Of all links; each group is its own ctx. */
     char host[WP_PEER_HOST_MAX + 1];
     char writer[WP_REDIS_WRITER_LEN + 1]; /* Of the feed; "": not published. */
     pthread_mutex_t pools_lock; /* For adding pools; nothing is removed. */
@@ -119,6 +121,31 @@ wp_redis_pools_len(const struct wp_lease_redis *redis)
 #define WP_REDIS_COUNT(counter)                                                \
     atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
 
+/* --- texts.c --- */
+
+/* "rUID" as it names a record; false: it is none. */
+WP_MUST_CHECK bool wp_redis_field_parse(struct wp_str field,
+                                        struct wp_lease_record *record);
+void wp_redis_field_make(const uint8_t uid[WP_UID_LEN],
+                         char out[WP_REDIS_FIELD_LEN + 1]);
+/* "oGENERATION" or "cGENERATION"; 0: neither. */
+uint64_t wp_redis_generation_parse(struct wp_str text, bool *open);
+void wp_redis_generation_make(char phase, uint64_t generation,
+                              char out[WP_REDIS_GENERATION_LEN + 2]);
+/* Never 0. */
+uint64_t wp_redis_generation_new(void);
+
+/* --- pools.c --- */
+
+enum wp_status wp_redis_pools_init(struct wp_lease_redis *redis,
+                                   const struct wp_lease_redis_config *config,
+                                   struct wp_err *err);
+/* One more; it is fresh when others are followed. INVALID_ARGUMENT: it is
+ * known already. There is room for it; pools_lock is held, or no other thread
+ * is there yet. */
+enum wp_status wp_redis_pool_add(struct wp_lease_redis *redis,
+                                 const struct wp_lease_redis_pool *name,
+                                 struct wp_err *err);
 /* NULL when it is not configured. Any thread. */
 struct wp_redis_pool *wp_redis_pool_find(struct wp_lease_redis *redis,
                                          struct wp_str pool_namespace,
@@ -127,14 +154,17 @@ struct wp_redis_pool *wp_redis_pool_find(struct wp_lease_redis *redis,
  * the sink, once. Any thread. */
 void wp_redis_pool_doubt(struct wp_lease_redis *redis,
                          struct wp_redis_pool *pool, uint64_t generation);
-/* The server that its recovery was told to is not the one there is: it counts
- * nothing, and is not to be joined again. Harmless when there is none. Any
- * thread. */
-void wp_redis_pool_distrust(struct wp_redis_pool *pool);
 /* This is what the pool's "g" says; doubt, when this replica believes otherwise
  * and is not in this very recovery. Any thread. */
 void wp_redis_generation_met(struct wp_lease_redis *redis,
                              struct wp_redis_pool *pool, struct wp_str text);
+/* The server that its recovery was told to is not the one there is: it counts
+ * nothing, and is not to be joined again. Harmless when there is none. Any
+ * thread. */
+void wp_redis_pool_distrust(struct wp_redis_pool *pool);
+
+/* --- groups.c --- */
+
 /* This server process was met; if it is another than the last, the group's
  * pools are in doubt. Any thread. */
 void wp_redis_server_met(struct wp_redis_group *group, const char *run_id);
@@ -152,6 +182,7 @@ wp_redis_group_for(struct wp_redis_group *group,
 /* Its server says that it is not there. Any thread. */
 void wp_redis_pool_misplaced(struct wp_lease_redis *redis,
                              struct wp_redis_pool *pool);
+/* redis->hooks are set. */
 enum wp_status wp_redis_groups_init(struct wp_lease_redis *redis,
                                     struct wp_err *err);
 void wp_redis_groups_fini(struct wp_lease_redis *redis);
@@ -159,17 +190,7 @@ void wp_redis_groups_fini(struct wp_lease_redis *redis);
 void wp_redis_groups_read_stats(struct wp_lease_redis *redis,
                                 struct wp_redis_stats *out);
 
-/* "rUID" as it names a record; false: it is none. */
-WP_MUST_CHECK bool wp_redis_field_parse(struct wp_str field,
-                                        struct wp_lease_record *record);
-void wp_redis_field_make(const uint8_t uid[WP_UID_LEN],
-                         char out[WP_REDIS_FIELD_LEN + 1]);
-/* "oGENERATION" or "cGENERATION"; 0: neither. */
-uint64_t wp_redis_generation_parse(struct wp_str text, bool *open);
-void wp_redis_generation_make(char phase, uint64_t generation,
-                              char out[WP_REDIS_GENERATION_LEN + 2]);
-/* Never 0. */
-uint64_t wp_redis_generation_new(void);
+/* --- scan.c --- */
 
 /* Opens a blocking connection to the pool's server. place, which may be NULL:
  * where that is. */
@@ -203,6 +224,8 @@ enum wp_status wp_redis_load(void *self,
                                           const struct wp_lease_record *record),
                              void *ctx, struct wp_err *err);
 
+/* --- commit.c --- */
+
 /* The port's commit and flush; and the hooks of the links. */
 enum wp_status wp_redis_commit(void *self, struct wp_lease_op *op);
 void wp_redis_commit_flush(void *self);
@@ -210,6 +233,8 @@ void wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call,
                               uint32_t tag, const struct wp_redis_reply *reply);
 void wp_redis_commit_on_end(void *ctx, void *call, enum wp_status status);
 void wp_redis_commit_on_wake(void *self);
+
+/* --- feed.c --- */
 
 /* It has listened for long enough to know who else is there. Any thread. */
 bool wp_redis_feed_has_heard(const struct wp_redis_feed *feed);

@@ -59,16 +59,6 @@ leads_there(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
     return true;
 }
 
-void
-wp_redis_pool_distrust(struct wp_redis_pool *pool)
-{
-    uint64_t recovering = atomic_exchange(&pool->recovering, 0);
-
-    if (recovering != 0) {
-        atomic_store(&pool->distrusted, recovering);
-    }
-}
-
 /* What is told to one server process counts nothing at another: that one may
  * know that this replica has ended its assertions, and not have all of them. */
 static bool

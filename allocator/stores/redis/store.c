@@ -6,157 +6,6 @@
 #include "allocator/stores/redis/impl.h"
 #include "allocator/stores/redis/link/sync.h"
 #include "pool/base/clock.h"
-#include "pool/base/fnv.h"
-#include "pool/base/log.h"
-#include "pool/base/rng.h"
-
-static struct wp_str
-word(const char *bytes, size_t len)
-{
-    return (struct wp_str){bytes, len};
-}
-
-/* --- what a replica believes --- */
-
-void
-wp_redis_pool_doubt(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-                    uint64_t generation)
-{
-    const struct wp_lease_redis_sink *sink = &redis->config.sink;
-    bool any = generation == 0;
-
-    if (any) {
-        generation = atomic_exchange(&pool->generation, 0);
-    } else if (!atomic_compare_exchange_strong(&pool->generation, &generation,
-                                               0)) {
-        return;
-    }
-    if (generation == 0) {
-        return; /* Known already, or not loaded yet. */
-    }
-    wp_log_warn("redis may have forgotten: the pool takes no commits until it"
-                " is recovered",
-                wp_kv_str("namespace", pool->name.pool_namespace),
-                wp_kv_str("pool", pool->name.pool));
-    if (sink->on_doubt != NULL) {
-        sink->on_doubt(sink->ctx, &pool->name);
-    }
-}
-
-void
-wp_redis_generation_met(struct wp_lease_redis *redis,
-                        struct wp_redis_pool *pool, struct wp_str text)
-{
-    bool open = false;
-    uint64_t met = wp_redis_generation_parse(text, &open);
-    uint64_t believed = atomic_load(&pool->generation);
-
-    /* An older word about the generation that is open here says nothing. */
-    if (believed != 0 && met != believed) {
-        wp_redis_pool_doubt(redis, pool, believed);
-    }
-}
-
-bool
-wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
-                        const struct wp_lease_redis_pool *pool)
-{
-    const struct wp_redis_pool *known = wp_redis_pool_find(
-        redis, wp_str_from(pool->pool_namespace), wp_str_from(pool->pool));
-
-    return known == NULL || atomic_load(&known->generation) == 0;
-}
-
-static uint64_t
-hash_names(struct wp_str pool_namespace, struct wp_str pool)
-{
-    uint64_t hash = wp_fnv_name(pool_namespace, pool);
-
-    return hash ^ hash >> 32;
-}
-
-struct wp_redis_pool *
-wp_redis_pool_find(struct wp_lease_redis *redis, struct wp_str pool_namespace,
-                   struct wp_str pool)
-{
-    uint64_t hash = hash_names(pool_namespace, pool);
-
-    for (uint64_t at = hash;; at++) {
-        uint32_t number = atomic_load_explicit(
-            &redis->index[at & redis->index_mask], memory_order_acquire);
-        struct wp_redis_pool *known;
-
-        if (number == 0) {
-            return NULL;
-        }
-        known = &redis->pools[number - 1];
-        if (known->name_hash == hash &&
-            wp_str_is(pool_namespace, known->name.pool_namespace) &&
-            wp_str_is(pool, known->name.pool)) {
-            return known;
-        }
-    }
-}
-
-void
-wp_redis_field_make(const uint8_t uid[WP_UID_LEN],
-                    char out[WP_REDIS_FIELD_LEN + 1])
-{
-    out[0] = 'r';
-    wp_hex_encode(uid, WP_UID_LEN, out + 1);
-}
-
-bool
-wp_redis_field_parse(struct wp_str field, struct wp_lease_record *record)
-{
-    return field.len == WP_REDIS_FIELD_LEN && field.ptr[0] == 'r' &&
-           wp_hex_decode(word(field.ptr + 1, field.len - 1), record->uid,
-                         WP_UID_LEN);
-}
-
-void
-wp_redis_generation_make(char phase, uint64_t generation,
-                         char out[WP_REDIS_GENERATION_LEN + 2])
-{
-    static const char hex[] = "0123456789abcdef";
-
-    out[0] = phase;
-    for (int i = 0; i < WP_REDIS_GENERATION_LEN; i++) {
-        out[WP_REDIS_GENERATION_LEN - i] = hex[generation >> 4 * i & 15];
-    }
-    out[WP_REDIS_GENERATION_LEN + 1] = '\0';
-}
-
-uint64_t
-wp_redis_generation_parse(struct wp_str text, bool *open)
-{
-    uint8_t bytes[8];
-    uint64_t generation = 0;
-
-    if (text.len != 1 + WP_REDIS_GENERATION_LEN ||
-        (text.ptr[0] != 'o' && text.ptr[0] != 'c') ||
-        !wp_hex_decode(word(text.ptr + 1, text.len - 1), bytes, sizeof bytes)) {
-        return 0;
-    }
-    *open = text.ptr[0] == 'o';
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        generation = generation << 8 | bytes[i];
-    }
-    return generation;
-}
-
-uint64_t
-wp_redis_generation_new(void)
-{
-    uint64_t generation;
-
-    do {
-        wp_random_bytes(&generation, sizeof generation);
-    } while (generation == 0);
-    return generation;
-}
-
-/* --- life --- */
 
 static enum wp_status
 check_config(const struct wp_lease_redis_config *config, struct wp_err *err)
@@ -188,72 +37,6 @@ check_config(const struct wp_lease_redis_config *config, struct wp_err *err)
     return WP_OK;
 }
 
-static enum wp_status
-add_pool(struct wp_lease_redis *redis, const struct wp_lease_redis_pool *name,
-         struct wp_err *err)
-{
-    uint32_t n = wp_redis_pools_len(redis);
-    struct wp_redis_pool *pool = &redis->pools[n];
-    struct wp_str pool_namespace = wp_str_from(name->pool_namespace);
-    struct wp_str pool_name = wp_str_from(name->pool);
-    uint64_t at;
-
-    if (wp_redis_pool_find(redis, pool_namespace, pool_name) != NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "redis pools: '%s/%s' is named twice",
-                          name->pool_namespace, name->pool);
-    }
-    pool->name = *name;
-    pool->name_hash = hash_names(pool_namespace, pool_name);
-    pool->key_len = (size_t)snprintf(pool->key, sizeof pool->key, "%s:{%s/%s}",
-                                     redis->config.prefix, name->pool_namespace,
-                                     name->pool);
-    at = pool->name_hash;
-    if (redis->feed != NULL) {
-        atomic_store(&pool->fresh, true);
-    }
-    if (!redis->config.redis.cluster && n > 0) {
-        atomic_store(&pool->group, atomic_load(&redis->pools[0].group));
-    }
-    while (atomic_load(&redis->index[at & redis->index_mask]) != 0) {
-        at++;
-    }
-    atomic_store_explicit(&redis->index[at & redis->index_mask], n + 1,
-                          memory_order_release);
-    atomic_store_explicit(&redis->n_pools, n + 1, memory_order_release);
-    return WP_OK;
-}
-
-static enum wp_status
-add_pools(struct wp_lease_redis *redis,
-          const struct wp_lease_redis_config *config, struct wp_err *err)
-{
-    uint32_t size = 16;
-    enum wp_status status = WP_OK;
-
-    redis->pools_max = config->grows ? WP_POOLS_MAX : config->n_pools;
-    while (size < 4 * redis->pools_max) {
-        size *= 2;
-    }
-    redis->index = calloc(size, sizeof redis->index[0]);
-    redis->pools = calloc(redis->pools_max, sizeof redis->pools[0]);
-    if (redis->index == NULL || redis->pools == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
-    }
-    redis->index_mask = size - 1;
-    for (uint32_t i = 0; i < config->n_pools && status == WP_OK; i++) {
-        status = add_pool(redis, &config->pools[i], err);
-    }
-    return status;
-}
-
-bool
-wp_lease_redis_knows(struct wp_lease_redis *redis, struct wp_str pool_namespace,
-                     struct wp_str pool)
-{
-    return wp_redis_pool_find(redis, pool_namespace, pool) != NULL;
-}
-
 enum wp_status
 wp_lease_redis_add_pool(struct wp_lease_redis *redis,
                         const struct wp_lease_redis_pool *name,
@@ -276,7 +59,7 @@ wp_lease_redis_add_pool(struct wp_lease_redis *redis,
                             "which is as many as one store keeps apart",
                             redis->pools_max);
     } else {
-        status = add_pool(redis, name, err);
+        status = wp_redis_pool_add(redis, name, err);
         added = status == WP_OK;
     }
     (void)pthread_mutex_unlock(&redis->pools_lock);
@@ -378,9 +161,14 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
     (void)pthread_cond_init(&redis->groups_cond, &attr);
     (void)pthread_condattr_destroy(&attr);
     status = own_texts(redis, config)
-                 ? add_pools(redis, config, err)
+                 ? wp_redis_pools_init(redis, config, err)
                  : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
     if (status == WP_OK) {
+        redis->hooks = (struct wp_redis_hooks){
+            .on_reply = wp_redis_commit_on_reply,
+            .on_end = wp_redis_commit_on_end,
+            .on_wake = config->committer ? wp_redis_commit_on_wake : NULL,
+        };
         status = wp_redis_groups_init(redis, err);
     }
     if (status != WP_OK) {

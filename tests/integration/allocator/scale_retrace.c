@@ -11,7 +11,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/refill/refill.h"
-#include "allocator/advice/retrace.h"
+#include "tests/support/pool/retrace.h"
 
 enum {
     HEAD_LEN = 32,

@@ -14,7 +14,7 @@
 
 #include "pool/base/rng.h"
 #include "pool/refill/refill.h"
-#include "allocator/advice/retrace.h"
+#include "tests/support/pool/retrace.h"
 #include "tests/support/pool/pool_rig.h"
 #include "tests/support/pool/replica_rig.h"
 

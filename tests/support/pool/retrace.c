@@ -1,4 +1,4 @@
-#include "allocator/advice/retrace.h"
+#include "tests/support/pool/retrace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

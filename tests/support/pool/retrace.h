@@ -1,13 +1,14 @@
-/* allocator/advice/retrace.h - the decisions of a recorded run, taken again.
+/* tests/support/pool/retrace.h - the decisions of a recorded run, taken again.
  *
  * What the daemon's scaler was told, a scaler is told again, in the same quanta
  * and in the same order. It is the same controller, so it takes the same
- * decisions, to the last bit of each term. Other than a replay (replay.h) this
- * draws nothing and simulates no pool. Where room, a budget or a stuck backend
- * bounded what the pool's scaler showed, of which a history knows nothing, the
- * unbounded decision is taken; those after it are not affected. */
-#ifndef WP_ALLOCATOR_ADVICE_RETRACE_H
-#define WP_ALLOCATOR_ADVICE_RETRACE_H
+ * decisions, to the last bit of each term. Other than a replay
+ * (allocator/advice/replay.h) this draws nothing and simulates no pool. Where
+ * room, a budget or a stuck backend bounded what the pool's scaler showed, of
+ * which a history knows nothing, the unbounded decision is taken; those after
+ * it are not affected. */
+#ifndef WP_TESTS_SUPPORT_POOL_RETRACE_H
+#define WP_TESTS_SUPPORT_POOL_RETRACE_H
 
 #include <stdint.h>
 
