@@ -5,7 +5,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 
-#include "runtime/http/server.h"
+#include "runtime/http/json_reply.h"
 #include "runtime/options.h"
 #include "runtime/exec/process.h"
 #include "runtime/files/workspace.h"

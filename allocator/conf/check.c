@@ -1,6 +1,6 @@
 #include "allocator/conf/conf.h"
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/redis_url.h"
 #include "pool/limits.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "allocator/conf/value.h"
 #include "allocator/conf/paths.h"
 

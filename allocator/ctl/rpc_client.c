@@ -13,7 +13,7 @@
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "pool/base/arena.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"

@@ -12,7 +12,7 @@
 #include <http_parser.h>
 #include <jansson.h>
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "allocator/conf/paths.h"
 #include "pool/base/clock.h"
 

@@ -164,7 +164,7 @@ cluster_not_ready(void *ctx)
 }
 
 void
-wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
+wp_daemon_http_config(struct wp_daemon *daemon, struct wp_gateway_config *out)
 {
     const struct wp_conf *conf = daemon->conf;
 
@@ -186,7 +186,7 @@ wp_daemon_http_config(struct wp_daemon *daemon, struct wp_http_config *out)
         (struct wp_http_page){"/healthz", true, wp_http_health_page, NULL};
     daemon->pages[2] = (struct wp_http_page){
         "/readyz", true, wp_http_ready_page, &daemon->metrics};
-    *out = (struct wp_http_config){
+    *out = (struct wp_gateway_config){
         .loop = daemon->http_loop,
         .listen = (const char *const *)conf->http_listen.items,
         .n_listen = conf->http_listen.len,
@@ -217,7 +217,7 @@ find_nothing(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
 
 void
 wp_daemon_http_pages_config(struct wp_daemon *daemon,
-                            struct wp_http_config *out)
+                            struct wp_gateway_config *out)
 {
     wp_daemon_http_config(daemon, out);
     out->listen = (const char *const *)daemon->conf->metrics_listen.items;

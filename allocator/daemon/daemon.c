@@ -252,7 +252,7 @@ create_transports(struct wp_daemon *daemon, struct wp_err *err)
     const struct wp_service *services[] = {&daemon->service[0],
                                            &daemon->service[1]};
     struct wp_rpc_config rpc;
-    struct wp_http_config http;
+    struct wp_gateway_config http;
 
     wp_daemon_rpc_config(daemon, &rpc);
     daemon->rpc = wp_rpc_server_create(&rpc, services, 2, err);
@@ -261,7 +261,7 @@ create_transports(struct wp_daemon *daemon, struct wp_err *err)
     }
     if (daemon->conf->metrics_listen.len > 0) {
         wp_daemon_http_pages_config(daemon, &http);
-        daemon->http_pages = wp_http_server_create(&http, err);
+        daemon->http_pages = wp_gateway_create(&http, err);
         if (daemon->http_pages == NULL) {
             return wp_err_wrap(err, "setting 'metrics_listen'");
         }
@@ -271,7 +271,7 @@ create_transports(struct wp_daemon *daemon, struct wp_err *err)
         return WP_OK;
     }
     wp_daemon_http_config(daemon, &http);
-    daemon->http = wp_http_server_create(&http, err);
+    daemon->http = wp_gateway_create(&http, err);
     daemon->metrics.http = daemon->http;
     return daemon->http != NULL ? WP_OK : err->status;
 }
@@ -330,14 +330,13 @@ log_addresses(const struct wp_daemon *daemon)
     }
     for (uint32_t i = 0;
          daemon->http != NULL && i < daemon->conf->http_listen.len; i++) {
-        wp_log_info(
-            "listening", wp_kv_str("protocol", "http"),
-            wp_kv_str("address", wp_http_server_address(daemon->http, i)));
+        wp_log_info("listening", wp_kv_str("protocol", "http"),
+                    wp_kv_str("address", wp_gateway_address(daemon->http, i)));
     }
     for (uint32_t i = 0; i < daemon->conf->metrics_listen.len; i++) {
-        wp_log_info("listening", wp_kv_str("protocol", "metrics"),
-                    wp_kv_str("address",
-                              wp_http_server_address(daemon->http_pages, i)));
+        wp_log_info(
+            "listening", wp_kv_str("protocol", "metrics"),
+            wp_kv_str("address", wp_gateway_address(daemon->http_pages, i)));
     }
 }
 
@@ -404,8 +403,8 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     }
     wp_daemon_stop_waiting(daemon);
     wp_rpc_server_stop(daemon->rpc);
-    wp_http_server_destroy(daemon->http);
-    wp_http_server_destroy(daemon->http_pages);
+    wp_gateway_destroy(daemon->http);
+    wp_gateway_destroy(daemon->http_pages);
     wp_daemon_redis_quit(daemon->redis);
     wp_daemon_cluster_stop(daemon->cluster);
     wp_daemon_stop_backend(daemon);

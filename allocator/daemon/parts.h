@@ -9,7 +9,7 @@
 #include "allocator/threads/control.h"
 #include "allocator/daemon/daemon.h"
 #include "allocator/metrics/page.h"
-#include "allocator/http/server.h"
+#include "allocator/http/gateway.h"
 #include "allocator/stores/meter.h"
 #include "allocator/stores/sqlite/store.h"
 #include "allocator/threads/loop.h"
@@ -46,8 +46,8 @@ struct wp_daemon {
     struct wp_pools *pools;
     struct wp_services *services;
     struct wp_rpc_server *rpc;
-    struct wp_http_server *http;
-    struct wp_http_server *http_pages; /* Without the way to sandboxes. */
+    struct wp_gateway *http;
+    struct wp_gateway *http_pages; /* Without the way to sandboxes. */
     /* Before that the backend may be in the making, on another thread. */
     _Atomic(bool) backend_started;
 
@@ -186,10 +186,10 @@ enum wp_status wp_daemon_parse_lists(struct wp_daemon *daemon,
 void wp_daemon_rpc_config(const struct wp_daemon *daemon,
                           struct wp_rpc_config *out);
 void wp_daemon_http_config(struct wp_daemon *daemon,
-                           struct wp_http_config *out);
+                           struct wp_gateway_config *out);
 /* The same for who serves pages only. */
 void wp_daemon_http_pages_config(struct wp_daemon *daemon,
-                                 struct wp_http_config *out);
+                                 struct wp_gateway_config *out);
 
 /* --- scale.c: what the core says of its scalers; ctx is the daemon,
  * control thread. --- */

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "pool/base/status.h"
 
 struct wp_rpc_listener {

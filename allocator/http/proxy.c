@@ -1,14 +1,38 @@
 /* One exchange with a sandbox, streamed. Buffers fill up to WP_HTTP_BUFFER in
  * each direction; then the source is not moved on, so its bufferevent stops
  * reading, until the drain callback of the other side comes. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include "allocator/http/proxy.h"
+
+#include <event2/bufferevent.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
-#include "allocator/conf/address.h"
-#include "allocator/http/conn.h"
 #include "pool/base/clock.h"
+
+enum {
+    /* 1xx heads a sandbox may send before its answer. */
+    INTERIM_MAX = 16,
+};
+
+/* User of the request, which owns it. Functions that return bool say whether
+ * it goes on: after false it may be gone. */
+struct exchange {
+    struct wp_http_proxy *proxy;
+    struct wp_http_req *req;
+    struct wp_http_message *request;
+    struct wp_http_route route;
+    struct wp_address endpoint;
+    bool strip_token;
+    struct bufferevent *client;
+    struct bufferevent *upstream; /* NULL: not begun, or over. */
+    struct wp_http_message response;
+    uint32_t interim;    /* 1xx heads so far. */
+    bool response_begun; /* The client has seen a head. */
+    bool tunnel;
+    bool keep_alive; /* Both want it and the framing allows it. */
+    bool client_eof;
+    bool upstream_eof;
+};
 
 static struct evbuffer *
 in(struct bufferevent *side)
@@ -22,29 +46,75 @@ out(struct bufferevent *side)
     return bufferevent_get_output(side);
 }
 
-/* The sandbox is at fault. */
+/* The sandbox has no more to say, and is not listened to. */
 static void
-fail(struct wp_http_conn *conn, unsigned status, const char *why)
+drop_upstream(struct exchange *x)
 {
-    conn->server->stats.upstream_failed_total++;
-    if (conn->response_begun) {
-        wp_http_conn_linger(conn); /* The client sees a cut answer. */
-    } else {
-        wp_http_conn_fail(conn, status, why);
+    if (x->upstream != NULL) {
+        bufferevent_free(x->upstream);
+        x->upstream = NULL;
     }
+}
+
+/* What is buffered still reaches the client. */
+static bool
+end(struct exchange *x)
+{
+    drop_upstream(x);
+    wp_http_stream_end(x->req);
+    return false;
+}
+
+static bool
+drop(struct exchange *x)
+{
+    wp_http_stream_drop(x->req);
+    return false;
+}
+
+/* The client is at fault. Only before any part of a response was sent. */
+static bool
+refuse(struct exchange *x, int status, const char *why)
+{
+    drop_upstream(x);
+    wp_http_set_close(x->req);
+    wp_http_reply_error(x->req, status, "%s", why);
+    return false;
+}
+
+void
+wp_http_proxy_fail(struct wp_http_proxy *proxy, struct wp_http_req *req,
+                   int status, const char *why)
+{
+    proxy->failed_total++;
+    wp_http_set_close(req);
+    wp_http_reply_error(req, status, "%s", why);
+}
+
+/* The sandbox is at fault. */
+static bool
+fail(struct exchange *x, int status, const char *why)
+{
+    if (x->response_begun) {
+        x->proxy->failed_total++;
+        return end(x); /* The client sees a cut answer. */
+    }
+    drop_upstream(x);
+    wp_http_proxy_fail(x->proxy, x->req, status, why);
+    return false;
 }
 
 /* Nothing moves in a direction for idle_timeout: somebody stalls. Reading has
  * no such bound but while a body is owed, since servers may think and streams
  * may be silent. */
 static void
-set_timeouts(struct wp_http_conn *conn)
+set_timeouts(struct exchange *x)
 {
-    int64_t ns = conn->server->config.idle_timeout_ns;
+    int64_t ns = x->proxy->idle_timeout_ns;
     struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
-    bool body_owed = conn->phase == WP_HTTP_EXCHANGE && !conn->request.done;
+    bool body_owed = !x->tunnel && !x->request->done;
 
-    (void)bufferevent_set_timeouts(conn->client, body_owed ? &stall : NULL,
+    (void)bufferevent_set_timeouts(x->client, body_owed ? &stall : NULL,
                                    &stall);
 }
 
@@ -61,8 +131,8 @@ move_body(struct evbuffer *from, struct evbuffer *to,
             chunk.iov_len == 0) {
             break;
         }
-        n = wp_http_body(message,
-                         (struct wp_str){chunk.iov_base, chunk.iov_len});
+        n = wp_http_message_body(
+            message, (struct wp_str){chunk.iov_base, chunk.iov_len});
         if (n < 0) {
             return false;
         }
@@ -139,73 +209,70 @@ put_request_head(struct evbuffer *to, const struct wp_http_message *request,
 }
 
 static void
-put_response_head(struct wp_http_conn *conn)
+put_response_head(struct exchange *x)
 {
-    const struct wp_http_message *m = &conn->response;
-    struct evbuffer *to = out(conn->client);
+    const struct wp_http_message *m = &x->response;
+    struct evbuffer *to = out(x->client);
 
-    wp_http_put_status(to, 1, m->status);
+    wp_http_put_status(to, m->status);
     put_fields(to, m, false);
     if (m->status == 101) {
         put_upgrade(to, m);
-    } else if (m->status >= 200 && !conn->keep_alive) {
+    } else if (m->status >= 200 && !x->keep_alive) {
         (void)evbuffer_add_printf(to, "Connection: close\r\n");
     }
     (void)evbuffer_add(to, "\r\n", 2);
 }
 
-static void
-finish(struct wp_http_conn *conn)
+static bool
+finish(struct exchange *x)
 {
-    wp_http_conn_clear_deadline(conn);
-    if (conn->keep_alive && conn->request.done) {
-        wp_http_conn_next(conn);
-    } else {
-        wp_http_conn_linger(conn);
+    if (!x->keep_alive || !x->request->done) {
+        return end(x);
     }
+    wp_http_stream_next(x->req);
+    return false;
 }
 
-/* What the response's head decides. False: the exchange has ended. */
+/* What the response's head decides. */
 static bool
-begin_response(struct wp_http_conn *conn)
+begin_response(struct exchange *x)
 {
-    const struct wp_http_message *m = &conn->response;
+    const struct wp_http_message *m = &x->response;
 
-    if (m->status == 101 && !conn->request.upgrade) {
-        fail(conn, 502, "the sandbox changes protocol without being asked");
-        return false;
+    if (m->status == 101 && !x->request->upgrade) {
+        return fail(x, 502, "the sandbox changes protocol without being asked");
     }
     if (m->status < 200 && m->status != 101) {
-        if (++conn->interim > WP_HTTP_INTERIM_MAX) {
-            fail(conn, 502, "the sandbox sends one 1xx after the other");
-            return false;
+        if (++x->interim > INTERIM_MAX) {
+            return fail(x, 502, "the sandbox sends one 1xx after the other");
         }
-        if (conn->request.minor == 1) {
-            put_response_head(conn);
+        if (x->request->minor == 1) {
+            put_response_head(x);
         }
         return true; /* The real one follows. */
     }
-    if (m->chunked && conn->request.minor == 0) {
-        fail(conn, 502, "the sandbox answers HTTP/1.0 in chunks");
-        return false;
+    if (m->chunked && x->request->minor == 0) {
+        return fail(x, 502, "the sandbox answers HTTP/1.0 in chunks");
     }
-    conn->keep_alive = conn->request.keep_alive && conn->request.minor == 1 &&
-                       !m->until_eof && !conn->request.upgrade;
-    wp_http_conn_clear_deadline(conn);
-    put_response_head(conn);
-    conn->response_begun = true;
+    x->keep_alive = x->request->keep_alive && x->request->minor == 1 &&
+                    !m->until_eof && !x->request->upgrade;
+    wp_http_set_deadline(x->req, 0);
+    put_response_head(x);
+    x->response_begun = true;
     if (m->status == 101) {
-        conn->phase = WP_HTTP_TUNNEL;
-        set_timeouts(conn);
+        x->tunnel = true;
+        set_timeouts(x);
     }
     return true;
 }
 
 /* Takes one head from the sandbox. False: there is none, or all is over. */
 static bool
-read_response_head(struct wp_http_conn *conn)
+read_response_head(struct exchange *x)
 {
-    struct evbuffer *from = in(conn->upstream);
+    struct evbuffer *from = in(x->upstream);
+    bool is_head = wp_str_is(x->request->method, "HEAD");
     char head[WP_HTTP_HEAD_MAX];
     ev_ssize_t have = evbuffer_copyout(from, head, sizeof head);
     size_t len =
@@ -213,110 +280,97 @@ read_response_head(struct wp_http_conn *conn)
     const char *why = "";
 
     if (len == SIZE_MAX) {
-        fail(conn, 502, "the sandbox's answer has too long a head");
-        return false;
+        return fail(x, 502, "the sandbox's answer has too long a head");
     }
     if (len == 0) {
-        if (conn->upstream_eof) {
-            fail(conn, 502, "the sandbox closed without an answer");
-        }
-        return false;
+        return x->upstream_eof &&
+               fail(x, 502, "the sandbox closed without an answer");
     }
     (void)evbuffer_drain(from, len);
-    if (!wp_http_parse_response(&conn->response, (struct wp_str){head, len},
-                                conn->is_head, &why)) {
-        fail(conn, 502, "the sandbox's answer is not HTTP/1.1");
-        return false;
+    if (!wp_http_parse_response(&x->response, (struct wp_str){head, len},
+                                is_head, &why)) {
+        return fail(x, 502, "the sandbox's answer is not HTTP/1.1");
     }
-    return begin_response(conn);
+    return begin_response(x);
 }
 
 /* All of the request is on its way: now an answer is owed. */
 static void
-request_sent(struct wp_http_conn *conn)
+request_sent(struct exchange *x)
 {
-    set_timeouts(conn);
-    if (!conn->response_begun) {
-        wp_http_conn_set_deadline(conn, conn->answer_timeout_ns);
+    int64_t most_ns = x->proxy->upstream_timeout_ns;
+    int64_t asked_ns = x->route.timeout_ns;
+
+    set_timeouts(x);
+    if (!x->response_begun) {
+        wp_http_set_deadline(
+            x->req, asked_ns > 0 && asked_ns < most_ns ? asked_ns : most_ns);
     }
 }
 
-static void
-pump_request(struct wp_http_conn *conn)
+static bool
+pump_request(struct exchange *x)
 {
-    if (conn->request.done) {
-        return;
+    if (x->request->done) {
+        return true;
     }
-    if (!move_body(in(conn->client), out(conn->upstream), &conn->request)) {
-        if (conn->response_begun) {
-            wp_http_conn_close(conn);
-        } else {
-            wp_http_conn_fail(conn, 400, "the request's body is broken");
+    if (!move_body(in(x->client), out(x->upstream), x->request)) {
+        return x->response_begun
+                   ? drop(x)
+                   : refuse(x, 400, "the request's body is broken");
+    }
+    if (x->request->done) {
+        request_sent(x);
+    } else if (x->client_eof && evbuffer_get_length(in(x->client)) == 0) {
+        return drop(x); /* Gone in the middle of its body. */
+    }
+    return true;
+}
+
+static bool
+pump_response(struct exchange *x)
+{
+    while (!x->response_begun) {
+        if (!read_response_head(x)) {
+            return false;
         }
-        return;
     }
-    if (conn->request.done) {
-        request_sent(conn);
-    } else if (conn->client_eof && evbuffer_get_length(in(conn->client)) == 0) {
-        wp_http_conn_close(conn); /* Gone in the middle of its body. */
+    if (x->tunnel) {
+        return true;
+    }
+    if (!move_body(in(x->upstream), out(x->client), &x->response)) {
+        return fail(x, 502, "the sandbox's answer is broken");
+    }
+    if (!x->response.done && x->upstream_eof &&
+        evbuffer_get_length(in(x->upstream)) == 0 &&
+        !wp_http_message_eof(&x->response)) {
+        return fail(x, 502, "the sandbox's answer was cut");
+    }
+    return x->response.done ? finish(x) : true;
+}
+
+static void
+pump_tunnel(struct exchange *x)
+{
+    move_raw(in(x->client), out(x->upstream));
+    move_raw(in(x->upstream), out(x->client));
+    if (x->upstream_eof && evbuffer_get_length(in(x->upstream)) == 0) {
+        (void)end(x);
+    } else if (x->client_eof && evbuffer_get_length(in(x->client)) == 0 &&
+               evbuffer_get_length(out(x->upstream)) == 0) {
+        (void)shutdown(bufferevent_getfd(x->upstream), SHUT_WR);
     }
 }
 
 static void
-pump_response(struct wp_http_conn *conn)
+pump(struct exchange *x)
 {
-    while (conn->phase == WP_HTTP_EXCHANGE && !conn->response_begun) {
-        if (!read_response_head(conn)) {
-            return;
-        }
-    }
-    if (conn->phase != WP_HTTP_EXCHANGE) {
-        return;
-    }
-    if (!move_body(in(conn->upstream), out(conn->client), &conn->response)) {
-        fail(conn, 502, "the sandbox's answer is broken");
-        return;
-    }
-    if (!conn->response.done && conn->upstream_eof &&
-        evbuffer_get_length(in(conn->upstream)) == 0 &&
-        !wp_http_eof(&conn->response)) {
-        fail(conn, 502, "the sandbox's answer was cut");
-        return;
-    }
-    if (conn->response.done) {
-        finish(conn);
+    if ((x->tunnel || (pump_request(x) && pump_response(x))) && x->tunnel) {
+        pump_tunnel(x);
     }
 }
 
-static void
-pump_tunnel(struct wp_http_conn *conn)
-{
-    struct bufferevent *client = conn->client;
-    struct bufferevent *upstream = conn->upstream;
-
-    move_raw(in(client), out(upstream));
-    move_raw(in(upstream), out(client));
-    if (conn->upstream_eof && evbuffer_get_length(in(upstream)) == 0) {
-        wp_http_conn_linger(conn);
-    } else if (conn->client_eof && evbuffer_get_length(in(client)) == 0 &&
-               evbuffer_get_length(out(upstream)) == 0) {
-        (void)shutdown(bufferevent_getfd(upstream), SHUT_WR);
-    }
-}
-
-static void
-pump(struct wp_http_conn *conn)
-{
-    if (conn->phase == WP_HTTP_EXCHANGE) {
-        pump_request(conn);
-    }
-    if (conn->phase == WP_HTTP_EXCHANGE) {
-        pump_response(conn);
-    }
-    if (conn->phase == WP_HTTP_TUNNEL) {
-        pump_tunnel(conn);
-    }
-}
+/* ------------------------------------------------------------ the sandbox */
 
 static void
 on_upstream_ready(struct bufferevent *upstream, void *ctx)
@@ -328,14 +382,14 @@ on_upstream_ready(struct bufferevent *upstream, void *ctx)
 static void
 on_upstream_event(struct bufferevent *upstream, short what, void *ctx)
 {
-    struct wp_http_conn *conn = ctx;
+    struct exchange *x = ctx;
 
     (void)upstream;
     if ((what & BEV_EVENT_CONNECTED) != 0) {
         return;
     }
     if ((what & BEV_EVENT_TIMEOUT) != 0) {
-        fail(conn, 504, "the sandbox does not take the request");
+        (void)fail(x, 504, "the sandbox does not take the request");
         return;
     }
     if ((what & BEV_EVENT_WRITING) != 0) {
@@ -344,114 +398,141 @@ on_upstream_event(struct bufferevent *upstream, short what, void *ctx)
         return;
     }
     /* Its end, clean or not: what it sent before still counts. */
-    conn->upstream_eof = true;
-    pump(conn);
+    x->upstream_eof = true;
+    pump(x);
 }
 
-void
-wp_http_proxy_client_ready(struct wp_http_conn *conn)
+static bool
+connect_upstream(struct exchange *x)
 {
-    pump(conn);
+    int64_t ns = x->proxy->idle_timeout_ns;
+    struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
+
+    x->upstream =
+        bufferevent_socket_new(x->proxy->base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (x->upstream == NULL) {
+        return false;
+    }
+    bufferevent_setcb(x->upstream, on_upstream_ready, on_upstream_ready,
+                      on_upstream_event, x);
+    bufferevent_setwatermark(x->upstream, EV_READ, 0, WP_HTTP_BUFFER);
+    bufferevent_setwatermark(x->upstream, EV_WRITE, WP_HTTP_BUFFER / 2, 0);
+    (void)bufferevent_set_timeouts(x->upstream, NULL, &stall);
+    (void)bufferevent_enable(x->upstream, EV_READ | EV_WRITE);
+    return bufferevent_socket_connect(x->upstream,
+                                      (const struct sockaddr *)&x->endpoint.sa,
+                                      (int)x->endpoint.len) == 0;
 }
 
-void
-wp_http_proxy_client_event(struct wp_http_conn *conn, short what)
+/* ------------------------------------------------------------- the client */
+
+static void
+on_client_input(struct wp_http_req *req, struct evbuffer *input)
 {
-    bool body_owed = conn->phase == WP_HTTP_EXCHANGE && !conn->request.done;
+    (void)input;
+    pump(wp_http_user(req));
+}
+
+static void
+on_client_drained(struct wp_http_req *req)
+{
+    pump(wp_http_user(req));
+}
+
+static void
+on_client_event(struct wp_http_req *req, short what)
+{
+    struct exchange *x = wp_http_user(req);
+    bool body_owed = !x->tunnel && !x->request->done;
 
     if ((what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_READING) != 0 &&
-        !conn->response_begun) {
-        wp_http_conn_fail(conn, 408, "the body did not come in time");
+        !x->response_begun) {
+        (void)refuse(x, 408, "the body did not come in time");
         return;
     }
     /* A client that closes after its request has lost interest: the sandbox
      * learns it by our closing too. In a tunnel, or with a body still in our
      * buffer, it may only have finished sending. */
-    if ((what & BEV_EVENT_EOF) != 0 &&
-        (body_owed || conn->phase == WP_HTTP_TUNNEL)) {
-        conn->client_eof = true;
-        pump(conn);
+    if ((what & BEV_EVENT_EOF) != 0 && (body_owed || x->tunnel)) {
+        x->client_eof = true;
+        pump(x);
         return;
     }
-    wp_http_conn_close(conn);
+    (void)drop(x);
 }
 
-void
-wp_http_proxy_late(struct wp_http_conn *conn)
+static void
+on_late(struct wp_http_req *req)
 {
-    fail(conn, 504, "the sandbox did not answer in time");
+    (void)fail(wp_http_user(req), 504, "the sandbox did not answer in time");
 }
 
-static int64_t
-answer_timeout_ns(const struct wp_http_conn *conn,
-                  const struct wp_http_route *route)
+/* --------------------------------------------------------------- its life */
+
+static void
+begin(struct wp_http_req *req)
 {
-    int64_t most_ns = conn->server->config.upstream_timeout_ns;
+    static const struct wp_http_stream_ops stream = {
+        .input = on_client_input,
+        .drained = on_client_drained,
+        .event = on_client_event,
+        .late = on_late,
+    };
+    struct exchange *x = wp_http_user(req);
 
-    return route->timeout_ns > 0 && route->timeout_ns < most_ns
-               ? route->timeout_ns
-               : most_ns;
-}
-
-static bool
-connect_upstream(struct wp_http_conn *conn, const struct wp_address *address)
-{
-    struct event_base *base = wp_loop_base(conn->server->config.loop);
-    int64_t ns = conn->server->config.idle_timeout_ns;
-    struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
-
-    conn->upstream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (conn->upstream == NULL) {
-        return false;
-    }
-    bufferevent_setcb(conn->upstream, on_upstream_ready, on_upstream_ready,
-                      on_upstream_event, conn);
-    bufferevent_setwatermark(conn->upstream, EV_READ, 0, WP_HTTP_BUFFER);
-    bufferevent_setwatermark(conn->upstream, EV_WRITE, WP_HTTP_BUFFER / 2, 0);
-    (void)bufferevent_set_timeouts(conn->upstream, NULL, &stall);
-    (void)bufferevent_enable(conn->upstream, EV_READ | EV_WRITE);
-    return bufferevent_socket_connect(conn->upstream,
-                                      (const struct sockaddr *)&address->sa,
-                                      (int)address->len) == 0;
-}
-
-void
-wp_http_proxy_begin(struct wp_http_conn *conn,
-                    const struct wp_http_route *route, const char *endpoint,
-                    bool strip_token)
-{
-    const struct wp_http_field *expect =
-        wp_http_field(&conn->request, "Expect");
-    struct wp_address address;
-
-    conn->phase = WP_HTTP_EXCHANGE;
-    conn->response_begun = false;
-    conn->keep_alive = false;
-    conn->interim = 0;
-    conn->client_eof = false;
-    conn->upstream_eof = false;
-    if (wp_address_parse(wp_str_from(endpoint), &address, NULL) != WP_OK) {
-        fail(conn, 502, "the sandbox's endpoint is not an address");
+    wp_http_take(req, &stream);
+    if (!connect_upstream(x)) {
+        (void)fail(x, 502, "the sandbox cannot be reached");
         return;
+    }
+    put_request_head(out(x->upstream), x->request, &x->route, x->strip_token);
+    if (x->request->done) {
+        request_sent(x);
+    } else {
+        set_timeouts(x);
+    }
+    /* What came with the head is moved from the loop. */
+    bufferevent_trigger(x->client, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
+}
+
+static void
+gone(struct wp_http_req *req)
+{
+    struct exchange *x = wp_http_user(req);
+
+    drop_upstream(x);
+    free(x);
+}
+
+const struct wp_http_ops *
+wp_http_proxy_open(struct wp_http_proxy *proxy, struct wp_http_req *req,
+                   const struct wp_http_route *route, const char *endpoint,
+                   bool strip_token)
+{
+    static const struct wp_http_ops ops = {
+        .body_max = UINT64_MAX, .begin = begin, .gone = gone};
+    struct exchange *x = calloc(1, sizeof *x);
+
+    proxy->proxied_total++;
+    if (x == NULL) {
+        wp_http_proxy_fail(proxy, req, 502, "the sandbox cannot be reached");
+        return NULL;
+    }
+    if (wp_address_parse(wp_str_from(endpoint), &x->endpoint, NULL) != WP_OK) {
+        free(x);
+        wp_http_proxy_fail(proxy, req, 502,
+                           "the sandbox's endpoint is not an address");
+        return NULL;
     }
     if (route->port != 0) {
-        wp_address_set_port(&address, route->port);
+        wp_address_set_port(&x->endpoint, route->port);
     }
-    if (!connect_upstream(conn, &address)) {
-        fail(conn, 502, "the sandbox cannot be reached");
-        return;
-    }
-    /* Nothing is gained by asking the sandbox first: the body is streamed. */
-    if (expect != NULL && conn->request.minor == 1 && !conn->request.done) {
-        (void)evbuffer_add_printf(out(conn->client),
-                                  "HTTP/1.1 100 Continue\r\n\r\n");
-    }
-    put_request_head(out(conn->upstream), &conn->request, route, strip_token);
-    conn->answer_timeout_ns = answer_timeout_ns(conn, route);
-    if (conn->request.done) {
-        request_sent(conn);
-    } else {
-        set_timeouts(conn);
-    }
-    pump(conn);
+    x->proxy = proxy;
+    x->req = req;
+    x->request = wp_http_message(req);
+    x->client = wp_http_bufferevent(req);
+    x->route = *route;
+    x->strip_token = strip_token;
+    wp_http_set_user(req, x);
+    return &ops;
 }

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "allocator/http/head.h"
+#include "proto/formats/http_head.h"
 #include "pool/limits.h"
 
 enum {

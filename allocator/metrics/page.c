@@ -363,9 +363,9 @@ put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
 }
 
 static void
-put_http(struct evbuffer *out, const struct wp_http_server *http)
+put_http(struct evbuffer *out, const struct wp_gateway *http)
 {
-    struct wp_http_stats s = wp_http_server_stats(http);
+    struct wp_gateway_stats s = wp_gateway_stats(http);
 
     wp_http_metrics_put(out, "warmpool_http_connections", "gauge",
                         "HTTP connections now.", s.connections);

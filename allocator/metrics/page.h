@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "allocator/threads/control.h"
-#include "allocator/http/server.h"
+#include "allocator/http/gateway.h"
 #include "allocator/stores/meter.h"
 #include "allocator/grpc/server.h"
 #include "pool/pool.h"
@@ -16,7 +16,7 @@ struct wp_http_metrics {
     struct wp_pools *pools;
     const struct wp_control *control;   /* NULL: left out. */
     const struct wp_rpc_server *rpc;    /* NULL: left out. */
-    const struct wp_http_server *http;  /* NULL: left out. */
+    const struct wp_gateway *http;      /* NULL: left out. */
     const char *backend;                /* Its name. */
     const char *lease_store;            /* Its name. */
     const struct wp_lease_meter *store; /* NULL: left out. */
@@ -42,7 +42,7 @@ struct wp_http_metrics {
 void wp_http_metrics_put(struct evbuffer *out, const char *name,
                          const char *type, const char *help, double value);
 
-/* Pages for wp_http_config; ctx is a struct wp_http_metrics. */
+/* Pages for wp_gateway_config; ctx is a struct wp_http_metrics. */
 unsigned wp_http_metrics_page(void *ctx, struct evbuffer *body,
                               const char **content_type);
 /* "ok" while the loop runs. */

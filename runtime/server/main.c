@@ -14,17 +14,19 @@
 
 #include <event2/event.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/log.h"
 #include "runtime/server/confine.h"
-#include "runtime/http/listen.h"
 #include "runtime/mcp/mcp.h"
 #include "pool/base/os_error.h"
+#include "proto/formats/http_listen.h"
 #include "runtime/runtime.h"
 
 enum {
     EXIT_USAGE = 2,
     DRAIN_MS = 200,   /* For output of what a command left behind. */
     FD_RESERVE = 256, /* Descriptors kept for commands and files. */
+    FIELDS_MAX = 64,  /* Of a request's head. */
 };
 
 struct server {
@@ -128,20 +130,49 @@ workspace_default(void)
                                                                : ".";
 }
 
+/* A descriptor of a socket on that port of host, or -1 and err. *port becomes
+ * the chosen one when it was 0. */
+static int
+bind_port(const char *host, int32_t *port, struct wp_err *err)
+{
+    bool v6 = strchr(host, ':') != NULL;
+    struct wp_address address;
+    char text[128];
+    int fd;
+
+    (void)snprintf(text, sizeof(text), "%s%s%s:%d", v6 ? "[" : "", host,
+                   v6 ? "]" : "", (int)*port);
+    if (wp_address_parse(wp_str_from(text), &address, err) != WP_OK) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "--bind: '%s' is no IP address", host);
+        return -1;
+    }
+    fd = wp_http_bind(&address, 0, err);
+    if (fd >= 0) {
+        *port = wp_address_port(&address);
+    }
+    return fd;
+}
+
 static enum wp_status
 listen_port(struct server *server, int32_t port, unsigned roles,
             const char *name, FILE *ports, struct wp_err *err)
 {
+    const char *host = server->runtime.options.bind;
     enum wp_status status;
-    int fd = -1;
+    int fd;
 
     if (port == WP_OPTIONS_PORT_NONE) {
         return WP_OK;
     }
-    status = wp_listen_tcp(server->runtime.options.bind, &port, &fd, err);
-    if (status == WP_OK) {
-        status = wp_http_server_listen(server->http, fd, roles, err);
+    fd = bind_port(host != NULL ? host : "::", &port, err);
+    if (fd < 0 && host == NULL) { /* No IPv6 here. */
+        fd = bind_port("0.0.0.0", &port, err);
     }
+    if (fd < 0) {
+        return err->status;
+    }
+    status = wp_http_server_listen(server->http, fd, roles, err);
     if (status == WP_OK) {
         wp_log_info("listening", wp_kv_str("for", name),
                     wp_kv_int("port", port));
@@ -156,17 +187,23 @@ static enum wp_status
 listen_unix(struct server *server, struct wp_err *err)
 {
     const char *path = server->runtime.options.unix_path;
+    struct wp_address address;
     enum wp_status status;
-    int fd = -1;
+    int fd;
 
     if (path == NULL) {
         return WP_OK;
     }
-    status = wp_listen_unix(path, &fd, err);
-    if (status == WP_OK) {
-        status = wp_http_server_listen(server->http, fd,
-                                       WP_ROLE_MCP | WP_ROLE_REST, err);
+    status = wp_address_unix(wp_str_from(path), &address, err);
+    if (status != WP_OK) {
+        return wp_err_wrap(err, "--unix");
     }
+    fd = wp_http_bind(&address, 0, err);
+    if (fd < 0) {
+        return err->status;
+    }
+    status = wp_http_server_listen(server->http, fd, WP_ROLE_MCP | WP_ROLE_REST,
+                                   err);
     if (status == WP_OK) {
         wp_log_info("listening", wp_kv_str("path", path));
     }
@@ -221,6 +258,24 @@ listen_and_tell(struct server *server, struct wp_err *err)
     return status;
 }
 
+static struct wp_http_server *
+http_create(struct wp_runtime *runtime)
+{
+    const struct wp_http_server_config config = {
+        .base = runtime->base,
+        .route = wp_runtime_route,
+        .app = runtime,
+        .conns_max = conns_max_for(runtime->options.conns_max),
+        .fields_max = FIELDS_MAX,
+        .head_timeout_ns = 10 * WP_NS_PER_S,
+        .body_timeout_ns = 30 * WP_NS_PER_S,
+        .idle_timeout_ns = 75 * WP_NS_PER_S,
+        .send_timeout_ns = 60 * WP_NS_PER_S,
+    };
+
+    return wp_http_server_create(&config);
+}
+
 static enum wp_status
 parts_create(struct server *server, struct wp_err *err)
 {
@@ -235,9 +290,7 @@ parts_create(struct server *server, struct wp_err *err)
     if (runtime->base != NULL) {
         runtime->processes = wp_process_table_create(runtime->base, &limits);
         runtime->mcp = wp_mcp_create(runtime);
-        server->http =
-            wp_http_server_create(runtime->base, wp_runtime_route, runtime,
-                                  conns_max_for(runtime->options.conns_max));
+        server->http = http_create(runtime);
         server->grace = evtimer_new(runtime->base, on_grace_over, server);
         server->signals[0] =
             evsignal_new(runtime->base, SIGTERM, on_signal, server);

@@ -28,7 +28,10 @@ LIBRARIES = [
     (r"sqlite3\.h", r"allocator/stores/sqlite/[^/]*|tests/.*"),
     (r"curl/", r"k8s/api/http[^/]*\.c"),
     (r"nghttp2/", r"bench/.*|tests/support/http/http_peer_h2\.c"),
-    (r"event2/", r"(allocator|bench|local|runtime|k8s|tests)/.*"),
+    (r"event2/",
+     r"(allocator|bench|local|runtime|k8s|tests|proto/formats)/.*"),
+    (r"http_parser\.h",
+     r"proto/formats/http_[^/]*|allocator/ctl/sandbox_client\.c"),
     (r"yaml\.h",
      r"local/manifest/(manifest|yaml)[^/]*\.c|allocator/conf/file\.c"
      r"|k8s/api/api_config_yaml\.c"),

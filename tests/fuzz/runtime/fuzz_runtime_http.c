@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 #include "runtime/server/exec_stream.h"
-#include "runtime/http/server.h"
+#include "proto/formats/http_server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -89,7 +90,16 @@ server_start(void)
     sa_family_t family = AF_UNIX;
 
     base = event_base_new();
-    server = wp_http_server_create(base, route, NULL, 8);
+    server = wp_http_server_create(&(struct wp_http_server_config){
+        .base = base,
+        .route = route,
+        .conns_max = 8,
+        .fields_max = 64,
+        .head_timeout_ns = 10 * WP_NS_PER_S,
+        .body_timeout_ns = 30 * WP_NS_PER_S,
+        .idle_timeout_ns = 75 * WP_NS_PER_S,
+        .send_timeout_ns = 60 * WP_NS_PER_S,
+    });
     WP_ASSERT(server != NULL && fd >= 0);
     address.sun_family = AF_UNIX;
     /* An address of nothing but its family: the kernel chooses a name. */

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "pool/base/clock.h"
 
 struct rig rig;
@@ -219,7 +219,7 @@ rig_setup(void **state)
     rig.listen[0] = rig.unix_listen;
     rig.listen[1] = "127.0.0.1:0";
     rig.loop = wp_loop_create("http", 64, NULL);
-    rig.config = (struct wp_http_config){
+    rig.config = (struct wp_gateway_config){
         .loop = rig.loop,
         .listen = rig.listen,
         .n_listen = 2,
@@ -241,7 +241,7 @@ rig_start(void)
 {
     struct wp_err err = {.msg = ""};
 
-    rig.server = wp_http_server_create(&rig.config, &err);
+    rig.server = wp_gateway_create(&rig.config, &err);
     assert_string_equal(err.msg, "");
     assert_non_null(rig.server);
     assert_int_equal(wp_loop_start(rig.loop, &err), WP_OK);
@@ -252,13 +252,13 @@ read_stats(void *ctx, uint64_t a, uint64_t b)
 {
     (void)a;
     (void)b;
-    *(struct wp_http_stats *)ctx = wp_http_server_stats(rig.server);
+    *(struct wp_gateway_stats *)ctx = wp_gateway_stats(rig.server);
 }
 
-struct wp_http_stats
+struct wp_gateway_stats
 rig_stats(void)
 {
-    struct wp_http_stats out;
+    struct wp_gateway_stats out;
 
     wp_loop_call(rig.loop, read_stats, &out);
     return out;
@@ -270,7 +270,7 @@ rig_teardown(void **state)
     char path[128];
 
     (void)state;
-    wp_http_server_destroy(rig.server);
+    wp_gateway_destroy(rig.server);
     wp_loop_stop(rig.loop);
     wp_loop_destroy(rig.loop);
     if (rig.sandbox_runs) {
@@ -286,5 +286,5 @@ rig_teardown(void **state)
 const char *
 rig_tcp(void)
 {
-    return wp_http_server_address(rig.server, 1);
+    return wp_gateway_address(rig.server, 1);
 }

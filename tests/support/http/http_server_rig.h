@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "allocator/http/server.h"
+#include "allocator/http/gateway.h"
 
 #define RIG_ADMIN "the-admin-token-of-this-test"
 
@@ -23,8 +23,9 @@ struct rig {
     char unix_listen[96];
     const char *listen[2];
     struct wp_loop *loop;
-    struct wp_http_config config; /* A test may change it before rig_start. */
-    struct wp_http_server *server;
+    struct wp_gateway_config
+        config; /* A test may change it before rig_start. */
+    struct wp_gateway *server;
     char answer[1 << 18]; /* What the client was sent. */
     /* The sandbox. */
     char endpoint[96];
@@ -48,7 +49,7 @@ int rig_teardown(void **state);
  * "box-1", and "gone", where nobody answers. */
 void rig_start(void);
 const char *rig_tcp(void);
-struct wp_http_stats rig_stats(void);
+struct wp_gateway_stats rig_stats(void);
 /* Sandbox "box-1" begins to accept connections. */
 void rig_sandbox_start(rig_script_fn script);
 /* The token of box-1's lease, in hexadecimal. */

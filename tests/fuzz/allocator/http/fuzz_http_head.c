@@ -4,7 +4,7 @@
  * cut, and what was refused says why. */
 #include <stdlib.h>
 
-#include "allocator/http/head.h"
+#include "proto/formats/http_head.h"
 #include "allocator/http/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -64,7 +64,7 @@ body_len(struct wp_http_message *m, struct wp_str rest, size_t step)
 
     while (!m->done && rest.len > 0) {
         size_t n = step < rest.len ? step : rest.len;
-        int64_t used = wp_http_body(m, (struct wp_str){rest.ptr, n});
+        int64_t used = wp_http_message_body(m, (struct wp_str){rest.ptr, n});
 
         if (used < 0) {
             return -1;
@@ -117,7 +117,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(body_len(&again, rest, (size_t)(data[0] >> 4) + 1) == whole);
         check(whole < 0 || again.done == m.done);
         if (whole < 0 || !m.done) {
-            (void)(whole >= 0 && wp_http_eof(&m));
+            (void)(whole >= 0 && wp_http_message_eof(&m));
             return 0;
         }
         rest.ptr += whole;

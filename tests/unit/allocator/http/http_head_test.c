@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "allocator/http/head.h"
+#include "proto/formats/http_head.h"
 #include "allocator/http/route.h"
 #include "pool/base/clock.h"
 
@@ -67,9 +67,9 @@ test_request(void **state)
     assert_null(wp_http_field(&message, "absent"));
     assert_true(message.keep_alive && message.has_length);
     assert_false(message.done);
-    assert_int_equal(wp_http_body(&message, WP_STR("ab")), 2);
+    assert_int_equal(wp_http_message_body(&message, WP_STR("ab")), 2);
     assert_false(message.done);
-    assert_int_equal(wp_http_body(&message, WP_STR("cGET /next")), 1);
+    assert_int_equal(wp_http_message_body(&message, WP_STR("cGET /next")), 1);
     assert_true(message.done);
 }
 
@@ -97,19 +97,19 @@ test_chunked(void **state)
                         "\r\n\r\n"));
     assert_true(message.chunked);
     while (!message.done) { /* Byte by byte, as a slow client would. */
-        assert_int_equal(wp_http_body(&message, (struct wp_str){left.ptr, 1}),
-                         1);
+        assert_int_equal(
+            wp_http_message_body(&message, (struct wp_str){left.ptr, 1}), 1);
         left.ptr++;
     }
     assert_string_equal(left.ptr, "rest");
     assert_int_equal(message.n_fields, 1); /* Trailers are not fields. */
     assert_true(request("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked"
                         "\r\n\r\n"));
-    assert_int_equal(wp_http_body(&message, wp_str_from(body)),
+    assert_int_equal(wp_http_message_body(&message, wp_str_from(body)),
                      (int64_t)strlen(body) - 4);
     assert_true(request("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked"
                         "\r\n\r\n"));
-    assert_int_equal(wp_http_body(&message, WP_STR("zz\r\n")), -1);
+    assert_int_equal(wp_http_message_body(&message, WP_STR("zz\r\n")), -1);
 }
 
 static void
@@ -174,11 +174,11 @@ test_response(void **state)
     assert_true(message.done);
     assert_true(response("HTTP/1.1 200 OK\r\n\r\n"));
     assert_true(message.until_eof && !message.done);
-    assert_int_equal(wp_http_body(&message, WP_STR("abc")), 3);
-    assert_true(wp_http_eof(&message));
+    assert_int_equal(wp_http_message_body(&message, WP_STR("abc")), 3);
+    assert_true(wp_http_message_eof(&message));
     assert_true(response("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"));
-    assert_int_equal(wp_http_body(&message, WP_STR("abc")), 3);
-    assert_false(wp_http_eof(&message));
+    assert_int_equal(wp_http_message_body(&message, WP_STR("abc")), 3);
+    assert_false(wp_http_message_eof(&message));
     assert_true(response("HTTP/1.1 101 Switching Protocols\r\n"
                          "Connection: Upgrade\r\nUpgrade: x\r\n\r\n"));
     assert_true(message.upgrade);

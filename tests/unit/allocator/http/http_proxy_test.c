@@ -286,7 +286,7 @@ test_destroy_in_flight(void **state)
     while (rig_stats().connections < 8) {
         (void)usleep(1000);
     }
-    wp_http_server_destroy(rig.server);
+    wp_gateway_destroy(rig.server);
     rig.server = NULL;
     for (int i = 0; i < 8; i++) {
         assert_int_equal(

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 #include "pool/base/clock.h"
 #include "tests/support/http/http_server_rig.h"
 
@@ -114,23 +114,23 @@ static void
 test_listen_refusals(void **state)
 {
     struct wp_err err;
-    struct wp_http_server *second;
+    struct wp_gateway *second;
     char path[128];
 
     (void)state;
     rig_start();
-    second = wp_http_server_create(&rig.config, &err);
+    second = wp_gateway_create(&rig.config, &err);
     assert_null(second);
     assert_has(err.msg, "another process answers on");
     rig.listen[0] = "0.0.0.0:0";
-    assert_null(wp_http_server_create(&rig.config, &err));
+    assert_null(wp_gateway_create(&rig.config, &err));
     assert_has(err.msg, "loopback only");
     (void)snprintf(path, sizeof path, "unix:%s", rig.dir);
     rig.listen[0] = path;
-    assert_null(wp_http_server_create(&rig.config, &err));
+    assert_null(wp_gateway_create(&rig.config, &err));
     assert_has(err.msg, "is not a socket");
     rig.listen[0] = "unix:/nonexistent/x";
-    assert_null(wp_http_server_create(&rig.config, &err));
+    assert_null(wp_gateway_create(&rig.config, &err));
     assert_has(err.msg, "cannot listen on unix:/nonexistent/x");
 }
 
@@ -142,7 +142,7 @@ test_listen_anywhere(void **state)
     rig.listen[1] = "0.0.0.0:0";
     rig.config.anywhere = true;
     rig_start();
-    assert_has(wp_http_server_address(rig.server, 1), "0.0.0.0:");
+    assert_has(wp_gateway_address(rig.server, 1), "0.0.0.0:");
 }
 
 /* The socket of a daemon that was killed is taken over. */

@@ -1,4 +1,4 @@
-#include "allocator/http/head.h"
+#include "proto/formats/http_head.h"
 
 #include <strings.h>
 
@@ -60,6 +60,7 @@ on_field(http_parser *parser, const char *at, size_t len)
         return 0; /* A trailer: handed on with the body's bytes. */
     }
     if (m->n_fields == WP_HTTP_FIELDS_MAX) {
+        m->too_many = true;
         return refuse(m, "more than 100 header fields");
     }
     if (!is_token(at, len)) {
@@ -107,6 +108,17 @@ on_head(http_parser *parser)
 }
 
 static int
+on_body(http_parser *parser, const char *at, size_t len)
+{
+    const struct wp_http_message *m = parser->data;
+
+    if (m->on_body != NULL) {
+        m->on_body(m->ctx, at, len);
+    }
+    return 0;
+}
+
+static int
 on_done(http_parser *parser)
 {
     struct wp_http_message *m = parser->data;
@@ -122,6 +134,7 @@ static const http_parser_settings settings = {
     .on_header_field = on_field,
     .on_header_value = on_value,
     .on_headers_complete = on_head,
+    .on_body = on_body,
     .on_message_complete = on_done,
 };
 
@@ -209,7 +222,7 @@ wp_http_parse_response(struct wp_http_message *m, struct wp_str head,
 }
 
 int64_t
-wp_http_body(struct wp_http_message *m, struct wp_str bytes)
+wp_http_message_body(struct wp_http_message *m, struct wp_str bytes)
 {
     size_t used;
     enum http_errno error;
@@ -227,7 +240,7 @@ wp_http_body(struct wp_http_message *m, struct wp_str bytes)
 }
 
 bool
-wp_http_eof(struct wp_http_message *m)
+wp_http_message_eof(struct wp_http_message *m)
 {
     if (!m->head_done || m->done) {
         return m->done;

@@ -1,4 +1,4 @@
-#include "allocator/conf/address.h"
+#include "pool/base/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -6,17 +6,12 @@
 #include <stdio.h>
 #include <sys/un.h>
 
-static enum wp_status
-parse_unix(struct wp_str path, struct wp_address *out, struct wp_err *err)
+enum wp_status
+wp_address_unix(struct wp_str path, struct wp_address *out, struct wp_err *err)
 {
     struct sockaddr_un *un = (void *)&out->sa;
 
-    if (path.len == 0 || path.ptr[0] != '/') {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "address 'unix:%.*s': expected an absolute path "
-                          "after 'unix:'",
-                          WP_STR_ARG(path));
-    }
+    memset(out, 0, sizeof *out);
     if (!wp_str_copy(path, un->sun_path, sizeof un->sun_path)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "address 'unix:%.40s...': a socket's path has at "
@@ -79,9 +74,15 @@ wp_address_parse(struct wp_str text, struct wp_address *out, struct wp_err *err)
 
     memset(out, 0, sizeof *out);
     if (wp_str_starts_with(text, prefix)) {
-        return parse_unix(
-            (struct wp_str){text.ptr + prefix.len, text.len - prefix.len}, out,
-            err);
+        struct wp_str path = {text.ptr + prefix.len, text.len - prefix.len};
+
+        if (path.len == 0 || path.ptr[0] != '/') {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "address 'unix:%.*s': expected an absolute path "
+                              "after 'unix:'",
+                              WP_STR_ARG(path));
+        }
+        return wp_address_unix(path, out, err);
     }
     if (text.len > 0) {
         colon = memrchr(text.ptr, ':', text.len);
@@ -119,12 +120,24 @@ wp_address_format(const struct wp_address *address, char *out, size_t cap)
         (void)snprintf(out, cap, "unix:%s", un->sun_path);
     } else if (address->sa.ss_family == AF_INET6) {
         (void)inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        (void)snprintf(out, cap, "[%s]:%u", host, ntohs(in6->sin6_port));
+        (void)snprintf(out, cap, "[%s]:%u", host, wp_address_port(address));
     } else {
         (void)inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        (void)snprintf(out, cap, "%s:%u", host, ntohs(in->sin_port));
+        (void)snprintf(out, cap, "%s:%u", host, wp_address_port(address));
     }
     return out;
+}
+
+uint16_t
+wp_address_port(const struct wp_address *address)
+{
+    const struct sockaddr_in *in = (const void *)&address->sa;
+    const struct sockaddr_in6 *in6 = (const void *)&address->sa;
+
+    if (address->sa.ss_family == AF_INET6) {
+        return ntohs(in6->sin6_port);
+    }
+    return address->is_unix ? 0 : ntohs(in->sin_port);
 }
 
 void

@@ -1,14 +1,10 @@
-#include "allocator/http/listen.h"
+#include "proto/formats/http_listen.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-enum {
-    BACKLOG = 512,
-};
 
 static const char *
 unix_path(const struct wp_address *address)
@@ -58,14 +54,18 @@ clear_stale(const struct wp_address *address, struct wp_err *err)
 }
 
 static enum wp_status
-bind_and_listen(int fd, struct wp_address *address, uint32_t unix_mode,
-                struct wp_err *err)
+bind_there(int fd, struct wp_address *address, uint32_t unix_mode,
+           struct wp_err *err)
 {
     char text[128];
     int one = 1;
+    int zero = 0;
 
     if (!address->is_unix) {
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    }
+    if (address->sa.ss_family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     }
     if (bind(fd, (const struct sockaddr *)&address->sa, address->len) != 0) {
         return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
@@ -73,14 +73,10 @@ bind_and_listen(int fd, struct wp_address *address, uint32_t unix_mode,
                           wp_address_format(address, text, sizeof text));
     }
     /* Before listen: nobody connects under the umask's mode. */
-    if (address->is_unix && chmod(unix_path(address), unix_mode) != 0) {
+    if (address->is_unix && unix_mode != 0 &&
+        chmod(unix_path(address), unix_mode) != 0) {
         return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
                           "mode of the socket '%s'", unix_path(address));
-    }
-    if (listen(fd, BACKLOG) != 0) {
-        return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                          "cannot listen on %s",
-                          wp_address_format(address, text, sizeof text));
     }
     if (!address->is_unix) {
         address->len = sizeof address->sa;
@@ -90,8 +86,7 @@ bind_and_listen(int fd, struct wp_address *address, uint32_t unix_mode,
 }
 
 int
-wp_http_listen(struct wp_address *address, uint32_t unix_mode,
-               struct wp_err *err)
+wp_http_bind(struct wp_address *address, uint32_t unix_mode, struct wp_err *err)
 {
     int fd;
 
@@ -104,7 +99,7 @@ wp_http_listen(struct wp_address *address, uint32_t unix_mode,
         (void)wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno, "no socket");
         return -1;
     }
-    if (bind_and_listen(fd, address, unix_mode, err) != WP_OK) {
+    if (bind_there(fd, address, unix_mode, err) != WP_OK) {
         (void)close(fd);
         return -1;
     }

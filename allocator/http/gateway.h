@@ -1,19 +1,18 @@
-/* allocator/http/server.h - HTTP/1.1 for people, probes and sandboxes' clients.
+/* allocator/http/gateway.h - HTTP for people, probes and sandboxes' clients.
  *
  * Its own pages (metrics, health) are rendered by functions it is given. The
  * rest it proxies to leased sandboxes, streaming both ways with back-pressure;
- * `Upgrade` turns a connection into a plain pipe. Not evhttp, which holds whole
- * bodies in memory.
+ * `Upgrade` turns a connection into a plain pipe.
  *
- * Bounds: connections, 16 KiB a head, 100 fields, 64 KiB buffered a direction,
- * a time for each phase in which the other side could stall.
+ * Bounds: the HTTP server's, with 100 fields a head, and 64 KiB buffered a
+ * direction.
  *
  * Who may: on a Unix socket the peer's user (root, the daemon's own, or one of
  * allowed_uids); on TCP a bearer token, which is either the lease token of that
  * very sandbox in hexadecimal, or admin_token. The token is not handed on. All
  * of it runs on one loop. */
-#ifndef WP_ALLOCATOR_HTTP_SERVER_H
-#define WP_ALLOCATOR_HTTP_SERVER_H
+#ifndef WP_ALLOCATOR_HTTP_GATEWAY_H
+#define WP_ALLOCATOR_HTTP_GATEWAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +22,7 @@
 #include "pool/claim.h"
 
 struct evbuffer;
-struct wp_http_server; /* Opaque. */
+struct wp_gateway; /* Opaque. */
 
 struct wp_http_page {
     const char *path;
@@ -43,9 +42,9 @@ enum wp_http_token_rule {
 };
 
 /* Borrowed, with all it points to, until destroy. */
-struct wp_http_config {
+struct wp_gateway_config {
     struct wp_loop *loop;
-    const char *const *listen; /* As in allocator/conf/address.h; loopback. */
+    const char *const *listen; /* As in pool/base/address.h; loopback. */
     size_t n_listen;
     bool anywhere; /* Beyond loopback too: for pages that say no secrets. */
     const uint32_t *allowed_uids; /* Empty: own user and root only. */
@@ -67,7 +66,7 @@ struct wp_http_config {
     void *ctx;
 };
 
-struct wp_http_stats {
+struct wp_gateway_stats {
     uint64_t connections_total;
     uint64_t connections_refused; /* Over the bound, or not allowed. */
     uint64_t requests_total;
@@ -79,16 +78,15 @@ struct wp_http_stats {
 /* Binds every listener. Before the loop is started. NULL and err when an
  * address cannot be had. A stale Unix socket is replaced, one that answers is
  * not. */
-struct wp_http_server *
-wp_http_server_create(const struct wp_http_config *config, struct wp_err *err);
-/* What listener i is bound to, with its real port; owned by the server. */
-const char *wp_http_server_address(const struct wp_http_server *server,
-                                   size_t i);
+struct wp_gateway *wp_gateway_create(const struct wp_gateway_config *config,
+                                     struct wp_err *err);
+/* What listener i is bound to, with its real port; owned by it. */
+const char *wp_gateway_address(const struct wp_gateway *gateway, size_t i);
 /* Closes every connection and listener and frees all. Any thread but the
  * loop's, which may be running or stopped. Removes the Unix sockets. NULL is
  * fine. */
-void wp_http_server_destroy(struct wp_http_server *server);
+void wp_gateway_destroy(struct wp_gateway *gateway);
 /* Loop thread. */
-struct wp_http_stats wp_http_server_stats(const struct wp_http_server *server);
+struct wp_gateway_stats wp_gateway_stats(const struct wp_gateway *gateway);
 
 #endif

@@ -1,12 +1,12 @@
-/* allocator/http/head.h - one HTTP/1.1 message: its head, and where it ends.
+/* proto/formats/http_head.h - an HTTP/1.1 message: its head, and where it ends.
  *
  * Bytes in, views out; no I/O. The head is parsed in one piece; of the body
  * only its end is looked for, so that a proxy can hand on the bytes as they
- * are. What two parsers could read in two ways is refused: both lengths at
- * once, folded headers, bare line feeds, a transfer coding other than chunked.
- * One thread. */
-#ifndef WP_ALLOCATOR_HTTP_HEAD_H
-#define WP_ALLOCATOR_HTTP_HEAD_H
+ * are; who wants its content sets on_body. What two parsers could read in two
+ * ways is refused: both lengths at once, folded headers, bare line feeds, a
+ * transfer coding other than chunked. One thread. */
+#ifndef WP_PROTO_FORMATS_HTTP_HEAD_H
+#define WP_PROTO_FORMATS_HTTP_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +41,12 @@ struct wp_http_message {
     bool upgrade;   /* Asks for (request) or grants (101) another protocol. */
     uint64_t length;
 
-    bool done; /* The body has ended too. */
+    bool done;     /* The body has ended too. */
+    bool too_many; /* Refused for more than WP_HTTP_FIELDS_MAX fields. */
+
+    /* Optional, to be set after parse: the body's content, chunks decoded. */
+    void (*on_body)(void *ctx, const char *data, size_t len);
+    void *ctx;
 
     /* Private. */
     http_parser parser;
@@ -67,10 +72,10 @@ WP_MUST_CHECK bool wp_http_parse_response(struct wp_http_message *message,
 /* Bytes of the body as they come. How many of them belong to this message;
  * then message->done tells whether it has ended. -1: the framing is broken. Not
  * to be called when done. */
-WP_MUST_CHECK int64_t wp_http_body(struct wp_http_message *message,
-                                   struct wp_str bytes);
+WP_MUST_CHECK int64_t wp_http_message_body(struct wp_http_message *message,
+                                           struct wp_str bytes);
 /* The connection has ended. False: in the middle of the message. */
-WP_MUST_CHECK bool wp_http_eof(struct wp_http_message *message);
+WP_MUST_CHECK bool wp_http_message_eof(struct wp_http_message *message);
 
 /* The first field of that name (any case), or NULL. */
 const struct wp_http_field *wp_http_field(const struct wp_http_message *message,
