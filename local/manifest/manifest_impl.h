@@ -8,7 +8,6 @@
 
 #include "local/manifest/decode.h"
 #include "local/manifest/manifest.h"
-#include "local/manifest/arena.h"
 
 enum {
     WP_MANIFEST_NOTES_MAX = 1024

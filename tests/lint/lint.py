@@ -29,9 +29,7 @@ LIBRARIES = [
     (r"curl/", r"k8s/api/http[^/]*\.c"),
     (r"nghttp2/", r"bench/.*|tests/support/http/http_peer_h2\.c"),
     (r"event2/", r"(allocator|bench|local|runtime|k8s|tests)/.*"),
-    (r"yaml\.h",
-     r"local/manifest/(manifest|yaml)[^/]*\.c|allocator/conf/file\.c"
-     r"|k8s/api/api_config_yaml\.c"),
+    (r"yaml\.h", r"proto/formats/yaml_tree\.c"),
     (r"seccomp\.h", r"local/.*"),
 ]
 

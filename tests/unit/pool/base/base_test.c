@@ -271,6 +271,30 @@ arena_gives_aligned_blocks_until_full(void **state)
 }
 
 static void
+pile_grows_zeroed_and_aligned(void **state)
+{
+    struct wp_pile pile = {.blocks = NULL};
+    char *small = wp_pile_str(&pile, WP_STR("abc"));
+    char *large = wp_pile_alloc(&pile, 1 << 20);
+    char *more = wp_pile_alloc(&pile, 1);
+
+    (void)state;
+    assert_non_null(small);
+    assert_non_null(large);
+    assert_non_null(more);
+    assert_int_equal((uintptr_t)large % _Alignof(max_align_t), 0);
+    assert_true(large[0] == 0 && large[(1 << 20) - 1] == 0);
+    memset(large, 1, 1 << 20);
+    assert_string_equal(small, "abc");
+    assert_int_equal(*more, 0);
+    assert_null(wp_pile_alloc(&pile, SIZE_MAX));
+    wp_pile_wipe(&pile);
+    assert_null(pile.blocks);
+    assert_non_null(wp_pile_alloc(&pile, 1));
+    wp_pile_free(&pile);
+}
+
+static void
 list_keeps_order(void **state)
 {
     struct wp_list head;
@@ -569,6 +593,7 @@ main(void)
         cmocka_unit_test(time_saturates_and_prints),
         cmocka_unit_test(a_stop_between_two_readings_is_no_time),
         cmocka_unit_test(arena_gives_aligned_blocks_until_full),
+        cmocka_unit_test(pile_grows_zeroed_and_aligned),
         cmocka_unit_test(list_keeps_order),
         cmocka_unit_test(rng_replays_and_stays_in_bounds),
         cmocka_unit_test(siphash_matches_vectors),
