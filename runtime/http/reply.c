@@ -1,4 +1,5 @@
 /* The answers of the HTTP server: status line, headers, body, files. */
+#include "proto/formats/json_text.h"
 #include "runtime/http/server.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 
 #include "pool/base/assert.h"
 #include "runtime/http/conn.h"
-#include "runtime/http/json_text.h"
 
 static const char *
 status_reason(int status)
@@ -114,9 +114,8 @@ wp_http_reply_error(struct wp_http_req *req, int status, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(msg, sizeof(msg), fmt, args);
     va_end(args);
-    wp_http_reply_json(
-        req, status,
-        json_pack("{s:o}", "error", wp_json_text(msg, strlen(msg))));
+    wp_http_reply_json(req, status,
+                       json_pack("{s:o}", "error", wp_json_from_text(msg)));
 }
 
 void

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/formats/json_text.h"
 #include "runtime/exec/exec_result.h"
 #include "runtime/files/file_text.h"
-#include "runtime/http/json_text.h"
 #include "pool/base/os_error.h"
 #include "runtime/runtime.h"
 #include "runtime/mcp/skills.h"
@@ -31,7 +31,7 @@ answer_text(const struct answer *answer, json_t *text, bool is_error)
 static void
 answer_failure(const struct answer *answer, const char *text)
 {
-    answer_text(answer, wp_json_text(text, strlen(text)), true);
+    answer_text(answer, wp_json_from_text(text), true);
 }
 
 /* The text is itself JSON. Takes value. */
@@ -253,9 +253,9 @@ entry_json(int dir, const char *name)
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         return NULL;
     }
-    return json_pack(
-        "{s:o, s:s, s:I}", "name", wp_json_text(name, strlen(name)), "type",
-        S_ISDIR(st.st_mode) ? "dir" : "file", "size", (json_int_t)st.st_size);
+    return json_pack("{s:o, s:s, s:I}", "name", wp_json_from_text(name), "type",
+                     S_ISDIR(st.st_mode) ? "dir" : "file", "size",
+                     (json_int_t)st.st_size);
 }
 
 static void
@@ -401,7 +401,7 @@ wp_mcp_tools_describe(const char *skills)
             if (asprintf(&text, "%s\n\nAvailable skills:\n%s", SKILL_TEXT,
                          skills) > 0) {
                 json_object_set_new(tool, "description",
-                                    wp_json_text(text, strlen(text)));
+                                    wp_json_from_text(text));
                 free(text);
             }
         }
