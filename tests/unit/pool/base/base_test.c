@@ -271,6 +271,28 @@ arena_gives_aligned_blocks_until_full(void **state)
 }
 
 static void
+backoff_doubles_up_to_the_most(void **state)
+{
+    struct wp_rng rng;
+
+    (void)state;
+    assert_int_equal(wp_backoff_ns(5, 60, 1), 5);
+    assert_int_equal(wp_backoff_ns(5, 60, 2), 10);
+    assert_int_equal(wp_backoff_ns(5, 60, 4), 40);
+    assert_int_equal(wp_backoff_ns(5, 60, 5), 60);
+    assert_int_equal(wp_backoff_ns(5, 60, UINT32_MAX), 60);
+    assert_int_equal(wp_backoff_ns(1, INT64_MAX, UINT32_MAX), INT64_MAX);
+    assert_int_equal(wp_backoff_ns(0, 60, UINT32_MAX), 0);
+    assert_int_equal(wp_backoff_ns(7, 5, 1), 5);
+    wp_rng_init(&rng, 1);
+    for (int i = 0; i < 100; i++) {
+        int64_t pause_ns = wp_rng_half(&rng, 10);
+
+        assert_true(pause_ns >= 5 && pause_ns <= 10);
+    }
+}
+
+static void
 pile_grows_zeroed_and_aligned(void **state)
 {
     struct wp_pile pile = {.blocks = NULL};
@@ -593,6 +615,7 @@ main(void)
         cmocka_unit_test(time_saturates_and_prints),
         cmocka_unit_test(a_stop_between_two_readings_is_no_time),
         cmocka_unit_test(arena_gives_aligned_blocks_until_full),
+        cmocka_unit_test(backoff_doubles_up_to_the_most),
         cmocka_unit_test(pile_grows_zeroed_and_aligned),
         cmocka_unit_test(list_keeps_order),
         cmocka_unit_test(rng_replays_and_stays_in_bounds),
