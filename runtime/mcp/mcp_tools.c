@@ -1,6 +1,5 @@
 #include "runtime/mcp/mcp_tools.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -232,18 +231,6 @@ tool_write_file(struct wp_runtime *runtime, const json_t *args,
     answer_json(answer, json_pack("{s:b}", "ok", 1));
 }
 
-static int
-no_dots(const struct dirent *entry)
-{
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static int
-by_bytes(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* A link counts as a file, with its own size. NULL when it has gone. */
 static json_t *
 entry_json(int dir, const char *name)
@@ -276,7 +263,7 @@ tool_list_dir(struct wp_runtime *runtime, const json_t *args,
     }
     path = *path != '\0' ? path : ".";
     dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    count = dir >= 0 ? scandirat(dir, ".", &names, no_dots, by_bytes) : -1;
+    count = dir >= 0 ? wp_workspace_scan(dir, &names) : -1;
     if (count < 0) {
         (void)wp_err_set(&err, WP_NOT_FOUND,
                          "failed to list directory %s: open %s: %s", path, path,

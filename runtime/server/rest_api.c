@@ -1,6 +1,5 @@
 /* The REST API that sandbox clients know: status, execute, download, list,
  * exists. Uploads are in rest_upload.c. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -235,18 +234,6 @@ download_ready(struct wp_http_req *req)
 const struct wp_http_ops wp_rest_download_ops = {.body_max = 4096,
                                                  .ready = download_ready};
 
-static int
-no_dots(const struct dirent *entry)
-{
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static int
-by_bytes(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* A link is shown as what it leads to, if that is in the workspace. */
 static json_t *
 entry_json(const struct wp_workspace *workspace, const char *folder, int dir,
@@ -292,7 +279,7 @@ list_ready(struct wp_http_req *req)
         wp_rest_reply_errno(req, path, -dir);
         return;
     }
-    count = scandirat(dir, ".", &names, no_dots, by_bytes);
+    count = wp_workspace_scan(dir, &names);
     if (count < 0) {
         wp_rest_reply_errno(req, path, errno);
         close(dir);
