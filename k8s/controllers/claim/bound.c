@@ -211,9 +211,9 @@ wp_claim_count_created(struct wp_claim_pass *pass, enum wp_claim_launch launch)
 }
 
 void
-wp_claim_keep_answer(struct wp_claim_pass *pass,
-                     const struct wp_api_result *result)
+wp_claim_keep_answer(void *ctx, const struct wp_api_result *result)
 {
+    struct wp_claim_pass *pass = ctx;
     const struct wp_object *sandbox = NULL;
 
     pass->answered = result->status;

@@ -80,12 +80,6 @@ create_settled(struct wp_claim_pass *pass)
     }
 }
 
-static void
-create_answered(void *ctx, const struct wp_api_result *result)
-{
-    wp_claim_keep_answer(ctx, result);
-}
-
 /* The template does not let the claim have what it asks for. Until one of them
  * changes that stays so; other errors may pass. */
 static void
@@ -133,6 +127,7 @@ wp_claim_create(struct wp_claim_pass *pass)
     pass->next = create_settled;
     pass->awaited = 1;
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_post(pass->self->parts->api, &target, body, create_answered, pass);
+    wp_api_post(pass->self->parts->api, &target, body, wp_claim_keep_answer,
+                pass);
     wp_claim_stamp_observed(pass, true);
 }

@@ -119,10 +119,9 @@ enum wp_claim_holding wp_claim_look_up(const struct wp_claim_controller *self,
                                        const struct wp_object *claim,
                                        const struct wp_object **sandbox,
                                        const char **name);
-/* A write of a Sandbox was answered: keeps that in the pass, and the Sandbox in
- * its store. */
-void wp_claim_keep_answer(struct wp_claim_pass *pass,
-                          const struct wp_api_result *result);
+/* A write of a Sandbox was answered: keeps that in the pass, which is ctx, and
+ * the Sandbox in its store. */
+void wp_claim_keep_answer(void *ctx, const struct wp_api_result *result);
 /* Goes on with a Sandbox that is the claim's. */
 void wp_claim_bound(struct wp_claim_pass *pass);
 /* Asks the API server for a Sandbox that the claim names. */

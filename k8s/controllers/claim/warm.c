@@ -330,12 +330,6 @@ adopt_settled(struct wp_claim_pass *pass)
     }
 }
 
-static void
-adopt_answered(void *ctx, const struct wp_api_result *result)
-{
-    wp_claim_keep_answer(ctx, result);
-}
-
 void
 wp_claim_adopt(struct wp_claim_pass *pass)
 {
@@ -357,7 +351,8 @@ wp_claim_adopt(struct wp_claim_pass *pass)
     pass->next = adopt_settled;
     pass->awaited = 1;
     wp_counter_add(&pass->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_patch(pass->self->parts->api, &target, patch, adopt_answered, pass);
+    wp_api_patch(pass->self->parts->api, &target, patch, wp_claim_keep_answer,
+                 pass);
     wp_claim_stamp_adopting(pass);
     wp_fault("claim.adopt_sent");
 }
