@@ -9,6 +9,7 @@
 #include "allocator/ctl/calls.h"
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
+#include "proto/formats/json_text.h"
 
 enum {
     BAR_WIDTH = 40,
@@ -142,9 +143,9 @@ row_json(const struct wp_advice_row *row)
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
         "s:I, s:I}",
-        "kind", kind_word(row->kind), "name", wp_ctl_json_text(row->name),
-        "setting", wp_ctl_json_text(row->setting), "models",
-        wp_ctl_json_text(row->cites != NULL ? row->cites : ""), "hit_rate",
+        "kind", kind_word(row->kind), "name", wp_json_from_text(row->name),
+        "setting", wp_json_from_text(row->setting), "models",
+        wp_json_from_text(row->cites != NULL ? row->cites : ""), "hit_rate",
         row->result.hit_rate, "hit_rate_low", row->hit_low, "hit_rate_high",
         row->hit_high, "wait_p50_s", row->result.wait_p50_s, "wait_p99_s",
         row->result.wait_p99_s, "idle_mean", row->result.idle_mean,
@@ -170,7 +171,7 @@ print_report_json(const struct report *report)
     }
     for (uint32_t i = 0; i < report->words.n_lines; i++) {
         (void)json_array_append_new(lines,
-                                    wp_ctl_json_text(report->words.lines[i]));
+                                    wp_json_from_text(report->words.lines[i]));
     }
     wp_print_json(
         report->ctl->out,

@@ -7,6 +7,7 @@
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/rng.h"
+#include "proto/formats/json_text.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
@@ -112,8 +113,8 @@ item_json(const struct wp_wire_batch_item *item)
         return wp_ctl_lease_json(item->claim_id, item->grant, item->replayed);
     }
     return json_pack("{s:o, s:{s:i, s:o}}", "claim_id",
-                     wp_ctl_json_slice(item->claim_id), "error", "code",
-                     item->code, "message", wp_ctl_json_slice(item->message));
+                     wp_json_from_str(item->claim_id), "error", "code",
+                     item->code, "message", wp_json_from_str(item->message));
 }
 
 static void

@@ -11,6 +11,7 @@
 #include "allocator/ctl/print.h"
 #include "allocator/ctl/sandbox_client.h"
 #include "pool/base/rng.h"
+#include "proto/formats/json_text.h"
 
 enum {
     PATH_LEN_MAX = 4096,
@@ -375,9 +376,9 @@ wp_cmd_cp(struct wp_ctl *ctl)
     if (ctl->options.output == WP_OUTPUT_JSON && strcmp(to.path, "-") != 0) {
         wp_print_json(ctl->out,
                       json_pack("{s:o, s:o, s:I}", "from",
-                                wp_ctl_json_text(ctl->options.args[0]), "to",
-                                wp_ctl_json_text(ctl->options.args[1]), "bytes",
-                                (json_int_t)copy.bytes),
+                                wp_json_from_text(ctl->options.args[0]), "to",
+                                wp_json_from_text(ctl->options.args[1]),
+                                "bytes", (json_int_t)copy.bytes),
                       true);
     }
     return WP_EXIT_OK;

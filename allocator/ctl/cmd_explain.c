@@ -9,6 +9,7 @@
 #include "allocator/ctl/print.h"
 #include "pool/base/rng.h"
 #include "pool/scale/scaler.h"
+#include "proto/formats/json_text.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
@@ -65,8 +66,8 @@ decision_json(const struct wp_scale_decision *d,
                      (json_int_t)(d->wall_ns / WP_NS_PER_MS), "target_before",
                      (json_int_t)d->target_before, "target",
                      (json_int_t)d->target, "wanted", (json_int_t)d->wanted,
-                     "reason", wp_ctl_json_text(text->reason), "sentence",
-                     wp_ctl_json_text(text->sentence), "demand", demand,
+                     "reason", wp_json_from_text(text->reason), "sentence",
+                     wp_json_from_text(text->sentence), "demand", demand,
                      "terms", terms, "outlook", outlook);
 }
 
@@ -74,10 +75,10 @@ static json_t *
 reservation_json(const struct wp_scale_reservation *r)
 {
     return json_pack(
-        "{s:o, s:I, s:I, s:I, s:I}", "id", wp_ctl_json_text(r->id), "sandboxes",
-        (json_int_t)r->n, "left", (json_int_t)r->left, "not_before_unix_ms",
-        (json_int_t)(r->from_wall_ns / WP_NS_PER_MS), "until_unix_ms",
-        (json_int_t)(r->until_wall_ns / WP_NS_PER_MS));
+        "{s:o, s:I, s:I, s:I, s:I}", "id", wp_json_from_text(r->id),
+        "sandboxes", (json_int_t)r->n, "left", (json_int_t)r->left,
+        "not_before_unix_ms", (json_int_t)(r->from_wall_ns / WP_NS_PER_MS),
+        "until_unix_ms", (json_int_t)(r->until_wall_ns / WP_NS_PER_MS));
 }
 
 static void
@@ -99,8 +100,8 @@ explain_json(const struct wp_ctl *ctl, const struct wp_wire_pool_detail *detail)
         ctl->out,
         json_pack(
             "{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
-            "namespace", wp_ctl_json_text(pool->spec.pool_namespace), "name",
-            wp_ctl_json_text(pool->spec.name), "scaled", (int)pool->scaled,
+            "namespace", wp_json_from_text(pool->spec.pool_namespace), "name",
+            wp_json_from_text(pool->spec.name), "scaled", (int)pool->scaled,
             "target", (json_int_t)pool->spec.target, "replicas",
             (json_int_t)(pool->scaled ? pool->replicas : pool->spec.target),
             "ready", (json_int_t)pool->ready, "warming",

@@ -6,6 +6,7 @@
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
+#include "proto/formats/json_text.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
@@ -49,7 +50,7 @@ wp_cmd_release(struct wp_ctl *ctl)
             continue;
         }
         (void)json_array_append_new(
-            released, json_pack("{s:o, s:b}", "claim_id", wp_ctl_json_text(id),
+            released, json_pack("{s:o, s:b}", "claim_id", wp_json_from_text(id),
                                 "was_held", (int)was_held));
         if (ctl->options.output == WP_OUTPUT_NAME) {
             (void)fprintf(ctl->out, "%s\n", id);
@@ -100,7 +101,7 @@ wp_cmd_renew(struct wp_ctl *ctl)
     case WP_OUTPUT_JSON:
         wp_print_json(ctl->out,
                       json_pack("{s:o, s:s, s:I, s:o, s:I}", "claim_id",
-                                wp_ctl_json_text(id), "token", token, "fence",
+                                wp_json_from_text(id), "token", token, "fence",
                                 (json_int_t)response.fence, "deadline",
                                 wp_ctl_time_json(response.deadline_wall_ms),
                                 "deadline_unix_ms",

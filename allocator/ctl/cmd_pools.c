@@ -4,6 +4,7 @@
 #include "allocator/ctl/calls.h"
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
+#include "proto/formats/json_text.h"
 
 static const char *
 pool_state(const struct wp_pool_stats *pool)
@@ -43,12 +44,12 @@ pool_json(const struct wp_pool_stats *pool)
 
     return json_pack(
         "{s:o, s:o, s:o, s:s, s:o, s:o, s:b, s:b, s:o, s:s, s:I, s:I}",
-        "namespace", wp_ctl_json_text(pool->spec.pool_namespace), "name",
-        wp_ctl_json_text(pool->spec.name), "template",
-        wp_ctl_json_text(pool->spec.template_name), "state", pool_state(pool),
+        "namespace", wp_json_from_text(pool->spec.pool_namespace), "name",
+        wp_json_from_text(pool->spec.name), "template",
+        wp_json_from_text(pool->spec.template_name), "state", pool_state(pool),
         "sandboxes", numbers, "totals", totals, "draining", (int)pool->draining,
         "breaker_open", (int)pool->breaker_open, "last_failure",
-        wp_ctl_json_text(pool->last_failure), "cold_start",
+        wp_json_from_text(pool->last_failure), "cold_start",
         pool->spec.cold_start == WP_COLD_ALLOWED ? "allowed" : "never",
         "ttl_default_ms",
         (json_int_t)(pool->spec.ttl_default_ns / WP_NS_PER_MS), "ttl_max_ms",

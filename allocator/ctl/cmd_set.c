@@ -6,6 +6,7 @@
 #include "allocator/ctl/calls.h"
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
+#include "proto/formats/json_text.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
@@ -19,7 +20,7 @@ wp_ctl_policy_json(const struct wp_wire_pool_detail *detail)
     for (uint32_t i = 0; i < detail->n_autoscale; i++) {
         (void)json_object_set_new(
             policy, detail->autoscale[i].key.ptr,
-            wp_ctl_json_text(detail->autoscale[i].value.ptr));
+            wp_json_from_text(detail->autoscale[i].value.ptr));
     }
     return policy;
 }
@@ -45,8 +46,8 @@ print_detail(const struct wp_ctl *ctl, const struct wp_wire_pool_detail *detail)
     case WP_OUTPUT_JSON:
         wp_print_json(ctl->out,
                       json_pack("{s:o, s:o, s:b, s:I, s:I, s:o}", "namespace",
-                                wp_ctl_json_text(pool->spec.pool_namespace),
-                                "name", wp_ctl_json_text(pool->spec.name),
+                                wp_json_from_text(pool->spec.pool_namespace),
+                                "name", wp_json_from_text(pool->spec.name),
                                 "scaled", (int)pool->scaled, "target",
                                 (json_int_t)pool->spec.target, "replicas",
                                 (json_int_t)given, "autoscale",

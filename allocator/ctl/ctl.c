@@ -6,6 +6,7 @@
 #include "allocator/ctl/help.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/clock.h"
+#include "proto/formats/json_text.h"
 
 static enum wp_ctl_exit
 exit_code(enum wp_status status)
@@ -61,7 +62,7 @@ wp_ctl_fail(const struct wp_ctl *ctl, const struct wp_err *err,
     if (ctl->options.output == WP_OUTPUT_JSON) {
         json_t *error =
             json_pack("{s:s, s:o}", "code", wp_status_name(err->status),
-                      "message", wp_ctl_json_text(err->msg));
+                      "message", wp_json_from_text(err->msg));
 
         if (retry_after_ns > 0) {
             (void)json_object_set_new(

@@ -5,6 +5,7 @@
 #include "allocator/ctl/calls.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/clock.h"
+#include "proto/formats/json_text.h"
 
 enum wp_status
 wp_ctl_find_token(const struct wp_ctl *ctl, const char *claim_id,
@@ -147,11 +148,11 @@ wp_ctl_lease_json(struct wp_str claim_id, const struct wp_grant *grant,
     wp_hex_encode(grant->token, sizeof grant->token, token);
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:s, s:I, s:o, s:I, s:s, s:I, s:b}",
-        "claim_id", wp_ctl_json_slice(claim_id), "namespace",
-        wp_ctl_json_text(grant->pool_namespace), "pool",
-        wp_ctl_json_text(grant->pool), "sandbox",
-        wp_ctl_json_text(grant->sandbox), "endpoint",
-        wp_ctl_json_text(grant->endpoint), "token", token, "fence",
+        "claim_id", wp_json_from_str(claim_id), "namespace",
+        wp_json_from_text(grant->pool_namespace), "pool",
+        wp_json_from_text(grant->pool), "sandbox",
+        wp_json_from_text(grant->sandbox), "endpoint",
+        wp_json_from_text(grant->endpoint), "token", token, "fence",
         (json_int_t)grant->fence, "deadline",
         wp_ctl_time_json(grant->deadline_wall_ms), "deadline_unix_ms",
         (json_int_t)grant->deadline_wall_ms, "served",
@@ -169,15 +170,15 @@ wp_ctl_claim_json(const struct wp_claim_info *info)
 
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:I, s:s, s:o}",
-        "claim_id", wp_ctl_json_text(info->claim_id), "tenant",
-        wp_ctl_json_text(info->tenant), "namespace",
-        wp_ctl_json_text(info->pool_namespace), "pool",
-        wp_ctl_json_text(info->pool), "state", state, "sandbox",
-        wp_ctl_json_text(info->sandbox), "endpoint",
-        wp_ctl_json_text(info->endpoint), "fence", (json_int_t)info->fence,
+        "claim_id", wp_json_from_text(info->claim_id), "tenant",
+        wp_json_from_text(info->tenant), "namespace",
+        wp_json_from_text(info->pool_namespace), "pool",
+        wp_json_from_text(info->pool), "state", state, "sandbox",
+        wp_json_from_text(info->sandbox), "endpoint",
+        wp_json_from_text(info->endpoint), "fence", (json_int_t)info->fence,
         "granted", wp_ctl_time_json(info->granted_wall_ms), "deadline",
         wp_ctl_time_json(info->deadline_wall_ms), "deadline_unix_ms",
         (json_int_t)info->deadline_wall_ms, "served",
         wp_ctl_served_name(info->served), "lost_reason",
-        wp_ctl_json_text(info->lost_reason));
+        wp_json_from_text(info->lost_reason));
 }

@@ -168,17 +168,3 @@ wp_print_json(FILE *out, json_t *value, bool pretty)
     (void)fputc('\n', out);
     json_decref(value);
 }
-
-json_t *
-wp_ctl_json_slice(struct wp_str text)
-{
-    json_t *value = json_stringn(text.ptr != NULL ? text.ptr : "", text.len);
-
-    return value != NULL ? value : json_string("?");
-}
-
-json_t *
-wp_ctl_json_text(const char *text)
-{
-    return wp_ctl_json_slice(wp_str_from(text));
-}

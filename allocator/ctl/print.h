@@ -48,8 +48,5 @@ const char *wp_print_duration(int64_t duration_ns, char out[32]);
 /* One JSON value and a newline; takes the reference. pretty: over several
  * lines. */
 void wp_print_json(FILE *out, json_t *value, bool pretty);
-/* Text as a JSON string; what is not UTF-8 becomes "?". New reference. */
-json_t *wp_ctl_json_text(const char *text);
-json_t *wp_ctl_json_slice(struct wp_str text);
 
 #endif

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "k8s/api/api_config_impl.h"
-#include "k8s/api/api_config_yaml.h"
 #include "pool/base/assert.h"
+#include "proto/formats/yaml_tree.h"
 
 enum {
     TOKEN_MAX = 64 << 10,
@@ -37,32 +37,40 @@ no_memory(struct wp_err *err)
 
 /* --- Single values --- */
 
+/* NULL when map is no map, or has no such key, or a null there. */
+static const struct wp_yaml *
+value_at(const struct wp_yaml *map, const char *key)
+{
+    const struct wp_yaml *node = wp_yaml_find(map, key);
+
+    return node != NULL && node->kind != WP_YAML_NULL ? node : NULL;
+}
+
 /* *text borrowed; NULL when the field is not there, or is empty. */
 static enum wp_status
-text_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
+text_at(struct reading *r, const struct wp_yaml *map, const char *field,
         const char **text)
 {
-    const struct wp_kube_yaml *node = wp_kube_yaml_at(map, field);
+    const struct wp_yaml *node = value_at(map, field);
 
     *text = NULL;
     if (node == NULL) {
         return WP_OK;
     }
-    if (node->kind != WP_KUBE_YAML_TEXT) {
+    if (!wp_yaml_is_scalar(node)) {
         return refuse(r, field, "a text was expected");
     }
-    if (!wp_str_is_printable(wp_str_from(node->text)) &&
-        node->text[0] != '\0') {
+    if (!wp_str_is_printable(node->text) && node->text.len > 0) {
         return refuse(r, field,
                       "a text without control characters was "
                       "expected");
     }
-    *text = node->text[0] != '\0' ? node->text : NULL;
+    *text = node->text.len > 0 ? node->text.ptr : NULL;
     return WP_OK;
 }
 
 static enum wp_status
-copy_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
+copy_at(struct reading *r, const struct wp_yaml *map, const char *field,
         char **out)
 {
     const char *text;
@@ -76,7 +84,7 @@ copy_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
 }
 
 static enum wp_status
-path_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
+path_at(struct reading *r, const struct wp_yaml *map, const char *field,
         char **out)
 {
     const char *text;
@@ -94,7 +102,7 @@ path_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
 }
 
 static enum wp_status
-bool_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
+bool_at(struct reading *r, const struct wp_yaml *map, const char *field,
         bool *out)
 {
     const char *text;
@@ -166,28 +174,28 @@ base64_decode(const char *text, char *out, size_t *out_len)
 }
 
 static enum wp_status
-pem_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
+pem_at(struct reading *r, const struct wp_yaml *map, const char *field,
        char **out)
 {
-    const struct wp_kube_yaml *node = wp_kube_yaml_at(map, field);
+    const struct wp_yaml *node = value_at(map, field);
     size_t len;
     char *pem;
 
     if (node == NULL) {
         return WP_OK;
     }
-    if (node->kind != WP_KUBE_YAML_TEXT) {
+    if (!wp_yaml_is_scalar(node)) {
         return refuse(r, field, "a text was expected");
     }
-    if (node->text[0] == '\0') {
+    if (node->text.len == 0) {
         return WP_OK;
     }
-    pem = calloc(1, strlen(node->text) + 4);
+    pem = calloc(1, node->text.len + 4);
     if (pem == NULL) {
         return no_memory(r->err);
     }
     *out = pem; /* Owned by config, which overwrites it. */
-    if (!base64_decode(node->text, pem, &len)) {
+    if (!base64_decode(node->text.ptr, pem, &len)) {
         return refuse(r, field, "base64 was expected");
     }
     if (strlen(pem) != len || strstr(pem, "-----BEGIN ") == NULL) {
@@ -209,7 +217,7 @@ wp_api_config_wipe(char **text)
 
 /* The data when both are given, else the file, as kubectl has it. */
 static enum wp_status
-pair_at(struct reading *r, const struct wp_kube_yaml *map, const char *field,
+pair_at(struct reading *r, const struct wp_yaml *map, const char *field,
         char **file, char **pem)
 {
     char data_field[64];
@@ -249,7 +257,7 @@ wp_api_config_is_server(const char *text)
 }
 
 static enum wp_status
-take_cluster(struct reading *r, const struct wp_kube_yaml *cluster)
+take_cluster(struct reading *r, const struct wp_yaml *cluster)
 {
     struct wp_api_config *config = r->config;
     enum wp_status status = copy_at(r, cluster, "server", &config->server);
@@ -265,7 +273,7 @@ take_cluster(struct reading *r, const struct wp_kube_yaml *cluster)
          len > 0 && config->server[len - 1] == '/'; len--) {
         config->server[len - 1] = '\0';
     }
-    if (wp_kube_yaml_at(cluster, "proxy-url") != NULL) {
+    if (value_at(cluster, "proxy-url") != NULL) {
         return refuse(r, "proxy-url",
                       "proxies are not supported; the API "
                       "server must be reachable directly");
@@ -289,7 +297,7 @@ take_cluster(struct reading *r, const struct wp_kube_yaml *cluster)
 
 /* What this client does not do; ignoring it would be another identity. */
 static enum wp_status
-check_user(struct reading *r, const struct wp_kube_yaml *user)
+check_user(struct reading *r, const struct wp_yaml *user)
 {
     static const struct {
         const char *field;
@@ -313,7 +321,7 @@ check_user(struct reading *r, const struct wp_kube_yaml *user)
     };
 
     for (size_t i = 0; i < WP_ARRAY_LEN(refused); i++) {
-        if (wp_kube_yaml_at(user, refused[i].field) != NULL) {
+        if (value_at(user, refused[i].field) != NULL) {
             return refuse(r, refused[i].field, refused[i].instead);
         }
     }
@@ -335,7 +343,7 @@ is_token(const char *text)
 }
 
 static enum wp_status
-take_user(struct reading *r, const struct wp_kube_yaml *user)
+take_user(struct reading *r, const struct wp_yaml *user)
 {
     struct wp_api_config *config = r->config;
     enum wp_status status = check_user(r, user);
@@ -375,27 +383,27 @@ take_user(struct reading *r, const struct wp_kube_yaml *user)
 
 /* The map that the list's entry of this name has under key. */
 static enum wp_status
-find_entry(struct reading *r, const struct wp_kube_yaml *root, const char *key,
-           const struct wp_kube_yaml **out)
+find_entry(struct reading *r, const struct wp_yaml *root, const char *key,
+           const struct wp_yaml **out)
 {
-    const struct wp_kube_yaml *list = wp_kube_yaml_at(root, r->list);
-    const struct wp_kube_yaml *found = NULL;
+    const struct wp_yaml *list = value_at(root, r->list);
+    const struct wp_yaml *found = NULL;
 
     WP_ASSERT(r->name != NULL);
-    if (list != NULL && list->kind != WP_KUBE_YAML_LIST) {
+    if (list != NULL && list->kind != WP_YAML_LIST) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                           "%s: a list was expected", r->list);
     }
-    for (const struct wp_kube_yaml *entry = list != NULL ? list->first : NULL;
+    for (const struct wp_yaml *entry = list != NULL ? list->first : NULL;
          entry != NULL; entry = entry->next) {
-        const struct wp_kube_yaml *name = wp_kube_yaml_at(entry, "name");
+        const struct wp_yaml *name = value_at(entry, "name");
 
-        if (name == NULL || name->kind != WP_KUBE_YAML_TEXT) {
+        if (name == NULL || !wp_yaml_is_scalar(name)) {
             return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                               "%s: line %u: a map with a name was expected",
                               r->list, entry->line);
         }
-        if (strcmp(name->text, r->name) != 0) {
+        if (!wp_str_is(name->text, r->name)) {
             continue;
         }
         if (found != NULL) {
@@ -409,15 +417,15 @@ find_entry(struct reading *r, const struct wp_kube_yaml *root, const char *key,
                           "%s: '%.60s' was expected there, but is not", r->list,
                           r->name);
     }
-    *out = wp_kube_yaml_at(found, key);
+    *out = value_at(found, key);
     /* An absent one is an empty one: users: [{name: anonymous}]. */
-    return *out == NULL || (*out)->kind == WP_KUBE_YAML_MAP
+    return *out == NULL || (*out)->kind == WP_YAML_MAP
                ? WP_OK
                : refuse(r, key, "a map was expected");
 }
 
 static enum wp_status
-take_context(struct reading *r, const struct wp_kube_yaml *context,
+take_context(struct reading *r, const struct wp_yaml *context,
              const char **cluster, const char **user)
 {
     struct wp_api_config *config = r->config;
@@ -445,30 +453,29 @@ take_context(struct reading *r, const struct wp_kube_yaml *context,
 }
 
 static enum wp_status
-take_root(struct reading *r, const struct wp_kube_yaml *root,
+take_root(struct reading *r, const struct wp_yaml *root,
           const char *context_name)
 {
-    const struct wp_kube_yaml *map = NULL;
+    const struct wp_yaml *map = NULL;
     const char *cluster = NULL;
     const char *user = NULL;
     enum wp_status status;
 
-    if (root == NULL || root->kind != WP_KUBE_YAML_MAP) {
+    if (root == NULL || root->kind != WP_YAML_MAP) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                           "a kubeconfig was expected: a map with clusters, "
                           "users and contexts");
     }
     if (context_name == NULL || context_name[0] == '\0') {
-        const struct wp_kube_yaml *current =
-            wp_kube_yaml_at(root, "current-context");
+        const struct wp_yaml *current = value_at(root, "current-context");
 
-        if (current == NULL || current->kind != WP_KUBE_YAML_TEXT ||
-            current->text[0] == '\0') {
+        if (current == NULL || !wp_yaml_is_scalar(current) ||
+            current->text.len == 0) {
             return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                               "current-context: a context's name was expected, "
                               "since no context was asked for");
         }
-        context_name = current->text;
+        context_name = current->text.ptr;
     }
     r->list = "contexts";
     r->name = context_name;
@@ -508,7 +515,14 @@ enum wp_status
 wp_api_config_parse(struct wp_api_config *config, struct wp_str yaml,
                     const char *dir, const char *context, struct wp_err *err)
 {
-    struct wp_kube_yaml_doc doc;
+    const struct wp_yaml_rules rules = {
+        .documents_max = 1,
+        .depth_max = 16,
+        .nodes_max = 50000,
+        .keys_max = 256,
+    };
+    struct wp_pile pile = {.blocks = NULL};
+    struct wp_yaml *root;
     struct reading r = {.config = config, .dir = dir, .err = err};
     enum wp_status status;
 
@@ -517,14 +531,14 @@ wp_api_config_parse(struct wp_api_config *config, struct wp_str yaml,
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "larger than 1 MiB; a kubeconfig was expected");
     }
-    status = wp_kube_yaml_read(&doc, yaml, err);
+    status = wp_yaml_read_one(&rules, yaml, &pile, &root, err);
     if (status == WP_OK) {
-        status = take_root(&r, doc.root, context);
+        status = take_root(&r, root, context);
     }
     if (status == WP_OK) {
         status = wp_api_config_default_namespace(config, err);
     }
-    wp_kube_yaml_free(&doc);
+    wp_pile_wipe(&pile); /* Any text may be a secret. */
     if (status != WP_OK) {
         wp_api_config_fini(config);
     }

@@ -8,16 +8,7 @@
 json_t *
 wp_condition_find(const json_t *conditions, const char *type)
 {
-    json_t *condition;
-    size_t i;
-
-    json_array_foreach(conditions, i, condition)
-    {
-        if (strcmp(wp_json_text(condition, "type", NULL), type) == 0) {
-            return condition;
-        }
-    }
-    return NULL;
+    return wp_json_find(conditions, "type", type);
 }
 
 bool

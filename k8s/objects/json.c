@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/base/assert.h"
 
@@ -49,6 +50,21 @@ wp_json_text(const json_t *json, const char *key, ...)
     return text != NULL ? text : "";
 }
 
+json_t *
+wp_json_find(const json_t *list, const char *key, const char *text)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        if (strcmp(wp_json_text(item, key, NULL), text) == 0) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
 /* --- Building --- */
 
 void
@@ -73,6 +89,18 @@ json_t *
 wp_json_set_text(json_t *json, const char *key, const char *value)
 {
     return wp_json_set(json, key, json_string(value));
+}
+
+json_t *
+wp_json_object_at(json_t *json, const char *key)
+{
+    json_t *child = json_object_get(json, key);
+
+    if (!json_is_object(child)) {
+        child = json_object();
+        (void)wp_json_set(json, key, child);
+    }
+    return child;
 }
 
 json_t *

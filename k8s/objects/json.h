@@ -18,6 +18,10 @@ json_t *wp_json_at(const json_t *json, const char *key, ...)
 const char *wp_json_text(const json_t *json, const char *key, ...)
     __attribute__((sentinel));
 
+/* The first object of the list with that text under key. Borrowed; NULL when
+ * there is none, or list is no list. */
+json_t *wp_json_find(const json_t *list, const char *key, const char *text);
+
 /* Ends the process: a controller that cannot build a body of a few KiB cannot
  * go on. */
 WP_NORETURN void wp_json_no_memory(void);
@@ -26,6 +30,8 @@ WP_NORETURN void wp_json_no_memory(void);
  * for chains. */
 json_t *wp_json_set(json_t *json, const char *key, json_t *value);
 json_t *wp_json_set_text(json_t *json, const char *key, const char *value);
+/* The object under key, made if there is none. Borrowed. */
+json_t *wp_json_object_at(json_t *json, const char *key);
 /* A text value or JSON null when text is NULL, for merge patches. */
 json_t *wp_json_text_or_null(const char *text);
 

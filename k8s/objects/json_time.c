@@ -4,36 +4,12 @@
 #include <time.h>
 
 #include "k8s/objects/json.h"
+#include "pool/base/civil.h"
 #include "pool/base/clock.h"
 
 enum {
     DIGITS_MAX = 18, /* Of a fraction; what is finer than 1 ms is cut. */
-    DAYS_TO_1970 = 719468,
-    DAYS_PER_ERA = 146097, /* 400 years. */
 };
-
-/* Days since 1970 of a day in the Gregorian calendar. Years are counted from
- * March on, so that the leap day is a year's last. */
-static int64_t
-days_since_1970(int year, int month, int day)
-{
-    int64_t y = month <= 2 ? year - 1 : year;
-    int64_t era = (y >= 0 ? y : y - 399) / 400;
-    int64_t of_era = y - era * 400;
-    int64_t of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-
-    return era * DAYS_PER_ERA + of_era * 365 + of_era / 4 - of_era / 100 +
-           of_year - DAYS_TO_1970;
-}
-
-static int
-days_in_month(int year, int month)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-    return month == 2 && leap ? 29 : days[month - 1];
-}
 
 /* Exactly len digits at *at, which moves behind them. */
 static bool
@@ -121,7 +97,7 @@ wp_json_time(const char *text, int64_t *wall_ms)
 
     if (!take_number(&at, 4, 0, 9999, &year) || !take_char(&at, '-') ||
         !take_number(&at, 2, 1, 12, &month) || !take_char(&at, '-') ||
-        !take_number(&at, 2, 1, days_in_month(year, month), &day) ||
+        !take_number(&at, 2, 1, wp_civil_days_in_month(year, month), &day) ||
         !take_char(&at, 'T') || !take_number(&at, 2, 0, 23, &hour) ||
         !take_char(&at, ':') || !take_number(&at, 2, 0, 59, &minute) ||
         !take_char(&at, ':') || !take_number(&at, 2, 0, 59, &second) ||
@@ -129,9 +105,10 @@ wp_json_time(const char *text, int64_t *wall_ms)
         *at != '\0') {
         return false;
     }
-    *wall_ms = ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) *
-                   INT64_C(60000) +
-               second * INT64_C(1000) + fraction - offset;
+    *wall_ms =
+        ((wp_civil_to_days(year, month, day) * 24 + hour) * 60 + minute) *
+            INT64_C(60000) +
+        second * INT64_C(1000) + fraction - offset;
     return true;
 }
 

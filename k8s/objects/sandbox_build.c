@@ -64,19 +64,6 @@ wp_sandbox_blueprint(const struct wp_object *template_)
     return out;
 }
 
-/* The object under key, made if it is not one. Borrowed. */
-static json_t *
-object_at(json_t *parent, const char *key)
-{
-    json_t *child = json_object_get(parent, key);
-
-    if (!json_is_object(child)) {
-        child = json_object();
-        wp_json_set(parent, key, child);
-    }
-    return child;
-}
-
 static void
 set_common_labels(json_t *labels, const struct hashes *hashes)
 {
@@ -91,13 +78,13 @@ set_common_labels(json_t *labels, const struct hashes *hashes)
 static void
 set_pod_metadata(json_t *blueprint, const struct hashes *hashes, bool eviction)
 {
-    json_t *metadata =
-        object_at(json_object_get(blueprint, "podTemplate"), "metadata");
+    json_t *metadata = wp_json_object_at(
+        json_object_get(blueprint, "podTemplate"), "metadata");
 
-    set_common_labels(object_at(metadata, "labels"), hashes);
+    set_common_labels(wp_json_object_at(metadata, "labels"), hashes);
     if (eviction && json_object_get(json_object_get(metadata, "annotations"),
                                     WP_ANNOTATION_SAFE_TO_EVICT) == NULL) {
-        wp_json_set(object_at(metadata, "annotations"),
+        wp_json_set(wp_json_object_at(metadata, "annotations"),
                     WP_ANNOTATION_SAFE_TO_EVICT, json_string("true"));
     }
 }

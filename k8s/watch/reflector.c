@@ -58,12 +58,10 @@ wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns)
 static int64_t
 pause_ns(struct wp_reflector *self)
 {
-    uint32_t doublings = self->failures < 7 ? self->failures - 1 : 6;
-    int64_t most_ns = PAUSE_FIRST_NS << doublings;
-    int64_t wait_ns;
+    int64_t most_ns =
+        wp_backoff_ns(PAUSE_FIRST_NS, PAUSE_MAX_NS, self->failures);
+    int64_t wait_ns = (int64_t)wp_rng_below(&self->rng, (uint64_t)most_ns + 1);
 
-    most_ns = most_ns < PAUSE_MAX_NS ? most_ns : PAUSE_MAX_NS;
-    wait_ns = (int64_t)wp_rng_below(&self->rng, (uint64_t)most_ns + 1);
     return wait_ns > PAUSE_MIN_NS ? wait_ns : PAUSE_MIN_NS;
 }
 

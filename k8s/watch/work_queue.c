@@ -13,7 +13,6 @@ enum {
     BUCKETS_MIN = 64,
     /* Reconciles begun in one go before sockets get their turn. */
     BEGIN_BATCH = 256,
-    BACKOFF_SHIFT_MAX = 40,
     NOT_DELAYED = -1,
     LAST_PART = 8, /* Of the workers; by default. */
 };
@@ -487,20 +486,14 @@ wp_work_forget(struct wp_work_queue *queue, const char *ns, const char *name)
     }
 }
 
-/* Half of it is certain, half is chance: no two replicas keep step. */
 static int64_t
 backoff(struct wp_work_queue *queue, uint32_t failures)
 {
     const struct wp_work_queue_config *config = &queue->config;
-    uint32_t shift = failures - 1;
-    int64_t pause_ns = config->backoff_max_ns;
 
-    if (shift < BACKOFF_SHIFT_MAX &&
-        config->backoff_min_ns <= config->backoff_max_ns >> shift) {
-        pause_ns = config->backoff_min_ns << shift;
-    }
-    return pause_ns / 2 +
-           (int64_t)wp_rng_below(&queue->rng, (uint64_t)pause_ns / 2 + 1);
+    return wp_rng_half(&queue->rng,
+                       wp_backoff_ns(config->backoff_min_ns,
+                                     config->backoff_max_ns, failures));
 }
 
 void

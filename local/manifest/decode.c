@@ -185,11 +185,8 @@ wp_decode_map(struct wp_decode *d, const struct wp_yaml *node,
         wp_decode_leave(d, mark);
     }
     for (size_t i = 0; i < len; i++) {
-        const struct wp_yaml *child = node->first;
+        const struct wp_yaml *child = wp_yaml_find(node, fields[i].name);
 
-        while (child != NULL && !wp_str_is(child->key, fields[i].name)) {
-            child = child->next;
-        }
         if (fields[i].required &&
             (child == NULL || child->kind == WP_YAML_NULL)) {
             (void)wp_decode_enter(d, wp_str_from(fields[i].name));

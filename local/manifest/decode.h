@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #include "local/manifest/notes.h"
-#include "local/manifest/yaml_tree.h"
 #include "pool/base/compiler.h"
 #include "pool/base/status.h"
+#include "proto/formats/yaml_tree.h"
 
 enum {
     WP_DECODE_PATH_MAX = 160

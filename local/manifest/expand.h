@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-#include "local/manifest/arena.h"
+#include "pool/base/arena.h"
+#include "pool/base/compiler.h"
 
 /* text with each $(NAME) replaced by the value from env ("NAME=value", the last
  * one wins, NULL ends it); an unknown name stays as it stands; $$ is one $. In

@@ -124,12 +124,9 @@ read_meta(struct wp_decode *d, const struct wp_yaml *root,
         WP_PLAIN("selfLink"),
         WP_REFUSED("generateName"),
     };
-    const struct wp_yaml *node = root->first;
+    const struct wp_yaml *node = wp_yaml_find(root, "metadata");
     size_t mark;
 
-    while (node != NULL && !wp_str_is(node->key, "metadata")) {
-        node = node->next;
-    }
     if (node == NULL) {
         return wp_decode_fail(d, root, "metadata: missing, but required");
     }
@@ -155,17 +152,6 @@ read_meta(struct wp_decode *d, const struct wp_yaml *root,
 }
 
 /* --- Objects --- */
-
-static const struct wp_yaml *
-child_of(const struct wp_yaml *root, const char *key)
-{
-    const struct wp_yaml *node = root->first;
-
-    while (node != NULL && !wp_str_is(node->key, key)) {
-        node = node->next;
-    }
-    return node;
-}
 
 static bool
 add_template(struct wp_manifest *manifest, struct wp_decode *d,
@@ -200,7 +186,7 @@ add_template(struct wp_manifest *manifest, struct wp_decode *d,
                      sizeof tmpl->template_namespace)) {
         return wp_decode_fail(d, root, "the name is too long");
     }
-    if (!wp_manifest_template(d, child_of(root, "spec"), tmpl)) {
+    if (!wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl)) {
         return false;
     }
     manifest->templates_len++;
@@ -238,7 +224,7 @@ add_pool(struct wp_manifest *manifest, struct wp_decode *d,
                      sizeof pool->pool_namespace)) {
         return wp_decode_fail(d, root, "the name is too long");
     }
-    if (!wp_manifest_pool(d, child_of(root, "spec"), &meta, pool)) {
+    if (!wp_manifest_pool(d, wp_yaml_find(root, "spec"), &meta, pool)) {
         return false;
     }
     (void)snprintf(place, sizeof place, "%s:%u", d->file, root->line);
@@ -269,8 +255,8 @@ check_head(struct wp_decode *d, const struct wp_yaml *root)
     if (!wp_decode_is(d, root, WP_YAML_MAP)) {
         return false;
     }
-    kind = child_of(root, "kind");
-    api = child_of(root, "apiVersion");
+    kind = wp_yaml_find(root, "kind");
+    api = wp_yaml_find(root, "apiVersion");
     if (kind == NULL || kind->kind != WP_YAML_STRING) {
         return wp_decode_fail(d, kind != NULL ? kind : root,
                               "kind: SandboxTemplate or SandboxWarmPool was"
@@ -297,7 +283,7 @@ add_object(struct wp_manifest *manifest, struct wp_decode *d,
            const struct wp_yaml *root)
 {
     if (root->kind == WP_YAML_MAP) {
-        const struct wp_yaml *kind = child_of(root, "kind");
+        const struct wp_yaml *kind = wp_yaml_find(root, "kind");
 
         /* Manifests often start with their namespace; it means nothing here. */
         if (kind != NULL && wp_str_is(kind->text, "Namespace")) {
@@ -319,6 +305,13 @@ enum wp_status
 wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
                       struct wp_str bytes, struct wp_err *err)
 {
+    const struct wp_yaml_rules rules = {
+        .file = name,
+        .documents_max = WP_MANIFEST_DOCUMENTS_MAX,
+        .depth_max = 32,
+        .nodes_max = 100000,
+        .keys_max = 1024,
+    };
     struct wp_yaml_reader *reader;
     enum wp_status status = WP_OK;
     struct wp_err local_err;
@@ -331,12 +324,12 @@ wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
                           "%s: a manifest of at most %d bytes was expected",
                           name, (int)WP_MANIFEST_BYTES_MAX);
     }
-    reader = wp_yaml_open(name, bytes);
+    reader = wp_yaml_open(&rules, bytes);
     if (reader == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    for (uint32_t documents = 0; status == WP_OK; documents++) {
-        struct wp_pile scratch = {NULL};
+    while (status == WP_OK) {
+        struct wp_pile scratch = {.blocks = NULL};
         struct wp_decode d = {
             .file = name,
             .pile = &manifest->pile,
@@ -346,11 +339,6 @@ wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
         struct wp_yaml *root = NULL;
 
         status = wp_yaml_next(reader, &scratch, &root, err);
-        if (status == WP_OK && documents == WP_MANIFEST_DOCUMENTS_MAX) {
-            status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                                "%s: more than %d documents", name,
-                                (int)WP_MANIFEST_DOCUMENTS_MAX);
-        }
         if (status == WP_OK && root != NULL && root->kind != WP_YAML_NULL &&
             !add_object(manifest, &d, root)) {
             status = err->status;

@@ -8,7 +8,6 @@
 
 #include "local/manifest/decode.h"
 #include "local/manifest/manifest.h"
-#include "local/manifest/arena.h"
 
 struct wp_manifest {
     struct wp_pile pile;

@@ -2,6 +2,8 @@
 
 #include <stdalign.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 void
 wp_arena_init(struct wp_arena *arena, void *base, size_t cap)
@@ -32,4 +34,69 @@ wp_arena_alloc(struct wp_arena *arena, size_t size)
     block = arena->base + arena->used + pad;
     arena->used += pad + size;
     return block;
+}
+
+enum {
+    BLOCK_BYTES = 64 << 10
+};
+
+struct wp_pile_block {
+    struct wp_pile_block *next;
+    size_t cap;
+    alignas(max_align_t) char bytes[];
+};
+
+void *
+wp_pile_alloc(struct wp_pile *pile, size_t size)
+{
+    void *out = wp_arena_alloc(&pile->last, size);
+
+    if (out == NULL) {
+        size_t cap = size > BLOCK_BYTES ? size : BLOCK_BYTES;
+        struct wp_pile_block *block =
+            cap < PTRDIFF_MAX ? calloc(1, sizeof *block + cap) : NULL;
+
+        if (block == NULL) {
+            return NULL;
+        }
+        block->cap = cap;
+        block->next = pile->blocks;
+        pile->blocks = block;
+        wp_arena_init(&pile->last, block->bytes, cap);
+        out = wp_arena_alloc(&pile->last, size);
+    }
+    return out;
+}
+
+char *
+wp_pile_str(struct wp_pile *pile, struct wp_str s)
+{
+    char *out = wp_pile_alloc(pile, s.len + 1);
+
+    if (out != NULL && s.len > 0) {
+        memcpy(out, s.ptr, s.len);
+    }
+    return out;
+}
+
+void
+wp_pile_free(struct wp_pile *pile)
+{
+    while (pile->blocks != NULL) {
+        struct wp_pile_block *block = pile->blocks;
+
+        pile->blocks = block->next;
+        free(block);
+    }
+    wp_arena_init(&pile->last, NULL, 0);
+}
+
+void
+wp_pile_wipe(struct wp_pile *pile)
+{
+    for (struct wp_pile_block *block = pile->blocks; block != NULL;
+         block = block->next) {
+        explicit_bzero(block->bytes, block->cap);
+    }
+    wp_pile_free(pile);
 }

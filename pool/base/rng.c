@@ -60,6 +60,22 @@ wp_rng_unit(struct wp_rng *rng)
     return (double)(wp_rng_next(rng) >> 11) * 0x1.0p-53;
 }
 
+int64_t
+wp_backoff_ns(int64_t min_ns, int64_t max_ns, uint32_t failures)
+{
+    for (; failures > 1 && min_ns > 0 && min_ns < max_ns; failures--) {
+        min_ns = min_ns <= max_ns / 2 ? min_ns * 2 : max_ns;
+    }
+    return min_ns < max_ns ? min_ns : max_ns;
+}
+
+int64_t
+wp_rng_half(struct wp_rng *rng, int64_t pause_ns)
+{
+    return pause_ns / 2 +
+           (int64_t)wp_rng_below(rng, (uint64_t)pause_ns / 2 + 1);
+}
+
 void
 wp_random_bytes(void *out, size_t len)
 {

@@ -18,6 +18,13 @@ uint64_t wp_rng_below(struct wp_rng *rng, uint64_t bound);
 /* Uniform in [0, 1). */
 double wp_rng_unit(struct wp_rng *rng);
 
+/* The pause after that many failures in a row (from 1): min_ns, doubled each
+ * time, up to max_ns. */
+int64_t wp_backoff_ns(int64_t min_ns, int64_t max_ns, uint32_t failures);
+/* Of a pause one half is certain and one half is chance: so no two keep step.
+ */
+int64_t wp_rng_half(struct wp_rng *rng, int64_t pause_ns);
+
 /* Fills out from the kernel's generator; aborts when it cannot, since a
  * guessable key is worse than no daemon. Any thread. */
 void wp_random_bytes(void *out, size_t len);

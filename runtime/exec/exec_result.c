@@ -1,9 +1,18 @@
 #include "runtime/exec/exec_result.h"
 
 #include "pool/base/log.h"
-#include "runtime/http/json_text.h"
+#include "proto/formats/json_text.h"
 
 static const char *const stream_names[] = {"stdout", "stderr"};
+
+static json_t *
+buffer_text(struct evbuffer *buffer)
+{
+    size_t len = evbuffer_get_length(buffer);
+
+    return wp_json_from_str(
+        (struct wp_str){(const char *)evbuffer_pullup(buffer, -1), len});
+}
 
 json_t *
 wp_exec_result_json(const struct wp_process_result *result, int exit_code)
@@ -17,9 +26,8 @@ wp_exec_result_json(const struct wp_process_result *result, int exit_code)
         }
     }
     return json_pack("{s:o, s:o, s:i}", "stdout",
-                     wp_json_text_buffer(result->output[0]), "stderr",
-                     wp_json_text_buffer(result->output[1]), "exit_code",
-                     exit_code);
+                     buffer_text(result->output[0]), "stderr",
+                     buffer_text(result->output[1]), "exit_code", exit_code);
 }
 
 void

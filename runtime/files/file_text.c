@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/http/json_text.h"
 #include "pool/base/os_error.h"
+#include "proto/formats/json_text.h"
 
 static enum wp_status
 failed(struct wp_err *err, const char *what, const char *path, int os_errno)
@@ -94,7 +94,7 @@ wp_file_read(const char *path, size_t max, json_t **out, struct wp_err *err)
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "read %s: larger than %zu bytes", path, max);
     }
-    *out = wp_json_text(data, (size_t)len);
+    *out = wp_json_from_str((struct wp_str){data, (size_t)len});
     free(data);
     return *out != NULL
                ? WP_OK

@@ -340,3 +340,21 @@ wp_workspace_open_parent(const struct wp_workspace *workspace, const char *path,
     }
     return fd >= 0 ? fd : -EINVAL;
 }
+
+static int
+no_dots(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static int
+by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int
+wp_workspace_scan(int dir, struct dirent ***names)
+{
+    return scandirat(dir, ".", names, no_dots, by_bytes);
+}

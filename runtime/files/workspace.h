@@ -9,6 +9,7 @@
 #ifndef WP_RUNTIME_FILES_WORKSPACE_H
 #define WP_RUNTIME_FILES_WORKSPACE_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,8 @@ WP_MUST_CHECK int wp_workspace_open(const struct wp_workspace *workspace,
  * there is no last component to speak of. */
 WP_MUST_CHECK int wp_workspace_open_parent(const struct wp_workspace *workspace,
                                            const char *path, char name[256]);
+/* scandir of an open folder: without "." and "..", by bytes. */
+WP_MUST_CHECK int wp_workspace_scan(int dir, struct dirent ***names);
 static inline bool
 wp_workspace_is_escape(int os_errno)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pool/base/compiler.h"
-#include "runtime/http/json_text.h"
+#include "proto/formats/json_text.h"
 
 /* Newest first: it is what a client with an unknown revision is offered. */
 static const struct {
@@ -62,7 +62,7 @@ wp_mcp_error(json_t *id, int code, const char *message)
 {
     return json_pack("{s:s, s:O?, s:{s:i, s:o}}", "jsonrpc", "2.0", "id",
                      id != NULL ? id : json_null(), "error", "code", code,
-                     "message", wp_json_text(message, strlen(message)));
+                     "message", wp_json_from_text(message));
 }
 
 json_t *

@@ -1,6 +1,5 @@
 #include "runtime/mcp/mcp_tools.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/formats/json_text.h"
 #include "runtime/exec/exec_result.h"
 #include "runtime/files/file_text.h"
-#include "runtime/http/json_text.h"
 #include "pool/base/os_error.h"
 #include "runtime/runtime.h"
 #include "runtime/mcp/skills.h"
@@ -31,7 +30,7 @@ answer_text(const struct answer *answer, json_t *text, bool is_error)
 static void
 answer_failure(const struct answer *answer, const char *text)
 {
-    answer_text(answer, wp_json_text(text, strlen(text)), true);
+    answer_text(answer, wp_json_from_text(text), true);
 }
 
 /* The text is itself JSON. Takes value. */
@@ -232,18 +231,6 @@ tool_write_file(struct wp_runtime *runtime, const json_t *args,
     answer_json(answer, json_pack("{s:b}", "ok", 1));
 }
 
-static int
-no_dots(const struct dirent *entry)
-{
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static int
-by_bytes(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* A link counts as a file, with its own size. NULL when it has gone. */
 static json_t *
 entry_json(int dir, const char *name)
@@ -253,9 +240,9 @@ entry_json(int dir, const char *name)
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         return NULL;
     }
-    return json_pack(
-        "{s:o, s:s, s:I}", "name", wp_json_text(name, strlen(name)), "type",
-        S_ISDIR(st.st_mode) ? "dir" : "file", "size", (json_int_t)st.st_size);
+    return json_pack("{s:o, s:s, s:I}", "name", wp_json_from_text(name), "type",
+                     S_ISDIR(st.st_mode) ? "dir" : "file", "size",
+                     (json_int_t)st.st_size);
 }
 
 static void
@@ -276,7 +263,7 @@ tool_list_dir(struct wp_runtime *runtime, const json_t *args,
     }
     path = *path != '\0' ? path : ".";
     dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    count = dir >= 0 ? scandirat(dir, ".", &names, no_dots, by_bytes) : -1;
+    count = dir >= 0 ? wp_workspace_scan(dir, &names) : -1;
     if (count < 0) {
         (void)wp_err_set(&err, WP_NOT_FOUND,
                          "failed to list directory %s: open %s: %s", path, path,
@@ -401,7 +388,7 @@ wp_mcp_tools_describe(const char *skills)
             if (asprintf(&text, "%s\n\nAvailable skills:\n%s", SKILL_TEXT,
                          skills) > 0) {
                 json_object_set_new(tool, "description",
-                                    wp_json_text(text, strlen(text)));
+                                    wp_json_from_text(text));
                 free(text);
             }
         }

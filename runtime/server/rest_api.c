@@ -1,6 +1,5 @@
 /* The REST API that sandbox clients know: status, execute, download, list,
  * exists. Uploads are in rest_upload.c. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/formats/json_text.h"
 #include "runtime/exec/exec_result.h"
-#include "runtime/http/json_text.h"
 #include "pool/base/os_error.h"
 #include "runtime/runtime.h"
 #include "runtime/exec/shell_words.h"
@@ -81,8 +80,7 @@ execute_failed(struct wp_http_req *req, const char *why)
     snprintf(text, sizeof(text), "Failed to execute command: %s", why);
     wp_http_reply_json(req, 200,
                        json_pack("{s:s, s:o, s:i}", "stdout", "", "stderr",
-                                 wp_json_text(text, strlen(text)), "exit_code",
-                                 1));
+                                 wp_json_from_text(text), "exit_code", 1));
 }
 
 static void
@@ -192,8 +190,7 @@ wp_rest_reply_errno(struct wp_http_req *req, const char *path, int os_errno)
     }
     wp_http_reply_json(req, status,
                        json_pack("{s:s, s:s, s:o}", "message", message, "error",
-                                 message, "path",
-                                 wp_json_text(path, strlen(path))));
+                                 message, "path", wp_json_from_text(path)));
 }
 
 /* The path of the request after its first component; false when answered. */
@@ -237,18 +234,6 @@ download_ready(struct wp_http_req *req)
 const struct wp_http_ops wp_rest_download_ops = {.body_max = 4096,
                                                  .ready = download_ready};
 
-static int
-no_dots(const struct dirent *entry)
-{
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static int
-by_bytes(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* A link is shown as what it leads to, if that is in the workspace. */
 static json_t *
 entry_json(const struct wp_workspace *workspace, const char *folder, int dir,
@@ -269,11 +254,11 @@ entry_json(const struct wp_workspace *workspace, const char *folder, int dir,
             close(fd);
         }
     }
-    return json_pack(
-        "{s:o, s:I, s:s, s:f}", "name", wp_json_text(name, strlen(name)),
-        "size", (json_int_t)st.st_size, "type",
-        S_ISDIR(st.st_mode) ? "directory" : "file", "mod_time",
-        (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec / 1e9);
+    return json_pack("{s:o, s:I, s:s, s:f}", "name", wp_json_from_text(name),
+                     "size", (json_int_t)st.st_size, "type",
+                     S_ISDIR(st.st_mode) ? "directory" : "file", "mod_time",
+                     (double)st.st_mtim.tv_sec +
+                         (double)st.st_mtim.tv_nsec / 1e9);
 }
 
 static void
@@ -294,7 +279,7 @@ list_ready(struct wp_http_req *req)
         wp_rest_reply_errno(req, path, -dir);
         return;
     }
-    count = scandirat(dir, ".", &names, no_dots, by_bytes);
+    count = wp_workspace_scan(dir, &names);
     if (count < 0) {
         wp_rest_reply_errno(req, path, errno);
         close(dir);
@@ -335,9 +320,8 @@ exists_ready(struct wp_http_req *req)
         close(fd);
     }
     wp_http_reply_json(req, 200,
-                       json_pack("{s:o, s:b}", "path",
-                                 wp_json_text(path, strlen(path)), "exists",
-                                 fd >= 0));
+                       json_pack("{s:o, s:b}", "path", wp_json_from_text(path),
+                                 "exists", fd >= 0));
 }
 
 const struct wp_http_ops wp_rest_exists_ops = {.body_max = 4096,

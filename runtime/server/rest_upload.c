@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "pool/base/log.h"
-#include "runtime/http/json_text.h"
+#include "proto/formats/json_text.h"
 #include "runtime/files/multipart.h"
 #include "pool/base/os_error.h"
 #include "runtime/runtime.h"
@@ -188,9 +188,8 @@ upload_ready(struct wp_http_req *req)
     wp_log_info("file uploaded", wp_kv_int("bytes", (int64_t)upload->written));
     snprintf(text, sizeof(text), "File '%s' uploaded successfully.",
              upload->path);
-    wp_http_reply_json(
-        req, 200,
-        json_pack("{s:o}", "message", wp_json_text(text, strlen(text))));
+    wp_http_reply_json(req, 200,
+                       json_pack("{s:o}", "message", wp_json_from_text(text)));
 }
 
 static void

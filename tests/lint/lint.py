@@ -32,9 +32,7 @@ LIBRARIES = [
      r"(allocator|bench|local|runtime|k8s|tests|proto/formats)/.*"),
     (r"http_parser\.h",
      r"proto/formats/http_[^/]*|allocator/ctl/sandbox_client\.c"),
-    (r"yaml\.h",
-     r"local/manifest/(manifest|yaml)[^/]*\.c|allocator/conf/file\.c"
-     r"|k8s/api/api_config_yaml\.c"),
+    (r"yaml\.h", r"proto/formats/yaml_tree\.c"),
     (r"seccomp\.h", r"local/.*"),
 ]
 

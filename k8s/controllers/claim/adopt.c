@@ -8,19 +8,6 @@
 #include "k8s/objects/owner.h"
 #include "pool/base/assert.h"
 
-/* The object under key, made when there is none. */
-static json_t *
-object_at(json_t *parent, const char *key)
-{
-    json_t *child = json_object_get(parent, key);
-
-    if (!json_is_object(child)) {
-        child = json_object();
-        (void)wp_json_set(parent, key, child);
-    }
-    return child;
-}
-
 void
 wp_claim_identity_set(json_t *labels, const struct wp_object *claim)
 {
@@ -207,8 +194,8 @@ adopted_metadata(const struct wp_adoption *adoption,
     const char *trace =
         wp_object_annotation(adoption->claim, WP_ANNOTATION_TRACE);
     json_t *metadata = json_deep_copy(own);
-    json_t *labels = object_at(metadata, "labels");
-    json_t *annotations = object_at(metadata, "annotations");
+    json_t *labels = wp_json_object_at(metadata, "labels");
+    json_t *annotations = wp_json_object_at(metadata, "annotations");
 
     (void)json_object_del(labels, WP_LABEL_WARM_POOL);
     (void)json_object_del(labels, WP_LABEL_POD_TEMPLATE_HASH);
@@ -283,7 +270,7 @@ wp_adoption_refresh(const struct wp_adoption *adoption,
         return WP_ALREADY_EXISTS;
     }
     metadata = json_deep_copy(own);
-    labels = object_at(metadata, "labels");
+    labels = wp_json_object_at(metadata, "labels");
     wp_claim_identity_set(labels, adoption->claim);
     (void)wp_json_set_text(labels, WP_LABEL_TEMPLATE_REF_HASH, template_hash);
     if (json_object_get(labels, WP_LABEL_LAUNCH_TYPE) == NULL) {

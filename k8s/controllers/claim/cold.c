@@ -11,21 +11,6 @@
 #include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
-static json_t *
-find_named(json_t *list, const char *name)
-{
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(list, i, item)
-    {
-        if (strcmp(wp_json_text(item, "name", NULL), name) == 0) {
-            return item;
-        }
-    }
-    return NULL;
-}
-
 /* One variable into one container. */
 static enum wp_status
 add_variable(json_t *container, const char *name, const json_t *value,
@@ -47,7 +32,7 @@ add_variable(json_t *container, const char *name, const json_t *value,
         env = json_array();
         (void)wp_json_set(container, "env", env);
     }
-    have = find_named(env, name);
+    have = wp_json_find(env, "name", name);
     if (have != NULL && policy != WP_INJECTION_OVERRIDES) {
         *reason = WP_REASON_ERROR;
         return wp_err_set(err, WP_FAILED_PRECONDITION,
@@ -89,15 +74,15 @@ wp_cold_add_env(json_t *spec, const json_t *env, int policy,
     {
         const char *target = wp_json_text(variable, "containerName", NULL);
         const char *name = wp_json_text(variable, "name", NULL);
-        json_t *container = find_named(containers, target);
+        json_t *container = wp_json_find(containers, "name", target);
         json_t *value = json_object_get(variable, "value");
         enum wp_status status;
 
         if (target[0] == '\0') {
             container = json_array_get(containers, 0);
         } else if (container == NULL) {
-            container =
-                find_named(json_object_get(pod, "initContainers"), target);
+            container = wp_json_find(json_object_get(pod, "initContainers"),
+                                     "name", target);
         }
         if (!json_is_object(container) || name[0] == '\0' ||
             !json_is_string(value)) {
@@ -205,25 +190,13 @@ wp_cold_add_volumes(json_t *spec, const json_t *volumes, int policy,
 }
 
 static json_t *
-object_at(json_t *parent, const char *key)
-{
-    json_t *child = json_object_get(parent, key);
-
-    if (!json_is_object(child)) {
-        child = json_object();
-        (void)wp_json_set(parent, key, child);
-    }
-    return child;
-}
-
-static json_t *
 metadata_of(const struct wp_object *claim, const struct wp_object *templ,
             const char *template_hash)
 {
     const char *trace = wp_object_annotation(claim, WP_ANNOTATION_TRACE);
     json_t *metadata = json_object();
-    json_t *labels = object_at(metadata, "labels");
-    json_t *annotations = object_at(metadata, "annotations");
+    json_t *labels = wp_json_object_at(metadata, "labels");
+    json_t *annotations = wp_json_object_at(metadata, "annotations");
     json_t *owners = json_array();
 
     (void)wp_json_set_text(metadata, "namespace", claim->ns);
@@ -251,8 +224,9 @@ add_wishes(json_t *spec, const struct wp_object *claim,
 {
     json_t *whole = wp_object_json(claim);
     json_t *wishes = json_object_get(whole, "spec");
-    json_t *metadata = object_at(object_at(spec, "podTemplate"), "metadata");
-    json_t *labels = object_at(metadata, "labels");
+    json_t *metadata =
+        wp_json_object_at(wp_json_object_at(spec, "podTemplate"), "metadata");
+    json_t *labels = wp_json_object_at(metadata, "labels");
     enum wp_status status;
 
     WP_ASSERT(whole != NULL);

@@ -215,15 +215,12 @@ wp_claim_metadata_merge(json_t *metadata, const json_t *additional,
     }
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         json_t *adds = json_object_get(additional, maps[i]);
-        json_t *have = json_object_get(metadata, maps[i]);
+        json_t *have;
 
         if (json_object_size(adds) == 0) {
             continue;
         }
-        if (!json_is_object(have)) {
-            have = json_object();
-            (void)wp_json_set(metadata, maps[i], have);
-        }
+        have = wp_json_object_at(metadata, maps[i]);
         json_object_foreach(adds, key, value)
         {
             (void)wp_json_set(have, key, json_incref(value));

@@ -92,14 +92,5 @@ wp_sandbox_volumes(const struct wp_object *sandbox, const json_t *json)
 bool
 wp_sandbox_volumes_have(const json_t *volumes, const char *name)
 {
-    size_t i;
-    json_t *volume;
-
-    json_array_foreach(volumes, i, volume)
-    {
-        if (strcmp(wp_json_text(volume, "name", NULL), name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return wp_json_find(volumes, "name", name) != NULL;
 }

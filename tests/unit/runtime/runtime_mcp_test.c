@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "pool/base/str.h"
-#include "runtime/http/json_text.h"
+#include "proto/formats/json_text.h"
 #include "runtime/mcp/mcp.h"
 
 /* A tool runner that answers at once, or keeps calls for later. */
@@ -214,7 +214,7 @@ mends_what_is_no_text(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        json_t *text = wp_json_text(cases[i].in.ptr, cases[i].in.len);
+        json_t *text = wp_json_from_str(cases[i].in);
 
         assert_int_equal(json_string_length(text), cases[i].out.len);
         assert_memory_equal(json_string_value(text), cases[i].out.ptr,

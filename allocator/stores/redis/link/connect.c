@@ -212,7 +212,7 @@ void *
 wp_redis_connector_run(void *arg)
 {
     struct wp_redis_links *links = arg;
-    int64_t backoff_ns = links->config.backoff_min_ns;
+    uint32_t failures = 0;
 
     while (!atomic_load(&links->stop)) {
         struct wp_redis_link *link = find_down(links);
@@ -221,16 +221,15 @@ wp_redis_connector_run(void *arg)
         if (link == NULL) {
             pause_for(links, -1);
         } else if (connect_link(links, link, &err)) {
-            backoff_ns = links->config.backoff_min_ns;
+            failures = 0;
         } else {
-            uint64_t half = (uint64_t)backoff_ns / 2;
-
             tell_failure(links, &err);
+            failures += failures < UINT32_MAX ? 1 : 0;
             pause_for(links,
-                      (int64_t)(half + wp_rng_below(&links->rng, half + 1)));
-            backoff_ns = backoff_ns * 2 < links->config.backoff_max_ns
-                             ? backoff_ns * 2
-                             : links->config.backoff_max_ns;
+                      wp_rng_half(&links->rng,
+                                  wp_backoff_ns(links->config.backoff_min_ns,
+                                                links->config.backoff_max_ns,
+                                                failures)));
         }
     }
     return NULL;

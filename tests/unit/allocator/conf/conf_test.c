@@ -129,13 +129,15 @@ test_file_refusals(void **state)
                    "f.yaml:2: expected one document, got a second");
     assert_refused("manifests: &a [x]\n",
                    "f.yaml:1: anchors and tags are not allowed here");
-    assert_refused("manifests: [*a]\n",
+    assert_refused("manifests: [*a]\n", "f.yaml:1: aliases are not allowed");
+    assert_refused("manifests: [{a: 1}]\n",
                    "f.yaml:1: expected a text, a number or a list of texts");
     assert_refused("manifests: [\"a\\0b\"]\n",
                    "f.yaml:1: expected a text without NUL");
     assert_refused("tls_cert: \"a\\0b\"\n",
-                   "f.yaml:1: setting 'tls_cert': expected a text of at most "
-                   "4095 bytes, got 'a?b'");
+                   "f.yaml:1: expected a text without NUL");
+    assert_refused("log_level: info\nlog-level: info\n",
+                   "f.yaml:2: setting 'log_level' is given twice");
 }
 
 static void

@@ -154,12 +154,13 @@ test_claim_json(void **state)
     (void)state;
     memcpy(info.lost_reason, "exited", 7);
     wp_print_json(out, wp_ctl_claim_json(&info), false);
-    text_expect(out,
-                "{\"claim_id\":\"?\",\"tenant\":\"\",\"namespace\":\"\","
-                "\"pool\":\"\",\"state\":\"lost\",\"sandbox\":\"\","
-                "\"endpoint\":\"\",\"fence\":0,\"granted\":null,"
-                "\"deadline\":null,\"deadline_unix_ms\":0,\"served\":\"-\","
-                "\"lost_reason\":\"exited\"}\n");
+    text_expect(
+        out,
+        "{\"claim_id\":\"\357\277\275\",\"tenant\":\"\",\"namespace\":\"\","
+        "\"pool\":\"\",\"state\":\"lost\",\"sandbox\":\"\","
+        "\"endpoint\":\"\",\"fence\":0,\"granted\":null,"
+        "\"deadline\":null,\"deadline_unix_ms\":0,\"served\":\"-\","
+        "\"lost_reason\":\"exited\"}\n");
 }
 
 int

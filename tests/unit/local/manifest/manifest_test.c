@@ -500,7 +500,7 @@ static void
 test_expansion_is_bounded(void **state)
 {
     const char *const env[] = {"A=0123456789", NULL};
-    struct wp_pile pile = {NULL};
+    struct wp_pile pile = {.blocks = NULL};
 
     (void)state;
     assert_string_equal(wp_expand(&pile, "$(A)$(A", env, 100), "0123456789$(A");

@@ -271,6 +271,52 @@ arena_gives_aligned_blocks_until_full(void **state)
 }
 
 static void
+backoff_doubles_up_to_the_most(void **state)
+{
+    struct wp_rng rng;
+
+    (void)state;
+    assert_int_equal(wp_backoff_ns(5, 60, 1), 5);
+    assert_int_equal(wp_backoff_ns(5, 60, 2), 10);
+    assert_int_equal(wp_backoff_ns(5, 60, 4), 40);
+    assert_int_equal(wp_backoff_ns(5, 60, 5), 60);
+    assert_int_equal(wp_backoff_ns(5, 60, UINT32_MAX), 60);
+    assert_int_equal(wp_backoff_ns(1, INT64_MAX, UINT32_MAX), INT64_MAX);
+    assert_int_equal(wp_backoff_ns(0, 60, UINT32_MAX), 0);
+    assert_int_equal(wp_backoff_ns(7, 5, 1), 5);
+    wp_rng_init(&rng, 1);
+    for (int i = 0; i < 100; i++) {
+        int64_t pause_ns = wp_rng_half(&rng, 10);
+
+        assert_true(pause_ns >= 5 && pause_ns <= 10);
+    }
+}
+
+static void
+pile_grows_zeroed_and_aligned(void **state)
+{
+    struct wp_pile pile = {.blocks = NULL};
+    char *small = wp_pile_str(&pile, WP_STR("abc"));
+    char *large = wp_pile_alloc(&pile, 1 << 20);
+    char *more = wp_pile_alloc(&pile, 1);
+
+    (void)state;
+    assert_non_null(small);
+    assert_non_null(large);
+    assert_non_null(more);
+    assert_int_equal((uintptr_t)large % _Alignof(max_align_t), 0);
+    assert_true(large[0] == 0 && large[(1 << 20) - 1] == 0);
+    memset(large, 1, 1 << 20);
+    assert_string_equal(small, "abc");
+    assert_int_equal(*more, 0);
+    assert_null(wp_pile_alloc(&pile, SIZE_MAX));
+    wp_pile_wipe(&pile);
+    assert_null(pile.blocks);
+    assert_non_null(wp_pile_alloc(&pile, 1));
+    wp_pile_free(&pile);
+}
+
+static void
 list_keeps_order(void **state)
 {
     struct wp_list head;
@@ -603,6 +649,8 @@ main(void)
         cmocka_unit_test(time_saturates_and_prints),
         cmocka_unit_test(a_stop_between_two_readings_is_no_time),
         cmocka_unit_test(arena_gives_aligned_blocks_until_full),
+        cmocka_unit_test(backoff_doubles_up_to_the_most),
+        cmocka_unit_test(pile_grows_zeroed_and_aligned),
         cmocka_unit_test(list_keeps_order),
         cmocka_unit_test(rng_replays_and_stays_in_bounds),
         cmocka_unit_test(siphash_matches_vectors),

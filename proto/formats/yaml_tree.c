@@ -1,15 +1,20 @@
-#include "local/manifest/yaml_tree.h"
+#include "proto/formats/yaml_tree.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include <yaml.h>
 
+#include "pool/base/assert.h"
+
 struct wp_yaml_reader {
     yaml_parser_t parser;
-    const char *name;
-    bool started;
+    const struct wp_yaml_rules *rules;
+    uint32_t documents;
 };
 
 /* One collection that is being filled. */
@@ -24,6 +29,7 @@ struct level {
 
 struct builder {
     struct wp_yaml_reader *reader;
+    const struct wp_yaml_rules *rules; /* The reader's. */
     struct wp_pile *pile;
     struct wp_err *err;
     struct wp_yaml *root;
@@ -56,17 +62,19 @@ wp_yaml_kind_text(enum wp_yaml_kind kind)
 }
 
 struct wp_yaml_reader *
-wp_yaml_open(const char *name, struct wp_str bytes)
+wp_yaml_open(const struct wp_yaml_rules *rules, struct wp_str bytes)
 {
     struct wp_yaml_reader *reader = calloc(1, sizeof *reader);
 
+    WP_ASSERT(rules->depth_max <= WP_YAML_DEPTH_MAX);
     if (reader == NULL || yaml_parser_initialize(&reader->parser) == 0) {
         free(reader);
         return NULL;
     }
-    reader->name = name;
-    yaml_parser_set_input_string(&reader->parser,
-                                 (const unsigned char *)bytes.ptr, bytes.len);
+    reader->rules = rules;
+    yaml_parser_set_input_string(
+        &reader->parser,
+        (const unsigned char *)(bytes.len > 0 ? bytes.ptr : ""), bytes.len);
     return reader;
 }
 
@@ -79,17 +87,66 @@ wp_yaml_close(struct wp_yaml_reader *reader)
     }
 }
 
+const struct wp_yaml *
+wp_yaml_find(const struct wp_yaml *map, const char *key)
+{
+    const struct wp_yaml *node =
+        map != NULL && map->kind == WP_YAML_MAP ? map->first : NULL;
+
+    while (node != NULL && !wp_str_is(node->key, key)) {
+        node = node->next;
+    }
+    return node;
+}
+
+bool
+wp_yaml_is_scalar(const struct wp_yaml *node)
+{
+    return node->kind > WP_YAML_NULL && node->kind < WP_YAML_MAP;
+}
+
 static uint32_t
 line_of(const yaml_event_t *event)
 {
     return (uint32_t)event->start_mark.line + 1;
 }
 
+WP_PRINTF(4, 5)
+static enum wp_status
+refuse_line(const struct wp_yaml_rules *rules, struct wp_err *err, size_t line,
+            const char *fmt, ...)
+{
+    char why[sizeof err->msg];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    if (rules->file == NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "line %zu: %s", line, why);
+    }
+    return wp_err_set(err, WP_INVALID_ARGUMENT, "%s:%zu: %s", rules->file, line,
+                      why);
+}
+
 static enum wp_status
 refuse(struct builder *b, const yaml_event_t *event, const char *why)
 {
-    return wp_err_set(b->err, WP_INVALID_ARGUMENT, "%s:%u: %s", b->reader->name,
-                      line_of(event), why);
+    return refuse_line(b->rules, b->err, line_of(event), "%s", why);
+}
+
+static enum wp_status
+refuse_more(struct builder *b, const yaml_event_t *event, const char *what,
+            uint32_t max, const char *of)
+{
+    return refuse_line(b->rules, b->err, line_of(event),
+                       "%s more than %" PRIu32 " %s", what, max, of);
+}
+
+static enum wp_status
+no_memory(struct wp_err *err)
+{
+    return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
 }
 
 static bool
@@ -193,22 +250,23 @@ static enum wp_status
 take_key(struct builder *b, const yaml_event_t *event, struct wp_str text)
 {
     struct level *level = &b->levels[b->depth - 1];
+    const struct wp_yaml *first =
+        b->rules->repeats ? NULL : wp_yaml_find(level->node, text.ptr);
 
     if (wp_str_is(text, "<<")) {
         return refuse(b, event, "merge keys (<<) are not allowed");
     }
-    if (++level->keys > WP_YAML_KEYS_MAX) {
-        return refuse(b, event, "a map has more than 1024 keys");
+    if (++level->keys > b->rules->keys_max) {
+        return refuse_more(b, event, "a map has", b->rules->keys_max, "keys");
     }
-    for (const struct wp_yaml *child = level->node->first; child != NULL;
-         child = child->next) {
-        if (wp_str_eq(child->key, text)) {
-            return wp_err_set(b->err, WP_INVALID_ARGUMENT,
-                              "%s:%u: the key '%.60s' is there twice (first in"
-                              " line %u)",
-                              b->reader->name, line_of(event), text.ptr,
-                              child->line);
-        }
+    if (first != NULL && b->rules->file == NULL) {
+        return refuse(b, event, "a key is in its map twice");
+    }
+    if (first != NULL) {
+        return refuse_line(
+            b->rules, b->err, line_of(event),
+            "the key '%.60s' is there twice (first in line %" PRIu32 ")",
+            text.ptr, first->line);
     }
     level->key = text;
     level->key_line = line_of(event);
@@ -232,10 +290,10 @@ take_scalar(struct builder *b, const yaml_event_t *event)
         return refuse(b, event, "tags are not allowed");
     }
     if (text.ptr == NULL) {
-        return wp_err_set(b->err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return no_memory(b->err);
     }
     if (memchr(text.ptr, '\0', text.len) != NULL) {
-        return refuse(b, event, "a value holds a NUL character");
+        return refuse(b, event, "expected a text without NUL");
     }
     if (expects_key(b)) {
         return take_key(b, event, text);
@@ -243,7 +301,7 @@ take_scalar(struct builder *b, const yaml_event_t *event)
     node = new_node(b, plain ? plain_kind(text.ptr) : WP_YAML_STRING,
                     line_of(event));
     if (node == NULL) {
-        return wp_err_set(b->err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return no_memory(b->err);
     }
     node->text = text;
     attach(b, node);
@@ -257,29 +315,42 @@ begin(struct builder *b, const yaml_event_t *event, enum wp_yaml_kind kind,
     struct wp_yaml *node;
 
     if (decorated) {
-        return refuse(b, event, "anchors and tags are not allowed");
+        return refuse(b, event, "anchors and tags are not allowed here");
     }
     if (expects_key(b)) {
         return refuse(b, event, "a key was expected to be a word");
     }
-    if (b->depth == WP_YAML_DEPTH_MAX) {
-        return refuse(b, event, "nested more than 32 deep");
+    if (b->depth == b->rules->depth_max) {
+        return refuse_more(b, event, "nested", b->rules->depth_max, "deep");
     }
     node = new_node(b, kind, line_of(event));
     if (node == NULL) {
-        return wp_err_set(b->err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return no_memory(b->err);
     }
     attach(b, node);
     b->levels[b->depth++] = (struct level){.node = node};
     return WP_OK;
 }
 
+static enum wp_status
+take_document(struct builder *b, const yaml_event_t *event)
+{
+    uint32_t max = b->rules->documents_max;
+
+    if (b->reader->documents++ < max) {
+        return WP_OK;
+    }
+    return max == 1 ? refuse(b, event, "expected one document, got a second")
+                    : refuse_more(b, event, "the file has", max, "documents");
+}
+
 /* One event of a document; *done at its end. */
 static enum wp_status
 take(struct builder *b, const yaml_event_t *event, bool *done)
 {
-    if (b->nodes >= WP_YAML_NODES_MAX) {
-        return refuse(b, event, "a document has more than 100000 values");
+    if (b->nodes >= b->rules->nodes_max) {
+        return refuse_more(b, event, "a document has", b->rules->nodes_max,
+                           "values");
     }
     switch (event->type) {
     case YAML_ALIAS_EVENT:
@@ -302,9 +373,10 @@ take(struct builder *b, const yaml_event_t *event, bool *done)
     case YAML_STREAM_END_EVENT:
         *done = true;
         return WP_OK;
+    case YAML_DOCUMENT_START_EVENT:
+        return take_document(b, event);
     case YAML_NO_EVENT:
     case YAML_STREAM_START_EVENT:
-    case YAML_DOCUMENT_START_EVENT:
     default:
         return WP_OK;
     }
@@ -314,7 +386,8 @@ enum wp_status
 wp_yaml_next(struct wp_yaml_reader *reader, struct wp_pile *pile,
              struct wp_yaml **root, struct wp_err *err)
 {
-    struct builder b = {.reader = reader, .pile = pile, .err = err};
+    struct builder b = {
+        .reader = reader, .rules = reader->rules, .pile = pile, .err = err};
     enum wp_status status = WP_OK;
     bool done = false;
 
@@ -328,9 +401,9 @@ wp_yaml_next(struct wp_yaml_reader *reader, struct wp_pile *pile,
             if (line == 0) {
                 line = reader->parser.mark.line;
             }
-            return wp_err_set(err, WP_INVALID_ARGUMENT, "%s:%zu: not YAML: %s",
-                              reader->name, line + 1,
-                              problem != NULL ? problem : "unreadable");
+            /* Its words about the problem quote nothing of the file. */
+            return refuse_line(reader->rules, err, line + 1, "not YAML: %s",
+                               problem != NULL ? problem : "unreadable");
         }
         if (event.type == YAML_STREAM_END_EVENT) {
             yaml_event_delete(&event);
@@ -341,4 +414,25 @@ wp_yaml_next(struct wp_yaml_reader *reader, struct wp_pile *pile,
     }
     *root = b.root;
     return status;
+}
+
+enum wp_status
+wp_yaml_read_one(const struct wp_yaml_rules *rules, struct wp_str bytes,
+                 struct wp_pile *pile, struct wp_yaml **root,
+                 struct wp_err *err)
+{
+    struct wp_yaml_reader *reader = wp_yaml_open(rules, bytes);
+    struct wp_yaml *more;
+    enum wp_status status;
+
+    *root = NULL;
+    if (reader == NULL) {
+        return no_memory(err);
+    }
+    status = wp_yaml_next(reader, pile, root, err);
+    if (status == WP_OK) {
+        status = wp_yaml_next(reader, pile, &more, err);
+    }
+    wp_yaml_close(reader);
+    return status == WP_NOT_FOUND ? WP_OK : status;
 }

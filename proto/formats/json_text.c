@@ -1,9 +1,7 @@
-#include "runtime/http/json_text.h"
+#include "proto/formats/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "pool/base/str.h"
 
 /* Length of the well-formed character at p, 0 when there is none. */
 static size_t
@@ -55,18 +53,16 @@ mend(const char *data, size_t len)
 }
 
 json_t *
-wp_json_text(const char *data, size_t len)
+wp_json_from_str(struct wp_str bytes)
 {
-    json_t *text = json_stringn(data, len);
+    json_t *text =
+        bytes.len > 0 ? json_stringn(bytes.ptr, bytes.len) : json_string("");
 
-    return text != NULL ? text : mend(data, len);
+    return text != NULL ? text : mend(bytes.ptr, bytes.len);
 }
 
 json_t *
-wp_json_text_buffer(struct evbuffer *buffer)
+wp_json_from_text(const char *text)
 {
-    size_t len = evbuffer_get_length(buffer);
-    unsigned char *data = evbuffer_pullup(buffer, -1);
-
-    return len == 0 ? json_string("") : wp_json_text((const char *)data, len);
+    return wp_json_from_str(wp_str_from(text));
 }
