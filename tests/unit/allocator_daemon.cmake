@@ -8,9 +8,6 @@ wp_test(daemon_notify_test LABEL unit
 wp_test(daemon_secret_test LABEL unit
   SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/allocator/daemon/daemon_secret_test.c
   LIBS wp_allocator)
-wp_test(feed_test LABEL unit
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/allocator/stores/feed_test.c
-  LIBS wp_allocator)
 wp_test(known_pools_test LABEL unit
   SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/allocator/daemon/known_pools_test.c
   LIBS wp_allocator)
