@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pool/base/channel.h"
+#include "pool/base/compiler.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
 #include "pool/lease_record.h"
@@ -76,7 +78,8 @@ struct wp_lease_op {
     struct wp_pool_note *note; /* PUT_NOTE, GET_NOTE */
 
     void (*done)(struct wp_lease_op *op, enum wp_status status);
-    struct wp_lease_op *next; /* For the store's queue while it has the op. */
+    /* For the store's queue while it has the op. */
+    struct wp_linked_message link;
     /* For a store that stands before another one, as it has the op. */
     struct {
         void *self;
@@ -84,6 +87,19 @@ struct wp_lease_op {
         int64_t begun_ns;
     } outer;
 };
+
+/* The op of its link, NULL for NULL; and the one that a store got after it. */
+static inline struct wp_lease_op *
+wp_lease_op_of(struct wp_linked_message *link)
+{
+    return link != NULL ? WP_CONTAINER_OF(link, struct wp_lease_op, link)
+                        : NULL;
+}
+static inline struct wp_lease_op *
+wp_lease_op_next(const struct wp_lease_op *op)
+{
+    return wp_lease_op_of(op->link.next);
+}
 
 struct wp_lease_store_ops {
     const char *name; /* "memory", "sqlite", "redis". */

@@ -30,7 +30,7 @@ struct pool_state {
 
 struct wp_recovery {
     struct wp_daemon *daemon;
-    struct wp_feed *feed; /* What was heard. */
+    wp_recovery_catch_up catch_up;
     struct wp_lease_redis *redis;
     const struct wp_lease_redis_pool *pools;
     struct pool_state *states; /* Owned; as many as there may be. */
@@ -70,7 +70,7 @@ ask_known(void *ctx, uint64_t a, uint64_t b)
     (void)b;
     known->n = 0;
     if (known->cursor == 0) {
-        (void)wp_feed_run(known->recovery->feed, UINT32_MAX);
+        known->recovery->catch_up(known->recovery->daemon->redis);
     }
     if (index == UINT32_MAX) {
         known->cursor = 0;
@@ -410,7 +410,7 @@ run(void *arg)
 }
 
 struct wp_recovery *
-wp_recovery_create(struct wp_daemon *daemon, struct wp_feed *feed,
+wp_recovery_create(struct wp_daemon *daemon, wp_recovery_catch_up catch_up,
                    const struct wp_lease_redis_pool *pools, uint32_t n_pools,
                    uint32_t pools_max, struct wp_err *err)
 {
@@ -426,7 +426,7 @@ wp_recovery_create(struct wp_daemon *daemon, struct wp_feed *feed,
         return NULL;
     }
     recovery->daemon = daemon;
-    recovery->feed = feed;
+    recovery->catch_up = catch_up;
     recovery->pools = pools;
     recovery->n_pools = n_pools;
     (void)pthread_mutex_init(&recovery->lock, NULL);

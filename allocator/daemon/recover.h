@@ -17,16 +17,18 @@
 #define WP_ALLOCATOR_DAEMON_RECOVER_H
 
 #include "allocator/daemon/parts.h"
-#include "allocator/stores/feed.h"
 #include "allocator/stores/redis/store.h"
 
 struct wp_recovery; /* Opaque. */
 
-/* feed brings what the others say: the core is told all of it before it tells
- * Redis. It and pools are borrowed until destroy; at most pools_max of them.
- * NULL and err when memory lacks. */
+/* Has the core take in all that was heard of the others so far: it knows that
+ * before it tells Redis. Control thread. */
+typedef void (*wp_recovery_catch_up)(struct wp_daemon_redis *redis);
+
+/* pools is borrowed until destroy; at most pools_max of them. NULL and err when
+ * memory lacks. */
 struct wp_recovery *wp_recovery_create(struct wp_daemon *daemon,
-                                       struct wp_feed *feed,
+                                       wp_recovery_catch_up catch_up,
                                        const struct wp_lease_redis_pool *pools,
                                        uint32_t n_pools, uint32_t pools_max,
                                        struct wp_err *err);

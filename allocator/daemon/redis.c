@@ -4,10 +4,12 @@
 #include "allocator/daemon/known_pools.h"
 #include "allocator/stores/redis/topology/topology.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "pool/base/channel.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 
@@ -30,7 +32,10 @@ struct wp_daemon_redis {
     struct wp_daemon *daemon;
     struct wp_lease_redis *redis;
     struct wp_redis_topology *topology; /* NULL: one server. */
-    struct wp_feed *feed;
+    /* To the control thread, which alone may tell the core. When it is full the
+     * store reads the pool again later: nothing is lost, only late. */
+    struct wp_channel feed;
+    _Atomic(uint64_t) feed_refused;
     struct wp_redis_url url;
     struct wp_lease_redis_pool *pools; /* Owned. */
     uint32_t n_pools;
@@ -52,26 +57,46 @@ struct wp_daemon_redis {
 
 /* --- What the others do; the store's feed thread --- */
 
+/* On its way to the core. */
+struct change {
+    enum {
+        CHANGE_RECORD,     /* A record as it is now; state NONE: forgotten. */
+        CHANGE_SYNC_BEGIN, /* All records of its pool follow. */
+        CHANGE_SYNC_END,   /* That was all of them. */
+    } kind;
+    struct wp_lease_record record; /* Of a SYNC only the pool is said. */
+};
+
+static bool
+send_change(struct wp_daemon_redis *r, const struct change *change)
+{
+    if (!wp_channel_send_sized(&r->feed, change)) {
+        atomic_fetch_add_explicit(&r->feed_refused, 1, memory_order_relaxed);
+        return false;
+    }
+    wp_control_wake(r->daemon->control);
+    return true;
+}
+
 static bool
 hear_record(void *ctx, const struct wp_lease_record *record)
 {
-    struct wp_daemon_redis *r = ctx;
+    const struct change change = {CHANGE_RECORD, *record};
 
-    return wp_feed_push(r->feed, WP_FEED_RECORD, record);
+    return send_change(ctx, &change);
 }
 
 static bool
 hear_sync(void *ctx, const struct wp_lease_redis_pool *pool, bool begin)
 {
-    struct wp_daemon_redis *r = ctx;
-    struct wp_lease_record record;
+    struct change change;
 
-    memset(&record, 0, sizeof record);
-    memcpy(record.pool_namespace, pool->pool_namespace,
-           sizeof record.pool_namespace);
-    memcpy(record.pool, pool->pool, sizeof record.pool);
-    return wp_feed_push(r->feed, begin ? WP_FEED_SYNC_BEGIN : WP_FEED_SYNC_END,
-                        &record);
+    memset(&change, 0, sizeof change);
+    change.kind = begin ? CHANGE_SYNC_BEGIN : CHANGE_SYNC_END;
+    memcpy(change.record.pool_namespace, pool->pool_namespace,
+           sizeof change.record.pool_namespace);
+    memcpy(change.record.pool, pool->pool, sizeof change.record.pool);
+    return send_change(ctx, &change);
 }
 
 static uint64_t
@@ -189,13 +214,13 @@ read_missed(struct wp_daemon_redis *r, int64_t now_ns)
 }
 
 static void
-take(void *ctx, enum wp_feed_kind kind, const struct wp_lease_record *record)
+take(struct wp_daemon_redis *r, const struct change *change)
 {
-    struct wp_daemon_redis *r = ctx;
+    const struct wp_lease_record *record = &change->record;
     struct wp_pools *pools = r->daemon->pools;
     uint32_t index;
 
-    if (kind == WP_FEED_RECORD) {
+    if (change->kind == CHANGE_RECORD) {
         uint64_t refused = wp_pools_records_refused(pools);
 
         wp_pools_on_record(pools, record);
@@ -209,19 +234,26 @@ take(void *ctx, enum wp_feed_kind kind, const struct wp_lease_record *record)
     if (index == UINT32_MAX) {
         return;
     }
-    if (kind == WP_FEED_SYNC_BEGIN) {
+    if (change->kind == CHANGE_SYNC_BEGIN) {
         wp_pools_sync_begin(pools, index);
     } else {
         wp_pools_sync_end(pools, index);
     }
 }
 
-static void
-wake(void *ctx)
+/* At most max of them, in order; true when more may be waiting. */
+static bool
+take_changes(struct wp_daemon_redis *r, uint32_t max)
 {
-    const struct wp_daemon_redis *r = ctx;
+    struct change change;
 
-    wp_control_wake(r->daemon->control);
+    for (uint32_t n = 0; n < max; n++) {
+        if (!wp_channel_receive(&r->feed, &change)) {
+            return false;
+        }
+        take(r, &change);
+    }
+    return true;
 }
 
 static bool
@@ -269,6 +301,12 @@ take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
     }
 }
 
+static void
+catch_up(struct wp_daemon_redis *r)
+{
+    (void)take_changes(r, FEED_MESSAGES);
+}
+
 int64_t
 wp_daemon_redis_run(struct wp_daemon_redis *r)
 {
@@ -276,7 +314,7 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
     bool keeper = wp_daemon_is_keeper(r->daemon);
     uint32_t waiting = 0;
 
-    if (wp_feed_run(r->feed, FEED_TURN)) {
+    if (take_changes(r, FEED_TURN)) {
         return now_ns;
     }
     if (keeper == r->keeper_told &&
@@ -446,25 +484,30 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 struct wp_daemon_redis *
 wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
 {
-    struct wp_daemon_redis *r = calloc(1, sizeof *r);
-    const struct wp_feed_config feed = {FEED_MESSAGES, wake, take, r};
+    struct wp_daemon_redis *r =
+        aligned_alloc(_Alignof(struct wp_daemon_redis), sizeof *r);
     char text[WP_REDIS_URL_TEXT_MAX];
 
     if (r == NULL) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
+    memset(r, 0, sizeof *r);
     (void)pthread_mutex_init(&r->lock, NULL);
     r->daemon = daemon;
     wp_random_bytes(r->replica_id, sizeof r->replica_id);
     r->replicas[0] = number_of(r->replica_id);
     r->n_replicas = 1;
-    r->feed = wp_feed_create(&feed, err);
-    if (r->feed == NULL || read_url(r, err) != WP_OK ||
-        list_pools(r, err) != WP_OK ||
-        (r->recovery = wp_recovery_create(daemon, r->feed, r->pools, r->n_pools,
-                                          r->n_pools + WP_POOLS_MAX, err)) ==
-            NULL ||
+    if (!wp_channel_init_sized(&r->feed, FEED_MESSAGES,
+                               sizeof(struct change))) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        wp_daemon_redis_close(r);
+        return NULL;
+    }
+    if (read_url(r, err) != WP_OK || list_pools(r, err) != WP_OK ||
+        (r->recovery =
+             wp_recovery_create(daemon, catch_up, r->pools, r->n_pools,
+                                r->n_pools + WP_POOLS_MAX, err)) == NULL ||
         connect_redis(r, err) != WP_OK) {
         wp_daemon_redis_close(r);
         return NULL;
@@ -557,7 +600,8 @@ wp_daemon_redis_stats(const struct wp_daemon_redis *r,
                       struct wp_lease_redis_stats *out, uint64_t *feed_refused)
 {
     wp_lease_redis_read_stats(r->redis, out);
-    *feed_refused = wp_feed_refused(r->feed);
+    *feed_refused =
+        atomic_load_explicit(&r->feed_refused, memory_order_relaxed);
 }
 
 void
@@ -577,7 +621,7 @@ wp_daemon_redis_close(struct wp_daemon_redis *r)
     wp_daemon_redis_quit(r);
     wp_lease_redis_destroy(r->redis);
     wp_redis_topology_destroy(r->topology);
-    wp_feed_destroy(r->feed);
+    wp_channel_fini(&r->feed);
     wp_recovery_destroy(r->recovery);
     (void)pthread_mutex_destroy(&r->lock);
     free(r->pools);

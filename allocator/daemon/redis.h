@@ -4,7 +4,6 @@
 #define WP_ALLOCATOR_DAEMON_REDIS_H
 
 #include "allocator/daemon/parts.h"
-#include "allocator/stores/feed.h"
 #include "allocator/stores/redis/store.h"
 #include "allocator/conf/redis_url.h"
 

@@ -128,7 +128,7 @@ offer_all(struct wp_lease_store store)
             struct claimant *claimant =
                 WP_CONTAINER_OF(op, struct claimant, op);
 
-            op = op->next;
+            op = wp_lease_op_next(op);
             WP_ASSERT(claimant->status == WP_OK);
             done++;
             if (offered < ready_cap) {
@@ -206,7 +206,7 @@ run(struct wp_lease_store store, uint32_t in_flight, int64_t duration_ns,
                 WP_CONTAINER_OF(op, struct claimant, op);
             enum wp_lease_op_kind kind = op->kind;
 
-            op = op->next;
+            op = wp_lease_op_next(op);
             WP_ASSERT(claimant->status == WP_OK);
             wp_hist_record(&result->all, now_ns - claimant->start_ns);
             if (kind == WP_LEASE_GRANT) {

@@ -122,7 +122,7 @@ submit(struct claimant *claimant)
 {
     enum wp_status status;
 
-    claimant->op.next = NULL;
+    claimant->op.link.next = NULL;
     claimant->start_ns = now_ns();
     status = claimant->worker->store.ops->commit(claimant->worker->store.self,
                                                  &claimant->op);
@@ -177,7 +177,7 @@ work(void *arg)
             struct claimant *claimant =
                 WP_CONTAINER_OF(op, struct claimant, op);
 
-            op = op->next;
+            op = wp_lease_op_next(op);
             worker->failed += claimant->status != WP_OK;
             if (claimant->op.kind == WP_LEASE_GRANT) {
                 wp_hist_record(&worker->hist, claimant->took_ns);

@@ -11,11 +11,11 @@ enum {
     WORKERS_MAX = 1024, /* API calls under way; the client has its own bound. */
 };
 
-/* --- Letters --- */
+/* --- Messages --- */
 
 /* What the core asks for, or was asked. */
-struct letter {
-    struct wp_letter letter; /* First. */
+struct message {
+    struct wp_cluster_message base; /* First. */
     struct wp_cluster_backend *backend;
     struct wp_slot_ref ref;
     uint8_t uid[WP_UID_LEN];
@@ -30,23 +30,23 @@ struct letter {
 };
 
 static void
-drop(struct wp_letter *letter)
+drop(struct wp_cluster_message *from)
 {
-    free(WP_CONTAINER_OF(letter, struct letter, letter));
+    free(WP_CONTAINER_OF(from, struct message, base));
 }
 
-static struct letter *
-new_letter(struct wp_cluster_backend *backend, void (*run)(struct wp_letter *))
+static struct message *
+new_message(struct wp_cluster_backend *backend,
+            void (*run)(struct wp_cluster_message *))
 {
-    struct letter *letter = calloc(1, sizeof *letter);
+    struct message *message = calloc(1, sizeof *message);
 
-    if (letter != NULL) {
-        wp_list_init(&letter->letter.node);
-        letter->letter.run = run;
-        letter->letter.drop = drop;
-        letter->backend = backend;
+    if (message != NULL) {
+        message->base.run = run;
+        message->base.drop = drop;
+        message->backend = backend;
     }
-    return letter;
+    return message;
 }
 
 static int64_t
@@ -57,9 +57,9 @@ now_of(const struct wp_cluster_backend *backend)
 
 /* An order of the core. Cluster's thread, as are all that follow. */
 static void
-take_order(struct wp_letter *base)
+take_order(struct wp_cluster_message *from)
 {
-    struct letter *order = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *order = WP_CONTAINER_OF(from, struct message, base);
     struct wp_cluster_backend *backend = order->backend;
     struct wp_sandbox_ref entry = {
         .ref = order->ref,
@@ -83,9 +83,9 @@ take_order(struct wp_letter *base)
 }
 
 static void
-take_end(struct wp_letter *base)
+take_end(struct wp_cluster_message *from)
 {
-    struct letter *end = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *end = WP_CONTAINER_OF(from, struct message, base);
     struct wp_cluster_backend *backend = end->backend;
     struct wp_sandbox_ref *entry =
         wp_sandbox_refs_find_ref(backend->refs, end->ref);
@@ -101,9 +101,9 @@ take_end(struct wp_letter *base)
 }
 
 static void
-take_lease(struct wp_letter *base)
+take_lease(struct wp_cluster_message *from)
 {
-    struct letter *leased = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *leased = WP_CONTAINER_OF(from, struct message, base);
     struct wp_cluster_backend *backend = leased->backend;
     struct wp_sandbox_ref *entry =
         wp_sandbox_refs_find_ref(backend->refs, leased->ref);
@@ -120,7 +120,8 @@ take_lease(struct wp_letter *base)
 static bool
 is_full(struct wp_cluster_backend *backend)
 {
-    return wp_courier_waiting(backend->courier) >= backend->letters_max;
+    return wp_cluster_channel_waiting(backend->channel) >=
+           backend->messages_max;
 }
 
 static enum wp_status
@@ -128,22 +129,22 @@ port_create(void *self, const struct wp_sandbox_order *order,
             struct wp_err *err)
 {
     struct wp_cluster_backend *backend = self;
-    struct letter *letter =
-        is_full(backend) ? NULL : new_letter(backend, take_order);
+    struct message *message =
+        is_full(backend) ? NULL : new_message(backend, take_order);
 
-    if (letter == NULL) {
+    if (message == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "too many orders wait for the cluster's thread");
     }
-    letter->ref = order->ref;
-    memcpy(letter->uid, order->uid, sizeof letter->uid);
-    if (!wp_str_copy(order->pool_namespace, letter->ns, sizeof letter->ns) ||
-        !wp_str_copy(order->pool, letter->pool, sizeof letter->pool) ||
-        !wp_str_copy(order->name, letter->name, sizeof letter->name)) {
-        free(letter);
+    message->ref = order->ref;
+    memcpy(message->uid, order->uid, sizeof message->uid);
+    if (!wp_str_copy(order->pool_namespace, message->ns, sizeof message->ns) ||
+        !wp_str_copy(order->pool, message->pool, sizeof message->pool) ||
+        !wp_str_copy(order->name, message->name, sizeof message->name)) {
+        free(message);
         return wp_err_set(err, WP_INVALID_ARGUMENT, "a name is too long");
     }
-    wp_courier_to_cluster(backend->courier, &letter->letter);
+    wp_cluster_channel_to_cluster(backend->channel, &message->base);
     return WP_OK;
 }
 
@@ -151,14 +152,14 @@ static enum wp_status
 port_destroy(void *self, struct wp_slot_ref ref)
 {
     struct wp_cluster_backend *backend = self;
-    struct letter *letter =
-        is_full(backend) ? NULL : new_letter(backend, take_end);
+    struct message *message =
+        is_full(backend) ? NULL : new_message(backend, take_end);
 
-    if (letter == NULL) {
+    if (message == NULL) {
         return WP_RESOURCE_EXHAUSTED;
     }
-    letter->ref = ref;
-    wp_courier_to_cluster(backend->courier, &letter->letter);
+    message->ref = ref;
+    wp_cluster_channel_to_cluster(backend->channel, &message->base);
     return WP_OK;
 }
 
@@ -166,22 +167,22 @@ static void
 port_leased(void *self, const struct wp_lease_notice *notice)
 {
     struct wp_cluster_backend *backend = self;
-    struct letter *letter = new_letter(backend, take_lease);
+    struct message *message = new_message(backend, take_lease);
 
-    if (letter == NULL) {
+    if (message == NULL) {
         return; /* It stays where it is; its label says less than it could. */
     }
-    letter->ref = notice->ref;
-    letter->note.fence = notice->fence;
-    letter->note.deadline_wall_ms = notice->deadline_wall_ms;
-    if (!wp_str_copy(notice->claim_id, letter->note.claim_id,
-                     sizeof letter->note.claim_id) ||
-        !wp_str_copy(notice->tenant, letter->note.tenant,
-                     sizeof letter->note.tenant)) {
-        free(letter);
+    message->ref = notice->ref;
+    message->note.fence = notice->fence;
+    message->note.deadline_wall_ms = notice->deadline_wall_ms;
+    if (!wp_str_copy(notice->claim_id, message->note.claim_id,
+                     sizeof message->note.claim_id) ||
+        !wp_str_copy(notice->tenant, message->note.tenant,
+                     sizeof message->note.tenant)) {
+        free(message);
         return;
     }
-    wp_courier_to_cluster(backend->courier, &letter->letter);
+    wp_cluster_channel_to_cluster(backend->channel, &message->base);
 }
 
 struct wp_backend
@@ -202,7 +203,7 @@ wp_cluster_backend_port(struct wp_cluster_backend *backend)
 
 /* An object that the core has a slot for. */
 static void
-add_found(struct wp_cluster_backend *backend, const struct letter *answer)
+add_found(struct wp_cluster_backend *backend, const struct message *answer)
 {
     const struct wp_object *sandbox = wp_store_find(
         backend->parts->stores[WP_KIND_SANDBOX], answer->ns, answer->name);
@@ -240,9 +241,9 @@ add_found(struct wp_cluster_backend *backend, const struct letter *answer)
 }
 
 static void
-take_answer(struct wp_letter *base)
+take_answer(struct wp_cluster_message *from)
 {
-    struct letter *answer = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *answer = WP_CONTAINER_OF(from, struct message, base);
     struct wp_cluster_backend *backend = answer->backend;
     bool known = answer->ref.generation != 0;
 
@@ -262,9 +263,9 @@ take_answer(struct wp_letter *base)
 
 /* On the control thread. */
 static void
-ask_core(struct wp_letter *base)
+ask_core(struct wp_cluster_message *from)
 {
-    struct letter *ask = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *ask = WP_CONTAINER_OF(from, struct message, base);
     struct wp_pools *pools = ask->backend->parts->core.pools;
 
     if (!wp_pools_seen(pools, ask->uid, &ask->ref)) {
@@ -279,15 +280,15 @@ ask_core(struct wp_letter *base)
             ask->ref = WP_SLOT_REF_NONE;
         }
     }
-    ask->letter.run = take_answer;
-    wp_courier_to_cluster(ask->backend->courier, &ask->letter);
+    ask->base.run = take_answer;
+    wp_cluster_channel_to_cluster(ask->backend->channel, &ask->base);
 }
 
 void
 wp_backend_ask(struct wp_cluster_backend *backend,
                const struct wp_object *sandbox)
 {
-    struct letter *ask = new_letter(backend, ask_core);
+    struct message *ask = new_message(backend, ask_core);
 
     WP_ASSERT(ask != NULL);
     ask->pooled = wp_backend_is_pooled(sandbox);
@@ -300,7 +301,7 @@ wp_backend_ask(struct wp_cluster_backend *backend,
         free(ask);
         return;
     }
-    wp_courier_to_control(backend->courier, &ask->letter);
+    wp_cluster_channel_to_control(backend->channel, &ask->base);
 }
 
 void
@@ -322,21 +323,21 @@ outdate(void *ctx, struct wp_sandbox_ref *entry)
     }
 }
 
-/* The core knows of all there was when the letter left, and what it had ordered
- * before has come here. */
+/* The core knows of all there was when the message left, and what it had
+ * ordered before has come here. */
 static void
-end_count(struct wp_cluster_backend *backend, const struct letter *letter)
+end_count(struct wp_cluster_backend *backend, const struct message *message)
 {
-    if (backend->counting && letter->count_nr == backend->count_nr) {
+    if (backend->counting && message->count_nr == backend->count_nr) {
         backend->counting = false;
         wp_sandbox_refs_walk(backend->refs, outdate, backend);
     }
 }
 
 static void
-take_counted(struct wp_letter *base)
+take_counted(struct wp_cluster_message *from)
 {
-    struct letter *counted = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *counted = WP_CONTAINER_OF(from, struct message, base);
 
     end_count(counted->backend, counted);
     free(counted);
@@ -344,12 +345,12 @@ take_counted(struct wp_letter *base)
 
 /* On the control thread, after all that was asked. */
 static void
-pass_back(struct wp_letter *base)
+pass_back(struct wp_cluster_message *from)
 {
-    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
 
-    letter->letter.run = take_counted;
-    wp_courier_to_cluster(letter->backend->courier, &letter->letter);
+    message->base.run = take_counted;
+    wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
 }
 
 static bool
@@ -366,23 +367,23 @@ ask_if_unknown(void *ctx, const struct wp_object *sandbox)
 }
 
 static void
-begin_count(struct wp_cluster_backend *backend, struct letter *letter)
+begin_count(struct wp_cluster_backend *backend, struct message *message)
 {
     backend->counting = true;
-    letter->count_nr = ++backend->count_nr;
-    wp_courier_to_control(backend->courier, &letter->letter);
+    message->count_nr = ++backend->count_nr;
+    wp_cluster_channel_to_control(backend->channel, &message->base);
 }
 
 /* While this replica leads. */
 static void
 count_anew(struct wp_cluster_backend *backend)
 {
-    struct letter *letter = new_letter(backend, pass_back);
+    struct message *message = new_message(backend, pass_back);
 
-    WP_ASSERT(letter != NULL);
+    WP_ASSERT(message != NULL);
     wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_if_unknown,
                   backend);
-    begin_count(backend, letter);
+    begin_count(backend, message);
 }
 
 void
@@ -419,9 +420,9 @@ wp_cluster_backend_may_send(const struct wp_cluster_backend *backend,
 /* --- Leading --- */
 
 static void
-take_swept(struct wp_letter *base)
+take_swept(struct wp_cluster_message *from)
 {
-    struct letter *swept = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *swept = WP_CONTAINER_OF(from, struct message, base);
     struct wp_cluster_backend *backend = swept->backend;
 
     if (swept->epoch == backend->epoch) {
@@ -433,13 +434,13 @@ take_swept(struct wp_letter *base)
 
 /* On the control thread, after all that was asked. */
 static void
-sweep(struct wp_letter *base)
+sweep(struct wp_cluster_message *from)
 {
-    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
 
-    wp_pools_lose_unseen(letter->backend->parts->core.pools);
-    letter->letter.run = take_swept;
-    wp_courier_to_cluster(letter->backend->courier, &letter->letter);
+    wp_pools_lose_unseen(message->backend->parts->core.pools);
+    message->base.run = take_swept;
+    wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
 }
 
 static bool
@@ -469,9 +470,9 @@ void
 wp_cluster_backend_activate(struct wp_cluster_backend *backend,
                             void (*ready)(void *ctx), void *ctx)
 {
-    struct letter *letter = new_letter(backend, sweep);
+    struct message *message = new_message(backend, sweep);
 
-    WP_ASSERT(letter != NULL && backend->parts->active);
+    WP_ASSERT(message != NULL && backend->parts->active);
     backend->epoch++;
     backend->ready = ready;
     backend->ready_ctx = ctx;
@@ -480,8 +481,8 @@ wp_cluster_backend_activate(struct wp_cluster_backend *backend,
     wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
     wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
                   backend);
-    letter->epoch = backend->epoch;
-    begin_count(backend, letter);
+    message->epoch = backend->epoch;
+    begin_count(backend, message);
 }
 
 void
@@ -501,38 +502,38 @@ stop_at_first(void *ctx, const struct wp_object *sandbox)
     return !*found;
 }
 
-/* The core's orders for the new pool come after this letter. */
+/* The core's orders for the new pool come after this message. */
 static void
-take_pool(struct wp_letter *base)
+take_pool(struct wp_cluster_message *from)
 {
-    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
-    struct wp_cluster_backend *backend = letter->backend;
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
+    struct wp_cluster_backend *backend = message->backend;
     bool has_some = false;
 
     if (backend->parts->active) {
-        wp_store_owned_by(backend->parts->stores[WP_KIND_SANDBOX], letter->name,
-                          stop_at_first, &has_some);
+        wp_store_owned_by(backend->parts->stores[WP_KIND_SANDBOX],
+                          message->name, stop_at_first, &has_some);
     }
     if (has_some) {
         count_anew(backend);
     }
-    free(letter);
+    free(message);
 }
 
 void
 wp_cluster_backend_pool_added(struct wp_cluster_backend *backend,
                               const char *pool_uid)
 {
-    struct letter *letter = new_letter(backend, take_pool);
+    struct message *message = new_message(backend, take_pool);
 
-    WP_ASSERT(letter != NULL);
+    WP_ASSERT(message != NULL);
     /* A uid is a UUID; another one has no sandboxes. */
-    if (!wp_str_copy(wp_str_from(pool_uid), letter->name,
-                     sizeof letter->name)) {
-        free(letter);
+    if (!wp_str_copy(wp_str_from(pool_uid), message->name,
+                     sizeof message->name)) {
+        free(message);
         return;
     }
-    wp_courier_to_cluster(backend->courier, &letter->letter);
+    wp_cluster_channel_to_cluster(backend->channel, &message->base);
 }
 
 /* --- Life --- */
@@ -572,13 +573,13 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
         };
 
         backend->parts = parts;
-        backend->letters_max = parts->config.sandboxes_max;
+        backend->messages_max = parts->config.sandboxes_max;
         backend->refs = wp_sandbox_refs_create(parts->config.sandboxes_max);
         backend->queue = wp_work_queue_create(&queue);
-        backend->courier = wp_courier_create(parts);
+        backend->channel = wp_cluster_channel_create(parts);
     }
     if (backend == NULL || backend->refs == NULL || backend->queue == NULL ||
-        backend->courier == NULL) {
+        backend->channel == NULL) {
         wp_cluster_backend_destroy(backend);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
@@ -595,7 +596,7 @@ wp_cluster_backend_destroy(struct wp_cluster_backend *backend)
     if (backend == NULL) {
         return;
     }
-    wp_courier_destroy(backend->courier);
+    wp_cluster_channel_destroy(backend->channel);
     wp_work_queue_destroy(backend->queue);
     wp_sandbox_refs_destroy(backend->refs);
     backend->parts->refs = NULL;

@@ -16,12 +16,12 @@ struct wp_cluster_backend {
     struct wp_parts *parts;
     struct wp_sandbox_refs *refs; /* Owned. */
     struct wp_work_queue *queue;
-    struct wp_courier *courier;
-    uint32_t letters_max; /* Orders and ends that may wait. */
-    uint32_t epoch;       /* Counts activations and their ends. */
-    uint32_t count_nr;    /* The newest count of what there is. */
-    bool counting;        /* It is under way: nothing is made. */
-    bool doubtful;        /* Nor now. */
+    struct wp_cluster_channel *channel;
+    uint32_t messages_max; /* Orders and ends that may wait. */
+    uint32_t epoch;        /* Counts activations and their ends. */
+    uint32_t count_nr;     /* The newest count of what there is. */
+    bool counting;         /* It is under way: nothing is made. */
+    bool doubtful;         /* Nor now. */
     void (*ready)(void *ctx);
     void *ready_ctx;
     struct wp_cluster_backend_stats stats;

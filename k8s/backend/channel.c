@@ -1,86 +1,58 @@
 #include "k8s/backend/channel.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "pool/base/assert.h"
-
 enum {
-    RETRY_US = 5000, /* Control's mailbox was full. */
+    RETRY_US = 5000, /* Control's own channel was full. */
 };
 
-struct wp_courier {
+struct wp_cluster_channel {
     const struct wp_parts *parts;
     int wake_fd;
     struct event *wake;
     struct event *retry;
-    pthread_mutex_t lock; /* guards: everything below */
-    struct wp_list to_control;
-    struct wp_list to_cluster;
-    uint32_t n_to_cluster;
-    bool posted; /* A mail to control is under way. */
+    struct wp_linked_channel to_control;
+    struct wp_linked_channel to_cluster;
+    _Atomic(uint32_t) n_to_cluster;
 };
 
-/* Takes all of a list, in order. */
-static void
-take_all(struct wp_courier *courier, struct wp_list *from, struct wp_list *out)
+static struct wp_cluster_message *
+next(struct wp_linked_message **list)
 {
-    wp_list_init(out);
-    (void)pthread_mutex_lock(&courier->lock);
-    for (struct wp_list *node; (node = wp_list_pop_front(from)) != NULL;) {
-        wp_list_push_back(out, node);
-    }
-    if (from == &courier->to_control) {
-        courier->posted = false;
-    } else {
-        courier->n_to_cluster = 0;
-    }
-    (void)pthread_mutex_unlock(&courier->lock);
-}
+    struct wp_cluster_message *message =
+        WP_CONTAINER_OF(*list, struct wp_cluster_message, link);
 
-static void
-run_all(struct wp_list *letters)
-{
-    for (struct wp_list *node; (node = wp_list_pop_front(letters)) != NULL;) {
-        struct wp_letter *letter =
-            WP_CONTAINER_OF(node, struct wp_letter, node);
-
-        letter->run(letter);
-    }
+    *list = (*list)->next; /* Now: the message may be sent on, or freed. */
+    return message;
 }
 
 /* On the control thread. */
 static void
 run_on_control(void *arg, uint64_t a, uint64_t b)
 {
-    struct wp_courier *courier = arg;
-    struct wp_list letters;
+    struct wp_cluster_channel *channel = arg;
+    struct wp_linked_message *list = wp_linked_receive(&channel->to_control);
 
     (void)a;
     (void)b;
-    take_all(courier, &courier->to_control, &letters);
-    run_all(&letters);
+    while (list != NULL) {
+        struct wp_cluster_message *message = next(&list);
+
+        message->run(message);
+    }
 }
 
-/* Sees that a mail is under way while letters wait. */
 static void
-post(struct wp_courier *courier)
+wake_control(struct wp_cluster_channel *channel)
 {
-    const struct wp_cluster_core *core = &courier->parts->core;
+    const struct wp_cluster_core *core = &channel->parts->core;
     struct timeval soon = {.tv_sec = 0, .tv_usec = RETRY_US};
-    bool due;
 
-    (void)pthread_mutex_lock(&courier->lock);
-    due = !courier->posted && !wp_list_empty(&courier->to_control);
-    courier->posted = courier->posted || due;
-    (void)pthread_mutex_unlock(&courier->lock);
-    if (due && !core->post(core->ctx, run_on_control, courier, 0, 0)) {
-        (void)pthread_mutex_lock(&courier->lock);
-        courier->posted = false;
-        (void)pthread_mutex_unlock(&courier->lock);
-        (void)event_add(courier->retry, &soon);
+    if (!core->post(core->ctx, run_on_control, channel, 0, 0)) {
+        (void)event_add(channel->retry, &soon);
     }
 }
 
@@ -89,111 +61,108 @@ on_retry(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    post(arg);
+    wake_control(arg);
 }
 
 static void
 on_wake(evutil_socket_t fd, short what, void *arg)
 {
-    struct wp_courier *courier = arg;
-    struct wp_list letters;
+    struct wp_cluster_channel *channel = arg;
+    struct wp_linked_message *list;
     eventfd_t value;
 
     (void)what;
     (void)eventfd_read((int)fd, &value);
-    take_all(courier, &courier->to_cluster, &letters);
-    run_all(&letters);
+    list = wp_linked_receive(&channel->to_cluster);
+    while (list != NULL) {
+        struct wp_cluster_message *message = next(&list);
+
+        atomic_fetch_sub_explicit(&channel->n_to_cluster, 1,
+                                  memory_order_relaxed);
+        message->run(message);
+    }
 }
 
-struct wp_courier *
-wp_courier_create(const struct wp_parts *parts)
+struct wp_cluster_channel *
+wp_cluster_channel_create(const struct wp_parts *parts)
 {
-    struct wp_courier *courier = calloc(1, sizeof *courier);
+    struct wp_cluster_channel *channel = calloc(1, sizeof *channel);
 
-    if (courier == NULL) {
+    if (channel == NULL) {
         return NULL;
     }
-    courier->parts = parts;
-    (void)pthread_mutex_init(&courier->lock, NULL);
-    wp_list_init(&courier->to_control);
-    wp_list_init(&courier->to_cluster);
-    courier->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (courier->wake_fd >= 0) {
-        courier->wake = event_new(parts->base, courier->wake_fd,
-                                  EV_READ | EV_PERSIST, on_wake, courier);
-        courier->retry = evtimer_new(parts->base, on_retry, courier);
+    channel->parts = parts;
+    wp_linked_init(&channel->to_control);
+    wp_linked_init(&channel->to_cluster);
+    channel->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (channel->wake_fd >= 0) {
+        channel->wake = event_new(parts->base, channel->wake_fd,
+                                  EV_READ | EV_PERSIST, on_wake, channel);
+        channel->retry = evtimer_new(parts->base, on_retry, channel);
     }
-    if (courier->wake == NULL || courier->retry == NULL ||
-        event_add(courier->wake, NULL) != 0) {
-        wp_courier_destroy(courier);
+    if (channel->wake == NULL || channel->retry == NULL ||
+        event_add(channel->wake, NULL) != 0) {
+        wp_cluster_channel_destroy(channel);
         return NULL;
     }
-    return courier;
+    return channel;
 }
 
 static void
-drop_all(struct wp_list *letters)
+drop_all(struct wp_linked_channel *from)
 {
-    for (struct wp_list *node; (node = wp_list_pop_front(letters)) != NULL;) {
-        struct wp_letter *letter =
-            WP_CONTAINER_OF(node, struct wp_letter, node);
+    struct wp_linked_message *list = wp_linked_receive(from);
 
-        letter->drop(letter);
+    while (list != NULL) {
+        struct wp_cluster_message *message = next(&list);
+
+        message->drop(message);
     }
 }
 
 void
-wp_courier_destroy(struct wp_courier *courier)
+wp_cluster_channel_destroy(struct wp_cluster_channel *channel)
 {
-    if (courier == NULL) {
+    if (channel == NULL) {
         return;
     }
-    drop_all(&courier->to_control);
-    drop_all(&courier->to_cluster);
-    if (courier->wake != NULL) {
-        event_free(courier->wake);
+    drop_all(&channel->to_control);
+    drop_all(&channel->to_cluster);
+    if (channel->wake != NULL) {
+        event_free(channel->wake);
     }
-    if (courier->retry != NULL) {
-        event_free(courier->retry);
+    if (channel->retry != NULL) {
+        event_free(channel->retry);
     }
-    if (courier->wake_fd >= 0) {
-        (void)close(courier->wake_fd);
+    if (channel->wake_fd >= 0) {
+        (void)close(channel->wake_fd);
     }
-    (void)pthread_mutex_destroy(&courier->lock);
-    free(courier);
+    free(channel);
 }
 
 void
-wp_courier_to_control(struct wp_courier *courier, struct wp_letter *letter)
+wp_cluster_channel_to_control(struct wp_cluster_channel *channel,
+                              struct wp_cluster_message *message)
 {
-    (void)pthread_mutex_lock(&courier->lock);
-    wp_list_push_back(&courier->to_control, &letter->node);
-    (void)pthread_mutex_unlock(&courier->lock);
-    post(courier);
+    if (wp_linked_send(&channel->to_control, &message->link) ==
+        WP_LINKED_WAKE) {
+        wake_control(channel);
+    }
 }
 
 void
-wp_courier_to_cluster(struct wp_courier *courier, struct wp_letter *letter)
+wp_cluster_channel_to_cluster(struct wp_cluster_channel *channel,
+                              struct wp_cluster_message *message)
 {
-    bool first;
-
-    (void)pthread_mutex_lock(&courier->lock);
-    first = wp_list_empty(&courier->to_cluster);
-    wp_list_push_back(&courier->to_cluster, &letter->node);
-    courier->n_to_cluster++;
-    (void)pthread_mutex_unlock(&courier->lock);
-    if (first) {
-        (void)eventfd_write(courier->wake_fd, 1);
+    atomic_fetch_add_explicit(&channel->n_to_cluster, 1, memory_order_relaxed);
+    if (wp_linked_send(&channel->to_cluster, &message->link) ==
+        WP_LINKED_WAKE) {
+        (void)eventfd_write(channel->wake_fd, 1);
     }
 }
 
 uint32_t
-wp_courier_waiting(struct wp_courier *courier)
+wp_cluster_channel_waiting(const struct wp_cluster_channel *channel)
 {
-    uint32_t n;
-
-    (void)pthread_mutex_lock(&courier->lock);
-    n = courier->n_to_cluster;
-    (void)pthread_mutex_unlock(&courier->lock);
-    return n;
+    return atomic_load_explicit(&channel->n_to_cluster, memory_order_relaxed);
 }

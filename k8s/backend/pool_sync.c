@@ -16,13 +16,13 @@ enum {
 struct wp_pool_sync {
     struct wp_parts *parts;
     struct wp_cluster_backend *backend; /* May be NULL. */
-    struct wp_courier *courier;
+    struct wp_cluster_channel *channel;
     bool started;
 };
 
 /* What the core is to know of a pool. */
-struct letter {
-    struct wp_letter letter; /* First. */
+struct message {
+    struct wp_cluster_message base; /* First. */
     struct wp_pool_sync *sync;
     struct wp_pool_spec spec;
     /* Why spec.scale does not count: the pool keeps its own. WP_OK: it does. */
@@ -31,22 +31,21 @@ struct letter {
 };
 
 static void
-drop(struct wp_letter *base)
+drop(struct wp_cluster_message *from)
 {
-    free(WP_CONTAINER_OF(base, struct letter, letter));
+    free(WP_CONTAINER_OF(from, struct message, base));
 }
 
-static struct letter *
-new_letter(struct wp_pool_sync *sync, void (*run)(struct wp_letter *))
+static struct message *
+new_message(struct wp_pool_sync *sync, void (*run)(struct wp_cluster_message *))
 {
-    struct letter *letter = calloc(1, sizeof *letter);
+    struct message *message = calloc(1, sizeof *message);
 
-    WP_ASSERT(letter != NULL);
-    wp_list_init(&letter->letter.node);
-    letter->letter.run = run;
-    letter->letter.drop = drop;
-    letter->sync = sync;
-    return letter;
+    WP_ASSERT(message != NULL);
+    message->base.run = run;
+    message->base.drop = drop;
+    message->sync = sync;
+    return message;
 }
 
 static uint32_t
@@ -58,62 +57,62 @@ index_of(struct wp_pools *pools, const struct wp_pool_spec *spec)
 
 /* A policy with a mistake is not followed, and not half of it either. */
 static void
-keep_policy(struct wp_pools *pools, uint32_t index, struct letter *letter)
+keep_policy(struct wp_pools *pools, uint32_t index, struct message *message)
 {
     struct wp_pool_stats stats;
 
-    if (letter->policy_err.status == WP_OK) {
+    if (message->policy_err.status == WP_OK) {
         return;
     }
     wp_log_warn("a SandboxWarmPool keeps the scaling policy that it had",
-                wp_kv_str("namespace", letter->spec.pool_namespace),
-                wp_kv_str("pool", letter->spec.name),
-                wp_kv_str("error", letter->policy_err.msg));
-    wp_scale_policy_init(&letter->spec.scale);
+                wp_kv_str("namespace", message->spec.pool_namespace),
+                wp_kv_str("pool", message->spec.name),
+                wp_kv_str("error", message->policy_err.msg));
+    wp_scale_policy_init(&message->spec.scale);
     if (index != UINT32_MAX) {
         wp_pools_stats(pools, index, &stats);
-        letter->spec.scale = stats.spec.scale;
+        message->spec.scale = stats.spec.scale;
     }
 }
 
 /* On the control thread. */
 static void
-set_pool(struct wp_letter *base)
+set_pool(struct wp_cluster_message *from)
 {
-    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
-    struct wp_pool_sync *sync = letter->sync;
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
+    struct wp_pool_sync *sync = message->sync;
     struct wp_pools *pools = sync->parts->core.pools;
-    uint32_t index = index_of(pools, &letter->spec);
+    uint32_t index = index_of(pools, &message->spec);
     struct wp_err err = {.msg = ""};
     enum wp_status status;
 
-    keep_policy(pools, index, letter);
+    keep_policy(pools, index, message);
     status = index == UINT32_MAX
-                 ? wp_pools_add(pools, &letter->spec, NULL, &err)
-                 : wp_pools_update(pools, index, &letter->spec, &err);
+                 ? wp_pools_add(pools, &message->spec, NULL, &err)
+                 : wp_pools_update(pools, index, &message->spec, &err);
     if (status != WP_OK) {
         wp_log_warn("a SandboxWarmPool is not served",
-                    wp_kv_str("namespace", letter->spec.pool_namespace),
-                    wp_kv_str("pool", letter->spec.name),
+                    wp_kv_str("namespace", message->spec.pool_namespace),
+                    wp_kv_str("pool", message->spec.name),
                     wp_kv_str("error", err.msg));
     } else if (index == UINT32_MAX && sync->backend != NULL) {
-        wp_cluster_backend_pool_added(sync->backend, letter->uid);
+        wp_cluster_backend_pool_added(sync->backend, message->uid);
     }
-    free(letter);
+    free(message);
 }
 
 /* The same. */
 static void
-remove_pool(struct wp_letter *base)
+remove_pool(struct wp_cluster_message *from)
 {
-    struct letter *letter = WP_CONTAINER_OF(base, struct letter, letter);
-    struct wp_pools *pools = letter->sync->parts->core.pools;
-    uint32_t index = index_of(pools, &letter->spec);
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
+    struct wp_pools *pools = message->sync->parts->core.pools;
+    uint32_t index = index_of(pools, &message->spec);
 
     if (index != UINT32_MAX) {
         wp_pools_remove(pools, index);
     }
-    free(letter);
+    free(message);
 }
 
 static bool
@@ -129,8 +128,8 @@ send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
 {
     const struct wp_cluster_config *config = &sync->parts->config;
     const struct wp_warm_pool_view *view = wp_warm_pool_view(pool);
-    struct letter *letter = new_letter(sync, set_pool);
-    struct wp_pool_spec *spec = &letter->spec;
+    struct message *message = new_message(sync, set_pool);
+    struct wp_pool_spec *spec = &message->spec;
     bool has_template =
         wp_store_find(sync->parts->stores[WP_KIND_SANDBOX_TEMPLATE], pool->ns,
                       view->template_name) != NULL;
@@ -150,29 +149,30 @@ send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
     spec->waiters_max = WAITERS_MAX;
     spec->tenant_waiters_max = WAITERS_MAX;
     spec->wait_max_ns = WP_WAIT_MAX_NS;
-    letter->policy_err.status =
-        wp_pool_policy_read(pool, &spec->scale, &letter->policy_err);
+    message->policy_err.status =
+        wp_pool_policy_read(pool, &spec->scale, &message->policy_err);
     if (!set_names(spec, pool) ||
-        !wp_str_copy(wp_str_from(pool->uid), letter->uid, sizeof letter->uid)) {
+        !wp_str_copy(wp_str_from(pool->uid), message->uid,
+                     sizeof message->uid)) {
         wp_log_warn("a SandboxWarmPool is not served: its name is too long",
                     wp_kv_str("namespace", pool->ns),
                     wp_kv_str("pool", pool->name));
-        free(letter);
+        free(message);
         return;
     }
-    wp_courier_to_control(sync->courier, &letter->letter);
+    wp_cluster_channel_to_control(sync->channel, &message->base);
 }
 
 static void
 send_removal(struct wp_pool_sync *sync, const struct wp_object *pool)
 {
-    struct letter *letter = new_letter(sync, remove_pool);
+    struct message *message = new_message(sync, remove_pool);
 
-    if (!set_names(&letter->spec, pool)) {
-        free(letter); /* It was never served. */
+    if (!set_names(&message->spec, pool)) {
+        free(message); /* It was never served. */
         return;
     }
-    wp_courier_to_control(sync->courier, &letter->letter);
+    wp_cluster_channel_to_control(sync->channel, &message->base);
 }
 
 /* Of what the core is told, nothing is different. */
@@ -252,9 +252,9 @@ wp_pool_sync_create(struct wp_parts *parts, struct wp_cluster_backend *backend,
     if (sync != NULL) {
         sync->parts = parts;
         sync->backend = backend;
-        sync->courier = wp_courier_create(parts);
+        sync->channel = wp_cluster_channel_create(parts);
     }
-    if (sync == NULL || sync->courier == NULL) {
+    if (sync == NULL || sync->channel == NULL) {
         free(sync);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
@@ -277,7 +277,7 @@ void
 wp_pool_sync_destroy(struct wp_pool_sync *sync)
 {
     if (sync != NULL) {
-        wp_courier_destroy(sync->courier);
+        wp_cluster_channel_destroy(sync->channel);
         free(sync);
     }
 }

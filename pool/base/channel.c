@@ -1,36 +1,59 @@
 #include "pool/base/channel.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "pool/base/assert.h"
 
+static struct wp_channel_cell *
+cell_at(const struct wp_channel *channel, uint64_t pos)
+{
+    return (void *)(channel->cells +
+                    (pos & channel->mask) * channel->cell_size);
+}
+
+bool
+wp_channel_init_sized(struct wp_channel *channel, uint32_t messages_max,
+                      size_t size)
+{
+    const size_t align = alignof(struct wp_channel_cell);
+    uint64_t n = 1;
+
+    while (n < messages_max) {
+        n *= 2;
+    }
+    channel->mask = n - 1;
+    channel->message_size = size;
+    channel->cell_size =
+        sizeof(struct wp_channel_cell) + (size + align - 1) / align * align;
+    channel->event_fd = -1;
+    channel->cells = calloc(n, channel->cell_size);
+    if (channel->cells == NULL) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        atomic_init(&cell_at(channel, i)->seq, i);
+    }
+    atomic_init(&channel->head, 0);
+    atomic_init(&channel->signalled, false);
+    channel->tail = 0;
+    return true;
+}
+
 bool
 wp_channel_init(struct wp_channel *channel, uint32_t messages_max)
 {
-    uint64_t size = 1;
-
-    while (size < messages_max) {
-        size *= 2;
-    }
-    channel->cells = calloc(size, sizeof *channel->cells);
-    if (channel->cells == NULL) {
+    if (!wp_channel_init_sized(channel, messages_max,
+                               sizeof(struct wp_message))) {
         return false;
     }
     channel->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (channel->event_fd < 0) {
-        free(channel->cells);
-        channel->cells = NULL;
+        wp_channel_fini(channel);
         return false;
     }
-    for (uint64_t i = 0; i < size; i++) {
-        atomic_init(&channel->cells[i].seq, i);
-    }
-    channel->mask = size - 1;
-    atomic_init(&channel->head, 0);
-    atomic_init(&channel->signalled, false);
-    channel->tail = 0;
     return true;
 }
 
@@ -38,7 +61,9 @@ void
 wp_channel_fini(struct wp_channel *channel)
 {
     if (channel->cells != NULL) {
-        (void)close(channel->event_fd);
+        if (channel->event_fd >= 0) {
+            (void)close(channel->event_fd);
+        }
         free(channel->cells);
         channel->cells = NULL;
     }
@@ -54,7 +79,8 @@ wp_channel_fini(struct wp_channel *channel)
 static void
 wake_receiver(struct wp_channel *channel)
 {
-    if (!atomic_exchange_explicit(&channel->signalled, true,
+    if (channel->event_fd >= 0 &&
+        !atomic_exchange_explicit(&channel->signalled, true,
                                   memory_order_seq_cst)) {
         uint64_t one = 1;
         ssize_t n = write(channel->event_fd, &one, sizeof one);
@@ -64,20 +90,20 @@ wake_receiver(struct wp_channel *channel)
 }
 
 bool
-wp_channel_send(struct wp_channel *channel, struct wp_message message)
+wp_channel_send_sized(struct wp_channel *channel, const void *message)
 {
     uint64_t pos = atomic_load_explicit(&channel->head, memory_order_relaxed);
 
     for (;;) {
-        struct wp_channel_cell *cell = &channel->cells[pos & channel->mask];
-        /* Pairs with the release in run: the cell's last message was read. */
+        struct wp_channel_cell *cell = cell_at(channel, pos);
+        /* Pairs with the release in receive: its last message was read. */
         uint64_t seq = atomic_load_explicit(&cell->seq, memory_order_acquire);
 
         if (seq == pos) {
             if (atomic_compare_exchange_weak_explicit(
                     &channel->head, &pos, pos + 1, memory_order_relaxed,
                     memory_order_relaxed)) {
-                cell->message = message;
+                memcpy(cell->message, message, channel->message_size);
                 /* Publishes message, and see wake_receiver. */
                 atomic_store_explicit(&cell->seq, pos + 1,
                                       memory_order_seq_cst);
@@ -92,24 +118,29 @@ wp_channel_send(struct wp_channel *channel, struct wp_message message)
     }
 }
 
+bool
+wp_channel_send(struct wp_channel *channel, struct wp_message message)
+{
+    return wp_channel_send_sized(channel, &message);
+}
+
 int
 wp_channel_fd(const struct wp_channel *channel)
 {
     return channel->event_fd;
 }
 
-static bool
-receive(struct wp_channel *channel, struct wp_message *out)
+bool
+wp_channel_receive(struct wp_channel *channel, void *out)
 {
-    struct wp_channel_cell *cell =
-        &channel->cells[channel->tail & channel->mask];
+    struct wp_channel_cell *cell = cell_at(channel, channel->tail);
 
     /* Takes over message, and see wake_receiver. */
     if (atomic_load_explicit(&cell->seq, memory_order_seq_cst) !=
         channel->tail + 1) {
         return false;
     }
-    *out = cell->message;
+    memcpy(out, cell->message, channel->message_size);
     /* Frees the cell for the send one lap later. */
     atomic_store_explicit(&cell->seq, channel->tail + channel->mask + 1,
                           memory_order_release);
@@ -127,7 +158,7 @@ wp_channel_run(struct wp_channel *channel, size_t max)
     (void)n; /* Empty when called without a wake-up: harmless. */
     atomic_store_explicit(&channel->signalled, false, memory_order_seq_cst);
     for (size_t done = 0; done < max; done++) {
-        if (!receive(channel, &message)) {
+        if (!wp_channel_receive(channel, &message)) {
             return done;
         }
         message.run(message.ctx, message.a, message.b);

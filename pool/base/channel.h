@@ -29,22 +29,30 @@ struct wp_message {
 
 struct wp_channel_cell {
     _Atomic(uint64_t) seq; /* pos: free for send pos; pos + 1: holds it. */
-    struct wp_message message;
+    unsigned char message[];
 };
 
 struct wp_channel {
-    struct wp_channel_cell *cells; /* Owned; mask + 1 of them. */
+    unsigned char *cells; /* Owned; mask + 1 of them. */
     uint64_t mask;
-    int event_fd;
+    size_t message_size;
+    size_t cell_size;
+    int event_fd;                                 /* -1: none. */
     alignas(WP_CACHELINE) _Atomic(uint64_t) head; /* Next send. */
     alignas(WP_CACHELINE) _Atomic(bool) signalled;
     uint64_t tail; /* Receiver only. */
 };
 
-/* messages_max is rounded up to a power of two. False when memory or
+/* For struct wp_message, with a descriptor that wakes the receiver's event
+ * loop. messages_max is rounded up to a power of two. False when memory or
  * descriptors lack. */
 WP_MUST_CHECK bool wp_channel_init(struct wp_channel *channel,
                                    uint32_t messages_max);
+/* For messages of another kind, of so many bytes, and a receiver that has no
+ * loop of its own here: who sends wakes it, by what orders the send before the
+ * receive. */
+WP_MUST_CHECK bool wp_channel_init_sized(struct wp_channel *channel,
+                                         uint32_t messages_max, size_t size);
 /* After all senders have stopped. What was not received is dropped. */
 void wp_channel_fini(struct wp_channel *channel);
 
@@ -52,12 +60,21 @@ void wp_channel_fini(struct wp_channel *channel);
  * is received in that order. Any thread. */
 WP_MUST_CHECK bool wp_channel_send(struct wp_channel *channel,
                                    struct wp_message message);
+WP_MUST_CHECK bool wp_channel_send_sized(struct wp_channel *channel,
+                                         const void *message);
+/* Copies the oldest message out; false: there is none. Receiver only. */
+WP_MUST_CHECK bool wp_channel_receive(struct wp_channel *channel, void *out);
+
+/* --- with a descriptor --- */
+
 /* Readable when messages may be waiting; for the receiver's event loop. */
 int wp_channel_fd(const struct wp_channel *channel);
 /* Runs the messages that are there, at most max; returns how many. When it
  * returns max, more may wait and the descriptor stays readable. Receiver only.
  */
 size_t wp_channel_run(struct wp_channel *channel, size_t max);
+
+/* --- linked --- */
 
 /* In an object of the sender, which is the receiver's from send on. */
 struct wp_linked_message {

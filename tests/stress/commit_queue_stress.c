@@ -1,6 +1,6 @@
 /* tests/stress/commit_queue_stress.c - many threads push, one takes: nothing is
  * lost, nothing comes twice, each thread's ops come in their order, and the
- * consumer is never left asleep. At the end the queue is closed under them. */
+ * receiver is never left asleep. At the end the queue is closed under them. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,7 +33,7 @@ push_all(struct stress_thread *self)
             break;
         }
         accepted[self->number] = i + 1;
-        /* Now and then all producers pause, so that the consumer sleeps. */
+        /* Now and then all senders pause, so that the receiver sleeps. */
         if (wp_rng_below(&self->rng, 64) == 0) {
             (void)sched_yield();
         }
@@ -51,7 +51,7 @@ take_all(void *arg)
         while (op != NULL) {
             struct item *item = WP_CONTAINER_OF(op, struct item, op);
 
-            op = op->next;
+            op = wp_lease_op_next(op);
             STRESS_CHECK(item->number == taken[item->thread]);
             taken[item->thread]++;
             atomic_fetch_add_explicit(&total_taken, 1, memory_order_relaxed);
@@ -65,12 +65,12 @@ take_all(void *arg)
     return NULL;
 }
 
-/* close_share: of all pushes, in percent, when the consumer closes; above 100:
+/* close_share: of all pushes, in percent, when the receiver closes; above 100:
  * it is closed once all were pushed. */
 static void
 run(const struct stress *stress, unsigned close_share)
 {
-    pthread_t consumer;
+    pthread_t receiver;
 
     wp_commit_queue_init(&queue);
     atomic_store(&total_taken, 0);
@@ -79,10 +79,10 @@ run(const struct stress *stress, unsigned close_share)
         accepted[i] = 0;
         taken[i] = 0;
     }
-    STRESS_CHECK(pthread_create(&consumer, NULL, take_all, NULL) == 0);
+    STRESS_CHECK(pthread_create(&receiver, NULL, take_all, NULL) == 0);
     stress_run(stress, push_all);
     wp_commit_queue_close(&queue);
-    STRESS_CHECK(pthread_join(consumer, NULL) == 0);
+    STRESS_CHECK(pthread_join(receiver, NULL) == 0);
     for (unsigned i = 0; i < stress->threads; i++) {
         STRESS_CHECK(taken[i] == accepted[i]);
         STRESS_CHECK(close_share <= 100 || taken[i] == stress->ops);

@@ -39,8 +39,7 @@ static struct {
     struct wp_pools *pools;
     struct wp_services *services;
 
-    pthread_mutex_t store_lock; /* guards: ops */
-    struct wp_lease_op *ops;
+    struct wp_linked_channel ops;
     _Atomic(bool) stop;
     _Atomic(uint32_t) running;
     _Atomic(uint32_t) granted;
@@ -51,10 +50,8 @@ static enum wp_status
 store_commit(void *self, struct wp_lease_op *op)
 {
     (void)self;
-    (void)pthread_mutex_lock(&world.store_lock);
-    op->next = world.ops;
-    world.ops = op;
-    (void)pthread_mutex_unlock(&world.store_lock);
+    /* The store's thread looks again and again. */
+    WP_ASSERT(wp_linked_send(&world.ops, &op->link) != WP_LINKED_CLOSED);
     return WP_PENDING;
 }
 
@@ -63,17 +60,13 @@ store_main(void *arg)
 {
     (void)arg;
     while (!atomic_load(&world.stop)) {
-        struct wp_lease_op *op;
+        struct wp_lease_op *op = wp_lease_op_of(wp_linked_receive(&world.ops));
 
-        (void)pthread_mutex_lock(&world.store_lock);
-        op = world.ops;
-        world.ops = NULL;
-        (void)pthread_mutex_unlock(&world.store_lock);
         if (op == NULL) {
             (void)sched_yield();
         }
         while (op != NULL) {
-            struct wp_lease_op *next = op->next;
+            struct wp_lease_op *next = wp_lease_op_next(op);
 
             op->done(op, WP_OK);
             op = next;
@@ -245,7 +238,7 @@ world_init(void)
     struct wp_pool_spec spec;
     struct wp_err err;
 
-    WP_ASSERT(pthread_mutex_init(&world.store_lock, NULL) == 0);
+    wp_linked_init(&world.ops);
     wp_fake_backend_init(&world.backend, SLOTS, config.clock);
     config.backend = wp_fake_backend_port(&world.backend);
     world.pools = wp_pools_create(&config, &err);

@@ -106,12 +106,7 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
 static enum wp_status
 post(struct wp_lease_redis *redis, struct wp_lease_op *op)
 {
-    struct wp_lease_op *head = atomic_load(&redis->posted);
-
-    do {
-        op->next = head;
-    } while (!atomic_compare_exchange_weak(&redis->posted, &head, op));
-    if (head == NULL) {
+    if (wp_linked_send(&redis->posted, &op->link) == WP_LINKED_WAKE) {
         wp_redis_wake(redis->groups[0].links);
     }
     return WP_PENDING;
@@ -142,21 +137,14 @@ void
 wp_redis_commit_on_wake(void *self)
 {
     struct wp_lease_redis *redis = ((struct wp_redis_group *)self)->redis;
-    struct wp_lease_op *op = atomic_exchange(&redis->posted, NULL);
-    struct wp_lease_op *first = NULL;
+    struct wp_lease_op *next =
+        wp_lease_op_of(wp_linked_receive(&redis->posted));
 
-    while (op != NULL) { /* Oldest first. */
-        struct wp_lease_op *next = op->next;
-
-        op->next = first;
-        first = op;
-        op = next;
-    }
-    while (first != NULL) {
+    while (next != NULL) {
+        struct wp_lease_op *op = next;
         enum wp_status status;
 
-        op = first;
-        first = op->next;
+        next = wp_lease_op_next(op);
         status = send_op(redis, op, (struct way){.link = 0});
         if (status != WP_PENDING) {
             op->done(op, status);

@@ -92,7 +92,7 @@ struct wp_lease_redis {
     bool placer_runs;
     _Atomic(bool) stop;
     _Atomic(uint32_t) links_given;
-    _Atomic(struct wp_lease_op *) posted; /* config.committer */
+    struct wp_linked_channel posted; /* config.committer */
 
     /* Guards what blocks: load and recovery, and their connection. */
     pthread_mutex_t admin_lock;

@@ -151,6 +151,7 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
     if (redis == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
     }
+    wp_linked_init(&redis->posted);
     redis->id = atomic_fetch_add(&stores, 1) + 1;
     redis->n_links = 1 + config->threads;
     (void)pthread_mutex_init(&redis->admin_lock, NULL);

@@ -77,7 +77,7 @@ fill_batch(struct wp_lease_sqlite *sqlite)
 
     while (sqlite->waiting != NULL && count < sqlite->config.batch_max) {
         sqlite->batch[count] = sqlite->waiting;
-        sqlite->waiting = sqlite->waiting->next;
+        sqlite->waiting = wp_lease_op_next(sqlite->waiting);
         count++;
     }
     return count;

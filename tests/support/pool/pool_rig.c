@@ -14,8 +14,8 @@ store_commit(void *self, struct wp_lease_op *op)
     if (!rig->store_later) {
         return rig->store_status;
     }
-    op->next = rig->store_ops;
-    rig->store_ops = op;
+    op->link.next = rig->store_ops;
+    rig->store_ops = &op->link;
     rig->store_kept++;
     return WP_PENDING;
 }
@@ -139,13 +139,13 @@ wp_rig_fini(struct wp_rig *rig)
 uint32_t
 wp_rig_store_answer(struct wp_rig *rig, enum wp_status status)
 {
-    struct wp_lease_op *op = rig->store_ops;
+    struct wp_lease_op *op = wp_lease_op_of(rig->store_ops);
     uint32_t count = 0;
 
     rig->store_ops = NULL;
     rig->store_kept = 0;
     while (op != NULL) {
-        struct wp_lease_op *next = op->next;
+        struct wp_lease_op *next = wp_lease_op_next(op);
 
         op->done(op, status);
         op = next;

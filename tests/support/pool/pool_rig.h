@@ -18,9 +18,9 @@ struct wp_rig {
     int64_t next_run_ns;
 
     /* The store. */
-    bool store_later;              /* Keep commits until rig_store_answer. */
-    enum wp_status store_status;   /* What it answers. */
-    struct wp_lease_op *store_ops; /* Kept ones, latest first. */
+    bool store_later;            /* Keep commits until rig_store_answer. */
+    enum wp_status store_status; /* What it answers. */
+    struct wp_linked_message *store_ops; /* Kept ones, latest first. */
     uint32_t store_kept;
     uint32_t store_commits;
 };

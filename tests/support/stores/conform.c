@@ -61,7 +61,7 @@ conform_submit(struct conform_trial *trial)
     trial->op.pool_namespace = WP_STR("team-a");
     trial->op.pool = WP_STR("agents");
     trial->op.done = on_done;
-    trial->op.next = NULL;
+    trial->op.link.next = NULL;
     status = conform_store.ops->commit(conform_store.self, &trial->op);
     if (status != WP_PENDING) {
         trial->status = status;

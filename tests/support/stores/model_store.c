@@ -133,8 +133,8 @@ commit(void *self, struct wp_lease_op *op)
     if (!port->later) {
         return outcome(port, op);
     }
-    op->next = port->kept;
-    port->kept = op;
+    op->link.next = port->kept;
+    port->kept = &op->link;
     return WP_PENDING;
 }
 
@@ -160,20 +160,20 @@ uint32_t
 wp_model_answer(struct wp_model_store *store, uint32_t i)
 {
     struct wp_model_port *port = &store->ports[i];
-    struct wp_lease_op *oldest = NULL;
+    struct wp_linked_message *oldest = NULL;
     uint32_t count = 0;
 
     while (port->kept != NULL) {
-        struct wp_lease_op *op = port->kept;
+        struct wp_linked_message *link = port->kept;
 
-        port->kept = op->next;
-        op->next = oldest;
-        oldest = op;
+        port->kept = link->next;
+        link->next = oldest;
+        oldest = link;
     }
     while (oldest != NULL) {
-        struct wp_lease_op *op = oldest;
+        struct wp_lease_op *op = wp_lease_op_of(oldest);
 
-        oldest = op->next;
+        oldest = oldest->next;
         op->done(op, outcome(port, op));
         count++;
     }

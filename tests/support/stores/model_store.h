@@ -22,8 +22,8 @@ struct wp_model_port {
      * WP_OK; with `although` they are carried out all the same. */
     enum wp_status fault;
     bool although;
-    bool later;               /* Keep commits until wp_model_answer. */
-    struct wp_lease_op *kept; /* Latest first. */
+    bool later;                     /* Keep commits until wp_model_answer. */
+    struct wp_linked_message *kept; /* Latest first. */
     uint32_t commits;
     struct wp_lease_record feed[WP_MODEL_FEED]; /* Others' changes. */
     uint32_t n_feed;

@@ -98,7 +98,7 @@ a_release_that_the_store_took_was_of_a_held_lease(void **state)
     release.ctx = &done;
     replica_store.ports[1].later = true;
     assert_int_equal(wp_pools_release(b.pools, &release), WP_PENDING);
-    op = replica_store.ports[1].kept;
+    op = wp_lease_op_of(replica_store.ports[1].kept);
     assert_int_equal(op->kind, WP_LEASE_RELEASE);
     replica_store.ports[1].kept = NULL;
     replica_store.ports[1].later = false;
@@ -178,16 +178,16 @@ a_renewal_overtakes_an_expiry(void **state)
     replica_store.ports[0].later = true;
     assert_int_equal(wp_pools_renew(a.pools, &request), WP_PENDING);
     (void)wp_pools_run(a.pools);
-    expire = replica_store.ports[0].kept;
+    expire = wp_lease_op_of(replica_store.ports[0].kept);
     assert_int_equal(expire->kind, WP_LEASE_EXPIRE);
-    replica_store.ports[0].kept = expire->next;
+    replica_store.ports[0].kept = expire->link.next;
     assert_int_equal(wp_model_answer(&replica_store, 0), 1); /* Who holds it? */
     (void)wp_pools_run(a.pools);
     assert_int_equal(wp_model_answer(&replica_store, 0), 1); /* Renewed. */
     assert_true(done);
     assert_int_equal(request.status, WP_OK);
-    expire->next = NULL;
-    replica_store.ports[0].kept = expire;
+    expire->link.next = NULL;
+    replica_store.ports[0].kept = &expire->link;
     assert_int_equal(wp_model_answer(&replica_store, 0), 1);
     replica_store.ports[0].later = false;
     replica_settle_both(&a, &b);

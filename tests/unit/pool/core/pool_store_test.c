@@ -105,7 +105,7 @@ sandbox_that_dies_while_being_claimed_is_not_granted(void **state)
     rig.store_later = true;
     wp_rig_claim_init(&a, "a", "", 10 * S, 0);
     assert_int_equal(wp_rig_claim(&rig, &a), WP_PENDING);
-    dead = rig.store_ops->ref;
+    dead = wp_lease_op_of(rig.store_ops)->ref;
     assert_true(wp_fake_backend_lose(&rig.backend, dead, "killed"));
     assert_int_equal(wp_rig_store_answer(&rig, WP_OK), 1);
     assert_int_equal(a.answers, 0);
