@@ -53,7 +53,7 @@ struct wp_cluster_config {
 };
 
 /* What the daemon gives. post: has run(arg, a, b) called on the control thread,
- * false when its mailbox is full. Any thread. */
+ * false when its channel is full. Any thread. */
 struct wp_cluster_core {
     struct wp_pools *pools;
     void *ctx;

@@ -50,12 +50,12 @@ pool_changed(void *ctx, uint32_t pool_index)
 }
 
 static bool
-post(void *ctx, struct wp_mail mail)
+post(void *ctx, struct wp_message message)
 {
     struct wp_daemon *daemon = ctx;
 
-    return wp_loop_post(daemon->control_loop, mail.run, mail.ctx, mail.a,
-                        mail.b);
+    return wp_loop_post(daemon->control_loop, message.run, message.ctx,
+                        message.a, message.b);
 }
 
 /* An admin's Drain of the whole daemon: claims are refused before it is
@@ -91,8 +91,7 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
         /* Other users pass through it to their sandboxes' sockets. */
         status = wp_daemon_make_dir(conf->state_dir, 0711, err);
     }
-    if (status == WP_OK && geteuid() == 0 &&
-        conf->backend == WP_CONF_BACKEND_LOCAL) {
+    if (status == WP_OK && geteuid() == 0 && wp_conf_is_local(conf)) {
         status = wp_daemon_check_passable(conf->state_dir, err);
     }
     if (status == WP_OK) {
@@ -130,8 +129,8 @@ create_backend(struct wp_daemon *daemon, struct wp_err *err)
 static enum wp_status
 create_loops(struct wp_daemon *daemon, struct wp_err *err)
 {
-    daemon->control_loop = wp_loop_create("control", WP_DAEMON_MAIL, err);
-    daemon->http_loop = wp_loop_create("http", WP_DAEMON_MAIL, err);
+    daemon->control_loop = wp_loop_create("control", WP_DAEMON_MESSAGES, err);
+    daemon->http_loop = wp_loop_create("http", WP_DAEMON_MESSAGES, err);
     if (daemon->control_loop == NULL || daemon->http_loop == NULL) {
         return err->status;
     }

@@ -230,7 +230,8 @@ wp_service_post(struct wp_call *call,
     const struct wp_services_config *config = &wp_services_of(call)->config;
 
     call->cancelled = wp_service_ignore_cancel;
-    if (!config->post(config->ctx, (struct wp_mail){.run = run, .ctx = call})) {
+    if (!config->post(config->ctx,
+                      (struct wp_message){.run = run, .ctx = call})) {
         call->ops->finish(call, WP_UNAVAILABLE,
                           "the control thread has too much to do; try again",
                           100 * WP_NS_PER_MS);

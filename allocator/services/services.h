@@ -12,7 +12,7 @@
  *   leaving                 -> wp_services_stop on the control thread before
  *                              the transport's drain, so that watches end
  * When the transport has stopped, all calls have been answered, and the control
- * thread has run its mail, wp_services_destroy may be called. */
+ * thread has run its messages, wp_services_destroy may be called. */
 #ifndef WP_ALLOCATOR_SERVICES_SERVICES_H
 #define WP_ALLOCATOR_SERVICES_SERVICES_H
 
@@ -22,7 +22,7 @@
 
 #include "allocator/services/service.h"
 #include "pool/base/clock.h"
-#include "pool/base/mailbox.h"
+#include "pool/base/channel.h"
 #include "pool/base/status.h"
 #include "pool/pool.h"
 
@@ -32,9 +32,9 @@ struct wp_services_config {
     struct wp_pools *pools;       /* Borrowed until destroy. */
     const struct wp_clock *clock; /* The pools' own. */
 
-    /* Runs mail on the control thread; false when its mailbox is full, and then
-     * the RPC answers UNAVAILABLE. Any thread. */
-    bool (*post)(void *ctx, struct wp_mail mail);
+    /* Runs message on the control thread; false when its channel is full, and
+     * then the RPC answers UNAVAILABLE. Any thread. */
+    bool (*post)(void *ctx, struct wp_message message);
     /* Has the control thread call wp_services_run soon. Any thread. */
     void (*wake)(void *ctx);
     /* An admin wants the whole daemon to leave: no new claims from here on, and

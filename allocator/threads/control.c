@@ -17,7 +17,7 @@ enum state {
 struct wp_control {
     struct wp_control_config config;
     struct event *timer;
-    /* Not the loop's mailbox: that can be full, and a wake must not be lost. */
+    /* Not the loop's channel: that can be full, and a wake must not be lost. */
     int wake_fd;
     struct event *wake_event;
     /* enum state. A waker's exchange to MARKED (release) pairs with the

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "pool/base/mailbox.h"
+#include "pool/base/channel.h"
 
 enum {
     /* Mail run in one go before sockets and timers get their turn. */
-    MAIL_BATCH = 256,
+    MESSAGES_BATCH = 256,
 };
 
 struct wp_loop {
-    struct wp_mailbox mailbox;
+    struct wp_channel channel;
     struct event_base *base;
-    struct event *mail_event;
+    struct event *channel_event;
     pthread_t thread;
     char name[16];
     /* Written by the owner around the thread's life; release in start and stop
@@ -34,13 +34,13 @@ running(const struct wp_loop *loop)
 }
 
 static void
-on_mail(evutil_socket_t fd, short what, void *ctx)
+on_messages(evutil_socket_t fd, short what, void *ctx)
 {
     struct wp_loop *loop = ctx;
 
     (void)fd;
     (void)what;
-    (void)wp_mailbox_drain(&loop->mailbox, MAIL_BATCH);
+    (void)wp_channel_run(&loop->channel, MESSAGES_BATCH);
 }
 
 static struct event_base *
@@ -59,11 +59,11 @@ create_base(void)
 }
 
 struct wp_loop *
-wp_loop_create(const char *name, uint32_t mail_max, struct wp_err *err)
+wp_loop_create(const char *name, uint32_t messages_max, struct wp_err *err)
 {
     struct wp_loop *loop = calloc(1, sizeof *loop);
 
-    if (loop == NULL || !wp_mailbox_init(&loop->mailbox, mail_max)) {
+    if (loop == NULL || !wp_channel_init(&loop->channel, messages_max)) {
         free(loop);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "no memory or descriptor for the loop '%s'", name);
@@ -72,10 +72,12 @@ wp_loop_create(const char *name, uint32_t mail_max, struct wp_err *err)
     (void)snprintf(loop->name, sizeof loop->name, "%s", name);
     loop->base = create_base();
     if (loop->base != NULL) {
-        loop->mail_event = event_new(loop->base, wp_mailbox_fd(&loop->mailbox),
-                                     EV_READ | EV_PERSIST, on_mail, loop);
+        loop->channel_event =
+            event_new(loop->base, wp_channel_fd(&loop->channel),
+                      EV_READ | EV_PERSIST, on_messages, loop);
     }
-    if (loop->mail_event == NULL || event_add(loop->mail_event, NULL) != 0) {
+    if (loop->channel_event == NULL ||
+        event_add(loop->channel_event, NULL) != 0) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "libevent refused the loop '%s'", name);
         wp_loop_destroy(loop);
@@ -122,10 +124,10 @@ bool
 wp_loop_post(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
              void *ctx, uint64_t a, uint64_t b)
 {
-    return wp_mailbox_post(&loop->mailbox, (struct wp_mail){run, ctx, a, b});
+    return wp_channel_send(&loop->channel, (struct wp_message){run, ctx, a, b});
 }
 
-/* For the few posts that must arrive: a full mailbox is being emptied. */
+/* For the few posts that must arrive: a full channel is being emptied. */
 static void
 post_surely(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
             void *ctx)
@@ -164,13 +166,13 @@ wp_loop_destroy(struct wp_loop *loop)
         return;
     }
     WP_ASSERT(!running(loop));
-    if (loop->mail_event != NULL) {
-        event_free(loop->mail_event);
+    if (loop->channel_event != NULL) {
+        event_free(loop->channel_event);
     }
     if (loop->base != NULL) {
         event_base_free(loop->base);
     }
-    wp_mailbox_fini(&loop->mailbox);
+    wp_channel_fini(&loop->channel);
     free(loop);
 }
 

@@ -15,10 +15,10 @@
 struct event_base;
 struct wp_loop; /* Opaque. */
 
-/* name: at most 15 characters, the thread's name. mail_max: posts that may
+/* name: at most 15 characters, the thread's name. messages_max: posts that may
  * wait; rounded up to a power of two. NULL and err when memory or descriptors
  * lack. */
-struct wp_loop *wp_loop_create(const char *name, uint32_t mail_max,
+struct wp_loop *wp_loop_create(const char *name, uint32_t messages_max,
                                struct wp_err *err);
 /* Starts the thread, with every signal blocked. Once. */
 enum wp_status wp_loop_start(struct wp_loop *loop, struct wp_err *err);
@@ -29,7 +29,7 @@ void wp_loop_stop(struct wp_loop *loop);
  * fine. */
 void wp_loop_destroy(struct wp_loop *loop);
 
-/* Has run(ctx, a, b) called on the loop thread. False when the mailbox is full:
+/* Has run(ctx, a, b) called on the loop thread. False when the channel is full:
  * the caller keeps the work and decides. What is posted to a loop that has been
  * stopped is never run: stop the posting threads first. Any thread. */
 WP_MUST_CHECK bool wp_loop_post(struct wp_loop *loop,

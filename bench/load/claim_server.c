@@ -127,11 +127,12 @@ changed(void *ctx, uint32_t pool_index)
 }
 
 static bool
-post(void *ctx, struct wp_mail mail)
+post(void *ctx, struct wp_message message)
 {
     struct server *server = ctx;
 
-    return wp_loop_post(server->loop, mail.run, mail.ctx, mail.a, mail.b);
+    return wp_loop_post(server->loop, message.run, message.ctx, message.a,
+                        message.b);
 }
 
 static void

@@ -16,8 +16,8 @@
 #include "pool/base/rng.h"
 
 enum {
-    MAIL_MAX = 16384,
-    MAIL_BATCH = 256,
+    MESSAGES_MAX = 16384,
+    MESSAGES_BATCH = 256,
     TICK_MS = 1000,
     LEAVING_TICK_MS = 5,
 };
@@ -52,17 +52,18 @@ post(void *self, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
 {
     struct wp_cluster *cluster = self;
 
-    return wp_mailbox_post(&cluster->mailbox, (struct wp_mail){run, arg, a, b});
+    return wp_channel_send(&cluster->channel,
+                           (struct wp_message){run, arg, a, b});
 }
 
 static void
-on_mail(evutil_socket_t fd, short what, void *ctx)
+on_messages(evutil_socket_t fd, short what, void *ctx)
 {
     struct wp_cluster *cluster = ctx;
 
     (void)fd;
     (void)what;
-    (void)wp_mailbox_drain(&cluster->mailbox, MAIL_BATCH);
+    (void)wp_channel_run(&cluster->channel, MESSAGES_BATCH);
 }
 
 void
@@ -186,14 +187,14 @@ make_loop(struct wp_cluster *cluster, struct wp_err *err)
 
     parts->base = create_base();
     if (parts->base != NULL) {
-        cluster->mail_event =
-            event_new(parts->base, wp_mailbox_fd(&cluster->mailbox),
-                      EV_READ | EV_PERSIST, on_mail, cluster);
+        cluster->channel_event =
+            event_new(parts->base, wp_channel_fd(&cluster->channel),
+                      EV_READ | EV_PERSIST, on_messages, cluster);
         cluster->tick =
             event_new(parts->base, -1, EV_PERSIST, on_tick, cluster);
     }
-    if (cluster->mail_event == NULL || cluster->tick == NULL ||
-        event_add(cluster->mail_event, NULL) != 0) {
+    if (cluster->channel_event == NULL || cluster->tick == NULL ||
+        event_add(cluster->channel_event, NULL) != 0) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "libevent refused the cluster's loop");
     }
@@ -272,7 +273,7 @@ wp_cluster_create(const struct wp_cluster_config *config, struct wp_err *err)
         return NULL;
     }
     memset(cluster, 0, sizeof *cluster);
-    if (!wp_mailbox_init(&cluster->mailbox, MAIL_MAX)) {
+    if (!wp_channel_init(&cluster->channel, MESSAGES_MAX)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         free(cluster);
         return NULL;
@@ -414,7 +415,7 @@ be_quiet(void *arg, uint64_t a, uint64_t b)
     (void)sem_post(&quieting->done);
 }
 
-/* A full mailbox is being emptied. */
+/* A full channel is being emptied. */
 static void
 post_surely(struct wp_cluster *cluster,
             void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
@@ -476,8 +477,8 @@ wp_cluster_destroy(struct wp_cluster *cluster)
         wp_store_destroy(parts->stores[i]);
     }
     wp_sandbox_census_destroy(cluster->census);
-    if (cluster->mail_event != NULL) {
-        event_free(cluster->mail_event);
+    if (cluster->channel_event != NULL) {
+        event_free(cluster->channel_event);
     }
     if (cluster->tick != NULL) {
         event_free(cluster->tick);
@@ -485,7 +486,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     if (parts->base != NULL) {
         event_base_free(parts->base);
     }
-    wp_mailbox_fini(&cluster->mailbox);
+    wp_channel_fini(&cluster->channel);
     (void)pthread_mutex_destroy(&cluster->stats_lock);
     free(cluster);
 }

@@ -12,7 +12,7 @@
 #include "k8s/backend/pool_sync.h"
 #include "k8s/watch/reflector.h"
 #include "k8s/lead/competitor.h"
-#include "pool/base/mailbox.h"
+#include "pool/base/channel.h"
 
 enum {
     WP_CLUSTER_CONTROLLERS = 4,
@@ -56,9 +56,9 @@ struct wp_cluster {
     int64_t quiet_by_ns; /* Until then what is under way may end. */
     bool parting;        /* The lease is being given up. */
 
-    struct event *mail_event;
+    struct event *channel_event;
     struct event *tick; /* Each second; each few milliseconds at the end. */
-    struct wp_mailbox mailbox;
+    struct wp_channel channel;
     pthread_t thread;
     bool started;
     bool fatal; /* Told once. */

@@ -28,7 +28,7 @@ struct wp_parts {
     uint64_t seed;
     /* This replica leads and the stores are synced: controllers may write. */
     bool active;
-    /* Runs run(arg, a, b) on the cluster's thread; false when the mailbox is
+    /* Runs run(arg, a, b) on the cluster's thread; false when the channel is
      * full. Any thread. */
     bool (*post)(void *self, void (*run)(void *arg, uint64_t a, uint64_t b),
                  void *arg, uint64_t a, uint64_t b);

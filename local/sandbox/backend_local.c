@@ -16,8 +16,8 @@
 #include "pool/base/log.h"
 
 enum {
-    MAILBOX_CAP = 8192,
-    MAIL_A_TURN = 64,
+    CHANNEL_CAP = 8192,
+    MESSAGES_A_TURN = 64,
     SCHEME_LEN = sizeof "unix:" - 1,
 };
 
@@ -66,7 +66,7 @@ allocate(struct wp_local *local, struct wp_err *err)
         calloc(local->templates_len + 1, sizeof *local->templates);
     local->free_users = calloc(max, sizeof *local->free_users);
     if (local->templates == NULL || local->free_users == NULL ||
-        !wp_mailbox_init(&local->mailbox, MAILBOX_CAP)) {
+        !wp_channel_init(&local->channel, CHANNEL_CAP)) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "no memory for the local backend");
     }
@@ -253,7 +253,7 @@ wp_sandbox_index(struct wp_sandbox *sandbox)
 }
 
 static void
-mail_create(void *ctx, uint64_t a, uint64_t b)
+run_create(void *ctx, uint64_t a, uint64_t b)
 {
     struct wp_sandbox *sandbox = ctx;
 
@@ -331,8 +331,8 @@ local_create(void *self, const struct wp_sandbox_order *order,
         atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
         return status;
     }
-    if (wp_mailbox_post(&local->mailbox,
-                        (struct wp_mail){mail_create, sandbox, 0, 0})) {
+    if (wp_channel_send(&local->channel,
+                        (struct wp_message){run_create, sandbox, 0, 0})) {
         return WP_OK;
     }
     free(sandbox);
@@ -343,7 +343,7 @@ full:
 }
 
 static void
-mail_destroy(void *ctx, uint64_t a, uint64_t b)
+run_destroy(void *ctx, uint64_t a, uint64_t b)
 {
     struct wp_local *local = ctx;
     struct wp_slot_ref ref = wp_slot_ref_unpack(a);
@@ -360,9 +360,9 @@ local_destroy(void *self, struct wp_slot_ref ref)
 {
     struct wp_local *local = self;
 
-    return wp_mailbox_post(
-               &local->mailbox,
-               (struct wp_mail){mail_destroy, local, wp_slot_ref_pack(ref), 0})
+    return wp_channel_send(&local->channel,
+                           (struct wp_message){run_destroy, local,
+                                               wp_slot_ref_pack(ref), 0})
                ? WP_OK
                : WP_RESOURCE_EXHAUSTED;
 }
@@ -382,13 +382,13 @@ wp_local_backend(struct wp_local *local)
 /* --- The thread --- */
 
 static void
-on_mail(int fd, short what, void *arg)
+on_messages(int fd, short what, void *arg)
 {
     struct wp_local *local = arg;
 
     (void)fd;
     (void)what;
-    (void)wp_mailbox_drain(&local->mailbox, MAIL_A_TURN);
+    (void)wp_channel_run(&local->channel, MESSAGES_A_TURN);
 }
 
 static void *
@@ -444,10 +444,10 @@ wp_local_start(struct wp_local *local, const struct wp_local_events *events,
     if (status != WP_OK) {
         return status;
     }
-    (void)event_assign(&local->mailbox_event, local->base,
-                       wp_mailbox_fd(&local->mailbox), EV_READ | EV_PERSIST,
-                       on_mail, local);
-    (void)event_add(&local->mailbox_event, NULL);
+    (void)event_assign(&local->channel_event, local->base,
+                       wp_channel_fd(&local->channel), EV_READ | EV_PERSIST,
+                       on_messages, local);
+    (void)event_add(&local->channel_event, NULL);
     block_signals_and_start(local, &error);
     if (error != 0) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
@@ -504,7 +504,7 @@ on_stop_timer(int fd, short what, void *arg)
 }
 
 static void
-mail_stop(void *ctx, uint64_t a, uint64_t b)
+run_stop(void *ctx, uint64_t a, uint64_t b)
 {
     struct wp_local *local = ctx;
 
@@ -540,9 +540,9 @@ stop(struct wp_local *local, int64_t timeout_ns, bool leave)
     if (!local->started) {
         return 0;
     }
-    while (!wp_mailbox_post(
-        &local->mailbox,
-        (struct wp_mail){mail_stop, local, (uint64_t)timeout_ns, leave})) {
+    while (!wp_channel_send(
+        &local->channel,
+        (struct wp_message){run_stop, local, (uint64_t)timeout_ns, leave})) {
         struct timespec wait = {0, 1000000};
 
         (void)nanosleep(&wait, NULL); /* Full: the thread is at it. */
@@ -586,7 +586,7 @@ wp_local_destroy(struct wp_local *local)
     if (local->base != NULL) {
         event_base_free(local->base);
     }
-    wp_mailbox_fini(&local->mailbox);
+    wp_channel_fini(&local->channel);
     wp_cgroups_close(&local->cgroups);
     for (uint32_t i = 0; i < local->old_cgroups_len; i++) {
         wp_cgroups_close(&local->old_cgroups[i]);

@@ -23,7 +23,7 @@
 #include "local/sandbox/record.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
-#include "pool/base/mailbox.h"
+#include "pool/base/channel.h"
 #include "pool/base/rng.h"
 
 enum {
@@ -134,7 +134,7 @@ struct wp_local {
     struct wp_local_events events;
     pthread_t thread;
     bool started;
-    struct wp_mailbox mailbox;
+    struct wp_channel channel;
     atomic_uint live_count; /* Creates taken and not yet at their end. */
     atomic_uint queued;
     atomic_uint starting;
@@ -145,7 +145,7 @@ struct wp_local {
 
     /* Loop thread. */
     struct event_base *base;
-    struct event mailbox_event;
+    struct event channel_event;
     struct event stop_timer;
     struct wp_list queue;
     struct wp_list live;

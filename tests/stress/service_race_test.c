@@ -89,10 +89,10 @@ ignore(void *ctx)
 }
 
 static bool
-post(void *ctx, struct wp_mail mail)
+post(void *ctx, struct wp_message message)
 {
     (void)ctx;
-    (void)mail;
+    (void)message;
     return false;
 }
 

@@ -1,12 +1,12 @@
 #include "k8s/controllers/claim/ask.h"
 
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/channel.h"
 #include "pool/base/list.h"
 
 enum {
@@ -17,8 +17,8 @@ enum {
 struct wp_claim_ask {
     struct wp_claim claim;
     struct wp_claim_asks *asks;
-    struct wp_list node;           /* In asks->live. */
-    struct wp_claim_ask *answered; /* The next one in asks->answered. */
+    struct wp_list node; /* In asks->live. */
+    struct wp_linked_message answer;
     bool pending;  /* done has not been seen on the cluster's thread. */
     bool orphaned; /* Nobody waits for it any more. */
     char uid[WP_CLAIM_ID_MAX + 1];
@@ -34,9 +34,7 @@ struct wp_claim_asks {
     struct event *sweep;
     struct wp_list live;
     uint32_t pending;
-    /* Answers on their way, latest first. Pushed by any thread; the release
-     * pairs with the drain's acquire. */
-    _Atomic(struct wp_claim_ask *) answered;
+    struct wp_linked_channel answers; /* Of the core's threads. */
 };
 
 static void
@@ -66,21 +64,13 @@ give_back(struct wp_claim_ask *ask)
 static void
 drain(struct wp_claim_asks *asks)
 {
-    struct wp_claim_ask *ask =
-        atomic_exchange_explicit(&asks->answered, NULL, memory_order_acquire);
-    struct wp_claim_ask *first = NULL;
+    struct wp_linked_message *answer = wp_linked_receive(&asks->answers);
 
-    /* First answered, first served. */
-    while (ask != NULL) {
-        struct wp_claim_ask *next = ask->answered;
+    while (answer != NULL) {
+        struct wp_claim_ask *ask =
+            WP_CONTAINER_OF(answer, struct wp_claim_ask, answer);
 
-        ask->answered = first;
-        first = ask;
-        ask = next;
-    }
-    while (first != NULL) {
-        ask = first;
-        first = ask->answered;
+        answer = answer->next;
         WP_ASSERT(ask->pending);
         ask->pending = false;
         asks->pending--;
@@ -101,8 +91,8 @@ run_drain(void *arg, uint64_t a, uint64_t b)
     drain(arg);
 }
 
-/* From the core, on any thread. Nothing of the ask may be touched once it is on
- * the list. */
+/* From the core, on any thread. Nothing of the ask may be touched once it is
+ * sent. */
 static void
 ask_done(struct wp_claim *claim)
 {
@@ -110,15 +100,8 @@ ask_done(struct wp_claim *claim)
         WP_CONTAINER_OF(claim, struct wp_claim_ask, claim);
     struct wp_claim_asks *asks = ask->asks;
     struct wp_parts *parts = asks->parts;
-    struct wp_claim_ask *top =
-        atomic_load_explicit(&asks->answered, memory_order_relaxed);
 
-    do {
-        ask->answered = top;
-    } while (!atomic_compare_exchange_weak_explicit(&asks->answered, &top, ask,
-                                                    memory_order_release,
-                                                    memory_order_relaxed));
-    if (top == NULL) {
+    if (wp_linked_send(&asks->answers, &ask->answer) == WP_LINKED_WAKE) {
         /* Full: the sweep finds it. */
         bool posted = parts->post(parts->self, run_drain, asks, 0, 0);
 
@@ -167,7 +150,7 @@ wp_claim_asks_create(struct wp_parts *parts,
     asks->on_answer = on_answer;
     asks->ctx = ctx;
     wp_list_init(&asks->live);
-    atomic_init(&asks->answered, NULL);
+    wp_linked_init(&asks->answers);
     return asks;
 }
 

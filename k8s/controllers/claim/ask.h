@@ -1,8 +1,8 @@
 /* k8s/controllers/claim/ask.h - a SandboxClaim's request to the pool core.
  *
- * The core answers at once, or later from a thread of its own: the answer is
- * put on a list that cannot be full, and brought to the cluster's thread by a
- * post; should the mailbox be full, a timer finds it. Cluster thread only. */
+ * The core answers at once, or later from a thread of its own: then by a linked
+ * channel, which cannot be full. A post wakes the cluster's thread for it;
+ * should that be refused, a timer finds the answer. Cluster thread only. */
 #ifndef WP_K8S_CONTROLLERS_CLAIM_ASK_H
 #define WP_K8S_CONTROLLERS_CLAIM_ASK_H
 

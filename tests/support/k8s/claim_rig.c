@@ -96,12 +96,12 @@ post(void *self, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
     struct wp_claim_rig *rig = self;
 
     assert_true(a == 0 && b == 0);
-    if (rig->mail_full || rig->mail_len == 64) {
+    if (rig->channel_full || rig->messages_len == 64) {
         return false;
     }
-    rig->mail[rig->mail_len].run = run;
-    rig->mail[rig->mail_len].arg = arg;
-    rig->mail_len++;
+    rig->messages[rig->messages_len].run = run;
+    rig->messages[rig->messages_len].arg = arg;
+    rig->messages_len++;
     return true;
 }
 
@@ -277,7 +277,7 @@ world_stop(struct wp_claim_rig *rig)
     rig->api = NULL;
     wp_claim_controller_ops.destroy(rig->controller);
     core_stop(rig);
-    rig->mail_len = 0;
+    rig->messages_len = 0;
     wp_events_destroy(rig->parts.events);
     for (size_t i = 0; i < WATCHED; i++) {
         wp_store_destroy(rig->parts.stores[watched[i]]);
@@ -295,12 +295,12 @@ wp_claim_rig_fini(struct wp_claim_rig *rig)
 }
 
 static void
-read_mail(struct wp_claim_rig *rig)
+run_messages(struct wp_claim_rig *rig)
 {
-    for (uint32_t i = 0; i < rig->mail_len; i++) {
-        rig->mail[i].run(rig->mail[i].arg, 0, 0);
+    for (uint32_t i = 0; i < rig->messages_len; i++) {
+        rig->messages[i].run(rig->messages[i].arg, 0, 0);
     }
-    rig->mail_len = 0;
+    rig->messages_len = 0;
 }
 
 /* Looks at the clock again: timers of libevent do not know it. */
@@ -324,16 +324,16 @@ wp_claim_rig_settle(struct wp_claim_rig *rig)
         uint32_t calls = wp_recorder_calls(rig->api);
         uint64_t passes = wp_claim_rig_passes(rig);
         uint32_t orders = rig->orders_len;
-        uint32_t mail;
+        uint32_t messages;
 
         wp_recorder_tell(rig->api);
         (void)wp_pools_run(rig->pools);
         bury(rig);
         turn_queue(rig);
-        mail = rig->mail_len;
-        read_mail(rig);
+        messages = rig->messages_len;
+        run_messages(rig);
         (void)wp_recorder_run(rig->api);
-        quiet = mail == 0 && calls == wp_recorder_calls(rig->api) &&
+        quiet = messages == 0 && calls == wp_recorder_calls(rig->api) &&
                         passes == wp_claim_rig_passes(rig) &&
                         orders == rig->orders_len
                     ? quiet + 1

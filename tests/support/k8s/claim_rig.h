@@ -36,11 +36,11 @@ struct wp_claim_rig {
     struct {
         void (*run)(void *arg, uint64_t a, uint64_t b);
         void *arg;
-    } mail[64];
-    uint32_t mail_len;
+    } messages[64];
+    uint32_t messages_len;
     uint32_t target;
     uint32_t processes; /* So far. */
-    bool mail_full;
+    bool channel_full;
     bool pool_known;      /* The core has the pool. */
     bool faults_may_stay; /* Planned ones need not have happened. */
 };

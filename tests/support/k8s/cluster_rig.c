@@ -32,10 +32,11 @@ post(void *ctx, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
 {
     struct wp_cluster_rig *rig = ctx;
 
-    if (rig->control_full || rig->n_mails == WP_CLUSTER_RIG_MAILS) {
+    if (rig->control_full || rig->n_messages == WP_CLUSTER_RIG_MESSAGES) {
         return false;
     }
-    rig->mails[rig->n_mails++] = (struct wp_cluster_rig_mail){run, arg, a, b};
+    rig->messages[rig->n_messages++] =
+        (struct wp_cluster_rig_message){run, arg, a, b};
     return true;
 }
 
@@ -181,16 +182,17 @@ wp_cluster_rig_start(struct wp_cluster_rig *rig, int replicas)
 }
 
 static uint32_t
-run_mails(struct wp_cluster_rig *rig)
+run_messages(struct wp_cluster_rig *rig)
 {
-    uint32_t n = rig->n_mails;
+    uint32_t n = rig->n_messages;
 
     for (uint32_t i = 0; i < n; i++) {
-        rig->mails[i].run(rig->mails[i].arg, rig->mails[i].a, rig->mails[i].b);
+        rig->messages[i].run(rig->messages[i].arg, rig->messages[i].a,
+                             rig->messages[i].b);
     }
-    memmove(rig->mails, rig->mails + n,
-            (rig->n_mails - n) * sizeof *rig->mails);
-    rig->n_mails -= n;
+    memmove(rig->messages, rig->messages + n,
+            (rig->n_messages - n) * sizeof *rig->messages);
+    rig->n_messages -= n;
     return n;
 }
 
@@ -202,7 +204,7 @@ wp_cluster_rig_settle(struct wp_cluster_rig *rig)
     for (uint32_t i = 0; quiet < 8; i++) {
         struct wp_work_queue_stats before;
         struct wp_cluster_backend_stats stats;
-        uint32_t n = run_mails(rig);
+        uint32_t n = run_messages(rig);
         int64_t next;
 
         assert_true(i < 100000);
@@ -216,7 +218,7 @@ wp_cluster_rig_settle(struct wp_cluster_rig *rig)
              (rig->parts.active && stats.queue.waiting > 0);
         /* The core's turns, and what is tried again in a moment. */
         n += next < mono_ns(&rig->clock) + 30 * WP_NS_PER_MS;
-        n += rig->n_mails;
+        n += rig->n_messages;
         quiet = n == 0 ? quiet + 1 : 0;
     }
 }

@@ -14,10 +14,10 @@
 
 enum {
     WP_CLUSTER_RIG_SLOTS = 64,
-    WP_CLUSTER_RIG_MAILS = 256,
+    WP_CLUSTER_RIG_MESSAGES = 256,
 };
 
-struct wp_cluster_rig_mail {
+struct wp_cluster_rig_message {
     void (*run)(void *arg, uint64_t a, uint64_t b);
     void *arg;
     uint64_t a;
@@ -32,9 +32,9 @@ struct wp_cluster_rig {
     struct wp_pools *pools;
     struct wp_cluster_backend *backend;
     struct wp_pool_sync *sync;
-    struct wp_cluster_rig_mail mails[WP_CLUSTER_RIG_MAILS];
-    uint32_t n_mails;
-    bool control_full; /* No mail is taken. */
+    struct wp_cluster_rig_message messages[WP_CLUSTER_RIG_MESSAGES];
+    uint32_t n_messages;
+    bool control_full; /* No message is taken. */
     char names[8][WP_SANDBOX_NAME_MAX + 1];
     uint32_t n_names;
     uint32_t readied; /* How often the backend said that it is ready. */

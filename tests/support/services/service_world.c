@@ -15,14 +15,14 @@ enum {
 };
 
 static bool
-post(void *ctx, struct wp_mail mail)
+post(void *ctx, struct wp_message message)
 {
     struct wp_world *world = ctx;
 
-    if (world->mail_full || world->n_mail == WP_WORLD_MAIL_MAX) {
+    if (world->channel_full || world->n_messages == WP_WORLD_MESSAGES_MAX) {
         return false;
     }
-    world->mail[world->n_mail++] = mail;
+    world->messages[world->n_messages++] = message;
     return true;
 }
 
@@ -85,12 +85,12 @@ wp_world_settle(struct wp_world *world)
 {
     struct wp_rig *rig = &world->rig;
 
-    for (uint32_t i = 0; i < world->n_mail; i++) {
-        const struct wp_mail *mail = &world->mail[i];
+    for (uint32_t i = 0; i < world->n_messages; i++) {
+        const struct wp_message *message = &world->messages[i];
 
-        mail->run(mail->ctx, mail->a, mail->b);
+        message->run(message->ctx, message->a, message->b);
     }
-    world->n_mail = 0;
+    world->n_messages = 0;
     wp_rig_settle(rig);
     if (world->changes_seen != rig->changes) {
         world->changes_seen = rig->changes;

@@ -1,6 +1,6 @@
 /* tests/support/services/service_world.h - the services on a real pool, without a
  * transport: pool "default/p" of tests/support/pool/pool_rig.h, and calls of
- * tests/support/services/fake_call.h. Single-threaded: the control thread's mail runs in
+ * tests/support/services/fake_call.h. Single-threaded: the control thread's messages runs in
  * wp_world_settle. */
 #ifndef WP_TESTS_SUPPORT_SERVICES_SERVICE_WORLD_H
 #define WP_TESTS_SUPPORT_SERVICES_SERVICE_WORLD_H
@@ -12,7 +12,7 @@
 #include "tests/support/pool/pool_rig.h"
 
 enum {
-    WP_WORLD_MAIL_MAX = 16,
+    WP_WORLD_MESSAGES_MAX = 16,
 };
 
 struct wp_world {
@@ -21,9 +21,9 @@ struct wp_world {
     struct wp_service allocator;
     struct wp_service admin;
 
-    struct wp_mail mail[WP_WORLD_MAIL_MAX];
-    uint32_t n_mail;
-    bool mail_full; /* post answers false. */
+    struct wp_message messages[WP_WORLD_MESSAGES_MAX];
+    uint32_t n_messages;
+    bool channel_full; /* post answers false. */
     uint32_t wakes;
     uint32_t drains;
     int64_t drain_grace_ns;
@@ -38,7 +38,7 @@ struct wp_world {
 
 void wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target);
 void wp_world_fini(struct wp_world *world);
-/* Runs mail, the pool, the backend and the services until all is quiet. */
+/* Runs messages, the pool, the backend and the services until all is quiet. */
 void wp_world_settle(struct wp_world *world);
 void wp_world_advance(struct wp_world *world, int64_t delta_ns);
 

@@ -64,10 +64,10 @@ send_nothing(struct wp_call *call)
 }
 
 static bool
-post_nowhere(void *ctx, struct wp_mail mail)
+post_nowhere(void *ctx, struct wp_message message)
 {
     (void)ctx;
-    (void)mail;
+    (void)message;
     return false;
 }
 

@@ -208,7 +208,7 @@ static void
 test_control_thread_is_busy(void **state)
 {
     (void)state;
-    world.mail_full = true;
+    world.channel_full = true;
     set_pool(&a, "p", 7);
     wp_world_assert_ended(&a, WP_UNAVAILABLE);
     assert_true(a.retry_after_ns > 0);
@@ -268,7 +268,7 @@ test_bounds_of_the_configuration(void **state)
     wp_services_config_init(&config);
     config.pools = world.rig.pools;
     config.clock = &world.rig.clock.clock;
-    config.post = (bool (*)(void *, struct wp_mail))(uintptr_t)1;
+    config.post = (bool (*)(void *, struct wp_message))(uintptr_t)1;
     config.wake = (void (*)(void *))(uintptr_t)1;
     config.drain = (void (*)(void *, int64_t))(uintptr_t)1;
     config.batches_max = 65;

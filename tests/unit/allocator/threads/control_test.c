@@ -219,9 +219,9 @@ block(void *ctx, uint64_t a, uint64_t b)
     }
 }
 
-/* A full mailbox refuses, and takes mail again when it has been emptied. */
+/* A full channel refuses, and takes messages again when it has been emptied. */
 static void
-test_mailbox_is_bounded(void **state)
+test_channel_is_bounded(void **state)
 {
     struct fixture *f = *state;
     uint64_t sum = 0;
@@ -264,7 +264,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_wake_runs_a_turn_then_sleeps), TEST(test_load_is_coalesced),
         TEST(test_named_time_is_kept),           TEST(test_no_wake_is_lost),
-        TEST(test_loop_posts_and_calls),         TEST(test_mailbox_is_bounded),
+        TEST(test_loop_posts_and_calls),         TEST(test_channel_is_bounded),
         TEST(test_stop_runs_what_was_posted),
     };
 

@@ -172,8 +172,8 @@ records_and_objects_find_each_other_again(void **state)
         free(text);
     }
     wp_recorder_tell(rig.api);
-    rig.mails[0].run(rig.mails[0].arg, 0, 0); /* The pools. */
-    rig.n_mails = 0;
+    rig.messages[0].run(rig.messages[0].arg, 0, 0); /* The pools. */
+    rig.n_messages = 0;
     wp_model_load(&store, rig.pools);
     assert_int_equal(wp_pools_records_refused(rig.pools), 0);
     wp_cluster_rig_lead(&rig);

@@ -16,7 +16,7 @@
 #include "pool/base/fnv.h"
 #include "pool/base/list.h"
 #include "pool/base/log.h"
-#include "pool/base/mailbox.h"
+#include "pool/base/channel.h"
 #include "pool/base/metrics.h"
 #include "pool/base/rng.h"
 #include "pool/base/siphash.h"
@@ -435,7 +435,7 @@ log_cuts_long_lines(void **state)
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
 }
 
-/* --- mailbox --- */
+/* --- channel --- */
 
 struct inbox {
     uint64_t got[64];
@@ -452,41 +452,75 @@ take(void *ctx, uint64_t a, uint64_t b)
 }
 
 static bool
-readable(const struct wp_mailbox *box)
+readable(const struct wp_channel *channel)
 {
-    struct pollfd fd = {wp_mailbox_fd(box), POLLIN, 0};
+    struct pollfd fd = {wp_channel_fd(channel), POLLIN, 0};
 
     return poll(&fd, 1, 0) == 1;
 }
 
 /* In order, bounded, and readable as long as something may be left. */
 static void
-mailbox_delivers_in_order(void **state)
+channel_delivers_in_order(void **state)
 {
     struct inbox inbox = {.count = 0};
-    struct wp_mailbox box;
+    struct wp_channel channel;
 
     (void)state;
-    assert_true(wp_mailbox_init(&box, 5)); /* Rounded up to 8. */
-    assert_false(readable(&box));
+    assert_true(wp_channel_init(&channel, 5)); /* Rounded up to 8. */
+    assert_false(readable(&channel));
     for (uint64_t i = 0; i < 8; i++) {
-        assert_true(
-            wp_mailbox_post(&box, (struct wp_mail){take, &inbox, i, i + 1}));
+        assert_true(wp_channel_send(
+            &channel, (struct wp_message){take, &inbox, i, i + 1}));
     }
-    assert_false(wp_mailbox_post(&box, (struct wp_mail){take, &inbox, 8, 9}));
-    assert_true(readable(&box));
-    assert_int_equal(wp_mailbox_drain(&box, 3), 3);
-    assert_true(readable(&box));
-    assert_int_equal(wp_mailbox_drain(&box, 100), 5);
-    assert_false(readable(&box));
-    assert_int_equal(wp_mailbox_drain(&box, 100), 0);
+    assert_false(
+        wp_channel_send(&channel, (struct wp_message){take, &inbox, 8, 9}));
+    assert_true(readable(&channel));
+    assert_int_equal(wp_channel_run(&channel, 3), 3);
+    assert_true(readable(&channel));
+    assert_int_equal(wp_channel_run(&channel, 100), 5);
+    assert_false(readable(&channel));
+    assert_int_equal(wp_channel_run(&channel, 100), 0);
     assert_int_equal(inbox.count, 8);
     for (uint64_t i = 0; i < 8; i++) {
         assert_int_equal(inbox.got[i], i);
     }
-    assert_true(wp_mailbox_post(&box, (struct wp_mail){take, &inbox, 9, 10}));
-    assert_true(readable(&box));
-    wp_mailbox_fini(&box);
+    assert_true(
+        wp_channel_send(&channel, (struct wp_message){take, &inbox, 9, 10}));
+    assert_true(readable(&channel));
+    wp_channel_fini(&channel);
+}
+
+/* The first that waits asks for a wake-up, the others do not; after close
+ * nothing is taken. */
+static void
+linked_channel_wakes_once_and_closes(void **state)
+{
+    struct wp_linked_channel channel;
+    struct wp_linked_message messages[3];
+    struct wp_linked_message *got;
+
+    (void)state;
+    wp_linked_init(&channel);
+    assert_null(wp_linked_receive(&channel));
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(wp_linked_send(&channel, &messages[0]),
+                         WP_LINKED_WAKE);
+        assert_int_equal(wp_linked_send(&channel, &messages[1]),
+                         WP_LINKED_SENT);
+        assert_int_equal(wp_linked_send(&channel, &messages[2]),
+                         WP_LINKED_SENT);
+        got = round == 0 ? wp_linked_receive(&channel)
+                         : wp_linked_close(&channel);
+        for (size_t i = 0; i < WP_ARRAY_LEN(messages); i++) {
+            assert_ptr_equal(got, &messages[i]);
+            got = got->next;
+        }
+        assert_null(got);
+        assert_null(wp_linked_receive(&channel));
+    }
+    assert_int_equal(wp_linked_send(&channel, &messages[0]), WP_LINKED_CLOSED);
+    assert_null(wp_linked_close(&channel));
 }
 
 /* --- metrics --- */
@@ -575,7 +609,8 @@ main(void)
         cmocka_unit_test(fnv_matches_vectors),
         cmocka_unit_test(log_escapes_what_would_break_a_line),
         cmocka_unit_test(log_cuts_long_lines),
-        cmocka_unit_test(mailbox_delivers_in_order),
+        cmocka_unit_test(channel_delivers_in_order),
+        cmocka_unit_test(linked_channel_wakes_once_and_closes),
         cmocka_unit_test(histogram_buckets_hold_what_they_say),
         cmocka_unit_test(histogram_tells_quantiles),
         cmocka_unit_test(counter_sums),

@@ -429,10 +429,10 @@ go_on_unanswered(void)
         (void)wp_pools_run(rig.pools);
         assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK),
                              -1);
-        for (uint32_t m = 0; m < rig.mail_len; m++) {
-            rig.mail[m].run(rig.mail[m].arg, 0, 0);
+        for (uint32_t m = 0; m < rig.messages_len; m++) {
+            rig.messages[m].run(rig.messages[m].arg, 0, 0);
         }
-        rig.mail_len = 0;
+        rig.messages_len = 0;
     }
 }
 

@@ -65,15 +65,15 @@ waits_for_the_next_ready_one(void **state)
     wp_claim_rig_fini(&rig);
 }
 
-/* Its mailbox is full: the answer is found all the same. */
+/* Its channel is full: the answer is found all the same. */
 static void
-answer_survives_a_full_mailbox(void **state)
+answer_survives_a_full_channel(void **state)
 {
     (void)state;
     begin(1);
     wp_claim_rig_claim(&rig, "a", NULL);
     wp_claim_rig_claim(&rig, "b", NULL);
-    rig.mail_full = true;
+    rig.channel_full = true;
     assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
     assert_string_equal(wp_claim_rig_sandbox(&rig, "b"), "");
     /* A timer of the loop, in real time. */
@@ -386,7 +386,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_for_the_next_ready_one),
-        cmocka_unit_test(answer_survives_a_full_mailbox),
+        cmocka_unit_test(answer_survives_a_full_channel),
         cmocka_unit_test(waiters_are_served_in_order),
         cmocka_unit_test(cold_after_the_grace),
         cmocka_unit_test(cold_start_in_doubt),
