@@ -30,7 +30,7 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl release job-7 --token-file lease.json\n",
      NAMES("token", "token-file", ), 1, WP_BATCH_MAX, false, WP_SUBJECT_CLAIM,
      wp_cmd_release},
-    {"renew", "ID", "Move a lease's end to now and a ttl",
+    {"renew", "ID", "Set a lease's end to --ttl from now",
      "Moves the end of the claim's lease to --ttl from now (the pool's "
      "default\n"
      "without it).\n"
@@ -58,8 +58,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "Run a command in a claim's sandbox",
      "Runs COMMAND in the sandbox that claim ID holds. Standard input, output\n"
      "and error are those of warmpoolctl; SIGINT, SIGTERM, SIGHUP and SIGQUIT\n"
-     "are passed on (a second SIGINT ends warmpoolctl, and the command with\n"
-     "it). No terminal is made for it.\n"
+     "are passed on. A second SIGINT ends warmpoolctl, and the command with\n"
+     "it. There is no terminal.\n"
      "\n"
      "Exits with the command's own code, with 128 + N when signal N ended it,\n"
      "or with: 124 --time-limit was over, 125 warmpoolctl or the daemon "
@@ -90,7 +90,7 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      wp_cmd_cp},
     {"pools", "[POOL]", "Show the pools and how full they are",
      "Shows every pool, or one. STATE is full, filling, short (below its\n"
-     "target with nothing in the making), failing (sandboxes fail to become\n"
+     "target with no sandbox on its way), failing (sandboxes fail to become\n"
      "ready; the reason is printed below) or draining.\n"
      "\n"
      "Examples:\n"
@@ -156,8 +156,9 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "at once, how long the others would have waited, how many sandboxes "
      "would\n"
      "have stood idle. Beside today's setting and objectives (warmpool's own\n"
-     "scaler): fixed sizes, what others use, and what somebody could do who\n"
-     "knew every claim in advance. Then what to set, and what is doubtful.\n"
+     "scaler): fixed sizes, baselines of other systems, and a policy that "
+     "knew\n"
+     "every claim in advance. Then what to set, and what is doubtful.\n"
      "Without POOL no daemon is asked: --csv and --lead are needed then.\n"
      "Needs the admin right.\n"
      "\n"
