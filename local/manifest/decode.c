@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "local/manifest/arena.h"
+#include "pool/base/arena.h"
 #include "pool/base/nearest.h"
 
 enum {

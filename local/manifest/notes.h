@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "local/manifest/arena.h"
+#include "pool/base/arena.h"
 
 enum {
     WP_NOTES_MAX = 1024
