@@ -32,26 +32,18 @@ CIRCLE_STOP = 5
 
 # Room that most files of a circle are in -> its files.
 KNOWN = {
-    "local/manifest": 8,
-    "local/sandbox": 6,
 }
 # Names that two files define, or that no other file calls.
 KNOWN_NAMES = {
     "wp_api_config_wipe",
     "wp_backend_lose",
     "wp_blueprint_hash_from_template",
-    "wp_build_resources",
     "wp_claim_asks_pending",
-    "wp_claim_book_count",
     "wp_claim_give_up",
     "wp_cold_add_env",
     "wp_cold_add_volumes",
     "wp_conf_print_value",
     "wp_daemon_reload",
-    "wp_http_body",
-    "wp_http_server_create",
-    "wp_http_server_destroy",
-    "wp_json_text",
     "wp_link_rouse",
     "wp_program_find",
     "wp_sandbox_dir",
