@@ -65,6 +65,7 @@ step() {
     local name=$1 start=$SECONDS out status before after
     out=$(mktemp -p "$results")
     shift
+    echo "   second $start: $name ..."
     times >"$out"
     before=$(cpu_seconds "$out")
     "$@" >"$out" 2>&1
@@ -202,6 +203,8 @@ computing_lane() {
     local built=no
     set +m
     renice -n 5 -p "$BASHPID" >/dev/null
+    # However it ends, the other lane does not wait for ever.
+    trap 'echo no >&8' EXIT
     step "build with address and undefined-behaviour sanitizers" build asan &&
         built=yes
     # Opened to read and write, so that no reader has to be there.
