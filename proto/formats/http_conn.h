@@ -78,6 +78,13 @@ struct wp_http_req *wp_http_conn_open(struct wp_http_server *server, int fd,
 void wp_http_conn_close(struct wp_http_req *req);
 /* Frees what was closed. Outside of any connection's callback. */
 void wp_http_conn_reap(struct wp_http_server *server);
+/* Calls gone(), and leaves nothing of the request. */
+void wp_http_conn_end_request(struct wp_http_req *req);
+void wp_http_conn_set_send_timeout(struct wp_http_req *req);
+
+/* http_input.c: more has come in, in phase HEAD and in phase BODY. */
+void wp_http_read_head(struct wp_http_req *req);
+void wp_http_read_body(struct wp_http_req *req);
 
 /* http_server.c: a connection has gone. */
 void wp_http_server_left(struct wp_http_server *server);

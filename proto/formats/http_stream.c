@@ -1,0 +1,102 @@
+/* Connections that a handler has taken over. */
+#include "proto/formats/http_conn.h"
+
+#include "pool/base/assert.h"
+
+/* The kernel tells of a close apart from readable data (EPOLLRDHUP); without
+ * epoll the event cannot be added, and the close is seen with the input. */
+static void
+on_left(evutil_socket_t fd, short what, void *ctx)
+{
+    struct wp_http_req *req = ctx;
+
+    (void)fd;
+    (void)what;
+    (void)event_del(req->left);
+    if (req->phase == WP_HTTP_STREAM) {
+        wp_http_conn_close(req);
+    }
+}
+
+void
+wp_http_take(struct wp_http_req *req, const struct wp_http_stream_ops *ops)
+{
+    WP_ASSERT(!req->replied);
+    req->message.on_body = NULL;
+    req->stream = ops;
+    req->phase = WP_HTTP_STREAM;
+    wp_http_set_deadline(req, 0);
+}
+
+void
+wp_http_upgrade(struct wp_http_req *req, const char *protocol,
+                const struct wp_http_stream_ops *ops)
+{
+    WP_ASSERT(req->message.done);
+    wp_http_take(req, ops);
+    req->replied = true;
+    (void)bufferevent_set_timeouts(req->bev, NULL, NULL);
+    req->left = event_new(req->server->config.base, bufferevent_getfd(req->bev),
+                          EV_CLOSED | EV_PERSIST, on_left, req);
+    if (req->left != NULL) {
+        (void)event_add(req->left, NULL);
+    }
+    (void)evbuffer_add_printf(bufferevent_get_output(req->bev),
+                              "HTTP/1.1 101 Switching Protocols\r\n"
+                              "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+                              protocol);
+    /* What came with the request is handed over from the loop. */
+    bufferevent_trigger(req->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
+}
+
+struct bufferevent *
+wp_http_bufferevent(struct wp_http_req *req)
+{
+    return req->bev;
+}
+
+struct evbuffer *
+wp_http_stream_output(struct wp_http_req *req)
+{
+    return bufferevent_get_output(req->bev);
+}
+
+void
+wp_http_stream_read(struct wp_http_req *req, bool on)
+{
+    if (on && req->phase == WP_HTTP_STREAM) {
+        (void)bufferevent_enable(req->bev, EV_READ);
+        bufferevent_trigger(req->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
+    } else {
+        (void)bufferevent_disable(req->bev, EV_READ);
+    }
+}
+
+void
+wp_http_stream_end(struct wp_http_req *req)
+{
+    req->phase = WP_HTTP_ENDING;
+    wp_http_set_deadline(req, 0);
+    wp_http_conn_set_send_timeout(req);
+    bufferevent_trigger(req->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+}
+
+void
+wp_http_stream_drop(struct wp_http_req *req)
+{
+    wp_http_conn_close(req);
+}
+
+void
+wp_http_stream_next(struct wp_http_req *req)
+{
+    wp_http_conn_end_request(req);
+    (void)evbuffer_drain(req->body, evbuffer_get_length(req->body));
+    (void)evbuffer_drain(req->extra, evbuffer_get_length(req->extra));
+    wp_http_conn_set_send_timeout(req);
+    req->phase = WP_HTTP_HEAD;
+    req->idle = true;
+    /* Not read on from here: callers are in the middle of a request. */
+    bufferevent_trigger(req->bev, EV_READ,
+                        BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
