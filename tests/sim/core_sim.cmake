@@ -11,7 +11,7 @@ wp_test(sim_test LABEL sim TIMEOUT 900
 
 # The core once more, with the bugs that the simulation must catch.
 set(mutants)
-foreach(room core slots claims leases refill)
+foreach(room core table grant records sizing slots claims leases refill)
   get_target_property(sources wp_${room} SOURCES)
   list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/pool/${room}/)
   list(APPEND mutants ${sources})
