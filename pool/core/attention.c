@@ -5,8 +5,8 @@
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/core/control.h"
-#include "pool/core/ready.h"
-#include "pool/core/scale.h"
+#include "pool/records/records.h"
+#include "pool/sizing/scale.h"
 #include "pool/slots/timing_wheel.h"
 
 /* How soon a refused destroy or end of a lease is tried again. */

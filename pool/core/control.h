@@ -3,7 +3,7 @@
 #ifndef WP_POOL_CORE_CONTROL_H
 #define WP_POOL_CORE_CONTROL_H
 
-#include "pool/core/pools.h"
+#include "pool/table/pools.h"
 
 /* --- attention.c --- */
 
@@ -28,5 +28,20 @@ void wp_pool_turns_destroy(struct wp_pool *pool);
 /* The pool's turn, when it is due or was asked for (*worked); returns when its
  * next one is due at the latest. */
 int64_t wp_pool_turn(struct wp_pool *pool, int64_t now_ns, bool *worked);
+
+/* --- report_lease.c --- */
+
+/* False: no memory. */
+WP_MUST_CHECK bool wp_reported_leases_create(struct wp_pools *pools);
+/* The backend has to be told of all again. Control thread. */
+void wp_reported_leases_forget(struct wp_pools *pools);
+/* Tells the backend of the lease that the slot has, unless it was told of this
+ * one, or does not ask. Control thread. */
+void wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref);
+
+/* --- shape.c --- */
+
+/* Frees every pool there was. At the end. */
+void wp_pools_free_all(struct wp_pools *pools);
 
 #endif

@@ -4,7 +4,7 @@
  * backend must be able to end a lease, to give a sandbox up, to bring one in
  * that was not ordered here, and to hear which ones are leased. */
 #include "pool/base/assert.h"
-#include "pool/core/pools.h"
+#include "pool/table/pools.h"
 
 void
 wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)

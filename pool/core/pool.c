@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "pool/core/budget.h"
 #include "pool/core/control.h"
-#include "pool/core/scale.h"
-#include "pool/core/snapshot.h"
+#include "pool/records/records.h"
+#include "pool/sizing/budget.h"
+#include "pool/sizing/scale.h"
+#include "pool/sizing/snapshot.h"
 #include "pool/slots/sandbox_name.h"
 
 _Static_assert((int)WP_TARGET_MAX == (int)WP_SCALE_TARGET_MAX,

@@ -2,7 +2,9 @@
  * what it keeps, what it tells a store that has forgotten. */
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
-#include "pool/core/pools.h"
+#include "pool/core/control.h"
+#include "pool/records/records.h"
+#include "pool/table/pools.h"
 
 /* Into zeroed memory: what is behind a text is never told. */
 #define COPY_TEXT(to, from) memcpy(to, from, strlen(from) + 1)

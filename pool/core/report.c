@@ -3,7 +3,9 @@
  * A report acts only when its move succeeds, so a late or repeated one does
  * nothing. What follows a move is the control thread's work. */
 #include "pool/base/assert.h"
-#include "pool/core/scale.h"
+#include "pool/grant/grant.h"
+#include "pool/records/records.h"
+#include "pool/sizing/scale.h"
 
 void
 wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,

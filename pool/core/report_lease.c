@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/core/pools.h"
+#include "pool/core/control.h"
+#include "pool/table/pools.h"
 
 /* The lease of a slot that the backend was told of. */
 struct wp_reported_lease {

@@ -6,9 +6,10 @@
  * by itself, so that a busy daemon is not woken for each claim, and an idle one
  * not at all. */
 #include "pool/base/extreme.h"
-#include "pool/core/budget.h"
 #include "pool/core/control.h"
-#include "pool/core/snapshot.h"
+#include "pool/records/records.h"
+#include "pool/sizing/budget.h"
+#include "pool/sizing/snapshot.h"
 
 /* How soon the control thread looks again by itself after finding work. */
 #define BUSY_TURN_NS (2 * WP_NS_PER_MS)

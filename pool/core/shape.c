@@ -16,10 +16,10 @@
 #include "pool/base/assert.h"
 #include "pool/base/fnv.h"
 #include "pool/core/control.h"
-#include "pool/core/history.h"
-#include "pool/core/scale.h"
-#include "pool/core/snapshot.h"
 #include "pool/refill/refill.h"
+#include "pool/sizing/history.h"
+#include "pool/sizing/scale.h"
+#include "pool/sizing/snapshot.h"
 
 static bool
 is_removed(const struct wp_pool *pool)

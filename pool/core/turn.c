@@ -7,12 +7,14 @@
 #include "pool/base/extreme.h"
 #include "pool/base/mutant.h"
 #include "pool/core/control.h"
-#include "pool/core/history.h"
-#include "pool/core/ready.h"
-#include "pool/core/scale.h"
-#include "pool/core/snapshot.h"
+#include "pool/grant/grant.h"
+#include "pool/records/records.h"
 #include "pool/refill/refill.h"
+#include "pool/sizing/history.h"
+#include "pool/sizing/scale.h"
+#include "pool/sizing/snapshot.h"
 #include "pool/slots/sandbox_name.h"
+#include "pool/table/ready.h"
 
 struct wp_pool_turns {
     struct wp_refill refill;

@@ -1,4 +1,4 @@
-/* The decisions of a pool's note (pool/core/snapshot.c), taken again.
+/* The decisions of a pool's note (pool/sizing/snapshot.c), taken again.
  *
  *     scale_retrace NOTE KEY=VALUE...
  *
