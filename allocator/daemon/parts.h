@@ -208,7 +208,5 @@ bool wp_daemon_learned_saved(struct wp_daemon *daemon);
 void wp_daemon_notify(const char *state);
 /* Drains every pool. ctx is the daemon; control thread. */
 void wp_daemon_refuse_claims(void *ctx, uint64_t a, uint64_t b);
-/* Targets of the manifests, and what else may change while running. */
-void wp_daemon_reload(struct wp_daemon *daemon);
 
 #endif

@@ -48,19 +48,15 @@ KNOWN_NAMES = {
     "wp_claim_give_up",
     "wp_cold_add_env",
     "wp_cold_add_volumes",
-    "wp_conf_print_value",
-    "wp_daemon_reload",
     "wp_http_body",
     "wp_http_server_create",
     "wp_http_server_destroy",
     "wp_json_text",
-    "wp_link_rouse",
     "wp_pools_free_slot",
     "wp_program_find",
     "wp_sandbox_dir",
     "wp_sandbox_start_queued",
     "wp_template_hash",
-    "wp_window_memory_s",
 }
 
 
