@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "local/sandbox/backend_synthetic.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 
@@ -10,6 +11,16 @@
 #define STOP_NS (5 * WP_NS_PER_S)
 /* Between questions to a store that is out of reach. */
 #define STORE_AGAIN_NS (100 * WP_NS_PER_MS)
+
+struct wp_daemon_backend {
+    struct wp_local *local;         /* Or */
+    struct wp_synthetic *synthetic; /* this one. */
+    /* Before that it may be in the making, on another thread. */
+    _Atomic(bool) started;
+    struct wp_backend port; /* Control thread. */
+    char init_path[512];
+    char runtime_path[512];
+};
 
 /* --- Reports; the backend's thread --- */
 
@@ -223,14 +234,16 @@ fill_local_config(struct wp_daemon *daemon, struct wp_local_config *out)
     const struct wp_conf *conf = daemon->conf;
 
     wp_local_config_init(out);
-    wp_daemon_find_program(conf->init_path, "warmpool-init", daemon->init_path,
-                           sizeof daemon->init_path);
+    wp_daemon_find_program(conf->init_path, "warmpool-init",
+                           daemon->maker->init_path,
+                           sizeof daemon->maker->init_path);
     wp_daemon_find_program(conf->runtime_path, "warmpool-runtime",
-                           daemon->runtime_path, sizeof daemon->runtime_path);
+                           daemon->maker->runtime_path,
+                           sizeof daemon->maker->runtime_path);
     out->state_dir = conf->state_dir;
     out->rootfs_dir = or_null(conf->rootfs_dir);
-    out->init_path = or_null(daemon->init_path);
-    out->runtime_path = or_null(daemon->runtime_path);
+    out->init_path = or_null(daemon->maker->init_path);
+    out->runtime_path = or_null(daemon->maker->runtime_path);
     out->bwrap_path = or_null(conf->bwrap_path);
     out->runsc_path = or_null(conf->runsc_path);
     out->uid_first = (uint32_t)conf->sandbox_uid_first;
@@ -256,6 +269,11 @@ wp_daemon_probe_backend(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_local_config config;
     struct wp_host_report report;
 
+    daemon->maker = calloc(1, sizeof *daemon->maker);
+    if (daemon->maker == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    atomic_init(&daemon->maker->started, false);
     if (daemon->conf->backend != WP_CONF_BACKEND_LOCAL) {
         return WP_OK;
     }
@@ -275,11 +293,11 @@ create_local(struct wp_daemon *daemon, struct wp_err *err)
     fill_local_config(daemon, &config);
     config.lock_fd = daemon->backend_lock_fd;
     daemon->backend_lock_fd = -1;
-    daemon->local = wp_local_create(&config, err);
-    if (daemon->local == NULL) {
+    daemon->maker->local = wp_local_create(&config, err);
+    if (daemon->maker->local == NULL) {
         return err->status;
     }
-    log_notes(daemon, wp_local_report(daemon->local));
+    log_notes(daemon, wp_local_report(daemon->maker->local));
     return WP_OK;
 }
 
@@ -297,8 +315,8 @@ create_synthetic(struct wp_daemon *daemon, struct wp_err *err)
 
     daemon->backend_lock_fd = -1;
     wp_random_bytes(&config.seed, sizeof config.seed);
-    daemon->synthetic = wp_synthetic_create(&config, err);
-    if (daemon->synthetic == NULL) {
+    daemon->maker->synthetic = wp_synthetic_create(&config, err);
+    if (daemon->maker->synthetic == NULL) {
         return err->status;
     }
     wp_log_warn("backend synthetic: sandboxes are files, nothing runs in them, "
@@ -322,7 +340,8 @@ port_create(void *self, const struct wp_sandbox_order *order,
 {
     const struct wp_daemon *daemon = self;
 
-    return daemon->port.ops->create(daemon->port.self, order, err);
+    return daemon->maker->port.ops->create(daemon->maker->port.self, order,
+                                           err);
 }
 
 static enum wp_status
@@ -331,8 +350,8 @@ port_destroy(void *self, struct wp_slot_ref ref)
     const struct wp_daemon *daemon = self;
 
     /* Not yet: the core asks again. */
-    return daemon->port.ops != NULL
-               ? daemon->port.ops->destroy(daemon->port.self, ref)
+    return daemon->maker->port.ops != NULL
+               ? daemon->maker->port.ops->destroy(daemon->maker->port.self, ref)
                : WP_RESOURCE_EXHAUSTED;
 }
 
@@ -358,9 +377,9 @@ set_port(void *ctx, uint64_t a, uint64_t b)
 
     (void)a;
     (void)b;
-    daemon->port = daemon->synthetic != NULL
-                       ? wp_synthetic_port(daemon->synthetic)
-                       : wp_local_backend(daemon->local);
+    daemon->maker->port = daemon->maker->synthetic != NULL
+                              ? wp_synthetic_port(daemon->maker->synthetic)
+                              : wp_local_backend(daemon->maker->local);
 }
 
 enum wp_status
@@ -371,14 +390,14 @@ wp_daemon_start_backend(struct wp_daemon *daemon, struct wp_err *err)
         daemon->store.ops->durable ? adopt : NULL};
     struct wp_local_sweep sweep;
     enum wp_status status =
-        daemon->synthetic != NULL
-            ? wp_synthetic_start(daemon->synthetic, &events, &sweep, err)
-            : wp_local_start(daemon->local, &events, &sweep, err);
+        daemon->maker->synthetic != NULL
+            ? wp_synthetic_start(daemon->maker->synthetic, &events, &sweep, err)
+            : wp_local_start(daemon->maker->local, &events, &sweep, err);
 
     if (status != WP_OK) {
         return status;
     }
-    atomic_store_explicit(&daemon->backend_started, true, memory_order_release);
+    atomic_store_explicit(&daemon->maker->started, true, memory_order_release);
     wp_loop_call(daemon->control_loop, set_port, daemon);
     daemon->adopted = sweep.adopted;
     if (sweep.sandboxes + sweep.cgroups + sweep.failed > 0) {
@@ -396,32 +415,33 @@ wp_daemon_backend_stats(const struct wp_daemon *daemon,
                         struct wp_local_stats *out)
 {
     memset(out, 0, sizeof *out);
-    if (!atomic_load_explicit(&daemon->backend_started, memory_order_acquire)) {
+    if (daemon->maker == NULL ||
+        !atomic_load_explicit(&daemon->maker->started, memory_order_acquire)) {
         return;
     }
-    if (daemon->synthetic != NULL) {
-        wp_synthetic_stats(daemon->synthetic, out);
+    if (daemon->maker->synthetic != NULL) {
+        wp_synthetic_stats(daemon->maker->synthetic, out);
     } else {
-        wp_local_stats(daemon->local, out);
+        wp_local_stats(daemon->maker->local, out);
     }
 }
 
 void
 wp_daemon_stop_backend(struct wp_daemon *daemon)
 {
-    if (!daemon->backend_started) {
+    if (daemon->maker == NULL || !daemon->maker->started) {
         return;
     }
-    if (daemon->synthetic != NULL) {
+    if (daemon->maker->synthetic != NULL) {
         if (daemon->leaves_ready) {
-            wp_synthetic_leave(daemon->synthetic);
+            wp_synthetic_leave(daemon->maker->synthetic);
         } else {
-            wp_synthetic_stop(daemon->synthetic);
+            wp_synthetic_stop(daemon->maker->synthetic);
         }
     } else if (daemon->leaves_ready) {
-        (void)wp_local_leave(daemon->local, STOP_NS);
+        (void)wp_local_leave(daemon->maker->local, STOP_NS);
     } else {
-        (void)wp_local_stop(daemon->local, STOP_NS);
+        (void)wp_local_stop(daemon->maker->local, STOP_NS);
     }
 }
 
@@ -431,8 +451,13 @@ wp_daemon_destroy_backend(struct wp_daemon *daemon)
     if (daemon->backend_lock_fd >= 0) {
         (void)close(daemon->backend_lock_fd);
     }
-    wp_synthetic_destroy(daemon->synthetic);
-    if (daemon->local != NULL) {
-        wp_local_destroy(daemon->local);
+    if (daemon->maker == NULL) {
+        return;
     }
+    wp_synthetic_destroy(daemon->maker->synthetic);
+    if (daemon->maker->local != NULL) {
+        wp_local_destroy(daemon->maker->local);
+    }
+    free(daemon->maker);
+    daemon->maker = NULL;
 }
