@@ -76,7 +76,6 @@ struct sim {
     struct tally warm_up;
     bool measuring;
     double ready_ns; /* Summed over the measured time. */
-    double stock_ns;
     struct wp_replay_waits waits;
     uint32_t stock_max;
     uint32_t over_target_max;
@@ -94,7 +93,6 @@ advance(struct sim *sim, int64_t to_ns)
         double dt = (double)(to_ns - from);
 
         sim->ready_ns += dt * sim->ready;
-        sim->stock_ns += dt * ((double)sim->ready + sim->warming.n);
     }
     sim->now_ns = to_ns;
     if (!sim->measuring && to_ns >= config->begin_ns) {
@@ -544,7 +542,6 @@ report(const struct sim *sim, struct wp_replay_result *out)
     }
     if (span_ns > 0) {
         out->idle_mean = sim->ready_ns / (double)span_ns;
-        out->stock_mean = sim->stock_ns / (double)span_ns;
     }
     if (out->claims > 0) {
         out->hit_rate = (double)out->hits / (double)out->claims;

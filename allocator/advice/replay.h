@@ -101,10 +101,9 @@ struct wp_replay_config {
 struct wp_replay_result {
     uint64_t claims;
     uint64_t hits;
-    double hit_rate;  /* 1 when there were no claims. */
-    double idle_mean; /* Mean number ready. */
-    double idle_s;    /* The same, summed over time. */
-    double stock_mean;
+    double hit_rate;   /* 1 when there were no claims. */
+    double idle_mean;  /* Mean number ready. */
+    double idle_s;     /* The same, summed over time. */
     double wait_p50_s; /* Of all claims, to 1 %; hits wait 0. LOST: a miss waits
                         * one lead time of its own. QUEUED: one that waits at
                         * the end has waited until then. */

@@ -229,9 +229,9 @@ print_choice(const char *choices, int choice, FILE *out)
     (void)fprintf(out, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-void
-wp_conf_print_value(const struct wp_conf *conf, enum wp_setting_id id,
-                    FILE *out)
+/* The value as a configuration file would say it. */
+static void
+print_value(const struct wp_conf *conf, enum wp_setting_id id, FILE *out)
 {
     const struct wp_setting *s = wp_setting_get(id);
     const void *field = (const char *)conf + s->offset;
@@ -275,7 +275,7 @@ wp_conf_print(const struct wp_conf *conf, FILE *out)
             (void)fprintf(out, "%s# %s\n", i > 0 ? "\n" : "", rows[i].title);
         } else if (rows[i].id != WP_SET_config) {
             (void)fprintf(out, "%s: ", wp_setting_get(rows[i].id)->name);
-            wp_conf_print_value(conf, rows[i].id, out);
+            print_value(conf, rows[i].id, out);
             print_origin(conf, rows[i].id, out);
         }
     }

@@ -30,9 +30,6 @@ enum wp_status wp_conf_set_text(struct wp_conf *conf, enum wp_setting_id id,
                                 struct wp_conf_origin origin,
                                 struct wp_err *err);
 
-/* The value as a configuration file would say it. */
-void wp_conf_print_value(const struct wp_conf *conf, enum wp_setting_id id,
-                         FILE *out);
 /* "a whole number from 1 to 64": what is expected; returns out. */
 const char *wp_setting_expected(const struct wp_setting *setting, char *out,
                                 size_t cap);

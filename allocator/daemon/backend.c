@@ -10,6 +10,15 @@
 /* Between questions to a store that is out of reach. */
 #define STORE_AGAIN_NS (100 * WP_NS_PER_MS)
 
+struct wp_daemon_backend {
+    struct wp_machine machine;
+    /* Before that it may be in the making, on another thread. */
+    _Atomic(bool) started;
+    struct wp_backend port; /* Control thread. */
+    char init_path[512];
+    char runtime_path[512];
+};
+
 /* --- Reports; the backend's thread --- */
 
 static void
@@ -222,14 +231,16 @@ fill_local_config(struct wp_daemon *daemon, struct wp_local_config *out)
     const struct wp_conf *conf = daemon->conf;
 
     wp_local_config_init(out);
-    wp_daemon_find_program(conf->init_path, "warmpool-init", daemon->init_path,
-                           sizeof daemon->init_path);
+    wp_daemon_find_program(conf->init_path, "warmpool-init",
+                           daemon->maker->init_path,
+                           sizeof daemon->maker->init_path);
     wp_daemon_find_program(conf->runtime_path, "warmpool-runtime",
-                           daemon->runtime_path, sizeof daemon->runtime_path);
+                           daemon->maker->runtime_path,
+                           sizeof daemon->maker->runtime_path);
     out->state_dir = conf->state_dir;
     out->rootfs_dir = or_null(conf->rootfs_dir);
-    out->init_path = or_null(daemon->init_path);
-    out->runtime_path = or_null(daemon->runtime_path);
+    out->init_path = or_null(daemon->maker->init_path);
+    out->runtime_path = or_null(daemon->maker->runtime_path);
     out->bwrap_path = or_null(conf->bwrap_path);
     out->runsc_path = or_null(conf->runsc_path);
     out->uid_first = (uint32_t)conf->sandbox_uid_first;
@@ -255,6 +266,11 @@ wp_daemon_probe_backend(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_local_config config;
     struct wp_host_report report;
 
+    daemon->maker = calloc(1, sizeof *daemon->maker);
+    if (daemon->maker == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    atomic_init(&daemon->maker->started, false);
     if (!wp_conf_is_local(daemon->conf)) {
         return WP_OK;
     }
@@ -325,7 +341,7 @@ create_local(struct wp_daemon *daemon, struct wp_err *err)
         return err->status;
     }
     log_notes(daemon, wp_local_report(local));
-    daemon->machine = (struct wp_machine){&ops, local};
+    daemon->maker->machine = (struct wp_machine){&ops, local};
     return WP_OK;
 }
 
@@ -334,7 +350,7 @@ wp_daemon_create_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
 #ifdef WP_TEST_TOOLS
     if (wp_conf_is_synthetic(daemon->conf)) {
-        return wp_daemon_create_synthetic(daemon, err);
+        return wp_daemon_create_synthetic(daemon, &daemon->maker->machine, err);
     }
 #endif
     return create_local(daemon, err);
@@ -348,7 +364,8 @@ port_create(void *self, const struct wp_sandbox_order *order,
 {
     const struct wp_daemon *daemon = self;
 
-    return daemon->port.ops->create(daemon->port.self, order, err);
+    return daemon->maker->port.ops->create(daemon->maker->port.self, order,
+                                           err);
 }
 
 static enum wp_status
@@ -357,8 +374,8 @@ port_destroy(void *self, struct wp_slot_ref ref)
     const struct wp_daemon *daemon = self;
 
     /* Not yet: the core asks again. */
-    return daemon->port.ops != NULL
-               ? daemon->port.ops->destroy(daemon->port.self, ref)
+    return daemon->maker->port.ops != NULL
+               ? daemon->maker->port.ops->destroy(daemon->maker->port.self, ref)
                : WP_RESOURCE_EXHAUSTED;
 }
 
@@ -386,7 +403,8 @@ set_port(void *ctx, uint64_t a, uint64_t b)
 
     (void)a;
     (void)b;
-    daemon->port = daemon->machine.ops->port(daemon->machine.self);
+    daemon->maker->port =
+        daemon->maker->machine.ops->port(daemon->maker->machine.self);
 }
 
 enum wp_status
@@ -396,13 +414,13 @@ wp_daemon_start_backend(struct wp_daemon *daemon, struct wp_err *err)
         daemon, on_ready, on_lost, on_destroyed,
         daemon->store.ops->durable ? adopt : NULL};
     struct wp_local_sweep sweep;
-    enum wp_status status =
-        daemon->machine.ops->start(daemon->machine.self, &events, &sweep, err);
+    enum wp_status status = daemon->maker->machine.ops->start(
+        daemon->maker->machine.self, &events, &sweep, err);
 
     if (status != WP_OK) {
         return status;
     }
-    atomic_store_explicit(&daemon->backend_started, true, memory_order_release);
+    atomic_store_explicit(&daemon->maker->started, true, memory_order_release);
     wp_loop_call(daemon->control_loop, set_port, daemon);
     daemon->adopted = sweep.adopted;
     if (sweep.sandboxes + sweep.cgroups + sweep.failed > 0) {
@@ -420,19 +438,21 @@ wp_daemon_backend_stats(const struct wp_daemon *daemon,
                         struct wp_local_stats *out)
 {
     memset(out, 0, sizeof *out);
-    if (!atomic_load_explicit(&daemon->backend_started, memory_order_acquire)) {
+    if (daemon->maker == NULL ||
+        !atomic_load_explicit(&daemon->maker->started, memory_order_acquire)) {
         return;
     }
-    daemon->machine.ops->stats(daemon->machine.self, out);
+    daemon->maker->machine.ops->stats(daemon->maker->machine.self, out);
 }
 
 void
 wp_daemon_stop_backend(struct wp_daemon *daemon)
 {
-    if (!daemon->backend_started) {
+    if (daemon->maker == NULL || !daemon->maker->started) {
         return;
     }
-    daemon->machine.ops->stop(daemon->machine.self, daemon->leaves_ready);
+    daemon->maker->machine.ops->stop(daemon->maker->machine.self,
+                                     daemon->leaves_ready);
 }
 
 void
@@ -441,7 +461,12 @@ wp_daemon_destroy_backend(struct wp_daemon *daemon)
     if (daemon->backend_lock_fd >= 0) {
         (void)close(daemon->backend_lock_fd);
     }
-    if (daemon->machine.self != NULL) {
-        daemon->machine.ops->destroy(daemon->machine.self);
+    if (daemon->maker == NULL) {
+        return;
     }
+    if (daemon->maker->machine.self != NULL) {
+        daemon->maker->machine.ops->destroy(daemon->maker->machine.self);
+    }
+    free(daemon->maker);
+    daemon->maker = NULL;
 }

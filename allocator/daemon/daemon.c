@@ -17,6 +17,7 @@ static int64_t
 run_turn(void *ctx)
 {
     struct wp_daemon *daemon = ctx;
+    struct wp_lease_meter *meter = wp_daemon_store_meter(daemon);
     int64_t redis_ns;
     int64_t pools_ns;
     int64_t services_ns;
@@ -26,8 +27,8 @@ run_turn(void *ctx)
                                      : WP_TIME_NEVER;
     pools_ns = wp_pools_run(daemon->pools);
     services_ns = wp_services_run(daemon->services);
-    if (daemon->meter != NULL && wp_lease_meter_wants_flush(daemon->meter)) {
-        wp_lease_meter_flush(daemon->meter);
+    if (meter != NULL && wp_lease_meter_wants_flush(meter)) {
+        wp_lease_meter_flush(meter);
     }
     pools_ns = pools_ns < redis_ns ? pools_ns : redis_ns;
     return pools_ns < services_ns ? pools_ns : services_ns;
@@ -77,13 +78,8 @@ static enum wp_status
 create_files(struct wp_daemon *daemon, struct wp_err *err)
 {
     const struct wp_conf *conf = daemon->conf;
-    enum wp_status status = wp_daemon_parse_lists(daemon, err);
+    enum wp_status status = wp_daemon_read_access(daemon, err);
 
-    if (status == WP_OK) {
-        status =
-            wp_daemon_read_token(conf->http_token_file, daemon->admin_token,
-                                 sizeof daemon->admin_token, err);
-    }
     if (status == WP_OK) {
         status = wp_daemon_make_dir(conf->runtime_dir, 0755, err);
     }
@@ -305,10 +301,8 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
     daemon->argv = argv;
     daemon->lock_fd = -1;
     daemon->backend_lock_fd = -1;
-    daemon->stop_fd = -1;
     atomic_init(&daemon->keeper, true);
     atomic_init(&daemon->failed, false);
-    atomic_init(&daemon->backend_started, false);
     atomic_init(&daemon->drain_grace_ns, -1);
     atomic_init(&daemon->metrics.serving, false);
     for (size_t i = 0; i < WP_ARRAY_LEN(steps); i++) {
@@ -423,12 +417,8 @@ wp_daemon_destroy(struct wp_daemon *daemon)
     wp_loop_destroy(daemon->control_loop);
     wp_daemon_destroy_backend(daemon);
     wp_manifest_destroy(daemon->manifest);
-    for (size_t i = 0; i < daemon->n_principals; i++) {
-        free((void *)(uintptr_t)daemon->principals[i].name);
-    }
-    free(daemon->principals);
-    free(daemon->meter);
-    free(daemon->uids);
+    wp_daemon_destroy_store(daemon);
+    wp_daemon_forget_access(daemon);
     if (daemon->lock_fd >= 0) {
         (void)unlink(daemon->lock_path);
         (void)close(daemon->lock_fd);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,6 +15,12 @@
 enum {
     LOCK_AGAIN_MS = 5,
     FAILED_AGAIN_MS = 1000,
+};
+
+struct wp_daemon_follower {
+    pthread_t thread; /* Waits for the lock of the state directory. */
+    bool runs;
+    int stop_fd; /* Ends that wait. */
 };
 
 /* Control thread, or before it runs. */
@@ -40,7 +47,7 @@ wp_daemon_keep(struct wp_daemon *daemon)
 static bool
 pause_for(const struct wp_daemon *daemon, int ms)
 {
-    struct pollfd stop = {.fd = daemon->stop_fd, .events = POLLIN};
+    struct pollfd stop = {.fd = daemon->follower->stop_fd, .events = POLLIN};
 
     return poll(&stop, 1, ms) == 0;
 }
@@ -87,7 +94,7 @@ wait_and_take_over(void *arg)
     struct wp_daemon *daemon = arg;
     struct wp_err err = {.msg = ""};
     enum wp_status status =
-        wp_local_lock_wait(daemon->conf->state_dir, daemon->stop_fd,
+        wp_local_lock_wait(daemon->conf->state_dir, daemon->follower->stop_fd,
                            &daemon->backend_lock_fd, &err);
 
     if (status == WP_CANCELLED) {
@@ -114,19 +121,24 @@ wait_and_take_over(void *arg)
 enum wp_status
 wp_daemon_await_lock(struct wp_daemon *daemon, struct wp_err *err)
 {
+    struct wp_daemon_follower *follower = calloc(1, sizeof *follower);
     int error;
 
-    daemon->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (daemon->stop_fd < 0) {
+    if (follower == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    daemon->follower = follower;
+    follower->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (follower->stop_fd < 0) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno, "eventfd");
     }
-    error = pthread_create(&daemon->follower, NULL, wait_and_take_over, daemon);
+    error = pthread_create(&follower->thread, NULL, wait_and_take_over, daemon);
     if (error != 0) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
                           "the thread that waits for the lock");
     }
-    daemon->follows = true;
-    (void)pthread_setname_np(daemon->follower, "follower");
+    follower->runs = true;
+    (void)pthread_setname_np(follower->thread, "follower");
     wp_log_info("another daemon makes the sandboxes: this one shares its "
                 "leases, and takes over when that one ends",
                 wp_kv_str("state_dir", daemon->conf->state_dir));
@@ -136,19 +148,23 @@ wp_daemon_await_lock(struct wp_daemon *daemon, struct wp_err *err)
 void
 wp_daemon_stop_waiting(struct wp_daemon *daemon)
 {
+    struct wp_daemon_follower *follower = daemon->follower;
     const uint64_t one = 1;
     ssize_t n;
 
-    if (daemon->follows) {
-        n = write(daemon->stop_fd, &one, sizeof one);
+    if (follower == NULL) {
+        return;
+    }
+    if (follower->runs) {
+        n = write(follower->stop_fd, &one, sizeof one);
         (void)n;
-        (void)pthread_join(daemon->follower, NULL);
-        daemon->follows = false;
+        (void)pthread_join(follower->thread, NULL);
     }
-    if (daemon->stop_fd >= 0) {
-        (void)close(daemon->stop_fd);
-        daemon->stop_fd = -1;
+    if (follower->stop_fd >= 0) {
+        (void)close(follower->stop_fd);
     }
+    daemon->follower = NULL;
+    free(follower);
 }
 
 enum wp_status

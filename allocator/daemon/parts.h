@@ -11,7 +11,6 @@
 #include "allocator/metrics/page.h"
 #include "allocator/http/gateway.h"
 #include "allocator/stores/meter.h"
-#include "allocator/stores/sqlite/store.h"
 #include "allocator/threads/loop.h"
 #include "allocator/grpc/server.h"
 #include "allocator/services/services.h"
@@ -21,11 +20,15 @@
 #include "pool/leases/token.h"
 #include "pool/pool.h"
 
-struct wp_daemon_cluster;
-struct wp_daemon_redis;
+/* Each is private to the file that makes it. */
+struct wp_daemon_access;   /* config.c */
+struct wp_daemon_backend;  /* backend.c */
+struct wp_daemon_cluster;  /* cluster.c */
+struct wp_daemon_follower; /* keeper.c */
+struct wp_daemon_redis;    /* redis.c */
+struct wp_daemon_store;    /* store.c */
 
 enum {
-    WP_DAEMON_PAGES = 3,
     /* Posts that may wait for a loop: SetPool, Drain and the like. */
     WP_DAEMON_MESSAGES = 1024,
 };
@@ -38,7 +41,7 @@ struct wp_daemon {
     char lock_path[512];
 
     struct wp_manifest *manifest;
-    struct wp_machine machine;         /* Or, its self NULL, */
+    struct wp_daemon_backend *maker;   /* Of sandboxes: this, or */
     struct wp_daemon_cluster *cluster; /* this; else NULL. */
     struct wp_loop *control_loop;
     struct wp_loop *http_loop;
@@ -48,22 +51,16 @@ struct wp_daemon {
     struct wp_rpc_server *rpc;
     struct wp_gateway *http;
     struct wp_gateway *http_pages; /* Without the way to sandboxes. */
-    /* Before that the backend may be in the making, on another thread. */
-    _Atomic(bool) backend_started;
 
     struct wp_lease_store store;
-    struct wp_lease_meter *meter; /* Before it; NULL: memory. Owned. */
-    struct wp_lease_sqlite *sqlite;
+    struct wp_daemon_store *keeping;
     struct wp_daemon_redis *redis;
     /* This one makes, destroys and expires sandboxes. Written by the control
      * thread, or before it runs. */
     _Atomic(bool) keeper;
     struct wp_backend backend; /* The core's: this port, or the cluster's. */
-    struct wp_backend port;    /* Of the backend; control thread. */
     int backend_lock_fd;       /* For the backend that is made next; or -1. */
-    pthread_t follower;        /* Waits for the lock of the state directory. */
-    bool follows;
-    int stop_fd;          /* Ends that wait. */
+    struct wp_daemon_follower *follower; /* NULL: it waits for no lock. */
     _Atomic(bool) failed; /* It leaves because it cannot go on. */
     bool key_made;        /* No earlier token verifies any more. */
     uint32_t restored;    /* Records that the store had at the start. */
@@ -72,17 +69,9 @@ struct wp_daemon {
     bool succeeded;    /* Leaving: other daemons go on with the sandboxes. */
 
     struct wp_http_metrics metrics;
-    struct wp_http_page pages[WP_DAEMON_PAGES];
     struct wp_service service[2];
 
-    /* Parsed settings that other parts borrow. */
-    struct wp_rpc_principal *principals; /* Owned, with their names. */
-    size_t n_principals;
-    uint32_t *uids; /* Owned. */
-    size_t n_uids;
-    char admin_token[260];
-    char init_path[512];
-    char runtime_path[512];
+    struct wp_daemon_access *access;
 
     /* The grace an admin's Drain gave leases, -1 while nobody has asked.
      * Written on the control thread (release) before it signals main
@@ -134,8 +123,12 @@ enum wp_status wp_daemon_restore(struct wp_daemon *daemon, struct wp_err *err);
 /* What only the store in use can tell. Any thread. */
 void wp_daemon_store_metrics(const struct wp_daemon *daemon,
                              struct evbuffer *out);
+/* What commits go through; NULL: the store is memory. After it was opened. */
+struct wp_lease_meter *wp_daemon_store_meter(const struct wp_daemon *daemon);
 /* After the last commit. Harmless when nothing was opened. */
 void wp_daemon_close_store(struct wp_daemon *daemon);
+/* After that, once nobody flushes any more. */
+void wp_daemon_destroy_store(struct wp_daemon *daemon);
 
 /* --- keeper.c: which daemon makes sandboxes. --- */
 
@@ -156,11 +149,12 @@ void wp_daemon_stop_waiting(struct wp_daemon *daemon);
 
 /* --- backend.c: what makes sandboxes, whichever it is. --- */
 
-/* Can this machine make sandboxes? */
+/* Can this machine make sandboxes? The first of these calls. */
 enum wp_status wp_daemon_probe_backend(struct wp_daemon *daemon,
                                        struct wp_err *err);
 #ifdef WP_TEST_TOOLS
 enum wp_status wp_daemon_create_synthetic(struct wp_daemon *daemon,
+                                          struct wp_machine *out,
                                           struct wp_err *err);
 #endif
 enum wp_status wp_daemon_create_backend(struct wp_daemon *daemon,
@@ -181,8 +175,11 @@ void wp_daemon_destroy_backend(struct wp_daemon *daemon);
 
 /* --- config.c: settings to the parts' configurations. --- */
 
-enum wp_status wp_daemon_parse_lists(struct wp_daemon *daemon,
+/* Who may do what, from the settings and the files that they name. */
+enum wp_status wp_daemon_read_access(struct wp_daemon *daemon,
                                      struct wp_err *err);
+/* After the servers, which borrow from it. Harmless when nothing was read. */
+void wp_daemon_forget_access(struct wp_daemon *daemon);
 void wp_daemon_rpc_config(const struct wp_daemon *daemon,
                           struct wp_rpc_config *out);
 void wp_daemon_http_config(struct wp_daemon *daemon,
@@ -211,7 +208,5 @@ bool wp_daemon_learned_saved(struct wp_daemon *daemon);
 void wp_daemon_notify(const char *state);
 /* Drains every pool. ctx is the daemon; control thread. */
 void wp_daemon_refuse_claims(void *ctx, uint64_t a, uint64_t b);
-/* Targets of the manifests, and what else may change while running. */
-void wp_daemon_reload(struct wp_daemon *daemon);
 
 #endif

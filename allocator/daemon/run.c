@@ -178,8 +178,9 @@ retarget_all(void *ctx, uint64_t a, uint64_t b)
     wp_control_wake(job->daemon->control);
 }
 
-void
-wp_daemon_reload(struct wp_daemon *daemon)
+/* Targets of the manifests, and what else may change while running. */
+static void
+reload(struct wp_daemon *daemon)
 {
     struct wp_conf *conf = wp_conf_create();
     struct wp_err err = {.msg = "no memory"};
@@ -514,7 +515,7 @@ serve(struct wp_daemon *daemon)
 
         if (sig == SIGHUP) {
             wp_daemon_notify("RELOADING=1");
-            wp_daemon_reload(daemon);
+            reload(daemon);
             wp_daemon_notify("READY=1");
         } else if (sig == SIGTERM || sig == SIGINT) {
             return leave(

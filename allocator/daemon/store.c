@@ -7,8 +7,14 @@
 
 #include "allocator/daemon/redis.h"
 #include "allocator/metrics/prometheus.h"
+#include "allocator/stores/sqlite/store.h"
 #include "pool/base/log.h"
 #include "pool/leases/memory.h"
+
+struct wp_daemon_store {
+    struct wp_lease_meter *meter; /* Before the store; NULL: memory. Owned. */
+    struct wp_lease_sqlite *sqlite;
+};
 
 /* Does the file go when the machine stops? */
 static bool
@@ -61,11 +67,11 @@ open_sqlite(struct wp_daemon *daemon, struct wp_err *err)
                            : WP_LEASE_SQLITE_NORMAL,
     };
 
-    daemon->sqlite = wp_lease_sqlite_create(&config, err);
-    if (daemon->sqlite == NULL) {
+    daemon->keeping->sqlite = wp_lease_sqlite_create(&config, err);
+    if (daemon->keeping->sqlite == NULL) {
         return wp_err_wrap(err, "setting 'lease_store_path'");
     }
-    daemon->store = wp_lease_sqlite_store(daemon->sqlite);
+    daemon->store = wp_lease_sqlite_store(daemon->keeping->sqlite);
     return WP_OK;
 }
 
@@ -74,6 +80,10 @@ wp_daemon_open_store(struct wp_daemon *daemon, struct wp_err *err)
 {
     enum wp_status status = WP_OK;
 
+    daemon->keeping = calloc(1, sizeof *daemon->keeping);
+    if (daemon->keeping == NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
     daemon->store = wp_lease_memory();
     if (daemon->conf->lease_store == WP_CONF_STORE_SQLITE) {
         status = open_sqlite(daemon, err);
@@ -92,24 +102,43 @@ wp_daemon_open_store(struct wp_daemon *daemon, struct wp_err *err)
     if (!daemon->store.ops->durable) {
         return WP_OK;
     }
-    daemon->meter =
-        aligned_alloc(_Alignof(struct wp_lease_meter), sizeof *daemon->meter);
-    if (daemon->meter == NULL) {
+    daemon->keeping->meter = aligned_alloc(_Alignof(struct wp_lease_meter),
+                                           sizeof *daemon->keeping->meter);
+    if (daemon->keeping->meter == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
     daemon->leaves_ready = true; /* Should the start fail. */
-    wp_lease_meter_init(daemon->meter, daemon->store, wp_clock_system());
-    daemon->store = wp_lease_meter_store(daemon->meter);
+    wp_lease_meter_init(daemon->keeping->meter, daemon->store,
+                        wp_clock_system());
+    daemon->store = wp_lease_meter_store(daemon->keeping->meter);
     return WP_OK;
 }
 
 void
 wp_daemon_close_store(struct wp_daemon *daemon)
 {
-    wp_lease_sqlite_destroy(daemon->sqlite);
-    daemon->sqlite = NULL;
+    if (daemon->keeping != NULL) {
+        wp_lease_sqlite_destroy(daemon->keeping->sqlite);
+        daemon->keeping->sqlite = NULL;
+    }
     wp_daemon_redis_close(daemon->redis);
     daemon->redis = NULL;
+}
+
+void
+wp_daemon_destroy_store(struct wp_daemon *daemon)
+{
+    if (daemon->keeping != NULL) {
+        free(daemon->keeping->meter);
+        free(daemon->keeping);
+        daemon->keeping = NULL;
+    }
+}
+
+struct wp_lease_meter *
+wp_daemon_store_meter(const struct wp_daemon *daemon)
+{
+    return daemon->keeping->meter;
 }
 
 /* --- Taking up what an earlier daemon left --- */
@@ -305,8 +334,8 @@ put_redis(struct evbuffer *out, const struct wp_daemon_redis *redis)
 void
 wp_daemon_store_metrics(const struct wp_daemon *daemon, struct evbuffer *out)
 {
-    if (daemon->sqlite != NULL) {
-        put_sqlite(out, daemon->sqlite);
+    if (daemon->keeping->sqlite != NULL) {
+        put_sqlite(out, daemon->keeping->sqlite);
     }
     if (daemon->redis != NULL) {
         put_redis(out, daemon->redis);

@@ -41,7 +41,8 @@ destroy(void *self)
 }
 
 enum wp_status
-wp_daemon_create_synthetic(struct wp_daemon *daemon, struct wp_err *err)
+wp_daemon_create_synthetic(struct wp_daemon *daemon, struct wp_machine *out,
+                           struct wp_err *err)
 {
     static const struct wp_machine_ops ops = {
         .name = "synthetic",
@@ -67,7 +68,7 @@ wp_daemon_create_synthetic(struct wp_daemon *daemon, struct wp_err *err)
     if (synthetic == NULL) {
         return err->status;
     }
-    daemon->machine = (struct wp_machine){&ops, synthetic};
+    *out = (struct wp_machine){&ops, synthetic};
     wp_log_warn("synthetic: sandboxes are files, nothing runs in them, "
                 "nothing is isolated; only for measuring and testing");
     return WP_OK;

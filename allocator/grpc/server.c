@@ -608,6 +608,5 @@ wp_rpc_server_stats(const struct wp_rpc_server *server,
     }
     out->calls_in_flight = calls_in_flight(server);
     wp_rpc_peers_stats(server->peers, out);
-    out->tls_listener_failed = wp_rpc_accept_failed();
     out->tls_reloads = wp_rpc_tls_reloads(server->tls);
 }

@@ -104,7 +104,6 @@ struct wp_rpc_stats {
     uint64_t peers_accepted;  /* Connections of clear-text listeners. */
     uint64_t peers_refused;   /* By user, or over connections_max. */
     uint64_t tls_reloads;     /* Certificates replaced while running. */
-    bool tls_listener_failed; /* Descriptors ran out: restart to accept. */
     uint32_t calls_in_flight;
 };
 

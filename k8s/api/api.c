@@ -133,9 +133,6 @@ static const struct verb verb_post = {"POST", JSON_TYPE, 0};
 static const struct verb verb_put = {"PUT", JSON_TYPE, 0};
 static const struct verb verb_patch = {"PATCH", "application/merge-patch+json",
                                        0};
-/* JSON is YAML. */
-static const struct verb verb_apply = {"PATCH", "application/apply-patch+yaml",
-                                       0};
 static const struct verb verb_delete = {"DELETE", JSON_TYPE, 0};
 
 static void
@@ -148,10 +145,6 @@ send_to_object(struct wp_api *api, const struct wp_api_target *target,
 
     wp_url_begin(&url, path, sizeof path);
     add_object(&url, target);
-    if (verb == &verb_apply) {
-        wp_url_param(&url, "fieldManager", WP_STR("warmpool"));
-        wp_url_param(&url, "force", WP_STR("true"));
-    }
     (void)!wp_url_end(&url);
     send_request(api, target, verb, path, body, (struct call){done, ctx});
 }
@@ -192,13 +185,6 @@ wp_api_patch(struct wp_api *api, const struct wp_api_target *target,
              json_t *body, wp_api_done *done, void *ctx)
 {
     send_to_object(api, target, &verb_patch, body, done, ctx);
-}
-
-void
-wp_api_apply(struct wp_api *api, const struct wp_api_target *target,
-             json_t *body, wp_api_done *done, void *ctx)
-{
-    send_to_object(api, target, &verb_apply, body, done, ctx);
 }
 
 /* Left out when there is none. */

@@ -65,9 +65,6 @@ void wp_api_put(struct wp_api *api, const struct wp_api_target *target,
  * conditional: ABORTED when the object has changed. */
 void wp_api_patch(struct wp_api *api, const struct wp_api_target *target,
                   json_t *body, wp_api_done *done, void *ctx);
-/* Server-side apply, forced, as field manager "warmpool". */
-void wp_api_apply(struct wp_api *api, const struct wp_api_target *target,
-                  json_t *body, wp_api_done *done, void *ctx);
 
 struct wp_api_delete {
     const char *uid;              /* Precondition; NULL: none. */

@@ -10,9 +10,8 @@ static const struct {
     const char *name;
     const char *text;
     int grpc_code;
-    bool retryable;
 } statuses[WP_STATUS_COUNT] = {
-#define X(name, text, code, retry) {#name, text, code, retry},
+#define X(name, text, code) {#name, text, code},
     WP_STATUS_TABLE(X)
 #undef X
 };
@@ -36,13 +35,6 @@ wp_status_grpc_code(enum wp_status status)
 {
     WP_ASSERT(status < WP_STATUS_COUNT);
     return statuses[status].grpc_code;
-}
-
-bool
-wp_status_retryable(enum wp_status status)
-{
-    WP_ASSERT(status < WP_STATUS_COUNT);
-    return statuses[status].retryable;
 }
 
 enum wp_status

@@ -10,30 +10,28 @@
 
 #include "pool/base/compiler.h"
 
-/* X(name, text, grpc_code, retryable): grpc_code is the status an RPC ends
- * with; retryable says whether the same request may succeed later, unchanged.
- */
+/* X(name, text, grpc_code): grpc_code is the status an RPC ends with. */
 #define WP_STATUS_TABLE(X)                                                     \
-    X(OK, "ok", 0, false)                                                      \
-    X(PENDING, "pending", 2, true) /* Answered later, through a callback. */   \
-    X(CANCELLED, "cancelled", 1, true)                                         \
-    X(INVALID_ARGUMENT, "invalid argument", 3, false)                          \
-    X(DEADLINE_EXCEEDED, "deadline exceeded", 4, true)                         \
-    X(NOT_FOUND, "not found", 5, false)                                        \
-    X(ALREADY_EXISTS, "already exists", 6, false)                              \
-    X(PERMISSION_DENIED, "permission denied", 7, false)                        \
-    X(RESOURCE_EXHAUSTED, "resource exhausted", 8, true)                       \
-    X(FAILED_PRECONDITION, "failed precondition", 9, false)                    \
-    X(ABORTED, "aborted", 10, true)                                            \
-    X(UNIMPLEMENTED, "unimplemented", 12, false)                               \
-    X(INTERNAL, "internal", 13, false)                                         \
-    X(UNAVAILABLE, "unavailable", 14, true)                                    \
-    X(UNAUTHENTICATED, "unauthenticated", 16, false)                           \
-    X(TAKEN, "taken by another", 10, true)                                     \
-    X(UNKNOWN_OUTCOME, "outcome unknown", 14, true)
+    X(OK, "ok", 0)                                                             \
+    X(PENDING, "pending", 2) /* Answered later, through a callback. */         \
+    X(CANCELLED, "cancelled", 1)                                               \
+    X(INVALID_ARGUMENT, "invalid argument", 3)                                 \
+    X(DEADLINE_EXCEEDED, "deadline exceeded", 4)                               \
+    X(NOT_FOUND, "not found", 5)                                               \
+    X(ALREADY_EXISTS, "already exists", 6)                                     \
+    X(PERMISSION_DENIED, "permission denied", 7)                               \
+    X(RESOURCE_EXHAUSTED, "resource exhausted", 8)                             \
+    X(FAILED_PRECONDITION, "failed precondition", 9)                           \
+    X(ABORTED, "aborted", 10)                                                  \
+    X(UNIMPLEMENTED, "unimplemented", 12)                                      \
+    X(INTERNAL, "internal", 13)                                                \
+    X(UNAVAILABLE, "unavailable", 14)                                          \
+    X(UNAUTHENTICATED, "unauthenticated", 16)                                  \
+    X(TAKEN, "taken by another", 10)                                           \
+    X(UNKNOWN_OUTCOME, "outcome unknown", 14)
 
 enum wp_status {
-#define X(name, text, code, retry) WP_##name,
+#define X(name, text, code) WP_##name,
     WP_STATUS_TABLE(X)
 #undef X
     WP_STATUS_COUNT
@@ -50,7 +48,6 @@ const char *wp_status_text(enum wp_status status);
 /* "NOT_FOUND": the name used on the wire, in logs and metrics. */
 const char *wp_status_name(enum wp_status status);
 int wp_status_grpc_code(enum wp_status status);
-bool wp_status_retryable(enum wp_status status);
 
 /* Fills err (which may be NULL) and returns status, so that a function can say
  * `return wp_err_set(err, WP_NOT_FOUND, "pool '%s' ...", name);`. Too long a

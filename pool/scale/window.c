@@ -90,8 +90,9 @@ wp_window_rate(const struct wp_windows *windows, unsigned i)
     return windows->count[i] / (wp_window_tau_s(i) * fmin(seen, 1));
 }
 
-double
-wp_window_memory_s(const struct wp_windows *windows, unsigned i)
+/* The plain window that would give the rate of window i as exactly. */
+static double
+memory_s_of(const struct wp_windows *windows, unsigned i)
 {
     double seen = fmax(windows->seen[i], 1e-9);
 
@@ -119,11 +120,11 @@ wp_windows_level(const struct wp_windows *windows, double shortest_s,
     double low = 0;
     double high = INFINITY;
     struct wp_level level = {wp_window_rate(windows, first),
-                             wp_window_memory_s(windows, first)};
+                             memory_s_of(windows, first)};
 
     for (unsigned i = first; i <= last; i++) {
         double rate = wp_window_rate(windows, i);
-        double memory_s = wp_window_memory_s(windows, i);
+        double memory_s = memory_s_of(windows, i);
         /* One more than was seen: none in a short time is no proof of none. */
         double error = sqrt(idc * (rate * memory_s + 1)) / memory_s;
 

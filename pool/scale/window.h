@@ -39,8 +39,6 @@ void wp_windows_skip(struct wp_windows *windows, int64_t mono_ns);
 double wp_window_tau_s(unsigned i);
 /* Of window i: claims a second. 0 before anything was seen. */
 double wp_window_rate(const struct wp_windows *windows, unsigned i);
-/* The plain window that would give the rate of window i as exactly. */
-double wp_window_memory_s(const struct wp_windows *windows, unsigned i);
 /* The window with a time constant of about tau_s. */
 unsigned wp_window_near(double tau_s);
 /* The longest window from the one near shortest_s to the one near longest_s

@@ -23,14 +23,6 @@ _Static_assert(WP_SLOTS_MAX + 1 < LINK_INDEX_MASK, "an index fits a link");
 _Static_assert(WP_SLOT_TEXT_WORDS * 8 > WP_REASON_MAX, "a reason fits");
 _Static_assert(WP_SANDBOX_SUFFIX_LEN == 8, "the suffix is one word");
 
-static const char *const state_names[WP_SLOT_STATE_COUNT] = {
-#define WP_SLOT_STATE(name, text, meaning) [WP_SLOT_##name] = #text,
-#define WP_SLOT_EDGE(from, to, reason)
-#include "pool/slots/slot_states.def"
-#undef WP_SLOT_STATE
-#undef WP_SLOT_EDGE
-};
-
 static const bool edges[WP_SLOT_STATE_COUNT][WP_SLOT_STATE_COUNT] = {
 #define WP_SLOT_STATE(name, text, meaning)
 #define WP_SLOT_EDGE(from, to, reason) [WP_SLOT_##from][WP_SLOT_##to] = true,
@@ -38,13 +30,6 @@ static const bool edges[WP_SLOT_STATE_COUNT][WP_SLOT_STATE_COUNT] = {
 #undef WP_SLOT_STATE
 #undef WP_SLOT_EDGE
 };
-
-const char *
-wp_slot_state_name(enum wp_slot_state state)
-{
-    WP_ASSERT(state < WP_SLOT_STATE_COUNT);
-    return state_names[state];
-}
 
 bool
 wp_slot_edge_allowed(enum wp_slot_state from, enum wp_slot_state to)

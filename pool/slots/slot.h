@@ -226,8 +226,6 @@ void wp_slot_uid(const struct wp_slots *slots, struct wp_slot_ref ref,
 int64_t wp_slot_created_ns(const struct wp_slots *slots,
                            struct wp_slot_ref ref);
 
-/* "warming"; for logs, metrics and people. Static storage. */
-const char *wp_slot_state_name(enum wp_slot_state state);
 bool wp_slot_edge_allowed(enum wp_slot_state from, enum wp_slot_state to);
 
 /* The hot fields. index < slots_max. */

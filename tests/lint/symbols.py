@@ -31,8 +31,7 @@ HOUSES = ("pool", "proto", "runtime", "local", "k8s", "allocator")
 CIRCLE_STOP = 5
 
 # Room that most files of a circle are in -> its files.
-KNOWN = {
-}
+KNOWN = {}
 # Names that two files define, or that no other file calls.
 KNOWN_NAMES = {
     "wp_api_config_wipe",
@@ -42,14 +41,10 @@ KNOWN_NAMES = {
     "wp_claim_give_up",
     "wp_cold_add_env",
     "wp_cold_add_volumes",
-    "wp_conf_print_value",
-    "wp_daemon_reload",
-    "wp_link_rouse",
     "wp_program_find",
     "wp_sandbox_dir",
     "wp_sandbox_start_queued",
     "wp_template_hash",
-    "wp_window_memory_s",
 }
 
 

@@ -193,9 +193,3 @@ wp_claim_cache_walk(struct wp_claim_cache *cache,
         }
     }
 }
-
-uint32_t
-wp_claim_cache_count(const struct wp_claim_cache *cache)
-{
-    return cache->count;
-}

@@ -368,15 +368,7 @@ wp_api_memory_change(struct wp_api_memory *memory,
 
     WP_ASSERT(json_is_object(call->body));
     if (old == NULL) {
-        if (call->verb != WP_VERB_APPLY || call->subresource[0] != '\0') {
-            return WP_NOT_FOUND;
-        }
-        if (json_object_get(call->body, "metadata") == NULL) {
-            wp_json_set(call->body, "metadata", json_object());
-        }
-        wp_json_set_text(json_object_get(call->body, "metadata"), "name",
-                         call->name);
-        return wp_api_memory_post(memory, call, object);
+        return WP_NOT_FOUND;
     }
     if (!holds(old, meta(call->body, "uid"),
                meta(call->body, "resourceVersion"))) {

@@ -21,7 +21,7 @@ enum wp_status wp_api_memory_list(struct wp_api_memory *memory,
 enum wp_status wp_api_memory_post(struct wp_api_memory *memory,
                                   const struct wp_recorded *call,
                                   json_t **object);
-/* PUT, PATCH, APPLY. */
+/* PUT, PATCH. */
 enum wp_status wp_api_memory_change(struct wp_api_memory *memory,
                                     const struct wp_recorded *call,
                                     json_t **object);

@@ -152,13 +152,6 @@ wp_api_patch(struct wp_api *api, const struct wp_api_target *target,
 }
 
 void
-wp_api_apply(struct wp_api *api, const struct wp_api_target *target,
-             json_t *body, wp_api_done *done, void *ctx)
-{
-    record(api, WP_VERB_APPLY, target, done, ctx)->body = body;
-}
-
-void
 wp_api_delete(struct wp_api *api, const struct wp_api_target *target,
               const struct wp_api_delete *how, wp_api_done *done, void *ctx)
 {
@@ -384,7 +377,6 @@ carry_out(struct wp_api *api, const struct wp_recorded *call, json_t **object)
         return wp_api_memory_post(memory, call, object);
     case WP_VERB_PUT:
     case WP_VERB_PATCH:
-    case WP_VERB_APPLY:
         return wp_api_memory_change(memory, call, object);
     case WP_VERB_DELETE:
         return wp_api_memory_delete(memory, call, object);

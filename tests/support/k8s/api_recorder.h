@@ -35,7 +35,6 @@ enum wp_verb {
     WP_VERB_POST, /* From here on they write. */
     WP_VERB_PUT,
     WP_VERB_PATCH,
-    WP_VERB_APPLY,
     WP_VERB_DELETE,
     WP_VERB_WRITES, /* As a filter: any that writes. */
     WP_VERB_ANY,    /* As a filter: all. */

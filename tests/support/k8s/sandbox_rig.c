@@ -163,8 +163,9 @@ const char *
 sandbox_rig_writes(struct sandbox_rig *rig)
 {
     static const char *const verbs[] = {
-        [WP_VERB_POST] = "POST",     [WP_VERB_PUT] = "PUT",
-        [WP_VERB_PATCH] = "PATCH",   [WP_VERB_APPLY] = "APPLY",
+        [WP_VERB_POST] = "POST",
+        [WP_VERB_PUT] = "PUT",
+        [WP_VERB_PATCH] = "PATCH",
         [WP_VERB_DELETE] = "DELETE",
     };
     static char out[1024];

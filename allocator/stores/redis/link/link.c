@@ -146,8 +146,9 @@ wake(struct wp_redis_links *links)
     (void)n; /* Full: it is awake already. */
 }
 
-void
-wp_link_rouse(struct wp_redis_links *links)
+/* After a call was pushed, without the lock: the reading thread looks at it. */
+static void
+rouse(struct wp_redis_links *links)
 {
     if (atomic_load(&links->asleep)) {
         wake(links);
@@ -224,7 +225,7 @@ wp_link_appended(struct wp_redis_link *link, enum wp_status status, bool flush)
     }
     (void)pthread_mutex_unlock(&link->lock);
     if (status == WP_PENDING) {
-        wp_link_rouse(link->links);
+        rouse(link->links);
     }
     return status;
 }
@@ -257,7 +258,7 @@ wp_redis_send_asking(struct wp_redis_links *links, uint32_t index, void *call,
         (void)wp_link_send(link);
     }
     (void)pthread_mutex_unlock(&link->lock);
-    wp_link_rouse(links);
+    rouse(links);
     return status;
 }
 

@@ -204,8 +204,6 @@ void wp_link_await(struct wp_redis_link *link);
 
 bool wp_link_batch_init(struct wp_link_batch *batch);
 void wp_link_batch_fini(struct wp_link_batch *batch);
-/* After a call was pushed, without the lock: the reading thread looks at it. */
-void wp_link_rouse(struct wp_redis_links *links);
 /* Ends a call's way into the buffer, which went so (status, returned): sends if
  * it is to be sent now or much is gathered, unlocks the link, and rouses. */
 enum wp_status wp_link_appended(struct wp_redis_link *link,

@@ -119,7 +119,6 @@ verbs(void **state)
     struct wp_api_target pods = target(WP_KIND_POD, "ns", NULL, NULL);
     struct wp_api_target claim =
         target(WP_KIND_SANDBOX_CLAIM, "ns", "c", "status");
-    struct wp_api_target sandbox = target(WP_KIND_SANDBOX, "ns", "s", NULL);
 
     (void)state;
     wp_api_get(api, &pod, on_done, &rig);
@@ -137,11 +136,6 @@ verbs(void **state)
                    "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/ns/"
                    "sandboxclaims/c/status",
                    "application/merge-patch+json", "{\"a\":null}");
-    wp_api_apply(api, &sandbox, json_pack("{s:i}", "a", 3), on_done, &rig);
-    expect_request("PATCH",
-                   "/apis/agents.x-k8s.io/v1beta1/namespaces/ns/sandboxes/s"
-                   "?fieldManager=warmpool&force=true",
-                   "application/apply-patch+yaml", "{\"a\":3}");
 }
 
 static void

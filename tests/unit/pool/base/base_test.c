@@ -32,8 +32,6 @@ status_names_and_codes(void **state)
     assert_string_equal(wp_status_name(WP_NOT_FOUND), "NOT_FOUND");
     assert_string_equal(wp_status_text(WP_OK), "ok");
     assert_int_equal(wp_status_grpc_code(WP_RESOURCE_EXHAUSTED), 8);
-    assert_true(wp_status_retryable(WP_UNAVAILABLE));
-    assert_false(wp_status_retryable(WP_INVALID_ARGUMENT));
 }
 
 /* Errors are filled, wrapped outward and cut, never overrun. */

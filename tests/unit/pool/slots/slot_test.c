@@ -100,7 +100,6 @@ allows_only_the_known_edges(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(wanted); i++) {
         assert_true(wp_slot_edge_allowed(wanted[i].from, wanted[i].to));
     }
-    assert_string_equal(wp_slot_state_name(WP_SLOT_QUARANTINED), "quarantined");
 }
 
 /* A full life is counted at each step, and the slot comes back with another
