@@ -75,38 +75,38 @@ enum {
 };
 
 /* What the control thread has yet to do with a slot; bits of wp_slot.work. */
-enum wp_work {
-    WP_WORK_LISTED = 1, /* Among the marked; kept over generations. */
-    WP_WORK_UNDO = 2,   /* Its grant was never seen: end it, offer it again. */
-    WP_WORK_STOP = 4,   /* Its lease ends: wp_pools_end, wp_pools_stop. */
-    WP_WORK_ENDING = 8, /* The store is being told that its lease ends. */
+enum wp_work_at {
+#define WP_SLOT_WORK(name, meaning, set_by, cleared_by) WP_WORK_AT_##name,
+#include "pool/table/slot_work.def"
+#undef WP_SLOT_WORK
+    WP_WORK_COUNT
+};
 
-    /* With a durable store only. */
-    WP_WORK_OFFER = 16,    /* To be recorded as OPEN, then offered. */
-    WP_WORK_WITHDRAW = 32, /* Idle and unwanted: to be recorded as ENDED. */
-    WP_WORK_LOSE = 64,     /* Its loss is to be recorded. */
-    WP_WORK_RELEASE = 128, /* Gone, but the store has a lease of it. */
-    WP_WORK_REQUESTED =
-        256,             /* One of these is out; looked at when it is back. */
-    WP_WORK_RETRY = 512, /* The store did not answer: try in a while. */
-    WP_WORK_FORGOTTEN = 1024, /* The store has no record of it any more. */
-    WP_WORK_DEAD = 2048,      /* Lost while it was in doubt who holds it. */
+enum wp_work {
+#define WP_SLOT_WORK(name, meaning, set_by, cleared_by)                        \
+    WP_WORK_##name = 1 << WP_WORK_AT_##name,
+#include "pool/table/slot_work.def"
+#undef WP_SLOT_WORK
 };
 
 /* The time of a sandbox's order, when it was found: it took no time here. */
 #define WP_CREATED_ELSEWHERE INT64_MIN
 
+_Static_assert((int)WP_WORK_COUNT < 31, "bits of one word");
+
 /* Bits of wp_slot.control_bits. */
+enum wp_control_at {
+#define WP_CONTROL_BIT(name, meaning, set_by, cleared_by) WP_CONTROL_AT_##name,
+#include "pool/table/control_bits.def"
+#undef WP_CONTROL_BIT
+    WP_CONTROL_COUNT
+};
+
 enum wp_control_bit {
-    WP_CONTROL_DESTROYING = 1, /* The backend has been told to destroy it. */
-    WP_CONTROL_UNSEEN = 2,     /* Restored; the backend has not found it yet. */
-    WP_CONTROL_MIRRORED = 4,   /* Its lease is known from a record. */
-    WP_CONTROL_UNSYNCED = 8, /* Not among the records told since sync_begin. */
-    WP_CONTROL_HEARD = 16,   /* A record came while the store was being asked
-                                * for it here: what it says may be old. */
-    WP_CONTROL_LINGERS = 32, /* Over, but the store has not forgotten it. */
-    WP_CONTROL_TOLD = 64,    /* The store, which may have had nothing of it any
-                              * more, was told that it is over. */
+#define WP_CONTROL_BIT(name, meaning, set_by, cleared_by)                      \
+    WP_CONTROL_##name = 1 << WP_CONTROL_AT_##name,
+#include "pool/table/control_bits.def"
+#undef WP_CONTROL_BIT
 };
 
 struct wp_pool_budgets; /* budget.c */
