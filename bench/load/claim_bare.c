@@ -90,7 +90,7 @@ tell(struct way *way)
     char now[32];
     json_t *body;
 
-    wp_json_time_seconds(wp_clock_wall_ns(wp_clock_system()), now);
+    (void)wp_time_format_utc(wp_clock_wall_ns(wp_clock_system()), 0, now);
     body =
         json_pack("{s:{s:{s:s, s:[s]}, s:[{s:s, s:s, s:s, s:s, s:i, s:s}]}}",
                   "status", "sandbox", "name", way->sandbox, "podIPs",
@@ -161,7 +161,7 @@ annotate(struct way *way)
     char now[40];
     json_t *body;
 
-    wp_json_time_nanos(wp_clock_wall_ns(wp_clock_system()), now);
+    (void)wp_time_format_utc(wp_clock_wall_ns(wp_clock_system()), 9, now);
     body = json_pack("{s:{s:{s:s}}}", "metadata", "annotations",
                      WP_ANNOTATION_FIRST_OBSERVED, now);
     WP_ASSERT(body != NULL);

@@ -8,6 +8,7 @@
 
 #include "k8s/objects/json.h"
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
 #include "pool/base/siphash.h"
@@ -177,7 +178,7 @@ write_series(struct wp_events *events, struct series *series)
     json_t *json = json_object();
     char when[40];
 
-    wp_json_time_micros(series->heard_wall_ns, when);
+    (void)wp_time_format_utc(series->heard_wall_ns, 6, when);
     wp_json_set(json, "count", json_integer(series->count));
     wp_json_set_text(json, "lastObservedTime", when);
     wp_json_set(body, "series", json);
@@ -217,7 +218,7 @@ write_first(struct wp_events *events, struct series *series,
     char instance[INSTANCE_MAX + 1];
     char when[40];
 
-    wp_json_time_micros(series->heard_wall_ns, when);
+    (void)wp_time_format_utc(series->heard_wall_ns, 6, when);
     (void)snprintf(instance, sizeof instance, "%s", events->config.instance);
     wp_json_set_text(metadata, "name", series->name);
     wp_json_set_text(metadata, "namespace", series->ns);

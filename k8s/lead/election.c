@@ -7,6 +7,7 @@
 
 #include "k8s/objects/json.h"
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 
@@ -181,7 +182,7 @@ spec_of(struct wp_election *e, bool empty)
     bool renewal = e->lease != NULL && is_ours(e) && since[0] != '\0';
     int64_t seconds = (e->config.duration_ns + WP_NS_PER_S - 1) / WP_NS_PER_S;
 
-    wp_json_time_micros(wp_clock_wall_ns(e->config.clock), now);
+    (void)wp_time_format_utc(wp_clock_wall_ns(e->config.clock), 6, now);
     wp_json_set_text(spec, "holderIdentity", empty ? "" : e->config.identity);
     wp_json_set(spec, "leaseDurationSeconds",
                 json_integer(empty ? 1 : seconds));

@@ -4,6 +4,7 @@
 
 #include "k8s/objects/json.h"
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 
 json_t *
 wp_condition_find(const json_t *conditions, const char *type)
@@ -75,13 +76,13 @@ wp_condition_set(json_t *conditions, const struct wp_condition_text *text,
     if (update_text(condition, "status", text->status)) {
         changed = true;
         if (transition == NULL) {
-            wp_json_time_seconds(wall_ns, now);
+            (void)wp_time_format_utc(wall_ns, 0, now);
             transition = now;
         }
     }
     if (transition == NULL &&
         wp_json_text(condition, "lastTransitionTime", NULL)[0] == '\0') {
-        wp_json_time_seconds(wall_ns, now);
+        (void)wp_time_format_utc(wall_ns, 0, now);
         transition = now;
     }
     changed |= update_text(condition, "reason", text->reason);

@@ -38,11 +38,8 @@ json_t *wp_json_text_or_null(const char *text);
 /* RFC 3339 with any fraction and offset, as milliseconds since 1970. False when
  * it is none. */
 WP_MUST_CHECK bool wp_json_time(const char *text, int64_t *wall_ms);
-/* "2026-01-31T23:59:59Z", as metav1.Time is written. */
-void wp_json_time_seconds(int64_t wall_ns, char out[32]);
-/* With nine digits of fraction, as RFC3339Nano is; and with six, MicroTime. */
-void wp_json_time_nanos(int64_t wall_ns, char out[40]);
-void wp_json_time_micros(int64_t wall_ns, char out[40]);
+/* What is written: metav1.Time has no fraction, MicroTime six digits of it, and
+ * RFC3339Nano nine; wp_time_format_utc has them all. */
 
 /* FNV-1a, 64 bits, of the canonical value: keys sorted, numbers by value, what
  * says nothing left out: nulls, empty objects, arrays and texts, and false

@@ -1,11 +1,6 @@
-/* The times of Kubernetes objects: RFC 3339 both ways. */
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
+/* The times of Kubernetes objects, which are RFC 3339. */
 #include "k8s/objects/json.h"
 #include "pool/base/civil.h"
-#include "pool/base/clock.h"
 
 enum {
     DIGITS_MAX = 18, /* Of a fraction; what is finer than 1 ms is cut. */
@@ -110,48 +105,4 @@ wp_json_time(const char *text, int64_t *wall_ms)
             INT64_C(60000) +
         second * INT64_C(1000) + fraction - offset;
     return true;
-}
-
-/* "2026-01-31T23:59:59" into out, and what is left below a second. */
-static int64_t
-write_seconds(int64_t wall_ns, char out[20])
-{
-    int64_t rest = wall_ns % WP_NS_PER_S;
-    time_t seconds = (time_t)(wall_ns / WP_NS_PER_S);
-    struct tm tm;
-
-    if (rest < 0) {
-        rest += WP_NS_PER_S;
-        seconds--;
-    }
-    (void)gmtime_r(&seconds, &tm);
-    (void)strftime(out, 20, "%Y-%m-%dT%H:%M:%S", &tm);
-    return rest;
-}
-
-void
-wp_json_time_seconds(int64_t wall_ns, char out[32])
-{
-    char seconds[20];
-
-    (void)write_seconds(wall_ns, seconds);
-    (void)snprintf(out, 32, "%sZ", seconds);
-}
-
-void
-wp_json_time_nanos(int64_t wall_ns, char out[40])
-{
-    char seconds[20];
-    int64_t rest = write_seconds(wall_ns, seconds);
-
-    (void)snprintf(out, 40, "%s.%09dZ", seconds, (int)rest);
-}
-
-void
-wp_json_time_micros(int64_t wall_ns, char out[40])
-{
-    char seconds[20];
-    int64_t rest = write_seconds(wall_ns, seconds);
-
-    (void)snprintf(out, 40, "%s.%06dZ", seconds, (int)(rest / WP_NS_PER_US));
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "pool/base/civil.h"
 #include "pool/base/compiler.h"
 
 enum {
@@ -64,19 +65,33 @@ wp_clock_wall_offset_ns(const struct wp_clock *clock)
 }
 
 char *
+wp_time_format_utc(int64_t wall_ns, int digits, char out[32])
+{
+    time_t seconds = (time_t)wp_floor_div(wall_ns, WP_NS_PER_S);
+    int rest = (int)wp_floor_mod(wall_ns, WP_NS_PER_S);
+    struct tm tm;
+    size_t len;
+
+    (void)gmtime_r(&seconds, &tm);
+    len = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &tm);
+    for (int i = digits; i < 9; i++) {
+        rest /= 10;
+    }
+    if (digits > 0) {
+        (void)snprintf(out + len, 32 - len, ".%0*dZ", digits, rest);
+    } else {
+        (void)snprintf(out + len, 32 - len, "Z");
+    }
+    return out;
+}
+
+char *
 wp_time_format_rfc3339(int64_t wall_ns, char out[32])
 {
-    time_t seconds = (time_t)(wall_ns / WP_NS_PER_S);
-    int millis = (int)(wall_ns % WP_NS_PER_S / WP_NS_PER_MS);
-    struct tm tm;
-    char date[24];
-
-    if (wall_ns < 0 || gmtime_r(&seconds, &tm) == NULL ||
-        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
-        (void)snprintf(out, 32, "never");
-    } else {
-        (void)snprintf(out, 32, "%s.%03dZ", date, millis);
+    if (wall_ns >= 0) {
+        return wp_time_format_utc(wall_ns, 3, out);
     }
+    (void)snprintf(out, 32, "never");
     return out;
 }
 

@@ -48,7 +48,10 @@ wp_time_add(int64_t now_ns, int64_t delta_ns)
                                              : now_ns + delta_ns;
 }
 
-/* "2026-01-31T23:59:59.123Z" into out[32]; returns out. */
+/* "2026-01-31T23:59:59.123Z", with that many digits (0 .. 9) behind the point,
+ * into out[32]; what is finer is cut. Returns out. */
+char *wp_time_format_utc(int64_t wall_ns, int digits, char out[32]);
+/* With three digits; "never" before 1970. */
 char *wp_time_format_rfc3339(int64_t wall_ns, char out[32]);
 
 /* A clock that moves only when told to; for tests and simulation. Set the

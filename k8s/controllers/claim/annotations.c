@@ -11,6 +11,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 
 /* Annotations that failed are tried again after this. */
 #define ANNOTATIONS_AGAIN_NS (5 * WP_NS_PER_S)
@@ -69,8 +70,8 @@ time_text(int64_t wall_ns)
 {
     char text[40];
 
-    wp_json_time_nanos(wall_ns % WP_NS_PER_S == 0 ? wall_ns + 1 : wall_ns,
-                       text);
+    (void)wp_time_format_utc(wall_ns % WP_NS_PER_S == 0 ? wall_ns + 1 : wall_ns,
+                             9, text);
     return json_string(text);
 }
 

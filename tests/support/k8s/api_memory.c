@@ -134,7 +134,7 @@ stamp_new(struct wp_api_memory *memory, enum wp_kind kind, json_t *object)
         wp_json_set(metadata, "generation", json_integer(1));
     }
     if (json_object_get(metadata, "creationTimestamp") == NULL) {
-        wp_json_time_seconds(memory->wall_ns, text);
+        (void)wp_time_format_utc(memory->wall_ns, 0, text);
         wp_json_set_text(metadata, "creationTimestamp", text);
     }
     stamp_version(memory, object);
@@ -404,7 +404,7 @@ wp_api_memory_delete(struct wp_api_memory *memory,
         return WP_OK;
     }
     now = json_deep_copy(old);
-    wp_json_time_seconds(memory->wall_ns, text);
+    (void)wp_time_format_utc(memory->wall_ns, 0, text);
     wp_json_set_text(json_object_get(now, "metadata"), "deletionTimestamp",
                      text);
     if (call->foreground) {

@@ -13,6 +13,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/lead/competitor.h"
+#include "pool/base/clock.h"
 
 #define WALL_NS (INT64_C(1700000000) * WP_NS_PER_S)
 
@@ -98,7 +99,7 @@ answer_get(struct rig *rig)
     if (rig->silent) {
         result.status = WP_UNAVAILABLE;
     } else if (rig->holder != NULL && strcmp(rig->ns, rig->get_ns) == 0) {
-        wp_json_time_micros(rig->renewed_ns, renewed);
+        (void)wp_time_format_utc(rig->renewed_ns, 6, renewed);
         (void)snprintf(version, sizeof version, "%u", rig->version);
         result.status = WP_OK;
         result.object = json_pack(
