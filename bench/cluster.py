@@ -407,7 +407,7 @@ class Bench:
             encoding="ascii")
         daemon = subprocess.Popen([
             self.build / "allocator/warmpoold", f"--manifests={manifest}",
-            "--backend=synthetic", "--synthetic-ready=0",
+            "--synthetic", "--synthetic-ready=0",
             "--lease-store=memory", f"--runtime-dir={state}/run",
             f"--state-dir={state}/state"], stderr=subprocess.DEVNULL)
         try:

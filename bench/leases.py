@@ -99,7 +99,7 @@ class Daemon:
         with open(self.dir / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [self.build / "allocator/warmpoold",
-                 f"--manifests={self.dir}/pool.yaml", "--backend=synthetic",
+                 f"--manifests={self.dir}/pool.yaml", "--synthetic",
                  "--synthetic-ready=0", f"--lease-store={self.store}",
                  f"--redis-url=unix:{self.socket}?db={self.db}",
                  f"--redis-prefix={self.label}",

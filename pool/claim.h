@@ -74,7 +74,7 @@ struct wp_claim {
     uint32_t tenant_slot; /* Guarded by the pool's wait lock. */
     uint32_t timed;       /* The same; 0 while in no wait queue. */
     uint32_t phase;       /* The same: what a cancel may withdraw. */
-    uint32_t parks;       /* How often the store was asked for it. */
+    uint32_t asked;       /* How often the store was asked for it. */
     bool confirms;        /* It repeats: the store is to confirm the lease. */
 };
 
@@ -106,7 +106,7 @@ struct wp_lease_change {
     /* Private to pool/. */
     struct wp_lease_op commit;
     struct wp_lease_names names;
-    struct wp_list parked; /* While the store is asked for the lease. */
+    struct wp_list awaiting; /* While the store is asked for the lease. */
     void *owner;
     int64_t deadline_ns;
     uint32_t asked; /* How often the store was asked for the lease. */

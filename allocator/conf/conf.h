@@ -41,6 +41,16 @@ struct wp_conf_list {
     uint32_t len;
 };
 
+/* What --version says besides. */
+#ifdef WP_TEST_TOOLS
+#define WP_CONF_BUILD " with test tools"
+#else
+#define WP_CONF_BUILD ""
+#endif
+
+/* The last group of settings, in builds with test tools: no manual names it. */
+#define WP_CONF_TEST_GROUP "Test tools"
+
 enum wp_setting_id {
 #define WP_GROUP(title)
 #define WP_SETTING(type, name, ...) WP_SET_##name,
@@ -96,8 +106,7 @@ enum {
     WP_CONF_OUTLIVE_TRUE = 1,
     WP_CONF_OUTLIVE_FALSE = 2,
     WP_CONF_BACKEND_LOCAL = 0,
-    WP_CONF_BACKEND_SYNTHETIC = 1,
-    WP_CONF_BACKEND_KUBERNETES = 2,
+    WP_CONF_BACKEND_KUBERNETES = 1,
     WP_CONF_TOKEN_AUTO = 0,
     WP_CONF_TOKEN_ALWAYS = 1,
     WP_CONF_TOKEN_NEVER = 2,
@@ -108,6 +117,24 @@ static inline bool
 wp_conf_is_durable(const struct wp_conf *conf)
 {
     return conf->lease_store != WP_CONF_STORE_MEMORY;
+}
+/* Are sandboxes files, in which nothing runs? */
+static inline bool
+wp_conf_is_synthetic(const struct wp_conf *conf)
+{
+#ifdef WP_TEST_TOOLS
+    return conf->synthetic && conf->backend == WP_CONF_BACKEND_LOCAL;
+#else
+    (void)conf;
+    return false;
+#endif
+}
+/* Are sandboxes processes of this machine? */
+static inline bool
+wp_conf_is_local(const struct wp_conf *conf)
+{
+    return conf->backend == WP_CONF_BACKEND_LOCAL &&
+           !wp_conf_is_synthetic(conf);
 }
 /* Are sandboxes a cluster's objects? */
 static inline bool

@@ -150,6 +150,9 @@ wp_conf_help_settings(FILE *out)
 {
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         if (rows[i].title != NULL) {
+            if (strcmp(rows[i].title, WP_CONF_TEST_GROUP) == 0) {
+                break;
+            }
             (void)fprintf(out, "%s## %s\n", i > 0 ? "\n" : "", rows[i].title);
         } else {
             print_reference(out, wp_setting_get(rows[i].id));

@@ -7,6 +7,7 @@
 
 #include "allocator/ctl/advise_local.h"
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
 
 enum {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/rng.h"

@@ -2,6 +2,7 @@
  * options, so that they never lag behind. */
 #include <string.h>
 
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/ctl.h"
 #include "allocator/ctl/print.h"
 
@@ -13,13 +14,14 @@
 
 /* Every option once: the common ones, then each command's own. */
 static void
-each_option(void (*each)(const struct wp_ctl_option *option, FILE *out),
+each_option(const struct wp_ctl_command *commands,
+            void (*each)(const struct wp_ctl_option *option, FILE *out),
             FILE *out)
 {
     const char *seen[64];
     size_t n = 0;
 
-    for (const struct wp_ctl_command *c = wp_ctl_commands;; c++) {
+    for (const struct wp_ctl_command *c = commands;; c++) {
         const char *const *names =
             c->name != NULL ? c->options : wp_ctl_options_common;
 
@@ -50,11 +52,10 @@ print_flags(const char *const *names, FILE *out)
 
 /* "claim|release|..." */
 static void
-print_alternatives(FILE *out)
+print_alternatives(const struct wp_ctl_command *commands, FILE *out)
 {
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
-        (void)fprintf(out, "%s%s", c == wp_ctl_commands ? "" : "|", c->name);
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
+        (void)fprintf(out, "%s%s", c == commands ? "" : "|", c->name);
     }
 }
 
@@ -120,7 +121,7 @@ bash_words(enum wp_ctl_subject subject)
 }
 
 static void
-completion_bash(FILE *out)
+completion_bash(const struct wp_ctl_command *commands, FILE *out)
 {
     (void)fputs("# bash completion for warmpoolctl\n"
                 "_warmpoolctl() {\n"
@@ -129,18 +130,17 @@ completion_bash(FILE *out)
                 "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
                 "        case ${COMP_WORDS[i]} in\n        ",
                 out);
-    print_alternatives(out);
+    print_alternatives(commands, out);
     (void)fputs(") cmd=${COMP_WORDS[i]}; break ;;\n"
                 "        esac\n    done\n"
                 "    case ${COMP_WORDS[COMP_CWORD - 1]} in\n",
                 out);
-    each_option(bash_option, out);
+    each_option(commands, bash_option, out);
     (void)fputs("    esac\n    if [[ $cur == -* ]]; then\n        words='",
                 out);
     print_flags(wp_ctl_options_common, out);
     (void)fputs("'\n        case $cmd in\n", out);
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         if (c->options[0] != NULL) {
             (void)fprintf(out, "        %s) words+='", c->name);
             print_flags(c->options, out);
@@ -150,13 +150,11 @@ completion_bash(FILE *out)
     (void)fputs("        esac\n    else\n        case $cmd in\n        '') "
                 "words='",
                 out);
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         (void)fprintf(out, "%s ", c->name);
     }
     (void)fputs("help' ;;\n", out);
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         if (c->subject == WP_SUBJECT_FILE) {
             (void)fprintf(out,
                           "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); "
@@ -198,7 +196,7 @@ zsh_option(const struct wp_ctl_option *option, FILE *out)
 }
 
 static void
-completion_zsh(FILE *out)
+completion_zsh(const struct wp_ctl_command *commands, FILE *out)
 {
     (void)fputs("#compdef warmpoolctl\n"
                 "_warmpoolctl() {\n"
@@ -206,18 +204,17 @@ completion_zsh(FILE *out)
                 "    for ((i = 2; i < CURRENT; i++)); do\n"
                 "        case $words[i] in\n        (",
                 out);
-    print_alternatives(out);
+    print_alternatives(commands, out);
     (void)fputs(") cmd=$words[i]; break ;;\n        esac\n    done\n"
                 "    case $words[CURRENT-1] in\n",
                 out);
-    each_option(zsh_option, out);
+    each_option(commands, zsh_option, out);
     (void)fputs("    esac\n    if [[ $PREFIX == -* ]]; then\n"
                 "        compadd --",
                 out);
     print_flags(wp_ctl_options_common, out);
     (void)fputs("\n        case $cmd in\n", out);
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         if (c->options[0] != NULL) {
             (void)fprintf(out, "        (%s) compadd --", c->name);
             print_flags(c->options, out);
@@ -227,13 +224,11 @@ completion_zsh(FILE *out)
     (void)fputs("        esac\n        return\n    fi\n    case $cmd in\n"
                 "    ('') commands=(\n",
                 out);
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         (void)fprintf(out, "        '%s:%s'\n", c->name, c->summary);
     }
     (void)fputs("        ); _describe command commands ;;\n", out);
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         if (c->subject == WP_SUBJECT_FILE) {
             (void)fprintf(out, "    (%s) _files ;;\n", c->name);
         } else if (c->subject == WP_SUBJECT_SHELL) {
@@ -317,7 +312,7 @@ fish_operands(const struct wp_ctl_command *c, FILE *out)
 }
 
 static void
-completion_fish(FILE *out)
+completion_fish(const struct wp_ctl_command *commands, FILE *out)
 {
     (void)fputs("# fish completion for warmpoolctl\n"
                 "complete -c warmpoolctl -f\n",
@@ -325,8 +320,7 @@ completion_fish(FILE *out)
     for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
         fish_option(wp_ctl_option_find(*p), "", out);
     }
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
+    for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         char condition[100];
 
         (void)fprintf(out,
@@ -349,11 +343,11 @@ wp_cmd_completion(struct wp_ctl *ctl)
     struct wp_err err;
 
     if (strcmp(shell, "bash") == 0) {
-        completion_bash(ctl->out);
+        completion_bash(ctl->commands, ctl->out);
     } else if (strcmp(shell, "zsh") == 0) {
-        completion_zsh(ctl->out);
+        completion_zsh(ctl->commands, ctl->out);
     } else if (strcmp(shell, "fish") == 0) {
-        completion_fish(ctl->out);
+        completion_fish(ctl->commands, ctl->out);
     } else {
         (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
                          "'%.40s': expected bash, zsh or fish", shell);

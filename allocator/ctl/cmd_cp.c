@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
 #include "allocator/ctl/sandbox_client.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/exec_stream_client.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"

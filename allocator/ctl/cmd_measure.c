@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
 
 static const char *

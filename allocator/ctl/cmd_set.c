@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
 
 enum {

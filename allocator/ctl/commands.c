@@ -1,5 +1,5 @@
-/* The table of commands, their help, and what they share. */
-#include "allocator/ctl/ctl.h"
+/* The table of commands and their help. */
+#include "allocator/ctl/commands.h"
 
 #include "pool/base/compiler.h"
 

@@ -2,19 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "allocator/ctl/help.h"
-#include "pool/base/nearest.h"
 #include "allocator/ctl/print.h"
-#include "allocator/ctl/rpc_client.h"
 #include "pool/base/clock.h"
 
-/* Of address space; pages that are not written cost nothing. */
-#define ARENA_SIZE ((size_t)1 << 30)
-
-enum wp_ctl_exit
-wp_ctl_exit_code(enum wp_status status)
+static enum wp_ctl_exit
+exit_code(enum wp_status status)
 {
     switch (wp_status_grpc_code(status)) {
     case 0: /* OK */
@@ -86,7 +80,7 @@ wp_ctl_fail(const struct wp_ctl *ctl, const struct wp_err *err,
             (void)fprintf(ctl->errors, "%s\n", hint);
         }
     }
-    return own_failure(ctl, (int)wp_ctl_exit_code(err->status));
+    return own_failure(ctl, (int)exit_code(err->status));
 }
 
 int
@@ -142,134 +136,4 @@ wp_ctl_alloc(struct wp_ctl *ctl, size_t n)
     }
     memset(p, 0, n);
     return p;
-}
-
-static const struct wp_ctl_command *
-find_command(const char *name, struct wp_nearest *nearest)
-{
-    wp_nearest_init(nearest, wp_str_from(name));
-    for (const struct wp_ctl_command *c = wp_ctl_commands; c->name != NULL;
-         c++) {
-        if (strcmp(c->name, name) == 0) {
-            return c;
-        }
-        wp_nearest_offer(nearest, c->name);
-    }
-    return NULL;
-}
-
-static int
-unknown_command(struct wp_ctl *ctl, const char *name,
-                const struct wp_nearest *nearest)
-{
-    struct wp_err err;
-
-    (void)wp_err_set(&err, WP_INVALID_ARGUMENT, "unknown command '%.40s'%s%s%s",
-                     name, nearest->best != NULL ? "; did you mean " : "",
-                     nearest->best != NULL ? nearest->best : "",
-                     nearest->best != NULL ? "?" : "");
-    return wp_ctl_usage(ctl, &err);
-}
-
-/* Are there as many operands as the command takes? */
-static enum wp_status
-check_operands(const struct wp_ctl *ctl, struct wp_err *err)
-{
-    const struct wp_ctl_command *command = ctl->command;
-    int n = ctl->options.n_args;
-
-    if (n > command->args_max && !command->with_rest) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "%s: '%.60s' is too much",
-                          command->name, ctl->options.args[command->args_max]);
-    }
-    if (n < command->args_min || n > command->args_max ||
-        (command->with_rest && ctl->options.n_rest == 0)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "%s: expected %s",
-                          command->name, command->operands);
-    }
-    return WP_OK;
-}
-
-static int
-run_command(struct wp_ctl *ctl, char **args, int n)
-{
-    struct wp_err err;
-    int code;
-
-    if (wp_ctl_options_parse(&ctl->options, ctl->command->options,
-                             ctl->command->with_rest, args, n, &err) != WP_OK) {
-        return wp_ctl_usage(ctl, &err);
-    }
-    if (ctl->options.help) {
-        wp_help_command(ctl->command, ctl->out);
-        return WP_EXIT_OK;
-    }
-    if (check_operands(ctl, &err) != WP_OK) {
-        return wp_ctl_usage(ctl, &err);
-    }
-    code = ctl->command->run(ctl);
-    if (fflush(ctl->out) != 0 && code == WP_EXIT_OK) {
-        (void)wp_err_set(&err, WP_INTERNAL, "cannot write the output");
-        return wp_ctl_fail(ctl, &err, 0);
-    }
-    return code;
-}
-
-/* The words before the command may be common options: warmpoolctl -a ADDR
- * pools. Index of the command's word; argc when there is none. */
-static int
-skip_options(struct wp_ctl *ctl, int argc, char **argv)
-{
-    int i = 1;
-
-    while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0') {
-        const struct wp_ctl_option *option = NULL;
-
-        for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
-            const struct wp_ctl_option *o = wp_ctl_option_find(*p);
-
-            if ((argv[i][1] == '-' && strcmp(argv[i] + 2, o->name) == 0) ||
-                (argv[i][1] == o->letter && argv[i][2] == '\0')) {
-                option = o;
-            }
-        }
-        i += option != NULL && option->operand != NULL ? 2 : 1;
-    }
-    (void)ctl;
-    return i < argc ? i : argc;
-}
-
-int
-wp_ctl_main(int argc, char **argv, FILE *out, FILE *errors)
-{
-    static const char *const none[] = {NULL};
-    struct wp_ctl ctl = {.out = out, .errors = errors};
-    void *memory = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct wp_nearest nearest;
-    struct wp_err err;
-    int at = skip_options(&ctl, argc, argv);
-    int code;
-
-    if (memory == MAP_FAILED) {
-        (void)fputs("warmpoolctl: out of memory\n", errors);
-        return WP_EXIT_FAILED;
-    }
-    wp_arena_init(&ctl.arena, memory, ARENA_SIZE);
-    wp_ctl_options_init(&ctl.options);
-    if (wp_ctl_options_parse(&ctl.options, none, false, argv + 1, at - 1,
-                             &err) != WP_OK) {
-        code = wp_ctl_usage(&ctl, &err);
-    } else if (at == argc || ctl.options.help ||
-               strcmp(argv[at], "help") == 0) {
-        code = wp_help_main(argc - at, argv + at, ctl.options.help, &ctl);
-    } else {
-        ctl.command = find_command(argv[at], &nearest);
-        code = ctl.command == NULL
-                   ? unknown_command(&ctl, argv[at], &nearest)
-                   : run_command(&ctl, argv + at + 1, argc - at - 1);
-    }
-    wp_rpc_client_close(ctl.rpc);
-    (void)munmap(memory, ARENA_SIZE);
-    return code;
 }

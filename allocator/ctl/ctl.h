@@ -34,6 +34,7 @@ struct wp_rpc_client;
 struct wp_ctl_command;
 
 struct wp_ctl {
+    const struct wp_ctl_command *commands; /* All; the last has no name. */
     const struct wp_ctl_command *command;
     struct wp_ctl_options options;
     struct wp_rpc_client *rpc; /* NULL until the first call. */
@@ -55,19 +56,12 @@ struct wp_ctl_command {
     int (*run)(struct wp_ctl *ctl); /* Returns the exit code. */
 };
 
-/* Ends with a name of NULL. */
-extern const struct wp_ctl_command wp_ctl_commands[];
-
-/* All of warmpoolctl; returns the exit code. argv is reordered. */
-int wp_ctl_main(int argc, char **argv, FILE *out, FILE *errors);
-
 /* Prints what went wrong, as the output format asks, and what can be done about
  * it; returns the exit code that fits. retry_after_ns 0: not known. */
 int wp_ctl_fail(const struct wp_ctl *ctl, const struct wp_err *err,
                 int64_t retry_after_ns);
 /* The same for a mistake in the command line; points to the command's help. */
 int wp_ctl_usage(const struct wp_ctl *ctl, const struct wp_err *err);
-enum wp_ctl_exit wp_ctl_exit_code(enum wp_status status);
 
 /* "POOL" or "NAMESPACE/POOL"; checks the names. */
 enum wp_status wp_ctl_pool_parse(struct wp_ctl *ctl, const char *text,
@@ -75,26 +69,5 @@ enum wp_status wp_ctl_pool_parse(struct wp_ctl *ctl, const char *text,
                                  struct wp_err *err);
 /* Room for n bytes, zeroed, until the program ends. */
 void *wp_ctl_alloc(struct wp_ctl *ctl, size_t n);
-
-/* The commands. */
-int wp_cmd_claim(struct wp_ctl *ctl);
-int wp_cmd_release(struct wp_ctl *ctl);
-int wp_cmd_renew(struct wp_ctl *ctl);
-int wp_cmd_get(struct wp_ctl *ctl);
-int wp_cmd_list(struct wp_ctl *ctl);
-int wp_cmd_exec(struct wp_ctl *ctl);
-int wp_cmd_cp(struct wp_ctl *ctl);
-int wp_cmd_pools(struct wp_ctl *ctl);
-int wp_cmd_scale(struct wp_ctl *ctl);
-int wp_cmd_set(struct wp_ctl *ctl);
-int wp_cmd_explain(struct wp_ctl *ctl);
-int wp_cmd_reserve(struct wp_ctl *ctl);
-int wp_cmd_unreserve(struct wp_ctl *ctl);
-int wp_cmd_watch(struct wp_ctl *ctl);
-int wp_cmd_drain(struct wp_ctl *ctl);
-int wp_cmd_measure(struct wp_ctl *ctl);
-int wp_cmd_completion(struct wp_ctl *ctl);
-int wp_cmd_advise(struct wp_ctl *ctl);
-int wp_cmd_version(struct wp_ctl *ctl);
 
 #endif

@@ -8,9 +8,5 @@
 void wp_help_usage(const struct wp_ctl_command *command, FILE *out);
 /* One command: usage, what it does, options, examples. */
 void wp_help_command(const struct wp_ctl_command *command, FILE *out);
-/* "help", "help COMMAND" (args[0] is "help"), --help, or no word at all, which
- * is a mistake (asked is false) and goes to ctl->errors. Returns the exit
- * code. */
-int wp_help_main(int n_args, char **args, bool asked, const struct wp_ctl *ctl);
 
 #endif

@@ -1,8 +1,9 @@
 /* warmpoolctl - the command line of warmpool. */
-#include "allocator/ctl/ctl.h"
+#include "allocator/ctl/commands.h"
+#include "allocator/ctl/run.h"
 
 int
 main(int argc, char **argv)
 {
-    return wp_ctl_main(argc, argv, stdout, stderr);
+    return wp_ctl_main(wp_ctl_commands, argc, argv, stdout, stderr);
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "pool/base/log.h"
-#include "pool/base/rng.h"
 
 /* How long stopping may wait for sandboxes to be gone. */
 #define STOP_NS (5 * WP_NS_PER_S)
@@ -218,7 +217,7 @@ wp_daemon_probe_backend(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_local_config config;
     struct wp_host_report report;
 
-    if (daemon->conf->backend != WP_CONF_BACKEND_LOCAL) {
+    if (!wp_conf_is_local(daemon->conf)) {
         return WP_OK;
     }
     memset(&report, 0, sizeof report);
@@ -229,51 +228,78 @@ wp_daemon_probe_backend(struct wp_daemon *daemon, struct wp_err *err)
     return WP_OK;
 }
 
+/* --- The local backend as a machine --- */
+
+static enum wp_status
+local_start(void *self, const struct wp_local_events *events,
+            struct wp_local_sweep *sweep, struct wp_err *err)
+{
+    return wp_local_start(self, events, sweep, err);
+}
+
+static struct wp_backend
+local_port(void *self)
+{
+    return wp_local_backend(self);
+}
+
+static void
+local_stats(const void *self, struct wp_local_stats *out)
+{
+    wp_local_stats(self, out);
+}
+
+static void
+local_stop(void *self, bool leave_ready)
+{
+    if (leave_ready) {
+        (void)wp_local_leave(self, STOP_NS);
+    } else {
+        (void)wp_local_stop(self, STOP_NS);
+    }
+}
+
+static void
+local_destroy(void *self)
+{
+    wp_local_destroy(self);
+}
+
 static enum wp_status
 create_local(struct wp_daemon *daemon, struct wp_err *err)
 {
+    static const struct wp_machine_ops ops = {
+        .name = "local",
+        .start = local_start,
+        .port = local_port,
+        .stats = local_stats,
+        .stop = local_stop,
+        .destroy = local_destroy,
+    };
     struct wp_local_config config;
+    struct wp_local *local;
 
     wp_daemon_local_config(daemon, &config);
     config.lock_fd = daemon->backend_lock_fd;
     daemon->backend_lock_fd = -1;
-    daemon->local = wp_local_create(&config, err);
-    if (daemon->local == NULL) {
+    local = wp_local_create(&config, err);
+    if (local == NULL) {
         return err->status;
     }
-    log_notes(daemon, wp_local_report(daemon->local));
-    return WP_OK;
-}
-
-static enum wp_status
-create_synthetic(struct wp_daemon *daemon, struct wp_err *err)
-{
-    const struct wp_conf *conf = daemon->conf;
-    struct wp_synthetic_config config = {
-        .state_dir = conf->state_dir,
-        .lock_fd = daemon->backend_lock_fd,
-        .ready_ns = conf->synthetic_ready,
-        .fail_percent = (uint32_t)conf->synthetic_failures,
-        .sandboxes_max = (uint32_t)conf->slots_max,
-    };
-
-    daemon->backend_lock_fd = -1;
-    wp_random_bytes(&config.seed, sizeof config.seed);
-    daemon->synthetic = wp_synthetic_create(&config, err);
-    if (daemon->synthetic == NULL) {
-        return err->status;
-    }
-    wp_log_warn("backend synthetic: sandboxes are files, nothing runs in them, "
-                "nothing is isolated; only for measuring and testing");
+    log_notes(daemon, wp_local_report(local));
+    daemon->machine = (struct wp_machine){&ops, local};
     return WP_OK;
 }
 
 enum wp_status
 wp_daemon_create_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
-    return daemon->conf->backend == WP_CONF_BACKEND_SYNTHETIC
-               ? create_synthetic(daemon, err)
-               : create_local(daemon, err);
+#ifdef WP_TEST_TOOLS
+    if (wp_conf_is_synthetic(daemon->conf)) {
+        return wp_daemon_create_synthetic(daemon, err);
+    }
+#endif
+    return create_local(daemon, err);
 }
 
 /* --- The port: a follower's backend comes later --- */
@@ -303,16 +329,18 @@ wp_daemon_backend(struct wp_daemon *daemon)
 {
     static const struct wp_backend_ops local = {
         .name = "local", .create = port_create, .destroy = port_destroy};
+#ifdef WP_TEST_TOOLS
     static const struct wp_backend_ops synthetic = {
         .name = "synthetic", .create = port_create, .destroy = port_destroy};
 
+    if (wp_conf_is_synthetic(daemon->conf)) {
+        return (struct wp_backend){&synthetic, daemon};
+    }
+#endif
     if (daemon->cluster != NULL) {
         return wp_daemon_cluster_port(daemon->cluster);
     }
-    return (struct wp_backend){
-        daemon->conf->backend == WP_CONF_BACKEND_SYNTHETIC ? &synthetic
-                                                           : &local,
-        daemon};
+    return (struct wp_backend){&local, daemon};
 }
 
 /* Control thread, or before it runs. */
@@ -323,9 +351,7 @@ set_port(void *ctx, uint64_t a, uint64_t b)
 
     (void)a;
     (void)b;
-    daemon->port = daemon->synthetic != NULL
-                       ? wp_synthetic_port(daemon->synthetic)
-                       : wp_local_backend(daemon->local);
+    daemon->port = daemon->machine.ops->port(daemon->machine.self);
 }
 
 enum wp_status
@@ -336,9 +362,7 @@ wp_daemon_start_backend(struct wp_daemon *daemon, struct wp_err *err)
         daemon->store.ops->durable ? adopt : NULL};
     struct wp_local_sweep sweep;
     enum wp_status status =
-        daemon->synthetic != NULL
-            ? wp_synthetic_start(daemon->synthetic, &events, &sweep, err)
-            : wp_local_start(daemon->local, &events, &sweep, err);
+        daemon->machine.ops->start(daemon->machine.self, &events, &sweep, err);
 
     if (status != WP_OK) {
         return status;
@@ -364,11 +388,7 @@ wp_daemon_backend_stats(const struct wp_daemon *daemon,
     if (!atomic_load_explicit(&daemon->backend_started, memory_order_acquire)) {
         return;
     }
-    if (daemon->synthetic != NULL) {
-        wp_synthetic_stats(daemon->synthetic, out);
-    } else {
-        wp_local_stats(daemon->local, out);
-    }
+    daemon->machine.ops->stats(daemon->machine.self, out);
 }
 
 void
@@ -377,17 +397,7 @@ wp_daemon_stop_backend(struct wp_daemon *daemon)
     if (!daemon->backend_started) {
         return;
     }
-    if (daemon->synthetic != NULL) {
-        if (daemon->leaves_ready) {
-            wp_synthetic_leave(daemon->synthetic);
-        } else {
-            wp_synthetic_stop(daemon->synthetic);
-        }
-    } else if (daemon->leaves_ready) {
-        (void)wp_local_leave(daemon->local, STOP_NS);
-    } else {
-        (void)wp_local_stop(daemon->local, STOP_NS);
-    }
+    daemon->machine.ops->stop(daemon->machine.self, daemon->leaves_ready);
 }
 
 void
@@ -396,8 +406,7 @@ wp_daemon_destroy_backend(struct wp_daemon *daemon)
     if (daemon->backend_lock_fd >= 0) {
         (void)close(daemon->backend_lock_fd);
     }
-    wp_synthetic_destroy(daemon->synthetic);
-    if (daemon->local != NULL) {
-        wp_local_destroy(daemon->local);
+    if (daemon->machine.self != NULL) {
+        daemon->machine.ops->destroy(daemon->machine.self);
     }
 }

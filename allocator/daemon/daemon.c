@@ -91,8 +91,7 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
         /* Other users pass through it to their sandboxes' sockets. */
         status = wp_daemon_make_dir(conf->state_dir, 0711, err);
     }
-    if (status == WP_OK && geteuid() == 0 &&
-        conf->backend == WP_CONF_BACKEND_LOCAL) {
+    if (status == WP_OK && geteuid() == 0 && wp_conf_is_local(conf)) {
         status = wp_daemon_check_passable(conf->state_dir, err);
     }
     if (status == WP_OK) {

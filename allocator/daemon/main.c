@@ -97,7 +97,7 @@ act(const struct wp_conf *conf, enum wp_conf_action action, int argc,
         wp_conf_help_settings(stdout);
         return EXIT_SUCCESS;
     case WP_CONF_VERSION:
-        (void)printf("warmpoold %s\n", WP_VERSION);
+        (void)printf("warmpoold %s%s\n", WP_VERSION, WP_CONF_BUILD);
         return EXIT_SUCCESS;
     case WP_CONF_CHECK:
         return check(conf);

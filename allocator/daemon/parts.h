@@ -15,8 +15,8 @@
 #include "allocator/threads/loop.h"
 #include "allocator/grpc/server.h"
 #include "allocator/services/services.h"
+#include "allocator/daemon/machine.h"
 #include "local/sandbox/backend_local.h"
-#include "local/sandbox/backend_synthetic.h"
 #include "local/manifest/manifest.h"
 #include "pool/leases/token.h"
 #include "pool/pool.h"
@@ -38,9 +38,8 @@ struct wp_daemon {
     char lock_path[512];
 
     struct wp_manifest *manifest;
-    struct wp_local *local;            /* Or */
-    struct wp_synthetic *synthetic;    /* this one, or */
-    struct wp_daemon_cluster *cluster; /* this; the others are NULL. */
+    struct wp_machine machine;         /* Or, its self NULL, */
+    struct wp_daemon_cluster *cluster; /* this; else NULL. */
     struct wp_loop *control_loop;
     struct wp_loop *http_loop;
     struct wp_control *control;
@@ -158,6 +157,10 @@ void wp_daemon_stop_waiting(struct wp_daemon *daemon);
 /* Can this machine make sandboxes? */
 enum wp_status wp_daemon_probe_backend(struct wp_daemon *daemon,
                                        struct wp_err *err);
+#ifdef WP_TEST_TOOLS
+enum wp_status wp_daemon_create_synthetic(struct wp_daemon *daemon,
+                                          struct wp_err *err);
+#endif
 enum wp_status wp_daemon_create_backend(struct wp_daemon *daemon,
                                         struct wp_err *err);
 /* The port for the core: the backend behind it may come later. */

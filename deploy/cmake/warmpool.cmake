@@ -9,7 +9,8 @@ set(WP_WARNINGS
 add_library(wp_flags INTERFACE)
 target_include_directories(wp_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(wp_flags INTERFACE _GNU_SOURCE
-                           WP_VERSION="${PROJECT_VERSION}")
+                           WP_VERSION="${PROJECT_VERSION}"
+                           $<$<BOOL:${WP_TEST_TOOLS}>:WP_TEST_TOOLS>)
 target_compile_options(wp_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C>:${WP_WARNINGS}>
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${WP_WERROR}>>:-Werror>
@@ -46,53 +47,38 @@ function(wp_program name)
   target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
 endfunction()
 
-# wp_test_sources(VAR path...): a path of a test whose room is not named is found
-# by the file's name.
-function(wp_test_sources var)
-  set(found)
-  foreach(path ${ARGN})
-    if(NOT EXISTS ${path})
-      get_filename_component(name ${path} NAME)
-      file(GLOB_RECURSE path ${CMAKE_SOURCE_DIR}/tests/${name}
-           ${CMAKE_SOURCE_DIR}/bench/${name})
-    endif()
-    list(APPEND found ${path})
-  endforeach()
-  set(${var} ${found} PARENT_SCOPE)
-endfunction()
-
-# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [ARGS ...]):
-# a cmocka (or plain) test program, run by ctest under its level's label.
+# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [MAY_SKIP]): a cmocka
+# (or plain) test program, run by ctest under its level's label. MAY_SKIP: exit
+# 77 says that this machine cannot run it.
 function(wp_test name)
-  cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SOURCES;LIBS;ARGS" ${ARGN})
+  cmake_parse_arguments(A "MAY_SKIP" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
-  wp_test_sources(sources ${A_SOURCES})
-  add_executable(${name} ${sources})
+  add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LIBS} cmocka wp_flags)
-  add_test(NAME ${A_LABEL}/${name} COMMAND ${name} ${A_ARGS})
+  add_test(NAME ${A_LABEL}/${name} COMMAND ${name})
   set_tests_properties(${A_LABEL}/${name} PROPERTIES
                        LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+  if(A_MAY_SKIP)
+    set_tests_properties(${A_LABEL}/${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
 endfunction()
 
-# wp_fuzz(NAME SOURCES ... LIBS ... CORPUS dir): a libFuzzer target; the source
+# wp_fuzz(NAME SOURCES ... LIBS ... CORPUS name): a libFuzzer target; the source
 # defines LLVMFuzzerTestOneInput. Without WP_FUZZ the corpus is replayed once by
 # a plain main, so that every build checks what the fuzzer has found.
 function(wp_fuzz name)
   cmake_parse_arguments(A "" "CORPUS" "SOURCES;LIBS" ${ARGN})
-  wp_test_sources(sources ${A_SOURCES})
+  set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${A_CORPUS})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
   if(WP_FUZZ)
-    add_executable(${name} ${sources})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   else()
-    add_executable(${name} ${sources}
-                   ${CMAKE_SOURCE_DIR}/tests/support/base/fuzz_replay.c)
-  endif()
-  target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
-  if(NOT WP_FUZZ)
-    add_test(NAME fuzz/${name} COMMAND ${name} ${A_CORPUS})
+    target_link_libraries(${name} PRIVATE wp_test_fuzz_replay)
+    add_test(NAME fuzz/${name} COMMAND ${name} ${corpus})
     set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 60)
   endif()
-  set_property(GLOBAL APPEND PROPERTY WP_FUZZ_TARGETS "${name}=${A_CORPUS}")
+  set_property(GLOBAL APPEND PROPERTY WP_FUZZ_TARGETS "${name}=${corpus}")
 endfunction()

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "k8s/objects/json.h"
-#include "k8s/objects/quantity.h"
 #include "pool/base/compiler.h"
 #include "pool/base/fnv.h"
+#include "pool/base/quantity.h"
 
 enum {
     DEPTH_MAX = 64, /* Deeper values are hashed as they are. */

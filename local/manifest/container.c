@@ -5,7 +5,7 @@
 
 #include "local/manifest/expand.h"
 #include "local/manifest/build.h"
-#include "local/manifest/quantity.h"
+#include "pool/base/quantity.h"
 
 /* --- command, args, env --- */
 

@@ -13,6 +13,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/core/claim_way.h"
+#include "pool/core/ready.h"
 
 /* How often a repeat looks again at a claim that is just ending. */
 enum {
@@ -162,7 +163,7 @@ hold(struct wp_claim *claim)
     if (wp_slot_state(&pools->slots, grant->ref) != WP_SLOT_LEASED) {
         /* It died on the way. Nobody has seen this lease: end it, and let the
          * claim have another sandbox. */
-        wp_pools_note(pools, grant->ref.index, WP_NEWS_UNDO);
+        wp_pools_mark(pools, grant->ref.index, WP_WORK_UNDO);
         return WP_TAKEN;
     }
     if (grant->served != WP_SERVED_WARM) {
@@ -177,7 +178,7 @@ hold(struct wp_claim *claim)
     if (grant->served != WP_SERVED_WARM) {
         wp_counter_add(&pool->served[grant->served], 1);
     }
-    wp_pools_note(pools, grant->ref.index, 0);
+    wp_pools_mark(pools, grant->ref.index, 0);
     if (followers) {
         wp_claim_tell_followers(pool, claim->entry, claim);
     }
@@ -208,7 +209,7 @@ give_back(struct wp_pool *pool, struct wp_slot_ref ref)
     }
     /* Whoever waits for it gets it from the control thread: matching here would
      * go one deeper for each of them. */
-    wp_pools_note(pool->pools, ref.index, 0);
+    wp_pools_mark(pool->pools, ref.index, 0);
     wp_pools_touch(pool);
     return true;
 }
@@ -234,10 +235,10 @@ settle(struct wp_claim *claim, enum wp_status status)
                                      WP_SLOT_QUARANTINED);
 
         (void)doubtful;
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
     if (status == WP_ALREADY_EXISTS) {
-        return wp_claim_park(claim);
+        return wp_claim_await_store(claim);
     }
     if (status != WP_UNAVAILABLE && status != WP_UNKNOWN_OUTCOME) {
         return WP_TAKEN;
@@ -248,21 +249,6 @@ settle(struct wp_claim *claim, enum wp_status status)
         claim, WP_UNAVAILABLE,
         "the lease store did not confirm the lease; nothing was "
         "granted");
-}
-
-struct wp_slot_ref
-wp_pools_pop(struct wp_pool *pool, enum wp_slot_state to)
-{
-    struct wp_slot_ref ref = wp_ready_queue_pop(&pool->ready, to);
-
-    return ref.generation != 0 ? ref : wp_ready_queue_pop(&pool->others, to);
-}
-
-void
-wp_pools_push(struct wp_pool *pool, struct wp_slot_ref ref)
-{
-    wp_ready_queue_push(
-        wp_pools_prefer(pool->pools, ref) ? &pool->ready : &pool->others, ref);
 }
 
 static void
@@ -394,7 +380,7 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
     if (pools->shared) {
         /* Another replica may have ended it, unheard as yet. */
         claim->confirms = true;
-        return wp_claim_park(claim);
+        return wp_claim_await_store(claim);
     }
     if (!wp_pools_fill_grant(pools, pool, view.slot, claim->hash.low,
                              &claim->grant)) {
@@ -506,7 +492,7 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
                                "ttl_ms: longer than this pool allows");
     }
     claim->arrived_ns = wp_pools_now(pools);
-    claim->parks = 0;
+    claim->asked = 0;
     return wp_claim_start(claim);
 }
 
@@ -527,7 +513,8 @@ wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
 
         WP_ASSERT(removed);
         wp_claim_count_waiting(pool);
-    } else if (phase == WP_PHASE_FOLLOWING || phase == WP_PHASE_PARKED) {
+    } else if (phase == WP_PHASE_FOLLOWING ||
+               phase == WP_PHASE_AWAITING_STORE) {
         wp_list_remove(&claim->followers);
     }
     claim->phase = WP_PHASE_BUSY;
@@ -536,7 +523,7 @@ wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
         return false;
     }
     if (phase == WP_PHASE_WAITING ||
-        (phase == WP_PHASE_PARKED && !claim->confirms)) {
+        (phase == WP_PHASE_AWAITING_STORE && !claim->confirms)) {
         wp_claim_give_up(claim);
         wp_pools_touch(pool);
     }
@@ -559,7 +546,7 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
         return;
     }
     (void)pthread_mutex_lock(lock);
-    /* The lock keeps the lease from ending, and so the news bit from reaching
+    /* The lock keeps the lease from ending, and so the work bit from reaching
      * the slot's next life. */
     if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
         atomic_load_explicit(&slot->fence, memory_order_relaxed) ==
@@ -569,13 +556,13 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
                                   wp_claim_ref_unpack(claim->entry), NULL)
              : wp_claim_table_end_unshared(
                    &pools->claims, wp_claim_ref_unpack(claim->entry)))) {
-        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_UNDO,
+        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_UNDO,
                                        memory_order_relaxed);
         undone = true;
     }
     (void)pthread_mutex_unlock(lock);
     if (undone) {
         wp_counter_add(&wp_claim_pool(claim)->undone, 1);
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
 }

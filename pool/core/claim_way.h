@@ -14,7 +14,7 @@ enum {
     WP_PHASE_BUSY, /* Being answered, or never pending. */
     WP_PHASE_WAITING,
     WP_PHASE_FOLLOWING,
-    WP_PHASE_PARKED, /* Until the store tells what it knows of the id. */
+    WP_PHASE_AWAITING_STORE, /* Until it tells of the id. */
 };
 
 #define WP_REASON_OTHER "claim_id: in use by a claim with another pool or ttl"
@@ -63,6 +63,6 @@ void wp_claim_count_waiting(struct wp_pool *pool);
 /* --- await_store.c --- */
 
 /* The store is asked what it knows of the claim's id; WP_PENDING. */
-enum wp_status wp_claim_park(struct wp_claim *claim);
+enum wp_status wp_claim_await_store(struct wp_claim *claim);
 
 #endif

@@ -26,20 +26,13 @@ wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
     leased = state == WP_SLOT_LEASED || state == WP_SLOT_LOST ||
              state == WP_SLOT_QUARANTINED;
     if (leased) {
-        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_STOP,
+        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_STOP,
                                        memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(lock);
     if (leased) {
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
-}
-
-bool
-wp_pools_asks_first(const struct wp_pools *pools,
-                    const struct wp_slot_info *info)
-{
-    return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
 }
 
 void
@@ -49,7 +42,7 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slots *slots = &pools->slots;
     struct wp_slot_info info;
     struct wp_pool *pool;
-    uint32_t news = 0;
+    uint32_t work = 0;
     bool asks;
 
     if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
@@ -60,7 +53,7 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
     /* It may become ready between the two. */
     if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
                      asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
-        news = asks ? WP_NEWS_WITHDRAW : 0;
+        work = asks ? WP_WORK_WITHDRAW : 0;
     } else {
         /* Another replica may have granted it: the store is asked first. */
         if (!wp_slot_move(slots, ref, WP_SLOT_READY,
@@ -68,27 +61,12 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
                                         : WP_SLOT_DYING)) {
             return;
         }
-        news = pools->shared ? WP_NEWS_WITHDRAW : 0;
+        work = pools->shared ? WP_WORK_WITHDRAW : 0;
     }
     wp_counter_add(&pool->retired, 1);
     wp_pool_record_retired(pool, reason);
-    wp_pools_note(pools, ref.index, news);
+    wp_pools_mark(pools, ref.index, work);
     wp_pools_touch(pool);
-}
-
-bool
-wp_pools_suffix_of(const struct wp_pool *pool, struct wp_str name,
-                   struct wp_str *suffix)
-{
-    size_t at = pool->name.len + 1;
-
-    if (name.len <= at || name.len > at + WP_SANDBOX_SUFFIX_LEN ||
-        memcmp(name.ptr, pool->name.ptr, pool->name.len) != 0 ||
-        name.ptr[at - 1] != '-') {
-        return false;
-    }
-    *suffix = (struct wp_str){name.ptr + at, name.len - at};
-    return true;
 }
 
 bool
@@ -119,45 +97,4 @@ wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
     wp_slot_map_add(&pools->map, wp_pools_map_hash(pools, name), ref->index);
     wp_pools_touch(pool);
     return true;
-}
-
-void
-wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    const struct wp_backend *backend = &pools->config.backend;
-    struct wp_noted *noted = &pools->noted[ref.index];
-    const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
-    int64_t deadline_wall_ms =
-        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
-    char sandbox[WP_SANDBOX_NAME_MAX + 1];
-    struct wp_lease_notice notice;
-    struct wp_claim_view view;
-    struct wp_slot_info info;
-
-    if ((noted->generation == ref.generation && noted->fence == fence &&
-         (pools->durable || noted->deadline_wall_ms == deadline_wall_ms)) ||
-        !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||
-        /* Else it is not granted yet, or just ending: noted again then. */
-        !wp_pools_claim_of(pools, ref, &view) ||
-        !wp_slot_read(&pools->slots, ref, &info)) {
-        return;
-    }
-    wp_pools_sandbox_name(pool, info.suffix, sandbox);
-    notice = (struct wp_lease_notice){
-        .ref = ref,
-        .uid = info.uid,
-        .pool_namespace = pool->pool_namespace,
-        .pool = pool->name,
-        .sandbox = wp_str_from(sandbox),
-        .claim_id = wp_str_from(view.claim_id),
-        .tenant = wp_str_from(view.tenant),
-        .fence = fence,
-        .deadline_wall_ms = deadline_wall_ms,
-    };
-    noted->generation = ref.generation;
-    noted->fence = fence;
-    noted->deadline_wall_ms = deadline_wall_ms;
-    backend->ops->leased(backend->self, &notice);
 }

@@ -73,7 +73,7 @@ wp_pool_history_look(struct wp_pool *pool, int64_t now_ns)
     }
 }
 
-void
+bool
 wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
 {
     struct wp_pool_history *history = pool->history;
@@ -81,23 +81,25 @@ wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
     uint32_t missed;
 
     if (history == NULL) {
-        return;
+        return false;
     }
     if (wp_pool_scale_active(pool) != NULL ||
         !wp_pools_is_keeper(pool->pools)) {
         /* Its scaler's turn writes, or nobody; should it lose its objective, or
          * this become the keeper, it goes on from here. */
-        wp_pool_scale_count(pool, &history->claims_told, &history->missed_told);
-        return;
+        wp_pool_count_claims(pool, &history->claims_told,
+                             &history->missed_told);
+        return false;
     }
-    if (wp_pool_scale_new_claims(pool, &history->claims_told,
-                                 &history->missed_told, &n, &missed)) {
-        wp_pool_note_changed(pool);
-        wp_pool_history_add(pool, now_ns,
-                            (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
-                                                      .n = n,
-                                                      .missed = missed});
+    if (!wp_pool_new_claims(pool, &history->claims_told, &history->missed_told,
+                            &n, &missed)) {
+        return false;
     }
+    wp_pool_history_add(pool, now_ns,
+                        (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
+                                                  .n = n,
+                                                  .missed = missed});
+    return true;
 }
 
 size_t

@@ -1,12 +1,12 @@
 /* pool/core/history.h - what a pool's claims were, recorded for advice; private
  * to the files of pool/core.
  *
- * Every pool has one, with a policy or without, where wp_pools_config asks for
- * it; its latest part is in the pool's note (snapshot.h). The keeper's control
- * thread writes claims in the pool's turns, from what claims
- * count anyway, so that recording costs the claim path nothing. Of a pool that
- * is scaled exactly what its scaler is told is written, so that the history
- * replays to the same decisions. */
+ * Every pool has one, with a policy or without, where wp_pools_config asks
+ * for it; its latest part is in the pool's snapshot (snapshot.h). The
+ * keeper's control thread writes claims in the pool's turns, from what
+ * claims count anyway, so that recording costs the claim path nothing. Of a
+ * pool that is scaled exactly what its scaler is told is written, so that
+ * the history replays to the same decisions. */
 #ifndef WP_POOL_CORE_HISTORY_H
 #define WP_POOL_CORE_HISTORY_H
 
@@ -36,13 +36,14 @@ void wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
  * again, is a gap. Before anything else is written in a turn. Control thread,
  * as the next. */
 void wp_pool_history_look(struct wp_pool *pool, int64_t now_ns);
-/* Writes what a pool that is not scaled was asked for since the last turn. */
-void wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
+/* Writes what a pool that is not scaled was asked for since the last turn; true
+ * when there was something. */
+bool wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns);
 
 /* Memory that it takes; what is saved of it is no longer. */
 size_t wp_pool_history_bytes(const struct wp_pool *pool);
-/* The latest part, as bytes for the pool's note; the length. Control thread, as
- * the next. */
+/* The latest part, as bytes for the pool's snapshot; the length. Control
+ * thread, as the next. */
 size_t wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
                             size_t cap);
 /* What was saved goes before what is; *taken: it did, and had not before.

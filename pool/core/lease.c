@@ -21,61 +21,6 @@ answer(struct wp_lease_change *change, enum wp_status status,
     return status;
 }
 
-bool
-wp_pools_claim_of(struct wp_pools *pools, struct wp_slot_ref ref,
-                  struct wp_claim_view *view)
-{
-    uint32_t index =
-        atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
-                             memory_order_relaxed);
-
-    return index < wp_claim_table_used_max(&pools->claims) &&
-           wp_claim_table_read_at(&pools->claims, index, view) && view->held &&
-           wp_slot_ref_eq(view->slot, ref);
-}
-
-bool
-wp_pools_lease_names(struct wp_pools *pools, struct wp_slot_ref ref,
-                     struct wp_lease_names *names)
-{
-    struct wp_claim_view view;
-    struct wp_slot_info info;
-    bool claimed = wp_pools_claim_of(pools, ref, &view);
-
-    memset(names, 0, sizeof *names);
-    if (wp_slot_read(&pools->slots, ref, &info)) {
-        wp_pools_sandbox_name(wp_pools_of_slot(pools, ref.index), info.suffix,
-                              names->sandbox);
-    }
-    if (claimed) {
-        memcpy(names->claim_id, view.claim_id, sizeof names->claim_id);
-        memcpy(names->tenant, view.tenant, sizeof names->tenant);
-    }
-    return claimed;
-}
-
-void
-wp_pools_lease_op(struct wp_pools *pools, struct wp_slot_ref ref,
-                  enum wp_lease_op_kind kind,
-                  const struct wp_lease_names *names, struct wp_lease_op *op)
-{
-    const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    const struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-
-    memset(op, 0, sizeof *op);
-    wp_slot_uid(&pools->slots, ref, op->uid);
-    op->kind = kind;
-    op->ref = ref;
-    op->fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
-    op->deadline_wall_ms =
-        atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
-    op->pool_namespace = wp_str_from(pool->spec.pool_namespace);
-    op->pool = wp_str_from(pool->spec.name);
-    op->sandbox = wp_str_from(names->sandbox);
-    op->claim_id = wp_str_from(names->claim_id);
-    op->tenant = wp_str_from(names->tenant);
-}
-
 static enum wp_status
 commit(struct wp_pools *pools, struct wp_lease_op *op)
 {
@@ -88,53 +33,12 @@ is_held(enum wp_slot_state state)
     return state == WP_SLOT_LEASED || state == WP_SLOT_LOST;
 }
 
-/* The claim is looked up first: once the slot is DYING, the control thread may
- * have it destroyed and used anew at any moment. */
-bool
-wp_pools_end_held(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_claim_view view;
-    bool claimed = wp_pools_claim_of(pools, ref, &view);
-    bool push = false;
-
-    if (WP_MUTANT(USED_OFFERED_AGAIN) &&
-        wp_slot_reopen(&pools->slots, ref, &push)) {
-        wp_pools_push(wp_pools_of_slot(pools, ref.index), ref);
-    } else if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
-                             WP_SLOT_DYING) &&
-               !wp_slot_move(&pools->slots, ref, WP_SLOT_LOST, WP_SLOT_DYING)) {
-        return false;
-    }
-    if (claimed) {
-        bool ended = wp_claim_table_end(&pools->claims, view.ref, NULL);
-
-        (void)ended; /* Or an undo was faster: the same end. */
-    }
-    return true;
-}
-
 /* The claim of the lease is of the tenant that asks, when one is named. */
 static bool
 tenant_may(const struct wp_lease_change *change)
 {
     return change->tenant.len == 0 ||
            wp_str_is(change->tenant, change->names.tenant);
-}
-
-/* A slot is named by its place in the process that signed the token; in another
- * one, the sandbox's uid leads to it. */
-struct wp_slot_ref
-wp_pools_slot_of_token(struct wp_pools *pools,
-                       const struct wp_token_fields *token)
-{
-    struct wp_slot_info info;
-
-    if (!pools->durable ||
-        (wp_slot_read(&pools->slots, token->ref, &info) &&
-         memcmp(info.uid, token->uid, sizeof info.uid) == 0)) {
-        return token->ref;
-    }
-    return wp_mirror_find(pools, token->uid);
 }
 
 /* Verifies the token and finds its lease; token->ref is its slot here. WP_OK:
@@ -184,10 +88,10 @@ find_lease(struct wp_pools *pools, struct wp_lease_change *change,
 }
 
 static enum wp_status
-park(struct wp_pools *pools, struct wp_lease_change *change, bool renews)
+await_store(struct wp_pools *pools, struct wp_lease_change *change, bool renews)
 {
     change->renews = renews;
-    wp_errands_park(pools, change);
+    wp_lease_change_await_store(pools, change);
     return WP_PENDING;
 }
 
@@ -217,7 +121,7 @@ finish_release(struct wp_pools *pools, struct wp_lease_change *change,
         wp_counter_add(&pool->released, 1);
     }
     if (ended) {
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
     return answer(change, WP_OK, NULL);
 }
@@ -239,7 +143,7 @@ release(struct wp_pools *pools, struct wp_lease_change *change)
     enum wp_status status = find_lease(pools, change, &token);
 
     if (status == WP_PENDING) {
-        return park(pools, change, false);
+        return await_store(pools, change, false);
     }
     change->was_held = false;
     if (status == WP_NOT_FOUND) {
@@ -273,12 +177,12 @@ static bool
 can_renew(struct wp_pools *pools, struct wp_slot_ref ref, uint64_t fence)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t barred = WP_NEWS_UNDO | WP_NEWS_STOP |
-                      (pools->durable ? 0 : (uint32_t)WP_NEWS_ENDING);
+    uint32_t barred = WP_WORK_UNDO | WP_WORK_STOP |
+                      (pools->durable ? 0 : (uint32_t)WP_WORK_ENDING);
 
     return wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
            atomic_load_explicit(&slot->fence, memory_order_relaxed) == fence &&
-           (atomic_load_explicit(&slot->news, memory_order_relaxed) & barred) ==
+           (atomic_load_explicit(&slot->work, memory_order_relaxed) & barred) ==
                0;
 }
 
@@ -334,7 +238,7 @@ finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
     change->fence = change->commit.fence;
     change->deadline_wall_ms = change->commit.deadline_wall_ms;
     sign_renewed(pools, change);
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index, 0);
     return answer(change, WP_OK, NULL);
 }
 
@@ -360,7 +264,7 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     bool live;
 
     if (status == WP_PENDING) {
-        return park(pools, change, true);
+        return await_store(pools, change, true);
     }
     if (status == WP_TAKEN) {
         return answer(change, WP_FAILED_PRECONDITION,
@@ -385,7 +289,7 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     (void)pthread_mutex_unlock(wp_pools_change_lock(pools, token.ref.index));
     if (!live && pools->shared && !change->settled) {
         /* Perhaps another replica has renewed it: the store knows. */
-        return park(pools, change, true);
+        return await_store(pools, change, true);
     }
     if (!live) {
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
@@ -416,7 +320,7 @@ wp_pools_resume_change(struct wp_pools *pools, struct wp_lease_change *change,
                        enum wp_status status)
 {
     if (status == WP_PENDING && change->asked++ < ASKS_MAX) {
-        wp_errands_park(pools, change);
+        wp_lease_change_await_store(pools, change);
         return;
     }
     change->settled = true;
@@ -430,181 +334,4 @@ wp_pools_resume_change(struct wp_pools *pools, struct wp_lease_change *change,
     if (status != WP_PENDING) {
         change->done(change);
     }
-}
-
-/* The store says that the lease was renewed meanwhile, elsewhere. Under the
- * change lock. */
-static void
-take_deadline(struct wp_pools *pools, struct wp_slot *slot,
-              const struct wp_lease_record *found)
-{
-    atomic_store_explicit(&slot->deadline_ns,
-                          wp_pools_deadline_ns(pools, wp_pools_now(pools),
-                                               found->deadline_wall_ms),
-                          memory_order_relaxed);
-    atomic_store_explicit(&slot->deadline_wall_ms, found->deadline_wall_ms,
-                          memory_order_relaxed);
-}
-
-/* The lease has long ended, and the sandbox has another: an end whose answer
- * was lost, and that came again. Who holds it the store will tell. Under the
- * change lock. */
-static void
-superseded(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    struct wp_claim_view view;
-    bool claimed = wp_pools_claim_of(pools, ref, &view);
-
-    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
-                                    memory_order_relaxed);
-    if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
-                      WP_SLOT_QUARANTINED)) {
-        (void)!wp_pools_end_held(pools, ref);
-    } else if (claimed) {
-        bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
-
-        (void)mine; /* Or an undo was faster: the same end. */
-    }
-}
-
-void
-wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-
-    (void)pthread_mutex_lock(lock);
-    if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
-         WP_NEWS_ENDING) == 0 &&
-        is_held(wp_slot_state(&pools->slots, ref))) {
-        superseded(pools, ref);
-    }
-    (void)pthread_mutex_unlock(lock);
-    wp_pools_note(pools, ref.index, 0);
-}
-
-/* What the store said of an end. Any thread. */
-static void
-finish_end(struct wp_errand *end, enum wp_status status)
-{
-    struct wp_pools *pools = end->pools;
-    struct wp_slot_ref ref = end->op.ref;
-    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    bool ended = status == WP_OK || status == WP_NOT_FOUND;
-    bool expires = end->op.kind == WP_LEASE_EXPIRE;
-    bool offer = false;
-    bool push = false;
-    bool dying = false;
-
-    (void)pthread_mutex_lock(lock);
-    /* ENDING was set for this generation, which lasts until the move below. */
-    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_ENDING,
-                                    memory_order_relaxed);
-    if (ended && end->undo) {
-        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_UNDO,
-                                        memory_order_relaxed);
-        if (end->op.kind == WP_LEASE_UNDO && status == WP_OK) {
-            wp_pools_keep_open(slot);
-            offer = wp_slot_reopen(&pools->slots, ref, &push);
-        }
-    }
-    if (ended && !offer) {
-        dying = wp_pools_end_held(pools, ref);
-    } else if (status == WP_ABORTED && expires &&
-               end->found.fence == end->op.fence) {
-        take_deadline(pools, slot, &end->found);
-    } else if (status == WP_ABORTED && pools->durable) {
-        superseded(pools, ref);
-    }
-    (void)pthread_mutex_unlock(lock);
-    if (dying && !end->undo) {
-        wp_counter_add(expires ? &pool->expired : &pool->released, 1);
-    }
-    wp_errand_give(end);
-    if (offer) {
-        if (push) {
-            wp_pools_push(pool, ref);
-        }
-        wp_pools_match(pool);
-    }
-    wp_pools_note(pools, ref.index, 0);
-}
-
-static void
-end_done(struct wp_lease_op *op, enum wp_status status)
-{
-    finish_end(WP_CONTAINER_OF(op, struct wp_errand, op), status);
-}
-
-/* Of a sandbox that died nobody else may be offered what is undone. */
-static enum wp_lease_op_kind
-end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
-         bool stopping)
-{
-    if (undo && wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED) {
-        return WP_LEASE_UNDO;
-    }
-    return undo || stopping || WP_MUTANT(FOLLOWER_EXPIRES) ? WP_LEASE_RELEASE
-                                                           : WP_LEASE_EXPIRE;
-}
-
-/* Why the lease on the slot is to end now. Under the change lock. */
-static bool
-end_is_due(struct wp_slot *slot, uint32_t news, int64_t now_ns)
-{
-    if (WP_MUTANT(EXPIRED_EARLY)) {
-        now_ns += WP_NS_PER_S;
-    }
-    return (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0 ||
-           atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
-               now_ns;
-}
-
-bool
-wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
-                   int64_t now_ns)
-{
-    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    struct wp_errand *end = wp_errand_take(pools);
-    enum wp_status status;
-    uint32_t news = 0;
-    bool begun = false;
-
-    if (end == NULL) {
-        return false;
-    }
-    (void)pthread_mutex_lock(lock);
-    /* Looked at anew: an end that was out may have come back since, and the
-     * slot have its next lease. */
-    if (is_held(wp_slot_state(&pools->slots, ref))) {
-        news = atomic_load_explicit(&slot->news, memory_order_relaxed);
-        begun = (news & WP_NEWS_ENDING) == 0 && end_is_due(slot, news, now_ns);
-    }
-    if (begun) {
-        (void)atomic_fetch_or_explicit(&slot->news, WP_NEWS_ENDING,
-                                       memory_order_relaxed);
-        /* Who wants the sandbox gone does not want it offered again. */
-        end->undo = (news & (WP_NEWS_UNDO | WP_NEWS_STOP)) == WP_NEWS_UNDO;
-        (void)wp_pools_lease_names(pools, ref, &end->names);
-        wp_pools_lease_op(
-            pools, ref,
-            end_kind(pools, ref, end->undo, (news & WP_NEWS_STOP) != 0),
-            &end->names, &end->op);
-    }
-    (void)pthread_mutex_unlock(lock);
-    if (!begun) {
-        wp_errand_give(end);
-        return true;
-    }
-    end->op.found = &end->found;
-    end->op.done = end_done;
-    status = commit(pools, &end->op);
-    if (status != WP_PENDING) {
-        finish_end(end, status);
-    }
-    return true;
 }

@@ -46,15 +46,15 @@ check_config(const struct wp_pools_config *config, struct wp_err *err)
 }
 
 static void
-init_errands(struct wp_pools *pools)
+init_store_requests(struct wp_pools *pools)
 {
-    (void)pthread_mutex_init(&pools->errand_lock, NULL);
-    wp_list_init(&pools->errands_free);
-    wp_list_init(&pools->errands_back);
-    wp_list_init(&pools->parked_changes);
-    for (size_t i = 0; i < WP_ERRANDS_MAX; i++) {
-        pools->errands[i].pools = pools;
-        wp_list_push_back(&pools->errands_free, &pools->errands[i].node);
+    (void)pthread_mutex_init(&pools->requests_lock, NULL);
+    wp_list_init(&pools->requests_free);
+    wp_list_init(&pools->requests_answered);
+    wp_list_init(&pools->awaiting_changes);
+    for (size_t i = 0; i < WP_STORE_REQUESTS_MAX; i++) {
+        pools->requests[i].pools = pools;
+        wp_list_push_back(&pools->requests_free, &pools->requests[i].node);
     }
 }
 
@@ -66,10 +66,10 @@ reserve_all(struct wp_pools *pools)
     pools->pool = wp_pools_reserve(pools, WP_POOLS_MAX, sizeof *pools->pool);
     pools->by_name =
         wp_pools_reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
-    pools->errands =
-        wp_pools_reserve(pools, WP_ERRANDS_MAX, sizeof *pools->errands);
+    pools->requests =
+        wp_pools_reserve(pools, WP_STORE_REQUESTS_MAX, sizeof *pools->requests);
     if (pools->pool == NULL || pools->by_name == NULL ||
-        pools->errands == NULL ||
+        pools->requests == NULL ||
         !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX)) {
         return false;
     }
@@ -85,7 +85,7 @@ reserve_all(struct wp_pools *pools)
     }
     pools->durable = config->store.ops->durable;
     pools->shared = config->store.ops->shared;
-    if (!wp_pool_notes_create(pools) || !wp_pool_budgets_create(pools)) {
+    if (!wp_snapshots_create(pools) || !wp_pool_budgets_create(pools)) {
         wp_timing_wheel_fini(&pools->wheel);
         wp_claim_table_fini(&pools->claims);
         wp_slots_fini(&pools->slots);
@@ -93,10 +93,10 @@ reserve_all(struct wp_pools *pools)
     }
     pools->mapped = pools->durable || config->backend.ops->foreign;
     if (config->backend.ops->leased != NULL) {
-        pools->noted =
-            wp_pools_reserve(pools, config->slots_max, sizeof *pools->noted);
+        pools->reported =
+            wp_pools_reserve(pools, config->slots_max, sizeof *pools->reported);
     }
-    if ((config->backend.ops->leased != NULL && pools->noted == NULL) ||
+    if ((config->backend.ops->leased != NULL && pools->reported == NULL) ||
         /* By uid and by name. */
         (pools->mapped &&
          !wp_slot_map_init(&pools->map, 2 * config->slots_max))) {
@@ -135,9 +135,9 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
                          "no memory for %u slots and %u claims",
                          config->slots_max, config->claims_max);
         wp_pool_budgets_destroy(pools);
-        free(pools->notes);
-        free(pools->noted);
-        free(pools->errands);
+        free(pools->snapshots);
+        free(pools->reported);
+        free(pools->requests);
         free(pools->by_name);
         free(pools->pool);
         free(pools);
@@ -147,13 +147,13 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     wp_rng_init(&pools->rng, config->seed);
     pools->name_key = (struct wp_hash_key){wp_rng_next(&pools->rng),
                                            wp_rng_next(&pools->rng)};
-    atomic_init(&pools->news, WP_SLOT_NONE);
+    atomic_init(&pools->marked, WP_SLOT_NONE);
     atomic_init(&pools->wall_offset_ns, wp_clock_wall_offset_ns(config->clock));
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_init(&pools->change_lock[i], NULL);
     }
     (void)pthread_mutex_init(&pools->peers_lock, NULL);
-    init_errands(pools);
+    init_store_requests(pools);
     atomic_init(&pools->keeper, true);
     return pools;
 }
@@ -168,7 +168,7 @@ wp_pools_destroy(struct wp_pools *pools)
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_destroy(&pools->change_lock[i]);
     }
-    (void)pthread_mutex_destroy(&pools->errand_lock);
+    (void)pthread_mutex_destroy(&pools->requests_lock);
     (void)pthread_mutex_destroy(&pools->peers_lock);
     wp_token_key_fini(&pools->token_key);
     wp_slot_map_fini(&pools->map);
@@ -176,9 +176,9 @@ wp_pools_destroy(struct wp_pools *pools)
     wp_claim_table_fini(&pools->claims);
     wp_slots_fini(&pools->slots);
     wp_pool_budgets_destroy(pools);
-    free(pools->notes);
-    free(pools->noted);
-    free(pools->errands);
+    free(pools->snapshots);
+    free(pools->reported);
+    free(pools->requests);
     free(pools->by_name);
     free(pools->pool);
     free(pools);
@@ -188,88 +188,6 @@ uint64_t
 wp_pools_memory_bytes(const struct wp_pools *pools)
 {
     return pools->memory_bytes;
-}
-
-uint64_t
-wp_pools_map_hash(const struct wp_pools *pools, struct wp_str bytes)
-{
-    return wp_siphash128(pools->config.hash_key, bytes.ptr, bytes.len).low;
-}
-
-void
-wp_pools_wake(struct wp_pools *pools)
-{
-    /* seq_cst pairs with the clear in wp_pools_run: either control sees the
-     * news, or this thread sees that it sleeps. */
-    if (!atomic_load_explicit(&pools->awake, memory_order_seq_cst) &&
-        !atomic_exchange_explicit(&pools->awake, true, memory_order_seq_cst)) {
-        pools->config.wake(pools->config.ctx);
-    }
-}
-
-void
-wp_pools_note(struct wp_pools *pools, uint32_t slot_index, uint32_t news)
-{
-    struct wp_slot *slot = wp_slot_at(&pools->slots, slot_index);
-    uint32_t before = atomic_fetch_or_explicit(
-        &slot->news, news | WP_NEWS_LISTED, memory_order_acq_rel);
-
-    if ((before & WP_NEWS_LISTED) == 0) {
-        uint32_t head =
-            atomic_load_explicit(&pools->news, memory_order_relaxed);
-
-        do {
-            atomic_store_explicit(&slot->news_next, head, memory_order_relaxed);
-            /* Publishes news_next: pairs with the exchange in wp_pools_run. */
-        } while (!atomic_compare_exchange_weak_explicit(
-            &pools->news, &head, slot_index, memory_order_seq_cst,
-            memory_order_relaxed));
-    }
-    wp_pools_wake(pools);
-}
-
-void
-wp_pools_touch(struct wp_pool *pool)
-{
-    atomic_store_explicit(&pool->touched, true, memory_order_seq_cst);
-    wp_pools_wake(pool->pools);
-}
-
-static void
-record_reason(struct wp_pool *pool, char out[WP_REASON_MAX + 1],
-              struct wp_str reason)
-{
-    size_t len = reason.len < WP_REASON_MAX ? reason.len : WP_REASON_MAX;
-
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    if (len > 0) {
-        memcpy(out, reason.ptr, len);
-    }
-    out[len] = '\0';
-    (void)pthread_mutex_unlock(&pool->wait_lock);
-}
-
-void
-wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason)
-{
-    record_reason(pool, pool->last_failure, reason);
-}
-
-void
-wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason)
-{
-    record_reason(pool, pool->last_retired, reason);
-}
-
-void
-wp_pools_sandbox_name(const struct wp_pool *pool, const char *suffix,
-                      char out[WP_SANDBOX_NAME_MAX + 1])
-{
-    size_t len = pool->name.len;
-
-    memcpy(out, pool->name.ptr, len);
-    out[len] = '-';
-    memcpy(out + len + 1, suffix, WP_SANDBOX_SUFFIX_LEN + 1);
 }
 
 void

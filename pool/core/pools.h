@@ -11,13 +11,13 @@
  * query.c  get, list, find
  * run.c    the control thread's turn: expiry, time-outs, refill
  * report.c what the backend tells
- * pool_sync.c   a replica among others: preference, keeper, forgetful stores
- * external.c sandboxes that others see too: ended, retired, found, noted
+ * replicas.c   a replica among others: preference, keeper, forgetful stores
+ * external.c sandboxes that others see too: ended, retired, found, reported
  * history.c what claims were, recorded for advice
  * scale.c  what a pool's scaler is told, and the target that it sets
  * snapshot.c   what is kept of a pool: saved, and taken up again
  *
- * Locks: wait_lock of a pool, change_lock of a slot's stripe, errand_lock,
+ * Locks: wait_lock of a pool, change_lock of a slot's stripe, requests_lock,
  * peers_lock, the lock of a pool's scaler, that of its history. None is on the
  * warm path, none but the last, under a scaler's, is taken under another, and
  * no callback, backend or store is called under one.
@@ -44,26 +44,27 @@
 
 enum {
     WP_CHANGE_STRIPES = 64,
-    WP_ERRANDS_MAX = 256, /* What control asks of the store at once. */
+    WP_STORE_REQUESTS_MAX = 256, /* What control asks of the store at once. */
     WP_NAME_BUCKETS = 4 * WP_POOLS_MAX,
 };
 
-/* What the control thread has yet to do with a slot; bits of wp_slot.news. */
-enum wp_news {
-    WP_NEWS_LISTED = 1, /* In the news list; kept over generations. */
-    WP_NEWS_UNDO = 2,   /* Its grant was never seen: end it, offer it again. */
-    WP_NEWS_STOP = 4,   /* Its lease ends: wp_pools_end, wp_pools_stop. */
-    WP_NEWS_ENDING = 8, /* The store is being told that its lease ends. */
+/* What the control thread has yet to do with a slot; bits of wp_slot.work. */
+enum wp_work {
+    WP_WORK_LISTED = 1, /* Among the marked; kept over generations. */
+    WP_WORK_UNDO = 2,   /* Its grant was never seen: end it, offer it again. */
+    WP_WORK_STOP = 4,   /* Its lease ends: wp_pools_end, wp_pools_stop. */
+    WP_WORK_ENDING = 8, /* The store is being told that its lease ends. */
 
     /* With a durable store only. */
-    WP_NEWS_OFFER = 16,    /* To be recorded as OPEN, then offered. */
-    WP_NEWS_WITHDRAW = 32, /* Idle and unwanted: to be recorded as ENDED. */
-    WP_NEWS_LOSE = 64,     /* Its loss is to be recorded. */
-    WP_NEWS_RELEASE = 128, /* Gone, but the store has a lease of it. */
-    WP_NEWS_ERRAND = 256,  /* One of these is out; looked at when it is back. */
-    WP_NEWS_RETRY = 512,   /* The store did not answer: try in a while. */
-    WP_NEWS_FORGOTTEN = 1024, /* The store has no record of it any more. */
-    WP_NEWS_DEAD = 2048,      /* Lost while it was in doubt who holds it. */
+    WP_WORK_OFFER = 16,    /* To be recorded as OPEN, then offered. */
+    WP_WORK_WITHDRAW = 32, /* Idle and unwanted: to be recorded as ENDED. */
+    WP_WORK_LOSE = 64,     /* Its loss is to be recorded. */
+    WP_WORK_RELEASE = 128, /* Gone, but the store has a lease of it. */
+    WP_WORK_REQUESTED =
+        256,             /* One of these is out; looked at when it is back. */
+    WP_WORK_RETRY = 512, /* The store did not answer: try in a while. */
+    WP_WORK_FORGOTTEN = 1024, /* The store has no record of it any more. */
+    WP_WORK_DEAD = 2048,      /* Lost while it was in doubt who holds it. */
 };
 
 /* The time of a sandbox's order, when it was found: it took no time here. */
@@ -85,7 +86,7 @@ enum wp_control_bit {
 struct wp_pool_budgets; /* budget.c */
 struct wp_pool_history; /* history.h */
 struct wp_pool_scale;   /* scale.h */
-struct wp_pool_notes;   /* snapshot.c */
+struct wp_snapshots;    /* snapshot.c */
 
 struct wp_pool {
     struct wp_pools *pools;
@@ -114,17 +115,20 @@ struct wp_pool {
     _Atomic(uint32_t) failed;
     _Atomic(uint32_t) died_young;
     _Atomic(int64_t) lead_last_ns;
+    /* Of the oldest claim that found nothing ready and that no turn has seen;
+     * 0: there is none. */
+    _Atomic(int64_t) missed_at_ns;
 
     /* Written by the control thread for others to read. */
     _Atomic(bool) breaker_open;
     _Atomic(int64_t) breaker_retry_at_ns;
 
-    pthread_mutex_t wait_lock; /* guards: waiters, followers, parked,
+    pthread_mutex_t wait_lock; /* guards: waiters, followers, awaiting_store,
                                 * the two reasons, and with them the decision
                                 * that a pool is empty */
     struct wp_wait_queue waiters;
-    struct wp_list followers; /* Claims that repeat a pending one. */
-    struct wp_list parked;    /* Claims of ids that the store knows. */
+    struct wp_list followers;      /* Claims that repeat a pending one. */
+    struct wp_list awaiting_store; /* Claims of ids that the store knows. */
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1];
 
@@ -134,12 +138,12 @@ struct wp_pool {
     _Atomic(struct wp_pool_scale *) scale;
 
     /* Control thread only. */
-    struct wp_note_state note;
+    struct wp_snapshot_state snapshot;
     struct wp_refill refill;
     int64_t turn_at_ns;
     uint64_t granted_elsewhere; /* Claims at other replicas. */
     uint64_t removed_nr;        /* In which order pools were removed. */
-    struct wp_pool *next_grave;
+    struct wp_pool *next_retired;
     /* What the slots had counted for another pool of this index. */
     _Atomic(uint64_t) created_before;
     _Atomic(uint64_t) destroyed_before;
@@ -159,10 +163,10 @@ struct wp_pool {
 };
 
 /* Something that control asks of the store, which may answer later. */
-struct wp_errand {
+struct wp_store_request {
     struct wp_lease_op op;
     struct wp_pools *pools;
-    struct wp_list node; /* In errands_free or errands_back. */
+    struct wp_list node; /* In requests_free or requests_answered. */
     struct wp_lease_names names;
     char endpoint[WP_ENDPOINT_MAX + 1];
     char reason[WP_REASON_MAX + 1];
@@ -174,7 +178,7 @@ struct wp_errand {
 };
 
 /* The lease of a slot that the backend was told of. */
-struct wp_noted {
+struct wp_reported_lease {
     uint64_t fence;
     int64_t deadline_wall_ms;
     uint32_t generation;
@@ -200,25 +204,25 @@ struct wp_pools {
     _Atomic(uint32_t) n_pools;
     _Atomic(struct wp_pool *) *pool; /* Owned, as what they point to. */
     _Atomic(uint32_t) *by_name;      /* Owned; open addressing, index + 1. */
-    struct wp_pool *graves; /* Owned; see shape.c. Control thread. */
-    uint64_t removals;      /* The same, as is the next. */
-    bool closing;           /* The daemon leaves: pools begin drained. */
+    struct wp_pool *retired_pools;   /* Owned; see shape.c. Control thread. */
+    uint64_t removals;               /* The same, as is the next. */
+    bool closing; /* The daemon leaves: pools begin drained. */
 
     /* Wall minus monotonic time; the control thread keeps it fresh, so that a
      * claim reads one clock, not two. */
     _Atomic(int64_t) wall_offset_ns;
 
-    alignas(WP_CACHELINE) _Atomic(uint32_t) news; /* Head of the news list. */
-    alignas(WP_CACHELINE) _Atomic(bool) awake;    /* Control needs no wake. */
+    alignas(WP_CACHELINE) _Atomic(uint32_t) marked; /* Head of the list. */
+    alignas(WP_CACHELINE) _Atomic(bool) awake;      /* Control needs no wake. */
 
     pthread_mutex_t change_lock[WP_CHANGE_STRIPES]; /* guards: deadline_ns and
                                                      * the end of leases */
-    pthread_mutex_t errand_lock; /* guards: the three lists */
-    struct wp_list errands_free;
-    struct wp_list errands_back;   /* Answered; for the control thread. */
-    struct wp_list parked_changes; /* Of leases that the store may know. */
-    struct wp_errand *errands;     /* Owned; WP_ERRANDS_MAX. */
-    _Atomic(bool) mail;            /* One of the two has something. */
+    pthread_mutex_t requests_lock; /* guards: the three lists */
+    struct wp_list requests_free;
+    struct wp_list requests_answered;  /* Answered; for the control thread. */
+    struct wp_list awaiting_changes;   /* Of leases that the store may know. */
+    struct wp_store_request *requests; /* Owned; WP_STORE_REQUESTS_MAX. */
+    _Atomic(bool) answers_due;         /* One of the two has something. */
 
     pthread_mutex_t peers_lock; /* guards: the replicas */
     uint64_t replica;
@@ -226,12 +230,13 @@ struct wp_pools {
     uint32_t n_replicas;
 
     /* Control thread only. */
-    struct wp_pool_notes *notes;     /* Owned; NULL: the store keeps none. */
+    struct wp_snapshots *snapshots;  /* Owned; NULL: the store keeps none. */
     struct wp_pool_budgets *budgets; /* Owned; NULL: there are none. */
     struct wp_timing_wheel wheel;
     struct wp_rng rng;
-    struct wp_noted *noted; /* Owned; slots_max, or NULL: nobody asks. */
-    uint32_t slots_used;    /* In any state but FREE. */
+    struct wp_reported_lease
+        *reported;       /* Owned; slots_max, or NULL: nobody asks. */
+    uint32_t slots_used; /* In any state but FREE. */
     uint64_t memory_bytes;
 };
 
@@ -302,6 +307,15 @@ wp_pools_change_lock(struct wp_pools *pools, uint32_t slot_index)
     return &pools->change_lock[slot_index % WP_CHANGE_STRIPES];
 }
 
+/* Before the sandbox is given up while it is WARMING: it was found, so another
+ * replica may have granted it, and this one may not have heard. */
+WP_MUST_CHECK static inline bool
+wp_pools_asks_first(const struct wp_pools *pools,
+                    const struct wp_slot_info *info)
+{
+    return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
+}
+
 /* What tokens carry of the pool. */
 static inline uint16_t
 wp_pool_tag(const struct wp_pool *pool)
@@ -314,65 +328,127 @@ wp_pool_tag(const struct wp_pool *pool)
 static inline void
 wp_pools_keep_open(struct wp_slot *slot)
 {
-    (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_STOP,
+    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_STOP,
                                     memory_order_relaxed);
 }
 
-/* --- shape.c --- */
+/* --- table.c --- */
 
 /* Zeroed memory aligned to a cache line; counted in the memory plan. NULL when
  * memory lacks. */
 void *wp_pools_reserve(struct wp_pools *pools, size_t count, size_t size);
-/* The pool may be smaller now. Where sandboxes may wait for room without an
- * end, those that are not ready go first; else they come to it soon. Control
- * thread. */
-void wp_pools_shrink(struct wp_pool *pool);
-/* Frees every pool there was. At the end. */
-void wp_pools_free_all(struct wp_pools *pools);
-
-/* --- pool.c --- */
-
 /* NULL when there is none. Any thread. */
 struct wp_pool *wp_pools_find(const struct wp_pools *pools,
                               struct wp_str pool_namespace, struct wp_str name);
+/* A removed pool of that name; NULL when there is none. */
+struct wp_pool *wp_pools_find_removed(const struct wp_pools *pools,
+                                      struct wp_str ns, struct wp_str name);
+/* The pool is found by its name from here on, or no more. Control thread. */
+void wp_pools_publish_name(struct wp_pools *pools, const struct wp_pool *pool);
+void wp_pools_remove_name(struct wp_pools *pools, const struct wp_pool *pool);
+
+/* --- mark.c --- */
+
 /* Puts the slot on the control thread's list, with these bits added to its
- * news, and sees that it will look. Any thread, lock-free. */
-void wp_pools_note(struct wp_pools *pools, uint32_t slot_index, uint32_t news);
+ * pending work, and sees that it will look. Any thread, lock-free. */
+void wp_pools_mark(struct wp_pools *pools, uint32_t slot_index, uint32_t work);
 /* Has the control thread look at the pool. Any thread. */
 void wp_pools_touch(struct wp_pool *pool);
+/* Wakes the control thread when it sleeps. Any thread. */
+void wp_pools_wake(struct wp_pools *pools);
 /* Remembers, for people, why a sandbox of the pool failed. Any thread. */
 void wp_pool_record_failure(struct wp_pool *pool, struct wp_str reason);
 /* The same, why one was retired. */
 void wp_pool_record_retired(struct wp_pool *pool, struct wp_str reason);
+
+/* --- peers.c --- */
+
+/* Does this replica prefer the sandbox? Any thread. */
+bool wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref);
+
+/* --- sandbox_slot.c --- */
+
+/* The hash by which the map knows a uid, or a name. */
+uint64_t wp_pools_map_hash(const struct wp_pools *pools, struct wp_str bytes);
 /* "<pool>-<suffix>" of a sandbox of this pool. */
 void wp_pools_sandbox_name(const struct wp_pool *pool, const char *suffix,
                            char out[WP_SANDBOX_NAME_MAX + 1]);
+/* The suffix of "<pool>-<suffix>"; false when the name has another form. */
+WP_MUST_CHECK bool wp_pools_suffix_of(const struct wp_pool *pool,
+                                      struct wp_str name,
+                                      struct wp_str *suffix);
+/* The slot that has this uid; WP_SLOT_REF_NONE when there is none, or no map.
+ * Any thread. */
+struct wp_slot_ref wp_pools_find_uid(struct wp_pools *pools,
+                                     const uint8_t uid[WP_UID_LEN]);
+/* A slot for a new sandbox, with its uid known to the map; counted. The caller
+ * sets its suffix. WP_SLOT_REF_NONE when all are in use. Control thread. */
+WP_MUST_CHECK struct wp_slot_ref
+wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
+                    const uint8_t uid[WP_UID_LEN], int64_t now_ns);
+/* DYING -> FREE. Control thread. */
+void wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref);
 
-/* Wakes the control thread when it sleeps. Any thread. */
-void wp_pools_wake(struct wp_pools *pools);
-/* The hash by which the map knows a uid, or a name. */
-uint64_t wp_pools_map_hash(const struct wp_pools *pools, struct wp_str bytes);
+/* --- held.c --- */
+
+/* The entry of the lease that the slot has; false when there is none. */
+WP_MUST_CHECK bool wp_pools_claim_of(struct wp_pools *pools,
+                                     struct wp_slot_ref ref,
+                                     struct wp_claim_view *view);
+/* Fills the texts of a lease for a store. False when the lease has no claim any
+ * more; the texts that are known are filled all the same. */
+bool wp_pools_lease_names(struct wp_pools *pools, struct wp_slot_ref ref,
+                          struct wp_lease_names *names);
+/* An op of this kind for the lease; points into names. */
+void wp_pools_lease_op(struct wp_pools *pools, struct wp_slot_ref ref,
+                       enum wp_lease_op_kind kind,
+                       const struct wp_lease_names *names,
+                       struct wp_lease_op *op);
+/* LEASED or LOST -> DYING, and the claim's id is free again; false when it is
+ * neither. Under the change lock. */
+WP_MUST_CHECK bool wp_pools_end_held(struct wp_pools *pools,
+                                     struct wp_slot_ref ref);
+/* The slot of the token's lease in this process. Any thread. */
+struct wp_slot_ref wp_pools_slot_of_token(struct wp_pools *pools,
+                                          const struct wp_token_fields *token);
+
+/* --- arrivals.c --- */
+
+/* A claim found nothing ready. Any thread. */
+void wp_pool_missed(struct wp_pool *pool, int64_t arrived_ns);
+/* Claims so far, and how many of them found nothing ready. Neither goes back,
+ * though a claim that is just being answered may be counted a moment late.
+ * Control thread, as the next. */
+void wp_pool_count_claims(struct wp_pool *pool, uint64_t *claims,
+                          uint64_t *missed);
+/* How many of both are new since the counts told, which are moved on; false:
+ * none. */
+WP_MUST_CHECK bool wp_pool_new_claims(struct wp_pool *pool,
+                                      uint64_t *claims_told,
+                                      uint64_t *missed_told, uint32_t *n,
+                                      uint32_t *missed);
+
+/* --- shrink.c --- */
+
+/* The pool may be smaller now. Where sandboxes may wait for room without an
+ * end, those that are not ready go first; else they come to it soon. Control
+ * thread. */
+void wp_pools_shrink(struct wp_pool *pool);
+/* At most max of those that are not ready yet are not waited for. */
+void wp_pools_give_up_warming(struct wp_pools *pools, uint32_t pool_index,
+                              uint32_t max);
 
 /* --- claim.c --- */
 
-/* The next ready sandbox, moved to `to`: one that this replica prefers, else
- * any. Any thread. */
-WP_MUST_CHECK struct wp_slot_ref wp_pools_pop(struct wp_pool *pool,
-                                              enum wp_slot_state to);
-/* Appends a READY slot to its queue. Any thread. */
-void wp_pools_push(struct wp_pool *pool, struct wp_slot_ref ref);
-/* The oldest claim that waits for the store's word on its id; NULL when there
- * is none. Control thread. */
-struct wp_claim *wp_pools_take_parked(struct wp_pool *pool);
-/* Has the claims that follow this entry look again. Any thread. */
-void wp_pools_restart_followers(struct wp_pool *pool, uint64_t entry);
-/* Goes on with a parked claim: it holds ref, as the record says (LOST: it is
- * told so); or, when ref is none, tries anew; or, PENDING, the store is asked
- * again; or is refused with that status.
- * Calls done. Control thread. */
-void wp_pools_unpark(struct wp_claim *claim, enum wp_status status,
-                     struct wp_slot_ref ref,
-                     const struct wp_lease_record *record);
+/* Fills a grant for the lease that claim entry holds on the slot; false when
+ * the slot is no longer of that generation. */
+WP_MUST_CHECK bool wp_pools_fill_grant(struct wp_pools *pools,
+                                       const struct wp_pool *pool,
+                                       struct wp_slot_ref ref,
+                                       uint64_t claim_hash,
+                                       struct wp_grant *grant);
+
+/* --- wait.c --- */
 
 /* Offers a READY sandbox to the oldest waiting claim, or to the next one that
  * comes. Any thread; may call done of claims. */
@@ -384,108 +460,100 @@ void wp_pools_match(struct wp_pool *pool);
 int64_t wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns);
 /* Refuses every claim that waits for this pool. Control thread. */
 void wp_pools_refuse_waiters(struct wp_pool *pool);
-/* Fills a grant for the lease that claim entry holds on the slot; false when
- * the slot is no longer of that generation. */
-WP_MUST_CHECK bool wp_pools_fill_grant(struct wp_pools *pools,
-                                       const struct wp_pool *pool,
-                                       struct wp_slot_ref ref,
-                                       uint64_t claim_hash,
-                                       struct wp_grant *grant);
 
-/* --- lease.c --- */
+/* --- await_store.c --- */
 
-/* Ends the lease on the slot, when it is due: by expiry, because nobody saw it
- * (undo), or because the daemon leaves. False: try again later, all errands are
- * out. Control thread. */
-WP_MUST_CHECK bool wp_pools_end_lease(struct wp_pools *pools,
-                                      struct wp_slot_ref ref, int64_t now_ns);
-/* Fills the texts of a lease for a store. False when the lease has no claim any
- * more; the texts that are known are filled all the same. */
-bool wp_pools_lease_names(struct wp_pools *pools, struct wp_slot_ref ref,
-                          struct wp_lease_names *names);
-/* An op of this kind for the lease; points into names. */
-void wp_pools_lease_op(struct wp_pools *pools, struct wp_slot_ref ref,
-                       enum wp_lease_op_kind kind,
-                       const struct wp_lease_names *names,
-                       struct wp_lease_op *op);
-/* The entry of the lease that the slot has; false when there is none. */
-WP_MUST_CHECK bool wp_pools_claim_of(struct wp_pools *pools,
-                                     struct wp_slot_ref ref,
-                                     struct wp_claim_view *view);
-/* LEASED or LOST -> DYING, and the claim's id is free again; false when it is
- * neither. Under the change lock. */
-WP_MUST_CHECK bool wp_pools_end_held(struct wp_pools *pools,
-                                     struct wp_slot_ref ref);
-/* The slot of the token's lease in this process. Any thread. */
-struct wp_slot_ref wp_pools_slot_of_token(struct wp_pools *pools,
-                                          const struct wp_token_fields *token);
-/* A lease that should long be over: its claim is let go, and the store is asked
- * who holds the sandbox. Control thread. */
-void wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref);
-/* Goes on with a parked change after the store was asked. Calls done unless
- * the store is still to answer. Control thread. */
-void wp_pools_resume_change(struct wp_pools *pools,
-                            struct wp_lease_change *change,
-                            enum wp_status status);
+/* The oldest claim that waits for the store's word on its id; NULL when there
+ * is none. Control thread. */
+struct wp_claim *wp_pools_take_awaiting(struct wp_pool *pool);
+
+/* --- resume.c --- */
+
+/* Goes on with a claim that awaits the store: it holds ref, as the record
+ * says (LOST: it is told so); or, when ref is none, tries anew; or, PENDING,
+ * the store is asked again; or is refused with that status. Calls done.
+ * Control thread. */
+void wp_pools_resume_claim(struct wp_claim *claim, enum wp_status status,
+                           struct wp_slot_ref ref,
+                           const struct wp_lease_record *record);
 
 /* --- store_request.c --- */
 
 /* NULL when all are out. Any thread. */
-struct wp_errand *wp_errand_take(struct wp_pools *pools);
-void wp_errand_give(struct wp_errand *errand);
+struct wp_store_request *wp_store_request_take(struct wp_pools *pools);
+void wp_store_request_give(struct wp_store_request *request);
 /* Asks the store for an op of this kind on the slot; what it answers moves the
  * slot, or comes back to the mirror. False: try again later. Control thread. */
-WP_MUST_CHECK bool wp_errand_send(struct wp_pools *pools,
-                                  struct wp_slot_ref ref,
-                                  enum wp_lease_op_kind kind);
-/* Asks for parked claims and changes, and takes answers in. True when there was
- * something. Control thread. */
-bool wp_errands_run(struct wp_pools *pools);
-/* Parks a change until the store was asked for its lease. Any thread. */
-void wp_errands_park(struct wp_pools *pools, struct wp_lease_change *change);
-/* The same for the pool's claims. Control thread. */
-void wp_errands_run_claims(struct wp_pool *pool);
+WP_MUST_CHECK bool wp_store_request_send(struct wp_pools *pools,
+                                         struct wp_slot_ref ref,
+                                         enum wp_lease_op_kind kind);
+/* Sends a request whose op is filled in: a FETCH. */
+void wp_store_request_submit(struct wp_store_request *request);
+/* The change waits until the store was asked for its lease. Any thread. */
+void wp_lease_change_await_store(struct wp_pools *pools,
+                                 struct wp_lease_change *change);
+/* The oldest of those; NULL when there is none. Control thread. */
+struct wp_lease_change *wp_lease_change_take_awaiting(struct wp_pools *pools);
+/* Control is to look at answers and at changes that wait. Any thread. */
+void wp_store_requests_look_again(struct wp_pools *pools);
+/* It was said since the last call. Control thread, as the next. */
+bool wp_store_requests_come(struct wp_pools *pools);
+/* A FETCH that the store has answered; NULL: no more. */
+struct wp_store_request *
+wp_store_requests_take_answered(struct wp_pools *pools);
+
+/* --- lease.c --- */
+
+/* Goes on with a change that awaits the store after the store was asked.
+ * Calls done unless the store is still to answer. Control thread. */
+void wp_pools_resume_change(struct wp_pools *pools,
+                            struct wp_lease_change *change,
+                            enum wp_status status);
+
+/* --- lease_end.c --- */
+
+/* Ends the lease on the slot, when it is due: by expiry, because nobody saw
+ * it (undo), or because the daemon leaves. False: try again later, all
+ * requests are out. Control thread. */
+WP_MUST_CHECK bool wp_pools_end_lease(struct wp_pools *pools,
+                                      struct wp_slot_ref ref, int64_t now_ns);
+/* A lease that should long be over: its claim is let go, and the store is asked
+ * who holds the sandbox. Control thread. */
+void wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref);
 
 /* --- records.c --- */
 
-/* The slot that has this uid; WP_SLOT_REF_NONE when there is none, or no map.
- * Any thread. */
-struct wp_slot_ref wp_mirror_find(struct wp_pools *pools,
-                                  const uint8_t uid[WP_UID_LEN]);
 /* What the record says of the slot, when it is newer than what is known; state
  * NONE: the store has none. Control thread. */
-void wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
-                     const struct wp_lease_record *record);
-/* What a FETCH brought, for whoever asked. Control thread. */
-void wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand);
+void wp_records_apply(struct wp_pools *pools, struct wp_slot_ref ref,
+                      const struct wp_lease_record *record);
+/* The store was asked who holds a sandbox in doubt. Control thread. */
+void wp_records_settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
+                             const struct wp_store_request *request);
+/* Takes what was fetched for somebody into the mirror: OK, *ref is settled and
+ * has that lease; PENDING, it is just changing here, so ask again; UNAVAILABLE,
+ * this replica has not heard of the sandbox yet. */
+enum wp_status wp_records_take_found(struct wp_pools *pools,
+                                     const struct wp_lease_record *record,
+                                     struct wp_slot_ref *ref);
 
-/* --- pool_sync.c --- */
+/* --- answers.c --- */
 
-/* Does this replica prefer the sandbox? Any thread. */
-bool wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref);
+/* Takes answers in, and asks for changes that wait. True when there was
+ * something. Control thread. */
+bool wp_answers_run(struct wp_pools *pools);
+/* Asks for the claims of the pool that wait for the store. Control thread. */
+void wp_answers_ask_for_claims(struct wp_pool *pool);
 
-/* --- external.c --- */
+/* --- report_lease.c --- */
 
-/* The suffix of "<pool>-<suffix>"; false when the name has another form. */
-WP_MUST_CHECK bool wp_pools_suffix_of(const struct wp_pool *pool,
-                                      struct wp_str name,
-                                      struct wp_str *suffix);
-/* Before the sandbox is given up while it is WARMING: it was found, so another
- * replica may have granted it, and this one may not have heard. */
-WP_MUST_CHECK bool wp_pools_asks_first(const struct wp_pools *pools,
-                                       const struct wp_slot_info *info);
 /* Tells the backend of the lease that the slot has, unless it was told of this
  * one. Control thread. */
-void wp_pools_note_lease(struct wp_pools *pools, struct wp_slot_ref ref);
+void wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref);
 
-/* --- run.c --- */
+/* --- shape.c --- */
 
-/* A slot for a new sandbox, with its uid known to the map; counted. The caller
- * sets its suffix. WP_SLOT_REF_NONE when all are in use. Control thread. */
-WP_MUST_CHECK struct wp_slot_ref
-wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
-                    const uint8_t uid[WP_UID_LEN], int64_t now_ns);
-/* DYING -> FREE. Control thread. */
-void wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref);
+/* Frees every pool there was. At the end. */
+void wp_pools_free_all(struct wp_pools *pools);
 
 #endif

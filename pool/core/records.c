@@ -10,42 +10,11 @@
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/leases/rules.h"
-#include "pool/core/pools.h"
-
-enum {
-    SAME_HASH_MAX = 4, /* Slots of one 64-bit hash that are looked at. */
-};
+#include "pool/core/claim_way.h"
+#include "pool/core/ready.h"
 
 /* What a lease of another process lasts longer here: its clock may differ. */
 #define CLOCK_SLACK_NS (1 * WP_NS_PER_S)
-
-struct wp_slot_ref
-wp_mirror_find(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
-{
-    uint32_t at[SAME_HASH_MAX];
-    uint32_t n;
-
-    if (!pools->mapped) {
-        return WP_SLOT_REF_NONE;
-    }
-    n = wp_slot_map_find(
-        &pools->map,
-        wp_pools_map_hash(pools,
-                          (struct wp_str){(const char *)uid, WP_UID_LEN}),
-        at, SAME_HASH_MAX);
-
-    for (uint32_t i = 0; i < n; i++) {
-        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, at[i]);
-        struct wp_slot_info info;
-
-        if (wp_slot_read(&pools->slots, ref, &info) &&
-            info.state != WP_SLOT_FREE &&
-            memcmp(info.uid, uid, WP_UID_LEN) == 0) {
-            return ref;
-        }
-    }
-    return WP_SLOT_REF_NONE;
-}
 
 /* --- Leases --- */
 
@@ -88,19 +57,19 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
                               memory_order_relaxed);
         if (wp_claim_table_hold(&pools->claims, claim, ref,
                                 record->granted_wall_ms, (int)record->served)) {
-            wp_pools_restart_followers(wp_pools_at(pools, pool->index),
-                                       wp_claim_ref_pack(claim));
+            wp_claim_tell_followers(wp_pools_at(pools, pool->index),
+                                    wp_claim_ref_pack(claim), NULL);
         }
         (void)!wp_claim_table_share(&pools->claims, claim);
     }
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index, 0);
 }
 
 static void
 lose(struct wp_pools *pools, struct wp_slot_ref ref, const char *reason)
 {
     if (wp_slot_lose(&pools->slots, ref, wp_str_from(reason))) {
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
 }
 
@@ -154,7 +123,7 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
         WP_ASSERT(moved);
         atomic_store_explicit(&slot->gone, ref.generation,
                               memory_order_release);
-        wp_pools_note(pools, ref.index, WP_NEWS_RELEASE);
+        wp_pools_mark(pools, ref.index, WP_WORK_RELEASE);
         return;
     }
     switch (record->state) {
@@ -174,12 +143,12 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
     case WP_RECORD_NONE:
         if (WP_MUTANT(USED_ADOPTED)) {
             moved = wp_slot_make_ready(&pools->slots, ref, endpoint, now);
-            wp_pools_note(pools, ref.index, WP_NEWS_OFFER);
+            wp_pools_mark(pools, ref.index, WP_WORK_OFFER);
             break;
         }
         moved =
             wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
         break;
     }
     WP_ASSERT(moved); /* Nobody else knew the slot. */
@@ -223,8 +192,8 @@ end_mirrored(struct wp_pools *pools, struct wp_pool *pool,
         }
         wp_pools_match(pool);
     }
-    wp_pools_note(pools, ref.index,
-                  record->state == WP_RECORD_NONE ? WP_NEWS_FORGOTTEN : 0);
+    wp_pools_mark(pools, ref.index,
+                  record->state == WP_RECORD_NONE ? WP_WORK_FORGOTTEN : 0);
 }
 
 /* The slot is LEASED or LOST, and not by a claim that the store is being asked
@@ -295,13 +264,13 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
             /* The feed tells the latest only: it was granted, too. */
             pool->granted_elsewhere += record->fence > fence ? 1 : 0;
-            wp_pools_note(pools, ref.index, 0);
+            wp_pools_mark(pools, ref.index, 0);
         }
         break;
     case WP_RECORD_NONE:
         if (!keeper &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
-            wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
+            wp_pools_mark(pools, ref.index, WP_WORK_FORGOTTEN);
         }
         break;
     case WP_RECORD_OPEN:
@@ -345,7 +314,7 @@ apply_to_warming(struct wp_pools *pools, struct wp_pool *pool,
     } else if (record->state == WP_RECORD_ENDED &&
                wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING,
                             WP_SLOT_DYING)) {
-        wp_pools_note(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index, 0);
     }
 }
 
@@ -363,8 +332,8 @@ is_settled(struct wp_pools *pools, struct wp_slot_ref ref)
 }
 
 void
-wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
-                const struct wp_lease_record *record)
+wp_records_apply(struct wp_pools *pools, struct wp_slot_ref ref,
+                 const struct wp_lease_record *record)
 {
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
@@ -386,12 +355,12 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
         slot->control_bits |= WP_CONTROL_HEARD;
         /* It is freed when what is being asked is answered. */
         if (record->state == WP_RECORD_NONE && !keeper) {
-            wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
+            wp_pools_mark(pools, ref.index, WP_WORK_FORGOTTEN);
         }
         break;
     case WP_SLOT_DYING:
         if (record->state == WP_RECORD_NONE && !keeper) {
-            wp_pools_note(pools, ref.index, WP_NEWS_FORGOTTEN);
+            wp_pools_mark(pools, ref.index, WP_WORK_FORGOTTEN);
         }
         break;
     case WP_SLOT_WARMING:
@@ -406,13 +375,13 @@ wp_mirror_apply(struct wp_pools *pools, struct wp_slot_ref ref,
 void
 wp_pools_on_record(struct wp_pools *pools, const struct wp_lease_record *record)
 {
-    struct wp_slot_ref ref = wp_mirror_find(pools, record->uid);
+    struct wp_slot_ref ref = wp_pools_find_uid(pools, record->uid);
     uint32_t index;
 
     if (ref.generation != 0) {
         wp_slot_at(&pools->slots, ref.index)->control_bits &=
             ~(uint32_t)WP_CONTROL_UNSYNCED;
-        wp_mirror_apply(pools, ref, record);
+        wp_records_apply(pools, ref, record);
         return;
     }
     if (record->state == WP_RECORD_NONE) {
@@ -441,26 +410,26 @@ wp_pools_records_refused(const struct wp_pools *pools)
  * too late has written into the slot the very fence that the other one got;
  * what nobody was granted has none. */
 static bool
-was_granted(struct wp_pools *pools, const struct wp_errand *errand)
+was_granted(struct wp_pools *pools, const struct wp_store_request *request)
 {
     const struct wp_slot *slot =
-        wp_slot_at(&pools->slots, errand->op.ref.index);
+        wp_slot_at(&pools->slots, request->op.ref.index);
 
-    return errand->status == WP_OK && errand->found.fence > 0 &&
-           errand->found.fence >=
+    return request->status == WP_OK && request->found.fence > 0 &&
+           request->found.fence >=
                atomic_load_explicit(&slot->fence, memory_order_relaxed);
 }
 
 /* The store was asked who holds a sandbox in doubt. */
-static void
-settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
-             const struct wp_errand *errand)
+void
+wp_records_settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
+                        const struct wp_store_request *request)
 {
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    const struct wp_lease_record *record = &errand->found;
+    const struct wp_lease_record *record = &request->found;
     bool moved;
 
-    if (errand->status == WP_OK && wp_record_is_claimed(record->state)) {
+    if (request->status == WP_OK && wp_record_is_claimed(record->state)) {
         moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                              WP_SLOT_LEASED);
         WP_ASSERT(moved);          /* Only control moves a slot in doubt. */
@@ -469,79 +438,43 @@ settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
         if (record->state == WP_RECORD_LOST) {
             lose(pools, ref, record->lost_reason);
         } else if ((atomic_load_explicit(
-                        &wp_slot_at(&pools->slots, ref.index)->news,
+                        &wp_slot_at(&pools->slots, ref.index)->work,
                         memory_order_relaxed) &
-                    WP_NEWS_DEAD) != 0 &&
+                    WP_WORK_DEAD) != 0 &&
                    wp_slot_lose(&pools->slots, ref, WP_STR("it died"))) {
-            wp_pools_note(pools, ref.index, WP_NEWS_LOSE);
+            wp_pools_mark(pools, ref.index, WP_WORK_LOSE);
         }
-    } else if (errand->status == WP_OK && record->state == WP_RECORD_OPEN) {
+    } else if (request->status == WP_OK && record->state == WP_RECORD_OPEN) {
         /* It may have been meant for somebody: nobody gets it now (I6). */
-        wp_pools_note(pools, ref.index, WP_NEWS_WITHDRAW);
-    } else if (errand->status == WP_OK || errand->status == WP_NOT_FOUND) {
+        wp_pools_mark(pools, ref.index, WP_WORK_WITHDRAW);
+    } else if (request->status == WP_OK || request->status == WP_NOT_FOUND) {
         moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                              WP_SLOT_DYING);
         WP_ASSERT(moved);
-        pool->granted_elsewhere += was_granted(pools, errand) ? 1 : 0;
-        wp_pools_note(pools, ref.index,
-                      errand->status == WP_NOT_FOUND ? WP_NEWS_FORGOTTEN : 0);
+        pool->granted_elsewhere += was_granted(pools, request) ? 1 : 0;
+        wp_pools_mark(pools, ref.index,
+                      request->status == WP_NOT_FOUND ? WP_WORK_FORGOTTEN : 0);
     } else {
-        wp_pools_note(pools, ref.index, WP_NEWS_RETRY);
+        wp_pools_mark(pools, ref.index, WP_WORK_RETRY);
     }
-}
-
-static void
-fetched_for_slot(struct wp_pools *pools, struct wp_errand *errand)
-{
-    struct wp_slot_ref ref = errand->op.ref;
-    enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
-    bool unanswered = errand->status != WP_OK && errand->status != WP_NOT_FOUND;
-    uint32_t news = 0;
-
-    (void)atomic_fetch_and_explicit(&wp_slot_at(&pools->slots, ref.index)->news,
-                                    ~(uint32_t)WP_NEWS_ERRAND,
-                                    memory_order_relaxed);
-    if (state == WP_SLOT_QUARANTINED &&
-        (wp_slot_at(&pools->slots, ref.index)->control_bits &
-         WP_CONTROL_HEARD) == 0) {
-        settle_doubt(pools, ref, errand);
-        return;
-    }
-    if (state == WP_SLOT_DYING &&
-        !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
-        news = errand->status == WP_NOT_FOUND ? WP_NEWS_FORGOTTEN : 0;
-    } else if (state == WP_SLOT_DYING) {
-        if (unanswered) {
-            news = WP_NEWS_RELEASE | WP_NEWS_RETRY;
-        } else if (errand->status == WP_OK &&
-                   wp_record_is_claimed(errand->found.state)) {
-            /* The lease of a sandbox that is gone ends by the fence it has. */
-            atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
-                                  errand->found.fence, memory_order_relaxed);
-            if (wp_errand_send(pools, ref, WP_LEASE_RELEASE)) {
-                return;
-            }
-            news = WP_NEWS_RELEASE | WP_NEWS_RETRY;
-        }
-    }
-    wp_pools_note(pools, ref.index, news);
 }
 
 /* Takes what was fetched for somebody into the mirror: OK, *ref is settled and
  * has that lease; PENDING, it is just changing here, so ask again; UNAVAILABLE,
  * this replica has not heard of the sandbox yet. Never makes a slot: by now the
  * record may be an old one, of a sandbox that is forgotten. */
-static enum wp_status
-take_found(struct wp_pools *pools, const struct wp_lease_record *record,
-           struct wp_slot_ref *ref)
+enum wp_status
+wp_records_take_found(struct wp_pools *pools,
+                      const struct wp_lease_record *record,
+                      struct wp_slot_ref *ref)
 {
     enum wp_slot_state state;
 
-    *ref = wp_mirror_find(pools, record->uid);
+    *ref = wp_pools_find_uid(pools, record->uid);
     if (ref->generation == 0) {
         return WP_UNAVAILABLE;
     }
-    wp_mirror_apply(pools, *ref, record);
+    wp_records_apply(pools, *ref, record);
     state = wp_slot_state(&pools->slots, *ref);
     return (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) &&
                    is_settled(pools, *ref) &&
@@ -550,57 +483,4 @@ take_found(struct wp_pools *pools, const struct wp_lease_record *record,
                        memory_order_relaxed) == record->fence
                ? WP_OK
                : WP_PENDING;
-}
-
-static bool
-is_answer(enum wp_status status)
-{
-    return status == WP_OK || status == WP_NOT_FOUND;
-}
-
-static void
-fetched_for_claim(struct wp_pools *pools, struct wp_errand *errand)
-{
-    struct wp_claim *claim = errand->claim;
-    const struct wp_lease_record *record = &errand->found;
-    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
-    enum wp_status status = is_answer(errand->status) ? WP_OK : WP_UNAVAILABLE;
-
-    if (errand->status == WP_OK && wp_record_is_claimed(record->state)) {
-        struct wp_claim_view view;
-
-        status = record->fingerprint != claim->commit.fingerprint
-                     ? WP_ALREADY_EXISTS
-                     : take_found(pools, record, &ref);
-        if (status == WP_OK && !claim->confirms &&
-            wp_pools_claim_of(pools, ref, &view)) {
-            status = WP_PENDING;
-        }
-    }
-    wp_pools_unpark(claim, status, ref, record);
-}
-
-static void
-fetched_for_change(struct wp_pools *pools, struct wp_errand *errand)
-{
-    enum wp_status status = is_answer(errand->status) ? WP_OK : WP_UNAVAILABLE;
-    struct wp_slot_ref ref;
-
-    if (errand->status == WP_OK && wp_record_is_claimed(errand->found.state)) {
-        status = take_found(pools, &errand->found, &ref);
-    }
-    wp_pools_resume_change(pools, errand->change, status);
-}
-
-void
-wp_mirror_fetched(struct wp_pools *pools, struct wp_errand *errand)
-{
-    if (errand->claim != NULL) {
-        fetched_for_claim(pools, errand);
-    } else if (errand->change != NULL) {
-        fetched_for_change(pools, errand);
-    } else {
-        fetched_for_slot(pools, errand);
-    }
-    wp_errand_give(errand);
 }

@@ -7,51 +7,6 @@
 /* Into zeroed memory: what is behind a text is never told. */
 #define COPY_TEXT(to, from) memcpy(to, from, strlen(from) + 1)
 
-/* --- Preference --- */
-
-/* splitmix64's finaliser. */
-static uint64_t
-mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-bool
-wp_pools_prefer(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_slot_info info;
-    uint64_t uid;
-    uint64_t own;
-    bool best = true;
-
-    if (!pools->shared || !wp_slot_read(&pools->slots, ref, &info)) {
-        return true;
-    }
-    memcpy(&uid, info.uid, sizeof uid);
-    (void)pthread_mutex_lock(&pools->peers_lock);
-    own = mix(uid ^ mix(pools->replica));
-    for (uint32_t i = 0; i < pools->n_replicas && best; i++) {
-        best = pools->replicas[i] == pools->replica ||
-               mix(uid ^ mix(pools->replicas[i])) < own;
-    }
-    (void)pthread_mutex_unlock(&pools->peers_lock);
-    return best;
-}
-
-void
-wp_pools_set_replicas(struct wp_pools *pools, uint64_t own, const uint64_t *ids,
-                      uint32_t n)
-{
-    n = n < WP_REPLICAS_MAX ? n : WP_REPLICAS_MAX;
-    (void)pthread_mutex_lock(&pools->peers_lock);
-    pools->replica = own;
-    memcpy(pools->replicas, ids, n * sizeof *ids);
-    pools->n_replicas = n;
-    (void)pthread_mutex_unlock(&pools->peers_lock);
-}
-
 /* --- A store that tells all it has, or has forgotten --- */
 
 static bool
@@ -88,7 +43,7 @@ wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index)
         }
         slot->control_bits &= ~(uint32_t)WP_CONTROL_UNSYNCED;
         if (wp_slot_state(&pools->slots, ref) != WP_SLOT_FREE) {
-            wp_mirror_apply(pools, ref, &none);
+            wp_records_apply(pools, ref, &none);
         }
     }
 }
@@ -150,7 +105,7 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
                                                         : WP_SLOT_QUARANTINED);
 
             out->state = WP_RECORD_ENDED;
-            wp_pools_note(pools, ref.index, retired ? WP_NEWS_WITHDRAW : 0);
+            wp_pools_mark(pools, ref.index, retired ? WP_WORK_WITHDRAW : 0);
         }
         return true;
     }
@@ -187,7 +142,7 @@ wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
 bool
 wp_pools_knows(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
 {
-    struct wp_slot_ref ref = wp_mirror_find(pools, uid);
+    struct wp_slot_ref ref = wp_pools_find_uid(pools, uid);
 
     return ref.generation != 0 &&
            wp_slot_state(&pools->slots, ref) != WP_SLOT_DYING;
@@ -197,7 +152,7 @@ bool
 wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
               struct wp_slot_ref *ref)
 {
-    *ref = wp_mirror_find(pools, uid);
+    *ref = wp_pools_find_uid(pools, uid);
     if (ref->generation == 0) {
         return false;
     }
@@ -227,25 +182,20 @@ wp_pools_lose_unseen(struct wp_pools *pools)
     }
 }
 
-bool
-wp_pools_is_keeper(const struct wp_pools *pools)
-{
-    return atomic_load_explicit(&pools->keeper, memory_order_relaxed);
-}
-
 void
 wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
 {
     atomic_store_explicit(&pools->keeper, keeper, memory_order_relaxed);
     pools->swept = pools->swept && keeper;
-    if (keeper && pools->noted != NULL) {
-        memset(pools->noted, 0, pools->config.slots_max * sizeof *pools->noted);
+    if (keeper && pools->reported != NULL) {
+        memset(pools->reported, 0,
+               pools->config.slots_max * sizeof *pools->reported);
     }
     /* What waited for a keeper is looked at. */
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=
             WP_SLOT_FREE) {
-            wp_pools_note(pools, i, 0);
+            wp_pools_mark(pools, i, 0);
         }
     }
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {

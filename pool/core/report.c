@@ -37,7 +37,7 @@ wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
     (void)atomic_fetch_add_explicit(&pool->became_ready, 1,
                                     memory_order_release);
     if (pools->durable) {
-        wp_pools_note(pools, ref.index, WP_NEWS_OFFER);
+        wp_pools_mark(pools, ref.index, WP_WORK_OFFER);
     } else {
         wp_pools_offer(pool, ref);
     }
@@ -51,7 +51,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slots *slots = &pools->slots;
     struct wp_slot_info info;
     struct wp_pool *pool;
-    uint32_t news = 0;
+    uint32_t work = 0;
     bool young;
     bool asks;
 
@@ -66,7 +66,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     for (int i = 0; i < 8; i++) {
         if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
                          asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
-            news = asks ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
+            work = asks ? WP_WORK_WITHDRAW | WP_WORK_DEAD : 0;
             wp_counter_add(&pool->failures, 1);
             (void)atomic_fetch_add_explicit(&pool->failed, 1,
                                             memory_order_release);
@@ -77,7 +77,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
         if (pools->shared
                 ? wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)
                 : wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
-            news = pools->shared ? WP_NEWS_WITHDRAW | WP_NEWS_DEAD : 0;
+            work = pools->shared ? WP_WORK_WITHDRAW | WP_WORK_DEAD : 0;
             /* Idle or not, the store will tell: withdrawn counts it then. */
             if (young && !pools->shared) {
                 (void)atomic_fetch_add_explicit(&pool->died_young, 1,
@@ -90,15 +90,15 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
         if (wp_slot_lose(slots, ref, reason)) {
             wp_counter_add(&pool->lost, 1);
             wp_pool_record_failure(pool, reason);
-            news = pools->durable ? WP_NEWS_LOSE : 0;
+            work = pools->durable ? WP_WORK_LOSE : 0;
             break;
         }
         if (wp_slot_state(slots, ref) == WP_SLOT_QUARANTINED) {
-            news = WP_NEWS_DEAD;
+            work = WP_WORK_DEAD;
             break;
         }
     }
-    wp_pools_note(pools, ref.index, news);
+    wp_pools_mark(pools, ref.index, work);
     wp_pools_touch(pool);
 }
 
@@ -124,7 +124,7 @@ wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref)
                &slot->gone, &gone, ref.generation, memory_order_release,
                memory_order_relaxed)) {
     }
-    wp_pools_note(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index, 0);
 }
 
 void

@@ -2,14 +2,16 @@
  *
  * Everything that is not a claim's own way happens here: leases end, slots are
  * destroyed and freed, waiting claims time out, pools are refilled. Claims and
- * reports leave notes; after a turn that found some, the next one comes in 2 ms
+ * reports mark slots; after a turn that found some, the next one comes in 2 ms
  * by itself, so that a busy daemon is not woken for each claim, and an idle one
  * not at all. */
 #include "pool/base/assert.h"
 #include "pool/base/extreme.h"
 #include "pool/base/mutant.h"
 #include "pool/core/budget.h"
+#include "pool/core/claim_way.h"
 #include "pool/core/history.h"
+#include "pool/core/ready.h"
 #include "pool/core/scale.h"
 #include "pool/slots/sandbox_name.h"
 
@@ -29,18 +31,18 @@ is_due(const struct wp_slot *slot, int64_t now_ns)
     }
     return atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
                now_ns ||
-           (atomic_load_explicit(&slot->news, memory_order_relaxed) &
-            (WP_NEWS_UNDO | WP_NEWS_STOP)) != 0;
+           (atomic_load_explicit(&slot->work, memory_order_relaxed) &
+            (WP_WORK_UNDO | WP_WORK_STOP)) != 0;
 }
 
 static bool
 is_stopped(const struct wp_slot *slot)
 {
-    return (atomic_load_explicit(&slot->news, memory_order_relaxed) &
-            WP_NEWS_STOP) != 0;
+    return (atomic_load_explicit(&slot->work, memory_order_relaxed) &
+            WP_WORK_STOP) != 0;
 }
 
-/* Looks at the slot then; at a lease that lasts for ever only when noted. */
+/* Looks at the slot then; at a lease that lasts for ever only when marked. */
 static void
 wake_at(struct wp_pools *pools, struct wp_slot_ref ref, int64_t deadline_ns)
 {
@@ -49,71 +51,6 @@ wake_at(struct wp_pools *pools, struct wp_slot_ref ref, int64_t deadline_ns)
     } else {
         wp_timing_wheel_insert(&pools->wheel, ref.index, deadline_ns);
     }
-}
-
-struct wp_slot_ref
-wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
-                    const uint8_t uid[WP_UID_LEN], int64_t now_ns)
-{
-    struct wp_slot_ref ref =
-        wp_slots_alloc(&pools->slots, pool->index, uid, now_ns);
-    struct wp_slot *slot;
-
-    if (ref.generation == 0) {
-        return ref;
-    }
-    slot = wp_slot_at(&pools->slots, ref.index);
-    pools->slots_used++;
-    slot->control_bits = 0;
-    /* News of the slot's last life; that it is listed stays true. */
-    (void)atomic_fetch_and_explicit(&slot->news, WP_NEWS_LISTED,
-                                    memory_order_relaxed);
-    if (pools->mapped) {
-        wp_slot_map_add(
-            &pools->map,
-            wp_pools_map_hash(pools,
-                              (struct wp_str){(const char *)uid, WP_UID_LEN}),
-            ref.index);
-    }
-    return ref;
-}
-
-void
-wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
-{
-    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
-    struct wp_slot_info info;
-    bool freed;
-
-    if (pools->mapped && wp_slot_read(&pools->slots, ref, &info)) {
-        char name[WP_SANDBOX_NAME_MAX + 1];
-
-        wp_pools_sandbox_name(pool, info.suffix, name);
-        wp_slot_map_remove(
-            &pools->map,
-            wp_pools_map_hash(
-                pools, (struct wp_str){(const char *)info.uid, WP_UID_LEN}),
-            ref.index);
-        wp_slot_map_remove(&pools->map,
-                           wp_pools_map_hash(pools, wp_str_from(name)),
-                           ref.index);
-    }
-    if ((atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->news,
-                              memory_order_relaxed) &
-         WP_NEWS_OFFER) != 0) {
-        /* It was granted elsewhere before its offer was known to be recorded,
-         * and so never pushed; a slot is not used anew before it was popped. */
-        wp_pools_push(pool, ref);
-    }
-    /* Under the lock: who looked at its state there, and then leaves a word for
-     * control in it, does not leave it to the slot's next life. */
-    (void)pthread_mutex_lock(wp_pools_change_lock(pools, ref.index));
-    freed = wp_slot_move(&pools->slots, ref, WP_SLOT_DYING, WP_SLOT_FREE);
-    (void)pthread_mutex_unlock(wp_pools_change_lock(pools, ref.index));
-    WP_ASSERT(freed);
-    pools->slots_used--;
-    (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
-    wp_pools_touch(pool);
 }
 
 static bool
@@ -133,26 +70,26 @@ static void
 forget_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
+    uint32_t work = atomic_load_explicit(&slot->work, memory_order_relaxed);
     enum wp_lease_op_kind kind = WP_LEASE_FORGET;
 
     if ((slot->control_bits & WP_CONTROL_TOLD) != 0) {
         slot->control_bits &= ~(uint32_t)WP_CONTROL_TOLD;
         (void)atomic_fetch_and_explicit(
-            &slot->news, ~(uint32_t)WP_NEWS_FORGOTTEN, memory_order_relaxed);
-        news &= ~(uint32_t)WP_NEWS_FORGOTTEN;
+            &slot->work, ~(uint32_t)WP_WORK_FORGOTTEN, memory_order_relaxed);
+        work &= ~(uint32_t)WP_WORK_FORGOTTEN;
     }
-    if (!pools->durable || (news & WP_NEWS_FORGOTTEN) != 0) {
+    if (!pools->durable || (work & WP_WORK_FORGOTTEN) != 0) {
         wp_pools_free_slot(pools, ref);
         return;
     }
-    if ((news & WP_NEWS_RELEASE) != 0) {
-        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_RELEASE,
+    if ((work & WP_WORK_RELEASE) != 0) {
+        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_RELEASE,
                                         memory_order_relaxed);
         kind = WP_LEASE_FETCH; /* By which fence is it held? */
     }
-    if (!wp_errand_send(pools, ref, kind)) {
-        (void)atomic_fetch_or_explicit(&slot->news, news & WP_NEWS_RELEASE,
+    if (!wp_store_request_send(pools, ref, kind)) {
+        (void)atomic_fetch_or_explicit(&slot->work, work & WP_WORK_RELEASE,
                                        memory_order_relaxed);
         look_again(pools, ref, now_ns);
     }
@@ -165,16 +102,16 @@ linger(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
 
-    if ((atomic_load_explicit(&slot->news, memory_order_relaxed) &
-         WP_NEWS_FORGOTTEN) != 0) {
+    if ((atomic_load_explicit(&slot->work, memory_order_relaxed) &
+         WP_WORK_FORGOTTEN) != 0) {
         wp_pools_free_slot(pools, ref);
         return;
     }
     if ((slot->control_bits & WP_CONTROL_LINGERS) == 0) {
         slot->control_bits |= WP_CONTROL_LINGERS;
     } else if (wp_timing_wheel_contains(&pools->wheel, ref.index)) {
-        return; /* Noted; its time has not come. */
-    } else if (wp_errand_send(pools, ref, WP_LEASE_FETCH)) {
+        return; /* Marked; its time has not come. */
+    } else if (wp_store_request_send(pools, ref, WP_LEASE_FETCH)) {
         slot->control_bits &= ~(uint32_t)WP_CONTROL_LINGERS;
         return; /* Looked at again when that is back. */
     }
@@ -208,20 +145,20 @@ destroy_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     }
 }
 
-/* Sends the errand that the slot's news ask for. False: there is none. */
+/* Sends the request that the slot's work ask for. False: there is none. */
 static bool
-send_errand(struct wp_pools *pools, struct wp_slot_ref ref, uint32_t news,
-            enum wp_lease_op_kind kind, int64_t now_ns)
+send_request(struct wp_pools *pools, struct wp_slot_ref ref, uint32_t work,
+             enum wp_lease_op_kind kind, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     uint32_t before =
-        atomic_fetch_and_explicit(&slot->news, ~news, memory_order_relaxed);
+        atomic_fetch_and_explicit(&slot->work, ~work, memory_order_relaxed);
 
-    if (news != 0 && (before & news) == 0) {
+    if (work != 0 && (before & work) == 0) {
         return false;
     }
-    if (!wp_errand_send(pools, ref, kind)) {
-        (void)atomic_fetch_or_explicit(&slot->news, news, memory_order_relaxed);
+    if (!wp_store_request_send(pools, ref, kind)) {
+        (void)atomic_fetch_or_explicit(&slot->work, work, memory_order_relaxed);
         look_again(pools, ref, now_ns);
     }
     return true;
@@ -237,9 +174,9 @@ attend_quarantined(struct wp_pools *pools, struct wp_slot_ref ref,
 
     if (pools->durable) {
         (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
-        if (!send_errand(pools, ref, WP_NEWS_WITHDRAW, WP_LEASE_WITHDRAW,
-                         now_ns)) {
-            (void)send_errand(pools, ref, 0, WP_LEASE_FETCH, now_ns);
+        if (!send_request(pools, ref, WP_WORK_WITHDRAW, WP_LEASE_WITHDRAW,
+                          now_ns)) {
+            (void)send_request(pools, ref, 0, WP_LEASE_FETCH, now_ns);
         }
         return;
     }
@@ -256,12 +193,12 @@ static void
 attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
-    bool undo = (news & WP_NEWS_UNDO) != 0;
+    uint32_t work = atomic_load_explicit(&slot->work, memory_order_relaxed);
+    bool undo = (work & WP_WORK_UNDO) != 0;
 
-    if ((news & WP_NEWS_LOSE) != 0 &&
+    if ((work & WP_WORK_LOSE) != 0 &&
         wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST &&
-        send_errand(pools, ref, WP_NEWS_LOSE, WP_LEASE_LOSE, now_ns)) {
+        send_request(pools, ref, WP_WORK_LOSE, WP_LEASE_LOSE, now_ns)) {
         return;
     }
     if (!is_due(slot, now_ns)) {
@@ -271,7 +208,7 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
         return;
     }
     if ((!is_keeper(pools) || pools->leaving) && !undo &&
-        (news & WP_NEWS_STOP) == 0 && !WP_MUTANT(FOLLOWER_EXPIRES)) {
+        (work & WP_WORK_STOP) == 0 && !WP_MUTANT(FOLLOWER_EXPIRES)) {
         /* The keeper ends it; this replica may become the keeper. */
         wp_timing_wheel_insert(&pools->wheel, ref.index, now_ns + WP_NS_PER_S);
         if (pools->shared && !pools->leaving &&
@@ -298,7 +235,7 @@ attend_ready(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 
     slot->control_bits &= ~(uint32_t)(WP_CONTROL_MIRRORED | WP_CONTROL_HEARD);
     (void)wp_timing_wheel_remove(&pools->wheel, ref.index);
-    if (send_errand(pools, ref, WP_NEWS_OFFER, WP_LEASE_OFFER, now_ns)) {
+    if (send_request(pools, ref, WP_WORK_OFFER, WP_LEASE_OFFER, now_ns)) {
         return;
     }
     /* A claim here had it for a moment, and what another replica did with it
@@ -309,19 +246,19 @@ attend_ready(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     }
 }
 
-/* A slot that somebody noted, or whose time has come. */
+/* A slot that somebody marked, or whose time has come. */
 static void
 attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, index);
     struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, index);
-    uint32_t news = atomic_load_explicit(&slot->news, memory_order_relaxed);
+    uint32_t work = atomic_load_explicit(&slot->work, memory_order_relaxed);
 
-    if ((news & WP_NEWS_ERRAND) != 0) {
-        return; /* It is noted again when the errand is back. */
+    if ((work & WP_WORK_REQUESTED) != 0) {
+        return; /* It is marked again when the request is back. */
     }
-    if ((news & WP_NEWS_RETRY) != 0) {
-        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_RETRY,
+    if ((work & WP_WORK_RETRY) != 0) {
+        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_RETRY,
                                         memory_order_relaxed);
         look_again(pools, ref, now_ns);
         return;
@@ -329,8 +266,8 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
     switch (wp_slot_state(&pools->slots, ref)) {
     case WP_SLOT_LEASED:
         wp_pool_scale_on_leased(wp_pools_of_slot(pools, index), ref);
-        if (pools->noted != NULL) {
-            wp_pools_note_lease(pools, ref);
+        if (pools->reported != NULL) {
+            wp_pools_report_lease(pools, ref);
         }
         attend_held(pools, ref, now_ns);
         break;
@@ -355,21 +292,21 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
 }
 
 static bool
-take_news(struct wp_pools *pools, int64_t now_ns)
+take_marked(struct wp_pools *pools, int64_t now_ns)
 {
-    /* Acquire: paired with the push in wp_pools_note. */
-    uint32_t index = atomic_exchange_explicit(&pools->news, WP_SLOT_NONE,
+    /* Acquire: paired with the push in wp_pools_mark. */
+    uint32_t index = atomic_exchange_explicit(&pools->marked, WP_SLOT_NONE,
                                               memory_order_seq_cst);
     bool found = index != WP_SLOT_NONE;
 
     while (index != WP_SLOT_NONE) {
         struct wp_slot *slot = wp_slot_at(&pools->slots, index);
         uint32_t next =
-            atomic_load_explicit(&slot->news_next, memory_order_relaxed);
+            atomic_load_explicit(&slot->work_next, memory_order_relaxed);
 
-        /* Off the list before it is looked at: what comes now is noted anew.
-         * Acquire: sees what was written before the note. */
-        (void)atomic_fetch_and_explicit(&slot->news, ~(uint32_t)WP_NEWS_LISTED,
+        /* Off the list before it is looked at: what comes now is marked anew.
+         * Acquire: sees what was written before the mark. */
+        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_LISTED,
                                         memory_order_acq_rel);
         attend_slot(pools, index, now_ns);
         /* What befalls a slot may concern its pool's refill. */
@@ -462,7 +399,7 @@ carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
             return;
         }
         if (ask) {
-            wp_pools_note(pools, ref.index, WP_NEWS_WITHDRAW);
+            wp_pools_mark(pools, ref.index, WP_WORK_WITHDRAW);
         } else {
             destroy_slot(pools, ref, now_ns);
         }
@@ -551,7 +488,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     struct wp_refill_plan plan;
     int64_t next_wait;
     int64_t next_scale;
-    int64_t next_note;
+    int64_t next_snapshot;
     uint32_t before;
     bool unscaled;
 
@@ -564,7 +501,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
         wp_pools_refuse_waiters(pool);
     }
     if (pools->durable) {
-        wp_errands_run_claims(pool);
+        wp_answers_ask_for_claims(pool);
     }
     wp_pools_match(pool);
     next_wait = wp_pools_expire_waiters(pool, now_ns);
@@ -572,8 +509,10 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
     before = view.target;
     wp_pool_history_look(pool, now_ns);
     next_scale = wp_pool_scale_turn(pool, &view, &unscaled);
-    wp_pool_history_turn(pool, now_ns);
-    next_note = wp_pool_note_turn(pool, now_ns);
+    if (wp_pool_history_turn(pool, now_ns)) {
+        wp_snapshot_changed(pool);
+    }
+    next_snapshot = wp_snapshot_turn(pool, now_ns);
     view.target = atomic_load_explicit(&pool->target, memory_order_relaxed);
     plan = wp_refill_plan(&pool->refill, &view);
     if (is_keeper(pools) && !pools->leaving && !unscaled) {
@@ -588,7 +527,7 @@ turn(struct wp_pool *pool, int64_t now_ns, bool *worked)
         pools->config.changed(pools->config.ctx, pool->index);
     }
     pool->turn_at_ns = wp_min_i64(wp_min_i64(plan.ask_again_ns, next_wait),
-                                  wp_min_i64(next_scale, next_note));
+                                  wp_min_i64(next_scale, next_snapshot));
     return pool->turn_at_ns;
 }
 
@@ -598,9 +537,9 @@ fall_asleep(struct wp_pools *pools)
 {
     /* seq_cst pairs with wake_control: see there. */
     atomic_store_explicit(&pools->awake, false, memory_order_seq_cst);
-    if (atomic_load_explicit(&pools->news, memory_order_seq_cst) ==
+    if (atomic_load_explicit(&pools->marked, memory_order_seq_cst) ==
             WP_SLOT_NONE &&
-        !atomic_load_explicit(&pools->mail, memory_order_seq_cst)) {
+        !atomic_load_explicit(&pools->answers_due, memory_order_seq_cst)) {
         bool touched = false;
 
         for (uint32_t i = 0; i < wp_pools_count(pools) && !touched; i++) {
@@ -627,9 +566,9 @@ wp_pools_run(struct wp_pools *pools)
     atomic_store_explicit(&pools->wall_offset_ns,
                           wp_clock_wall_offset_ns(pools->config.clock),
                           memory_order_relaxed);
-    worked = wp_errands_run(pools);
-    worked = wp_pool_notes_run(pools, now) || worked;
-    worked = take_news(pools, now) || worked;
+    worked = wp_answers_run(pools);
+    worked = wp_snapshots_run(pools, now) || worked;
+    worked = take_marked(pools, now) || worked;
     (void)wp_timing_wheel_advance(&pools->wheel, now, fire, &due);
     wp_pool_budgets_turn(pools, now);
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
@@ -655,7 +594,7 @@ wp_pools_stop(struct wp_pools *pools)
     pools->closing = true;
     pools->leaving = false;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        wp_pool_note_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
+        wp_snapshot_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
         wp_pools_drain(pools, i);
     }
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
@@ -663,10 +602,10 @@ wp_pools_stop(struct wp_pools *pools)
         enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
 
         if (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) {
-            wp_pools_note(pools, i, WP_NEWS_STOP);
+            wp_pools_mark(pools, i, WP_WORK_STOP);
         } else if (state == WP_SLOT_QUARANTINED || state == WP_SLOT_WARMING) {
             if (wp_slot_move(&pools->slots, ref, state, WP_SLOT_DYING)) {
-                wp_pools_note(pools, i, 0);
+                wp_pools_mark(pools, i, 0);
             }
         }
     }
@@ -677,7 +616,7 @@ wp_pools_leave(struct wp_pools *pools, bool idle_too)
 {
     pools->closing = true;
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        wp_pool_note_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
+        wp_snapshot_save_soon(wp_pools_at(pools, i), wp_pools_now(pools));
         wp_pools_drain(pools, i);
     }
     pools->leaving = idle_too;

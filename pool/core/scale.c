@@ -49,11 +49,11 @@ create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
     scale->group = UINT32_MAX;
     scale->replicas_told = spec->target;
     scale->seen_quantum = now_ns / WP_SCALE_QUANTUM_NS;
-    wp_pool_scale_told(pool, scale, now_ns,
-                       (struct wp_history_event){
-                           .kind = WP_HISTORY_BEGIN,
-                           .n = spec->target,
-                           .clock_ns = wp_scaler_wall_ns(scale->scaler)});
+    wp_pool_scale_record(pool, scale, now_ns,
+                         (struct wp_history_event){
+                             .kind = WP_HISTORY_BEGIN,
+                             .n = spec->target,
+                             .clock_ns = wp_scaler_wall_ns(scale->scaler)});
     return scale;
 }
 
@@ -94,10 +94,10 @@ set_policy(struct wp_pool *pool, struct wp_pool_scale *scale,
 
     wp_pool_scale_pass(pool, scale, now_ns);
     wp_scaler_set_policy(scale->scaler, policy);
-    wp_pool_scale_told(pool, scale, now_ns,
-                       (struct wp_history_event){
-                           .kind = WP_HISTORY_POLICY,
-                           .n = (uint32_t)wp_scaler_policy_print(policy)});
+    wp_pool_scale_record(pool, scale, now_ns,
+                         (struct wp_history_event){
+                             .kind = WP_HISTORY_POLICY,
+                             .n = (uint32_t)wp_scaler_policy_print(policy)});
 }
 
 void
@@ -111,7 +111,7 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
     }
     scale->declared = spec->target;
     scale->set_by_call = false;
-    wp_pool_note_changed(pool);
+    wp_snapshot_changed(pool);
     scale->scales = scale->scales && active;
     wp_pool_budget_join(pool, scale, &spec->scale);
     (void)pthread_mutex_lock(&scale->lock);
@@ -119,6 +119,10 @@ wp_pool_scale_set(struct wp_pool *pool, const struct wp_pool_spec *spec)
         set_policy(pool, scale, &spec->scale);
     }
     (void)pthread_mutex_unlock(&scale->lock);
+    if (active && !atomic_load_explicit(&scale->active, memory_order_relaxed)) {
+        /* Of a time when nobody asked. */
+        atomic_store_explicit(&pool->missed_at_ns, 0, memory_order_relaxed);
+    }
     atomic_store_explicit(&scale->active, active, memory_order_relaxed);
 }
 
@@ -141,12 +145,12 @@ wp_pool_scale_forget_hand(struct wp_pool *pool, struct wp_pool_scale *scale)
 /* --- What it is told --- */
 
 void
-wp_pool_scale_told(struct wp_pool *pool, struct wp_pool_scale *scale,
-                   int64_t now_ns, struct wp_history_event event)
+wp_pool_scale_record(struct wp_pool *pool, struct wp_pool_scale *scale,
+                     int64_t now_ns, struct wp_history_event event)
 {
     /* Claims are decided on anyway, lead times in the next quantum. */
-    scale->told = scale->told || (event.kind != WP_HISTORY_CLAIMS &&
-                                  event.kind != WP_HISTORY_READY);
+    scale->undecided = scale->undecided || (event.kind != WP_HISTORY_CLAIMS &&
+                                            event.kind != WP_HISTORY_READY);
     wp_pool_history_add(pool, now_ns, event);
 }
 
@@ -160,7 +164,7 @@ wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
     int64_t unseen = now_ns / WP_SCALE_QUANTUM_NS - scale->seen_quantum;
 
     if ((passed & WP_SCALE_PASSED_LATE) != 0) {
-        wp_pool_scale_told(
+        wp_pool_scale_record(
             pool, scale, now_ns,
             (struct wp_history_event){.kind = WP_HISTORY_UNSEEN,
                                       .n = at_most_u32((uint64_t)unseen)});
@@ -169,10 +173,10 @@ wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
         scale->seen_quantum += unseen;
     }
     if ((passed & WP_SCALE_PASSED_CLOCK) != 0) {
-        wp_pool_scale_told(pool, scale, now_ns,
-                           (struct wp_history_event){
-                               .kind = WP_HISTORY_CLOCK,
-                               .clock_ns = wp_scaler_wall_ns(scale->scaler)});
+        wp_pool_scale_record(pool, scale, now_ns,
+                             (struct wp_history_event){
+                                 .kind = WP_HISTORY_CLOCK,
+                                 .clock_ns = wp_scaler_wall_ns(scale->scaler)});
     }
 }
 
@@ -198,20 +202,6 @@ wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns)
 }
 
 void
-wp_pool_scale_on_missed(struct wp_pool *pool, int64_t arrived_ns)
-{
-    struct wp_pool_scale *scale = wp_pool_scale_active(pool);
-    int64_t none = 0;
-
-    wp_counter_add(&pool->missed, 1);
-    if (scale != NULL) {
-        (void)atomic_compare_exchange_strong_explicit(
-            &scale->missed_at_ns, &none, arrived_ns, memory_order_relaxed,
-            memory_order_relaxed);
-    }
-}
-
-void
 wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref)
 {
     struct wp_pool_scale *scale = wp_pool_scale_active(pool);
@@ -234,38 +224,6 @@ wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref)
     }
 }
 
-void
-wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims, uint64_t *missed)
-{
-    struct wp_histogram_view latency;
-    uint64_t late = wp_counter_read(&pool->served[WP_SERVED_QUEUED]) +
-                    wp_counter_read(&pool->served[WP_SERVED_COLD]);
-
-    *missed = wp_counter_read(&pool->missed);
-    wp_histogram_read(&pool->claim_latency, &latency);
-    *claims = *missed + pool->granted_elsewhere +
-              (latency.count > late ? latency.count - late : 0);
-}
-
-bool
-wp_pool_scale_new_claims(struct wp_pool *pool, uint64_t *claims_told,
-                         uint64_t *missed_told, uint32_t *n, uint32_t *missed)
-{
-    uint64_t claims;
-    uint64_t in_vain;
-
-    wp_pool_scale_count(pool, &claims, &in_vain);
-    if (claims <= *claims_told) {
-        return false;
-    }
-    *n = at_most_u32(claims - *claims_told);
-    *missed = in_vain > *missed_told ? at_most_u32(in_vain - *missed_told) : 0;
-    *missed = *missed < *n ? *missed : *n;
-    *claims_told += *n;
-    *missed_told += *missed;
-    return true;
-}
-
 /* Each is recorded as it is told, and in the same order, so that a replay sees
  * the same. */
 
@@ -274,7 +232,7 @@ tell_replicas(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
     if (pool->spec.target != scale->replicas_told) {
         scale->replicas_told = pool->spec.target;
-        wp_pool_scale_told(
+        wp_pool_scale_record(
             pool, scale, now_ns,
             (struct wp_history_event){.kind = WP_HISTORY_REPLICAS,
                                       .n = scale->replicas_told});
@@ -292,9 +250,9 @@ tell_leads(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
         int64_t lead_ns = wp_history_lead_round(scale->leads_ns[i]);
 
         wp_scaler_on_ready(scale->scaler, now_ns, lead_ns);
-        wp_pool_scale_told(pool, scale, now_ns,
-                           (struct wp_history_event){.kind = WP_HISTORY_READY,
-                                                     .lead_ns = lead_ns});
+        wp_pool_scale_record(pool, scale, now_ns,
+                             (struct wp_history_event){.kind = WP_HISTORY_READY,
+                                                       .lead_ns = lead_ns});
     }
     scale->n_leads = 0;
 }
@@ -306,17 +264,17 @@ tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
     uint32_t n;
     uint32_t missed;
 
-    if (!wp_pool_scale_new_claims(pool, &scale->claims_told,
-                                  &scale->missed_told, &n, &missed)) {
+    if (!wp_pool_new_claims(pool, &scale->claims_told, &scale->missed_told, &n,
+                            &missed)) {
         return false;
     }
-    wp_pool_note_changed(pool);
+    wp_snapshot_changed(pool);
     wp_scaler_on_claims(scale->scaler, now_ns, n, missed);
-    wp_pool_scale_told(pool, scale, now_ns,
-                       (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
-                                                 .n = n,
-                                                 .missed = missed,
-                                                 .apart = true});
+    wp_pool_scale_record(pool, scale, now_ns,
+                         (struct wp_history_event){.kind = WP_HISTORY_CLAIMS,
+                                                   .n = n,
+                                                   .missed = missed,
+                                                   .apart = true});
     return true;
 }
 
@@ -327,11 +285,12 @@ tell(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
     wp_pool_scale_pass(pool, scale, now_ns);
     tell_replicas(pool, scale, now_ns);
     tell_leads(pool, scale, now_ns);
-    if (!tell_claims(pool, scale, now_ns) && scale->told) {
-        wp_pool_scale_told(pool, scale, now_ns,
-                           (struct wp_history_event){.kind = WP_HISTORY_STEP});
+    if (!tell_claims(pool, scale, now_ns) && scale->undecided) {
+        wp_pool_scale_record(
+            pool, scale, now_ns,
+            (struct wp_history_event){.kind = WP_HISTORY_STEP});
     }
-    scale->told = false;
+    scale->undecided = false;
 }
 
 /* This replica becomes the one that scales: what came before was another's
@@ -339,12 +298,12 @@ tell(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 static void
 take_up(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    wp_pool_scale_count(pool, &scale->claims_told, &scale->missed_told);
+    wp_pool_count_claims(pool, &scale->claims_told, &scale->missed_told);
     (void)pthread_mutex_lock(&scale->lock);
     scale->n_leads = 0;
     (void)pthread_mutex_unlock(&scale->lock);
     scale->scales = true;
-    wp_pool_note_want(pool, now_ns);
+    wp_snapshot_want(pool, now_ns);
 }
 
 /* --- The decision --- */
@@ -391,10 +350,10 @@ set_target(struct wp_pool *pool, uint32_t target)
 
 /* The oldest claim that no turn has seen before. */
 static void
-take_missed(struct wp_pool_scale *scale)
+take_missed(struct wp_pool *pool, struct wp_pool_scale *scale)
 {
     int64_t missed_ns =
-        atomic_exchange_explicit(&scale->missed_at_ns, 0, memory_order_relaxed);
+        atomic_exchange_explicit(&pool->missed_at_ns, 0, memory_order_relaxed);
 
     if (missed_ns != 0 &&
         (scale->event_ns == 0 || missed_ns < scale->event_ns)) {
@@ -452,11 +411,11 @@ wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
     if (!scale->scales) {
         take_up(pool, scale, view->now_ns);
     }
-    take_missed(scale);
-    if (pool->note.learned != WP_LEARNED_KNOWN &&
-        view->now_ns < pool->note.wait_until_ns) {
+    take_missed(pool, scale);
+    if (pool->snapshot.learned != WP_LEARNED_KNOWN &&
+        view->now_ns < pool->snapshot.wait_until_ns) {
         *wait = true;
-        return pool->note.wait_until_ns;
+        return pool->snapshot.wait_until_ns;
     }
     decide(pool, scale, view);
     return scale->next_ns;
@@ -603,7 +562,7 @@ wp_pools_scale_reserve(struct wp_pools *pools, uint32_t pool_index,
     status = wp_scaler_reserve(scale->scaler, id, n, from_wall_ns,
                                until_wall_ns, err);
     if (status == WP_OK && !known) {
-        wp_pool_scale_told(
+        wp_pool_scale_record(
             pool, scale, now_ns,
             (struct wp_history_event){.kind = WP_HISTORY_RESERVED,
                                       .n = n,
@@ -612,8 +571,8 @@ wp_pools_scale_reserve(struct wp_pools *pools, uint32_t pool_index,
     }
     (void)pthread_mutex_unlock(&scale->lock);
     if (status == WP_OK) {
-        wp_pool_note_changed(pool);
-        wp_pool_note_save_soon(pool, now_ns);
+        wp_snapshot_changed(pool);
+        wp_snapshot_save_soon(pool, now_ns);
         wp_pools_touch(pool);
     }
     return status;
@@ -638,7 +597,7 @@ wp_pools_scale_cancel(struct wp_pools *pools, uint32_t pool_index,
     (void)find_reservation(scale, id, &at);
     status = wp_scaler_cancel(scale->scaler, id);
     if (status == WP_OK) {
-        wp_pool_scale_told(
+        wp_pool_scale_record(
             pool, scale, now_ns,
             (struct wp_history_event){.kind = WP_HISTORY_CANCELLED, .n = at});
     }
@@ -649,8 +608,8 @@ wp_pools_scale_cancel(struct wp_pools *pools, uint32_t pool_index,
                           "over",
                           WP_STR_ARG(id));
     }
-    wp_pool_note_changed(pool);
-    wp_pool_note_save_soon(pool, now_ns);
+    wp_snapshot_changed(pool);
+    wp_snapshot_save_soon(pool, now_ns);
     wp_pools_touch(pool);
     return WP_OK;
 }

@@ -30,15 +30,12 @@ struct wp_pool_scale {
     int64_t leads_ns[WP_SCALE_LEADS_MAX];
     uint32_t n_leads; /* Since the last turn. */
     uint64_t leads_lost;
-    bool told; /* Something that is to be decided on with the next turn. */
+    bool undecided; /* Something that is to be decided on with the next turn. */
     uint32_t replicas_told;
     int64_t seen_quantum; /* In which the scaler was told the time last. */
 
     _Atomic(bool) active;     /* The policy has an objective. */
     _Atomic(uint32_t) budget; /* Most that its group allows. */
-    /* Of the oldest claim that found nothing ready and that no turn has seen;
-     * 0: there is none. */
-    _Atomic(int64_t) missed_at_ns;
     /* Arrival of a claim to the order that it led to, the lease store's time
      * included; up to a millisecond too long. */
     struct wp_histogram reaction;
@@ -96,30 +93,17 @@ void wp_pool_scale_forget_hand(struct wp_pool *pool,
  * its lock, as the next. */
 void wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
                         int64_t now_ns);
-/* It was told of this; recorded. */
-void wp_pool_scale_told(struct wp_pool *pool, struct wp_pool_scale *scale,
-                        int64_t now_ns, struct wp_history_event event);
+/* Records what the scaler was told. */
+void wp_pool_scale_record(struct wp_pool *pool, struct wp_pool_scale *scale,
+                          int64_t now_ns, struct wp_history_event event);
 void wp_pool_scale_destroy(struct wp_pool_scale *scale);
 /* Tells the scaler what happened and sets the pool's target; returns when it
  * has to be asked again. *wait: order and give up nothing yet. Control
  * thread. */
 int64_t wp_pool_scale_turn(struct wp_pool *pool,
                            const struct wp_refill_view *view, bool *wait);
-/* Claims so far, and how many of them found nothing ready. Neither goes back,
- * though a claim that is just being answered may be counted a moment late.
- * Control thread, as the next. */
-void wp_pool_scale_count(struct wp_pool *pool, uint64_t *claims,
-                         uint64_t *missed);
-/* How many of both are new since the counts told, which are moved on; false:
- * none. */
-WP_MUST_CHECK bool wp_pool_scale_new_claims(struct wp_pool *pool,
-                                            uint64_t *claims_told,
-                                            uint64_t *missed_told, uint32_t *n,
-                                            uint32_t *missed);
 /* A sandbox of the pool became ready. Any thread. */
 void wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns);
-/* A claim found nothing ready. Any thread. */
-void wp_pool_scale_on_missed(struct wp_pool *pool, int64_t arrived_ns);
 /* Control has come upon a leased slot. Control thread. */
 void wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref);
 /* The turn's orders have left, if there were any. Control thread. */

@@ -4,7 +4,7 @@
  * claim may have found it a moment ago. A removed pool is not found any more;
  * what is left of it lives on under its index. Once nothing is, another pool
  * may have the index: it gets a struct of its own, takes over the queues, which
- * are empty, and the old struct becomes a grave: closed for ever, so that
+ * are empty, and the old struct is retired: closed for ever, so that
  * whoever still comes to it is refused. Indexes that were never used go first.
  *
  * Nothing is left when no slot is of that index, dead or linked, and no claim
@@ -18,162 +18,10 @@
 #include "pool/core/history.h"
 #include "pool/core/scale.h"
 
-/* In by_name: there was a pool here; go on looking. */
-#define NAME_REMOVED UINT32_MAX
-
-void *
-wp_pools_reserve(struct wp_pools *pools, size_t count, size_t size)
-{
-    size_t bytes =
-        (count * size + WP_CACHELINE - 1) / WP_CACHELINE * WP_CACHELINE;
-    void *block = aligned_alloc(WP_CACHELINE, bytes);
-
-    if (block != NULL) {
-        memset(block, 0, bytes);
-        pools->memory_bytes += bytes;
-    }
-    return block;
-}
-
-uint32_t
-wp_pools_count(const struct wp_pools *pools)
-{
-    /* Pairs with the release in wp_pools_add. */
-    return atomic_load_explicit(&pools->n_pools, memory_order_acquire);
-}
-
-/* Only administrators put names into this table, so it needs no secret hash;
- * whoever asks for names that are not there pays for a short probe. */
-static uint32_t
-name_bucket(struct wp_str pool_namespace, struct wp_str name)
-{
-    size_t n = pool_namespace.len < 8 ? pool_namespace.len : 8;
-    uint64_t hash = 0;
-
-    /* Its last bytes: the same name is in many namespaces, and theirs often
-     * begin the same. */
-    memcpy(&hash, pool_namespace.ptr + pool_namespace.len - n, n);
-    hash = (hash ^ pool_namespace.len) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(wp_fnv_str(hash, name) >> 20) % WP_NAME_BUCKETS;
-}
-
-struct wp_pool *
-wp_pools_find(const struct wp_pools *pools, struct wp_str pool_namespace,
-              struct wp_str name)
-{
-    uint32_t bucket;
-
-    if (pool_namespace.len > WP_NAMESPACE_MAX || name.len > WP_POOL_NAME_MAX ||
-        pool_namespace.len == 0 || name.len == 0) {
-        return NULL;
-    }
-    bucket = name_bucket(pool_namespace, name);
-    /* Bounded, since removed names may fill the table. */
-    for (uint32_t n = 0; n < WP_NAME_BUCKETS; n++) {
-        /* Pairs with the release in publish. */
-        uint32_t at =
-            atomic_load_explicit(&pools->by_name[bucket], memory_order_acquire);
-
-        if (at == 0) {
-            break;
-        }
-        if (at != NAME_REMOVED) {
-            struct wp_pool *pool = wp_pools_at(pools, at - 1);
-
-            if (wp_str_eq(name, pool->name) &&
-                wp_str_eq(pool_namespace, pool->pool_namespace)) {
-                return pool;
-            }
-        }
-        bucket = (bucket + 1) % WP_NAME_BUCKETS;
-    }
-    return NULL;
-}
-
-uint32_t
-wp_pools_index(const struct wp_pools *pools, struct wp_str pool_namespace,
-               struct wp_str name)
-{
-    const struct wp_pool *pool = wp_pools_find(pools, pool_namespace, name);
-
-    return pool != NULL ? pool->index : UINT32_MAX;
-}
-
 static bool
 is_removed(const struct wp_pool *pool)
 {
     return atomic_load_explicit(&pool->removed, memory_order_relaxed);
-}
-
-/* A removed pool of that name. */
-static struct wp_pool *
-find_removed(const struct wp_pools *pools, struct wp_str ns, struct wp_str name)
-{
-    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        struct wp_pool *pool = wp_pools_at(pools, i);
-
-        if (is_removed(pool) && wp_str_eq(name, pool->name) &&
-            wp_str_eq(ns, pool->pool_namespace)) {
-            return pool;
-        }
-    }
-    return NULL;
-}
-
-uint32_t
-wp_pools_index_of_records(const struct wp_pools *pools,
-                          struct wp_str pool_namespace, struct wp_str name)
-{
-    const struct wp_pool *pool = wp_pools_find(pools, pool_namespace, name);
-
-    if (pool == NULL) {
-        pool = find_removed(pools, pool_namespace, name);
-    }
-    return pool != NULL ? pool->index : UINT32_MAX;
-}
-
-/* The pool is found by its name from here on, which it was not before. */
-static void
-publish_name(struct wp_pools *pools, const struct wp_pool *pool)
-{
-    uint32_t bucket = name_bucket(pool->pool_namespace, pool->name);
-
-    for (;;) {
-        uint32_t at =
-            atomic_load_explicit(&pools->by_name[bucket], memory_order_relaxed);
-
-        if (at == 0 || at == NAME_REMOVED) {
-            break;
-        }
-        bucket = (bucket + 1) % WP_NAME_BUCKETS;
-    }
-    /* Paired with the acquire in find. */
-    atomic_store_explicit(&pools->by_name[bucket], pool->index + 1,
-                          memory_order_release);
-}
-
-static void
-remove_name(struct wp_pools *pools, const struct wp_pool *pool)
-{
-    uint32_t bucket = name_bucket(pool->pool_namespace, pool->name);
-    uint32_t after;
-
-    while (atomic_load_explicit(&pools->by_name[bucket],
-                                memory_order_relaxed) != pool->index + 1) {
-        bucket = (bucket + 1) % WP_NAME_BUCKETS;
-    }
-    atomic_store_explicit(&pools->by_name[bucket], NAME_REMOVED,
-                          memory_order_relaxed);
-    /* Where nothing follows, nothing need be gone past. */
-    after = (bucket + 1) % WP_NAME_BUCKETS;
-    while (atomic_load_explicit(&pools->by_name[after], memory_order_relaxed) ==
-               0 &&
-           atomic_load_explicit(&pools->by_name[bucket],
-                                memory_order_relaxed) == NAME_REMOVED) {
-        atomic_store_explicit(&pools->by_name[bucket], 0, memory_order_relaxed);
-        after = bucket;
-        bucket = (bucket + WP_NAME_BUCKETS - 1) % WP_NAME_BUCKETS;
-    }
 }
 
 static enum wp_status
@@ -270,7 +118,7 @@ destroy_pool(struct wp_pool *pool)
 {
     wp_pool_scale_destroy(wp_pool_scale_of(pool));
     wp_pool_history_destroy(pool->history);
-    wp_pool_note_fini(pool);
+    wp_snapshot_fini(pool);
     wp_wait_queue_fini(&pool->waiters);
     (void)pthread_mutex_destroy(&pool->wait_lock);
     free(pool);
@@ -299,7 +147,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     pool->identity = identity_of(pool);
     (void)pthread_mutex_init(&pool->wait_lock, NULL);
     wp_list_init(&pool->followers);
-    wp_list_init(&pool->parked);
+    wp_list_init(&pool->awaiting_store);
     wp_refill_init(&pool->refill, wp_rng_next(&pools->rng));
     atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,
@@ -325,11 +173,11 @@ wp_pools_free_all(struct wp_pools *pools)
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
         destroy_pool(wp_pools_at(pools, i));
     }
-    while (pools->graves != NULL) {
-        struct wp_pool *grave = pools->graves;
+    while (pools->retired_pools != NULL) {
+        struct wp_pool *retired = pools->retired_pools;
 
-        pools->graves = grave->next_grave;
-        destroy_pool(grave);
+        pools->retired_pools = retired->next_retired;
+        destroy_pool(retired);
     }
 }
 
@@ -340,7 +188,8 @@ nobody_waits(struct wp_pool *pool)
 
     (void)pthread_mutex_lock(&pool->wait_lock);
     nobody = wp_wait_queue_count(&pool->waiters) == 0 &&
-             wp_list_empty(&pool->followers) && wp_list_empty(&pool->parked);
+             wp_list_empty(&pool->followers) &&
+             wp_list_empty(&pool->awaiting_store);
     (void)pthread_mutex_unlock(&pool->wait_lock);
     return nobody;
 }
@@ -394,15 +243,15 @@ revive(struct wp_pools *pools, struct wp_pool *pool,
         atomic_store_explicit(&pool->draining, pools->closing,
                               memory_order_relaxed);
         atomic_store_explicit(&pool->removed, false, memory_order_relaxed);
-        publish_name(pools, pool);
+        wp_pools_publish_name(pools, pool);
     }
     return status;
 }
 
 /* A new pool takes the place of one of which nothing is left. */
 static struct wp_pool *
-bury(struct wp_pools *pools, struct wp_pool *gone,
-     const struct wp_pool_spec *spec)
+replace_pool(struct wp_pools *pools, struct wp_pool *gone,
+             const struct wp_pool_spec *spec)
 {
     struct wp_pool *pool = create_pool(pools, spec, gone->index);
 
@@ -417,8 +266,8 @@ bury(struct wp_pools *pools, struct wp_pool *gone,
     atomic_store_explicit(&pool->destroyed_before,
                           wp_slots_destroyed(&pools->slots, gone->index),
                           memory_order_relaxed);
-    gone->next_grave = pools->graves;
-    pools->graves = gone;
+    gone->next_retired = pools->retired_pools;
+    pools->retired_pools = gone;
     return pool;
 }
 
@@ -431,7 +280,7 @@ place_pool(struct wp_pools *pools, const struct wp_pool_spec *spec)
 
     if (count == WP_POOLS_MAX) {
         gone = find_gone(pools);
-        return gone != NULL ? bury(pools, gone, spec) : NULL;
+        return gone != NULL ? replace_pool(pools, gone, spec) : NULL;
     }
     pool = create_pool(pools, spec, count);
     if (pool != NULL) {
@@ -456,7 +305,7 @@ wp_pools_add(struct wp_pools *pools, const struct wp_pool_spec *spec,
         return wp_err_set(err, WP_ALREADY_EXISTS, "pool '%s/%s' exists already",
                           spec->pool_namespace, spec->name);
     }
-    pool = find_removed(pools, ns, name);
+    pool = wp_pools_find_removed(pools, ns, name);
     if (pool != NULL) {
         enum wp_status status = revive(pools, pool, spec, err);
 
@@ -473,7 +322,7 @@ wp_pools_add(struct wp_pools *pools, const struct wp_pool_spec *spec,
         /* Publish the pool: paired with the acquires in at, find and count. */
         atomic_store_explicit(&pools->pool[pool->index], pool,
                               memory_order_release);
-        publish_name(pools, pool);
+        wp_pools_publish_name(pools, pool);
         if (pool->index == wp_pools_count(pools)) {
             atomic_store_explicit(&pools->n_pools, pool->index + 1,
                                   memory_order_release);
@@ -499,44 +348,6 @@ find_index(struct wp_pools *pools, uint32_t pool_index, struct wp_err *err)
         return NULL;
     }
     return pool;
-}
-
-/* At most max of those that are not ready yet are not waited for. */
-static void
-give_up_warming(struct wp_pools *pools, uint32_t pool_index, uint32_t max)
-{
-    for (uint32_t i = wp_slots_used_max(&pools->slots); i-- > 0 && max > 0;) {
-        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
-
-        if (wp_pools_of_slot(pools, i)->index == pool_index &&
-            wp_slot_state(&pools->slots, ref) == WP_SLOT_WARMING &&
-            wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
-            wp_pools_note(pools, i, 0);
-            max--;
-        }
-    }
-}
-
-void
-wp_pools_shrink(struct wp_pool *pool)
-{
-    struct wp_pools *pools = pool->pools;
-    uint32_t ready = wp_slots_count(&pools->slots, pool->index, WP_SLOT_READY);
-    uint32_t warming =
-        wp_slots_count(&pools->slots, pool->index, WP_SLOT_WARMING);
-    uint64_t wanted =
-        atomic_load_explicit(&pool->waiting, memory_order_relaxed);
-
-    if (!pools->config.backend.ops->foreign) {
-        return;
-    }
-    if (!atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
-        wanted += atomic_load_explicit(&pool->target, memory_order_relaxed);
-    }
-    if (wanted < (uint64_t)ready + warming) {
-        give_up_warming(pools, pool->index,
-                        (uint32_t)(ready + warming - wanted));
-    }
 }
 
 enum wp_status
@@ -576,12 +387,12 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     atomic_store_explicit(&pool->removed, true, memory_order_relaxed);
     /* seq_cst: see is_gone. */
     atomic_store_explicit(&pool->draining, true, memory_order_seq_cst);
-    remove_name(pools, pool);
-    give_up_warming(pools, pool_index, UINT32_MAX);
+    wp_pools_remove_name(pools, pool);
+    wp_pools_give_up_warming(pools, pool_index, UINT32_MAX);
     if (wp_pool_scale_active(pool) != NULL) {
-        wp_pool_note_changed(pool);
+        wp_snapshot_changed(pool);
     }
-    wp_pool_note_save_soon(pool, wp_pools_now(pools));
+    wp_snapshot_save_soon(pool, wp_pools_now(pools));
     wp_pools_touch(pool);
 }
 
@@ -608,8 +419,8 @@ wp_pools_set_target(struct wp_pools *pools, uint32_t pool_index,
     (void)pthread_mutex_unlock(&pool->wait_lock);
     if (scale != NULL) {
         scale->set_by_call = scale->set_by_call || by_hand;
-        wp_pool_note_changed(pool);
-        wp_pool_note_save_soon(pool, wp_pools_now(pools));
+        wp_snapshot_changed(pool);
+        wp_snapshot_save_soon(pool, wp_pools_now(pools));
     }
     if (by_hand) {
         atomic_store_explicit(&pool->target, target, memory_order_relaxed);

@@ -6,8 +6,8 @@
  * unless the store keeps silent for too long; then what comes late replaces
  * what was learned meanwhile. A pool without a scaler waits for nothing.
  *
- * One note is on its way at a time, of whichever pool, so one buffer is enough;
- * pools with a scaler ask first.
+ * One snapshot is on its way at a time, of whichever pool, so one buffer is
+ * enough; pools with a scaler ask first.
  *
  *   bytes  0..3    "WPN1"
  *          4       1: the replicas were set by SetPool; 2: the pool had no
@@ -39,14 +39,9 @@ enum {
     SUM_AT = 16,
     POLICY_AT = 24,
     HEAD_LEN = 32,
-    /* So that saving each minute stays cheap: some thousand claims. The last
-     * time, when the daemon leaves, it is what fits. */
-    HISTORY_MAX = 24 * 1024,
 };
 
 #define SAVE_EVERY_NS (60 * WP_NS_PER_S)
-/* How long a scaler orders nothing for want of the note. */
-#define WAIT_NS (2 * WP_NS_PER_S)
 #define ASK_AGAIN_NS (100 * WP_NS_PER_MS)
 
 enum flag {
@@ -56,10 +51,10 @@ enum flag {
 
 static const uint8_t magic[4] = {'W', 'P', 'N', '1'};
 
-struct wp_pool_notes {
+struct wp_snapshots {
     struct wp_pools *pools;
     struct wp_lease_op op;
-    struct wp_pool_note note;
+    struct wp_pool_note kept;
     struct wp_pool *pool; /* Whose it is; NULL: none is on its way. */
     enum wp_status status;
     _Atomic(bool) back; /* Answered; releases status. */
@@ -127,7 +122,9 @@ policy_print(const struct wp_scale_policy *policy)
 static size_t
 history_room(const struct wp_pool *pool, size_t room)
 {
-    return pool->pools->closing || room < HISTORY_MAX ? room : HISTORY_MAX;
+    return pool->pools->closing || room < WP_SNAPSHOT_HISTORY_MAX
+               ? room
+               : WP_SNAPSHOT_HISTORY_MAX;
 }
 
 /* Of a pool with a scaler: what it knows and the record, both as of one moment:
@@ -155,10 +152,10 @@ static size_t
 put_carried(struct wp_pool *pool, int64_t now_ns, uint8_t *to, size_t room,
             size_t *learned)
 {
-    *learned = pool->note.n_carried;
+    *learned = pool->snapshot.n_carried;
     WP_ASSERT(*learned <= room);
     if (*learned > 0) {
-        memcpy(to, pool->note.carried, *learned);
+        memcpy(to, pool->snapshot.carried, *learned);
     }
     room -= *learned;
     return *learned + wp_pool_history_save(pool, now_ns, to + *learned,
@@ -166,7 +163,7 @@ put_carried(struct wp_pool *pool, int64_t now_ns, uint8_t *to, size_t room,
 }
 
 static size_t
-make_note(struct wp_pool *pool, int64_t now_ns, uint8_t bytes[WP_NOTE_MAX])
+make_snapshot(struct wp_pool *pool, int64_t now_ns, uint8_t bytes[WP_NOTE_MAX])
 {
     struct wp_pool_scale *scale = wp_pool_scale_of(pool);
     size_t room = WP_NOTE_MAX - HEAD_LEN;
@@ -194,7 +191,7 @@ make_note(struct wp_pool *pool, int64_t now_ns, uint8_t bytes[WP_NOTE_MAX])
     return HEAD_LEN + len;
 }
 
-/* What a note is made of. */
+/* What a snapshot is made of. */
 struct parts {
     const uint8_t *head;
     struct wp_str learned;
@@ -269,7 +266,7 @@ restore(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     }
     if (loaded && parts->learned.len > 0) {
         /* What was carried is not what was known where the record ends. */
-        wp_pool_scale_told(
+        wp_pool_scale_record(
             pool, scale, now_ns,
             (struct wp_history_event){.kind = WP_HISTORY_RESTORED,
                                       .n = whole && !carried ? 0 : 1});
@@ -302,27 +299,27 @@ carry_on(struct wp_pool *pool, const struct parts *parts, struct wp_err *err)
     bool taken;
 
     if (parts->learned.len > 0) {
-        pool->note.carried = malloc(parts->learned.len);
-        if (pool->note.carried == NULL) {
+        pool->snapshot.carried = malloc(parts->learned.len);
+        if (pool->snapshot.carried == NULL) {
             return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                               "no memory for what the pool's scaler had "
                               "learned");
         }
-        memcpy(pool->note.carried, parts->learned.ptr, parts->learned.len);
-        pool->note.n_carried = parts->learned.len;
+        memcpy(pool->snapshot.carried, parts->learned.ptr, parts->learned.len);
+        pool->snapshot.n_carried = parts->learned.len;
     }
     return take_history(pool, parts->history, &taken, err);
 }
 
 static enum wp_status
-read_note(struct wp_pool *pool, int64_t now_ns, uint8_t *bytes, size_t len,
-          struct wp_err *err)
+read_snapshot(struct wp_pool *pool, int64_t now_ns, uint8_t *bytes, size_t len,
+              struct wp_err *err)
 {
     struct wp_pool_scale *scale = wp_pool_scale_of(pool);
     struct parts parts = {.head = bytes};
     enum wp_status status = take_apart(bytes, len, &parts, err);
 
-    wp_pool_note_fini(pool);
+    wp_snapshot_fini(pool);
     if (status != WP_OK) {
         return status;
     }
@@ -343,37 +340,38 @@ read_note(struct wp_pool *pool, int64_t now_ns, uint8_t *bytes, size_t len,
 static void
 on_done(struct wp_lease_op *op, enum wp_status status)
 {
-    struct wp_pool_notes *notes = WP_CONTAINER_OF(op, struct wp_pool_notes, op);
-    struct wp_pools *pools = notes->pools;
+    struct wp_snapshots *snapshots =
+        WP_CONTAINER_OF(op, struct wp_snapshots, op);
+    struct wp_pools *pools = snapshots->pools;
 
-    notes->status = status;
-    atomic_store_explicit(&notes->back, true, memory_order_release);
-    atomic_store_explicit(&pools->mail, true, memory_order_seq_cst);
+    snapshots->status = status;
+    atomic_store_explicit(&snapshots->back, true, memory_order_release);
+    wp_store_requests_look_again(pools);
     wp_pools_wake(pools);
 }
 
 static void
-submit(struct wp_pool_notes *notes, struct wp_pool *pool,
+submit(struct wp_snapshots *snapshots, struct wp_pool *pool,
        enum wp_lease_op_kind kind, size_t len, int64_t now_ns)
 {
-    const struct wp_lease_store *store = &notes->pools->config.store;
+    const struct wp_lease_store *store = &snapshots->pools->config.store;
     enum wp_status status;
 
-    notes->pool = pool;
-    notes->note = (struct wp_pool_note){
-        .bytes = notes->bytes, .len = len, .cap = sizeof notes->bytes};
-    notes->op = (struct wp_lease_op){
+    snapshots->pool = pool;
+    snapshots->kept = (struct wp_pool_note){
+        .bytes = snapshots->bytes, .len = len, .cap = sizeof snapshots->bytes};
+    snapshots->op = (struct wp_lease_op){
         .kind = kind,
         .ref = WP_SLOT_REF_NONE,
-        .granted_wall_ms = wp_pools_wall_ms(notes->pools, now_ns),
+        .granted_wall_ms = wp_pools_wall_ms(snapshots->pools, now_ns),
         .pool_namespace = pool->pool_namespace,
         .pool = pool->name,
-        .note = &notes->note,
+        .note = &snapshots->kept,
         .done = on_done,
     };
-    status = store->ops->commit(store->self, &notes->op);
+    status = store->ops->commit(store->self, &snapshots->op);
     if (status != WP_PENDING) {
-        on_done(&notes->op, status);
+        on_done(&snapshots->op, status);
     }
 }
 
@@ -391,42 +389,42 @@ complain(struct wp_pool *pool, const struct wp_err *err)
 static void
 set_known(struct wp_pool *pool, int64_t now_ns)
 {
-    pool->note.learned = WP_LEARNED_KNOWN;
-    pool->note.save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
+    pool->snapshot.learned = WP_LEARNED_KNOWN;
+    pool->snapshot.save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
     wp_pools_touch(pool);
 }
 
 static void
-take_in(struct wp_pool *pool, struct wp_pool_notes *notes, int64_t now_ns)
+take_in(struct wp_pool *pool, struct wp_snapshots *snapshots, int64_t now_ns)
 {
-    struct wp_note_state *note = &pool->note;
+    struct wp_snapshot_state *state = &pool->snapshot;
     struct wp_err err;
 
-    if (note->learned != WP_LEARNED_ASKED) {
+    if (state->learned != WP_LEARNED_ASKED) {
         return; /* Asked for anew meanwhile, or not wanted any more. */
     }
-    if (notes->status == WP_OK || notes->status == WP_NOT_FOUND) {
-        if (notes->status == WP_OK &&
-            read_note(pool, now_ns, notes->bytes, notes->note.len, &err) !=
-                WP_OK) {
+    if (snapshots->status == WP_OK || snapshots->status == WP_NOT_FOUND) {
+        if (snapshots->status == WP_OK &&
+            read_snapshot(pool, now_ns, snapshots->bytes, snapshots->kept.len,
+                          &err) != WP_OK) {
             complain(pool, &err);
         }
         set_known(pool, now_ns);
     } else {
-        note->learned = WP_LEARNED_WANTED;
-        note->ask_at_ns = wp_time_add(now_ns, ASK_AGAIN_NS);
+        state->learned = WP_LEARNED_WANTED;
+        state->ask_at_ns = wp_time_add(now_ns, ASK_AGAIN_NS);
         wp_pools_touch(pool);
     }
 }
 
 static void
-note_saved(struct wp_pool *pool, const struct wp_pool_notes *notes)
+on_saved(struct wp_pool *pool, const struct wp_snapshots *snapshots)
 {
     struct wp_err err;
 
-    if (notes->status != WP_OK) {
-        pool->note.dirty = true;
-        (void)wp_err_set(&err, notes->status,
+    if (snapshots->status != WP_OK) {
+        pool->snapshot.dirty = true;
+        (void)wp_err_set(&err, snapshots->status,
                          "the lease store did not take the pool's note");
         complain(pool, &err);
     }
@@ -439,13 +437,14 @@ static int64_t
 due_at_ns(const struct wp_pool *pool)
 {
     const struct wp_pool_scale *scale = wp_pool_scale_active(pool);
-    const struct wp_note_state *note = &pool->note;
+    const struct wp_snapshot_state *state = &pool->snapshot;
 
-    switch (note->learned) {
+    switch (state->learned) {
     case WP_LEARNED_WANTED:
-        return scale == NULL || scale->scales ? note->ask_at_ns : WP_TIME_NEVER;
+        return scale == NULL || scale->scales ? state->ask_at_ns
+                                              : WP_TIME_NEVER;
     case WP_LEARNED_KNOWN:
-        return note->dirty ? note->save_at_ns : WP_TIME_NEVER;
+        return state->dirty ? state->save_at_ns : WP_TIME_NEVER;
     case WP_LEARNED_NOT:
     case WP_LEARNED_ASKED:
         break;
@@ -453,27 +452,27 @@ due_at_ns(const struct wp_pool *pool)
     return WP_TIME_NEVER;
 }
 
-/* What is due; the note that is on its way is this pool's then. */
+/* What is due; the snapshot that is on its way is this pool's then. */
 static void
 begin(struct wp_pool *pool, int64_t now_ns)
 {
-    struct wp_pool_notes *notes = pool->pools->notes;
-    struct wp_note_state *note = &pool->note;
+    struct wp_snapshots *snapshots = pool->pools->snapshots;
+    struct wp_snapshot_state *state = &pool->snapshot;
 
-    notes->served = pool->index;
-    if (note->learned == WP_LEARNED_WANTED) {
-        note->learned = WP_LEARNED_ASKED;
-        submit(notes, pool, WP_LEASE_GET_NOTE, 0, now_ns);
+    snapshots->served = pool->index;
+    if (state->learned == WP_LEARNED_WANTED) {
+        state->learned = WP_LEARNED_ASKED;
+        submit(snapshots, pool, WP_LEASE_GET_NOTE, 0, now_ns);
     } else {
-        note->dirty = false;
-        note->save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
-        submit(notes, pool, WP_LEASE_PUT_NOTE,
-               make_note(pool, now_ns, notes->bytes), now_ns);
+        state->dirty = false;
+        state->save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
+        submit(snapshots, pool, WP_LEASE_PUT_NOTE,
+               make_snapshot(pool, now_ns, snapshots->bytes), now_ns);
     }
 }
 
 /* The next pool for which something is due, in turns; one whose scaler waits
- * for its note comes first. NULL: none. */
+ * for its snapshot comes first. NULL: none. */
 static struct wp_pool *
 next_due(struct wp_pools *pools, int64_t now_ns)
 {
@@ -482,12 +481,12 @@ next_due(struct wp_pools *pools, int64_t now_ns)
 
     for (uint32_t i = 1; i <= count; i++) {
         struct wp_pool *pool =
-            wp_pools_at(pools, (pools->notes->served + i) % count);
+            wp_pools_at(pools, (pools->snapshots->served + i) % count);
 
         if (due_at_ns(pool) > now_ns) {
             continue;
         }
-        if (pool->note.learned == WP_LEARNED_WANTED &&
+        if (pool->snapshot.learned == WP_LEARNED_WANTED &&
             wp_pool_scale_active(pool) != NULL) {
             return pool;
         }
@@ -497,25 +496,26 @@ next_due(struct wp_pools *pools, int64_t now_ns)
 }
 
 bool
-wp_pool_notes_run(struct wp_pools *pools, int64_t now_ns)
+wp_snapshots_run(struct wp_pools *pools, int64_t now_ns)
 {
-    struct wp_pool_notes *notes = pools->notes;
+    struct wp_snapshots *snapshots = pools->snapshots;
     struct wp_pool *pool;
 
-    if (notes == NULL || notes->pool == NULL ||
-        !atomic_exchange_explicit(&notes->back, false, memory_order_acquire)) {
+    if (snapshots == NULL || snapshots->pool == NULL ||
+        !atomic_exchange_explicit(&snapshots->back, false,
+                                  memory_order_acquire)) {
         return false;
     }
-    pool = notes->pool;
-    notes->pool = NULL;
-    if (notes->op.kind == WP_LEASE_GET_NOTE) {
-        take_in(pool, notes, now_ns);
+    pool = snapshots->pool;
+    snapshots->pool = NULL;
+    if (snapshots->op.kind == WP_LEASE_GET_NOTE) {
+        take_in(pool, snapshots, now_ns);
     } else {
-        note_saved(pool, notes);
+        on_saved(pool, snapshots);
     }
-    if (notes->wanted) {
+    if (snapshots->wanted) {
         pool = wp_pools_is_keeper(pools) ? next_due(pools, now_ns) : NULL;
-        notes->wanted = pool != NULL;
+        snapshots->wanted = pool != NULL;
         if (pool != NULL) {
             begin(pool, now_ns);
         }
@@ -524,14 +524,14 @@ wp_pool_notes_run(struct wp_pools *pools, int64_t now_ns)
 }
 
 bool
-wp_pool_notes_create(struct wp_pools *pools)
+wp_snapshots_create(struct wp_pools *pools)
 {
     if (pools->durable) {
-        pools->notes = wp_pools_reserve(pools, 1, sizeof *pools->notes);
-        if (pools->notes == NULL) {
+        pools->snapshots = wp_pools_reserve(pools, 1, sizeof *pools->snapshots);
+        if (pools->snapshots == NULL) {
             return false;
         }
-        pools->notes->pools = pools;
+        pools->snapshots->pools = pools;
     }
     return true;
 }
@@ -541,96 +541,57 @@ wp_pools_learned_saved(struct wp_pools *pools)
 {
     int64_t now_ns = wp_pools_now(pools);
 
-    if (pools->notes == NULL) {
+    if (pools->snapshots == NULL) {
         return true;
     }
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
-        const struct wp_note_state *note = &wp_pools_at(pools, i)->note;
+        const struct wp_snapshot_state *state =
+            &wp_pools_at(pools, i)->snapshot;
 
-        if (note->learned == WP_LEARNED_KNOWN && note->dirty &&
-            note->save_at_ns <= now_ns) {
+        if (state->learned == WP_LEARNED_KNOWN && state->dirty &&
+            state->save_at_ns <= now_ns) {
             return !wp_pools_is_keeper(pools);
         }
     }
-    return pools->notes->pool == NULL ||
-           pools->notes->op.kind != WP_LEASE_PUT_NOTE;
+    return pools->snapshots->pool == NULL ||
+           pools->snapshots->op.kind != WP_LEASE_PUT_NOTE;
 }
 
 /* --- When --- */
 
-void
-wp_pool_note_want(struct wp_pool *pool, int64_t now_ns)
-{
-    struct wp_note_state *note = &pool->note;
-
-    if (pool->pools->notes == NULL) {
-        note->learned = WP_LEARNED_KNOWN;
-        return;
-    }
-    note->learned = WP_LEARNED_WANTED;
-    note->ask_at_ns = now_ns;
-    note->wait_until_ns = wp_time_add(now_ns, WAIT_NS);
-}
-
-void
-wp_pool_note_changed(struct wp_pool *pool)
-{
-    pool->note.dirty = true;
-}
-
-void
-wp_pool_note_save_soon(struct wp_pool *pool, int64_t now_ns)
-{
-    if (pool->pools->closing && wp_pool_history_bytes(pool) > HISTORY_MAX) {
-        pool->note.dirty = true;
-    }
-    if (pool->note.dirty && pool->note.learned == WP_LEARNED_KNOWN) {
-        pool->note.save_at_ns = now_ns;
-        wp_pools_touch(pool);
-    }
-}
-
-void
-wp_pool_note_fini(struct wp_pool *pool)
-{
-    free(pool->note.carried);
-    pool->note.carried = NULL;
-    pool->note.n_carried = 0;
-}
-
-/* Nobody waits for the note of a pool that no scaler has, but it is to go on
- * from there. */
+/* Nobody waits for the snapshot of a pool that no scaler has, but it is to
+ * go on from there. */
 static bool
 wants_by_itself(const struct wp_pool *pool)
 {
-    return pool->note.learned == WP_LEARNED_NOT &&
+    return pool->snapshot.learned == WP_LEARNED_NOT &&
            wp_pool_scale_active(pool) == NULL &&
            (pool->history != NULL || wp_pool_scale_of(pool) != NULL) &&
            !atomic_load_explicit(&pool->draining, memory_order_relaxed);
 }
 
 int64_t
-wp_pool_note_turn(struct wp_pool *pool, int64_t now_ns)
+wp_snapshot_turn(struct wp_pool *pool, int64_t now_ns)
 {
-    struct wp_pool_notes *notes = pool->pools->notes;
+    struct wp_snapshots *snapshots = pool->pools->snapshots;
     int64_t due_ns;
 
-    if (notes == NULL) {
+    if (snapshots == NULL) {
         return WP_TIME_NEVER;
     }
     if (!wp_pools_is_keeper(pool->pools)) {
-        pool->note.learned = WP_LEARNED_NOT;
+        pool->snapshot.learned = WP_LEARNED_NOT;
         return WP_TIME_NEVER;
     }
     if (wants_by_itself(pool)) {
-        wp_pool_note_want(pool, now_ns);
+        wp_snapshot_want(pool, now_ns);
     }
     due_ns = due_at_ns(pool);
     if (due_ns > now_ns) {
         return due_ns;
     }
-    if (notes->pool != NULL) {
-        notes->wanted = true; /* It has its turn when that one is back. */
+    if (snapshots->pool != NULL) {
+        snapshots->wanted = true; /* It has its turn when that one is back. */
     } else {
         begin(pool, now_ns);
     }

@@ -5,7 +5,7 @@
  * sequentially consistent. */
 #include "pool/base/assert.h"
 #include "pool/core/claim_way.h"
-#include "pool/core/scale.h"
+#include "pool/core/ready.h"
 
 /* The ring of pool/core/claim_way.h. NOLINTBEGIN(misc-no-recursion) */
 
@@ -116,7 +116,7 @@ wp_claim_await(struct wp_claim *claim)
         return wp_claim_grant(claim, ref);
     }
     if (!counted) {
-        wp_pool_scale_on_missed(pool, arrived_ns);
+        wp_pool_missed(pool, arrived_ns);
     }
     wp_pools_touch(pool);
     if (reason != NULL) {

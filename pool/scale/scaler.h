@@ -86,7 +86,7 @@ struct wp_scale_decision {
     double season_per_s; /* What this time of the week usually brings, or what
                           * is about to jump will; 0: no history yet. The rate
                           * is this, as today compares, where that is more. */
-    double lead_mean_s; /* As measured. */
+    double lead_mean_s;  /* As measured. */
     double lead_p99_s;
     /* Claims in one lead time: rate * lead_mean, of which no less than a
      * quantum counts. */

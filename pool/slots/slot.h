@@ -59,8 +59,8 @@ struct wp_slot {
     _Atomic(uint32_t) claim_entry;     /* Index in the claim table. */
     _Atomic(uint32_t) free_next;       /* slot.c only. */
     _Atomic(uint32_t) queue_node; /* ready_queue.c only: owned unless queued. */
-    _Atomic(uint32_t) news_next;  /* List of slots with news for control. */
-    _Atomic(uint32_t) news;       /* What the news is; pool.c gives bits. */
+    _Atomic(uint32_t) work_next;  /* List of slots that are marked. */
+    _Atomic(uint32_t) work; /* Pending for control; the core gives bits. */
     _Atomic(uint32_t) gone; /* Latest generation with nothing of it left. */
     uint32_t control_bits; /* Control thread only; pool.c gives them meaning. */
 };
@@ -131,7 +131,7 @@ size_t wp_slots_memory_bytes(const struct wp_slots *slots);
 
 /* FREE -> WARMING: a slot for a new sandbox of this pool, with a generation it
  * never had, counted as created; WP_SLOT_REF_NONE when there is none free. The
- * caller owns its fields from here; claim_entry is cleared; news, news_next,
+ * caller owns its fields from here; claim_entry is cleared; work, work_next,
  * gone, fence and control_bits are as they were, deadline_ns is WP_TIME_NEVER.
  * uid has WP_UID_LEN bytes. Any thread, lock-free. */
 WP_MUST_CHECK struct wp_slot_ref wp_slots_alloc(struct wp_slots *slots,

@@ -145,7 +145,7 @@ class Daemon:
             self.log_from = os.path.getsize(self.log)
         self.process = Process(f"daemon {self.number}", [
             run.args.warmpoold, "--manifests=" + run.manifest,
-            "--backend=synthetic", "--runtime-dir=" + self.dir,
+            "--synthetic", "--runtime-dir=" + self.dir,
             "--state-dir=" + run.state, "--slots-max=16384",
             "--http-listen=none", "--lease-store=" + (
                 "redis" if run.redis is not None else run.args.store),

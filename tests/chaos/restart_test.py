@@ -52,7 +52,7 @@ class RestartTest(unittest.TestCase):
     def start(self):
         self.process = subprocess.Popen(
             [DAEMON, "--manifests=" + os.path.join(self.dir, "m.yaml"),
-             "--backend=synthetic", "--runtime-dir=" + self.dir,
+             "--synthetic", "--runtime-dir=" + self.dir,
              "--state-dir=" + os.path.join(self.dir, "s"),
              "--slots-max=16384", "--http-listen=none", *STORE],
             stdout=self.log, stderr=self.log)

@@ -83,7 +83,7 @@ def run(row):
     """What the test says, and whether it failed."""
     path, name = row["test"].split(": ")
     if path.endswith(".py"):
-        # As the tests' fragments have them.
+        # As the tests' CMakeLists.txt have them.
         others = {"k8s_daemon_test.py": ["tests/fake_api"],
                   "k8s_grpc_test.py": ["tests/fake_api", "tests/python"]}.get(
                       os.path.basename(path), ["tests/python", "../../deploy"])

@@ -1,114 +1,11 @@
-/* k8s/controllers/claim/bound.c - which Sandbox a claim has, and keeping both
- * in step. */
+/* k8s/controllers/claim/bound.c - keeping a claim and its Sandbox in step. */
 #include <string.h>
 
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
-#include "pool/base/fnv.h"
 #include "pool/base/log.h"
-
-/* Of the Sandboxes that a claim controls: the first by name that is not going,
- * else the first. */
-struct owned {
-    const struct wp_object *best;
-    uint32_t count;
-};
-
-static bool
-see_owned(void *ctx, const struct wp_object *object)
-{
-    struct owned *owned = ctx;
-
-    owned->count++;
-    if (owned->best == NULL || (owned->best->deleting && !object->deleting)) {
-        owned->best = object;
-    }
-    return true;
-}
-
-static const struct wp_object *
-find_sandbox(const struct wp_claim_controller *self,
-             const struct wp_object *claim, const char *name)
-{
-    return wp_store_find(self->parts->stores[WP_KIND_SANDBOX], claim->ns, name);
-}
-
-/* The name that an unfinished adoption has left at the claim. */
-static const char *
-reserved_name(const struct wp_object *claim)
-{
-    const char *name = wp_object_annotation(claim, WP_ANNOTATION_SANDBOX_NAME);
-
-    if (name == NULL || name[0] == '\0') {
-        name = wp_object_label(claim, WP_ANNOTATION_SANDBOX_NAME);
-    }
-    return name != NULL ? name : "";
-}
-
-static enum wp_claim_holding
-judge_reserved(const struct wp_claim_controller *self,
-               const struct wp_object *claim, const char *name,
-               const struct wp_object **sandbox)
-{
-    const struct wp_object *named = find_sandbox(self, claim, name);
-
-    if (named == NULL) {
-        return WP_HOLDS_UNKNOWN;
-    }
-    *sandbox = named;
-    if (wp_object_controlled_by(named, claim->uid)) {
-        return WP_HOLDS_SANDBOX;
-    }
-    if (wp_object_controlled_by_kind(named, WP_KIND_SANDBOX_WARM_POOL)) {
-        return !named->deleting && strcmp(named->controller.name,
-                                          wp_claim_view(claim)->pool) == 0
-                   ? WP_HOLDS_HALF
-                   : WP_HOLDS_STALE;
-    }
-    return wp_object_controlled_by_kind(named, WP_KIND_SANDBOX_CLAIM)
-               ? WP_HOLDS_STALE
-               : WP_HOLDS_NOTHING;
-}
-
-/* By status, by annotation, by owner, and by the claim's own name. */
-enum wp_claim_holding
-wp_claim_look_up(const struct wp_claim_controller *self,
-                 const struct wp_object *claim,
-                 const struct wp_object **sandbox, const char **name)
-{
-    const char *bound = wp_claim_view(claim)->sandbox;
-    const char *reserved = reserved_name(claim);
-    struct owned owned = {NULL, 0};
-    enum wp_claim_holding holding = WP_HOLDS_NOTHING;
-
-    if (bound[0] != '\0') {
-        *sandbox = find_sandbox(self, claim, bound);
-        if (*sandbox != NULL && wp_object_controlled_by(*sandbox, claim->uid)) {
-            return WP_HOLDS_SANDBOX;
-        }
-    }
-    wp_store_owned_by(self->parts->stores[WP_KIND_SANDBOX], claim->uid,
-                      see_owned, &owned);
-    if (owned.best != NULL) {
-        *sandbox = owned.best;
-        return WP_HOLDS_SANDBOX;
-    }
-    if (bound[0] != '\0' && *sandbox == NULL) {
-        *name = bound;
-        return WP_HOLDS_UNKNOWN;
-    }
-    if (reserved[0] != '\0') {
-        *name = reserved;
-        holding = judge_reserved(self, claim, reserved, sandbox);
-    }
-    if (holding == WP_HOLDS_NOTHING) {
-        *sandbox = find_sandbox(self, claim, claim->name);
-        holding = *sandbox != NULL ? WP_HOLDS_FOREIGN : WP_HOLDS_NOTHING;
-    }
-    return holding;
-}
 
 /* --- A name that says nothing here --- */
 
@@ -125,7 +22,7 @@ reference_answered(void *ctx, const struct wp_api_result *result)
         wp_object_unref(
             wp_claim_learn(pass->self, WP_KIND_SANDBOX_CLAIM, result->object));
     }
-    wp_claim_pass_again(pass);
+    wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
 }
 
 void
@@ -148,10 +45,10 @@ wp_claim_forget_reference(struct wp_claim_pass *pass)
 static void
 go_on_without(struct wp_claim_pass *pass)
 {
-    if (reserved_name(pass->claim)[0] != '\0') {
+    if (wp_claim_reserved_name(pass->claim)[0] != '\0') {
         wp_claim_forget_reference(pass);
     } else {
-        wp_claim_pass_again(pass);
+        wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
     }
 }
 
@@ -163,7 +60,7 @@ confirm_answered(void *ctx, const struct wp_api_result *result)
     if (result->status == WP_OK && result->object != NULL) {
         wp_object_unref(
             wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object));
-        wp_claim_pass_again(pass);
+        wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
     } else if (result->status == WP_NOT_FOUND &&
                wp_claim_view(pass->claim)->sandbox[0] == '\0') {
         go_on_without(pass);
@@ -178,62 +75,17 @@ confirm_answered(void *ctx, const struct wp_api_result *result)
 }
 
 void
-wp_claim_confirm(struct wp_claim_pass *pass, const char *name)
+wp_claim_confirm(struct wp_claim_pass *pass)
 {
     struct wp_api_target target = {.kind = WP_KIND_SANDBOX,
                                    .ns = pass->claim->ns,
-                                   .name = name,
+                                   .name = pass->named,
                                    .priority = WP_HTTP_CLAIM};
 
     wp_api_get(pass->self->parts->api, &target, confirm_answered, pass);
 }
 
 /* --- A Sandbox that is the claim's --- */
-
-void
-wp_claim_count_created(struct wp_claim_pass *pass, enum wp_claim_launch launch)
-{
-    const struct wp_object *sandbox = pass->sandbox;
-    const char *templ =
-        wp_object_annotation(sandbox, WP_ANNOTATION_TEMPLATE_REF);
-    struct wp_claim_creations key = {
-        .created_by = wp_claim_created_by(
-            wp_object_label(pass->claim, WP_LABEL_CREATED_BY)),
-        .launch = launch,
-        .ready = wp_sandbox_view(sandbox)->ready.status == WP_CONDITION_TRUE,
-    };
-
-    wp_claim_metrics_label(key.ns, sizeof key.ns, pass->claim->ns);
-    wp_claim_metrics_label(key.templ, sizeof key.templ, templ);
-    wp_claim_metrics_label(key.pool, sizeof key.pool,
-                           wp_claim_view(pass->claim)->pool);
-    wp_claim_metrics_created(&pass->self->metrics, &key);
-}
-
-void
-wp_claim_keep_answer(struct wp_claim_pass *pass,
-                     const struct wp_api_result *result)
-{
-    const struct wp_object *sandbox = NULL;
-
-    pass->answered = result->status;
-    if (result->status == WP_OK && result->object != NULL) {
-        sandbox = wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object);
-    }
-    if (sandbox != NULL) {
-        wp_claim_pass_set_sandbox(pass, sandbox);
-        wp_object_unref(sandbox);
-    } else if (result->status == WP_OK) {
-        pass->answered = WP_UNKNOWN_OUTCOME;
-    } else {
-        if (result->retry_after_ns > 0) {
-            pass->after_ns = result->retry_after_ns;
-        }
-        (void)wp_err_set(&pass->err, result->status, "%s",
-                         result->message != NULL ? result->message : "refused");
-    }
-    wp_claim_pass_arrive(pass);
-}
 
 static bool
 has_its_creator(const struct wp_object *claim, const struct wp_object *sandbox)
@@ -243,36 +95,6 @@ has_its_creator(const struct wp_object *claim, const struct wp_object *sandbox)
 
     return strcmp(creator != NULL ? creator : "", told != NULL ? told : "") ==
            0;
-}
-
-/* Changes with whatever a Sandbox has of its template's metadata; 0 when the
- * template is not known. */
-static uint64_t
-template_mark(const struct wp_object *templ)
-{
-    char hash[WP_NAME_HASH_LEN + 1];
-    uint64_t mark;
-
-    if (templ == NULL) {
-        return 0;
-    }
-    mark = wp_template_view(templ)->pod_metadata_hash;
-    wp_name_hash(wp_str_from(templ->name), hash);
-    mark = wp_fnv_str(mark, wp_str_from(hash));
-    return mark != 0 ? mark : 1;
-}
-
-void
-wp_claim_pass_brings(struct wp_claim_pass *pass, const struct wp_object *templ)
-{
-    pass->template_mark = template_mark(templ);
-}
-
-void
-wp_claim_pass_brought(struct wp_claim_pass *pass)
-{
-    pass->entry->refreshed_generation = pass->claim->generation;
-    pass->entry->refreshed_template = pass->template_mark;
 }
 
 enum refresh {
@@ -292,8 +114,8 @@ wants_refresh(const struct wp_claim_pass *pass, const struct wp_object *templ)
         return REFRESH_NOW;
     }
     if (entry->refreshed_generation == pass->claim->generation) {
-        late |=
-            templ != NULL && entry->refreshed_template != template_mark(templ);
+        late |= templ != NULL &&
+                entry->refreshed_template != wp_claim_template_mark(templ);
     } else if (entry->refreshed_generation != 0) {
         return REFRESH_NOW;
     } else {

@@ -35,7 +35,7 @@ existing_read(void *ctx, const struct wp_api_result *result)
         pass->entry->made = false;
         wp_object_unref(
             wp_claim_learn(pass->self, WP_KIND_SANDBOX, result->object));
-        wp_claim_pass_again(pass);
+        wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
     } else if (result->status == WP_NOT_FOUND) {
         pass->entry->made = false;
         wp_claim_pass_end(pass, WP_WORK_FAILED, 0);

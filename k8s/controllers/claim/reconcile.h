@@ -6,11 +6,21 @@
  * ends exactly once, by wp_claim_pass_end. At most one pass of a key runs. What
  * is asked of the core outlives the pass: a claim that waits holds no worker.
  *
- *   decide   deleted, expired, malformed?          reconcile.c
- *     | bound  it has a Sandbox: metadata, status   bound.c
- *     | warm   ask the core; adopt what it grants   warm.c
- *     | cold   make one                             create.c
- * tell one status patch, then the stamps status_write.c, annotations.c */
+ * The layers, each of which calls only what is below it:
+ *
+ *   driver   reconcile.c      deleted, expired, malformed? then one of
+ *   steps    bound.c          it has a Sandbox: metadata, status
+ *            warm.c           ask the core; adopt what it grants
+ *            create.c         make one
+ *            end.c            its time is over
+ *   shared   missing.c        its pool or template is not known
+ *            status_write.c   one status patch; it ends most passes
+ *            annotations.c    the annotations that go with it
+ *            holding.c, sandbox_write.c
+ *   ground   step.c           the pass, its objects, its end
+ *
+ * A step that another one is to follow names it (wp_claim_pass_go); only the
+ * driver's table knows the function. */
 #ifndef WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 #define WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 
@@ -30,12 +40,29 @@ struct wp_claim_controller {
     struct wp_claim_metrics metrics;
 };
 
+enum wp_claim_step {
+    WP_CLAIM_WAIT,  /* None: a call is under way, or the pass has ended. */
+    WP_CLAIM_AGAIN, /* Looks at everything anew, WP_CLAIM_ROUNDS_MAX times. */
+    WP_CLAIM_EXPIRE,
+    WP_CLAIM_BOUND,   /* Goes on with a Sandbox that is the claim's. */
+    WP_CLAIM_CONFIRM, /* Asks the API server for pass->named. */
+    WP_CLAIM_FORGET,  /* Removes the annotation that names a Sandbox which it
+                         can never have. */
+    WP_CLAIM_WARM,
+    WP_CLAIM_ADOPT, /* Completes an adoption of the pass's Sandbox. */
+    WP_CLAIM_CREATE,
+    WP_CLAIM_STEP_COUNT,
+};
+
 struct wp_claim_pass {
     struct wp_claim_controller *self;
+    /* The driver's, by enum wp_claim_step; static storage. */
+    void (*const *steps)(struct wp_claim_pass *pass);
     struct wp_work *work;
     struct wp_claim_entry *entry;
     const struct wp_object *claim;   /* A reference. */
     const struct wp_object *sandbox; /* A reference; NULL: none yet. */
+    const char *named;  /* By the claim; borrowed from it. Of CONFIRM. */
     json_t *additional; /* spec.additionalPodMetadata; owned; NULL. */
     /* Runs when nothing is awaited any more. */
     void (*next)(struct wp_claim_pass *pass);
@@ -56,7 +83,7 @@ enum {
     WP_CLAIM_ROUNDS_MAX = 8,
 };
 
-/* --- reconcile.c --- */
+/* --- step.c --- */
 
 /* What a write's status says of it. */
 enum wp_claim_fate {
@@ -68,16 +95,14 @@ enum wp_claim_fate {
 };
 enum wp_claim_fate wp_claim_fate(enum wp_status status);
 
-void wp_claim_pass_begin(struct wp_claim_controller *self, struct wp_work *work,
-                         const char *ns, const char *name);
 /* Frees it. */
 void wp_claim_pass_end(struct wp_claim_pass *pass, enum wp_work_outcome outcome,
                        int64_t after_ns);
 /* A call failed for now: again after a growing pause, or when told to. */
 void wp_claim_pass_retry(struct wp_claim_pass *pass,
                          const struct wp_api_result *result);
-/* Looks at everything anew, at most WP_CLAIM_ROUNDS_MAX times. */
-void wp_claim_pass_again(struct wp_claim_pass *pass);
+/* On with that step. The pass may be gone afterwards. */
+void wp_claim_pass_go(struct wp_claim_pass *pass, enum wp_claim_step step);
 /* One thing that was awaited is there. */
 void wp_claim_pass_arrive(struct wp_claim_pass *pass);
 /* May it write? If not, the pass has ended. */
@@ -89,10 +114,6 @@ WP_MUST_CHECK bool wp_claim_pass_refresh(struct wp_claim_pass *pass);
 const struct wp_object *wp_claim_pass_pool(const struct wp_claim_pass *pass);
 const struct wp_object *
 wp_claim_pass_template(const struct wp_claim_pass *pass);
-/* It is not known here: asks the API server, which may know better, and tells
- * the claim only then. */
-void wp_claim_pass_miss(struct wp_claim_pass *pass, enum wp_kind kind,
-                        const char *name);
 /* Sets the pass's Sandbox; takes a reference. */
 void wp_claim_pass_set_sandbox(struct wp_claim_pass *pass,
                                const struct wp_object *sandbox);
@@ -104,7 +125,7 @@ int64_t wp_claim_pass_wall_ns(const struct wp_claim_pass *pass);
 struct wp_api_target wp_claim_target(const struct wp_object *object,
                                      enum wp_http_priority priority);
 
-/* --- bound.c --- */
+/* --- holding.c --- */
 
 enum wp_claim_holding {
     WP_HOLDS_NOTHING,
@@ -114,22 +135,24 @@ enum wp_claim_holding {
     WP_HOLDS_STALE,   /* It names one that it can never have. */
     WP_HOLDS_FOREIGN, /* Its own name is taken by somebody else's Sandbox. */
 };
-/* name: what the claim names, for UNKNOWN and STALE; borrowed from it. */
+/* By status, by annotation, by owner, and by the claim's own name. name: what
+ * the claim names, for UNKNOWN and STALE; borrowed from it. */
 enum wp_claim_holding wp_claim_look_up(const struct wp_claim_controller *self,
                                        const struct wp_object *claim,
                                        const struct wp_object **sandbox,
                                        const char **name);
+/* The name that an unfinished adoption has left at the claim; "": none. */
+const char *wp_claim_reserved_name(const struct wp_object *claim);
+
+/* --- sandbox_write.c --- */
+
 /* A write of a Sandbox was answered: keeps that in the pass, and the Sandbox in
  * its store. */
 void wp_claim_keep_answer(struct wp_claim_pass *pass,
                           const struct wp_api_result *result);
-/* Goes on with a Sandbox that is the claim's. */
-void wp_claim_bound(struct wp_claim_pass *pass);
-/* Asks the API server for a Sandbox that the claim names. */
-void wp_claim_confirm(struct wp_claim_pass *pass, const char *name);
-/* Removes the annotation that names a Sandbox which it can never have. */
-void wp_claim_forget_reference(struct wp_claim_pass *pass);
-
+/* Changes with whatever a Sandbox has of its template's metadata; 0 when the
+ * template is not known (NULL). */
+uint64_t wp_claim_template_mark(const struct wp_object *templ);
 /* A write is to bring the Sandbox's metadata up to claim and template (NULL: it
  * is not known); and it was done, so nothing is left until one of them changes.
  */
@@ -139,27 +162,6 @@ void wp_claim_pass_brought(struct wp_claim_pass *pass);
 /* Another Sandbox has come into being for the claim: counted. */
 void wp_claim_count_created(struct wp_claim_pass *pass,
                             enum wp_claim_launch launch);
-
-/* --- warm.c, create.c, end.c --- */
-
-void wp_claim_warm(struct wp_claim_pass *pass);
-/* Completes an adoption of the pass's Sandbox. */
-void wp_claim_adopt(struct wp_claim_pass *pass);
-void wp_claim_create(struct wp_claim_pass *pass);
-void wp_claim_expire(struct wp_claim_pass *pass);
-
-/* --- status_write.c --- */
-
-/* Writes outcome into the status if it is not there, then ends the pass. */
-void wp_claim_tell(struct wp_claim_pass *pass);
-/* The same, with Ready False for this reason (literals or the pass's own err):
- * ends as given. */
-void wp_claim_refuse_pass(struct wp_claim_pass *pass, const char *reason,
-                          const char *message, enum wp_work_outcome ends,
-                          int64_t after_ns);
-/* The same, after what: instead of ending, then the pass goes on with it. */
-void wp_claim_tell_then(struct wp_claim_pass *pass,
-                        void (*then)(struct wp_claim_pass *pass));
 
 /* --- annotations.c --- */
 
@@ -176,5 +178,40 @@ void wp_claim_stamp_too_early(struct wp_claim_pass *pass);
 /* Writes the annotations that follow Ready, unless they are there. Nobody waits
  * for it. True while they are on their way. */
 bool wp_claim_stamp_ready(struct wp_claim_pass *pass);
+
+/* --- status_write.c --- */
+
+/* Writes outcome into the status if it is not there, then ends the pass. */
+void wp_claim_tell(struct wp_claim_pass *pass);
+/* The same, with Ready False for this reason (literals or the pass's own err):
+ * ends as given. */
+void wp_claim_refuse_pass(struct wp_claim_pass *pass, const char *reason,
+                          const char *message, enum wp_work_outcome ends,
+                          int64_t after_ns);
+/* The same, after what: instead of ending, then the pass goes on with it. */
+void wp_claim_tell_then(struct wp_claim_pass *pass,
+                        void (*then)(struct wp_claim_pass *pass));
+
+/* --- missing.c --- */
+
+/* It is not known here: asks the API server, which may know better, and writes
+ * that into the claim's status only then. */
+void wp_claim_pass_miss(struct wp_claim_pass *pass, enum wp_kind kind,
+                        const char *name);
+
+/* --- bound.c, warm.c, create.c, end.c: the steps --- */
+
+void wp_claim_bound(struct wp_claim_pass *pass);
+void wp_claim_confirm(struct wp_claim_pass *pass);
+void wp_claim_forget_reference(struct wp_claim_pass *pass);
+void wp_claim_warm(struct wp_claim_pass *pass);
+void wp_claim_adopt(struct wp_claim_pass *pass);
+void wp_claim_create(struct wp_claim_pass *pass);
+void wp_claim_expire(struct wp_claim_pass *pass);
+
+/* --- reconcile.c --- */
+
+void wp_claim_pass_begin(struct wp_claim_controller *self, struct wp_work *work,
+                         const char *ns, const char *name);
 
 #endif

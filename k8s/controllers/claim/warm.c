@@ -139,7 +139,7 @@ refused(struct wp_claim_pass *pass, enum wp_status status)
      * this claim is just ending. */
     if (cold && (status == WP_RESOURCE_EXHAUSTED ||
                  (status != WP_ABORTED && grace_left_ns(pass) == 0))) {
-        wp_claim_create(pass);
+        wp_claim_pass_go(pass, WP_CLAIM_CREATE);
         return;
     }
     wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
@@ -210,7 +210,7 @@ lost(struct wp_claim_pass *pass, const char *why)
         pass->entry->ask = NULL;
         wp_claim_ask_lose(held, why);
     }
-    wp_claim_pass_again(pass);
+    wp_claim_pass_go(pass, WP_CLAIM_AGAIN);
 }
 
 /* The Sandbox is the claim's, for good. */

@@ -240,7 +240,7 @@ class Restart(Rig):
 class Files(Rig):
     """What does not depend on what a sandbox is."""
 
-    flags = ("--backend=synthetic",)
+    flags = ("--synthetic",)
 
     def test_expired_while_nobody_was_there(self):
         daemon = self.start().wait_full(3)
@@ -335,7 +335,7 @@ class Files(Rig):
         daemon = self.start().wait_full(3)
         other = tempfile.mkdtemp(prefix="wp-lease-")
         self.addCleanup(shutil.rmtree, other, True)
-        second = Daemon("--lease-store=sqlite", "--backend=synthetic",
+        second = Daemon("--lease-store=sqlite", "--synthetic",
                         "--lease-store-path=" + daemon.state + "/leases.db",
                         directory=other)
         self.daemons.append(second)

@@ -274,7 +274,7 @@ class TakeOver(Rig):
 class Store(Rig):
     """What does not depend on what a sandbox is."""
 
-    flags = ("--backend=synthetic", "--redis-timeout=5s")
+    flags = ("--synthetic", "--redis-timeout=5s")
 
     def test_redis_comes_and_goes(self):
         daemon = self.start("a").wait_full(3)
@@ -541,7 +541,7 @@ class Store(Rig):
 
 
 class Password(Rig):
-    flags = ("--backend=synthetic",)
+    flags = ("--synthetic",)
     redis_options = ("--requirepass", "open-sesame")
 
     def test_wrong_then_right(self):

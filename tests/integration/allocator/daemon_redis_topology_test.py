@@ -75,7 +75,7 @@ class Servers:
 class Behind(Rig):
     """What both have in common; the server of the pool dies."""
 
-    flags = ("--backend=synthetic",)
+    flags = ("--synthetic",)
 
     def setUp(self):
         super().setUp()

@@ -89,7 +89,7 @@ class ScaleTest(unittest.TestCase):
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def start(self, policy, *flags, store="sqlite", **more):
-        daemon = Daemon("--lease-store=" + store, "--backend=synthetic",
+        daemon = Daemon("--lease-store=" + store, "--synthetic",
                         "--synthetic-ready=100ms", *flags,
                         manifest=write_manifest(self.dir, policy),
                         directory=self.dir, **more)
@@ -313,7 +313,7 @@ class ScaleTest(unittest.TestCase):
                  for name in ("a", "b", "c")]
         with open(source, "w", encoding="utf-8") as handle:
             handle.write("\n---\n".join([template, *pools, pool]))
-        daemon = Daemon("--lease-store=sqlite", "--backend=synthetic",
+        daemon = Daemon("--lease-store=sqlite", "--synthetic",
                         "--synthetic-ready=100ms",
                         f"--autoscale-budgets=agents={self.BUDGET}",
                         manifest=source, directory=self.dir, replicas=1)
@@ -409,7 +409,7 @@ class ScaleTest(unittest.TestCase):
 class TakeOver(RedisRig):
     """Several daemons that share their leases; one of them scales."""
 
-    flags = ("--backend=synthetic", "--synthetic-ready=100ms",
+    flags = ("--synthetic", "--synthetic-ready=100ms",
              "--redis-timeout=5s")
 
     def test_the_next_keeper_goes_on(self):

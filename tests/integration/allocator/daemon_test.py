@@ -529,7 +529,7 @@ class BadConfigTest(unittest.TestCase):
         self.refused("--manifest=x", message="did you mean --manifests?")
         self.refused("--lease-store=redis", "--redis-url=redis:sesame@h",
                      message="setting 'redis_url': expected ")
-        self.refused("--lease-store=redis", "--backend=synthetic",
+        self.refused("--lease-store=redis", "--synthetic",
                      message="and there are none")
         self.refused("--listen=0.0.0.0:1",
                      message="'0.0.0.0:1' is not loopback, which needs TLS")
@@ -569,7 +569,7 @@ class BadConfigTest(unittest.TestCase):
                      code=1)
 
         self.refused("--lease-store=redis", "--manifests=" + MANIFEST,
-                     "--backend=synthetic", "--redis-password-file=DIR/p",
+                     "--synthetic", "--redis-password-file=DIR/p",
                      files={"p": "sesame"}, code=1,
                      message="setting 'redis_password_file': expected a file "
                              "that only its owner can read")

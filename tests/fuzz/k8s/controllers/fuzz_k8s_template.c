@@ -7,7 +7,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/controllers/template/network_policy.h"
-#include "k8s/objects/quantity.h"
+#include "pool/base/quantity.h"
 #include "k8s/objects/sandbox_build.h"
 #include "k8s/controllers/pool/staleness.h"
 #include "pool/base/assert.h"

@@ -496,7 +496,12 @@ test_help_names_every_setting(void **state)
         char heading[64];
 
         (void)snprintf(heading, sizeof heading, "\n### %s\n", s->name);
+#ifdef WP_TEST_TOOLS
+        assert_int_equal(strstr(reference, heading) != NULL,
+                         i < WP_SET_synthetic);
+#else
         assert_non_null(strstr(reference, heading));
+#endif
         (void)snprintf(heading, sizeof heading, "  --%s=", s->name);
         for (char *p = heading; *p != '\0'; p++) {
             *p = *p == '_' ? '-' : *p;

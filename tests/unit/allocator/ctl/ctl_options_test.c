@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/ctl/ctl.h"
+#include "allocator/ctl/commands.h"
 #include "pool/base/nearest.h"
 #include "allocator/ctl/options.h"
+#include "allocator/ctl/run.h"
 #include "pool/base/clock.h"
 
 static const char *const names[] = {"ttl", "wait",     "count", "env",
@@ -290,7 +291,7 @@ run(const char *const *list, char **out, char **errors)
     }
     assert_non_null(out_file);
     assert_non_null(errors_file);
-    code = wp_ctl_main(n, words, out_file, errors_file);
+    code = wp_ctl_main(wp_ctl_commands, n, words, out_file, errors_file);
     assert_int_equal(fclose(out_file), 0);
     assert_int_equal(fclose(errors_file), 0);
     return code;

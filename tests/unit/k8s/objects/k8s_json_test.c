@@ -167,6 +167,8 @@ hashes(void **state)
         {"[{},{\"a\":1}]", "[{\"a\":1}]"},
         {"{\"protocol\":\"UDP\"}", "{}"},
         {"{\"terminationGracePeriodSeconds\":0}", "{}"},
+        {"{\"limits\":{\"memory\":\"9007199254740993\"}}",
+         "{\"limits\":{\"memory\":\"9007199254740992\"}}"},
     };
 
     (void)state;

@@ -10,7 +10,6 @@
 
 #include "local/manifest/expand.h"
 #include "local/manifest/manifest.h"
-#include "local/manifest/quantity.h"
 
 /* The head and the tail of a template whose middle is under test. */
 #define HEAD                                                                   \
@@ -497,64 +496,6 @@ test_files(void **state)
     wp_manifest_destroy(manifest);
 }
 
-/* --- Numbers --- */
-
-static void
-test_quantities(void **state)
-{
-    static const struct {
-        const char *text;
-        bool ok;
-        uint64_t milli;
-    } cases[] = {
-        {"1", true, 1000},
-        {"500m", true, 500},
-        {"1.5", true, 1500},
-        {"0.1", true, 100},
-        {"100u", true, 1},
-        {"1n", true, 1},
-        {"2k", true, 2000000},
-        {"1e3", true, 1000000},
-        {"1E3", true, 1000000},
-        {"5e-1", true, 500},
-        {"1Ki", true, 1024000},
-        {"0", true, 0},
-        {"0.0000001", true, 1},
-        {"+1", true, 1000},
-        {".5", true, 500},
-        {"5.", true, 5000},
-        {"", false, 0},
-        {"m", false, 0},
-        {"-1", false, 0},
-        {"1 ", false, 0},
-        {"1mi", false, 0},
-        {"1KI", false, 0},
-        {"9999999E", false, 0},
-        {"1e99", false, 0},
-        {"1..2", false, 0},
-        {"1e", false, 0},
-        {"9999999999999999999", false, 0},
-    };
-    uint64_t value;
-
-    (void)state;
-    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
-        bool ok = wp_quantity_milli(wp_str_from(cases[i].text), &value);
-
-        if (ok != cases[i].ok || (ok && value != cases[i].milli)) {
-            fail_msg("'%s': %d, %llu", cases[i].text, ok,
-                     (unsigned long long)value);
-        }
-    }
-    assert_true(wp_quantity_whole(wp_str_from("256Mi"), &value));
-    assert_int_equal(value, 256 << 20);
-    assert_true(wp_quantity_whole(wp_str_from("1G"), &value));
-    assert_int_equal(value, 1000000000);
-    assert_true(wp_quantity_whole(wp_str_from("1500m"), &value));
-    assert_int_equal(value, 2); /* Rounded up. */
-    assert_false(wp_quantity_whole(wp_str_from("8Ei"), &value));
-}
-
 static void
 test_expansion_is_bounded(void **state)
 {
@@ -579,7 +520,6 @@ main(void)
         cmocka_unit_test(test_mistakes_are_told),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_files),
-        cmocka_unit_test(test_quantities),
         cmocka_unit_test(test_expansion_is_bounded),
     };
 

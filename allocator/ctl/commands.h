@@ -1,0 +1,32 @@
+/* allocator/ctl/commands.h - warmpoolctl's commands and the table of them. Only
+ * the table and main know them all. */
+#ifndef WP_ALLOCATOR_CTL_COMMANDS_H
+#define WP_ALLOCATOR_CTL_COMMANDS_H
+
+#include "allocator/ctl/ctl.h"
+
+/* Ends with a name of NULL. */
+extern const struct wp_ctl_command wp_ctl_commands[];
+
+/* Each returns the exit code. */
+int wp_cmd_claim(struct wp_ctl *ctl);
+int wp_cmd_release(struct wp_ctl *ctl);
+int wp_cmd_renew(struct wp_ctl *ctl);
+int wp_cmd_get(struct wp_ctl *ctl);
+int wp_cmd_list(struct wp_ctl *ctl);
+int wp_cmd_exec(struct wp_ctl *ctl);
+int wp_cmd_cp(struct wp_ctl *ctl);
+int wp_cmd_pools(struct wp_ctl *ctl);
+int wp_cmd_scale(struct wp_ctl *ctl);
+int wp_cmd_set(struct wp_ctl *ctl);
+int wp_cmd_explain(struct wp_ctl *ctl);
+int wp_cmd_reserve(struct wp_ctl *ctl);
+int wp_cmd_unreserve(struct wp_ctl *ctl);
+int wp_cmd_watch(struct wp_ctl *ctl);
+int wp_cmd_drain(struct wp_ctl *ctl);
+int wp_cmd_measure(struct wp_ctl *ctl);
+int wp_cmd_completion(struct wp_ctl *ctl);
+int wp_cmd_advise(struct wp_ctl *ctl);
+int wp_cmd_version(struct wp_ctl *ctl);
+
+#endif

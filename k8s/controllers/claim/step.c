@@ -1,0 +1,187 @@
+/* k8s/controllers/claim/step.c - what every step of a reconcile may use: its
+ * end, its objects, and what a call's status means. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/controllers/claim/reconcile.h"
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+enum wp_claim_fate
+wp_claim_fate(enum wp_status status)
+{
+    static const enum wp_claim_fate fates[WP_STATUS_COUNT] = {
+        [WP_OK] = WP_FATE_DONE,
+        [WP_PENDING] = WP_FATE_RETRY,
+        [WP_CANCELLED] = WP_FATE_STOP,
+        [WP_INVALID_ARGUMENT] = WP_FATE_REFUSED,
+        [WP_DEADLINE_EXCEEDED] = WP_FATE_RETRY,
+        [WP_NOT_FOUND] = WP_FATE_LOOK,
+        [WP_ALREADY_EXISTS] = WP_FATE_LOOK,
+        [WP_PERMISSION_DENIED] = WP_FATE_REFUSED,
+        [WP_RESOURCE_EXHAUSTED] = WP_FATE_RETRY,
+        [WP_FAILED_PRECONDITION] = WP_FATE_RETRY,
+        [WP_ABORTED] = WP_FATE_LOOK,
+        [WP_UNIMPLEMENTED] = WP_FATE_RETRY,
+        [WP_INTERNAL] = WP_FATE_RETRY,
+        [WP_UNAVAILABLE] = WP_FATE_RETRY,
+        [WP_UNAUTHENTICATED] = WP_FATE_RETRY,
+        [WP_TAKEN] = WP_FATE_RETRY,
+        [WP_UNKNOWN_OUTCOME] = WP_FATE_LOOK,
+    };
+
+    return fates[status];
+}
+
+void
+wp_claim_pass_end(struct wp_claim_pass *pass, enum wp_work_outcome outcome,
+                  int64_t after_ns)
+{
+    struct wp_work *work = pass->work;
+
+    WP_ASSERT(pass->awaited == 0);
+    if (pass->entry != NULL && pass->entry->joins == pass) {
+        pass->entry->joins = NULL;
+    }
+    wp_object_unref(pass->claim);
+    wp_object_unref(pass->sandbox);
+    json_decref(pass->additional);
+    free(pass);
+    wp_work_done(work, outcome, after_ns);
+}
+
+void
+wp_claim_pass_retry(struct wp_claim_pass *pass,
+                    const struct wp_api_result *result)
+{
+    if (result->status == WP_CANCELLED) {
+        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+    } else if (result->retry_after_ns > 0) {
+        wp_claim_pass_end(pass, WP_WORK_AFTER, result->retry_after_ns);
+    } else {
+        wp_log_debug(
+            "claim: a call failed", wp_kv_str("namespace", pass->claim->ns),
+            wp_kv_str("claim", pass->claim->name),
+            wp_kv_str("status", wp_status_name(result->status)),
+            wp_kv_str("error", result->message != NULL ? result->message : ""));
+        wp_claim_pass_end(pass, WP_WORK_FAILED, 0);
+    }
+}
+
+void
+wp_claim_pass_arrive(struct wp_claim_pass *pass)
+{
+    WP_ASSERT(pass->awaited > 0);
+    if (--pass->awaited == 0) {
+        pass->next(pass);
+    }
+}
+
+bool
+wp_claim_pass_may_write(struct wp_claim_pass *pass)
+{
+    if (!pass->self->parts->active) {
+        /* Whoever leads now looks at every claim. */
+        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        return false;
+    }
+    return true;
+}
+
+int64_t
+wp_claim_pass_wall_ns(const struct wp_claim_pass *pass)
+{
+    return wp_clock_wall_ns(pass->self->parts->clock);
+}
+
+struct wp_api_target
+wp_claim_target(const struct wp_object *object, enum wp_http_priority priority)
+{
+    return (struct wp_api_target){.kind = object->kind,
+                                  .ns = object->ns,
+                                  .name = object->name,
+                                  .priority = priority};
+}
+
+const struct wp_object *
+wp_claim_learn(struct wp_claim_controller *self, enum wp_kind kind,
+               const json_t *json)
+{
+    struct wp_store *store = self->parts->stores[kind];
+    struct wp_err err;
+    struct wp_object *object = wp_object_create(kind, json, &err);
+    const struct wp_object *known;
+
+    if (object == NULL) {
+        wp_log_warn("claim: an answer makes no sense",
+                    wp_kv_str("kind", wp_kind_info(kind)->kind),
+                    wp_kv_err(&err));
+        return NULL;
+    }
+    wp_store_learn(store, wp_object_ref(object));
+    known = wp_store_find(store, object->ns, object->name);
+    if (known != NULL && known != object &&
+        strcmp(known->uid, object->uid) == 0) {
+        known = wp_object_ref(known);
+        wp_object_unref(object);
+        return known;
+    }
+    return object;
+}
+
+void
+wp_claim_pass_set_sandbox(struct wp_claim_pass *pass,
+                          const struct wp_object *sandbox)
+{
+    const struct wp_object *before = pass->sandbox;
+
+    pass->sandbox = sandbox == NULL ? NULL : wp_object_ref(sandbox);
+    wp_object_unref(before);
+}
+
+const struct wp_object *
+wp_claim_pass_pool(const struct wp_claim_pass *pass)
+{
+    return wp_store_find(pass->self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
+                         pass->claim->ns, wp_claim_view(pass->claim)->pool);
+}
+
+const struct wp_object *
+wp_claim_pass_template(const struct wp_claim_pass *pass)
+{
+    const struct wp_object *pool = wp_claim_pass_pool(pass);
+
+    return pool == NULL
+               ? NULL
+               : wp_store_find(
+                     pass->self->parts->stores[WP_KIND_SANDBOX_TEMPLATE],
+                     pass->claim->ns, wp_warm_pool_view(pool)->template_name);
+}
+
+bool
+wp_claim_pass_refresh(struct wp_claim_pass *pass)
+{
+    const struct wp_object *known =
+        wp_store_find(pass->self->parts->stores[WP_KIND_SANDBOX_CLAIM],
+                      pass->claim->ns, pass->claim->name);
+
+    if (known == NULL || known->deleting ||
+        strcmp(known->uid, pass->claim->uid) != 0) {
+        /* Its own events bring it back, if there is anything to do. */
+        wp_claim_pass_end(pass, WP_WORK_OK, 0);
+        return false;
+    }
+    if (known != pass->claim) {
+        known = wp_object_ref(known);
+        wp_object_unref(pass->claim);
+        pass->claim = known;
+    }
+    return true;
+}
+
+void
+wp_claim_pass_go(struct wp_claim_pass *pass, enum wp_claim_step step)
+{
+    WP_ASSERT(step < WP_CLAIM_STEP_COUNT && pass->steps[step] != NULL);
+    pass->steps[step](pass);
+}

@@ -1,0 +1,192 @@
+/* pool/core/lease_end.c - ends of leases that nobody here asks for: expiry,
+ * undo, and the daemon's leaving.
+ *
+ * As in lease.c the store is asked first, and the slot moves under its change
+ * lock. */
+#include "pool/base/assert.h"
+#include "pool/base/mutant.h"
+#include "pool/core/ready.h"
+
+static bool
+is_held(enum wp_slot_state state)
+{
+    return state == WP_SLOT_LEASED || state == WP_SLOT_LOST;
+}
+
+/* The store says that the lease was renewed meanwhile, elsewhere. Under the
+ * change lock. */
+static void
+take_deadline(struct wp_pools *pools, struct wp_slot *slot,
+              const struct wp_lease_record *found)
+{
+    atomic_store_explicit(&slot->deadline_ns,
+                          wp_pools_deadline_ns(pools, wp_pools_now(pools),
+                                               found->deadline_wall_ms),
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->deadline_wall_ms, found->deadline_wall_ms,
+                          memory_order_relaxed);
+}
+
+/* The lease has long ended, and the sandbox has another: an end whose answer
+ * was lost, and that came again. Who holds it the store will tell. Under the
+ * change lock. */
+static void
+superseded(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    struct wp_claim_view view;
+    bool claimed = wp_pools_claim_of(pools, ref, &view);
+
+    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_UNDO,
+                                    memory_order_relaxed);
+    if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
+                      WP_SLOT_QUARANTINED)) {
+        (void)!wp_pools_end_held(pools, ref);
+    } else if (claimed) {
+        bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
+
+        (void)mine; /* Or an undo was faster: the same end. */
+    }
+}
+
+void
+wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+
+    (void)pthread_mutex_lock(lock);
+    if ((atomic_load_explicit(&slot->work, memory_order_relaxed) &
+         WP_WORK_ENDING) == 0 &&
+        is_held(wp_slot_state(&pools->slots, ref))) {
+        superseded(pools, ref);
+    }
+    (void)pthread_mutex_unlock(lock);
+    wp_pools_mark(pools, ref.index, 0);
+}
+
+/* What the store said of an end. Any thread. */
+static void
+finish_end(struct wp_store_request *end, enum wp_status status)
+{
+    struct wp_pools *pools = end->pools;
+    struct wp_slot_ref ref = end->op.ref;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    bool ended = status == WP_OK || status == WP_NOT_FOUND;
+    bool expires = end->op.kind == WP_LEASE_EXPIRE;
+    bool offer = false;
+    bool push = false;
+    bool dying = false;
+
+    (void)pthread_mutex_lock(lock);
+    /* ENDING was set for this generation, which lasts until the move below. */
+    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_ENDING,
+                                    memory_order_relaxed);
+    if (ended && end->undo) {
+        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_UNDO,
+                                        memory_order_relaxed);
+        if (end->op.kind == WP_LEASE_UNDO && status == WP_OK) {
+            wp_pools_keep_open(slot);
+            offer = wp_slot_reopen(&pools->slots, ref, &push);
+        }
+    }
+    if (ended && !offer) {
+        dying = wp_pools_end_held(pools, ref);
+    } else if (status == WP_ABORTED && expires &&
+               end->found.fence == end->op.fence) {
+        take_deadline(pools, slot, &end->found);
+    } else if (status == WP_ABORTED && pools->durable) {
+        superseded(pools, ref);
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (dying && !end->undo) {
+        wp_counter_add(expires ? &pool->expired : &pool->released, 1);
+    }
+    wp_store_request_give(end);
+    if (offer) {
+        if (push) {
+            wp_pools_push(pool, ref);
+        }
+        wp_pools_match(pool);
+    }
+    wp_pools_mark(pools, ref.index, 0);
+}
+
+static void
+end_done(struct wp_lease_op *op, enum wp_status status)
+{
+    finish_end(WP_CONTAINER_OF(op, struct wp_store_request, op), status);
+}
+
+/* Of a sandbox that died nobody else may be offered what is undone. */
+static enum wp_lease_op_kind
+end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
+         bool stopping)
+{
+    if (undo && wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED) {
+        return WP_LEASE_UNDO;
+    }
+    return undo || stopping || WP_MUTANT(FOLLOWER_EXPIRES) ? WP_LEASE_RELEASE
+                                                           : WP_LEASE_EXPIRE;
+}
+
+/* Why the lease on the slot is to end now. Under the change lock. */
+static bool
+end_is_due(struct wp_slot *slot, uint32_t work, int64_t now_ns)
+{
+    if (WP_MUTANT(EXPIRED_EARLY)) {
+        now_ns += WP_NS_PER_S;
+    }
+    return (work & (WP_WORK_UNDO | WP_WORK_STOP)) != 0 ||
+           atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
+               now_ns;
+}
+
+bool
+wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
+                   int64_t now_ns)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+    struct wp_store_request *end = wp_store_request_take(pools);
+    enum wp_status status;
+    uint32_t work = 0;
+    bool begun = false;
+
+    if (end == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_lock(lock);
+    /* Looked at anew: an end that was out may have come back since, and the
+     * slot have its next lease. */
+    if (is_held(wp_slot_state(&pools->slots, ref))) {
+        work = atomic_load_explicit(&slot->work, memory_order_relaxed);
+        begun = (work & WP_WORK_ENDING) == 0 && end_is_due(slot, work, now_ns);
+    }
+    if (begun) {
+        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_ENDING,
+                                       memory_order_relaxed);
+        /* Who wants the sandbox gone does not want it offered again. */
+        end->undo = (work & (WP_WORK_UNDO | WP_WORK_STOP)) == WP_WORK_UNDO;
+        (void)wp_pools_lease_names(pools, ref, &end->names);
+        wp_pools_lease_op(
+            pools, ref,
+            end_kind(pools, ref, end->undo, (work & WP_WORK_STOP) != 0),
+            &end->names, &end->op);
+    }
+    (void)pthread_mutex_unlock(lock);
+    if (!begun) {
+        wp_store_request_give(end);
+        return true;
+    }
+    end->op.found = &end->found;
+    end->op.done = end_done;
+    status =
+        pools->config.store.ops->commit(pools->config.store.self, &end->op);
+    if (status != WP_PENDING) {
+        finish_end(end, status);
+    }
+    return true;
+}

@@ -1,4 +1,0 @@
-wp_fuzz(fuzz_k8s_object
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/fuzz/k8s/objects/fuzz_k8s_object.c
-  LIBS wp_k8s_core
-  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/k8s_object)

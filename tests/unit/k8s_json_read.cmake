@@ -1,3 +1,0 @@
-wp_test(k8s_json_read_test LABEL unit
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/k8s/objects/k8s_json_read_test.c
-  LIBS wp_k8s_objects)

@@ -1,3 +1,0 @@
-wp_test(k8s_sandbox_census_test LABEL unit
-  SOURCES ${CMAKE_SOURCE_DIR}/tests/unit/k8s/cluster/k8s_sandbox_census_test.c
-  LIBS wp_k8s_core)
