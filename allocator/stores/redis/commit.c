@@ -101,8 +101,8 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     return send_command(group, op, tag, generation, &c, way);
 }
 
-/* The other way, for comparison: any thread leaves its op on a stack, and the
- * reading thread alone sends. */
+/* The other way, for comparison: any thread sends its op over a channel, and
+ * the reading thread alone sends it on. */
 static enum wp_status
 post(struct wp_lease_redis *redis, struct wp_lease_op *op)
 {
