@@ -60,6 +60,5 @@ void wp_claim_entry_drop_ask(struct wp_claim_entry *entry);
 void wp_claim_cache_walk(struct wp_claim_cache *cache,
                          void (*each)(void *ctx, struct wp_claim_entry *entry),
                          void *ctx);
-uint32_t wp_claim_cache_count(const struct wp_claim_cache *cache);
 
 #endif
