@@ -15,18 +15,20 @@ enum {
     NEED_MAX = 1 << 20,
 };
 
-const struct wp_advice_rival wp_advice_rivals[WP_ADVICE_RIVALS] = {
-    {WP_RIVAL_HPA_CLAIM_RATE, 0.5, 0, 10, 100,
+const struct wp_advice_baseline wp_advice_baselines[WP_ADVICE_BASELINES] = {
+    {WP_BASELINE_HPA_CLAIM_RATE, 0.5, 0, 10, 100,
      "target 0.5 claims/s, 10 to 100 replicas"},
-    {WP_RIVAL_KEDA_CLAIM_RATE, 0.05, 0, 0, 100,
+    {WP_BASELINE_KEDA_CLAIM_RATE, 0.05, 0, 0, 100,
      "0.05 claims/s a replica, 0 to 100 replicas"},
-    {WP_RIVAL_AGONES_BUFFER, 5, 0, 0, UINT32_MAX, "bufferSize 5"},
-    {WP_RIVAL_AGONES_PERCENT, 20, 0, 0, UINT32_MAX, "bufferSize 20%"},
-    {WP_RIVAL_OPENSANDBOX, 2, 10, 0, UINT32_MAX, "bufferMin 2, bufferMax 10"},
-    {WP_RIVAL_WATERMARK, 10, 0, 0, UINT32_MAX, "10 available, +- 10 %"},
-    {WP_RIVAL_IN_USE_PLUS, 5, 0, 0, UINT32_MAX, "5 spare"},
-    {WP_RIVAL_OPENWHISK, 1, 120, 0, UINT32_MAX, "1 for each cold start, 120 s"},
-    {WP_RIVAL_KNATIVE_KPA, 70, 0, 0, UINT32_MAX, "70 % utilisation"},
+    {WP_BASELINE_AGONES_BUFFER, 5, 0, 0, UINT32_MAX, "bufferSize 5"},
+    {WP_BASELINE_AGONES_PERCENT, 20, 0, 0, UINT32_MAX, "bufferSize 20%"},
+    {WP_BASELINE_OPENSANDBOX, 2, 10, 0, UINT32_MAX,
+     "bufferMin 2, bufferMax 10"},
+    {WP_BASELINE_WATERMARK, 10, 0, 0, UINT32_MAX, "10 available, +- 10 %"},
+    {WP_BASELINE_IN_USE_PLUS, 5, 0, 0, UINT32_MAX, "5 spare"},
+    {WP_BASELINE_OPENWHISK, 1, 120, 0, UINT32_MAX,
+     "1 for each cold start, 120 s"},
+    {WP_BASELINE_KNATIVE_KPA, 70, 0, 0, UINT32_MAX, "70 % utilisation"},
 };
 
 /* --- What the history says --- */
@@ -256,20 +258,20 @@ add_fixed_sizes(struct wp_advice *advice, const double *objectives,
 }
 
 static void
-add_rivals(struct wp_advice *advice)
+add_baselines(struct wp_advice *advice)
 {
-    for (size_t i = 0; i < WP_ADVICE_RIVALS; i++) {
+    for (size_t i = 0; i < WP_ADVICE_BASELINES; i++) {
         struct wp_advice_row *row;
 
-        if (wp_rival_name(wp_advice_rivals[i].rival) == NULL) {
+        if (wp_baseline_name(wp_advice_baselines[i].baseline) == NULL) {
             continue;
         }
-        row = add_row(advice, WP_ADVICE_RIVAL,
-                      wp_rival_name(wp_advice_rivals[i].rival));
-        row->cites = wp_rival_cites(wp_advice_rivals[i].rival);
+        row = add_row(advice, WP_ADVICE_BASELINE,
+                      wp_baseline_name(wp_advice_baselines[i].baseline));
+        row->cites = wp_baseline_cites(wp_advice_baselines[i].baseline);
         (void)snprintf(row->setting, sizeof row->setting, "%s",
-                       wp_advice_rivals[i].setting);
-        advice->rival_at[advice->n_rows - 1] = (uint8_t)i;
+                       wp_advice_baselines[i].setting);
+        advice->baseline_at[advice->n_rows - 1] = (uint8_t)i;
     }
 }
 
@@ -295,8 +297,8 @@ plan(struct wp_advice *advice)
     if (!add_fixed_sizes(advice, objectives, n)) {
         return false;
     }
-    add_rivals(advice);
-    if (wp_rival_name(WP_RIVAL_CLAIRVOYANT) != NULL) {
+    add_baselines(advice);
+    if (wp_baseline_name(WP_BASELINE_CLAIRVOYANT) != NULL) {
         (void)snprintf(
             add_row(advice, WP_ADVICE_CLAIRVOYANT, "clairvoyant")->setting,
             WP_ADVICE_SETTING_MAX, "knows every claim %.1f s in advance",

@@ -33,7 +33,7 @@ enum wp_advice_kind {
     WP_ADVICE_TODAY,
     WP_ADVICE_OURS,
     WP_ADVICE_FIXED,
-    WP_ADVICE_RIVAL,
+    WP_ADVICE_BASELINE,
     WP_ADVICE_CLAIRVOYANT,
     WP_ADVICE_KIND_COUNT,
 };
@@ -47,7 +47,7 @@ struct wp_advice_config {
     uint32_t replicas;
     enum wp_miss miss;
     int64_t lead_ns; /* Of every order; 0: as the history measured them. */
-    int64_t hold_ns; /* How long claims last, which some rivals look at; 0: 5
+    int64_t hold_ns; /* How long claims last, which some baselines look at; 0: 5
                       * min. Not in a history. */
     uint32_t inflight_max; /* Orders at once; 0: as many as needed. */
     double objectives[WP_ADVICE_OBJECTIVES_MAX]; /* 0.5 .. 0.99999 */
@@ -74,7 +74,7 @@ struct wp_advice_row {
     char name[WP_ADVICE_NAME_MAX];
     /* How to get it: "objective=99.9% max=64", "replicas=40", ... */
     char setting[WP_ADVICE_SETTING_MAX];
-    const char *cites; /* Of a rival: what it models. Static; else NULL. */
+    const char *cites; /* Of a baseline: what it models. Static; else NULL. */
     double objective;  /* Of ours; 0 for others. */
     uint32_t size;     /* Of a fixed one; 0 for others. */
     bool done;

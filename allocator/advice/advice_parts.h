@@ -8,7 +8,7 @@
 #include "allocator/advice/baseline.h"
 
 enum {
-    WP_ADVICE_RIVALS = 9,
+    WP_ADVICE_BASELINES = 9,
 };
 
 struct wp_advice {
@@ -19,14 +19,14 @@ struct wp_advice {
     int64_t begin_ns; /* Since the first event. */
     int64_t end_ns;
     struct wp_advice_row rows[WP_ADVICE_ROWS_MAX];
-    /* Of rivals: index in wp_advice_rivals. */
-    uint8_t rival_at[WP_ADVICE_ROWS_MAX];
+    /* Of baselines: index in wp_advice_baselines. */
+    uint8_t baseline_at[WP_ADVICE_ROWS_MAX];
     uint32_t n_rows;
 };
 
 /* Others with what their documents show as the example or the default. */
-struct wp_advice_rival {
-    enum wp_rival rival;
+struct wp_advice_baseline {
+    enum wp_baseline baseline;
     double a;
     double b;
     uint32_t min;
@@ -34,6 +34,6 @@ struct wp_advice_rival {
     const char *setting;
 };
 
-extern const struct wp_advice_rival wp_advice_rivals[WP_ADVICE_RIVALS];
+extern const struct wp_advice_baseline wp_advice_baselines[WP_ADVICE_BASELINES];
 
 #endif

@@ -44,11 +44,11 @@ wp_advice_svg(const char *pool, const struct wp_advice_facts *facts,
         [WP_ADVICE_TODAY] = {"today's setting", WP_PLOT_STAR},
         [WP_ADVICE_OURS] = {"warmpool, by objective", WP_PLOT_LINE},
         [WP_ADVICE_FIXED] = {"fixed sizes", WP_PLOT_LINE},
-        [WP_ADVICE_RIVAL] = {"other autoscalers", WP_PLOT_POINTS},
+        [WP_ADVICE_BASELINE] = {"other autoscalers", WP_PLOT_POINTS},
         [WP_ADVICE_CLAIRVOYANT] = {"knowing every claim", WP_PLOT_POINTS},
     };
     static const enum wp_advice_kind ORDER[] = {
-        WP_ADVICE_OURS, WP_ADVICE_FIXED, WP_ADVICE_TODAY, WP_ADVICE_RIVAL,
+        WP_ADVICE_OURS, WP_ADVICE_FIXED, WP_ADVICE_TODAY, WP_ADVICE_BASELINE,
         WP_ADVICE_CLAIRVOYANT};
     struct wp_plot_point points[WP_ADVICE_KIND_COUNT][WP_ADVICE_ROWS_MAX];
     struct wp_plot_series series[WP_ADVICE_KIND_COUNT];

@@ -171,11 +171,11 @@ policy_ours(const struct wp_advice *advice, const struct wp_advice_row *row,
 }
 
 static bool
-policy_rival(const struct wp_advice *advice, const struct wp_advice_row *row,
-             struct wp_replay_source future, struct wp_replay_policy *out)
+policy_baseline(const struct wp_advice *advice, const struct wp_advice_row *row,
+                struct wp_replay_source future, struct wp_replay_policy *out)
 {
-    struct wp_rival_config config = {
-        .rival = WP_RIVAL_FIXED,
+    struct wp_baseline_config config = {
+        .baseline = WP_BASELINE_FIXED,
         .a = row->size,
         .max = UINT32_MAX,
         .miss = advice->config.miss,
@@ -183,19 +183,19 @@ policy_rival(const struct wp_advice *advice, const struct wp_advice_row *row,
         .lead = advice->lead,
     };
 
-    if (row->kind == WP_ADVICE_RIVAL) {
-        uint8_t at = advice->rival_at[row - advice->rows];
+    if (row->kind == WP_ADVICE_BASELINE) {
+        uint8_t at = advice->baseline_at[row - advice->rows];
 
-        config.rival = wp_advice_rivals[at].rival;
-        config.a = wp_advice_rivals[at].a;
-        config.b = wp_advice_rivals[at].b;
-        config.min = wp_advice_rivals[at].min;
-        config.max = wp_advice_rivals[at].max;
+        config.baseline = wp_advice_baselines[at].baseline;
+        config.a = wp_advice_baselines[at].a;
+        config.b = wp_advice_baselines[at].b;
+        config.min = wp_advice_baselines[at].min;
+        config.max = wp_advice_baselines[at].max;
     } else if (row->kind == WP_ADVICE_CLAIRVOYANT) {
-        config.rival = WP_RIVAL_CLAIRVOYANT;
+        config.baseline = WP_BASELINE_CLAIRVOYANT;
         config.a = advice->facts.lead_p99_s;
     }
-    return wp_rival_create(&config, out);
+    return wp_baseline_create(&config, out);
 }
 
 static bool
@@ -210,7 +210,7 @@ is_ours(const struct wp_advice *advice, const struct wp_advice_row *row)
 static double
 hold_s(const struct wp_advice *advice, const struct wp_advice_row *row)
 {
-    if (row->kind != WP_ADVICE_RIVAL) {
+    if (row->kind != WP_ADVICE_BASELINE) {
         return 0;
     }
     return advice->config.hold_ns > 0
@@ -276,7 +276,7 @@ wp_advice_run(struct wp_advice *advice, uint32_t i,
         wp_replay_source_history(advice->config.history, &future) &&
         (is_ours(advice, row)
              ? policy_ours(advice, row, &counted.inner)
-             : policy_rival(advice, row, future, &counted.inner))) {
+             : policy_baseline(advice, row, future, &counted.inner))) {
         status = wp_replay_run(&config, &policy, &row->result, err);
         if (counted.inner.destroy != NULL) {
             counted.inner.destroy(counted.inner.self);

@@ -196,7 +196,8 @@ compare(const struct wp_advice_row *rows, uint32_t n,
 {
     const struct wp_advice_row *row = &rows[words->recommended];
     int fixed = least_idle(rows, n, WP_ADVICE_FIXED, row->result.hit_rate);
-    int rival = least_idle(rows, n, WP_ADVICE_RIVAL, row->result.hit_rate);
+    int baseline =
+        least_idle(rows, n, WP_ADVICE_BASELINE, row->result.hit_rate);
     int bound = find_kind(rows, n, WP_ADVICE_CLAIRVOYANT);
 
     if (fixed >= 0) {
@@ -205,10 +206,10 @@ compare(const struct wp_advice_row *rows, uint32_t n,
             "%.1f idle",
             rows[fixed].size, rows[fixed].result.idle_mean);
     }
-    if (rival >= 0) {
+    if (baseline >= 0) {
         say(words, "of the others %s serves as many, with %.1f idle",
-            rows[rival].name, rows[rival].result.idle_mean);
-    } else if (find_kind(rows, n, WP_ADVICE_RIVAL) >= 0) {
+            rows[baseline].name, rows[baseline].result.idle_mean);
+    } else if (find_kind(rows, n, WP_ADVICE_BASELINE) >= 0) {
         say(words, "none of the others, as their documents configure them, "
                    "serves as many");
     }

@@ -11,24 +11,24 @@
 
 #include "allocator/advice/replay.h"
 
-enum wp_rival {
-    WP_RIVAL_FIXED,          /* a: size. */
-    WP_RIVAL_HPA_CLAIM_RATE, /* Upstream's example on the claim counter. */
-    WP_RIVAL_KEDA_CLAIM_RATE,
-    WP_RIVAL_AGONES_BUFFER,  /* a: ready beyond allocated; 30 s. */
-    WP_RIVAL_AGONES_PERCENT, /* a: per cent of all; 30 s. */
-    WP_RIVAL_OPENSANDBOX,    /* a, b: bufferMin, bufferMax. */
-    WP_RIVAL_WATERMARK,      /* a: available, +- 10 %. */
-    WP_RIVAL_IN_USE_PLUS,    /* a: spare; cooldown 300 s. */
-    WP_RIVAL_OPENWHISK,      /* Reactive prewarm. */
-    WP_RIVAL_KNATIVE_KPA,    /* Stable and panic windows. */
-    WP_RIVAL_ERLANG_TRUE,    /* a: permille of hits; told the true rate. */
-    WP_RIVAL_CLAIRVOYANT,    /* Told every claim in advance. */
-    WP_RIVAL_COUNT,
+enum wp_baseline {
+    WP_BASELINE_FIXED,          /* a: size. */
+    WP_BASELINE_HPA_CLAIM_RATE, /* Upstream's example on the claim counter. */
+    WP_BASELINE_KEDA_CLAIM_RATE,
+    WP_BASELINE_AGONES_BUFFER,  /* a: ready beyond allocated; 30 s. */
+    WP_BASELINE_AGONES_PERCENT, /* a: per cent of all; 30 s. */
+    WP_BASELINE_OPENSANDBOX,    /* a, b: bufferMin, bufferMax. */
+    WP_BASELINE_WATERMARK,      /* a: available, +- 10 %. */
+    WP_BASELINE_IN_USE_PLUS,    /* a: spare; cooldown 300 s. */
+    WP_BASELINE_OPENWHISK,      /* Reactive prewarm. */
+    WP_BASELINE_KNATIVE_KPA,    /* Stable and panic windows. */
+    WP_BASELINE_ERLANG_TRUE,    /* a: permille of hits; told the true rate. */
+    WP_BASELINE_CLAIRVOYANT,    /* Told every claim in advance. */
+    WP_BASELINE_COUNT,
 };
 
-struct wp_rival_config {
-    enum wp_rival rival;
+struct wp_baseline_config {
+    enum wp_baseline baseline;
     double a;
     double b;
     uint32_t min;
@@ -42,11 +42,11 @@ struct wp_rival_config {
 };
 
 /* False when memory lacks. Destroy by its destroy. */
-bool wp_rival_create(const struct wp_rival_config *config,
-                     struct wp_replay_policy *out);
+bool wp_baseline_create(const struct wp_baseline_config *config,
+                        struct wp_replay_policy *out);
 /* "hpa-claim-rate"; UINT32 beyond the last: NULL. */
-const char *wp_rival_name(enum wp_rival rival);
+const char *wp_baseline_name(enum wp_baseline baseline);
 /* What it models and where that is described; one line. */
-const char *wp_rival_cites(enum wp_rival rival);
+const char *wp_baseline_cites(enum wp_baseline baseline);
 
 #endif

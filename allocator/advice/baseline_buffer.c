@@ -15,16 +15,16 @@
 #define IN_USE_COOLDOWN_NS (300 * WP_NS_PER_S)
 
 struct buffer {
-    struct wp_rival_config config;
+    struct wp_baseline_config config;
     int64_t due_ns;
     uint32_t size; /* Of all, or of the stock: see each. */
     bool sized;
     int64_t claim_ns; /* The last claim. */
-    struct wp_rival_recent recent;
+    struct wp_baseline_recent recent;
 };
 
 static bool
-create(const struct wp_rival_config *config, struct wp_replay_policy *out)
+create(const struct wp_baseline_config *config, struct wp_replay_policy *out)
 {
     struct buffer *buffer = calloc(1, sizeof(*buffer));
 
@@ -40,11 +40,11 @@ static uint32_t
 agones_target(struct buffer *buffer, const struct wp_replay_view *view,
               double replicas, int64_t *next_ns)
 {
-    if (wp_rival_is_due(&buffer->due_ns, AGONES_PERIOD_NS, view->now_ns)) {
-        buffer->size = wp_rival_clamp(&buffer->config, replicas);
+    if (wp_baseline_is_due(&buffer->due_ns, AGONES_PERIOD_NS, view->now_ns)) {
+        buffer->size = wp_baseline_clamp(&buffer->config, replicas);
     }
     *next_ns = buffer->due_ns;
-    return wp_rival_stock_of_all(buffer->size, view->in_use);
+    return wp_baseline_stock_of_all(buffer->size, view->in_use);
 }
 
 static uint32_t
@@ -58,8 +58,8 @@ agones_buffer_target(void *self, const struct wp_replay_view *view,
 }
 
 bool
-wp_rival_create_agones_buffer(const struct wp_rival_config *config,
-                              struct wp_replay_policy *out)
+wp_baseline_create_agones_buffer(const struct wp_baseline_config *config,
+                                 struct wp_replay_policy *out)
 {
     out->target = agones_buffer_target;
     return create(config, out);
@@ -77,8 +77,8 @@ agones_percent_target(void *self, const struct wp_replay_view *view,
 }
 
 bool
-wp_rival_create_agones_percent(const struct wp_rival_config *config,
-                               struct wp_replay_policy *out)
+wp_baseline_create_agones_percent(const struct wp_baseline_config *config,
+                                  struct wp_replay_policy *out)
 {
     out->target = agones_percent_target;
     return create(config, out);
@@ -97,12 +97,12 @@ opensandbox_target(void *self, const struct wp_replay_view *view,
     if (stock < min || stock > max) {
         stock = floor((min + max) / 2);
     }
-    return wp_rival_clamp(&buffer->config, stock);
+    return wp_baseline_clamp(&buffer->config, stock);
 }
 
 bool
-wp_rival_create_opensandbox(const struct wp_rival_config *config,
-                            struct wp_replay_policy *out)
+wp_baseline_create_opensandbox(const struct wp_baseline_config *config,
+                               struct wp_replay_policy *out)
 {
     out->target = opensandbox_target;
     return create(config, out);
@@ -118,22 +118,23 @@ watermark_target(void *self, const struct wp_replay_view *view,
     double wanted = buffer->config.a;
     double replicas = (double)view->ready + view->warming;
 
-    if (wp_rival_is_due(&buffer->due_ns, WATERMARK_PERIOD_NS, view->now_ns)) {
+    if (wp_baseline_is_due(&buffer->due_ns, WATERMARK_PERIOD_NS,
+                           view->now_ns)) {
         uint32_t to;
 
         if (fabs(view->ready - wanted) > WATERMARK_TOLERANCE * wanted) {
             replicas += wanted - view->ready;
         }
-        to = wp_rival_clamp(&buffer->config, replicas);
-        buffer->size = wp_rival_recent_max(&buffer->recent, to);
+        to = wp_baseline_clamp(&buffer->config, replicas);
+        buffer->size = wp_baseline_recent_max(&buffer->recent, to);
     }
     *next_ns = buffer->due_ns;
     return buffer->size;
 }
 
 bool
-wp_rival_create_watermark(const struct wp_rival_config *config,
-                          struct wp_replay_policy *out)
+wp_baseline_create_watermark(const struct wp_baseline_config *config,
+                             struct wp_replay_policy *out)
 {
     out->target = watermark_target;
     return create(config, out);
@@ -154,7 +155,7 @@ in_use_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
 {
     struct buffer *buffer = self;
     uint32_t all =
-        wp_rival_clamp(&buffer->config, view->in_use + buffer->config.a);
+        wp_baseline_clamp(&buffer->config, view->in_use + buffer->config.a);
     int64_t until_ns = wp_time_add(buffer->claim_ns, IN_USE_COOLDOWN_NS);
 
     if (!buffer->sized || all > buffer->size || view->now_ns >= until_ns) {
@@ -162,12 +163,12 @@ in_use_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
         buffer->sized = true;
     }
     *next_ns = view->now_ns < until_ns ? until_ns : WP_TIME_NEVER;
-    return wp_rival_stock_of_all(buffer->size, view->in_use);
+    return wp_baseline_stock_of_all(buffer->size, view->in_use);
 }
 
 bool
-wp_rival_create_in_use_plus(const struct wp_rival_config *config,
-                            struct wp_replay_policy *out)
+wp_baseline_create_in_use_plus(const struct wp_baseline_config *config,
+                               struct wp_replay_policy *out)
 {
     out->target = in_use_target;
     out->on_claims = in_use_on_claims;

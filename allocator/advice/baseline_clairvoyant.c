@@ -12,7 +12,7 @@ struct seen {
 };
 
 struct clairvoyant {
-    struct wp_rival_config config;
+    struct wp_baseline_config config;
     int64_t horizon_ns;
     struct seen next; /* The first beyond the horizon. */
     bool ended;
@@ -79,7 +79,7 @@ clairvoyant_target(void *self, const struct wp_replay_view *view,
         look_further(it);
     }
     *next_ns = it->ended ? WP_TIME_NEVER : it->next.at_ns - it->horizon_ns;
-    return wp_rival_clamp(&it->config, (double)it->expected);
+    return wp_baseline_clamp(&it->config, (double)it->expected);
 }
 
 static void
@@ -92,8 +92,8 @@ destroy(void *self)
 }
 
 bool
-wp_rival_create_clairvoyant(const struct wp_rival_config *config,
-                            struct wp_replay_policy *out)
+wp_baseline_create_clairvoyant(const struct wp_baseline_config *config,
+                               struct wp_replay_policy *out)
 {
     struct clairvoyant *clairvoyant = calloc(1, sizeof(*clairvoyant));
 

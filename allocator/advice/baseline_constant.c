@@ -19,7 +19,7 @@ constant_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
 }
 
 static bool
-create(const struct wp_rival_config *config, double size,
+create(const struct wp_baseline_config *config, double size,
        struct wp_replay_policy *out)
 {
     struct constant *constant = calloc(1, sizeof(*constant));
@@ -27,22 +27,22 @@ create(const struct wp_rival_config *config, double size,
     if (constant == NULL) {
         return false;
     }
-    constant->size = wp_rival_clamp(config, size);
+    constant->size = wp_baseline_clamp(config, size);
     out->self = constant;
     out->target = constant_target;
     return true;
 }
 
 bool
-wp_rival_create_fixed(const struct wp_rival_config *config,
-                      struct wp_replay_policy *out)
+wp_baseline_create_fixed(const struct wp_baseline_config *config,
+                         struct wp_replay_policy *out)
 {
     return create(config, config->a, out);
 }
 
 bool
-wp_rival_create_erlang(const struct wp_rival_config *config,
-                       struct wp_replay_policy *out)
+wp_baseline_create_erlang(const struct wp_baseline_config *config,
+                          struct wp_replay_policy *out)
 {
     double expected =
         config->true_rate_per_s * wp_replay_lead_mean_s(&config->lead);

@@ -16,18 +16,18 @@ enum {
 };
 
 struct hpa {
-    struct wp_rival_config config;
+    struct wp_baseline_config config;
     int64_t due_ns;
     uint32_t replicas;
     uint64_t claims[RATE_PERIODS]; /* The counter, at the last looks. */
     uint32_t looks;
-    struct wp_rival_recent recent;
+    struct wp_baseline_recent recent;
     int64_t active_ns; /* KEDA: last above the activation threshold. */
     bool was_active;
 };
 
 static bool
-create(const struct wp_rival_config *config, struct wp_replay_policy *out)
+create(const struct wp_baseline_config *config, struct wp_replay_policy *out)
 {
     struct hpa *hpa = calloc(1, sizeof(*hpa));
 
@@ -35,7 +35,7 @@ create(const struct wp_rival_config *config, struct wp_replay_policy *out)
         return false;
     }
     hpa->config = *config;
-    hpa->replicas = wp_rival_clamp(config, 0);
+    hpa->replicas = wp_baseline_clamp(config, 0);
     out->self = hpa;
     return true;
 }
@@ -57,9 +57,9 @@ rate_per_s(struct hpa *hpa, uint64_t claims)
 static void
 scale(struct hpa *hpa, double wanted)
 {
-    uint32_t to = wp_rival_clamp(&hpa->config, wanted);
+    uint32_t to = wp_baseline_clamp(&hpa->config, wanted);
     uint32_t limit = hpa->replicas > 4 ? 2 * hpa->replicas : hpa->replicas + 4;
-    uint32_t stable = wp_rival_recent_max(&hpa->recent, to);
+    uint32_t stable = wp_baseline_recent_max(&hpa->recent, to);
 
     if (to > hpa->replicas) {
         hpa->replicas = to < limit ? to : limit;
@@ -74,7 +74,7 @@ hpa_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
 {
     struct hpa *hpa = self;
 
-    if (wp_rival_is_due(&hpa->due_ns, PERIOD_NS, view->now_ns)) {
+    if (wp_baseline_is_due(&hpa->due_ns, PERIOD_NS, view->now_ns)) {
         double ratio = rate_per_s(hpa, view->claims) / hpa->config.a;
 
         if (fabs(ratio - 1) <= TOLERANCE) {
@@ -88,8 +88,8 @@ hpa_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
 }
 
 bool
-wp_rival_create_hpa(const struct wp_rival_config *config,
-                    struct wp_replay_policy *out)
+wp_baseline_create_hpa(const struct wp_baseline_config *config,
+                       struct wp_replay_policy *out)
 {
     out->target = hpa_target;
     return create(config, out);
@@ -101,7 +101,7 @@ keda_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
 {
     struct hpa *hpa = self;
 
-    if (wp_rival_is_due(&hpa->due_ns, PERIOD_NS, view->now_ns)) {
+    if (wp_baseline_is_due(&hpa->due_ns, PERIOD_NS, view->now_ns)) {
         double rate = rate_per_s(hpa, view->claims);
         double wanted = rate / hpa->config.a;
 
@@ -125,8 +125,8 @@ keda_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
 }
 
 bool
-wp_rival_create_keda(const struct wp_rival_config *config,
-                     struct wp_replay_policy *out)
+wp_baseline_create_keda(const struct wp_baseline_config *config,
+                        struct wp_replay_policy *out)
 {
     out->target = keda_target;
     return create(config, out);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 uint32_t
-wp_rival_clamp(const struct wp_rival_config *config, double n)
+wp_baseline_clamp(const struct wp_baseline_config *config, double n)
 {
     n = fmax(n, config->min);
     n = fmin(n, config->max);
@@ -11,7 +11,7 @@ wp_rival_clamp(const struct wp_rival_config *config, double n)
 }
 
 bool
-wp_rival_is_due(int64_t *due_ns, int64_t period_ns, int64_t now_ns)
+wp_baseline_is_due(int64_t *due_ns, int64_t period_ns, int64_t now_ns)
 {
     if (*due_ns == 0) {
         *due_ns = now_ns;
@@ -24,18 +24,18 @@ wp_rival_is_due(int64_t *due_ns, int64_t period_ns, int64_t now_ns)
 }
 
 uint32_t
-wp_rival_stock_of_all(uint32_t all, uint32_t in_use)
+wp_baseline_stock_of_all(uint32_t all, uint32_t in_use)
 {
     return all > in_use ? all - in_use : 0;
 }
 
 uint32_t
-wp_rival_recent_max(struct wp_rival_recent *recent, uint32_t value)
+wp_baseline_recent_max(struct wp_baseline_recent *recent, uint32_t value)
 {
     uint32_t most = 0;
 
-    recent->values[recent->n++ % WP_RIVAL_RECENT_MAX] = value;
-    for (uint32_t i = 0; i < WP_RIVAL_RECENT_MAX && i < recent->n; i++) {
+    recent->values[recent->n++ % WP_BASELINE_RECENT_MAX] = value;
+    for (uint32_t i = 0; i < WP_BASELINE_RECENT_MAX && i < recent->n; i++) {
         most = recent->values[i] > most ? recent->values[i] : most;
     }
     return most;

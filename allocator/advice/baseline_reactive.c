@@ -19,7 +19,7 @@ enum {
 };
 
 struct kpa {
-    struct wp_rival_config config;
+    struct wp_baseline_config config;
     int64_t due_ns;
     int64_t seen_ns;
     double concurrency;             /* In use and waiting, since seen_ns. */
@@ -78,7 +78,7 @@ kpa_tick(struct kpa *kpa, const struct wp_replay_view *view)
         kpa->panic_pods = fmax(kpa->panic_pods, stable);
         stable = kpa->panic_pods;
     }
-    kpa->pods = wp_rival_clamp(&kpa->config, stable);
+    kpa->pods = wp_baseline_clamp(&kpa->config, stable);
 }
 
 static uint32_t
@@ -89,16 +89,16 @@ kpa_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
     kpa->busy_ns += kpa->concurrency * (double)(view->now_ns - kpa->seen_ns);
     kpa->concurrency = (double)view->in_use + view->waiting;
     kpa->seen_ns = view->now_ns;
-    if (wp_rival_is_due(&kpa->due_ns, KPA_TICK_NS, view->now_ns)) {
+    if (wp_baseline_is_due(&kpa->due_ns, KPA_TICK_NS, view->now_ns)) {
         kpa_tick(kpa, view);
     }
     *next_ns = kpa->due_ns;
-    return wp_rival_stock_of_all(kpa->pods, view->in_use);
+    return wp_baseline_stock_of_all(kpa->pods, view->in_use);
 }
 
 bool
-wp_rival_create_kpa(const struct wp_rival_config *config,
-                    struct wp_replay_policy *out)
+wp_baseline_create_kpa(const struct wp_baseline_config *config,
+                       struct wp_replay_policy *out)
 {
     struct kpa *kpa = calloc(1, sizeof(*kpa));
 
@@ -112,7 +112,7 @@ wp_rival_create_kpa(const struct wp_rival_config *config,
 }
 
 struct openwhisk {
-    struct wp_rival_config config;
+    struct wp_baseline_config config;
     int64_t due_ns;
     uint32_t size;
     uint64_t missed;                   /* By the end of the last minute. */
@@ -145,14 +145,14 @@ openwhisk_target(void *self, const struct wp_replay_view *view,
 {
     struct openwhisk *openwhisk = self;
 
-    if (wp_rival_is_due(&openwhisk->due_ns, OPENWHISK_PERIOD_NS,
-                        view->now_ns)) {
+    if (wp_baseline_is_due(&openwhisk->due_ns, OPENWHISK_PERIOD_NS,
+                           view->now_ns)) {
         double cold = (double)(view->missed - openwhisk->missed);
         double old = (double)unused(openwhisk, view);
         double kept = fmax(openwhisk->size - old, openwhisk->config.min);
 
         openwhisk->removed += (uint64_t)fmax(openwhisk->size - kept, 0);
-        openwhisk->size = wp_rival_clamp(
+        openwhisk->size = wp_baseline_clamp(
             &openwhisk->config, kept + floor(cold * openwhisk->config.a));
         openwhisk->missed = view->missed;
         openwhisk->ready[openwhisk->minutes++ % OPENWHISK_MINUTES] =
@@ -163,8 +163,8 @@ openwhisk_target(void *self, const struct wp_replay_view *view,
 }
 
 bool
-wp_rival_create_openwhisk(const struct wp_rival_config *config,
-                          struct wp_replay_policy *out)
+wp_baseline_create_openwhisk(const struct wp_baseline_config *config,
+                             struct wp_replay_policy *out)
 {
     struct openwhisk *openwhisk = calloc(1, sizeof(*openwhisk));
 

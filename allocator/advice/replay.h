@@ -4,8 +4,8 @@
  * Event by event: claims from a source, orders that become ready after lead
  * times drawn from a seed, failures, ceilings. The sizing policy is behind a
  * table of functions, so that ours (the daemon's own controller object) and the
- * rivals' (lead/competitor.h) are driven by the same loop. Deterministic by its
- * seed. */
+ * baselines' (lead/competitor.h) are driven by the same loop. Deterministic by
+ * its seed. */
 #ifndef WP_ALLOCATOR_ADVICE_REPLAY_H
 #define WP_ALLOCATOR_ADVICE_REPLAY_H
 

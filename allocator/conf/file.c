@@ -145,7 +145,7 @@ wp_conf_read_text(struct wp_conf *conf, struct wp_str text, const char *file,
         .repeats = true, /* One setting may have two spellings. */
     };
     struct reader r = {.conf = conf, .file = file, .err = err};
-    struct wp_pile pile = {.blocks = NULL};
+    struct wp_region region = {.blocks = NULL};
     struct wp_yaml *root;
     enum wp_status status;
 
@@ -154,11 +154,11 @@ wp_conf_read_text(struct wp_conf *conf, struct wp_str text, const char *file,
                           "%s: a configuration file has at most %d bytes", file,
                           WP_CONF_FILE_MAX);
     }
-    status = wp_yaml_read_one(&rules, text, &pile, &root, err);
+    status = wp_yaml_read_one(&rules, text, &region, &root, err);
     if (status == WP_OK) {
         status = read_root(&r, root);
     }
-    wp_pile_free(&pile);
+    wp_region_free(&region);
     return status;
 }
 

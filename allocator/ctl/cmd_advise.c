@@ -63,7 +63,7 @@ kind_word(enum wp_advice_kind kind)
         [WP_ADVICE_TODAY] = "today",
         [WP_ADVICE_OURS] = "objective",
         [WP_ADVICE_FIXED] = "fixed",
-        [WP_ADVICE_RIVAL] = "other",
+        [WP_ADVICE_BASELINE] = "other",
         [WP_ADVICE_CLAIRVOYANT] = "clairvoyant",
     };
 

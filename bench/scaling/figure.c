@@ -83,13 +83,13 @@ make_ours(const struct wp_figure_contender *contender,
 }
 
 static bool
-make_rival(const struct wp_figure_contender *contender,
-           const struct wp_lead_regime *regime, const struct wp_trace *trace,
-           int64_t begin_ns, struct wp_trace_cursor *cursor,
-           struct wp_replay_policy *out)
+make_baseline(const struct wp_figure_contender *contender,
+              const struct wp_lead_regime *regime, const struct wp_trace *trace,
+              int64_t begin_ns, struct wp_trace_cursor *cursor,
+              struct wp_replay_policy *out)
 {
-    const struct wp_rival_config config = {
-        .rival = contender->rival,
+    const struct wp_baseline_config config = {
+        .baseline = contender->baseline,
         .a = contender->a,
         .b = contender->b,
         .min = contender->min,
@@ -100,7 +100,7 @@ make_rival(const struct wp_figure_contender *contender,
         .true_rate_per_s = wp_trace_rate_per_s(trace, begin_ns),
     };
 
-    return wp_rival_create(&config, out);
+    return wp_baseline_create(&config, out);
 }
 
 /* Told when jobs begin and end, but not before. */
@@ -165,7 +165,7 @@ make(const struct wp_figure_contender *contender,
     if (contender->state_told) {
         return make_two_sizes(contender, trace, out);
     }
-    return make_rival(contender, regime, trace, begin_ns, cursor, out);
+    return make_baseline(contender, regime, trace, begin_ns, cursor, out);
 }
 
 static bool
@@ -305,7 +305,7 @@ wp_figure_contender_name(const struct wp_figure_contender *contender, char *out,
         (void)snprintf(out, cap, "warmpool %g %%%s", contender->objective * 100,
                        contender->announced ? ", told" : "");
     } else {
-        (void)snprintf(out, cap, "%s %g", wp_rival_name(contender->rival),
+        (void)snprintf(out, cap, "%s %g", wp_baseline_name(contender->baseline),
                        contender->a);
     }
 }

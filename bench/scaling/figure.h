@@ -21,10 +21,10 @@ struct wp_figure_world {
 
 struct wp_figure_contender {
     bool ours;
-    double objective;    /* Of ours: the share of hits. */
-    bool announced;      /* Jobs announce what they will claim. */
-    bool state_told;     /* Of neither: a outside jobs, b while one lasts. */
-    enum wp_rival rival; /* Of others. */
+    double objective; /* Of ours: the share of hits. */
+    bool announced;   /* Jobs announce what they will claim. */
+    bool state_told;  /* Of neither: a outside jobs, b while one lasts. */
+    enum wp_baseline baseline; /* Of others. */
     double a;
     double b;
     uint32_t min;

@@ -10,7 +10,7 @@
 enum {
     OURS_POINTS = 7,
     SWEEP_POINTS = 8,
-    CONTENDERS_MAX = OURS_POINTS + WP_RIVAL_COUNT * SWEEP_POINTS,
+    CONTENDERS_MAX = OURS_POINTS + WP_BASELINE_COUNT * SWEEP_POINTS,
 };
 
 static const double ours_at[OURS_POINTS] = {0.9,   0.95, 0.97, 0.98,
@@ -21,11 +21,12 @@ static const double sweep_at[SWEEP_POINTS] = {0.06, 0.15, 0.3, 0.55,
 /* The same, where runs are long. */
 static const double coarse_at[] = {0.35, 0.6, 0.8, 1, 1.5};
 /* Everyone but those that are told. */
-static const enum wp_rival blind[] = {
-    WP_RIVAL_FIXED,         WP_RIVAL_HPA_CLAIM_RATE, WP_RIVAL_KEDA_CLAIM_RATE,
-    WP_RIVAL_AGONES_BUFFER, WP_RIVAL_AGONES_PERCENT, WP_RIVAL_OPENSANDBOX,
-    WP_RIVAL_WATERMARK,     WP_RIVAL_IN_USE_PLUS,    WP_RIVAL_OPENWHISK,
-    WP_RIVAL_KNATIVE_KPA,
+static const enum wp_baseline blind[] = {
+    WP_BASELINE_FIXED,           WP_BASELINE_HPA_CLAIM_RATE,
+    WP_BASELINE_KEDA_CLAIM_RATE, WP_BASELINE_AGONES_BUFFER,
+    WP_BASELINE_AGONES_PERCENT,  WP_BASELINE_OPENSANDBOX,
+    WP_BASELINE_WATERMARK,       WP_BASELINE_IN_USE_PLUS,
+    WP_BASELINE_OPENWHISK,       WP_BASELINE_KNATIVE_KPA,
 };
 enum {
     BLIND = sizeof(blind) / sizeof(blind[0]),
@@ -62,14 +63,14 @@ wp_report_run(struct wp_report *report, const struct wp_figure_world *world,
 
 struct wp_figure_best
 wp_report_least(struct wp_report *report, const struct wp_figure_world *world,
-                enum wp_rival rival, double hit, double start)
+                enum wp_baseline baseline, double hit, double start)
 {
     struct wp_figure_best best;
 
     struct wp_figure_settings settings = report->settings;
 
     settings.seeds = settings.coarse ? 1 : settings.seeds;
-    if (!wp_figure_least(&settings, world, rival, hit, start, &best)) {
+    if (!wp_figure_least(&settings, world, baseline, hit, start, &best)) {
         wp_report_die("no memory");
     }
     if (best.found && settings.coarse) {
@@ -115,7 +116,7 @@ struct wp_report_field {
     struct wp_figure_result results[CONTENDERS_MAX];
     unsigned n;
     unsigned n_ours; /* The first ones. */
-    unsigned points; /* Of each rival, behind them. */
+    unsigned points; /* Of each baseline, behind them. */
     struct wp_figure_best at_99[BLIND];
 };
 
@@ -123,15 +124,16 @@ struct wp_report_field {
 static bool
 is_shown(const struct wp_report *report, unsigned i)
 {
-    return !report->brief || i == 0 || (report->rivals & 1U << blind[i]) != 0;
+    return !report->brief || i == 0 ||
+           (report->baselines & 1U << blind[i]) != 0;
 }
 
 bool
-wp_report_add_rival(struct wp_report *report, const char *name)
+wp_report_add_baseline(struct wp_report *report, const char *name)
 {
     for (unsigned i = 0; i < BLIND; i++) {
-        if (strcmp(name, wp_rival_name(blind[i])) == 0) {
-            report->rivals |= 1U << blind[i];
+        if (strcmp(name, wp_baseline_name(blind[i])) == 0) {
+            report->baselines |= 1U << blind[i];
             return true;
         }
     }
@@ -169,13 +171,13 @@ sweep(struct wp_report *report, const struct wp_figure_world *world,
         start = i == 0 ? p : start;
         for (unsigned k = 0; k < field->points && !report->brief; k++) {
             field->contenders[field->n++] =
-                wp_figure_rival_at(blind[i], p * at[k]);
+                wp_figure_baseline_at(blind[i], p * at[k]);
         }
     }
     wp_report_run(report, world, field->contenders, field->n, field->results);
 }
 
-/* The first of the rivals that has both more hits and less idle than the i-th;
+/* The first of the baselines that has both more hits and less idle than the i-th;
  * NULL: none. With margins that it must exceed. */
 static const struct wp_figure_contender *
 dominates(const struct wp_report_field *field, unsigned i, double hits,
@@ -226,12 +228,12 @@ show_field(struct wp_report *report, const struct wp_report_field *field)
         }
         if (it->found) {
             (void)printf("| %s | %s | %.4g | %.2f %% | %.1f ± %.1f |\n",
-                         wp_rival_name(blind[i]), wp_figure_knob(blind[i]),
+                         wp_baseline_name(blind[i]), wp_figure_knob(blind[i]),
                          it->p, 100 * it->result.hit.mean, it->result.idle.mean,
                          it->result.idle.half);
         } else {
-            (void)printf("| %s | %s | never | | |\n", wp_rival_name(blind[i]),
-                         wp_figure_knob(blind[i]));
+            (void)printf("| %s | %s | never | | |\n",
+                         wp_baseline_name(blind[i]), wp_figure_knob(blind[i]));
         }
     }
 }
@@ -261,14 +263,15 @@ judge_99(const struct wp_report *report, const struct wp_report_field *field)
     if (mine == NULL || best == NULL) {
         (void)printf("\nAt 99 %% hits: %s\n",
                      mine == NULL ? "warmpool did not get there: missed"
-                                  : "no rival got there: reached");
+                                  : "no baseline got there: reached");
         return;
     }
     under = wp_report_ratio(report, mine, &best->result);
-    (void)printf(" is idle %.2f ± %.2f times as much as the best rival there, "
-                 "%s (goal 0.8: %s).\n",
-                 under.mean, under.half, wp_rival_name(best->contender.rival),
-                 under.mean <= 0.8 ? "reached" : "missed");
+    (void)printf(
+        " is idle %.2f ± %.2f times as much as the best baseline there, "
+        "%s (goal 0.8: %s).\n",
+        under.mean, under.half, wp_baseline_name(best->contender.baseline),
+        under.mean <= 0.8 ? "reached" : "missed");
 }
 
 /* A mark for who must find out that a burst has begun: who is told in that
@@ -302,7 +305,7 @@ judge_told(struct wp_report *report, const struct wp_figure_world *world)
     const struct wp_figure_contender contender = wp_report_ours(0.999, true);
     struct wp_figure_result result;
     struct wp_figure_best seer =
-        wp_report_least(report, world, WP_RIVAL_CLAIRVOYANT, 0.999, 8);
+        wp_report_least(report, world, WP_BASELINE_CLAIRVOYANT, 0.999, 8);
     struct wp_figure_mean over;
 
     wp_report_run(report, world, &contender, 1, &result);
@@ -354,7 +357,7 @@ write_plot(const struct wp_report *report, const struct wp_figure_world *world,
         (struct wp_plot_series){"warmpool", WP_PLOT_LINE, points, OURS_POINTS};
     for (unsigned i = 0; i < BLIND; i++) {
         series[i + 1] = (struct wp_plot_series){
-            wp_rival_name(blind[i]), WP_PLOT_LINE,
+            wp_baseline_name(blind[i]), WP_PLOT_LINE,
             &points[OURS_POINTS + i * field->points], field->points};
     }
     if (told != NULL) {
@@ -384,7 +387,7 @@ write_plot(const struct wp_report *report, const struct wp_figure_world *world,
     free(svg);
 }
 
-/* One world with all its rivals, each with its knob turned. */
+/* One world with all its baselines, each with its knob turned. */
 void
 wp_report_field_show(struct wp_report *report,
                      const struct wp_figure_world *world,

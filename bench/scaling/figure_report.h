@@ -1,5 +1,5 @@
 /* bench/scaling/figure_report.h - tables and charts of one world: ours beside all its
- * rivals, in Markdown on stdout. */
+ * baselines, in Markdown on stdout. */
 #ifndef WP_BENCH_SCALING_FIGURE_REPORT_H
 #define WP_BENCH_SCALING_FIGURE_REPORT_H
 
@@ -11,7 +11,7 @@ struct wp_report {
     bool quick;
     bool matrix;
     bool brief;
-    unsigned rivals;             /* In short, but with these: 1 << each. */
+    unsigned baselines;          /* In short, but with these: 1 << each. */
     const char *only;            /* A trace; NULL: all. */
     const char *plots;           /* A folder; NULL: none. */
     struct wp_trace_recipe read; /* Its path is NULL: nothing is read. */
@@ -29,10 +29,10 @@ void wp_report_run(struct wp_report *report,
                    struct wp_figure_result *results);
 struct wp_figure_best wp_report_least(struct wp_report *report,
                                       const struct wp_figure_world *world,
-                                      enum wp_rival rival, double hit,
+                                      enum wp_baseline baseline, double hit,
                                       double start);
-/* In short, but with this rival; false: there is none of that name. */
-bool wp_report_add_rival(struct wp_report *report, const char *name);
+/* In short, but with this baseline; false: there is none of that name. */
+bool wp_report_add_baseline(struct wp_report *report, const char *name);
 /* Ours, with an objective; announced: jobs tell it what they will claim. */
 struct wp_figure_contender wp_report_ours(double objective, bool announced);
 /* "reached", "within the interval", "missed". */
@@ -42,7 +42,7 @@ struct wp_figure_mean wp_report_ratio(const struct wp_report *report,
                                       const struct wp_figure_result *a,
                                       const struct wp_figure_result *b);
 
-/* One world with all its rivals, each with its knob turned. */
+/* One world with all its baselines, each with its knob turned. */
 struct wp_report_field; /* Opaque; NULL when memory lacks; freed by free. */
 struct wp_report_field *wp_report_field_create(void);
 void wp_report_field_show(struct wp_report *report,

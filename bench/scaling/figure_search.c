@@ -8,81 +8,83 @@ struct knob {
     double max;
 };
 
-static const struct knob knobs[WP_RIVAL_COUNT] = {
-    [WP_RIVAL_FIXED] = {"replicas", true, 1 << 13},
-    [WP_RIVAL_HPA_CLAIM_RATE] = {"maxReplicas, target 0.5/s", true, 1 << 13},
-    [WP_RIVAL_KEDA_CLAIM_RATE] = {"seconds of demand (1/threshold)", false,
-                                  1 << 12},
-    [WP_RIVAL_AGONES_BUFFER] = {"bufferSize", true, 1 << 13},
-    [WP_RIVAL_AGONES_PERCENT] = {"ready for each allocated", false, 1 << 12},
-    [WP_RIVAL_OPENSANDBOX] = {"bufferMin, bufferMax half more", true, 1 << 13},
-    [WP_RIVAL_WATERMARK] = {"available", true, 1 << 13},
-    [WP_RIVAL_IN_USE_PLUS] = {"targetSpare", true, 1 << 13},
-    [WP_RIVAL_OPENWHISK] = {"increment for each cold start", false, 1 << 12},
-    [WP_RIVAL_KNATIVE_KPA] = {"headroom (1/utilisation - 1)", false, 1 << 12},
-    [WP_RIVAL_ERLANG_TRUE] = {"odds of a hit", false, 1 << 13},
-    [WP_RIVAL_CLAIRVOYANT] = {"seconds ahead", false, 1 << 12},
+static const struct knob knobs[WP_BASELINE_COUNT] = {
+    [WP_BASELINE_FIXED] = {"replicas", true, 1 << 13},
+    [WP_BASELINE_HPA_CLAIM_RATE] = {"maxReplicas, target 0.5/s", true, 1 << 13},
+    [WP_BASELINE_KEDA_CLAIM_RATE] = {"seconds of demand (1/threshold)", false,
+                                     1 << 12},
+    [WP_BASELINE_AGONES_BUFFER] = {"bufferSize", true, 1 << 13},
+    [WP_BASELINE_AGONES_PERCENT] = {"ready for each allocated", false, 1 << 12},
+    [WP_BASELINE_OPENSANDBOX] = {"bufferMin, bufferMax half more", true,
+                                 1 << 13},
+    [WP_BASELINE_WATERMARK] = {"available", true, 1 << 13},
+    [WP_BASELINE_IN_USE_PLUS] = {"targetSpare", true, 1 << 13},
+    [WP_BASELINE_OPENWHISK] = {"increment for each cold start", false, 1 << 12},
+    [WP_BASELINE_KNATIVE_KPA] = {"headroom (1/utilisation - 1)", false,
+                                 1 << 12},
+    [WP_BASELINE_ERLANG_TRUE] = {"odds of a hit", false, 1 << 13},
+    [WP_BASELINE_CLAIRVOYANT] = {"seconds ahead", false, 1 << 12},
 };
 
 const char *
-wp_figure_knob(enum wp_rival rival)
+wp_figure_knob(enum wp_baseline baseline)
 {
-    return knobs[rival].text;
+    return knobs[baseline].text;
 }
 
 bool
-wp_figure_knob_whole(enum wp_rival rival)
+wp_figure_knob_whole(enum wp_baseline baseline)
 {
-    return knobs[rival].whole;
+    return knobs[baseline].whole;
 }
 
 struct wp_figure_contender
-wp_figure_rival_at(enum wp_rival rival, double p)
+wp_figure_baseline_at(enum wp_baseline baseline, double p)
 {
-    struct wp_figure_contender out = {.rival = rival, .a = p};
+    struct wp_figure_contender out = {.baseline = baseline, .a = p};
 
-    switch (rival) {
-    case WP_RIVAL_HPA_CLAIM_RATE:
+    switch (baseline) {
+    case WP_BASELINE_HPA_CLAIM_RATE:
         out.a = 0.5;
         out.min = p < 10 ? (uint32_t)p : 10;
         out.max = (uint32_t)p;
         break;
-    case WP_RIVAL_KEDA_CLAIM_RATE:
+    case WP_BASELINE_KEDA_CLAIM_RATE:
         out.a = 1 / p;
         break;
-    case WP_RIVAL_AGONES_PERCENT:
+    case WP_BASELINE_AGONES_PERCENT:
         out.a = 100 * p / (1 + p);
         break;
-    case WP_RIVAL_OPENSANDBOX:
+    case WP_BASELINE_OPENSANDBOX:
         out.b = ceil(1.5 * p);
         break;
-    case WP_RIVAL_OPENWHISK:
+    case WP_BASELINE_OPENWHISK:
         out.b = 120;
         break;
-    case WP_RIVAL_KNATIVE_KPA:
+    case WP_BASELINE_KNATIVE_KPA:
         out.a = 100 / (1 + p);
         break;
-    case WP_RIVAL_ERLANG_TRUE:
+    case WP_BASELINE_ERLANG_TRUE:
         out.a = 1000 * p / (1 + p);
         break;
-    case WP_RIVAL_FIXED:
-    case WP_RIVAL_AGONES_BUFFER:
-    case WP_RIVAL_WATERMARK:
-    case WP_RIVAL_IN_USE_PLUS:
-    case WP_RIVAL_CLAIRVOYANT:
-    case WP_RIVAL_COUNT:
+    case WP_BASELINE_FIXED:
+    case WP_BASELINE_AGONES_BUFFER:
+    case WP_BASELINE_WATERMARK:
+    case WP_BASELINE_IN_USE_PLUS:
+    case WP_BASELINE_CLAIRVOYANT:
+    case WP_BASELINE_COUNT:
         break;
     }
     return out;
 }
 
-/* What is searched over: a rival's knob, or the calm size of a pair. */
+/* What is searched over: a baseline's knob, or the calm size of a pair. */
 struct search {
     const struct wp_figure_settings *settings;
     const struct wp_figure_world *world;
     double hit;
-    enum wp_rival rival;
-    double busy; /* Times the calm size; 0: the rival. */
+    enum wp_baseline baseline;
+    double busy; /* Times the calm size; 0: the baseline. */
     bool whole;
     double max;
 };
@@ -97,7 +99,7 @@ try(const struct search *search, double p, struct wp_figure_best *best,
             ? (struct wp_figure_contender){.state_told = true,
                                            .a = p,
                                            .b = round(p * search->busy)}
-            : wp_figure_rival_at(search->rival, p);
+            : wp_figure_baseline_at(search->baseline, p);
     struct wp_figure_result result;
 
     if (!wp_figure_run(search->settings, search->world, &contender, 1,
@@ -164,15 +166,15 @@ least(const struct search *search, double start, struct wp_figure_best *out)
 
 bool
 wp_figure_least(const struct wp_figure_settings *settings,
-                const struct wp_figure_world *world, enum wp_rival rival,
+                const struct wp_figure_world *world, enum wp_baseline baseline,
                 double hit, double start, struct wp_figure_best *out)
 {
     const struct search search = {.settings = settings,
                                   .world = world,
                                   .hit = hit,
-                                  .rival = rival,
-                                  .whole = knobs[rival].whole,
-                                  .max = knobs[rival].max};
+                                  .baseline = baseline,
+                                  .whole = knobs[baseline].whole,
+                                  .max = knobs[baseline].max};
 
     return least(&search, start, out);
 }

@@ -2,14 +2,14 @@
  * others size their pools, and against who knows the future.
  *
  *     scale_figures [--quick] [--jobs N] [--seeds N] [--first-seed N]
- *                   [--shorten N] [--only NAME] [--brief] [--rival NAME]...
+ *                   [--shorten N] [--only NAME] [--brief] [--baseline NAME]...
  *                   [--coarse] [--matrix] [--plots DIR]
  *                   [--azure-2019 FILE | --azure-2021 FILE] [--app HASH]
  *
  * --shorten divides the lengths of traces, --only takes one kind of traffic,
- * --brief leaves all rivals out but fixed sizes, and the sweeps; --rival does
+ * --brief leaves all baselines out but fixed sizes, and the sweeps; --baseline does
  * so, too, but for this one (keda-claim-rate, agones-buffer...); --coarse looks
- * for the rivals' settings on one seed and to a tenth, and shows fewer of them:
+ * for the baselines' settings on one seed and to a tenth, and shows fewer of them:
  * a chart of days of traffic in minutes; --matrix adds a table of every kind
  * with every lead time.
  *
@@ -18,7 +18,7 @@
  *
  * Prints tables in Markdown; --plots writes a chart for each kind of traffic.
  * Exits with 1 when something happened that never may: more than the target, a
- * breaker that does not hold, and with --quick a rival that is better at
+ * breaker that does not hold, and with --quick a baseline that is better at
  * both. */
 #include <getopt.h>
 #include <math.h>
@@ -66,7 +66,7 @@ show_poisson(struct wp_report *report)
         const char *name = wp_lead_regime_at(i)->name;
         const struct wp_figure_contender contenders[2] = {
             wp_report_ours(0.999, false),
-            {.rival = WP_RIVAL_ERLANG_TRUE, .a = 999}};
+            {.baseline = WP_BASELINE_ERLANG_TRUE, .a = 999}};
         struct wp_figure_result results[2];
         struct wp_figure_world world;
         struct wp_figure_mean over;
@@ -112,7 +112,7 @@ show_diurnal(struct wp_report *report)
         struct wp_figure_mean under;
 
         wp_report_run(report, &world, &contender, 1, &result);
-        fixed = wp_report_least(report, &world, WP_RIVAL_FIXED, 0.999, 16);
+        fixed = wp_report_least(report, &world, WP_BASELINE_FIXED, 0.999, 16);
         under = wp_report_ratio(report, &result, &fixed.result);
         (void)printf("| %s | %.3f ± %.3f %% | %.1f ± %.1f | %.0f | %.3f %% | "
                      "%.1f | %.2f ± %.2f | hits %s, idle %s |\n",
@@ -216,8 +216,8 @@ show_matrix(struct wp_report *report)
             struct wp_figure_best fixed;
 
             wp_report_run(report, &world, &contender, 1, &it);
-            fixed = wp_report_least(report, &world, WP_RIVAL_FIXED, it.hit.mean,
-                                    fmax(1, it.idle.mean));
+            fixed = wp_report_least(report, &world, WP_BASELINE_FIXED,
+                                    it.hit.mean, fmax(1, it.idle.mean));
             (void)printf("| %s | %s | %.3f ± %.3f %% | %.1f ± %.1f | %.0f | "
                          "%.1f | %.1f s | %.1f %% |\n",
                          recipe, world.regime->name, 100 * it.hit.mean,
@@ -322,7 +322,7 @@ parse(int argc, char **argv, struct wp_report *report)
         {"only", required_argument, NULL, 'o'},
         {"matrix", no_argument, NULL, 'm'},
         {"brief", no_argument, NULL, 'b'},
-        {"rival", required_argument, NULL, 'r'},
+        {"baseline", required_argument, NULL, 'r'},
         {"coarse", no_argument, NULL, 'c'},
         {"plots", required_argument, NULL, 'p'},
         {"azure-2019", required_argument, NULL, '9'},
@@ -355,8 +355,8 @@ parse(int argc, char **argv, struct wp_report *report)
             break;
         case 'r':
             report->brief = true;
-            if (!wp_report_add_rival(report, optarg)) {
-                wp_report_die("no such rival; see the tables");
+            if (!wp_report_add_baseline(report, optarg)) {
+                wp_report_die("no such baseline; see the tables");
             }
             break;
         case 'c':

@@ -521,7 +521,7 @@ wp_api_config_parse(struct wp_api_config *config, struct wp_str yaml,
         .nodes_max = 50000,
         .keys_max = 256,
     };
-    struct wp_pile pile = {.blocks = NULL};
+    struct wp_region region = {.blocks = NULL};
     struct wp_yaml *root;
     struct reading r = {.config = config, .dir = dir, .err = err};
     enum wp_status status;
@@ -531,14 +531,14 @@ wp_api_config_parse(struct wp_api_config *config, struct wp_str yaml,
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "larger than 1 MiB; a kubeconfig was expected");
     }
-    status = wp_yaml_read_one(&rules, yaml, &pile, &root, err);
+    status = wp_yaml_read_one(&rules, yaml, &region, &root, err);
     if (status == WP_OK) {
         status = take_root(&r, root, context);
     }
     if (status == WP_OK) {
         status = wp_api_config_default_namespace(config, err);
     }
-    wp_pile_wipe(&pile); /* Any text may be a secret. */
+    wp_region_wipe(&region); /* Any text may be a secret. */
     if (status != WP_OK) {
         wp_api_config_fini(config);
     }

@@ -102,7 +102,7 @@ add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
         return false;
     }
     /* As in Kubernetes, a value may name the variables before it. */
-    value = wp_expand(d->pile, entry.value, b->env, WP_TEMPLATE_TEXT_MAX);
+    value = wp_expand(d->region, entry.value, b->env, WP_TEMPLATE_TEXT_MAX);
     if (value == NULL) {
         return wp_decode_fail(d, node, "the value is too long");
     }
@@ -196,7 +196,7 @@ wp_build_resolve_argv(struct wp_decode *d, const struct wp_yaml *spec,
         const char *raw =
             i < b->command_len ? b->command[i] : b->args[i - b->command_len];
 
-        argv[i] = wp_expand(d->pile, raw, b->env, WP_TEMPLATE_TEXT_MAX);
+        argv[i] = wp_expand(d->region, raw, b->env, WP_TEMPLATE_TEXT_MAX);
         if (argv[i] == NULL) {
             return wp_decode_fail(d, spec, "an argument is too long");
         }

@@ -87,14 +87,14 @@ wp_decode_note(struct wp_decode *d, const struct wp_yaml *node,
     if (n > 0 && n < (int)sizeof text) {
         (void)snprintf(text + n, sizeof text - (size_t)n, "%s", words);
     }
-    return wp_notes_add(d->notes, d->pile, text) ||
+    return wp_notes_add(d->notes, d->region, text) ||
            wp_decode_fail(d, node, "no memory");
 }
 
 void *
 wp_decode_reserve(struct wp_decode *d, const struct wp_yaml *node, size_t size)
 {
-    void *out = wp_pile_alloc(d->pile, size);
+    void *out = wp_region_alloc(d->region, size);
 
     if (out == NULL) {
         (void)wp_decode_fail(d, node, "no memory");
@@ -253,7 +253,7 @@ wp_decode_text(struct wp_decode *d, const struct wp_yaml *node, size_t max,
     if (!wp_str_is_utf8(node->text)) {
         return wp_decode_fail(d, node, "UTF-8 text was expected");
     }
-    *out = wp_pile_str(d->pile, node->text);
+    *out = wp_region_str(d->region, node->text);
     return *out != NULL || wp_decode_fail(d, node, "no memory");
 }
 

@@ -21,9 +21,9 @@ enum {
 
 struct wp_decode {
     const char *file;
-    const char *kind;     /* Of the object; NULL until known. */
-    const char *object;   /* Its name; NULL until known. */
-    struct wp_pile *pile; /* For what is kept. */
+    const char *kind;         /* Of the object; NULL until known. */
+    const char *object;       /* Its name; NULL until known. */
+    struct wp_region *region; /* For what is kept. */
     struct wp_notes *notes;
     struct wp_err *err;
     char path[WP_DECODE_PATH_MAX];
@@ -82,7 +82,7 @@ WP_MUST_CHECK bool wp_decode_list(
 
 WP_MUST_CHECK bool wp_decode_is(struct wp_decode *d, const struct wp_yaml *node,
                                 enum wp_yaml_kind kind);
-/* A string of at most max bytes, kept in the pile; node->kind is checked. */
+/* A string of at most max bytes, kept in the region; node->kind is checked. */
 WP_MUST_CHECK bool wp_decode_text(struct wp_decode *d,
                                   const struct wp_yaml *node, size_t max,
                                   const char **out);
@@ -104,7 +104,7 @@ WP_MUST_CHECK bool wp_decode_note(struct wp_decode *d,
                                   const struct wp_yaml *node,
                                   const char *words);
 
-/* Zeroed memory in the pile; NULL with d->err set. */
+/* Zeroed memory in the region; NULL with d->err set. */
 void *wp_decode_reserve(struct wp_decode *d, const struct wp_yaml *node,
                         size_t size);
 

@@ -17,7 +17,7 @@ find(const char *const *env, const char *name, size_t len)
 }
 
 const char *
-wp_expand(struct wp_pile *pile, const char *text, const char *const *env,
+wp_expand(struct wp_region *region, const char *text, const char *const *env,
           size_t max)
 {
     const char *out = NULL;
@@ -54,7 +54,7 @@ wp_expand(struct wp_pile *pile, const char *text, const char *const *env,
         used += len;
         text += step;
     }
-    out = wp_pile_str(pile, (struct wp_str){buffer, used});
+    out = wp_region_str(region, (struct wp_str){buffer, used});
 done:
     free(buffer);
     return out;

@@ -10,9 +10,9 @@
 
 /* text with each $(NAME) replaced by the value from env ("NAME=value", the last
  * one wins, NULL ends it); an unknown name stays as it stands; $$ is one $. In
- * pile, or text itself when nothing is replaced. NULL: longer than max, or no
+ * region, or text itself when nothing is replaced. NULL: longer than max, or no
  * memory. */
-WP_MUST_CHECK const char *wp_expand(struct wp_pile *pile, const char *text,
+WP_MUST_CHECK const char *wp_expand(struct wp_region *region, const char *text,
                                     const char *const *env, size_t max);
 
 #endif

@@ -42,7 +42,7 @@ void
 wp_manifest_destroy(struct wp_manifest *manifest)
 {
     if (manifest != NULL) {
-        wp_pile_free(&manifest->pile);
+        wp_region_free(&manifest->region);
         free(manifest->templates);
         free(manifest->pools);
         free(manifest->pool_places);
@@ -229,7 +229,7 @@ add_pool(struct wp_manifest *manifest, struct wp_decode *d,
     }
     (void)snprintf(place, sizeof place, "%s:%u", d->file, root->line);
     manifest->pool_places[manifest->pools_len] =
-        wp_pile_str(&manifest->pile, wp_str_from(place));
+        wp_region_str(&manifest->region, wp_str_from(place));
     if (manifest->pool_places[manifest->pools_len] == NULL) {
         return wp_decode_fail(d, root, "no memory");
     }
@@ -329,10 +329,10 @@ wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
     while (status == WP_OK) {
-        struct wp_pile scratch = {.blocks = NULL};
+        struct wp_region scratch = {.blocks = NULL};
         struct wp_decode d = {
             .file = name,
-            .pile = &manifest->pile,
+            .region = &manifest->region,
             .notes = &manifest->notes,
             .err = err,
         };
@@ -343,7 +343,7 @@ wp_manifest_add_bytes(struct wp_manifest *manifest, const char *name,
             !add_object(manifest, &d, root)) {
             status = err->status;
         }
-        wp_pile_free(&scratch);
+        wp_region_free(&scratch);
     }
     wp_yaml_close(reader);
     return status == WP_NOT_FOUND ? WP_OK : status;

@@ -10,7 +10,7 @@
 #include "local/manifest/manifest.h"
 
 struct wp_manifest {
-    struct wp_pile pile;
+    struct wp_region region;
     struct wp_template *templates;
     size_t templates_len;
     struct wp_pool_spec *pools;

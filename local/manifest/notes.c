@@ -3,7 +3,7 @@
 #include <string.h>
 
 bool
-wp_notes_add(struct wp_notes *notes, struct wp_pile *pile, const char *text)
+wp_notes_add(struct wp_notes *notes, struct wp_region *region, const char *text)
 {
     static const char more[] = "further notes are left out";
     size_t len = notes->len;
@@ -18,7 +18,7 @@ wp_notes_add(struct wp_notes *notes, struct wp_pile *pile, const char *text)
         notes->len = WP_NOTES_MAX;
         return true;
     }
-    notes->texts[len] = wp_pile_str(pile, wp_str_from(text));
+    notes->texts[len] = wp_region_str(region, wp_str_from(text));
     if (notes->texts[len] == NULL) {
         return false;
     }

@@ -17,9 +17,9 @@ struct wp_notes {
     size_t len;
 };
 
-/* A copy in pile. A text that is there already is not added again; the last
+/* A copy in region. A text that is there already is not added again; the last
  * place says that more were left out. False when memory lacks. */
-WP_MUST_CHECK bool wp_notes_add(struct wp_notes *notes, struct wp_pile *pile,
-                                const char *text);
+WP_MUST_CHECK bool wp_notes_add(struct wp_notes *notes,
+                                struct wp_region *region, const char *text);
 
 #endif

@@ -40,38 +40,38 @@ enum {
     BLOCK_BYTES = 64 << 10
 };
 
-struct wp_pile_block {
-    struct wp_pile_block *next;
+struct wp_region_block {
+    struct wp_region_block *next;
     size_t cap;
     alignas(max_align_t) char bytes[];
 };
 
 void *
-wp_pile_alloc(struct wp_pile *pile, size_t size)
+wp_region_alloc(struct wp_region *region, size_t size)
 {
-    void *out = wp_arena_alloc(&pile->last, size);
+    void *out = wp_arena_alloc(&region->last, size);
 
     if (out == NULL) {
         size_t cap = size > BLOCK_BYTES ? size : BLOCK_BYTES;
-        struct wp_pile_block *block =
+        struct wp_region_block *block =
             cap < PTRDIFF_MAX ? calloc(1, sizeof *block + cap) : NULL;
 
         if (block == NULL) {
             return NULL;
         }
         block->cap = cap;
-        block->next = pile->blocks;
-        pile->blocks = block;
-        wp_arena_init(&pile->last, block->bytes, cap);
-        out = wp_arena_alloc(&pile->last, size);
+        block->next = region->blocks;
+        region->blocks = block;
+        wp_arena_init(&region->last, block->bytes, cap);
+        out = wp_arena_alloc(&region->last, size);
     }
     return out;
 }
 
 char *
-wp_pile_str(struct wp_pile *pile, struct wp_str s)
+wp_region_str(struct wp_region *region, struct wp_str s)
 {
-    char *out = wp_pile_alloc(pile, s.len + 1);
+    char *out = wp_region_alloc(region, s.len + 1);
 
     if (out != NULL && s.len > 0) {
         memcpy(out, s.ptr, s.len);
@@ -80,23 +80,23 @@ wp_pile_str(struct wp_pile *pile, struct wp_str s)
 }
 
 void
-wp_pile_free(struct wp_pile *pile)
+wp_region_free(struct wp_region *region)
 {
-    while (pile->blocks != NULL) {
-        struct wp_pile_block *block = pile->blocks;
+    while (region->blocks != NULL) {
+        struct wp_region_block *block = region->blocks;
 
-        pile->blocks = block->next;
+        region->blocks = block->next;
         free(block);
     }
-    wp_arena_init(&pile->last, NULL, 0);
+    wp_arena_init(&region->last, NULL, 0);
 }
 
 void
-wp_pile_wipe(struct wp_pile *pile)
+wp_region_wipe(struct wp_region *region)
 {
-    for (struct wp_pile_block *block = pile->blocks; block != NULL;
+    for (struct wp_region_block *block = region->blocks; block != NULL;
          block = block->next) {
         explicit_bzero(block->bytes, block->cap);
     }
-    wp_pile_free(pile);
+    wp_region_free(region);
 }

@@ -1,6 +1,6 @@
 /* pool/base/arena.h - memory of which nothing is freed singly.
  *
- * An arena hands out what the caller gave it and no more; a pile takes more
+ * An arena hands out what the caller gave it and no more; a region takes more
  * from malloc as it grows. One owner at a time. */
 #ifndef WP_BASE_ARENA_H
 #define WP_BASE_ARENA_H
@@ -21,20 +21,20 @@ void wp_arena_reset(struct wp_arena *arena);
 /* size bytes aligned for any object, or NULL when the arena is full. */
 WP_MUST_CHECK void *wp_arena_alloc(struct wp_arena *arena, size_t size);
 
-struct wp_pile_block;
+struct wp_region_block;
 
-struct wp_pile {
-    struct wp_pile_block *blocks; /* NULL when empty: no init is needed. */
-    struct wp_arena last;         /* Over the block that is being filled. */
+struct wp_region {
+    struct wp_region_block *blocks; /* NULL when empty: no init is needed. */
+    struct wp_arena last;           /* Over the block that is being filled. */
 };
 
 /* Zeroed and aligned for any object; NULL when memory lacks. */
-WP_MUST_CHECK void *wp_pile_alloc(struct wp_pile *pile, size_t size);
+WP_MUST_CHECK void *wp_region_alloc(struct wp_region *region, size_t size);
 /* A terminated copy. */
-WP_MUST_CHECK char *wp_pile_str(struct wp_pile *pile, struct wp_str s);
-/* Leaves an empty pile. */
-void wp_pile_free(struct wp_pile *pile);
+WP_MUST_CHECK char *wp_region_str(struct wp_region *region, struct wp_str s);
+/* Leaves an empty region. */
+void wp_region_free(struct wp_region *region);
 /* The same for what holds secrets: all of it is overwritten. */
-void wp_pile_wipe(struct wp_pile *pile);
+void wp_region_wipe(struct wp_region *region);
 
 #endif

@@ -30,7 +30,7 @@ struct level {
 struct builder {
     struct wp_yaml_reader *reader;
     const struct wp_yaml_rules *rules; /* The reader's. */
-    struct wp_pile *pile;
+    struct wp_region *region;
     struct wp_err *err;
     struct wp_yaml *root;
     struct level levels[WP_YAML_DEPTH_MAX];
@@ -202,7 +202,7 @@ plain_kind(const char *text)
 static struct wp_yaml *
 new_node(struct builder *b, enum wp_yaml_kind kind, uint32_t line)
 {
-    struct wp_yaml *node = wp_pile_alloc(b->pile, sizeof *node);
+    struct wp_yaml *node = wp_region_alloc(b->region, sizeof *node);
 
     if (node != NULL) {
         node->kind = kind;
@@ -279,7 +279,7 @@ take_scalar(struct builder *b, const yaml_event_t *event)
 {
     struct wp_str raw = {(const char *)event->data.scalar.value,
                          event->data.scalar.length};
-    struct wp_str text = {wp_pile_str(b->pile, raw), raw.len};
+    struct wp_str text = {wp_region_str(b->region, raw), raw.len};
     bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     struct wp_yaml *node;
 
@@ -383,11 +383,11 @@ take(struct builder *b, const yaml_event_t *event, bool *done)
 }
 
 enum wp_status
-wp_yaml_next(struct wp_yaml_reader *reader, struct wp_pile *pile,
+wp_yaml_next(struct wp_yaml_reader *reader, struct wp_region *region,
              struct wp_yaml **root, struct wp_err *err)
 {
     struct builder b = {
-        .reader = reader, .rules = reader->rules, .pile = pile, .err = err};
+        .reader = reader, .rules = reader->rules, .region = region, .err = err};
     enum wp_status status = WP_OK;
     bool done = false;
 
@@ -418,7 +418,7 @@ wp_yaml_next(struct wp_yaml_reader *reader, struct wp_pile *pile,
 
 enum wp_status
 wp_yaml_read_one(const struct wp_yaml_rules *rules, struct wp_str bytes,
-                 struct wp_pile *pile, struct wp_yaml **root,
+                 struct wp_region *region, struct wp_yaml **root,
                  struct wp_err *err)
 {
     struct wp_yaml_reader *reader = wp_yaml_open(rules, bytes);
@@ -429,9 +429,9 @@ wp_yaml_read_one(const struct wp_yaml_rules *rules, struct wp_str bytes,
     if (reader == NULL) {
         return no_memory(err);
     }
-    status = wp_yaml_next(reader, pile, root, err);
+    status = wp_yaml_next(reader, region, root, err);
     if (status == WP_OK) {
-        status = wp_yaml_next(reader, pile, &more, err);
+        status = wp_yaml_next(reader, region, &more, err);
     }
     wp_yaml_close(reader);
     return status == WP_NOT_FOUND ? WP_OK : status;

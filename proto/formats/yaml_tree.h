@@ -53,10 +53,10 @@ struct wp_yaml_reader; /* Over one file. */
 /* rules and bytes are borrowed until close. NULL when memory lacks. */
 struct wp_yaml_reader *wp_yaml_open(const struct wp_yaml_rules *rules,
                                     struct wp_str bytes);
-/* The next document into *root (NULL for an empty one), its memory in pile.
+/* The next document into *root (NULL for an empty one), its memory in region.
  * NOT_FOUND without err: there are no more. */
 WP_MUST_CHECK enum wp_status wp_yaml_next(struct wp_yaml_reader *reader,
-                                          struct wp_pile *pile,
+                                          struct wp_region *region,
                                           struct wp_yaml **root,
                                           struct wp_err *err);
 void wp_yaml_close(struct wp_yaml_reader *reader);
@@ -64,7 +64,7 @@ void wp_yaml_close(struct wp_yaml_reader *reader);
  */
 WP_MUST_CHECK enum wp_status wp_yaml_read_one(const struct wp_yaml_rules *rules,
                                               struct wp_str bytes,
-                                              struct wp_pile *pile,
+                                              struct wp_region *region,
                                               struct wp_yaml **root,
                                               struct wp_err *err);
 

@@ -53,8 +53,8 @@ test_same_by_threads(void **state)
     const struct wp_figure_contender contenders[] = {
         {.ours = true, .objective = 0.99},
         {.ours = true, .objective = 0.99, .announced = true},
-        {.rival = WP_RIVAL_FIXED, .a = 100},
-        {.rival = WP_RIVAL_CLAIRVOYANT, .a = 5}};
+        {.baseline = WP_BASELINE_FIXED, .a = 100},
+        {.baseline = WP_BASELINE_CLAIRVOYANT, .a = 5}};
     struct wp_figure_settings settings = {
         .seeds = 4, .first_seed = 9, .jobs = 1, .shorten = 40};
     struct wp_figure_result one[4];
@@ -88,27 +88,27 @@ test_least(void **state)
 
     (void)state;
     for (uint32_t size = 1; scanned == 0; size++) {
-        const struct wp_figure_contender contender = {.rival = WP_RIVAL_FIXED,
-                                                      .a = size};
+        const struct wp_figure_contender contender = {
+            .baseline = WP_BASELINE_FIXED, .a = size};
         struct wp_figure_result result;
 
         assert_true(wp_figure_run(&settings, &world, &contender, 1, &result));
         scanned = result.hit.mean >= 0.95 ? size : 0;
     }
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        assert_true(wp_figure_least(&settings, &world, WP_RIVAL_FIXED, 0.95,
+        assert_true(wp_figure_least(&settings, &world, WP_BASELINE_FIXED, 0.95,
                                     starts[i], &best));
         assert_true(best.found);
         assert_int_equal((uint32_t)best.p, scanned);
         assert_true(best.result.hit.mean >= 0.95);
     }
-    assert_true(wp_figure_least(&settings, &world, WP_RIVAL_CLAIRVOYANT, 0.99,
-                                1, &best));
+    assert_true(wp_figure_least(&settings, &world, WP_BASELINE_CLAIRVOYANT,
+                                0.99, 1, &best));
     assert_true(best.found);
     assert_true(best.p > 1.5 && best.p < 5);
     /* An HPA on the rate of claims stays where nothing is ready. */
-    assert_true(
-        wp_figure_least(&settings, &world, WP_RIVAL_FIXED, 1.1, 1000, &best));
+    assert_true(wp_figure_least(&settings, &world, WP_BASELINE_FIXED, 1.1, 1000,
+                                &best));
     assert_false(best.found);
 }
 
@@ -116,21 +116,21 @@ static void
 test_knobs(void **state)
 {
     (void)state;
-    for (int i = 0; i < WP_RIVAL_COUNT; i++) {
+    for (int i = 0; i < WP_BASELINE_COUNT; i++) {
         struct wp_figure_contender it =
-            wp_figure_rival_at((enum wp_rival)i, 20);
+            wp_figure_baseline_at((enum wp_baseline)i, 20);
         char name[64];
 
-        assert_non_null(wp_figure_knob((enum wp_rival)i));
+        assert_non_null(wp_figure_knob((enum wp_baseline)i));
         assert_true(it.a > 0);
         wp_figure_contender_name(&it, name, sizeof(name));
-        assert_memory_equal(name, wp_rival_name((enum wp_rival)i),
-                            strlen(wp_rival_name((enum wp_rival)i)));
+        assert_memory_equal(name, wp_baseline_name((enum wp_baseline)i),
+                            strlen(wp_baseline_name((enum wp_baseline)i)));
     }
-    assert_true(fabs(wp_figure_rival_at(WP_RIVAL_KEDA_CLAIM_RATE, 20).a -
+    assert_true(fabs(wp_figure_baseline_at(WP_BASELINE_KEDA_CLAIM_RATE, 20).a -
                      0.05) < 1e-12);
-    assert_true(fabs(wp_figure_rival_at(WP_RIVAL_AGONES_PERCENT, 0.25).a - 20) <
-                1e-12);
+    assert_true(fabs(wp_figure_baseline_at(WP_BASELINE_AGONES_PERCENT, 0.25).a -
+                     20) < 1e-12);
 }
 
 int

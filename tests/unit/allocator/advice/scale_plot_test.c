@@ -20,7 +20,7 @@ static const struct wp_plot_point fixed[] = {{0.8, 10, NULL},
                                              {0.99, 50, NULL},
                                              {0.999, 90, NULL},
                                              {1, 120, NULL}};
-static const struct wp_plot_point rivals[] = {
+static const struct wp_plot_point baselines[] = {
     {0.91, 30, "hpa <claim> & rate"},
     {0.911, 30.5, "keda-claim-rate"},
     {0.912, 31, "agones-buffer"},
@@ -39,7 +39,7 @@ sample(struct wp_plot_series series[4])
     series[2] = (struct wp_plot_series){"today's setting", WP_PLOT_STAR, today,
                                         WP_ARRAY_LEN(today)};
     series[3] = (struct wp_plot_series){"other autoscalers", WP_PLOT_POINTS,
-                                        rivals, WP_ARRAY_LEN(rivals)};
+                                        baselines, WP_ARRAY_LEN(baselines)};
     return (struct wp_plot){
         .title = "What a hit rate costs",
         .reading = "Each mark is one way to size the pool, replayed over the "
@@ -105,7 +105,7 @@ test_everything_is_named(void **state)
     assert_null(strstr(svg, "nan"));
     assert_null(strstr(svg, "never drawn"));
     assert_int_equal(count(svg, "<text"), count(svg, "</text>"));
-    /* Five rivals that are drawn, and one in the legend. */
+    /* Five baselines that are drawn, and one in the legend. */
     assert_int_equal(count(svg, "rotate(45"), 6);
     free(svg);
 }

@@ -71,13 +71,13 @@ config_of(struct wp_replay_source source, double lead_s, double end_s)
 static struct wp_replay_result
 run_fixed(const struct wp_replay_config *config, uint32_t size)
 {
-    const struct wp_rival_config rival = {
-        .rival = WP_RIVAL_FIXED, .a = size, .max = UINT32_MAX};
+    const struct wp_baseline_config baseline = {
+        .baseline = WP_BASELINE_FIXED, .a = size, .max = UINT32_MAX};
     struct wp_replay_policy policy;
     struct wp_replay_result result;
     struct wp_err err;
 
-    assert_true(wp_rival_create(&rival, &policy));
+    assert_true(wp_baseline_create(&baseline, &policy));
     assert_int_equal(wp_replay_run(config, &policy, &result, &err), WP_OK);
     policy.destroy(policy.self);
     return result;

@@ -500,13 +500,15 @@ static void
 test_expansion_is_bounded(void **state)
 {
     const char *const env[] = {"A=0123456789", NULL};
-    struct wp_pile pile = {.blocks = NULL};
+    struct wp_region region = {.blocks = NULL};
 
     (void)state;
-    assert_string_equal(wp_expand(&pile, "$(A)$(A", env, 100), "0123456789$(A");
-    assert_null(wp_expand(&pile, "$(A)$(A)$(A)", env, 25));
-    assert_string_equal(wp_expand(&pile, "$$$(A)$", env, 100), "$0123456789$");
-    wp_pile_free(&pile);
+    assert_string_equal(wp_expand(&region, "$(A)$(A", env, 100),
+                        "0123456789$(A");
+    assert_null(wp_expand(&region, "$(A)$(A)$(A)", env, 25));
+    assert_string_equal(wp_expand(&region, "$$$(A)$", env, 100),
+                        "$0123456789$");
+    wp_region_free(&region);
 }
 
 int

@@ -293,10 +293,10 @@ backoff_doubles_up_to_the_most(void **state)
 static void
 pile_grows_zeroed_and_aligned(void **state)
 {
-    struct wp_pile pile = {.blocks = NULL};
-    char *small = wp_pile_str(&pile, WP_STR("abc"));
-    char *large = wp_pile_alloc(&pile, 1 << 20);
-    char *more = wp_pile_alloc(&pile, 1);
+    struct wp_region region = {.blocks = NULL};
+    char *small = wp_region_str(&region, WP_STR("abc"));
+    char *large = wp_region_alloc(&region, 1 << 20);
+    char *more = wp_region_alloc(&region, 1);
 
     (void)state;
     assert_non_null(small);
@@ -307,11 +307,11 @@ pile_grows_zeroed_and_aligned(void **state)
     memset(large, 1, 1 << 20);
     assert_string_equal(small, "abc");
     assert_int_equal(*more, 0);
-    assert_null(wp_pile_alloc(&pile, SIZE_MAX));
-    wp_pile_wipe(&pile);
-    assert_null(pile.blocks);
-    assert_non_null(wp_pile_alloc(&pile, 1));
-    wp_pile_free(&pile);
+    assert_null(wp_region_alloc(&region, SIZE_MAX));
+    wp_region_wipe(&region);
+    assert_null(region.blocks);
+    assert_non_null(wp_region_alloc(&region, 1));
+    wp_region_free(&region);
 }
 
 static void

@@ -1,4 +1,4 @@
-/* tests/unit/allocator/advice/scale_rival_test.c - each rival against steps worked out by hand
+/* tests/unit/allocator/advice/scale_baseline_test.c - each baseline against steps worked out by hand
  * from what its documents say. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,14 +25,14 @@ struct step {
 };
 
 static void
-expect_steps(const struct wp_rival_config *config, const struct step *steps,
+expect_steps(const struct wp_baseline_config *config, const struct step *steps,
              size_t n)
 {
     struct wp_replay_policy policy;
     uint64_t claims = 0;
 
-    assert_true(wp_rival_create(config, &policy));
-    assert_string_equal(policy.name, wp_rival_name(config->rival));
+    assert_true(wp_baseline_create(config, &policy));
+    assert_string_equal(policy.name, wp_baseline_name(config->baseline));
     for (size_t i = 0; i < n; i++) {
         const struct step *step = &steps[i];
         const struct wp_replay_view view = {
@@ -69,20 +69,21 @@ expect_steps(const struct wp_rival_config *config, const struct step *steps,
         expect_steps(&(config), steps_, sizeof(steps_) / sizeof(steps_[0]));   \
     } while (0)
 
-static struct wp_rival_config
-config_of(enum wp_rival rival, double a, double b, uint32_t min, uint32_t max)
+static struct wp_baseline_config
+config_of(enum wp_baseline baseline, double a, double b, uint32_t min,
+          uint32_t max)
 {
-    return (struct wp_rival_config){
-        .rival = rival, .a = a, .b = b, .min = min, .max = max};
+    return (struct wp_baseline_config){
+        .baseline = baseline, .a = a, .b = b, .min = min, .max = max};
 }
 
 static void
 test_fixed(void **state)
 {
-    const struct wp_rival_config seven =
-        config_of(WP_RIVAL_FIXED, 7, 0, 0, 100);
-    const struct wp_rival_config bounded =
-        config_of(WP_RIVAL_FIXED, 7, 0, 0, 5);
+    const struct wp_baseline_config seven =
+        config_of(WP_BASELINE_FIXED, 7, 0, 0, 100);
+    const struct wp_baseline_config bounded =
+        config_of(WP_BASELINE_FIXED, 7, 0, 0, 5);
 
     (void)state;
     EXPECT(seven, {.target = 7}, {.at_s = 100, .claims = 50, .target = 7});
@@ -93,8 +94,8 @@ test_fixed(void **state)
 static void
 test_erlang(void **state)
 {
-    struct wp_rival_config config =
-        config_of(WP_RIVAL_ERLANG_TRUE, 999, 0, 0, 1000);
+    struct wp_baseline_config config =
+        config_of(WP_BASELINE_ERLANG_TRUE, 999, 0, 0, 1000);
 
     (void)state;
     config.true_rate_per_s = 5;
@@ -111,8 +112,8 @@ test_erlang(void **state)
 static void
 test_agones_buffer(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_AGONES_BUFFER, 5, 0, 0, 1000);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_AGONES_BUFFER, 5, 0, 0, 1000);
 
     (void)state;
     EXPECT(config, {.in_use = 3, .target = 5},
@@ -126,8 +127,8 @@ test_agones_buffer(void **state)
 static void
 test_agones_percent(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_AGONES_PERCENT, 20, 0, 0, 1000);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_AGONES_PERCENT, 20, 0, 0, 1000);
 
     (void)state;
     EXPECT(config, {.in_use = 0, .target = 1},
@@ -139,8 +140,8 @@ test_agones_percent(void **state)
 static void
 test_opensandbox(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_OPENSANDBOX, 10, 20, 0, 1000);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_OPENSANDBOX, 10, 20, 0, 1000);
 
     (void)state;
     EXPECT(config, {.target = 15},
@@ -156,8 +157,8 @@ test_opensandbox(void **state)
 static void
 test_watermark(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_WATERMARK, 10, 0, 0, 1000);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_WATERMARK, 10, 0, 0, 1000);
     struct step steps[24] = {
         {.target = 10},
         {.at_s = 7, .ready = 5, .warming = 5, .target = 10},
@@ -178,8 +179,8 @@ test_watermark(void **state)
 static void
 test_in_use_plus(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_IN_USE_PLUS, 2, 0, 0, 8);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_IN_USE_PLUS, 2, 0, 0, 8);
 
     (void)state;
     EXPECT(config, {.target = 2},
@@ -195,8 +196,8 @@ test_in_use_plus(void **state)
 static void
 test_hpa(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_HPA_CLAIM_RATE, 0.5, 0, 10, 100);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_HPA_CLAIM_RATE, 0.5, 0, 10, 100);
 
     (void)state;
     EXPECT(config, {.target = 10},
@@ -218,8 +219,8 @@ test_hpa(void **state)
 static void
 test_hpa_down(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_HPA_CLAIM_RATE, 0.5, 0, 10, 100);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_HPA_CLAIM_RATE, 0.5, 0, 10, 100);
     struct step steps[25] = {
         {.target = 10},
         /* 1 claim a second over 60 s: twice the 10 ready. */
@@ -244,8 +245,8 @@ test_hpa_down(void **state)
 static void
 test_keda(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_KEDA_CLAIM_RATE, 0.05, 0, 0, 100);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_KEDA_CLAIM_RATE, 0.05, 0, 0, 100);
     struct step steps[29] = {
         {.target = 0},
         {.at_s = 15, .claims = 6, .target = 1},
@@ -273,8 +274,8 @@ test_keda(void **state)
 static void
 test_openwhisk(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_OPENWHISK, 1, 120, 2, 10);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_OPENWHISK, 1, 120, 2, 10);
 
     (void)state;
     EXPECT(
@@ -297,8 +298,8 @@ test_openwhisk(void **state)
 static void
 test_kpa(void **state)
 {
-    const struct wp_rival_config config =
-        config_of(WP_RIVAL_KNATIVE_KPA, 70, 0, 0, 1000);
+    const struct wp_baseline_config config =
+        config_of(WP_BASELINE_KNATIVE_KPA, 70, 0, 0, 1000);
 
     (void)state;
     /* Seven in use: the mean of the ticks so far over 0.7, rounded up, less
@@ -350,8 +351,8 @@ static void
 test_clairvoyant(void **state)
 {
     struct listed listed = {0};
-    struct wp_rival_config config =
-        config_of(WP_RIVAL_CLAIRVOYANT, 10, 0, 0, 1000);
+    struct wp_baseline_config config =
+        config_of(WP_BASELINE_CLAIRVOYANT, 10, 0, 0, 1000);
 
     (void)state;
     config.future =
@@ -366,16 +367,16 @@ static void
 test_names(void **state)
 {
     (void)state;
-    for (int i = 0; i < WP_RIVAL_COUNT; i++) {
-        assert_non_null(wp_rival_name((enum wp_rival)i));
-        assert_true(strlen(wp_rival_cites((enum wp_rival)i)) > 20);
+    for (int i = 0; i < WP_BASELINE_COUNT; i++) {
+        assert_non_null(wp_baseline_name((enum wp_baseline)i));
+        assert_true(strlen(wp_baseline_cites((enum wp_baseline)i)) > 20);
         for (int k = 0; k < i; k++) {
-            assert_string_not_equal(wp_rival_name((enum wp_rival)i),
-                                    wp_rival_name((enum wp_rival)k));
+            assert_string_not_equal(wp_baseline_name((enum wp_baseline)i),
+                                    wp_baseline_name((enum wp_baseline)k));
         }
     }
-    assert_null(wp_rival_name(WP_RIVAL_COUNT));
-    assert_null(wp_rival_cites(WP_RIVAL_COUNT));
+    assert_null(wp_baseline_name(WP_BASELINE_COUNT));
+    assert_null(wp_baseline_cites(WP_BASELINE_COUNT));
 }
 
 int
