@@ -168,6 +168,19 @@ def check_failures(read):
         yield from check_failure(row, read)
 
 
+def check_documents(documents, files, read):
+    """What a document names in backquotes as a path of the tree is there."""
+    folders = {os.path.dirname(path) for path in files}
+    folders |= {os.path.dirname(folder) for folder in folders}
+    for document in documents:
+        for number, line in enumerate(read(document).splitlines(), 1):
+            for path in re.findall(r"`([a-z0-9]+/[\w./-]+)`", line):
+                if (path.split("/")[0] in HOUSES | {"tests", "bench", "deploy"}
+                        and path.rstrip("/") not in folders
+                        and path not in files):
+                    yield f"{document}:{number}: there is no {path}"
+
+
 # The first lines of ARCHITECTURE.md's tables of failures.
 FAILURE_TABLES = ["| failure | outcome |", "| fault | outcome | shown by |",
                   "| in a cluster | outcome |"]
@@ -204,6 +217,11 @@ def self_test():
         missed.append("a circle of rooms")
     if list(check_rooms({"a": ["b"], "b": []}, ["a/x.c", "b/x.c"])):
         wrong.append("rooms without a circle")
+    named = {"a.md": "`pool/gone.c`", "b.md": "`pool/pool.h` `pool/`"}
+    if not list(check_documents(["a.md"], ["pool/pool.h"], named.get)):
+        missed.append("a document that names what is gone")
+    if list(check_documents(["b.md"], ["pool/pool.h"], named.get)):
+        wrong.append("a document that names what is there")
     row = {"mechanism": "m", "test": "a.c: t", "file": "a.c", "off": "x"}
     tree = {"a.c": "t(void) x", "tests/sim/sim_mutants.c": '{"M",',
             "tests/model/lease.pml": "#ifdef BREAK_R\n"}
@@ -230,9 +248,10 @@ def main():
         ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse",
          "--show-toplevel"], capture_output=True, text=True,
         check=True).stdout.strip()
-    files = subprocess.run(
-        ["git", "-C", root, "ls-files", "*.c", "*.h"], capture_output=True,
+    everything = subprocess.run(
+        ["git", "-C", root, "ls-files"], capture_output=True,
         text=True, check=True).stdout.split()
+    files = [path for path in everything if path.endswith((".c", ".h"))]
 
     def read(path):
         try:
@@ -245,7 +264,9 @@ def main():
     for breach in check_failures(read):
         print(breach)
         breaches += 1
-    for breach in check_rooms(ROOMS, files):
+    documents = [path for path in everything if path.endswith(".md")]
+    for breach in [*check_rooms(ROOMS, files),
+                   *check_documents(documents, everything, read)]:
         print(breach)
         breaches += 1
     for path in files:
