@@ -3,6 +3,7 @@ daemon with no more rights than deploy/kubernetes/base gives it.
 """
 import json
 import secrets
+import socket
 import subprocess
 import time
 import urllib.error
@@ -231,6 +232,11 @@ def leads(daemon):
         daemon, "/metrics")[1]
 
 
+def accepts(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+
+
 def test_base_settings(w):
     """Two replicas with the very settings of the base: Redis, TLS both ways, the
     port for probes and scrapers. One is killed; its leases are held."""
@@ -239,6 +245,8 @@ def test_base_settings(w):
     redis = w.cluster.spawn("redis", [
         "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
         "--requirepass", files.password, "--dir", str(w.dir)])
+    # A daemon that cannot read its leases at the start ends.
+    wait_for("Redis listens", lambda: accepts(port))
 
     def control(daemon, *words):
         folder = files.dir / "tls"
