@@ -84,7 +84,7 @@ start_daemon() {
     PATH=$PWD/$build/runtime:$PATH "$build/allocator/warmpoold" \
         --manifests="$dir/pool.yaml" --slots-max=$(($1 < 64 ? 64 : $1)) \
         --runtime-dir="$dir/run" --state-dir="$dir/state" \
-        --lease-store=memory 2>"$dir/log" &
+        --lease-store=memory --sandbox-limits=best_effort 2>"$dir/log" &
     pid=$!
     for _ in $(seq 100); do
         [ -S "$dir/run/warmpoold.sock" ] && break

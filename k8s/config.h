@@ -43,7 +43,10 @@ struct wp_cluster_config {
     int64_t watch_silence_ns;     /* 90 s: a watch that is silent is ended. */
     uint32_t create_inflight_max; /* 300 in each pool. */
     uint32_t sandboxes_max;       /* What the backend takes; as slots_max. */
-    double qps;                   /* 0: no bound of our own. */
+    /* The lease store keeps nothing: leases are rebuilt from the Sandboxes that
+     * tell of them, before this replica serves. False. */
+    bool rebuild_leases;
+    double qps; /* 0: no bound of our own. */
     uint32_t burst;
     bool claim_events;              /* True. */
     bool observability_annotations; /* True. */

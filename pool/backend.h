@@ -47,6 +47,9 @@ struct wp_lease_notice {
     struct wp_str tenant;
     uint64_t fence;
     int64_t deadline_wall_ms; /* WP_WALL_NEVER_MS: none. */
+    int64_t granted_wall_ms;
+    uint64_t fingerprint; /* Of the rest of the claim's request. */
+    uint32_t served;      /* enum wp_served */
 };
 
 struct wp_backend_ops {

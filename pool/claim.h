@@ -8,6 +8,7 @@
 #ifndef WP_POOL_CLAIM_H
 #define WP_POOL_CLAIM_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "pool/backend.h"
@@ -60,6 +61,7 @@ struct wp_claim {
     struct wp_grant grant;  /* When status is WP_OK. */
     const char *reason;     /* Otherwise: a sentence, static storage. */
     int64_t retry_after_ns; /* When refused for now: retry after this. */
+    int64_t ttl_max_ns;     /* When refused for its ttl_ns: the longest. */
     bool replayed;          /* The answer of an earlier request, same id. */
 
     /* Private to pool/. */
@@ -76,6 +78,7 @@ struct wp_claim {
     uint32_t phase;       /* The same: what a cancel may withdraw. */
     uint32_t asked;       /* How often the store was asked for it. */
     bool confirms;        /* It repeats: the store is to confirm the lease. */
+    _Atomic(bool) left;   /* It was cancelled while it was being answered. */
 };
 
 /* The texts a store records with a lease; terminated copies. */
@@ -101,7 +104,8 @@ struct wp_lease_change {
     uint8_t new_token[WP_TOKEN_LEN]; /* Renew: with the new deadline in it. */
     uint64_t fence;
     int64_t deadline_wall_ms;
-    bool was_held; /* Release: false when the lease had already ended. */
+    int64_t ttl_max_ns; /* Renew refused for its ttl_ns: the longest. */
+    bool was_held;      /* Release: false when the lease had already ended. */
 
     /* Private to pool/. */
     struct wp_lease_op commit;

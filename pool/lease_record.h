@@ -14,6 +14,7 @@
 #ifndef WP_POOL_LEASE_RECORD_H
 #define WP_POOL_LEASE_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/backend.h"
@@ -46,5 +47,25 @@ struct wp_lease_record {
     char tenant[WP_TENANT_MAX + 1];
     char lost_reason[WP_REASON_MAX + 1];
 };
+
+/* Deadlines in a store that replicas share: even as granted, odd once the lease
+ * was renewed or a repeat was shown it. Only an even one may be undone, by the
+ * replica that granted it. Both round up, by a millisecond at most. */
+static inline int64_t
+wp_deadline_as_granted(int64_t wall_ms)
+{
+    return wall_ms + (wall_ms & 1);
+}
+static inline int64_t
+wp_deadline_as_shown(int64_t wall_ms)
+{
+    return wall_ms | 1;
+}
+/* Nobody but the replica that granted it can have shown it. */
+static inline bool
+wp_deadline_is_granted(int64_t wall_ms)
+{
+    return (wall_ms & 1) == 0;
+}
 
 #endif

@@ -38,21 +38,21 @@ enum wp_lease_op_kind {
     WP_LEASE_LOSE,     /* HELD -> LOST, with the reason. */
     WP_LEASE_FETCH,    /* Reads: by claim id when there is one, else by uid. */
     WP_LEASE_FORGET,   /* Nothing of it is left: the record goes. */
-    /* A pool's note: bytes of the core, beside the records; durable stores
+    /* A pool's snapshot: bytes of the core, beside the records; durable stores
      * only. It may be lost without harm. */
-    WP_LEASE_PUT_NOTE, /* Replaces it. */
-    WP_LEASE_GET_NOTE, /* NOT_FOUND when there is none. */
+    WP_LEASE_PUT_SNAPSHOT, /* Replaces it. */
+    WP_LEASE_GET_SNAPSHOT, /* NOT_FOUND when there is none. */
 };
 
 enum {
-    WP_NOTE_MAX = 65536,
+    WP_SNAPSHOT_MAX = 65536,
 };
 
-/* What PUT_NOTE writes, or GET_NOTE fills. */
-struct wp_pool_note {
+/* What PUT_SNAPSHOT writes, or GET_SNAPSHOT fills. */
+struct wp_pool_snapshot {
     uint8_t *bytes;
-    size_t len; /* At most WP_NOTE_MAX. */
-    size_t cap; /* Of GET_NOTE; a longer one is NOT_FOUND. */
+    size_t len; /* At most WP_SNAPSHOT_MAX. */
+    size_t cap; /* Of GET_SNAPSHOT; a longer one is NOT_FOUND. */
 };
 
 /* One commit. Owned by the caller, who keeps it, with its texts, until done. */
@@ -75,7 +75,7 @@ struct wp_lease_op {
     /* FETCH and EXPIRE: filled with the record as it is, when the status is OK
      * (FETCH) or ABORTED (EXPIRE). May be NULL. */
     struct wp_lease_record *found;
-    struct wp_pool_note *note; /* PUT_NOTE, GET_NOTE */
+    struct wp_pool_snapshot *snapshot; /* PUT_SNAPSHOT, GET_SNAPSHOT */
 
     void (*done)(struct wp_lease_op *op, enum wp_status status);
     /* For the store's queue while it has the op. */

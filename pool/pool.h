@@ -86,6 +86,7 @@ struct wp_pool_spec {
     int64_t wait_max_ns;     /* Longer waits asked for are cut to this. */
     int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
     enum wp_cold_start cold_start;
+    bool cold_start_said;         /* By the pool's annotation. */
     struct wp_scale_policy scale; /* WP_SCALE_PLAIN: the target as given. */
 };
 
@@ -118,8 +119,8 @@ struct wp_pool_stats {
     bool draining;
     bool removed; /* By wp_pools_remove; not found by its name. */
     bool gone;    /* And nothing is left of it: not worth telling of. */
+    bool partial; /* Not from wp_pools_stats: for those who may see less. */
     bool breaker_open;
-    int64_t breaker_retry_in_ns;
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1]; /* Why the latest one was. */
     uint64_t missed_total; /* Claims that found nothing ready here. */
@@ -145,11 +146,14 @@ uint64_t wp_pools_memory_bytes(const struct wp_pools *pools);
 
 enum wp_status wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim);
 /* Withdraws a pending claim. True: withdrawn, done will not be called. False:
- * it has been answered, or is being answered right now; done comes. */
+ * it has been answered, or is being answered right now; done comes, and no
+ * other sandbox is tried for it. Whoever calls this undoes what it was granted
+ * all the same. */
 bool wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
 /* Takes a grant back that nobody has been shown: the lease ends and the sandbox
- * is offered again. With a shared store nobody here can know that: the lease
- * stands. The claim object is the caller's at once. */
+ * is offered again; with replicas and a backend that is told of leases it is
+ * destroyed. When a repeat of the claim was shown the lease, here or by another
+ * replica, it stands. The claim object is the caller's at once. */
 void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
 /* Both are for whoever has the token; a tenant given with it must be the
  * claim's own, else PERMISSION_DENIED. */
@@ -169,6 +173,9 @@ void wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref);
  * that agrees. Stale refs are ignored. */
 void wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
                      struct wp_str reason);
+/* The same for every sandbox of the pool that nobody holds. Control thread. */
+void wp_pools_retire_idle(struct wp_pools *pools, uint32_t pool_index,
+                          struct wp_str reason);
 
 /* --- Questions. Any thread. --- */
 
@@ -196,7 +203,22 @@ enum wp_status wp_pools_find_sandbox(struct wp_pools *pools,
 /* Is token one that this daemon signed for a lease still held on sandbox? */
 bool wp_pools_token_valid(struct wp_pools *pools, const uint8_t *token,
                           struct wp_str sandbox);
+/* Has the pool's circuit breaker stopped the creation of sandboxes? Then why,
+ * as of the latest failure; "" when no sandbox has said. Any thread. */
+bool wp_pools_fails(struct wp_pools *pools, uint32_t pool_index,
+                    char why[WP_REASON_MAX + 1]);
 uint32_t wp_pools_count(const struct wp_pools *pools);
+/* What a claim that comes now, behind those that wait, would wait for a sandbox
+ * of the pool; lead_ns: the mean time from order to ready, by which it was
+ * reckoned. False: nothing was measured yet. An estimate: beyond twice the lead
+ * time it does not count on. Any thread; does not block. */
+struct wp_pool_outlook {
+    int64_t wait_ns;
+    int64_t lead_ns;
+};
+WP_MUST_CHECK bool wp_pools_outlook(const struct wp_pools *pools,
+                                    uint32_t pool_index,
+                                    struct wp_pool_outlook *out);
 void wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
                     struct wp_pool_stats *out);
 /* UINT32_MAX when there is none. */
@@ -229,7 +251,7 @@ const struct wp_histogram *wp_pools_scale_reaction(struct wp_pools *pools,
 /* --- Shaping pools. Control thread. --- */
 
 /* A copy of what the pool's claims were while this was the keeper, and, as far
- * as they are in the pool's note, before it was; for the caller to destroy.
+ * as they are in the pool's snapshot, before it was; for the caller to destroy.
  * NULL: none is recorded, there is no such pool, or memory lacks. Any thread;
  * the control thread may wait for the copy to be made. */
 struct wp_history;
@@ -272,6 +294,10 @@ enum wp_status wp_pools_update(struct wp_pools *pools, uint32_t pool_index,
 void wp_pools_remove(struct wp_pools *pools, uint32_t pool_index);
 /* No new claims, no refill, idle sandboxes destroyed; leases live on. */
 void wp_pools_drain(struct wp_pools *pools, uint32_t pool_index);
+/* Takes wp_pools_drain back: claims and refill again. NOT_FOUND for a removed
+ * pool; FAILED_PRECONDITION when the daemon leaves. Idempotent. */
+enum wp_status wp_pools_undrain(struct wp_pools *pools, uint32_t pool_index,
+                                struct wp_err *err);
 /* Ends every lease and destroys every sandbox; for a daemon that leaves. */
 void wp_pools_stop(struct wp_pools *pools);
 /* True when no sandbox of any pool is left. */
@@ -318,7 +344,7 @@ uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
                                 struct wp_lease_record *out, uint32_t max);
 
 /* The keeper is the one replica that orders, destroys and expires sandboxes.
- * The others mirror the records: they claim, renew and release. True at first;
+ * The others copy the records: they claim, renew and release. True at first;
  * a follower says false before its first run. A follower that becomes the
  * keeper first tells of each sandbox it found alive (seen), then lose_unseen,
  * then says true. */

@@ -11,6 +11,18 @@
 # shellcheck disable=SC2317 # Steps and checks are called by their names.
 set -uo pipefail
 
+# The caller's terminal and environment do not reach what is tested.
+exec </dev/null
+umask 022
+export LC_ALL=C.UTF-8
+unset CDPATH LANGUAGE DESTDIR MAKEFLAGS NOTIFY_SOCKET KUBECONFIG KUBERNETES_SERVICE_HOST
+for name in "${!WARMPOOL_@}"; do
+    [ "$name" = WARMPOOL_E2E_CACHE ] || unset "$name"
+done
+# What the tests start is on this machine, whatever proxy leads out of it.
+export no_proxy=${no_proxy:+$no_proxy,}localhost,127.0.0.1,::1
+export NO_PROXY=$no_proxy
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 fast=false
@@ -27,6 +39,22 @@ fuzz_seconds=${FUZZ_SECONDS:-10}
 results=$(mktemp -d)
 # Where ccache is: one cache for all copies of the tree.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+# The tree may be another user's, as in a container that mounts it.
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$root
+
+# usable NAME: does the variable name a folder, or one that can be made, for files?
+usable() { [ -n "${!1:-}" ] && mkdir -p "${!1}" 2>/dev/null && [ -w "${!1}" ]; }
+
+# Without a home that can be written, caches last as long as this run.
+# shellcheck disable=SC2034 # By its name.
+default_cache=${HOME:-}/.cache
+if ! usable HOME || ! usable default_cache; then
+    export HOME=$results/home GOFLAGS=-modcacherw
+    mkdir -p "$HOME"
+fi
+for name in XDG_CACHE_HOME CCACHE_DIR WARMPOOL_E2E_CACHE; do
+    usable "$name" || unset "$name"
+done
 
 lanes=()
 
@@ -182,36 +210,65 @@ fuzz_all() {
     done <build/fuzz/fuzz_targets.txt
 }
 
+# tell NAME WORD, hear NAME: between lanes, once each; hear waits for it. However a
+# lane ends, nobody waits for ever: it says "no" at its end to all it may be asked.
+tell() { echo "$2" >"$results/$1.said" && : >"$results/$1"; }
+hear() {
+    until [ -e "$results/$1" ]; do sleep 0.2; done
+    [ "$(head -n 1 "$results/$1.said")" = yes ]
+}
+tell_no() {
+    local name
+    for name in "$@"; do
+        [ -e "$results/$name" ] || tell "$name" no
+    done
+}
+
+# The programs of the control plane, where they are not built yet: some 15 minutes of
+# a processor, so this begins first. What goes wrong is told by the test that builds
+# them, which else finds them.
+plane_lane() {
+    set +m
+    renice -n 5 -p "$BASHPID" >/dev/null
+    trap 'tell_no plane' EXIT
+    step "the control plane's programs" tests/e2e/tools/build.sh
+    tell plane yes
+}
+
 # The lane of what waits: processes that start, watch and die. A few of them at a
 # time leave room for the other lane.
 waiting_lane() {
-    local built
     set +m
-    [ ! -e "$results/release" ] ||
-        step "a cluster; kills, stops and cuts" run release -j 3 -L 'e2e|chaos'
-    step "debug build: integration" run dev -j 3 -L integration
+    step "debug build: integration, model of the lease protocol" \
+        run dev -j 3 -L 'integration|model'
     # The other lane says when it is built.
-    read -r built <"$results/asan"
-    [ "$built" = no ] ||
+    ! hear asan ||
         step "sanitizers: integration" run asan -j 3 -L integration
+    if hear release && [ ! -e "$results/plane" ]; then
+        step "kills, stops and cuts; attacks" run release -j 3 -L 'chaos|attack'
+        hear plane
+        step "a cluster" run release -j 3 -L e2e
+    elif hear release; then
+        step "a cluster; kills, stops and cuts; attacks" \
+            run release -j 3 -L 'e2e|chaos|attack'
+    fi
     step "quickstart, as a user runs it" check "quickstart" deploy/quickstart.sh
 }
 
 # The lane of what computes; it gives way to the other, whose processes want to
 # answer at once.
 computing_lane() {
-    local built=no
     set +m
     renice -n 5 -p "$BASHPID" >/dev/null
-    # However it ends, the other lane does not wait for ever.
-    trap 'echo no >&8' EXIT
+    trap 'tell_no release asan' EXIT
     step "build with address and undefined-behaviour sanitizers" build asan &&
-        built=yes
-    # Opened to read and write, so that no reader has to be there.
-    echo "$built" >&8
+        tell asan yes
+    tell_no asan
+    step "release build" build release && tell release yes
+    tell_no release
     step "debug build: unit, simulation, lint, corpora" \
         run dev -j "$jobs" -L 'unit|sim|lint|fuzz'
-    [ "$built" = no ] || step "sanitizers: unit, simulation, stress, corpora" \
+    ! hear asan || step "sanitizers: unit, simulation, stress, corpora" \
         run asan -j "$jobs" -L 'unit|sim|fuzz|stress'
     step "build with the thread sanitizer" build tsan &&
         step "thread sanitizer on the core" \
@@ -219,27 +276,28 @@ computing_lane() {
     step "build for fuzzing" build fuzz &&
         step "fuzzing, ${fuzz_seconds}s a target" fuzz_all
     step "clang-tidy" build tidy
-    step "model of the lease protocol" run dev -L model
-    [ ! -e "$results/release" ] ||
-        step "release build: claim path, instruction guard" \
-            run release -j "$jobs" -L 'unit|bench-guard'
+    ! hear release ||
+        step "release build: claim path, instruction guard, hardening" \
+            run release -j "$jobs" -L 'unit|bench-guard|hardening'
 }
 
 step "packages" check "install packages" \
     deploy/install-packages.sh run build test || finish
+set -m # A process group for each lane, so that all of it can be ended.
+if ! $fast; then
+    plane_lane &
+    lanes+=($!)
+fi
+set +m
 step "debug build" build dev || finish
 if $fast; then
     step "unit, lint, corpora" run dev -j "$jobs" -L 'unit|lint|fuzz'
     finish
 fi
-step "release build" build release && touch "$results/release"
-
-mkfifo "$results/asan"
-exec 8<>"$results/asan"
-set -m # A process group for each lane, so that all of it can be ended.
-computing_lane </dev/null &
+set -m
+computing_lane &
 lanes+=($!)
-waiting_lane </dev/null &
+waiting_lane &
 lanes+=($!)
 set +m
 wait

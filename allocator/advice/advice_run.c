@@ -31,7 +31,7 @@ struct counted {
     int64_t inner_next_ns;
     uint32_t ready_then;
     uint32_t target;
-    bool told; /* Of an event since then. */
+    bool has_event; /* Of an event since then. */
     bool has_missed;
 };
 
@@ -49,7 +49,7 @@ counted_on_claims(void *self, int64_t now_ns, uint32_t n, uint32_t missed)
         counted->claims[part] += n;
         counted->missed[part] += missed;
     }
-    counted->told = true;
+    counted->has_event = true;
     counted->has_missed = counted->has_missed || missed > 0;
     if (counted->inner.on_claims != NULL) {
         counted->inner.on_claims(counted->inner.self, now_ns, n, missed);
@@ -61,7 +61,7 @@ counted_on_ready(void *self, int64_t now_ns, int64_t lead_ns)
 {
     struct counted *counted = self;
 
-    counted->told = true;
+    counted->has_event = true;
     if (counted->inner.on_ready != NULL) {
         counted->inner.on_ready(counted->inner.self, now_ns, lead_ns);
     }
@@ -83,9 +83,9 @@ is_thinned(const struct counted *counted, const struct wp_replay_view *view)
         return false;
     }
     if (since_ns >= counted->pause_ns) {
-        return view->now_ns < counted->inner_next_ns && !counted->told;
+        return view->now_ns < counted->inner_next_ns && !counted->has_event;
     }
-    return counted->few ? !counted->told : true;
+    return counted->few ? !counted->has_event : true;
 }
 
 static uint32_t
@@ -101,10 +101,10 @@ thinned_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
         counted->decided_ns = view->now_ns;
         counted->ready_then = view->ready;
         counted->has_missed = false;
-        counted->told = false;
+        counted->has_event = false;
     }
     *next_ns = wp_time_add(counted->decided_ns, counted->pause_ns);
-    if (!counted->told && *next_ns < counted->inner_next_ns) {
+    if (!counted->has_event && *next_ns < counted->inner_next_ns) {
         *next_ns = counted->inner_next_ns;
     }
     return counted->target;

@@ -22,7 +22,7 @@
 #define POLICY_PAUSE_NS WP_NS_PER_MS
 
 struct announcement {
-    int64_t told_ns;
+    int64_t announced_ns;
     int64_t from_ns;
     int64_t until_ns;
     uint32_t n;
@@ -243,7 +243,7 @@ tell_announced(struct sim *sim)
     struct wp_replay_policy *policy = sim->policy;
 
     while (sim->announced_next < sim->n_announced &&
-           sim->announced[sim->announced_next].told_ns <= sim->now_ns) {
+           sim->announced[sim->announced_next].announced_ns <= sim->now_ns) {
         const struct announcement *it = &sim->announced[sim->announced_next++];
 
         if (policy->on_announced != NULL) {
@@ -406,7 +406,7 @@ next_ns(const struct sim *sim)
 
     at = wp_min_i64(at, wp_min_i64(sim->policy_ns, sim->refill_ns));
     if (sim->announced_next < sim->n_announced) {
-        at = wp_min_i64(at, sim->announced[sim->announced_next].told_ns);
+        at = wp_min_i64(at, sim->announced[sim->announced_next].announced_ns);
     }
     return wp_min_i64(at, sim->claim_ns);
 }
@@ -450,8 +450,8 @@ compare_told(const void *a, const void *b)
     const struct announcement *x = a;
     const struct announcement *y = b;
 
-    if (x->told_ns != y->told_ns) {
-        return x->told_ns < y->told_ns ? -1 : 1;
+    if (x->announced_ns != y->announced_ns) {
+        return x->announced_ns < y->announced_ns ? -1 : 1;
     }
     return x->order < y->order ? -1 : 1;
 }
@@ -466,8 +466,8 @@ load_announced(struct sim *sim)
     if (source->announced == NULL) {
         return true;
     }
-    while (source->announced(source->self, it.order, &it.told_ns, &it.from_ns,
-                             &it.until_ns, &it.n)) {
+    while (source->announced(source->self, it.order, &it.announced_ns,
+                             &it.from_ns, &it.until_ns, &it.n)) {
         if (sim->n_announced == cap) {
             struct announcement *more;
 
@@ -581,7 +581,8 @@ wp_replay_run(const struct wp_replay_config *config,
     next_claims(sim);
     sim->start_ns = wp_min_i64(sim->claim_ns, config->begin_ns);
     if (sim->n_announced > 0) {
-        sim->start_ns = wp_min_i64(sim->start_ns, sim->announced[0].told_ns);
+        sim->start_ns =
+            wp_min_i64(sim->start_ns, sim->announced[0].announced_ns);
     }
     sim->now_ns = sim->start_ns;
     sim->progress_ns = sim->start_ns;

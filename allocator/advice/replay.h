@@ -22,8 +22,8 @@ struct wp_replay_source {
     /* The next moment with claims: false at the end. */
     bool (*next)(void *self, int64_t *mono_ns, uint32_t *n);
     /* Announced demand, or NULL: called once before the first claim. Each is
-     * told to the policy at told_ns. */
-    bool (*announced)(void *self, uint32_t i, int64_t *told_ns,
+     * told to the policy at announced_ns. */
+    bool (*announced)(void *self, uint32_t i, int64_t *announced_ns,
                       int64_t *from_ns, int64_t *until_ns, uint32_t *n);
     void *self;
 };

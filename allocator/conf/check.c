@@ -5,6 +5,9 @@
 #include "allocator/conf/redis_url.h"
 #include "pool/limits.h"
 
+/* Who comes over TCP and proves nothing, as identities names him. */
+#define ANONYMOUS "anonymous"
+
 static enum wp_status
 check_tls(const struct wp_conf *conf, struct wp_err *err)
 {
@@ -40,6 +43,13 @@ check_listeners(const struct wp_conf *conf, struct wp_err *err)
                               "'tls_key' to be set",
                               WP_STR_ARG(text));
         }
+        if (!address.is_loopback && conf->tls_client_ca[0] == '\0') {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'listen': '%.*s' is not loopback, where "
+                              "a client must prove who it is: expected "
+                              "'tls_client_ca' to be set",
+                              WP_STR_ARG(text));
+        }
     }
     for (uint32_t i = 0; i < conf->metrics_listen.len; i++) {
         if (wp_address_parse(wp_str_from(conf->metrics_listen.items[i]),
@@ -68,12 +78,76 @@ check_listeners(const struct wp_conf *conf, struct wp_err *err)
 }
 
 static enum wp_status
+check_calls(const struct wp_conf *conf, struct wp_err *err)
+{
+    if (conf->rpc_waiting_max >= conf->rpc_calls_max) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'rpc_waiting_max': expected less than "
+                          "rpc_calls_max (%lld), so that other calls find "
+                          "room, got %lld",
+                          (long long)conf->rpc_calls_max,
+                          (long long)conf->rpc_waiting_max);
+    }
+    return WP_OK;
+}
+
+static enum wp_status
 check_budgets(const struct wp_conf *conf, struct wp_err *err)
 {
     struct wp_budget_total totals[WP_CONF_BUDGETS_MAX];
     uint32_t n;
 
     return wp_conf_budgets(conf, totals, &n, err);
+}
+
+bool
+wp_conf_listens_unproven(const struct wp_conf *conf)
+{
+    struct wp_address address;
+    struct wp_err err;
+
+    for (uint32_t i = 0; i < conf->listen.len; i++) {
+        if (wp_address_parse(wp_str_from(conf->listen.items[i]), &address,
+                             &err) == WP_OK &&
+            !address.is_unix && conf->tls_client_ca[0] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+wp_conf_allows_anonymous(const struct wp_conf *conf)
+{
+    for (uint32_t i = 0; i < conf->identities.len; i++) {
+        if (wp_str_starts_with(wp_str_from(conf->identities.items[i]),
+                               WP_STR(ANONYMOUS "="))) {
+            return true;
+        }
+    }
+    return conf->tcp_anonymous;
+}
+
+/* Exposure without proof: nobody is an admin for coming from this machine. */
+static enum wp_status
+check_anonymous(const struct wp_conf *conf, struct wp_err *err)
+{
+    for (uint32_t i = 0; i < conf->identities.len; i++) {
+        if (strcmp(conf->identities.items[i], ANONYMOUS "=*admin") == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'identities': 'anonymous' proves "
+                              "nothing and cannot be *admin: expected "
+                              "anonymous=TENANT; who has the token of "
+                              "access_token_file is an admin");
+        }
+    }
+    if (conf->tcp_anonymous && conf->tls_client_ca[0] != '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'tcp_anonymous': expected false beside "
+                          "'tls_client_ca', which every client over TCP must "
+                          "satisfy");
+    }
+    return WP_OK;
 }
 
 static enum wp_status
@@ -205,7 +279,13 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
         status = check_listeners(conf, err);
     }
     if (status == WP_OK) {
+        status = check_calls(conf, err);
+    }
+    if (status == WP_OK) {
         status = check_identities(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_anonymous(conf, err);
     }
     if (status == WP_OK) {
         status = check_budgets(conf, err);
@@ -222,6 +302,12 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
                             "setting 'state_dir': expected an absolute path, "
                             "got '%.80s'",
                             conf->state_dir);
+    }
+    if (status == WP_OK && conf->access_token_file[0] != '/') {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'access_token_file': expected an "
+                            "absolute path, got '%.80s'",
+                            conf->access_token_file);
     }
     return status == WP_OK ? check_stores(conf, err) : status;
 }

@@ -219,6 +219,11 @@ wp_conf_resolve(struct wp_conf *conf, struct wp_err *err)
                        WP_HTTP_SOCKET_NAME);
         status = set_default(conf, WP_SET_http_listen, text, err);
     }
+    if (status == WP_OK && conf->access_token_file[0] == '\0') {
+        (void)snprintf(text, sizeof text, "%.4000s/%s", conf->runtime_dir,
+                       WP_ACCESS_TOKEN_NAME);
+        status = set_default(conf, WP_SET_access_token_file, text, err);
+    }
     if (wp_conf_is_cluster(conf) &&
         conf->origin[WP_SET_lease_store].source == WP_CONF_DEFAULT) {
         /* What a lease needs to be found again is in the cluster. */

@@ -50,6 +50,9 @@ struct wp_conf_list {
 
 /* The last group of settings, in builds with test tools: no manual names it. */
 #define WP_CONF_TEST_GROUP "Test tools"
+/* Each is of one backend; the other makes nothing of them. */
+#define WP_CONF_LOCAL_GROUP "Sandboxes on this machine"
+#define WP_CONF_KUBERNETES_GROUP "Kubernetes"
 
 enum wp_setting_id {
 #define WP_GROUP(title)
@@ -105,6 +108,8 @@ enum {
     WP_CONF_OUTLIVE_AUTO = 0,
     WP_CONF_OUTLIVE_TRUE = 1,
     WP_CONF_OUTLIVE_FALSE = 2,
+    WP_CONF_LIMITS_ENFORCED = 0,
+    WP_CONF_LIMITS_BEST_EFFORT = 1,
     WP_CONF_BACKEND_LOCAL = 0,
     WP_CONF_BACKEND_KUBERNETES = 1,
     WP_CONF_TOKEN_AUTO = 0,
@@ -128,6 +133,12 @@ wp_conf_is_synthetic(const struct wp_conf *conf)
     (void)conf;
     return false;
 #endif
+}
+/* A text setting, NULL when it is empty. */
+static inline const char *
+wp_conf_or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
 }
 /* Are sandboxes processes of this machine? */
 static inline bool
@@ -165,6 +176,13 @@ wp_conf_stop_leaves(const struct wp_conf *conf)
     return wp_conf_is_durable(conf) ? WP_CONF_STOP_LEASED
                                     : WP_CONF_STOP_NOTHING;
 }
+
+/* Does gRPC listen where nothing proves who calls, on TCP without client
+ * certificates? For settings that wp_conf_check has passed. Any thread. */
+bool wp_conf_listens_unproven(const struct wp_conf *conf);
+/* Is a caller there served who shows no token: by tcp_anonymous, or by an entry
+ * of identities? Any thread. */
+bool wp_conf_allows_anonymous(const struct wp_conf *conf);
 
 /* Bit 0 for "pool", 1 "claim", 2 "template", 3 "sandbox", as
  * k8s/cluster/cluster.h numbers them; 0: no such controller. Any thread. */
@@ -220,6 +238,11 @@ enum wp_status wp_conf_resolve(struct wp_conf *conf, struct wp_err *err);
 /* What no single setting can tell: contradictions, addresses, what this version
  * does not have. */
 enum wp_status wp_conf_check(const struct wp_conf *conf, struct wp_err *err);
+
+/* The settings that were given but do nothing, since they are the other
+ * backend's: their names, "a, b", as many whole ones as fit in cap (at least 1)
+ * bytes. Returns how many there are. */
+size_t wp_conf_idle(const struct wp_conf *conf, char *out, size_t cap);
 
 /* The effective settings as a configuration file with their sources. */
 void wp_conf_print(const struct wp_conf *conf, FILE *out);

@@ -3,23 +3,47 @@
 #include "allocator/ctl/rpc_client.h"
 #include "allocator/conf/paths.h"
 
+/* May what is in the default runtime directory be the daemon's? */
+static bool
+is_own_dir(void)
+{
+    char dir[600];
+    struct wp_err err;
+
+    return wp_paths_check_dir(wp_paths_runtime_dir(dir, sizeof dir), &err) ==
+           WP_OK;
+}
+
 static enum wp_status
 connect_client(struct wp_ctl *ctl, struct wp_err *err)
 {
     char address[600];
+    char token_file[600];
     struct wp_rpc_target target = {
         .address = ctl->options.address,
         .tls_ca = ctl->options.tls_ca,
         .tls_cert = ctl->options.tls_cert,
         .tls_key = ctl->options.tls_key,
         .tls_name = ctl->options.tls_name,
+        .token_file = ctl->options.access_token_file,
     };
 
     if (ctl->rpc != NULL) {
         return WP_OK;
     }
     if (target.address == NULL) {
+        enum wp_status status = wp_paths_check_dir(
+            wp_paths_runtime_dir(address, sizeof address), err);
+
+        if (status != WP_OK) {
+            return status;
+        }
         target.address = wp_paths_grpc_address(address, sizeof address);
+    }
+    if (target.token_file == NULL && is_own_dir()) {
+        target.token_file =
+            wp_paths_access_token(token_file, sizeof token_file);
+        target.token_optional = true;
     }
     ctl->rpc = wp_rpc_client_open(&target, err);
     return ctl->rpc != NULL ? WP_OK : err->status;

@@ -270,9 +270,46 @@ save_body(struct copy *copy, int fd, struct wp_err *err)
     }
 }
 
-/* Into a file beside the target, which takes its name when all is there. */
 static enum wp_status
-save_file(struct copy *copy, const char *target, struct wp_err *err)
+cannot_write(const char *target, struct wp_err *err)
+{
+    return wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "cannot write %.100s",
+                      target);
+}
+
+/* Through a link, into a device, a pipe, or a file that somebody else shares:
+ * what is there stays what it is. */
+static enum wp_status
+save_through(struct copy *copy, const char *target, struct wp_err *err)
+{
+    int fd =
+        open(target, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0666);
+    enum wp_status status;
+
+    if (fd < 0) {
+        return cannot_write(target, err);
+    }
+    status = save_body(copy, fd, err);
+    if (close(fd) != 0 && status == WP_OK) {
+        status = cannot_write(target, err);
+    }
+    return status;
+}
+
+static mode_t
+fresh_mode(void)
+{
+    mode_t mask = umask(0);
+
+    (void)umask(mask);
+    return 0666 & ~mask;
+}
+
+/* Into a file beside the target, which takes its name, and the mode of the one
+ * before, when all is there. */
+static enum wp_status
+save_beside(struct copy *copy, const char *target, mode_t mode,
+            struct wp_err *err)
 {
     char draft[PATH_LEN_MAX + 8];
     int fd;
@@ -281,25 +318,37 @@ save_file(struct copy *copy, const char *target, struct wp_err *err)
     (void)snprintf(draft, sizeof draft, "%s.XXXXXX", target);
     fd = mkostemp(draft, O_CLOEXEC);
     if (fd < 0) {
-        return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                          "cannot write %.100s", target);
+        return cannot_write(target, err);
     }
     status = save_body(copy, fd, err);
-    if (status == WP_OK) {
-        mode_t mask = umask(0);
-
-        (void)umask(mask);
-        (void)fchmod(fd, 0666 & ~mask);
+    if (status == WP_OK && fchmod(fd, mode) != 0) {
+        status = cannot_write(target, err);
     }
     if ((close(fd) != 0 || (status == WP_OK && rename(draft, target) != 0)) &&
         status == WP_OK) {
-        status = wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                            "cannot write %.100s", target);
+        status = cannot_write(target, err);
     }
     if (status != WP_OK) {
         (void)unlink(draft);
     }
     return status;
+}
+
+/* A new file, or one of ours that has no other name, is replaced as a whole.
+ * One that may not be written is not replaced either. */
+static enum wp_status
+save_file(struct copy *copy, const char *target, struct wp_err *err)
+{
+    struct stat st;
+
+    if (lstat(target, &st) != 0) {
+        return save_beside(copy, target, fresh_mode(), err);
+    }
+    if (S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() &&
+        st.st_gid == getegid() && access(target, W_OK) == 0) {
+        return save_beside(copy, target, st.st_mode & 07777, err);
+    }
+    return save_through(copy, target, err);
 }
 
 static enum wp_status

@@ -43,13 +43,13 @@ pool_json(const struct wp_pool_stats *pool)
         (json_int_t)pool->expired_total);
 
     return json_pack(
-        "{s:o, s:o, s:o, s:s, s:o, s:o, s:b, s:b, s:o, s:s, s:I, s:I}",
+        "{s:o, s:o, s:o, s:s, s:o, s:o, s:b, s:b, s:b, s:o, s:s, s:I, s:I}",
         "namespace", wp_json_from_text(pool->spec.pool_namespace), "name",
         wp_json_from_text(pool->spec.name), "template",
         wp_json_from_text(pool->spec.template_name), "state", pool_state(pool),
         "sandboxes", numbers, "totals", totals, "draining", (int)pool->draining,
-        "breaker_open", (int)pool->breaker_open, "last_failure",
-        wp_json_from_text(pool->last_failure), "cold_start",
+        "partial", (int)pool->partial, "breaker_open", (int)pool->breaker_open,
+        "last_failure", wp_json_from_text(pool->last_failure), "cold_start",
         pool->spec.cold_start == WP_COLD_ALLOWED ? "allowed" : "never",
         "ttl_default_ms",
         (json_int_t)(pool->spec.ttl_default_ns / WP_NS_PER_MS), "ttl_max_ms",
@@ -78,6 +78,12 @@ print_table(FILE *out, const struct wp_wire_pools *pools)
         wp_table_add(&table, "%u", pool->spec.target);
         wp_table_add(&table, "%u", pool->ready);
         wp_table_add(&table, "%u", pool->warming);
+        if (pool->partial) {
+            for (int column = 0; column < 4; column++) {
+                wp_table_add(&table, "-"); /* Not for this caller. */
+            }
+            continue;
+        }
         wp_table_add(&table, "%u", pool->leased);
         wp_table_add(&table, "%u", pool->waiting);
         wp_table_add(&table, "%llu", (unsigned long long)served);
@@ -230,6 +236,13 @@ wp_cmd_drain(struct wp_ctl *ctl)
     if (pool_operand(ctl, &request.pool, &call.err) != WP_OK) {
         return wp_ctl_usage(ctl, &call.err);
     }
+    request.undo = ctl->options.undo;
+    if (request.undo && ctl->options.n_args == 0) {
+        (void)wp_err_set(&call.err, WP_INVALID_ARGUMENT,
+                         "--undo goes with a POOL: a daemon that leaves is "
+                         "not held up");
+        return wp_ctl_usage(ctl, &call.err);
+    }
     if (ctl->options.n_args > 0) {
         request.grace_ms = 0; /* A pool's leases live on in any case. */
     }
@@ -242,8 +255,9 @@ wp_cmd_drain(struct wp_ctl *ctl)
                       true);
     } else {
         (void)fprintf(
-            ctl->out, "%s takes no new claims; leases still held: %u\n",
+            ctl->out, "%s %s; leases still held: %u\n",
             ctl->options.n_args > 0 ? ctl->options.args[0] : "the daemon",
+            request.undo ? "takes claims again" : "takes no new claims",
             response.leased);
     }
     return WP_EXIT_OK;

@@ -106,9 +106,11 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl scale agents 16\n",
      NAMES(), 2, 2, false, WP_SUBJECT_POOL, wp_cmd_scale},
     {"set", "POOL", "Change a pool's target or its scaling policy",
-     "Changes what is given, all of it or, with a mistake, nothing, until "
-     "the next\nchange or restart, and shows the policy. The keys are those of "
-     "the\nannotations: warmpool-autoscale(7). Needs the admin right.\n"
+     "Changes what the options name, and shows the new policy. When one value\n"
+     "is wrong, nothing changes. The change lasts until the next one, or "
+     "until\n"
+     "the daemon restarts. The keys are those of the annotations; see\n"
+     "warmpool-autoscale(7). Needs the admin right.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl set agents --autoscale objective=99.9% --autoscale "
@@ -117,19 +119,19 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl set agents -s schedule= --target 16\n",
      NAMES("target", "autoscale", ), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_set},
     {"explain", "POOL", "Show why a pool has the size it has",
-     "Shows what the pool's scaler decided last, with its terms, the "
-     "decisions\nbefore, and what is reserved. A pool has a scaler when it has "
-     "an\nobjective (autoscale.warmpool.io/objective).\n"
+     "Shows the latest decision of the pool's scaler and what it was made of,\n"
+     "the decisions before, and the reservations. A pool has a scaler when it\n"
+     "has an objective (autoscale.warmpool.io/objective).\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl explain agents\n"
      "  warmpoolctl explain agents --output json | jq .decisions[0].terms\n",
      NAMES(), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_explain},
-    {"reserve", "POOL N", "Announce demand, so that its stock is ready",
-     "Tells the pool's scaler that N sandboxes will be claimed between --in "
-     "from\nnow and --for after that. They are ordered a lead time ahead; "
-     "claims use\nthem up; what is left is given up at the end. Needs the "
-     "admin right.\n"
+    {"reserve", "POOL N", "Announce that N sandboxes will be claimed",
+     "Tells the pool's scaler that N sandboxes will be claimed. The time\n"
+     "begins --in from now and lasts --for. The scaler orders them early\n"
+     "enough to be ready. Claims use them up. At the end the scaler drops\n"
+     "what is left. Needs the admin right.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl reserve agents 200 --in 15m --for 5m --id nightly\n",
@@ -150,16 +152,14 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      ".pools[0].sandboxes.ready\n",
      NAMES(), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_watch},
     {"advise", "[POOL]", "Show what another size or policy would have done",
-     "Replays the claims that the daemon recorded of POOL, or those of --csv,\n"
-     "through other sizes and policies: how many claims would have been "
-     "served\n"
-     "at once, how long the others would have waited, how many sandboxes "
-     "would\n"
-     "have stood idle. Beside today's setting and objectives (warmpool's own\n"
-     "scaler): fixed sizes, baselines of other systems, and a policy that "
-     "knew\n"
-     "every claim in advance. Then what to set, and what is doubtful.\n"
-     "Without POOL no daemon is asked: --csv and --lead are needed then.\n"
+     "Replays claims through other sizes and policies: those that the daemon\n"
+     "recorded of POOL, or those of --csv. Shows for each how many claims it\n"
+     "would have served at once, how long the others would have waited, and\n"
+     "how many sandboxes would have stood idle. The rows are today's setting,\n"
+     "warmpool's own scaler with several objectives, fixed sizes, policies of\n"
+     "other systems, and a policy that knew every claim in advance. At the\n"
+     "end it says what to set, and what is doubtful. Without POOL it asks no\n"
+     "daemon; then it needs --csv and --lead.\n"
      "Needs the admin right.\n"
      "\n"
      "Examples:\n"
@@ -170,22 +170,22 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      NAMES("csv", "objective", "plot", "lead", "hold", "replicas", ), 0, 1,
      false, WP_SUBJECT_POOL, wp_cmd_advise},
     {"drain", "[POOL]", "Stop new claims of a pool, or of the whole daemon",
-     "With POOL: no new claims, no refill, idle sandboxes destroyed; its "
-     "leases\n"
-     "live on. Without: the whole daemon, which then leaves when its leases\n"
-     "have ended or --grace is over. Needs the admin right.\n"
+     "With POOL, the pool takes no new claims and is not refilled. Its idle\n"
+     "sandboxes are destroyed; its leases live on. --undo takes that back.\n"
+     "Without POOL, this is done to every pool. The daemon then ends when the\n"
+     "leases have ended or --grace is over. Needs the admin right.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl drain agents\n"
+     "  warmpoolctl drain agents --undo\n"
      "  warmpoolctl drain --grace 5m\n",
-     NAMES("grace", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_drain},
+     NAMES("grace", "undo", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_drain},
     {"measure", "POOL", "Measure claims and releases",
-     "Claims a sandbox of POOL and releases it, one after the other, and "
-     "shows\n"
-     "how long that took as seen from here. Each sandbox is used once and "
-     "then\n"
-     "replaced: with --pause the pool keeps up, without it the measure is how\n"
-     "fast it can. Claims wait for --wait at most (10s).\n"
+     "Claims and releases sandboxes of POOL, one after the other, and shows\n"
+     "how long each step took as seen from here. Each sandbox is used once\n"
+     "and then replaced. With --pause the pool has time to refill.\n"
+     "Without it, the figures show how fast the pool refills. A claim waits\n"
+     "for --wait at most (10s).\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl measure agents --pause 50ms\n"

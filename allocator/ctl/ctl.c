@@ -28,20 +28,67 @@ exit_code(enum wp_status status)
     }
 }
 
+/* Which flag sets a field that the daemon complains of. */
+static const char *
+flag_of(const char *message)
+{
+    static const struct {
+        const char *field;
+        const char *hint;
+    } known[] = {
+        {"ttl_ms:", "--ttl sets it, as 90s, 30m or 2h."},
+        {"wait_ms:", "--wait sets it, as 500ms, 30s or 5m."},
+        {"claim_id:", "--id sets it."},
+        {"tenant:", "--tenant or $WARMPOOL_TENANT sets it."},
+        {"grace_ms:", "--grace sets it, as 30s or 5m."},
+        {"target:", "--target sets it."},
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(known); i++) {
+        if (strncmp(message, known[i].field, strlen(known[i].field)) == 0) {
+            return known[i].hint;
+        }
+    }
+    return NULL;
+}
+
+/* Is something there that does not want this user? */
+static bool
+refused_us(const char *message)
+{
+    return strcasestr(message, "permission denied") != NULL ||
+           strcasestr(message, "closed") != NULL ||
+           strcasestr(message, "reset") != NULL;
+}
+
 /* What somebody who reads the message may want to know next; NULL: nothing. */
 static const char *
 hint_for(const struct wp_err *err)
 {
     if (err->status == WP_UNAVAILABLE &&
         strncmp(err->msg, "cannot reach", 12) == 0) {
-        return "Is it running? Start warmpoold, or say where it serves with "
-               "--address (exec and cp: --http) or $WARMPOOL_ADDRESS.";
+        return refused_us(err->msg)
+                   ? "It lets other users in when its settings 'allowed_uids' "
+                     "or 'identities' name them."
+                   : "Is it running? Start warmpoold, or say where it serves "
+                     "with --address (exec and cp: --http) or "
+                     "$WARMPOOL_ADDRESS.";
+    }
+    if (err->status == WP_UNAUTHENTICATED &&
+        strncmp(err->msg, "a call over TCP", 15) == 0) {
+        return "--access-token-file or $WARMPOOL_ACCESS_TOKEN_FILE names that "
+               "file; the daemon's user and root can read it.";
     }
     if (err->status == WP_PERMISSION_DENIED) {
-        return "The daemon's settings 'identities' and 'allowed_uids' say who "
-               "may do what.";
+        return strncmp(err->msg, "the sandbox", 11) == 0
+                   ? NULL
+                   : "The daemon's settings 'identities' and 'allowed_uids' "
+                     "say who may do what.";
     }
-    return NULL;
+    if (err->status == WP_NOT_FOUND && strncmp(err->msg, "pool:", 5) == 0) {
+        return "warmpoolctl pools lists those that exist.";
+    }
+    return err->status == WP_INVALID_ARGUMENT ? flag_of(err->msg) : NULL;
 }
 
 static int

@@ -84,7 +84,8 @@ take_payload(struct wp_exec_reader *reader, const uint8_t *bytes, size_t len,
         reader->frame.type == WP_EXEC_STDERR) {
         if (!sink->write(sink->ctx, reader->frame.type == WP_EXEC_STDERR, bytes,
                          len)) {
-            return wp_err_set(err, WP_CANCELLED, "nobody reads the output");
+            return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
+                              "cannot write the command's output");
         }
     } else {
         size_t room = sizeof reader->text - reader->text_len;

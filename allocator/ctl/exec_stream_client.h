@@ -32,15 +32,15 @@ struct wp_exec_reader {
 };
 
 struct wp_exec_sink {
-    /* Takes output; false ends the session (nobody reads it any more). */
+    /* Takes output; false, with errno, ends the session. */
     bool (*write)(void *ctx, bool is_stderr, const uint8_t *bytes, size_t len);
     void *ctx;
 };
 
 void wp_exec_reader_init(struct wp_exec_reader *reader);
 /* Takes len bytes. Not WP_OK: err says what the sandbox said (its ERROR frame),
- * or what is wrong with its frames; CANCELLED when the sink wants no more.
- * Bytes after the end are ignored. */
+ * or what is wrong with its frames; FAILED_PRECONDITION when the sink could
+ * not take it. Bytes after the end are ignored. */
 enum wp_status wp_exec_reader_feed(struct wp_exec_reader *reader,
                                    const uint8_t *bytes, size_t len,
                                    const struct wp_exec_sink *sink,
@@ -53,7 +53,8 @@ int wp_exec_exit_code(const struct wp_exec_exit *end);
 /* Runs a session on a connected non-blocking socket until the command ends:
  * in_fd (-1: empty) is its input, descriptors 1 and 2 its outputs; SIGINT,
  * SIGTERM, SIGHUP and SIGQUIT are passed on, and the second SIGINT gives up
- * (CANCELLED). extra are bytes that have been read from the socket already. */
+ * (CANCELLED). FAILED_PRECONDITION: output could not be written here. extra
+ * are bytes that have been read from the socket already. */
 enum wp_status wp_exec_session_run(int socket_fd, int in_fd,
                                    const uint8_t *extra, size_t extra_len,
                                    struct wp_exec_exit *end,

@@ -40,6 +40,10 @@ static const struct wp_ctl_option options_table[] = {
          "The key of --tls-cert (PEM)."),
     TEXT("tls-name", 0, "NAME", WP_SUBJECT_NONE, tls_name,
          "The name in the daemon's certificate, when it is not the host's."),
+    TEXT("access-token-file", 0, "FILE", WP_SUBJECT_FILE, access_token_file,
+         "File with the daemon's access token, sent with calls over TCP. "
+         "Default: $WARMPOOL_ACCESS_TOKEN_FILE, else the daemon's own on this "
+         "machine, where it can be read."),
     DURATION("timeout", 0, timeout_ns, WP_NS_PER_MS, 3600 * WP_NS_PER_S,
              "How long a call may take, besides --wait. Default: 10s."),
     {"output", 'o', "FORMAT", WP_OPTION_OUTPUT, WP_SUBJECT_OUTPUT, AT(output),
@@ -74,6 +78,8 @@ static const struct wp_ctl_option options_table[] = {
              "refill. Default: not at all."),
     FLAG("all-or-nothing", 0, all_or_nothing,
          "With --count: either all N sandboxes or none."),
+    FLAG("undo", 0, undo,
+         "With POOL: take its drain back; it serves and is refilled again."),
     DURATION("grace", 0, grace_ns, 0, 3600 * WP_NS_PER_S,
              "How long leases may live on, up to 1h. Default: 30s."),
     DURATION("in", 0, in_ns, 0, 365 * 24 * 3600 * WP_NS_PER_S,
@@ -102,7 +108,7 @@ static const struct wp_ctl_option options_table[] = {
              "How long an order takes to become ready. Default: as was "
              "measured."),
     DURATION("hold", 0, hold_ns, WP_NS_PER_MS, WP_TTL_MAX_NS,
-             "How long claims last, which some others' autoscalers look at. "
+             "How long claims last. Some policies of other systems use it. "
              "Default: 5m."),
     {"replicas", 0, "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(replicas), 1,
      WP_TARGET_MAX, "Without POOL: the fixed size of today, to compare with."},
@@ -118,8 +124,8 @@ static const struct wp_ctl_option options_table[] = {
 };
 
 const char *const wp_ctl_options_common[] = {
-    "address",  "http",    "tls-ca", "tls-cert", "tls-key",
-    "tls-name", "timeout", "output", "help",     NULL};
+    "address",           "http",    "tls-ca", "tls-cert", "tls-key", "tls-name",
+    "access-token-file", "timeout", "output", "help",     NULL};
 
 const struct wp_ctl_option *
 wp_ctl_option_find(const char *name)
@@ -147,6 +153,7 @@ wp_ctl_options_init(struct wp_ctl_options *options)
     *options = (struct wp_ctl_options){
         .address = env("WARMPOOL_ADDRESS"),
         .http = env("WARMPOOL_HTTP"),
+        .access_token_file = env("WARMPOOL_ACCESS_TOKEN_FILE"),
         .tenant = env("WARMPOOL_TENANT"),
         .timeout_ns = 10 * WP_NS_PER_S,
         .grace_ns = 30 * WP_NS_PER_S,

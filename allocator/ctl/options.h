@@ -33,6 +33,7 @@ struct wp_ctl_options {
     const char *tls_cert;
     const char *tls_key;
     const char *tls_name;
+    const char *access_token_file; /* NULL: the daemon's default. */
     const char *token;
     const char *token_file;
     const char *tenant;
@@ -63,6 +64,7 @@ struct wp_ctl_options {
     uint32_t count;    /* 0: not given, a single claim. */
     uint32_t claims;   /* To measure; 0: not given. */
     bool all_or_nothing;
+    bool undo;
     bool no_stdin;
     bool help;
 

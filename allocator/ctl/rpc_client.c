@@ -17,6 +17,7 @@
 #include "pool/base/arena.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/file.h"
 #include "pool/base/str.h"
 #include "proto/wire/status.h"
 
@@ -29,6 +30,8 @@ struct wp_rpc_client {
     grpc_channel *channel;
     grpc_completion_queue *cq;
     char address[300];
+    grpc_metadata token; /* Of each call. */
+    bool has_token;
 };
 
 /* --- Opening. --- */
@@ -37,25 +40,18 @@ struct wp_rpc_client {
 static char *
 read_pem(const char *path, const char *flag, struct wp_err *err)
 {
-    FILE *file = fopen(path, "re");
     char *text = calloc(1, PEM_MAX + 1);
-    size_t n = 0;
+    ssize_t n = text != NULL ? wp_path_read(path, 0, text, PEM_MAX, NULL) : -1;
 
-    if (file == NULL || text == NULL) {
+    if (n < 0) {
         (void)wp_err_sys(err, WP_INVALID_ARGUMENT, errno, "%s %s", flag, path);
-    } else {
-        n = fread(text, 1, PEM_MAX, file);
-        if (n == 0 || n == PEM_MAX) {
-            (void)wp_err_set(err, WP_INVALID_ARGUMENT,
-                             "%s %s: expected a PEM file of at most 1 MiB",
-                             flag, path);
-            n = 0;
-        }
+    } else if (n == 0 || n == PEM_MAX) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "%s %s: expected a PEM file of at most 1 MiB", flag,
+                         path);
+        n = 0;
     }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    if (n == 0) {
+    if (n <= 0) {
         free(text);
         return NULL;
     }
@@ -93,6 +89,63 @@ out:
     return credentials;
 }
 
+/* Visible ASCII, which metadata can carry. */
+static bool
+is_word(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* "Bearer TOKEN" from the target's file into out[cap], "" when none is to be
+ * sent. Neither a Unix socket, nor, unless it was named, another machine gets
+ * it. */
+static enum wp_status
+read_token(const struct wp_rpc_target *target, char *out, size_t cap,
+           struct wp_err *err)
+{
+    static const char scheme[] = "Bearer ";
+    size_t skip = sizeof scheme - 1;
+    struct wp_address address;
+    bool is_known =
+        wp_address_parse(wp_str_from(target->address), &address, err) == WP_OK;
+    size_t n = 0;
+    FILE *file;
+
+    out[0] = '\0';
+    if (target->token_file == NULL || (is_known && address.is_unix) ||
+        (target->token_optional && !(is_known && address.is_loopback))) {
+        return WP_OK;
+    }
+    file = fopen(target->token_file, "re");
+    if (file == NULL) {
+        return target->token_optional
+                   ? WP_OK
+                   : wp_err_sys(err, WP_INVALID_ARGUMENT, errno,
+                                "--access-token-file %.120s",
+                                target->token_file);
+    }
+    memcpy(out, scheme, skip);
+    n = fread(out + skip, 1, cap - skip - 1, file);
+    (void)fclose(file);
+    while (n > 0 && (out[skip + n - 1] == '\n' || out[skip + n - 1] == '\r')) {
+        n--;
+    }
+    out[skip + n] = '\0';
+    if (n < 16 || n > 256 || !is_word(out + skip, n)) {
+        explicit_bzero(out, cap);
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "--access-token-file %.120s: expected one word of 16 "
+                          "to 256 characters",
+                          target->token_file);
+    }
+    return WP_OK;
+}
+
 /* Flags that contradict each other, or would send tokens in clear. */
 static enum wp_status
 check_target(const struct wp_rpc_target *target, struct wp_err *err)
@@ -119,6 +172,11 @@ check_target(const struct wp_rpc_target *target, struct wp_err *err)
     } else if (wp_str_starts_with(where, WP_STR("unix:")) ||
                memchr(where.ptr, ':', where.len) == NULL) {
         return err->status;
+    } else if (memmem(where.ptr, where.len, "://", 3) != NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "address '%.100s': expected HOST:PORT or unix:/PATH, "
+                          "not a URL",
+                          target->address);
     }
     return wp_err_set(err, WP_INVALID_ARGUMENT,
                       "address '%.100s' is beyond loopback: give --tls-ca, so "
@@ -147,8 +205,10 @@ wp_rpc_client_open(const struct wp_rpc_target *target, struct wp_err *err)
     grpc_channel_credentials *credentials;
     grpc_arg args[3];
     grpc_channel_args channel_args = {2, args};
+    char token[300];
 
-    if (check_target(target, err) != WP_OK) {
+    if (check_target(target, err) != WP_OK ||
+        read_token(target, token, sizeof token, err) != WP_OK) {
         return NULL;
     }
     gpr_set_log_function(drop_log);
@@ -179,6 +239,10 @@ wp_rpc_client_open(const struct wp_rpc_target *target, struct wp_err *err)
         grpc_channel_create(target->address, credentials, &channel_args);
     client->cq = grpc_completion_queue_create_for_next(NULL);
     grpc_channel_credentials_release(credentials);
+    client->has_token = token[0] != '\0';
+    client->token.key = grpc_slice_from_static_string("authorization");
+    client->token.value = grpc_slice_from_copied_string(token);
+    explicit_bzero(token, sizeof token);
     return client;
 }
 
@@ -190,6 +254,7 @@ wp_rpc_client_close(struct wp_rpc_client *client)
     if (client == NULL) {
         return;
     }
+    grpc_slice_unref(client->token.value);
     grpc_channel_destroy(client->channel);
     grpc_completion_queue_shutdown(client->cq);
     while (grpc_completion_queue_next(client->cq, forever, NULL).type !=
@@ -258,6 +323,8 @@ start_call(struct running *run)
 
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[0].data.send_initial_metadata.metadata = &run->client->token;
+    ops[0].data.send_initial_metadata.count = run->client->has_token ? 1 : 0;
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = run->request;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;

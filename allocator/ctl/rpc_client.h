@@ -20,6 +20,11 @@ struct wp_rpc_target {
     const char *tls_cert; /* Both or none. */
     const char *tls_key;
     const char *tls_name; /* NULL: the host's. */
+    /* File with the token of calls over TCP. An optional one (not named by
+     * anybody) is used only on loopback, and where it can be read. NULL: no
+     * token. */
+    const char *token_file;
+    bool token_optional;
 };
 
 /* One call. */

@@ -119,6 +119,11 @@ wp_sandbox_client_open(const char *address, int64_t timeout_ns,
     client->parser.data = client;
     if (address != NULL) {
         (void)snprintf(client->address, sizeof client->address, "%s", address);
+    } else if (wp_paths_check_dir(wp_paths_runtime_dir(client->address,
+                                                       sizeof client->address),
+                                  err) != WP_OK) {
+        wp_sandbox_client_close(client);
+        return NULL;
     } else {
         (void)wp_paths_http_address(client->address, sizeof client->address);
     }
@@ -340,7 +345,10 @@ read_error(struct wp_sandbox_client *client, int http_status,
         message = json_string_value(json_object_get(body, "detail"));
     }
     if (message != NULL) {
-        (void)wp_err_set(err, status, "%s", message);
+        /* The daemon's own refusals are 401: 403 comes from inside. */
+        (void)wp_err_set(err, status, "%s%s",
+                         http_status == 403 ? "the sandbox refuses: " : "",
+                         message);
     } else {
         (void)wp_err_set(err, status, "%s answered with HTTP status %d",
                          client->address, http_status);

@@ -1,12 +1,11 @@
 #include "allocator/daemon/cluster.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "allocator/metrics/cluster_metrics.h"
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/servers.h"
 #include "k8s/cluster/cluster.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -17,7 +16,7 @@
 #define LABEL_DOMAINS "/etc/sandbox-config/allowed-label-domains"
 
 struct wp_daemon_cluster {
-    struct wp_daemon *daemon;
+    struct wp_daemon_core *core;
     struct wp_api_config server;
     struct wp_cluster *cluster;
     char identity[96];
@@ -36,7 +35,7 @@ post(void *ctx, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
 {
     struct wp_daemon_cluster *self = ctx;
 
-    return wp_loop_post(self->daemon->control_loop, run, arg, a, b);
+    return wp_loop_post(self->core->loop, run, arg, a, b);
 }
 
 static void
@@ -45,7 +44,7 @@ on_leading(void *ctx, bool leads)
     struct wp_daemon_cluster *self = ctx;
 
     atomic_store_explicit(&self->leads, leads, memory_order_release);
-    wp_control_wake(self->daemon->control);
+    wp_control_wake(self->core->control);
 }
 
 static void
@@ -54,16 +53,15 @@ on_fatal(void *ctx, const char *reason)
     struct wp_daemon_cluster *self = ctx;
 
     (void)reason; /* It was logged; whoever starts us starts us anew. */
-    atomic_store_explicit(&self->daemon->failed, true, memory_order_relaxed);
-    (void)kill(getpid(), SIGTERM);
+    wp_daemon_fail(self->core);
 }
 
 /* --- Control thread --- */
 
 void
-wp_daemon_cluster_turn(struct wp_daemon_cluster *self)
+wp_daemon_cluster_turn(struct wp_daemon_cluster *self,
+                       struct wp_daemon_servers *servers)
 {
-    struct wp_daemon *daemon = self != NULL ? self->daemon : NULL;
     bool leads;
     bool health;
 
@@ -71,18 +69,16 @@ wp_daemon_cluster_turn(struct wp_daemon_cluster *self)
         return;
     }
     leads = atomic_load_explicit(&self->leads, memory_order_acquire);
-    if (leads != wp_daemon_is_keeper(daemon)) {
-        wp_pools_set_keeper(daemon->pools, leads);
-        atomic_store_explicit(&daemon->keeper, leads, memory_order_release);
+    if (leads != wp_daemon_is_keeper(self->core)) {
+        wp_pools_set_keeper(self->core->pools, leads);
+        atomic_store_explicit(&self->core->keeper, leads, memory_order_release);
         atomic_store_explicit(&self->serves, leads || self->shared,
                               memory_order_release);
     }
-    health =
-        (leads || self->shared) &&
-        atomic_load_explicit(&daemon->metrics.serving, memory_order_acquire);
+    health = (leads || self->shared) && wp_daemon_servers_are_serving(servers);
     if (health != self->health) {
         self->health = health;
-        wp_rpc_server_set_serving(daemon->rpc, health);
+        wp_daemon_servers_set_health(servers, health);
     }
 }
 
@@ -142,7 +138,7 @@ make_identity(struct wp_daemon_cluster *self)
     wp_random_bytes(random, sizeof random);
     wp_hex_encode(random, sizeof random, hex);
     (void)snprintf(self->identity, sizeof self->identity, "%s_%s",
-                   self->daemon->conf->replica_name, hex);
+                   self->core->conf->replica_name, hex);
 }
 
 static uint32_t
@@ -156,23 +152,17 @@ controllers_of(const struct wp_conf *conf)
     return bits;
 }
 
-static const char *
-or_null(const char *text)
-{
-    return text[0] != '\0' ? text : NULL;
-}
-
 static void
 fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
 {
-    const struct wp_conf *conf = self->daemon->conf;
+    const struct wp_conf *conf = self->core->conf;
 
     wp_cluster_config_init(out);
     out->server = &self->server;
     out->clock = wp_clock_system();
     out->controllers = controllers_of(conf);
-    out->watch_ns = or_null(conf->watch_namespace);
-    out->election_ns = or_null(conf->leader_election_namespace);
+    out->watch_ns = wp_conf_or_null(conf->watch_namespace);
+    out->election_ns = wp_conf_or_null(conf->leader_election_namespace);
     out->election_name = conf->leader_election_name;
     out->identity = self->identity;
     out->election = conf->leader_elect;
@@ -184,6 +174,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->watch_silence_ns = conf->watch_silence;
     out->create_inflight_max = (uint32_t)conf->create_inflight_max;
     out->sandboxes_max = (uint32_t)conf->slots_max;
+    out->rebuild_leases = conf->lease_store == WP_CONF_STORE_MEMORY;
     out->qps = (double)conf->kube_api_qps;
     out->burst = (uint32_t)conf->kube_api_burst;
     out->claim_events = !conf->disable_claim_events;
@@ -191,7 +182,8 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
         !conf->disable_claim_observability_annotations;
     out->warm_pool_eviction = conf->warm_pool_eviction;
     out->gc = conf->garbage_collect;
-    out->allowed_label_domains_file = or_null(conf->allowed_label_domains_file);
+    out->allowed_label_domains_file =
+        wp_conf_or_null(conf->allowed_label_domains_file);
     if (out->allowed_label_domains_file == NULL &&
         access(LABEL_DOMAINS, R_OK) == 0) {
         out->allowed_label_domains_file = LABEL_DOMAINS;
@@ -199,7 +191,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
 }
 
 struct wp_daemon_cluster *
-wp_daemon_cluster_create(struct wp_daemon *daemon, struct wp_err *err)
+wp_daemon_cluster_create(struct wp_daemon_core *core, struct wp_err *err)
 {
     struct wp_daemon_cluster *self = calloc(1, sizeof *self);
     struct wp_cluster_config config;
@@ -208,13 +200,13 @@ wp_daemon_cluster_create(struct wp_daemon *daemon, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    self->daemon = daemon;
-    self->shared = daemon->conf->lease_store == WP_CONF_STORE_REDIS;
+    self->core = core;
+    self->shared = core->conf->lease_store == WP_CONF_STORE_REDIS;
     self->health = true; /* As servers begin. */
     atomic_init(&self->leads, false);
     atomic_init(&self->serves, self->shared);
     make_identity(self);
-    if (read_server(daemon->conf, &self->server, err) != WP_OK) {
+    if (read_server(core->conf, &self->server, err) != WP_OK) {
         wp_daemon_cluster_destroy(self);
         return NULL;
     }
@@ -241,7 +233,7 @@ enum wp_status
 wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err)
 {
     const struct wp_cluster_core core = {
-        .pools = self->daemon->pools,
+        .pools = self->core->pools,
         .ctx = self,
         .post = post,
         .on_leading = on_leading,

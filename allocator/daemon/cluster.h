@@ -15,19 +15,22 @@
 #include "pool/base/status.h"
 
 struct evbuffer;
-struct wp_daemon;
+struct wp_daemon_core;
 struct wp_daemon_cluster; /* Opaque. */
+struct wp_daemon_servers;
 
 /* Reads which API server and as whom, and makes the parts; nothing is sent
  * yet. Before the core, whose backend it is. NULL and err. */
-struct wp_daemon_cluster *wp_daemon_cluster_create(struct wp_daemon *daemon,
+struct wp_daemon_cluster *wp_daemon_cluster_create(struct wp_daemon_core *core,
                                                    struct wp_err *err);
 struct wp_backend wp_daemon_cluster_port(struct wp_daemon_cluster *self);
 /* After the control thread was started. */
 WP_MUST_CHECK enum wp_status
 wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err);
-/* Takes up or lays down what a leader does. Control thread, each turn. */
-void wp_daemon_cluster_turn(struct wp_daemon_cluster *self);
+/* Takes up or lays down what a leader does; the servers' health follows it.
+ * Control thread, each turn. */
+void wp_daemon_cluster_turn(struct wp_daemon_cluster *self,
+                            struct wp_daemon_servers *servers);
 /* May claims of gRPC be served? NULL: always. */
 const _Atomic(bool) *
 wp_daemon_cluster_serves(const struct wp_daemon_cluster *self);

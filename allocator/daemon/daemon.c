@@ -1,91 +1,78 @@
 #include "allocator/daemon/daemon.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "allocator/conf/budget.h"
+#include "allocator/conf/paths.h"
+#include "allocator/daemon/access.h"
+#include "allocator/daemon/backend.h"
 #include "allocator/daemon/cluster.h"
-#include "allocator/daemon/parts.h"
-#include "allocator/daemon/redis.h"
-#include "allocator/services/watch.h"
-#include "pool/base/log.h"
-#include "pool/base/rng.h"
+#include "allocator/daemon/core.h"
+#include "allocator/daemon/files.h"
+#include "allocator/daemon/keeper.h"
+#include "allocator/daemon/leave.h"
+#include "allocator/daemon/locks.h"
+#include "allocator/daemon/pools.h"
+#include "allocator/daemon/servers.h"
+#include "allocator/daemon/store.h"
+#include "allocator/services/services.h"
 
-/* --- What the parts call each other by --- */
+enum {
+    /* Posts that may wait for a loop: SetPool, Drain and the like. */
+    MESSAGES = 1024,
+};
 
-static int64_t
-run_turn(void *ctx)
-{
-    struct wp_daemon *daemon = ctx;
-    struct wp_lease_meter *meter = wp_daemon_store_meter(daemon);
-    int64_t redis_ns;
-    int64_t pools_ns;
-    int64_t services_ns;
+struct wp_daemon {
+    int argc;
+    char *const *argv;
+    struct wp_daemon_core core; /* Lent to the parts. */
+    struct wp_daemon_access access;
+    struct wp_daemon_locks locks;
+    struct wp_manifest *manifest;
+    struct wp_daemon_backend *maker;   /* Of sandboxes: this, or */
+    struct wp_daemon_cluster *cluster; /* this; else NULL. */
+    struct wp_backend backend;         /* The port to either. */
+    struct wp_daemon_store *store;
+    uint32_t restored; /* Records that the store had at the start. */
+    struct wp_loop *http_loop;
+    struct wp_daemon_follower *follower; /* NULL: it waits for no lock. */
+    struct wp_daemon_servers *servers;
+    bool leaves_ready; /* At the end, sandboxes that were ready run on. */
+};
 
-    wp_daemon_cluster_turn(daemon->cluster);
-    redis_ns = daemon->redis != NULL ? wp_daemon_redis_run(daemon->redis)
-                                     : WP_TIME_NEVER;
-    pools_ns = wp_pools_run(daemon->pools);
-    services_ns = wp_services_run(daemon->services);
-    if (meter != NULL && wp_lease_meter_wants_flush(meter)) {
-        wp_lease_meter_flush(meter);
-    }
-    pools_ns = pools_ns < redis_ns ? pools_ns : redis_ns;
-    return pools_ns < services_ns ? pools_ns : services_ns;
-}
-
-static void
-wake(void *ctx)
-{
-    struct wp_daemon *daemon = ctx;
-
-    wp_control_wake(daemon->control);
-}
-
-static void
-pool_changed(void *ctx, uint32_t pool_index)
-{
-    struct wp_daemon *daemon = ctx;
-
-    wp_service_watch_changed(daemon->services, pool_index);
-}
-
-static bool
-post(void *ctx, struct wp_message message)
-{
-    struct wp_daemon *daemon = ctx;
-
-    return wp_loop_post(daemon->control_loop, message.run, message.ctx,
-                        message.a, message.b);
-}
-
-/* An admin's Drain of the whole daemon: claims are refused before it is
- * answered; the rest is for main, which waits for this signal. */
-static void
-drain_asked(void *ctx, int64_t grace_ns)
-{
-    struct wp_daemon *daemon = ctx;
-
-    wp_daemon_refuse_claims(daemon, 0, 0);
-    atomic_store_explicit(&daemon->drain_grace_ns, grace_ns,
-                          memory_order_release);
-    (void)kill(getpid(), SIGUSR1);
-}
-
-/* --- Making the parts --- */
+/* --- Settings, directories and their locks --- */
 
 static enum wp_status
-create_files(struct wp_daemon *daemon, struct wp_err *err)
+create_access(struct wp_daemon *daemon, struct wp_err *err)
 {
-    const struct wp_conf *conf = daemon->conf;
-    enum wp_status status = wp_daemon_read_access(daemon, err);
+    return wp_daemon_access_read(&daemon->access, daemon->core.conf, err);
+}
 
-    if (status == WP_OK) {
-        status = wp_daemon_make_dir(conf->runtime_dir, 0755, err);
-    }
+static void
+destroy_access(struct wp_daemon *daemon)
+{
+    wp_daemon_access_forget(&daemon->access);
+}
+
+static enum wp_status
+create_dirs(struct wp_daemon *daemon, struct wp_err *err)
+{
+    const struct wp_conf *conf = daemon->core.conf;
+    enum wp_status status = wp_daemon_make_dir(conf->runtime_dir, 0755, err);
+    bool follows = false;
+
     if (status == WP_OK) {
         /* Other users pass through it to their sandboxes' sockets. */
         status = wp_daemon_make_dir(conf->state_dir, 0711, err);
+    }
+    /* In a cluster they are a Pod's own. */
+    if (status == WP_OK && !wp_conf_is_cluster(conf)) {
+        status = wp_paths_check_dir(conf->runtime_dir, err);
+    }
+    if (status == WP_OK && !wp_conf_is_cluster(conf)) {
+        status = wp_paths_check_dir(conf->state_dir, err);
     }
     if (status == WP_OK && geteuid() == 0 && wp_conf_is_local(conf)) {
         status = wp_daemon_check_passable(conf->state_dir, err);
@@ -93,125 +80,275 @@ create_files(struct wp_daemon *daemon, struct wp_err *err)
     if (status == WP_OK) {
         status = conf->lease_store == WP_CONF_STORE_REDIS &&
                          !wp_conf_is_cluster(conf)
-                     ? wp_daemon_lock_shared(daemon, err)
-                     : wp_daemon_lock(daemon, err);
-    }
-    if (wp_conf_is_cluster(conf)) {
-        atomic_store(&daemon->keeper, false); /* The leader is. */
+                     ? wp_daemon_lock_shared(&daemon->locks, &follows, err)
+                     : wp_daemon_lock(&daemon->locks, err);
     }
     if (status == WP_OK) {
-        daemon->manifest = wp_daemon_read_manifests(conf, err);
-        status = daemon->manifest != NULL ? WP_OK : err->status;
+        status = wp_daemon_access_token(&daemon->access, conf, err);
     }
+    /* In a cluster the leader is the keeper. */
+    atomic_store(&daemon->core.keeper, !follows && !wp_conf_is_cluster(conf));
     return status;
 }
 
-/* A follower's is made when it takes over; that it can be is seen now, which
+static void
+destroy_dirs(struct wp_daemon *daemon)
+{
+    wp_daemon_unlock(&daemon->locks);
+}
+
+static enum wp_status
+create_manifest(struct wp_daemon *daemon, struct wp_err *err)
+{
+    daemon->manifest = wp_daemon_read_manifests(daemon->core.conf, err);
+    return daemon->manifest != NULL ? WP_OK : err->status;
+}
+
+static void
+destroy_manifest(struct wp_daemon *daemon)
+{
+    wp_manifest_destroy(daemon->manifest);
+}
+
+/* --- What makes sandboxes --- */
+
+static enum wp_status
+create_cluster(struct wp_daemon *daemon, struct wp_err *err)
+{
+    daemon->cluster = wp_daemon_cluster_create(&daemon->core, err);
+    if (daemon->cluster == NULL) {
+        return err->status;
+    }
+    daemon->backend = wp_daemon_cluster_port(daemon->cluster);
+    return WP_OK;
+}
+
+/* A follower's is opened when it takes over; that it can be is seen now, which
  * takes longer than all else then. */
 static enum wp_status
 create_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
-    enum wp_status status = wp_daemon_probe_backend(daemon, err);
-
-    if (wp_conf_is_cluster(daemon->conf)) {
-        daemon->cluster = wp_daemon_cluster_create(daemon, err);
-        if (daemon->cluster != NULL) {
-            daemon->backend = wp_daemon_cluster_port(daemon->cluster);
-        }
-        return daemon->cluster != NULL ? WP_OK : err->status;
+    if (wp_conf_is_cluster(daemon->core.conf)) {
+        return create_cluster(daemon, err);
     }
-    daemon->backend = wp_daemon_backend(daemon);
-    return status == WP_OK && wp_daemon_is_keeper(daemon)
-               ? wp_daemon_create_backend(daemon, err)
-               : status;
+    daemon->maker = wp_daemon_backend_create(&daemon->core, daemon->manifest,
+                                             &daemon->locks, err);
+    if (daemon->maker == NULL) {
+        return err->status;
+    }
+    daemon->backend = wp_daemon_backend_port(daemon->maker);
+    return wp_daemon_is_keeper(&daemon->core)
+               ? wp_daemon_backend_open(daemon->maker, err)
+               : WP_OK;
+}
+
+static void
+stop_backend(struct wp_daemon *daemon)
+{
+    wp_daemon_backend_stop(daemon->maker, daemon->leaves_ready);
+}
+
+static void
+destroy_backend(struct wp_daemon *daemon)
+{
+    wp_daemon_backend_destroy(daemon->maker);
+}
+
+/* --- What keeps leases --- */
+
+static enum wp_status
+create_store(struct wp_daemon *daemon, struct wp_err *err)
+{
+    daemon->store = wp_daemon_store_open(&daemon->core, daemon->manifest, err);
+    if (daemon->store == NULL) {
+        return err->status;
+    }
+    /* Should the start fail. */
+    daemon->leaves_ready = wp_daemon_store_port(daemon->store).ops->durable;
+    return WP_OK;
+}
+
+static enum wp_status
+start_store(struct wp_daemon *daemon, struct wp_err *err)
+{
+    struct wp_daemon_redis *redis = wp_daemon_store_redis(daemon->store);
+
+    return redis != NULL ? wp_daemon_redis_follow(redis, err) : WP_OK;
+}
+
+static void
+stop_store(struct wp_daemon *daemon)
+{
+    wp_daemon_store_close(daemon->store);
+}
+
+static void
+destroy_store(struct wp_daemon *daemon)
+{
+    wp_daemon_store_destroy(daemon->store);
+}
+
+/* --- The threads, and what the control thread does in a turn --- */
+
+static int64_t
+run_turn(void *ctx)
+{
+    struct wp_daemon *daemon = ctx;
+    struct wp_lease_meter *meter = wp_daemon_store_meter(daemon->store);
+    struct wp_daemon_redis *redis = wp_daemon_store_redis(daemon->store);
+    int64_t redis_ns;
+    int64_t pools_ns;
+    int64_t services_ns;
+
+    wp_daemon_cluster_turn(daemon->cluster, daemon->servers);
+    redis_ns = redis != NULL ? wp_daemon_redis_run(redis) : WP_TIME_NEVER;
+    pools_ns = wp_pools_run(daemon->core.pools);
+    services_ns = wp_services_run(daemon->core.services);
+    if (meter != NULL && wp_lease_meter_wants_flush(meter)) {
+        wp_lease_meter_flush(meter);
+    }
+    pools_ns = pools_ns < redis_ns ? pools_ns : redis_ns;
+    return pools_ns < services_ns ? pools_ns : services_ns;
 }
 
 static enum wp_status
 create_loops(struct wp_daemon *daemon, struct wp_err *err)
 {
-    daemon->control_loop = wp_loop_create("control", WP_DAEMON_MESSAGES, err);
-    daemon->http_loop = wp_loop_create("http", WP_DAEMON_MESSAGES, err);
-    if (daemon->control_loop == NULL || daemon->http_loop == NULL) {
+    daemon->core.loop = wp_loop_create("control", MESSAGES, err);
+    daemon->http_loop = wp_loop_create("http", MESSAGES, err);
+    if (daemon->core.loop == NULL || daemon->http_loop == NULL) {
         return err->status;
     }
-    daemon->control = wp_control_create(
-        &(struct wp_control_config){.loop = daemon->control_loop,
+    daemon->core.control = wp_control_create(
+        &(struct wp_control_config){.loop = daemon->core.loop,
                                     .clock = wp_clock_system(),
                                     .run = run_turn,
                                     .ctx = daemon},
         err);
-    return daemon->control != NULL ? WP_OK : err->status;
+    return daemon->core.control != NULL ? WP_OK : err->status;
 }
 
 static enum wp_status
-add_pools(struct wp_daemon *daemon, struct wp_err *err)
+start_control(struct wp_daemon *daemon, struct wp_err *err)
 {
-    const struct wp_pool_spec *specs;
-    size_t n = wp_manifest_pools(daemon->manifest, &specs);
-
-    for (size_t i = 0; i < n; i++) {
-        uint32_t index;
-        enum wp_status status =
-            wp_pools_add(daemon->pools, &specs[i], &index, err);
-
-        if (status != WP_OK) {
-            return status;
-        }
-        wp_log_info("pool", wp_kv_str("namespace", specs[i].pool_namespace),
-                    wp_kv_str("pool", specs[i].name),
-                    wp_kv_str("template", specs[i].template_name),
-                    wp_kv_int("target", specs[i].target));
-    }
-    if (n == 0 && daemon->cluster == NULL) {
-        wp_log_warn("no pools: the setting 'manifests' names none");
-    }
-    return WP_OK;
+    return wp_loop_start(daemon->core.loop, err);
 }
+
+static enum wp_status
+start_http(struct wp_daemon *daemon, struct wp_err *err)
+{
+    return wp_loop_start(daemon->http_loop, err);
+}
+
+static void
+stop_loops(struct wp_daemon *daemon)
+{
+    wp_loop_stop(daemon->http_loop);
+    wp_loop_stop(daemon->core.loop);
+}
+
+static void
+destroy_loops(struct wp_daemon *daemon)
+{
+    wp_control_destroy(daemon->core.control);
+    wp_loop_destroy(daemon->http_loop);
+    wp_loop_destroy(daemon->core.loop);
+}
+
+/* --- The core, with the store's records --- */
 
 static enum wp_status
 create_pools(struct wp_daemon *daemon, struct wp_err *err)
 {
-    struct wp_budget_total budgets[WP_CONF_BUDGETS_MAX];
-    struct wp_pools_config config = {
-        .slots_max = (uint32_t)daemon->conf->slots_max,
-        .claims_max = (uint32_t)daemon->conf->claims_max,
-        .history_bytes_max = (size_t)daemon->conf->history_max,
-        .clock = wp_clock_system(),
-        .backend = daemon->backend,
-        .store = daemon->store,
-        .wake = wake,
-        .changed = pool_changed,
-        .scaled = wp_daemon_pool_scaled,
-        .unlearned = wp_daemon_pool_unlearned,
-        .budgets = budgets,
-        .budget_trouble = wp_daemon_budget_trouble,
-        .ctx = daemon,
-    };
-    enum wp_status status = wp_daemon_read_key(daemon->conf, config.token_key,
-                                               &daemon->key_made, err);
+    struct wp_lease_store store = wp_daemon_store_port(daemon->store);
+    bool key_made = false;
+    enum wp_status status =
+        wp_daemon_pools_create(&daemon->core, daemon->manifest, daemon->backend,
+                               store, &key_made, err);
 
-    if (status == WP_OK) {
-        status = wp_conf_budgets(daemon->conf, budgets, &config.n_budgets, err);
+    return status == WP_OK ? wp_daemon_restore(&daemon->core, store, key_made,
+                                               &daemon->restored, err)
+                           : status;
+}
+
+static void
+destroy_pools(struct wp_daemon *daemon)
+{
+    wp_daemon_cluster_destroy(daemon->cluster); /* It uses the pools. */
+    wp_pools_destroy(daemon->core.pools);
+}
+
+/* --- Which daemon makes the sandboxes --- */
+
+static struct wp_daemon_keeping
+keeping_of(struct wp_daemon *daemon)
+{
+    return (struct wp_daemon_keeping){&daemon->core, &daemon->locks,
+                                      daemon->maker, daemon->store};
+}
+
+static enum wp_status
+start_backend(struct wp_daemon *daemon, struct wp_err *err)
+{
+    struct wp_daemon_keeping keeping = keeping_of(daemon);
+
+    return wp_daemon_is_keeper(&daemon->core)
+               ? wp_daemon_keep(&keeping, daemon->restored, err)
+               : WP_OK;
+}
+
+static enum wp_status
+start_keeper(struct wp_daemon *daemon, struct wp_err *err)
+{
+    struct wp_daemon_keeping keeping = keeping_of(daemon);
+
+    if (daemon->cluster != NULL) {
+        return wp_daemon_cluster_start(daemon->cluster, err);
     }
-    if (status != WP_OK) {
-        return status;
+    if (wp_daemon_is_keeper(&daemon->core)) {
+        return WP_OK;
     }
-    /* Claim hashes are part of tokens, so they last as long. */
-    wp_token_key_derive(config.token_key, "claim hash", &config.hash_key,
-                        sizeof config.hash_key);
-    wp_random_bytes(&config.seed, sizeof config.seed);
-    daemon->pools = wp_pools_create(&config, err);
-    explicit_bzero(config.token_key, sizeof config.token_key);
-    if (daemon->pools == NULL) {
-        return err->status;
-    }
-    wp_log_info(
-        "memory plan", wp_kv_int("slots_max", config.slots_max),
-        wp_kv_int("claims_max", config.claims_max),
-        wp_kv_int("bytes", (int64_t)wp_pools_memory_bytes(daemon->pools)));
-    wp_pools_set_keeper(daemon->pools, wp_daemon_is_keeper(daemon));
-    status = add_pools(daemon, err);
-    return status == WP_OK ? wp_daemon_restore(daemon, err) : status;
+    daemon->follower = wp_daemon_follow(&keeping, err);
+    return daemon->follower != NULL ? WP_OK : err->status;
+}
+
+static void
+stop_following(struct wp_daemon *daemon)
+{
+    wp_daemon_unfollow(daemon->follower);
+    daemon->follower = NULL;
+}
+
+static void
+stop_keeper(struct wp_daemon *daemon)
+{
+    stop_following(daemon);
+    wp_daemon_redis_quit(wp_daemon_store_redis(daemon->store));
+    wp_daemon_cluster_stop(daemon->cluster);
+}
+
+/* --- The services, and the servers that offer them --- */
+
+static bool
+post(void *ctx, struct wp_message message)
+{
+    struct wp_daemon_core *core = ctx;
+
+    return wp_loop_post(core->loop, message.run, message.ctx, message.a,
+                        message.b);
+}
+
+/* An admin's Drain of the whole daemon: claims are refused before it is
+ * answered; the rest is for main, which waits for this signal. */
+static void
+drain_asked(void *ctx, int64_t grace_ns)
+{
+    struct wp_daemon_core *core = ctx;
+
+    wp_daemon_refuse_claims(core, 0, 0);
+    atomic_store_explicit(&core->drain_grace_ns, grace_ns,
+                          memory_order_release);
+    (void)kill(getpid(), SIGUSR1);
 }
 
 static enum wp_status
@@ -220,12 +357,15 @@ create_services(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_services_config config;
 
     wp_services_config_init(&config);
-    config.pools = daemon->pools;
+    config.pools = daemon->core.pools;
     config.clock = wp_clock_system();
+    config.waiting_max = (uint32_t)(daemon->core.conf->rpc_waiting_max > 0
+                                        ? daemon->core.conf->rpc_waiting_max
+                                        : daemon->core.conf->rpc_calls_max / 2);
     config.post = post;
-    config.wake = wake;
+    config.wake = wp_daemon_wake;
     config.drain = drain_asked;
-    config.ctx = daemon;
+    config.ctx = &daemon->core;
     config.serves = wp_daemon_cluster_serves(daemon->cluster);
     config.targets_are_kept =
         daemon->cluster != NULL
@@ -233,44 +373,98 @@ create_services(struct wp_daemon *daemon, struct wp_err *err)
               "SandboxWarmPool; "
               "kubectl scale swp/NAME --replicas=N changes it"
             : NULL;
-    daemon->services = wp_services_create(&config, err);
-    if (daemon->services == NULL) {
-        return err->status;
-    }
-    daemon->service[0] = wp_service_allocator(daemon->services);
-    daemon->service[1] = wp_service_admin(daemon->services);
-    return WP_OK;
+    daemon->core.services = wp_services_create(&config, err);
+    return daemon->core.services != NULL ? WP_OK : err->status;
+}
+
+static void
+destroy_services(struct wp_daemon *daemon)
+{
+    wp_services_destroy(daemon->core.services);
 }
 
 static enum wp_status
-create_transports(struct wp_daemon *daemon, struct wp_err *err)
+create_servers(struct wp_daemon *daemon, struct wp_err *err)
 {
-    const struct wp_service *services[] = {&daemon->service[0],
-                                           &daemon->service[1]};
-    struct wp_rpc_config rpc;
-    struct wp_gateway_config http;
+    const struct wp_daemon_served served = {
+        .core = &daemon->core,
+        .access = &daemon->access,
+        .backend = daemon->maker,
+        .cluster = daemon->cluster,
+        .backend_name = daemon->backend.ops->name,
+        .store = daemon->store,
+        .services = daemon->core.services,
+        .http_loop = daemon->http_loop,
+    };
 
-    wp_daemon_rpc_config(daemon, &rpc);
-    daemon->rpc = wp_rpc_server_create(&rpc, services, 2, err);
-    if (daemon->rpc == NULL) {
-        return err->status;
-    }
-    if (daemon->conf->metrics_listen.len > 0) {
-        wp_daemon_http_pages_config(daemon, &http);
-        daemon->http_pages = wp_gateway_create(&http, err);
-        if (daemon->http_pages == NULL) {
-            return wp_err_wrap(err, "setting 'metrics_listen'");
-        }
-    }
-    if (daemon->conf->http_listen.len == 1 &&
-        strcmp(daemon->conf->http_listen.items[0], "none") == 0) {
-        return WP_OK;
-    }
-    wp_daemon_http_config(daemon, &http);
-    daemon->http = wp_gateway_create(&http, err);
-    daemon->metrics.http = daemon->http;
-    return daemon->http != NULL ? WP_OK : err->status;
+    daemon->servers = wp_daemon_servers_create(&served, err);
+    return daemon->servers != NULL ? WP_OK : err->status;
 }
+
+static enum wp_status
+start_servers(struct wp_daemon *daemon, struct wp_err *err)
+{
+    enum wp_status status;
+
+    wp_control_wake(daemon->core.control); /* The first turn fills pools. */
+    status = wp_daemon_servers_start(daemon->servers, err);
+    if (status == WP_OK) {
+        wp_control_wake(daemon->core.control);
+        wp_daemon_notify("READY=1");
+    }
+    return status;
+}
+
+static void
+stop_servers(struct wp_daemon *daemon)
+{
+    wp_daemon_servers_stop(daemon->servers);
+}
+
+static void
+destroy_servers(struct wp_daemon *daemon)
+{
+    wp_daemon_servers_destroy(daemon->servers);
+}
+
+/* --- The order --- */
+
+/* What is made, each standing on those above it. All is destroyed from the
+ * bottom up, also when one of them could not be made: a destroy takes a part
+ * that was not made. */
+static const struct {
+    enum wp_status (*create)(struct wp_daemon *daemon, struct wp_err *err);
+    void (*destroy)(struct wp_daemon *daemon);
+} parts[] = {
+    {create_access, destroy_access},     /* tokens, identities */
+    {create_dirs, destroy_dirs},         /* directories, the pid file */
+    {create_manifest, destroy_manifest}, /* templates and pools */
+    {create_backend, destroy_backend},   /* the machine, or a client */
+    {create_store, destroy_store},       /* the way to the leases */
+    {create_loops, destroy_loops},       /* control and http, not running */
+    {create_pools, destroy_pools},       /* the core, with all records */
+    {create_services, destroy_services}, /* calls of the API */
+    {create_servers, destroy_servers},   /* sockets, bound */
+};
+
+/* What runs then, started from the top down. All is stopped from the bottom up,
+ * also when one of them could not start: a stop takes what did not. */
+static const struct {
+    enum wp_status (*start)(struct wp_daemon *daemon, struct wp_err *err);
+    void (*stop)(struct wp_daemon *daemon);
+} runs[] = {
+    /* Hears other replicas; its last answers go to the core. */
+    {start_store, stop_store},
+    /* Control and http serve all below until that has stopped. */
+    {NULL, stop_loops},
+    /* Takes up or sweeps what an earlier daemon left; ends or leaves it. */
+    {start_backend, stop_backend},
+    {start_control, NULL},
+    /* The cluster's thread, the follower's, the one that recovers pools. */
+    {start_keeper, stop_keeper},
+    {start_http, NULL},
+    {start_servers, stop_servers},
+};
 
 void
 wp_daemon_signals(sigset_t *set)
@@ -282,74 +476,40 @@ wp_daemon_signals(sigset_t *set)
     (void)sigaddset(set, SIGUSR1); /* drain_asked */
 }
 
+static void
+destroy_parts(struct wp_daemon *daemon)
+{
+    for (size_t i = WP_ARRAY_LEN(parts); i > 0; i--) {
+        parts[i - 1].destroy(daemon);
+    }
+    explicit_bzero(daemon, sizeof *daemon);
+    free(daemon);
+}
+
 struct wp_daemon *
 wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
                  struct wp_err *err)
 {
-    enum wp_status (*const steps[])(struct wp_daemon *, struct wp_err *) = {
-        create_files, create_backend,  wp_daemon_open_store, create_loops,
-        create_pools, create_services, create_transports,
-    };
     struct wp_daemon *daemon = calloc(1, sizeof *daemon);
 
     if (daemon == NULL) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    daemon->conf = conf;
     daemon->argc = argc;
     daemon->argv = argv;
-    daemon->lock_fd = -1;
-    daemon->backend_lock_fd = -1;
-    atomic_init(&daemon->keeper, true);
-    atomic_init(&daemon->failed, false);
-    atomic_init(&daemon->drain_grace_ns, -1);
-    atomic_init(&daemon->metrics.serving, false);
-    for (size_t i = 0; i < WP_ARRAY_LEN(steps); i++) {
-        if (steps[i](daemon, err) != WP_OK) {
-            wp_daemon_destroy(daemon);
+    daemon->core.conf = conf;
+    atomic_init(&daemon->core.keeper, true);
+    atomic_init(&daemon->core.failed, false);
+    atomic_init(&daemon->core.drain_grace_ns, -1);
+    wp_daemon_locks_init(&daemon->locks, conf->state_dir);
+    for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
+        if (parts[i].create(daemon, err) != WP_OK) {
+            destroy_parts(daemon);
             return NULL;
         }
     }
     return daemon;
-}
-
-static void
-log_addresses(const struct wp_daemon *daemon)
-{
-    for (uint32_t i = 0; i < daemon->conf->listen.len; i++) {
-        wp_log_info(
-            "listening", wp_kv_str("protocol", "grpc"),
-            wp_kv_str("address", wp_rpc_server_address(daemon->rpc, i)));
-    }
-    for (uint32_t i = 0;
-         daemon->http != NULL && i < daemon->conf->http_listen.len; i++) {
-        wp_log_info("listening", wp_kv_str("protocol", "http"),
-                    wp_kv_str("address", wp_gateway_address(daemon->http, i)));
-    }
-    for (uint32_t i = 0; i < daemon->conf->metrics_listen.len; i++) {
-        wp_log_info(
-            "listening", wp_kv_str("protocol", "metrics"),
-            wp_kv_str("address", wp_gateway_address(daemon->http_pages, i)));
-    }
-}
-
-static enum wp_status
-start_keeping(struct wp_daemon *daemon, struct wp_err *err)
-{
-    enum wp_status status = wp_daemon_start_backend(daemon, err);
-
-    if (status == WP_OK) {
-        status = wp_daemon_check_alone(daemon,
-                                       daemon->restored - daemon->adopted, err);
-    }
-    if (status == WP_OK && daemon->redis != NULL) {
-        status = wp_daemon_redis_note_pools(daemon->redis, err);
-    }
-    if (status == WP_OK) {
-        wp_daemon_keep(daemon);
-    }
-    return status;
 }
 
 enum wp_status
@@ -357,72 +517,78 @@ wp_daemon_start(struct wp_daemon *daemon, struct wp_err *err)
 {
     enum wp_status status = WP_OK;
 
-    if (daemon->redis != NULL) {
-        status = wp_daemon_redis_follow(daemon->redis, err);
-    }
-    if (status == WP_OK && wp_daemon_is_keeper(daemon)) {
-        status = start_keeping(daemon, err);
-    }
-    if (status == WP_OK) {
-        status = wp_loop_start(daemon->control_loop, err);
-    }
-    if (status == WP_OK && daemon->cluster != NULL) {
-        status = wp_daemon_cluster_start(daemon->cluster, err);
-    } else if (status == WP_OK && !wp_daemon_is_keeper(daemon)) {
-        status = wp_daemon_await_lock(daemon, err);
-    }
-    if (status == WP_OK) {
-        status = wp_loop_start(daemon->http_loop, err);
-    }
-    if (status == WP_OK) {
-        wp_control_wake(daemon->control); /* The first turn fills pools. */
-        status = wp_rpc_server_start(daemon->rpc, err);
-    }
-    if (status == WP_OK) {
-        log_addresses(daemon);
-        atomic_store_explicit(&daemon->metrics.serving, true,
-                              memory_order_release);
-        wp_control_wake(daemon->control);
-        wp_daemon_notify("READY=1");
+    for (size_t i = 0; i < WP_ARRAY_LEN(runs) && status == WP_OK; i++) {
+        if (runs[i].start != NULL) {
+            status = runs[i].start(daemon, err);
+        }
     }
     return status;
 }
 
-/* Everything in the opposite order. A part that was not made is NULL. */
 void
 wp_daemon_destroy(struct wp_daemon *daemon)
 {
     if (daemon == NULL) {
         return;
     }
-    wp_daemon_stop_waiting(daemon);
-    wp_rpc_server_stop(daemon->rpc);
-    wp_gateway_destroy(daemon->http);
-    wp_gateway_destroy(daemon->http_pages);
-    wp_daemon_redis_quit(daemon->redis);
-    wp_daemon_cluster_stop(daemon->cluster);
-    wp_daemon_stop_backend(daemon);
-    if (daemon->http_loop != NULL) {
-        wp_loop_stop(daemon->http_loop);
+    for (size_t i = WP_ARRAY_LEN(runs); i > 0; i--) {
+        if (runs[i - 1].stop != NULL) {
+            runs[i - 1].stop(daemon);
+        }
     }
-    if (daemon->control_loop != NULL) {
-        wp_loop_stop(daemon->control_loop);
+    destroy_parts(daemon);
+}
+
+/* --- Between start and end --- */
+
+static bool
+leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
+{
+    struct wp_daemon_leaving leaving = {
+        .core = &daemon->core,
+        .servers = daemon->servers,
+        .cluster = daemon->cluster,
+        .redis = wp_daemon_store_redis(daemon->store),
+    };
+
+    stop_following(daemon);
+    return wp_daemon_leave(&leaving, ends, lease_grace_ns,
+                           &daemon->leaves_ready);
+}
+
+/* Until it is over. */
+static bool
+serve(struct wp_daemon *daemon)
+{
+    sigset_t set;
+
+    wp_daemon_signals(&set);
+    for (;;) {
+        int sig = sigwaitinfo(&set, NULL);
+        int64_t grace_ns = atomic_load_explicit(&daemon->core.drain_grace_ns,
+                                                memory_order_acquire);
+
+        if (sig == SIGHUP) {
+            wp_daemon_notify("RELOADING=1");
+            wp_daemon_reload(&daemon->core, daemon->manifest, daemon->argc,
+                             daemon->argv);
+            wp_daemon_notify("READY=1");
+        } else if (sig == SIGTERM || sig == SIGINT) {
+            return leave(daemon,
+                         wp_conf_stop_leaves(daemon->core.conf) ==
+                             WP_CONF_STOP_NOTHING,
+                         0);
+        } else if (sig == SIGUSR1 && grace_ns >= 0) {
+            return leave(daemon, true, grace_ns);
+        }
     }
-    wp_daemon_close_store(daemon); /* Its last answers go to the core. */
-    wp_services_destroy(daemon->services);
-    wp_control_destroy(daemon->control);
-    wp_daemon_cluster_destroy(daemon->cluster); /* It uses the pools. */
-    wp_pools_destroy(daemon->pools);
-    wp_loop_destroy(daemon->http_loop);
-    wp_loop_destroy(daemon->control_loop);
-    wp_daemon_destroy_backend(daemon);
-    wp_manifest_destroy(daemon->manifest);
-    wp_daemon_destroy_store(daemon);
-    wp_daemon_forget_access(daemon);
-    if (daemon->lock_fd >= 0) {
-        (void)unlink(daemon->lock_path);
-        (void)close(daemon->lock_fd);
-    }
-    explicit_bzero(daemon, sizeof *daemon);
-    free(daemon);
+}
+
+bool
+wp_daemon_run(struct wp_daemon *daemon)
+{
+    bool clean = serve(daemon);
+
+    return clean &&
+           !atomic_load_explicit(&daemon->core.failed, memory_order_relaxed);
 }

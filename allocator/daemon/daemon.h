@@ -1,10 +1,9 @@
 /* allocator/daemon/daemon.h - the parts of warmpoold, put together.
  *
- * Start order, each standing on those before it: locks of the directories,
- * manifests, the backend, the lease store, the core with the store's records,
- * the services, gRPC, HTTP; then the sandboxes that are still there. Stop is
- * the same backwards. All functions are for the main thread, which must have
- * blocked every signal wp_daemon_signals names before it calls create. */
+ * Two tables in daemon.c say in which order the parts are made and started;
+ * they are stopped and destroyed the same way backwards. All functions are for
+ * the main thread, which must have blocked every signal wp_daemon_signals names
+ * before it calls create. */
 #ifndef WP_ALLOCATOR_DAEMON_DAEMON_H
 #define WP_ALLOCATOR_DAEMON_DAEMON_H
 

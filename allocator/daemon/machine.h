@@ -4,6 +4,9 @@
 #ifndef WP_ALLOCATOR_DAEMON_MACHINE_H
 #define WP_ALLOCATOR_DAEMON_MACHINE_H
 
+#include "allocator/conf/conf.h"
+#include "allocator/daemon/locks.h"
+#include "local/manifest/manifest.h"
 #include "local/sandbox/backend_local.h"
 
 /* As the functions of local/sandbox/backend_local.h that have these names. */
@@ -21,6 +24,28 @@ struct wp_machine_ops {
 struct wp_machine {
     const struct wp_machine_ops *ops;
     void *self; /* NULL: not created. */
+    /* The local backend's helpers, which it borrows; "" where there is none. */
+    char init_path[512];
+    char runtime_path[512];
 };
+
+/* Can this machine make sandboxes? */
+enum wp_status wp_daemon_probe_local(const struct wp_conf *conf,
+                                     const struct wp_manifest *manifest,
+                                     struct wp_err *err);
+/* The local backend; takes its lock over from locks. */
+enum wp_status wp_daemon_create_local(const struct wp_conf *conf,
+                                      const struct wp_manifest *manifest,
+                                      struct wp_daemon_locks *locks,
+                                      struct wp_machine *out,
+                                      struct wp_err *err);
+
+#ifdef WP_TEST_TOOLS
+/* Takes the backend's lock over from locks. */
+enum wp_status wp_daemon_create_synthetic(const struct wp_conf *conf,
+                                          struct wp_daemon_locks *locks,
+                                          struct wp_machine *out,
+                                          struct wp_err *err);
+#endif
 
 #endif

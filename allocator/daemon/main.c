@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "allocator/conf/conf.h"
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/daemon.h"
+#include "allocator/daemon/files.h"
 #include "pool/base/log.h"
 
 extern char **environ;
@@ -13,25 +14,28 @@ enum {
     EXIT_CONFIG = 2, /* Settings or manifests are wrong; nothing was started. */
 };
 
+/* Room for the names of all settings of one backend. */
+#define IDLE_MAX 1024
+
 static int
-complain(const char *what, const struct wp_err *err)
+complain(const struct wp_err *err)
 {
-    (void)fprintf(stderr, "warmpoold: %s%s\n", what, err->msg);
+    (void)fprintf(stderr, "warmpoold: %s\n", err->msg);
     return EXIT_CONFIG;
 }
 
-/* --check-config: 0 or 1, so that scripts can tell. */
+/* --check-config: what a start would say of settings and manifests. */
 static int
 check(const struct wp_conf *conf)
 {
     struct wp_err err;
     struct wp_manifest *manifest = wp_daemon_read_manifests(conf, &err);
     const struct wp_pool_spec *specs;
+    char idle[IDLE_MAX];
     size_t n;
 
     if (manifest == NULL) {
-        (void)complain("", &err);
-        return EXIT_FAILURE;
+        return complain(&err);
     }
     wp_conf_print(conf, stdout);
     n = wp_manifest_pools(manifest, &specs);
@@ -39,6 +43,11 @@ check(const struct wp_conf *conf)
     for (size_t i = 0; i < n; i++) {
         (void)printf("# %s/%s: %u of template %s\n", specs[i].pool_namespace,
                      specs[i].name, specs[i].target, specs[i].template_name);
+    }
+    if (wp_conf_idle(conf, idle, sizeof idle) > 0) {
+        (void)printf("# note: with this backend these settings do nothing: "
+                     "%s\n",
+                     idle);
     }
     for (size_t i = 0; i < wp_manifest_notes_count(manifest); i++) {
         (void)printf("# note: %s\n", wp_manifest_note(manifest, i));
@@ -64,12 +73,19 @@ run(const struct wp_conf *conf, int argc, char **argv)
 {
     struct wp_err err = {.msg = ""};
     struct wp_daemon *daemon;
+    char idle[IDLE_MAX];
     bool clean;
 
     wp_log_configure((enum wp_log_level)conf->log_level,
                      (enum wp_log_format)conf->log_format);
     prepare_signals();
     wp_log_info("warmpoold starts", wp_kv_str("version", WP_VERSION));
+    if (wp_conf_idle(conf, idle, sizeof idle) > 0) {
+        wp_log_warn("with this backend these settings do nothing",
+                    wp_kv_str("backend", wp_conf_is_cluster(conf) ? "kubernetes"
+                                                                  : "local"),
+                    wp_kv_str("settings", idle));
+    }
     daemon = wp_daemon_create(conf, argc, argv, &err);
     if (daemon == NULL) {
         wp_log_error("cannot start", wp_kv_err(&err));
@@ -118,8 +134,7 @@ main(int argc, char **argv)
     if (conf == NULL ||
         wp_conf_load(conf, argc, argv, environ, &action, &err) != WP_OK) {
         wp_conf_destroy(conf);
-        code = complain("", &err);
-        return action == WP_CONF_CHECK ? EXIT_FAILURE : code;
+        return complain(&err);
     }
     code = act(conf, action, argc, argv);
     wp_conf_destroy(conf);

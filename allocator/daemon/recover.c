@@ -1,6 +1,8 @@
 #include "allocator/daemon/recover.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/base/log.h"
 
@@ -16,21 +18,28 @@ enum {
 
 enum phase {
     CALM,
-    DOUBTED, /* To be closed and told. */
-    REFUSED, /* Told but for leases that Redis takes for past ones' claims'. */
-    TOLD,    /* This replica's part is done. */
+    DOUBTED,  /* To be closed and restored. */
+    REFUSED,  /* Restored, but for leases that Redis refuses. */
+    RESTORED, /* This replica's part is done. */
 };
 
 struct pool_state {
     enum phase phase;   /* The thread's. */
     int64_t begun_ns;   /* The thread's. */
     int64_t refused_ns; /* The thread's: since when REFUSED. */
-    bool is_doubted;    /* Under lock: for the thread to take. */
+    /* Of wp_recovery.left, the thread's: as of the latest restore, and as of
+     * the latest recovery that was completed. What was idle when a replica
+     * went may have been granted by it, unheard; after a recovery nothing is
+     * unheard. */
+    uint64_t left_begun;
+    uint64_t left_done;
+    bool is_doubted; /* Under lock: for the thread to take. */
 };
 
 struct wp_recovery {
-    struct wp_daemon *daemon;
+    struct wp_daemon_core *core;
     wp_recovery_catch_up catch_up;
+    void *catch_up_ctx;
     struct wp_lease_redis *redis;
     const struct wp_lease_redis_pool *pools;
     struct pool_state *states; /* Owned; as many as there may be. */
@@ -39,7 +48,7 @@ struct wp_recovery {
     pthread_cond_t changed;
     uint32_t n_pools; /* Under lock; grows. */
     bool stop;        /* Under lock. */
-    bool one_left;    /* Under lock. */
+    uint64_t left;    /* Under lock: replicas that went without a word. */
 
     pthread_t thread;
     bool runs;
@@ -61,7 +70,7 @@ static void
 ask_known(void *ctx, uint64_t a, uint64_t b)
 {
     struct known *known = ctx;
-    struct wp_pools *pools = known->recovery->daemon->pools;
+    struct wp_pools *pools = known->recovery->core->pools;
     uint32_t index = wp_pools_index_of_records(
         pools, wp_str_from(known->pool->pool_namespace),
         wp_str_from(known->pool->pool));
@@ -70,7 +79,7 @@ ask_known(void *ctx, uint64_t a, uint64_t b)
     (void)b;
     known->n = 0;
     if (known->cursor == 0) {
-        known->recovery->catch_up(known->recovery->daemon->redis);
+        known->recovery->catch_up(known->recovery->catch_up_ctx);
     }
     if (index == UINT32_MAX) {
         known->cursor = 0;
@@ -99,11 +108,23 @@ assert_chunk(const struct known *known, bool *refused, struct wp_err *err)
     return WP_OK;
 }
 
+static uint64_t
+left(struct wp_recovery *recovery)
+{
+    uint64_t n;
+
+    (void)pthread_mutex_lock(&recovery->lock);
+    n = recovery->left;
+    (void)pthread_mutex_unlock(&recovery->lock);
+    return n;
+}
+
 static enum wp_status
 assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
            bool *refused, struct wp_err *err)
 {
     struct known *known = calloc(1, sizeof *known);
+    const struct pool_state *state = &recovery->states[pool - recovery->pools];
     enum wp_status status = WP_OK;
 
     if (known == NULL) {
@@ -111,11 +132,9 @@ assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
     }
     known->recovery = recovery;
     known->pool = pool;
-    (void)pthread_mutex_lock(&recovery->lock);
-    known->retire_idle = recovery->one_left;
-    (void)pthread_mutex_unlock(&recovery->lock);
+    known->retire_idle = state->left_begun != state->left_done;
     do {
-        wp_loop_call(recovery->daemon->control_loop, ask_known, known);
+        wp_loop_call(recovery->core->loop, ask_known, known);
         status = assert_chunk(known, refused, err);
     } while (status == WP_OK && known->cursor != 0);
     free(known);
@@ -124,7 +143,7 @@ assert_all(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
 
 /* What Redis has of the pool, and what of it the core does not know. */
 struct had {
-    struct wp_daemon *daemon;
+    struct wp_pools *pools;
     struct wp_lease_record *records; /* Owned. */
     size_t n;
     size_t cap;
@@ -161,7 +180,7 @@ keep_unknown(void *ctx, uint64_t a, uint64_t b)
     (void)a;
     (void)b;
     for (size_t i = 0; i < had->n; i++) {
-        if (!wp_pools_knows(had->daemon->pools, had->records[i].uid)) {
+        if (!wp_pools_knows(had->pools, had->records[i].uid)) {
             had->records[n++] = had->records[i];
         }
     }
@@ -174,7 +193,7 @@ static enum wp_status
 end_unknown(struct wp_recovery *recovery,
             const struct wp_lease_redis_pool *pool, struct wp_err *err)
 {
-    struct had had = {.daemon = recovery->daemon};
+    struct had had = {.pools = recovery->core->pools};
     enum wp_status status =
         wp_lease_redis_read_pool(recovery->redis, pool, note_had, &had, err);
 
@@ -182,7 +201,7 @@ end_unknown(struct wp_recovery *recovery,
         status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
     if (status == WP_OK) {
-        wp_loop_call(recovery->daemon->control_loop, keep_unknown, &had);
+        wp_loop_call(recovery->core->loop, keep_unknown, &had);
     }
     for (size_t i = 0; i < had.n && status == WP_OK; i++) {
         had.records[i].state = WP_RECORD_ENDED;
@@ -198,21 +217,21 @@ end_unknown(struct wp_recovery *recovery,
 
 /* A claim whose lease is over may have had another one since. If Redis has
  * forgotten both, the end and the new lease, it refuses the new one: so that is
- * told again, after what has ended. Of some sandboxes that are over only the
- * keeper knows so. */
+ * restored again, after what has ended. Of some sandboxes that are over only
+ * the keeper knows so. */
 static enum wp_status
-tell_again(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
-           struct wp_err *err)
+restore_again(struct wp_recovery *recovery,
+              const struct wp_lease_redis_pool *pool, struct wp_err *err)
 {
     bool ignored = false; /* The claim has that sandbox indeed. */
 
     return assert_all(recovery, pool, &ignored, err);
 }
 
-/* *refused: some are to be told again once the keeper has ended. */
+/* *refused: some are to be restored again once the keeper has ended. */
 static enum wp_status
-tell(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
-     bool *refused, struct wp_err *err)
+restore(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
+        bool *refused, struct wp_err *err)
 {
     enum wp_status status =
         wp_lease_redis_begin_recovery(recovery->redis, pool, err);
@@ -221,11 +240,11 @@ tell(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
     if (status == WP_OK) {
         status = assert_all(recovery, pool, refused, err);
     }
-    if (status == WP_OK && wp_daemon_is_keeper(recovery->daemon)) {
+    if (status == WP_OK && wp_daemon_is_keeper(recovery->core)) {
         status = end_unknown(recovery, pool, err);
         if (status == WP_OK && *refused) {
             *refused = false;
-            status = tell_again(recovery, pool, err);
+            status = restore_again(recovery, pool, err);
         }
     }
     return status == WP_OK && !*refused
@@ -249,7 +268,7 @@ await_keeper(struct wp_recovery *recovery,
                                             peers[i].replica_id, err);
         }
     }
-    return wp_daemon_is_keeper(recovery->daemon) ||
+    return wp_daemon_is_keeper(recovery->core) ||
                    wp_clock_mono_ns(wp_clock_system()) - since_ns > KEEPER_NS
                ? WP_OK
                : WP_PENDING;
@@ -262,11 +281,11 @@ tell_refused(struct wp_recovery *recovery,
 {
     enum wp_status status = await_keeper(recovery, pool, since_ns, err);
 
-    if (status == WP_OK && wp_daemon_is_keeper(recovery->daemon)) {
+    if (status == WP_OK && wp_daemon_is_keeper(recovery->core)) {
         status = end_unknown(recovery, pool, err); /* It took over. */
     }
     if (status == WP_OK) {
-        status = tell_again(recovery, pool, err);
+        status = restore_again(recovery, pool, err);
     }
     return status == WP_OK
                ? wp_lease_redis_end_assert(recovery->redis, pool, err)
@@ -299,8 +318,8 @@ take_doubt(struct wp_recovery *recovery, uint32_t i)
     }
     if (state->phase == CALM) {
         state->begun_ns = wp_clock_mono_ns(wp_clock_system());
-        wp_log_warn("Redis may have forgotten: claims wait until it has been "
-                    "told what is known here",
+        wp_log_warn("Redis may have forgotten: claims wait until what is "
+                    "known here is restored",
                     wp_kv_str("pool", recovery->pools[i].pool));
     }
     state->phase = DOUBTED;
@@ -313,10 +332,11 @@ opened(struct wp_recovery *recovery, uint32_t i)
         wp_clock_mono_ns(wp_clock_system()) - recovery->states[i].begun_ns;
 
     recovery->states[i].phase = CALM;
-    wp_log_info("Redis has been told, claims go on",
+    recovery->states[i].left_done = recovery->states[i].left_begun;
+    wp_log_info("Redis has been restored, claims go on",
                 wp_kv_str("pool", recovery->pools[i].pool),
                 wp_kv_ms("took_ms", took_ns));
-    wp_control_wake(recovery->daemon->control);
+    wp_control_wake(recovery->core->control);
 }
 
 /* A step of the pool; false when there is none left. */
@@ -330,18 +350,22 @@ step(struct wp_recovery *recovery, uint32_t i)
     bool refused;
 
     take_doubt(recovery, i);
+    if (state->phase == RESTORED && state->left_begun != left(recovery)) {
+        state->phase = DOUBTED; /* One has gone since, that was waited for. */
+    }
     if (state->phase == DOUBTED) {
-        status = tell(recovery, pool, &refused, &err);
-        state->phase = status != WP_OK ? DOUBTED : refused ? REFUSED : TOLD;
+        state->left_begun = left(recovery);
+        status = restore(recovery, pool, &refused, &err);
+        state->phase = status != WP_OK ? DOUBTED : refused ? REFUSED : RESTORED;
         state->refused_ns = wp_clock_mono_ns(wp_clock_system());
     }
     if (state->phase == REFUSED) {
         status = tell_refused(recovery, pool, state->refused_ns, &err);
-        state->phase = status == WP_OK        ? TOLD
+        state->phase = status == WP_OK        ? RESTORED
                        : status == WP_PENDING ? REFUSED
                                               : DOUBTED;
     }
-    if (state->phase == TOLD) {
+    if (state->phase == RESTORED) {
         status = try_open(recovery, pool, &err);
         if (status == WP_OK) {
             opened(recovery, i);
@@ -410,23 +434,25 @@ run(void *arg)
 }
 
 struct wp_recovery *
-wp_recovery_create(struct wp_daemon *daemon, wp_recovery_catch_up catch_up,
-                   const struct wp_lease_redis_pool *pools, uint32_t n_pools,
-                   uint32_t pools_max, struct wp_err *err)
+wp_recovery_create(struct wp_daemon_core *core, wp_recovery_catch_up catch_up,
+                   void *catch_up_ctx, const struct wp_lease_redis_pool *pools,
+                   uint32_t n_pools, struct wp_err *err)
 {
     struct wp_recovery *recovery = calloc(1, sizeof *recovery);
     pthread_condattr_t attr;
 
     if (recovery != NULL) {
-        recovery->states = calloc(pools_max, sizeof *recovery->states);
+        recovery->states =
+            calloc(n_pools + WP_POOLS_MAX, sizeof *recovery->states);
     }
     if (recovery == NULL || recovery->states == NULL) {
         free(recovery);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    recovery->daemon = daemon;
+    recovery->core = core;
     recovery->catch_up = catch_up;
+    recovery->catch_up_ctx = catch_up_ctx;
     recovery->pools = pools;
     recovery->n_pools = n_pools;
     (void)pthread_mutex_init(&recovery->lock, NULL);
@@ -458,6 +484,9 @@ void
 wp_recovery_grow(struct wp_recovery *recovery, uint32_t n_pools)
 {
     (void)pthread_mutex_lock(&recovery->lock);
+    for (uint32_t i = recovery->n_pools; i < n_pools; i++) {
+        recovery->states[i].left_done = recovery->left;
+    }
     recovery->n_pools = n_pools;
     (void)pthread_mutex_unlock(&recovery->lock);
 }
@@ -483,7 +512,7 @@ void
 wp_recovery_one_left(struct wp_recovery *recovery)
 {
     (void)pthread_mutex_lock(&recovery->lock);
-    recovery->one_left = true;
+    recovery->left++;
     (void)pthread_mutex_unlock(&recovery->lock);
 }
 

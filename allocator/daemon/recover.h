@@ -1,14 +1,14 @@
-/* allocator/daemon/recover.h - tells Redis what it has forgotten.
+/* allocator/daemon/recover.h - restores in Redis what it has forgotten.
  *
  * A pool that Redis may have lost records of is closed to commits until every
- * replica has told what it knows (the steps are in
+ * replica has restored what it knows (the steps are in
  * allocator/stores/redis/store.h). A thread of its own does this replica's
- * part. It never waits for the others in one pool while it has not told its
+ * part. It never waits for the others in one pool while it has not restored its
  * part of another: two replicas that came to their pools in different orders
  * would wait for each other for ever.
  *
- *            doubt              told                  open
- *   CALM ----------> DOUBTED ----------> TOLD ----------------> CALM
+ *            doubt            restored                open
+ *   CALM ----------> DOUBTED ---------> RESTORED -------------> CALM
  *                      ^                  |
  *                      '------------------'  closed again, or doubt
  *
@@ -16,22 +16,22 @@
 #ifndef WP_ALLOCATOR_DAEMON_RECOVER_H
 #define WP_ALLOCATOR_DAEMON_RECOVER_H
 
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/core.h"
 #include "allocator/stores/redis/store.h"
 
 struct wp_recovery; /* Opaque. */
 
 /* Has the core take in all that was heard of the others so far: it knows that
  * before it tells Redis. Control thread. */
-typedef void (*wp_recovery_catch_up)(struct wp_daemon_redis *redis);
+typedef void (*wp_recovery_catch_up)(void *ctx);
 
-/* pools is borrowed until destroy; at most pools_max of them. NULL and err when
- * memory lacks. */
-struct wp_recovery *wp_recovery_create(struct wp_daemon *daemon,
+/* pools is borrowed until destroy; at most WP_POOLS_MAX more of them come. NULL
+ * and err when memory lacks. */
+struct wp_recovery *wp_recovery_create(struct wp_daemon_core *core,
                                        wp_recovery_catch_up catch_up,
+                                       void *catch_up_ctx,
                                        const struct wp_lease_redis_pool *pools,
-                                       uint32_t n_pools, uint32_t pools_max,
-                                       struct wp_err *err);
+                                       uint32_t n_pools, struct wp_err *err);
 /* There are so many now; what came is in place. Any thread. */
 void wp_recovery_grow(struct wp_recovery *recovery, uint32_t n_pools);
 /* Starts the thread. The core knows every record by now. */

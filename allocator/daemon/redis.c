@@ -1,14 +1,17 @@
 /* Leases in Redis, and the replicas that share them. */
 #include "allocator/daemon/redis.h"
-#include "allocator/daemon/recover.h"
-#include "allocator/daemon/known_pools.h"
-#include "allocator/stores/redis/topology/topology.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "allocator/daemon/files.h"
+#include "allocator/daemon/known_pools.h"
+#include "allocator/daemon/recover.h"
+#include "allocator/stores/redis/topology/topology.h"
 #include "pool/base/channel.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -29,7 +32,8 @@ enum {
 
 /* Of one daemon; see each part for its thread. */
 struct wp_daemon_redis {
-    struct wp_daemon *daemon;
+    struct wp_daemon_core *core;
+    const struct wp_manifest *manifest;
     struct wp_lease_redis *redis;
     struct wp_redis_topology *topology; /* NULL: one server. */
     /* To the control thread, which alone may tell the core. When it is full the
@@ -41,9 +45,9 @@ struct wp_daemon_redis {
     uint32_t n_pools;
     uint8_t replica_id[WP_REPLICA_ID_LEN];
     /* Control thread: what the heartbeats say, and since when. */
-    int64_t state_told_ns;
-    bool keeper_told;
-    bool full_told;       /* There is no room for another pool. */
+    int64_t state_said_ns;
+    bool keeper_said;
+    bool full_logged;     /* There is no room for another pool. */
     bool *missed;         /* Owned. Of that pool a record was left out. */
     int64_t missed_at_ns; /* When they are read again at the earliest. */
     int64_t missed_pause_ns;
@@ -74,7 +78,7 @@ send_change(struct wp_daemon_redis *r, const struct change *change)
         atomic_fetch_add_explicit(&r->feed_refused, 1, memory_order_relaxed);
         return false;
     }
-    wp_control_wake(r->daemon->control);
+    wp_control_wake(r->core->control);
     return true;
 }
 
@@ -141,11 +145,12 @@ hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
     n = r->n_replicas;
     memcpy(replicas, r->replicas, n * sizeof replicas[0]);
     (void)pthread_mutex_unlock(&r->lock);
-    if (gone) {
+    /* Of one that has said so everything was heard before that. */
+    if (gone && !peer->leaves) {
         wp_recovery_one_left(r->recovery);
     }
     if (news) {
-        wp_pools_set_replicas(r->daemon->pools, number_of(r->replica_id),
+        wp_pools_set_replicas(r->core->pools, number_of(r->replica_id),
                               replicas, n);
         wp_log_info(gone ? "a replica is gone" : "a replica is there",
                     wp_kv_str("replica", peer->host), wp_kv_int("replicas", n));
@@ -154,8 +159,8 @@ hear_peer(void *ctx, const struct wp_lease_redis_peer *peer, bool gone)
         wp_log_info("a replica leaves", wp_kv_str("replica", peer->host));
     }
     /* In a cluster leaders change, and say so a little later. */
-    if (!gone && peer->keeper && wp_daemon_is_keeper(r->daemon) &&
-        r->daemon->cluster == NULL) {
+    if (!gone && peer->keeper && wp_daemon_is_keeper(r->core) &&
+        !wp_conf_is_cluster(r->core->conf)) {
         wp_log_error("another replica makes sandboxes for the same "
                      "redis_prefix: give one of the two another prefix, or "
                      "the same state_dir",
@@ -198,7 +203,7 @@ read_missed(struct wp_daemon_redis *r, int64_t now_ns)
         const struct wp_lease_redis_pool *pool = &r->pools[i];
 
         if (r->missed[i] &&
-            wp_pools_index_of_records(r->daemon->pools,
+            wp_pools_index_of_records(r->core->pools,
                                       wp_str_from(pool->pool_namespace),
                                       wp_str_from(pool->pool)) != UINT32_MAX) {
             r->missed[i] = false;
@@ -217,7 +222,7 @@ static void
 take(struct wp_daemon_redis *r, const struct change *change)
 {
     const struct wp_lease_record *record = &change->record;
-    struct wp_pools *pools = r->daemon->pools;
+    struct wp_pools *pools = r->core->pools;
     uint32_t index;
 
     if (change->kind == CHANGE_RECORD) {
@@ -291,8 +296,8 @@ take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
         WP_OK) {
         r->n_pools--;
         wp_recovery_grow(r->recovery, r->n_pools);
-        if (!r->full_told) {
-            r->full_told = true;
+        if (!r->full_logged) {
+            r->full_logged = true;
             wp_log_error("a pool's leases cannot be kept until this daemon is "
                          "started anew",
                          wp_kv_str("namespace", spec->pool_namespace),
@@ -302,38 +307,38 @@ take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
 }
 
 static void
-catch_up(struct wp_daemon_redis *r)
+catch_up(void *ctx)
 {
-    (void)take_changes(r, FEED_MESSAGES);
+    (void)take_changes(ctx, FEED_MESSAGES);
 }
 
 int64_t
 wp_daemon_redis_run(struct wp_daemon_redis *r)
 {
     int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
-    bool keeper = wp_daemon_is_keeper(r->daemon);
+    bool keeper = wp_daemon_is_keeper(r->core);
     uint32_t waiting = 0;
 
     if (take_changes(r, FEED_TURN)) {
         return now_ns;
     }
-    if (keeper == r->keeper_told &&
-        now_ns - r->state_told_ns < STATE_EVERY_NS) {
-        return r->state_told_ns + STATE_EVERY_NS;
+    if (keeper == r->keeper_said &&
+        now_ns - r->state_said_ns < STATE_EVERY_NS) {
+        return r->state_said_ns + STATE_EVERY_NS;
     }
-    for (uint32_t i = 0; i < wp_pools_count(r->daemon->pools); i++) {
+    for (uint32_t i = 0; i < wp_pools_count(r->core->pools); i++) {
         struct wp_pool_stats stats;
 
-        wp_pools_stats(r->daemon->pools, i, &stats);
+        wp_pools_stats(r->core->pools, i, &stats);
         waiting += stats.waiting;
-        if (r->daemon->cluster != NULL && !stats.gone) {
+        if (wp_conf_is_cluster(r->core->conf) && !stats.gone) {
             take_in_pool(r, &stats.spec);
         }
     }
     read_missed(r, now_ns);
     wp_lease_redis_set_state(r->redis, waiting, keeper);
-    r->state_told_ns = now_ns;
-    r->keeper_told = keeper;
+    r->state_said_ns = now_ns;
+    r->keeper_said = keeper;
     return now_ns + STATE_EVERY_NS;
 }
 
@@ -342,7 +347,7 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
 static enum wp_status
 read_url(struct wp_daemon_redis *r, struct wp_err *err)
 {
-    const struct wp_conf *conf = r->daemon->conf;
+    const struct wp_conf *conf = r->core->conf;
     char password[WP_REDIS_LOGIN_MAX + 2];
     enum wp_status status =
         wp_redis_url_parse(wp_str_from(conf->redis_url), &r->url, err);
@@ -371,7 +376,7 @@ static const char *
 known_path(const struct wp_daemon_redis *r, char out[WP_CONF_TEXT_MAX + 8])
 {
     (void)snprintf(out, WP_CONF_TEXT_MAX + 8, "%s/pools",
-                   r->daemon->conf->state_dir);
+                   r->core->conf->state_dir);
     return out;
 }
 
@@ -381,7 +386,7 @@ static enum wp_status
 list_pools(struct wp_daemon_redis *r, struct wp_err *err)
 {
     const struct wp_pool_spec *specs;
-    size_t n = wp_manifest_pools(r->daemon->manifest, &specs);
+    size_t n = wp_manifest_pools(r->manifest, &specs);
     struct wp_known_pool *known = calloc(WP_POOLS_MAX, sizeof *known);
     char path[WP_CONF_TEXT_MAX + 8];
     uint32_t n_known = 0;
@@ -395,7 +400,7 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
     }
     status = wp_known_pools_read(known_path(r, path), known, WP_POOLS_MAX,
                                  &n_known, err);
-    if (wp_conf_is_cluster(r->daemon->conf)) {
+    if (wp_conf_is_cluster(r->core->conf)) {
         /* No object can have that name. The others are heard by way of it
          * before any pool is known. */
         (void)add_pool(r, "-", "-");
@@ -418,7 +423,7 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
 enum wp_status
 wp_daemon_redis_note_pools(const struct wp_daemon_redis *r, struct wp_err *err)
 {
-    struct wp_pools *pools = r->daemon->pools;
+    struct wp_pools *pools = r->core->pools;
     uint32_t n = wp_pools_count(pools);
     struct wp_known_pool *known = calloc(n + 1, sizeof *known);
     char path[WP_CONF_TEXT_MAX + 8];
@@ -443,7 +448,7 @@ wp_daemon_redis_note_pools(const struct wp_daemon_redis *r, struct wp_err *err)
 static enum wp_status
 connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 {
-    const struct wp_conf *conf = r->daemon->conf;
+    const struct wp_conf *conf = r->core->conf;
     const struct wp_lease_redis_config base = {
         .redis = {.server = r->url.server,
                   .user = r->url.user,
@@ -482,7 +487,8 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 }
 
 struct wp_daemon_redis *
-wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
+wp_daemon_redis_open(struct wp_daemon_core *core,
+                     const struct wp_manifest *manifest, struct wp_err *err)
 {
     struct wp_daemon_redis *r =
         aligned_alloc(_Alignof(struct wp_daemon_redis), sizeof *r);
@@ -494,7 +500,8 @@ wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
     }
     memset(r, 0, sizeof *r);
     (void)pthread_mutex_init(&r->lock, NULL);
-    r->daemon = daemon;
+    r->core = core;
+    r->manifest = manifest;
     wp_random_bytes(r->replica_id, sizeof r->replica_id);
     r->replicas[0] = number_of(r->replica_id);
     r->n_replicas = 1;
@@ -505,16 +512,15 @@ wp_daemon_redis_open(struct wp_daemon *daemon, struct wp_err *err)
         return NULL;
     }
     if (read_url(r, err) != WP_OK || list_pools(r, err) != WP_OK ||
-        (r->recovery =
-             wp_recovery_create(daemon, catch_up, r->pools, r->n_pools,
-                                r->n_pools + WP_POOLS_MAX, err)) == NULL ||
+        (r->recovery = wp_recovery_create(core, catch_up, r, r->pools,
+                                          r->n_pools, err)) == NULL ||
         connect_redis(r, err) != WP_OK) {
         wp_daemon_redis_close(r);
         return NULL;
     }
     wp_log_info("Redis", wp_kv_str("url", wp_redis_url_text(&r->url, text)),
-                wp_kv_str("prefix", daemon->conf->redis_prefix),
-                wp_kv_str("replica", daemon->conf->replica_name));
+                wp_kv_str("prefix", core->conf->redis_prefix),
+                wp_kv_str("replica", core->conf->replica_name));
     return r;
 }
 
@@ -531,7 +537,7 @@ await_links(const struct wp_daemon_redis *r)
 {
     const struct timespec again = {0, WP_NS_PER_MS};
     int64_t end_ns =
-        wp_clock_mono_ns(wp_clock_system()) + r->daemon->conf->redis_timeout;
+        wp_clock_mono_ns(wp_clock_system()) + r->core->conf->redis_timeout;
     struct wp_lease_redis_stats stats;
 
     wp_lease_redis_read_stats(r->redis, &stats);
@@ -547,11 +553,11 @@ wp_daemon_redis_follow(struct wp_daemon_redis *r, struct wp_err *err)
 {
     uint64_t own = number_of(r->replica_id);
 
-    wp_pools_set_replicas(r->daemon->pools, own, &own, 1);
+    wp_pools_set_replicas(r->core->pools, own, &own, 1);
     if (wp_lease_redis_follow(r->redis, err) != WP_OK) {
         return err->status;
     }
-    wp_lease_redis_set_state(r->redis, 0, wp_daemon_is_keeper(r->daemon));
+    wp_lease_redis_set_state(r->redis, 0, wp_daemon_is_keeper(r->core));
     if (wp_recovery_start(r->recovery, r->redis, err) != WP_OK) {
         return err->status;
     }
@@ -572,6 +578,19 @@ wp_daemon_redis_other_keeper(struct wp_daemon_redis *r, char *host, size_t cap)
         }
     }
     return false;
+}
+
+uint32_t
+wp_daemon_redis_keepers(const struct wp_daemon_redis *r)
+{
+    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
+    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
+    uint32_t keepers = wp_daemon_is_keeper(r->core) ? 1 : 0;
+
+    for (uint32_t i = 0; i < n && i < WP_PEERS_MAX; i++) {
+        keepers += peers[i].keeper ? 1 : 0;
+    }
+    return keepers;
 }
 
 void

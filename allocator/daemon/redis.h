@@ -3,13 +3,17 @@
 #ifndef WP_ALLOCATOR_DAEMON_REDIS_H
 #define WP_ALLOCATOR_DAEMON_REDIS_H
 
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/core.h"
+#include "local/manifest/manifest.h"
 #include "allocator/stores/redis/store.h"
 #include "allocator/conf/redis_url.h"
 
-/* Reads the settings and begins to connect; does not wait for Redis. NULL and
- * err. */
-struct wp_daemon_redis *wp_daemon_redis_open(struct wp_daemon *daemon,
+struct wp_daemon_redis; /* Opaque. */
+
+/* Reads the settings and begins to connect; does not wait for Redis. Both
+ * are borrowed. NULL and err. */
+struct wp_daemon_redis *wp_daemon_redis_open(struct wp_daemon_core *core,
+                                             const struct wp_manifest *manifest,
                                              struct wp_err *err);
 struct wp_lease_store wp_daemon_redis_store(struct wp_daemon_redis *redis);
 /* After the core was told of every record: hears the others from now on, and
@@ -27,6 +31,10 @@ int64_t wp_daemon_redis_run(struct wp_daemon_redis *redis);
  * Any thread. */
 bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,
                                   size_t cap);
+/* Replicas that are keepers, this one among them, as far as was heard within
+ * heartbeat_timeout: 1, or 0 while there is none, or it stands still. Any
+ * thread. */
+uint32_t wp_daemon_redis_keepers(const struct wp_daemon_redis *redis);
 /* Tells the other replicas that this one leaves. NULL is fine. Any thread. */
 void wp_daemon_redis_leave(struct wp_daemon_redis *redis);
 /* Other replicas that are alive, and have not said that they leave. Any

@@ -1,5 +1,5 @@
 /* Sandboxes that are files, for tests and benchmarks; in no release. */
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/machine.h"
 
 #include "local/synthetic/synthetic.h"
 #include "pool/base/log.h"
@@ -41,8 +41,9 @@ destroy(void *self)
 }
 
 enum wp_status
-wp_daemon_create_synthetic(struct wp_daemon *daemon, struct wp_machine *out,
-                           struct wp_err *err)
+wp_daemon_create_synthetic(const struct wp_conf *conf,
+                           struct wp_daemon_locks *locks,
+                           struct wp_machine *out, struct wp_err *err)
 {
     static const struct wp_machine_ops ops = {
         .name = "synthetic",
@@ -52,23 +53,22 @@ wp_daemon_create_synthetic(struct wp_daemon *daemon, struct wp_machine *out,
         .stop = stop,
         .destroy = destroy,
     };
-    const struct wp_conf *conf = daemon->conf;
     struct wp_synthetic_config config = {
         .state_dir = conf->state_dir,
-        .lock_fd = daemon->backend_lock_fd,
+        .lock_fd = wp_daemon_locks_give(locks),
         .ready_ns = conf->synthetic_ready,
         .fail_percent = (uint32_t)conf->synthetic_failures,
         .sandboxes_max = (uint32_t)conf->slots_max,
     };
     struct wp_synthetic *synthetic;
 
-    daemon->backend_lock_fd = -1;
     wp_random_bytes(&config.seed, sizeof config.seed);
     synthetic = wp_synthetic_create(&config, err);
     if (synthetic == NULL) {
         return err->status;
     }
-    *out = (struct wp_machine){&ops, synthetic};
+    out->ops = &ops;
+    out->self = synthetic;
     wp_log_warn("synthetic: sandboxes are files, nothing runs in them, "
                 "nothing is isolated; only for measuring and testing");
     return WP_OK;

@@ -3,295 +3,440 @@
 
 #include <string.h>
 
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/support/time.h>
-
-#include "pool/base/assert.h"
-
 /* A stream lives until one side leaves; the contract wants a finite number. */
 #define STREAM_DEADLINE_NS (INT64_C(366) * 24 * 3600 * WP_NS_PER_S)
+/* For the whole of a request's message. */
+#define ARRIVAL_NS (10 * WP_NS_PER_S)
+/* For a client to take its answer. */
+#define TRANSFER_NS (30 * WP_NS_PER_S)
 
-static void
-finish(struct wp_rpc_call *call, enum wp_status status, const char *message,
-       int64_t retry_after_ns)
+enum {
+    UNFLUSHED_MAX = 32, /* Calls of a busy thread between two flushes. */
+};
+
+static struct wp_rpc_call *
+from_stream(struct wp_h2_stream *stream)
 {
-    wp_rpc_call_ops.finish(&call->base, status, message, retry_after_ns);
+    return WP_CONTAINER_OF(stream, struct wp_rpc_call, stream);
 }
 
-static void
-start_batch(struct wp_rpc_call *call, const grpc_op *ops, size_t n_ops,
-            struct wp_rpc_tag *tag)
+/* --- what is posted --- */
+
+void
+wp_rpc_call_post(struct wp_rpc_call *call, struct wp_rpc_post *post)
 {
-    grpc_call_error error =
-        grpc_call_start_batch(call->handle, ops, n_ops, tag, NULL);
+    struct wp_rpc_thread *thread = call->thread;
 
-    WP_ASSERT(error == GRPC_CALL_OK);
-}
-
-static void
-start_watching_close(struct wp_rpc_call *call)
-{
-    grpc_op op;
-
-    memset(&op, 0, sizeof(op));
-    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    op.data.recv_close_on_server.cancelled = &call->closed_early;
-    start_batch(call, &op, 1, &call->on_closed);
-}
-
-static void
-end_if_complete(struct wp_rpc_call *call)
-{
-    if (call->closed_seen && call->done_seen) {
-        wp_rpc_queue_release(call);
-    }
-}
-
-static void
-count_cancelled(struct wp_rpc_call *call)
-{
-    if (call->closed_early != 0) {
-        WP_RPC_COUNT(&call->queue->cancelled, 1);
-    }
-}
-
-static void
-on_closed(struct wp_rpc_tag *tag, bool ok)
-{
-    struct wp_rpc_call *call =
-        WP_CONTAINER_OF(tag, struct wp_rpc_call, on_closed);
-    uint32_t before;
-
-    (void)ok; /* Always true for this operation. */
-    call->closed_seen = true;
-    count_cancelled(call);
-    if (call->closed_early != 0) {
-        before = atomic_fetch_or_explicit(&call->flags, WP_RPC_CANCELLED,
-                                          memory_order_acq_rel);
-        /* A finish that starts now on another thread is the method's to
-         * settle; the object outlives both, for on_done is still to come. */
-        if ((before & WP_RPC_FINISHED) == 0 && call->base.cancelled != NULL) {
-            call->base.cancelled(&call->base);
-        }
-    }
-    end_if_complete(call);
-}
-
-static void
-on_done(struct wp_rpc_tag *tag, bool ok)
-{
-    struct wp_rpc_call *call =
-        WP_CONTAINER_OF(tag, struct wp_rpc_call, on_done);
-
-    (void)ok; /* A reply nobody took: the client gave up, and knows it. */
-    wp_rpc_reply_take_back(call);
-    call->done_seen = true;
-    end_if_complete(call);
-}
-
-/* The single batch of a method that answered at once: it has both events. */
-static void
-on_done_at_once(struct wp_rpc_tag *tag, bool ok)
-{
-    struct wp_rpc_call *call =
-        WP_CONTAINER_OF(tag, struct wp_rpc_call, on_done);
-
-    (void)ok;
-    wp_rpc_reply_take_back(call);
-    count_cancelled(call);
-    wp_rpc_queue_release(call);
-}
-
-static void
-read_next(struct wp_rpc_call *call)
-{
-    grpc_op op;
-
-    grpc_byte_buffer_destroy(call->request);
-    call->request = NULL;
-    memset(&op, 0, sizeof(op));
-    op.op = GRPC_OP_RECV_MESSAGE;
-    op.data.recv_message.recv_message = &call->request;
-    start_batch(call, &op, 1, &call->on_read);
-}
-
-static void
-on_sent(struct wp_rpc_tag *tag, bool ok)
-{
-    struct wp_rpc_call *call =
-        WP_CONTAINER_OF(tag, struct wp_rpc_call, on_sent);
-    uint32_t before;
-
-    wp_rpc_reply_take_back(call);
-    /* Release: the next sender may reuse what this message used. */
-    before = atomic_fetch_and_explicit(&call->flags, ~(uint32_t)WP_RPC_WRITING,
-                                       memory_order_acq_rel);
-    if ((before & WP_RPC_FINISHED) != 0) {
-        wp_rpc_reply_status(call, false);
+    if (wp_h2_worker_here() != call->stream.worker) {
+        wp_h2_worker_send(call->stream.worker, &post->link);
         return;
     }
-    if (wp_rpc_call_method(call)->kind == WP_RPC_LOCKSTEP) {
-        read_next(call);
-    } else if (ok && (before & WP_RPC_CANCELLED) == 0 &&
+    post->link.next = NULL;
+    if (thread->last_post != NULL) {
+        thread->last_post->next = &post->link;
+    } else {
+        thread->first_post = &post->link;
+    }
+    thread->last_post = &post->link;
+}
+
+void
+wp_rpc_call_message(void *ctx, struct wp_linked_message *message)
+{
+    struct wp_rpc_post *post =
+        WP_CONTAINER_OF(message, struct wp_rpc_post, link);
+
+    (void)ctx;
+    post->run(post);
+}
+
+static void
+run_posts(struct wp_rpc_thread *thread)
+{
+    while (thread->first_post != NULL) {
+        struct wp_linked_message *message = thread->first_post;
+
+        thread->first_post = message->next;
+        if (thread->first_post == NULL) {
+            thread->last_post = NULL;
+        }
+        wp_rpc_call_message(NULL, message);
+    }
+}
+
+/* --- while its message comes --- */
+
+static void
+stop_waiting(struct wp_rpc_call *call)
+{
+    if (call->waiting.next != &call->waiting) {
+        wp_list_remove(&call->waiting);
+        call->thread->n_waiting--;
+    }
+}
+
+/* So that those who send heads of requests only take no call from others. */
+static void
+wait_for_message(struct wp_rpc_call *call)
+{
+    struct wp_rpc_thread *thread = call->thread;
+
+    wp_list_push_back(&thread->waiting, &call->waiting);
+    thread->n_waiting++;
+    if (WP_UNLIKELY(thread->n_waiting > WP_RPC_WAITING_MAX)) {
+        wp_h2_stream_turn_away(
+            &WP_CONTAINER_OF(thread->waiting.next, struct wp_rpc_call, waiting)
+                 ->stream);
+    }
+}
+
+/* --- its end --- */
+
+static void
+release(struct wp_rpc_call *call)
+{
+    if (event_initialized(&call->timer)) {
+        (void)event_del(&call->timer);
+    }
+    wp_list_remove(&call->fresh);
+    wp_rpc_message_drop(call);
+    wp_rpc_reply_drop(call, &call->reserved);
+    wp_rpc_reply_drop(call, &call->outgoing);
+    WP_RPC_COUNT(&call->thread->in_flight, (uint32_t)-1);
+    wp_h2_stream_free(&call->stream);
+}
+
+/* Its clock is set once the thread has written what it can. */
+static void
+look_again(struct wp_rpc_call *call)
+{
+    if (call->fresh.next == &call->fresh) {
+        wp_list_push_back(&call->thread->fresh, &call->fresh);
+    }
+}
+
+static void
+answer(struct wp_rpc_call *call)
+{
+    call->done = true;
+    if (call->closed) {
+        release(call);
+        return;
+    }
+    if (call->late) {
+        call->status = WP_DEADLINE_EXCEEDED;
+        call->retry_after_ns = 0;
+    }
+    if (call->status == WP_OK && call->reserved.bytes != NULL) {
+        call->outgoing = call->reserved;
+        call->reserved.bytes = NULL;
+        wp_h2_stream_send(&call->stream, call->outgoing.bytes,
+                          call->outgoing.len);
+    }
+    wp_h2_stream_end(&call->stream);
+    look_again(call);
+}
+
+static void
+take_finish(struct wp_rpc_post *post)
+{
+    struct wp_rpc_call *call =
+        WP_CONTAINER_OF(post, struct wp_rpc_call, finish_post);
+
+    if ((atomic_load_explicit(&call->flags, memory_order_acquire) &
+         WP_RPC_WRITING) != 0) {
+        call->finish_due = true;
+    } else {
+        answer(call);
+    }
+}
+
+/* The stream's message has left, or never will: the next may come. */
+static void
+writing_ends(struct wp_rpc_call *call)
+{
+    wp_rpc_reply_drop(call, &call->outgoing);
+    call->piece_out = false;
+    /* Release: the next sender may reuse what this message used. */
+    (void)atomic_fetch_and_explicit(&call->flags, ~(uint32_t)WP_RPC_WRITING,
+                                    memory_order_acq_rel);
+}
+
+static void
+take_message(struct wp_rpc_post *post)
+{
+    struct wp_rpc_call *call =
+        WP_CONTAINER_OF(post, struct wp_rpc_call, send_post);
+
+    if (!call->closed) {
+        call->piece_out = true;
+        wp_h2_stream_send(&call->stream, call->outgoing.bytes,
+                          call->outgoing.len);
+        return;
+    }
+    writing_ends(call);
+    if (call->finish_due) {
+        answer(call);
+    }
+}
+
+void
+wp_rpc_call_sent(struct wp_h2_stream *stream)
+{
+    struct wp_rpc_call *call = from_stream(stream);
+
+    if (!call->piece_out) {
+        return;
+    }
+    writing_ends(call);
+    if (call->finish_due) {
+        answer(call);
+    } else if (wp_rpc_call_method(call)->kind == WP_RPC_LOCKSTEP) {
+        wp_rpc_message_go_on(call);
+    } else if ((atomic_load_explicit(&call->flags, memory_order_acquire) &
+                (WP_RPC_CANCELLED | WP_RPC_FINISHED)) == 0 &&
                call->base.writable != NULL) {
         call->base.writable(&call->base);
     }
 }
 
-/* Runs the method on the request, in place when it came in one piece, as all
- * but the longest do. */
+/* Nobody waits for the answer any more: the method is told, once. */
 static void
-run_method(struct wp_rpc_call *call)
+cancel(struct wp_rpc_call *call)
 {
-    const struct wp_method *api = wp_rpc_call_method(call)->api;
-    grpc_byte_buffer_reader reader;
-    grpc_slice *first = NULL;
-    grpc_slice whole;
+    uint32_t before = atomic_fetch_or_explicit(&call->flags, WP_RPC_CANCELLED,
+                                               memory_order_acq_rel);
 
-    if (call->request == NULL ||
-        !grpc_byte_buffer_reader_init(&reader, call->request)) {
-        finish(call, WP_INVALID_ARGUMENT, "request: a message was expected", 0);
+    if ((before & WP_RPC_CANCELLED) != 0) {
         return;
     }
-    if (WP_LIKELY(grpc_byte_buffer_reader_peek(&reader, &first)) &&
-        WP_LIKELY(GRPC_SLICE_LENGTH(*first) ==
-                  grpc_byte_buffer_length(call->request))) {
-        api->start(&call->base, GRPC_SLICE_START_PTR(*first),
-                   GRPC_SLICE_LENGTH(*first));
+    WP_RPC_COUNT(&call->thread->cancelled, 1);
+    /* A finish that starts now on another thread is the method's to settle; the
+     * object outlives both, for its post is still to come. */
+    if ((before & WP_RPC_FINISHED) != 0) {
         return;
     }
-    (void)grpc_byte_buffer_reader_init(&reader, call->request);
-    whole = grpc_byte_buffer_reader_readall(&reader);
-    api->start(&call->base, GRPC_SLICE_START_PTR(whole),
-               GRPC_SLICE_LENGTH(whole));
-    grpc_slice_unref(whole);
-}
-
-static void
-on_read(struct wp_rpc_tag *tag, bool ok)
-{
-    struct wp_rpc_call *call =
-        WP_CONTAINER_OF(tag, struct wp_rpc_call, on_read);
-
-    if (!ok || call->request == NULL) {
-        finish(call, WP_OK, NULL, 0);
-        return;
-    }
-    wp_arena_reset(&call->base.arena);
-    run_method(call);
-}
-
-/* C-core's deadline on our clock; both are CLOCK_MONOTONIC. */
-static int64_t
-deadline_ns(const struct wp_rpc_call *call, int64_t now_ns)
-{
-    gpr_timespec at = call->deadline;
-    const struct wp_rpc_config *config = &call->queue->server->config;
-
-    if (at.tv_sec == INT64_MAX) {
-        return wp_time_add(now_ns,
-                           wp_rpc_call_method(call)->kind == WP_RPC_UNARY
-                               ? config->deadline_default_ns
-                               : STREAM_DEADLINE_NS);
-    }
-    if (WP_UNLIKELY(at.clock_type != GPR_CLOCK_MONOTONIC)) {
-        at = gpr_convert_clock_type(at, GPR_CLOCK_MONOTONIC);
-    }
-    if (at.tv_sec >= now_ns / WP_NS_PER_S + STREAM_DEADLINE_NS / WP_NS_PER_S) {
-        return wp_time_add(now_ns, STREAM_DEADLINE_NS);
-    }
-    return at.tv_sec * WP_NS_PER_S + at.tv_nsec;
-}
-
-/* What stands between the caller and the method. False: finished. */
-static bool
-admit(struct wp_rpc_call *call)
-{
-    struct wp_rpc_server *server = call->queue->server;
-    int64_t now_ns = wp_clock_mono_ns(server->clock);
-
-    if (WP_UNLIKELY(call->arena == WP_RPC_NO_ARENA)) {
-        WP_RPC_COUNT(&call->queue->refused, 1);
-        finish(call, WP_RESOURCE_EXHAUSTED,
-               "too many calls in flight (setting calls_max)",
-               100 * WP_NS_PER_MS);
-        return false;
-    }
-    call->base.deadline_ns = deadline_ns(call, now_ns);
-    if (WP_UNLIKELY(call->base.deadline_ns <= now_ns)) {
-        finish(call, WP_DEADLINE_EXCEEDED,
-               "the deadline had passed when the call arrived", 0);
-        return false;
-    }
-    if (WP_UNLIKELY(
-            !wp_rpc_peer_identify(server, call->handle, &call->base.who))) {
-        finish(call, WP_PERMISSION_DENIED,
-               "the caller is not among the configured principals", 0);
-        return false;
-    }
-    if (WP_UNLIKELY(wp_rpc_call_method(call)->api->admin_only &&
-                    !call->base.who.admin)) {
-        finish(call, WP_PERMISSION_DENIED, "the method needs the admin right",
-               0);
-        return false;
-    }
-    return true;
-}
-
-static void
-open_call(struct wp_rpc_call *call)
-{
-    wp_rpc_queue_open(call);
-    call->base.cancelled = NULL;
-    call->base.writable = NULL;
-    call->base.state = NULL;
-    call->base.service = wp_rpc_call_method(call)->service->self;
-    call->headers_sent = false;
-    call->has_details = false;
-    call->closed_early = 0;
-    call->closed_seen = false;
-    call->done_seen = false;
-    call->on_done.done = on_done_at_once;
-    atomic_store_explicit(&call->flags, 0, memory_order_relaxed);
-}
-
-static void
-on_new(struct wp_rpc_tag *tag, bool ok)
-{
-    struct wp_rpc_call *call = WP_CONTAINER_OF(tag, struct wp_rpc_call, on_new);
-
-    if (!ok) { /* The server is shutting down. */
-        wp_rpc_queue_put_free(call);
-        return;
-    }
-    wp_rpc_queue_arm(call->queue, call->method);
-    open_call(call);
-    wp_rpc_call_starting = call;
-    if (admit(call)) {
-        WP_RPC_COUNT(&call->queue->started, 1);
-        run_method(call);
-    }
-    if (wp_rpc_call_starting == call) {
-        /* Not answered here. Another thread may be answering right now: it
-         * starts a batch of sends only, this one receives only, and the event
-         * of neither is taken before this function has returned. */
-        wp_rpc_call_starting = NULL;
-        call->on_done.done = on_done;
-        start_watching_close(call);
+    if (!call->started || wp_rpc_call_method(call)->kind == WP_RPC_LOCKSTEP) {
+        wp_rpc_call_fail(call, WP_CANCELLED, NULL);
+    } else if (call->base.cancelled != NULL) {
+        call->base.cancelled(&call->base);
     }
 }
 
 void
-wp_rpc_call_init(struct wp_rpc_queue *queue, struct wp_rpc_call *call)
+wp_rpc_call_closed(struct wp_h2_stream *stream)
 {
+    struct wp_rpc_call *call = from_stream(stream);
+
+    call->closed = true;
+    stop_waiting(call);
+    if (!stream->answered) {
+        cancel(call);
+    }
+    if (call->piece_out) {
+        writing_ends(call);
+        if (call->finish_due) {
+            call->finish_due = false;
+            call->done = true;
+        }
+    }
+    if (call->done) {
+        release(call);
+    }
+}
+
+/* --- its clock --- */
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct wp_rpc_call *call = ctx;
+    struct wp_h2_worker *worker = call->stream.worker;
+
+    (void)fd;
+    (void)what;
+    if (call->closed) {
+        return;
+    }
+    if (call->done) { /* The answer was not taken. */
+        wp_h2_stream_reset(&call->stream);
+    } else if (!call->started) {
+        wp_rpc_call_fail(call, WP_DEADLINE_EXCEEDED,
+                         "the request did not arrive in time");
+    } else {
+        call->late = true;
+        cancel(call);
+        if ((atomic_load_explicit(&call->flags, memory_order_acquire) &
+             WP_RPC_FINISHED) == 0) {
+            wp_h2_stream_reset(&call->stream);
+        }
+    }
+    wp_h2_worker_settle(worker);
+}
+
+static void
+set_timer(struct wp_rpc_call *call)
+{
+    int64_t now_ns = wp_clock_mono_ns(call->server->clock);
+    int64_t due_ns =
+        call->has_deadline ? call->base.deadline_ns : WP_TIME_NEVER;
+    struct timeval tv;
+
+    if (call->done) {
+        due_ns = wp_rpc_call_method(call)->kind == WP_RPC_UNARY
+                     ? now_ns + TRANSFER_NS
+                     : due_ns;
+    } else if (!call->started && due_ns > call->opened_ns + ARRIVAL_NS) {
+        due_ns = call->opened_ns + ARRIVAL_NS;
+    }
+    if (due_ns == WP_TIME_NEVER) {
+        (void)event_del(&call->timer);
+        return;
+    }
+    due_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+    tv.tv_sec = (time_t)(due_ns / WP_NS_PER_S);
+    tv.tv_usec = (suseconds_t)((due_ns % WP_NS_PER_S + 999) / 1000);
+    if (tv.tv_usec == 1000000) {
+        tv.tv_sec++;
+        tv.tv_usec = 0;
+    }
+    (void)event_add(&call->timer, &tv);
+}
+
+void
+wp_rpc_call_turn(void *ctx, struct wp_h2_worker *worker, bool last)
+{
+    struct wp_rpc_server *server = ctx;
+    struct wp_rpc_thread *thread =
+        &server->threads[wp_h2_worker_number(worker)];
+    struct wp_list *node;
+
+    run_posts(thread);
+    while (last && (node = wp_list_pop_front(&thread->fresh)) != NULL) {
+        struct wp_rpc_call *call =
+            WP_CONTAINER_OF(node, struct wp_rpc_call, fresh);
+
+        if (!call->closed) {
+            set_timer(call);
+        }
+    }
+}
+
+/* --- its beginning --- */
+
+void
+wp_rpc_call_init(void *ctx, struct wp_h2_stream *stream)
+{
+    struct wp_rpc_server *server = ctx;
+    struct wp_rpc_call *call = from_stream(stream);
+
+    call->server = server;
+    call->thread = &server->threads[wp_h2_worker_number(stream->worker)];
+    call->room =
+        call->thread->rooms + (size_t)call->thread->n_rooms++ *
+                                  (WP_RPC_REPLY_INLINE + WP_CALL_ARENA_SIZE);
     call->base.ops = &wp_rpc_call_ops;
-    call->queue = queue;
-    call->arena = WP_RPC_NO_ARENA;
-    call->on_new.done = on_new;
-    call->on_closed.done = on_closed;
-    call->on_sent.done = on_sent;
-    call->on_read.done = on_read;
-    grpc_metadata_array_init(&call->metadata);
+    call->finish_post.run = take_finish;
+    call->send_post.run = take_message;
+    wp_list_init(&call->fresh);
+    wp_list_init(&call->waiting);
     atomic_init(&call->flags, 0);
-    atomic_init(&call->sent, false);
+}
+
+void
+wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
+                 const struct wp_identity *who, int64_t timeout_ns)
+{
+    struct wp_rpc_server *server = call->server;
+    int64_t now_ns = wp_clock_mono_ns(server->clock);
+
+    if (WP_UNLIKELY(!event_initialized(&call->timer))) {
+        (void)evtimer_assign(&call->timer,
+                             wp_h2_worker_base(call->stream.worker), on_timer,
+                             call);
+    }
+    call->method = method;
+    call->base.who = *who;
+    call->base.cancelled = NULL;
+    call->base.writable = NULL;
+    call->base.state = NULL;
+    call->base.service = wp_rpc_call_method(call)->service->self;
+    wp_arena_init(&call->base.arena, call->room + WP_RPC_REPLY_INLINE,
+                  WP_CALL_ARENA_SIZE);
+    call->has_deadline = timeout_ns >= 0;
+    if (timeout_ns < 0) {
+        timeout_ns = wp_rpc_call_method(call)->kind == WP_RPC_UNARY
+                         ? server->config.deadline_default_ns
+                         : STREAM_DEADLINE_NS;
+    } else if (timeout_ns > STREAM_DEADLINE_NS) {
+        timeout_ns = STREAM_DEADLINE_NS;
+    }
+    call->base.deadline_ns = wp_time_add(now_ns, timeout_ns);
+    call->opened_ns = now_ns;
+    call->details[0] = '\0';
+    call->late = false;
+    call->started = false;
+    call->ended = false;
+    call->closed = false;
+    call->piece_out = false;
+    call->finish_due = false;
+    call->done = false;
+    call->compressed = false;
+    call->prefix_len = 0;
+    atomic_store_explicit(&call->flags, 0, memory_order_relaxed);
+    WP_RPC_COUNT(&call->thread->in_flight, 1);
+    look_again(call);
+    wait_for_message(call);
+}
+
+void
+wp_rpc_call_fail(struct wp_rpc_call *call, enum wp_status status,
+                 const char *message)
+{
+    wp_rpc_call_ops.finish(&call->base, status, message, 0);
+}
+
+/* Among the calls in progress. One that is refused stays among those that wait:
+ * its answer may not be taken. */
+static bool
+enter(struct wp_rpc_call *call)
+{
+    enum wp_peer_verdict verdict = wp_h2_stream_count(&call->stream);
+
+    if (WP_LIKELY(verdict == WP_PEER_ADMITTED)) {
+        stop_waiting(call);
+        return true;
+    }
+    WP_RPC_COUNT(&call->thread->refused, 1);
+    wp_rpc_call_ops.finish(
+        &call->base, WP_RESOURCE_EXHAUSTED,
+        verdict == WP_PEER_OVER_ALL
+            ? "too many calls in progress (setting calls_max)"
+            : "too many calls of one peer in progress (of calls_max a part is "
+              "left to others)",
+        WP_RPC_REFUSED_RETRY_NS);
+    return false;
+}
+
+void
+wp_rpc_call_run(struct wp_rpc_call *call, const uint8_t *message, size_t len)
+{
+    const struct wp_rpc_config *config = &call->server->config;
+    struct wp_rpc_thread *thread = call->thread;
+
+    if (call->started) { /* WP_RPC_LOCKSTEP: another round. */
+        wp_arena_reset(&call->base.arena);
+    } else if (WP_UNLIKELY(!enter(call))) {
+        return;
+    } else {
+        call->started = true;
+        WP_RPC_COUNT(&thread->started, 1);
+    }
+    wp_rpc_call_method(call)->api->start(&call->base, message, len);
+    if (config->flush != NULL && ++thread->unflushed >= UNFLUSHED_MAX) {
+        thread->unflushed = 0;
+        if (config->wants_flush(config->flush_ctx)) {
+            config->flush(config->flush_ctx);
+        }
+    }
 }

@@ -1,120 +1,125 @@
-/* What a failed call tells its client beside the status, and where gRPC's own
- * complaints go. */
+/* What ends an answer: its status, in the fields that gRPC has for it. */
 #include "allocator/grpc/internal.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <grpc/support/log.h>
-
-#include "pool/base/log.h"
 #include "proto/wire/status.h"
 
 enum {
-    LOG_LINES_PER_S = 5,
+    DETAILS_MAX =
+        512, /* Of the packed status with its message and RetryInfo. */
 };
 
-void
-wp_rpc_trailers_make(struct wp_rpc_trailers *trailers, enum wp_status status,
-                     const grpc_slice *details, int64_t retry_after_ns)
+/* What the fields point to. */
+struct scratch {
+    char code[8];
+    char message[3 * WP_RPC_MESSAGE_MAX + 1];
+    char details[DETAILS_MAX / 3 * 4 + 8];
+    char pushback[24];
+};
+
+/* gRPC's percent-encoding: printable ASCII but '%' stays. */
+static size_t
+encode_message(const char *text, char *out)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    for (; *text != '\0'; text++) {
+        uint8_t c = (uint8_t)*text;
+
+        if (c >= ' ' && c <= '~' && c != '%') {
+            out[n++] = (char)c;
+        } else {
+            out[n++] = '%';
+            out[n++] = digits[c >> 4];
+            out[n++] = digits[c & 15];
+        }
+    }
+    return n;
+}
+
+/* Base64 without padding, as -bin fields have it. */
+static size_t
+encode_base64(const uint8_t *in, size_t len, char *out)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i += 3) {
+        size_t left = len - i < 3 ? len - i : 3;
+        uint32_t bits = (uint32_t)in[i] << 16;
+
+        bits |= left > 1 ? (uint32_t)in[i + 1] << 8 : 0;
+        bits |= left > 2 ? (uint32_t)in[i + 2] : 0;
+        for (size_t k = 0; k <= left; k++) {
+            out[n++] = digits[bits >> (18 - 6 * k) & 63];
+        }
+    }
+    return n;
+}
+
+static size_t
+put_retry(struct scratch *scratch, struct wp_h2_field *fields,
+          enum wp_status status, const char *message, int64_t retry_after_ns)
 {
     struct wp_wire_status wire = {.code = wp_status_grpc_code(status),
+                                  .message = wp_str_from(message),
                                   .retry_after_ns = retry_after_ns};
-    char text[WP_RPC_MESSAGE_MAX + 1] = "";
-    char ms[24];
-    grpc_slice packed;
+    uint8_t packed[DETAILS_MAX];
+    size_t len = wp_wire_size_status(&wire);
+    int n;
 
-    trailers->count = 0;
-    if (WP_LIKELY(retry_after_ns <= 0)) {
-        return;
-    }
-    if (details != NULL) {
-        wire.message.len = GRPC_SLICE_LENGTH(*details);
-        memcpy(text, GRPC_SLICE_START_PTR(*details), wire.message.len);
-    }
-    wire.message.ptr = text;
-    packed = grpc_slice_malloc(wp_wire_size_status(&wire));
-    (void)wp_wire_pack_status(&wire, GRPC_SLICE_START_PTR(packed));
-    memset(trailers->md, 0, sizeof(trailers->md));
-    trailers->md[0].key =
-        grpc_slice_from_static_string("grpc-status-details-bin");
-    trailers->md[0].value = packed;
-    (void)snprintf(
-        ms, sizeof(ms), "%lld",
+    WP_ASSERT(len <= sizeof(packed));
+    (void)wp_wire_pack_status(&wire, packed);
+    fields[0].name = WP_STR("grpc-status-details-bin");
+    fields[0].value = (struct wp_str){
+        scratch->details, encode_base64(packed, len, scratch->details)};
+    n = snprintf(
+        scratch->pushback, sizeof(scratch->pushback), "%lld",
         (long long)((retry_after_ns + WP_NS_PER_MS - 1) / WP_NS_PER_MS));
-    trailers->md[1].key =
-        grpc_slice_from_static_string("grpc-retry-pushback-ms");
-    trailers->md[1].value = grpc_slice_from_copied_string(ms);
-    trailers->count = 2;
+    fields[1].name = WP_STR("grpc-retry-pushback-ms");
+    fields[1].value = (struct wp_str){scratch->pushback, (size_t)n};
+    return 2;
 }
 
-void
-wp_rpc_trailers_unref(struct wp_rpc_trailers *trailers)
+size_t
+wp_rpc_trailers_make(struct wp_h2_field *fields, enum wp_status status,
+                     const char *message, int64_t retry_after_ns)
 {
-    for (size_t i = 0; i < trailers->count; i++) {
-        grpc_slice_unref(trailers->md[i].value);
+    static _Thread_local struct scratch scratch;
+    unsigned code = (unsigned)wp_status_grpc_code(status);
+    size_t n = 0;
+
+    fields[n].name = WP_STR("grpc-status");
+    if (code >= 10) {
+        scratch.code[n++] = (char)('0' + code / 10);
     }
-}
-
-/* Clients can make gRPC complain (a bad handshake does), so lines are rationed:
- * the count starts again with each second. */
-static bool
-may_log(void)
-{
-    static _Atomic(int64_t) second;
-    static _Atomic(int) lines;
-    int64_t now_s = wp_clock_mono_ns(wp_clock_system()) / WP_NS_PER_S;
-
-    if (atomic_exchange_explicit(&second, now_s, memory_order_relaxed) !=
-        now_s) {
-        atomic_store_explicit(&lines, 0, memory_order_relaxed);
+    scratch.code[n++] = (char)('0' + code % 10);
+    fields[0].value = (struct wp_str){scratch.code, n};
+    n = 1;
+    if (message != NULL && message[0] != '\0') {
+        fields[n].name = WP_STR("grpc-message");
+        fields[n].value = (struct wp_str){
+            scratch.message, encode_message(message, scratch.message)};
+        n++;
     }
-    return atomic_fetch_add_explicit(&lines, 1, memory_order_relaxed) <
-           LOG_LINES_PER_S;
-}
-
-static _Atomic(bool) accept_failed;
-
-bool
-wp_rpc_accept_failed(void)
-{
-    return atomic_load_explicit(&accept_failed, memory_order_relaxed);
-}
-
-/* C-core 1.51 never accepts again on a listener of its own after accept has
- * failed, as it does without free descriptors, and says so only in its log. */
-static void
-note_accept_failure(const char *message)
-{
-    if (strncmp(message, "Failed accept4", strlen("Failed accept4")) == 0 &&
-        !atomic_exchange_explicit(&accept_failed, true, memory_order_relaxed)) {
-        wp_log_error("a TLS listener is dead: restart the daemon",
-                     wp_kv_str("cause", message));
+    if (WP_UNLIKELY(retry_after_ns > 0)) {
+        n += put_retry(&scratch, &fields[n], status,
+                       message != NULL ? message : "", retry_after_ns);
     }
+    return n;
 }
 
-static void
-log_line(gpr_log_func_args *args)
+size_t
+wp_rpc_trailers_of(struct wp_h2_stream *stream,
+                   struct wp_h2_field fields[WP_H2_FIELDS_MAX])
 {
-    const char *slash = strrchr(args->file, '/');
-    const char *file = slash != NULL ? slash + 1 : args->file;
+    const struct wp_rpc_call *call =
+        WP_CONTAINER_OF(stream, struct wp_rpc_call, stream);
 
-    note_accept_failure(args->message);
-    if (!may_log()) {
-        return;
-    }
-    if (args->severity == GPR_LOG_SEVERITY_ERROR) {
-        wp_log_warn("grpc", wp_kv_str("message", args->message),
-                    wp_kv_str("at", file), wp_kv_int("line", args->line));
-    } else {
-        wp_log_debug("grpc", wp_kv_str("message", args->message),
-                     wp_kv_str("at", file), wp_kv_int("line", args->line));
-    }
-}
-
-void
-wp_rpc_log_route(void)
-{
-    gpr_set_log_function(log_line);
+    return wp_rpc_trailers_make(fields, call->status, call->details,
+                                call->retry_after_ns);
 }

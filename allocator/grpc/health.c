@@ -26,7 +26,7 @@ struct watch {
     struct wp_list node;
     struct wp_call *call;
     bool known;               /* The service is one of ours. */
-    enum wp_wire_health told; /* UNKNOWN: nothing yet. */
+    enum wp_wire_health sent; /* UNKNOWN: nothing yet. */
 };
 
 static bool
@@ -49,7 +49,7 @@ state_of(const struct wp_rpc_health *health, bool known)
     if (!known) {
         return WP_WIRE_HEALTH_SERVICE_UNKNOWN;
     }
-    return health->serving && !wp_rpc_accept_failed()
+    return health->serving && wp_h2_server_accepts(health->server->h2)
                ? WP_WIRE_HEALTH_SERVING
                : WP_WIRE_HEALTH_NOT_SERVING;
 }
@@ -103,9 +103,9 @@ tell(struct wp_rpc_health *health, struct watch *watch)
 {
     enum wp_wire_health state = state_of(health, watch->known);
 
-    if (state != watch->told && put_response(watch->call, state) &&
+    if (state != watch->sent && put_response(watch->call, state) &&
         watch->call->ops->send(watch->call)) {
-        watch->told = state;
+        watch->sent = state;
     }
 }
 
@@ -125,7 +125,7 @@ static void
 serve_watch(struct wp_rpc_health *health, struct watch *watch)
 {
     tell(health, watch);
-    if (health->ended && watch->told == state_of(health, watch->known)) {
+    if (health->ended && watch->sent == state_of(health, watch->known)) {
         end_watch(watch, WP_UNAVAILABLE, "the server is leaving");
     }
 }

@@ -1,20 +1,22 @@
 /* allocator/grpc/internal.h - what the files of the gRPC transport share.
  *
- * Only allocator/grpc/ include it: no other part of the product sees a gRPC
- * type.
+ * Only allocator/grpc/ include it: no other part of the product sees a call
+ * from this side.
  *
- * Life of a call object (struct wp_rpc_call). It belongs to one queue for ever
- * and is in one of three places: the queue's free list; armed, that is waiting
- * inside C-core for a call of its method; in flight.
+ * Life of a call object (struct wp_rpc_call). It belongs to one serving thread
+ * for ever.
  *
- *      free --arm--> armed --on_new--> in flight --release--> free
+ *      free --request--> open --message--> started --finish--> free
  *
- * In flight, two events end it, in any order: C-core says that the call is
- * closed (RECV_CLOSE_ON_SERVER), and the last batch, with the status, is done.
- * A method that answers before start returns has both in one batch, one event.
- * The queue's thread alone takes events, so it alone frees the object, exactly
- * once, and `cancelled` can never run on a freed one. Another thread that
- * finishes a call makes grpc_call_start_batch its last touch of the object. */
+ * It counts as a call in progress from its whole message on. Until then it
+ * waits among WP_RPC_WAITING_MAX of its thread, of which the oldest makes room
+ * for a new one, and for 10 s at most.
+ *
+ * Two events end it, in any order: its stream has closed (the answer is
+ * written, or the client has gone), and what finish left has been taken by the
+ * serving thread. That thread alone frees the object, once both have come. What
+ * another thread does to a call (finish, send) is posted to the serving thread;
+ * the post is that thread's last touch of the object. */
 #ifndef WP_ALLOCATOR_GRPC_INTERNAL_H
 #define WP_ALLOCATOR_GRPC_INTERNAL_H
 
@@ -23,34 +25,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <grpc/byte_buffer.h>
-#include <grpc/grpc.h>
-#include <grpc/slice.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
 
 #include "allocator/grpc/server.h"
+#include "allocator/h2/h2.h"
 #include "allocator/services/service.h"
+#include "pool/base/assert.h"
 
-struct wp_rpc_queue;
+/* When a call that found no room may come again. */
+#define WP_RPC_REFUSED_RETRY_NS (100 * WP_NS_PER_MS)
 
 enum {
-    /* Requests armed per method and queue: more would only cost memory, fewer
-     * would make bursts go through C-core's slower list of pending calls. */
-    WP_RPC_ARMED_PER_METHOD = 16,
-    /* The same for unknown methods; also how many are answered at a time. */
-    WP_RPC_STRAYS = 32,
-    /* Call objects for refusals while all arenas are in use. */
-    WP_RPC_SPARE_CALLS = 64,
     WP_RPC_METHODS_MAX = 64,
-    WP_RPC_LISTEN_MAX = 16,
-    WP_RPC_THREADS_MAX = 64,
+    WP_RPC_LISTEN_MAX = WP_H2_LISTEN_MAX,
+    WP_RPC_THREADS_MAX = WP_H2_THREADS_MAX,
     /* What clients accept by default; longer replies are a service's bug. */
     WP_RPC_REPLY_MAX = 4 << 20,
+    /* Replies up to this length need no memory of their own. */
+    WP_RPC_REPLY_INLINE = 1024,
     WP_RPC_MESSAGE_MAX = 240, /* Of a status; longer ones are cut. */
-};
-
-/* The first member of whatever C-core holds for us as an event's tag. */
-struct wp_rpc_tag {
-    void (*done)(struct wp_rpc_tag *tag, bool ok);
+    WP_RPC_PREFIX = 5,        /* Before each message: a flag and its length. */
+    /* Of a thread, whose message is not whole. */
+    WP_RPC_WAITING_MAX = 1024,
+    /* Objects beside those of waiting and started calls: they end in one turn,
+     * but are free only after it. One read brings fewer. */
+    WP_RPC_SPARE_OBJECTS = 2048,
 };
 
 enum wp_rpc_kind {
@@ -64,91 +64,86 @@ enum wp_rpc_kind {
 struct wp_rpc_method {
     const struct wp_method *api;
     const struct wp_service *service;
+    size_t path_len;
     enum wp_rpc_kind kind;
-    void *handle; /* C-core's name for it. */
 };
 
 /* wp_rpc_call.flags */
 enum {
     WP_RPC_FINISHED = 1,  /* The method has called finish. */
     WP_RPC_WRITING = 2,   /* A stream's message is on its way. */
-    WP_RPC_CANCELLED = 4, /* C-core says nobody waits for the answer. */
+    WP_RPC_CANCELLED = 4, /* Nobody waits for the answer. */
+};
+
+/* What is to be done with a call on its serving thread. */
+struct wp_rpc_post {
+    struct wp_linked_message link;
+    void (*run)(struct wp_rpc_post *post);
+};
+
+/* A message with its prefix. */
+struct wp_rpc_reply {
+    uint8_t *bytes; /* NULL: none. */
+    size_t len;
+    bool is_inline; /* In the call's own room. */
 };
 
 struct wp_rpc_call {
-    struct wp_call base; /* First: what methods see. */
-    struct wp_rpc_queue *queue;
-    struct wp_rpc_call *next_free;
-    uint32_t method; /* Index into the server's table. */
-    uint32_t arena;  /* Index into the queue's, or WP_RPC_NO_ARENA. */
-
-    struct wp_rpc_tag on_new;
-    struct wp_rpc_tag on_closed;
-    struct wp_rpc_tag on_sent; /* A stream's message. */
-    struct wp_rpc_tag on_read; /* WP_RPC_LOCKSTEP: the next request. */
-    struct wp_rpc_tag on_done; /* The last batch. */
-
-    /* Filled by C-core before on_new. */
-    grpc_call *handle;
-    gpr_timespec deadline;
-    grpc_metadata_array metadata;
-    grpc_byte_buffer *request;
-    int closed_early; /* RECV_CLOSE_ON_SERVER's answer. */
-
-    /* The finishing or sending thread's. */
-    grpc_slice reply;
-    bool has_reply;
-    bool headers_sent;
-    grpc_byte_buffer *outgoing; /* Until its batch is done. */
-    enum wp_status status;
-    grpc_slice details; /* The status message, when has_details. */
-    bool has_details;
-    int64_t retry_after_ns;
-
-    _Atomic(uint32_t) flags;
-    /* Stored by a sending thread when it lets go of the object, loaded when the
-     * batch's event is taken. C-core orders the two as well, but out of sight
-     * of the thread sanitizer. */
-    _Atomic(bool) sent;
-    /* The queue's thread's: which of the two last events have come. */
-    bool closed_seen;
-    bool done_seen;
-};
-
-#define WP_RPC_NO_ARENA UINT32_MAX
-
-/* A call of a method nobody registered. */
-struct wp_rpc_stray {
-    struct wp_rpc_tag on_new;
-    struct wp_rpc_tag on_done;
-    struct wp_rpc_queue *queue;
-    grpc_call *handle;
-    grpc_call_details details;
-    grpc_metadata_array metadata;
-    int closed_early;
-};
-
-/* One completion queue, its thread and its calls. Counters have one writer, the
- * queue's thread; anyone may read them. */
-struct wp_rpc_queue {
+    struct wp_h2_stream stream; /* First: what HTTP/2 sees. */
+    struct wp_call base;        /* What methods see. */
     struct wp_rpc_server *server;
-    grpc_completion_queue *cq;
-    pthread_t thread;
-    bool threaded;
-    /* The last event but those of calls in flight: no connection is left. */
-    struct wp_rpc_tag on_shutdown;
+    struct wp_rpc_thread *thread;
+    char *room; /* WP_RPC_REPLY_INLINE bytes, and the arena's. */
+    uint32_t method;
 
-    struct wp_rpc_call *calls; /* n_calls of them, owned. */
-    uint32_t n_calls;
-    struct wp_rpc_call *free_calls;
-    char *arenas; /* n_arenas * WP_CALL_ARENA_SIZE bytes, mapped. */
-    uint32_t n_arenas;
-    uint32_t *free_arenas; /* A stack: the last one used is still in cache. */
-    uint32_t n_free_arenas;
-    /* Requests that could not be armed for want of an object, per method. */
-    uint32_t unarmed[WP_RPC_METHODS_MAX];
-    uint32_t n_unarmed;
-    struct wp_rpc_stray strays[WP_RPC_STRAYS];
+    /* The owning thread's until a post. */
+    struct wp_rpc_reply reserved;
+    enum wp_status status;
+    char details[WP_RPC_MESSAGE_MAX + 1];
+    int64_t retry_after_ns;
+    struct wp_rpc_post finish_post;
+    struct wp_rpc_post send_post;
+    _Atomic(uint32_t) flags;
+
+    /* The serving thread's. */
+    struct wp_rpc_reply outgoing;
+    struct wp_list fresh; /* Of the thread's calls whose timer is not right. */
+    struct wp_list waiting; /* Of the thread's calls that have not started. */
+    struct event timer;
+    int64_t opened_ns;
+    bool has_deadline; /* The client named one. */
+    bool late;         /* It has passed. */
+    bool started;      /* Its message has been handed to the method. */
+    bool ended;        /* The client sends no more. */
+    bool closed;       /* The stream has ended. */
+    bool piece_out;    /* outgoing is HTTP/2's. */
+    bool finish_due;   /* Once outgoing has left. */
+    bool done;         /* What finish left has been taken. */
+    bool compressed;   /* A message of the client was. */
+    /* A message that comes in pieces. */
+    uint8_t prefix[WP_RPC_PREFIX];
+    uint32_t prefix_len;
+    uint8_t *partial;
+    uint32_t partial_len;
+    uint32_t partial_cap;
+    uint32_t message_len;
+    /* WP_RPC_LOCKSTEP: what came while an answer is on its way. */
+    uint8_t *stash;
+    size_t stash_len;
+};
+
+/* A serving thread's calls. Counters have one writer, that thread; anyone may
+ * read them. */
+struct wp_rpc_thread {
+    struct wp_linked_message *first_post; /* Of this thread itself. */
+    struct wp_linked_message *last_post;
+    struct wp_list fresh;
+    struct wp_list waiting; /* The oldest first. */
+    uint32_t n_waiting;
+    size_t partial_bytes; /* Of messages that are not whole. */
+    uint32_t unflushed;   /* Methods started since the last flush. */
+    uint32_t n_rooms;     /* Given to calls. */
+    char *rooms;          /* Mapped. */
 
     _Atomic(uint64_t) started;
     _Atomic(uint64_t) cancelled;
@@ -164,149 +159,112 @@ struct wp_rpc_queue {
         atomic_load_explicit((counter), memory_order_relaxed) + (by),          \
         memory_order_relaxed)
 
-struct wp_rpc_peers;
-struct wp_rpc_tls;
+/* Who is at the other end of a connection. */
+struct wp_rpc_peer {
+    struct wp_identity who;
+    bool known;    /* May call. */
+    bool unproven; /* Nothing says who it is: a call's token may. */
+};
+
 struct wp_rpc_health;
 struct wp_rpc_reflection;
 
 struct wp_rpc_server {
     struct wp_rpc_config config; /* Shallow copy; bounds are checked. */
+    size_t access_token_len;     /* 0: there is none. */
     const struct wp_clock *clock;
-    grpc_server *grpc;
-    struct wp_rpc_queue *queues;
-    uint32_t n_queues;
+    struct wp_h2_server *h2;
+    struct wp_rpc_thread *threads;
+    uint32_t n_threads;
+    size_t objects_per_thread; /* Calls: mapped, touched once needed. */
     struct wp_rpc_method methods[WP_RPC_METHODS_MAX];
     uint32_t n_methods;
     /* Every service, the transport's own included. */
     const struct wp_service *services[WP_RPC_METHODS_MAX];
     uint32_t n_services;
-    struct wp_rpc_peers *peers;
-    struct wp_rpc_tls *tls; /* NULL: clear text only. */
     struct wp_rpc_health *health;
     struct wp_rpc_reflection *reflection; /* NULL: not served. */
-    char address[WP_RPC_LISTEN_MAX][128];
-
-    pthread_mutex_t lock; /* Guards n_open. */
-    pthread_cond_t open_changed;
-    /* While leaving: queues that may still bring new calls. */
-    uint32_t n_open;
+    _Atomic(size_t) reply_bytes; /* Of replies too long for their call. */
     bool started;
     bool draining;
 };
 
-/* --- call.c: events, all on the queue's thread --- */
-
-/* Gives a zeroed call object of the queue its handlers. */
-void wp_rpc_call_init(struct wp_rpc_queue *queue, struct wp_rpc_call *call);
 static inline struct wp_rpc_method *
 wp_rpc_call_method(const struct wp_rpc_call *call)
 {
-    return &call->queue->server->methods[call->method];
+    return &call->server->methods[call->method];
 }
+
+/* --- request.c: headers, on the serving thread --- */
+
+/* Handlers for struct wp_h2_handler; ctx is the server. */
+void wp_rpc_request_header(void *ctx, void *scratch, struct wp_str name,
+                           struct wp_str value);
+void wp_rpc_request_done(void *ctx, struct wp_h2_conn *conn, int32_t id,
+                         const void *scratch, bool too_long);
+
+/* --- call.c: the life of a call, on the serving thread --- */
+
+/* Gives a zeroed object what it keeps for ever. */
+void wp_rpc_call_init(void *ctx, struct wp_h2_stream *stream);
+/* A call of that method begins; timeout_ns below 0: none named. */
+void wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
+                      const struct wp_identity *who, int64_t timeout_ns);
+/* A whole message. */
+void wp_rpc_call_run(struct wp_rpc_call *call, const uint8_t *message,
+                     size_t len);
+/* Ends the call with a status of the transport's. */
+void wp_rpc_call_fail(struct wp_rpc_call *call, enum wp_status status,
+                      const char *message);
+void wp_rpc_call_closed(struct wp_h2_stream *stream);
+void wp_rpc_call_sent(struct wp_h2_stream *stream);
+void wp_rpc_call_turn(void *ctx, struct wp_h2_worker *worker, bool last);
+void wp_rpc_call_message(void *ctx, struct wp_linked_message *message);
+/* Has post.run called on the call's serving thread; the last touch of call by
+ * this one. */
+void wp_rpc_call_post(struct wp_rpc_call *call, struct wp_rpc_post *post);
+
+/* --- message.c: messages out of bytes, on the serving thread --- */
+
+void wp_rpc_message_data(struct wp_h2_stream *stream, const uint8_t *bytes,
+                         size_t len);
+void wp_rpc_message_ended(struct wp_h2_stream *stream);
+/* WP_RPC_LOCKSTEP: the answer has left; what came meanwhile. */
+void wp_rpc_message_go_on(struct wp_rpc_call *call);
+void wp_rpc_message_drop(struct wp_rpc_call *call);
 
 /* --- reply.c: sending, on the thread that owns the call --- */
 
 extern const struct wp_call_ops wp_rpc_call_ops;
-/* The call whose method is being started on this thread; NULL once that has
- * finished it: a finish from inside may send all in one batch. */
-extern _Thread_local struct wp_rpc_call *wp_rpc_call_starting;
-/* Sends what finish left in call. with_close: RECV_CLOSE_ON_SERVER has not been
- * started and goes along. The last touch of call by this thread. */
-void wp_rpc_reply_status(struct wp_rpc_call *call, bool with_close);
-/* The event of something sent has come: frees the message, if it had one. */
-void wp_rpc_reply_take_back(struct wp_rpc_call *call);
-/* Frees a reply that was reserved and never sent. */
-void wp_rpc_reply_drop(struct wp_rpc_call *call);
-
-/* --- queue.c: where call objects are kept, on the queue's thread --- */
-
-/* Waits for a call of that method with a free object; when none is free, as
- * soon as there is one. */
-void wp_rpc_queue_arm(struct wp_rpc_queue *queue, uint32_t method);
-/* An object that never got its call. */
-void wp_rpc_queue_put_free(struct wp_rpc_call *call);
-/* Gives a fresh call its arena, or none when all are taken. */
-void wp_rpc_queue_open(struct wp_rpc_call *call);
-/* The call has ended: frees what it held. */
-void wp_rpc_queue_release(struct wp_rpc_call *call);
-/* Sets up the queue's call objects and arenas; server->n_methods is final.
- * calls_max: in flight on this queue. */
-WP_MUST_CHECK enum wp_status wp_rpc_queue_init_calls(struct wp_rpc_queue *queue,
-                                                     uint32_t calls_max,
-                                                     struct wp_err *err);
-/* After the completion queue has been drained. */
-void wp_rpc_queue_fini_calls(struct wp_rpc_queue *queue);
-/* Arms every method, and the catch-all for unknown ones. Before the queue's
- * thread runs, after grpc_server_start. */
-void wp_rpc_queue_arm_all(struct wp_rpc_queue *queue);
-/* The same for strays (method.c). */
-void wp_rpc_stray_arm(struct wp_rpc_stray *stray);
+void wp_rpc_reply_drop(struct wp_rpc_call *call, struct wp_rpc_reply *reply);
 
 /* --- method.c --- */
 
-/* Registers all methods of the service with C-core. Before the server
- * starts. */
+/* Adds all methods of the service. Before the server starts. */
 WP_MUST_CHECK enum wp_status
 wp_rpc_server_add_service(struct wp_rpc_server *server,
                           const struct wp_service *service, bool lockstep,
                           struct wp_err *err);
+/* The index of a path, or n_methods. */
+uint32_t wp_rpc_method_find(const struct wp_rpc_server *server,
+                            struct wp_str path);
 
 /* --- error.c --- */
 
-/* Room for the trailers of one status. */
-struct wp_rpc_trailers {
-    grpc_metadata md[2];
-    size_t count;
-};
-/* RetryInfo as grpc-status-details-bin, and grpc-retry-pushback-ms; nothing
- * when retry_after_ns is 0. details is the status message. Give back with
- * _unref once the batch has been started. */
-void wp_rpc_trailers_make(struct wp_rpc_trailers *trailers,
-                          enum wp_status status, const grpc_slice *details,
-                          int64_t retry_after_ns);
-void wp_rpc_trailers_unref(struct wp_rpc_trailers *trailers);
-/* Sends gRPC's own log lines to ours, at most a few a second. */
-void wp_rpc_log_route(void);
-/* True for ever once a TLS listener has died for want of descriptors. Any
- * thread. */
-bool wp_rpc_accept_failed(void);
+/* The fields of a status: grpc-status, grpc-message and, when retry_after_ns is
+ * not 0, RetryInfo as grpc-status-details-bin and grpc-retry-pushback-ms. They
+ * live until the next call on this thread. Returns how many; at most 4. */
+size_t wp_rpc_trailers_make(struct wp_h2_field *fields, enum wp_status status,
+                            const char *message, int64_t retry_after_ns);
+/* The same for a call; for struct wp_h2_handler. */
+size_t wp_rpc_trailers_of(struct wp_h2_stream *stream,
+                          struct wp_h2_field fields[WP_H2_FIELDS_MAX]);
 
 /* --- peer.c --- */
 
-/* Binds the clear-text listeners; fills server->address. */
-WP_MUST_CHECK enum wp_status wp_rpc_peers_create(struct wp_rpc_server *server,
-                                                 struct wp_err *err);
-WP_MUST_CHECK enum wp_status wp_rpc_peers_start(struct wp_rpc_peers *peers,
-                                                struct wp_err *err);
-/* Ends the accepting thread and closes the listeners. */
-void wp_rpc_peers_stop(struct wp_rpc_peers *peers);
-/* After the server has no connection left. */
-void wp_rpc_peers_destroy(struct wp_rpc_peers *peers);
-void wp_rpc_peers_stats(const struct wp_rpc_peers *peers,
-                        struct wp_rpc_stats *out);
-/* Who makes this call. False: nobody who may; who->name says who it was. The
- * queue's thread, while the call is alive. */
-WP_MUST_CHECK bool wp_rpc_peer_identify(struct wp_rpc_server *server,
-                                        grpc_call *call,
-                                        struct wp_identity *who);
-/* The entry for name, or NULL. */
-const struct wp_rpc_principal *
-wp_rpc_principal_find(const struct wp_rpc_config *config, const char *name);
-
-/* --- tls.c --- */
-
-/* Reads and checks the files the config names. */
-WP_MUST_CHECK struct wp_rpc_tls *
-wp_rpc_tls_create(const struct wp_rpc_config *config, struct wp_err *err);
-/* After the server has been destroyed. NULL is ignored. */
-void wp_rpc_tls_destroy(struct wp_rpc_tls *tls);
-/* To be released by the caller; borrows tls. */
-grpc_server_credentials *wp_rpc_tls_credentials(struct wp_rpc_tls *tls);
-uint64_t wp_rpc_tls_reloads(const struct wp_rpc_tls *tls);
-/* As wp_rpc_peer_identify, for a call over TLS. */
-WP_MUST_CHECK bool wp_rpc_tls_identify(const struct wp_rpc_config *config,
-                                       grpc_call *call,
-                                       struct wp_identity *who);
+/* For struct wp_h2_handler; the door's thread. peer: struct wp_rpc_peer. */
+bool wp_rpc_peer_admit(void *ctx, const struct wp_h2_origin *origin,
+                       void *peer);
 
 /* --- health.c --- */
 

@@ -1,11 +1,13 @@
-/* What leaves for the client: struct wp_call_ops, and the batches behind it. */
+/* What leaves for the client: struct wp_call_ops. */
 #include "allocator/grpc/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "pool/base/assert.h"
-
-_Thread_local struct wp_rpc_call *wp_rpc_call_starting;
+enum {
+    /* Of all replies that are too long for their call's own room. */
+    REPLY_BYTES_MAX = 64 << 20,
+};
 
 static struct wp_rpc_call *
 from_base(struct wp_call *base)
@@ -14,121 +16,62 @@ from_base(struct wp_call *base)
 }
 
 void
-wp_rpc_reply_drop(struct wp_rpc_call *call)
+wp_rpc_reply_drop(struct wp_rpc_call *call, struct wp_rpc_reply *reply)
 {
-    if (call->has_reply) {
-        grpc_slice_unref(call->reply);
-        call->has_reply = false;
+    if (reply->bytes != NULL && !reply->is_inline) {
+        free(reply->bytes);
+        (void)atomic_fetch_sub_explicit(&call->server->reply_bytes, reply->len,
+                                        memory_order_relaxed);
     }
+    reply->bytes = NULL;
 }
 
-static void
-drop_outgoing(struct wp_rpc_call *call)
+static uint8_t *
+take_memory(struct wp_rpc_server *server, size_t len)
 {
-    if (call->outgoing != NULL) {
-        grpc_byte_buffer_destroy(call->outgoing);
-        call->outgoing = NULL;
+    uint8_t *bytes = NULL;
+
+    if (atomic_fetch_add_explicit(&server->reply_bytes, len,
+                                  memory_order_relaxed) +
+            len <=
+        REPLY_BYTES_MAX) {
+        bytes = malloc(len);
     }
-}
-
-/* The last touch of call by this thread: the queue's may free it before this
- * returns. */
-static void
-start_sending(struct wp_rpc_call *call, const grpc_op *ops, size_t n_ops,
-              struct wp_rpc_tag *tag)
-{
-    grpc_call *handle = call->handle;
-    grpc_call_error error;
-
-    /* Release: pairs with the acquire in wp_rpc_reply_take_back. */
-    atomic_store_explicit(&call->sent, true, memory_order_release);
-    error = grpc_call_start_batch(handle, ops, n_ops, tag, NULL);
-    WP_ASSERT(error == GRPC_CALL_OK);
-}
-
-void
-wp_rpc_reply_take_back(struct wp_rpc_call *call)
-{
-    (void)atomic_load_explicit(&call->sent, memory_order_acquire);
-    drop_outgoing(call);
-}
-
-static size_t
-put_headers(struct wp_rpc_call *call, grpc_op *op)
-{
-    if (call->headers_sent) {
-        return 0;
+    if (bytes == NULL) {
+        (void)atomic_fetch_sub_explicit(&server->reply_bytes, len,
+                                        memory_order_relaxed);
     }
-    call->headers_sent = true;
-    op->op = GRPC_OP_SEND_INITIAL_METADATA;
-    return 1;
+    return bytes;
 }
-
-static size_t
-put_message(struct wp_rpc_call *call, grpc_op *op)
-{
-    if (!call->has_reply) {
-        return 0;
-    }
-    call->outgoing = grpc_raw_byte_buffer_create(&call->reply, 1);
-    wp_rpc_reply_drop(call);
-    op->op = GRPC_OP_SEND_MESSAGE;
-    op->data.send_message.send_message = call->outgoing;
-    return 1;
-}
-
-void
-wp_rpc_reply_status(struct wp_rpc_call *call, bool with_close)
-{
-    struct wp_rpc_trailers trailers;
-    grpc_slice details = call->details;
-    bool has_details = call->has_details;
-    grpc_op ops[4];
-    size_t n = 0;
-
-    memset(ops, 0, sizeof(ops));
-    n += put_headers(call, &ops[n]);
-    if (call->status != WP_OK) {
-        wp_rpc_reply_drop(call);
-    }
-    n += put_message(call, &ops[n]);
-    wp_rpc_trailers_make(&trailers, call->status, has_details ? &details : NULL,
-                         call->retry_after_ns);
-    ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-    ops[n].data.send_status_from_server.status =
-        (grpc_status_code)wp_status_grpc_code(call->status);
-    ops[n].data.send_status_from_server.status_details =
-        has_details ? &details : NULL;
-    ops[n].data.send_status_from_server.trailing_metadata_count =
-        trailers.count;
-    ops[n].data.send_status_from_server.trailing_metadata = trailers.md;
-    n++;
-    if (with_close) {
-        ops[n].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-        ops[n].data.recv_close_on_server.cancelled = &call->closed_early;
-        n++;
-    }
-    start_sending(call, ops, n, &call->on_done);
-    wp_rpc_trailers_unref(&trailers);
-    if (has_details) {
-        grpc_slice_unref(details);
-    }
-}
-
-/* --- struct wp_call_ops --- */
 
 static uint8_t *
 call_reserve(struct wp_call *base, size_t len)
 {
     struct wp_rpc_call *call = from_base(base);
+    struct wp_rpc_reply *reply = &call->reserved;
 
-    wp_rpc_reply_drop(call);
+    wp_rpc_reply_drop(call, reply);
     if (len > WP_RPC_REPLY_MAX) {
         return NULL;
     }
-    call->reply = grpc_slice_malloc(len);
-    call->has_reply = true;
-    return GRPC_SLICE_START_PTR(call->reply);
+    reply->len = len + WP_RPC_PREFIX;
+    /* Acquire: pairs with the release when the last message has left, which may
+     * have been in the call's room. */
+    reply->is_inline =
+        reply->len <= WP_RPC_REPLY_INLINE &&
+        (atomic_load_explicit(&call->flags, memory_order_acquire) &
+         WP_RPC_WRITING) == 0;
+    reply->bytes = reply->is_inline ? (uint8_t *)call->room
+                                    : take_memory(call->server, reply->len);
+    if (reply->bytes == NULL) {
+        return NULL;
+    }
+    reply->bytes[0] = 0;
+    reply->bytes[1] = (uint8_t)(len >> 24);
+    reply->bytes[2] = (uint8_t)(len >> 16);
+    reply->bytes[3] = (uint8_t)(len >> 8);
+    reply->bytes[4] = (uint8_t)len;
+    return reply->bytes + WP_RPC_PREFIX;
 }
 
 static void
@@ -139,48 +82,39 @@ call_finish(struct wp_call *base, enum wp_status status, const char *message,
     uint32_t before;
 
     WP_ASSERT(status != WP_PENDING);
-    WP_ASSERT(status != WP_OK || call->has_reply ||
+    WP_ASSERT(status != WP_OK || call->reserved.bytes != NULL ||
               wp_rpc_call_method(call)->kind != WP_RPC_UNARY);
     call->status = status;
     call->retry_after_ns = retry_after_ns;
     if (message != NULL && message[0] != '\0') {
-        call->details = grpc_slice_from_copied_buffer(
-            message, strnlen(message, WP_RPC_MESSAGE_MAX));
-        call->has_details = true;
+        size_t len = strnlen(message, WP_RPC_MESSAGE_MAX);
+
+        memcpy(call->details, message, len);
+        call->details[len] = '\0';
     }
-    /* Release: whoever sees FINISHED with WRITING sends what was left above. */
     before = atomic_fetch_or_explicit(&call->flags, WP_RPC_FINISHED,
                                       memory_order_acq_rel);
     WP_ASSERT((before & WP_RPC_FINISHED) == 0);
-    if ((before & WP_RPC_WRITING) != 0) {
-        return; /* The queue's thread sends the status after the message. */
-    }
-    wp_rpc_reply_status(call, wp_rpc_call_starting == call);
-    if (wp_rpc_call_starting == call) {
-        wp_rpc_call_starting = NULL;
-    }
+    wp_rpc_call_post(call, &call->finish_post);
 }
 
 static bool
 call_send(struct wp_call *base)
 {
     struct wp_rpc_call *call = from_base(base);
-    grpc_op ops[2];
-    size_t n = 0;
     uint32_t before;
 
-    WP_ASSERT(call->has_reply);
+    WP_ASSERT(call->reserved.bytes != NULL);
     before = atomic_fetch_or_explicit(&call->flags, WP_RPC_WRITING,
                                       memory_order_acq_rel);
     WP_ASSERT((before & WP_RPC_FINISHED) == 0);
     if ((before & WP_RPC_WRITING) != 0) {
-        wp_rpc_reply_drop(call);
+        wp_rpc_reply_drop(call, &call->reserved);
         return false;
     }
-    memset(ops, 0, sizeof(ops));
-    n += put_headers(call, &ops[n]);
-    n += put_message(call, &ops[n]);
-    start_sending(call, ops, n, &call->on_sent);
+    call->outgoing = call->reserved;
+    call->reserved.bytes = NULL;
+    wp_rpc_call_post(call, &call->send_post);
     return true;
 }
 

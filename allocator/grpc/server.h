@@ -1,18 +1,17 @@
-/* allocator/grpc/server.h - the gRPC transport, on C-core.
+/* allocator/grpc/server.h - the gRPC transport, on allocator/h2.
  *
  * It carries what allocator/services/service.h describes: it finds the method
  * of a call, says who calls and until when, and sends what the service answers.
  * Beside the services it is given, it answers grpc.health.v1 and, when asked
  * for, reflection; any other method is UNIMPLEMENTED at once.
  *
- * Threads: each of config.threads threads owns one completion queue and all
- * calls that arrive on it; methods start there. One more thread accepts
- * connections of clear-text listeners. The functions below are for one
- * controlling thread (main), except where they say "any thread".
+ * Threads: each of config.threads threads owns connections and all calls that
+ * arrive on them; methods start there. One more thread accepts connections,
+ * does TLS handshakes and finds out who is there. The functions below are for
+ * one controlling thread (main), except where they say "any thread".
  *
- * Before wp_rpc_server_create, the process must have blocked the signals it
- * waits for (gRPC starts threads) and ignored SIGPIPE, and must not fork
- * without exec after it. */
+ * Before wp_rpc_server_start, the process must have blocked the signals it
+ * waits for and ignored SIGPIPE. */
 #ifndef WP_ALLOCATOR_GRPC_SERVER_H
 #define WP_ALLOCATOR_GRPC_SERVER_H
 
@@ -26,22 +25,7 @@
 
 struct wp_rpc_server;
 
-/* What a caller may do, by the name the transport gives it:
- *   "uid:1000", "gid:100"  a peer of a Unix socket,
- *   "spiffe://...", a URI, DNS name or common name: a client certificate,
- *   "anonymous"            any other. */
-struct wp_rpc_principal {
-    const char *name;
-    const char *tenant; /* "" leaves the choice to the request. */
-    bool admin;
-};
-
-/* TLS connections are accepted by C-core, which has no bound on them and whose
- * listener never accepts again once the process has run out of descriptors.
- * With TLS the limit on open files is therefore raised to the hard one; should
- * that be reached all the same, health says NOT_SERVING until a restart.
- *
- * Borrowed, with all it points to, until wp_rpc_server_stop returns. */
+/* Borrowed, with all it points to, until wp_rpc_server_stop returns. */
 struct wp_rpc_config {
     /* "unix:/path", "127.0.0.1:7443", "[::1]:0" (0: any free port) or, with
      * TLS, any other address. 1..16 of them. */
@@ -49,21 +33,16 @@ struct wp_rpc_config {
     size_t n_listen;
     uint32_t unix_mode; /* Of the socket: 0600 to 0666. */
 
-    /* Peers of a Unix socket that may connect beside root and the daemon's own
-     * user: by user, by any of their groups, or by a principal that names
-     * them. All lists empty: everybody whom the socket's mode lets in. Never a
-     * process that is the daemon's user only because it runs in a user
-     * namespace which that user has made, as sandboxes do. */
-    const uint32_t *allow_uids;
-    size_t n_allow_uids;
-    const uint32_t *allow_gids;
-    size_t n_allow_gids;
-    /* With at least one entry, a caller that no entry names is refused with
-     * PERMISSION_DENIED, but for root and the daemon's own user over a Unix
-     * socket, who are always admin. Without entries anyone who got this far
-     * may call, and only those two are admin. */
-    const struct wp_rpc_principal *principals;
-    size_t n_principals;
+    /* A caller that no principal names, where there are some, is refused with
+     * PERMISSION_DENIED. */
+    struct wp_access access;
+
+    /* Of callers over TCP that show no client certificate. Who sends
+     * "authorization: Bearer ACCESS_TOKEN" with a call is an admin. Others are
+     * anonymous: served when anonymous says so or a principal is named
+     * "anonymous", else refused with UNAUTHENTICATED. */
+    const char *access_token; /* NULL or "": there is none. */
+    bool anonymous;
 
     /* PEM files; NULL: no TLS. They are read again when they change; while the
      * new content is not usable the old one stays. With tls_client_ca a client
@@ -81,11 +60,19 @@ struct wp_rpc_config {
     void *flush_ctx;
 
     bool reflection;
-    uint32_t threads;         /* 1..64; 0: one for two cores. */
-    uint32_t calls_max;       /* In flight, all threads; 16..65536.
-                                            More: RESOURCE_EXHAUSTED. */
-    uint32_t connections_max; /* Of clear-text listeners; 1..65536.
-                                            More are closed. */
+    uint32_t threads; /* 1..64; 0: one for two cores. */
+    /* In progress, all threads; 16..65536. More: RESOURCE_EXHAUSTED. A request
+     * counts once its message is whole. One peer (see peer_connections_max) has
+     * at most three quarters, but root and the daemon's own user, for whom a
+     * sixteenth is kept. */
+    uint32_t calls_max;
+    /* Of all listeners, counted before any handshake; 1..65536. More are
+     * closed. A share is kept for root and the daemon's own user, and another
+     * for Unix sockets. */
+    uint32_t connections_max;
+    /* Of one peer: an address, or the user of a Unix socket; 0: no bound. Root
+     * and the daemon's own user have none. */
+    uint32_t peer_connections_max;
     uint32_t
         streams_per_connection_max; /* More wait at the client; 1..10000. */
     uint32_t receive_bytes_max;     /* Of one request; 1024..4 MiB. */
@@ -94,22 +81,27 @@ struct wp_rpc_config {
     int64_t keepalive_ns;           /* Between pings of an idle peer. */
     int64_t keepalive_timeout_ns;   /* For its answer. */
     int64_t connection_age_max_ns;  /* 0: no bound. */
+    /* For a handshake, and until a connection's first call. */
+    int64_t silent_ns;
 };
 
 struct wp_rpc_stats {
     uint64_t calls_started;   /* Handed to a method. */
     uint64_t calls_cancelled; /* Client gone or too late before the answer. */
-    uint64_t calls_refused;   /* Over calls_max. */
+    uint64_t calls_refused;   /* Over calls_max, or a peer's share. */
     uint64_t calls_unknown;   /* UNIMPLEMENTED. */
-    uint64_t peers_accepted;  /* Connections of clear-text listeners. */
-    uint64_t peers_refused;   /* By user, or over connections_max. */
+    uint64_t peers_accepted;  /* Connections. */
+    uint64_t peers_refused;   /* By user or handshake, or over a bound. */
+    uint64_t peers_slowed;    /* How often reading a connection was put off. */
+    uint64_t peers_cut;       /* Connections ended for what they sent. */
     uint64_t tls_reloads;     /* Certificates replaced while running. */
     uint32_t calls_in_flight;
 };
 
 /* Everything but listen: 1 unix listener's mode 0660, 4096 calls, 4096
  * connections, 1024 streams each, 64 KiB requests, 16 KiB metadata, 10 s
- * default deadline, keepalive 30 s / 10 s, threads 0, reflection on. */
+ * default deadline, keepalive 30 s / 10 s, silent 5 s, threads 0, reflection
+ * on. */
 void wp_rpc_config_init(struct wp_rpc_config *config);
 
 /* Checks config, binds every listener (so that addresses are known) and
@@ -131,6 +123,10 @@ WP_MUST_CHECK enum wp_status wp_rpc_server_start(struct wp_rpc_server *server,
  * owned by the server. */
 const char *wp_rpc_server_address(const struct wp_rpc_server *server, size_t i);
 
+/* False while connections cannot be accepted for want of descriptors; it ends
+ * by itself. Any thread. */
+bool wp_rpc_server_accepts(const struct wp_rpc_server *server);
+
 /* What health answers for "" and every service. Any thread. */
 void wp_rpc_server_set_serving(struct wp_rpc_server *server, bool serving);
 
@@ -140,13 +136,8 @@ void wp_rpc_server_set_serving(struct wp_rpc_server *server, bool serving);
  * are cancelled only after the grace, so a service ends its own streams before
  * when it can. True when nothing had to be cancelled. Once, after start.
  *
- * C-core closes a connection that has got its GOAWAY as soon as the last answer
- * is written, and shuts the socket down under any copy of its descriptor, so
- * that nothing here can hold it open. A client that has not yet read all of
- * several last answers, and just then writes (a ping, a window update), finds
- * the pipe broken and may report those it has not read as UNAVAILABLE; C-core's
- * client does. Who can, lets calls end and their answers be read before it
- * drains. */
+ * A connection whose last answer is written is shut on this side and then read
+ * for a moment, so that the client can take its answers. */
 bool wp_rpc_server_drain(struct wp_rpc_server *server, int64_t grace_ns);
 
 /* Ends threads and frees everything; drains without grace when that has not

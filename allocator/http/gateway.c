@@ -3,59 +3,103 @@
 #include <event2/buffer.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "allocator/access/peer_limits.h"
 #include "allocator/http/proxy.h"
 #include "pool/base/assert.h"
-#include "proto/formats/http_listen.h"
+#include "pool/base/clock.h"
+#include "pool/base/list.h"
+#include "proto/sockets/listen.h"
+
+/* How long a connection beyond the bounds may take to send its request. */
+#define SPARE_HEAD_NS (2 * WP_NS_PER_S)
 
 enum {
-    ROLE_UNIX = 1, /* The peer's user may do everything. */
+    ROLE_UNIX = 1,   /* The kernel knows the peer's user. */
+    KEPT_SHARE = 16, /* One of so many connections is kept for each share. */
+    KEPT_FROM = 4,   /* If there are so many. */
 };
 
 struct listener {
+    struct wp_listener socket; /* Its descriptor is the server's. */
     char address[128];
-    bool is_unix;
 };
 
 struct wp_gateway {
     struct wp_gateway_config config;
     struct wp_http_server *server;
+    struct wp_peer_limits *limits;
+    struct wp_list spares; /* Of struct peer, the oldest first. */
+    uint32_t n_spares;
     struct wp_http_proxy proxy;
     struct listener *listeners;
     size_t n_listeners;
+    uint64_t refused_total; /* Requests beyond the bounds. */
 };
 
-/* May the peer of this Unix socket use it? */
-static bool
-uid_allowed(const struct wp_gateway_config *config, int fd)
-{
-    struct ucred peer;
-    socklen_t len = sizeof peer;
+/* What is known of a connection; its wp_http_peer(). */
+struct peer {
+    struct wp_list node; /* In spares. */
+    struct wp_http_req *conn;
+    struct wp_identity who; /* On a Unix socket. */
+    struct wp_peer_ticket ticket;
+    bool is_unix;
+    bool is_spare; /* Beyond the bounds: has no ticket. */
+};
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0) {
-        return false;
+/* Lets it in for a probe. All spares that have not been answered are silent, so
+ * the oldest one goes; a probe sends its request at once. */
+static void
+admit_spare(struct wp_gateway *gateway, struct peer *peer)
+{
+    if (gateway->n_spares == gateway->config.spares_max) {
+        wp_http_stream_drop(
+            WP_CONTAINER_OF(gateway->spares.next, struct peer, node)->conn);
     }
-    if (peer.uid == 0 || peer.uid == geteuid()) {
-        return true;
-    }
-    for (size_t i = 0; i < config->n_allowed_uids; i++) {
-        if (peer.uid == config->allowed_uids[i]) {
-            return true;
-        }
-    }
-    return false;
+    peer->is_spare = true;
+    wp_list_push_back(&gateway->spares, &peer->node);
+    gateway->n_spares++;
+    wp_http_set_deadline(peer->conn, SPARE_HEAD_NS);
 }
 
 static const char *
-admit(void *app, int fd, unsigned roles)
+admit(struct wp_http_req *conn, int fd, const struct sockaddr *address)
 {
-    const struct wp_gateway *gateway = app;
+    struct wp_gateway *gateway = wp_http_app(conn);
+    struct peer *peer = wp_http_peer(conn);
+    struct wp_peer counted;
+    uid_t uid;
 
-    return (roles & ROLE_UNIX) == 0 || uid_allowed(&gateway->config, fd)
-               ? NULL
-               : "this user may not use the socket; see the setting "
-                 "allowed_uids";
+    peer->conn = conn;
+    peer->is_unix = (wp_http_roles(conn) & ROLE_UNIX) != 0;
+    if (!peer->is_unix) {
+        counted = wp_peer_from_address(address);
+    } else if (wp_access_unix_peer(&gateway->config.access, fd, &peer->who,
+                                   &uid) == WP_PEER_REFUSED) {
+        return "this user may not use the socket; see the settings "
+               "allowed_uids and identities";
+    } else {
+        counted = wp_peer_from_uid(uid, peer->who.admin);
+    }
+    if (wp_peer_limits_enter(gateway->limits, counted, &peer->ticket) !=
+        WP_PEER_ADMITTED) {
+        admit_spare(gateway, peer);
+    }
+    return NULL;
+}
+
+static void
+left(struct wp_http_req *conn)
+{
+    struct wp_gateway *gateway = wp_http_app(conn);
+    struct peer *peer = wp_http_peer(conn);
+
+    if (peer->is_spare) {
+        wp_list_remove(&peer->node);
+        gateway->n_spares--;
+    } else {
+        wp_peer_limits_leave(gateway->limits, peer->ticket);
+    }
 }
 
 /* ------------------------------------------------------------------ rights */
@@ -80,19 +124,22 @@ token_known(const struct wp_gateway_config *config,
            config->token_valid(config->ctx, token, route->sandbox);
 }
 
+/* May who sends this, without a token, see something of this tenant? NULL: of
+ * every tenant. */
 static bool
-token_needed(const struct wp_gateway_config *config,
-             const struct wp_http_req *req, bool proxy)
+may_without_token(const struct wp_gateway_config *config,
+                  struct wp_http_req *req, const char *tenant)
 {
-    switch (config->token_rule) {
-    case WP_HTTP_TOKEN_ALWAYS:
-        return true;
-    case WP_HTTP_TOKEN_NEVER:
+    const struct peer *peer = wp_http_peer(req);
+
+    if (config->token_rule == WP_HTTP_TOKEN_ALWAYS) {
         return false;
-    case WP_HTTP_TOKEN_AUTO:
-    default:
-        return proxy && (wp_http_roles(req) & ROLE_UNIX) == 0;
     }
+    if (!peer->is_unix) {
+        return config->token_rule == WP_HTTP_TOKEN_NEVER;
+    }
+    return peer->who.admin || (tenant != NULL && peer->who.tenant[0] != '\0' &&
+                               strcmp(peer->who.tenant, tenant) == 0);
 }
 
 /* ----------------------------------------------------------------- answers */
@@ -142,7 +189,7 @@ serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
         refuse(req, 404,
                "no such page; there are /metrics, /healthz, /readyz and "
                "/sandboxes/NAME/...");
-    } else if (!page->open && token_needed(config, req, false) &&
+    } else if (!page->open && config->token_rule == WP_HTTP_TOKEN_ALWAYS &&
                !token_known(config, route)) {
         refuse(req, 401, "a bearer token is needed");
     } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
@@ -157,20 +204,25 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
               const struct wp_http_route *route)
 {
     const struct wp_gateway_config *config = &gateway->config;
+    const struct peer *peer = wp_http_peer(req);
     bool known = token_known(config, route);
+    bool may = known || may_without_token(config, req, NULL);
     struct wp_claim_info info;
 
     /* First the right, so that strangers cannot learn which names exist. */
-    if (token_needed(config, req, true) && !known) {
+    if (!may && peer->who.tenant[0] == '\0') {
         refuse(req, 401,
                "a bearer token is needed: the lease's token in hexadecimal");
         return NULL;
     }
     memset(&info, 0, sizeof info);
     if (config->find(config->ctx, route->sandbox, &info) != WP_OK ||
+        (!may && !may_without_token(config, req, info.tenant)) ||
         (route->sandbox_namespace.len > 0 &&
          !wp_str_is(route->sandbox_namespace, info.pool_namespace))) {
-        refuse(req, 404, "no leased sandbox has this name");
+        refuse(req, 404,
+               may ? "no leased sandbox has this name"
+                   : "no leased sandbox of your tenant has this name");
         return NULL;
     }
     if (info.lost) {
@@ -182,15 +234,37 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
                               known);
 }
 
+/* Is it a probe? Then it is answered beyond the bounds, too. */
+static bool
+is_probe(const struct wp_gateway_config *config,
+         const struct wp_http_route *route)
+{
+    for (size_t i = 0; i < config->n_pages; i++) {
+        if (!route->proxy && config->pages[i].open &&
+            wp_str_is(route->path, config->pages[i].path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const struct wp_http_ops *
 on_request(struct wp_http_req *req)
 {
     struct wp_gateway *gateway = wp_http_app(req);
+    const struct peer *peer = wp_http_peer(req);
     const char *why = "";
     struct wp_http_route route;
 
+    if (peer->is_spare) {
+        wp_http_set_close(req);
+    }
     if (!wp_http_route(wp_http_message(req), &route, &why)) {
         refuse(req, 400, why);
+    } else if (peer->is_spare && !is_probe(&gateway->config, &route)) {
+        gateway->refused_total++;
+        wp_http_add_header(req, "Retry-After", "1");
+        refuse(req, 503, "too many connections; only probes are answered");
     } else if (route.proxy) {
         return serve_sandbox(gateway, req, &route);
     } else {
@@ -205,7 +279,6 @@ static enum wp_status
 add_listener(struct wp_gateway *gateway, const char *text, struct wp_err *err)
 {
     struct listener *listener = &gateway->listeners[gateway->n_listeners];
-    uint32_t mode = gateway->config.n_allowed_uids > 0 ? 0666 : 0600;
     struct wp_address address;
     enum wp_status status;
     int fd;
@@ -219,19 +292,40 @@ add_listener(struct wp_gateway *gateway, const char *text, struct wp_err *err)
                           "'%s'",
                           text);
     }
-    fd = wp_http_bind(&address, mode, err);
-    if (fd < 0) {
+    if (wp_listener_open(&listener->socket, &address, gateway->config.unix_mode,
+                         err) != WP_OK) {
         return err->status;
     }
-    listener->is_unix = address.is_unix;
-    (void)wp_address_format(&address, listener->address,
+    gateway->n_listeners++;
+    (void)wp_address_format(&listener->socket.address, listener->address,
                             sizeof listener->address);
+    fd = listener->socket.fd;
+    listener->socket.fd = -1;
     status = wp_http_server_listen(gateway->server, fd,
                                    address.is_unix ? ROLE_UNIX : 0, err);
-    if (status == WP_OK) {
-        gateway->n_listeners++;
-    }
     return status;
+}
+
+uint32_t
+wp_gateway_sockets(uint32_t connections, uint32_t spares)
+{
+    return (connections + spares) / 2 * 3 + 1;
+}
+
+static struct wp_peer_limits *
+create_limits(const struct wp_gateway_config *config, struct wp_err *err)
+{
+    uint32_t kept = config->connections_max >= KEPT_FROM
+                        ? (config->connections_max - 1) / KEPT_SHARE + 1
+                        : 0;
+    const struct wp_peer_limits_config limits = {
+        .all_max = config->connections_max,
+        .peer_max = config->peer_connections_max,
+        .privileged_kept = kept,
+        .unix_kept = kept,
+    };
+
+    return wp_peer_limits_create(&limits, err);
 }
 
 static struct wp_http_server *
@@ -242,9 +336,11 @@ create_server(struct wp_gateway *gateway)
         .base = wp_loop_base(config->loop),
         .route = on_request,
         .admit = admit,
+        .left = left,
+        .peer_size = sizeof(struct peer),
         .app = gateway,
-        .conns_max = config->connections_max,
-        .refuse_over = true,
+        .conns_max =
+            wp_gateway_sockets(config->connections_max, config->spares_max),
         .fields_max = WP_HTTP_FIELDS_MAX,
         .head_timeout_ns = config->head_timeout_ns,
         .body_timeout_ns = config->idle_timeout_ns,
@@ -271,10 +367,12 @@ wp_gateway_create(const struct wp_gateway_config *config, struct wp_err *err)
         };
         gateway->listeners =
             calloc(config->n_listen + 1, sizeof *gateway->listeners);
+        wp_list_init(&gateway->spares);
+        gateway->limits = create_limits(config, err);
         gateway->server = create_server(gateway);
     }
     if (gateway == NULL || gateway->listeners == NULL ||
-        gateway->server == NULL) {
+        gateway->limits == NULL || gateway->server == NULL) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         wp_gateway_destroy(gateway);
         return NULL;
@@ -303,11 +401,10 @@ close_all(void *ctx, uint64_t a, uint64_t b)
     (void)a;
     (void)b;
     for (size_t i = 0; i < gateway->n_listeners; i++) {
-        if (gateway->listeners[i].is_unix) {
-            (void)unlink(gateway->listeners[i].address + strlen("unix:"));
-        }
+        wp_listener_close(&gateway->listeners[i].socket);
     }
     wp_http_server_destroy(gateway->server);
+    wp_peer_limits_destroy(gateway->limits);
 }
 
 void
@@ -328,7 +425,8 @@ wp_gateway_stats(const struct wp_gateway *gateway)
     wp_loop_assert_role(gateway->config.loop);
     return (struct wp_gateway_stats){
         .connections_total = server.connections_total,
-        .connections_refused = server.connections_refused,
+        .connections_refused =
+            server.connections_refused + gateway->refused_total,
         .requests_total = server.requests_total,
         .connections = server.connections,
         .proxied_total = gateway->proxy.proxied_total,

@@ -7,10 +7,16 @@
  * Bounds: the HTTP server's, with 100 fields a head, and 64 KiB buffered a
  * direction.
  *
- * Who may: on a Unix socket the peer's user (root, the daemon's own, or one of
- * allowed_uids); on TCP a bearer token, which is either the lease token of that
- * very sandbox in hexadecimal, or admin_token. The token is not handed on. All
- * of it runs on one loop. */
+ * Who may: on a Unix socket the same peers as on gRPC's, root and the daemon's
+ * own user everything, others what is their tenant's; on TCP, and for what is
+ * not the tenant's, who has a bearer token, which is either the lease token of
+ * that very sandbox in hexadecimal, or admin_token. The token is not handed on.
+ * All of it runs on one loop.
+ *
+ * How many: as allocator/access/peer_limits.h bounds them. Connections beyond a
+ * bound are answered probes only (open pages), if they ask within 2 s, and
+ * closed then; there is room for spares_max of these, and the one that has been
+ * silent for longest makes room for a new one. */
 #ifndef WP_ALLOCATOR_HTTP_GATEWAY_H
 #define WP_ALLOCATOR_HTTP_GATEWAY_H
 
@@ -18,7 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/threads/loop.h"
+#include "allocator/access/identity.h"
+#include "proto/loop/loop.h"
 #include "pool/claim.h"
 
 struct evbuffer;
@@ -36,9 +43,9 @@ struct wp_http_page {
 };
 
 enum wp_http_token_rule {
-    WP_HTTP_TOKEN_AUTO,   /* Proxied requests on TCP. */
+    WP_HTTP_TOKEN_AUTO,   /* Proxied requests, but for the tenant's own user. */
     WP_HTTP_TOKEN_ALWAYS, /* All but open pages, on Unix sockets too. */
-    WP_HTTP_TOKEN_NEVER,
+    WP_HTTP_TOKEN_NEVER,  /* Not on TCP; on Unix sockets as AUTO. */
 };
 
 /* Borrowed, with all it points to, until destroy. */
@@ -47,11 +54,13 @@ struct wp_gateway_config {
     const char *const *listen; /* As in pool/base/address.h; loopback. */
     size_t n_listen;
     bool anywhere; /* Beyond loopback too: for pages that say no secrets. */
-    const uint32_t *allowed_uids; /* Empty: own user and root only. */
-    size_t n_allowed_uids;
+    uint32_t unix_mode;      /* Of the Unix sockets. */
+    struct wp_access access; /* Of their peers. */
     enum wp_http_token_rule token_rule;
-    const char *admin_token; /* "": there is none. */
-    uint32_t connections_max;
+    const char *admin_token;       /* "": there is none. */
+    uint32_t connections_max;      /* Probes not counted. */
+    uint32_t peer_connections_max; /* Of one peer; 0: no bound. */
+    uint32_t spares_max;           /* Connections for probes; at least 1. */
     int64_t head_timeout_ns;
     int64_t idle_timeout_ns;
     int64_t upstream_timeout_ns;
@@ -75,6 +84,10 @@ struct wp_gateway_stats {
     uint32_t connections;
 };
 
+/* How many sockets of clients a gateway with these bounds has at most: with
+ * those that are refused and linger for a moment, beyond which none is
+ * accepted. Each proxied connection has one more, to its sandbox. */
+uint32_t wp_gateway_sockets(uint32_t connections, uint32_t spares);
 /* Binds every listener. Before the loop is started. NULL and err when an
  * address cannot be had. A stale Unix socket is replaced, one that answers is
  * not. */

@@ -118,11 +118,23 @@ set_timeouts(struct exchange *x)
                                    &stall);
 }
 
-/* Moves body bytes of message. False: its framing is broken. */
+static void
+put_chunk(void *ctx, const char *data, size_t len)
+{
+    (void)evbuffer_add_printf(ctx, "%zx\r\n", len);
+    (void)evbuffer_add(ctx, data, len);
+    (void)evbuffer_add(ctx, "\r\n", 2);
+}
+
+/* Moves body bytes of message. Chunks are written anew, without extensions and
+ * trailers: the parser accepts ends of chunks that others take for something
+ * else. False: its framing is broken. */
 static bool
 move_body(struct evbuffer *from, struct evbuffer *to,
           struct wp_http_message *message)
 {
+    message->on_body = message->chunked ? put_chunk : NULL;
+    message->ctx = to;
     while (!message->done && evbuffer_get_length(to) < WP_HTTP_BUFFER) {
         struct evbuffer_iovec chunk;
         int64_t n;
@@ -136,7 +148,14 @@ move_body(struct evbuffer *from, struct evbuffer *to,
         if (n < 0) {
             return false;
         }
-        (void)evbuffer_remove_buffer(from, to, (size_t)n);
+        if (message->chunked) {
+            (void)evbuffer_drain(from, (size_t)n);
+        } else {
+            (void)evbuffer_remove_buffer(from, to, (size_t)n);
+        }
+        if (message->chunked && message->done) {
+            (void)evbuffer_add(to, "0\r\n\r\n", 5);
+        }
         if (n == 0) {
             break;
         }
@@ -151,6 +170,18 @@ move_raw(struct evbuffer *from, struct evbuffer *to)
 
     if (have < WP_HTTP_BUFFER) {
         (void)evbuffer_remove_buffer(from, to, WP_HTTP_BUFFER - have);
+    }
+}
+
+/* The fields that say where the body ends. */
+static void
+put_framing(struct evbuffer *to, const struct wp_http_message *m)
+{
+    if (m->chunked) {
+        (void)evbuffer_add_printf(to, "Transfer-Encoding: chunked\r\n");
+    } else if (m->has_length) {
+        (void)evbuffer_add_printf(to, "Content-Length: %llu\r\n",
+                                  (unsigned long long)m->length);
     }
 }
 
@@ -169,12 +200,6 @@ put_fields(struct evbuffer *to, const struct wp_http_message *m,
         (void)evbuffer_add(to, ": ", 2);
         (void)evbuffer_add(to, f->value.ptr, f->value.len);
         (void)evbuffer_add(to, "\r\n", 2);
-    }
-    if (m->chunked) {
-        (void)evbuffer_add_printf(to, "Transfer-Encoding: chunked\r\n");
-    } else if (m->has_length) {
-        (void)evbuffer_add_printf(to, "Content-Length: %llu\r\n",
-                                  (unsigned long long)m->length);
     }
 }
 
@@ -200,6 +225,7 @@ put_request_head(struct evbuffer *to, const struct wp_http_message *request,
                               WP_STR_ARG(request->method), slash ? "" : "/",
                               WP_STR_ARG(route->rest), request->minor);
     put_fields(to, request, strip_token);
+    put_framing(to, request);
     if (request->upgrade) {
         put_upgrade(to, request);
     } else {
@@ -214,8 +240,15 @@ put_response_head(struct exchange *x)
     const struct wp_http_message *m = &x->response;
     struct evbuffer *to = out(x->client);
 
-    wp_http_put_status(to, m->status);
+    wp_http_put_status(x->req, m->status);
     put_fields(to, m, false);
+    /* An answer that can have no body announces none: a client that believed
+     * the announcement would take the next answer for it. HEAD asks for the
+     * length, so that it is told. */
+    if (wp_http_status_has_body(m->status) &&
+        !(m->head_request && m->chunked)) {
+        put_framing(to, m);
+    }
     if (m->status == 101) {
         put_upgrade(to, m);
     } else if (m->status >= 200 && !x->keep_alive) {
@@ -302,6 +335,9 @@ request_sent(struct exchange *x)
     int64_t asked_ns = x->route.timeout_ns;
 
     set_timeouts(x);
+    if (x->client_eof) {
+        wp_http_half_closed(x->req);
+    }
     if (!x->response_begun) {
         wp_http_set_deadline(
             x->req, asked_ns > 0 && asked_ns < most_ns ? asked_ns : most_ns);
@@ -450,11 +486,15 @@ on_client_event(struct wp_http_req *req, short what)
         (void)refuse(x, 408, "the body did not come in time");
         return;
     }
-    /* A client that closes after its request has lost interest: the sandbox
-     * learns it by our closing too. In a tunnel, or with a body still in our
-     * buffer, it may only have finished sending. */
-    if ((what & BEV_EVENT_EOF) != 0 && (body_owed || x->tunnel)) {
+    /* It has finished sending, and still waits for the answer. When it has
+     * left altogether, the sandbox learns it by our closing too; but in a
+     * tunnel, or with a body still in our buffer, it gets the last of it. */
+    if ((what & BEV_EVENT_EOF) != 0 &&
+        (body_owed || x->tunnel || !wp_http_client_left(x->req))) {
         x->client_eof = true;
+        if (!body_owed && !x->tunnel) {
+            wp_http_half_closed(x->req);
+        }
         pump(x);
         return;
     }

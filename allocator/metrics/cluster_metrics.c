@@ -192,7 +192,7 @@ static void
 put_claims(struct evbuffer *out, const struct wp_claim_metrics *claims)
 {
     static const char *const writes[] = {"observed", "sandbox", "status",
-                                         "stamps", "delete"};
+                                         "annotations", "delete"};
     const char *name = "warmpool_claim_startup_seconds";
 
     wp_prom_family(out, name, "histogram",

@@ -352,11 +352,18 @@ put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
     wp_http_metrics_put(out, "warmpool_rpc_in_flight", "gauge",
                         "RPCs in progress.", s.calls_in_flight);
     wp_http_metrics_put(out, "warmpool_rpc_peers_accepted_total", "counter",
-                        "Connections of clear-text listeners.",
-                        (double)s.peers_accepted);
+                        "Connections accepted.", (double)s.peers_accepted);
     wp_http_metrics_put(out, "warmpool_rpc_peers_refused_total", "counter",
                         "Connections refused: user not allowed, or too many.",
                         (double)s.peers_refused);
+    wp_http_metrics_put(out, "warmpool_rpc_peers_slowed_total", "counter",
+                        "Times that reading a connection was put off because "
+                        "it sent too much that brings no work.",
+                        (double)s.peers_slowed);
+    wp_http_metrics_put(out, "warmpool_rpc_peers_cut_total", "counter",
+                        "Connections ended because they broke HTTP/2 or its "
+                        "limits.",
+                        (double)s.peers_cut);
     wp_http_metrics_put(out, "warmpool_rpc_tls_reloads_total", "counter",
                         "Certificates replaced while running.",
                         (double)s.tls_reloads);
@@ -582,7 +589,10 @@ why_not(const struct wp_http_metrics *m, const struct wp_pool_stats *s)
     }
     if (m->keeper != NULL &&
         !atomic_load_explicit(m->keeper, memory_order_relaxed)) {
-        return NULL;
+        return m->keepers != NULL && m->keepers(m->ctx) == 0
+                   ? "no sandbox is ready, and no daemon that makes them is "
+                     "heard"
+                   : NULL;
     }
     if (s->breaker_open) {
         return "creation is paused because nothing becomes ready";
@@ -606,6 +616,11 @@ wp_http_ready_page(void *ctx, struct evbuffer *body, const char **content_type)
     if (m->store != NULL && !wp_lease_meter_may_work(m->store)) {
         (void)evbuffer_add_printf(body, "not ready: the lease store is out of "
                                         "reach or cannot write\n");
+        ready = false;
+    }
+    if (m->rpc != NULL && !wp_rpc_server_accepts(m->rpc)) {
+        (void)evbuffer_add_printf(body, "not ready: no connection can be "
+                                        "accepted for want of descriptors\n");
         ready = false;
     }
     if (m->not_ready != NULL) {

@@ -31,6 +31,9 @@ struct wp_http_metrics {
     /* This daemon makes the sandboxes; another's pools are not judged. NULL:
      * it does. */
     const _Atomic(bool) *keeper;
+    /* Daemons that make the sandboxes of these pools, as far as was heard
+     * lately, this one among them. NULL: this one alone. Any thread. */
+    uint32_t (*keepers)(void *ctx);
     /* Where pools are a cluster's objects, they are not judged, and upstream's
      * names are left to store_more, which counts objects; but this is asked:
      * why is the daemon not ready? NULL: it is. No function: there is no
@@ -50,9 +53,10 @@ unsigned wp_http_health_page(void *ctx, struct evbuffer *body,
                              const char **content_type);
 /* 200 when every pool that is to hold sandboxes can serve; else 503 and a line
  * for each reason. A pool that is only empty because it is in demand is ready:
- * its claims wait for what is being made. While the lease store was out of
- * reach at its last answer, for at most 10 s since, nothing is ready; after
- * that a claim may try. */
+ * its claims wait for what is being made. Where another daemon makes the
+ * sandboxes, an empty pool is ready while that one is heard. While the lease
+ * store was out of reach at its last answer, for at most 10 s since, nothing is
+ * ready; after that a claim may try. */
 unsigned wp_http_ready_page(void *ctx, struct evbuffer *body,
                             const char **content_type);
 

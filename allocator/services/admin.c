@@ -154,10 +154,16 @@ set_pool(struct wp_pools *pools, uint32_t index,
     struct wp_pool_stats stats;
     enum wp_status status;
 
+    wp_pools_stats(pools, index, &stats);
+    if (stats.draining) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "pool: '%s' drains and makes no sandboxes; take "
+                          "that back first (warmpoolctl drain --undo)",
+                          stats.spec.name);
+    }
     if (request->n_autoscale == 0) {
         return wp_pools_set_target(pools, index, request->target, err);
     }
-    wp_pools_stats(pools, index, &stats);
     stats.spec.target = request->has_target ? request->target : stats.replicas;
     status = change_policy(&stats.spec.scale, request, err);
     return status == WP_OK ? wp_pools_update(pools, index, &stats.spec, err)
@@ -388,6 +394,7 @@ drain_run(void *ctx, uint64_t a, uint64_t b)
         *(const struct wp_wire_drain_request *)call->state;
     struct wp_wire_drain_response response = {0};
     bool whole = request.pool.name.len == 0;
+    struct wp_err err;
     uint8_t *buf;
 
     (void)a;
@@ -404,7 +411,12 @@ drain_run(void *ctx, uint64_t a, uint64_t b)
         if (index == UINT32_MAX) {
             return;
         }
-        wp_pools_drain(config->pools, index);
+        if (!request.undo) {
+            wp_pools_drain(config->pools, index);
+        } else if (wp_pools_undrain(config->pools, index, &err) != WP_OK) {
+            wp_service_refuse(call, &err);
+            return;
+        }
         config->wake(config->ctx);
         response.leased = leased_of(config->pools, index);
     }

@@ -28,9 +28,41 @@ struct claim_call {
     struct wp_claim claim;
     struct wp_call *call;
     _Atomic(int) settled;
+    bool waits;   /* It is counted among those that may wait. */
+    bool crowded; /* It would have waited, but too many do. */
 };
 
 /* --- Claim --- */
+
+/* So many calls may wait that others find room. */
+static void
+claim_may_wait(struct claim_call *self)
+{
+    struct wp_services *services = wp_services_of(self->call);
+
+    /* Relaxed: a count, nothing is read by it. */
+    self->waits =
+        self->claim.wait_ns > 0 &&
+        atomic_fetch_add_explicit(&services->waiting, 1, memory_order_relaxed) <
+            services->config.waiting_max;
+    if (self->claim.wait_ns > 0 && !self->waits) {
+        (void)atomic_fetch_sub_explicit(&services->waiting, 1,
+                                        memory_order_relaxed);
+        self->claim.wait_ns = 0;
+        self->crowded = true;
+    }
+}
+
+/* Before the call is finished. */
+static void
+claim_waits_no_more(struct claim_call *self)
+{
+    if (self->waits) {
+        (void)atomic_fetch_sub_explicit(&wp_services_of(self->call)->waiting, 1,
+                                        memory_order_relaxed);
+        self->waits = false;
+    }
+}
 
 /* Takes back what the client will not hear of. A repeated answer is left: the
  * first answer may well have been heard. */
@@ -55,9 +87,17 @@ claim_reply(struct claim_call *self)
     };
     uint8_t *buf;
 
+    claim_waits_no_more(self);
     if (claim->status != WP_OK) {
-        call->ops->finish(call, claim->status, claim->reason,
-                          claim->retry_after_ns);
+        bool full = self->crowded && claim->status == WP_RESOURCE_EXHAUSTED;
+        struct wp_err err;
+
+        call->ops->finish(
+            call, claim->status,
+            full ? "no sandbox is ready and too many claims "
+                   "wait (setting rpc_waiting_max)"
+                 : wp_service_claim_reason(wp_services_of(call), claim, &err),
+            claim->retry_after_ns);
         return;
     }
     buf = call->ops->reserve(call, wp_wire_size_claim_response(&response));
@@ -86,6 +126,7 @@ claim_done(struct wp_claim *claim)
         claim_reply(self);
         return;
     }
+    claim_waits_no_more(self);
     claim_undo(self);
     call->ops->finish(call, WP_CANCELLED, NULL, 0);
 }
@@ -97,6 +138,7 @@ claim_cancelled(struct wp_call *call)
     int open = SETTLED_OPEN;
 
     if (wp_pools_cancel(wp_services_of(call)->config.pools, &self->claim)) {
+        claim_waits_no_more(self);
         call->ops->finish(call, WP_CANCELLED, NULL, 0);
         return;
     }
@@ -134,6 +176,7 @@ claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     self->claim.done = claim_done;
     self->claim.ctx = self;
     atomic_init(&self->settled, SETTLED_OPEN);
+    claim_may_wait(self);
     call->state = self;
     call->cancelled = claim_cancelled;
     if (wp_pools_claim(services->config.pools, &self->claim) != WP_PENDING) {
@@ -179,7 +222,13 @@ renew_done(struct wp_lease_change *change)
     uint8_t *buf;
 
     if (change->status != WP_OK) {
-        call->ops->finish(call, change->status, change->reason, 0);
+        struct wp_err err;
+
+        if (change->ttl_max_ns > 0) {
+            wp_service_ttl_too_long(change->ttl_max_ns, &err);
+        }
+        call->ops->finish(call, change->status,
+                          change->ttl_max_ns > 0 ? err.msg : change->reason, 0);
         return;
     }
     memcpy(response.token, change->new_token, sizeof response.token);

@@ -129,6 +129,7 @@ reply_nothing(struct wp_batch *batch)
     struct wp_call *call = batch->call;
     enum wp_status status = WP_RESOURCE_EXHAUSTED;
     int64_t retry_after_ns = 0;
+    struct wp_err why;
     struct wp_err err;
 
     (void)wp_err_set(&err, status, "claim_ids: not all could be served");
@@ -141,10 +142,11 @@ reply_nothing(struct wp_batch *batch)
         }
         status = claim->status;
         retry_after_ns = claim->retry_after_ns;
-        (void)wp_err_set(&err, status,
-                         "claim_ids[%" PRIu32 "]: %s; none of the %" PRIu32
-                         " is held",
-                         i, claim->reason, batch->n_claims);
+        (void)wp_err_set(
+            &err, status,
+            "claim_ids[%" PRIu32 "]: %s; none of the %" PRIu32 " is held", i,
+            wp_service_claim_reason(batch->services, claim, &why),
+            batch->n_claims);
         break;
     }
     undo_all(batch);
@@ -160,16 +162,25 @@ reply_items(struct wp_batch *batch)
         .items = batch->items,
         .n_items = batch->n_claims,
     };
+    const char *reason = NULL; /* The first; most often it is everyone's. */
+    const char *why = NULL;
+    struct wp_err err;
     uint8_t *buf;
 
     for (uint32_t i = 0; i < batch->n_claims; i++) {
         const struct wp_claim *claim = &batch->claims[i];
         bool ok = claim->status == WP_OK;
 
+        if (!ok && reason == NULL) {
+            reason = claim->reason;
+            why = wp_service_claim_reason(batch->services, claim, &err);
+        }
         batch->items[i] = (struct wp_wire_batch_item){
             .claim_id = claim->claim_id,
             .code = wp_status_grpc_code(claim->status),
-            .message = wp_str_from(ok ? "" : claim->reason),
+            .message = wp_str_from(ok                        ? ""
+                                   : claim->reason == reason ? why
+                                                             : claim->reason),
             .grant = ok ? &claim->grant : NULL,
             .replayed = ok && claim->replayed,
         };

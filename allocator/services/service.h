@@ -12,20 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocator/access/identity.h"
 #include "pool/base/arena.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
-#include "pool/limits.h"
 
 enum {
     WP_CALL_ARENA_SIZE = 8192, /* Scratch of one call, decoding included. */
-};
-
-/* Who calls, as the transport established it. */
-struct wp_identity {
-    char name[128]; /* Certificate name, "uid:1000", or "anonymous". */
-    char tenant[WP_TENANT_MAX + 1]; /* Fixed by its credentials when not "". */
-    bool admin;                     /* May see all tenants and shape pools. */
 };
 
 struct wp_call;

@@ -14,6 +14,7 @@ void
 wp_services_config_init(struct wp_services_config *config)
 {
     *config = (struct wp_services_config){
+        .waiting_max = 2048,
         .batches_max = 16,
         .watches_max = 64,
         .watch_interval_ns = 100 * WP_NS_PER_MS,
@@ -26,6 +27,11 @@ config_valid(const struct wp_services_config *config, struct wp_err *err)
     WP_ASSERT(config->pools != NULL && config->clock != NULL);
     WP_ASSERT(config->post != NULL && config->wake != NULL &&
               config->drain != NULL);
+    if (config->waiting_max < 1) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "waiting_max: 1 or more expected");
+        return false;
+    }
     if (config->batches_max < 1 || config->batches_max > WP_BATCHES_MAX) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
                          "batches_max: 1 to %d expected, got %" PRIu32,
@@ -190,10 +196,7 @@ wp_service_find_pool(struct wp_call *call, const struct wp_wire_pool_ref *pool)
     if (index == UINT32_MAX) {
         struct wp_err err;
 
-        (void)wp_err_set(&err, WP_NOT_FOUND,
-                         "pool: '%.*s' in namespace '%.*s' does not exist",
-                         WP_STR_ARG(pool->name),
-                         WP_STR_ARG(pool->pool_namespace));
+        (void)wp_service_no_pool(pool->pool_namespace, pool->name, &err);
         wp_service_refuse(call, &err);
     }
     return index;

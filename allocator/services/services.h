@@ -50,12 +50,17 @@ struct wp_services_config {
      * it, answered as FAILED_PRECONDITION. NULL: it can. */
     const char *targets_are_kept;
 
+    /* Claim calls that may wait for a sandbox, at least 1: more are tried at
+     * once and then refused. What else is called finds the rest of the
+     * transport's room. */
+    uint32_t waiting_max;
     uint32_t batches_max;      /* ClaimBatch in progress; 1..64. */
     uint32_t watches_max;      /* WatchPools streams; 1..1024. */
     int64_t watch_interval_ns; /* Least time between two messages of one. */
 };
 
-/* 16 batches, 64 watches, 100 ms; the rest is 0 and has to be filled in. */
+/* 2048 waiting, 16 batches, 64 watches, 100 ms; the rest is 0 and has to be
+ * filled in. */
 void wp_services_config_init(struct wp_services_config *config);
 
 /* Copies config. NULL and err when memory lacks or a bound is out of range. */

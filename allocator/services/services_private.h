@@ -13,9 +13,19 @@ enum {
     WP_WATCHES_MAX = 1024,
 };
 
-struct wp_advise; /* advise.c */
-struct wp_batch;  /* batch.c */
-struct wp_watch;  /* watch.c */
+struct wp_advise; /* refusal.c: all write err->msg. Any thread. */
+/* Why the claim got nothing: claim->reason, or err->msg, which says more. The
+ * claim's pool and namespace must still be there. */
+const char *wp_service_claim_reason(struct wp_services *services,
+                                    const struct wp_claim *claim,
+                                    struct wp_err *err);
+enum wp_status wp_service_no_pool(struct wp_str pool_namespace,
+                                  struct wp_str pool, struct wp_err *err);
+void wp_service_ttl_too_long(int64_t ttl_max_ns, struct wp_err *err);
+
+/* advise.c */
+struct wp_batch; /* batch.c */
+struct wp_watch; /* watch.c */
 
 /* Locks: a watch's lock, then page_lock, or that of Advise; nothing else is
  * taken under them but what the transport's reserve, send and finish take. */
@@ -27,6 +37,8 @@ struct wp_services {
     pthread_mutex_t page_lock;    /* guards: claims, pools */
     struct wp_claim_info *claims; /* Owned; WP_PAGE_MAX. */
     struct wp_pool_stats *pools;  /* Owned; WP_POOLS_MAX. */
+
+    _Atomic(uint32_t) waiting; /* Claim calls that may wait. */
 
     struct wp_batch *batches;         /* Owned; config.batches_max. */
     _Atomic(uint64_t) batches_in_use; /* One bit each. */

@@ -10,7 +10,7 @@ static _Thread_local bool dirty;
 static bool
 writes(enum wp_lease_op_kind kind)
 {
-    return kind != WP_LEASE_FETCH && kind != WP_LEASE_GET_NOTE;
+    return kind != WP_LEASE_FETCH && kind != WP_LEASE_GET_SNAPSHOT;
 }
 
 static void
@@ -30,7 +30,7 @@ count(struct wp_lease_meter *meter, const struct wp_lease_op *op,
         atomic_store_explicit(&meter->worked_at_ns, now_ns,
                               memory_order_relaxed);
     }
-    if (writes(op->kind) && op->kind != WP_LEASE_PUT_NOTE) {
+    if (writes(op->kind) && op->kind != WP_LEASE_PUT_SNAPSHOT) {
         wp_histogram_record(&meter->latency, now_ns - op->outer.begun_ns);
     }
 }
@@ -143,12 +143,18 @@ const char *
 wp_lease_op_name(enum wp_lease_op_kind kind)
 {
     static const char *const names[WP_LEASE_OP_KINDS] = {
-        [WP_LEASE_OFFER] = "offer",       [WP_LEASE_GRANT] = "grant",
-        [WP_LEASE_RENEW] = "renew",       [WP_LEASE_RELEASE] = "release",
-        [WP_LEASE_UNDO] = "undo",         [WP_LEASE_EXPIRE] = "expire",
-        [WP_LEASE_WITHDRAW] = "withdraw", [WP_LEASE_LOSE] = "lose",
-        [WP_LEASE_FETCH] = "fetch",       [WP_LEASE_FORGET] = "forget",
-        [WP_LEASE_PUT_NOTE] = "put_note", [WP_LEASE_GET_NOTE] = "get_note",
+        [WP_LEASE_OFFER] = "offer",
+        [WP_LEASE_GRANT] = "grant",
+        [WP_LEASE_RENEW] = "renew",
+        [WP_LEASE_RELEASE] = "release",
+        [WP_LEASE_UNDO] = "undo",
+        [WP_LEASE_EXPIRE] = "expire",
+        [WP_LEASE_WITHDRAW] = "withdraw",
+        [WP_LEASE_LOSE] = "lose",
+        [WP_LEASE_FETCH] = "fetch",
+        [WP_LEASE_FORGET] = "forget",
+        [WP_LEASE_PUT_SNAPSHOT] = "put_snapshot",
+        [WP_LEASE_GET_SNAPSHOT] = "get_snapshot",
     };
 
     WP_ASSERT((unsigned)kind < WP_LEASE_OP_KINDS);

@@ -13,7 +13,7 @@
 #include "pool/lease_store.h"
 
 enum {
-    WP_LEASE_OP_KINDS = WP_LEASE_GET_NOTE + 1,
+    WP_LEASE_OP_KINDS = WP_LEASE_GET_SNAPSHOT + 1,
 };
 
 #define WP_LEASE_METER_DOUBT_NS (10 * WP_NS_PER_S)

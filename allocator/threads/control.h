@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "allocator/threads/loop.h"
+#include "proto/loop/loop.h"
 #include "pool/base/clock.h"
 #include "pool/base/status.h"
 

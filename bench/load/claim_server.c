@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "allocator/threads/control.h"
-#include "allocator/threads/loop.h"
+#include "proto/loop/loop.h"
 #include "allocator/grpc/server.h"
 #include "allocator/services/watch.h"
 #include "allocator/services/services.h"
@@ -258,6 +258,7 @@ start_rpc(struct server *server, const char *unix_path)
     wp_rpc_config_init(&config);
     config.listen = listen;
     config.n_listen = 2;
+    config.anonymous = true;
     config.threads = 1;
     server->rpc = wp_rpc_server_create(&config, services, 2, &err);
     if (server->rpc == NULL ||

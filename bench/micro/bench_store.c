@@ -1,5 +1,5 @@
-/* bench/micro/bench_store.c - what a durable lease costs: the SQLite store under
- * claims, closed loop.
+/* bench/micro/bench_store.c - what a durable lease costs: the SQLite store
+ * under claims, closed loop.
  *
  *   bench_store [SECONDS [SANDBOXES [full|normal [DIR]]]]
  *
@@ -157,8 +157,8 @@ after(enum wp_lease_op_kind kind)
     case WP_LEASE_WITHDRAW:
     case WP_LEASE_LOSE:
     case WP_LEASE_FETCH:
-    case WP_LEASE_PUT_NOTE:
-    case WP_LEASE_GET_NOTE:
+    case WP_LEASE_PUT_SNAPSHOT:
+    case WP_LEASE_GET_SNAPSHOT:
         break;
     }
     return WP_LEASE_GRANT;

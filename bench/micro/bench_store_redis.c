@@ -57,6 +57,7 @@ struct worker {
     enum way way;
     pthread_t thread;
     struct wp_commit_queue answers;
+    struct wp_commit_queue *committer; /* NULL: it commits itself. */
     struct claimant claimants[IN_FLIGHT_MAX];
     uint32_t in_flight;
     uint64_t salt;
@@ -124,6 +125,12 @@ submit(struct claimant *claimant)
 
     claimant->op.link.next = NULL;
     claimant->start_ns = now_ns();
+    if (claimant->worker->committer != NULL) {
+        if (!wp_commit_queue_push(claimant->worker->committer, &claimant->op)) {
+            abort();
+        }
+        return;
+    }
     status = claimant->worker->store.ops->commit(claimant->worker->store.self,
                                                  &claimant->op);
     if (status != WP_PENDING) {
@@ -232,6 +239,54 @@ open_store(const struct wp_lease_redis_config *config)
     return redis;
 }
 
+/* The thread that sends for all, over a connection of its own. */
+struct committer {
+    struct wp_lease_store store;
+    struct wp_commit_queue ops;
+    pthread_t thread;
+};
+
+static void *
+commit_all(void *arg)
+{
+    struct committer *committer = arg;
+    const struct wp_lease_store *store = &committer->store;
+    struct wp_lease_op *op;
+
+    store->ops->flush(store->self);
+    while ((op = wp_commit_queue_take(&committer->ops)) != NULL) {
+        while (op != NULL) {
+            struct wp_lease_op *next = wp_lease_op_next(op);
+            enum wp_status status = store->ops->commit(store->self, op);
+
+            if (status != WP_PENDING) {
+                op->done(op, status);
+            }
+            op = next;
+        }
+        store->ops->flush(store->self);
+    }
+    return NULL;
+}
+
+static void
+start_committer(struct committer *committer, struct wp_lease_redis *redis)
+{
+    committer->store = wp_lease_redis_store(redis);
+    wp_commit_queue_init(&committer->ops);
+    if (pthread_create(&committer->thread, NULL, commit_all, committer) != 0) {
+        abort();
+    }
+}
+
+static void
+stop_committer(struct committer *committer)
+{
+    wp_commit_queue_close(&committer->ops);
+    (void)pthread_join(committer->thread, NULL);
+    wp_commit_queue_fini(&committer->ops);
+}
+
 /* One row of the table. */
 struct row {
     const char *way;
@@ -263,13 +318,16 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
     static const char *const names[] = {"own connection", "shared",
                                         "committer"};
     static struct worker workers[THREADS_MAX];
+    static struct committer committer;
     struct wp_lease_redis *redis;
     struct row row = {.way = names[way], .in_flight = in_flight};
     int64_t from_ns;
     int64_t cpu;
 
-    config.committer = way == WAY_COMMITTER;
     redis = open_store(&config);
+    if (way == WAY_COMMITTER) {
+        start_committer(&committer, redis);
+    }
     wp_hist_reset(&row.hist);
     cpu = cpu_ns();
     from_ns = now_ns();
@@ -279,6 +337,7 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
         memset(w, 0, sizeof *w);
         w->store = wp_lease_redis_store(redis);
         w->way = way;
+        w->committer = way == WAY_COMMITTER ? &committer.ops : NULL;
         w->in_flight = in_flight / n > 0 ? in_flight / n : 1;
         w->salt = (uint64_t)from_ns + i;
         w->end_ns = from_ns + duration_ns;
@@ -296,6 +355,9 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
         wp_hist_merge(&row.hist, &workers[i].hist);
         row.grants += workers[i].grants;
         row.failed += workers[i].failed;
+    }
+    if (way == WAY_COMMITTER) {
+        stop_committer(&committer);
     }
     row.took_ns = now_ns() - from_ns;
     row.cpu_ns = cpu_ns() - cpu;

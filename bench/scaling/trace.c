@@ -127,7 +127,7 @@ pieces_of(const struct wp_trace_job *job)
 }
 
 static bool
-announced(void *self, uint32_t i, int64_t *told_ns, int64_t *from_ns,
+announced(void *self, uint32_t i, int64_t *announced_ns, int64_t *from_ns,
           int64_t *until_ns, uint32_t *n)
 {
     struct wp_trace_cursor *cursor = self;
@@ -152,7 +152,8 @@ announced(void *self, uint32_t i, int64_t *told_ns, int64_t *from_ns,
     piece = cursor->piece++;
     *from_ns = job->from_ns + (job->until_ns - job->from_ns) / (int64_t)pieces *
                                   (int64_t)piece;
-    *told_ns = *from_ns > cursor->ahead_ns ? *from_ns - cursor->ahead_ns : 0;
+    *announced_ns =
+        *from_ns > cursor->ahead_ns ? *from_ns - cursor->ahead_ns : 0;
     *until_ns = job->until_ns;
     *n = (uint32_t)(job->n * (piece + 1) / pieces - job->n * piece / pieces);
     return true;

@@ -6,6 +6,15 @@ set(WP_WARNINGS
     -Wconversion -Wsign-conversion -Wcast-qual -Wformat=2 -Wundef -Wvla
     -Wswitch-enum)
 
+# What is free or nearly so, for every program: stacks that cannot be jumped over,
+# and on x86 marks for the places that indirect jumps may reach.
+set(WP_HARDENING -fstack-protector-strong -fstack-clash-protection)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|i[3-6]86")
+  list(APPEND WP_HARDENING -fcf-protection=full)
+endif()
+
+set(WP_HARDENED_LINK -Wl,-z,relro,-z,now,-z,noexecstack)
+
 add_library(wp_flags INTERFACE)
 target_include_directories(wp_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(wp_flags INTERFACE _GNU_SOURCE
@@ -14,10 +23,12 @@ target_compile_definitions(wp_flags INTERFACE _GNU_SOURCE
 target_compile_options(wp_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C>:${WP_WARNINGS}>
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${WP_WERROR}>>:-Werror>
-    -fno-omit-frame-pointer -fstack-protector-strong -g)
+    -fno-omit-frame-pointer ${WP_HARDENING} -g)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT WP_SANITIZE)
   target_compile_options(wp_flags INTERFACE -O2 -D_FORTIFY_SOURCE=2)
-  target_link_options(wp_flags INTERFACE -Wl,-z,relro,-z,now)
+endif()
+if(NOT WP_SANITIZE)
+  target_link_options(wp_flags INTERFACE ${WP_HARDENED_LINK})
 endif()
 if(WP_SANITIZE)
   target_compile_options(wp_flags INTERFACE -fsanitize=${WP_SANITIZE}
@@ -51,13 +62,27 @@ function(wp_program name)
   target_link_libraries(${name} PRIVATE ${A_LIBS} wp_flags)
 endfunction()
 
-# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [COST s] [MAY_SKIP]): a
-# cmocka (or plain) test program, run by ctest under its level's label. COST: what
-# takes longest begins first. MAY_SKIP: exit 77 says that this machine cannot run it.
+# wp_static(NAME): the program needs no library of the root it runs in, and lies
+# anywhere. Its libraries have to be of wp_import_either. Sanitizers need theirs
+# to be shared.
+function(wp_static name)
+  if(NOT WP_SANITIZE)
+    set_target_properties(${name} PROPERTIES WP_STATIC TRUE)
+    target_link_options(${name} PRIVATE -static-pie ${WP_HARDENED_LINK})
+  endif()
+endfunction()
+
+# wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [COST s] [MAY_SKIP]
+# [ONE_THREAD]): a cmocka (or plain) test program, run by ctest under its level's
+# label. COST: what takes longest begins first. MAY_SKIP: exit 77 says that this machine cannot run it.
+# ONE_THREAD: it computes long, in one thread, so the thread sanitizer has no part in it.
 function(wp_test name)
-  cmake_parse_arguments(A "MAY_SKIP" "LABEL;TIMEOUT;COST" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(A "MAY_SKIP;ONE_THREAD" "LABEL;TIMEOUT;COST" "SOURCES;LIBS" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
+  endif()
+  if(A_ONE_THREAD AND WP_SANITIZE STREQUAL "thread")
+    return()
   endif()
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LIBS} cmocka wp_flags)

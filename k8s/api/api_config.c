@@ -205,8 +205,9 @@ pem_at(struct reading *r, const struct wp_yaml *map, const char *field,
     return WP_OK;
 }
 
-void
-wp_api_config_wipe(char **text)
+/* Overwrites and frees it, and forgets it. */
+static void
+wipe(char **text)
 {
     if (*text != NULL) {
         explicit_bzero(*text, strlen(*text));
@@ -228,7 +229,7 @@ pair_at(struct reading *r, const struct wp_yaml *map, const char *field,
         status = pem_at(r, map, data_field, pem);
     }
     if (status == WP_OK && *pem != NULL) {
-        wp_api_config_wipe(file);
+        wipe(file);
     }
     return status;
 }
@@ -374,7 +375,7 @@ take_user(struct reading *r, const struct wp_yaml *user)
         return refuse(r, "token", "visible ASCII characters were expected");
     }
     if (config->token_file != NULL) {
-        wp_api_config_wipe(&config->token); /* The file is what rotates. */
+        wipe(&config->token); /* The file is what rotates. */
     }
     return WP_OK;
 }
@@ -548,17 +549,17 @@ wp_api_config_parse(struct wp_api_config *config, struct wp_str yaml,
 void
 wp_api_config_fini(struct wp_api_config *config)
 {
-    wp_api_config_wipe(&config->server);
-    wp_api_config_wipe(&config->server_name);
-    wp_api_config_wipe(&config->ca_file);
-    wp_api_config_wipe(&config->ca_pem);
-    wp_api_config_wipe(&config->cert_file);
-    wp_api_config_wipe(&config->cert_pem);
-    wp_api_config_wipe(&config->key_file);
-    wp_api_config_wipe(&config->key_pem);
-    wp_api_config_wipe(&config->token_file);
-    wp_api_config_wipe(&config->token);
-    wp_api_config_wipe(&config->user);
-    wp_api_config_wipe(&config->own_namespace);
+    wipe(&config->server);
+    wipe(&config->server_name);
+    wipe(&config->ca_file);
+    wipe(&config->ca_pem);
+    wipe(&config->cert_file);
+    wipe(&config->cert_pem);
+    wipe(&config->key_file);
+    wipe(&config->key_pem);
+    wipe(&config->token_file);
+    wipe(&config->token);
+    wipe(&config->user);
+    wipe(&config->own_namespace);
     config->insecure = false;
 }

@@ -1,13 +1,13 @@
 #include "k8s/api/api_config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "k8s/api/api_config_impl.h"
+#include "pool/base/file.h"
 
 #define POD_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -17,39 +17,12 @@ no_memory(struct wp_err *err)
     return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
 }
 
-/* At most max bytes, terminated; *len says max + 1 when there are more. */
 static enum wp_status
-read_file(const char *path, size_t max, char **out, size_t *len,
-          struct wp_err *err)
+cannot_read(struct wp_err *err, const char *what, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = 1;
-
-    if (fd < 0) {
-        return wp_err_sys(
-            err, errno == ENOENT ? WP_NOT_FOUND : WP_FAILED_PRECONDITION, errno,
-            "%.120s", path);
-    }
-    *len = 0;
-    *out = calloc(1, max + 2);
-    while (*out != NULL && n > 0 && *len <= max) {
-        n = read(fd, *out + *len, max + 1 - *len);
-        if (n < 0 && errno == EINTR) {
-            n = 1;
-        } else if (n > 0) {
-            *len += (size_t)n;
-        }
-    }
-    if (n < 0) {
-        (void)wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "%.120s", path);
-        explicit_bzero(*out, max + 2);
-        free(*out);
-        *out = NULL;
-    } else if (*out == NULL) {
-        (void)no_memory(err);
-    }
-    (void)close(fd);
-    return *out != NULL ? WP_OK : err->status;
+    return wp_err_sys(err,
+                      errno == ENOENT ? WP_NOT_FOUND : WP_FAILED_PRECONDITION,
+                      errno, "%s%.120s", what, path);
 }
 
 enum wp_status
@@ -60,25 +33,27 @@ wp_api_config_read(struct wp_api_config *config, const char *path,
     char *dir = slash == NULL   ? strdup(".")
                 : slash == path ? strdup("/")
                                 : strndup(path, (size_t)(slash - path));
-    char *bytes = NULL;
-    size_t len = 0;
-    enum wp_status status = WP_OK;
+    char *bytes = calloc(1, WP_API_CONFIG_BYTES_MAX + 2);
+    enum wp_status status;
+    ssize_t len;
 
     *config = (struct wp_api_config){.server = NULL};
-    if (dir == NULL) {
+    if (dir == NULL || bytes == NULL) {
+        free(bytes);
+        free(dir);
         return no_memory(err);
     }
-    status = read_file(path, WP_API_CONFIG_BYTES_MAX, &bytes, &len, err);
-    if (status == WP_OK) {
-        status = wp_api_config_parse(config, (struct wp_str){bytes, len}, dir,
-                                     context, err);
-        explicit_bzero(bytes, len);
+    len = wp_path_read(path, 0, bytes, WP_API_CONFIG_BYTES_MAX + 1, NULL);
+    if (len < 0) {
+        status = cannot_read(err, "kubeconfig: ", path);
+    } else {
+        status = wp_api_config_parse(
+            config, (struct wp_str){bytes, (size_t)len}, dir, context, err);
         if (status != WP_OK) {
             status = wp_err_wrap(err, "kubeconfig %.80s", path);
         }
-    } else {
-        status = wp_err_wrap(err, "kubeconfig");
     }
+    explicit_bzero(bytes, WP_API_CONFIG_BYTES_MAX + 2);
     free(bytes);
     free(dir);
     return status;
@@ -91,26 +66,19 @@ take_pod_namespace(struct wp_api_config *config, const char *dir,
                    struct wp_err *err)
 {
     char path[512];
-    char *text = NULL;
-    size_t len;
-    enum wp_status status;
+    char text[WP_API_CONFIG_NAMESPACE_MAX + 3] = "";
 
     (void)snprintf(path, sizeof path, "%s/namespace", dir);
-    status = read_file(path, WP_API_CONFIG_NAMESPACE_MAX + 1, &text, &len, err);
-    if (status == WP_NOT_FOUND) {
-        return WP_OK;
-    }
-    if (status != WP_OK || text == NULL) {
-        return status;
+    if (wp_path_read(path, 0, text, sizeof text - 1, NULL) < 0) {
+        return errno == ENOENT ? WP_OK : cannot_read(err, "", path);
     }
     text[strcspn(text, "\r\n")] = '\0';
     if (!wp_str_is_dns_name(wp_str_from(text), WP_API_CONFIG_NAMESPACE_MAX)) {
-        free(text);
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "%.120s: a namespace's name was expected", path);
     }
-    config->own_namespace = text;
-    return WP_OK;
+    config->own_namespace = strdup(text);
+    return config->own_namespace != NULL ? WP_OK : no_memory(err);
 }
 
 /* Where the service is and where the account's files lie. */

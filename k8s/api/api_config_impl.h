@@ -9,8 +9,6 @@ enum {
     WP_API_CONFIG_NAMESPACE_MAX = 63,
 };
 
-/* Overwrites and frees it, and forgets it. */
-void wp_api_config_wipe(char **text);
 /* An http or https URL with a host, without credentials or a query. */
 WP_MUST_CHECK bool wp_api_config_is_server(const char *text);
 /* "default", where nothing said another one. */

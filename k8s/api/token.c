@@ -3,10 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 
 #define LOOK_NS WP_NS_PER_S
@@ -78,41 +77,6 @@ wp_token_value_release(struct wp_token_value *value)
     }
 }
 
-/* Reads the whole file into bytes[WP_TOKEN_MAX + 1]. */
-static enum wp_status
-read_file(const char *path, char *bytes, size_t *len, struct stat *seen,
-          struct wp_err *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    enum wp_status status = WP_OK;
-    ssize_t got = 1;
-
-    *len = 0;
-    if (fd < 0 || fstat(fd, seen) != 0) {
-        status = wp_err_sys(err, WP_UNAVAILABLE, errno,
-                            "the token file '%s' cannot be read", path);
-        got = 0;
-    }
-    while (got > 0 && *len <= WP_TOKEN_MAX) {
-        got = read(fd, bytes + *len, WP_TOKEN_MAX + 1 - *len);
-        if (got < 0) {
-            status = wp_err_sys(err, WP_UNAVAILABLE, errno,
-                                "the token file '%s' cannot be read", path);
-        } else {
-            *len += (size_t)got;
-        }
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (status == WP_OK && *len > WP_TOKEN_MAX) {
-        status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "the token file '%s' is longer than %d bytes", path,
-                            (int)WP_TOKEN_MAX);
-    }
-    return status;
-}
-
 /* Takes over what is in text, unless that is what is in use already. */
 static enum wp_status
 set_value(struct wp_token *token, struct wp_str text, struct wp_err *err)
@@ -138,12 +102,19 @@ read_value(struct wp_token *token, struct wp_err *err)
 {
     char bytes[WP_TOKEN_MAX + 1];
     struct wp_str text = WP_STR("");
-    size_t len;
-    enum wp_status status =
-        read_file(token->file, bytes, &len, &token->seen, err);
+    ssize_t len = wp_path_read(token->file, O_NONBLOCK, bytes, sizeof bytes,
+                               &token->seen);
+    enum wp_status status = WP_OK;
 
     token->read_ns = wp_clock_mono_ns(token->clock);
-    if (status == WP_OK && !wp_token_trim((struct wp_str){bytes, len}, &text)) {
+    if (len < 0) {
+        status = wp_err_sys(err, WP_UNAVAILABLE, errno,
+                            "the token file '%s' cannot be read", token->file);
+    } else if (len > WP_TOKEN_MAX) {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "the token file '%s' is longer than %d bytes",
+                            token->file, (int)WP_TOKEN_MAX);
+    } else if (!wp_token_trim((struct wp_str){bytes, (size_t)len}, &text)) {
         status = wp_err_set(err, WP_INVALID_ARGUMENT,
                             "the token file '%s' is empty or has characters "
                             "that no token has",

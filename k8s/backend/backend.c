@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "k8s/backend/backend_impl.h"
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -22,17 +23,21 @@ struct message {
     char ns[WP_NAMESPACE_MAX + 1];
     char pool[WP_POOL_NAME_MAX + 1];
     char name[WP_SANDBOX_NAME_MAX + 1];
-    struct wp_lease_note note; /* leased */
-    uint32_t epoch;            /* swept */
-    uint32_t count_nr;         /* swept, counted */
-    bool pooled;               /* ask: it may be new to the core. */
-    bool is_new;               /* Its answer: it was. */
+    struct wp_lease_note note;      /* leased; ask, when there is a record. */
+    struct wp_lease_record *record; /* ask: to be rebuilt; NULL. Owned. */
+    uint32_t epoch;                 /* swept */
+    uint32_t count_nr;              /* swept, counted */
+    bool pooled;                    /* ask: it may be new to the core. */
+    bool is_new;                    /* Its answer: it was. */
 };
 
 static void
 drop(struct wp_cluster_message *from)
 {
-    free(WP_CONTAINER_OF(from, struct message, base));
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
+
+    free(message->record);
+    free(message);
 }
 
 static struct message *
@@ -55,6 +60,21 @@ now_of(const struct wp_cluster_backend *backend)
     return wp_clock_mono_ns(backend->parts->clock);
 }
 
+int64_t
+wp_backend_ready_within_ns(const struct wp_cluster_backend *backend,
+                           const char *ns, const char *pool)
+{
+    struct wp_pools *pools = backend->parts->core.pools;
+    uint32_t index = wp_pools_index(pools, wp_str_from(ns), wp_str_from(pool));
+    struct wp_pool_stats stats;
+
+    if (index == UINT32_MAX) {
+        return backend->parts->config.ready_grace_ns;
+    }
+    wp_pools_stats(pools, index, &stats);
+    return stats.spec.ready_within_ns;
+}
+
 /* An order of the core. Cluster's thread, as are all that follow. */
 static void
 take_order(struct wp_cluster_message *from)
@@ -64,8 +84,9 @@ take_order(struct wp_cluster_message *from)
     struct wp_sandbox_ref entry = {
         .ref = order->ref,
         .phase = WP_SANDBOX_CREATING,
-        .ready_by_ns =
-            wp_time_add(now_of(backend), backend->parts->config.ready_grace_ns),
+        .ready_by_ns = wp_time_add(
+            now_of(backend),
+            wp_backend_ready_within_ns(backend, order->ns, order->pool)),
     };
 
     memcpy(entry.uid, order->uid, sizeof entry.uid);
@@ -175,7 +196,12 @@ port_leased(void *self, const struct wp_lease_notice *notice)
     message->ref = notice->ref;
     message->note.fence = notice->fence;
     message->note.deadline_wall_ms = notice->deadline_wall_ms;
-    if (!wp_str_copy(notice->claim_id, message->note.claim_id,
+    message->note.granted_wall_ms = notice->granted_wall_ms;
+    message->note.fingerprint = notice->fingerprint;
+    message->note.served = notice->served;
+    if (!wp_str_copy(notice->pool, message->note.pool,
+                     sizeof message->note.pool) ||
+        !wp_str_copy(notice->claim_id, message->note.claim_id,
                      sizeof message->note.claim_id) ||
         !wp_str_copy(notice->tenant, message->note.tenant,
                      sizeof message->note.tenant)) {
@@ -210,7 +236,8 @@ add_found(struct wp_cluster_backend *backend, const struct message *answer)
     struct wp_sandbox_ref entry = {.ref = answer->ref,
                                    .phase = WP_SANDBOX_ADOPTED,
                                    .adopted = !answer->pooled};
-    int64_t left_ns = backend->parts->config.ready_grace_ns;
+    int64_t left_ns =
+        wp_backend_ready_within_ns(backend, answer->ns, answer->pool);
 
     if (sandbox != NULL) {
         left_ns -= wp_clock_wall_ns(backend->parts->clock) -
@@ -258,7 +285,7 @@ take_answer(struct wp_cluster_message *from)
         wp_work_add_after(backend->queue, answer->ns, answer->name,
                           WP_NS_PER_S);
     }
-    free(answer);
+    drop(&answer->base);
 }
 
 /* On the control thread. */
@@ -268,6 +295,9 @@ ask_core(struct wp_cluster_message *from)
     struct message *ask = WP_CONTAINER_OF(from, struct message, base);
     struct wp_pools *pools = ask->backend->parts->core.pools;
 
+    if (ask->record != NULL && !wp_pools_knows(pools, ask->uid)) {
+        wp_pools_on_record(pools, ask->record);
+    }
     if (!wp_pools_seen(pools, ask->uid, &ask->ref)) {
         ask->ref = WP_SLOT_REF_NONE;
         ask->is_new =
@@ -284,6 +314,44 @@ ask_core(struct wp_cluster_message *from)
     wp_cluster_channel_to_cluster(ask->backend->channel, &ask->base);
 }
 
+/* The lease that the Sandbox tells of, for a core whose store has kept nothing.
+ */
+static void
+rebuild(struct message *ask, const struct wp_object *sandbox)
+{
+    const struct wp_parts *parts = ask->backend->parts;
+    struct wp_lease_record *record;
+    struct wp_lease_note note;
+
+    if (!parts->config.rebuild_leases || !wp_backend_has_note(sandbox, &note) ||
+        note.pool[0] == '\0' || sandbox->deleting) {
+        return;
+    }
+    record = calloc(1, sizeof *record);
+    WP_ASSERT(record != NULL);
+    record->state = WP_RECORD_HELD;
+    record->fence = note.fence;
+    record->deadline_wall_ms = note.until_wall_ms;
+    record->granted_wall_ms = note.granted_wall_ms;
+    record->fingerprint = note.fingerprint;
+    record->served = note.served;
+    memcpy(record->uid, ask->uid, sizeof record->uid);
+    memcpy(record->claim_id, note.claim_id, sizeof note.claim_id);
+    memcpy(record->tenant, note.tenant, sizeof note.tenant);
+    memcpy(record->pool, note.pool, sizeof note.pool);
+    memcpy(ask->pool, note.pool, sizeof note.pool);
+    if (!wp_str_copy(wp_str_from(sandbox->ns), record->pool_namespace,
+                     sizeof record->pool_namespace) ||
+        !wp_str_copy(wp_str_from(sandbox->name), record->sandbox,
+                     sizeof record->sandbox) ||
+        !wp_backend_endpoint(ask->backend, wp_sandbox_view(sandbox)->pod_ip,
+                             record->endpoint)) {
+        free(record);
+        return;
+    }
+    ask->record = record;
+}
+
 void
 wp_backend_ask(struct wp_cluster_backend *backend,
                const struct wp_object *sandbox)
@@ -291,16 +359,17 @@ wp_backend_ask(struct wp_cluster_backend *backend,
     struct message *ask = new_message(backend, ask_core);
 
     WP_ASSERT(ask != NULL);
-    ask->pooled = wp_backend_is_pooled(sandbox);
+    ask->pooled = wp_backend_is_pooled(backend, sandbox);
     /* What does not fit the core's limits it cannot know. */
     if (!wp_sandbox_core_uid(sandbox, ask->uid) ||
         !wp_str_copy(wp_str_from(sandbox->ns), ask->ns, sizeof ask->ns) ||
         !wp_str_copy(wp_str_from(sandbox->name), ask->name, sizeof ask->name) ||
         (ask->pooled && !wp_str_copy(wp_str_from(sandbox->controller.name),
                                      ask->pool, sizeof ask->pool))) {
-        free(ask);
+        drop(&ask->base);
         return;
     }
+    rebuild(ask, sandbox);
     wp_cluster_channel_to_control(backend->channel, &ask->base);
 }
 
@@ -358,7 +427,7 @@ ask_if_unknown(void *ctx, const struct wp_object *sandbox)
 {
     struct wp_cluster_backend *backend = ctx;
 
-    if (wp_backend_is_pooled(sandbox) && !sandbox->deleting &&
+    if (wp_backend_is_pooled(backend, sandbox) && !sandbox->deleting &&
         wp_sandbox_refs_find(backend->refs, sandbox->ns, sandbox->name) ==
             NULL) {
         wp_backend_ask(backend, sandbox);
@@ -447,7 +516,7 @@ static bool
 ask_of_each(void *ctx, const struct wp_object *sandbox)
 {
     struct wp_cluster_backend *backend = ctx;
-    bool pooled = wp_backend_is_pooled(sandbox);
+    bool pooled = wp_backend_is_pooled(backend, sandbox);
 
     if ((pooled && !sandbox->deleting) ||
         (!pooled &&
@@ -550,9 +619,38 @@ on_sandbox(void *ctx, const struct wp_object *before,
     }
     if (wp_sandbox_refs_find(backend->refs, object->ns, object->name) != NULL ||
         (after != NULL &&
-         (wp_backend_is_pooled(after) ||
+         (wp_backend_is_pooled(backend, after) ||
           wp_object_annotation(after, WP_ANNOTATION_LEASE) != NULL))) {
         wp_backend_wake(backend, object->ns, object->name);
+    }
+}
+
+static bool
+wake_of_old(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_cluster_backend *backend = ctx;
+
+    if (wp_sandbox_refs_find(backend->refs, sandbox->ns, sandbox->name) !=
+        NULL) {
+        wp_backend_wake(backend, sandbox->ns, sandbox->name);
+    }
+    return true;
+}
+
+/* A pool of that name that is another one by now: what the first one had is not
+ * the second one's. Whether its end was told of or not. */
+static void
+on_pool(void *ctx, const struct wp_object *before,
+        const struct wp_object *after)
+{
+    struct wp_cluster_backend *backend = ctx;
+    char hash[WP_NAME_HASH_LEN + 1];
+
+    if (backend->parts->active && after != NULL &&
+        (before == NULL || strcmp(before->uid, after->uid) != 0)) {
+        wp_name_hash(wp_str_from(after->name), hash);
+        wp_store_labelled(backend->parts->stores[WP_KIND_SANDBOX], after->ns,
+                          hash, wake_of_old, backend);
     }
 }
 
@@ -587,6 +685,7 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
     parts->refs = backend->refs;
     wp_work_pause(backend->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, backend);
+    wp_store_listen(parts->stores[WP_KIND_SANDBOX_WARM_POOL], on_pool, backend);
     return backend;
 }
 

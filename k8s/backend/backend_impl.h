@@ -17,11 +17,12 @@ struct wp_cluster_backend {
     struct wp_sandbox_refs *refs; /* Owned. */
     struct wp_work_queue *queue;
     struct wp_cluster_channel *channel;
-    uint32_t messages_max; /* Orders and ends that may wait. */
-    uint32_t epoch;        /* Counts activations and their ends. */
-    uint32_t count_nr;     /* The newest count of what there is. */
-    bool counting;         /* It is under way: nothing is made. */
-    bool doubtful;         /* Nor now. */
+    uint32_t messages_max;     /* Orders and ends that may wait. */
+    uint32_t epoch;            /* Counts activations and their ends. */
+    uint32_t count_nr;         /* The newest count of what there is. */
+    bool counting;             /* It is under way: nothing is made. */
+    bool doubtful;             /* Nor now. */
+    int64_t say_delay_from_ns; /* The next line on orders that take long. */
     void (*ready)(void *ctx);
     void *ready_ctx;
     struct wp_cluster_backend_stats stats;
@@ -80,20 +81,31 @@ void wp_backend_unlearn(struct wp_cluster_backend *backend, const char *ns,
                         const char *name);
 struct wp_api_target wp_backend_target(const struct wp_backend_job *job,
                                        enum wp_http_priority priority);
-bool wp_backend_is_pooled(const struct wp_object *sandbox);
+/* It is in its pool: no claim, no lease and nobody else has taken it, and the
+ * pool is not another one of the same name by now. */
+bool wp_backend_is_pooled(const struct wp_cluster_backend *backend,
+                          const struct wp_object *sandbox);
 /* This replica leads again: what became of the sandbox meanwhile is told to the
  * core before that offers it to anybody. */
 void wp_backend_recheck(struct wp_cluster_backend *backend,
                         struct wp_sandbox_ref *entry);
-/* The core is told that it is lost, once. */
-void wp_backend_lose(struct wp_cluster_backend *backend,
-                     struct wp_sandbox_ref *entry, const char *reason);
+
+/* How long a sandbox of the pool may take to become ready: what the core has of
+ * the pool, else the setting. */
+int64_t wp_backend_ready_within_ns(const struct wp_cluster_backend *backend,
+                                   const char *ns, const char *pool);
+/* Where the sandbox with this address serves; "" for "". False when it is no
+ * address. */
+WP_MUST_CHECK bool wp_backend_endpoint(const struct wp_cluster_backend *backend,
+                                       const char *ip,
+                                       char out[WP_ENDPOINT_MAX + 1]);
 
 /* --- backend_lease.c --- */
 
 /* It is to be taken out of its pool for the lease that it has, or says another
  * one, or one that ends much earlier. */
-bool wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
+bool wp_backend_must_adopt(const struct wp_cluster_backend *backend,
+                           const struct wp_sandbox_ref *entry,
                            const struct wp_object *sandbox);
 /* The core has told of this lease on it. */
 void wp_backend_set_lease(struct wp_cluster_backend *backend,

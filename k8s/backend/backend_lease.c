@@ -28,6 +28,17 @@ is_same_lease(const struct wp_lease_note *a, const struct wp_lease_note *b)
            strcmp(a->tenant, b->tenant) == 0;
 }
 
+/* As long again as it lasts from now on. */
+static int64_t
+until_of(const struct wp_lease_note *lease, int64_t now_ms)
+{
+    int64_t left_ms = lease->deadline_wall_ms - now_ms;
+
+    return left_ms <= 0 || lease->deadline_wall_ms >= WP_WALL_NEVER_MS - left_ms
+               ? lease->deadline_wall_ms
+               : lease->deadline_wall_ms + left_ms;
+}
+
 void
 wp_backend_set_lease(struct wp_cluster_backend *backend,
                      struct wp_sandbox_ref *entry,
@@ -35,7 +46,6 @@ wp_backend_set_lease(struct wp_cluster_backend *backend,
 {
     const struct wp_object *sandbox = wp_store_find(
         backend->parts->stores[WP_KIND_SANDBOX], entry->ns, entry->name);
-    int64_t now_ms = wp_clock_wall_ns(backend->parts->clock) / WP_NS_PER_MS;
     struct wp_lease_note note;
 
     if (entry->lease == NULL) {
@@ -43,18 +53,20 @@ wp_backend_set_lease(struct wp_cluster_backend *backend,
         WP_ASSERT(entry->lease != NULL);
     }
     *entry->lease = *lease;
-    /* Not each renewal is worth a write: only when the deadline has moved far
-     * beyond what the note says. */
+    entry->lease->until_wall_ms =
+        until_of(lease, wp_clock_wall_ns(backend->parts->clock) / WP_NS_PER_MS);
+    /* Not each renewal is worth a write: the note may have said already that it
+     * can last so long. */
     if (sandbox != NULL && wp_backend_has_note(sandbox, &note) &&
         is_same_lease(&note, lease) &&
-        note.deadline_wall_ms - now_ms >=
-            (lease->deadline_wall_ms - now_ms) / 2) {
-        entry->lease->deadline_wall_ms = note.deadline_wall_ms;
+        note.until_wall_ms >= lease->deadline_wall_ms) {
+        *entry->lease = note;
     }
 }
 
 bool
-wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
+wp_backend_must_adopt(const struct wp_cluster_backend *backend,
+                      const struct wp_sandbox_ref *entry,
                       const struct wp_object *sandbox)
 {
     const struct wp_lease_note *lease = entry->lease;
@@ -63,7 +75,7 @@ wp_backend_must_adopt(const struct wp_sandbox_ref *entry,
     if (lease == NULL || strcmp(lease->tenant, WP_TENANT_SANDBOX_CLAIMS) == 0) {
         return false; /* Its claim's controller does it. */
     }
-    return wp_backend_is_pooled(sandbox) ||
+    return wp_backend_is_pooled(backend, sandbox) ||
            (wp_backend_has_note(sandbox, &note) &&
             (!is_same_lease(&note, lease) ||
              note.deadline_wall_ms < lease->deadline_wall_ms));
@@ -190,7 +202,7 @@ wp_backend_look_at_orphan(const struct wp_backend_look *look,
     struct wp_parts *parts = look->backend->parts;
     const struct wp_object *sandbox = look->sandbox;
     int64_t left_ms =
-        note->deadline_wall_ms - wp_clock_wall_ns(parts->clock) / WP_NS_PER_MS;
+        note->until_wall_ms - wp_clock_wall_ns(parts->clock) / WP_NS_PER_MS;
     struct wp_api_delete how = {.uid = sandbox->uid,
                                 .resource_version = sandbox->resource_version};
     struct wp_api_target target;
@@ -202,7 +214,7 @@ wp_backend_look_at_orphan(const struct wp_backend_look *look,
         strcmp(info.sandbox, sandbox->name) == 0) {
         wp_backend_ask(look->backend, sandbox); /* Known, only not here. */
         wp_backend_over(look, 0);
-    } else if (note->deadline_wall_ms >= WP_WALL_NEVER_MS) {
+    } else if (note->until_wall_ms >= WP_WALL_NEVER_MS) {
         wp_backend_over(look, 0);
     } else if (left_ms > 0) {
         left_ms = left_ms < WP_TTL_MAX_NS / WP_NS_PER_MS

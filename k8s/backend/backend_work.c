@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "k8s/backend/backend_impl.h"
+#include "k8s/objects/owner.h"
 #include "k8s/objects/sandbox_build.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
@@ -22,6 +23,9 @@ enum {
     STOCKED_PART = 4,
 };
 
+/* Between two lines that say the same of other sandboxes. */
+#define SAY_DELAY_PAUSE_NS (10 * WP_NS_PER_S)
+
 static struct wp_pools *
 pools_of(const struct wp_cluster_backend *backend)
 {
@@ -29,9 +33,13 @@ pools_of(const struct wp_cluster_backend *backend)
 }
 
 bool
-wp_backend_is_pooled(const struct wp_object *sandbox)
+wp_backend_is_pooled(const struct wp_cluster_backend *backend,
+                     const struct wp_object *sandbox)
 {
-    return wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL);
+    return wp_owner_is_pool(
+        sandbox,
+        wp_store_find(backend->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
+                      sandbox->ns, sandbox->controller.name));
 }
 
 /* --- Jobs --- */
@@ -133,9 +141,10 @@ has_uid(const struct wp_sandbox_ref *entry, const struct wp_object *sandbox)
            memcmp(uid, entry->uid, sizeof uid) == 0;
 }
 
-void
-wp_backend_lose(struct wp_cluster_backend *backend,
-                struct wp_sandbox_ref *entry, const char *reason)
+/* The core is told that it is lost, once. */
+static void
+lose(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
+     const char *reason)
 {
     if (!entry->lost) {
         entry->lost = true;
@@ -165,8 +174,9 @@ got(void *ctx, const struct wp_api_result *result)
 
     WP_ASSERT(entry != NULL); /* Entries end in reconciles of their key only. */
     if (result->status == WP_NOT_FOUND) {
-        entry->posted = false; /* It was not made: the same once more. */
-        wp_backend_done(job, true);
+        /* It was not made: the same once more, after a pause that grows on. */
+        entry->posted = false;
+        wp_backend_retry(job, result);
     } else if (result->status == WP_OK && wp_backend_learn(backend, result)) {
         /* Whose it is the store tells now. */
         wp_backend_done(job, true);
@@ -186,7 +196,26 @@ refuse(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
                     wp_kv_str("name", entry->name),
                     wp_kv_str("message", result->message));
     }
-    wp_backend_lose(backend, entry, result->message);
+    lose(backend, entry, result->message);
+}
+
+/* It is tried again, and again: people are told now and then. */
+static void
+say_delay(struct wp_cluster_backend *backend,
+          const struct wp_sandbox_ref *entry,
+          const struct wp_api_result *result)
+{
+    int64_t now_ns = wp_clock_mono_ns(backend->parts->clock);
+
+    if (result->status == WP_CANCELLED || now_ns < backend->say_delay_from_ns) {
+        return;
+    }
+    backend->say_delay_from_ns = wp_time_add(now_ns, SAY_DELAY_PAUSE_NS);
+    wp_log_warn(
+        "the API server does not make a sandbox; it is asked again",
+        wp_kv_str("namespace", entry->ns), wp_kv_str("pool", entry->pool),
+        wp_kv_str("name", entry->name), wp_kv_int("code", result->code),
+        wp_kv_str("message", result->message != NULL ? result->message : ""));
 }
 
 /* The same order would be refused again. */
@@ -221,6 +250,7 @@ posted(void *ctx, const struct wp_api_result *result)
         wp_backend_done(job, false);
     } else {
         entry->posted = result->status == WP_UNKNOWN_OUTCOME;
+        say_delay(backend, entry, result);
         wp_backend_retry(job, result);
     }
 }
@@ -299,7 +329,7 @@ create(const struct wp_backend_look *look)
         forget(backend, entry);
     } else if (!entry->lost &&
                wp_clock_mono_ns(backend->parts->clock) >= entry->ready_by_ns) {
-        wp_backend_lose(backend, entry, "the API server did not make it");
+        lose(backend, entry, "the API server did not make it");
     } else if (!entry->lost && entry->outdated) {
         unmake(backend, entry);
     } else if (!entry->lost && wp_backend_makes(backend)) {
@@ -310,7 +340,7 @@ create(const struct wp_backend_look *look)
             wp_api_post(backend->parts->api, &target, body, posted, job);
             return;
         }
-        wp_backend_lose(backend, entry, why);
+        lose(backend, entry, why);
     }
     wp_backend_over(look, 0);
 }
@@ -340,7 +370,7 @@ is_ours(const struct wp_object *sandbox)
 {
     struct wp_lease_note note;
 
-    return wp_backend_is_pooled(sandbox) ||
+    return wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL) ||
            wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_CLAIM) ||
            wp_backend_has_note(sandbox, &note);
 }
@@ -409,8 +439,28 @@ look_at_owner(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
     } else if (!entry->taken) {
         entry->taken = true;
         backend->stats.taken++;
-        wp_backend_lose(backend, entry, "another controller took it");
+        lose(backend, entry,
+             wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL)
+                 ? "it is in its pool no more"
+                 : "another controller took it");
     }
+}
+
+bool
+wp_backend_endpoint(const struct wp_cluster_backend *backend, const char *ip,
+                    char out[WP_ENDPOINT_MAX + 1])
+{
+    bool v6 = strchr(ip, ':') != NULL;
+    int len;
+
+    if (ip[0] == '\0') {
+        out[0] = '\0';
+        return true;
+    }
+    len =
+        snprintf(out, WP_ENDPOINT_MAX + 1, "%s%s%s:%u", v6 ? "[" : "", ip,
+                 v6 ? "]" : "", (unsigned)backend->parts->config.sandbox_port);
+    return len >= 0 && len <= WP_ENDPOINT_MAX;
 }
 
 static void
@@ -418,13 +468,9 @@ report_ready(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
              const char *ip)
 {
     char endpoint[WP_ENDPOINT_MAX + 1];
-    bool v6 = strchr(ip, ':') != NULL;
-    int len =
-        snprintf(endpoint, sizeof endpoint, "%s%s%s:%u", v6 ? "[" : "", ip,
-                 v6 ? "]" : "", (unsigned)backend->parts->config.sandbox_port);
 
-    if (len < 0 || (size_t)len >= sizeof endpoint) {
-        wp_backend_lose(backend, entry, "status.podIPs: not an address");
+    if (!wp_backend_endpoint(backend, ip, endpoint)) {
+        lose(backend, entry, "status.podIPs: not an address");
         return;
     }
     entry->phase = WP_SANDBOX_READY;
@@ -443,8 +489,8 @@ wait_for_ready(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
     if (entry->held && !view->pod_unschedulable) {
         /* A node has taken it now: its time begins. */
         entry->held = false;
-        entry->ready_by_ns =
-            wp_time_add(now, backend->parts->config.ready_grace_ns);
+        entry->ready_by_ns = wp_time_add(
+            now, wp_backend_ready_within_ns(backend, entry->ns, entry->pool));
     }
     if (now < entry->ready_by_ns) {
         return entry->ready_by_ns - now;
@@ -456,7 +502,7 @@ wait_for_ready(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
     }
     (void)snprintf(reason, sizeof reason, "not ready in time: %.70s",
                    view->ready.message);
-    wp_backend_lose(backend, entry, reason);
+    lose(backend, entry, reason);
     return 0;
 }
 
@@ -492,7 +538,7 @@ look_at_known(const struct wp_backend_look *look)
     const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
     int64_t again_ns = 0;
 
-    if (!wp_backend_is_pooled(sandbox)) {
+    if (!wp_backend_is_pooled(backend, sandbox)) {
         look_at_owner(backend, entry, sandbox);
     }
     if (entry->unwanted) {
@@ -500,11 +546,11 @@ look_at_known(const struct wp_backend_look *look)
         return;
     }
     if (sandbox->deleting) {
-        wp_backend_lose(backend, entry, "it is being deleted from outside");
+        lose(backend, entry, "it is being deleted from outside");
     } else if (view->finished.status == WP_CONDITION_TRUE) {
-        wp_backend_lose(backend, entry, view->finished.reason);
+        lose(backend, entry, view->finished.reason);
     }
-    if (!entry->lost && wp_backend_must_adopt(entry, sandbox)) {
+    if (!entry->lost && wp_backend_must_adopt(backend, entry, sandbox)) {
         wp_backend_adopt(look);
         return;
     }
@@ -525,8 +571,8 @@ wp_backend_recheck(struct wp_cluster_backend *backend,
         return;
     }
     if (sandbox == NULL || !has_uid(entry, sandbox)) {
-        wp_backend_lose(backend, entry, "it was deleted from outside");
-    } else if (!wp_backend_is_pooled(sandbox)) {
+        lose(backend, entry, "it was deleted from outside");
+    } else if (!wp_backend_is_pooled(backend, sandbox)) {
         look_at_owner(backend, entry, sandbox);
     } else if (entry->phase == WP_SANDBOX_READY) {
         (void)look_at_readiness(backend, entry, wp_sandbox_view(sandbox));
@@ -546,7 +592,7 @@ look_at_unknown(const struct wp_backend_look *look)
             wp_backend_look_at_orphan(look, &note);
             return;
         }
-        if (wp_backend_is_pooled(sandbox)) {
+        if (wp_backend_is_pooled(look->backend, sandbox)) {
             wp_backend_ask(look->backend, sandbox);
         }
     }
@@ -561,8 +607,7 @@ end_creating(const struct wp_backend_look *look)
     if (has_uid(look->entry, look->sandbox)) {
         look->entry->phase = WP_SANDBOX_WARMING;
     } else {
-        wp_backend_lose(look->backend, look->entry,
-                        "its name is another sandbox's");
+        lose(look->backend, look->entry, "its name is another sandbox's");
     }
 }
 
@@ -600,7 +645,7 @@ wp_backend_reconcile(void *ctx, struct wp_work *work, const char *ns,
         look_at_known(&look);
         return;
     }
-    wp_backend_lose(backend, look.entry, "it was deleted from outside");
+    lose(backend, look.entry, "it was deleted from outside");
     forget(backend, look.entry);
     if (look.sandbox != NULL) {
         wp_backend_wake(backend, ns, name); /* Another one of its name. */

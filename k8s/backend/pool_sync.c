@@ -6,6 +6,7 @@
 #include "k8s/backend/backend.h"
 #include "k8s/backend/channel.h"
 #include "k8s/objects/pool_policy.h"
+#include "pool/annotations/annotations.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -25,7 +26,10 @@ struct message {
     struct wp_cluster_message base; /* First. */
     struct wp_pool_sync *sync;
     struct wp_pool_spec spec;
-    /* Why spec.scale does not count: the pool keeps its own. WP_OK: it does. */
+    /* As it would be without annotations. */
+    struct wp_pool_spec plain;
+    /* Why the annotations do not count: the pool keeps what they said before.
+     * WP_OK: they do. */
     struct wp_err policy_err;
     char uid[64]; /* Of the object. */
 };
@@ -55,7 +59,7 @@ index_of(struct wp_pools *pools, const struct wp_pool_spec *spec)
                           wp_str_from(spec->name));
 }
 
-/* A policy with a mistake is not followed, and not half of it either. */
+/* Annotations with a mistake are not followed, and not half of them either. */
 static void
 keep_policy(struct wp_pools *pools, uint32_t index, struct message *message)
 {
@@ -64,14 +68,20 @@ keep_policy(struct wp_pools *pools, uint32_t index, struct message *message)
     if (message->policy_err.status == WP_OK) {
         return;
     }
-    wp_log_warn("a SandboxWarmPool keeps the scaling policy that it had",
+    wp_log_warn("a SandboxWarmPool keeps what its annotations said before",
                 wp_kv_str("namespace", message->spec.pool_namespace),
                 wp_kv_str("pool", message->spec.name),
                 wp_kv_str("error", message->policy_err.msg));
-    wp_scale_policy_init(&message->spec.scale);
+    message->spec = message->plain;
     if (index != UINT32_MAX) {
         wp_pools_stats(pools, index, &stats);
-        message->spec.scale = stats.spec.scale;
+        wp_pool_annotations_keep(&message->spec, &stats.spec);
+        /* A template that has come or gone counts all the same. */
+        if (message->plain.create_inflight_max == 0 ||
+            message->spec.create_inflight_max == 0) {
+            message->spec.create_inflight_max =
+                message->plain.create_inflight_max;
+        }
     }
 }
 
@@ -133,6 +143,7 @@ send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
     bool has_template =
         wp_store_find(sync->parts->stores[WP_KIND_SANDBOX_TEMPLATE], pool->ns,
                       view->template_name) != NULL;
+    bool named;
 
     wp_pool_spec_init(spec);
     /* A template whose name does not fit here is only not shown by name. */
@@ -142,18 +153,23 @@ send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
         (uint32_t)(view->replicas < 0               ? 0
                    : view->replicas > WP_TARGET_MAX ? WP_TARGET_MAX
                                                     : view->replicas);
-    spec->create_inflight_max = has_template ? config->create_inflight_max : 0;
+    spec->create_inflight_max = config->create_inflight_max;
     spec->ready_within_ns = config->ready_grace_ns;
     spec->cold_start = WP_COLD_NEVER;
     /* All claims by objects are of one tenant. */
     spec->waiters_max = WAITERS_MAX;
     spec->tenant_waiters_max = WAITERS_MAX;
     spec->wait_max_ns = WP_WAIT_MAX_NS;
+    named = set_names(spec, pool);
+    message->plain = *spec;
     message->policy_err.status =
-        wp_pool_policy_read(pool, &spec->scale, &message->policy_err);
-    if (!set_names(spec, pool) ||
-        !wp_str_copy(wp_str_from(pool->uid), message->uid,
-                     sizeof message->uid)) {
+        wp_pool_policy_read(pool, spec, &message->policy_err);
+    if (!has_template) {
+        spec->create_inflight_max = 0;
+        message->plain.create_inflight_max = 0;
+    }
+    if (!named || !wp_str_copy(wp_str_from(pool->uid), message->uid,
+                               sizeof message->uid)) {
         wp_log_warn("a SandboxWarmPool is not served: its name is too long",
                     wp_kv_str("namespace", pool->ns),
                     wp_kv_str("pool", pool->name));
@@ -196,6 +212,10 @@ on_pool(void *ctx, const struct wp_object *before,
     if (!sync->started ||
         (before != NULL && after != NULL && is_same(before, after))) {
         return;
+    }
+    if (before != NULL && after != NULL &&
+        strcmp(before->uid, after->uid) != 0) {
+        send_removal(sync, before); /* Another one of its name. */
     }
     if (after != NULL) {
         send_pool(sync, after);

@@ -1,8 +1,5 @@
 #include "k8s/cluster/cluster.h"
 
-#include <errno.h>
-#include <semaphore.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +14,6 @@
 
 enum {
     MESSAGES_MAX = 16384,
-    MESSAGES_BATCH = 256,
     TICK_MS = 1000,
     LEAVING_TICK_MS = 5,
 };
@@ -52,24 +48,13 @@ post(void *self, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
 {
     struct wp_cluster *cluster = self;
 
-    return wp_channel_send(&cluster->channel,
-                           (struct wp_message){run, arg, a, b});
-}
-
-static void
-on_messages(evutil_socket_t fd, short what, void *ctx)
-{
-    struct wp_cluster *cluster = ctx;
-
-    (void)fd;
-    (void)what;
-    (void)wp_channel_run(&cluster->channel, MESSAGES_BATCH);
+    return wp_loop_post(cluster->loop, run, arg, a, b);
 }
 
 void
 wp_cluster_give_up(struct wp_cluster *cluster, const char *fmt, ...)
 {
-    char reason[512];
+    char reason[1024];
     va_list args;
 
     if (cluster->fatal || cluster->stopping) {
@@ -136,65 +121,38 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* Cluster thread. a: how long it may take. */
+/* Cluster thread. */
 static void
 begin_stop(void *arg, uint64_t a, uint64_t b)
 {
     struct wp_cluster *cluster = arg;
 
+    (void)a;
     (void)b;
     cluster->stopping = true;
     cluster->quiet = true;
     /* Of the time half is for what is under way; giving the lease up takes 2 s
      * at most. */
     cluster->quiet_by_ns =
-        wp_clock_mono_ns(cluster->parts.clock) + (int64_t)(a / 2);
+        wp_clock_mono_ns(cluster->parts.clock) + cluster->stop_within_ns / 2;
     wp_cluster_deactivate(cluster);
     set_tick(cluster, LEAVING_TICK_MS);
 }
 
-static void *
-thread_main(void *arg)
-{
-    struct wp_cluster *cluster = arg;
-
-    (void)pthread_setname_np(pthread_self(), "cluster");
-    (void)event_base_loop(cluster->parts.base, EVLOOP_NO_EXIT_ON_EMPTY);
-    return NULL;
-}
-
 /* --- Making it --- */
-
-static struct event_base *
-create_base(void)
-{
-    struct event_config *config = event_config_new();
-    struct event_base *base = NULL;
-
-    if (config != NULL) {
-        if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0) {
-            base = event_base_new_with_config(config);
-        }
-        event_config_free(config);
-    }
-    return base;
-}
 
 static enum wp_status
 make_loop(struct wp_cluster *cluster, struct wp_err *err)
 {
     struct wp_parts *parts = &cluster->parts;
 
-    parts->base = create_base();
-    if (parts->base != NULL) {
-        cluster->channel_event =
-            event_new(parts->base, wp_channel_fd(&cluster->channel),
-                      EV_READ | EV_PERSIST, on_messages, cluster);
-        cluster->tick =
-            event_new(parts->base, -1, EV_PERSIST, on_tick, cluster);
+    cluster->loop = wp_loop_create("cluster", MESSAGES_MAX, err);
+    if (cluster->loop == NULL) {
+        return err->status;
     }
-    if (cluster->channel_event == NULL || cluster->tick == NULL ||
-        event_add(cluster->channel_event, NULL) != 0) {
+    parts->base = wp_loop_base(cluster->loop);
+    cluster->tick = event_new(parts->base, -1, EV_PERSIST, on_tick, cluster);
+    if (cluster->tick == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "libevent refused the cluster's loop");
     }
@@ -273,11 +231,6 @@ wp_cluster_create(const struct wp_cluster_config *config, struct wp_err *err)
         return NULL;
     }
     memset(cluster, 0, sizeof *cluster);
-    if (!wp_channel_init(&cluster->channel, MESSAGES_MAX)) {
-        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-        free(cluster);
-        return NULL;
-    }
     (void)pthread_mutex_init(&cluster->stats_lock, NULL);
     atomic_init(&cluster->synced, false);
     atomic_init(&cluster->leads, false);
@@ -334,25 +287,6 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
     return WP_OK;
 }
 
-static enum wp_status
-start_thread(struct wp_cluster *cluster, struct wp_err *err)
-{
-    sigset_t all;
-    sigset_t before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&cluster->thread, NULL, thread_main, cluster);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0) {
-        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
-                          "no thread for the cluster");
-    }
-    cluster->started = true;
-    return WP_OK;
-}
-
 enum wp_status
 wp_cluster_start(struct wp_cluster *cluster, const struct wp_cluster_core *core,
                  struct wp_err *err)
@@ -368,7 +302,11 @@ wp_cluster_start(struct wp_cluster *cluster, const struct wp_cluster_core *core,
     if (status == WP_OK) {
         status = wp_cluster_start_leading(cluster, err);
     }
-    return status == WP_OK ? start_thread(cluster, err) : status;
+    if (status == WP_OK) {
+        status = wp_loop_start(cluster->loop, err);
+    }
+    cluster->started = status == WP_OK;
+    return status;
 }
 
 bool
@@ -397,48 +335,23 @@ wp_cluster_backend(struct wp_cluster *cluster)
 
 /* --- Ending it --- */
 
-struct quieting {
-    struct wp_cluster *cluster;
-    sem_t done;
-};
-
 /* Cluster thread. */
 static void
 be_quiet(void *arg, uint64_t a, uint64_t b)
 {
-    struct quieting *quieting = arg;
+    struct wp_cluster *cluster = arg;
 
     (void)a;
     (void)b;
-    quieting->cluster->quiet = true;
-    wp_cluster_rest_controllers(quieting->cluster);
-    (void)sem_post(&quieting->done);
-}
-
-/* A full channel is being emptied. */
-static void
-post_surely(struct wp_cluster *cluster,
-            void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
-            uint64_t a)
-{
-    const struct timespec again = {0, WP_NS_PER_MS};
-
-    while (!post(cluster, run, arg, a, 0)) {
-        (void)nanosleep(&again, NULL);
-    }
+    cluster->quiet = true;
+    wp_cluster_rest_controllers(cluster);
 }
 
 void
 wp_cluster_quiet(struct wp_cluster *cluster)
 {
-    struct quieting quieting = {.cluster = cluster};
-
-    WP_ASSERT(cluster->started && sem_init(&quieting.done, 0, 0) == 0);
-    post_surely(cluster, be_quiet, &quieting, 0);
-    while (sem_wait(&quieting.done) != 0) {
-        WP_ASSERT(errno == EINTR);
-    }
-    (void)sem_destroy(&quieting.done);
+    WP_ASSERT(cluster->started);
+    wp_loop_call(cluster->loop, be_quiet, cluster);
 }
 
 void
@@ -447,8 +360,9 @@ wp_cluster_stop(struct wp_cluster *cluster, int64_t timeout_ns)
     if (cluster == NULL || !cluster->started) {
         return;
     }
-    post_surely(cluster, begin_stop, cluster, (uint64_t)timeout_ns);
-    (void)pthread_join(cluster->thread, NULL);
+    cluster->stop_within_ns = timeout_ns;
+    wp_loop_call(cluster->loop, begin_stop, cluster);
+    wp_loop_join(cluster->loop);
     cluster->started = false;
 }
 
@@ -477,16 +391,10 @@ wp_cluster_destroy(struct wp_cluster *cluster)
         wp_store_destroy(parts->stores[i]);
     }
     wp_sandbox_counts_destroy(cluster->counts);
-    if (cluster->channel_event != NULL) {
-        event_free(cluster->channel_event);
-    }
     if (cluster->tick != NULL) {
         event_free(cluster->tick);
     }
-    if (parts->base != NULL) {
-        event_base_free(parts->base);
-    }
-    wp_channel_fini(&cluster->channel);
+    wp_loop_destroy(cluster->loop);
     (void)pthread_mutex_destroy(&cluster->stats_lock);
     free(cluster);
 }

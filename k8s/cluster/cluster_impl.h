@@ -12,7 +12,7 @@
 #include "k8s/backend/pool_sync.h"
 #include "k8s/watch/reflector.h"
 #include "k8s/lead/competitor.h"
-#include "pool/base/channel.h"
+#include "proto/loop/loop.h"
 
 enum {
     WP_CLUSTER_CONTROLLERS = 4,
@@ -44,6 +44,7 @@ struct wp_cluster {
 
     /* Who leads: cluster_lead.c. */
     struct wp_election *election; /* NULL: nobody else is there. */
+    char scope[128];              /* What other installations are told of it. */
     struct wp_competitor *competitor;
     bool elected;
     bool has_led;
@@ -53,13 +54,12 @@ struct wp_cluster {
     bool active;     /* Controllers are. */
     bool quiet;      /* They are not to be any more. */
     bool stopping;
-    int64_t quiet_by_ns; /* Until then what is under way may end. */
-    bool parting;        /* The lease is being given up. */
+    int64_t stop_within_ns; /* Set before the cluster thread stops. */
+    int64_t quiet_by_ns;    /* Until then what is under way may end. */
+    bool parting;           /* The lease is being given up. */
 
-    struct event *channel_event;
+    struct wp_loop *loop;
     struct event *tick; /* Each second; each few milliseconds at the end. */
-    struct wp_channel channel;
-    pthread_t thread;
     bool started;
     bool fatal; /* Told once. */
     _Atomic(bool) synced;

@@ -1,6 +1,7 @@
 /* Who leads, and what that begins and ends. */
 #include "k8s/cluster/cluster_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "pool/base/assert.h"
@@ -58,6 +59,9 @@ wp_cluster_deactivate(struct wp_cluster *cluster)
         return;
     }
     cluster->activating = false;
+    if (cluster->election != NULL) {
+        wp_election_serving(cluster->election, false);
+    }
     wp_cluster_rest_controllers(cluster);
     wp_cluster_backend_deactivate(cluster->backend);
     atomic_store_explicit(&cluster->leads, false, memory_order_release);
@@ -77,6 +81,9 @@ on_backend_ready(void *ctx)
     cluster->serving = true;
     atomic_store_explicit(&cluster->leads, true, memory_order_release);
     wp_log_info("serving as the leader");
+    if (cluster->election != NULL) {
+        wp_election_serving(cluster->election, true);
+    }
     if (core->on_leading != NULL) {
         core->on_leading(core->ctx, true);
     }
@@ -93,10 +100,9 @@ on_competitor(void *ctx, const char *conflict)
 
     if (conflict != NULL) {
         wp_cluster_give_up(cluster, "%s", conflict);
-    }
-    wp_competitor_stop(cluster->competitor);
-    cluster->competitor = NULL;
-    if (conflict == NULL) {
+        wp_competitor_stop(cluster->competitor);
+        cluster->competitor = NULL;
+    } else if (!cluster->parts.active) {
         cluster->parts.active = true;
         wp_cluster_backend_activate(cluster->backend, on_backend_ready,
                                     cluster);
@@ -121,6 +127,8 @@ wp_cluster_try_activate(struct wp_cluster *cluster)
             .clock = parts->clock,
             .api = parts->api,
             .ns = parts->config.election_ns,
+            .name = parts->config.election_name,
+            .scope = cluster->election != NULL ? cluster->scope : NULL,
             .pools = (controllers & ~(uint32_t)WP_CONTROLLER_SANDBOX) != 0,
             .sandboxes = (controllers & WP_CONTROLLER_SANDBOX) != 0,
         },
@@ -172,6 +180,29 @@ wp_cluster_check_lease(struct wp_cluster *cluster)
     }
 }
 
+/* What this installation serves, as k8s/lead/scope.h has it. */
+static void
+write_scope(const char *watch_ns, uint32_t controllers, char *out, size_t cap)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } names[] = {
+        {WP_CONTROLLER_POOL, "pool"},
+        {WP_CONTROLLER_CLAIM, "claim"},
+        {WP_CONTROLLER_TEMPLATE, "template"},
+        {WP_CONTROLLER_SANDBOX, "sandbox"},
+    };
+    int len = snprintf(out, cap, "%s ", watch_ns != NULL ? watch_ns : "*");
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        if ((controllers & names[i].bit) != 0 && len > 0 && (size_t)len < cap) {
+            len += snprintf(out + len, cap - (size_t)len, "%s%s",
+                            out[len - 1] == ' ' ? "" : ",", names[i].name);
+        }
+    }
+}
+
 enum wp_status
 wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err)
 {
@@ -181,6 +212,8 @@ wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err)
         cluster->elected = true;
         return WP_OK;
     }
+    write_scope(parts->config.watch_ns, parts->config.controllers,
+                cluster->scope, sizeof cluster->scope);
     cluster->election = wp_election_start(&(struct wp_election_config){
         .base = parts->base,
         .clock = parts->clock,
@@ -188,6 +221,7 @@ wp_cluster_start_leading(struct wp_cluster *cluster, struct wp_err *err)
         .ns = parts->config.election_ns,
         .name = parts->config.election_name,
         .identity = parts->config.identity,
+        .scope = cluster->scope,
         .seed = parts->seed,
         .on_leading = on_leading,
         .on_following = on_following,

@@ -30,7 +30,6 @@ wp_cluster_note_stats(struct wp_cluster *cluster)
         .refused =
             cluster->election != NULL && wp_election_refused(cluster->election),
         .synced = wp_cluster_synced(cluster),
-        .taken_ns = wp_clock_mono_ns(cluster->parts.clock),
         .events_dropped = wp_events_dropped(cluster->parts.events),
         .controllers_len = cluster->controllers_len,
     };

@@ -31,7 +31,6 @@ struct wp_cluster_stats {
     bool leads;
     bool refused; /* The lease, by the API server. */
     bool synced;
-    int64_t taken_ns; /* Monotonic. */
     uint64_t events_dropped;
     struct wp_http_stats http;
     struct wp_cluster_backend_stats backend;

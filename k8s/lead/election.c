@@ -47,6 +47,7 @@ struct wp_election {
     int64_t free_ns; /* When what was seen last has run out. */
 
     bool leads;
+    bool serves;
     int64_t valid_until_ns;
     bool stopped;
     bool releasing;
@@ -134,6 +135,7 @@ lose(struct wp_election *e, const char *why)
         return;
     }
     e->leads = false;
+    e->serves = false;
     e->valid_until_ns = 0;
     wp_log_info("no longer the leader", wp_kv_str("lease", e->config.name),
                 wp_kv_str("why", why), wp_kv_str("holder", e->holder));
@@ -194,7 +196,24 @@ spec_of(struct wp_election *e, bool empty)
     return spec;
 }
 
-/* Labels and the like stay as they are. */
+/* What others may go by. Labels and the like of somebody else stay as they are.
+ */
+static void
+set_metadata(const struct wp_election *e, json_t *metadata, bool empty)
+{
+    json_t *labels = wp_json_object_at(metadata, "labels");
+
+    if (e->serves && e->leads && !empty) {
+        wp_json_set_text(labels, WP_ELECTION_SERVING, "true");
+    } else {
+        (void)json_object_del(labels, WP_ELECTION_SERVING);
+    }
+    if (e->config.scope != NULL) {
+        wp_json_set_text(wp_json_object_at(metadata, "annotations"),
+                         WP_ELECTION_SCOPE, e->config.scope);
+    }
+}
+
 static json_t *
 body_of(struct wp_election *e, bool empty)
 {
@@ -203,16 +222,17 @@ body_of(struct wp_election *e, bool empty)
 
     WP_ASSERT(body != NULL);
     wp_json_set(body, "spec", spec_of(e, empty));
+    metadata = wp_json_object_at(body, "metadata");
+    set_metadata(e, metadata, empty);
     if (e->lease != NULL) {
         return body;
     }
-    metadata = json_object();
     wp_json_set_text(metadata, "name", e->config.name);
     wp_json_set_text(metadata, "namespace", e->config.ns);
     wp_json_set_text(body, "apiVersion",
                      wp_kind_info(WP_KIND_LEASE)->api_version);
     wp_json_set_text(body, "kind", wp_kind_info(WP_KIND_LEASE)->kind);
-    return wp_json_set(body, "metadata", metadata);
+    return body;
 }
 
 /* --- One thing at a time --- */
@@ -493,6 +513,12 @@ bool
 wp_election_refused(const struct wp_election *election)
 {
     return election->refused;
+}
+
+void
+wp_election_serving(struct wp_election *e, bool serving)
+{
+    e->serves = serving;
 }
 
 void

@@ -21,6 +21,10 @@
 
 #include "k8s/api/api.h"
 
+/* A Lease whose holder serves has this label, "true". */
+#define WP_ELECTION_SERVING "warmpool.dev/serving"
+#define WP_ELECTION_SCOPE "warmpool.dev/scope"
+
 struct event_base;
 struct wp_election; /* Opaque. */
 
@@ -31,6 +35,8 @@ struct wp_election_config {
     const char *ns;
     const char *name;     /* Of the Lease. */
     const char *identity; /* Unique among replicas. */
+    const char *scope;    /* What the leader serves, for other installations:
+                           * an annotation of the Lease; NULL: nothing. */
     uint64_t seed;
     int64_t
         duration_ns;  /* 0: 3 s. Takeover after a crash: this and a little. */
@@ -53,6 +59,9 @@ int64_t wp_election_valid_until_ns(const struct wp_election *election);
 /* The API server does not let this account have the lease (403), so that it can
  * never lead; until a call of the lease goes well. */
 bool wp_election_refused(const struct wp_election *election);
+/* The holder serves, or does no more: a label of the Lease says so from its
+ * next renewal on. Not before, and not of the holder before. */
+void wp_election_serving(struct wp_election *election, bool serving);
 /* Looks at the clock now: after a machine has slept, and in tests. */
 void wp_election_look(struct wp_election *election);
 /* Gives it up when it has it; released is called when that has been written or

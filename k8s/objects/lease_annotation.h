@@ -2,9 +2,12 @@
  * lease holds.
  *
  * One annotation with compact JSON: {"claimId":"...","tenant":"...","fence":7,
- * "deadline":1767225600000}; deadline in milliseconds since 1970. It tells
- * people and other controllers whose the sandbox is, and the next leader of a
- * store that keeps nothing how long to leave it alone. */
+ * "deadline":1767225600000,...}; times in milliseconds since 1970. It tells
+ * people and other controllers whose the sandbox is. From it the next leader
+ * rebuilds the lease where the store keeps nothing.
+ *
+ * Not each renewal is written: the lease ends at "until" at the latest, and
+ * whoever knows no better goes by that. */
 #ifndef WP_K8S_OBJECTS_LEASE_ANNOTATION_H
 #define WP_K8S_OBJECTS_LEASE_ANNOTATION_H
 
@@ -18,14 +21,20 @@
 
 enum {
     /* Each character of the texts may be written as \u0000. */
-    WP_LEASE_NOTE_MAX = 6 * (WP_CLAIM_ID_MAX + WP_TENANT_MAX) + 128,
+    WP_LEASE_NOTE_MAX =
+        6 * (WP_CLAIM_ID_MAX + WP_TENANT_MAX + WP_POOL_NAME_MAX) + 320,
 };
 
 struct wp_lease_note {
     char claim_id[WP_CLAIM_ID_MAX + 1];
     char tenant[WP_TENANT_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1]; /* "": not said, by an older version. */
     uint64_t fence;
     int64_t deadline_wall_ms;
+    int64_t until_wall_ms; /* Not before the deadline. */
+    int64_t granted_wall_ms;
+    uint64_t fingerprint;
+    uint32_t served; /* enum wp_served */
 };
 
 /* Any thread. */
@@ -33,7 +42,8 @@ void wp_lease_note_write(const struct wp_lease_note *note,
                          char out[WP_LEASE_NOTE_MAX]);
 /* False when text is longer than WP_LEASE_NOTE_MAX or is not such an object:
  * fence and deadline must be numbers that are not below 0, the texts within
- * their limits. Other members are ignored. Any thread. */
+ * their limits. What an older version did not write is 0 or "", and until is
+ * the deadline. Other members are ignored. Any thread. */
 WP_MUST_CHECK bool wp_lease_note_read(const char *text,
                                       struct wp_lease_note *note);
 

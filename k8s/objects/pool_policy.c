@@ -2,35 +2,21 @@
 
 #include <string.h>
 
-static bool
-is_ours(const struct wp_pair *annotation)
-{
-    return strncmp(annotation->key, WP_SCALE_GROUP,
-                   sizeof(WP_SCALE_GROUP) - 1) == 0;
-}
+#include "pool/annotations/annotations.h"
 
 enum wp_status
-wp_pool_policy_read(const struct wp_object *pool, struct wp_scale_policy *out,
+wp_pool_policy_read(const struct wp_object *pool, struct wp_pool_spec *spec,
                     struct wp_err *err)
 {
     enum wp_status status = WP_OK;
 
-    wp_scale_policy_init(out);
     for (uint32_t i = 0; status == WP_OK && i < pool->annotations_len; i++) {
         const struct wp_pair *annotation = &pool->annotations[i];
 
-        if (is_ours(annotation)) {
-            status = wp_scale_policy_set(
-                out, wp_str_from(annotation->key + sizeof(WP_SCALE_GROUP) - 1),
-                wp_str_from(annotation->value), err);
-        }
+        status = wp_pool_annotation_set(spec, wp_str_from(annotation->key),
+                                        wp_str_from(annotation->value), err);
     }
-    if (status == WP_OK) {
-        status = wp_scale_policy_check(out, err);
-    }
-    return status == WP_OK
-               ? WP_OK
-               : wp_err_wrap(err, "annotations of %s", WP_SCALE_GROUP);
+    return status == WP_OK ? wp_pool_annotations_check(spec, err) : status;
 }
 
 static bool
@@ -40,7 +26,7 @@ has_all_of(const struct wp_object *a, const struct wp_object *b)
         const struct wp_pair *annotation = &b->annotations[i];
         const char *value;
 
-        if (!is_ours(annotation)) {
+        if (!wp_pool_annotation_is_ours(wp_str_from(annotation->key))) {
             continue;
         }
         value = wp_object_annotation(a, annotation->key);

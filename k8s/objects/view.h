@@ -40,7 +40,6 @@ struct wp_sandbox_view {
     const char *pod_ip;         /* The first of status.podIPs. */
     const char *const *pod_ips; /* Ends with NULL. */
     const char *node_name;
-    const char *service_fqdn;
     int64_t shutdown_wall_ms;
     enum wp_shutdown_policy shutdown_policy;
     bool wants_suspended;   /* spec.operatingMode: Suspended */
@@ -89,7 +88,8 @@ struct wp_template_view {
     bool has_network_policy;
     enum wp_injection_policy env_policy;
     enum wp_injection_policy volume_policy;
-    /* Of what sandboxes are made from; see wp_blueprint_hash_from_template. */
+    /* Of what sandboxes are made from; see wp_blueprint_hash; after the secure
+     * defaults. */
     uint64_t blueprint_hash;
     /* Of the labels and annotations of its Pods. */
     uint64_t pod_metadata_hash;
@@ -126,9 +126,7 @@ const struct wp_pod_view *wp_pod_view(const struct wp_object *object);
 void wp_pod_secure_defaults(json_t *pod_spec, bool public_dns);
 /* FNV-1a of the canonical JSON of what the sandbox of this spec is made from:
  * the pod's spec, names and specs of volume claims, service. Equal: the same
- * sandbox; a template's are compared after the secure defaults, by the second
- * function. NULL is as an empty one. */
+ * sandbox. NULL is as an empty one. */
 uint64_t wp_blueprint_hash(const json_t *spec);
-uint64_t wp_blueprint_hash_from_template(const json_t *spec, bool public_dns);
 
 #endif

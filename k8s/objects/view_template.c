@@ -83,8 +83,8 @@ wp_blueprint_hash(const json_t *spec)
     return blueprint_hash(spec, pod_spec_of(spec));
 }
 
-uint64_t
-wp_blueprint_hash_from_template(const json_t *spec, bool public_dns)
+static uint64_t
+template_blueprint_hash(const json_t *spec, bool public_dns)
 {
     json_t *pod_spec = pod_spec_of(spec);
 
@@ -136,7 +136,7 @@ wp_view_read_template(struct wp_view_reader *reader, void *out)
     (void)wp_view_array(reader, "spec.volumeClaimTemplates");
     (void)wp_view_bool(reader, "spec.service", false);
     if (reader->block != NULL) { /* Once is enough: it is no small work. */
-        view->blueprint_hash = wp_blueprint_hash_from_template(
+        view->blueprint_hash = template_blueprint_hash(
             spec, view->managed && !view->has_network_policy);
         view->pod_metadata_hash = pod_metadata_hash(spec);
     }

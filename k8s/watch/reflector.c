@@ -11,7 +11,7 @@
 #define PAUSE_FIRST_NS (500 * WP_NS_PER_MS)
 #define PAUSE_MAX_NS (30 * WP_NS_PER_S)
 /* A server that says Retry-After is believed up to this. */
-#define TOLD_PAUSE_MAX_NS (300 * WP_NS_PER_S)
+#define ASKED_PAUSE_MAX_NS (300 * WP_NS_PER_S)
 
 enum {
     PAGE_LIMIT = 500,
@@ -67,14 +67,16 @@ pause_ns(struct wp_reflector *self)
 
 void
 wp_reflector_go_on(struct wp_reflector *self, enum wp_reflector_state state,
-                   int64_t told_ns)
+                   int64_t asked_pause_ns)
 {
     int64_t wait_ns = self->failures > 0 ? pause_ns(self) : 0;
 
-    told_ns = told_ns < TOLD_PAUSE_MAX_NS ? told_ns : TOLD_PAUSE_MAX_NS;
+    asked_pause_ns = asked_pause_ns < ASKED_PAUSE_MAX_NS ? asked_pause_ns
+                                                         : ASKED_PAUSE_MAX_NS;
     self->state = state;
     self->cont[0] = '\0';
-    wp_reflector_set_timer(self, wait_ns > told_ns ? wait_ns : told_ns);
+    wp_reflector_set_timer(self,
+                           wait_ns > asked_pause_ns ? wait_ns : asked_pause_ns);
 }
 
 /* --- Doubt --- */

@@ -53,10 +53,9 @@ struct wp_reflector_stats {
     uint64_t probes; /* Of the version, after a connection broke. */
     uint64_t events;
     uint64_t bookmarks;
-    uint64_t gone;         /* 410, in whatever form. */
-    uint64_t stalled;      /* Watches ended for their silence. */
-    uint64_t broken;       /* Lines that were too long or made no sense. */
-    int64_t last_event_ns; /* Monotonic, bookmarks too. */
+    uint64_t gone;    /* 410, in whatever form. */
+    uint64_t stalled; /* Watches ended for their silence. */
+    uint64_t broken;  /* Lines that were too long or made no sense. */
 };
 
 /* config's texts are borrowed. NULL when memory lacks. */

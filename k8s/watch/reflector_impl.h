@@ -69,10 +69,11 @@ const char *wp_reflector_plural(const struct wp_reflector *self);
 /* What its lists and watches are of. */
 struct wp_api_target wp_reflector_target(const struct wp_reflector *self);
 void wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns);
-/* state: LIST_SOON or WATCH_SOON. At once when nothing has failed. told_ns: for
- * how long the server wants to be left alone; -1: it did not say. */
+/* state: LIST_SOON or WATCH_SOON. At once when nothing has failed.
+ * asked_pause_ns: for how long the server wants to be left alone; -1: it did
+ * not say. */
 void wp_reflector_go_on(struct wp_reflector *self,
-                        enum wp_reflector_state state, int64_t told_ns);
+                        enum wp_reflector_state state, int64_t asked_pause_ns);
 /* Is what is known what the server has? A watch that ends before its time may
  * have been of another server, or of one whose storage was another. */
 void wp_reflector_doubt(struct wp_reflector *self, bool doubtful);

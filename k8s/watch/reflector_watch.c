@@ -109,7 +109,6 @@ on_line(void *ctx, struct wp_str text)
     bool more;
 
     self->line_ns = wp_reflector_now_ns(self);
-    self->stats.last_event_ns = self->line_ns;
     if (text.len == 0) {
         return true;
     }
@@ -145,7 +144,7 @@ on_bytes(void *ctx, struct wp_str bytes)
 
 /* The stream is gone; what now? answered: the watch had begun. */
 static void
-watch_over(struct wp_reflector *self, bool answered, int64_t told_ns)
+watch_over(struct wp_reflector *self, bool answered, int64_t asked_pause_ns)
 {
     int64_t lived_ns = wp_reflector_now_ns(self) - self->watch_begun_ns;
 
@@ -168,7 +167,7 @@ watch_over(struct wp_reflector *self, bool answered, int64_t told_ns)
                        self->list_needed || self->doubts >= DOUBTS_MAX
                            ? WP_REFLECTOR_LIST_SOON
                            : WP_REFLECTOR_WATCH_SOON,
-                       told_ns);
+                       asked_pause_ns);
 }
 
 /* The server refused the watch. */

@@ -19,6 +19,8 @@ enum {
 
 #define BACKOFF_MIN_NS (5 * WP_NS_PER_MS)
 #define BACKOFF_MAX_NS (60 * WP_NS_PER_S)
+/* Of a key that was added while it was worked on, and failed. */
+#define AGAIN_PAUSE_MAX_NS WP_NS_PER_S
 
 /* The higher one goes first. */
 enum rank {
@@ -513,7 +515,17 @@ wp_work_done(struct wp_work *work, enum wp_work_outcome outcome,
     } else {
         work->failures = 0;
     }
-    if (work->again) {
+    if (work->again && outcome == WP_WORK_FAILED) {
+        /* It may have been added for what it wrote before it failed. */
+        int64_t pause_ns = backoff(queue, work->failures);
+
+        work->again = false;
+        delay(work,
+              wp_time_add(now_ns, pause_ns < AGAIN_PAUSE_MAX_NS
+                                      ? pause_ns
+                                      : AGAIN_PAUSE_MAX_NS),
+              work->again_rank);
+    } else if (work->again) {
         work->again = false;
         make_ready(work, work->again_rank);
     } else if (outcome == WP_WORK_FAILED) {

@@ -59,7 +59,8 @@ void wp_work_forget(struct wp_work_queue *queue, const char *ns,
 /* Ends a reconcile. */
 enum wp_work_outcome {
     WP_WORK_OK,     /* Failures are forgotten. */
-    WP_WORK_FAILED, /* Again after a growing pause. */
+    WP_WORK_FAILED, /* Again after a growing pause; of a second at most when it
+                     * was added meanwhile. */
     WP_WORK_AFTER,  /* Again after after_ns; failures are forgotten. */
 };
 void wp_work_done(struct wp_work *work, enum wp_work_outcome outcome,

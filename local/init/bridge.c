@@ -9,7 +9,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "proto/sockets/accept.h"
 
 enum {
     BUFFER_BYTES = 16 << 10,
@@ -343,24 +346,56 @@ conn_start(struct wp_bridge *bridge, int fd)
 }
 
 static void
+pause_accepting(struct wp_bridge *bridge)
+{
+    const struct itimerspec in = {
+        .it_value = {.tv_nsec = WP_ACCEPT_PAUSE_MS * 1000000L}};
+
+    set_accepting(bridge, false);
+    (void)timerfd_settime(bridge->pause_fd, 0, &in, NULL);
+}
+
+static void
+on_pause_over(struct wp_watch *watch, uint32_t events)
+{
+    struct wp_bridge *bridge =
+        WP_CONTAINER_OF(watch, struct wp_bridge, pause_watch);
+    uint64_t times;
+
+    (void)events;
+    if (read(bridge->pause_fd, &times, sizeof times) > 0) {
+        set_accepting(bridge, bridge->conns < bridge->conns_max);
+    }
+}
+
+static void
 on_listen(struct wp_watch *watch, uint32_t events)
 {
     struct wp_bridge *bridge =
         WP_CONTAINER_OF(watch, struct wp_bridge, listen_watch);
 
     (void)events;
-    while (bridge->conns < bridge->conns_max) {
-        int fd = accept4(bridge->listen_fd, NULL, NULL,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+    for (int i = 0; i < WP_ACCEPTS_PER_TURN; i++) {
+        int fd;
 
-        if (fd < 0) {
+        if (bridge->conns >= bridge->conns_max) {
+            set_accepting(bridge, false);
             return;
+        }
+        switch (wp_accept_next(bridge->listen_fd, &fd, NULL)) {
+        case WP_ACCEPT_EXHAUSTED:
+            pause_accepting(bridge);
+            return;
+        case WP_ACCEPT_NONE:
+            return;
+        case WP_ACCEPT_TAKEN:
+        default:
+            break;
         }
         if (!conn_start(bridge, fd)) {
             (void)close(fd);
         }
     }
-    set_accepting(bridge, false);
 }
 
 bool
@@ -368,10 +403,13 @@ wp_bridge_init(struct wp_bridge *bridge, int epoll_fd, int listen_fd,
                uint16_t port, uint32_t conns_max)
 {
     struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event pause = {.events = EPOLLIN};
     int flags = fcntl(listen_fd, F_GETFL);
 
     *bridge = (struct wp_bridge){
         .listen_watch = {on_listen},
+        .pause_watch = {on_pause_over},
+        .pause_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
         .epoll_fd = epoll_fd,
         .listen_fd = listen_fd,
         .port = port,
@@ -379,7 +417,10 @@ wp_bridge_init(struct wp_bridge *bridge, int epoll_fd, int listen_fd,
         .accepting = true,
     };
     event.data.ptr = &bridge->listen_watch;
-    return flags >= 0 && fcntl(listen_fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+    pause.data.ptr = &bridge->pause_watch;
+    return flags >= 0 && bridge->pause_fd >= 0 &&
+           epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bridge->pause_fd, &pause) == 0 &&
+           fcntl(listen_fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listen_fd, &event) == 0;
 }
 
@@ -401,5 +442,6 @@ wp_bridge_fini(struct wp_bridge *bridge)
         conn_end(bridge->all);
     }
     wp_bridge_reap(bridge);
+    close_fd(bridge->pause_fd);
     (void)epoll_ctl(bridge->epoll_fd, EPOLL_CTL_DEL, bridge->listen_fd, NULL);
 }

@@ -4,9 +4,10 @@
  * Runs in warmpool-init, inside the sandbox: the Unix socket was made by the
  * daemon outside and handed in, the port belongs to the sandboxed program. At
  * most conns_max connections are open; further ones wait in the socket's
- * backlog. A side that does not read stops the other side from being read (one
- * buffer a direction). Half-closed connections stay open in the other
- * direction. One thread; the owner runs the epoll loop. */
+ * backlog, as they do while descriptors have run out. A side that does not read
+ * stops the other side from being read (one buffer a direction). Half-closed
+ * connections stay open in the other direction. One thread; the owner runs the
+ * epoll loop. */
 #ifndef WP_LOCAL_INIT_BRIDGE_H
 #define WP_LOCAL_INIT_BRIDGE_H
 
@@ -20,6 +21,8 @@ struct wp_bridge_conn;
 
 struct wp_bridge {
     struct wp_watch listen_watch;
+    struct wp_watch pause_watch;
+    int pause_fd;  /* A timer: descriptors had run out. */
     int epoll_fd;  /* Borrowed. */
     int listen_fd; /* Borrowed; made non-blocking. */
     uint16_t port;

@@ -32,6 +32,7 @@
 #include "local/init/bridge.h"
 #include "local/control.h"
 #include "local/init/inner_probe.h"
+#include "proto/sockets/descriptors.h"
 #include "local/walls/landlock.h"
 #include "pool/base/compiler.h"
 
@@ -45,6 +46,7 @@ enum {
     PROBE_TIMEOUT_US = 1000000,
     FILES_SOFT = 1024,
     FILES_HARD = 65536,
+    FILES_OWN = 64, /* Descriptors for all but the bridge's connections. */
 };
 
 struct init {
@@ -611,6 +613,7 @@ main(int argc, char **argv)
         (void)fcntl(init.rejoin_fd, F_SETFL, O_NONBLOCK);
         watch_fd(&init, init.rejoin_fd, &init.rejoin_watch);
     }
+    init.conns_max = wp_descriptors_fit(init.conns_max, 2, FILES_OWN);
     if (!wp_bridge_init(&init.bridge, init.epoll_fd, init.listen_fd, init.port,
                         init.conns_max)) {
         fail(&init, "bridge");

@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "local/manifest/manifest_impl.h"
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 
 enum {
     PLACE_MAX = 300
@@ -353,38 +352,27 @@ enum wp_status
 wp_manifest_add_file(struct wp_manifest *manifest, const char *path,
                      struct wp_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *bytes = malloc(WP_MANIFEST_BYTES_MAX + 1);
     enum wp_status status;
     struct stat st;
-    char *bytes;
-    size_t len = 0;
-    ssize_t n;
+    ssize_t len;
 
-    if (fd < 0) {
-        return wp_err_sys(err, WP_NOT_FOUND, errno, "manifest %s", path);
-    }
-    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        (void)close(fd);
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "manifest %s: a file was expected", path);
-    }
-    bytes = malloc(WP_MANIFEST_BYTES_MAX + 1);
     if (bytes == NULL) {
-        (void)close(fd);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    do {
-        n = read(fd, bytes + len, WP_MANIFEST_BYTES_MAX + 1 - len);
-        len += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && len <= WP_MANIFEST_BYTES_MAX);
-    if (n < 0) {
-        status = wp_err_sys(err, WP_UNAVAILABLE, errno, "manifest %s", path);
+    len = wp_path_read(path, O_NONBLOCK, bytes, WP_MANIFEST_BYTES_MAX + 1, &st);
+    if (len >= 0) {
+        status = wp_manifest_add_bytes(
+            manifest, path, (struct wp_str){bytes, (size_t)len}, err);
+    } else if (errno == EISDIR) {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "manifest %s: a file was expected", path);
     } else {
-        status = wp_manifest_add_bytes(manifest, path,
-                                       (struct wp_str){bytes, len}, err);
+        status =
+            wp_err_sys(err, st.st_mode == 0 ? WP_NOT_FOUND : WP_UNAVAILABLE,
+                       errno, "manifest %s", path);
     }
     free(bytes);
-    (void)close(fd);
     return status;
 }
 

@@ -89,34 +89,59 @@ wp_build_volumes(struct wp_decode *d, const struct wp_yaml *node, void *out)
     return wp_decode_list(d, node, WP_BUILD_VOLUMES_MAX, add_volume, out);
 }
 
+/* "/a/b": every part is a name of its own. */
+static bool
+is_plain_path(const char *path)
+{
+    if (path[0] != '/') {
+        return false;
+    }
+    while (*path == '/') {
+        size_t len = strcspn(++path, "/");
+
+        if (len == 0 || (len == 1 && path[0] == '.') ||
+            (len == 2 && path[0] == '.' && path[1] == '.')) {
+            return false;
+        }
+        path += len;
+    }
+    return true;
+}
+
 static bool
 use_mount_path(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
-    static const char *const taken[] = {"/",    "/proc", "/dev", "/sys",
-                                        "/etc", "/usr",  "/bin", "/sbin",
-                                        "/lib", "/lib64"};
+    static const char *const taken[] = {"/etc", "/usr",   "/bin", "/sbin",
+                                        "/lib", "/lib64", "/opt"};
+    /* Nor anything below them. */
+    static const char *const closed[] = {"/proc", "/dev", "/sys",
+                                         "/opt/warmpool"};
     struct wp_build *b = out;
     struct wp_template_mount *mount = &b->mounts[b->tmpl->mounts_len];
     const char *path;
+    bool own = false;
 
     if (!wp_decode_text(d, node, WP_BUILD_PATH_MAX_BYTES, &path)) {
         return false;
     }
-    if (path[0] != '/' || strstr(path, "/../") != NULL ||
-        strstr(path, "//") != NULL || strstr(path, "/./") != NULL ||
-        (strlen(path) > 1 && path[strlen(path) - 1] == '/') ||
-        (strlen(path) >= 3 && strcmp(path + strlen(path) - 3, "/..") == 0)) {
+    if (!is_plain_path(path)) {
         return wp_decode_fail(d, node,
-                              "an absolute path without '..' or a final slash"
-                              " was expected");
+                              "an absolute path without '.', '..' or a final"
+                              " slash was expected");
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(taken); i++) {
-        if (strcmp(path, taken[i]) == 0) {
-            return wp_decode_fail(d, node,
-                                  "%s is the sandbox's own and cannot be"
-                                  " mounted over",
-                                  path);
-        }
+        own |= strcmp(path, taken[i]) == 0;
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(closed); i++) {
+        size_t len = strlen(closed[i]);
+
+        own |= strncmp(path, closed[i], len) == 0 &&
+               (path[len] == '\0' || path[len] == '/');
+    }
+    if (own) {
+        return wp_decode_fail(
+            d, node, "%s is the sandbox's own and cannot be mounted over",
+            path);
     }
     mount->path = path;
     return true;

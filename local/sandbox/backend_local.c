@@ -25,7 +25,7 @@ void
 wp_local_config_init(struct wp_local_config *config)
 {
     *config = (struct wp_local_config){
-        .uid_first = 200000,
+        .uid_first = 1900000000,
         .sandboxes_max = 4096,
         .probe_every_ms = 5000,
         .probe_timeout_ms = 2000,
@@ -533,6 +533,7 @@ wp_local_destroy(struct wp_local *local)
     if (local->live.next != NULL) {
         abandon_all(&local->live);
     }
+    wp_local_remove_roots(local);
     if (local->base != NULL) {
         event_base_free(local->base);
     }

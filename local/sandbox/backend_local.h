@@ -35,16 +35,24 @@ struct wp_local_config {
     const char *init_path;
     const char *bwrap_path; /* NULL: bwrap from PATH. */
     const char *runsc_path; /* NULL: runsc from PATH. */
-    /* A daemon that is root runs sandbox n as host user uid_first + n. */
-    uint32_t uid_first;        /* 200000 */
+    /* A daemon that is root runs sandbox n as host user uid_first + n; none of
+     * them may be in a range of /etc/subuid or /etc/subgid. */
+    uint32_t uid_first;        /* 1900000000 */
     uint32_t sandboxes_max;    /* 4096; more creates: RESOURCE_EXHAUSTED. */
     uint32_t spawns_max;       /* 0: two for each core. Starting at once. */
     uint32_t probe_every_ms;   /* 5000; 0: only exits are noticed. */
     uint32_t probe_timeout_ms; /* 2000 */
     uint32_t probe_failures;   /* 3 in a row: reported as lost. */
     uint32_t stop_grace_ms;    /* 0: SIGKILL at once; else SIGTERM first. */
-    uint32_t pids_max;         /* 512 processes and threads in a sandbox. */
-    uint32_t connections_max;  /* 64 through one bridge at once; more wait. */
+    /* A template whose memory or cpu limit cannot be enforced here is: false,
+     * the default, refused; true, run without it. */
+    bool best_effort;
+    /* Of a template without such a limit; where it cannot be enforced, it is
+     * not. 0, the default: none. */
+    uint64_t memory_default;
+    uint32_t cpu_milli_default;
+    uint32_t pids_max;        /* 512 processes and threads in a sandbox. */
+    uint32_t connections_max; /* 64 through one bridge at once; more wait. */
     /* For emptyDir, /workspace and /tmp without a size of their own, when the
      * template has no memory limit either. 256 MiB. */
     uint64_t tmpfs_bytes;
@@ -163,5 +171,8 @@ uint32_t wp_local_stop(struct wp_local *local, int64_t timeout_ns);
  * wp_local_stop. */
 uint32_t wp_local_leave(struct wp_local *local, int64_t timeout_ns);
 void wp_local_destroy(struct wp_local *local); /* Stopped or never started. */
+
+/* Of all that a sandbox of it depends on. Differs between builds never. */
+uint64_t wp_template_hash(const struct wp_template *tmpl);
 
 #endif

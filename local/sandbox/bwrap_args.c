@@ -3,36 +3,59 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "local/sandbox/gvisor.h"
+#include "pool/base/compiler.h"
 
 /* Descriptors as the sandbox's processes see them; sandbox_start.c puts them
  * there: 0-2 are standard. */
 #define FD_LISTEN "3"
 #define FD_CONTROL "4"
 #define FD_INPUT "5" /* The seccomp filter, or gVisor's configuration. */
-#define FD_REJOIN "6"
+#define FD_OPTIONS "6"
+#define FD_REJOIN "7"
 
 enum {
-    ARGS_MAX = 1024,
     GVISOR_STATE_BYTES = 1 << 20,
 };
 
 struct builder {
     char **argv;
     size_t len;
-    bool failed;
+    size_t cap;
+    size_t failed; /* How many had no room. */
 };
+
+/* The next place, empty; NULL: no memory, which is noted. */
+static char **
+add_place(struct builder *b)
+{
+    if (b->len == b->cap) {
+        size_t cap = b->cap * 2 + 64;
+        char **grown = realloc(b->argv, cap * sizeof *grown);
+
+        if (grown == NULL) {
+            b->failed++;
+            return NULL;
+        }
+        b->argv = grown;
+        b->cap = cap;
+    }
+    b->argv[b->len] = NULL;
+    return &b->argv[b->len++];
+}
 
 static void
 add(struct builder *b, const char *text)
 {
-    if (b->len + 1 < ARGS_MAX) {
-        b->argv[b->len] = strdup(text);
-        b->failed |= b->argv[b->len] == NULL;
-        b->len++;
-    } else {
-        b->failed = true;
+    char **place = add_place(b);
+
+    if (place != NULL) {
+        *place = strdup(text);
+        b->failed += *place == NULL;
     }
 }
 
@@ -63,8 +86,8 @@ add_u64(struct builder *b, const char *option, uint64_t value)
 static size_t
 add_hole(struct builder *b)
 {
-    b->argv[b->len] = NULL;
-    return b->len++;
+    (void)add_place(b);
+    return b->len - 1;
 }
 
 static void
@@ -94,6 +117,46 @@ wp_template_mounts(const struct wp_template *tmpl, const char *path)
     return false;
 }
 
+/* What /proc tells of the machine beyond the sandbox's processes is covered,
+ * and what sets the machine's course cannot be written, as OCI runtimes have
+ * it; each where this kernel has it. What /proc/sys shows depends on who
+ * looks, not on whose /proc it is. */
+static void
+add_proc_masks(struct builder *b)
+{
+    static const char *const masked[] = {
+        "/proc/acpi",        "/proc/asound", "/proc/interrupts",
+        "/proc/kcore",       "/proc/keys",   "/proc/latency_stats",
+        "/proc/sched_debug", "/proc/scsi",   "/proc/timer_list",
+        "/proc/timer_stats",
+    };
+
+    static const char *const fixed[] = {
+        "/proc/bus",           "/proc/fs", "/proc/irq", "/proc/sys",
+        "/proc/sysrq-trigger",
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(fixed); i++) {
+        if (access(fixed[i], F_OK) == 0) {
+            add_all(b, "--ro-bind", fixed[i], fixed[i], NULL);
+        }
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(masked); i++) {
+        struct stat st;
+
+        if (stat(masked[i], &st) != 0) {
+            continue;
+        }
+        if (S_ISDIR(st.st_mode)) {
+            add_all(b, "--perms", "0555", "--tmpfs", masked[i], "--remount-ro",
+                    masked[i], NULL);
+        } else {
+            /* A device that nobody can open there. */
+            add_all(b, "--ro-bind", "/dev/null", masked[i], NULL);
+        }
+    }
+}
+
 static void
 add_mounts(struct builder *b, const struct wp_local *local,
            const struct wp_local_template *lt)
@@ -102,7 +165,6 @@ add_mounts(struct builder *b, const struct wp_local *local,
     uint64_t size = wp_local_tmpfs_size(local, tmpl);
     char bin[WP_ROOT_PATH_MAX];
 
-    add_all(b, "--ro-bind", lt->root.dir, "/", NULL);
     for (size_t i = 0; i < lt->root.binds_len; i++) {
         add_all(b, "--ro-bind", lt->root.binds[i].from, lt->root.binds[i].to,
                 NULL);
@@ -110,6 +172,7 @@ add_mounts(struct builder *b, const struct wp_local *local,
     (void)snprintf(bin, sizeof bin, "%s/bin", local->state_dir);
     add_all(b, "--ro-bind", bin, WP_ROOT_BIN, "--proc", "/proc", "--dev",
             "/dev", NULL);
+    add_proc_masks(b);
     /* Devices come as binds; what is left of /dev is a file system that could
      * be filled: only its shared memory stays writable, with a size. */
     add_tmpfs(b, "/dev/shm", "1777", size);
@@ -173,11 +236,24 @@ add_init(struct builder *b, const struct wp_local *local,
     }
 }
 
+/* What comes from here on is on the command line, for all to see. */
+static void
+begin_command(struct builder *b, struct wp_local_template *out, const char *at,
+              const char *program)
+{
+    out->at_command = b->len;
+    /* The root tells whose it is, and comes before what is mounted in it. */
+    add_all(b, "bwrap", "--ro-bind", out->root.dir, at, "--args", FD_OPTIONS,
+            "--", program, NULL);
+}
+
 static void
 add_program(struct builder *b, const struct wp_local *local,
-            const struct wp_template *tmpl)
+            struct wp_local_template *out)
 {
-    add_all(b, "--", WP_ROOT_BIN "/warmpool-init", NULL);
+    const struct wp_template *tmpl = out->tmpl;
+
+    begin_command(b, out, "/", WP_ROOT_BIN "/warmpool-init");
     add_init(b, local, tmpl);
     add_u64(b, "--procs", local->config.pids_max);
     add_all(b, "--write", "/tmp", "--write", WP_ROOT_WORKSPACE, NULL);
@@ -220,7 +296,7 @@ add_sandbox(struct builder *b, const struct wp_local *local,
     add_env(b, out->tmpl);
     add_identity(b, out);
     add_all(b, "--chdir", dir != NULL ? dir : WP_ROOT_WORKSPACE, NULL);
-    add_program(b, local, out->tmpl);
+    add_program(b, local, out);
 }
 
 /* Only warmpool-init and gVisor's own processes see this root. */
@@ -234,7 +310,6 @@ add_gvisor_sandbox(struct builder *b, const struct wp_local *local,
     add_common(b, local, out);
     add_identity(b, out);
     (void)snprintf(bin, sizeof bin, "%s/bin", local->state_dir);
-    add_all(b, "--ro-bind", out->root.dir, WP_GVISOR_ROOT, NULL);
     for (size_t i = 0; i < out->root.binds_len; i++) {
         char to[WP_ROOT_PATH_MAX];
 
@@ -248,7 +323,8 @@ add_gvisor_sandbox(struct builder *b, const struct wp_local *local,
             "--proc", "/proc", "--dev", "/dev", NULL);
     add_tmpfs(b, "/tmp", "0700", GVISOR_STATE_BYTES);
     add_tmpfs(b, "/run", "0700", GVISOR_STATE_BYTES);
-    add_all(b, "--remount-ro", "/", "--", "/bin/warmpool-init", NULL);
+    add_all(b, "--remount-ro", "/", NULL);
+    begin_command(b, out, WP_GVISOR_ROOT, "/bin/warmpool-init");
     add_init(b, local, out->tmpl);
     add_all(b, "--confines-itself", "--", "/runsc", WP_GVISOR_RUNSC, "run",
             "--bundle", WP_GVISOR_BUNDLE, "sandbox", NULL);
@@ -258,26 +334,64 @@ enum wp_status
 wp_bwrap_args_make(const struct wp_local *local, struct wp_local_template *out,
                    struct wp_err *err)
 {
-    struct builder b = {.argv = calloc(ARGS_MAX, sizeof(char *))};
+    struct builder b = {.argv = NULL};
 
-    if (b.argv == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-    }
-    out->argv = b.argv;
-    add(&b, "bwrap");
     if (out->gvisor != NULL) {
         add_gvisor_sandbox(&b, local, out);
     } else {
         add_sandbox(&b, local, out);
     }
+    out->argv = b.argv;
     out->argc = b.len;
-    if (b.failed) {
+    if (b.failed > 0) {
         wp_bwrap_args_fini(out);
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "template %s has too many arguments",
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "no memory for the arguments of template %s",
                           out->tmpl->name);
     }
     return WP_OK;
+}
+
+static bool
+write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+
+        if (n <= 0) {
+            return false;
+        }
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+int
+wp_bwrap_options_open(char *const *argv, size_t len)
+{
+    int fd = memfd_create("warmpool-options", MFD_CLOEXEC);
+    size_t size = 0;
+    char *text;
+    char *at;
+    bool ok;
+
+    for (size_t i = 0; i < len; i++) {
+        size += strlen(argv[i]) + 1;
+    }
+    text = malloc(size + 1);
+    at = text;
+    for (size_t i = 0; text != NULL && i < len; i++) {
+        at = stpcpy(at, argv[i]) + 1;
+    }
+    ok = fd >= 0 && text != NULL && write_all(fd, text, size) &&
+         lseek(fd, 0, SEEK_SET) == 0;
+    free(text);
+    if (!ok && fd >= 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 void

@@ -43,8 +43,9 @@ is_program(const char *path)
     return access(path, X_OK) == 0;
 }
 
-bool
-wp_program_find(const char *name, char *out, size_t cap)
+/* The absolute path of `name`: itself when it has a slash, else from PATH. */
+static bool
+program_find(const char *name, char *out, size_t cap)
 {
     const char *path = getenv("PATH");
 
@@ -130,6 +131,20 @@ run_program(struct wp_spawn *spawn, char *text, size_t cap)
     return info.si_code == CLD_EXITED ? info.si_status : -1;
 }
 
+/* Who ignores SIGCHLD hears nothing of the end of its children, and that is
+ * inherited from whoever started the daemon. */
+static void
+hear_of_children(void)
+{
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+    struct sigaction now;
+
+    if (sigaction(SIGCHLD, NULL, &now) == 0 &&
+        (now.sa_handler == SIG_IGN || (now.sa_flags & SA_NOCLDWAIT) != 0)) {
+        (void)sigaction(SIGCHLD, &act, NULL);
+    }
+}
+
 static bool
 have_seccomp(void)
 {
@@ -141,15 +156,15 @@ have_seccomp(void)
 static void
 note_limits(const struct wp_cgroups *groups, struct wp_host_report *report)
 {
-    report->cgroup_kind = groups->kind;
     report->limit_memory = (groups->controllers & WP_CGROUP_MEMORY) != 0;
     report->limit_cpu = (groups->controllers & WP_CGROUP_CPU) != 0;
     report->limit_pids = (groups->controllers & WP_CGROUP_PIDS) != 0;
     if (groups->kind == WP_CGROUP_NONE) {
         wp_host_note(report,
-                     "no control group can be made here (none mounted, or not"
-                     " delegated to this user): memory and CPU limits are not"
-                     " enforced; process counts are, by RLIMIT_NPROC");
+                     "no control group can be made here: %s. Memory and CPU"
+                     " limits are not enforced; process counts are, by"
+                     " RLIMIT_NPROC",
+                     groups->reason);
         return;
     }
     if (!report->limit_memory) {
@@ -211,13 +226,14 @@ wp_host_look(const struct wp_local_config *config,
     char *env[] = {NULL};
     struct wp_spawn spawn = {.argv = argv, .envp = env};
 
-    *report = (struct wp_host_report){.cgroup_kind = WP_CGROUP_NONE};
+    hear_of_children();
+    *report = (struct wp_host_report){.limit_memory = false};
     note_limits(groups, report);
     note_kernel(report);
-    report->runsc = wp_program_find(
-        config->runsc_path != NULL ? config->runsc_path : "runsc",
-        report->runsc_path, sizeof report->runsc_path);
-    if (!wp_program_find(name, report->bwrap_path, sizeof report->bwrap_path)) {
+    report->runsc =
+        program_find(config->runsc_path != NULL ? config->runsc_path : "runsc",
+                     report->runsc_path, sizeof report->runsc_path);
+    if (!program_find(name, report->bwrap_path, sizeof report->bwrap_path)) {
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "bubblewrap is missing: %s is not a program; install"
                           " the package 'bubblewrap'",

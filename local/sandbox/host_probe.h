@@ -7,9 +7,6 @@
 #include "local/sandbox/backend_local.h"
 #include "local/walls/cgroup.h"
 
-/* The absolute path of `name`: itself when it has a slash, else from PATH. */
-WP_MUST_CHECK bool wp_program_find(const char *name, char *out, size_t cap);
-
 /* Fills what can be seen without a sandbox: bwrap, cgroups, Landlock, seccomp.
  */
 WP_MUST_CHECK enum wp_status wp_host_look(const struct wp_local_config *config,

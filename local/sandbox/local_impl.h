@@ -53,10 +53,13 @@ struct wp_local_template {
     const struct wp_template *tmpl;
     uint64_t hash; /* Of all that tmpl says. */
     struct wp_root root;
-    /* bwrap's arguments; those that differ between sandboxes are NULL here and
-     * named by the indices. */
+    /* bwrap's options up to at_command, which it reads from a descriptor, for
+     * the environment is in them, and every user can read a command line; then
+     * that line. What differs between sandboxes is NULL here and named by the
+     * indices. */
     char **argv;
     size_t argc;
+    size_t at_command;
     size_t at_hostname;
     size_t at_name;
     size_t at_uid;
@@ -88,6 +91,7 @@ struct wp_sandbox {
     bool has_turn; /* Counted in local->turns. */
     bool kill_due; /* Destroyed before init said hello: killed when it does. */
     bool asked;    /* A liveness probe is out. */
+    uint64_t oom_kills; /* Told of, or long over: before its last answer. */
     uint32_t failures;
     uint32_t host_user; /* Index into the range of users; UINT32_MAX: none. */
     uint32_t removals;  /* Tries so far. */
@@ -125,6 +129,7 @@ struct wp_local {
     int lock_fd;
     char boot_id[WP_BOOT_ID_LEN + 1];
     uint32_t roots; /* Names the directory of this daemon's prepared roots. */
+    bool has_roots; /* It is made. */
     struct wp_cgroups cgroups;
     /* Of earlier daemons that ran in other groups. */
     struct wp_cgroups old_cgroups[WP_LOCAL_OLD_GROUPS_MAX];
@@ -168,6 +173,9 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err);
 /* The state directory, locked, and what is below it. */
 WP_MUST_CHECK enum wp_status wp_local_prepare_dirs(struct wp_local *local,
                                                    struct wp_err *err);
+/* Removes the prepared roots in which no sandbox can be left. While the thread
+ * does not run, and the lock is held. */
+void wp_local_remove_roots(struct wp_local *local);
 WP_MUST_CHECK enum wp_status
 wp_local_prepare_programs(const struct wp_local *local, struct wp_err *err);
 WP_MUST_CHECK enum wp_status wp_local_prepare_filter(struct wp_local *local,
@@ -178,9 +186,6 @@ WP_MUST_CHECK enum wp_status wp_local_prepare_template(struct wp_local *local,
 /* Raises the limit of open files as far as it goes; notes when that is short.
  */
 void wp_local_raise_files(struct wp_local *local);
-
-/* Of all that a sandbox of it depends on. Differs between builds never. */
-uint64_t wp_template_hash(const struct wp_template *tmpl);
 
 /* --- sandbox_table.c --- */
 
@@ -208,14 +213,15 @@ bool wp_template_mounts(const struct wp_template *tmpl, const char *path);
 WP_MUST_CHECK enum wp_status wp_bwrap_args_make(const struct wp_local *local,
                                                 struct wp_local_template *out,
                                                 struct wp_err *err);
+/* A descriptor (close-on-exec) from which bwrap reads len options; -1 when
+ * memory or descriptors lack. */
+int wp_bwrap_options_open(char *const *argv, size_t len);
 void wp_bwrap_args_fini(struct wp_local_template *tmpl);
 
 /* --- sandbox.c: the life of one sandbox. Loop thread. --- */
 
 /* Takes a new sandbox into the queue; its end is reported from then on. */
 void wp_sandbox_enqueue(struct wp_sandbox *sandbox);
-/* Starts queued sandboxes as far as spawns_max allows. */
-void wp_sandbox_start_queued(struct wp_local *local);
 void wp_sandbox_destroy(struct wp_sandbox *sandbox);
 /* Frees it and lets go of what it watches; what runs is not touched. While the
  * thread does not run. */
@@ -225,10 +231,6 @@ void wp_sandbox_abandon(struct wp_sandbox *sandbox);
 void wp_sandbox_adopt(struct wp_sandbox *sandbox);
 
 /* --- sandbox_start.c --- */
-
-/* False when the path is too long. */
-WP_MUST_CHECK bool wp_sandbox_dir(const struct wp_sandbox *sandbox,
-                                  char out[WP_LOCAL_PATH_MAX]);
 
 /* Where its init waits for the next daemon. False when the path is too long. */
 WP_MUST_CHECK bool wp_sandbox_control_path(const struct wp_sandbox *sandbox,

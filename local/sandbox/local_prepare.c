@@ -13,8 +13,11 @@
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/host_probe.h"
 #include "local/sandbox/lock.h"
+#include "local/sandbox/subids.h"
+#include "local/walls/inside.h"
 #include "local/walls/seccomp_filter.h"
 #include "pool/base/fnv.h"
+#include "pool/base/log.h"
 
 enum {
     /* Left of sockaddr_un for a short sandbox name and "/port.sock". */
@@ -22,6 +25,17 @@ enum {
     FILES_FOR_DAEMON = 1024,
     FILES_FOR_SANDBOX = 4, /* Two pidfds, control, and stderr or bridge. */
 };
+
+static enum wp_status
+check_users(const struct wp_local_config *config, struct wp_err *err)
+{
+    enum wp_status status = wp_subids_check("/etc/subuid", config->uid_first,
+                                            config->sandboxes_max, err);
+
+    return status == WP_OK ? wp_subids_check("/etc/subgid", config->uid_first,
+                                             config->sandboxes_max, err)
+                           : status;
+}
 
 enum wp_status
 wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
@@ -58,7 +72,7 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "a limit of the local backend is out of bounds");
     }
-    return WP_OK;
+    return geteuid() == 0 ? check_users(config, err) : WP_OK;
 }
 
 static enum wp_status
@@ -196,7 +210,85 @@ wp_local_prepare_dirs(struct wp_local *local, struct wp_err *err)
     local->roots = roots_next(local);
     (void)snprintf(path, sizeof path, "%s/roots/%u", local->state_dir,
                    local->roots);
+    local->has_roots = true;
     return wp_dir_make(path, 0711, err);
+}
+
+/* No entry but "." and "..". */
+static bool
+is_empty(const char *path)
+{
+    const struct dirent *entry;
+    DIR *dir = opendir(path);
+    bool empty = dir != NULL;
+
+    while (empty && (entry = readdir(dir)) != NULL) {
+        empty =
+            strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return empty;
+}
+
+void
+wp_local_remove_roots(struct wp_local *local)
+{
+    bool unused = is_empty(local->sandboxes_dir);
+    char path[WP_LOCAL_PATH_MAX + 32];
+    struct wp_err err;
+
+    /* One that never started has no sandbox of its own. */
+    if (!local->has_roots || (local->base != NULL && !unused)) {
+        return;
+    }
+    (void)snprintf(path, sizeof path, "%s/roots", local->state_dir);
+    if (!unused) {
+        (void)snprintf(path, sizeof path, "%s/roots/%u", local->state_dir,
+                       local->roots);
+    }
+    if (wp_dir_remove(path, &err) != WP_OK) {
+        wp_log_error("prepared roots not removed", wp_kv_err(&err));
+    }
+    local->has_roots = false;
+}
+
+/* What one image holds must not make another: no link leads out. */
+static enum wp_status
+open_image(const struct wp_local *local, const struct wp_template *tmpl,
+           char out[WP_LOCAL_PATH_MAX], struct wp_err *err)
+{
+    const char *dir = local->config.rootfs_dir;
+    int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd;
+    bool fits;
+
+    if (top < 0) {
+        return wp_err_sys(err, WP_NOT_FOUND, errno, "rootfs directory %s", dir);
+    }
+    fd = wp_inside_open(top, tmpl->image, WP_INSIDE_STAY);
+    if (fd < 0) {
+        enum wp_status status =
+            errno == EXDEV
+                ? wp_err_set(err, WP_INVALID_ARGUMENT,
+                             "template %s: image '%s' leads out of %s by a"
+                             " link: put the image there, or bind-mount it",
+                             tmpl->name, tmpl->image, dir)
+                : wp_err_set(err, WP_NOT_FOUND,
+                             "template %s: image '%s' is not a directory in %s",
+                             tmpl->name, tmpl->image, dir);
+
+        (void)close(top);
+        return status;
+    }
+    fits = wp_inside_path(fd, out, WP_LOCAL_PATH_MAX);
+    (void)close(fd);
+    (void)close(top);
+    return fits ? WP_OK
+                : wp_err_set(err, WP_INVALID_ARGUMENT,
+                             "template %s: the path of image '%s' is too long",
+                             tmpl->name, tmpl->image);
 }
 
 /* "host", or a directory below rootfs_dir that the name cannot leave. */
@@ -206,7 +298,6 @@ find_image(const struct wp_local *local, const struct wp_template *tmpl,
 {
     const char *image = tmpl->image;
     const char *part = image;
-    struct stat st;
 
     out[0] = '\0';
     if (strcmp(image, "host") == 0) {
@@ -230,14 +321,7 @@ find_image(const struct wp_local *local, const struct wp_template *tmpl,
         part += len;
         part += *part == '/' ? 1 : 0;
     }
-    if (snprintf(out, WP_LOCAL_PATH_MAX, "%s/%s", local->config.rootfs_dir,
-                 image) >= WP_LOCAL_PATH_MAX ||
-        stat(out, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        return wp_err_set(err, WP_NOT_FOUND,
-                          "template %s: image '%s' is not a directory in %s",
-                          tmpl->name, image, local->config.rootfs_dir);
-    }
-    return WP_OK;
+    return open_image(local, tmpl, out, err);
 }
 
 /* A template that insists on gVisor is refused where it cannot run, never
@@ -287,6 +371,7 @@ hash_texts(uint64_t hash, const char *const *texts)
     return hash_u64(hash, i);
 }
 
+/* Of all that a sandbox of it depends on. Differs between builds never. */
 uint64_t
 wp_template_hash(const struct wp_template *tmpl)
 {
@@ -309,6 +394,46 @@ wp_template_hash(const struct wp_template *tmpl)
     return hash_u64(hash, tmpl->runtime_class);
 }
 
+static enum wp_status
+refuse_limit(const struct wp_local *local, const struct wp_template *tmpl,
+             const char *limit, struct wp_err *err)
+{
+    /* The reason, which may be long, is cut before the way out is. */
+    return wp_err_set(err, WP_FAILED_PRECONDITION,
+                      "template %.63s: limits.%s cannot be enforced here: set"
+                      " 'sandbox_limits: best_effort' to run without (%s)",
+                      tmpl->name, limit,
+                      local->cgroups.kind == WP_CGROUP_NONE
+                          ? local->cgroups.reason
+                          : "its controller is missing");
+}
+
+/* A limit that a template states is a promise to its owner. */
+static enum wp_status
+find_limits(const struct wp_local *local, const struct wp_template *tmpl,
+            struct wp_cgroup_limits *out, struct wp_err *err)
+{
+    const struct wp_local_config *config = &local->config;
+
+    if (!config->best_effort && tmpl->memory_bytes != 0 &&
+        !local->host.limit_memory) {
+        return refuse_limit(local, tmpl, "memory", err);
+    }
+    if (!config->best_effort && tmpl->cpu_milli != 0 &&
+        !local->host.limit_cpu) {
+        return refuse_limit(local, tmpl, "cpu", err);
+    }
+    *out = (struct wp_cgroup_limits){
+        .memory_bytes = tmpl->memory_bytes != 0 ? tmpl->memory_bytes
+                                                : config->memory_default,
+        .cpu_milli =
+            tmpl->cpu_milli != 0 ? tmpl->cpu_milli : config->cpu_milli_default,
+        /* bwrap and init are not the template's business. */
+        .pids_max = config->pids_max + 2,
+    };
+    return WP_OK;
+}
+
 enum wp_status
 wp_local_prepare_template(struct wp_local *local, size_t index,
                           struct wp_err *err)
@@ -320,12 +445,10 @@ wp_local_prepare_template(struct wp_local *local, size_t index,
 
     out->tmpl = &local->config.templates[index];
     out->hash = wp_template_hash(out->tmpl);
-    out->limits = (struct wp_cgroup_limits){
-        .memory_bytes = out->tmpl->memory_bytes,
-        .cpu_milli = out->tmpl->cpu_milli,
-        /* bwrap and init are not the template's business. */
-        .pids_max = local->config.pids_max + 2,
-    };
+    status = find_limits(local, out->tmpl, &out->limits, err);
+    if (status != WP_OK) {
+        return status;
+    }
     status = check_runtime_class(local, out->tmpl, err);
     if (status != WP_OK) {
         return status;

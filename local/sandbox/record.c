@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 #include "pool/base/str.h"
 
 enum {
@@ -19,26 +20,14 @@ enum {
     PATH_BYTES = 512,
 };
 
-static ssize_t
-read_file(const char *path, char *out, size_t cap)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    ssize_t n = -1;
-
-    if (fd >= 0) {
-        n = read(fd, out, cap);
-        (void)close(fd);
-    }
-    return n;
-}
-
 /* --- Processes --- */
 
 void
 wp_boot_id_read(char out[WP_BOOT_ID_LEN + 1])
 {
     char text[WP_BOOT_ID_LEN + 1];
-    ssize_t n = read_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    ssize_t n = wp_path_read("/proc/sys/kernel/random/boot_id", 0, text,
+                             sizeof text, NULL);
 
     out[0] = '\0';
     if (n >= WP_BOOT_ID_LEN) {
@@ -56,7 +45,7 @@ wp_process_start_time(pid_t pid)
     ssize_t n;
 
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    n = read_file(path, text, sizeof text - 1);
+    n = wp_path_read(path, O_NONBLOCK, text, sizeof text - 1, NULL);
     if (n <= 0) {
         return 0;
     }
@@ -323,7 +312,7 @@ wp_record_read(const char *dir, struct wp_record *record)
         errno = ENAMETOOLONG;
         return false;
     }
-    n = read_file(path, text, sizeof text);
+    n = wp_path_read(path, O_NONBLOCK, text, sizeof text, NULL);
     if (n >= 0) {
         errno = EINVAL;
     }

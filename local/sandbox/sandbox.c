@@ -86,8 +86,10 @@ wp_sandbox_set_state(struct wp_sandbox *sandbox, enum wp_sandbox_state state)
 }
 
 /* From here on functions call each other in a ring: a start that fails at once
- * gives its turn to the next. in_start, in wp_sandbox_start_queued, ends it
+ * gives its turn to the next. in_start, in start_queued, ends it
  * after one round. NOLINTBEGIN(misc-no-recursion) */
+
+static void start_queued(struct wp_local *local);
 
 /* Gives its place among those that start to the next in the queue. */
 void
@@ -96,7 +98,7 @@ wp_sandbox_end_turn(struct wp_sandbox *sandbox)
     if (sandbox->has_turn) {
         sandbox->has_turn = false;
         sandbox->local->turns--;
-        wp_sandbox_start_queued(sandbox->local);
+        start_queued(sandbox->local);
     }
 }
 
@@ -327,8 +329,9 @@ start(struct wp_sandbox *sandbox)
                      EV_READ | EV_PERSIST, wp_sandbox_on_stderr);
 }
 
-void
-wp_sandbox_start_queued(struct wp_local *local)
+/* Starts queued sandboxes as far as spawns_max allows. */
+static void
+start_queued(struct wp_local *local)
 {
     if (local->in_start) {
         return; /* One that failed at once; the loop below goes on. */
@@ -385,7 +388,7 @@ wp_sandbox_enqueue(struct wp_sandbox *sandbox)
         left_ms = 30LL * 24 * 3600 * 1000;
     }
     wp_sandbox_arm_ms(&sandbox->timer, left_ms > 0 ? left_ms : 0);
-    wp_sandbox_start_queued(local);
+    start_queued(local);
 }
 
 void

@@ -113,6 +113,14 @@ wp_sandbox_silent(struct wp_sandbox *sandbox, const char *how)
     }
 }
 
+/* Lately: an old kill of some child is not why the program ends now. */
+static bool
+ran_out_of_memory(const struct wp_sandbox *sandbox)
+{
+    return wp_cgroup_oom_kills(sandbox->groups, sandbox->name) >
+           sandbox->oom_kills;
+}
+
 static void
 on_message(struct wp_sandbox *sandbox, char *text, size_t len, pid_t sender)
 {
@@ -133,6 +141,8 @@ on_message(struct wp_sandbox *sandbox, char *text, size_t len, pid_t sender)
             !sandbox->lost) {
             sandbox->asked = false;
             sandbox->failures = 0;
+            sandbox->oom_kills =
+                wp_cgroup_oom_kills(sandbox->groups, sandbox->name);
             wp_sandbox_next_probe(sandbox);
         }
         break;
@@ -143,7 +153,7 @@ on_message(struct wp_sandbox *sandbox, char *text, size_t len, pid_t sender)
         }
         break;
     case WP_CONTROL_EXIT:
-        if (wp_cgroup_oom_killed(sandbox->groups, sandbox->name)) {
+        if (ran_out_of_memory(sandbox)) {
             char oom[WP_CONTROL_MAX + 32];
 
             (void)snprintf(oom, sizeof oom, "out of memory: %s", text + 1);
@@ -186,10 +196,9 @@ wp_sandbox_on_control(int fd, short what, void *arg)
     }
     (void)event_del(&sandbox->control_event);
     if (sandbox->inner_fd >= 0) {
-        wp_sandbox_lost(sandbox,
-                        wp_cgroup_oom_killed(sandbox->groups, sandbox->name)
-                            ? "out of memory: the sandbox was killed"
-                            : "the sandbox was killed");
+        wp_sandbox_lost(sandbox, ran_out_of_memory(sandbox)
+                                     ? "out of memory: the sandbox was killed"
+                                     : "the sandbox was killed");
     }
     /* Before its hello, bwrap's own end tells more. */
 }

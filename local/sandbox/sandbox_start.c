@@ -19,11 +19,13 @@ enum {
     AT_LISTEN = 3,
     AT_CONTROL = 4,
     AT_INPUT = 5,
-    AT_REJOIN = 6,
+    AT_OPTIONS = 6,
+    AT_REJOIN = 7,
 };
 
-bool
-wp_sandbox_dir(const struct wp_sandbox *sandbox, char out[WP_LOCAL_PATH_MAX])
+/* False when the path is too long. */
+static bool
+sandbox_dir(const struct wp_sandbox *sandbox, char out[WP_LOCAL_PATH_MAX])
 {
     return snprintf(out, WP_LOCAL_PATH_MAX, "%s/%s",
                     sandbox->local->sandboxes_dir,
@@ -47,7 +49,7 @@ make_dir(struct wp_sandbox *sandbox, struct wp_err *err)
 {
     char dir[WP_LOCAL_PATH_MAX];
 
-    if (!wp_sandbox_dir(sandbox, dir)) {
+    if (!sandbox_dir(sandbox, dir)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
     }
     /* Names are unique: what is there already is another sandbox's. */
@@ -191,7 +193,7 @@ open_inputs(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
                         ? wp_gvisor_config_open(sandbox->tmpl, sandbox->name,
                                                 sandbox->uid_hex)
                         : open(local->seccomp_path, O_RDONLY | O_CLOEXEC));
-    spawn->fds_len = AT_INPUT + 1;
+    spawn->fds_len = AT_OPTIONS + 1;
     if (local->config.outlive) {
         status = make_rejoin(sandbox, &fds[AT_REJOIN], err);
         if (status != WP_OK) {
@@ -199,13 +201,19 @@ open_inputs(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
         }
         spawn->fds_len = AT_REJOIN + 1;
     }
+    return WP_OK;
+}
+
+static enum wp_status
+check_inputs(const struct wp_spawn *spawn, struct wp_err *err)
+{
     for (int i = 0; i < spawn->fds_len; i++) {
-        if (fds[i] < 0) {
+        if (spawn->fds[i] < 0) {
             return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
                               "no descriptors");
         }
     }
-    return make_group(sandbox, spawn, err);
+    return WP_OK;
 }
 
 static enum wp_status
@@ -226,8 +234,15 @@ run(struct wp_sandbox *sandbox, struct wp_spawn *spawn, struct wp_err *err)
     argv[tmpl->at_hostname] = sandbox->name;
     argv[tmpl->at_name] = sandbox->name;
     argv[tmpl->at_uid] = sandbox->uid_hex;
+    spawn->fds[AT_OPTIONS] =
+        wp_spawn_fd(wp_bwrap_options_open(argv, tmpl->at_command));
+    status = check_inputs(spawn, err);
+    if (status != WP_OK) {
+        free(argv);
+        return status;
+    }
     spawn->path = local->host.bwrap_path;
-    spawn->argv = argv;
+    spawn->argv = argv + tmpl->at_command;
     spawn->envp = no_env;
     spawn->drop = local->host.own_uids;
     spawn->uid = local->config.uid_first + sandbox->host_user;
@@ -254,6 +269,9 @@ wp_sandbox_spawn(struct wp_sandbox *sandbox, struct wp_err *err)
     status = make_dir(sandbox, err);
     if (status == WP_OK) {
         status = open_inputs(sandbox, &spawn, err);
+    }
+    if (status == WP_OK) {
+        status = make_group(sandbox, &spawn, err);
     }
     if (status == WP_OK) {
         status = run(sandbox, &spawn, err);
@@ -297,7 +315,7 @@ wp_sandbox_record(const struct wp_sandbox *sandbox, bool ready,
     memcpy(record.pool, sandbox->pool, sizeof record.pool);
     memcpy(record.template_name, tmpl->name, sizeof record.template_name);
     memcpy(record.name, sandbox->name, sizeof record.name);
-    if (!wp_sandbox_dir(sandbox, dir) ||
+    if (!sandbox_dir(sandbox, dir) ||
         !wp_local_endpoint(local, wp_str_from(sandbox->name),
                            record.endpoint)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
@@ -318,7 +336,7 @@ wp_sandbox_undo(struct wp_sandbox *sandbox)
         }
         sandbox->has_group = false;
     }
-    if (sandbox->has_dir && wp_sandbox_dir(sandbox, dir)) {
+    if (sandbox->has_dir && sandbox_dir(sandbox, dir)) {
         (void)unlink(sandbox->socket_path);
         if (wp_sandbox_control_path(sandbox, &control)) {
             (void)unlink(control.sun_path);

@@ -17,6 +17,7 @@
 enum {
     WP_CGROUP_PATH_MAX = 512,
     WP_CGROUP_TREES_MAX = 3, /* Version 1 has one for each controller. */
+    WP_CGROUP_REASON_MAX = 400,
 };
 
 /* Where the daemon itself is, below the group that was given to it. A service
@@ -39,6 +40,10 @@ struct wp_cgroups {
     enum wp_cgroup_kind kind;
     unsigned controllers; /* Of all trees. */
     bool moved; /* This process had to leave for WP_CGROUP_LEAF by itself. */
+    /* Version 2: what we switched on for the children of the group above. */
+    unsigned enabled;
+    /* Why kind is WP_CGROUP_NONE, or "". */
+    char reason[WP_CGROUP_REASON_MAX];
     uint32_t trees_len;
     struct wp_cgroup_tree trees[WP_CGROUP_TREES_MAX];
 };
@@ -50,11 +55,13 @@ struct wp_cgroup_limits {
 };
 
 /* Finds what can be used, and makes `group` (a file name) in it. Never fails:
- * kind is then WP_CGROUP_NONE. mountinfo and self are /proc/self/mountinfo and
- * /proc/self/cgroup; tests give others. */
+ * kind is then WP_CGROUP_NONE, reason says why, and all is as it was. With
+ * version 2 this process may move to WP_CGROUP_LEAF. mountinfo and self are
+ * /proc/self/mountinfo and /proc/self/cgroup; tests give others. */
 void wp_cgroups_open(struct wp_cgroups *groups, const char *mountinfo,
                      const char *self, const char *group);
-/* Removes our own group again, when empty. */
+/* Removes our own group again, when empty; then undoes with version 2 the rest
+ * of what wp_cgroups_open did, too. */
 void wp_cgroups_close(struct wp_cgroups *groups);
 /* Removes the groups "<prefix>PID" beside ours whose process is gone: what a
  * daemon that was killed while it looked at the machine has left. */
@@ -88,12 +95,14 @@ bool wp_cgroup_exists(const struct wp_cgroups *groups, const char *name);
  * there is a group removed. */
 WP_MUST_CHECK bool wp_cgroup_remove(const struct wp_cgroups *groups,
                                     const char *name);
-/* SIGKILL to every process in it. */
+/* SIGKILL to every process in it; at once where the kernel can (version 2 from
+ * 5.14 on), else to those that are there while it looks. */
 void wp_cgroup_kill(const struct wp_cgroups *groups, const char *name);
 /* Calls fn for the name of each group below ours. */
 void wp_cgroup_list(const struct wp_cgroups *groups,
                     void (*fn)(void *ctx, const char *name), void *ctx);
-/* Was a process in it killed for want of memory? */
-bool wp_cgroup_oom_killed(const struct wp_cgroups *groups, const char *name);
+/* How many of its processes were killed for want of memory; 0 where the kernel
+ * does not count them. */
+uint64_t wp_cgroup_oom_kills(const struct wp_cgroups *groups, const char *name);
 
 #endif

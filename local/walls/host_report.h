@@ -7,7 +7,7 @@
 
 enum {
     WP_HOST_NOTES_MAX = 16,
-    WP_HOST_NOTE_LEN = 240,
+    WP_HOST_NOTE_LEN = 640,
 };
 
 enum wp_cgroup_kind {
@@ -19,7 +19,6 @@ enum wp_cgroup_kind {
 struct wp_host_report {
     char bwrap_path[256];
     char bwrap_version[64];
-    enum wp_cgroup_kind cgroup_kind;
     bool limit_memory;
     bool limit_cpu;
     bool limit_pids;

@@ -3,86 +3,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "local/walls/inside.h"
 #include "pool/base/compiler.h"
 #include "pool/base/str.h"
-
-enum {
-    ETC_FILE_MAX = 1 << 20,
-    ETC_FILES_MAX = 20000,
-};
 
 /* Of the machine's root: programs and libraries; nothing that holds state. */
 static const char *const host_dirs[] = {
     "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
-};
-
-/* Of the machine's /etc: what programs need to run, world-readable files only.
- * Accounts, hosts and resolver are written anew. */
-static const char *const host_etc[] = {
-    "alternatives",
-    "bash.bashrc",
-    "ca-certificates",
-    "ca-certificates.conf",
-    "debian_version",
-    "fonts",
-    "java-11-openjdk",
-    "java-17-openjdk",
-    "java-21-openjdk",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "locale.alias",
-    "locale.conf",
-    "locale.gen",
-    "lsb-release",
-    "magic",
-    "mailcap",
-    "mime.types",
-    "nanorc",
-    "networks",
-    "os-release",
-    "perl",
-    "php",
-    "pki",
-    "profile",
-    "profile.d",
-    "protocols",
-    "python3",
-    "python3.11",
-    "python3.12",
-    "python3.13",
-    "R",
-    "services",
-    "skel",
-    "ssl",
-    "terminfo",
-    "timezone",
-    "vim",
-    "xattr.conf",
-};
-
-static const struct {
-    const char *name;
-    const char *text;
-} written_etc[] = {
-    {"passwd", "root:x:0:0:root:/root:/bin/sh\n"
-               "sandbox:x:1000:1000:sandbox:" WP_ROOT_WORKSPACE ":/bin/sh\n"
-               "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"},
-    {"group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
-    {"hosts", "127.0.0.1 localhost\n::1 localhost\n"},
-    {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"
-                      "services: files\nprotocols: files\n"},
-    {"resolv.conf", "# A sandbox has no network beyond its own loopback.\n"},
-    {"shells", "/bin/sh\n/bin/bash\n"},
 };
 
 /* Mount points that every root has. */
@@ -102,120 +35,6 @@ join(char out[WP_ROOT_PATH_MAX], const char *a, const char *b)
     int n = snprintf(out, WP_ROOT_PATH_MAX, "%s/%s", a, b);
 
     return n > 0 && n < WP_ROOT_PATH_MAX;
-}
-
-enum wp_status
-wp_dir_make(const char *dir, unsigned mode, struct wp_err *err)
-{
-    char path[WP_ROOT_PATH_MAX];
-    size_t len = strlen(dir);
-
-    if (len == 0 || len >= sizeof path) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "directory path is empty or too long");
-    }
-    memcpy(path, dir, len + 1);
-    for (size_t i = 1; i <= len; i++) {
-        if (path[i] != '/' && path[i] != '\0') {
-            continue;
-        }
-        path[i] = '\0';
-        /* The daemon's umask must not decide what sandboxes can read. */
-        if (mkdir(path, mode) == 0 ? chmod(path, mode) != 0 : errno != EEXIST) {
-            return wp_err_sys(err, WP_UNAVAILABLE, errno,
-                              "cannot make directory %s", path);
-        }
-        path[i] = dir[i];
-    }
-    return WP_OK;
-}
-
-enum wp_status
-wp_dir_remove(const char *dir, struct wp_err *err)
-{
-    char *const paths[] = {strdup(dir), NULL};
-    enum wp_status status = WP_OK;
-    FTSENT *entry;
-    FTS *fts;
-
-    if (paths[0] == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-    }
-    fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-    while (fts != NULL && (entry = fts_read(fts)) != NULL) {
-        int rc = 0;
-
-        if (entry->fts_info == FTS_DP) {
-            rc = rmdir(entry->fts_accpath);
-        } else if (entry->fts_info != FTS_D && entry->fts_info != FTS_NS) {
-            rc = unlink(entry->fts_accpath);
-        }
-        if (rc != 0 && errno != ENOENT && status == WP_OK) {
-            status = wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot remove %s",
-                                entry->fts_path);
-        }
-    }
-    if (fts != NULL) {
-        (void)fts_close(fts);
-    }
-    free(paths[0]);
-    return status;
-}
-
-static bool
-copy_bytes(int in, int out)
-{
-    ssize_t n;
-
-    do {
-        n = sendfile(out, in, NULL, 1 << 20);
-    } while (n > 0 || (n < 0 && errno == EINTR));
-    return n == 0;
-}
-
-enum wp_status
-wp_file_copy(const char *from, const char *to, unsigned mode,
-             struct wp_err *err)
-{
-    char part[WP_ROOT_PATH_MAX];
-    enum wp_status status = WP_OK;
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    int out = -1;
-
-    if (in < 0) {
-        return wp_err_sys(err, WP_NOT_FOUND, errno, "cannot read %s", from);
-    }
-    if (snprintf(part, sizeof part, "%s.part", to) < (int)sizeof part) {
-        (void)unlink(part);
-        out = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    }
-    if (out < 0 || !copy_bytes(in, out) || fchmod(out, mode) != 0 ||
-        close(out) != 0 || rename(part, to) != 0) {
-        status = wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot write %s", to);
-        (void)unlink(part);
-    }
-    (void)close(in);
-    return status;
-}
-
-static enum wp_status
-write_file(const char *path, const char *text, struct wp_err *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    size_t len = strlen(text);
-
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len ||
-        fchmod(fd, 0644) != 0) {
-        enum wp_status status =
-            wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot write %s", path);
-
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return status;
-    }
-    (void)close(fd);
-    return WP_OK;
 }
 
 static enum wp_status
@@ -238,10 +57,17 @@ add_bind(struct wp_root *root, const char *from, const char *to,
     return WP_OK;
 }
 
-/* Shows image_dir/name as /name: a link stays a link, a directory is mounted.
- */
+/* A directory of the image whose entries are shown in the root's `below`. */
+struct shown {
+    int fd;
+    const char *path;  /* Of fd, on the machine, without any link in it. */
+    const char *below; /* "" or "/opt". */
+};
+
+/* A link stays a link, which leads where it leads inside; a directory is
+ * mounted. */
 static enum wp_status
-show_entry(struct wp_root *root, const char *image_dir, const char *name,
+show_entry(struct wp_root *root, const struct shown *shown, const char *name,
            struct wp_err *err)
 {
     char from[WP_ROOT_PATH_MAX];
@@ -251,14 +77,16 @@ show_entry(struct wp_root *root, const char *image_dir, const char *name,
     enum wp_status status;
     ssize_t n;
 
-    if (!join(from, image_dir, name) || !join(here, root->dir, name)) {
+    if (!join(from, shown->path, name) ||
+        snprintf(here, sizeof here, "%s%s/%s", root->dir, shown->below, name) >=
+            (int)sizeof here) {
         return wp_err_set(err, WP_INVALID_ARGUMENT, "image path is too long");
     }
-    if (lstat(from, &st) != 0) {
+    if (fstatat(shown->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         return WP_OK;
     }
     if (S_ISLNK(st.st_mode)) {
-        n = readlink(from, target, sizeof target - 1);
+        n = readlinkat(shown->fd, name, target, sizeof target - 1);
         if (n < 0) {
             return WP_OK;
         }
@@ -279,108 +107,24 @@ show_entry(struct wp_root *root, const char *image_dir, const char *name,
     return add_bind(root, from, here + strlen(root->dir), err);
 }
 
-static bool
-copied(const FTSENT *entry)
-{
-    return (entry->fts_statp->st_mode & S_IROTH) != 0 &&
-           entry->fts_statp->st_size <= ETC_FILE_MAX;
-}
-
-static enum wp_status
-copy_entry(const FTSENT *entry, const char *to, struct wp_err *err)
-{
-    char target[WP_ROOT_PATH_MAX];
-    ssize_t n;
-
-    switch (entry->fts_info) {
-    case FTS_D:
-        return wp_dir_make(to, 0755, err);
-    case FTS_F:
-        return copied(entry) ? wp_file_copy(entry->fts_accpath, to, 0644, err)
-                             : WP_OK;
-    case FTS_SL:
-    case FTS_SLNONE:
-        n = readlink(entry->fts_accpath, target, sizeof target - 1);
-        if (n > 0) {
-            target[n] = '\0';
-            if (symlink(target, to) != 0 && errno != EEXIST) {
-                return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot make %s",
-                                  to);
-            }
-        }
-        return WP_OK;
-    default:
-        return WP_OK;
-    }
-}
-
-static enum wp_status
-copy_etc(struct wp_root *root, const char *name, unsigned *files,
-         struct wp_err *err)
-{
-    char from[WP_ROOT_PATH_MAX];
-    char to[WP_ROOT_PATH_MAX];
-    char *const paths[] = {from, NULL};
-    enum wp_status status = WP_OK;
-    FTSENT *entry;
-    FTS *fts;
-
-    if (!join(from, "/etc", name)) {
-        return WP_OK;
-    }
-    fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-    while (fts != NULL && status == WP_OK && (entry = fts_read(fts)) != NULL) {
-        if (entry->fts_info == FTS_D &&
-            (entry->fts_statp->st_mode & S_IROTH) == 0) {
-            (void)fts_set(fts, entry, FTS_SKIP); /* Closed to all but root. */
-            continue;
-        }
-        if (++*files > ETC_FILES_MAX) {
-            status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                                "/etc/%s has too many files", name);
-        } else if (join(to, root->dir, entry->fts_path + 1)) {
-            status = copy_entry(entry, to, err);
-        }
-    }
-    if (fts != NULL) {
-        (void)fts_close(fts);
-    }
-    return status;
-}
-
-static enum wp_status
-make_host_etc(struct wp_root *root, struct wp_err *err)
-{
-    enum wp_status status;
-    char path[WP_ROOT_PATH_MAX];
-    unsigned files = 0;
-
-    if (!join(path, root->dir, "etc")) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
-    }
-    status = wp_dir_make(path, 0755, err);
-    for (size_t i = 0; i < WP_ARRAY_LEN(host_etc) && status == WP_OK; i++) {
-        status = copy_etc(root, host_etc[i], &files, err);
-    }
-    for (size_t i = 0; i < WP_ARRAY_LEN(written_etc) && status == WP_OK; i++) {
-        char file[WP_ROOT_PATH_MAX];
-
-        if (join(file, path, written_etc[i].name)) {
-            status = write_file(file, written_etc[i].text, err);
-        }
-    }
-    return status;
-}
-
 static enum wp_status
 make_host(struct wp_root *root, struct wp_err *err)
 {
+    struct shown shown = {
+        .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
+        .path = "",
+        .below = "",
+    };
     enum wp_status status = WP_OK;
 
-    for (size_t i = 0; i < WP_ARRAY_LEN(host_dirs) && status == WP_OK; i++) {
-        status = show_entry(root, "", host_dirs[i], err);
+    if (shown.fd < 0) {
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno, "cannot open /");
     }
-    return status == WP_OK ? make_host_etc(root, err) : status;
+    for (size_t i = 0; i < WP_ARRAY_LEN(host_dirs) && status == WP_OK; i++) {
+        status = show_entry(root, &shown, host_dirs[i], err);
+    }
+    (void)close(shown.fd);
+    return status == WP_OK ? wp_root_make_etc(root, err) : status;
 }
 
 static bool
@@ -394,74 +138,153 @@ is_skipped(const char *name)
     return false;
 }
 
-/* Shows every entry of image_dir/below (or image_dir), without those skipped.
- */
+/* Shows every entry of a directory, without those skipped. */
 static enum wp_status
-show_all(struct wp_root *root, const char *image_dir, const char *below,
-         struct wp_err *err)
+show_all(struct wp_root *root, const struct shown *shown, struct wp_err *err)
 {
-    char path[WP_ROOT_PATH_MAX];
     enum wp_status status = WP_OK;
-    struct dirent *entry;
-    DIR *dir;
+    const struct dirent *entry;
+    int fd = openat(shown->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 
-    if (!join(path, image_dir, below)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "image path is too long");
-    }
-    dir = opendir(path);
     if (dir == NULL) {
-        return *below != '\0' && errno == ENOENT
-                   ? WP_OK
-                   : wp_err_sys(err, WP_NOT_FOUND, errno, "image directory %s",
-                                path);
+        status = wp_err_sys(err, WP_NOT_FOUND, errno, "image directory %s",
+                            shown->path);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return status;
     }
     while (status == WP_OK && (entry = readdir(dir)) != NULL) {
-        char name[WP_ROOT_PATH_MAX];
+        const char *name = entry->d_name;
 
-        if (strcmp(entry->d_name, ".") == 0 ||
-            strcmp(entry->d_name, "..") == 0 ||
-            (*below == '\0' && is_skipped(entry->d_name)) ||
-            (*below != '\0' && strcmp(entry->d_name, "warmpool") == 0)) {
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            (shown->below[0] == '\0' ? is_skipped(name)
+                                     : strcmp(name, "warmpool") == 0)) {
             continue;
         }
-        if (*below == '\0') {
-            status = show_entry(root, image_dir, entry->d_name, err);
-        } else if (join(name, below, entry->d_name)) {
-            status = show_entry(root, image_dir, name, err);
-        }
+        status = show_entry(root, shown, name, err);
     }
     (void)closedir(dir);
     return status;
 }
 
+/* Who made the image decides where its links lead: every path of it is resolved
+ * inside it. */
+static enum wp_status
+make_image(struct wp_root *root, const char *image_dir, struct wp_err *err)
+{
+    char opt[WP_ROOT_PATH_MAX];
+    struct shown shown = {
+        .fd = open(image_dir, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        .path = image_dir,
+        .below = "",
+    };
+    struct shown below = {.fd = -1, .path = opt, .below = "/opt"};
+    enum wp_status status;
+
+    if (shown.fd < 0) {
+        return wp_err_sys(err, WP_NOT_FOUND, errno, "image directory %s",
+                          image_dir);
+    }
+    status = show_all(root, &shown, err);
+    if (status == WP_OK) {
+        below.fd = wp_inside_open(shown.fd, "opt", WP_INSIDE_FOLLOW);
+    }
+    if (below.fd >= 0) {
+        char here[WP_ROOT_PATH_MAX];
+
+        status = wp_inside_path(below.fd, opt, sizeof opt) &&
+                         join(here, root->dir, "opt")
+                     ? wp_dir_make(here, 0755, err)
+                     : wp_err_set(err, WP_INVALID_ARGUMENT,
+                                  "the path of the image's /opt is too long");
+        if (status == WP_OK) {
+            status = show_all(root, &below, err);
+        }
+        (void)close(below.fd);
+    }
+    (void)close(shown.fd);
+    return status;
+}
+
+static enum wp_status
+refuse_point(const char *point, const struct wp_root_bind *bind, int error,
+             struct wp_err *err)
+{
+    if (error == ELOOP || bind == NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "mountPath %s passes through a link of the image:"
+                          " name the directory that the link leads to",
+                          point);
+    }
+    return wp_err_set(err, WP_INVALID_ARGUMENT,
+                      "mountPath %s is not a directory of the image, and"
+                      " %s is read-only",
+                      point, bind->to);
+}
+
 /* A volume's mount point is made here, or must be in the image already. */
 static enum wp_status
-make_point(struct wp_root *root, const char *point, struct wp_err *err)
+make_point(const struct wp_root *root, int root_fd, const char *point,
+           struct wp_err *err)
 {
-    char path[WP_ROOT_PATH_MAX];
-
-    if (!join(path, root->dir, point)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "mountPath is too long");
-    }
     for (size_t i = 0; i < root->binds_len; i++) {
         const struct wp_root_bind *bind = &root->binds[i];
         size_t len = strlen(bind->to);
-        struct stat st;
+        int error;
+        int fd;
 
         if (strncmp(point, bind->to, len) != 0 || point[len] != '/') {
             continue;
         }
-        if (!join(path, bind->from, point + len + 1) || stat(path, &st) != 0 ||
-            !S_ISDIR(st.st_mode)) {
-            return wp_err_set(
-                err, WP_INVALID_ARGUMENT,
-                "mountPath %s is not a directory of the image, and"
-                " %s is read-only",
-                point, bind->to);
+        fd = open(bind->from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0) {
+            int there = wp_inside_open(fd, point + len + 1, WP_INSIDE_NO_LINKS);
+
+            error = errno;
+            (void)close(fd);
+            fd = there;
+        } else {
+            error = errno;
         }
+        if (fd < 0) {
+            return refuse_point(point, bind, error, err);
+        }
+        (void)close(fd);
         return WP_OK;
     }
-    return wp_dir_make(path, 0755, err);
+    if (!wp_inside_make(root_fd, point, 0755)) {
+        return errno == ENOTDIR || errno == ELOOP
+                   ? refuse_point(point, NULL, errno, err)
+                   : wp_err_sys(err, WP_UNAVAILABLE, errno,
+                                "cannot make mountPath %s", point);
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+make_points(const struct wp_root *root, const struct wp_template *tmpl,
+            struct wp_err *err)
+{
+    int fd = open(root->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    enum wp_status status = WP_OK;
+
+    if (fd < 0) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno, "%s", root->dir);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(points) && status == WP_OK; i++) {
+        /* An image may have a link there, where nothing of ours is mounted. */
+        if (!wp_inside_make(fd, points[i], 0755) && errno != ENOTDIR) {
+            status = wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot make %s/%s",
+                                root->dir, points[i]);
+        }
+    }
+    for (uint32_t i = 0; i < tmpl->mounts_len && status == WP_OK; i++) {
+        status = make_point(root, fd, tmpl->mounts[i].path, err);
+    }
+    (void)close(fd);
+    return status;
 }
 
 enum wp_status
@@ -476,21 +299,12 @@ wp_root_make(struct wp_root *root, const char *dir, const char *image_dir,
         return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
     }
     status = wp_dir_make(dir, 0755, err);
-    if (status == WP_OK && image_dir == NULL) {
-        status = make_host(root, err);
-    } else if (status == WP_OK) {
-        status = show_all(root, image_dir, "", err);
-        if (status == WP_OK) {
-            status = show_all(root, image_dir, "opt", err);
-        }
+    if (status == WP_OK) {
+        status = image_dir == NULL ? make_host(root, err)
+                                   : make_image(root, image_dir, err);
     }
-    for (size_t i = 0; i < WP_ARRAY_LEN(points) && status == WP_OK; i++) {
-        if (join(path, dir, points[i])) {
-            status = wp_dir_make(path, 0755, err);
-        }
-    }
-    for (uint32_t i = 0; i < tmpl->mounts_len && status == WP_OK; i++) {
-        status = make_point(root, tmpl->mounts[i].path, err);
+    if (status == WP_OK) {
+        status = make_points(root, tmpl, err);
     }
     /* Programs that insist on /var get places that lead to writable ones. */
     if (status == WP_OK && image_dir == NULL && join(path, dir, "var/tmp") &&

@@ -33,12 +33,16 @@ struct wp_root {
 #define WP_ROOT_WORKSPACE "/workspace"
 
 /* Makes the directory `dir` (which must not exist) for a template. image_dir is
- * NULL for the machine's own root. */
+ * NULL for the machine's own root; its content is not trusted: no link in it
+ * leads the daemon, or a mount, out of it. */
 WP_MUST_CHECK enum wp_status wp_root_make(struct wp_root *root, const char *dir,
                                           const char *image_dir,
                                           const struct wp_template *tmpl,
                                           struct wp_err *err);
 void wp_root_fini(struct wp_root *root);
+/* Fills the /etc of a root for `image: host`. Of wp_root_make. */
+WP_MUST_CHECK enum wp_status wp_root_make_etc(const struct wp_root *root,
+                                              struct wp_err *err);
 
 /* Removes a directory and all below it, on its own file system only; following
  * no link. A missing one is fine. */

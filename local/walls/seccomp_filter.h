@@ -1,14 +1,10 @@
-/* local/walls/seccomp_filter.h - the system calls a sandbox may not make.
+/* local/walls/seccomp_filter.h - the system calls a sandbox may make.
  *
- * A deny-list, on purpose. An allow-list is stronger against calls that do not
- * exist yet, but the programs here are unknown (any language, any tool), and a
- * list short enough to mean something breaks them in ways nobody can debug, so
- * people switch it off. The namespaces, the empty capability set, no_new_privs
- * and Landlock are what confines; this filter takes away the kernel's wide and
- * rarely needed surfaces (bpf, io_uring, keyrings, userfaultfd, mounting, new
- * namespaces, odd socket families), which is where escapes were found. Calls
- * newer than libseccomp knows are refused with ENOSYS, so the list ages safely:
- * that is the property of an allow-list that matters most. */
+ * A list of what programs need, about what container runtimes allow to a
+ * container without capabilities: any language and tool runs under those. All
+ * else is refused as if by missing privilege; what programs try first and can
+ * do without (clone3, io_uring), and what is newer than libseccomp, is refused
+ * as if the kernel were older, so that they fall back. */
 #ifndef WP_LOCAL_WALLS_SECCOMP_FILTER_H
 #define WP_LOCAL_WALLS_SECCOMP_FILTER_H
 

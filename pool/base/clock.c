@@ -94,38 +94,3 @@ wp_time_format_rfc3339(int64_t wall_ns, char out[32])
     (void)snprintf(out, 32, "never");
     return out;
 }
-
-static int64_t
-manual_mono_ns(const struct wp_clock *clock)
-{
-    const struct wp_clock_manual *manual =
-        (const struct wp_clock_manual *)(const void *)clock;
-
-    return manual->now_mono_ns;
-}
-
-static int64_t
-manual_wall_ns(const struct wp_clock *clock)
-{
-    const struct wp_clock_manual *manual =
-        (const struct wp_clock_manual *)(const void *)clock;
-
-    return manual->now_wall_ns;
-}
-
-void
-wp_clock_manual_init(struct wp_clock_manual *manual, int64_t mono_ns,
-                     int64_t wall_ns)
-{
-    manual->clock.mono_ns = manual_mono_ns;
-    manual->clock.wall_ns = manual_wall_ns;
-    manual->now_mono_ns = mono_ns;
-    manual->now_wall_ns = wall_ns;
-}
-
-void
-wp_clock_manual_advance(struct wp_clock_manual *manual, int64_t delta_ns)
-{
-    manual->now_mono_ns += delta_ns;
-    manual->now_wall_ns += delta_ns;
-}

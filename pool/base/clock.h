@@ -54,15 +54,4 @@ char *wp_time_format_utc(int64_t wall_ns, int digits, char out[32]);
 /* With three digits; "never" before 1970. */
 char *wp_time_format_rfc3339(int64_t wall_ns, char out[32]);
 
-/* A clock that moves only when told to; for tests and simulation. Set the
- * fields from one thread only. */
-struct wp_clock_manual {
-    struct wp_clock clock;
-    int64_t now_mono_ns;
-    int64_t now_wall_ns;
-};
-void wp_clock_manual_init(struct wp_clock_manual *manual, int64_t mono_ns,
-                          int64_t wall_ns);
-void wp_clock_manual_advance(struct wp_clock_manual *manual, int64_t delta_ns);
-
 #endif

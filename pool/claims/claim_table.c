@@ -10,9 +10,6 @@
 #include "pool/slots/slot.h"
 #include "pool/slots/timing_wheel.h"
 
-#define CLAIM_WORDS (WP_CLAIM_ID_MAX / 8)
-#define TENANT_WORDS ((WP_TENANT_MAX + 1) / 8)
-
 enum {
     ENTRIES_PER_BUCKET = 2,
 };
@@ -264,7 +261,7 @@ wp_claim_table_hold(struct wp_claim_table *table, struct wp_claim_ref ref,
     /* Release publishes the fields: pairs with the acquire in read. Acquire:
      * who set the followers flag wrote its list before. */
     while (!atomic_compare_exchange_weak_explicit(
-        &entry->word, &word, (word & ~STATE_MASK) | ENTRY_HELD,
+        &entry->word, &word, (word & ~(STATE_MASK | FOLLOWERS)) | ENTRY_HELD,
         memory_order_acq_rel, memory_order_acquire)) {
     }
     return (word & FOLLOWERS) != 0;

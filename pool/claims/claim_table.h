@@ -140,9 +140,9 @@ WP_MUST_CHECK bool wp_claim_table_end(struct wp_claim_table *table,
                                       struct wp_claim_ref ref, bool *followers);
 
 /* Marks a HELD entry as shown to somebody besides its owner: from then on
- * wp_claim_table_end_unshared leaves it alone. An entry that had followers when
- * it was held is shared from the start. False when it has ended: what was read
- * of its lease before is void. Acquire and release. */
+ * wp_claim_table_end_unshared leaves it alone. Whoever tells followers calls it
+ * first: they may all have gone. False when it has ended: what was read of its
+ * lease before is void. Acquire and release. */
 WP_MUST_CHECK bool wp_claim_table_share(struct wp_claim_table *table,
                                         struct wp_claim_ref ref);
 /* Like wp_claim_table_end for a HELD entry, but false when it is shared. */

@@ -333,9 +333,3 @@ wp_wait_queue_tenant_count(const struct wp_wait_queue *queue,
 
     return index == NO_TENANT ? 0 : queue->tenants[index].count;
 }
-
-bool
-wp_wait_queue_holds(const struct wp_claim *claim)
-{
-    return claim->timed != 0;
-}

@@ -84,7 +84,5 @@ int64_t wp_wait_queue_next_deadline(const struct wp_wait_queue *queue);
 uint32_t wp_wait_queue_count(const struct wp_wait_queue *queue);
 uint32_t wp_wait_queue_tenant_count(const struct wp_wait_queue *queue,
                                     struct wp_str tenant);
-/* Is the claim in a wait queue? */
-bool wp_wait_queue_holds(const struct wp_claim *claim);
 
 #endif

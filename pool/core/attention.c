@@ -9,7 +9,7 @@
 #include "pool/sizing/scale.h"
 #include "pool/slots/timing_wheel.h"
 
-/* How soon a refused destroy or end of a lease is tried again. */
+/* How soon a refused destroy, or what found no request free, is tried again. */
 #define RETRY_NS (20 * WP_NS_PER_MS)
 /* After which a follower asks the store for what should long be over. */
 #define LINGER_NS (10 * WP_NS_PER_S)
@@ -53,15 +53,7 @@ is_due(const struct wp_slot *slot, int64_t now_ns)
     }
     return atomic_load_explicit(&slot->deadline_ns, memory_order_relaxed) <=
                now_ns ||
-           (atomic_load_explicit(&slot->work, memory_order_relaxed) &
-            (WP_WORK_UNDO | WP_WORK_STOP)) != 0;
-}
-
-static bool
-is_stopped(const struct wp_slot *slot)
-{
-    return (atomic_load_explicit(&slot->work, memory_order_relaxed) &
-            WP_WORK_STOP) != 0;
+           wp_slot_has_work(slot, WP_WORK_UNDO | WP_WORK_STOP);
 }
 
 /* Looks at the slot then; at a lease that lasts for ever only when marked. */
@@ -83,6 +75,14 @@ look_again(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
                            now_ns + RETRY_NS);
 }
 
+/* What the store did not answer is asked again, later each time. */
+static void
+ask_again(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
+{
+    wp_timing_wheel_insert(&pools->attention->wheel, ref.index,
+                           now_ns + wp_store_pause_ns(pools, now_ns));
+}
+
 /* DYING -> FREE. */
 static void
 free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
@@ -96,27 +96,22 @@ static void
 forget_slot(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t work = atomic_load_explicit(&slot->work, memory_order_relaxed);
-    enum wp_lease_op_kind kind = WP_LEASE_FORGET;
+    bool leased;
 
-    if ((slot->control_bits & WP_CONTROL_TOLD) != 0) {
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_TOLD;
-        (void)atomic_fetch_and_explicit(
-            &slot->work, ~(uint32_t)WP_WORK_FORGOTTEN, memory_order_relaxed);
-        work &= ~(uint32_t)WP_WORK_FORGOTTEN;
+    if (wp_slot_control_change(slot, WP_CONTROL_ON_FORGET)) {
+        (void)wp_slot_work_change(slot, WP_WORK_ON_RECORDED_ANEW);
     }
-    if (!pools->durable || (work & WP_WORK_FORGOTTEN) != 0) {
+    if (!pools->durable || wp_slot_has_work(slot, WP_WORK_FORGOTTEN)) {
         free_slot(pools, ref);
         return;
     }
-    if ((work & WP_WORK_RELEASE) != 0) {
-        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_RELEASE,
-                                        memory_order_relaxed);
-        kind = WP_LEASE_FETCH; /* By which fence is it held? */
-    }
-    if (!wp_store_request_send(pools, ref, kind)) {
-        (void)atomic_fetch_or_explicit(&slot->work, work & WP_WORK_RELEASE,
-                                       memory_order_relaxed);
+    leased = wp_slot_work_change(slot, WP_WORK_ON_TAKE_RELEASE);
+    /* By which fence is it held? */
+    if (!wp_store_request_send(pools, ref,
+                               leased ? WP_LEASE_FETCH : WP_LEASE_FORGET)) {
+        if (leased) {
+            (void)wp_slot_work_change(slot, WP_WORK_ON_LEASED_GONE);
+        }
         look_again(pools, ref, now_ns);
     }
 }
@@ -128,17 +123,16 @@ linger(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
 
-    if ((atomic_load_explicit(&slot->work, memory_order_relaxed) &
-         WP_WORK_FORGOTTEN) != 0) {
+    if (wp_slot_has_work(slot, WP_WORK_FORGOTTEN)) {
         free_slot(pools, ref);
         return;
     }
-    if ((slot->control_bits & WP_CONTROL_LINGERS) == 0) {
-        slot->control_bits |= WP_CONTROL_LINGERS;
+    if (wp_slot_control_change(slot, WP_CONTROL_ON_LINGER)) {
+        /* The first look. */
     } else if (wp_timing_wheel_contains(&pools->attention->wheel, ref.index)) {
         return; /* Marked; its time has not come. */
     } else if (wp_store_request_send(pools, ref, WP_LEASE_FETCH)) {
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_LINGERS;
+        (void)wp_slot_control_change(slot, WP_CONTROL_ON_LINGERED);
         return; /* Looked at again when that is back. */
     }
     wp_timing_wheel_insert(&pools->attention->wheel, ref.index,
@@ -151,6 +145,10 @@ wp_slot_give_up(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     const struct wp_backend *backend = &pools->config.backend;
 
+    /* Looked at again when that is back, or when its time has come. */
+    if (wp_slot_has_work(slot, WP_WORK_REQUESTED | WP_WORK_RETRY)) {
+        return;
+    }
     if (!wp_pools_is_keeper(pools)) {
         linger(pools, ref, now_ns);
         return;
@@ -161,31 +159,31 @@ wp_slot_give_up(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
         forget_slot(pools, ref, now_ns);
         return;
     }
-    if ((slot->control_bits & WP_CONTROL_DESTROYING) != 0) {
+    if (wp_slot_has_control(slot, WP_CONTROL_DESTROYING)) {
         return;
     }
     if (backend->ops->destroy(backend->self, ref) == WP_OK) {
-        slot->control_bits |= WP_CONTROL_DESTROYING;
+        (void)wp_slot_control_change(slot, WP_CONTROL_ON_DESTROY);
         (void)wp_timing_wheel_remove(&pools->attention->wheel, ref.index);
     } else {
         look_again(pools, ref, now_ns);
     }
 }
 
-/* Sends the request that the slot's work ask for. False: there is none. */
+/* Sends the request, when the slot's work asks for it (take); once more when
+ * none is free (back). False: it does not. */
 static bool
-send_request(struct wp_pools *pools, struct wp_slot_ref ref, uint32_t work,
+send_request(struct wp_pools *pools, struct wp_slot_ref ref,
+             enum wp_work_event take, enum wp_work_event back,
              enum wp_lease_op_kind kind, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t before =
-        atomic_fetch_and_explicit(&slot->work, ~work, memory_order_relaxed);
 
-    if (work != 0 && (before & work) == 0) {
+    if (!wp_slot_work_change(slot, take)) {
         return false;
     }
     if (!wp_store_request_send(pools, ref, kind)) {
-        (void)atomic_fetch_or_explicit(&slot->work, work, memory_order_relaxed);
+        (void)wp_slot_work_change(slot, back);
         look_again(pools, ref, now_ns);
     }
     return true;
@@ -201,14 +199,15 @@ attend_quarantined(struct wp_pools *pools, struct wp_slot_ref ref,
 
     if (pools->durable) {
         (void)wp_timing_wheel_remove(&pools->attention->wheel, ref.index);
-        if (!send_request(pools, ref, WP_WORK_WITHDRAW, WP_LEASE_WITHDRAW,
-                          now_ns)) {
-            (void)send_request(pools, ref, 0, WP_LEASE_FETCH, now_ns);
+        if (!send_request(pools, ref, WP_WORK_ON_TAKE_WITHDRAW,
+                          WP_WORK_ON_UNWANTED, WP_LEASE_WITHDRAW, now_ns) &&
+            !wp_store_request_send(pools, ref, WP_LEASE_FETCH)) {
+            look_again(pools, ref, now_ns);
         }
         return;
     }
     /* Whoever may hold it holds it no longer than the lease lasts. */
-    if (deadline > now_ns && !is_stopped(slot)) {
+    if (deadline > now_ns && !wp_slot_has_work(slot, WP_WORK_STOP)) {
         wake_at(pools, ref, deadline);
     } else if (wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                             WP_SLOT_DYING)) {
@@ -220,12 +219,10 @@ static void
 attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t work = atomic_load_explicit(&slot->work, memory_order_relaxed);
-    bool undo = (work & WP_WORK_UNDO) != 0;
 
-    if ((work & WP_WORK_LOSE) != 0 &&
-        wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST &&
-        send_request(pools, ref, WP_WORK_LOSE, WP_LEASE_LOSE, now_ns)) {
+    if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST &&
+        send_request(pools, ref, WP_WORK_ON_TAKE_DEAD, WP_WORK_ON_DIED,
+                     WP_LEASE_LOSE, now_ns)) {
         return;
     }
     if (!is_due(slot, now_ns)) {
@@ -234,8 +231,9 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
                     (WP_MUTANT(EXPIRED_EARLY) ? WP_NS_PER_S : 0));
         return;
     }
-    if ((!wp_pools_is_keeper(pools) || pools->leaving) && !undo &&
-        (work & WP_WORK_STOP) == 0 && !WP_MUTANT(FOLLOWER_EXPIRES)) {
+    if ((!wp_pools_is_keeper(pools) || pools->leaving) &&
+        !wp_slot_has_work(slot, WP_WORK_UNDO | WP_WORK_STOP) &&
+        !WP_MUTANT(FOLLOWER_EXPIRES)) {
         /* The keeper ends it; this replica may become the keeper. */
         wp_timing_wheel_insert(&pools->attention->wheel, ref.index,
                                now_ns + WP_NS_PER_S);
@@ -248,7 +246,7 @@ attend_held(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
         return;
     }
     /* Looks again in a while: the store may be out of reach. */
-    look_again(pools, ref, now_ns);
+    ask_again(pools, ref, now_ns);
     if (wp_pools_end_lease(pools, ref, now_ns) &&
         wp_slot_state(&pools->slots, ref) == WP_SLOT_DYING) {
         wp_slot_give_up(pools, ref, now_ns);
@@ -259,11 +257,12 @@ static void
 attend_ready(struct wp_pools *pools, struct wp_slot_ref ref, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    bool heard = (slot->control_bits & WP_CONTROL_HEARD) != 0;
+    bool heard = wp_slot_has_control(slot, WP_CONTROL_HEARD);
 
-    slot->control_bits &= ~(uint32_t)(WP_CONTROL_MIRRORED | WP_CONTROL_HEARD);
+    (void)wp_slot_control_change(slot, WP_CONTROL_ON_READY_AGAIN);
     (void)wp_timing_wheel_remove(&pools->attention->wheel, ref.index);
-    if (send_request(pools, ref, WP_WORK_OFFER, WP_LEASE_OFFER, now_ns)) {
+    if (send_request(pools, ref, WP_WORK_ON_TAKE_OFFER, WP_WORK_ON_ANSWERS,
+                     WP_LEASE_OFFER, now_ns)) {
         return;
     }
     /* A claim here had it for a moment, and what another replica did with it
@@ -280,15 +279,13 @@ attend_slot(struct wp_pools *pools, uint32_t index, int64_t now_ns)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, index);
     struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, index);
-    uint32_t work = atomic_load_explicit(&slot->work, memory_order_relaxed);
 
-    if ((work & WP_WORK_REQUESTED) != 0) {
+    if (wp_slot_has_work(slot, WP_WORK_REQUESTED)) {
         return; /* It is marked again when the request is back. */
     }
-    if ((work & WP_WORK_RETRY) != 0) {
-        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_RETRY,
-                                        memory_order_relaxed);
-        look_again(pools, ref, now_ns);
+    if (wp_slot_has_work(slot, WP_WORK_RETRY)) {
+        (void)wp_slot_work_change(slot, WP_WORK_ON_TAKE_RETRY);
+        ask_again(pools, ref, now_ns);
         return;
     }
     switch (wp_slot_state(&pools->slots, ref)) {
@@ -332,8 +329,7 @@ wp_attention_marked(struct wp_pools *pools, int64_t now_ns)
 
         /* Off the list before it is looked at: what comes now is marked anew.
          * Acquire: sees what was written before the mark. */
-        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_LISTED,
-                                        memory_order_acq_rel);
+        (void)wp_slot_work_change(slot, WP_WORK_ON_UNLIST);
         attend_slot(pools, index, now_ns);
         /* What befalls a slot may concern its pool's refill. */
         atomic_store_explicit(&wp_pools_of_slot(pools, index)->touched, true,

@@ -9,7 +9,6 @@
 void
 wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
 {
-    struct wp_slot *slot;
     pthread_mutex_t *lock;
     enum wp_slot_state state;
     bool leased;
@@ -17,7 +16,6 @@ wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
     if (!wp_pools_ref_is_ours(pools, ref)) {
         return;
     }
-    slot = wp_slot_at(&pools->slots, ref.index);
     lock = wp_pools_change_lock(pools, ref.index);
     (void)pthread_mutex_lock(lock);
     /* The lock keeps the slot from its next life, and from being offered again
@@ -26,12 +24,12 @@ wp_pools_end(struct wp_pools *pools, struct wp_slot_ref ref)
     leased = state == WP_SLOT_LEASED || state == WP_SLOT_LOST ||
              state == WP_SLOT_QUARANTINED;
     if (leased) {
-        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_STOP,
-                                       memory_order_relaxed);
+        (void)wp_slot_work_change(wp_slot_at(&pools->slots, ref.index),
+                                  WP_WORK_ON_STOPPED);
     }
     (void)pthread_mutex_unlock(lock);
     if (leased) {
-        wp_pools_mark(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index);
     }
 }
 
@@ -42,7 +40,7 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slots *slots = &pools->slots;
     struct wp_slot_info info;
     struct wp_pool *pool;
-    uint32_t work = 0;
+    bool unwanted;
     bool asks;
 
     if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
@@ -53,7 +51,7 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
     /* It may become ready between the two. */
     if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
                      asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
-        work = asks ? WP_WORK_WITHDRAW : 0;
+        unwanted = asks;
     } else {
         /* Another replica may have granted it: the store is asked first. */
         if (!wp_slot_move(slots, ref, WP_SLOT_READY,
@@ -61,12 +59,30 @@ wp_pools_retire(struct wp_pools *pools, struct wp_slot_ref ref,
                                         : WP_SLOT_DYING)) {
             return;
         }
-        work = pools->shared ? WP_WORK_WITHDRAW : 0;
+        unwanted = pools->shared;
     }
     wp_counter_add(&pool->retired, 1);
     wp_pool_record_retired(pool, reason);
-    wp_pools_mark(pools, ref.index, work);
+    wp_pools_mark_on(pools, ref.index,
+                     unwanted ? WP_WORK_ON_UNWANTED : WP_WORK_ON_LIST);
     wp_pools_touch(pool);
+}
+
+void
+wp_pools_retire_idle(struct wp_pools *pools, uint32_t pool_index,
+                     struct wp_str reason)
+{
+    struct wp_slots *slots = &pools->slots;
+
+    for (uint32_t i = 0; i < wp_slots_used_max(slots); i++) {
+        struct wp_slot_ref ref = wp_slot_ref_at(slots, i);
+        enum wp_slot_state state = wp_slot_state(slots, ref);
+
+        if ((state == WP_SLOT_READY || state == WP_SLOT_WARMING) &&
+            wp_pools_of_slot(pools, i)->index == pool_index) {
+            wp_pools_retire(pools, ref, reason);
+        }
+    }
 }
 
 bool

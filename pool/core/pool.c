@@ -161,7 +161,6 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     struct wp_pool *pool;
     const struct wp_slots *slots = &pools->slots;
     struct wp_histogram_view latency;
-    int64_t retry_at;
 
     WP_ASSERT(pool_index < wp_pools_count(pools));
     pool = wp_pools_at(pools, pool_index);
@@ -199,11 +198,6 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     out->draining = atomic_load_explicit(&pool->draining, memory_order_relaxed);
     out->breaker_open =
         atomic_load_explicit(&pool->breaker_open, memory_order_relaxed);
-    retry_at =
-        atomic_load_explicit(&pool->breaker_retry_at_ns, memory_order_relaxed);
-    if (out->breaker_open && retry_at > wp_pools_now(pools)) {
-        out->breaker_retry_in_ns = retry_at - wp_pools_now(pools);
-    }
     out->removed = atomic_load_explicit(&pool->removed, memory_order_relaxed);
     out->gone = out->removed && out->warming + out->ready + out->leased +
                                         out->quarantined + out->dying +
@@ -218,6 +212,23 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     out->spec.target =
         atomic_load_explicit(&pool->target, memory_order_relaxed);
     wp_pool_scale_stats(pool, out);
+}
+
+bool
+wp_pools_fails(struct wp_pools *pools, uint32_t pool_index,
+               char why[WP_REASON_MAX + 1])
+{
+    struct wp_pool *pool;
+
+    WP_ASSERT(pool_index < wp_pools_count(pools));
+    pool = wp_pools_at(pools, pool_index);
+    if (!atomic_load_explicit(&pool->breaker_open, memory_order_relaxed)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    memcpy(why, pool->last_failure, sizeof pool->last_failure);
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    return true;
 }
 
 const struct wp_histogram *

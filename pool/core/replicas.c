@@ -25,7 +25,8 @@ wp_pools_sync_begin(struct wp_pools *pools, uint32_t pool_index)
         if (is_of_pool(pools, i, pool_index) &&
             wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=
                 WP_SLOT_FREE) {
-            wp_slot_at(&pools->slots, i)->control_bits |= WP_CONTROL_UNSYNCED;
+            (void)wp_slot_control_change(wp_slot_at(&pools->slots, i),
+                                         WP_CONTROL_ON_SYNC_BEGUN);
         }
     }
 }
@@ -39,12 +40,9 @@ wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index)
         struct wp_slot *slot = wp_slot_at(&pools->slots, i);
         struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
 
-        if ((slot->control_bits & WP_CONTROL_UNSYNCED) == 0 ||
-            !is_of_pool(pools, i, pool_index)) {
-            continue;
-        }
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_UNSYNCED;
-        if (wp_slot_state(&pools->slots, ref) != WP_SLOT_FREE) {
+        if (is_of_pool(pools, i, pool_index) &&
+            wp_slot_control_change(slot, WP_CONTROL_ON_SYNCED) &&
+            wp_slot_state(&pools->slots, ref) != WP_SLOT_FREE) {
             wp_records_apply(pools, ref, &none);
         }
     }
@@ -107,7 +105,8 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
                                                         : WP_SLOT_QUARANTINED);
 
             out->state = WP_RECORD_ENDED;
-            wp_pools_mark(pools, ref.index, retired ? WP_WORK_WITHDRAW : 0);
+            wp_pools_mark_on(pools, ref.index,
+                             retired ? WP_WORK_ON_UNWANTED : WP_WORK_ON_LIST);
         }
         return true;
     }
@@ -115,7 +114,7 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
         return false;
     }
     out->state = WP_RECORD_ENDED;
-    slot->control_bits |= WP_CONTROL_TOLD;
+    (void)wp_slot_control_change(slot, WP_CONTROL_ON_REWRITE);
     return true;
 }
 
@@ -158,8 +157,8 @@ wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
     if (ref->generation == 0) {
         return false;
     }
-    wp_slot_at(&pools->slots, ref->index)->control_bits &=
-        ~(uint32_t)WP_CONTROL_UNSEEN;
+    (void)wp_slot_control_change(wp_slot_at(&pools->slots, ref->index),
+                                 WP_CONTROL_ON_SOUGHT);
     return true;
 }
 
@@ -172,10 +171,9 @@ wp_pools_lose_unseen(struct wp_pools *pools)
         struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
 
         if (wp_slot_state(&pools->slots, ref) == WP_SLOT_FREE ||
-            (slot->control_bits & WP_CONTROL_UNSEEN) == 0) {
+            !wp_slot_control_change(slot, WP_CONTROL_ON_SOUGHT)) {
             continue;
         }
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_UNSEEN;
         /* Nothing is left of it, so the backend is not asked to destroy it. */
         atomic_store_explicit(&slot->gone, ref.generation,
                               memory_order_release);
@@ -196,7 +194,7 @@ wp_pools_set_keeper(struct wp_pools *pools, bool keeper)
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         if (wp_slot_state(&pools->slots, wp_slot_ref_at(&pools->slots, i)) !=
             WP_SLOT_FREE) {
-            wp_pools_mark(pools, i, 0);
+            wp_pools_mark(pools, i);
         }
     }
     for (uint32_t i = 0; i < wp_pools_count(pools); i++) {

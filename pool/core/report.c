@@ -39,7 +39,7 @@ wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
     (void)atomic_fetch_add_explicit(&pool->became_ready, 1,
                                     memory_order_release);
     if (pools->durable) {
-        wp_pools_mark(pools, ref.index, WP_WORK_OFFER);
+        wp_pools_mark_on(pools, ref.index, WP_WORK_ON_ANSWERS);
     } else {
         wp_pools_offer(pool, ref);
     }
@@ -53,7 +53,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slots *slots = &pools->slots;
     struct wp_slot_info info;
     struct wp_pool *pool;
-    uint32_t work = 0;
+    enum wp_work_event event = WP_WORK_ON_LIST;
     bool young;
     bool asks;
 
@@ -68,7 +68,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     for (int i = 0; i < 8; i++) {
         if (wp_slot_move(slots, ref, WP_SLOT_WARMING,
                          asks ? WP_SLOT_QUARANTINED : WP_SLOT_DYING)) {
-            work = asks ? WP_WORK_WITHDRAW | WP_WORK_DEAD : 0;
+            event = asks ? WP_WORK_ON_DIED_IDLE : event;
             wp_counter_add(&pool->failures, 1);
             (void)atomic_fetch_add_explicit(&pool->failed, 1,
                                             memory_order_release);
@@ -79,7 +79,7 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
         if (pools->shared
                 ? wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_QUARANTINED)
                 : wp_slot_move(slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
-            work = pools->shared ? WP_WORK_WITHDRAW | WP_WORK_DEAD : 0;
+            event = pools->shared ? WP_WORK_ON_DIED_IDLE : event;
             /* Idle or not, the store will tell: withdrawn counts it then. */
             if (young && !pools->shared) {
                 (void)atomic_fetch_add_explicit(&pool->died_young, 1,
@@ -92,15 +92,15 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
         if (wp_slot_lose(slots, ref, reason)) {
             wp_counter_add(&pool->lost, 1);
             wp_pool_record_failure(pool, reason);
-            work = pools->durable ? WP_WORK_LOSE : 0;
+            event = pools->durable ? WP_WORK_ON_DIED : event;
             break;
         }
         if (wp_slot_state(slots, ref) == WP_SLOT_QUARANTINED) {
-            work = WP_WORK_DEAD;
+            event = WP_WORK_ON_DIED;
             break;
         }
     }
-    wp_pools_mark(pools, ref.index, work);
+    wp_pools_mark_on(pools, ref.index, event);
     wp_pools_touch(pool);
 }
 
@@ -126,7 +126,7 @@ wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref)
                &slot->gone, &gone, ref.generation, memory_order_release,
                memory_order_relaxed)) {
     }
-    wp_pools_mark(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index);
 }
 
 void

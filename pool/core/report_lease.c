@@ -70,6 +70,9 @@ wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
         .tenant = wp_str_from(view.tenant),
         .fence = fence,
         .deadline_wall_ms = deadline_wall_ms,
+        .granted_wall_ms = view.granted_wall_ms,
+        .fingerprint = view.fingerprint,
+        .served = (uint32_t)view.served,
     };
     reported->generation = ref.generation;
     reported->fence = fence;

@@ -82,10 +82,10 @@ wp_pools_stop(struct wp_pools *pools)
         enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
 
         if (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) {
-            wp_pools_mark(pools, i, WP_WORK_STOP);
+            wp_pools_mark_on(pools, i, WP_WORK_ON_STOPPED);
         } else if (state == WP_SLOT_QUARANTINED || state == WP_SLOT_WARMING) {
             if (wp_slot_move(&pools->slots, ref, state, WP_SLOT_DYING)) {
-                wp_pools_mark(pools, i, 0);
+                wp_pools_mark(pools, i);
             }
         }
     }

@@ -88,6 +88,7 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
         to->wait_max_ns = spec->wait_max_ns;
         to->ready_within_ns = spec->ready_within_ns;
         to->cold_start = spec->cold_start;
+        to->cold_start_said = spec->cold_start_said;
         to->scale = spec->scale;
     }
     (void)pthread_mutex_unlock(&pool->wait_lock);
@@ -159,6 +160,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->retry_after_ns, WP_REFILL_LEAD_GUESS_NS,
                           memory_order_relaxed);
+    atomic_store_explicit(&pool->lead_last_ns, -1, memory_order_relaxed);
     atomic_store_explicit(&pool->draining, pools->closing,
                           memory_order_relaxed);
     if (!wp_pool_turns_create(pool) || !wp_snapshot_create(pool) ||
@@ -206,9 +208,11 @@ is_gone(struct wp_pools *pools, struct wp_pool *pool)
     if (!is_removed(pool)) {
         return false;
     }
-    /* A claim puts its entry into the table, with a read-modify-write, and then
-     * looks whether the pool is closed; it was closed before this fence. So
-     * either its entry is seen below, or it sees that. */
+    /* A claim stores its entry, passes a fence of its own (claim.c), and then
+     * looks whether the pool is closed. Here the pool was closed, then comes
+     * this fence, then the look at the entries. Of the two fences one is before
+     * the other in the one order of all; what was stored before it is seen by
+     * the loads behind the other. That is all it rests on. */
     atomic_thread_fence(memory_order_seq_cst);
     return !wp_claim_table_has_pool(&pools->claims, pool->index) &&
            nobody_waits(pool) && wp_ready_queue_is_empty(&pool->ready) &&
@@ -389,8 +393,8 @@ wp_pools_remove(struct wp_pools *pools, uint32_t pool_index)
     }
     pool->removed_nr = ++pools->removals;
     atomic_store_explicit(&pool->removed, true, memory_order_relaxed);
-    /* seq_cst: see is_gone. */
-    atomic_store_explicit(&pool->draining, true, memory_order_seq_cst);
+    /* Before the fence in is_gone. */
+    atomic_store_explicit(&pool->draining, true, memory_order_relaxed);
     wp_pools_remove_name(pools, pool);
     wp_pools_give_up_warming(pools, pool_index, UINT32_MAX);
     if (wp_pool_scale_active(pool) != NULL) {
@@ -443,4 +447,22 @@ wp_pools_drain(struct wp_pools *pools, uint32_t pool_index)
     pool = wp_pools_at(pools, pool_index);
     atomic_store_explicit(&pool->draining, true, memory_order_seq_cst);
     wp_pools_touch(pool);
+}
+
+enum wp_status
+wp_pools_undrain(struct wp_pools *pools, uint32_t pool_index,
+                 struct wp_err *err)
+{
+    struct wp_pool *pool = find_index(pools, pool_index, err);
+
+    if (pool == NULL) {
+        return WP_NOT_FOUND;
+    }
+    if (pools->closing) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "the daemon leaves: its drain is not taken back");
+    }
+    atomic_store_explicit(&pool->draining, false, memory_order_seq_cst);
+    wp_pools_touch(pool);
+    return WP_OK;
 }

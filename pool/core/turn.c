@@ -16,9 +16,20 @@
 #include "pool/slots/sandbox_name.h"
 #include "pool/table/ready.h"
 
+enum {
+    BATCHES_MAX = 16,
+};
+
 struct wp_pool_turns {
     struct wp_refill refill;
     int64_t turn_at_ns; /* When the next one is due. */
+    /* What was ordered together and is warming, the oldest first. Sandboxes are
+     * taken to become ready in the order of their orders. */
+    struct {
+        int64_t at_ns;
+        uint32_t orders;
+    } batches[BATCHES_MAX];
+    uint32_t batches_len;
 };
 
 bool
@@ -82,6 +93,39 @@ create_sandbox(struct wp_pool *pool, int64_t now_ns)
     return status;
 }
 
+/* The two newest are one when there is no room. */
+static void
+add_batch(struct wp_pool_turns *turns, uint32_t orders, int64_t now_ns)
+{
+    if (orders == 0) {
+        return;
+    }
+    if (turns->batches_len < BATCHES_MAX) {
+        turns->batches[turns->batches_len].orders = 0;
+        turns->batches_len++;
+    }
+    turns->batches[turns->batches_len - 1].orders += orders;
+    turns->batches[turns->batches_len - 1].at_ns = now_ns;
+}
+
+/* Only so many are warming: the oldest are not any more. */
+static void
+trim_batches(struct wp_pool_turns *turns, uint32_t warming)
+{
+    uint64_t orders = 0;
+    uint32_t first = turns->batches_len;
+
+    while (first > 0 && orders < warming) {
+        orders += turns->batches[--first].orders;
+    }
+    if (orders > warming) {
+        turns->batches[first].orders -= (uint32_t)(orders - warming);
+    }
+    turns->batches_len -= first;
+    memmove(turns->batches, turns->batches + first,
+            turns->batches_len * sizeof turns->batches[0]);
+}
+
 static void
 carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
           int64_t now_ns)
@@ -92,12 +136,14 @@ carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
         enum wp_status status = create_sandbox(pool, now_ns);
 
         if (status != WP_OK) {
+            add_batch(pool->turns, i, now_ns);
             wp_refill_on_create_refused(&pool->turns->refill, status, now_ns);
             /* The pause it began decides when to ask again. */
             wp_pools_touch(pool);
             return;
         }
     }
+    add_batch(pool->turns, plan->create, now_ns);
     wp_pool_scale_ordered(pool, plan->create > 0);
     for (uint32_t i = 0; i < plan->destroy; i++) {
         /* Another replica may have granted it: the store is asked first. */
@@ -109,7 +155,7 @@ carry_out(struct wp_pool *pool, const struct wp_refill_plan *plan,
             return;
         }
         if (ask) {
-            wp_pools_mark(pools, ref.index, WP_WORK_WITHDRAW);
+            wp_pools_mark_on(pools, ref.index, WP_WORK_ON_UNWANTED);
         } else {
             wp_slot_give_up(pools, ref, now_ns);
         }
@@ -130,9 +176,9 @@ tell_refill(struct wp_pool *pool, int64_t now_ns)
         wp_refill_on_failed(&pool->turns->refill, now_ns);
     }
     if (ready > 0) {
-        wp_refill_on_ready(
-            &pool->turns->refill,
-            atomic_load_explicit(&pool->lead_last_ns, memory_order_relaxed));
+        wp_refill_on_ready(&pool->turns->refill,
+                           atomic_exchange_explicit(&pool->lead_last_ns, -1,
+                                                    memory_order_relaxed));
     }
     /* Last: who died young was ready before. */
     for (uint32_t i = 0; i < young; i++) {
@@ -162,17 +208,73 @@ view_of(struct wp_pool *pool, int64_t now_ns)
 static void
 publish(struct wp_pool *pool, const struct wp_refill_view *view)
 {
-    const struct wp_refill *refill = &pool->turns->refill;
-    bool open = wp_refill_breaker_open(refill);
+    struct wp_pool_turns *turns = pool->turns;
+    const struct wp_refill *refill = &turns->refill;
 
     atomic_store_explicit(&pool->retry_after_ns,
                           wp_refill_retry_after_ns(refill, view),
                           memory_order_relaxed);
+    atomic_store_explicit(&pool->breaker_open, wp_refill_breaker_open(refill),
+                          memory_order_relaxed);
     atomic_store_explicit(
-        &pool->breaker_retry_at_ns,
-        view->now_ns + wp_refill_breaker_retry_in_ns(refill, view->now_ns),
+        &pool->lead_mean_ns,
+        wp_refill_lead_measured(refill) ? wp_refill_lead_ns(refill) : 0,
         memory_order_relaxed);
-    atomic_store_explicit(&pool->breaker_open, open, memory_order_relaxed);
+    trim_batches(turns, view->warming);
+    if (turns->batches_len > 0) {
+        atomic_store_explicit(&pool->order_oldest_ns, turns->batches[0].at_ns,
+                              memory_order_relaxed);
+        atomic_store_explicit(&pool->order_newest_ns,
+                              turns->batches[turns->batches_len - 1].at_ns,
+                              memory_order_relaxed);
+    }
+}
+
+/* When the nth, from 0, of so many that are warming was ordered: between the
+ * oldest and the newest they are taken to be spread evenly. */
+static int64_t
+ordered_at_ns(const struct wp_pool *pool, uint32_t nth, uint32_t warming)
+{
+    int64_t oldest =
+        atomic_load_explicit(&pool->order_oldest_ns, memory_order_relaxed);
+    int64_t newest =
+        atomic_load_explicit(&pool->order_newest_ns, memory_order_relaxed);
+
+    return warming < 2 ? oldest
+                       : oldest + (int64_t)((double)(newest - oldest) * nth /
+                                            (warming - 1));
+}
+
+bool
+wp_pools_outlook(const struct wp_pools *pools, uint32_t pool_index,
+                 struct wp_pool_outlook *out)
+{
+    const struct wp_pool *pool = wp_pools_at(pools, pool_index);
+    uint32_t ready = wp_slots_count(&pools->slots, pool_index, WP_SLOT_READY);
+    uint32_t warming =
+        wp_slots_count(&pools->slots, pool_index, WP_SLOT_WARMING);
+    uint32_t waiting =
+        atomic_load_explicit(&pool->waiting, memory_order_relaxed);
+    uint32_t target = atomic_load_explicit(&pool->target, memory_order_relaxed);
+
+    out->lead_ns =
+        atomic_load_explicit(&pool->lead_mean_ns, memory_order_relaxed);
+    if (out->lead_ns == 0) {
+        return false;
+    }
+    if (waiting < ready) {
+        out->wait_ns = 0;
+    } else if (waiting - ready < warming) {
+        int64_t since =
+            wp_pools_now(pools) - ordered_at_ns(pool, waiting - ready, warming);
+
+        out->wait_ns = wp_max_i64(out->lead_ns - wp_max_i64(since, 0), 0);
+    } else if (waiting < target) {
+        out->wait_ns = out->lead_ns; /* Of one that is just being ordered. */
+    } else {
+        out->wait_ns = out->lead_ns * 2; /* Ordered when another one goes. */
+    }
+    return true;
 }
 
 static void

@@ -39,11 +39,11 @@ wp_claim_finish(struct wp_claim *claim, enum wp_status status)
     }
 }
 
-/* Tells the claims that repeat this one: with its lease when it has one, else
- * each has its own try. */
+/* Tells the claims that repeat this one: with its lease when it has one, which
+ * is then not undone any more, else each has its own try. */
 void
-wp_claim_tell_followers(struct wp_pool *pool, uint64_t entry,
-                        const struct wp_claim *leader)
+wp_claim_notify_followers(struct wp_pool *pool, uint64_t entry,
+                          const struct wp_claim *leader)
 {
     struct wp_list mine;
     struct wp_list *node;
@@ -66,7 +66,12 @@ wp_claim_tell_followers(struct wp_pool *pool, uint64_t entry,
         struct wp_claim *claim =
             WP_CONTAINER_OF(node, struct wp_claim, followers);
 
-        if (leader != NULL) {
+        if (wp_claim_has_left(claim)) {
+            wp_claim_finish(
+                claim, wp_claim_answer(claim, WP_CANCELLED, WP_REASON_LEFT));
+        } else if (leader != NULL &&
+                   wp_claim_table_share(&pool->pools->claims,
+                                        wp_claim_ref_unpack(entry))) {
             claim->grant = leader->grant;
             claim->replayed = true;
             wp_claim_finish(claim, wp_claim_answer(claim, WP_OK, NULL));
@@ -76,7 +81,6 @@ wp_claim_tell_followers(struct wp_pool *pool, uint64_t entry,
     }
 }
 
-/* Ends the claim's own entry: its id is free again. */
 void
 wp_claim_give_up(struct wp_claim *claim)
 {
@@ -87,7 +91,7 @@ wp_claim_give_up(struct wp_claim *claim)
 
     WP_ASSERT(mine);
     if (followers) {
-        wp_claim_tell_followers(wp_claim_pool(claim), claim->entry, NULL);
+        wp_claim_notify_followers(wp_claim_pool(claim), claim->entry, NULL);
     }
 }
 
@@ -113,6 +117,13 @@ wp_claim_refuse_closed(struct wp_claim *claim)
                                 memory_order_relaxed)
                ? wp_claim_refuse(claim, WP_NOT_FOUND, "pool: no such pool")
                : wp_claim_refuse(claim, WP_UNAVAILABLE, "the pool is draining");
+}
+
+enum wp_status
+wp_claim_refuse_left(struct wp_claim *claim)
+{
+    wp_claim_give_up(claim);
+    return wp_claim_answer(claim, WP_CANCELLED, WP_REASON_LEFT);
 }
 
 bool
@@ -163,7 +174,7 @@ hold(struct wp_claim *claim)
     if (wp_slot_state(&pools->slots, grant->ref) != WP_SLOT_LEASED) {
         /* It died on the way. Nobody has seen this lease: end it, and let the
          * claim have another sandbox. */
-        wp_pools_mark(pools, grant->ref.index, WP_WORK_UNDO);
+        wp_pools_mark_on(pools, grant->ref.index, WP_WORK_ON_UNDONE);
         return WP_TAKEN;
     }
     if (grant->served != WP_SERVED_WARM) {
@@ -178,9 +189,9 @@ hold(struct wp_claim *claim)
     if (grant->served != WP_SERVED_WARM) {
         wp_counter_add(&pool->served[grant->served], 1);
     }
-    wp_pools_mark(pools, grant->ref.index, 0);
+    wp_pools_mark(pools, grant->ref.index);
     if (followers) {
-        wp_claim_tell_followers(pool, claim->entry, claim);
+        wp_claim_notify_followers(pool, claim->entry, claim);
     }
     return wp_claim_answer(claim, WP_OK, NULL);
 }
@@ -197,7 +208,7 @@ give_back(struct wp_pool *pool, struct wp_slot_ref ref)
     bool push;
 
     (void)pthread_mutex_lock(lock);
-    wp_pools_keep_open(slot);
+    (void)wp_slot_work_change(slot, WP_WORK_ON_REOPENS);
     atomic_store_explicit(&slot->fence, fence - 1, memory_order_relaxed);
     reopened = wp_slot_reopen(&pool->pools->slots, ref, &push);
     (void)pthread_mutex_unlock(lock);
@@ -209,9 +220,37 @@ give_back(struct wp_pool *pool, struct wp_slot_ref ref)
     }
     /* Whoever waits for it gets it from the control thread: matching here would
      * go one deeper for each of them. */
-    wp_pools_mark(pool->pools, ref.index, 0);
+    wp_pools_mark(pool->pools, ref.index);
     wp_pools_touch(pool);
     return true;
+}
+
+/* Nobody knows who holds the sandbox. When the answer was lost, perhaps this
+ * claim does, which will not be shown it: then the lease is taken back. One
+ * that has died is LOST, and its lease, if the store has one, ends in its
+ * time. */
+static void
+doubt(struct wp_claim *claim, struct wp_slot_ref ref, bool lost)
+{
+    struct wp_pools *pools = wp_claim_pool(claim)->pools;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
+
+    /* Under the lock nobody ends the lease for the bit. Its entry is given up:
+     * what stands in its place tells whose the lease would be. */
+    (void)pthread_mutex_lock(lock);
+    if (lost && !WP_MUTANT(DOUBT_NOT_TAKEN_BACK)) {
+        atomic_store_explicit(&slot->claim_entry,
+                              wp_pools_doubted_claim(&claim->hash),
+                              memory_order_relaxed);
+        (void)wp_slot_work_change(slot, WP_WORK_ON_UNDONE);
+    }
+    if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
+                      WP_SLOT_QUARANTINED)) {
+        (void)wp_slot_work_change(slot, WP_WORK_ON_UNDO_OVER);
+    }
+    (void)pthread_mutex_unlock(lock);
+    wp_pools_mark(pools, ref.index);
 }
 
 /* What the store said of a grant. WP_TAKEN: try another sandbox. */
@@ -219,7 +258,6 @@ static enum wp_status
 settle(struct wp_claim *claim, enum wp_status status)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
-    struct wp_pools *pools = pool->pools;
     struct wp_slot_ref ref = claim->grant.ref;
 
     if (status == WP_OK ||
@@ -229,26 +267,20 @@ settle(struct wp_claim *claim, enum wp_status status)
     if ((status != WP_UNAVAILABLE && status != WP_ALREADY_EXISTS &&
          !WP_MUTANT(REISSUED_THOUGH_IN_DOUBT)) ||
         !give_back(pool, ref)) {
-        /* When it is not leased any more it has died: LOST, and its lease, if
-         * the store has one, ends in its time. */
-        bool doubtful = wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
-                                     WP_SLOT_QUARANTINED);
-
-        (void)doubtful;
-        wp_pools_mark(pools, ref.index, 0);
+        doubt(claim, ref, status == WP_UNKNOWN_OUTCOME);
     }
     if (status == WP_ALREADY_EXISTS) {
         return wp_claim_await_store(claim);
     }
     if (status != WP_UNAVAILABLE && status != WP_UNKNOWN_OUTCOME) {
-        return WP_TAKEN;
+        return wp_claim_has_left(claim) ? wp_claim_refuse_left(claim)
+                                        : WP_TAKEN;
     }
     claim->retry_after_ns =
         atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
-    return wp_claim_refuse(
-        claim, WP_UNAVAILABLE,
-        "the lease store did not confirm the lease; nothing was "
-        "granted");
+    return wp_claim_refuse(claim, WP_UNAVAILABLE,
+                           status == WP_UNAVAILABLE ? WP_REASON_REFUSED
+                                                    : WP_REASON_UNKNOWN);
 }
 
 static void
@@ -276,6 +308,27 @@ served_how(const struct wp_claim *claim, int64_t created_ns)
     return created_ns >= claim->arrived_ns ? WP_SERVED_COLD : WP_SERVED_QUEUED;
 }
 
+static void
+set_deadline(struct wp_pools *pools, struct wp_slot *slot,
+             const struct wp_claim *claim, int64_t now)
+{
+    int64_t ttl =
+        claim->ttl_ns > 0
+            ? claim->ttl_ns
+            : atomic_load_explicit(&wp_claim_pool(claim)->ttl_default_ns,
+                                   memory_order_relaxed);
+    int64_t deadline = wp_time_add(now, ttl);
+    int64_t wall_ms = wp_pools_deadline_wall_ms(pools, deadline);
+
+    if (pools->shared && !wp_deadline_is_granted(wall_ms)) {
+        deadline = wp_time_add(deadline, WP_NS_PER_MS);
+        wall_ms = wp_deadline_as_granted(wall_ms);
+    }
+    atomic_store_explicit(&slot->deadline_ns, deadline, memory_order_relaxed);
+    atomic_store_explicit(&slot->deadline_wall_ms, wall_ms,
+                          memory_order_relaxed);
+}
+
 /* Writes the lease into the slot, which is the claim's, and asks the store. The
  * claim may be gone when this returns WP_PENDING. */
 static enum wp_status
@@ -285,22 +338,13 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
     struct wp_pools *pools = pool->pools;
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     bool waited = claim->wait_until_ns != 0;
-    int64_t now = waited ? wp_pools_now(pools) : claim->arrived_ns;
-    int64_t ttl =
-        claim->ttl_ns > 0
-            ? claim->ttl_ns
-            : atomic_load_explicit(&pool->ttl_default_ns, memory_order_relaxed);
     struct wp_grant *g = &claim->grant;
     struct wp_lease_op *op = &claim->commit;
     bool filled;
 
     (void)wp_slot_fence_next(&pools->slots, ref);
-    atomic_store_explicit(&slot->deadline_ns, wp_time_add(now, ttl),
-                          memory_order_relaxed);
-    atomic_store_explicit(
-        &slot->deadline_wall_ms,
-        wp_pools_deadline_wall_ms(pools, wp_time_add(now, ttl)),
-        memory_order_relaxed);
+    set_deadline(pools, slot, claim,
+                 waited ? wp_pools_now(pools) : claim->arrived_ns);
     atomic_store_explicit(&slot->claim_entry,
                           wp_claim_ref_unpack(claim->entry).index,
                           memory_order_relaxed);
@@ -443,10 +487,14 @@ wp_claim_start(struct wp_claim *claim)
             struct wp_slot_ref slot = WP_SLOT_REF_NONE;
 
             claim->entry = wp_claim_ref_pack(ref);
-            /* seq_cst: either this is seen, or who has closed the pool sees the
-             * claim's entry (shape.c). */
-            if (atomic_load_explicit(&pool->draining, memory_order_seq_cst)) {
+            /* Two fences, here and in shape.c, is_gone: either it is seen here
+             * that the pool was closed, or the claim's entry is seen there. */
+            atomic_thread_fence(memory_order_seq_cst);
+            if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
                 return wp_claim_refuse_closed(claim);
+            }
+            if (wp_claim_has_left(claim)) {
+                return wp_claim_refuse_left(claim);
             }
             if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) ==
                 0) {
@@ -488,81 +536,13 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
         claim->ttl_ns = WP_TIME_NEVER;
     } else if (claim->ttl_ns >
                atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed)) {
+        claim->ttl_max_ns =
+            atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed);
         return wp_claim_answer(claim, WP_INVALID_ARGUMENT,
                                "ttl_ms: longer than this pool allows");
     }
     claim->arrived_ns = wp_pools_now(pools);
     claim->asked = 0;
+    atomic_store_explicit(&claim->left, false, memory_order_relaxed);
     return wp_claim_start(claim);
-}
-
-bool
-wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
-{
-    struct wp_pool *pool = wp_claim_pool(claim);
-    uint32_t phase;
-
-    (void)pools;
-    if (pool == NULL) {
-        return false;
-    }
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    phase = claim->phase;
-    if (phase == WP_PHASE_WAITING) {
-        bool removed = wp_wait_queue_remove(&pool->waiters, claim);
-
-        WP_ASSERT(removed);
-        wp_claim_count_waiting(pool);
-    } else if (phase == WP_PHASE_FOLLOWING ||
-               phase == WP_PHASE_AWAITING_STORE) {
-        wp_list_remove(&claim->followers);
-    }
-    claim->phase = WP_PHASE_BUSY;
-    (void)pthread_mutex_unlock(&pool->wait_lock);
-    if (phase == WP_PHASE_BUSY) {
-        return false;
-    }
-    if (phase == WP_PHASE_WAITING ||
-        (phase == WP_PHASE_AWAITING_STORE && !claim->confirms)) {
-        wp_claim_give_up(claim);
-        wp_pools_touch(pool);
-    }
-    (void)wp_claim_answer(claim, WP_CANCELLED, "cancelled by the client");
-    return true;
-}
-
-void
-wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
-{
-    struct wp_slot_ref ref = claim->grant.ref;
-    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    bool undone = false;
-
-    /* Another replica may have shown the lease to a repeat of the claim: it
-     * stands, until it is released or expires. */
-    if (claim->status != WP_OK || claim->replayed ||
-        (pools->shared && !WP_MUTANT(UNDONE_ACROSS_REPLICAS))) {
-        return;
-    }
-    (void)pthread_mutex_lock(lock);
-    /* The lock keeps the lease from ending, and so the work bit from reaching
-     * the slot's next life. */
-    if (wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
-        atomic_load_explicit(&slot->fence, memory_order_relaxed) ==
-            claim->grant.fence &&
-        (WP_MUTANT(UNDONE_THOUGH_SHOWN)
-             ? wp_claim_table_end(&pools->claims,
-                                  wp_claim_ref_unpack(claim->entry), NULL)
-             : wp_claim_table_end_unshared(
-                   &pools->claims, wp_claim_ref_unpack(claim->entry)))) {
-        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_UNDO,
-                                       memory_order_relaxed);
-        undone = true;
-    }
-    (void)pthread_mutex_unlock(lock);
-    if (undone) {
-        wp_counter_add(&wp_claim_pool(claim)->undone, 1);
-        wp_pools_mark(pools, ref.index, 0);
-    }
 }

@@ -21,6 +21,13 @@ enum {
 #define WP_REASON_LOST                                                         \
     "the sandbox of this claim was lost: release the claim or use another "    \
     "claim_id"
+#define WP_REASON_REFUSED                                                      \
+    "the lease store did not take the lease; nothing was granted"
+#define WP_REASON_UNKNOWN                                                      \
+    "the lease store did not answer: the outcome is unknown, and a lease "     \
+    "that "                                                                    \
+    "was granted is taken back; a repeat with the same claim_id is safe"
+#define WP_REASON_LEFT "cancelled by the client"
 #define WP_REASON_UNTOLD                                                       \
     "the lease store has not told yet who holds this claim_id; try again"
 
@@ -28,6 +35,13 @@ static inline struct wp_pool *
 wp_claim_pool(const struct wp_claim *claim)
 {
     return claim->owner;
+}
+
+/* Its client has gone, while it was being answered: nothing more is tried. */
+static inline bool
+wp_claim_has_left(const struct wp_claim *claim)
+{
+    return atomic_load_explicit(&claim->left, memory_order_relaxed);
 }
 
 /* --- claim.c --- */
@@ -42,6 +56,8 @@ void wp_claim_give_up(struct wp_claim *claim);
 /* Gives its entry up and answers. */
 enum wp_status wp_claim_refuse(struct wp_claim *claim, enum wp_status status,
                                const char *reason);
+/* The same of a claim whose client has gone. */
+enum wp_status wp_claim_refuse_left(struct wp_claim *claim);
 /* The same of a pool that takes no claims any more. */
 enum wp_status wp_claim_refuse_closed(struct wp_claim *claim);
 /* From the beginning: its id, then a sandbox. */

@@ -16,8 +16,8 @@ WP_MUST_CHECK bool wp_pools_fill_grant(struct wp_pools *pools,
                                        struct wp_grant *grant);
 /* Tells the claims that repeat this entry's: with its lease when leader has
  * one, else (NULL) each has its own try. */
-void wp_claim_tell_followers(struct wp_pool *pool, uint64_t entry,
-                             const struct wp_claim *leader);
+void wp_claim_notify_followers(struct wp_pool *pool, uint64_t entry,
+                               const struct wp_claim *leader);
 
 /* --- wait.c --- */
 

@@ -22,8 +22,13 @@ show(struct wp_claim *claim, struct wp_slot_ref ref,
     struct wp_pool *pool = wp_claim_pool(claim);
     bool filled = wp_pools_fill_grant(pool->pools, pool, ref, claim->hash.low,
                                       &claim->grant);
+    struct wp_claim_view view;
 
     WP_ASSERT(filled);
+    /* An undo of ours leaves alone what is shown now. */
+    if (wp_pools_claim_of(pool->pools, ref, &view)) {
+        (void)!wp_claim_table_share(&pool->pools->claims, view.ref);
+    }
     claim->grant.served = (enum wp_served)record->served;
     claim->grant.waited_ns = 0;
     claim->replayed = true;
@@ -45,9 +50,8 @@ take_over(struct wp_claim *claim, struct wp_slot_ref ref,
                           entry.index, memory_order_relaxed);
     if (wp_claim_table_hold(&pools->claims, entry, ref, record->granted_wall_ms,
                             (int)record->served)) {
-        wp_claim_tell_followers(pool, claim->entry, NULL);
+        wp_claim_notify_followers(pool, claim->entry, NULL);
     }
-    (void)!wp_claim_table_share(&pools->claims, entry);
     return show(claim, ref, record);
 }
 
@@ -92,6 +96,10 @@ wp_pools_resume_claim(struct wp_claim *claim, enum wp_status status,
         return;
     }
     if (status == WP_OK) {
+        if (wp_claim_has_left(claim)) {
+            wp_claim_finish(claim, wp_claim_refuse_left(claim));
+            return;
+        }
         /* The store has just forgotten the id: a claim like any other. */
         ref = wp_pools_pop(pool, WP_SLOT_LEASED);
         wp_claim_finish(claim, ref.generation != 0 ? wp_claim_grant(claim, ref)

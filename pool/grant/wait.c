@@ -103,15 +103,20 @@ wp_claim_await(struct wp_claim *claim)
     const char *reason = NULL;
     int64_t arrived_ns = claim->arrived_ns;
     bool counted = claim->wait_until_ns != 0; /* It has waited before. */
+    bool left;
 
     (void)pthread_mutex_lock(&pool->wait_lock);
-    if (wp_wait_queue_count(&pool->waiters) == 0) {
+    left = wp_claim_has_left(claim);
+    if (!left && wp_wait_queue_count(&pool->waiters) == 0) {
         ref = wp_pools_pop(pool, WP_SLOT_LEASED);
     }
-    if (ref.generation == 0) {
+    if (!left && ref.generation == 0) {
         reason = enqueue(pool, claim);
     }
     (void)pthread_mutex_unlock(&pool->wait_lock);
+    if (left) {
+        return wp_claim_refuse_left(claim);
+    }
     if (ref.generation != 0) {
         return wp_claim_grant(claim, ref);
     }

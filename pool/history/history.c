@@ -259,10 +259,10 @@ encode(struct wp_history *history, int64_t quantum,
     } else if (event->kind == WP_HISTORY_GAP) {
         out += wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_GAP);
     } else if (event->kind != WP_HISTORY_READY) {
-        struct wp_history_event told = *event;
+        struct wp_history_event rounded = *event;
 
-        told.wall_ns = quantum * WP_SCALE_QUANTUM_NS;
-        out += wp_history_put_told(out, delta, &told);
+        rounded.wall_ns = quantum * WP_SCALE_QUANTUM_NS;
+        out += wp_history_put_input(out, delta, &rounded);
     } else {
         uint32_t bin = lead_bin_of(event->lead_ns);
         int64_t step = (int64_t)bin - (int64_t)history->lead_bin;
@@ -419,7 +419,7 @@ wp_history_first(const struct wp_history *history,
     enter_chunk(cursor, 0);
 }
 
-/* What follows the head of a record of claims, or of what else was told. */
+/* What follows the head of a record of claims, or of other inputs. */
 static bool
 read_claims(const uint8_t *bytes, uint32_t len, size_t *at,
             struct wp_history_event *out)
@@ -432,7 +432,7 @@ read_claims(const uint8_t *bytes, uint32_t len, size_t *at,
     }
     if (value == 1) {
         out->apart = false;
-        return wp_history_get_told(bytes, len, at, out);
+        return wp_history_get_input(bytes, len, at, out);
     }
     if (value >> 1 > UINT32_MAX ||
         ((value & 1) != 0 && (!wp_history_varint_get(bytes, len, at, &missed) ||

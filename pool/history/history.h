@@ -33,7 +33,7 @@ enum wp_history_kind {
     WP_HISTORY_GAP,    /* Nothing is known from here to the next event: the
                         * daemon was not there. */
 
-    /* What a scaler was told besides, and when it decided on it, so that the
+    /* A scaler's other inputs, and when it decided on them, so that the
      * record replays to its decisions (retrace.h). Each time of a claim is one
      * at which it decided, too. */
     WP_HISTORY_BEGIN,    /* It begins, with n replicas; clock_ns. */
@@ -45,7 +45,7 @@ enum wp_history_kind {
                            * what another one has learned. */
     WP_HISTORY_RESERVED,  /* n for from_ns to until_ns, by the wall. */
     WP_HISTORY_CANCELLED, /* The n-th reservation, from 0, of those left. */
-    WP_HISTORY_STEP,      /* It decided on what was told since. */
+    WP_HISTORY_STEP,      /* It decided on the inputs since. */
     WP_HISTORY_KIND_COUNT,
 };
 

@@ -1,25 +1,25 @@
-/* Records of what a scaler was told besides claims and lead times. */
+/* Records of a scaler's inputs besides claims and lead times. */
 #include "pool/history/history.h"
 #include "pool/history/parts.h"
 
 /* Which fields a kind has. */
 struct shape {
-    bool told;
+    bool input;
     bool n;
     bool clock;
     bool span;
 };
 
 static const struct shape shapes[WP_HISTORY_KIND_COUNT] = {
-    [WP_HISTORY_BEGIN] = {.told = true, .n = true, .clock = true},
-    [WP_HISTORY_POLICY] = {.told = true, .n = true},
-    [WP_HISTORY_REPLICAS] = {.told = true, .n = true},
-    [WP_HISTORY_CLOCK] = {.told = true, .clock = true},
-    [WP_HISTORY_UNSEEN] = {.told = true, .n = true},
-    [WP_HISTORY_RESTORED] = {.told = true, .n = true},
-    [WP_HISTORY_RESERVED] = {.told = true, .n = true, .span = true},
-    [WP_HISTORY_CANCELLED] = {.told = true, .n = true},
-    [WP_HISTORY_STEP] = {.told = true},
+    [WP_HISTORY_BEGIN] = {.input = true, .n = true, .clock = true},
+    [WP_HISTORY_POLICY] = {.input = true, .n = true},
+    [WP_HISTORY_REPLICAS] = {.input = true, .n = true},
+    [WP_HISTORY_CLOCK] = {.input = true, .clock = true},
+    [WP_HISTORY_UNSEEN] = {.input = true, .n = true},
+    [WP_HISTORY_RESTORED] = {.input = true, .n = true},
+    [WP_HISTORY_RESERVED] = {.input = true, .n = true, .span = true},
+    [WP_HISTORY_CANCELLED] = {.input = true, .n = true},
+    [WP_HISTORY_STEP] = {.input = true},
 };
 
 /* Unsigned, and so round: any two times have a distance. */
@@ -48,14 +48,14 @@ get_time(const uint8_t *bytes, size_t len, size_t *at, int64_t since_ns,
 }
 
 size_t
-wp_history_put_told(uint8_t *out, uint64_t delta,
-                    const struct wp_history_event *event)
+wp_history_put_input(uint8_t *out, uint64_t delta,
+                     const struct wp_history_event *event)
 {
     struct shape shape = shapes[event->kind];
     int64_t since_ns = event->wall_ns;
     size_t len;
 
-    WP_ASSERT(shape.told);
+    WP_ASSERT(shape.input);
     len = wp_history_varint_put(out, delta << 2 | WP_HISTORY_RECORD_CLAIMS);
     len += wp_history_varint_put(out + len, 1);
     len += wp_history_varint_put(out + len, event->kind);
@@ -73,15 +73,15 @@ wp_history_put_told(uint8_t *out, uint64_t delta,
 }
 
 bool
-wp_history_get_told(const uint8_t *bytes, size_t len, size_t *at,
-                    struct wp_history_event *out)
+wp_history_get_input(const uint8_t *bytes, size_t len, size_t *at,
+                     struct wp_history_event *out)
 {
     int64_t since_ns = out->wall_ns;
     uint64_t kind;
     uint64_t n = 0;
 
     if (!wp_history_varint_get(bytes, len, at, &kind) ||
-        kind >= WP_HISTORY_KIND_COUNT || !shapes[kind].told) {
+        kind >= WP_HISTORY_KIND_COUNT || !shapes[kind].input) {
         return false;
     }
     out->kind = (enum wp_history_kind)kind;

@@ -102,13 +102,13 @@ WP_MUST_CHECK bool wp_history_read_record(const uint8_t *bytes, uint32_t len,
                                           uint32_t *lead_bin,
                                           struct wp_history_event *out);
 
-/* The same of what a scaler was told besides (inputs.c). */
-size_t wp_history_put_told(uint8_t *out, uint64_t delta,
-                           const struct wp_history_event *event);
+/* The same of a scaler's other inputs (inputs.c). */
+size_t wp_history_put_input(uint8_t *out, uint64_t delta,
+                            const struct wp_history_event *event);
 /* Reads what follows its varint 1; out->wall_ns is known. */
-WP_MUST_CHECK bool wp_history_get_told(const uint8_t *bytes, size_t len,
-                                       size_t *at,
-                                       struct wp_history_event *out);
+WP_MUST_CHECK bool wp_history_get_input(const uint8_t *bytes, size_t len,
+                                        size_t *at,
+                                        struct wp_history_event *out);
 
 /* out has room for 10. Returns the length. */
 size_t wp_history_varint_put(uint8_t *out, uint64_t value);

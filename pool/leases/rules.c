@@ -181,8 +181,8 @@ wp_lease_rules_apply(const struct wp_lease_op *op,
         return record->state == WP_RECORD_NONE ? WP_NOT_FOUND : WP_OK;
     case WP_LEASE_FORGET:
         break;
-    case WP_LEASE_PUT_NOTE:
-    case WP_LEASE_GET_NOTE:
+    case WP_LEASE_PUT_SNAPSHOT:
+    case WP_LEASE_GET_SNAPSHOT:
         WP_ASSERT(false); /* They concern no record. */
     }
     if (wp_record_is_claimed(record->state)) {

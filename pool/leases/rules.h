@@ -41,8 +41,9 @@
  * deadline is later than RENEW's, the outcome is OK and the later one stays.
  *
  * An UNDO is refused, like an EXPIRE, when the lease was renewed: a replica
- * that shows a lease of another makes it safe by renewing it first. Where
- * replicas show such leases from their mirror, none may undo.
+ * that shows a repeat of a claim its lease makes it safe by renewing it first,
+ * by a millisecond. Where replicas share a store, the last bit of a deadline
+ * says whether that was done: see pool/lease_record.h.
  *
  * FORGET loses the fence, so an OFFER that comes even later would be taken for
  * that of a new sandbox: forget only when no OFFER of it can be under way. */

@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 #include "pool/policy/time_zone_impl.h"
 
 enum {
@@ -129,47 +129,24 @@ name_is_fine(struct wp_str name)
     return !begins;
 }
 
-/* Bytes read, or -1 with errno. */
-static ssize_t
-read_file(const char *path, uint8_t *buf, size_t cap)
-{
-    /* A FIFO there must not hold us up. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat st;
-    size_t len = 0;
-    ssize_t n = 1;
-    int saved;
-
-    if (fd < 0) {
-        return -1;
-    }
-    if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
-        errno = EINVAL;
-        n = -1;
-    }
-    while (n > 0 && len < cap) {
-        n = read(fd, buf + len, cap - len);
-        len += n > 0 ? (size_t)n : 0;
-        n = n < 0 && errno == EINTR ? 1 : n;
-    }
-    saved = errno;
-    (void)close(fd);
-    errno = saved;
-    return n < 0 ? -1 : (ssize_t)len;
-}
-
 static enum wp_status
 load(const char *name, struct wp_time_zone **out, struct wp_err *err)
 {
     static uint8_t buf[WP_TIME_ZONE_BYTES_MAX + 1]; /* Under zones_lock. */
     char path[PATH_LEN_MAX];
     int path_len = snprintf(path, sizeof path, "%s/%s", directory, name);
+    struct stat st;
     ssize_t len;
 
     if (path_len < 0 || (size_t)path_len >= sizeof path) {
         return wp_err_set(err, WP_INVALID_ARGUMENT, "too long a path");
     }
-    len = read_file(path, buf, sizeof buf);
+    /* A FIFO there must not hold us up. */
+    len = wp_path_read(path, O_NONBLOCK, buf, sizeof buf, &st);
+    if (st.st_mode != 0 && !S_ISREG(st.st_mode)) {
+        len = -1;
+        errno = EINVAL;
+    }
     if (len < 0 && errno == ENOENT && access(directory, F_OK) != 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "there is no %.100s on this machine: package tzdata "

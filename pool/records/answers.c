@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/grant/grant.h"
 #include "pool/leases/rules.h"
 #include "pool/records/records.h"
@@ -94,35 +95,35 @@ fetched_for_slot(struct wp_pools *pools, struct wp_store_request *request)
     enum wp_slot_state state = wp_slot_state(&pools->slots, ref);
     bool unanswered =
         request->status != WP_OK && request->status != WP_NOT_FOUND;
-    uint32_t work = 0;
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+    enum wp_work_event event = WP_WORK_ON_DONE;
 
-    (void)atomic_fetch_and_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                                    ~(uint32_t)WP_WORK_REQUESTED,
-                                    memory_order_relaxed);
     if (state == WP_SLOT_QUARANTINED &&
-        (wp_slot_at(&pools->slots, ref.index)->control_bits &
-         WP_CONTROL_HEARD) == 0) {
-        wp_records_settle_doubt(pools, ref, request);
-        return;
-    }
-    if (state == WP_SLOT_DYING &&
-        !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
-        work = request->status == WP_NOT_FOUND ? WP_WORK_FORGOTTEN : 0;
-    } else if (state == WP_SLOT_DYING) {
-        if (unanswered) {
-            work = WP_WORK_RELEASE | WP_WORK_RETRY;
-        } else if (request->status == WP_OK &&
-                   wp_record_is_claimed(request->found.state)) {
-            /* The lease of a sandbox that is gone ends by the fence it has. */
-            atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
-                                  request->found.fence, memory_order_relaxed);
-            if (wp_store_request_send(pools, ref, WP_LEASE_RELEASE)) {
-                return;
-            }
-            work = WP_WORK_RELEASE | WP_WORK_RETRY;
+        !wp_slot_has_control(slot, WP_CONTROL_HEARD)) {
+        if (!unanswered) {
+            (void)wp_slot_work_change(slot, WP_WORK_ON_DONE);
+            wp_records_settle_doubt(pools, ref, request);
+            return;
         }
+        event = WP_WORK_ON_FAILED;
+    } else if (state == WP_SLOT_DYING &&
+               !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
+        event =
+            request->status == WP_NOT_FOUND ? WP_WORK_ON_DONE_FORGOTTEN : event;
+    } else if (state == WP_SLOT_DYING && unanswered) {
+        event = WP_WORK_ON_RELEASE_FAILED;
+    } else if (state == WP_SLOT_DYING && request->status == WP_OK &&
+               wp_record_is_claimed(request->found.state)) {
+        /* The lease of a sandbox that is gone ends by the fence it has. */
+        atomic_store_explicit(&slot->fence, request->found.fence,
+                              memory_order_relaxed);
+        (void)wp_slot_work_change(slot, WP_WORK_ON_DONE);
+        if (wp_store_request_send(pools, ref, WP_LEASE_RELEASE)) {
+            return;
+        }
+        event = WP_WORK_ON_RELEASE_LATER;
     }
-    wp_pools_mark(pools, ref.index, work);
+    wp_pools_mark_on(pools, ref.index, event);
 }
 
 static bool
@@ -131,15 +132,54 @@ is_answer(enum wp_status status)
     return status == WP_OK || status == WP_NOT_FOUND;
 }
 
+/* Before a repeat is shown a lease that another replica may still undo, that is
+ * made impossible. True: the store is asked for it. */
+static bool
+make_safe(struct wp_pools *pools, struct wp_store_request *request)
+{
+    struct wp_lease_op *op = &request->op;
+
+    if (!pools->shared || op->kind != WP_LEASE_FETCH ||
+        request->status != WP_OK || request->found.state != WP_RECORD_HELD ||
+        request->found.fingerprint != request->claim->commit.fingerprint ||
+        !wp_deadline_is_granted(request->found.deadline_wall_ms) ||
+        WP_MUTANT(UNDONE_ACROSS_REPLICAS)) {
+        return false;
+    }
+    op->kind = WP_LEASE_RENEW;
+    memcpy(op->uid, request->found.uid, sizeof op->uid);
+    op->fence = request->found.fence;
+    op->deadline_wall_ms =
+        wp_deadline_as_shown(request->found.deadline_wall_ms);
+    wp_store_request_submit(request);
+    return true;
+}
+
+/* What the store said to that; PENDING: it has just changed, so ask again. */
+static enum wp_status
+made_safe(const struct wp_store_request *request)
+{
+    enum wp_status status = request->status;
+    bool changed = status == WP_NOT_FOUND || status == WP_ABORTED ||
+                   status == WP_FAILED_PRECONDITION;
+
+    return status == WP_OK ? WP_OK : changed ? WP_PENDING : WP_UNAVAILABLE;
+}
+
 static void
-fetched_for_claim(struct wp_pools *pools, struct wp_store_request *request)
+answered_for_claim(struct wp_pools *pools, struct wp_store_request *request)
 {
     struct wp_claim *claim = request->claim;
-    const struct wp_lease_record *record = &request->found;
+    struct wp_lease_record *record = &request->found;
     struct wp_slot_ref ref = WP_SLOT_REF_NONE;
     enum wp_status status = is_answer(request->status) ? WP_OK : WP_UNAVAILABLE;
 
-    if (request->status == WP_OK && wp_record_is_claimed(record->state)) {
+    if (request->op.kind == WP_LEASE_RENEW) {
+        status = made_safe(request);
+        record->deadline_wall_ms = request->op.deadline_wall_ms;
+    }
+    if (status == WP_OK && request->status == WP_OK &&
+        wp_record_is_claimed(record->state)) {
         struct wp_claim_view view;
 
         status = record->fingerprint != claim->commit.fingerprint
@@ -170,7 +210,10 @@ static void
 take_in(struct wp_pools *pools, struct wp_store_request *request)
 {
     if (request->claim != NULL) {
-        fetched_for_claim(pools, request);
+        if (make_safe(pools, request)) {
+            return; /* It comes again. */
+        }
+        answered_for_claim(pools, request);
     } else if (request->change != NULL) {
         fetched_for_change(pools, request);
     } else {

@@ -115,14 +115,14 @@ finish_release(struct wp_pools *pools, struct wp_lease_change *change,
     (void)pthread_mutex_lock(lock);
     ended = wp_pools_end_held(pools, ref);
     (void)pthread_mutex_unlock(lock);
-    /* The keeper may have heard of it first, and the sandbox be gone from here
-     * already; but it was this release that the store took. */
-    change->was_held = ended || (pools->durable && status == WP_OK);
+    /* A store knows which release it took: here the slot may have heard of that
+     * already, or not yet of another one's. */
+    change->was_held = pools->durable ? status == WP_OK : ended;
     if (change->was_held) {
         wp_counter_add(&pool->released, 1);
     }
     if (ended) {
-        wp_pools_mark(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index);
     }
     return answer(change, WP_OK, NULL);
 }
@@ -178,13 +178,12 @@ static bool
 can_renew(struct wp_pools *pools, struct wp_slot_ref ref, uint64_t fence)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
-    uint32_t barred = WP_WORK_UNDO | WP_WORK_STOP |
-                      (pools->durable ? 0 : (uint32_t)WP_WORK_ENDING);
+    uint32_t barred =
+        WP_WORK_UNDO | WP_WORK_STOP | (pools->durable ? 0 : WP_WORK_ENDING);
 
     return wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED &&
            atomic_load_explicit(&slot->fence, memory_order_relaxed) == fence &&
-           (atomic_load_explicit(&slot->work, memory_order_relaxed) & barred) ==
-               0;
+           !wp_slot_has_work(slot, barred);
 }
 
 static void
@@ -239,7 +238,7 @@ finish_renew(struct wp_pools *pools, struct wp_lease_change *change,
     change->fence = change->commit.fence;
     change->deadline_wall_ms = change->commit.deadline_wall_ms;
     sign_renewed(pools, change);
-    wp_pools_mark(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index);
     return answer(change, WP_OK, NULL);
 }
 
@@ -279,6 +278,8 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
                              : atomic_load_explicit(&pool->ttl_default_ns,
                                                     memory_order_relaxed);
     if (ttl > atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed)) {
+        change->ttl_max_ns =
+            atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed);
         return answer(change, WP_INVALID_ARGUMENT,
                       "ttl_ms: longer than this pool allows");
     }
@@ -303,6 +304,10 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     change->commit.fence = token.fence;
     change->commit.deadline_wall_ms =
         wp_pools_deadline_wall_ms(pools, change->deadline_ns);
+    if (pools->shared) {
+        change->commit.deadline_wall_ms =
+            wp_deadline_as_shown(change->commit.deadline_wall_ms);
+    }
     change->commit.done = renew_done;
     status = commit(pools, &change->commit);
     return status == WP_PENDING ? status : finish_renew(pools, change, status);

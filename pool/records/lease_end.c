@@ -39,8 +39,7 @@ superseded(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_claim_view view;
     bool claimed = wp_pools_claim_of(pools, ref, &view);
 
-    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_UNDO,
-                                    memory_order_relaxed);
+    (void)wp_slot_work_change(slot, WP_WORK_ON_UNDO_OVER);
     if (!wp_slot_move(&pools->slots, ref, WP_SLOT_LEASED,
                       WP_SLOT_QUARANTINED)) {
         (void)!wp_pools_end_held(pools, ref);
@@ -58,13 +57,12 @@ wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref)
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
 
     (void)pthread_mutex_lock(lock);
-    if ((atomic_load_explicit(&slot->work, memory_order_relaxed) &
-         WP_WORK_ENDING) == 0 &&
+    if (!wp_slot_has_work(slot, WP_WORK_ENDING) &&
         is_held(wp_slot_state(&pools->slots, ref))) {
         superseded(pools, ref);
     }
     (void)pthread_mutex_unlock(lock);
-    wp_pools_mark(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index);
 }
 
 /* What the store said of an end. Any thread. */
@@ -81,29 +79,29 @@ finish_end(struct wp_store_request *end, enum wp_status status)
     bool offer = false;
     bool push = false;
     bool dying = false;
+    bool out_of_reach;
 
+    out_of_reach = wp_store_note_answer(pools, status);
     (void)pthread_mutex_lock(lock);
     /* ENDING was set for this generation, which lasts until the move below. */
-    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_ENDING,
-                                    memory_order_relaxed);
+    (void)wp_slot_work_change(slot, WP_WORK_ON_END_ANSWERED);
     if (ended && end->undo) {
-        (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_UNDO,
-                                        memory_order_relaxed);
+        (void)wp_slot_work_change(slot, WP_WORK_ON_UNDO_OVER);
         if (end->op.kind == WP_LEASE_UNDO && status == WP_OK) {
-            wp_pools_keep_open(slot);
+            (void)wp_slot_work_change(slot, WP_WORK_ON_REOPENS);
             offer = wp_slot_reopen(&pools->slots, ref, &push);
         }
     }
     if (ended && !offer) {
         dying = wp_pools_end_held(pools, ref);
-    } else if (status == WP_ABORTED && expires &&
+    } else if (status == WP_ABORTED && expires && !end->undo &&
                end->found.fence == end->op.fence) {
         take_deadline(pools, slot, &end->found);
     } else if (status == WP_ABORTED && pools->durable) {
         superseded(pools, ref);
     }
     (void)pthread_mutex_unlock(lock);
-    if (dying && !end->undo) {
+    if (!end->undo && (pools->durable ? status == WP_OK : dying)) {
         wp_counter_add(expires ? &pool->expired : &pool->released, 1);
     }
     wp_store_request_give(end);
@@ -113,7 +111,8 @@ finish_end(struct wp_store_request *end, enum wp_status status)
         }
         wp_pools_match(pool);
     }
-    wp_pools_mark(pools, ref.index, 0);
+    wp_pools_mark_on(pools, ref.index,
+                     out_of_reach ? WP_WORK_ON_ASK_LATER : WP_WORK_ON_LIST);
 }
 
 static void
@@ -122,16 +121,17 @@ end_done(struct wp_lease_op *op, enum wp_status status)
     finish_end(WP_CONTAINER_OF(op, struct wp_store_request, op), status);
 }
 
-/* Of a sandbox that died nobody else may be offered what is undone. */
+/* A backend that was told of the lease does not take the sandbox back: there
+ * nobody else is offered what is undone. */
 static enum wp_lease_op_kind
-end_kind(struct wp_pools *pools, struct wp_slot_ref ref, bool undo,
-         bool stopping)
+end_kind(const struct wp_pools *pools, bool undo, bool stopping)
 {
-    if (undo && wp_slot_state(&pools->slots, ref) == WP_SLOT_LEASED) {
-        return WP_LEASE_UNDO;
+    if (undo) {
+        return pools->shared && pools->reported != NULL ? WP_LEASE_EXPIRE
+                                                        : WP_LEASE_UNDO;
     }
-    return undo || stopping || WP_MUTANT(FOLLOWER_EXPIRES) ? WP_LEASE_RELEASE
-                                                           : WP_LEASE_EXPIRE;
+    return stopping || WP_MUTANT(FOLLOWER_EXPIRES) ? WP_LEASE_RELEASE
+                                                   : WP_LEASE_EXPIRE;
 }
 
 /* Why the lease on the slot is to end now. Under the change lock. */
@@ -168,15 +168,17 @@ wp_pools_end_lease(struct wp_pools *pools, struct wp_slot_ref ref,
         begun = (work & WP_WORK_ENDING) == 0 && end_is_due(slot, work, now_ns);
     }
     if (begun) {
-        (void)atomic_fetch_or_explicit(&slot->work, WP_WORK_ENDING,
-                                       memory_order_relaxed);
+        (void)wp_slot_work_change(slot, WP_WORK_ON_END_SENT);
         /* Who wants the sandbox gone does not want it offered again. */
         end->undo = (work & (WP_WORK_UNDO | WP_WORK_STOP)) == WP_WORK_UNDO;
         (void)wp_pools_lease_names(pools, ref, &end->names);
         wp_pools_lease_op(
-            pools, ref,
-            end_kind(pools, ref, end->undo, (work & WP_WORK_STOP) != 0),
+            pools, ref, end_kind(pools, end->undo, (work & WP_WORK_STOP) != 0),
             &end->names, &end->op);
+        if (end->undo && pools->shared) {
+            /* What was shown meanwhile is odd, in the store, perhaps here. */
+            end->op.deadline_wall_ms &= ~INT64_C(1);
+        }
     }
     (void)pthread_mutex_unlock(lock);
     if (!begun) {

@@ -3,7 +3,7 @@
  * At start, and for as long as other replicas write to the same store, records
  * become slots: OPEN ones are ready, HELD ones are leased with their claim in
  * the table, so that any replica answers for them from memory. The store stays
- * the arbiter: a mirror may be late, and then a grant here is TAKEN.
+ * the arbiter: a copy may be late, and then a grant here is TAKEN.
  *
  * A slot that a claim of this replica has just taken, and whose lease the store
  * is being asked for, is left alone: the store's answer tells. */
@@ -14,8 +14,9 @@
 #include "pool/records/records.h"
 #include "pool/table/ready.h"
 
-/* What a lease of another process lasts longer here: its clock may differ. */
-#define CLOCK_SLACK_NS (1 * WP_NS_PER_S)
+/* What a lease of another process lasts longer here: its clock may differ. With
+ * what expiry itself takes, no lease lasts a second longer than shown. */
+#define CLOCK_SLACK_NS (500 * WP_NS_PER_MS)
 
 /* --- Leases --- */
 
@@ -38,7 +39,7 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     struct wp_claim_ref claim;
 
-    slot->control_bits |= WP_CONTROL_MIRRORED;
+    (void)wp_slot_control_change(slot, WP_CONTROL_ON_LEASE_READ);
     /* A renewal here may be answered at this moment: the deadline that control
      * acts on and the one that it tells the store are of one lease. */
     (void)pthread_mutex_lock(lock);
@@ -58,19 +59,19 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
                               memory_order_relaxed);
         if (wp_claim_table_hold(&pools->claims, claim, ref,
                                 record->granted_wall_ms, (int)record->served)) {
-            wp_claim_tell_followers(wp_pools_at(pools, pool->index),
-                                    wp_claim_ref_pack(claim), NULL);
+            wp_claim_notify_followers(wp_pools_at(pools, pool->index),
+                                      wp_claim_ref_pack(claim), NULL);
         }
         (void)!wp_claim_table_share(&pools->claims, claim);
     }
-    wp_pools_mark(pools, ref.index, 0);
+    wp_pools_mark(pools, ref.index);
 }
 
 static void
 lose(struct wp_pools *pools, struct wp_slot_ref ref, const char *reason)
 {
     if (wp_slot_lose(&pools->slots, ref, wp_str_from(reason))) {
-        wp_pools_mark(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index);
     }
 }
 
@@ -110,7 +111,7 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
         return;
     }
     slot = wp_slot_at(&pools->slots, ref.index);
-    slot->control_bits = WP_CONTROL_UNSEEN;
+    (void)wp_slot_control_change(slot, WP_CONTROL_ON_RESTORED);
     wp_slot_set_suffix(&pools->slots, ref, suffix);
     wp_slot_map_add(&pools->map,
                     wp_pools_map_hash(pools, wp_str_from(record->sandbox)),
@@ -124,7 +125,7 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
         WP_ASSERT(moved);
         atomic_store_explicit(&slot->gone, ref.generation,
                               memory_order_release);
-        wp_pools_mark(pools, ref.index, WP_WORK_RELEASE);
+        wp_pools_mark_on(pools, ref.index, WP_WORK_ON_LEASED_GONE);
         return;
     }
     switch (record->state) {
@@ -144,12 +145,12 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
     case WP_RECORD_NONE:
         if (WP_MUTANT(USED_ADOPTED)) {
             moved = wp_slot_make_ready(&pools->slots, ref, endpoint, now);
-            wp_pools_mark(pools, ref.index, WP_WORK_OFFER);
+            wp_pools_mark_on(pools, ref.index, WP_WORK_ON_ANSWERS);
             break;
         }
         moved =
             wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING);
-        wp_pools_mark(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index);
         break;
     }
     WP_ASSERT(moved); /* Nobody else knew the slot. */
@@ -159,8 +160,8 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
 
 /* The lease of a slot that is held ends as the record says. */
 static void
-end_mirrored(struct wp_pools *pools, struct wp_pool *pool,
-             struct wp_slot_ref ref, const struct wp_lease_record *record)
+end_copied(struct wp_pools *pools, struct wp_pool *pool, struct wp_slot_ref ref,
+           const struct wp_lease_record *record)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
@@ -173,10 +174,10 @@ end_mirrored(struct wp_pools *pools, struct wp_pool *pool,
     if (reopen) {
         bool claimed = wp_pools_claim_of(pools, ref, &view);
 
-        slot->control_bits &= ~(uint32_t)WP_CONTROL_MIRRORED;
+        (void)wp_slot_control_change(slot, WP_CONTROL_ON_REOPENS);
         atomic_store_explicit(&slot->fence, record->fence,
                               memory_order_relaxed);
-        wp_pools_keep_open(slot);
+        (void)wp_slot_work_change(slot, WP_WORK_ON_REOPENS);
         ended = wp_slot_reopen(&pools->slots, ref, &push);
         if (ended && claimed) {
             bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
@@ -193,8 +194,9 @@ end_mirrored(struct wp_pools *pools, struct wp_pool *pool,
         }
         wp_pools_match(pool);
     }
-    wp_pools_mark(pools, ref.index,
-                  record->state == WP_RECORD_NONE ? WP_WORK_FORGOTTEN : 0);
+    wp_pools_mark_on(pools, ref.index,
+                     record->state == WP_RECORD_NONE ? WP_WORK_ON_NO_RECORD
+                                                     : WP_WORK_ON_LIST);
 }
 
 /* The slot is LEASED or LOST, and not by a claim that the store is being asked
@@ -212,7 +214,7 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
         return;
     }
     if (!wp_record_is_claimed(record->state)) {
-        end_mirrored(pools, pool, ref, record);
+        end_copied(pools, pool, ref, record);
         return;
     }
     if (wp_slot_state(&pools->slots, ref) != WP_SLOT_LEASED) {
@@ -265,13 +267,13 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
             /* The feed tells the latest only: it was granted, too. */
             pool->granted_elsewhere += record->fence > fence ? 1 : 0;
-            wp_pools_mark(pools, ref.index, 0);
+            wp_pools_mark(pools, ref.index);
         }
         break;
     case WP_RECORD_NONE:
         if (!keeper &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
-            wp_pools_mark(pools, ref.index, WP_WORK_FORGOTTEN);
+            wp_pools_mark_on(pools, ref.index, WP_WORK_ON_NO_RECORD);
         }
         break;
     case WP_RECORD_OPEN:
@@ -315,7 +317,7 @@ apply_to_warming(struct wp_pools *pools, struct wp_pool *pool,
     } else if (record->state == WP_RECORD_ENDED &&
                wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING,
                             WP_SLOT_DYING)) {
-        wp_pools_mark(pools, ref.index, 0);
+        wp_pools_mark(pools, ref.index);
     }
 }
 
@@ -327,8 +329,8 @@ is_settled(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_claim_view view;
 
     return wp_slot_state(&pools->slots, ref) == WP_SLOT_LOST ||
-           (wp_slot_at(&pools->slots, ref.index)->control_bits &
-            WP_CONTROL_MIRRORED) != 0 ||
+           wp_slot_has_control(wp_slot_at(&pools->slots, ref.index),
+                               WP_CONTROL_FROM_RECORD) ||
            wp_pools_claim_of(pools, ref, &view);
 }
 
@@ -347,21 +349,21 @@ wp_records_apply(struct wp_pools *pools, struct wp_slot_ref ref,
     case WP_SLOT_LEASED:
     case WP_SLOT_LOST:
         if (!is_settled(pools, ref)) {
-            slot->control_bits |= WP_CONTROL_HEARD;
+            (void)wp_slot_control_change(slot, WP_CONTROL_ON_RECORD_UNUSED);
         } else if (record->state != WP_RECORD_NONE || !keeper) {
             apply_to_held(pools, pool, ref, record);
         }
         break;
     case WP_SLOT_QUARANTINED:
-        slot->control_bits |= WP_CONTROL_HEARD;
+        (void)wp_slot_control_change(slot, WP_CONTROL_ON_RECORD_UNUSED);
         /* It is freed when what is being asked is answered. */
         if (record->state == WP_RECORD_NONE && !keeper) {
-            wp_pools_mark(pools, ref.index, WP_WORK_FORGOTTEN);
+            wp_pools_mark_on(pools, ref.index, WP_WORK_ON_NO_RECORD);
         }
         break;
     case WP_SLOT_DYING:
         if (record->state == WP_RECORD_NONE && !keeper) {
-            wp_pools_mark(pools, ref.index, WP_WORK_FORGOTTEN);
+            wp_pools_mark_on(pools, ref.index, WP_WORK_ON_NO_RECORD);
         }
         break;
     case WP_SLOT_WARMING:
@@ -380,8 +382,8 @@ wp_pools_on_record(struct wp_pools *pools, const struct wp_lease_record *record)
     uint32_t index;
 
     if (ref.generation != 0) {
-        wp_slot_at(&pools->slots, ref.index)->control_bits &=
-            ~(uint32_t)WP_CONTROL_UNSYNCED;
+        (void)wp_slot_control_change(wp_slot_at(&pools->slots, ref.index),
+                                     WP_CONTROL_ON_SYNCED);
         wp_records_apply(pools, ref, record);
         return;
     }
@@ -421,15 +423,61 @@ was_granted(struct wp_pools *pools, const struct wp_store_request *request)
                atomic_load_explicit(&slot->fence, memory_order_relaxed);
 }
 
+/* The lease that the store tells of is of the claim here whose answer was lost,
+ * and nobody else has renewed it since. */
+static bool
+is_unshown(struct wp_pools *pools, const struct wp_slot *slot,
+           const struct wp_lease_record *record)
+{
+    struct wp_hash128 hash;
+
+    if (record->state != WP_RECORD_HELD ||
+        record->fence !=
+            atomic_load_explicit(&slot->fence, memory_order_relaxed) ||
+        record->deadline_wall_ms !=
+            atomic_load_explicit(&slot->deadline_wall_ms,
+                                 memory_order_relaxed)) {
+        return false;
+    }
+    hash = wp_claim_hash(pools->config.hash_key, wp_str_from(record->tenant),
+                         wp_str_from(record->claim_id));
+    return wp_pools_doubted_claim(&hash) ==
+           atomic_load_explicit(&slot->claim_entry, memory_order_relaxed);
+}
+
+/* True: it is taken back, and looked at again. */
+static bool
+take_back(struct wp_pools *pools, struct wp_slot_ref ref,
+          const struct wp_lease_record *record)
+{
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
+
+    if (!wp_slot_has_work(slot, WP_WORK_UNDO)) {
+        return false;
+    }
+    if (!is_unshown(pools, slot, record)) {
+        (void)wp_slot_work_change(slot, WP_WORK_ON_UNDO_OVER);
+        return false;
+    }
+    if (!wp_store_request_send(pools, ref, WP_LEASE_EXPIRE)) {
+        wp_pools_mark_on(pools, ref.index, WP_WORK_ON_ASK_LATER);
+    }
+    return true;
+}
+
 /* The store was asked who holds a sandbox in doubt. */
 void
 wp_records_settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
                         const struct wp_store_request *request)
 {
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     const struct wp_lease_record *record = &request->found;
     bool moved;
 
+    if (request->status == WP_OK && take_back(pools, ref, record)) {
+        return;
+    }
     if (request->status == WP_OK && wp_record_is_claimed(record->state)) {
         moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                              WP_SLOT_LEASED);
@@ -437,30 +485,27 @@ wp_records_settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
         pool->granted_elsewhere++; /* Or here, by a claim that was refused. */
         set_lease(pools, pool, ref, record);
         if (record->state == WP_RECORD_LOST) {
+            (void)wp_slot_work_change(slot, WP_WORK_ON_TAKE_DEAD);
             lose(pools, ref, record->lost_reason);
-        } else if ((atomic_load_explicit(
-                        &wp_slot_at(&pools->slots, ref.index)->work,
-                        memory_order_relaxed) &
-                    WP_WORK_DEAD) != 0 &&
+        } else if (wp_slot_has_work(slot, WP_WORK_DEAD) &&
                    wp_slot_lose(&pools->slots, ref, WP_STR("it died"))) {
-            wp_pools_mark(pools, ref.index, WP_WORK_LOSE);
+            wp_pools_mark(pools, ref.index);
         }
     } else if (request->status == WP_OK && record->state == WP_RECORD_OPEN) {
         /* It may have been meant for somebody: nobody gets it now (I6). */
-        wp_pools_mark(pools, ref.index, WP_WORK_WITHDRAW);
-    } else if (request->status == WP_OK || request->status == WP_NOT_FOUND) {
+        wp_pools_mark_on(pools, ref.index, WP_WORK_ON_UNWANTED);
+    } else {
         moved = wp_slot_move(&pools->slots, ref, WP_SLOT_QUARANTINED,
                              WP_SLOT_DYING);
         WP_ASSERT(moved);
         pool->granted_elsewhere += was_granted(pools, request) ? 1 : 0;
-        wp_pools_mark(pools, ref.index,
-                      request->status == WP_NOT_FOUND ? WP_WORK_FORGOTTEN : 0);
-    } else {
-        wp_pools_mark(pools, ref.index, WP_WORK_RETRY);
+        wp_pools_mark_on(pools, ref.index,
+                         request->status == WP_NOT_FOUND ? WP_WORK_ON_NO_RECORD
+                                                         : WP_WORK_ON_LIST);
     }
 }
 
-/* Takes what was fetched for somebody into the mirror: OK, *ref is settled and
+/* Takes what was fetched for somebody into the copy: OK, *ref is settled and
  * has that lease; PENDING, it is just changing here, so ask again; UNAVAILABLE,
  * this replica has not heard of the sandbox yet. Never makes a slot: by now the
  * record may be an old one, of a sandbox that is forgotten. */
@@ -474,6 +519,15 @@ wp_records_take_found(struct wp_pools *pools,
     *ref = wp_pools_find_uid(pools, record->uid);
     if (ref->generation == 0) {
         return WP_UNAVAILABLE;
+    }
+    if (wp_slot_state(&pools->slots, *ref) == WP_SLOT_QUARANTINED) {
+        /* The store is asked for the slot as well. It may have been meant to be
+         * taken back; but its client has come again. */
+        if (wp_slot_work_change(wp_slot_at(&pools->slots, ref->index),
+                                WP_WORK_ON_UNDO_OVER)) {
+            wp_pools_mark(pools, ref->index);
+        }
+        return WP_PENDING;
     }
     wp_records_apply(pools, *ref, record);
     state = wp_slot_state(&pools->slots, *ref);

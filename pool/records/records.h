@@ -29,12 +29,16 @@ void wp_store_requests_destroy(struct wp_pools *pools);
 struct wp_store_request *wp_store_request_take(struct wp_pools *pools);
 void wp_store_request_give(struct wp_store_request *request);
 /* Asks the store for an op of this kind on the slot; what it answers moves the
- * slot, or comes back to the mirror. False: try again later. Control thread. */
+ * slot, or comes back to the copy. False: try again later. Control thread. */
 WP_MUST_CHECK bool wp_store_request_send(struct wp_pools *pools,
                                          struct wp_slot_ref ref,
                                          enum wp_lease_op_kind kind);
 /* Sends a request whose op is filled in: a FETCH. */
 void wp_store_request_submit(struct wp_store_request *request);
+/* What the store said to something; true: that it is out of reach. And how long
+ * to leave it alone then. Any thread. */
+bool wp_store_note_answer(struct wp_pools *pools, enum wp_status status);
+int64_t wp_store_pause_ns(struct wp_pools *pools, int64_t now_ns);
 /* The change waits until the store was asked for its lease. Any thread. */
 void wp_lease_change_await_store(struct wp_pools *pools,
                                  struct wp_lease_change *change);
@@ -69,10 +73,10 @@ void wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref);
  * NONE: the store has none. Control thread. */
 void wp_records_apply(struct wp_pools *pools, struct wp_slot_ref ref,
                       const struct wp_lease_record *record);
-/* The store was asked who holds a sandbox in doubt. Control thread. */
+/* The store has said who holds a sandbox in doubt. Control thread. */
 void wp_records_settle_doubt(struct wp_pools *pools, struct wp_slot_ref ref,
                              const struct wp_store_request *request);
-/* Takes what was fetched for somebody into the mirror: OK, *ref is settled and
+/* Takes what was fetched for somebody into the copy: OK, *ref is settled and
  * has that lease; PENDING, it is just changing here, so ask again; UNAVAILABLE,
  * this replica has not heard of the sandbox yet. */
 enum wp_status wp_records_take_found(struct wp_pools *pools,

@@ -9,6 +9,8 @@
  *
  *   OFFER     READY, not yet pushed: pushed once it is recorded
  *   WITHDRAW  QUARANTINED: DYING once the store says that nobody holds it
+ *   EXPIRE    QUARANTINED: a grant whose answer was lost is taken back
+ *   RENEW     by a millisecond, before a repeat is shown a lease
  *   FETCH     QUARANTINED, claims and changes that await it: what is known?
  *   LOSE      LOST: so that replicas and the next process know
  *   RELEASE   DYING: a lease that the store has of a sandbox that is gone
@@ -25,6 +27,11 @@
 enum {
     REQUESTS_MAX = 256, /* What control asks of the store at once. */
 };
+
+/* How soon the store is asked again, and how late at most: by half of the time
+ * that it has been out of reach. */
+#define PAUSE_NS (20 * WP_NS_PER_MS)
+#define PAUSE_MAX_NS (1 * WP_NS_PER_S)
 
 struct wp_store_requests {
     pthread_mutex_t lock; /* guards: the three lists */
@@ -101,18 +108,15 @@ bring_back(struct wp_store_request *request, enum wp_status status)
     wp_pools_wake(pools);
 }
 
-/* The request is over: this work stays or comes to the slot. */
+/* The request is over, which the slot learns as this event. */
 static void
-conclude(struct wp_store_request *request, uint32_t work)
+conclude(struct wp_store_request *request, enum wp_work_event event)
 {
     struct wp_pools *pools = request->pools;
     struct wp_slot_ref ref = request->op.ref;
 
     wp_store_request_give(request);
-    (void)atomic_fetch_and_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                                    ~(uint32_t)WP_WORK_REQUESTED,
-                                    memory_order_relaxed);
-    wp_pools_mark(pools, ref.index, work);
+    wp_pools_mark_on(pools, ref.index, event);
 }
 
 static bool
@@ -120,6 +124,35 @@ may_retry(enum wp_status status)
 {
     return status == WP_UNAVAILABLE || status == WP_UNKNOWN_OUTCOME ||
            status == WP_RESOURCE_EXHAUSTED;
+}
+
+bool
+wp_store_note_answer(struct wp_pools *pools, enum wp_status status)
+{
+    bool out_of_reach = may_retry(status);
+    int64_t none = 0;
+
+    if (!out_of_reach) {
+        atomic_store_explicit(&pools->store_out_since_ns, 0,
+                              memory_order_relaxed);
+    } else {
+        (void)atomic_compare_exchange_strong_explicit(
+            &pools->store_out_since_ns, &none, wp_pools_now(pools),
+            memory_order_relaxed, memory_order_relaxed);
+    }
+    return out_of_reach;
+}
+
+int64_t
+wp_store_pause_ns(struct wp_pools *pools, int64_t now_ns)
+{
+    int64_t since_ns =
+        atomic_load_explicit(&pools->store_out_since_ns, memory_order_relaxed);
+    int64_t out_ns = since_ns != 0 ? now_ns - since_ns : 0;
+
+    return out_ns < 2 * PAUSE_NS       ? PAUSE_NS
+           : out_ns < 2 * PAUSE_MAX_NS ? out_ns / 2
+                                       : PAUSE_MAX_NS;
 }
 
 static void
@@ -130,7 +163,7 @@ offered(struct wp_store_request *request, enum wp_status status)
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
 
     if (may_retry(status)) {
-        conclude(request, WP_WORK_OFFER | WP_WORK_RETRY);
+        conclude(request, WP_WORK_ON_OFFER_FAILED);
         return;
     }
     if (status != WP_OK) {
@@ -140,7 +173,7 @@ offered(struct wp_store_request *request, enum wp_status status)
     }
     /* Dead or not, it is pushed once. */
     wp_pools_offer(pool, ref);
-    conclude(request, 0);
+    conclude(request, WP_WORK_ON_DONE);
 }
 
 /* It was lost while it was idle, soon after it had become ready. */
@@ -149,9 +182,8 @@ died_young(struct wp_pools *pools, struct wp_slot_ref ref)
 {
     struct wp_slot_info info;
 
-    return (atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                                 memory_order_relaxed) &
-            WP_WORK_DEAD) != 0 &&
+    return wp_slot_has_work(wp_slot_at(&pools->slots, ref.index),
+                            WP_WORK_DEAD) &&
            wp_slot_read(&pools->slots, ref, &info) &&
            info.ready_ns > wp_pools_now(pools) - WP_REFILL_YOUNG_NS;
 }
@@ -161,10 +193,10 @@ withdrawn(struct wp_store_request *request, enum wp_status status)
 {
     struct wp_pools *pools = request->pools;
     struct wp_slot_ref ref = request->op.ref;
-    uint32_t work = 0;
+    enum wp_work_event event = WP_WORK_ON_DONE;
 
     if (may_retry(status)) {
-        work = WP_WORK_WITHDRAW | WP_WORK_RETRY;
+        event = WP_WORK_ON_WITHDRAW_FAILED;
     } else if (status == WP_OK || status == WP_NOT_FOUND) {
         bool young = died_young(pools, ref);
 
@@ -175,9 +207,9 @@ withdrawn(struct wp_store_request *request, enum wp_status status)
                 &wp_pools_of_slot(pools, ref.index)->died_young, 1,
                 memory_order_release);
         }
-        work = status == WP_NOT_FOUND ? WP_WORK_FORGOTTEN : 0;
+        event = status == WP_NOT_FOUND ? WP_WORK_ON_DONE_FORGOTTEN : event;
     }
-    conclude(request, work);
+    conclude(request, event);
 }
 
 static void
@@ -186,6 +218,7 @@ answered(struct wp_lease_op *op, enum wp_status status)
     struct wp_store_request *request =
         WP_CONTAINER_OF(op, struct wp_store_request, op);
 
+    (void)wp_store_note_answer(request->pools, status);
     switch (op->kind) {
     case WP_LEASE_OFFER:
         offered(request, status);
@@ -194,26 +227,31 @@ answered(struct wp_lease_op *op, enum wp_status status)
         withdrawn(request, status);
         break;
     case WP_LEASE_LOSE:
-        conclude(request, may_retry(status) ? WP_WORK_LOSE | WP_WORK_RETRY : 0);
+        conclude(request,
+                 may_retry(status) ? WP_WORK_ON_LOSE_FAILED : WP_WORK_ON_DONE);
         break;
     case WP_LEASE_RELEASE:
-        conclude(request,
-                 may_retry(status) ? WP_WORK_RELEASE | WP_WORK_RETRY : 0);
+        conclude(request, may_retry(status) ? WP_WORK_ON_RELEASE_FAILED
+                                            : WP_WORK_ON_DONE);
         break;
     case WP_LEASE_FORGET:
-        conclude(request, may_retry(status)    ? WP_WORK_RETRY
-                          : status == WP_TAKEN ? WP_WORK_RELEASE
-                                               : WP_WORK_FORGOTTEN);
+        conclude(request, may_retry(status)    ? WP_WORK_ON_FAILED
+                          : status == WP_TAKEN ? WP_WORK_ON_DONE_LEASED
+                                               : WP_WORK_ON_DONE_FORGOTTEN);
+        break;
+    case WP_LEASE_EXPIRE:
+        /* It is over, or a repeat was shown it: the store is asked which. */
+        conclude(request,
+                 may_retry(status) ? WP_WORK_ON_FAILED : WP_WORK_ON_DONE);
         break;
     case WP_LEASE_FETCH:
+    case WP_LEASE_RENEW:
         bring_back(request, status);
         break;
     case WP_LEASE_GRANT:
-    case WP_LEASE_RENEW:
     case WP_LEASE_UNDO:
-    case WP_LEASE_EXPIRE:
-    case WP_LEASE_PUT_NOTE:
-    case WP_LEASE_GET_NOTE:
+    case WP_LEASE_PUT_SNAPSHOT:
+    case WP_LEASE_GET_SNAPSHOT:
         WP_ASSERT(false); /* Not requests. */
     }
 }
@@ -237,6 +275,7 @@ wp_store_request_send(struct wp_pools *pools, struct wp_slot_ref ref,
                       enum wp_lease_op_kind kind)
 {
     struct wp_store_request *request = wp_store_request_take(pools);
+    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     struct wp_slot_info info;
     bool known;
 
@@ -245,8 +284,7 @@ wp_store_request_send(struct wp_pools *pools, struct wp_slot_ref ref,
     }
     known = wp_slot_read(&pools->slots, ref, &info);
     WP_ASSERT(known); /* Only control frees slots. */
-    (void)atomic_fetch_or_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                                   WP_WORK_REQUESTED, memory_order_relaxed);
+    (void)wp_slot_work_change(slot, WP_WORK_ON_SEND);
     (void)wp_pools_lease_names(pools, ref, &request->names);
     wp_pools_lease_op(pools, ref, kind, &request->names, &request->op);
     memcpy(request->endpoint, info.endpoint, sizeof request->endpoint);
@@ -254,8 +292,7 @@ wp_store_request_send(struct wp_pools *pools, struct wp_slot_ref ref,
     request->op.endpoint = wp_str_from(request->endpoint);
     request->op.reason = wp_str_from(request->reason);
     if (kind == WP_LEASE_FETCH) {
-        wp_slot_at(&pools->slots, ref.index)->control_bits &=
-            ~(uint32_t)WP_CONTROL_HEARD;
+        (void)wp_slot_control_change(slot, WP_CONTROL_ON_ASK);
         request->op.claim_id = WP_STR("");
     }
     wp_store_request_submit(request);

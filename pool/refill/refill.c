@@ -131,10 +131,13 @@ wp_refill_plan(struct wp_refill *refill, const struct wp_refill_view *view)
 void
 wp_refill_on_ready(struct wp_refill *refill, int64_t lead_ns)
 {
-    lead_ns = wp_max_i64(lead_ns, 1);
-    refill->lead_ns = refill->lead_ns == 0
-                          ? lead_ns
-                          : refill->lead_ns + (lead_ns - refill->lead_ns) / 5;
+    if (lead_ns >= 0) {
+        lead_ns = wp_max_i64(lead_ns, 1);
+        refill->lead_ns =
+            refill->lead_ns == 0
+                ? lead_ns
+                : refill->lead_ns + (lead_ns - refill->lead_ns) / 5;
+    }
     refill->on_trial = refill->young_in_row > 0;
     if (refill->young_in_row < WP_REFILL_BREAKER_FAILURES) {
         breaker_close(refill);
@@ -213,6 +216,12 @@ wp_refill_breaker_retry_in_ns(const struct wp_refill *refill, int64_t now_ns)
         return 0;
     }
     return wp_max_i64(0, refill->retry_at_ns - now_ns);
+}
+
+bool
+wp_refill_lead_measured(const struct wp_refill *refill)
+{
+    return refill->lead_ns != 0;
 }
 
 int64_t

@@ -101,7 +101,8 @@ void wp_refill_init(struct wp_refill *refill, uint64_t seed);
 struct wp_refill_plan wp_refill_plan(struct wp_refill *refill,
                                      const struct wp_refill_view *view);
 
-/* A sandbox became ready, lead_ns after its order. Closes the breaker, unless
+/* A sandbox became ready, lead_ns after its order; negative: nobody knows how
+ * long after it. Closes the breaker, unless
  * too many died young. */
 void wp_refill_on_ready(struct wp_refill *refill, int64_t lead_ns);
 /* A ready sandbox died young. After WP_REFILL_BREAKER_FAILURES of them in a row
@@ -125,6 +126,7 @@ int64_t wp_refill_breaker_retry_in_ns(const struct wp_refill *refill,
 /* The decayed mean of order to ready: each new one counts for a fifth. Before
  * the first, WP_REFILL_LEAD_GUESS_NS. */
 int64_t wp_refill_lead_ns(const struct wp_refill *refill);
+bool wp_refill_lead_measured(const struct wp_refill *refill);
 
 /* What to tell a claim that is refused now: the expected time until a sandbox
  * would be free for it, behind the claims that wait.

@@ -10,7 +10,7 @@
  * time may step: it is used for the schedule and the season only.
  *
  * It lives on a grid. Times are rounded down to WP_SCALE_QUANTUM_NS, and it
- * goes on only with what it is told and at moments of its own choice: a claim,
+ * goes on only with its inputs and at moments of its own choice: a claim,
  * a reservation, another policy or other replicas are decided on at once, in
  * the quantum in which they are told; lead times at the next quantum; all else
  * when it is due, and then as of that time, however late it is asked. Asked
@@ -103,7 +103,7 @@ struct wp_scale_decision {
                            * best that can; NaN otherwise. */
 };
 
-/* What is, besides what was told event by event. */
+/* What is, besides the inputs event by event. */
 struct wp_scale_view {
     int64_t mono_ns;
     int64_t wall_ns;

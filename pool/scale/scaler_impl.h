@@ -44,7 +44,7 @@ struct wp_scaler {
     double slack_allowed;
     struct wp_season *season; /* Owned; NULL before the first claim. */
     int64_t due_ns;           /* The next step without an event; on the grid. */
-    bool fresh; /* Something was told that is decided on at once. */
+    bool fresh; /* There was an input that is decided on at once. */
     struct wp_reservations reservations;
     int64_t ordered_ns; /* See wp_ahead_due. */
     double background;  /* Claims expected besides those announced, not come. */

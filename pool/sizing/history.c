@@ -87,11 +87,11 @@ wp_pool_history_turn(struct wp_pool *pool, int64_t now_ns)
         !wp_pools_is_keeper(pool->pools)) {
         /* Its scaler's turn writes, or nobody; should it lose its objective, or
          * this become the keeper, it goes on from here. */
-        wp_pool_count_claims(pool, &history->claims_told,
-                             &history->missed_told);
+        wp_pool_count_claims(pool, &history->claims_seen,
+                             &history->missed_seen);
         return false;
     }
-    if (!wp_pool_new_claims(pool, &history->claims_told, &history->missed_told,
+    if (!wp_pool_new_claims(pool, &history->claims_seen, &history->missed_seen,
                             &n, &missed)) {
         return false;
     }

@@ -5,7 +5,7 @@
  * for it; its latest part is in the pool's snapshot (snapshot.h). The
  * keeper's control thread writes claims in the pool's turns, from what
  * claims count anyway, so that recording costs the claim path nothing. Of a
- * pool that is scaled exactly what its scaler is told is written, so that
+ * pool that is scaled exactly its scaler's inputs are written, so that
  * the history replays to the same decisions. */
 #ifndef WP_POOL_SIZING_HISTORY_H
 #define WP_POOL_SIZING_HISTORY_H
@@ -18,8 +18,8 @@ struct wp_pool_history {
     struct wp_history *history;
 
     /* Control thread only: how many were written already. */
-    uint64_t claims_told;
-    uint64_t missed_told;
+    uint64_t claims_seen;
+    uint64_t missed_seen;
     bool whole; /* What was saved is in it already. */
     bool away;  /* Another replica was the keeper since the last event. */
 };

@@ -48,7 +48,7 @@ create_scale(struct wp_pool *pool, const struct wp_pool_spec *spec)
     (void)pthread_mutex_init(&scale->lock, NULL);
     atomic_init(&scale->budget, UINT32_MAX);
     scale->group = UINT32_MAX;
-    scale->replicas_told = spec->target;
+    scale->replicas_given = spec->target;
     scale->seen_quantum = now_ns / WP_SCALE_QUANTUM_NS;
     wp_pool_scale_record(pool, scale, now_ns,
                          (struct wp_history_event){
@@ -143,7 +143,7 @@ wp_pool_scale_forget_hand(struct wp_pool *pool, struct wp_pool_scale *scale)
     scale->set_by_call = false;
 }
 
-/* --- What it is told --- */
+/* --- Its inputs --- */
 
 void
 wp_pool_scale_record(struct wp_pool *pool, struct wp_pool_scale *scale,
@@ -231,12 +231,12 @@ wp_pool_scale_on_leased(struct wp_pool *pool, struct wp_slot_ref ref)
 static void
 tell_replicas(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    if (pool->spec.target != scale->replicas_told) {
-        scale->replicas_told = pool->spec.target;
+    if (pool->spec.target != scale->replicas_given) {
+        scale->replicas_given = pool->spec.target;
         wp_pool_scale_record(
             pool, scale, now_ns,
             (struct wp_history_event){.kind = WP_HISTORY_REPLICAS,
-                                      .n = scale->replicas_told});
+                                      .n = scale->replicas_given});
     }
 }
 
@@ -265,7 +265,7 @@ tell_claims(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
     uint32_t n;
     uint32_t missed;
 
-    if (!wp_pool_new_claims(pool, &scale->claims_told, &scale->missed_told, &n,
+    if (!wp_pool_new_claims(pool, &scale->claims_seen, &scale->missed_seen, &n,
                             &missed)) {
         return false;
     }
@@ -299,7 +299,7 @@ tell(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 static void
 take_up(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    wp_pool_count_claims(pool, &scale->claims_told, &scale->missed_told);
+    wp_pool_count_claims(pool, &scale->claims_seen, &scale->missed_seen);
     (void)pthread_mutex_lock(&scale->lock);
     scale->n_leads = 0;
     (void)pthread_mutex_unlock(&scale->lock);

@@ -32,7 +32,7 @@ struct wp_pool_scale {
     uint32_t n_leads; /* Since the last turn. */
     uint64_t leads_lost;
     bool undecided; /* Something that is to be decided on with the next turn. */
-    uint32_t replicas_told;
+    uint32_t replicas_given;
     int64_t seen_quantum; /* In which the scaler was told the time last. */
 
     _Atomic(bool) active;     /* The policy has an objective. */
@@ -45,8 +45,8 @@ struct wp_pool_scale {
     bool scales;    /* As the keeper, with an objective. */
     uint32_t group; /* Of a budget; of none when there is none of it. */
     uint32_t want;  /* As its group has been told. */
-    uint64_t claims_told;
-    uint64_t missed_told;
+    uint64_t claims_seen;
+    uint64_t missed_seen;
     int64_t seen_until_ns; /* The latest arrival that a turn has seen. */
     int64_t event_ns; /* The oldest arrival that this turn sees; 0: none. */
     int64_t next_ns;
@@ -94,7 +94,7 @@ void wp_pool_scale_forget_hand(struct wp_pool *pool,
  * its lock, as the next. */
 void wp_pool_scale_pass(struct wp_pool *pool, struct wp_pool_scale *scale,
                         int64_t now_ns);
-/* Records what the scaler was told. */
+/* Records an input of the scaler. */
 void wp_pool_scale_record(struct wp_pool *pool, struct wp_pool_scale *scale,
                           int64_t now_ns, struct wp_history_event event);
 void wp_pool_scale_destroy(struct wp_pool_scale *scale);

@@ -54,13 +54,13 @@ static const uint8_t magic[4] = {'W', 'P', 'N', '1'};
 struct wp_snapshots {
     struct wp_pools *pools;
     struct wp_lease_op op;
-    struct wp_pool_note kept;
+    struct wp_pool_snapshot kept;
     struct wp_pool *pool; /* Whose it is; NULL: none is on its way. */
     enum wp_status status;
     _Atomic(bool) back; /* Answered; releases status. */
     bool wanted;        /* Another pool waits for its turn. */
     uint32_t served;    /* Index of the pool that had it last. */
-    uint8_t bytes[WP_NOTE_MAX];
+    uint8_t bytes[WP_SNAPSHOT_MAX];
 };
 
 /* --- The bytes --- */
@@ -163,10 +163,11 @@ put_carried(struct wp_pool *pool, int64_t now_ns, uint8_t *to, size_t room,
 }
 
 static size_t
-make_snapshot(struct wp_pool *pool, int64_t now_ns, uint8_t bytes[WP_NOTE_MAX])
+make_snapshot(struct wp_pool *pool, int64_t now_ns,
+              uint8_t bytes[WP_SNAPSHOT_MAX])
 {
     struct wp_pool_scale *scale = wp_pool_scale_of(pool);
-    size_t room = WP_NOTE_MAX - HEAD_LEN;
+    size_t room = WP_SNAPSHOT_MAX - HEAD_LEN;
     size_t learned;
     size_t len;
 
@@ -206,7 +207,7 @@ take_apart(uint8_t *bytes, size_t len, struct parts *out, struct wp_err *err)
 
     if (len < HEAD_LEN || memcmp(bytes, magic, sizeof magic) != 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "the pool's note is none of this version's");
+                          "the pool's snapshot is none of this version's");
     }
     sum = get_u64(bytes + SUM_AT);
     put_u64(bytes + SUM_AT, 0);
@@ -216,11 +217,11 @@ take_apart(uint8_t *bytes, size_t len, struct parts *out, struct wp_err *err)
     }
     if (sum != hash_of(bytes, len)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "the pool's note is damaged");
+                          "the pool's snapshot is damaged");
     }
     if (learned > len - HEAD_LEN) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "the pool's note is shorter than it says");
+                          "the pool's snapshot is shorter than it says");
     }
     bytes += HEAD_LEN;
     len -= HEAD_LEN;
@@ -243,7 +244,7 @@ take_history(struct wp_pool *pool, struct wp_str history, bool *taken,
                            : WP_OK;
 }
 
-/* What the scaler knew, and the record of what it was told. */
+/* What the scaler knew, and the record of its inputs. */
 static enum wp_status
 restore(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
         const struct parts *parts, struct wp_err *err)
@@ -358,7 +359,7 @@ submit(struct wp_snapshots *snapshots, struct wp_pool *pool,
     enum wp_status status;
 
     snapshots->pool = pool;
-    snapshots->kept = (struct wp_pool_note){
+    snapshots->kept = (struct wp_pool_snapshot){
         .bytes = snapshots->bytes, .len = len, .cap = sizeof snapshots->bytes};
     snapshots->op = (struct wp_lease_op){
         .kind = kind,
@@ -366,7 +367,7 @@ submit(struct wp_snapshots *snapshots, struct wp_pool *pool,
         .granted_wall_ms = wp_pools_wall_ms(snapshots->pools, now_ns),
         .pool_namespace = pool->pool_namespace,
         .pool = pool->name,
-        .note = &snapshots->kept,
+        .snapshot = &snapshots->kept,
         .done = on_done,
     };
     status = store->ops->commit(store->self, &snapshots->op);
@@ -462,11 +463,11 @@ begin(struct wp_pool *pool, int64_t now_ns)
     snapshots->served = pool->index;
     if (state->learned == WP_LEARNED_WANTED) {
         state->learned = WP_LEARNED_ASKED;
-        submit(snapshots, pool, WP_LEASE_GET_NOTE, 0, now_ns);
+        submit(snapshots, pool, WP_LEASE_GET_SNAPSHOT, 0, now_ns);
     } else {
         state->dirty = false;
         state->save_at_ns = wp_time_add(now_ns, SAVE_EVERY_NS);
-        submit(snapshots, pool, WP_LEASE_PUT_NOTE,
+        submit(snapshots, pool, WP_LEASE_PUT_SNAPSHOT,
                make_snapshot(pool, now_ns, snapshots->bytes), now_ns);
     }
 }
@@ -508,7 +509,7 @@ wp_snapshots_run(struct wp_pools *pools, int64_t now_ns)
     }
     pool = snapshots->pool;
     snapshots->pool = NULL;
-    if (snapshots->op.kind == WP_LEASE_GET_NOTE) {
+    if (snapshots->op.kind == WP_LEASE_GET_SNAPSHOT) {
         take_in(pool, snapshots, now_ns);
     } else {
         on_saved(pool, snapshots);
@@ -553,7 +554,7 @@ wp_pools_learned_saved(struct wp_pools *pools)
         }
     }
     return pools->snapshots->pool == NULL ||
-           pools->snapshots->op.kind != WP_LEASE_PUT_NOTE;
+           pools->snapshots->op.kind != WP_LEASE_PUT_SNAPSHOT;
 }
 
 /* --- When --- */

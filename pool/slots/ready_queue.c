@@ -258,35 +258,91 @@ wp_ready_queue_is_empty(const struct wp_ready_queue *queue)
         &queue->slots->nodes[link_node(head)].next, memory_order_acquire));
 }
 
+/* The slot behind this node, which another thread may unlink meanwhile;
+ * WP_SLOT_NONE when there is none. */
+static uint32_t
+slot_behind(const struct wp_slots *slots, uint64_t link)
+{
+    uint64_t next = atomic_load_explicit(&slots->nodes[link_node(link)].next,
+                                         memory_order_acquire);
+
+    return link_is_nil(next)
+               ? WP_SLOT_NONE
+               : atomic_load_explicit(&slots->nodes[link_node(next)].slot,
+                                      memory_order_relaxed);
+}
+
+static uint32_t
+oldest(const struct wp_ready_queue *queue)
+{
+    return slot_behind(
+        queue->slots, atomic_load_explicit(&queue->head, memory_order_acquire));
+}
+
+/* When the tail lags behind, the slot that was pushed after it. */
+static uint32_t
+youngest(const struct wp_ready_queue *queue)
+{
+    uint64_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+    uint32_t after = slot_behind(queue->slots, tail);
+
+    return after != WP_SLOT_NONE
+               ? after
+               : atomic_load_explicit(
+                     &queue->slots->nodes[link_node(tail)].slot,
+                     memory_order_relaxed);
+}
+
+/* Appends the slot, which was unlinked, again when it is ready. */
+static bool
+append_ready(struct wp_ready_queue *queue, uint32_t index)
+{
+    struct wp_slots *slots = queue->slots;
+    struct wp_slot_ref ref;
+
+    if (!wp_slot_is_ready(slots, index)) {
+        bool push;
+        bool back;
+
+        if (!wp_slot_dequeue(slots, index, WP_SLOT_LEASED, &ref)) {
+            return false;
+        }
+        /* Reopened between the two looks. */
+        back = wp_slot_reopen(slots, ref, &push);
+        WP_ASSERT(back && push); /* It was ours for that moment. */
+    }
+    append(queue, index);
+    return true;
+}
+
 uint32_t
 wp_ready_queue_purge(struct wp_ready_queue *queue, uint32_t steps)
 {
-    struct wp_slots *slots = queue->slots;
-    uint32_t turn = wp_slots_count(slots, queue->pool_index, WP_SLOT_READY) +
-                    wp_slots_tombstones(slots, queue->pool_index);
+    const struct wp_slots *slots = queue->slots;
+    /* Of this pool, in both its queues. */
+    uint32_t linked = wp_slots_count(slots, queue->pool_index, WP_SLOT_READY) +
+                      wp_slots_tombstones(slots, queue->pool_index);
+    uint32_t last = youngest(queue);
+    uint32_t first = WP_SLOT_NONE; /* Of those that are appended again. */
     uint32_t freed = 0;
-    uint32_t index;
 
-    for (uint32_t i = 0; i < turn && i < steps; i++) {
-        struct wp_slot_ref ref;
+    for (uint32_t i = 0; i < linked && i < steps; i++) {
+        uint32_t index;
 
-        if (!unlink_oldest(queue, &index)) {
+        /* The turn ends with the slot that was the youngest; when a claim has
+         * taken that, with the one that begins the next turn. */
+        if ((first != WP_SLOT_NONE && oldest(queue) == first) ||
+            !unlink_oldest(queue, &index)) {
             break;
         }
-        if (wp_slot_is_ready(slots, index)) {
-            append(queue, index);
-            continue;
+        if (!append_ready(queue, index)) {
+            freed++;
+        } else if (first == WP_SLOT_NONE) {
+            first = index;
         }
-        if (wp_slot_dequeue(slots, index, WP_SLOT_LEASED, &ref)) {
-            /* Reopened between the two looks. */
-            bool push;
-            bool back = wp_slot_reopen(slots, ref, &push);
-
-            WP_ASSERT(back && push); /* It was ours for that moment. */
-            append(queue, index);
-            continue;
+        if (index == last) {
+            break;
         }
-        freed++;
     }
     return freed;
 }

@@ -61,8 +61,8 @@ bool wp_ready_queue_is_empty(const struct wp_ready_queue *queue);
 
 /* Frees tombstones that a live head keeps from being popped: takes at most
  * steps slots from the head and appends again those that are ready; returns how
- * many tombstones it freed. A whole turn keeps the order, a partial one leaves
- * a part of the queue out of age order.
+ * many tombstones it freed. A whole turn keeps the order, but for what is
+ * pushed meanwhile; a partial one leaves a part of the queue out of age order.
  *
  * While it holds one slot in its hand, another thread's pop may say empty
  * though the pool has that one: call it under the lock under which "empty" is

@@ -60,9 +60,9 @@ struct wp_slot {
     _Atomic(uint32_t) free_next;       /* slot.c only. */
     _Atomic(uint32_t) queue_node; /* ready_queue.c only: owned unless queued. */
     _Atomic(uint32_t) work_next;  /* List of slots that are marked. */
-    _Atomic(uint32_t) work; /* Pending for control; the core gives bits. */
+    _Atomic(uint32_t) work; /* Pending for control; pool/table/slot_bits.c. */
     _Atomic(uint32_t) gone; /* Latest generation with nothing of it left. */
-    uint32_t control_bits; /* Control thread only; pool.c gives them meaning. */
+    uint32_t control_bits;  /* What control knows; the same file. */
 };
 
 /* What few ask for. Each word is atomic, so that a reader may copy it while the

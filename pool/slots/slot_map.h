@@ -1,7 +1,7 @@
 /* pool/slots/slot_map.h - the way from a sandbox's uid or name to its slot.
  *
  * Only for what cannot be told from the name or the token itself: sandboxes of
- * another process, restored or mirrored from a store's records. A hint: it maps
+ * another process, restored or copied from a store's records. A hint: it maps
  * 64-bit hashes to slot indexes, and the caller looks at the slot. Fixed
  * capacity, a mutex; not on the claim path. */
 #ifndef WP_POOL_SLOTS_SLOT_MAP_H

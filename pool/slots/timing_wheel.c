@@ -118,7 +118,6 @@ wp_timing_wheel_insert(struct wp_timing_wheel *wheel, uint32_t index,
     (void)wp_timing_wheel_remove(wheel, index);
     wheel->nodes[index].tick = tick < wheel->tick_min ? wheel->tick_min : tick;
     place(wheel, index);
-    wheel->count++;
 }
 
 bool
@@ -129,7 +128,6 @@ wp_timing_wheel_remove(struct wp_timing_wheel *wheel, uint32_t index)
         return false;
     }
     list_remove(wheel, index);
-    wheel->count--;
     return true;
 }
 
@@ -209,7 +207,6 @@ wp_timing_wheel_advance(struct wp_timing_wheel *wheel, int64_t now_ns,
             if (level > 0) {
                 place(wheel, index);
             } else {
-                wheel->count--;
                 fired++;
                 fire(ctx, index);
             }
@@ -233,10 +230,4 @@ wp_timing_wheel_next_ns(const struct wp_timing_wheel *wheel)
     tick = place_tick(wheel, level, at);
     return tick > WP_TIME_NEVER / WP_WHEEL_TICK_NS ? WP_TIME_NEVER
                                                    : tick * WP_WHEEL_TICK_NS;
-}
-
-uint32_t
-wp_timing_wheel_count(const struct wp_timing_wheel *wheel)
-{
-    return wheel->count;
 }

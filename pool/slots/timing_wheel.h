@@ -36,7 +36,6 @@ struct wp_timing_wheel {
     int64_t tick;                     /* Everything before it has fired. */
     int64_t tick_min;                 /* Earliest place for an insertion. */
     uint32_t n;
-    uint32_t count;
 };
 
 /* Called by advance. The index has left the wheel; it may be inserted again,
@@ -71,6 +70,5 @@ uint32_t wp_timing_wheel_advance(struct wp_timing_wheel *wheel, int64_t now_ns,
  * when empty. An advance at that time always makes progress, so that a loop
  * that sleeps until then does not spin. O(levels). */
 int64_t wp_timing_wheel_next_ns(const struct wp_timing_wheel *wheel);
-uint32_t wp_timing_wheel_count(const struct wp_timing_wheel *wheel);
 
 #endif

@@ -36,20 +36,20 @@ wp_pool_count_claims(struct wp_pool *pool, uint64_t *claims, uint64_t *missed)
 }
 
 bool
-wp_pool_new_claims(struct wp_pool *pool, uint64_t *claims_told,
-                   uint64_t *missed_told, uint32_t *n, uint32_t *missed)
+wp_pool_new_claims(struct wp_pool *pool, uint64_t *claims_seen,
+                   uint64_t *missed_seen, uint32_t *n, uint32_t *missed)
 {
     uint64_t claims;
     uint64_t in_vain;
 
     wp_pool_count_claims(pool, &claims, &in_vain);
-    if (claims <= *claims_told) {
+    if (claims <= *claims_seen) {
         return false;
     }
-    *n = at_most_u32(claims - *claims_told);
-    *missed = in_vain > *missed_told ? at_most_u32(in_vain - *missed_told) : 0;
+    *n = at_most_u32(claims - *claims_seen);
+    *missed = in_vain > *missed_seen ? at_most_u32(in_vain - *missed_seen) : 0;
     *missed = *missed < *n ? *missed : *n;
-    *claims_told += *n;
-    *missed_told += *missed;
+    *claims_seen += *n;
+    *missed_seen += *missed;
     return true;
 }

@@ -92,7 +92,7 @@ wp_pools_slot_of_token(struct wp_pools *pools,
 {
     struct wp_slot_info info;
 
-    if (!pools->durable ||
+    if (!pools->mapped ||
         (wp_slot_read(&pools->slots, token->ref, &info) &&
          memcmp(info.uid, token->uid, sizeof info.uid) == 0)) {
         return token->ref;

@@ -16,13 +16,11 @@ wp_pools_wake(struct wp_pools *pools)
 }
 
 void
-wp_pools_mark(struct wp_pools *pools, uint32_t slot_index, uint32_t work)
+wp_pools_mark(struct wp_pools *pools, uint32_t slot_index)
 {
     struct wp_slot *slot = wp_slot_at(&pools->slots, slot_index);
-    uint32_t before = atomic_fetch_or_explicit(
-        &slot->work, work | WP_WORK_LISTED, memory_order_acq_rel);
 
-    if ((before & WP_WORK_LISTED) == 0) {
+    if (wp_slot_work_change(slot, WP_WORK_ON_LIST)) {
         uint32_t head =
             atomic_load_explicit(&pools->marked, memory_order_relaxed);
 
@@ -34,6 +32,16 @@ wp_pools_mark(struct wp_pools *pools, uint32_t slot_index, uint32_t work)
             memory_order_relaxed));
     }
     wp_pools_wake(pools);
+}
+
+void
+wp_pools_mark_on(struct wp_pools *pools, uint32_t slot_index,
+                 enum wp_work_event event)
+{
+    if (event != WP_WORK_ON_LIST) {
+        (void)wp_slot_work_change(wp_slot_at(&pools->slots, slot_index), event);
+    }
+    wp_pools_mark(pools, slot_index);
 }
 
 void

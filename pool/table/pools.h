@@ -5,6 +5,7 @@
  *
  * pool/table, which every other room knows
  * table.c          the pools there are, by index and by name
+ * slot_bits.c      what a slot has besides its state
  * mark.c           what is left for the control thread
  * peers.c          which sandboxes this replica prefers
  * sandbox_slot.c   slots of sandboxes: taken, found, named, freed
@@ -14,7 +15,8 @@
  *
  * pool/grant: where claims are decided
  * await_store.c    claims whose id the store knows
- * claim.c          claim, repeats, cancel, undo
+ * claim.c          claim, repeats
+ * leave.c          cancel, undo
  * wait.c           claims that wait for a sandbox
  * resume.c         the same, when it has told
  * query.c          get, list, find
@@ -30,7 +32,7 @@
  * history.c        what claims were, recorded for advice
  * budget.c         what pools share
  * snapshot_due.c   when what is kept of a pool is saved
- * scale.c          what a pool's scaler is told, and the target that it sets
+ * scale.c          the inputs of a pool's scaler, and the target that it sets
  * snapshot.c       what that is
  *
  * pool/core: the control thread and the backend; knows all
@@ -68,46 +70,15 @@
 #include "pool/slots/ready_queue.h"
 #include "pool/slots/slot.h"
 #include "pool/slots/slot_map.h"
+#include "pool/table/slot_bits.h"
 
 enum {
     WP_CHANGE_STRIPES = 64,
     WP_NAME_BUCKETS = 4 * WP_POOLS_MAX,
 };
 
-/* What the control thread has yet to do with a slot; bits of wp_slot.work. */
-enum wp_work_at {
-#define WP_SLOT_WORK(name, meaning, set_by, cleared_by) WP_WORK_AT_##name,
-#include "pool/table/slot_work.def"
-#undef WP_SLOT_WORK
-    WP_WORK_COUNT
-};
-
-enum wp_work {
-#define WP_SLOT_WORK(name, meaning, set_by, cleared_by)                        \
-    WP_WORK_##name = 1 << WP_WORK_AT_##name,
-#include "pool/table/slot_work.def"
-#undef WP_SLOT_WORK
-};
-
 /* The time of a sandbox's order, when it was found: it took no time here. */
 #define WP_CREATED_ELSEWHERE INT64_MIN
-
-_Static_assert((int)WP_WORK_COUNT < 31, "bits of one word");
-
-/* Bits of wp_slot.control_bits. */
-enum wp_control_at {
-#define WP_CONTROL_BIT(name, meaning, set_by, cleared_by) WP_CONTROL_AT_##name,
-#include "pool/table/control_bits.def"
-#undef WP_CONTROL_BIT
-    WP_CONTROL_COUNT
-};
-
-enum wp_control_bit {
-#define WP_CONTROL_BIT(name, meaning, set_by, cleared_by)                      \
-    WP_CONTROL_##name = 1 << WP_CONTROL_AT_##name,
-#include "pool/table/control_bits.def"
-#undef WP_CONTROL_BIT
-};
 
 struct wp_pool_budgets; /* budget.c */
 struct wp_pool_history; /* history.h */
@@ -146,14 +117,17 @@ struct wp_pool {
     _Atomic(uint32_t) became_ready;
     _Atomic(uint32_t) failed;
     _Atomic(uint32_t) died_young;
-    _Atomic(int64_t) lead_last_ns;
+    _Atomic(int64_t) lead_last_ns; /* Negative: there is no new one. */
     /* Of the oldest claim that found nothing ready and that no turn has seen;
      * 0: there is none. */
     _Atomic(int64_t) missed_at_ns;
 
     /* Written by the control thread for others to read. */
     _Atomic(bool) breaker_open;
-    _Atomic(int64_t) breaker_retry_at_ns;
+    _Atomic(int64_t) lead_mean_ns; /* 0: nothing was measured yet. */
+    /* When the oldest and the newest of the warming were ordered. */
+    _Atomic(int64_t) order_oldest_ns;
+    _Atomic(int64_t) order_newest_ns;
 
     pthread_mutex_t wait_lock; /* guards: waiters, followers, awaiting_store,
                                 * the two reasons, and with them the decision
@@ -227,6 +201,9 @@ struct wp_pools {
     pthread_mutex_t change_lock[WP_CHANGE_STRIPES]; /* guards: deadline_ns and
                                                      * the end of leases */
     _Atomic(bool) answers_due; /* Control has to look at requests. */
+    /* Since when the store has answered nothing but that it is out of reach; 0:
+     * its last answer was another. */
+    _Atomic(int64_t) store_out_since_ns;
 
     /* Owned; private to the file that is named like it. */
     struct wp_peers *peers;
@@ -318,20 +295,18 @@ wp_pools_asks_first(const struct wp_pools *pools,
     return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
 }
 
+/* What a slot in doubt has in the place of its claim's entry. */
+static inline uint32_t
+wp_pools_doubted_claim(const struct wp_hash128 *hash)
+{
+    return (uint32_t)hash->high;
+}
+
 /* What tokens carry of the pool. */
 static inline uint16_t
 wp_pool_tag(const struct wp_pool *pool)
 {
     return (uint16_t)(pool->identity >> 48);
-}
-
-/* The lease that is just ending leaves its sandbox for the next one: that one
- * nobody has asked to end. Under the change lock, before the slot reopens. */
-static inline void
-wp_pools_keep_open(struct wp_slot *slot)
-{
-    (void)atomic_fetch_and_explicit(&slot->work, ~(uint32_t)WP_WORK_STOP,
-                                    memory_order_relaxed);
 }
 
 /* --- table.c --- */
@@ -351,9 +326,12 @@ void wp_pools_remove_name(struct wp_pools *pools, const struct wp_pool *pool);
 
 /* --- mark.c --- */
 
-/* Puts the slot on the control thread's list, with these bits added to its
- * pending work, and sees that it will look. Any thread, lock-free. */
-void wp_pools_mark(struct wp_pools *pools, uint32_t slot_index, uint32_t work);
+/* Puts the slot on the control thread's list, and sees that it will look. Any
+ * thread, lock-free. */
+void wp_pools_mark(struct wp_pools *pools, uint32_t slot_index);
+/* The same, after this event; of WP_WORK_ON_LIST wp_pools_mark alone. */
+void wp_pools_mark_on(struct wp_pools *pools, uint32_t slot_index,
+                      enum wp_work_event event);
 /* Has the control thread look at the pool. Any thread. */
 void wp_pools_touch(struct wp_pool *pool);
 /* Wakes the control thread when it sleeps. Any thread. */
@@ -431,11 +409,11 @@ void wp_pool_missed(struct wp_pool *pool, int64_t arrived_ns);
  * Control thread, as the next. */
 void wp_pool_count_claims(struct wp_pool *pool, uint64_t *claims,
                           uint64_t *missed);
-/* How many of both are new since the counts told, which are moved on; false:
+/* How many of both are new since the counts seen, which are moved on; false:
  * none. */
 WP_MUST_CHECK bool wp_pool_new_claims(struct wp_pool *pool,
-                                      uint64_t *claims_told,
-                                      uint64_t *missed_told, uint32_t *n,
+                                      uint64_t *claims_seen,
+                                      uint64_t *missed_seen, uint32_t *n,
                                       uint32_t *missed);
 
 /* --- shrink.c --- */

@@ -82,10 +82,8 @@ wp_pools_alloc_slot(struct wp_pools *pools, const struct wp_pool *pool,
     }
     slot = wp_slot_at(&pools->slots, ref.index);
     pools->slots_used++;
-    slot->control_bits = 0;
-    /* News of the slot's last life; that it is listed stays true. */
-    (void)atomic_fetch_and_explicit(&slot->work, WP_WORK_LISTED,
-                                    memory_order_relaxed);
+    (void)wp_slot_control_change(slot, WP_CONTROL_ON_NEW_LIFE);
+    (void)wp_slot_work_change(slot, WP_WORK_ON_NEW_LIFE);
     if (pools->mapped) {
         wp_slot_map_add(
             &pools->map,
@@ -116,9 +114,7 @@ wp_pools_free_slot(struct wp_pools *pools, struct wp_slot_ref ref)
                            wp_pools_map_hash(pools, wp_str_from(name)),
                            ref.index);
     }
-    if ((atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->work,
-                              memory_order_relaxed) &
-         WP_WORK_OFFER) != 0) {
+    if (wp_slot_has_work(wp_slot_at(&pools->slots, ref.index), WP_WORK_OFFER)) {
         /* It was granted elsewhere before its offer was known to be recorded,
          * and so never pushed; a slot is not used anew before it was popped. */
         wp_pools_push(pool, ref);

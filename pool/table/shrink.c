@@ -12,7 +12,7 @@ wp_pools_give_up_warming(struct wp_pools *pools, uint32_t pool_index,
         if (wp_pools_of_slot(pools, i)->index == pool_index &&
             wp_slot_state(&pools->slots, ref) == WP_SLOT_WARMING &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_WARMING, WP_SLOT_DYING)) {
-            wp_pools_mark(pools, i, 0);
+            wp_pools_mark(pools, i);
             max--;
         }
     }

@@ -1,6 +1,9 @@
 /* The life of a connection: its phases, deadlines and end. */
 #include "proto/formats/http_conn.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,6 +13,12 @@
 
 /* How long a client may take to notice that it was answered and go. */
 #define LINGER_NS (2 * WP_NS_PER_S)
+/* How often a client that has closed its sending side is looked for, and over
+ * TCP asked whether it is still there. */
+#define HALF_LOOK_NS (1 * WP_NS_PER_S)
+enum {
+    HALF_PROBE_S = 10,
+};
 
 static struct timeval
 to_timeval(int64_t duration_ns)
@@ -66,6 +75,8 @@ wp_http_conn_end_request(struct wp_http_req *req)
     req->body_len = 0;
     req->keep_alive = false;
     req->replied = false;
+    req->answer_begun = false;
+    req->looks = 0;
 }
 
 void
@@ -78,8 +89,14 @@ wp_http_conn_close(struct wp_http_req *req)
     }
     req->phase = WP_HTTP_CLOSED;
     wp_http_conn_end_request(req);
+    if (req->admitted && server->config.left != NULL) {
+        server->config.left(req);
+    }
     if (req->left != NULL) {
         event_free(req->left);
+    }
+    if (req->half != NULL) {
+        event_free(req->half);
     }
     bufferevent_free(req->bev);
     event_free(req->deadline);
@@ -153,6 +170,92 @@ on_written(struct bufferevent *bev, void *ctx)
     }
 }
 
+bool
+wp_http_client_left(const struct wp_http_req *req)
+{
+    struct pollfd fd = {.fd = bufferevent_getfd(req->bev)};
+
+    return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/* Only data shows whether somebody is still there to take it, and an answer is
+ * not there yet. But it will begin as all do: so its first bytes go out alone,
+ * after 1, 2, 4, ... looks, which no client can tell from a slow answer. */
+static void
+send_early(struct wp_http_req *req)
+{
+    bool is_due = (req->looks & (req->looks - 1)) == 0;
+
+    if (is_due && req->is_tcp && !req->answer_begun && req->ops != NULL &&
+        (req->phase == WP_HTTP_WAIT || req->phase == WP_HTTP_STREAM) &&
+        req->early < strlen(WP_HTTP_STATUS_START)) {
+        (void)bufferevent_write(req->bev, &WP_HTTP_STATUS_START[req->early++],
+                                1);
+    }
+}
+
+static void
+on_half(evutil_socket_t fd, short what, void *ctx)
+{
+    struct wp_http_req *req = ctx;
+
+    (void)fd;
+    (void)what;
+    if (req->phase == WP_HTTP_LINGER) {
+        return;
+    }
+    if (wp_http_client_left(req)) {
+        wp_http_conn_close(req);
+        return;
+    }
+    req->looks++;
+    send_early(req);
+}
+
+void
+wp_http_half_closed(struct wp_http_req *req)
+{
+    struct timeval every = to_timeval(HALF_LOOK_NS);
+    int fd = bufferevent_getfd(req->bev);
+    int probe_s = HALF_PROBE_S;
+
+    req->said_all = true;
+    if (req->half != NULL) {
+        return;
+    }
+    /* Later on keepalive probes find out, too; an error on a Unix socket. */
+    req->is_tcp = setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probe_s,
+                             sizeof probe_s) == 0 &&
+                  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe_s,
+                             sizeof probe_s) == 0;
+    req->half =
+        event_new(req->server->config.base, -1, EV_PERSIST, on_half, req);
+    if (req->half != NULL) {
+        (void)event_add(req->half, &every);
+    }
+    send_early(req);
+}
+
+/* The client has said all: what it asked for is still answered. */
+static void
+on_eof(struct wp_http_req *req)
+{
+    if (req->phase == WP_HTTP_ENDING) {
+        return; /* What is queued may still reach it. */
+    }
+    if (req->phase == WP_HTTP_STREAM || req->phase == WP_HTTP_LINGER ||
+        wp_http_client_left(req)) {
+        wp_http_conn_close(req);
+        return;
+    }
+    wp_http_half_closed(req);
+    if (req->phase == WP_HTTP_HEAD) {
+        wp_http_read_head(req);
+    } else if (req->phase == WP_HTTP_BODY) {
+        wp_http_read_body(req);
+    }
+}
+
 static void
 on_event(struct bufferevent *bev, short what, void *ctx)
 {
@@ -161,8 +264,9 @@ on_event(struct bufferevent *bev, short what, void *ctx)
     (void)bev;
     if (req->phase == WP_HTTP_STREAM && req->stream->event != NULL) {
         req->stream->event(req, what);
-    } else if (req->phase != WP_HTTP_ENDING || (what & BEV_EVENT_EOF) == 0) {
-        /* What is queued may still reach a half-closed client. */
+    } else if ((what & BEV_EVENT_EOF) != 0) {
+        on_eof(req);
+    } else {
         wp_http_conn_close(req);
     }
 }
@@ -188,7 +292,7 @@ on_deadline(evutil_socket_t fd, short what, void *ctx)
 struct wp_http_req *
 wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles)
 {
-    struct wp_http_req *req = calloc(1, sizeof *req);
+    struct wp_http_req *req = calloc(1, sizeof *req + server->config.peer_size);
 
     if (req != NULL) {
         req->bev = bufferevent_socket_new(server->config.base, fd,

@@ -14,6 +14,7 @@
 #define WP_PROTO_FORMATS_HTTP_CONN_H
 
 #include <event2/bufferevent.h>
+#include <stddef.h>
 
 #include "pool/base/list.h"
 #include "proto/formats/http_server.h"
@@ -37,9 +38,15 @@ struct wp_http_req {
     struct bufferevent *bev;
     struct event *deadline;
     struct event *left; /* NULL, or tells that the client has left. */
+    struct event *half; /* NULL, or looks for that after a half-close. */
     unsigned roles;
     enum wp_http_phase phase;
-    bool idle; /* HEAD: between two requests. */
+    bool idle;         /* HEAD: between two requests. */
+    bool said_all;     /* The client has closed its sending side. */
+    bool answer_begun; /* A status line is queued. */
+    bool is_tcp;       /* Known once half is there. */
+    uint8_t early;     /* Bytes of the status line that were sent before it. */
+    uint32_t looks;    /* For the client, since it has closed that side. */
 
     char *head; /* NULL, or what message views; names and values terminated. */
     char *path;
@@ -56,6 +63,8 @@ struct wp_http_req {
     uint64_t file_left;
     uint64_t file_offset;
     const struct wp_http_stream_ops *stream;
+    bool admitted;
+    _Alignas(max_align_t) char peer[]; /* The application's. */
 };
 
 struct wp_http_server {
@@ -67,10 +76,14 @@ struct wp_http_server {
     struct event *resume; /* Accepting, after descriptors ran out. */
     struct wp_http_server_stats stats;
     bool draining;
-    bool paused; /* The listeners are off, for conns_max is reached. */
+    bool exhausted; /* Descriptors have run out, and it was said. */
+    bool paused;    /* The listeners are off, for conns_max is reached. */
     void (*drained)(void *arg);
     void *drained_arg;
 };
+
+/* What every answer begins with. */
+#define WP_HTTP_STATUS_START "HTTP/1.1 "
 
 /* http_conn.c. Takes fd; NULL on no memory. */
 struct wp_http_req *wp_http_conn_open(struct wp_http_server *server, int fd,

@@ -57,7 +57,7 @@ on_field(http_parser *parser, const char *at, size_t len)
     struct wp_http_message *m = parser->data;
 
     if (m->head_done) {
-        return 0; /* A trailer: handed on with the body's bytes. */
+        return 0; /* A trailer, which nobody here reads. */
     }
     if (m->n_fields == WP_HTTP_FIELDS_MAX) {
         m->too_many = true;
@@ -91,6 +91,15 @@ on_value(http_parser *parser, const char *at, size_t len)
     return 0;
 }
 
+bool
+wp_http_status_has_body(unsigned status)
+{
+    return status >= 200 && status != HTTP_STATUS_NO_CONTENT &&
+           status != HTTP_STATUS_NOT_MODIFIED;
+}
+
+/* 1: the head is all of the message. The parser itself would wait for the body
+ * that a 204 or 304 announces. */
 static int
 on_head(http_parser *parser)
 {
@@ -104,7 +113,10 @@ on_head(http_parser *parser)
     m->has_length = (parser->flags & F_CONTENTLENGTH) != 0;
     m->length = m->has_length ? parser->content_length : 0;
     m->upgrade = parser->upgrade != 0;
-    return m->head_request ? 1 : 0;
+    return m->head_request ||
+                   (m->is_response && !wp_http_status_has_body(m->status))
+               ? 1
+               : 0;
 }
 
 static int
@@ -138,17 +150,17 @@ static const http_parser_settings settings = {
     .on_message_complete = on_done,
 };
 
+/* The parser takes a carriage return with anything behind it for the end of the
+ * head. */
 static bool
-no_bare_line_feed(struct wp_str head)
+lines_end_well(struct wp_str head)
 {
-    const char *p = head.ptr;
-    const char *end = head.ptr + head.len;
+    for (size_t i = 0; i < head.len; i++) {
+        bool after_return = i > 0 && head.ptr[i - 1] == '\r';
 
-    while ((p = memchr(p, '\n', (size_t)(end - p))) != NULL) {
-        if (p == head.ptr || p[-1] != '\r') {
+        if ((head.ptr[i] == '\n') != after_return) {
             return false;
         }
-        p++;
     }
     return true;
 }
@@ -162,8 +174,8 @@ parse(struct wp_http_message *m, enum http_parser_type type, struct wp_str head,
 
     http_parser_init(&m->parser, type);
     m->parser.data = m;
-    if (!no_bare_line_feed(head)) {
-        *why = "a line ends without a carriage return";
+    if (!lines_end_well(head)) {
+        *why = "a line ends without a carriage return and a line feed";
         return false;
     }
     used = http_parser_execute(&m->parser, &settings, head.ptr, head.len);
@@ -208,6 +220,7 @@ wp_http_parse_response(struct wp_http_message *m, struct wp_str head,
 {
     memset(m, 0, sizeof *m);
     m->head_request = head_request;
+    m->is_response = true;
     if (!parse(m, HTTP_RESPONSE, head, why)) {
         return false;
     }

@@ -51,6 +51,7 @@ struct wp_http_message {
     /* Private. */
     http_parser parser;
     bool head_request; /* The response to it has no body. */
+    bool is_response;
     bool value_seen;
     bool head_done;
     const char *refusal;
@@ -64,6 +65,9 @@ size_t wp_http_head_len(struct wp_str bytes);
  * sentence for the client. */
 WP_MUST_CHECK bool wp_http_parse_request(struct wp_http_message *message,
                                          struct wp_str head, const char **why);
+/* May an answer with this status have a body? Not with 1xx, 204 and 304,
+ * whatever its head says; nor may one to HEAD, which is for callers to know. */
+bool wp_http_status_has_body(unsigned status);
 /* The same for a response; head_request: it answers HEAD, so has no body. */
 WP_MUST_CHECK bool wp_http_parse_response(struct wp_http_message *message,
                                           struct wp_str head, bool head_request,

@@ -50,6 +50,11 @@ wp_http_read_body(struct wp_http_req *req)
     if (req->replied) {
         return;
     }
+    if (!req->message.done && req->said_all) {
+        wp_http_reply_error(req, HTTP_STATUS_BAD_REQUEST,
+                            "malformed request: the body ends early");
+        return;
+    }
     if (!req->message.done) {
         wp_http_set_deadline(req, req->server->config.body_timeout_ns);
         return;
@@ -172,6 +177,10 @@ wp_http_read_head(struct wp_http_req *req)
 
     skip_empty_lines(in);
     have = evbuffer_get_length(in);
+    if (req->said_all && have == 0) {
+        wp_http_stream_end(req); /* Its last answer may still go out. */
+        return;
+    }
     if (req->idle) {
         req->idle = have == 0;
         wp_http_set_deadline(req, req->idle ? config->idle_timeout_ns
@@ -199,5 +208,7 @@ wp_http_read_head(struct wp_http_req *req)
         }
         (void)evbuffer_remove(in, req->head, len);
         begin_request(req, (struct wp_str){req->head, len});
+    } else if (req->said_all) {
+        wp_http_stream_end(req); /* The rest of the head is not to come. */
     }
 }

@@ -3,11 +3,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "proto/formats/json_text.h"
 
 enum {
     FILE_CHUNK = 64 << 10,
@@ -19,6 +21,12 @@ void *
 wp_http_app(const struct wp_http_req *req)
 {
     return req->server->config.app;
+}
+
+void *
+wp_http_peer(struct wp_http_req *req)
+{
+    return req->peer;
 }
 
 unsigned
@@ -108,10 +116,15 @@ wp_http_set_close(struct wp_http_req *req)
 }
 
 void
-wp_http_put_status(struct evbuffer *out, unsigned status)
+wp_http_put_status(struct wp_http_req *req, unsigned status)
 {
-    (void)evbuffer_add_printf(out, "HTTP/1.1 %u %s\r\n", status,
+    static const char start[] = WP_HTTP_STATUS_START;
+
+    (void)evbuffer_add_printf(bufferevent_get_output(req->bev), "%s%u %s\r\n",
+                              start + req->early, status,
                               http_status_str((enum http_status)status));
+    req->early = 0;
+    req->answer_begun = true;
 }
 
 /* Puts the head out; false when no body may follow. After an answer that comes
@@ -126,11 +139,11 @@ send_head(struct wp_http_req *req, int status, const char *type, uint64_t len)
     req->replied = true;
     req->keep_alive =
         req->keep_alive && req->message.done && !req->server->draining;
-    wp_http_put_status(out, (unsigned)status);
+    wp_http_put_status(req, (unsigned)status);
     if (type != NULL) {
         (void)evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
     }
-    if (status != HTTP_STATUS_NO_CONTENT) {
+    if (wp_http_status_has_body((unsigned)status)) {
         (void)evbuffer_add_printf(out, "Content-Length: %llu\r\n",
                                   (unsigned long long)len);
     }
@@ -139,7 +152,8 @@ send_head(struct wp_http_req *req, int status, const char *type, uint64_t len)
                               req->keep_alive ? "keep-alive" : "close");
     req->phase = WP_HTTP_SEND;
     wp_http_set_deadline(req, 0);
-    return !wp_str_is(req->message.method, "HEAD");
+    return !wp_str_is(req->message.method, "HEAD") &&
+           wp_http_status_has_body((unsigned)status);
 }
 
 void
@@ -160,44 +174,31 @@ wp_http_reply_buffer(struct wp_http_req *req, int status, const char *type,
     }
 }
 
-/* Bytes of a text that is not UTF-8 become U+FFFD, if they are not ASCII. */
-static void
-put_json_text(struct evbuffer *out, const char *text)
-{
-    bool utf8 = wp_str_is_utf8(wp_str_from(text));
-
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c == '"' || c == '\\') {
-            (void)evbuffer_add_printf(out, "\\%c", c);
-        } else if (c < 0x20 || (c >= 0x80 && !utf8)) {
-            (void)evbuffer_add_printf(out, "\\u%04x", c < 0x20 ? c : 0xFFFDU);
-        } else {
-            (void)evbuffer_add(out, &c, 1);
-        }
-    }
-}
-
 void
 wp_http_reply_error(struct wp_http_req *req, int status, const char *fmt, ...)
 {
     struct evbuffer *body = evbuffer_new();
     char msg[512];
+    json_t *object;
+    char *text;
     va_list args;
 
     va_start(args, fmt);
     (void)vsnprintf(msg, sizeof msg, fmt, args);
     va_end(args);
-    if (body == NULL) {
+    object = json_pack("{s:o}", "error", wp_json_from_text(msg));
+    text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (body != NULL && text != NULL) {
+        (void)evbuffer_add_printf(body, "%s\n", text);
+        wp_http_reply_buffer(req, status, "application/json", body);
+    } else {
         wp_http_reply(req, status, NULL, NULL, 0);
-        return;
     }
-    (void)evbuffer_add_printf(body, "{\"error\":\"");
-    put_json_text(body, msg);
-    (void)evbuffer_add_printf(body, "\"}\n");
-    wp_http_reply_buffer(req, status, "application/json", body);
-    evbuffer_free(body);
+    free(text);
+    json_decref(object);
+    if (body != NULL) {
+        evbuffer_free(body);
+    }
 }
 
 void

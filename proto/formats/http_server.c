@@ -2,7 +2,6 @@
 #include "proto/formats/http_conn.h"
 
 #include <errno.h>
-#include <event2/listener.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
+#include "proto/sockets/accept.h"
 
 enum {
     BACKLOG = 512,
@@ -19,7 +19,8 @@ enum {
 struct listener {
     struct wp_list node;
     struct wp_http_server *server;
-    struct evconnlistener *events;
+    struct event *ready;
+    int fd;
     unsigned roles;
 };
 
@@ -31,78 +32,85 @@ listeners_enable(struct wp_http_server *server, bool on)
             WP_CONTAINER_OF(node, struct listener, node);
 
         if (on) {
-            (void)evconnlistener_enable(listener->events);
+            (void)event_add(listener->ready, NULL);
         } else {
-            (void)evconnlistener_disable(listener->events);
+            (void)event_del(listener->ready);
         }
     }
 }
 
 static void
-refuse_busy(struct wp_http_server *server, int fd)
+admit(struct wp_http_req *req, int fd, const struct sockaddr *peer)
 {
-    static const char busy[] =
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-        "Content-Length: 0\r\nConnection: close\r\n\r\n";
-    ssize_t ignored =
-        send(fd, busy, sizeof busy - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct wp_http_server *server = req->server;
+    const char *why = server->config.admit(req, fd, peer);
 
-    (void)ignored;
-    (void)close(fd);
-    server->stats.connections_refused++;
-}
-
-static void
-on_accept(struct evconnlistener *events, evutil_socket_t fd,
-          struct sockaddr *peer, int peer_len, void *ctx)
-{
-    const struct listener *listener = ctx;
-    struct wp_http_server *server = listener->server;
-    const struct wp_http_server_config *config = &server->config;
-    const char *why = NULL;
-    struct wp_http_req *req;
-    int one = 1;
-
-    (void)events;
-    (void)peer;
-    (void)peer_len;
-    server->stats.connections_total++;
-    if (server->stats.connections >= config->conns_max && config->refuse_over) {
-        refuse_busy(server, fd);
-        return;
-    }
-    /* Both are errors on a Unix socket, or without effect. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    if (config->admit != NULL) {
-        why = config->admit(config->app, fd, listener->roles);
-    }
-    req = wp_http_conn_open(server, fd, listener->roles);
-    if (req == NULL) {
-        wp_log_warn("connection dropped: out of memory");
-        return;
-    }
+    req->admitted = why == NULL;
     if (why != NULL) {
         server->stats.connections_refused++;
         wp_http_reply_error(req, HTTP_STATUS_FORBIDDEN, "%s", why);
     }
-    if (server->stats.connections >= config->conns_max &&
-        !config->refuse_over) {
+}
+
+static void
+take(const struct listener *listener, int fd, const struct sockaddr *peer)
+{
+    struct wp_http_server *server = listener->server;
+    struct wp_http_req *req;
+    int one = 1;
+
+    server->stats.connections_total++;
+    /* Both are errors on a Unix socket, or without effect. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    req = wp_http_conn_open(server, fd, listener->roles);
+    if (req != NULL && server->config.admit != NULL) {
+        admit(req, fd, peer);
+    }
+    if (server->stats.connections >= server->config.conns_max) {
         server->paused = true;
         listeners_enable(server, false);
     }
 }
 
-/* Out of descriptors, most likely: the listener would be readable for ever, so
- * it rests for a moment. */
+/* Descriptors or memory have run out. One line says so, until a connection has
+ * been taken again. */
 static void
-on_accept_error(struct evconnlistener *events, void *ctx)
+rest(struct wp_http_server *server)
+{
+    struct timeval pause = {0, WP_ACCEPT_PAUSE_MS * 1000};
+
+    if (!server->exhausted) {
+        server->exhausted = true;
+        wp_log_warn("connections wait: descriptors have run out");
+    }
+    listeners_enable(server, false);
+    (void)event_add(server->resume, &pause);
+}
+
+static void
+on_ready(evutil_socket_t listen_fd, short what, void *ctx)
 {
     const struct listener *listener = ctx;
-    struct timeval pause = {0, 100000};
+    struct wp_http_server *server = listener->server;
+    struct sockaddr_storage peer;
+    int fd;
 
-    (void)evconnlistener_disable(events);
-    (void)event_add(listener->server->resume, &pause);
+    (void)what;
+    for (int i = 0; i < WP_ACCEPTS_PER_TURN && !server->paused; i++) {
+        switch (wp_accept_next(listen_fd, &fd, &peer)) {
+        case WP_ACCEPT_EXHAUSTED:
+            rest(server);
+            return;
+        case WP_ACCEPT_NONE:
+            return;
+        case WP_ACCEPT_TAKEN:
+        default:
+            server->exhausted = false;
+            take(listener, fd, (const struct sockaddr *)&peer);
+            break;
+        }
+    }
 }
 
 static void
@@ -151,19 +159,18 @@ wp_http_server_listen(struct wp_http_server *server, int fd, unsigned roles,
 {
     struct listener *listener = calloc(1, sizeof *listener);
 
-    if (listener != NULL) {
-        listener->server = server;
-        listener->roles = roles;
-        listener->events = evconnlistener_new(
-            server->config.base, on_accept, listener,
-            LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+    if (listener != NULL && listen(fd, BACKLOG) == 0) {
+        *listener =
+            (struct listener){.server = server, .fd = fd, .roles = roles};
+        listener->ready = event_new(server->config.base, fd,
+                                    EV_READ | EV_PERSIST, on_ready, listener);
     }
-    if (listener == NULL || listener->events == NULL) {
+    if (listener == NULL || listener->ready == NULL ||
+        event_add(listener->ready, NULL) != 0) {
         free(listener);
         (void)close(fd);
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno, "cannot listen");
     }
-    evconnlistener_set_error_cb(listener->events, on_accept_error);
     wp_list_push_back(&server->listeners, &listener->node);
     return WP_OK;
 }
@@ -212,7 +219,8 @@ listeners_free(struct wp_http_server *server)
         struct listener *listener =
             WP_CONTAINER_OF(node, struct listener, node);
 
-        evconnlistener_free(listener->events);
+        event_free(listener->ready);
+        (void)close(listener->fd);
         free(listener);
     }
 }

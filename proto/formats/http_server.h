@@ -11,7 +11,8 @@
  * connection over; gone() is the last call, made for every request that got
  * ops, even one refused before begin(): after the answer, or when the client
  * left before it. A request pointer is valid until gone() returns. A client
- * that closes its sending side counts as one that left.
+ * that closes its sending side is answered what it has asked in full. One that
+ * closes altogether has left.
  *
  * Bounds: 16 KiB and fields_max fields a head (431), ops->body_max a body
  * (413), conns_max connections, 64 KiB read ahead, a time for each phase in
@@ -26,6 +27,7 @@
 #include "proto/formats/http_head.h"
 
 struct bufferevent;
+struct sockaddr;
 struct wp_http_server; /* Opaque. */
 struct wp_http_req;    /* Opaque. */
 
@@ -48,14 +50,14 @@ struct wp_http_server_config {
     struct event_base *base; /* Borrowed until destroy. */
     /* Chooses the ops of a request, or answers it itself and returns NULL. */
     const struct wp_http_ops *(*route)(struct wp_http_req *req);
-    /* Optional: a new connection, and the roles of its listener. A text, which
-     * refuses it (403), or NULL. */
-    const char *(*admit)(void *app, int fd, unsigned roles);
+    /* Optional: a new connection on fd from peer. A text, which refuses it
+     * (403), or NULL; then left() is called when it has ended. */
+    const char *(*admit)(struct wp_http_req *conn, int fd,
+                         const struct sockaddr *peer);
+    void (*left)(struct wp_http_req *conn);
+    size_t peer_size; /* Of wp_http_peer(), zeroed for each connection. */
     void *app;
-    uint32_t conns_max;
-    /* Over conns_max: answered with 503. Else further ones wait in the listen
-     * queue. */
-    bool refuse_over;
+    uint32_t conns_max;      /* Further ones wait in the listen queue. */
     uint32_t fields_max;     /* At most WP_HTTP_FIELDS_MAX. */
     int64_t head_timeout_ns; /* Of the first from the connection's start. */
     int64_t body_timeout_ns; /* Without progress. */
@@ -80,7 +82,7 @@ void wp_http_server_destroy(struct wp_http_server *server);
 
 struct wp_http_server_stats {
     uint64_t connections_total;
-    uint64_t connections_refused; /* Over the bound, or not admitted. */
+    uint64_t connections_refused; /* Not admitted. */
     uint64_t requests_total;
     uint32_t connections;
 };
@@ -90,6 +92,8 @@ wp_http_server_stats(const struct wp_http_server *server);
 /* --- The request. Strings and views are borrowed until gone(). --- */
 
 void *wp_http_app(const struct wp_http_req *req);
+/* What the application knows of the connection, from admit() to left(). */
+void *wp_http_peer(struct wp_http_req *req);
 unsigned wp_http_roles(const struct wp_http_req *req);
 const char *wp_http_method(const struct wp_http_req *req);
 /* The target without its query, still percent-encoded. */
@@ -115,7 +119,8 @@ void wp_http_add_header(struct wp_http_req *req, const char *name,
                         const char *value);
 /* The connection is to end with the answer to come. */
 void wp_http_set_close(struct wp_http_req *req);
-/* Answers. type may be NULL when len is 0. HEAD requests get no body. */
+/* Answers. type may be NULL when len is 0. HEAD requests get no body, nor do
+ * the statuses that allow none. */
 void wp_http_reply(struct wp_http_req *req, int status, const char *type,
                    const void *data, size_t len);
 /* The same with what body holds, which is emptied. */
@@ -127,8 +132,9 @@ void wp_http_reply_error(struct wp_http_req *req, int status, const char *fmt,
 /* Takes fd and streams size bytes of it from its start. A file that shrinks
  * under way ends the connection, so the client sees a short body. */
 void wp_http_reply_file(struct wp_http_req *req, int fd, uint64_t size);
-/* "HTTP/1.1 200 OK" and the end of line. */
-void wp_http_put_status(struct evbuffer *out, unsigned status);
+/* Queues "HTTP/1.1 200 OK" and the end of line: every answer begins so. For
+ * who took the connection over. */
+void wp_http_put_status(struct wp_http_req *req, unsigned status);
 
 /* --- Taking the connection over. --- */
 
@@ -158,6 +164,14 @@ struct evbuffer *wp_http_stream_output(struct wp_http_req *req);
  * still seen, but over TCP only once the kernel has room for what it sent
  * before: a close cannot overtake data. */
 void wp_http_stream_read(struct wp_http_req *req, bool on);
+/* From event(), after the client's end of sending (EOF): it is still to be
+ * answered. From now on it is looked for each second, and the connection is
+ * dropped once it has left. */
+void wp_http_half_closed(struct wp_http_req *req);
+/* Both directions are closed, or reset. A Unix socket says so as soon as the
+ * client has closed it. Over TCP a close looks like an end of sending until the
+ * client's kernel refuses what it is sent; so it is sent a first byte. */
+bool wp_http_client_left(const struct wp_http_req *req);
 /* Each of these ends it; no callback follows but gone(). */
 /* Sends what is queued, then closes. */
 void wp_http_stream_end(struct wp_http_req *req);

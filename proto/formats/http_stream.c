@@ -41,8 +41,8 @@ wp_http_upgrade(struct wp_http_req *req, const char *protocol,
     if (req->left != NULL) {
         (void)event_add(req->left, NULL);
     }
+    wp_http_put_status(req, HTTP_STATUS_SWITCHING_PROTOCOLS);
     (void)evbuffer_add_printf(bufferevent_get_output(req->bev),
-                              "HTTP/1.1 101 Switching Protocols\r\n"
                               "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n",
                               protocol);
     /* What came with the request is handed over from the loop. */

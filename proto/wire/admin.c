@@ -51,6 +51,7 @@ pool_counts_in(const Warmpool__V1__Pool *pb, struct wp_pool_stats *out)
         .missed_total = pb->missed_total,
         .draining = pb->draining,
         .breaker_open = pb->breaker_open,
+        .partial = pb->partial,
     };
 }
 
@@ -141,6 +142,7 @@ fill_pool(const struct wp_pool_stats *in, struct pool *pb)
     pool->waiting = in->waiting;
     pool->draining = in->draining;
     pool->breaker_open = in->breaker_open;
+    pool->partial = in->partial;
     pool->last_failure = wp_wire_borrow(in->last_failure);
     pool->created_total = in->created_total;
     pool->destroyed_total = in->destroyed_total;
@@ -357,6 +359,7 @@ wp_wire_unpack_drain_request(struct wp_arena *arena, const uint8_t *bytes,
         return WP_INVALID_ARGUMENT;
     }
     out->grace_ms = pb->grace_ms;
+    out->undo = pb->undo;
     status = wp_wire_pool_in_optional(pb->pool, &out->pool, err);
     if (status == WP_OK) {
         status = wp_wire_check_range("grace_ms", pb->grace_ms, 0,
@@ -366,6 +369,11 @@ wp_wire_unpack_drain_request(struct wp_arena *arena, const uint8_t *bytes,
         status = wp_err_set(err, WP_INVALID_ARGUMENT,
                             "grace_ms: 0 expected when one pool is drained, "
                             "whose leases live on");
+    }
+    if (status == WP_OK && out->pool.name.len == 0 && out->undo) {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "undo: false expected when the whole daemon is "
+                            "drained, which then leaves");
     }
     return status;
 }
@@ -383,6 +391,7 @@ fill_drain_request(const struct wp_wire_drain_request *in,
     wp_wire_pool_out(&in->pool, &pb->pool);
     pb->request.pool = &pb->pool;
     pb->request.grace_ms = in->grace_ms;
+    pb->request.undo = in->undo;
 }
 
 WP_WIRE_DEFINE_PACK(drain_request, wp_wire_drain_request, struct drain_request,

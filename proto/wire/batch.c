@@ -148,17 +148,9 @@ wp_wire_unpack_batch_request(struct wp_arena *arena, const uint8_t *bytes,
     if (status == WP_OK) {
         status = check_ids(ids, out->n_claims, err);
     }
-    if (status == WP_OK) {
-        status =
-            wp_wire_check_text("tenant", out->tenant, 0, WP_TENANT_MAX, err);
-    }
-    if (status == WP_OK) {
-        status = wp_wire_check_ttl(out->ttl_ms, err);
-    }
-    if (status == WP_OK) {
-        status = wp_wire_check_wait(out->wait_ms, err);
-    }
-    return status;
+    return status == WP_OK ? wp_wire_check_terms(out->tenant, out->ttl_ms,
+                                                 out->wait_ms, err)
+                           : status;
 }
 
 struct batch_request {

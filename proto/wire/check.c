@@ -86,11 +86,25 @@ wp_wire_check_ttl(int64_t ttl_ms, struct wp_err *err)
     return WP_OK;
 }
 
-enum wp_status
-wp_wire_check_wait(int64_t wait_ms, struct wp_err *err)
+/* The rule of wait_ms. */
+static enum wp_status
+check_wait(int64_t wait_ms, struct wp_err *err)
 {
     return wp_wire_check_range("wait_ms", wait_ms, 0,
                                WP_WAIT_MAX_NS / WP_NS_PER_MS, err);
+}
+
+enum wp_status
+wp_wire_check_terms(struct wp_str tenant, int64_t ttl_ms, int64_t wait_ms,
+                    struct wp_err *err)
+{
+    enum wp_status status =
+        wp_wire_check_text("tenant", tenant, 0, WP_TENANT_MAX, err);
+
+    if (status == WP_OK) {
+        status = wp_wire_check_ttl(ttl_ms, err);
+    }
+    return status == WP_OK ? check_wait(wait_ms, err) : status;
 }
 
 enum wp_status

@@ -23,9 +23,11 @@ WP_MUST_CHECK enum wp_status wp_wire_check_range(const char *field,
 /* The rule of ttl_ms in every request: 0, or within limits.h. */
 WP_MUST_CHECK enum wp_status wp_wire_check_ttl(int64_t ttl_ms,
                                                struct wp_err *err);
-/* The rule of wait_ms. */
-WP_MUST_CHECK enum wp_status wp_wire_check_wait(int64_t wait_ms,
-                                                struct wp_err *err);
+/* What a claim and a batch ask for alike. */
+WP_MUST_CHECK enum wp_status wp_wire_check_terms(struct wp_str tenant,
+                                                 int64_t ttl_ms,
+                                                 int64_t wait_ms,
+                                                 struct wp_err *err);
 /* Exactly WP_TOKEN_LEN bytes, copied to out. */
 WP_MUST_CHECK enum wp_status wp_wire_check_token(const uint8_t *bytes,
                                                  size_t len,

@@ -80,17 +80,9 @@ wp_wire_unpack_claim_request(struct wp_arena *arena, const uint8_t *bytes,
         status = wp_wire_check_text("claim_id", out->claim_id, 1,
                                     WP_CLAIM_ID_MAX, err);
     }
-    if (status == WP_OK) {
-        status =
-            wp_wire_check_text("tenant", out->tenant, 0, WP_TENANT_MAX, err);
-    }
-    if (status == WP_OK) {
-        status = wp_wire_check_ttl(out->ttl_ms, err);
-    }
-    if (status == WP_OK) {
-        status = wp_wire_check_wait(out->wait_ms, err);
-    }
-    return status;
+    return status == WP_OK ? wp_wire_check_terms(out->tenant, out->ttl_ms,
+                                                 out->wait_ms, err)
+                           : status;
 }
 
 struct claim_request {

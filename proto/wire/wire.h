@@ -229,6 +229,7 @@ struct wp_wire_advise_response {
 struct wp_wire_drain_request {
     struct wp_wire_pool_ref pool; /* May be unset: the whole daemon. */
     int64_t grace_ms;
+    bool undo; /* Never for the whole daemon. */
 };
 
 struct wp_wire_drain_response {

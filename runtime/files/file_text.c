@@ -40,10 +40,16 @@ read_all(int fd, size_t max, char **out)
         ssize_t got;
 
         if (len == cap) {
-            char *more = cap >= max ? NULL : realloc(data, 2 * cap + 1);
+            char *more;
 
-            if (more == NULL) {
+            if (cap >= max) {
                 break;
+            }
+            more = realloc(data, 2 * cap + 1);
+            if (more == NULL) {
+                free(data);
+                errno = ENOMEM;
+                return -1;
             }
             data = more;
             cap *= 2;

@@ -19,7 +19,8 @@
 #include "runtime/server/confine.h"
 #include "runtime/mcp/mcp.h"
 #include "pool/base/os_error.h"
-#include "proto/formats/http_listen.h"
+#include "proto/sockets/descriptors.h"
+#include "proto/sockets/listen.h"
 #include "runtime/runtime.h"
 
 enum {
@@ -34,6 +35,7 @@ struct server {
     struct wp_http_server *http;
     struct event *signals[2];
     struct event *grace;
+    struct wp_listener unix_socket; /* Its descriptor is the HTTP server's. */
     bool stopping;
 };
 
@@ -105,20 +107,13 @@ signals_prepare(void)
 static uint32_t
 conns_max_for(uint32_t asked)
 {
-    struct rlimit limit;
+    uint32_t room = wp_descriptors_fit(asked, 1, FD_RESERVE);
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY &&
-        (uint64_t)asked + FD_RESERVE > limit.rlim_cur) {
-        uint64_t room = limit.rlim_cur / 2 > FD_RESERVE
-                            ? limit.rlim_cur - FD_RESERVE
-                            : limit.rlim_cur / 2;
-
+    if (room < asked) {
         wp_log_warn("fewer connections than asked: too few descriptors",
                     wp_kv_int("conns_max", (int64_t)room));
-        return (uint32_t)room;
     }
-    return asked;
+    return room;
 }
 
 static const char *
@@ -137,8 +132,8 @@ bind_port(const char *host, int32_t *port, struct wp_err *err)
 {
     bool v6 = strchr(host, ':') != NULL;
     struct wp_address address;
+    struct wp_listener listener;
     char text[128];
-    int fd;
 
     (void)snprintf(text, sizeof(text), "%s%s%s:%d", v6 ? "[" : "", host,
                    v6 ? "]" : "", (int)*port);
@@ -147,11 +142,11 @@ bind_port(const char *host, int32_t *port, struct wp_err *err)
                          "--bind: '%s' is no IP address", host);
         return -1;
     }
-    fd = wp_http_bind(&address, 0, err);
-    if (fd >= 0) {
-        *port = wp_address_port(&address);
+    if (wp_listener_open(&listener, &address, 0, err) != WP_OK) {
+        return -1;
     }
-    return fd;
+    *port = wp_address_port(&listener.address);
+    return listener.fd;
 }
 
 static enum wp_status
@@ -187,6 +182,7 @@ static enum wp_status
 listen_unix(struct server *server, struct wp_err *err)
 {
     const char *path = server->runtime.options.unix_path;
+    struct wp_listener *listener = &server->unix_socket;
     struct wp_address address;
     enum wp_status status;
     int fd;
@@ -198,10 +194,11 @@ listen_unix(struct server *server, struct wp_err *err)
     if (status != WP_OK) {
         return wp_err_wrap(err, "--unix");
     }
-    fd = wp_http_bind(&address, 0, err);
-    if (fd < 0) {
+    if (wp_listener_open(listener, &address, 0, err) != WP_OK) {
         return err->status;
     }
+    fd = listener->fd;
+    listener->fd = -1;
     status = wp_http_server_listen(server->http, fd, WP_ROLE_MCP | WP_ROLE_REST,
                                    err);
     if (status == WP_OK) {
@@ -361,9 +358,7 @@ server_fini(struct server *server)
         event_base_free(runtime->base);
     }
     wp_workspace_fini(&runtime->workspace);
-    if (runtime->options.unix_path != NULL) {
-        (void)unlink(runtime->options.unix_path);
-    }
+    wp_listener_close(&server->unix_socket);
 }
 
 int
@@ -387,6 +382,7 @@ main(int argc, char **argv)
     standard_fds_fill();
     signals_prepare();
     server.runtime.workspace.fd = -1;
+    server.unix_socket.fd = -1;
     status = server_start(&server, &err);
     if (status != WP_OK) {
         wp_log_error("cannot start", wp_kv_err(&err));

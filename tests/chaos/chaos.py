@@ -3,7 +3,7 @@
   chaos.py WARMPOOLD CHAOS_CLIENT CHAOS_CHECK GENERATED_DIR
            [--store memory|sqlite|redis|sentinel] [--replicas N] [--claims N]
            [--seconds N] [--failovers N] [--clients N] [--workers N] [--seed N]
-           [--pace N] [--keep] [--verbose]
+           [--pace N] [--hostile N] [--keep] [--verbose]
 
 Real daemons on synthetic sandboxes and one lease store, real clients over gRPC,
 and a nemesis that breaks things, one every --pace seconds, until so many claims
@@ -11,6 +11,10 @@ were made, so much time has passed, and sentinels have failed over so often. The
 everything is made well again, what remains is counted, and the clients' histories
 are judged. Prints figures; exits with 0 when nothing was breached and nothing
 leaked.
+
+--hostile runs so many attackers of tests/attack all the while, against the daemons'
+mutual-TLS listeners and, as root, against their Unix sockets as another user. It is
+for runs by hand.
 
 The seed decides what the nemesis does and when; how the processes meet it is
 the machine's.
@@ -21,6 +25,7 @@ import contextlib
 import glob
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -37,6 +42,11 @@ CLAIM_AT = 24  # Where in it the claim is.
 TARGET = 200  # Ready sandboxes.
 TTL_MAX = 10  # Seconds; of the clients' leases.
 PATIENCE = 180
+# Hostile clients: where they come from, and what they may make of a daemon. It has
+# clients by the hundred beside them, and more slots than a default one.
+ATTACK_KIT = os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "attack")
+MEMORY_MIB = 512
 
 MANIFEST = """\
 apiVersion: extensions.agents.x-k8s.io/v1beta1
@@ -149,7 +159,23 @@ class Daemon:
             "--state-dir=" + run.state, "--slots-max=16384",
             "--http-listen=none", "--lease-store=" + (
                 "redis" if run.redis is not None else run.args.store),
-            *run.store_flags(self)], self.log)
+            *run.store_flags(self), *run.hostile_flags(self)], self.log)
+
+    def tls_port(self):
+        """Where its process listens for mutual TLS; None: it does not yet."""
+        found = re.search(r"listening protocol=grpc address=127\.0\.0\.1:(\d+)",
+                          self.process.messages(self.log_from))
+        return found and int(found[1])
+
+    def memory_mib(self):
+        """Its process' resident memory; 0 when it has none."""
+        try:
+            with open(f"/proc/{self.process.child.pid}/status",
+                      encoding="ascii") as handle:
+                return max(int(line.split()[1]) for line in handle
+                           if line.startswith("VmRSS")) // 1024
+        except (OSError, ValueError):
+            return 0
 
     def pool(self, timeout=5):
         """What it says of the pool; None when it does not answer."""
@@ -193,7 +219,7 @@ class Daemon:
     def recoveries(self):
         """How many its process has been through; None while one goes on."""
         said = self.process.messages(self.log_from)
-        told = said.count("Redis has been told")
+        told = said.count("Redis has been restored")
         return told if told == said.count("Redis may have forgotten") else None
 
 
@@ -459,6 +485,16 @@ class Run:
         self.failovers = 0
         self.threads = []
         self.failure = None
+        self.attacks = {}
+        self.over = threading.Event()
+        self.hostile = [threading.Thread(target=self.attack_on, args=(i,))
+                        for i in range(args.hostile)]
+        if self.hostile:
+            sys.path.insert(0, ATTACK_KIT)
+            import rig
+            self.kit = rig
+            os.chmod(self.dir, 0o755)
+            self.certificates = rig.Certificates(self.dir)
         self.redis = {"redis": Redis, "sentinel": Sentinels}.get(
             args.store, lambda _: None)(self.dir)
 
@@ -472,6 +508,66 @@ class Run:
             # who is stopped here comes back within that time.
             flags += ["--redis-timeout=5s", "--heartbeat-timeout=10s"]
         return flags
+
+    # --- Hostile clients ---
+
+    def hostile_flags(self, daemon):
+        if not self.hostile:
+            return []
+        path = self.certificates.path
+        return [f"--listen=unix:{daemon.socket},127.0.0.1:0",
+                "--tls-cert=" + path("server.pem"),
+                "--tls-key=" + path("server.key"),
+                "--tls-client-ca=" + path("ca.pem"),
+                f"--allowed-uids={self.kit.NEIGHBOUR}",
+                "--identities=attacker.example.org=team-b,"
+                f"uid:{self.kit.NEIGHBOUR}=team-c"]
+
+    def attack_on(self, number):
+        """One attacker after another, until all is over."""
+        import grpc_attacks
+        draw = random.Random(self.args.seed * 100 + number)
+        while not self.over.is_set() and self.failure is None:
+            attack = draw.choice(grpc_attacks.ALL).__name__
+            daemon = draw.choice(self.daemons)
+            who = draw.choice(("attacker", "stranger"))
+            seconds = draw.uniform(0.5, 6)
+            unix = draw.random() < 0.3 and os.geteuid() == 0
+            port = None if unix else daemon.tls_port()
+            if not unix and port is None:
+                self.over.wait(0.1)
+                continue
+            target = {"kind": "unix", "address": daemon.socket} if unix else {
+                "kind": "mtls", "address": ["127.0.0.1", port],
+                "ca": self.certificates.path("ca.pem"),
+                "cert": self.certificates.path(who + ".pem"),
+                "key": self.certificates.path(who + ".key")}
+            target.update(pool="chaos", source=self.kit.ATTACKER_ADDRESS, uid=(
+                self.kit.STRANGER if who == "stranger" else self.kit.NEIGHBOUR))
+            try:
+                self.attack_once(attack, seconds, target)
+            except BaseException as error:
+                self.failure = error
+
+    def attack_once(self, attack, seconds, target):
+        attacker = self.kit.Attacker(attack, seconds, target)
+        try:
+            while attacker.process.poll() is None and not self.over.wait(0.05):
+                for daemon in self.daemons:
+                    if daemon.memory_mib() > MEMORY_MIB:
+                        raise AssertionError(
+                            f"{attack} on {target['kind']}: daemon "
+                            f"{daemon.number} has {daemon.memory_mib()} MiB")
+            attacker.stop()
+            self.attacks[attack] = self.attacks.get(attack, 0) + 1
+        finally:
+            attacker.kill()
+
+    def end_attacks(self):
+        self.over.set()
+        for thread in self.hostile:
+            if thread.ident is not None:
+                thread.join()
 
     # --- Clients ---
 
@@ -726,6 +822,9 @@ class Run:
                     f"failovers in {elapsed:.0f} s")
             self.strike(elapsed)
         self.settle()
+        self.end_attacks()
+        if self.failure is not None:
+            raise self.failure
         return elapsed
 
     def settle(self):
@@ -803,6 +902,8 @@ class Run:
             eventually(daemon.serves, f"daemon {daemon.number} serves")
         for _ in range(self.args.clients):
             self.start_client()
+        for thread in self.hostile:
+            thread.start()
         elapsed = self.nemesis()
         self.watch()
         for client in self.clients:
@@ -814,6 +915,9 @@ class Run:
               f"{self.n_clients} client processes, {elapsed:.0f} s")
         print(f"faults {faults}: " + ", ".join(
             f"{n} {k}" for k, n in sorted(self.faults.items())))
+        if self.hostile:
+            print(f"attacks {sum(self.attacks.values())}: " + ", ".join(
+                f"{n} {k}" for k, n in sorted(self.attacks.items())))
         if self.args.store == "sentinel":
             print(f"failovers {self.failovers}, bytes of acknowledged writes "
                   f"lost by them: {self.redis.lost}")
@@ -832,6 +936,7 @@ class Run:
         self.leave()
 
     def clean(self):
+        self.end_attacks()
         for thread in self.threads:
             thread.join()
         servers = self.redis.processes() if self.redis is not None else []
@@ -859,6 +964,7 @@ def main():
     parser.add_argument("--seed", type=int,
                         default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--pace", type=float, default=0.8)
+    parser.add_argument("--hostile", type=int, default=0)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

@@ -79,7 +79,7 @@ class TakeoverTest(unittest.TestCase):
     def setUp(self):
         self.run_ = chaos.Run(argparse.Namespace(
             warmpoold=ARGS[0], generated=ARGS[1], store="redis", replicas=3,
-            seed=1, keep=False))
+            seed=1, hostile=0, keep=False))
         self.addCleanup(self.run_.clean)
         self.run_.redis.start()
         for daemon in self.run_.daemons:

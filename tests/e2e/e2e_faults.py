@@ -286,4 +286,22 @@ def test_second_controller_is_refused(w):
         w.namespace = before
 
 
+def test_second_installation_is_refused(w):
+    """Another installation of our own, in another namespace, leaves and names the
+    first one's; the first one serves on, and the pool has its size."""
+    home = w.make_namespace("team-b")
+    w.template()
+    first = w.daemon("first", leader_election_namespace="agent-sandbox-system")
+    w.pool("p", 3)
+    wait_for("the first one's Lease to say that it serves", lambda: w.cluster.get(
+        "/apis/coordination.k8s.io/v1/leases?labelSelector="
+        "warmpool.dev%2Fserving%3Dtrue")["items"])
+    second = w.daemon("second", kubeconfig=w.cluster.kubeconfig,
+                      leader_election_namespace=home)
+    wait_for("the second one to leave", second.died)
+    assert "in the namespace agent-sandbox-system" in second.log(), second.log()
+    check_size(w, 3)
+    assert not first.died(), first.log()
+
+
 world.main(__name__)

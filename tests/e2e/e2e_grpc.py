@@ -120,6 +120,32 @@ def test_restart_with_sqlite(w):
     w.wait_pool("p", 4)
 
 
+def test_restart_with_nothing_kept(w):
+    """kill -9, again and again, with a store that keeps nothing: the Sandboxes tell of
+    the leases, before the daemon serves. One id has one sandbox, and its token is good."""
+    daemon = w.daemon(lease_store="memory", leader_elect="false")
+    w.template()
+    w.pool("p", 4)
+    held = {f"g{i}": claim(daemon, w, f"g{i}")["sandbox"] for i in range(4)}
+    for claim_id, name in held.items():
+        wait_adopted(w, name, claim_id)
+    for _ in range(5):
+        daemon.restart()
+        wait_for("the daemon", lambda: ctl(
+            daemon, "get", "g0", check=False).returncode == 0)
+        for claim_id, name in held.items():
+            assert claim(daemon, w, claim_id)["sandbox"] == name
+    more = {claim(daemon, w, f"h{i}")["sandbox"] for i in range(4)}
+    assert not more & set(held.values())
+    daemon.restart()
+    wait_for("the daemon", lambda: ctl(
+        daemon, "get", "g0", check=False).returncode == 0)
+    ctl(daemon, "renew", "g1", "--ttl", "20m")
+    ctl(daemon, "release", "g0")
+    w.wait_gone("Sandbox", held["g0"])
+    w.wait_pool("p", 4)
+
+
 def test_killed_behind_the_answer(w):
     """kill -9 right after the answer, before the Sandbox was written: with a store
     that keeps leases it is found again, and written then."""

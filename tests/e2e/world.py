@@ -355,6 +355,10 @@ def run(module, build=None):
                                   file=sys.stderr)
                     finally:
                         world.stop_daemons()
+                        # The next daemon would serve on what these tell of.
+                        cluster.kubectl(
+                            "-n", world.namespace, "delete", "--wait=false",
+                            "--all", "sandboxclaims,sandboxwarmpools,sandboxes")
                         cluster.kubectl("delete", "namespace",
                                         world.namespace, "--wait=false")
         except control_plane.Unavailable:

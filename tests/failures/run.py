@@ -8,17 +8,17 @@ Takes a minute a row. Builds in build/failures; needs what tests/run.sh installs
 A row that is a mutant of the simulation or a rule of the model is left to
 sim_mutants and model/lease, which every run of the tests has.
 """
-import filecmp
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tomllib
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "mutation"))
+from tree import ROOT, configure, copy_tree, ninja  # noqa: E402
+
 TREE = os.path.join(ROOT, "build", "failures", "tree")
 BUILD = os.path.join(TREE, "build", "dev")
 PYTHON = "/usr/bin/python3"  # Debian's own, which has grpcio.
@@ -42,30 +42,8 @@ def write(path, text):
         handle.write(text)
 
 
-def copy_tree():
-    """What git knows, as it is here; files that did not change keep their
-    times, so that little is built anew."""
-    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"],
-                           capture_output=True, check=True).stdout
-    for name in filter(None, names.decode().split("\0")):
-        source, target = os.path.join(ROOT, name), os.path.join(TREE, name)
-        if os.path.islink(source):
-            if not os.path.islink(target):
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                os.symlink(os.readlink(source), target)
-        elif not (os.path.exists(target) and
-                  filecmp.cmp(source, target, shallow=False)):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            shutil.copy(source, target)
-    subprocess.run(["cmake", "--preset", "dev", "-DWP_WERROR=OFF"], cwd=TREE,
-                   check=True, stdout=subprocess.DEVNULL)
-
-
 def build(targets):
-    done = subprocess.run(
-        ["ninja", "-j2", "-C", BUILD, *targets], capture_output=True,
-        text=True, check=False, env=dict(os.environ, CCACHE_BASEDIR=TREE,
-                                         CCACHE_NOHASHDIR="1"))
+    done = ninja(TREE, BUILD, targets)
     if done.returncode != 0:
         raise SystemExit("cannot build:\n" + done.stdout[-3000:])
 
@@ -129,7 +107,8 @@ def main():
     wanted = [r for r in rows() if "off" in r and (
         not words or any(w in " ".join(map(str, r.values())) for w in words))]
     survived = 0
-    copy_tree()
+    copy_tree(TREE)
+    configure(TREE, "dev")
     for row in wanted:
         said, failed = try_row(row)
         print(f"{'fails as it should' if failed else 'STILL PASSES':18} "

@@ -7,6 +7,7 @@ libraries that the packages it selects do not bring. Asks the dynamic linker and
 
     images.py BUILD_DIRECTORY
 """
+import os
 import pathlib
 import re
 import shutil
@@ -157,6 +158,8 @@ def main():
                                 "manifests run it as")
             for source, target in stage.all("copies"):
                 program = pathlib.Path(out) / source.removeprefix("/out/")
+                if program.is_file() and not os.access(program, os.X_OK):
+                    continue  # It tells of the programs.
                 if program.is_file():
                     uses[name, target + program.name] = libraries_of(program)
                 else:

@@ -7,6 +7,7 @@ the kustomize base says; settings are known to warmpoold, whose path may be give
 
     kubernetes.py [path of warmpoold]
 """
+import json
 import os
 import pathlib
 import re
@@ -52,6 +53,8 @@ ACCESS = {
     "networking.k8s.io/networkpolicies": f"{WATCH} create update delete",
     # k8s/controllers/events.c
     "events.k8s.io/events": "create patch",
+    # k8s/lead/competitor.c: other installations
+    "coordination.k8s.io/leases": "list",
 }
 OWN_ACCESS = {
     # k8s/lead/election.c
@@ -129,7 +132,8 @@ class Chart:
     """Renders: values, if, range, toYaml, nindent, sha256sum. No more is used."""
 
     def __init__(self, values, namespace):
-        self.root = {"Values": values, "Release": {"Namespace": namespace}}
+        self.root = {"Values": values,
+                     "Release": {"Name": "warmpool", "Namespace": namespace}}
 
     def look_up(self, path, dot):
         if path == ".":
@@ -144,7 +148,9 @@ class Chart:
         value = None
         for number, part in enumerate(parts):
             name, *args = part.split()
-            if number == 0 and name.startswith("."):
+            if name == "not":
+                value = not self.look_up(args[0], dot)
+            elif number == 0 and name.startswith("."):
                 value = self.look_up(name, dot)
             elif name == "toYaml":
                 value = yaml.safe_dump(self.look_up(args[0], dot)).rstrip("\n")
@@ -231,6 +237,49 @@ def plain(doc):
     return doc
 
 
+def meets(value, schema, where):
+    """The part of JSON Schema that values.schema.json uses."""
+    types = {"object": dict, "string": str, "boolean": bool, "array": list,
+             "integer": int, "number": (int, float)}
+    known = {"$schema", "title", "description", "type", "additionalProperties",
+             "required", "properties", "pattern", "minLength", "minimum", "items"}
+    if set(schema) - known:
+        return [f"{where}: the schema uses {set(schema) - known}"]
+    wanted = schema.get("type", list(types))
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if not any(isinstance(value, types[name]) and not (
+            isinstance(value, bool) and name in ("integer", "number"))
+            for name in wanted):
+        return [f"{where}: {value!r}; expected {wanted}"]
+    out = []
+    if isinstance(value, dict):
+        out += [f"{where}: {key} is missing"
+                for key in schema.get("required", []) if key not in value]
+        other = schema.get("additionalProperties", {})
+        for key, item in value.items():
+            each = schema.get("properties", {}).get(key, other)
+            out += ([f"{where}: {key} is unknown"] if each is False
+                    else meets(item, each, f"{where}.{key}"))
+    if isinstance(value, list):
+        for item in value:
+            out += meets(item, schema.get("items", {}), where)
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        out.append(f"{where}: {value!r} does not match")
+    if isinstance(value, int) and value < schema.get("minimum", value):
+        out.append(f"{where}: {value} is too small")
+    return out
+
+
+def check_values(values):
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    for text in meets(values, schema, "values.yaml"):
+        fail(text)
+    for bad in ({"grcp": False}, {"grpc": "no"}, {"replicas": -1},
+                {"name": "A"}, {"config": []}, {"extraArgs": ["x"]}):
+        if not meets({**values, **bad}, schema, "values"):
+            fail(f"the chart's schema takes {bad}")
+
+
 def check_chart(base):
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     chart = {(doc["kind"], doc["metadata"]["name"]): doc
@@ -244,14 +293,21 @@ def check_chart(base):
             fail(f"{key[0]} {key[1]}: only in {'chart' if key in chart else 'base'}")
         elif plain(ours[key]) != plain(chart[key]):
             fail(f"{key[0]} {key[1]}: the chart and the base differ")
-    config = [doc for key, doc in chart.items() if key[0] == "ConfigMap"]
-    settings = yaml.safe_load((BASE / "warmpoold.yaml").read_text())
-    if len(config) != 1 or yaml.safe_load(
-            config[0]["data"]["warmpoold.yaml"]) != settings:
-        fail("warmpoold's settings: the chart and the base differ")
     small = render_chart({**values, "grpc": False, "replicas": 1})
     if any(doc["kind"] == "PodDisruptionBudget" for doc in small):
         fail("the chart: one replica with a disruption budget blocks every drain")
+    for docs, path in ((chart.values(), BASE),
+                       (small, DEPLOY / "kubernetes" / "overlays" / "memory")):
+        config = [doc for doc in docs if doc["kind"] == "ConfigMap"][0]
+        if yaml.safe_load(config["data"]["warmpoold.yaml"]) != yaml.safe_load(
+                (path / "warmpoold.yaml").read_text()):
+            fail(f"the chart's settings are not those of {path.relative_to(ROOT)}")
+    check_values(values)
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    for grpc in (True, False):
+        text = Chart({**values, "grpc": grpc}, "agent-sandbox-system").render(notes)
+        if ("warmpool-redis" in text) != grpc or "{{" in text:
+            fail("the chart's NOTES.txt says what is not so")
     volumes = [doc for doc in small if doc["kind"] == "Deployment"][0][
         "spec"]["template"]["spec"]["volumes"]
     if any("secret" in volume for volume in volumes):

@@ -19,7 +19,7 @@ HOUSES = {room.split("/")[0] for room in ROOMS}
 # Library header -> the only files that may include it.
 LIBRARIES = [
     (r"grpc/(?!.*\.pb-c\.h$)",
-     r"allocator/grpc/[^/]*|allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
+     r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*"),
     (r"nettle/", r"pool/leases/token\.c"),
     (r"hiredis/",
@@ -27,9 +27,10 @@ LIBRARIES = [
      r"|bench/micro/bench_store_redis\.c|tests/.*"),
     (r"sqlite3\.h", r"allocator/stores/sqlite/[^/]*|tests/.*"),
     (r"curl/", r"k8s/api/http[^/]*\.c"),
-    (r"nghttp2/", r"bench/.*|tests/support/http/http_peer_h2\.c"),
+    (r"nghttp2/",
+     r"allocator/h2/[^/]*|bench/.*|tests/support/http/http_peer_h2\.c"),
     (r"event2/",
-     r"(allocator|bench|local|runtime|k8s|tests|proto/formats)/.*"),
+     r"(allocator|bench|local|runtime|k8s|tests|proto/formats|proto/loop)/.*"),
     (r"http_parser\.h",
      r"proto/formats/http_[^/]*|allocator/ctl/sandbox_client\.c"),
     (r"yaml\.h", r"proto/formats/yaml_tree\.c"),
@@ -181,6 +182,21 @@ def check_documents(documents, files, read):
                     yield f"{document}:{number}: there is no {path}"
 
 
+def check_shown(document, text, read):
+    """What a document shows by a test, `FILE: NAME`, is there; each row of a
+    table "shown by" names one."""
+    shows = False
+    for number, line in enumerate(text.splitlines(), 1):
+        shows = line.startswith("|") and (
+            shows or line.endswith("| shown by |"))
+        tests = re.findall(r"`([\w-]+/[\w./-]+): (\w+)`", line)
+        for path, name in tests:
+            if not re.search(rf"\b{name}\b", read(path)):
+                yield f"{document}:{number}: no {name} in {path}"
+        if shows and not tests and not line.endswith(("shown by |", "---|")):
+            yield f"{document}:{number}: no test is named"
+
+
 # The first lines of ARCHITECTURE.md's tables of failures.
 FAILURE_TABLES = ["| failure | outcome |", "| fault | outcome | shown by |",
                   "| in a cluster | outcome |"]
@@ -209,7 +225,7 @@ def self_test():
     missed = [p for p, t in bad.items() if not list(check_file(p, t))]
     good = {
         "pool/slots/slot.c": '#include "pool/base/str.h"\n',
-        "allocator/grpc/call.c": "#include <grpc/grpc.h>\n",
+        "allocator/h2/session.c": "#include <nghttp2/nghttp2.h>\n",
         "pool/slots/slot.h": "#ifndef WP_POOL_SLOTS_SLOT_H\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]
@@ -222,6 +238,14 @@ def self_test():
         missed.append("a document that names what is gone")
     if list(check_documents(["b.md"], ["pool/pool.h"], named.get)):
         wrong.append("a document that names what is there")
+    head = "| a | shown by |\n|---|---|\n| b | `%s` |\n"
+    tests = {"a/t.c": "void test_x(void)"}
+    for shown in ("a/t.c: test_y", "a/gone.c: test_x", "nothing"):
+        if not list(check_shown("S.md", head % shown,
+                                lambda p: tests.get(p, ""))):
+            missed.append(f"a document that shows by {shown}")
+    if list(check_shown("S.md", head % "a/t.c: test_x", tests.get)):
+        wrong.append("a document that shows by a test")
     row = {"mechanism": "m", "test": "a.c: t", "file": "a.c", "off": "x"}
     tree = {"a.c": "t(void) x", "tests/sim/sim_mutants.c": '{"M",',
             "tests/model/lease.pml": "#ifdef BREAK_R\n"}
@@ -266,7 +290,8 @@ def main():
         breaches += 1
     documents = [path for path in everything if path.endswith(".md")]
     for breach in [*check_rooms(ROOMS, files),
-                   *check_documents(documents, everything, read)]:
+                   *check_documents(documents, everything, read),
+                   *check_shown("SECURITY.md", read("SECURITY.md"), read)]:
         print(breach)
         breaches += 1
     for path in files:

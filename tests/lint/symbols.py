@@ -33,19 +33,7 @@ CIRCLE_STOP = 5
 # Room that most files of a circle are in -> its files.
 KNOWN = {}
 # Names that two files define, or that no other file calls.
-KNOWN_NAMES = {
-    "wp_api_config_wipe",
-    "wp_backend_lose",
-    "wp_blueprint_hash_from_template",
-    "wp_claim_asks_pending",
-    "wp_claim_give_up",
-    "wp_cold_add_env",
-    "wp_cold_add_volumes",
-    "wp_program_find",
-    "wp_sandbox_dir",
-    "wp_sandbox_start_queued",
-    "wp_template_hash",
-}
+KNOWN_NAMES = set()
 
 
 class Object:

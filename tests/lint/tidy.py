@@ -5,9 +5,12 @@
 
 BUILD_DIR has compile_commands.json. What was clean is looked at again only when it is
 another text: the file as the preprocessor sees it with all its headers and comments,
-how it is compiled, .clang-tidy, or the program. BUILD_DIR/tidy-clean has a stamp each.
+how it is compiled, .clang-tidy, or the program. A stamp for each is in a folder that
+all copies of the tree share: warmpool-tidy in the user's cache, or BUILD_DIR/tidy-clean
+where that cannot be written.
 """
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +18,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TIDY = "clang-tidy-14"
@@ -22,6 +26,7 @@ TIDY = "clang-tidy-14"
 
 def run(command, directory):
     return subprocess.run(command, cwd=directory, check=False,
+                          env={**os.environ, "CCACHE_DISABLE": "1"},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -36,15 +41,35 @@ def compiler(entry):
     return words
 
 
-def check(entry, build, rules):
+def clean_dir(build):
+    """Where the stamps are; those that were of no use for 60 days go."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for folder in (pathlib.Path(cache) / "warmpool-tidy", build / "tidy-clean"):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f".{os.getpid()}").touch()
+            (folder / f".{os.getpid()}").unlink()
+        except OSError:
+            continue
+        for stamp in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - stamp.stat().st_mtime > 60 * 86400:
+                    stamp.unlink()
+        return folder
+    sys.exit(f"{build}: cannot be written")
+
+
+def check(entry, build, clean, rules):
     """What is wrong with one file, None when it was clean before."""
     words, directory = compiler(entry), entry["directory"]
     seen = run([*words, "-E", "-C"], directory)
     key = hashlib.sha256()
+    here = str(ROOT).encode()  # Another copy of the tree has the same files.
     for part in (rules, " ".join(words).encode(), seen.stdout):
-        key.update(hashlib.sha256(part).digest())
-    stamp = build / "tidy-clean" / key.hexdigest()
-    if stamp.exists():
+        key.update(hashlib.sha256(part.replace(here, b".")).digest())
+    stamp = clean / key.hexdigest()
+    if seen.returncode == 0 and stamp.exists():
+        stamp.touch()
         return None
     compiled = run([*words, "-fsyntax-only"], directory)
     tidied = run([TIDY, "--quiet", "-p", build, entry["file"]], directory)
@@ -57,7 +82,7 @@ def check(entry, build, rules):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else os.cpu_count()
-    (build / "tidy-clean").mkdir(exist_ok=True)
+    clean = clean_dir(build)
     rules = (ROOT / ".clang-tidy").read_bytes() + run(
         [TIDY, "--version"], ROOT).stdout
     # What is generated is not ours to tidy.
@@ -66,7 +91,7 @@ def main():
         if entry["file"].endswith(".c")
         and build not in pathlib.Path(entry["file"]).parents]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda e: check(e, build, rules), entries))
+        found = list(pool.map(lambda e: check(e, build, clean, rules), entries))
     for said in filter(None, found):
         print(said)
     wrong = sum(1 for said in found if said)

@@ -20,10 +20,10 @@
  * them is needed, because without it Spin finds a violation.
  *
  * What makes it small enough to be visited whole:
- *   - An allocator's memory of a record (its mirror) is not stored. It reads
+ *   - An allocator's memory of a record (its copy) is not stored. It reads
  *     the store's record when it sends; whatever it knew earlier, it could have
  *     sent earlier, and any message may be as late as it likes. So a stale
- *     mirror is an early message, and FETCH is that reading.
+ *     copy is an early message, and FETCH is that reading.
  *   - Each allocator has one message under way, and beside these there is one
  *     straggler: a delayed or repeated message that nobody waits for any more.
  *   - A sandbox has FENCES leases at most, a lease DEADLINES deadlines at most;
@@ -45,7 +45,7 @@
  *
  * A replica that took back what another may have shown would be safe only by
  * the renewals in serve(). The daemon does less: with a shared store it takes
- * nothing back, and so shows leases of others from its mirror.
+ * nothing back, and so shows leases of others from its copy.
  *
  * Bounds (run.sh has several sets of them): 2 allocators, CLIENTS claim ids,
  * each used again and again, SANDBOXES sandboxes (uids), of which each is
@@ -439,7 +439,7 @@ inline serve(a, c, at)
        rec[at].fence < FENCES ->
         ask(a, c, GRANT, at, rec[at].fence + 1, 1);
         al[a].m.claim = c + 1
-    /* A claim that is known to have a lease, by the mirror or by FETCH, or one
+    /* A claim that is known to have a lease, by the copy or by FETCH, or one
      * whose client asks for more time. It is the same answer again, but not
      * before a renewal has made sure that it still is its lease, and has told
      * so to whoever would undo it. */

@@ -29,6 +29,7 @@
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
 #include "pool/pool.h"
+#include "tests/support/pool/manual_clock.h"
 
 enum {
     SIM_REPLICAS_MAX = 3,
@@ -69,9 +70,11 @@ struct sim_event {
     X(TARGET_MOVES, "target-moves")                                            \
     X(CALLS_LOST, "calls-lost")                                                \
     X(CALLS_SLOW, "calls-slow")                                                \
+    X(CALLERS_GO, "callers-go")                                                \
     X(STORE_SLOW, "store-slow")                                                \
     X(STORE_STALLS, "store-stalls")                                            \
     X(STORE_AWAY, "store-away")                                                \
+    X(STORE_LATE, "store-late")                                                \
     X(CONN_BREAKS, "conn-breaks")                                              \
     X(WALL_JUMPS, "wall-jumps")                                                \
     X(PAUSES, "pauses")                                                        \
@@ -102,7 +105,10 @@ enum sim_fault {
     X(LATE_OK, "late answers of OK")                                           \
     X(TWO_SERVERS, "recoveries that met another server")                       \
     X(COPIED, "copies of a recovery begun again")                              \
-    X(PAST_SHOWN, "past leases shown")
+    X(PAST_SHOWN, "past leases shown")                                         \
+    X(LEFT, "callers gone in mid-commit")                                      \
+    X(LEFT_HELD, "of them at another replica by then")                         \
+    X(TAKEN_BACK, "leases of nobody taken back")
 
 enum sim_met {
 #define X(name, text) SIM_MET_##name,
@@ -157,6 +163,8 @@ struct sim_sandbox {
     bool dead;    /* It ended by itself. */
     bool destroying;
     bool gone;
+    bool told;                /* Its lease was in an answer to somebody. */
+    int64_t unshown_since_ns; /* It is held, and nobody has been told. */
     struct sim_shown shown;
 };
 
@@ -166,8 +174,8 @@ struct sim_kept {
     uint64_t generation;
     bool closed;
     uint32_t closed_at; /* Which process was told to; copies have it, too. */
-    uint32_t told_life[SIM_REPLICAS_MAX]; /* Who has told in that generation. */
-    struct wp_lease_record *records;      /* Owned; ENDED ones included. */
+    uint32_t restored_life[SIM_REPLICAS_MAX]; /* Who restored it. */
+    struct wp_lease_record *records;          /* Owned; ENDED ones included. */
     uint32_t n;
     uint32_t cap;
 };
@@ -224,11 +232,12 @@ struct sim_replica {
     uint64_t recovery_nr; /* Of its steps: older ones are void. */
     uint32_t store_run;   /* The store's process that it has met. */
     uint32_t admin_run;   /* The one that its questions go to. */
-    uint32_t told_to;     /* The one that it tells. */
+    uint32_t restored_to; /* The one that it tells. */
     bool refused;         /* A lease, for its claim has another there. */
     bool again;           /* It tells for the second time. */
     int64_t refused_ns;
-    bool one_left; /* Another one was given up. */
+    bool one_left;  /* Another one was given up since the last recovery. */
+    bool told_left; /* What it told knows of that. */
     uint32_t cursor;
     uint32_t n_telling;
     uint32_t n_had;
@@ -299,14 +308,15 @@ struct sim {
     struct sim_kept old;     /* By the one before, while it answers still. */
     struct sim_kept backup;  /* What the next one may have. */
     struct wp_list requests; /* All that are somewhere. */
-    uint8_t *note;           /* Of the pool, beside its records. Owned. */
-    size_t note_len;
+    uint8_t *snapshot;       /* Of the pool, beside its records. Owned. */
+    size_t snapshot_len;
     uint64_t last_generation;
     bool lossy; /* Until what it lost has been told. */
     int64_t backup_ns;
     int64_t store_away_until_ns;
     int64_t store_stalled_until_ns;
     int64_t store_slow_until_ns;
+    int64_t store_late_until_ns;
     int64_t calls_lost_until_ns;
 
     uint64_t next_call;
@@ -387,8 +397,8 @@ enum wp_status sim_store_apply(struct sim *sim, struct sim_kept *kept,
                                const struct wp_lease_op *op,
                                const struct sim_replica *from, uint32_t life,
                                struct wp_lease_record *found);
-/* It is about the pool's note, not about a lease. */
-bool sim_store_is_note(const struct wp_lease_op *op);
+/* It is about the pool's snapshot, not about a lease. */
+bool sim_store_is_snapshot(const struct wp_lease_op *op);
 
 /* --- sim_conn.c --- */
 
@@ -455,6 +465,8 @@ uint32_t sim_backend_living(const struct sim *sim);
 /* --- sim_client.c --- */
 
 void sim_client_init(struct sim *sim, uint32_t index);
+/* A replica has a call of this claim. */
+bool sim_client_waits(const struct sim *sim, const char *claim_id);
 /* Frees the calls that replica has not answered: it is gone. */
 void sim_client_drop_calls(struct sim_replica *replica);
 

@@ -97,6 +97,8 @@ finish_claim(struct call *call)
     if (call->cancelled && call->status == WP_OK) {
         sim_trace(sim, "r%u: undoes it, its client has left", call->to->index);
         wp_pools_undo(call->to->pools, &call->claim);
+    } else if (call->status == WP_OK) {
+        sim_backend_find(sim, call->claim.grant.sandbox)->told = true;
     }
     send_back(call);
 }
@@ -243,6 +245,11 @@ receive_cancel(struct sim *sim, void *ctx, uint64_t arg)
             sim_replica_enter(replica);
             if (wp_pools_cancel(replica->pools, &call->claim)) {
                 send_back(call);
+            } else {
+                sim->n_met[SIM_MET_LEFT]++;
+                sim->n_met[SIM_MET_LEFT_HELD] +=
+                    call->client->holds != NULL &&
+                    strcmp(call->client->claim_id, call->claim_id) == 0;
             }
             return;
         }
@@ -256,6 +263,21 @@ send_cancel(struct sim *sim, struct sim_client *client)
         sim_in(sim, one_way_ns(sim), client->asked, receive_cancel,
                client->asked, client->call);
     }
+}
+
+bool
+sim_client_waits(const struct sim *sim, const char *claim_id)
+{
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        WP_LIST_FOREACH (node, &sim->replicas[i].calls) {
+            const struct call *call = WP_CONTAINER_OF(node, struct call, node);
+
+            if (strcmp(call->claim_id, claim_id) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 void
@@ -307,6 +329,17 @@ start_claim(struct sim *sim, struct sim_client *client)
     ask(sim, client);
 }
 
+/* How long it waits for an answer; some do not wait for a commit. */
+static int64_t
+patience_ns(struct sim *sim)
+{
+    if (sim_has_fault(sim, SIM_CALLERS_GO) && sim_chance(sim, 60)) {
+        return sim_between(sim, SIM_MS, 30 * SIM_MS);
+    }
+    return sim_between(sim, 20 * SIM_MS,
+                       sim_chance(sim, 30) ? 50 * SIM_MS : 3 * SIM_S);
+}
+
 static void
 ask(struct sim *sim, struct sim_client *client)
 {
@@ -321,10 +354,8 @@ ask(struct sim *sim, struct sim_client *client)
     plan_next(sim, client,
               client->state == SIM_HOLDING
                   ? sim_between(sim, 0, 2 * SIM_S)
-                  : client->wait_ns + sim_between(sim, 20 * SIM_MS,
-                                                  sim_chance(sim, 30)
-                                                      ? 50 * SIM_MS
-                                                      : 3 * SIM_S));
+                  : (sim_has_fault(sim, SIM_CALLERS_GO) ? 0 : client->wait_ns) +
+                        patience_ns(sim));
 }
 
 /* No answer within the client's patience. */

@@ -19,7 +19,7 @@ struct sim_request {
     struct wp_lease_op *whose; /* The core's; only while waiting. */
     struct wp_lease_op op;
     char texts[7][WP_CLAIM_ID_MAX + 1];
-    struct wp_pool_note note; /* PUT_NOTE, GET_NOTE; its bytes are owned. */
+    struct wp_pool_snapshot snapshot; /* Its bytes are owned. */
     int64_t sent_ns;
     uint64_t generation;
     uint32_t store_run; /* To which process of the store it was sent. */
@@ -65,14 +65,15 @@ make_request(struct sim_replica *replica, struct wp_lease_op *op)
     request->op.tenant = keep_text(request, 5, op->tenant);
     request->op.reason = keep_text(request, 6, op->reason);
     request->op.found = NULL;
-    if (sim_store_is_note(op)) {
-        request->note = (struct wp_pool_note){.bytes = sim_alloc(WP_NOTE_MAX),
-                                              .cap = WP_NOTE_MAX};
-        if (op->kind == WP_LEASE_PUT_NOTE) {
-            request->note.len = op->note->len;
-            memcpy(request->note.bytes, op->note->bytes, op->note->len);
+    if (sim_store_is_snapshot(op)) {
+        request->snapshot = (struct wp_pool_snapshot){
+            .bytes = sim_alloc(WP_SNAPSHOT_MAX), .cap = WP_SNAPSHOT_MAX};
+        if (op->kind == WP_LEASE_PUT_SNAPSHOT) {
+            request->snapshot.len = op->snapshot->len;
+            memcpy(request->snapshot.bytes, op->snapshot->bytes,
+                   op->snapshot->len);
         }
-        request->op.note = &request->note;
+        request->op.snapshot = &request->snapshot;
     }
     wp_list_push_back(&replica->sim->requests, &request->all);
     wp_list_init(&request->waiting);
@@ -84,7 +85,7 @@ free_request(struct sim_request *request)
 {
     wp_list_remove(&request->all);
     wp_list_remove(&request->waiting);
-    free(request->note.bytes);
+    free(request->snapshot.bytes);
     free(request);
 }
 
@@ -99,9 +100,10 @@ answer(struct sim_request *request, enum wp_status status)
     if (op->found != NULL && (status == WP_OK || status == WP_ABORTED)) {
         *op->found = request->found;
     }
-    if (op->kind == WP_LEASE_GET_NOTE && status == WP_OK) {
-        memcpy(op->note->bytes, request->note.bytes, request->note.len);
-        op->note->len = request->note.len;
+    if (op->kind == WP_LEASE_GET_SNAPSHOT && status == WP_OK) {
+        memcpy(op->snapshot->bytes, request->snapshot.bytes,
+               request->snapshot.len);
+        op->snapshot->len = request->snapshot.len;
     }
     sim_replica_enter(request->from);
     op->done(op, status);
@@ -112,7 +114,7 @@ static bool
 is_late(const struct sim_request *request)
 {
     return request->sim->profile.store == SIM_STORE_SHARED &&
-           !sim_store_is_note(&request->op) &&
+           !sim_store_is_snapshot(&request->op) &&
            request->generation != request->from->generation;
 }
 
@@ -157,6 +159,15 @@ one_way_ns(struct sim *sim)
         ns += sim_between(sim, 0, 700 * SIM_MS);
     }
     return ns;
+}
+
+/* It has done what it was asked, and stands still before it says so. */
+static int64_t
+late_ns(struct sim *sim)
+{
+    return sim->store_late_until_ns > sim->now_ns
+               ? sim_between(sim, 0, 2 * ANSWER_WITHIN_NS)
+               : 0;
 }
 
 /* The later of that time and the time of what went before on the same way. */
@@ -222,7 +233,8 @@ arrive(struct sim *sim, void *ctx, uint64_t arg)
     }
     sim_at(sim,
            behind(&request->from->conn.last_reply_ns,
-                  sim->now_ns + one_way_ns(sim) + request->from->conn.lag_ns),
+                  sim->now_ns + one_way_ns(sim) + late_ns(sim) +
+                      request->from->conn.lag_ns),
            request->from, receive_reply, request, 0);
 }
 

@@ -59,7 +59,7 @@ was_told(const struct sim_feed *feed, const uint8_t *uid)
 }
 
 static void
-note_told(struct sim_feed *feed, const uint8_t *uid)
+keep_heard(struct sim_feed *feed, const uint8_t *uid)
 {
     if (feed->n_told == feed->told_cap) {
         feed->told_cap = feed->told_cap == 0 ? 64 : 2 * feed->told_cap;
@@ -122,7 +122,7 @@ deliver_change(struct sim *sim, void *ctx, uint64_t arg)
     (void)arg;
     if (is_current(to, change->life, change->epoch)) {
         if (to->feed.syncing && change->record.state == WP_RECORD_NONE) {
-            note_told(&to->feed, change->record.uid);
+            keep_heard(&to->feed, change->record.uid);
         }
         if (change->writer != to || change->writer_life != to->life) {
             sim_trace(sim, "r%u: hears that %s is now %d, fence %llu",

@@ -124,6 +124,23 @@ crash_one(struct sim *sim, struct sim_replica *replica)
     }
 }
 
+/* Until when such a fault lasts; NULL: it is over at once, or strikes one. */
+static int64_t *
+until_of(struct sim *sim, enum sim_fault fault)
+{
+    int64_t *const untils[SIM_FAULT_COUNT] = {
+        [SIM_CREATE_FAILS] = &sim->create_fails_until_ns,
+        [SIM_BACKEND_SLOW] = &sim->backend_slow_until_ns,
+        [SIM_BACKEND_FULL] = &sim->backend_full_until_ns,
+        [SIM_CALLS_LOST] = &sim->calls_lost_until_ns,
+        [SIM_STORE_SLOW] = &sim->store_slow_until_ns,
+        [SIM_STORE_STALLS] = &sim->store_stalled_until_ns,
+        [SIM_STORE_LATE] = &sim->store_late_until_ns,
+    };
+
+    return untils[fault];
+}
+
 static void
 strike(struct sim *sim, enum sim_fault fault)
 {
@@ -132,33 +149,20 @@ strike(struct sim *sim, enum sim_fault fault)
     int64_t until_ns =
         sim->now_ns +
         sim_between(sim, SIM_MS, sim_chance(sim, 30) ? 10 * SIM_S : SIM_S);
+    int64_t *lasting_ns = until_of(sim, fault);
 
     sim->n_faults++;
     sim_trace(sim, "fault: %s, r%u", sim_fault_name(fault), replica->index);
+    if (lasting_ns != NULL) {
+        *lasting_ns = until_ns;
+        return;
+    }
     switch (fault) {
     case SIM_SANDBOX_DIES:
         kill_one(sim);
         break;
-    case SIM_CREATE_FAILS:
-        sim->create_fails_until_ns = until_ns;
-        break;
-    case SIM_BACKEND_SLOW:
-        sim->backend_slow_until_ns = until_ns;
-        break;
-    case SIM_BACKEND_FULL:
-        sim->backend_full_until_ns = until_ns;
-        break;
     case SIM_TARGET_MOVES:
         move_target(sim);
-        break;
-    case SIM_CALLS_LOST:
-        sim->calls_lost_until_ns = until_ns;
-        break;
-    case SIM_STORE_SLOW:
-        sim->store_slow_until_ns = until_ns;
-        break;
-    case SIM_STORE_STALLS:
-        sim->store_stalled_until_ns = until_ns;
         break;
     case SIM_STORE_AWAY:
         sim_store_away(sim, until_ns - sim->now_ns);
@@ -202,6 +206,14 @@ strike(struct sim *sim, enum sim_fault fault)
         break;
     case SIM_REPORTS_REPEAT: /* All the time. */
     case SIM_CALLS_SLOW:
+    case SIM_CALLERS_GO:
+    case SIM_CREATE_FAILS: /* See until_of. */
+    case SIM_BACKEND_SLOW:
+    case SIM_BACKEND_FULL:
+    case SIM_CALLS_LOST:
+    case SIM_STORE_SLOW:
+    case SIM_STORE_STALLS:
+    case SIM_STORE_LATE:
     case SIM_FAULT_COUNT:
         break;
     }

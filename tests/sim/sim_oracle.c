@@ -5,6 +5,9 @@
 #include "pool/base/assert.h"
 #include "tests/sim/sim.h"
 
+/* How long a lease may last that nobody was told of. */
+#define UNSHOWN_MAX_NS (5 * SIM_S)
+
 /* How much earlier than shown a lease may end: deadlines that outlive a process
  * are kept as wall time, in whole milliseconds, and clocks differ. */
 static int64_t
@@ -174,11 +177,67 @@ check_counts(struct sim *sim, struct sim_replica *replica)
     }
 }
 
+/* Nothing keeps the replicas from taking back a lease. */
+static bool
+is_calm(const struct sim *sim)
+{
+    if (!sim_store_reachable(sim) || sim->lossy ||
+        sim->store_slow_until_ns > sim->now_ns ||
+        sim->store_late_until_ns > sim->now_ns) {
+        return false;
+    }
+    for (uint32_t i = 0; i < sim->n_replicas; i++) {
+        const struct sim_replica *replica = &sim->replicas[i];
+
+        if (replica->pools == NULL || replica->paused_until_ns > sim->now_ns ||
+            !replica->conn.up ||
+            (sim->profile.store == SIM_STORE_SHARED &&
+             replica->generation == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the store has as held, and no answer has told of, is not held for long.
+ * An odd deadline says that a repeat was about to be told. */
+static void
+check_unshown(struct sim *sim)
+{
+    bool calm = is_calm(sim);
+
+    for (uint32_t i = 0; i < sim->kept.n; i++) {
+        const struct wp_lease_record *record = &sim->kept.records[i];
+        struct sim_sandbox *sandbox = sim_backend_find(sim, record->sandbox);
+
+        if (sandbox == NULL || record->state != WP_RECORD_HELD ||
+            sandbox->told || (record->deadline_wall_ms & 1) != 0 ||
+            sim_client_waits(sim, record->claim_id)) {
+            if (sandbox != NULL) {
+                sim->n_met[SIM_MET_TAKEN_BACK] +=
+                    sandbox->unshown_since_ns != 0 && !sandbox->told;
+                sandbox->unshown_since_ns = 0;
+            }
+        } else if (sandbox->unshown_since_ns == 0 || !calm) {
+            sandbox->unshown_since_ns = sim->now_ns;
+        } else if (sim->now_ns - sandbox->unshown_since_ns > UNSHOWN_MAX_NS) {
+            sim_wrong(sim, "%s is held for claim %s, and nobody was told",
+                      sandbox->name, record->claim_id);
+        }
+    }
+}
+
 void
 sim_oracle_step(struct sim *sim)
 {
     struct sim_replica *replica = sim->stepped;
 
+    /* Who crashes may have told somebody just before. */
+    if (sim->profile.store != SIM_STORE_MEMORY &&
+        !sim_has_fault(sim, SIM_CRASHES) &&
+        (sim->careful || sim->n_fired % 64 == 0)) {
+        check_unshown(sim);
+    }
     if (replica == NULL || replica->pools == NULL) {
         return;
     }

@@ -1,9 +1,9 @@
 /* The way out when a shared store may have lost writes, as
- * allocator/daemon/recover.c and allocator/stores/redis/recover.c go it: the first
- * replica that notices closes the store under a new generation, each tells a few
- * records at a time what it knows, the keeper ends what it does not know, and
- * whoever has told tries to open the store, which it does when all that can be
- * heard have told.
+ * allocator/daemon/recover.c and allocator/stores/redis/recover.c go it: the
+ * first replica that notices closes the store under a new generation, each
+ * tells a few records at a time what it knows, the keeper ends what it does not
+ * know, and whoever has told tries to open the store, which it does when all
+ * that can be heard have told.
  *
  * Each replica's questions have a connection of their own, which finds another
  * process of the store sooner or later than those of its commits and its feed.
@@ -71,11 +71,11 @@ all_told(struct sim_replica *replica, const struct sim_kept *kept)
         struct sim_replica *other = &sim->replicas[i];
 
         if (other != replica && is_peer(replica, other) &&
-            kept->told_life[i] != other->life) {
+            kept->restored_life[i] != other->life) {
             all = false;
         }
     }
-    return all && kept->told_life[replica->index] == replica->life;
+    return all && kept->restored_life[replica->index] == replica->life;
 }
 
 /* --- What is told --- */
@@ -100,7 +100,7 @@ is_same_claim(const struct wp_lease_record *a, const struct wp_lease_record *b)
 }
 
 static void
-note_told_again(struct sim_replica *from, const struct wp_lease_record *told)
+count_again(struct sim_replica *from, const struct wp_lease_record *told)
 {
     if (from->again && from->refused && wp_record_is_claimed(told->state)) {
         from->sim->n_met[SIM_MET_TOLD_AGAIN]++;
@@ -134,7 +134,7 @@ assert_record(struct sim_replica *from, struct sim_kept *kept,
     sim_trace(sim, "store %u: is told by r%u that %s is %d, fence %llu",
               kept->run, from->index, told->sandbox, (int)told->state,
               (unsigned long long)told->fence);
-    note_told_again(from, told);
+    count_again(from, told);
     if (record == NULL) {
         sim_store_add(kept, told);
     } else {
@@ -190,7 +190,7 @@ distrust(struct sim_replica *replica)
 static bool
 goes_on_there(struct sim_replica *replica)
 {
-    if (replica->told_to == replica->admin_run) {
+    if (replica->restored_to == replica->admin_run) {
         return true;
     }
     replica->sim->n_met[SIM_MET_TWO_SERVERS]++;
@@ -230,6 +230,7 @@ opened(struct sim_replica *replica)
     sim_trace(sim, "r%u: the store is open to it", replica->index);
     replica->generation = replica->recovering;
     replica->recovering = 0;
+    replica->one_left = false;
     replica->recovery_nr++;
     if (sim->lock == replica && !replica->keeper) {
         sim_feed_follow(replica);
@@ -258,6 +259,10 @@ try_open(struct sim *sim, void *ctx, uint64_t arg)
             go_on(replica, AGAIN_NS, try_open);
             return;
         }
+        if (replica->one_left != replica->told_left) {
+            go_on(replica, AGAIN_NS, begin);
+            return;
+        }
         sim_trace(sim, "store %u: open again, with %u records", kept->run,
                   kept->n);
         kept->closed = false;
@@ -273,7 +278,7 @@ end_telling(struct sim *sim, void *ctx, uint64_t arg)
     struct sim_kept *kept = may_go_on(replica, arg);
 
     if (kept != NULL) {
-        kept->told_life[replica->index] = replica->life;
+        kept->restored_life[replica->index] = replica->life;
         go_on(replica, round_trip_ns(sim), try_open);
     }
 }
@@ -360,7 +365,7 @@ await_keeper(struct sim *sim, void *ctx, uint64_t arg)
     }
     if (keeper != NULL && keeper != replica && keeper->keeper &&
         is_peer(replica, keeper)) {
-        ended = kept->told_life[keeper->index] == keeper->life;
+        ended = kept->restored_life[keeper->index] == keeper->life;
     } else {
         ended =
             replica->keeper || sim->now_ns - replica->refused_ns > KEEPER_NS;
@@ -434,7 +439,7 @@ close_store(struct sim *sim, struct sim_kept *kept,
     kept->closed = true;
     kept->closed_at = kept->run;
     kept->generation = ++sim->last_generation;
-    memset(kept->told_life, 0, sizeof kept->told_life);
+    memset(kept->restored_life, 0, sizeof kept->restored_life);
     for (uint32_t i = 0; i < sim->n_replicas; i++) {
         const struct sim_feed *feed = &sim->replicas[i].feed;
 
@@ -478,7 +483,7 @@ begin(struct sim *sim, void *ctx, uint64_t arg)
         close_store(sim, kept, replica);
     }
     replica->recovering = kept->generation;
-    replica->told_to = kept->run;
+    replica->restored_to = kept->run;
     replica->refused = false;
     replica->again = false;
     replica->cursor = 0;
@@ -487,6 +492,7 @@ begin(struct sim *sim, void *ctx, uint64_t arg)
             (void)is_peer(replica, &sim->replicas[i]);
         }
     }
+    replica->told_left = replica->one_left;
     go_on(replica, round_trip_ns(sim), ask_core);
 }
 

@@ -71,7 +71,7 @@ sim_store_copy(struct sim_kept *to, const struct sim_kept *from)
     to->generation = from->generation;
     to->closed = from->closed;
     to->closed_at = from->closed_at;
-    memcpy(to->told_life, from->told_life, sizeof to->told_life);
+    memcpy(to->restored_life, from->restored_life, sizeof to->restored_life);
     to->n = 0;
     for (uint32_t i = 0; i < from->n; i++) {
         sim_store_add(to, &from->records[i]);
@@ -93,37 +93,39 @@ sim_store_away(struct sim *sim, int64_t for_ns)
     sim->store_away_until_ns = sim->now_ns + for_ns;
 }
 
-/* What the store does with a note. Now and then it comes back damaged. */
+/* What the store does with a snapshot. Now and then it comes back damaged. */
 static enum wp_status
-apply_note(struct sim *sim, const struct wp_lease_op *op)
+apply_snapshot(struct sim *sim, const struct wp_lease_op *op)
 {
-    struct wp_pool_note *note = op->note;
+    struct wp_pool_snapshot *snapshot = op->snapshot;
 
-    if (op->kind == WP_LEASE_PUT_NOTE) {
-        WP_ASSERT(note->len <= WP_NOTE_MAX);
-        free(sim->note);
-        sim->note = sim_alloc(note->len);
-        sim->note_len = note->len;
-        memcpy(sim->note, note->bytes, note->len);
-        sim_trace(sim, "store: has a note of %zu bytes", note->len);
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT) {
+        WP_ASSERT(snapshot->len <= WP_SNAPSHOT_MAX);
+        free(sim->snapshot);
+        sim->snapshot = sim_alloc(snapshot->len);
+        sim->snapshot_len = snapshot->len;
+        memcpy(sim->snapshot, snapshot->bytes, snapshot->len);
+        sim_trace(sim, "store: has a snapshot of %zu bytes", snapshot->len);
         return WP_OK;
     }
-    sim_trace(sim, "store: is asked for its note of %zu bytes", sim->note_len);
-    if (sim->note_len == 0 || sim->note_len > note->cap) {
+    sim_trace(sim, "store: is asked for its snapshot of %zu bytes",
+              sim->snapshot_len);
+    if (sim->snapshot_len == 0 || sim->snapshot_len > snapshot->cap) {
         return WP_NOT_FOUND;
     }
-    memcpy(note->bytes, sim->note, sim->note_len);
-    note->len = sim->note_len;
+    memcpy(snapshot->bytes, sim->snapshot, sim->snapshot_len);
+    snapshot->len = sim->snapshot_len;
     if (sim_chance(sim, 5)) {
-        note->bytes[wp_rng_below(&sim->rng, note->len)] ^= 1;
+        snapshot->bytes[wp_rng_below(&sim->rng, snapshot->len)] ^= 1;
     }
     return WP_OK;
 }
 
 bool
-sim_store_is_note(const struct wp_lease_op *op)
+sim_store_is_snapshot(const struct wp_lease_op *op)
 {
-    return op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE;
+    return op->kind == WP_LEASE_PUT_SNAPSHOT ||
+           op->kind == WP_LEASE_GET_SNAPSHOT;
 }
 
 enum wp_status
@@ -144,9 +146,9 @@ sim_store_apply(struct sim *sim, struct sim_kept *kept,
     enum wp_status status;
 
     memset(&none, 0, sizeof none);
-    if (sim_store_is_note(op)) {
+    if (sim_store_is_snapshot(op)) {
         *found = none;
-        return apply_note(sim, op);
+        return apply_snapshot(sim, op);
     }
     if (op->kind == WP_LEASE_GRANT) {
         claimed = find_by_claim(kept, op->claim_id, op->tenant);
@@ -180,7 +182,7 @@ sim_store_apply(struct sim *sim, struct sim_kept *kept,
 void
 sim_store_fini(struct sim *sim)
 {
-    free(sim->note);
+    free(sim->snapshot);
 }
 
 /* --- The port. --- */

@@ -5,8 +5,8 @@
 #include "allocator/stores/redis/link/scripts.h"
 #include "pool/base/assert.h"
 
-/* Of a note whose pool is gone, seconds: 90 days. It is written again once a
- * minute where there is news. */
+/* Of a snapshot whose pool is gone, seconds: 90 days. It is written again once
+ * a minute where there is news. */
 #define NOTE_KEPT_S WP_STR("7776000")
 
 /* What the script calls each kind; see the head of commit.lua. */
@@ -98,29 +98,30 @@ add_change(struct wp_redis_command *c, const struct wp_lease_op *op)
     case WP_LEASE_WITHDRAW:
     case WP_LEASE_FORGET:
     case WP_LEASE_FETCH: /* No changes. */
-    case WP_LEASE_PUT_NOTE:
-    case WP_LEASE_GET_NOTE:
+    case WP_LEASE_PUT_SNAPSHOT:
+    case WP_LEASE_GET_SNAPSHOT:
         break;
     }
 }
 
-/* A note is a text of its own beside the pool's hash, in the same slot: no
+/* A snapshot is a text of its own beside the pool's hash, in the same slot: no
  * script, no generation. What replies bring is short, so it is read in pieces;
  * who writes between two of them damages what is read, which its checksum
  * shows. */
 static void
-make_note(struct wp_redis_command *c, const struct wp_redis_pool *pool,
-          const struct wp_lease_op *op)
+make_snapshot_command(struct wp_redis_command *c,
+                      const struct wp_redis_pool *pool,
+                      const struct wp_lease_op *op)
 {
     struct wp_str key = {c->note_key,
                          (size_t)snprintf(c->note_key, sizeof c->note_key,
                                           "%s:note", pool->key)};
-    size_t at = op->note->len;
+    size_t at = op->snapshot->len;
 
-    if (op->kind == WP_LEASE_PUT_NOTE) {
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT) {
         add_text(c, WP_STR("SET"));
         add_text(c, key);
-        add(c, (const char *)op->note->bytes, op->note->len);
+        add(c, (const char *)op->snapshot->bytes, op->snapshot->len);
         add_text(c, WP_STR("EX"));
         add_text(c, NOTE_KEPT_S);
         return;
@@ -142,8 +143,9 @@ wp_redis_command_make(struct wp_redis_command *c,
     c->n = 0;
     c->n_head = 0;
     c->n_keys = 0;
-    if (op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE) {
-        make_note(c, pool, op);
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT ||
+        op->kind == WP_LEASE_GET_SNAPSHOT) {
+        make_snapshot_command(c, pool, op);
         return;
     }
     wp_redis_generation_make('o', generation, c->generation);

@@ -34,8 +34,8 @@ struct wp_redis_command {
 };
 
 /* whole: with the script's text instead of its name; such a command goes alone,
- * as do FETCH, notes, and EXPIRE, whose answer may be a record. writer is the
- * feed's name for this replica, or "". */
+ * as do FETCH, snapshots, and EXPIRE, whose answer may be a record. writer is
+ * the feed's name for this replica, or "". */
 void wp_redis_command_make(struct wp_redis_command *c,
                            const struct wp_redis_pool *pool,
                            uint64_t generation, struct wp_str writer,

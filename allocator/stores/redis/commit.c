@@ -21,9 +21,10 @@ enum {
 };
 
 static bool
-is_note(const struct wp_lease_op *op)
+is_snapshot(const struct wp_lease_op *op)
 {
-    return op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE;
+    return op->kind == WP_LEASE_PUT_SNAPSHOT ||
+           op->kind == WP_LEASE_GET_SNAPSHOT;
 }
 
 /* --- commits --- */
@@ -101,17 +102,6 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     return send_command(group, op, tag, generation, &c, way);
 }
 
-/* The other way, for comparison: any thread sends its op over a channel, and
- * the reading thread alone sends it on. */
-static enum wp_status
-post(struct wp_lease_redis *redis, struct wp_lease_op *op)
-{
-    if (wp_linked_send(&redis->posted, &op->link) == WP_LINKED_WAKE) {
-        wp_redis_wake(redis->groups[0].links);
-    }
-    return WP_PENDING;
-}
-
 /* Sends what this thread has gathered on its links. The answer to one alone it
  * waits for itself: a thread that has to be woken for it takes longer. Links 0
  * are everybody's, and the reading threads' own. */
@@ -133,26 +123,6 @@ flush_gathered(struct wp_lease_redis *redis, uint32_t link)
     }
 }
 
-void
-wp_redis_commit_on_wake(void *self)
-{
-    struct wp_lease_redis *redis = ((struct wp_redis_group *)self)->redis;
-    struct wp_lease_op *next =
-        wp_lease_op_of(wp_linked_receive(&redis->posted));
-
-    while (next != NULL) {
-        struct wp_lease_op *op = next;
-        enum wp_status status;
-
-        next = wp_lease_op_next(op);
-        status = send_op(redis, op, (struct way){.link = 0});
-        if (status != WP_PENDING) {
-            op->done(op, status);
-        }
-    }
-    flush_gathered(redis, 0);
-}
-
 enum wp_status
 wp_redis_commit(void *self, struct wp_lease_op *op)
 {
@@ -160,11 +130,8 @@ wp_redis_commit(void *self, struct wp_lease_op *op)
     uint32_t link = mine.store == redis->id ? mine.link : 0;
 
     WP_REDIS_COUNT(redis->commits);
-    if (op->kind == WP_LEASE_GET_NOTE) {
-        op->note->len = 0;
-    }
-    if (redis->config.committer) {
-        return post(redis, op);
+    if (op->kind == WP_LEASE_GET_SNAPSHOT) {
+        op->snapshot->len = 0;
     }
     return send_op(redis, op, (struct way){.link = link, .flush = link == 0});
 }
@@ -276,7 +243,7 @@ on_error(struct wp_redis_group *group, struct wp_redis_pool *pool,
     const struct wp_redis_router *router = redis->config.redis.router;
 
     WP_REDIS_COUNT(redis->errors);
-    if (is_time(&redis->told_ns, 5 * WP_NS_PER_S)) {
+    if (is_time(&redis->logged_ns, 5 * WP_NS_PER_S)) {
         wp_log_warn("redis refused a commit", wp_kv_slice("error", text),
                     wp_kv_int("errors", (int64_t)atomic_load(&redis->errors)));
     }
@@ -315,24 +282,25 @@ on_record(struct wp_lease_redis *redis, struct wp_lease_op *op,
     return op->kind == WP_LEASE_FETCH ? WP_OK : WP_ABORTED;
 }
 
-/* A piece of a note; a short one is its end. */
+/* A piece of a snapshot; a short one is its end. */
 static enum wp_status
-on_note(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
-        struct wp_str text)
+on_snapshot(struct wp_lease_redis *redis, uint32_t link, struct wp_lease_op *op,
+            struct wp_str text)
 {
-    struct wp_pool_note *note = op->note;
+    struct wp_pool_snapshot *snapshot = op->snapshot;
 
-    if (op->kind != WP_LEASE_GET_NOTE || text.len > note->cap - note->len) {
+    if (op->kind != WP_LEASE_GET_SNAPSHOT ||
+        text.len > snapshot->cap - snapshot->len) {
         return WP_NOT_FOUND;
     }
     if (text.len > 0) {
-        memcpy(note->bytes + note->len, text.ptr, text.len);
+        memcpy(snapshot->bytes + snapshot->len, text.ptr, text.len);
     }
-    note->len += text.len;
+    snapshot->len += text.len;
     if (text.len == WP_REDIS_REPLY_MAX) {
         return send_op(redis, op, (struct way){.link = link, .flush = true});
     }
-    return note->len > 0 ? WP_OK : WP_NOT_FOUND;
+    return snapshot->len > 0 ? WP_OK : WP_NOT_FOUND;
 }
 
 /* The generation that the command was sent under is not believed in any more:
@@ -346,8 +314,8 @@ is_outdated(const struct wp_redis_pool *pool, uint32_t tag)
 }
 
 /* What a server says that may have been replaced: what it has done may be
- * forgotten, and was perhaps too late to be told in the recovery; what it has
- * refused it has not done. */
+ * forgotten, and was perhaps too late to be restored in the recovery; what it
+ * has refused it has not done. */
 static enum wp_status
 doubted(const struct wp_lease_op *op, enum wp_status status)
 {
@@ -394,8 +362,8 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         status = on_number(redis, &redis->pools[number], tag, reply->number);
         break;
     case WP_REPLY_TEXT:
-        status = is_note(op) ? on_note(redis, link, op, reply->text)
-                             : on_record(redis, op, reply->text);
+        status = is_snapshot(op) ? on_snapshot(redis, link, op, reply->text)
+                                 : on_record(redis, op, reply->text);
         break;
     case WP_REPLY_ERROR:
         if (wp_str_starts_with(reply->text, WP_STR("NOSCRIPT ")) &&
@@ -419,11 +387,11 @@ wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
         }
         break;
     case WP_REPLY_OTHER:
-        status = op->kind == WP_LEASE_PUT_NOTE ? WP_OK : status;
+        status = op->kind == WP_LEASE_PUT_SNAPSHOT ? WP_OK : status;
         break;
     }
     if (status != WP_PENDING) {
-        op->done(op, !is_note(op) && is_outdated(&redis->pools[number], tag)
+        op->done(op, !is_snapshot(op) && is_outdated(&redis->pools[number], tag)
                          ? doubted(op, status)
                          : status);
     }

@@ -18,6 +18,10 @@
 
 enum {
     RECONNECT_MS = 250, /* Pause between attempts to connect. */
+    /* Pause after a connection that was lost before it was of any use, and the
+     * longest: it doubles. */
+    LOST_MS = 20,
+    LOST_MAX_MS = 1000,
 };
 
 static void
@@ -119,6 +123,8 @@ subscribe(struct wp_redis_feed *feed, struct wp_err *err)
                              ((redisReply *)reply)->str);
         } else if (((redisReply *)reply)->type == REDIS_REPLY_ARRAY &&
                    ((redisReply *)reply)->elements == 3 &&
+                   ((redisReply *)reply)->element[0]->type ==
+                       REDIS_REPLY_STRING &&
                    strcmp(((redisReply *)reply)->element[0]->str, "message") ==
                        0) {
             wp_redis_feed_on_message(feed, reply);
@@ -188,20 +194,31 @@ call_up(struct wp_redis_feed *feed, struct wp_err *err)
     }
     for (uint32_t i = 0; i < feed->n_pools && status == WP_OK; i++) {
         feed->pools[i].wanted = true;
+        if (feed->pools[i].again_ms == 0) {
+            feed->pools[i].read_at_ns = 0;
+        }
     }
-    feed->read_at_ns = 0;
     feed->heartbeat_at_ns = 0;
     if (status == WP_OK) {
         atomic_store(&feed->listens_since_ns, wp_redis_feed_now_ns());
     }
     /* Nobody could be heard: their silence begins to count now. */
     feed->heard_self_ns = wp_redis_feed_now_ns();
+    feed->called_ns = feed->heard_self_ns;
     (void)pthread_mutex_lock(&feed->peers_lock);
     for (uint32_t i = 0; i < feed->n_peers; i++) {
         feed->peers[i].heard_ns = wp_redis_feed_now_ns();
     }
     (void)pthread_mutex_unlock(&feed->peers_lock);
     return status;
+}
+
+/* It is to call anew: of new pools it hears then, too. */
+static bool
+is_outdated(struct wp_redis_feed *feed)
+{
+    return atomic_exchange(&feed->elsewhere, false) ||
+           wp_redis_pools_len(feed->redis) != feed->n_pools;
 }
 
 /* One turn with connections up; false: they are lost. */
@@ -211,12 +228,6 @@ follow(struct wp_redis_feed *feed)
     const struct wp_lease_redis_config *config = &feed->redis->config;
     int64_t wait_ns;
 
-    if (wp_redis_pools_len(feed->redis) != feed->n_pools) {
-        return false; /* Called anew, it hears of the new ones, too. */
-    }
-    if (atomic_exchange(&feed->elsewhere, false)) {
-        return false;
-    }
     if (atomic_exchange(&feed->says_now, false) ||
         wp_redis_feed_now_ns() >= feed->heartbeat_at_ns) {
         feed->heartbeat_at_ns = wp_redis_feed_now_ns() + config->heartbeat_ns;
@@ -228,6 +239,9 @@ follow(struct wp_redis_feed *feed)
         return false;
     }
     wp_redis_feed_drop_silent(feed);
+    if (feed->heard_self_ns > feed->called_ns) {
+        feed->pause_ms = 0;
+    }
     if (wp_redis_feed_now_ns() - feed->heard_self_ns >
         config->peer_gone_ns + config->heartbeat_ns) {
         return false; /* The one that listens has gone deaf. */
@@ -235,8 +249,8 @@ follow(struct wp_redis_feed *feed)
     wait_ns = feed->heartbeat_at_ns - wp_redis_feed_now_ns();
     for (uint32_t i = 0; i < feed->n_pools; i++) {
         if (feed->pools[i].wanted &&
-            wait_ns > feed->read_at_ns - wp_redis_feed_now_ns()) {
-            wait_ns = feed->read_at_ns - wp_redis_feed_now_ns();
+            wait_ns > feed->pools[i].read_at_ns - wp_redis_feed_now_ns()) {
+            wait_ns = feed->pools[i].read_at_ns - wp_redis_feed_now_ns();
         }
     }
     return wp_redis_feed_listen(
@@ -253,23 +267,31 @@ feed_run(void *arg)
     while (!atomic_load(&feed->stop)) {
         struct wp_err err;
 
-        if (feed->listen != NULL && follow(feed)) {
-            continue;
+        if (feed->listen != NULL && !is_outdated(feed)) {
+            if (follow(feed)) {
+                continue;
+            }
+            hang_up(feed);
+            (void)poll(&stop, 1, (int)feed->pause_ms);
+            feed->pause_ms = feed->pause_ms == 0 ? LOST_MS
+                             : feed->pause_ms * 2 < LOST_MAX_MS
+                                 ? feed->pause_ms * 2
+                                 : LOST_MAX_MS;
         }
         hang_up(feed);
         /* What woke it is looked at now; an end is said otherwise as well. */
         (void)eventfd_read(feed->stop_fd, &woken);
         atomic_store(&feed->elsewhere, false);
         if (call_up(feed, &err) == WP_OK) {
-            if (feed->told) {
+            if (feed->logged) {
                 wp_log_info("the feed of the other replicas is back");
             }
-            feed->told = false;
+            feed->logged = false;
             continue;
         }
         hang_up(feed);
-        if (!feed->told) {
-            feed->told = true;
+        if (!feed->logged) {
+            feed->logged = true;
             wp_log_warn("the other replicas cannot be heard", wp_kv_err(&err));
         }
         (void)poll(&stop, 1, RECONNECT_MS);
@@ -298,7 +320,6 @@ wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for the feed");
     }
     feed->redis = redis;
-    feed->again_ms = WP_FEED_AGAIN_MS;
     feed->pools = calloc(redis->pools_max, sizeof feed->pools[0]);
     feed->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&feed->peers_lock, NULL);

@@ -13,15 +13,18 @@ struct redisReply;
 
 enum {
     /* A receiver that was full is asked again after this, and then after twice
-     * as long each time. */
+     * as long each time; so is a pool that could not be read, until it was. */
     WP_FEED_AGAIN_MS = 20,
     WP_FEED_AGAIN_MAX_MS = 1000,
 };
 
 struct wp_feed_pool {
-    uint64_t expect; /* Number of the next change; 0: the first to come. */
-    uint64_t base;   /* Number of the last change before it was read. */
-    bool wanted;     /* To be read (again). */
+    uint64_t expect;    /* Number of the next change; 0: the first to come. */
+    uint64_t base;      /* Number of the last change before it was read. */
+    bool wanted;        /* To be read (again). */
+    bool logged;        /* That it cannot be read. */
+    int64_t read_at_ns; /* Not before. */
+    int64_t again_ms;   /* 0: the last reading went well. */
 };
 
 struct wp_feed_peer {
@@ -47,12 +50,12 @@ struct wp_redis_feed {
     uint32_t n_pools;             /* That it has called for. */
     struct wp_feed_pool *reading; /* Between its marks; NULL: none. */
     char peers_channel[WP_REDIS_NAMES_MAX + 8];
-    int64_t read_at_ns; /* Not before: pools that are wanted. */
-    int64_t again_ms;
     int64_t heartbeat_at_ns; /* The next one. */
     int64_t heard_self_ns;
-    bool heard_other; /* In what was taken last; else it rests. */
-    bool told;
+    int64_t called_ns; /* When it had called up. */
+    int64_t pause_ms;  /* Before it calls again; 0 once it has heard itself. */
+    bool heard_other;  /* In what was taken last; else it rests. */
+    bool logged;
 
     _Atomic(bool) elsewhere; /* Its server is to be looked for anew. */
 
@@ -77,13 +80,14 @@ wp_redis_feed_sink(const struct wp_redis_feed *feed)
 
 /* The pool is read again, after a while. */
 static inline void
-wp_redis_feed_want(struct wp_redis_feed *feed, struct wp_feed_pool *pool)
+wp_redis_feed_want(struct wp_feed_pool *pool)
 {
-    int64_t at_ns = wp_redis_feed_now_ns() + feed->again_ms * WP_NS_PER_MS;
+    int64_t again_ms = pool->again_ms > 0 ? pool->again_ms : WP_FEED_AGAIN_MS;
+    int64_t at_ns = wp_redis_feed_now_ns() + again_ms * WP_NS_PER_MS;
 
     pool->wanted = true;
-    if (feed->read_at_ns < at_ns) {
-        feed->read_at_ns = at_ns;
+    if (pool->read_at_ns < at_ns) {
+        pool->read_at_ns = at_ns;
     }
 }
 

@@ -27,7 +27,7 @@ count_change(struct wp_redis_feed *feed, struct wp_feed_pool *pool, uint64_t n)
 
     if (!next && !pool->wanted) {
         WP_REDIS_COUNT(feed->redis->gaps);
-        wp_redis_feed_want(feed, pool);
+        wp_redis_feed_want(pool);
     }
     pool->expect = n + 1;
 }
@@ -66,7 +66,7 @@ on_change(struct wp_redis_feed *feed, const struct wp_redis_change *change,
     if (wp_redis_feed_sink(feed)->on_record != NULL &&
         !wp_redis_feed_sink(feed)->on_record(wp_redis_feed_sink(feed)->ctx,
                                              &record)) {
-        wp_redis_feed_want(feed, *pool);
+        wp_redis_feed_want(*pool);
     }
     return true;
 }
@@ -199,6 +199,8 @@ wp_redis_feed_on_message(struct wp_redis_feed *feed, const redisReply *reply)
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
         reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING ||
+        reply->element[2]->type != REDIS_REPLY_STRING ||
         strcmp(reply->element[0]->str, "message") != 0) {
         return; /* That a subscription was taken. */
     }

@@ -5,6 +5,9 @@
  * be after it was read. */
 #include "allocator/stores/redis/feed_impl.h"
 #include "allocator/stores/redis/link/sync.h"
+#include "pool/base/log.h"
+
+#include <hiredis/hiredis.h>
 
 enum {
     DOUBT_MS = 50, /* Between looks whether a pool is trusted again. */
@@ -38,6 +41,45 @@ mark(const struct wp_redis_feed *feed, const struct wp_redis_pool *pool,
                                              &pool->name, begin);
 }
 
+/* It will be read again, later each time. Said once. */
+static void
+put_off(struct wp_redis_feed *feed, uint32_t number, enum wp_status status,
+        const struct wp_err *err)
+{
+    struct wp_feed_pool *pool = &feed->pools[number];
+
+    pool->again_ms = pool->again_ms == 0 ? WP_FEED_AGAIN_MS
+                     : pool->again_ms * 2 < WP_FEED_AGAIN_MAX_MS
+                         ? pool->again_ms * 2
+                         : WP_FEED_AGAIN_MAX_MS;
+    wp_redis_feed_want(pool);
+    if (status == WP_OK || status == WP_CANCELLED) {
+        return;
+    }
+    WP_REDIS_COUNT(feed->redis->sync_failures);
+    if (!pool->logged) {
+        pool->logged = true;
+        wp_log_warn("a pool cannot be read from redis: what other replicas did "
+                    "with it may be unknown here",
+                    wp_kv_str("pool", feed->redis->pools[number].name.pool),
+                    wp_kv_err(err));
+    }
+}
+
+static void
+note_read(struct wp_redis_feed *feed, uint32_t number)
+{
+    struct wp_feed_pool *pool = &feed->pools[number];
+
+    WP_REDIS_COUNT(feed->redis->syncs);
+    pool->again_ms = 0;
+    if (pool->logged) {
+        pool->logged = false;
+        wp_log_info("the pool can be read from redis again",
+                    wp_kv_str("pool", feed->redis->pools[number].name.pool));
+    }
+}
+
 /* False: the connection is lost. Only what was read of one generation, which is
  * trusted still, says what there is not. */
 static bool
@@ -52,11 +94,15 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
     struct redisContext *context = feed->talk;
     uint64_t generation = atomic_load(&name->generation);
     enum wp_status status = WP_CANCELLED;
-    struct wp_err err;
+    struct wp_err err = {.msg = ""};
 
-    if (feed->redis->config.redis.router != NULL &&
-        wp_redis_pool_open(feed->redis, name, &context, NULL, &err) != WP_OK) {
-        return false;
+    if (feed->redis->config.redis.router != NULL) {
+        status = wp_redis_pool_open(feed->redis, name, &context, NULL, &err);
+        if (status != WP_OK) {
+            put_off(feed, number, status, &err);
+            return true;
+        }
+        status = WP_CANCELLED;
     }
     pool->wanted = false;
     pool->expect = 0;
@@ -72,40 +118,33 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
     if (status == WP_OK && !pool->wanted &&
         atomic_load(&name->generation) == generation &&
         mark(feed, name, false)) {
-        WP_REDIS_COUNT(feed->redis->syncs);
-        feed->again_ms = WP_FEED_AGAIN_MS;
+        note_read(feed, number);
         return true;
     }
-    feed->again_ms = feed->again_ms * 2 < WP_FEED_AGAIN_MAX_MS
-                         ? feed->again_ms * 2
-                         : WP_FEED_AGAIN_MAX_MS;
-    wp_redis_feed_want(feed, pool);
-    return status == WP_OK || status == WP_CANCELLED;
+    put_off(feed, number, status, &err);
+    /* What was only refused has left the connection whole. */
+    return feed->talk->err == 0;
 }
 
 bool
 wp_redis_feed_read_wanted(struct wp_redis_feed *feed)
 {
-    bool doubt = false;
-
     for (uint32_t i = 0; i < feed->n_pools; i++) {
         if (atomic_exchange(&feed->redis->pools[i].again, false)) {
             feed->pools[i].wanted = true;
         }
         if (!feed->pools[i].wanted ||
-            wp_redis_feed_now_ns() < feed->read_at_ns) {
+            wp_redis_feed_now_ns() < feed->pools[i].read_at_ns) {
             continue;
         }
-        /* What Redis has forgotten has to be told first: who reads now might
-         * let go of what only this replica knows. */
+        /* What Redis has forgotten has to be restored first: who reads now
+         * might let go of what only this replica knows. */
         if (atomic_load(&feed->redis->pools[i].generation) == 0) {
-            doubt = true;
+            feed->pools[i].read_at_ns =
+                wp_redis_feed_now_ns() + DOUBT_MS * WP_NS_PER_MS;
         } else if (!read_pool(feed, i)) {
             return false;
         }
-    }
-    if (doubt && feed->read_at_ns <= wp_redis_feed_now_ns()) {
-        feed->read_at_ns = wp_redis_feed_now_ns() + DOUBT_MS * WP_NS_PER_MS;
     }
     return true;
 }

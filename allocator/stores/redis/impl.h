@@ -44,8 +44,8 @@ struct wp_redis_pool {
      * meanwhile, with what had been asserted: then it is distrusted. */
     _Atomic(uint64_t) recovering;
     _Atomic(uint64_t) distrusted;
-    /* The server process that recovering is told to. Under admin_lock. */
-    char told_to[WP_REDIS_RUN_ID_MAX + 1];
+    /* The server process that recovering restores. Under admin_lock. */
+    char restored_to[WP_REDIS_RUN_ID_MAX + 1];
     /* Added while others are followed: its generation is still to be learned,
      * by the feed. */
     _Atomic(bool) fresh;
@@ -92,7 +92,6 @@ struct wp_lease_redis {
     bool placer_runs;
     _Atomic(bool) stop;
     _Atomic(uint32_t) links_given;
-    struct wp_linked_channel posted; /* config.committer */
 
     /* Guards what blocks: load and recovery, and their connection. */
     pthread_mutex_t admin_lock;
@@ -101,7 +100,7 @@ struct wp_lease_redis {
     struct wp_redis_feed *feed;
 
     _Atomic(int64_t) renewed_ns;
-    _Atomic(int64_t) told_ns; /* Last word about an error reply. */
+    _Atomic(int64_t) logged_ns; /* Last word about an error reply. */
     _Atomic(uint64_t) commits;
     _Atomic(uint64_t) stale;
     _Atomic(uint64_t) corrupt;
@@ -110,6 +109,7 @@ struct wp_lease_redis {
     _Atomic(uint64_t) records_heard;
     _Atomic(uint64_t) gaps;
     _Atomic(uint64_t) syncs;
+    _Atomic(uint64_t) sync_failures;
 };
 
 static inline uint32_t
@@ -158,7 +158,7 @@ void wp_redis_pool_doubt(struct wp_lease_redis *redis,
  * and is not in this very recovery. Any thread. */
 void wp_redis_generation_met(struct wp_lease_redis *redis,
                              struct wp_redis_pool *pool, struct wp_str text);
-/* The server that its recovery was told to is not the one there is: it counts
+/* The server that its recovery restored is not the one there is: it counts
  * nothing, and is not to be joined again. Harmless when there is none. Any
  * thread. */
 void wp_redis_pool_distrust(struct wp_redis_pool *pool);
@@ -232,7 +232,6 @@ void wp_redis_commit_flush(void *self);
 void wp_redis_commit_on_reply(void *ctx, uint32_t link, void *call,
                               uint32_t tag, const struct wp_redis_reply *reply);
 void wp_redis_commit_on_end(void *ctx, void *call, enum wp_status status);
-void wp_redis_commit_on_wake(void *self);
 
 /* --- feed.c --- */
 

@@ -59,17 +59,19 @@ leads_there(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
     return true;
 }
 
-/* What is told to one server process counts nothing at another: that one may
- * know that this replica has ended its assertions, and not have all of them. */
+/* What is restored in one server process counts nothing at another: that one
+ * may know that this replica has ended its assertions, and not have all of
+ * them. */
 static bool
 goes_on_there(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
               bool begins, struct wp_err *err)
 {
     if (begins) {
-        memcpy(pool->told_to, redis->admin_place.run_id, sizeof pool->told_to);
+        memcpy(pool->restored_to, redis->admin_place.run_id,
+               sizeof pool->restored_to);
         return true;
     }
-    if (strcmp(pool->told_to, redis->admin_place.run_id) == 0) {
+    if (strcmp(pool->restored_to, redis->admin_place.run_id) == 0) {
         return true;
     }
     wp_redis_pool_distrust(pool);
@@ -81,8 +83,8 @@ goes_on_there(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
 
 /* Asks the script; once more on a new connection, since the old one may have
  * been lost long ago. args[ARGS_FIRST...] are the caller's. begins: the answer
- * is the generation that the rest is told under, and the last argument is the
- * server process that is asked. admin_lock is held. */
+ * is the generation that the rest is restored under, and the last argument is
+ * the server process that is asked. admin_lock is held. */
 static redisReply *
 ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     struct wp_str *args, uint32_t n, bool begins, struct wp_err *err)
@@ -110,7 +112,7 @@ ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
             return NULL;
         }
         if (begins) {
-            args[n - 1] = wp_str_from(pool->told_to);
+            args[n - 1] = wp_str_from(pool->restored_to);
         }
         reply = wp_redis_sync_ask(redis->admin, args, n, err);
         if (reply == NULL) {
@@ -151,8 +153,8 @@ not_closed(const struct wp_redis_pool *pool, struct wp_err *err)
 
 /* What a server of before tells of the others, while it takes itself for the
  * master still, is never told to this one: it is not to be heard any more when
- * what is known is told. In a cluster all nodes pass on what each one tells.
- * The lock is held. */
+ * what is known is restored. In a cluster all nodes pass on what each one
+ * tells. The lock is held. */
 static enum wp_status
 check_feed(struct wp_lease_redis *redis, struct wp_err *err)
 {
@@ -162,7 +164,7 @@ check_feed(struct wp_lease_redis *redis, struct wp_err *err)
     }
     return wp_err_set(err, WP_UNAVAILABLE,
                       "redis: another server process is listened to than the "
-                      "one that is to be told");
+                      "one that is to be restored");
 }
 
 enum wp_status
@@ -399,8 +401,9 @@ wp_lease_redis_open_generation(struct wp_lease_redis *redis,
     case WP_RESULT_STALE:
         return not_closed(pool, err);
     case WP_RESULT_PENDING:
-        return wp_err_set(err, WP_PENDING,
-                          "other replicas have not told what they know yet");
+        return wp_err_set(
+            err, WP_PENDING,
+            "other replicas have not restored what they know yet");
     default:
         return WP_UNAVAILABLE;
     }

@@ -24,10 +24,9 @@ check_config(const struct wp_lease_redis_config *config, struct wp_err *err)
                           "redis pools: 1 to %d expected, not %u", WP_POOLS_MAX,
                           config->n_pools);
     }
-    if (config->redis.cluster &&
-        (config->redis.router == NULL || config->committer)) {
+    if (config->redis.cluster && config->redis.router == NULL) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "redis: a cluster needs a router, and no committer");
+                          "redis: a cluster needs a router");
     }
     if (config->threads >= WP_REDIS_LINKS_MAX) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -151,7 +150,6 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
     if (redis == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for redis");
     }
-    wp_linked_init(&redis->posted);
     redis->id = atomic_fetch_add(&stores, 1) + 1;
     redis->n_links = 1 + config->threads;
     (void)pthread_mutex_init(&redis->admin_lock, NULL);
@@ -168,7 +166,6 @@ wp_lease_redis_create(const struct wp_lease_redis_config *config,
         redis->hooks = (struct wp_redis_hooks){
             .on_reply = wp_redis_commit_on_reply,
             .on_end = wp_redis_commit_on_end,
-            .on_wake = config->committer ? wp_redis_commit_on_wake : NULL,
         };
         status = wp_redis_groups_init(redis, err);
     }
@@ -240,6 +237,7 @@ wp_lease_redis_read_stats(struct wp_lease_redis *redis,
     out->records_heard = atomic_load(&redis->records_heard);
     out->gaps = atomic_load(&redis->gaps);
     out->syncs = atomic_load(&redis->syncs);
+    out->sync_failures = atomic_load(&redis->sync_failures);
     for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
         out->in_doubt += atomic_load(&redis->pools[i].generation) == 0;
     }

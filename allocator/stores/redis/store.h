@@ -14,7 +14,7 @@
  *                  asserted their records in it
  *   s              the same: the server process that was told to close it
  *
- * What the core notes of the pool is beside it, PREFIX:{NAMESPACE/POOL}:note.
+ * The snapshot of the pool is beside it, PREFIX:{NAMESPACE/POOL}:note.
  *
  * A claim costs one round trip on a connection that its thread owns: no lock
  * shared with other threads, no allocation, no extra hop between threads; one
@@ -35,7 +35,7 @@
  *
  *   begin_recovery    closes the pool: nobody's commits are taken
  *   assert_record     writes what this replica knows, where Redis knows less
- *   end_assert        says that this replica has told everything
+ *   end_assert        says that this replica has restored everything
  *   open_generation   opens it, once every replica that is asked for has
  *
  * Replicas that find it closed by another join: the calls are the same. Those
@@ -118,8 +118,6 @@ struct wp_lease_redis_config {
     int64_t heartbeat_ns;                  /* 0: 1 s */
     int64_t peer_gone_ns;                  /* 0: 3 s */
     struct wp_lease_redis_sink sink;
-    /* One thread sends all commits, on one connection: for comparison. */
-    bool committer;
 };
 
 struct wp_lease_redis_stats {
@@ -130,10 +128,11 @@ struct wp_lease_redis_stats {
     uint64_t stale;    /* Commits that met another generation. */
     uint64_t corrupt;  /* Records that could not be read. */
     uint64_t records_heard;
-    uint64_t gaps;     /* Numbers missing in a pool's feed. */
-    uint64_t syncs;    /* Times a pool was read again. */
-    uint32_t in_doubt; /* Pools closed to this replica now. */
-    uint32_t peers;    /* Others that are alive. */
+    uint64_t gaps;          /* Numbers missing in a pool's feed. */
+    uint64_t syncs;         /* Times a pool was read again. */
+    uint64_t sync_failures; /* Times it could not be read. */
+    uint32_t in_doubt;      /* Pools closed to this replica now. */
+    uint32_t peers;         /* Others that are alive. */
 };
 
 /* Checks the configuration and starts the threads that connect; does not wait
@@ -199,7 +198,7 @@ bool wp_lease_redis_in_doubt(struct wp_lease_redis *redis,
  * the sink's --- */
 
 /* Every record that Redis has of the pool, closed or not; in no order. On
- * failure what was told is not all. */
+ * failure what was restored is not all. */
 enum wp_status wp_lease_redis_read_pool(
     struct wp_lease_redis *redis, const struct wp_lease_redis_pool *name,
     void (*each)(void *ctx, const struct wp_lease_record *record), void *ctx,
@@ -216,7 +215,7 @@ wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
  * and a later state (OPEN < HELD < LOST < ENDED); its claim with it. OK:
  * written, or Redis knew as much. ABORTED: Redis knows more. ALREADY_EXISTS:
  * its claim has another sandbox there, whose lease may be over without Redis
- * knowing: tell it again once every replica has told what has ended.
+ * knowing: restore it again once every replica has restored what has ended.
  * FAILED_PRECONDITION: the pool is not closed,
  * or closed under another generation than begin_recovery gave: begin again. */
 enum wp_status

@@ -1,8 +1,10 @@
 #include "allocator/stores/sqlite/impl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "pool/base/assert.h"
 #include "pool/leases/rules.h"
@@ -13,7 +15,7 @@
     "served, pool_namespace, pool, sandbox, endpoint, claim_id, tenant, "      \
     "lost_reason"
 
-#define NOTE_COLUMNS "pool_namespace, pool, written_wall_ms, bytes"
+#define SNAPSHOT_COLUMNS "pool_namespace, pool, written_wall_ms, bytes"
 
 enum column {
     COLUMN_UID,
@@ -52,11 +54,13 @@ static const char *const statement_texts[WP_LEASE_SQL_COUNT] = {
         "UPDATE lease SET deadline_wall_ms = ?2 WHERE id = ?1",
     [WP_LEASE_SQL_DELETE] = "DELETE FROM lease WHERE id = ?1",
     [WP_LEASE_SQL_ALL] = "SELECT " COLUMNS ", id FROM lease",
-    [WP_LEASE_SQL_PUT_NOTE] = "INSERT OR REPLACE INTO note (" NOTE_COLUMNS
-                              ") VALUES (?1, ?2, ?3, ?4)",
-    [WP_LEASE_SQL_GET_NOTE] =
+    [WP_LEASE_SQL_PUT_SNAPSHOT] =
+        "INSERT OR REPLACE INTO note (" SNAPSHOT_COLUMNS
+        ") VALUES (?1, ?2, ?3, ?4)",
+    [WP_LEASE_SQL_GET_SNAPSHOT] =
         "SELECT bytes FROM note WHERE pool_namespace = ?1 AND pool = ?2",
-    [WP_LEASE_SQL_DROP_NOTES] = "DELETE FROM note WHERE written_wall_ms < ?1",
+    [WP_LEASE_SQL_DROP_SNAPSHOTS] =
+        "DELETE FROM note WHERE written_wall_ms < ?1",
 };
 
 /* A record and its place. */
@@ -69,11 +73,17 @@ enum wp_status
 wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,
                  enum wp_status status, const char *what)
 {
+    int code = sqlite3_errcode(db->sqlite) & WP_LEASE_SQL_PRIMARY_CODE;
+    int os_errno = sqlite3_system_errno(db->sqlite);
+
+    /* SQLite takes a quota that is used up for an I/O error. */
+    db->full =
+        code == SQLITE_FULL || (code == SQLITE_IOERR && os_errno == EDQUOT);
     (void)wp_err_set(err, status, "lease file '%s': %s: %s (SQLite code %d)",
                      db->path, what, sqlite3_errmsg(db->sqlite),
                      sqlite3_extended_errcode(db->sqlite));
     if (err != NULL) {
-        err->os_errno = sqlite3_system_errno(db->sqlite);
+        err->os_errno = os_errno;
     }
     return status;
 }
@@ -313,8 +323,10 @@ apply_op(struct wp_lease_db *db, const struct wp_lease_op *op,
     struct row before;
     enum step step;
 
-    if (op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE) {
-        return wp_lease_db_note(db, op, status, wrote) ? STEP_OK : STEP_FAILED;
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT ||
+        op->kind == WP_LEASE_GET_SNAPSHOT) {
+        return wp_lease_db_snapshot(db, op, status, wrote) ? STEP_OK
+                                                           : STEP_FAILED;
     }
     step = by_claim ? find_by_claim(db, op, &before)
                     : find_by_uid(db, op->uid, &before);
@@ -384,7 +396,8 @@ static enum wp_status
 judge_commit(struct wp_lease_db *db, int rc, bool wrote)
 {
     roll_back(db);
-    if (!wrote || (rc & 0xff) == SQLITE_FULL || commit_is_void(db)) {
+    if (!wrote || (rc & WP_LEASE_SQL_PRIMARY_CODE) == SQLITE_FULL ||
+        commit_is_void(db)) {
         return WP_UNAVAILABLE;
     }
     return WP_UNKNOWN_OUTCOME;
@@ -427,14 +440,16 @@ enum wp_status
 wp_lease_db_apply(struct wp_lease_db *db, struct wp_lease_op *const *ops,
                   uint32_t count, enum wp_status *statuses, struct wp_err *err)
 {
-    enum wp_status status = apply_all(db, ops, count, statuses, err);
+    enum wp_status status;
 
+    db->full = false;
+    status = apply_all(db, ops, count, statuses, err);
     if (status != WP_OK) {
         err->status = status;
         for (uint32_t i = 0; i < count; i++) {
             /* Who only reads has changed nothing, whatever became of it. */
             statuses[i] = ops[i]->kind == WP_LEASE_FETCH ||
-                                  ops[i]->kind == WP_LEASE_GET_NOTE
+                                  ops[i]->kind == WP_LEASE_GET_SNAPSHOT
                               ? WP_UNAVAILABLE
                               : status;
         }
@@ -477,10 +492,29 @@ wp_lease_db_wal_pages(const struct wp_lease_db *db)
     return db->wal_pages;
 }
 
-enum wp_status
-wp_lease_db_checkpoint(struct wp_lease_db *db, struct wp_err *err)
+bool
+wp_lease_db_is_full(const struct wp_lease_db *db)
 {
-    if (sqlite3_wal_checkpoint_v2(db->sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE,
+    return db->full;
+}
+
+bool
+wp_lease_db_is_short(const struct wp_lease_db *db)
+{
+    struct statvfs disk;
+
+    return db->wal_pages > 0 && statvfs(db->path, &disk) == 0 &&
+           (uint64_t)disk.f_bavail * disk.f_frsize <
+               db->wal_pages * (uint64_t)db->page_bytes;
+}
+
+enum wp_status
+wp_lease_db_checkpoint(struct wp_lease_db *db, bool give_back,
+                       struct wp_err *err)
+{
+    if (sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+                                  give_back ? SQLITE_CHECKPOINT_TRUNCATE
+                                            : SQLITE_CHECKPOINT_PASSIVE,
                                   NULL, NULL) != SQLITE_OK) {
         return wp_lease_db_fail(db, err, WP_UNAVAILABLE, "cannot checkpoint");
     }

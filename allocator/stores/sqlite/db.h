@@ -38,8 +38,14 @@ enum wp_status wp_lease_db_apply(struct wp_lease_db *db,
 
 /* Pages in the log that are not yet copied into the file. */
 uint32_t wp_lease_db_wal_pages(const struct wp_lease_db *db);
-/* Copies the log into the file, so that the next transaction starts it anew. */
-enum wp_status wp_lease_db_checkpoint(struct wp_lease_db *db,
+/* The last apply that failed did so because the disk, or the quota, is full. */
+bool wp_lease_db_is_full(const struct wp_lease_db *db);
+/* The disk has less room left than the log's pages need in the file, at worst:
+ * copied any later, they might not fit any more. */
+bool wp_lease_db_is_short(const struct wp_lease_db *db);
+/* Copies the log into the file, so that the next transaction starts it anew;
+ * give_back: the disk gets the log's room again. */
+enum wp_status wp_lease_db_checkpoint(struct wp_lease_db *db, bool give_back,
                                       struct wp_err *err);
 
 #endif

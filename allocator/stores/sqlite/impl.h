@@ -8,6 +8,10 @@
 #include "allocator/stores/sqlite/db.h"
 #include "allocator/stores/sqlite/file.h"
 
+enum {
+    WP_LEASE_SQL_PRIMARY_CODE = 0xff, /* Of SQLite's extended codes. */
+};
+
 enum wp_lease_statement {
     WP_LEASE_SQL_BEGIN,
     WP_LEASE_SQL_COMMIT,
@@ -18,9 +22,9 @@ enum wp_lease_statement {
     WP_LEASE_SQL_RENEW,
     WP_LEASE_SQL_DELETE,
     WP_LEASE_SQL_ALL,
-    WP_LEASE_SQL_PUT_NOTE,
-    WP_LEASE_SQL_GET_NOTE,
-    WP_LEASE_SQL_DROP_NOTES,
+    WP_LEASE_SQL_PUT_SNAPSHOT,
+    WP_LEASE_SQL_GET_SNAPSHOT,
+    WP_LEASE_SQL_DROP_SNAPSHOTS,
     WP_LEASE_SQL_COUNT,
 };
 
@@ -28,6 +32,8 @@ struct wp_lease_db {
     sqlite3 *sqlite;
     sqlite3_stmt *statements[WP_LEASE_SQL_COUNT];
     uint32_t wal_pages;
+    int64_t page_bytes;
+    bool full; /* The last failure was a disk without room. */
     char path[WP_LEASE_FILE_PATH_MAX + 32];
 };
 
@@ -38,11 +44,11 @@ enum wp_status wp_lease_db_prepare(struct wp_lease_db *db, struct wp_err *err);
 enum wp_status wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,
                                 enum wp_status status, const char *what);
 
-/* PUT_NOTE or GET_NOTE within a transaction. False: SQLite failed. *wrote
- * becomes true when it changed a row. */
-WP_MUST_CHECK bool wp_lease_db_note(struct wp_lease_db *db,
-                                    const struct wp_lease_op *op,
-                                    enum wp_status *status, bool *wrote);
+/* PUT_SNAPSHOT or GET_SNAPSHOT within a transaction. False: SQLite failed.
+ * *wrote becomes true when it changed a row. */
+WP_MUST_CHECK bool wp_lease_db_snapshot(struct wp_lease_db *db,
+                                        const struct wp_lease_op *op,
+                                        enum wp_status *status, bool *wrote);
 
 /* The newest layout this program knows. */
 int64_t wp_lease_db_layout(void);

@@ -9,7 +9,6 @@
 enum {
     APPLICATION_ID = 0x57504c53, /* "WPLS" */
     CACHE_KIB = 16384,
-    PRIMARY_CODE = 0xff, /* Of SQLite's extended codes. */
 };
 
 /* Step i makes layout i + 1 of layout i; a new file takes all of them. What has
@@ -35,7 +34,7 @@ static const char *const layout_steps[] = {
     /* The way from a claim to its record; also makes two impossible. */
     "CREATE UNIQUE INDEX lease_claim ON lease (claim_id, tenant)"
     " WHERE state IN (2, 3)",
-    /* What the core notes of a pool, as it gave it. */
+    /* A pool's snapshot, as it gave it. */
     "CREATE TABLE note ("
     " pool_namespace TEXT NOT NULL,"
     " pool TEXT NOT NULL,"
@@ -56,7 +55,7 @@ wp_lease_db_layout(void)
 static enum wp_status
 refuse(struct wp_lease_db *db, struct wp_err *err, const char *what)
 {
-    switch (sqlite3_errcode(db->sqlite) & PRIMARY_CODE) {
+    switch (sqlite3_errcode(db->sqlite) & WP_LEASE_SQL_PRIMARY_CODE) {
     case SQLITE_BUSY:
         return wp_err_set(err, WP_UNAVAILABLE,
                           "lease file '%s' is in use by another process",
@@ -282,11 +281,12 @@ make_file(const struct wp_lease_sqlite_config *config, struct wp_err *err)
 }
 
 static enum wp_status
-set_up(struct wp_lease_db *db, enum wp_lease_sqlite_sync synchronous,
+set_up(struct wp_lease_db *db, const struct wp_lease_sqlite_config *config,
        struct wp_err *err)
 {
     char mode[16];
     char cache[48];
+    char limit[64];
 
     if (ask(db, "PRAGMA journal_mode = WAL", NULL, mode, sizeof mode, err) !=
         WP_OK) {
@@ -299,12 +299,19 @@ set_up(struct wp_lease_db *db, enum wp_lease_sqlite_sync synchronous,
                           db->path, mode);
     }
     (void)snprintf(cache, sizeof cache, "PRAGMA cache_size = -%d", CACHE_KIB);
+    if (ask(db, "PRAGMA page_size", &db->page_bytes, NULL, 0, err) != WP_OK) {
+        return err->status;
+    }
+    /* What a log has grown beyond that, while it could not be copied, it gives
+     * back. */
+    (void)snprintf(limit, sizeof limit, "PRAGMA journal_size_limit = %lld",
+                   (long long)config->checkpoint_pages * db->page_bytes);
     if (run(db,
-            synchronous == WP_LEASE_SQLITE_NORMAL
+            config->synchronous == WP_LEASE_SQLITE_NORMAL
                 ? "PRAGMA synchronous = NORMAL"
                 : "PRAGMA synchronous = FULL",
             err) != WP_OK ||
-        run(db, cache, err) != WP_OK ||
+        run(db, cache, err) != WP_OK || run(db, limit, err) != WP_OK ||
         run(db, "PRAGMA temp_store = MEMORY", err) != WP_OK ||
         /* What ends is no secret: wiping it would cost a write more. */
         run(db, "PRAGMA secure_delete = OFF", err) != WP_OK) {
@@ -332,8 +339,7 @@ wp_lease_db_open(const struct wp_lease_sqlite_config *config,
         return NULL;
     }
     if (check_identity(db, &layout, err) != WP_OK ||
-        check_pages(db, err) != WP_OK ||
-        set_up(db, config->synchronous, err) != WP_OK ||
+        check_pages(db, err) != WP_OK || set_up(db, config, err) != WP_OK ||
         bring_up(db, layout, err) != WP_OK ||
         wp_lease_db_prepare(db, err) != WP_OK) {
         wp_lease_db_close(db);

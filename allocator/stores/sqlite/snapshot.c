@@ -1,4 +1,4 @@
-/* What the core notes of pools, in the lease file. */
+/* The snapshots of pools, in the lease file. */
 #include <string.h>
 
 #include "allocator/stores/sqlite/impl.h"
@@ -21,17 +21,17 @@ bind_pool(sqlite3_stmt *statement, const struct wp_lease_op *op)
 static bool
 put(struct wp_lease_db *db, const struct wp_lease_op *op)
 {
-    sqlite3_stmt *drop = db->statements[WP_LEASE_SQL_DROP_NOTES];
-    sqlite3_stmt *statement = db->statements[WP_LEASE_SQL_PUT_NOTE];
+    sqlite3_stmt *drop = db->statements[WP_LEASE_SQL_DROP_SNAPSHOTS];
+    sqlite3_stmt *statement = db->statements[WP_LEASE_SQL_PUT_SNAPSHOT];
     int rc = SQLITE_ERROR;
 
-    WP_ASSERT(op->note->len <= WP_NOTE_MAX);
+    WP_ASSERT(op->snapshot->len <= WP_SNAPSHOT_MAX);
     if (bind_pool(statement, op) &&
         sqlite3_bind_int64(statement, 3, op->granted_wall_ms) == SQLITE_OK &&
         sqlite3_bind_blob(statement, 4,
-                          op->note->len > 0 ? op->note->bytes
-                                            : (const uint8_t *)"",
-                          (int)op->note->len, SQLITE_STATIC) == SQLITE_OK) {
+                          op->snapshot->len > 0 ? op->snapshot->bytes
+                                                : (const uint8_t *)"",
+                          (int)op->snapshot->len, SQLITE_STATIC) == SQLITE_OK) {
         rc = sqlite3_step(statement);
         (void)sqlite3_reset(statement);
     }
@@ -48,7 +48,7 @@ static bool
 get(struct wp_lease_db *db, const struct wp_lease_op *op,
     enum wp_status *status)
 {
-    sqlite3_stmt *statement = db->statements[WP_LEASE_SQL_GET_NOTE];
+    sqlite3_stmt *statement = db->statements[WP_LEASE_SQL_GET_SNAPSHOT];
     int rc = SQLITE_ERROR;
 
     *status = WP_NOT_FOUND;
@@ -58,11 +58,11 @@ get(struct wp_lease_db *db, const struct wp_lease_op *op,
             const void *bytes = sqlite3_column_blob(statement, 0);
             size_t len = (size_t)sqlite3_column_bytes(statement, 0);
 
-            if (len <= op->note->cap) {
+            if (len <= op->snapshot->cap) {
                 if (len > 0) {
-                    memcpy(op->note->bytes, bytes, len);
+                    memcpy(op->snapshot->bytes, bytes, len);
                 }
-                op->note->len = len;
+                op->snapshot->len = len;
                 *status = WP_OK;
             }
             rc = SQLITE_DONE;
@@ -73,10 +73,10 @@ get(struct wp_lease_db *db, const struct wp_lease_op *op,
 }
 
 bool
-wp_lease_db_note(struct wp_lease_db *db, const struct wp_lease_op *op,
-                 enum wp_status *status, bool *wrote)
+wp_lease_db_snapshot(struct wp_lease_db *db, const struct wp_lease_op *op,
+                     enum wp_status *status, bool *wrote)
 {
-    if (op->kind == WP_LEASE_GET_NOTE) {
+    if (op->kind == WP_LEASE_GET_SNAPSHOT) {
         return get(db, op, status);
     }
     *status = WP_OK;

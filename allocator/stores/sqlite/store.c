@@ -31,8 +31,9 @@ struct wp_lease_sqlite {
     /* The committer's. */
     struct wp_lease_op *waiting; /* Taken, for the next transactions. */
     uint64_t checkpoint_at;      /* Pages in the log. */
-    bool told;                   /* The log says that commits fail. */
-    int64_t tell_again_ns;
+    bool logged;                 /* The log says that commits fail. */
+    int64_t log_again_ns;
+    int64_t log_growth_again_ns; /* Of a log that cannot be copied. */
     struct wp_lease_op *batch[BATCH_LIMIT];
     enum wp_status statuses[BATCH_LIMIT];
 
@@ -91,17 +92,52 @@ note_outcome(struct wp_lease_sqlite *sqlite, const struct wp_err *err,
 {
     if (err->status != WP_OK) {
         note_error(sqlite, err);
-        if (!sqlite->told && now_ns >= sqlite->tell_again_ns) {
+        if (!sqlite->logged && now_ns >= sqlite->log_again_ns) {
             wp_log_error("lease commit failed", wp_kv_err(err),
                          wp_kv_str("outcome", wp_status_name(err->status)));
-            sqlite->told = true;
-            sqlite->tell_again_ns = now_ns + LOG_PAUSE_NS;
+            sqlite->logged = true;
+            sqlite->log_again_ns = now_ns + LOG_PAUSE_NS;
         }
-    } else if (sqlite->told) {
+    } else if (sqlite->logged) {
         wp_log_info("lease commits succeed again",
                     wp_kv_str("file", sqlite->config.path));
-        sqlite->told = false;
+        sqlite->logged = false;
     }
+}
+
+/* Copies the log into the file now. */
+static enum wp_status
+checkpoint(struct wp_lease_sqlite *sqlite, bool give_back, struct wp_err *err)
+{
+    const struct wp_clock *clock = wp_clock_system();
+    int64_t start_ns = wp_clock_mono_ns(clock);
+
+    if (wp_lease_db_checkpoint(sqlite->db, give_back, err) != WP_OK) {
+        return err->status;
+    }
+    add(&sqlite->checkpoints, 1);
+    wp_histogram_record(&sqlite->checkpoint_ns,
+                        wp_clock_mono_ns(clock) - start_ns);
+    sqlite->checkpoint_at = sqlite->config.checkpoint_pages;
+    return WP_OK;
+}
+
+/* Applies the batch; on a full disk a second time, when the log could be copied
+ * into the file and has given back its room. */
+static enum wp_status
+apply_batch(struct wp_lease_sqlite *sqlite, uint32_t count, struct wp_err *err)
+{
+    enum wp_status status = wp_lease_db_apply(sqlite->db, sqlite->batch, count,
+                                              sqlite->statuses, err);
+    struct wp_err ignored;
+
+    if (status == WP_UNAVAILABLE && wp_lease_db_is_full(sqlite->db) &&
+        checkpoint(sqlite, true, &ignored) == WP_OK) {
+        *err = (struct wp_err){.status = WP_OK};
+        status = wp_lease_db_apply(sqlite->db, sqlite->batch, count,
+                                   sqlite->statuses, err);
+    }
+    return status;
 }
 
 static void
@@ -113,8 +149,7 @@ run_batch(struct wp_lease_sqlite *sqlite, uint32_t count)
     enum wp_status status;
     int64_t end_ns;
 
-    status = wp_lease_db_apply(sqlite->db, sqlite->batch, count,
-                               sqlite->statuses, &err);
+    status = apply_batch(sqlite, count, &err);
     end_ns = wp_clock_mono_ns(clock);
     wp_histogram_record(&sqlite->transaction_ns, end_ns - start_ns);
     add(&sqlite->transactions, 1);
@@ -129,31 +164,29 @@ run_batch(struct wp_lease_sqlite *sqlite, uint32_t count)
     }
 }
 
-/* Keeps the log short. When it cannot be copied now, it grows by as much again
- * before the next try. */
+/* Keeps the log short, and shorter than the room that the disk has left. When
+ * it cannot be copied now, it grows by as much again before the next try; on a
+ * disk without room each transaction tries. */
 static void
 checkpoint_if_due(struct wp_lease_sqlite *sqlite)
 {
-    const struct wp_clock *clock = wp_clock_system();
     uint64_t pages = wp_lease_db_wal_pages(sqlite->db);
+    bool is_short = wp_lease_db_is_short(sqlite->db);
     struct wp_err err = {.status = WP_OK};
-    int64_t start_ns;
+    int64_t now_ns;
 
-    if (pages < sqlite->checkpoint_at) {
+    if ((pages < sqlite->checkpoint_at && !is_short) ||
+        checkpoint(sqlite, is_short, &err) == WP_OK) {
         return;
     }
-    start_ns = wp_clock_mono_ns(clock);
-    if (wp_lease_db_checkpoint(sqlite->db, &err) == WP_OK) {
-        add(&sqlite->checkpoints, 1);
-        wp_histogram_record(&sqlite->checkpoint_ns,
-                            wp_clock_mono_ns(clock) - start_ns);
-        sqlite->checkpoint_at = sqlite->config.checkpoint_pages;
-    } else {
-        note_error(sqlite, &err);
+    note_error(sqlite, &err);
+    now_ns = wp_clock_mono_ns(wp_clock_system());
+    if (now_ns >= sqlite->log_growth_again_ns) {
         wp_log_warn("lease log cannot be copied into its file, and grows",
                     wp_kv_err(&err), wp_kv_int("pages", (int64_t)pages));
-        sqlite->checkpoint_at = pages + sqlite->config.checkpoint_pages;
+        sqlite->log_growth_again_ns = now_ns + LOG_PAUSE_NS;
     }
+    sqlite->checkpoint_at = pages + sqlite->config.checkpoint_pages;
 }
 
 static void *

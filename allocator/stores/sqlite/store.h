@@ -10,6 +10,9 @@
  * before it and its own are through, each at most batch_max ops; a disk that
  * hangs is waited for.
  *
+ * A full disk makes the committer copy the log into the file, give back the
+ * log's room and try once more.
+ *
  * When the file cannot be written (full disk, I/O error) the transaction is
  * rolled back and its ops are answered UNAVAILABLE; UNKNOWN_OUTCOME when the
  * failure came so late that it may yet be found after a crash. The store stays
@@ -45,7 +48,8 @@ struct wp_lease_sqlite_config {
     uint32_t busy_timeout_ms;
     uint32_t batch_max; /* Ops in one transaction, 1..1024. Default 256. */
     /* Pages in PATH-wal after which it is copied into the file, by the
-     * committer, between two transactions. Default 4000 (16 MiB). */
+     * committer, between two transactions; sooner when they are more than the
+     * disk has room for. Default 4000 (16 MiB). */
     uint32_t checkpoint_pages;
 };
 

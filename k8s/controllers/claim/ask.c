@@ -184,12 +184,6 @@ wp_claim_asks_destroy(struct wp_claim_asks *asks)
     free(asks);
 }
 
-uint32_t
-wp_claim_asks_pending(const struct wp_claim_asks *asks)
-{
-    return asks->pending;
-}
-
 static void
 copy_text(const char *text, char *out, size_t cap)
 {

@@ -20,7 +20,6 @@ struct wp_claim_asks *wp_claim_asks_create(
 /* Withdraws what is pending; the core's other threads must still run. Asks that
  * are held by the caller are freed. NULL is fine. */
 void wp_claim_asks_destroy(struct wp_claim_asks *asks);
-uint32_t wp_claim_asks_pending(const struct wp_claim_asks *asks);
 
 /* Asks for a warm sandbox of the claim's pool, waiting so long for one. The
  * claim's uid is the id: asked again, it gets what it has. Never NULL. */

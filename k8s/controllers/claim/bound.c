@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/endings.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
@@ -212,16 +213,11 @@ end_spare(void *ctx, const struct wp_object *object)
         !object->deleting && uid != NULL &&
         strcmp(uid, reconcile->claim->uid) == 0 &&
         strcmp(wp_claim_view(reconcile->claim)->sandbox, object->name) != 0) {
-        struct wp_api_target target = wp_claim_target(object, WP_HTTP_NORMAL);
-        struct wp_api_delete how = {.uid = object->uid};
-
         wp_log_warn("claim: a second sandbox is ended",
                     wp_kv_str("namespace", object->ns),
                     wp_kv_str("claim", reconcile->claim->name),
                     wp_kv_str("sandbox", object->name));
-        wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_DELETE],
-                       1);
-        wp_api_delete(reconcile->self->parts->api, &target, &how, NULL, NULL);
+        wp_claim_endings_add(reconcile->self->endings, object);
     }
     return true;
 }

@@ -33,6 +33,8 @@ struct wp_claim_entry {
     /* Facts, each of its own. */
     bool again;     /* Look again once its annotations are answered. */
     bool measured;  /* Its way to Ready has been counted. */
+    bool in_doubt;  /* It may have adopted a Sandbox: not given up before that
+                     * was read. */
     bool announced; /* A Sandbox's name was annotated with its adoption. */
     char *uid;      /* These three lie behind the entry. */
     char *ns;

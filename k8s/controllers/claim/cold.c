@@ -52,9 +52,10 @@ add_variable(json_t *container, const char *name, const json_t *value,
     return WP_OK;
 }
 
-enum wp_status
-wp_cold_add_env(json_t *spec, const json_t *env, int policy,
-                const char **reason, struct wp_err *err)
+/* The claim's part of a Sandbox's spec. */
+static enum wp_status
+add_env(json_t *spec, const json_t *env, int policy, const char **reason,
+        struct wp_err *err)
 {
     json_t *pod = wp_json_at(spec, "podTemplate", "spec", NULL);
     json_t *containers = json_object_get(pod, "containers");
@@ -146,9 +147,8 @@ check_volumes(const json_t *volumes, const char *whose, struct wp_err *err)
     return WP_OK;
 }
 
-enum wp_status
-wp_cold_add_volumes(json_t *spec, const json_t *volumes, int policy,
-                    struct wp_err *err)
+static enum wp_status
+add_volumes(json_t *spec, const json_t *volumes, int policy, struct wp_err *err)
 {
     json_t *have = json_object_get(spec, "volumeClaimTemplates");
     size_t i;
@@ -233,17 +233,16 @@ add_wishes(json_t *spec, const struct wp_object *claim,
     wp_claim_identity_set(labels, claim);
     (void)wp_json_set_text(labels, WP_LABEL_TEMPLATE_REF_HASH, template_hash);
     *reason = WP_REASON_VOLUMES_REJECTED;
-    status = wp_cold_add_volumes(
-        spec, json_object_get(wishes, "volumeClaimTemplates"),
-        (int)templ->volume_policy, err);
+    status = add_volumes(spec, json_object_get(wishes, "volumeClaimTemplates"),
+                         (int)templ->volume_policy, err);
     if (status == WP_OK) {
         *reason = WP_REASON_ERROR;
         status = wp_claim_metadata_merge(
             metadata, json_object_get(wishes, "additionalPodMetadata"), err);
     }
     if (status == WP_OK) {
-        status = wp_cold_add_env(spec, json_object_get(wishes, "env"),
-                                 (int)templ->env_policy, reason, err);
+        status = add_env(spec, json_object_get(wishes, "env"),
+                         (int)templ->env_policy, reason, err);
     }
     json_decref(whole);
     return status;

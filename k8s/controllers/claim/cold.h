@@ -22,13 +22,4 @@ WP_MUST_CHECK json_t *wp_cold_sandbox(const struct wp_object *claim,
                                       const struct wp_object *templ,
                                       const char **reason, struct wp_err *err);
 
-/* The claim's part; each changes spec, which is a Sandbox's. */
-WP_MUST_CHECK enum wp_status wp_cold_add_env(json_t *spec, const json_t *env,
-                                             int policy, const char **reason,
-                                             struct wp_err *err);
-WP_MUST_CHECK enum wp_status wp_cold_add_volumes(json_t *spec,
-                                                 const json_t *volumes,
-                                                 int policy,
-                                                 struct wp_err *err);
-
 #endif

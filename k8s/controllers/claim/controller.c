@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/endings.h"
+#include "k8s/controllers/claim/orphans.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
@@ -13,7 +15,6 @@ enum {
     WORKERS_MAX = 512,
     /* Twice as many as requests that claims make way for can be under way. */
     LAST_MAX = 32,
-    LEASES_AT_ONCE = 32,
 };
 
 static struct wp_str
@@ -89,12 +90,9 @@ static bool
 collect_one(void *ctx, const struct wp_object *sandbox)
 {
     struct wp_claim_controller *self = ctx;
-    struct wp_api_target target = wp_claim_target(sandbox, WP_HTTP_NORMAL);
-    struct wp_api_delete how = {.uid = sandbox->uid};
 
     if (!sandbox->deleting) {
-        wp_counter_add(&self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
-        wp_api_delete(self->parts->api, &target, &how, NULL, NULL);
+        wp_claim_endings_add(self->endings, sandbox);
     }
     return true;
 }
@@ -224,8 +222,9 @@ on_sandbox(void *ctx, const struct wp_object *before,
                      : !is_being_adopted(self, after))) {
         look_at_owner(self, after);
     }
-    if (before != NULL && after == NULL && !had) {
-        /* It may have stood in the way of a claim of its name. */
+    if (before != NULL && after == NULL) {
+        /* It may have stood in the way of a claim of its name: the first
+         * claim's of that name in the second one's. */
         const struct wp_object *claim = wp_store_find(
             store_of(self, WP_KIND_SANDBOX_CLAIM), before->ns, before->name);
 
@@ -369,33 +368,6 @@ look_at_entry(void *ctx, struct wp_claim_entry *entry)
     wp_work_add(self->queue, entry->ns, entry->name, false);
 }
 
-/* Ends the core's leases of claims that are gone. */
-static void
-end_orphans(struct wp_claim_controller *self)
-{
-    struct wp_str of = tenant();
-    struct wp_claim_filter filter = {.tenant = &of};
-    struct wp_claim_info *infos = calloc(LEASES_AT_ONCE, sizeof *infos);
-    uint64_t cursor = 0;
-
-    WP_ASSERT(infos != NULL);
-    do {
-        uint32_t n = wp_pools_list(self->parts->core.pools, &filter, &cursor,
-                                   infos, LEASES_AT_ONCE);
-
-        for (uint32_t i = 0; i < n; i++) {
-            if (!infos[i].waiting &&
-                wp_store_find_uid(store_of(self, WP_KIND_SANDBOX_CLAIM),
-                                  infos[i].claim_id) == NULL) {
-                wp_log_info("claim: the lease of a claim that is gone ends",
-                            wp_kv_str("sandbox", infos[i].sandbox));
-                wp_pools_end(self->parts->core.pools, infos[i].ref);
-            }
-        }
-    } while (cursor != 0);
-    free(infos);
-}
-
 static void
 claim_activate(void *arg)
 {
@@ -403,8 +375,9 @@ claim_activate(void *arg)
 
     wp_claim_cache_walk(self->cache, look_at_entry, self);
     wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), look_at_each, self);
-    end_orphans(self);
+    wp_claim_orphans_end(self->orphans);
     wp_work_pause(self->queue, false);
+    wp_claim_endings_pause(self->endings, false);
 }
 
 static void
@@ -423,6 +396,7 @@ claim_deactivate(void *arg)
     struct wp_claim_controller *self = arg;
 
     wp_work_pause(self->queue, true);
+    wp_claim_endings_pause(self->endings, true);
     wp_claim_cache_walk(self->cache, withdraw, NULL);
 }
 
@@ -437,6 +411,8 @@ claim_destroy(void *arg)
         return;
     }
     wp_claim_asks_destroy(self->asks);
+    wp_claim_orphans_destroy(self->orphans);
+    wp_claim_endings_destroy(self->endings);
     wp_claim_cache_destroy(self->cache);
     wp_work_queue_destroy(self->queue);
     wp_label_domains_fini(&self->domains);
@@ -473,7 +449,10 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     self->queue = wp_work_queue_create(&queue);
     self->cache = wp_claim_cache_create();
     self->asks = wp_claim_asks_create(parts, on_answer, self);
-    if (self->queue == NULL || self->cache == NULL || self->asks == NULL) {
+    self->orphans = wp_claim_orphans_create(parts);
+    self->endings = wp_claim_endings_create(parts, &self->metrics);
+    if (self->queue == NULL || self->cache == NULL || self->asks == NULL ||
+        self->orphans == NULL || self->endings == NULL) {
         claim_destroy(self);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");
         return NULL;

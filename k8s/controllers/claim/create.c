@@ -25,6 +25,20 @@ created(struct wp_claim_reconcile *reconcile)
     wp_claim_status_write(reconcile);
 }
 
+/* It is tried again after a pause. What the API server said of it is told; that
+ * an answer was lost is no news to anybody. */
+static void
+not_created(struct wp_claim_reconcile *reconcile)
+{
+    if (reconcile->answered_code == 0) {
+        wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
+        return;
+    }
+    (void)wp_err_wrap(&reconcile->err, "Error seen: creating the sandbox");
+    wp_claim_reconcile_refuse(reconcile, WP_REASON_ERROR, reconcile->err.msg,
+                              WP_WORK_FAILED, 0);
+}
+
 /* It may be there already; whose it is shows when it is looked at. */
 static void
 existing_read(void *ctx, const struct wp_api_result *result)
@@ -38,7 +52,7 @@ existing_read(void *ctx, const struct wp_api_result *result)
         wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
     } else if (result->status == WP_NOT_FOUND) {
         wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_NONE);
-        wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
+        not_created(reconcile);
     } else {
         wp_claim_reconcile_retry(reconcile, result);
     }
@@ -67,9 +81,7 @@ create_settled(struct wp_claim_reconcile *reconcile)
                    reconcile);
         return;
     case WP_FATE_REFUSED:
-        (void)wp_err_wrap(&reconcile->err, "Error seen: creating the sandbox");
-        wp_claim_reconcile_refuse(reconcile, WP_REASON_ERROR,
-                                  reconcile->err.msg, WP_WORK_FAILED, 0);
+        not_created(reconcile);
         return;
     case WP_FATE_RETRY:
         wp_claim_reconcile_end(reconcile,

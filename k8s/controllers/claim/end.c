@@ -8,14 +8,16 @@
 #include "k8s/controllers/claim/expiry.h"
 #include "k8s/controllers/claim/reconcile.h"
 
+/* What is there now decides: of the claim, or of its Sandbox. */
 static void
-end_answered(void *ctx, const struct wp_api_result *result)
+read_answered(void *ctx, const struct wp_api_result *result, enum wp_kind kind)
 {
     struct wp_claim_reconcile *reconcile = ctx;
 
-    /* ABORTED: another object has the name by now. */
-    if (result->status == WP_OK || result->status == WP_NOT_FOUND ||
-        result->status == WP_ABORTED) {
+    if (result->status == WP_OK && result->object != NULL) {
+        wp_object_unref(wp_claim_learn(reconcile->self, kind, result->object));
+        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
+    } else if (result->status == WP_NOT_FOUND) {
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     } else {
         wp_claim_reconcile_retry(reconcile, result);
@@ -23,18 +25,125 @@ end_answered(void *ctx, const struct wp_api_result *result)
 }
 
 static void
+claim_read(void *ctx, const struct wp_api_result *result)
+{
+    read_answered(ctx, result, WP_KIND_SANDBOX_CLAIM);
+}
+
+static void
+sandbox_read(void *ctx, const struct wp_api_result *result)
+{
+    read_answered(ctx, result, WP_KIND_SANDBOX);
+}
+
+/* It was changed since it was looked at: perhaps it is to live on. */
+static void
+read_anew(struct wp_claim_reconcile *reconcile, enum wp_kind kind)
+{
+    bool claim = kind == WP_KIND_SANDBOX_CLAIM;
+    struct wp_api_target target = wp_claim_target(
+        claim ? reconcile->claim : reconcile->sandbox, WP_HTTP_NORMAL);
+
+    wp_counter_add(&reconcile->self->metrics.conflicts, 1);
+    wp_api_get(reconcile->self->parts->api, &target,
+               claim ? claim_read : sandbox_read, reconcile);
+}
+
+static void
+end_answered(struct wp_claim_reconcile *reconcile,
+             const struct wp_api_result *result, enum wp_kind kind)
+{
+    if (result->status == WP_OK && kind == WP_KIND_SANDBOX_CLAIM &&
+        reconcile->self->parts->config.claim_events) {
+        wp_claim_event(reconcile->self->parts->events, reconcile->claim,
+                       WP_CLAIM_DELETED,
+                       wp_claim_view(reconcile->claim)->shutdown_policy ==
+                               WP_SHUTDOWN_DELETE
+                           ? "Delete"
+                           : "DeleteForeground");
+    }
+    if (result->status == WP_OK || result->status == WP_NOT_FOUND) {
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+    } else if (result->status == WP_ABORTED) {
+        read_anew(reconcile, kind);
+    } else {
+        wp_claim_reconcile_retry(reconcile, result);
+    }
+}
+
+static void
+claim_end_answered(void *ctx, const struct wp_api_result *result)
+{
+    end_answered(ctx, result, WP_KIND_SANDBOX_CLAIM);
+}
+
+static void
+sandbox_end_answered(void *ctx, const struct wp_api_result *result)
+{
+    end_answered(ctx, result, WP_KIND_SANDBOX);
+}
+
+/* Only as it was when its end was decided. */
+static void
 end_object(struct wp_claim_reconcile *reconcile, const struct wp_object *object,
            bool foreground)
 {
     struct wp_api_target target = wp_claim_target(object, WP_HTTP_NORMAL);
-    struct wp_api_delete how = {.uid = object->uid, .foreground = foreground};
+    struct wp_api_delete how = {.uid = object->uid,
+                                .resource_version = object->resource_version,
+                                .foreground = foreground};
 
     if (!wp_claim_reconcile_may_write(reconcile)) {
         return;
     }
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
-    wp_api_delete(reconcile->self->parts->api, &target, &how, end_answered,
+    wp_api_delete(reconcile->self->parts->api, &target, &how,
+                  object->kind == WP_KIND_SANDBOX_CLAIM ? claim_end_answered
+                                                        : sandbox_end_answered,
                   reconcile);
+}
+
+static void
+end_sandbox(struct wp_claim_reconcile *reconcile)
+{
+    end_object(reconcile, reconcile->sandbox, false);
+}
+
+/* The API server has confirmed, with what it answered, that the claim's time
+ * is over. */
+static void
+claim_confirmed(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_claim_reconcile *reconcile = ctx;
+
+    if (result->status != WP_OK || result->object == NULL) {
+        read_answered(ctx, result, WP_KIND_SANDBOX_CLAIM);
+        return;
+    }
+    wp_object_unref(
+        wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM, result->object));
+    if (wp_claim_reconcile_refresh(reconcile) &&
+        wp_claim_reconcile_holds(reconcile)) {
+        end_sandbox(reconcile);
+    }
+}
+
+/* The Sandbox's version says nothing of the claim's: when the claim was not
+ * written just now it is read. */
+static void
+end_retained(struct wp_claim_reconcile *reconcile)
+{
+    if (reconcile->sandbox == NULL || reconcile->sandbox->deleting) {
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+    } else if (reconcile->status_written) {
+        end_sandbox(reconcile);
+    } else {
+        struct wp_api_target target =
+            wp_claim_target(reconcile->claim, WP_HTTP_NORMAL);
+
+        wp_api_get(reconcile->self->parts->api, &target, claim_confirmed,
+                   reconcile);
+    }
 }
 
 static void
@@ -42,22 +151,19 @@ end_by_policy(struct wp_claim_reconcile *reconcile)
 {
     enum wp_shutdown_policy policy;
 
-    if (!wp_claim_reconcile_refresh(reconcile)) {
+    if (!wp_claim_reconcile_refresh(reconcile) ||
+        !wp_claim_reconcile_holds(reconcile)) {
         return;
+    }
+    if (reconcile->newly_expired && reconcile->status_written &&
+        reconcile->self->parts->config.claim_events) {
+        wp_claim_event(reconcile->self->parts->events, reconcile->claim,
+                       WP_CLAIM_EXPIRED, "");
     }
     policy = wp_claim_view(reconcile->claim)->shutdown_policy;
     if (policy == WP_SHUTDOWN_RETAIN) {
-        if (reconcile->sandbox != NULL && !reconcile->sandbox->deleting) {
-            end_object(reconcile, reconcile->sandbox, false);
-        } else {
-            wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
-        }
+        end_retained(reconcile);
         return;
-    }
-    if (reconcile->self->parts->config.claim_events) {
-        wp_claim_event(
-            reconcile->self->parts->events, reconcile->claim, WP_CLAIM_DELETED,
-            policy == WP_SHUTDOWN_DELETE ? "Delete" : "DeleteForeground");
     }
     end_object(reconcile, reconcile->claim,
                policy == WP_SHUTDOWN_DELETE_FOREGROUND);
@@ -85,10 +191,7 @@ wp_claim_expire(struct wp_claim_reconcile *reconcile)
         reconcile->outcome.message = reconcile->err.msg;
         reconcile->outcome.forget_sandbox = true;
     }
-    if (!wp_claim_says_expired(wp_claim_view(reconcile->claim)) &&
-        reconcile->self->parts->config.claim_events) {
-        wp_claim_event(reconcile->self->parts->events, reconcile->claim,
-                       WP_CLAIM_EXPIRED, "");
-    }
+    reconcile->newly_expired =
+        !wp_claim_says_expired(wp_claim_view(reconcile->claim));
     wp_claim_status_write_then(reconcile, end_by_policy);
 }

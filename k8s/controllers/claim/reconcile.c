@@ -66,6 +66,7 @@ decide(struct wp_claim_reconcile *reconcile)
 {
     const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
 
+    reconcile->decided_on = reconcile->claim->generation;
     if (wp_claim_expires_wall_ms(view) <=
         wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS) {
         return WP_CLAIM_EXPIRE;
@@ -110,6 +111,9 @@ again(struct wp_claim_reconcile *reconcile)
                wp_claim_reconcile_refresh(reconcile)) {
         wp_claim_reconcile_set_sandbox(reconcile, NULL);
         memset(&reconcile->outcome, 0, sizeof reconcile->outcome);
+        reconcile->status_written = false;
+        reconcile->ends = WP_WORK_OK;
+        reconcile->after_ns = WP_TIME_NEVER;
         go_by_decision(reconcile);
     }
 }

@@ -18,6 +18,7 @@
  *            status_write.c   one status patch; it ends most reconciles
  *            annotations.c    the annotations that go with it
  *            holding.c, sandbox_write.c
+ *            endings.c        Sandboxes that claims leave behind
  *   ground   step.c           the reconcile, its objects, its end
  *
  * A step that another one is to follow names it (wp_claim_reconcile_go); only
@@ -36,6 +37,8 @@ struct wp_claim_controller {
     struct wp_parts *parts;
     struct wp_work_queue *queue;
     struct wp_claim_asks *asks;
+    struct wp_claim_orphans *orphans;
+    struct wp_claim_endings *endings;
     struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;
@@ -70,6 +73,10 @@ struct wp_claim_reconcile {
     uint32_t awaited;
     uint32_t rounds; /* Writes that met another's, and their like. */
     struct wp_claim_outcome outcome;
+    /* The claim's generation that the outcome was decided on. */
+    int64_t decided_on;
+    bool newly_expired;  /* Its status has not said so before. */
+    bool status_written; /* So the API server had that generation, too. */
     /* How it is to end once its status is written. */
     enum wp_work_outcome ends;
     int64_t after_ns; /* WP_TIME_NEVER: no need to look again. */
@@ -77,6 +84,7 @@ struct wp_claim_reconcile {
     uint64_t template_mark;
     /* The call that is under way, once it is back. */
     enum wp_status answered;
+    int answered_code; /* 0: there was no answer. */
     struct wp_err err;
 };
 
@@ -114,6 +122,10 @@ wp_claim_reconcile_may_write(struct wp_claim_reconcile *reconcile);
  * the reconcile has ended. */
 WP_MUST_CHECK bool
 wp_claim_reconcile_refresh(struct wp_claim_reconcile *reconcile);
+/* Is the outcome decided on the claim as it is known now? If not, the reconcile
+ * looks at everything anew. */
+WP_MUST_CHECK bool
+wp_claim_reconcile_holds(struct wp_claim_reconcile *reconcile);
 /* The claim's pool and its template; NULL when they are not known. */
 const struct wp_object *
 wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile);
@@ -193,6 +205,11 @@ bool wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile);
 void wp_claim_status_write(struct wp_claim_reconcile *reconcile);
 /* The same, with Ready False for this reason (literals or the reconcile's own
  * err): ends as given. */
+void wp_claim_reconcile_say(struct wp_claim_reconcile *reconcile,
+                            const char *reason, const char *message,
+                            enum wp_work_outcome ends, int64_t after_ns);
+/* The same of a claim that is not served now: what was asked of the core for it
+ * is given up, so that others have it. */
 void wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
                                const char *reason, const char *message,
                                enum wp_work_outcome ends, int64_t after_ns);

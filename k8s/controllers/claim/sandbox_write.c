@@ -61,6 +61,7 @@ wp_claim_reconcile_keep_answer(struct wp_claim_reconcile *reconcile,
     const struct wp_object *sandbox = NULL;
 
     reconcile->answered = result->status;
+    reconcile->answered_code = result->code;
     if (result->status == WP_OK && result->object != NULL) {
         sandbox =
             wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);

@@ -146,6 +146,7 @@ write_answered(void *ctx, const struct wp_api_result *result)
         }
         wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
                                        result->object));
+        reconcile->status_written = true;
         reconcile->next(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
         wp_claim_reconcile_end(reconcile, WP_WORK_OK,
@@ -171,7 +172,8 @@ try_to_write(struct wp_claim_reconcile *reconcile)
     json_t *patch;
 
     if (!wp_claim_reconcile_may_write(reconcile) ||
-        !wp_claim_reconcile_refresh(reconcile)) {
+        !wp_claim_reconcile_refresh(reconcile) ||
+        !wp_claim_reconcile_holds(reconcile)) {
         return;
     }
     view = wp_claim_view(reconcile->claim);
@@ -218,9 +220,9 @@ wp_claim_status_write(struct wp_claim_reconcile *reconcile)
 }
 
 void
-wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
-                          const char *reason, const char *message,
-                          enum wp_work_outcome ends, int64_t after_ns)
+wp_claim_reconcile_say(struct wp_claim_reconcile *reconcile, const char *reason,
+                       const char *message, enum wp_work_outcome ends,
+                       int64_t after_ns)
 {
     memset(&reconcile->outcome, 0, sizeof reconcile->outcome);
     reconcile->outcome.reason = reason;
@@ -228,4 +230,29 @@ wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
     reconcile->ends = ends;
     reconcile->after_ns = ends == WP_WORK_AFTER ? after_ns : WP_TIME_NEVER;
     wp_claim_status_write(reconcile);
+}
+
+/* Nothing that it has is in the core's answer, or may be on its way there. */
+static bool
+may_give_up(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_claim_entry *entry = reconcile->entry;
+    const struct wp_object *sandbox = NULL;
+    const char *name = "";
+
+    return !entry->in_doubt &&
+           (wp_claim_ask_status(entry->ask) != WP_OK ||
+            wp_claim_look_up(reconcile->self, reconcile->claim, &sandbox,
+                             &name) != WP_HOLDS_SANDBOX);
+}
+
+void
+wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
+                          const char *reason, const char *message,
+                          enum wp_work_outcome ends, int64_t after_ns)
+{
+    if (reconcile->entry->ask != NULL && may_give_up(reconcile)) {
+        wp_claim_entry_drop_ask(reconcile->entry);
+    }
+    wp_claim_reconcile_say(reconcile, reason, message, ends, after_ns);
 }

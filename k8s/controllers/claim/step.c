@@ -190,3 +190,13 @@ wp_claim_reconcile_go(struct wp_claim_reconcile *reconcile,
     WP_ASSERT(step < WP_CLAIM_STEP_COUNT && reconcile->steps[step] != NULL);
     reconcile->steps[step](reconcile);
 }
+
+bool
+wp_claim_reconcile_holds(struct wp_claim_reconcile *reconcile)
+{
+    if (reconcile->claim->generation == reconcile->decided_on) {
+        return true;
+    }
+    wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
+    return false;
+}

@@ -18,7 +18,9 @@
 #include "k8s/controllers/fault.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "k8s/objects/owner.h"
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/base/log.h"
 
 /* creationTimestamp knows whole seconds only: a claim that was seen so soon
@@ -34,6 +36,25 @@ adoption_of(const struct wp_claim_reconcile *reconcile)
 
 /* --- Asking --- */
 
+/* By its pool's annotation cold-start, else by the setting. */
+static bool
+may_start_cold(const struct wp_claim_reconcile *reconcile)
+{
+    struct wp_pools *pools = reconcile->self->parts->core.pools;
+    uint32_t index =
+        wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
+                       wp_str_from(wp_claim_view(reconcile->claim)->pool));
+    struct wp_pool_stats stats;
+
+    if (index != UINT32_MAX) {
+        wp_pools_stats(pools, index, &stats);
+        if (stats.spec.cold_start_said) {
+            return stats.spec.cold_start == WP_COLD_ALLOWED;
+        }
+    }
+    return reconcile->self->parts->config.cold_start;
+}
+
 /* What is left of the time in which it rather waits than starts cold. */
 static int64_t
 grace_left_ns(const struct wp_claim_reconcile *reconcile)
@@ -47,35 +68,44 @@ grace_left_ns(const struct wp_claim_reconcile *reconcile)
     return left > grace ? grace : left > 0 ? left : 0;
 }
 
-/* Is a sandbox of its pool being made, or about to be? */
-static bool
-has_candidates(const struct wp_claim_reconcile *reconcile)
+/* How long it is to wait for a sandbox of its pool. Not at all when none is
+ * being made, or about to be, nor when waiting is in vain: the grace would be
+ * over before its turn, or a sandbox of its own is there sooner. That one is
+ * taken to need as long as the pool's. */
+static int64_t
+wait_ns(const struct wp_claim_reconcile *reconcile)
 {
     struct wp_pools *pools = reconcile->self->parts->core.pools;
     const char *name = wp_claim_view(reconcile->claim)->pool;
     uint32_t index = wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
                                     wp_str_from(name));
+    int64_t grace = grace_left_ns(reconcile);
     struct wp_pool_stats stats;
+    struct wp_pool_outlook outlook;
 
     if (index == UINT32_MAX) {
-        return false;
+        return 0;
     }
     wp_pools_stats(pools, index, &stats);
-    return !stats.draining && (stats.ready > 0 || stats.warming > 0 ||
-                               (stats.spec.target > 0 && !stats.breaker_open));
+    if (stats.draining || (stats.ready == 0 && stats.warming == 0 &&
+                           (stats.spec.target == 0 || stats.breaker_open))) {
+        return 0;
+    }
+    return wp_pools_outlook(pools, index, &outlook) &&
+                   outlook.wait_ns > wp_min_i64(grace, outlook.lead_ns)
+               ? 0
+               : grace;
 }
 
 static void
 ask(struct wp_claim_reconcile *reconcile)
 {
-    struct wp_parts *parts = reconcile->self->parts;
-    int64_t wait_ns = !parts->config.cold_start   ? WP_WAIT_MAX_NS
-                      : has_candidates(reconcile) ? grace_left_ns(reconcile)
-                                                  : 0;
+    int64_t wait =
+        may_start_cold(reconcile) ? wait_ns(reconcile) : WP_WAIT_MAX_NS;
 
     wp_fault("claim.before_claim");
     reconcile->entry->ask =
-        wp_claim_ask_begin(reconcile->self->asks, reconcile->claim, wait_ns);
+        wp_claim_ask_begin(reconcile->self->asks, reconcile->claim, wait);
     wp_fault("claim.after_claim");
     if (wp_claim_ask_status(reconcile->entry->ask) == WP_PENDING) {
         wp_counter_add(&reconcile->self->metrics.queued, 1);
@@ -88,7 +118,7 @@ ask(struct wp_claim_reconcile *reconcile)
 static void
 leave_waiting(struct wp_claim_reconcile *reconcile)
 {
-    bool cold = reconcile->self->parts->config.cold_start;
+    bool cold = may_start_cold(reconcile);
     int64_t left = grace_left_ns(reconcile);
 
     if (!cold && left == 0) {
@@ -96,9 +126,8 @@ leave_waiting(struct wp_claim_reconcile *reconcile)
                          "Waiting for a warm sandbox of SandboxWarmPool "
                          "\"%s\"; cold starts are off",
                          wp_claim_view(reconcile->claim)->pool);
-        wp_claim_reconcile_refuse(reconcile, "SandboxNotReady",
-                                  reconcile->err.msg, WP_WORK_OK,
-                                  WP_TIME_NEVER);
+        wp_claim_reconcile_say(reconcile, "SandboxNotReady", reconcile->err.msg,
+                               WP_WORK_OK, WP_TIME_NEVER);
         return;
     }
     wp_claim_annotations_observed(reconcile, false);
@@ -128,7 +157,7 @@ static void take_granted(struct wp_claim_reconcile *reconcile);
 static void
 refused(struct wp_claim_reconcile *reconcile, enum wp_status status)
 {
-    bool cold = reconcile->self->parts->config.cold_start;
+    bool cold = may_start_cold(reconcile);
 
     wp_claim_entry_drop_ask(reconcile->entry);
     if (status == WP_FAILED_PRECONDITION || status == WP_ALREADY_EXISTS) {
@@ -238,6 +267,15 @@ adopted(struct wp_claim_reconcile *reconcile)
     wp_claim_status_write(reconcile);
 }
 
+/* In the pool that the claim names; not in one of that name which is gone. */
+static bool
+is_to_be_had(const struct wp_claim_reconcile *reconcile,
+             const struct wp_object *sandbox)
+{
+    return !sandbox->deleting &&
+           wp_owner_is_pool(sandbox, wp_claim_reconcile_pool(reconcile));
+}
+
 /* What the API server says of the Sandbox. */
 static void
 see_sandbox(struct wp_claim_reconcile *reconcile)
@@ -246,8 +284,7 @@ see_sandbox(struct wp_claim_reconcile *reconcile)
 
     if (wp_object_controlled_by(sandbox, reconcile->claim->uid)) {
         adopted(reconcile);
-    } else if (!sandbox->deleting && wp_object_controlled_by_kind(
-                                         sandbox, WP_KIND_SANDBOX_WARM_POOL)) {
+    } else if (is_to_be_had(reconcile, sandbox)) {
         if (++reconcile->rounds > WP_CLAIM_ROUNDS_MAX) {
             wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
         } else {
@@ -265,6 +302,7 @@ sandbox_read(void *ctx, const struct wp_api_result *result)
     const struct wp_object *sandbox = NULL;
 
     if (result->status == WP_NOT_FOUND) {
+        reconcile->entry->in_doubt = false;
         lost(reconcile, "the sandbox is gone");
         return;
     }
@@ -278,6 +316,7 @@ sandbox_read(void *ctx, const struct wp_api_result *result)
     }
     wp_claim_reconcile_set_sandbox(reconcile, sandbox);
     wp_object_unref(sandbox);
+    reconcile->entry->in_doubt = false;
     see_sandbox(reconcile);
 }
 
@@ -309,6 +348,8 @@ static void
 adopt_settled(struct wp_claim_reconcile *reconcile)
 {
     wp_claim_state_move(&reconcile->entry->adoption, WP_WRITE_NONE);
+    reconcile->entry->in_doubt =
+        wp_claim_fate(reconcile->answered) == WP_FATE_LOOK;
     switch (wp_claim_fate(reconcile->answered)) {
     case WP_FATE_DONE:
         adopted(reconcile);
@@ -393,8 +434,7 @@ take_granted(struct wp_claim_reconcile *reconcile)
         return;
     }
     wp_claim_reconcile_set_sandbox(reconcile, sandbox);
-    if (!wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_WARM_POOL) ||
-        sandbox->deleting) {
+    if (!is_to_be_had(reconcile, sandbox)) {
         see_sandbox(reconcile);
     } else if (is_ready(sandbox)) {
         wp_claim_adopt(reconcile);

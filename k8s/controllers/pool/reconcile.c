@@ -130,8 +130,10 @@ static void
 count(struct look *look, const struct wp_object *sandbox)
 {
     const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
+    const struct wp_cluster_config *config = &look->controller->parts->config;
     int64_t left_ns = sandbox->created_wall_ms * WP_NS_PER_MS +
-                      look->controller->parts->config.ready_grace_ns -
+                      (look->known ? look->stats.spec.ready_within_ns
+                                   : config->ready_grace_ns) -
                       look->wall_ns;
 
     look->active++;
@@ -323,19 +325,21 @@ report_progress(struct look *look)
                             words);
 }
 
-/* Pools follow their policies on every replica; one of them speaks. */
+/* Pools follow their annotations on every replica; one of them speaks. */
 static void
 report_policy(struct look *look)
 {
-    struct wp_scale_policy policy;
+    struct wp_pool_spec spec;
     struct wp_err err;
     char words[WORDS_MAX] = "";
     enum wp_pool_hindrance hindrance = WP_POOL_PROGRESSING;
 
-    if (wp_pool_policy_read(look->pool, &policy, &err) != WP_OK) {
+    wp_pool_spec_init(&spec);
+    if (wp_pool_policy_read(look->pool, &spec, &err) != WP_OK) {
         hindrance = WP_POOL_BAD_POLICY;
         (void)snprintf(words, sizeof(words),
-                       "%s; the pool keeps the policy that it had", err.msg);
+                       "%s; the pool keeps what its annotations said before",
+                       err.msg);
     }
     wp_pool_progress_report(look->controller->policies, look->pool, hindrance,
                             words);
@@ -409,10 +413,10 @@ wp_pool_reconcile(void *ctx, struct wp_work *work, const char *ns,
         look.view = wp_warm_pool_view(look.pool);
         look.template_ = wp_store_find(parts->stores[WP_KIND_SANDBOX_TEMPLATE],
                                        ns, look.view->template_name);
+        ask_core(&look);
         wp_store_labelled(parts->stores[WP_KIND_SANDBOX], ns, hash, look_at,
                           &look);
         write_status(&look, hash);
-        ask_core(&look);
         report_progress(&look);
         report_policy(&look);
         report_hand(&look);

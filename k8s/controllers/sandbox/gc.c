@@ -18,7 +18,7 @@ struct wp_sandbox_gc {
 };
 
 /* One sandbox that is gone, child by child. */
-struct gc_pass {
+struct gc_round {
     struct wp_sandbox_gc *gc;
     struct wp_work *work;
     char *uid;
@@ -27,7 +27,7 @@ struct gc_pass {
     bool gone;       /* The API server has said so. */
 };
 
-static void gc_next(struct gc_pass *pass);
+static void gc_next(struct gc_round *round);
 
 static bool
 is_known(const struct wp_sandbox_gc *gc, const char *uid)
@@ -68,39 +68,41 @@ on_child(void *ctx, const struct wp_object *before,
 }
 
 static void
-gc_done(struct gc_pass *pass, enum wp_work_outcome outcome)
+gc_done(struct gc_round *round, enum wp_work_outcome outcome)
 {
-    wp_object_unref(pass->child);
-    pass->gc->passes--;
-    wp_work_done(pass->work, outcome, 0);
-    json_decref(pass->deleted);
-    free(pass->uid);
-    free(pass);
+    wp_object_unref(round->child);
+    round->gc->passes--;
+    wp_work_done(round->work, outcome, 0);
+    json_decref(round->deleted);
+    free(round->uid);
+    free(round);
 }
 
 static bool
 take_first(void *ctx, const struct wp_object *child)
 {
-    struct gc_pass *pass = ctx;
+    struct gc_round *round = ctx;
 
-    if (child->deleting || json_object_get(pass->deleted, child->uid) != NULL) {
+    if (child->deleting ||
+        json_object_get(round->deleted, child->uid) != NULL) {
         return true;
     }
-    pass->child = wp_object_ref(child);
+    round->child = wp_object_ref(child);
     return false;
 }
 
 /* Takes the next child at hand that is not going yet; false without one. */
 static bool
-find_child(struct gc_pass *pass)
+find_child(struct gc_round *round)
 {
-    struct wp_store *const *stores = pass->gc->parts->stores;
+    struct wp_store *const *stores = round->gc->parts->stores;
 
-    wp_object_unref(pass->child);
-    pass->child = NULL;
+    wp_object_unref(round->child);
+    round->child = NULL;
     for (size_t i = 0; i < WP_ARRAY_LEN(child_kinds); i++) {
-        wp_store_owned_by(stores[child_kinds[i]], pass->uid, take_first, pass);
-        if (pass->child != NULL) {
+        wp_store_owned_by(stores[child_kinds[i]], round->uid, take_first,
+                          round);
+        if (round->child != NULL) {
             return true;
         }
     }
@@ -110,52 +112,52 @@ find_child(struct gc_pass *pass)
 static void
 on_asked(void *ctx, const struct wp_api_result *result)
 {
-    struct gc_pass *pass = ctx;
+    struct gc_round *round = ctx;
     bool other = result->status == WP_OK &&
                  strcmp(wp_json_text(result->object, "metadata", "uid", NULL),
-                        pass->uid) != 0;
+                        round->uid) != 0;
 
     if (result->status == WP_NOT_FOUND || other) {
-        pass->gone = true;
-        gc_next(pass);
+        round->gone = true;
+        gc_next(round);
         return;
     }
-    gc_done(pass, result->status == WP_OK ? WP_WORK_OK : WP_WORK_FAILED);
+    gc_done(round, result->status == WP_OK ? WP_WORK_OK : WP_WORK_FAILED);
 }
 
 static void
 on_deleted(void *ctx, const struct wp_api_result *result)
 {
-    struct gc_pass *pass = ctx;
+    struct gc_round *round = ctx;
 
     if (result->status != WP_OK && result->status != WP_NOT_FOUND &&
         result->status != WP_ABORTED) {
-        gc_done(pass, WP_WORK_FAILED);
+        gc_done(round, WP_WORK_FAILED);
         return;
     }
     /* The watch has yet to say so; it must not be found again. */
-    wp_json_set(pass->deleted, pass->child->uid, json_true());
-    gc_next(pass);
+    wp_json_set(round->deleted, round->child->uid, json_true());
+    gc_next(round);
 }
 
 static void
-gc_next(struct gc_pass *pass)
+gc_next(struct gc_round *round)
 {
-    struct wp_sandbox_gc *gc = pass->gc;
+    struct wp_sandbox_gc *gc = round->gc;
     const struct wp_object *child;
 
-    if (!gc->active || is_known(gc, pass->uid) || !find_child(pass)) {
-        gc_done(pass, WP_WORK_OK);
+    if (!gc->active || is_known(gc, round->uid) || !find_child(round)) {
+        gc_done(round, WP_WORK_OK);
         return;
     }
-    child = pass->child;
-    if (!pass->gone) {
+    child = round->child;
+    if (!round->gone) {
         wp_api_get(gc->parts->api,
                    &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
                                            .ns = child->ns,
                                            .name = child->controller.name,
                                            .priority = WP_HTTP_NORMAL},
-                   on_asked, pass);
+                   on_asked, round);
         return;
     }
     wp_api_delete(gc->parts->api,
@@ -163,24 +165,25 @@ gc_next(struct gc_pass *pass)
                                           .ns = child->ns,
                                           .name = child->name,
                                           .priority = WP_HTTP_NORMAL},
-                  &(struct wp_api_delete){.uid = child->uid}, on_deleted, pass);
+                  &(struct wp_api_delete){.uid = child->uid}, on_deleted,
+                  round);
 }
 
 static void
 reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
 {
     struct wp_sandbox_gc *gc = ctx;
-    struct gc_pass *pass = calloc(1, sizeof *pass);
+    struct gc_round *round = calloc(1, sizeof *round);
 
     (void)ns;
-    WP_ASSERT(pass != NULL);
-    pass->gc = gc;
-    pass->work = work;
-    pass->uid = strdup(name);
-    pass->deleted = json_object();
-    WP_ASSERT(pass->uid != NULL && pass->deleted != NULL);
+    WP_ASSERT(round != NULL);
+    round->gc = gc;
+    round->work = work;
+    round->uid = strdup(name);
+    round->deleted = json_object();
+    WP_ASSERT(round->uid != NULL && round->deleted != NULL);
     gc->passes++;
-    gc_next(pass);
+    gc_next(round);
 }
 
 struct wp_sandbox_gc *

@@ -54,6 +54,8 @@ drop_answer(struct wp_sandbox_reconcile *reconcile)
     reconcile->got = NULL;
     reconcile->got_json = NULL;
     reconcile->missing = false;
+    reconcile->lost = false;
+    reconcile->said[0] = '\0';
 }
 
 void
@@ -82,6 +84,10 @@ reconcile_end(struct wp_sandbox_reconcile *reconcile)
     }
     if (expires_ns >= 0 && (after_ns < 0 || expires_ns < after_ns)) {
         after_ns = expires_ns;
+    }
+    if (reconcile->look_ns >= 0 &&
+        (after_ns < 0 || reconcile->look_ns < after_ns)) {
+        after_ns = reconcile->look_ns;
     }
     if (failed && reconcile->pause_ns >= 0) {
         wp_work_done(reconcile->work, WP_WORK_AFTER, reconcile->pause_ns);
@@ -148,6 +154,7 @@ wp_sandbox_reconcile_begin(struct wp_sandbox_controller *controller,
     reconcile->service = WP_SERVICE_UNKNOWN;
     reconcile->pause_ns = -1;
     reconcile->wait_ns = -1;
+    reconcile->look_ns = -1;
     reconcile->steps = wp_sandbox_expires_in_ns(sandbox, wall_ns) == 0
                            ? &steps_expired
                            : &steps_running;
@@ -237,11 +244,32 @@ learn(const struct wp_sandbox_reconcile *reconcile,
                    wp_object_ref(object));
 }
 
+/* A write came to nothing, after all. It is tried again after a pause; what the
+ * server said of it is told. */
+static void
+not_done(struct wp_sandbox_reconcile *reconcile)
+{
+    if (reconcile->said[0] == '\0') {
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
+        return;
+    }
+    (void)wp_sandbox_reconcile_refuse(reconcile, "%s %s: %s",
+                                      wp_kind_info(reconcile->kind)->kind,
+                                      reconcile->name, reconcile->said);
+    reconcile->failed = true;
+    reconcile_run(reconcile);
+}
+
 static void
 on_read(void *ctx, const struct wp_api_result *result)
 {
     struct wp_sandbox_reconcile *reconcile = ctx;
 
+    if (result->status == WP_NOT_FOUND && reconcile->lost) {
+        not_done(reconcile);
+        return;
+    }
     if (result->status == WP_NOT_FOUND) {
         drop_answer(reconcile);
         reconcile->missing = true;
@@ -305,6 +333,16 @@ on_written(void *ctx, const struct wp_api_result *result)
     if (result->status == WP_ALREADY_EXISTS ||
         result->status == WP_UNKNOWN_OUTCOME) {
         /* What is there now decides. */
+        reconcile->lost = true;
+        if (result->status == WP_UNKNOWN_OUTCOME && result->code > 0) {
+            (void)snprintf(reconcile->said, sizeof reconcile->said, "%s",
+                           result->message != NULL ? result->message : "");
+        }
+        reconcile->unsure += result->status == WP_UNKNOWN_OUTCOME;
+        if (reconcile->unsure > 1) {
+            not_done(reconcile); /* A read in between has changed nothing. */
+            return;
+        }
         read_object(reconcile);
         return;
     }
@@ -356,6 +394,80 @@ wp_sandbox_reconcile_patch(struct wp_sandbox_reconcile *reconcile,
     return WP_STEP_WAIT;
 }
 
+/* What a call answered is the sandbox from here on. False when the reconcile
+ * has ended: the answer is malformed, it is another sandbox, or the time of one
+ * that was being ended is not over any more. Learning it leads back to it. */
+static bool
+take_sandbox(struct wp_sandbox_reconcile *reconcile,
+             const struct wp_api_result *result)
+{
+    bool same;
+
+    if (!take_answer(reconcile, result)) {
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
+        return false;
+    }
+    same = strcmp(reconcile->got->uid, reconcile->sandbox->uid) == 0;
+    wp_object_unref(reconcile->sandbox);
+    json_decref(reconcile->json);
+    reconcile->sandbox = reconcile->got;
+    reconcile->json = reconcile->got_json;
+    reconcile->got = NULL;
+    reconcile->got_json = NULL;
+    learn(reconcile, reconcile->sandbox);
+    if (!same ||
+        (reconcile->steps == &steps_expired &&
+         wp_sandbox_expires_in_ns(
+             reconcile->sandbox,
+             wp_clock_wall_ns(reconcile->controller->parts->clock)) != 0)) {
+        reconcile_end(reconcile);
+        return false;
+    }
+    return true;
+}
+
+static void
+on_sandbox_read(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_sandbox_reconcile *reconcile = ctx;
+
+    if (result->status == WP_NOT_FOUND) {
+        reconcile_end(reconcile);
+    } else if (result->status != WP_OK) {
+        call_failed(reconcile, result);
+    } else if (take_sandbox(reconcile, result)) {
+        reconcile->confirmed = true;
+        reconcile_run(reconcile);
+    }
+}
+
+enum wp_sandbox_step_end
+wp_sandbox_reconcile_confirm(struct wp_sandbox_reconcile *reconcile)
+{
+    const struct wp_object *sandbox = reconcile->sandbox;
+
+    if (!begin_call(reconcile, WP_KIND_SANDBOX, sandbox->name)) {
+        return try_again(reconcile, -1);
+    }
+    wp_api_get(reconcile->controller->parts->api,
+               &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
+                                       .ns = sandbox->ns,
+                                       .name = sandbox->name,
+                                       .priority = WP_HTTP_NORMAL},
+               on_sandbox_read, reconcile);
+    return WP_STEP_WAIT;
+}
+
+/* Somebody else has changed the sandbox: what it is now decides. */
+static void
+sandbox_changed(struct wp_sandbox_reconcile *reconcile)
+{
+    if (wp_sandbox_reconcile_confirm(reconcile) != WP_STEP_WAIT) {
+        reconcile_end(reconcile);
+    }
+}
+
 static void
 on_sandbox_written(void *ctx, const struct wp_api_result *result)
 {
@@ -366,24 +478,19 @@ on_sandbox_written(void *ctx, const struct wp_api_result *result)
             reconcile); /* It is gone, and with it all there was to do. */
         return;
     }
+    if (result->status == WP_ABORTED) {
+        sandbox_changed(reconcile);
+        return;
+    }
     if (result->status != WP_OK) {
         call_failed(reconcile, result);
         return;
     }
-    if (!take_answer(reconcile, result)) {
-        (void)try_again(reconcile, -1);
-        reconcile_end(reconcile);
-        return;
+    if (take_sandbox(reconcile, result)) {
+        reconcile->written = true;
+        reconcile->confirmed = true;
+        reconcile_run(reconcile);
     }
-    wp_object_unref(reconcile->sandbox);
-    json_decref(reconcile->json);
-    reconcile->sandbox = reconcile->got;
-    reconcile->json = reconcile->got_json;
-    reconcile->got = NULL;
-    reconcile->got_json = NULL;
-    reconcile->written = true;
-    learn(reconcile, reconcile->sandbox);
-    reconcile_run(reconcile);
 }
 
 enum wp_sandbox_step_end
@@ -412,6 +519,10 @@ on_deleted(void *ctx, const struct wp_api_result *result)
 {
     struct wp_sandbox_reconcile *reconcile = ctx;
 
+    if (result->status == WP_ABORTED && reconcile->kind == WP_KIND_SANDBOX) {
+        sandbox_changed(reconcile);
+        return;
+    }
     if (result->status != WP_OK && result->status != WP_NOT_FOUND) {
         call_failed(reconcile, result);
         return;
@@ -439,7 +550,11 @@ wp_sandbox_reconcile_delete(struct wp_sandbox_reconcile *reconcile,
                                           .ns = object->ns,
                                           .name = object->name,
                                           .priority = WP_HTTP_NORMAL},
-                  &(struct wp_api_delete){.uid = object->uid}, on_deleted,
-                  reconcile);
+                  &(struct wp_api_delete){.uid = object->uid,
+                                          .resource_version =
+                                              object->kind == WP_KIND_SANDBOX
+                                                  ? object->resource_version
+                                                  : NULL},
+                  on_deleted, reconcile);
     return WP_STEP_WAIT;
 }

@@ -24,6 +24,7 @@ wp_sandbox_step(struct wp_sandbox_reconcile *reconcile);
 
 enum {
     WP_SANDBOX_RECONCILE_NAME_MAX = 253,
+    WP_SANDBOX_RECONCILE_SAID_MAX = 511,
     WP_SANDBOX_RECONCILE_ERROR_MAX = 1023,
 };
 
@@ -35,7 +36,10 @@ struct wp_sandbox_reconcile {
     char hash[WP_NAME_HASH_LEN + 1];
     const struct wp_sandbox_steps *steps;
     uint32_t step;
-    uint32_t calls; /* Made so far. */
+    uint32_t calls;  /* Made so far. */
+    uint32_t unsure; /* Of these, writes that may have been done. */
+    /* The API server has answered with the sandbox as it is. */
+    bool confirmed;
 
     /* Of the step at hand; cleared before the next one. */
     const struct wp_object *got; /* What a call answered; a reference. */
@@ -44,7 +48,9 @@ struct wp_sandbox_reconcile {
     char name[WP_SANDBOX_RECONCILE_NAME_MAX + 1];
     bool written; /* A write of it has succeeded. */
     bool missing; /* A read has found nothing. */
-    bool failed;  /* The step gives up; reconcile->error says why. */
+    bool lost; /* A write was not confirmed; the read that follows decides. */
+    char said[WP_SANDBOX_RECONCILE_SAID_MAX + 1]; /* By the server, of that. */
+    bool failed; /* The step gives up; reconcile->error says why. */
     uint32_t index;
 
     /* What was found. */
@@ -57,6 +63,7 @@ struct wp_sandbox_reconcile {
     bool retry;       /* The reconcile could not be finished. */
     int64_t pause_ns; /* With retry: what the server asked for; -1. */
     int64_t wait_ns;  /* The status may wait so long; -1. */
+    int64_t look_ns;  /* What no event tells of is looked at by then; -1. */
 };
 
 /* Takes over work. */
@@ -83,7 +90,12 @@ wp_sandbox_reconcile_patch(struct wp_sandbox_reconcile *reconcile,
 enum wp_sandbox_step_end wp_sandbox_reconcile_patch_sandbox(
     struct wp_sandbox_reconcile *reconcile, const char *subresource,
     enum wp_http_priority priority, json_t *body);
-/* Also done when it is gone already. */
+/* Reads the sandbox itself, once: the step is entered again with confirmed set.
+ * The reconcile ends when it is gone, or when its time is not over any more. */
+enum wp_sandbox_step_end
+wp_sandbox_reconcile_confirm(struct wp_sandbox_reconcile *reconcile);
+/* Also done when it is gone already. The sandbox itself goes only in the
+ * version that is known. */
 enum wp_sandbox_step_end
 wp_sandbox_reconcile_delete(struct wp_sandbox_reconcile *reconcile,
                             const struct wp_object *object);

@@ -125,7 +125,7 @@ set_finished(json_t *conditions, const struct wp_sandbox_facts *facts,
                   wall_ns);
 }
 
-/* Mirrors the Pod's own, so that nobody needs to see Pods to know why one is
+/* Copies the Pod's own, so that nobody needs to see Pods to know why one is
  * not scheduled. */
 static void
 set_pod_scheduled(json_t *conditions, const struct wp_sandbox_facts *facts,
@@ -317,7 +317,17 @@ void
 wp_sandbox_status_expire(json_t *status, int64_t generation, int64_t wall_ns)
 {
     json_t *conditions = conditions_of(status);
+    json_t *condition;
+    size_t i;
 
+    /* What stays was looked at, too: the spec with a shutdownTime is newer. */
+    json_array_foreach(conditions, i, condition)
+    {
+        if (json_object_get(condition, "observedGeneration") != NULL) {
+            wp_json_set(condition, "observedGeneration",
+                        json_integer(generation));
+        }
+    }
     (void)wp_condition_set(
         conditions,
         &(struct wp_condition_text){.type = "Ready",

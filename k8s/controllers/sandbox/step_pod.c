@@ -2,10 +2,14 @@
  */
 #include <string.h>
 
+#include "k8s/objects/condition.h"
 #include "k8s/objects/json.h"
 #include "k8s/controllers/sandbox/child.h"
 #include "k8s/controllers/sandbox/reconcile.h"
 #include "k8s/controllers/sandbox/pod.h"
+
+/* A Pod that is not the sandbox's own, and of which no event tells. */
+#define STRANGER_LOOK_NS (10 * WP_NS_PER_S)
 
 struct owned_pods {
     const struct wp_object *first;
@@ -31,6 +35,20 @@ must_read_named(const struct wp_sandbox_reconcile *reconcile, const char *named)
     return named[0] != '\0' && strcmp(named, reconcile->sandbox->name) != 0 &&
            !reconcile->missing &&
            wp_sandbox_reconcile_find(reconcile, WP_KIND_POD, named) == NULL;
+}
+
+/* Pods without the label are not watched: before it is said that there is none,
+ * the API server is asked for one of its name. */
+static bool
+must_read_before_terminated(const struct wp_sandbox_reconcile *reconcile)
+{
+    const json_t *suspended = wp_condition_find(
+        wp_json_at(reconcile->json, "status", "conditions", NULL), "Suspended");
+
+    return wp_sandbox_view(reconcile->sandbox)->wants_suspended &&
+           !reconcile->missing &&
+           strcmp(wp_json_text(suspended, "reason", NULL), "PodTerminated") !=
+               0;
 }
 
 /* The Pod that the sandbox has, or whose name it wants; NULL. The owner decides
@@ -99,6 +117,10 @@ suspend(struct wp_sandbox_reconcile *reconcile, const struct wp_object *pod)
     if (pod != NULL && !pod->deleting && !reconcile->written &&
         wp_child_owner(pod, reconcile->sandbox) == WP_CHILD_OURS) {
         return wp_sandbox_reconcile_delete(reconcile, pod);
+    }
+    if (pod != NULL &&
+        wp_child_owner(pod, reconcile->sandbox) != WP_CHILD_OURS) {
+        reconcile->look_ns = STRANGER_LOOK_NS;
     }
     return take_pod(reconcile, pod);
 }
@@ -196,6 +218,11 @@ wp_sandbox_step_pod(struct wp_sandbox_reconcile *reconcile)
     pod = find_pod(reconcile, named);
     if (reconcile->pods > 1) {
         return say_multiple(reconcile);
+    }
+    if (pod == NULL && must_read_before_terminated(reconcile)) {
+        return wp_sandbox_reconcile_get(
+            reconcile, WP_KIND_POD,
+            named[0] != '\0' ? named : reconcile->sandbox->name);
     }
     if (wp_sandbox_view(reconcile->sandbox)->wants_suspended) {
         return suspend(reconcile, pod);

@@ -88,26 +88,6 @@ wp_sandbox_step_status(struct wp_sandbox_reconcile *reconcile)
                                               patch_to(reconcile, status));
 }
 
-/* Said before anything is taken away, so that nobody wonders. */
-enum wp_sandbox_step_end
-wp_sandbox_step_mark_expired(struct wp_sandbox_reconcile *reconcile)
-{
-    json_t *status;
-    json_t *patch;
-
-    if (reconcile->written || wp_sandbox_marked_expired(reconcile->sandbox)) {
-        return WP_STEP_NEXT;
-    }
-    status = status_copy(reconcile);
-    wp_sandbox_status_expire(
-        status, reconcile->sandbox->generation,
-        wp_clock_wall_ns(reconcile->controller->parts->clock));
-    patch = patch_to(reconcile, status);
-    return patch != NULL ? wp_sandbox_reconcile_patch_sandbox(
-                               reconcile, "status", WP_HTTP_NORMAL, patch)
-                         : WP_STEP_NEXT;
-}
-
 struct pod_search {
     const struct wp_object *pod;
     uint32_t skip; /* So many have been asked for already. */
@@ -127,6 +107,58 @@ pick_pod(void *ctx, const struct wp_object *pod)
     }
     search->pod = pod;
     return false;
+}
+
+static bool
+is_own_service(const struct wp_sandbox_reconcile *reconcile,
+               const struct wp_object *service)
+{
+    return service != NULL && !service->deleting &&
+           wp_child_owner(service, reconcile->sandbox) == WP_CHILD_OURS;
+}
+
+/* Is there anything of it that its end would take away? */
+static bool
+has_children(const struct wp_sandbox_reconcile *reconcile)
+{
+    struct pod_search search = {NULL, 0};
+
+    wp_store_owned_by(wp_sandbox_reconcile_store(reconcile, WP_KIND_POD),
+                      reconcile->sandbox->uid, pick_pod, &search);
+    return search.pod != NULL ||
+           is_own_service(reconcile,
+                          wp_sandbox_reconcile_find(reconcile, WP_KIND_SERVICE,
+                                                    reconcile->sandbox->name));
+}
+
+/* Said before anything is taken away, so that nobody wonders. */
+enum wp_sandbox_step_end
+wp_sandbox_step_mark_expired(struct wp_sandbox_reconcile *reconcile)
+{
+    json_t *status;
+    json_t *patch;
+
+    if (reconcile->written) {
+        return WP_STEP_NEXT;
+    }
+    if (wp_sandbox_marked_expired(reconcile->sandbox)) {
+        /* A Pod's end must not follow from a shutdownTime of old. */
+        return reconcile->confirmed || !has_children(reconcile)
+                   ? WP_STEP_NEXT
+                   : wp_sandbox_reconcile_confirm(reconcile);
+    }
+    status = status_copy(reconcile);
+    wp_sandbox_status_expire(
+        status, reconcile->sandbox->generation,
+        wp_clock_wall_ns(reconcile->controller->parts->clock));
+    patch = patch_to(reconcile, status);
+    if (patch == NULL) {
+        return WP_STEP_NEXT;
+    }
+    wp_json_set_text(json_object_get(patch, "metadata"), "resourceVersion",
+                     reconcile->sandbox->resource_version);
+    return wp_sandbox_reconcile_patch_sandbox(reconcile, "status",
+                                              WP_HTTP_NORMAL, patch);
 }
 
 /* A Pod that is going is not counted, whether its answer said so or not: at
@@ -151,8 +183,7 @@ wp_sandbox_step_end_service(struct wp_sandbox_reconcile *reconcile)
     const struct wp_object *service = wp_sandbox_reconcile_find(
         reconcile, WP_KIND_SERVICE, reconcile->sandbox->name);
 
-    if (service == NULL || service->deleting || reconcile->written ||
-        wp_child_owner(service, reconcile->sandbox) != WP_CHILD_OURS) {
+    if (reconcile->written || !is_own_service(reconcile, service)) {
         return WP_STEP_NEXT;
     }
     return wp_sandbox_reconcile_delete(reconcile, service);

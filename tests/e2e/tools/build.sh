@@ -13,7 +13,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${WARMPOOL_E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/warmpool-e2e}
+cache=${WARMPOOL_E2E_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/warmpool-e2e}
 # Programs lie in a folder for each module; this one has links to all of them.
 bin=$cache/bin-$(cat "$here"/*/go.mod "$here"/*/go.sum - <<<"${KUBEBUILDER_ASSETS:-}" |
     sha256sum | cut -c1-16)
@@ -48,7 +48,7 @@ build() {
     done
 }
 
-mkdir -p "$bin"
+mkdir -p "$bin" || unable "$cache cannot be written; WARMPOOL_E2E_CACHE names another"
 exec 9>"$cache/.lock"
 flock 9 # Tests that start together build once.
 release=$(awk '$2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' \

@@ -55,13 +55,14 @@ class Daemon:
             self.process = subprocess.Popen(
                 [DAEMON, "--manifests", manifest, "--runtime-dir", self.run,
                  "--state-dir", os.path.join(self.dir, "state"),
-                 "--lease-store", "memory",
+                 "--lease-store", "memory", "--sandbox-limits", "best_effort",
                  "--runtime-path", RUNTIME, "--init-path", INIT, *flags],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.env = dict(os.environ, RUNTIME_DIRECTORY=self.run,
                         XDG_STATE_HOME=os.path.join(self.dir, "home"),
                         PATH=os.path.dirname(CTL) + ":" + os.environ["PATH"])
-        for name in ("WARMPOOL_ADDRESS", "WARMPOOL_HTTP", "WARMPOOL_TENANT"):
+        for name in ("WARMPOOL_ADDRESS", "WARMPOOL_HTTP", "WARMPOOL_TENANT",
+                     "WARMPOOL_ACCESS_TOKEN_FILE"):
             self.env.pop(name, None)
         try:
             eventually(self.full, "all sandboxes ready")
@@ -218,10 +219,14 @@ class Leases(CtlCase):
                    "what was granted taken back")
 
     def test_unknown_things(self):
-        self.expect(self.daemon.ctl("claim", "nope"), 3, b"", "no")
+        self.expect(self.daemon.ctl("claim", "nope"), 3, b"",
+                    "pool: 'nope' in namespace 'default' does not exist")
         self.expect(self.daemon.ctl("pools", "nope"), 3, b"", "nope")
         self.expect(self.daemon.ctl("scale", "nope", "1"), 3)
-        self.expect(self.daemon.ctl("claim", POOL, "--ttl", "30d"), 2)
+        self.expect(self.daemon.ctl("claim", POOL, "--ttl", "30d"), 2, b"",
+                    "--ttl sets it")
+        self.expect(self.daemon.ctl("pools", "--address", "http://127.0.0.1:1"),
+                    2, b"", "expected HOST:PORT or unix:/PATH")
         self.expect(self.daemon.ctl("claim", POOL, "--id", "a\nb"), 2, b"",
                     "claim_id")
 
@@ -244,6 +249,32 @@ class Exec(CtlCase):
                            data=b"in\0\n")
         self.expect(done, 7, b"in\0\n")
         self.assertEqual(done.stderr, b"err\n")
+
+    def test_closed_streams(self):
+        """A stream that is closed is not another descriptor of ours."""
+        name = self.claim()
+
+        def closed(streams, *command):
+            return subprocess.run(
+                ["sh", "-c", 'exec "$0" "$@" ' + streams, CTL, "exec", name,
+                 "--", *command], env=self.daemon.env, capture_output=True,
+                timeout=PATIENCE, check=False)
+        self.expect(closed("<&- >&- 2>&-", "true"), 0, b"")
+        self.expect(closed("<&-", "cat"), 0, b"")
+        self.expect(closed("<&- >&-", "echo", "x"), 125, b"",
+                    "cannot write the command's output")
+        self.expect(closed(">&- 2>&-", "sh", "-c", "echo x >&2; exit 3"), 125,
+                    b"")
+
+    def test_output_that_cannot_be_written(self):
+        name = self.claim()
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [CTL, "exec", name, "--", "echo", "x"], env=self.daemon.env,
+                stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn(b"No space left on device", done.stderr)
 
     def test_conventions(self):
         name = self.claim()
@@ -372,6 +403,49 @@ class Copy(CtlCase):
                     b"x\r\n--y")
         self.expect(self.daemon.ctl("cp", "-", name + ":empty"), 0, b"")
         self.expect(self.daemon.ctl("cp", name + ":empty", "-"), 0, b"")
+
+    def test_what_is_there_stays_what_it_is(self):
+        name = self.claim()
+        self.expect(self.daemon.ctl("cp", "-", name + ":f", data=b"new"), 0)
+
+        def copy(target):
+            self.expect(self.daemon.ctl("cp", name + ":f", target), 0, b"")
+
+        def read(target):
+            with open(target, "rb") as file:
+                return file.read()
+        device = self.path("device")
+        try:
+            os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            copy(device)
+            self.assertTrue(stat.S_ISCHR(os.lstat(device).st_mode))
+        except PermissionError:
+            copy("/dev/null")  # Who cannot make one cannot replace it.
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        copy(pipe)
+        self.assertEqual(reader.communicate(timeout=PATIENCE)[0], b"new")
+        self.assertTrue(stat.S_ISFIFO(os.lstat(pipe).st_mode))
+        private = self.path("private")
+        with open(private, "wb") as file:
+            file.write(b"much longer than what comes")
+        os.chmod(private, 0o600)
+        copy(private)
+        self.assertEqual(read(private), b"new")
+        self.assertEqual(os.lstat(private).st_mode & 0o7777, 0o600)
+        os.symlink("private", self.path("link"))
+        self.expect(self.daemon.ctl("cp", "-", name + ":f", data=b"2"), 0)
+        copy(self.path("link"))
+        self.assertTrue(os.path.islink(self.path("link")))
+        self.assertEqual(read(private), b"2")
+        os.link(private, self.path("second"))
+        self.expect(self.daemon.ctl("cp", "-", name + ":f", data=b"3"), 0)
+        copy(private)
+        self.assertEqual(read(self.path("second")), b"3")
+        os.symlink("new", self.path("dangling"))
+        copy(self.path("dangling"))
+        self.assertEqual(read(self.path("new")), b"3")
 
     def test_errors(self):
         name = self.claim()

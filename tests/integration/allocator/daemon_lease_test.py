@@ -31,6 +31,12 @@ class LeaseDaemon(Daemon):
     def claim(self, claim_id, **more):
         return super().claim(claim_id, wait_ms=WAIT_MS, **more)
 
+    def wait_recorded(self, offers):
+        """So many sandboxes are in the file: only they outlive a kill."""
+        eventually(lambda: metrics(self.get("/metrics")[1]).get(
+            ("warmpool_lease_commits_total", 'kind="offer",outcome="OK"'),
+            0) >= offers, f"{offers} sandboxes recorded")
+
 
 def claim_info(daemon, claim_id):
     return daemon.rpc("Allocator/GetClaim",
@@ -94,6 +100,7 @@ class Restart(Rig):
         daemon = self.start().wait_full(3)
         used, asked, mortal = (daemon.claim(c) for c in ("a", "b", "c"))
         daemon.wait_full(3)
+        daemon.wait_recorded(6)
         idle = set(daemon.sandboxes()) - {used.sandbox, asked.sandbox,
                                           mortal.sandbox}
         pids = {name: daemon.pids(name) for name in daemon.sandboxes()}
@@ -325,9 +332,10 @@ class Files(Rig):
         daemon = self.start().wait_full(3)
         lease = daemon.claim("a")
         daemon.wait_full(3)
+        daemon.wait_recorded(4)
         daemon.stop(signal.SIGKILL)
         self.assertIn("setting 'slots_max'",
-                      self.fails_to_start("--slots-max=2"))
+                      self.fails_to_start("--slots-max=3"))
         again = self.start().wait_full(3)
         self.assertTrue(again.release(lease).was_held)
 

@@ -143,7 +143,7 @@ class ScaleTest(unittest.TestCase):
         reserve(daemon, "later", 5, 3600, 60)
         eventually(lambda: metrics(daemon.get("/metrics")[1]).get(
             ("warmpool_lease_commits_total",
-             'kind="put_note",outcome="OK"'), 0) > 0, "saved")
+             'kind="put_snapshot",outcome="OK"'), 0) > 0, "saved")
         self.assertEqual(daemon.stop(signal.SIGKILL), -signal.SIGKILL)
 
         again = self.start(OBJECTIVE, replicas=1)
@@ -195,13 +195,13 @@ class ScaleTest(unittest.TestCase):
         return kept
 
     def retrace(self, policy):
-        """The decisions that the pool's note, which a daemon left, gives."""
+        """The decisions that the pool's snapshot, which a daemon left, gives."""
         db = sqlite3.connect(os.path.join(self.dir, "s", "leases.db"))
-        note = db.execute("SELECT bytes FROM note").fetchone()[0]
+        snapshot = db.execute("SELECT bytes FROM note").fetchone()[0]
         db.close()
         path = os.path.join(self.dir, "note")
         with open(path, "wb") as handle:
-            handle.write(note)
+            handle.write(snapshot)
         lines = subprocess.run(
             [RETRACE, path, *(f"{k}={v}" for k, v in policy.items())],
             check=True, capture_output=True, text=True,

@@ -75,6 +75,8 @@ class Daemon:
         # a stop leaves nothing; daemon_lease_test.py is about the others.
         self.args = [DAEMON, "--manifests=" + self.manifest,
                      "--state-dir=" + self.state, "--runtime-dir=" + run]
+        # They run where no control group can be made, too.
+        self.args.append("--sandbox-limits=best_effort")
         if not any(f.startswith("--lease-store=") for f in flags):
             self.args.append("--lease-store=memory")
         self.process = subprocess.Popen(
@@ -281,7 +283,7 @@ class DaemonTest(unittest.TestCase):
                             "unix:/proc/none")
         # A path that cannot be bound is named in the message.
         self.assertEqual(daemon.process.wait(PATIENCE), 1)
-        self.assertIn("cannot listen on unix:/proc/none",
+        self.assertIn("listen address unix:/proc/none",
                       daemon.messages())
         daemon = self.start("--http-listen=127.0.0.1:0",
                             "--http-listen=unix:" +
@@ -455,6 +457,33 @@ class DaemonTest(unittest.TestCase):
         daemon.process.send_signal(signal.SIGHUP)
         daemon.wait_full(1)
 
+    def test_reload_adds_and_removes_pools(self):
+        """With the same template; leases of a pool that goes live on."""
+        daemon = self.start().wait_full(3)
+        with open(daemon.manifest, encoding="utf-8") as handle:
+            first = handle.read()
+        template, pool = first.split("---\n", 1)
+        second = re.sub(r"name: quickstart\n(  annot|spec)",
+                        r"name: second\n\1", pool, count=1)
+        self.assertNotEqual(second, pool)
+        with open(daemon.manifest, "w", encoding="utf-8") as handle:
+            handle.write(template + "---\n" + pool + "\n---\n" + second)
+        daemon.process.send_signal(signal.SIGHUP)
+        claim = pb.ClaimRequest(pool=pb.PoolRef(name="second"), claim_id="s",
+                                wait_ms=60000)
+        eventually(lambda: "new pool" in daemon.messages(), "added")
+        lease = daemon.rpc("Allocator/Claim", claim, pb.ClaimResponse).lease
+        with open(daemon.manifest, "w", encoding="utf-8") as handle:
+            handle.write(first)
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "gone from the manifests" in daemon.messages(),
+                   "removed")
+        claim.claim_id = "t"
+        with self.assertRaises(grpc.RpcError) as raised:
+            daemon.rpc("Allocator/Claim", claim, pb.ClaimResponse)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
+        self.assertTrue(daemon.release(lease).was_held)
+
     def test_waiting_claims_are_told_at_sigterm(self):
         daemon = self.start(replicas=0)
         eventually(daemon.ready, "ready")
@@ -551,6 +580,11 @@ class BadConfigTest(unittest.TestCase):
                      message="'/proc/nowhere'")
         self.refused("--runtime-dir=/dev/null", code=1,
                      message="'/dev/null' is not a directory")
+        with tempfile.TemporaryDirectory() as shared:
+            os.chmod(shared, 0o777)
+            for flag in ("--runtime-dir=", "--state-dir="):
+                self.refused(flag + shared, code=1,
+                             message="others can write in '" + shared)
 
     def test_manifests(self):
         self.refused("--manifests=DIR/none", message="DIR/none",
@@ -558,7 +592,11 @@ class BadConfigTest(unittest.TestCase):
         bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
         self.refused("--manifests=DIR/m", files={"m": bad}, message="DIR/m")
         self.refused("--check-config", "--manifests=DIR/m", files={"m": bad},
-                     message="DIR/m", code=1)
+                     message="DIR/m")
+        self.refused("--check-config", "--manifests=" + MANIFEST,
+                     "--slots-max=7",
+                     message="setting 'slots_max': the pools of the manifests "
+                             "want 8 ready sandboxes together")
 
     def test_secrets(self):
         self.refused("--token-key-file=DIR/none", "--manifests=" + MANIFEST,
@@ -631,6 +669,8 @@ class BadConfigTest(unittest.TestCase):
                     check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 shown = re.sub(r" # .*", "", done.stdout)
+                # What a note names is the cluster's, and said there only.
+                shown = re.sub(r"^# note: .*\n", "", shown, flags=re.M)
                 if path == example:
                     expected = shown
         self.assertEqual(shown, expected)

@@ -219,7 +219,8 @@ class Calls(unittest.TestCase):
         with Fixture("deadline_default_ms=70000") as f:
             channel = f.channel()
             given = int(unary(channel, "Left", timeout=30))
-            self.assertTrue(10000 < given <= 30050, given)
+            # grpcio rounds what it sends up.
+            self.assertTrue(10000 < given <= 30500, given)
             default = int(unary(channel, "Left", timeout=None))
             self.assertTrue(40000 < default <= 70000, default)
             huge = int(unary(channel, "Left", timeout=1e9))
@@ -286,9 +287,15 @@ class Calls(unittest.TestCase):
             self.assertEqual(len(unary(channel, "Echo", b"x" * 2048)), 2048)
             error = failure(channel, "Echo", b"x" * 2049)
             self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
-            error = failure(channel, "Echo", bytes(1 << 20),
+            self.assertEqual(unary(channel, "Echo", b"a"), b"a")
+
+    def test_a_compressed_message_is_not_understood(self):
+        with Fixture() as f:
+            channel = f.channel()
+            error = failure(channel, "Echo", bytes(1 << 16),
                             compression=grpc.Compression.Gzip)
-            self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+            self.assertEqual(error.code(), grpc.StatusCode.UNIMPLEMENTED)
+            self.assertIn("compressed", error.details())
             self.assertEqual(unary(channel, "Echo", b"a"), b"a")
 
     def test_oversized_metadata(self):
@@ -723,12 +730,14 @@ class Identity(unittest.TestCase):
     def test_users_and_groups(self):
         mode = "unix_mode=438"
         with Fixture(mode) as f:
-            self.assertEqual(self.whoami_as(f, 12345), "uid:12345||user")
+            self.assertEqual(self.whoami_as(f, 12345),
+                             "uid:12345|uid:12345|user")
         with Fixture(mode, "allow_uid=12345", "allow_gid=777") as f:
-            self.assertEqual(self.whoami_as(f, 12345), "uid:12345||user")
+            self.assertEqual(self.whoami_as(f, 12345),
+                             "uid:12345|uid:12345|user")
             self.assertEqual(self.whoami_as(f, 12346), "UNAVAILABLE")
             self.assertEqual(self.whoami_as(f, 12346, [777]),
-                             "uid:12346||user")
+                             "uid:12346|uid:12346|user")
             self.assertEqual(unary(f.channel(), "Whoami"), b"uid:0||admin")
         with Fixture(mode, "principal=uid:12345,team-a,user",
                      "principal=gid:777,team-b,admin") as f:
@@ -746,7 +755,11 @@ class Identity(unittest.TestCase):
         code = ("import socket,sys\n"
                 "s = socket.socket(socket.AF_UNIX)\n"
                 "s.connect(sys.argv[1])\n"
-                "print(len(s.recv(9)))\n")
+                "try:\n"
+                " s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n'\n"
+                "           b'\\0\\0\\0\\4\\0\\0\\0\\0\\0')\n"
+                " print(len(s.recv(9)))\n"
+                "except OSError: print(0)\n")
         with Fixture() as f:
             run = [sys.executable, "-c", code, f.path]
             out = subprocess.run(run, stdout=subprocess.PIPE, check=True)
@@ -767,31 +780,19 @@ class Identity(unittest.TestCase):
             self.assertEqual(failure(f.channel(), "Whoami").code(),
                              grpc.StatusCode.PERMISSION_DENIED)
 
-    def test_a_call_keeps_its_connections_descriptor(self):
-        # Who calls is looked up by the descriptor's number, so the number must
-        # not be free for another connection while a call is alive.
+    def test_a_call_outlives_its_connection(self):
         with Fixture() as f:
-            def sockets():
-                fds = "/proc/%d/fd/" % f.process.pid
-                return sorted(int(n) for n in os.listdir(fds)
-                              if int(n) >= 512)
-
             raw = Raw(f.path)
             raw.call(b"/test.Fixture/Deaf", b"60000")
             eventually(lambda: f.stats()["in_flight"] == 1, "call arrived")
-            mine = sockets()
-            self.assertEqual(len(mine), 1)
             raw.close()
             eventually(lambda: f.stats()["cancelled"] == 1, "client has left")
             self.assertEqual(f.stats()["in_flight"], 1)
-            self.assertEqual(sockets(), mine)
             channel = f.channel()
             self.assertEqual(unary(channel, "Whoami"),
                              b"uid:%d||admin" % os.getuid())
-            self.assertEqual(len(sockets()), 2)
             unary(channel, "Wake")
             eventually(lambda: f.stats()["in_flight"] == 0, "answered")
-            eventually(lambda: len(sockets()) == 1, "closed")
 
     def test_a_new_connection_with_a_reused_number_is_itself(self):
         path = os.path.join(tempfile.mkdtemp(), "s.sock")
@@ -890,11 +891,12 @@ class Tls(unittest.TestCase):
             self.assertEqual(failure(self.channel(f), "Echo").code(),
                              grpc.StatusCode.UNAVAILABLE)
             self.assertEqual(unary(self.channel(f, "spiffe"), "Whoami"),
-                             b"spiffe://example.org/team-a||user")
+                             b"|".join([b"spiffe://example.org/team-a"] * 2 +
+                                       [b"user"]))
             self.assertEqual(unary(self.channel(f, "dns"), "Whoami"),
-                             b"client.example.org||user")
+                             b"client.example.org|client.example.org|user")
             self.assertEqual(unary(self.channel(f, "cn"), "Whoami"),
-                             b"plain-name||user")
+                             b"plain-name|plain-name|user")
 
     def test_principals_give_tenant_and_rights(self):
         with self.fixture("principal=spiffe://example.org/team-a,team-a,user",
@@ -954,26 +956,54 @@ class Tls(unittest.TestCase):
             self.assertNotEqual(self.server_serial(f), second)
             self.assertEqual(f.stats()["reloads"], 2)
 
-    def test_a_listener_that_ran_out_of_descriptors_is_reported(self):
-        def few():
-            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    def test_a_file_of_the_same_size_and_time_is_another(self):
+        """What a copy that keeps times leaves; the kernel's own time tells."""
+        names = "DNS:localhost,IP:127.0.0.1"
+        self.ca.issue("same", "localhost", names)
+        paths = [self.ca.path("same." + kind) for kind in ("pem", "key")]
+        for path in paths:
+            # Behind a PEM text there may be anything: room for a longer one.
+            with open(path, "ab") as file:
+                file.write(b"\n" * 64)
+        with Fixture("tls_cert=" + paths[0], "tls_key=" + paths[1],
+                     listen=["127.0.0.1:0"]) as f:
+            first = self.server_serial(f)
+            before = [os.stat(path) for path in paths]
+            self.ca.issue("same2", "localhost", names)
+            for path, stat in zip(paths, before):
+                with open(path.replace("same.", "same2."), "rb") as file:
+                    text = file.read()
+                with open(path, "r+b") as file:
+                    file.write(text.ljust(stat.st_size, b"\n"))
+                self.assertEqual(os.stat(path).st_size, stat.st_size)
+                os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+                self.assertEqual(os.stat(path).st_ino, stat.st_ino)
+            self.assertNotEqual(self.server_serial(f), first)
 
+    def test_a_listener_without_descriptors_says_so_and_recovers(self):
         path = os.path.join(tempfile.mkdtemp(), "s.sock")
         self.addCleanup(shutil.rmtree, os.path.dirname(path))
         with Fixture("tls_cert=" + self.ca.path("server.pem"),
                      "tls_key=" + self.ca.path("server.key"),
-                     listen=["127.0.0.1:0", "unix:" + path],
-                     preexec_fn=few) as f:
+                     listen=["127.0.0.1:0", "unix:" + path]) as f:
             check = Health().check
             local = f.channel(1)
             self.assertEqual(check(local), "SERVING")
+            pid = f.process.pid
+            limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            used = len(os.listdir("/proc/%d/fd" % pid))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, limits[1]))
             port = int(f.addresses[0].rpartition(":")[2])
             with contextlib.ExitStack() as stack:
-                for _ in range(80):
+                for _ in range(20):
                     stack.enter_context(
                         socket.create_connection(("127.0.0.1", port)))
                 eventually(lambda: check(local) == "NOT_SERVING", "reported")
-            self.assertIn("a TLS listener is dead", f.log())
+                self.assertIn("no connection can be accepted", f.log())
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            eventually(lambda: check(local) == "SERVING", "recovered")
+            self.assertEqual(unary(self.channel(f), "Echo", b"a"), b"a")
+            self.assertIn("connections are accepted again", f.log())
 
     def test_bad_files_at_start_are_named(self):
         cases = [

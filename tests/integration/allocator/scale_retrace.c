@@ -1,6 +1,6 @@
-/* The decisions of a pool's note (pool/sizing/snapshot.c), taken again.
+/* The decisions of a pool's snapshot (pool/sizing/snapshot.c), taken again.
  *
- *     scale_retrace NOTE KEY=VALUE...
+ *     scale_retrace SNAPSHOT KEY=VALUE...
  *
  * with the keys of the pool's policy; one decision a line, as JSON with the
  * numbers of `warmpoolctl explain`. */
@@ -15,7 +15,7 @@
 
 enum {
     HEAD_LEN = 32,
-    NOTE_MAX = 1 << 20,
+    SNAPSHOT_MAX = 1 << 20,
 };
 
 static void
@@ -65,9 +65,9 @@ print_decision(void *ctx, const struct wp_scale_decision *d)
 static struct wp_history *
 read_history(const char *path)
 {
-    static unsigned char note[NOTE_MAX];
+    static unsigned char snapshot[SNAPSHOT_MAX];
     FILE *file = fopen(path, "rb");
-    struct wp_history *history = wp_history_create(NOTE_MAX);
+    struct wp_history *history = wp_history_create(SNAPSHOT_MAX);
     struct wp_err err;
     size_t len;
     size_t learned;
@@ -75,16 +75,16 @@ read_history(const char *path)
     if (file == NULL || history == NULL) {
         die("cannot read the note");
     }
-    len = fread(note, 1, sizeof note, file);
+    len = fread(snapshot, 1, sizeof snapshot, file);
     (void)fclose(file);
-    if (len < HEAD_LEN || memcmp(note, "WPN1", 4) != 0) {
+    if (len < HEAD_LEN || memcmp(snapshot, "WPN1", 4) != 0) {
         die("that is no note");
     }
-    learned = note[6] | (size_t)note[7] << 8;
+    learned = snapshot[6] | (size_t)snapshot[7] << 8;
     if (learned > len - HEAD_LEN ||
-        wp_history_load(history, note + HEAD_LEN + learned,
+        wp_history_load(history, snapshot + HEAD_LEN + learned,
                         len - HEAD_LEN - learned, &err) != WP_OK) {
-        die("the note has no history");
+        die("the snapshot has no history");
     }
     return history;
 }
@@ -101,7 +101,7 @@ main(int argc, char **argv)
     struct wp_err err;
 
     if (argc < 2) {
-        die("a note expected");
+        die("a snapshot expected");
     }
     wp_scale_policy_init(&policy);
     for (int i = 2; i < argc; i++) {

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -80,9 +81,25 @@ class Daemon:
         self.process.kill()
         self.process.wait(PATIENCE)
 
+    def heeds_sigterm(self):
+        """One that has only just been started would simply be ended by it. Any
+        thread tells: the one that waits for signals shows them as not blocked."""
+        tasks = f"/proc/{self.process.pid}/task"
+        try:
+            for task in os.listdir(tasks):
+                with open(f"{tasks}/{task}/status", encoding="ascii") as handle:
+                    blocked = re.search("^SigBlk:\\s*([0-9a-f]+)",
+                                        handle.read(), re.M)[1]
+                if int(blocked, 16) >> (signal.SIGTERM - 1) & 1 == 1:
+                    return True
+        except OSError:
+            pass  # A thread has ended: look again.
+        return self.process.poll() is not None
+
     def stop(self):
         """With SIGTERM; its exit code."""
         if self.process.poll() is None:
+            eventually(self.heeds_sigterm, "a daemon that heeds SIGTERM")
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(PATIENCE)

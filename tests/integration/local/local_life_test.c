@@ -288,6 +288,7 @@ static void
 test_stop_with_live_sandboxes(void **state)
 {
     static struct local_rig rig;
+    char path[128];
 
     (void)state;
     local_rig_init_runtime(&rig);
@@ -301,6 +302,10 @@ test_stop_with_live_sandboxes(void **state)
         assert_int_equal(rig.slots[i].destroyed, 1);
         assert_false(local_rig_has_dir(&rig, i));
     }
+    wp_local_destroy(rig.local);
+    rig.local = NULL;
+    (void)snprintf(path, sizeof path, "%s/roots", rig.state_dir);
+    assert_int_equal(access(path, F_OK), -1);
     local_rig_fini(&rig);
 }
 

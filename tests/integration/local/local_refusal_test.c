@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -60,6 +61,19 @@ test_bwrap_missing(void **state)
     local_rig_fini(&rig);
 }
 
+/* As a launcher may have left it. */
+static void
+test_children_ignored(void **state)
+{
+    static struct local_rig rig;
+
+    (void)state;
+    assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
+    local_rig_init_runtime(&rig);
+    local_rig_start_one(&rig);
+    local_rig_fini(&rig);
+}
+
 /* What bwrap says where user namespaces are switched off. */
 static void
 test_namespaces_forbidden(void **state)
@@ -91,6 +105,7 @@ static void
 test_bad_images(void **state)
 {
     static struct local_rig rig;
+    char path[128];
 
     (void)state;
     local_rig_init_runtime(&rig);
@@ -100,6 +115,13 @@ test_bad_images(void **state)
     refused(&rig, "image 'python:3.12' is not a directory in");
     rig.tmpl.image = "../../etc";
     refused(&rig, "is not a name below the rootfs directory");
+    (void)snprintf(path, sizeof path, "%s/out", rig.dir);
+    assert_int_equal(symlink("/", path), 0);
+    rig.tmpl.image = "out/usr";
+    refused(&rig, "image 'out/usr' leads out of");
+    /* A daemon that did not start leaves no roots behind. */
+    (void)snprintf(path, sizeof path, "%s/roots", rig.state_dir);
+    assert_int_equal(access(path, F_OK), -1);
     local_rig_fini(&rig);
 }
 
@@ -217,6 +239,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_second_daemon_is_refused),
         cmocka_unit_test(test_bwrap_missing),
+        cmocka_unit_test(test_children_ignored),
         cmocka_unit_test(test_namespaces_forbidden),
         cmocka_unit_test(test_bad_images),
         cmocka_unit_test(test_runtime_classes),

@@ -80,6 +80,89 @@ test_isolation(void **state)
     local_rig_fini(&rig);
 }
 
+/* Nobody outside can read what a template's environment holds. */
+static void
+test_environment_is_private(void **state)
+{
+    static const char *const env[] = {"SECRET=swordfish", NULL};
+    static struct local_rig rig;
+
+    (void)state;
+    local_rig_init_runtime(&rig);
+    rig.tmpl.env = env;
+    local_rig_start_one(&rig);
+    assert_int_equal(local_rig_count_processes("swordfish"), 0);
+    local_rig_check_inside(&rig, "echo $SECRET", "swordfish");
+    local_rig_fini(&rig);
+}
+
+/* All that a manifest may hold at once. */
+static void
+test_largest_template(void **state)
+{
+    static const char *argv[WP_TEMPLATE_ARGS_MAX + 1];
+    static const char *env[WP_TEMPLATE_ENV_MAX + 1];
+    static char names[WP_TEMPLATE_ENV_MAX][32];
+    static char paths[WP_TEMPLATE_MOUNTS_MAX][32];
+    static struct wp_template_mount mounts[WP_TEMPLATE_MOUNTS_MAX];
+    static struct local_rig rig;
+
+    (void)state;
+    local_rig_init_runtime(&rig);
+    for (int i = 0; i < WP_TEMPLATE_ARGS_MAX; i++) {
+        argv[i] = i % 2 == 1 ? "--workspace" : "/workspace";
+    }
+    argv[0] = "warmpool-runtime";
+    argv[WP_TEMPLATE_ARGS_MAX - 3] = "--port";
+    argv[WP_TEMPLATE_ARGS_MAX - 2] = "8080";
+    argv[WP_TEMPLATE_ARGS_MAX - 1] = "--workspace=/workspace";
+    for (int i = 0; i < WP_TEMPLATE_ENV_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "NAME%d=%d", i, i);
+        env[i] = names[i];
+    }
+    for (int i = 0; i < WP_TEMPLATE_MOUNTS_MAX; i++) {
+        (void)snprintf(paths[i], sizeof paths[i], "/data/%d", i);
+        mounts[i] = (struct wp_template_mount){paths[i], 4096, i % 2 == 0};
+    }
+    rig.tmpl.argv = argv;
+    rig.tmpl.env = env;
+    rig.tmpl.mounts = mounts;
+    rig.tmpl.mounts_len = WP_TEMPLATE_MOUNTS_MAX;
+    local_rig_start_one(&rig);
+    local_rig_check_inside(&rig, "echo $NAME255 $(ls /data | wc -l)", "255 32");
+    local_rig_fini(&rig);
+}
+
+/* What the kernel tells of the machine to everybody who sees its /proc. */
+static void
+test_proc_is_masked(void **state)
+{
+    static struct local_rig rig;
+
+    (void)state;
+    local_rig_init_runtime(&rig);
+    local_rig_start_one(&rig);
+    local_rig_check_inside(
+        &rig,
+        "cd /proc; cat kcore keys timer_list sched_debug latency_stats"
+        " timer_stats interrupts 2>/dev/null | head -c 1 | wc -c",
+        "0");
+    local_rig_check_inside(
+        &rig,
+        "ls /proc/acpi /proc/scsi /proc/asound 2>/dev/null | grep -v :", "");
+    local_rig_check_inside(
+        &rig,
+        "for f in $(find /proc/sys /proc/fs /proc/irq /proc/bus"
+        " /proc/sysrq-trigger -type f 2>/dev/null); do"
+        " test -w $f && echo $f; done | head",
+        "");
+    local_rig_check_inside(&rig,
+                           "test -r /proc/meminfo -a -r /proc/self/status -a"
+                           " -r /proc/cpuinfo && echo there",
+                           "there");
+    local_rig_fini(&rig);
+}
+
 /* System calls from a real program: refused as the filter says. */
 static void
 test_system_calls(void **state)
@@ -146,18 +229,54 @@ test_tools_work(void **state)
         "python3 -c \"import subprocess as s;"
         "print(s.run([chr(116)+chr(114)+chr(117)+chr(101)]).returncode)\"",
         "0");
+    local_rig_check_inside(
+        &rig,
+        "python3 -c \"\n"
+        "import asyncio,mmap,multiprocessing,select,signal,socket,sqlite3\n"
+        "import tempfile,threading\n"
+        "s=socket.create_server((str(),0))\n"
+        "t=threading.Thread(target=lambda:s.accept()[0].sendall(bytes(5)))\n"
+        "t.start()\n"
+        "c=socket.create_connection((socket.gethostbyname(str.join(chr(46),"
+        "map(str,(127,0,0,1)))),s.getsockname()[1]))\n"
+        "r=[len(c.recv(9,socket.MSG_WAITALL))]\n"
+        "t.join()\n"
+        "with multiprocessing.Pool(2) as p: r+=p.map(abs,[-1,-2])\n"
+        "r.append(asyncio.run(asyncio.sleep(0,3)))\n"
+        "f=tempfile.TemporaryFile(); f.truncate(4096)\n"
+        "r.append(len(mmap.mmap(f.fileno(),4096)))\n"
+        "e=select.epoll(); e.register(s); r.append(len(e.poll(0)))\n"
+        "signal.setitimer(signal.ITIMER_REAL,0)\n"
+        "print(r)\n"
+        "\"",
+        "[5, 1, 2, 3, 4096, 0]");
     if (access("/usr/bin/git", X_OK) == 0) {
         local_rig_check_inside(
-            &rig, "git init -q r && cd r && git status -s; echo $?", "0");
+            &rig,
+            "git init -q r && cd r && echo x > f && git add f &&"
+            " git -c user.name=a -c user.email=b commit -qm c && cd .. &&"
+            " git clone -q r r2 && git -C r2 log --format=%s",
+            "c");
+    }
+    if (access("/usr/bin/curl", X_OK) == 0) {
+        local_rig_check_inside(&rig,
+                               "curl -s -o /dev/null -w %{http_code}"
+                               " http://127.0.0.1:8080/healthz",
+                               "200");
     }
     if (access("/usr/bin/gcc", X_OK) == 0) {
         local_rig_check_inside(&rig,
                                "echo \"int main(void){return 7;}\" > a.c &&"
-                               " gcc a.c -o a.out && ./a.out; echo $?",
+                               " gcc -O2 a.c -o a.out && ./a.out; echo $?",
                                "7");
     }
     if (access("/usr/bin/node", X_OK) == 0) {
         local_rig_check_inside(&rig, "node -e \"console.log(6*7)\"", "42");
+        local_rig_check_inside(
+            &rig,
+            "node -e \"new (require(\\`worker_threads\\`).Worker)("
+            "\\`console.log(6*7)\\`,{eval:true})\"",
+            "42");
     }
     local_rig_fini(&rig);
 }
@@ -249,6 +368,9 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_isolation),
+        cmocka_unit_test(test_environment_is_private),
+        cmocka_unit_test(test_largest_template),
+        cmocka_unit_test(test_proc_is_masked),
         cmocka_unit_test(test_system_calls),
         cmocka_unit_test(test_tools_work),
         cmocka_unit_test(test_image_directory),

@@ -12,8 +12,8 @@ import tempfile
 import time
 import unittest
 
-from runtime_rig import (BINARY, Server, ServerCase, main, process_gone,
-                         read_bytes, read_text, wait_until)
+from runtime_rig import (BINARY, DEADLINE_S, Server, ServerCase, main,
+                         process_gone, read_bytes, read_text, wait_until)
 
 
 class Status(ServerCase):
@@ -153,6 +153,32 @@ class Execute(ServerCase):
         pid = int(wait_until(lambda: read_text(pids).strip(), "the start"))
         conn.close()
         wait_until(lambda: process_gone(pid), "the command's death")
+
+    def test_half_closed_client_is_answered_in_full(self):
+        self.server.upload("big", b"0123456789abcdef" * (3 << 16))
+        request = "GET /download/big HTTP/1.1\r\nHost: h\r\n\r\n"
+        head, body = self.half_closed(request)
+        self.assertTrue(head.startswith(b"HTTP/1.1 200 OK\r\n"), head)
+        self.assertEqual(len(body), 3 << 20)
+        command = json.dumps({"command": "sh -c 'sleep 3; echo late'"})
+        head, body = self.half_closed(
+            "POST /execute HTTP/1.1\r\nHost: h\r\n"
+            "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(command), command))
+        self.assertTrue(head.startswith(b"HTTP/1.1 200 OK\r\n"), head)
+        self.assertEqual(json.loads(body)["stdout"], "late\n")
+
+    def half_closed(self, request):
+        """(head, body) of the answer to a client that sends no more."""
+        with socket.create_connection(("127.0.0.1", self.server.port),
+                                      DEADLINE_S) as sock:
+            sock.sendall(request.encode())
+            sock.shutdown(socket.SHUT_WR)
+            got = b""
+            while chunk := sock.recv(1 << 16):
+                got += chunk
+        head, _, body = got.partition(b"\r\n\r\n")
+        return head, body
 
     def test_stdin_is_empty(self):
         _, answer = self.server.execute("cat")

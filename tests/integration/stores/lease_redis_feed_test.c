@@ -17,13 +17,13 @@ enum {
     IN_ANOTHER_DATABASE = 'z',
 };
 
-/* A replica with a mirror of the first pool, as its daemon would keep one. */
+/* A replica with a copy of the first pool, as its daemon would keep one. */
 struct replica {
     struct redis_world *world; /* Whose server it uses. */
     struct wp_lease_redis *redis;
     struct wp_lease_store store;
     pthread_mutex_t lock;
-    struct wp_lease_record mirror[UIDS];
+    struct wp_lease_record copy[UIDS];
     bool seen[UIDS]; /* Since the last begin. */
     bool syncing;
     uint32_t n_heard;
@@ -49,7 +49,7 @@ on_record(void *ctx, const struct wp_lease_record *record)
         uint8_t uid = record->uid[0];
 
         replica->n_heard++;
-        replica->mirror[uid] = *record;
+        replica->copy[uid] = *record;
         replica->seen[uid] = true;
     }
     (void)pthread_mutex_unlock(&replica->lock);
@@ -70,8 +70,8 @@ on_sync(void *ctx, const struct wp_lease_redis_pool *pool, bool begin)
             replica->seen[i] = false;
         } else if (!replica->seen[i]) {
             replica->n_let_go +=
-                replica->mirror[i].state != WP_RECORD_NONE ? 1 : 0;
-            memset(&replica->mirror[i], 0, sizeof replica->mirror[i]);
+                replica->copy[i].state != WP_RECORD_NONE ? 1 : 0;
+            memset(&replica->copy[i], 0, sizeof replica->copy[i]);
         }
     }
     replica->n_syncs += begin ? 0 : 1;
@@ -183,8 +183,7 @@ knows(struct replica *replica, uint8_t uid, enum wp_record_state state,
     bool is;
 
     (void)pthread_mutex_lock(&replica->lock);
-    is = replica->mirror[uid].state == state &&
-         replica->mirror[uid].fence == fence;
+    is = replica->copy[uid].state == state && replica->copy[uid].fence == fence;
     (void)pthread_mutex_unlock(&replica->lock);
     return is;
 }
@@ -213,14 +212,14 @@ test_changes_are_heard(void **state)
     WAIT_UNTIL(knows(&b, 1, WP_RECORD_OPEN, 0));
     assert_int_equal(do_op(&a, WP_LEASE_GRANT, 1, 1), WP_OK);
     WAIT_UNTIL(knows(&b, 1, WP_RECORD_HELD, 1));
-    assert_string_equal(b.mirror[1].claim_id, "c1");
-    assert_string_equal(b.mirror[1].endpoint, "unix:/run/sandbox/abcdefgh");
+    assert_string_equal(b.copy[1].claim_id, "c1");
+    assert_string_equal(b.copy[1].endpoint, "unix:/run/sandbox/abcdefgh");
     assert_int_equal(do_op(&b, WP_LEASE_UNDO, 1, 1), WP_OK);
     WAIT_UNTIL(knows(&a, 1, WP_RECORD_OPEN, 1));
     assert_int_equal(do_op(&b, WP_LEASE_GRANT, 1, 2), WP_OK);
     assert_int_equal(do_op(&b, WP_LEASE_LOSE, 1, 2), WP_OK);
     WAIT_UNTIL(knows(&a, 1, WP_RECORD_LOST, 2));
-    assert_string_equal(a.mirror[1].lost_reason, "its process died");
+    assert_string_equal(a.copy[1].lost_reason, "its process died");
     assert_int_equal(do_op(&a, WP_LEASE_RELEASE, 1, 2), WP_OK);
     WAIT_UNTIL(knows(&b, 1, WP_RECORD_ENDED, 2));
     assert_int_equal(do_op(&a, WP_LEASE_FORGET, 1, 2), WP_OK);
@@ -288,7 +287,7 @@ test_changes_that_came_together(void **state)
     for (uint32_t uid = 1; uid <= TOGETHER; uid++) {
         WAIT_UNTIL(knows(&b, (uint8_t)uid, WP_RECORD_HELD, 1));
     }
-    assert_string_equal(b.mirror[TOGETHER].claim_id, "c6");
+    assert_string_equal(b.copy[TOGETHER].claim_id, "c6");
     do_together(&a, WP_LEASE_RELEASE, 1);
     do_together(&a, WP_LEASE_FORGET, 1);
     assert_int_equal(do_op(&b, WP_LEASE_OFFER, TOGETHER + 1, 0), WP_OK);
@@ -535,7 +534,7 @@ test_what_redis_forgot_is_not_let_go(void **state)
     assert_int_equal(do_op(&a, WP_LEASE_OFFER, 1, 0), WP_OK);
     assert_int_equal(do_op(&a, WP_LEASE_GRANT, 1, 1), WP_OK);
     WAIT_UNTIL(knows(&b, 1, WP_RECORD_HELD, 1));
-    held = b.mirror[1];
+    held = b.copy[1];
     n_syncs = read_count(&b, &b.n_syncs);
     (void)redis_rig_must(&world.rig, 0, "FLUSHALL");
     (void)redis_rig_must(&world.rig, 0, "CLIENT KILL TYPE pubsub");
@@ -647,9 +646,9 @@ test_peers_survive_an_outage(void **state)
 }
 
 /* Random changes by two while the connections of the feeds are cut again and
- * again: in the end every mirror is what Redis has. */
+ * again: in the end every copy is what Redis has. */
 static void
-test_mirrors_survive_cuts(void **state)
+test_copies_survive_cuts(void **state)
 {
     enum {
         STEPS = 3000
@@ -697,11 +696,56 @@ test_mirrors_survive_cuts(void **state)
             WAIT_UNTIL(found.state == WP_RECORD_NONE ||
                        knows(&replicas[i], uid, found.state, found.fence));
             WAIT_UNTIL(found.state != WP_RECORD_NONE ||
-                       replicas[i].mirror[uid].state == WP_RECORD_NONE);
+                       replicas[i].copy[uid].state == WP_RECORD_NONE);
         }
     }
     stop_replica(&replicas[0]);
     stop_replica(&replicas[1]);
+    redis_rig_fini(&world.rig);
+}
+
+static struct wp_lease_redis_stats
+stats_of(const struct replica *replica)
+{
+    struct wp_lease_redis_stats stats;
+
+    wp_lease_redis_read_stats(replica->redis, &stats);
+    return stats;
+}
+
+static uint64_t
+connections_received(struct redis_world *world)
+{
+    const char *info = redis_rig_must(&world->rig, 0, "INFO stats");
+    const char *field = strstr(info, "total_connections_received:");
+
+    assert_non_null(field);
+    return strtoull(strchr(field, ':') + 1, NULL, 10);
+}
+
+/* It stays connected, tries again from time to time, and goes on once it
+ * may. */
+static void
+test_a_pool_that_may_not_be_read(void **state)
+{
+    struct redis_world world;
+    struct replica a;
+    uint64_t before;
+    uint32_t synced;
+
+    (void)state;
+    start_server(&world);
+    start_replica(&a, &world, 'a');
+    (void)redis_rig_must(&world.rig, 0, "ACL SETUSER default -hscan");
+    synced = read_count(&a, &a.n_syncs);
+    before = connections_received(&world);
+    wp_lease_redis_read_again(a.redis, &redis_world_pools[0]);
+    WAIT_UNTIL(stats_of(&a).sync_failures >= 5);
+    assert_true(connections_received(&world) - before < 5);
+    assert_int_equal(read_count(&a, &a.n_syncs), synced);
+    (void)redis_rig_must(&world.rig, 0, "ACL SETUSER default +hscan");
+    WAIT_UNTIL(read_count(&a, &a.n_syncs) > synced);
+    stop_replica(&a);
     redis_rig_fini(&world.rig);
 }
 
@@ -717,11 +761,12 @@ main(void)
         cmocka_unit_test(test_missing_numbers_are_noticed),
         cmocka_unit_test(test_a_full_receiver_is_told_again),
         cmocka_unit_test(test_a_pool_is_read_again_when_asked),
+        cmocka_unit_test(test_a_pool_that_may_not_be_read),
         cmocka_unit_test(test_what_redis_forgot_is_not_let_go),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_other_databases_are_not_heard),
         cmocka_unit_test(test_peers_survive_an_outage),
-        cmocka_unit_test(test_mirrors_survive_cuts),
+        cmocka_unit_test(test_copies_survive_cuts),
     };
 
     if (!redis_rig_available()) {

@@ -322,7 +322,7 @@ test_a_recovery_does_not_go_on_at_another_server(void **state)
                      WP_OK);
     /* As if it had been begun elsewhere. */
     (void)pthread_mutex_lock(&world.redis->admin_lock);
-    world.redis->pools[0].told_to[0] ^= 1;
+    world.redis->pools[0].restored_to[0] ^= 1;
     (void)pthread_mutex_unlock(&world.redis->admin_lock);
     assert_int_equal(wp_lease_redis_end_assert(world.redis, pool, &err),
                      WP_UNAVAILABLE);

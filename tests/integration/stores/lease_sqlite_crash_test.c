@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,13 +30,14 @@ enum {
 
 static char dir[256];
 static char path[300];
+/* The log is copied now and then, so that some kills fall into that. */
+static uint32_t checkpoint_pages = 100;
 
 static struct wp_lease_sqlite *
 open_store(void)
 {
-    /* The log is copied now and then, so that some kills fall into that. */
-    const struct wp_lease_sqlite_config config = {.path = path,
-                                                  .checkpoint_pages = 100};
+    const struct wp_lease_sqlite_config config = {
+        .path = path, .checkpoint_pages = checkpoint_pages};
     struct wp_err err = {0};
     struct wp_lease_sqlite *sqlite = wp_lease_sqlite_create(&config, &err);
 
@@ -287,9 +289,47 @@ under_size_limit(void **state)
     run_full(lift_limit, WP_UNKNOWN_OUTCOME);
 }
 
+static off_t
+log_bytes(void)
+{
+    char log[320];
+    struct stat st;
+
+    (void)snprintf(log, sizeof log, "%s-wal", path);
+    return stat(log, &st) == 0 ? st.st_size : 0;
+}
+
+/* A log that is copied only when it is long would fill this one: what is in the
+ * file has a few pages. */
+static void
+on_8_mib(void **state)
+{
+    struct wp_lease_sqlite_stats stats;
+    struct wp_lease_sqlite *sqlite;
+    struct wp_lease_op op = {
+        .kind = WP_LEASE_GRANT, .fence = 1, .claim_id = WP_STR("held")};
+
+    (void)state;
+    checkpoint_pages = 0; /* The default. The process is this test's own. */
+    sqlite = open_store();
+    conform_offer_crowd();
+    conform_crowd_uid(&op, 0);
+    assert_int_equal(conform_commit(&op), WP_OK);
+    op.kind = WP_LEASE_RENEW;
+    for (int64_t i = 1; i <= 5000; i++) {
+        op.deadline_wall_ms = i;
+        assert_int_equal(conform_commit(&op), WP_OK);
+        assert_true(log_bytes() < 5LL << 20);
+    }
+    wp_lease_sqlite_stats(sqlite, &stats);
+    assert_true(stats.checkpoints > 0);
+    assert_int_equal(stats.failures, 0);
+    wp_lease_sqlite_destroy(sqlite);
+}
+
 /* cmocka's verdict on one test, from a child that can be changed for good. */
 static int
-run_in_child(CMUnitTestFunction test, bool small_tmpfs)
+run_in_child(CMUnitTestFunction test, const char *tmpfs_size)
 {
     const struct CMUnitTest tests[] = {{"full", test, NULL, NULL, NULL}};
     int status = 0;
@@ -301,13 +341,13 @@ run_in_child(CMUnitTestFunction test, bool small_tmpfs)
     if (child == 0) {
         struct rlimit limit;
 
-        if (small_tmpfs &&
+        if (tmpfs_size != NULL &&
             (unshare(CLONE_NEWNS) != 0 ||
              mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-             mount("tmpfs", dir, "tmpfs", 0, "size=512k") != 0)) {
+             mount("tmpfs", dir, "tmpfs", 0, tmpfs_size) != 0)) {
             _exit(77);
         }
-        if (!small_tmpfs) {
+        if (tmpfs_size == NULL) {
             (void)signal(SIGXFSZ, SIG_IGN);
             if (getrlimit(RLIMIT_FSIZE, &limit) != 0) {
                 _exit(2);
@@ -325,13 +365,12 @@ run_in_child(CMUnitTestFunction test, bool small_tmpfs)
 }
 
 static void
-test_full_disk(void **state)
+run_on_tmpfs(CMUnitTestFunction test, const char *size)
 {
     int rc;
 
-    (void)state;
     temp_dir_empty(dir);
-    rc = run_in_child(on_small_tmpfs, true);
+    rc = run_in_child(test, size);
     if (rc == 77) {
         print_message("SKIP: no small file system can be mounted here\n");
         skip();
@@ -340,11 +379,25 @@ test_full_disk(void **state)
 }
 
 static void
+test_full_disk(void **state)
+{
+    (void)state;
+    run_on_tmpfs(on_small_tmpfs, "size=512k");
+}
+
+static void
+test_small_disk(void **state)
+{
+    (void)state;
+    run_on_tmpfs(on_8_mib, "size=8m");
+}
+
+static void
 test_size_limit(void **state)
 {
     (void)state;
     temp_dir_empty(dir);
-    assert_int_equal(run_in_child(under_size_limit, false), 0);
+    assert_int_equal(run_in_child(under_size_limit, NULL), 0);
 }
 
 int
@@ -354,6 +407,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answered_commits_survive_kills),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_small_disk),
         cmocka_unit_test(test_size_limit),
     };
     int failed;

@@ -131,6 +131,8 @@ find(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
         return WP_NOT_FOUND;
     }
     (void)strcpy(out->pool_namespace, "default");
+    (void)snprintf(out->tenant, sizeof out->tenant, "%s",
+                   rig.tenant != NULL ? rig.tenant : "blue");
     (void)snprintf(out->endpoint, sizeof out->endpoint, "%s",
                    wp_str_is(sandbox, "gone") ? "unix:/nonexistent/s"
                                               : rig.endpoint);
@@ -166,8 +168,23 @@ render_hello(void *ctx, struct evbuffer *body, const char **type)
     return 200;
 }
 
+static unsigned
+render_big(void *ctx, struct evbuffer *body, const char **type)
+{
+    static const char line[] = "0123456789abcdef0123456789abcdef"
+                               "0123456789abcdef0123456789abcde\n";
+
+    (void)ctx;
+    (void)type;
+    for (size_t i = 0; i < RIG_BIG / (sizeof line - 1); i++) {
+        (void)evbuffer_add(body, line, sizeof line - 1);
+    }
+    return 200;
+}
+
 static const struct wp_http_page pages[] = {
     {"/hello", true, render_hello, NULL},
+    {"/big", true, render_big, NULL},
     {"/metrics", false, render_hello, NULL},
 };
 
@@ -223,8 +240,10 @@ rig_setup(void **state)
         .loop = rig.loop,
         .listen = rig.listen,
         .n_listen = 2,
+        .unix_mode = 0666,
         .admin_token = RIG_ADMIN,
         .connections_max = 64,
+        .spares_max = 256,
         .head_timeout_ns = 60 * WP_NS_PER_S,
         .idle_timeout_ns = 60 * WP_NS_PER_S,
         .upstream_timeout_ns = 60 * WP_NS_PER_S,

@@ -13,6 +13,7 @@
 
 enum {
     RIG_PATIENCE_MS = 60000, /* What should happen takes far less. */
+    RIG_BIG = 3 << 20,       /* Bytes of the page /big. */
 };
 
 /* What the sandbox does with a connection, which is closed after it. */
@@ -34,7 +35,8 @@ struct rig {
     bool sandbox_runs;
     _Atomic(rig_script_fn) script;
     _Atomic(bool) lost;
-    char seen[1 << 16]; /* What it was sent. */
+    const char *_Atomic tenant; /* Of the leases; "blue" until it is set. */
+    char seen[1 << 16];         /* What it was sent. */
 };
 
 extern struct rig rig;

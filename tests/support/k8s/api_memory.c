@@ -418,7 +418,7 @@ wp_api_memory_delete(struct wp_api_memory *memory,
 /* --- Watches --- */
 
 void
-wp_api_memory_tell(struct wp_api_memory *memory)
+wp_api_memory_notify(struct wp_api_memory *memory)
 {
     /* A listener may make more changes: they are told in their turn. */
     for (uint32_t i = 0; i < memory->changes_len; i++) {

@@ -29,7 +29,7 @@ enum wp_status wp_api_memory_delete(struct wp_api_memory *memory,
                                     const struct wp_recorded *call,
                                     json_t **object);
 /* Tells stores what they have not heard. */
-void wp_api_memory_tell(struct wp_api_memory *memory);
+void wp_api_memory_notify(struct wp_api_memory *memory);
 
 struct wp_api_memory *wp_recorder_memory(const struct wp_api *api);
 

@@ -420,16 +420,21 @@ wp_recorder_step(struct wp_api *api)
     result.object = object;
     result.message =
         result.status == WP_OK ? "" : wp_status_text(result.status);
+    if (fault != NULL) {
+        result.code = fault->code != 0 ? fault->code : result.code;
+        result.message =
+            fault->message != NULL ? fault->message : result.message;
+    }
     wp_recorder_answer_full(call, &result);
     json_decref(object);
     return true;
 }
 
 void
-wp_recorder_tell(struct wp_api *api)
+wp_recorder_notify(struct wp_api *api)
 {
     if (api->memory != NULL && !api->held) {
-        wp_api_memory_tell(api->memory);
+        wp_api_memory_notify(api->memory);
     }
 }
 
@@ -437,7 +442,7 @@ void
 wp_recorder_hold(struct wp_api *api, bool held)
 {
     api->held = held;
-    wp_recorder_tell(api);
+    wp_recorder_notify(api);
 }
 
 uint32_t
@@ -445,9 +450,9 @@ wp_recorder_run(struct wp_api *api)
 {
     uint32_t count = 0;
 
-    wp_recorder_tell(api);
+    wp_recorder_notify(api);
     while (wp_recorder_step(api)) {
-        wp_recorder_tell(api);
+        wp_recorder_notify(api);
         count++;
         WP_ASSERT(count < ROUNDS_MAX);
     }

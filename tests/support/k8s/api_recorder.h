@@ -1,7 +1,8 @@
-/* tests/support/k8s/api_recorder.h - k8s/api/api.h without a server, for unit tests.
+/* tests/support/k8s/api_recorder.h - k8s/api/api.h without a server, for unit
+ * tests.
  *
- * Link it with wp_k8s_core instead of wp_k8s_api. Every call is kept; nothing is
- * answered until the test says so, so "never from within the call" holds.
+ * Link it with wp_k8s_core instead of wp_k8s_api. Every call is kept; nothing
+ * is answered until the test says so, so "never from within the call" holds.
  *
  * By hand: look at a call and answer it.
  *
@@ -40,7 +41,8 @@ enum wp_verb {
     WP_VERB_ANY,    /* As a filter: all. */
 };
 
-/* Valid until the recorder is destroyed. Texts are "" where nothing was said. */
+/* Valid until the recorder is destroyed. Texts are "" where nothing was
+ * said. */
 struct wp_recorded {
     struct wp_api *api;
     enum wp_verb verb;
@@ -109,7 +111,7 @@ uint32_t wp_recorder_run(struct wp_api *api);
 /* Answers one call, the oldest; tells nobody. False when there is none. */
 bool wp_recorder_step(struct wp_api *api);
 /* Tells the stores what they have not been told, unless held. */
-void wp_recorder_tell(struct wp_api *api);
+void wp_recorder_notify(struct wp_api *api);
 /* The wall clock of the server, for creationTimestamp; begins in 2026. */
 void wp_recorder_set_time(struct wp_api *api, int64_t wall_ns);
 /* The number from which uids and generated names count on; for a second server
@@ -148,6 +150,8 @@ struct wp_recorder_fault {
     uint32_t skip;           /* Matching calls that pass before. */
     uint32_t times;          /* 0 is 1. */
     enum wp_status status;
+    int code;               /* 0: the status' usual one. */
+    const char *message;    /* The server's words; NULL: the status' text. */
     bool effect;            /* It is carried out all the same. */
     int64_t retry_after_ns; /* 0: none. */
 };

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/controllers/claim/endings.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
@@ -254,6 +255,7 @@ wp_claim_rig_start(struct wp_claim_rig *rig, uint32_t target)
     (void)wp_recorder_put(rig->api, WP_KIND_SANDBOX_WARM_POOL, text);
     lead(rig);
     if (rig->pool_known) {
+        wp_claim_rig_advance(rig, rig->lead_ns);
         assert_int_equal(wp_claim_rig_make_ready(rig, UINT32_MAX), target);
         wp_claim_rig_settle(rig);
     }
@@ -311,6 +313,7 @@ turn_queue(struct wp_claim_rig *rig)
 
     if (rig->parts.active) {
         wp_work_pause(self->queue, false);
+        wp_claim_endings_pause(self->endings, false);
     }
     assert_int_not_equal(event_base_loop(rig->parts.base, EVLOOP_NONBLOCK), -1);
 }
@@ -326,7 +329,7 @@ wp_claim_rig_settle(struct wp_claim_rig *rig)
         uint32_t orders = rig->orders_len;
         uint32_t messages;
 
-        wp_recorder_tell(rig->api);
+        wp_recorder_notify(rig->api);
         (void)wp_pools_run(rig->pools);
         bury(rig);
         turn_queue(rig);
@@ -355,12 +358,14 @@ put_warm(struct wp_claim_rig *rig, const char *name, uint32_t number)
 {
     const json_t *pool =
         wp_recorder_object(rig->api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p");
+    char hash[WP_NAME_HASH_LEN + 1];
     char text[2048];
 
+    wp_name_hash(WP_STR("p"), hash);
     (void)snprintf(
         text, sizeof text,
         "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"labels\":{"
-        "\"" WP_LABEL_WARM_POOL "\":\"11111111\",\"" WP_LABEL_TEMPLATE_REF_HASH
+        "\"" WP_LABEL_WARM_POOL "\":\"%s\",\"" WP_LABEL_TEMPLATE_REF_HASH
         "\":\"22222222\",\"" WP_LABEL_TEMPLATE_HASH
         "\":\"33333333\",\"" WP_LABEL_POD_TEMPLATE_HASH
         "\":\"44444444\",\"" WP_LABEL_CREATED_BY
@@ -378,7 +383,7 @@ put_warm(struct wp_claim_rig *rig, const char *name, uint32_t number)
         "\"Ready\",\"status\":\"True\",\"reason\":\"DependenciesReady\","
         "\"message\":\"Pod is Ready\",\"observedGeneration\":1,"
         "\"lastTransitionTime\":\"2025-12-31T23:00:00Z\"}]}}",
-        name, wp_json_text(pool, "metadata", "uid", NULL), number);
+        name, hash, wp_json_text(pool, "metadata", "uid", NULL), number);
     (void)wp_recorder_put(rig->api, WP_KIND_SANDBOX, text);
 }
 
@@ -394,7 +399,7 @@ wp_claim_rig_make_ready(struct wp_claim_rig *rig, uint32_t n)
             order->ready = true;
             made++;
             put_warm(rig, order->name, i + 1);
-            wp_recorder_tell(rig->api);
+            wp_recorder_notify(rig->api);
             wp_pools_on_ready(rig->pools, order->ref, WP_STR("10.0.0.1:8888"));
         }
     }
@@ -490,7 +495,7 @@ void
 wp_claim_rig_unclaim(struct wp_claim_rig *rig, const char *name)
 {
     wp_recorder_remove(rig->api, WP_KIND_SANDBOX_CLAIM, "ns", name);
-    wp_recorder_tell(rig->api);
+    wp_recorder_notify(rig->api);
     wp_recorder_collect(rig->api);
     wp_claim_rig_settle(rig);
 }

@@ -11,6 +11,7 @@
 #include "pool/base/clock.h"
 #include "pool/pool.h"
 #include "tests/support/k8s/api_recorder.h"
+#include "tests/support/pool/manual_clock.h"
 
 enum {
     WP_CLAIM_RIG_SLOTS = 64,
@@ -40,6 +41,7 @@ struct wp_claim_rig {
     uint32_t messages_len;
     uint32_t target;
     uint32_t processes; /* So far. */
+    int64_t lead_ns;    /* Of the sandboxes that start makes. */
     bool channel_full;
     bool pool_known;      /* The core has the pool. */
     bool faults_may_stay; /* Planned ones need not have happened. */

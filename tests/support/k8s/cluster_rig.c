@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "k8s/backend/backend_impl.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/leases/memory.h"
@@ -120,7 +121,7 @@ wp_cluster_rig_init(struct wp_cluster_rig *rig, int replicas,
                    "{\"name\":\"t\"}}}",
                    replicas);
     (void)wp_recorder_put(rig->api, WP_KIND_SANDBOX_WARM_POOL, text);
-    wp_recorder_tell(rig->api);
+    wp_recorder_notify(rig->api);
     wp_pool_sync_start(rig->sync);
 }
 
@@ -224,6 +225,15 @@ wp_cluster_rig_settle(struct wp_cluster_rig *rig)
 }
 
 void
+wp_cluster_rig_pass(struct wp_cluster_rig *rig, int64_t ns)
+{
+    rig->offset_ns += ns;
+    /* Timers of libevent do not know that clock: the queue looks at it. */
+    wp_work_pause(rig->backend->queue, !rig->parts.active);
+    wp_cluster_rig_settle(rig);
+}
+
+void
 wp_cluster_rig_ready(struct wp_cluster_rig *rig, const char *name,
                      const char *ip)
 {
@@ -283,16 +293,19 @@ wp_cluster_rig_annotation(const struct wp_cluster_rig *rig, const char *name,
 void
 wp_cluster_rig_put_foreign(struct wp_cluster_rig *rig, const char *name)
 {
-    char text[512];
+    char hash[WP_NAME_HASH_LEN + 1];
+    char text[768];
 
+    wp_name_hash(WP_STR("p"), hash);
     (void)snprintf(
         text, sizeof text,
-        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"uid\":"
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"labels\":{"
+        "\"" WP_LABEL_WARM_POOL "\":\"%s\"},\"uid\":"
         "\"0a1b2c3d-0000-4000-8000-00000000%04x\",\"ownerReferences\":[{"
         "\"apiVersion\":\"extensions.agents.x-k8s.io/v1alpha1\",\"kind\":"
         "\"SandboxWarmPool\",\"name\":\"p\",\"uid\":\"%s\",\"controller\":"
         "true}]},\"spec\":{\"podTemplate\":{\"spec\":{}}}}",
-        name, (unsigned)(unsigned char)name[2],
+        name, hash, (unsigned)(unsigned char)name[2],
         wp_json_text(
             wp_recorder_object(rig->api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"),
             "metadata", "uid", NULL));

@@ -52,6 +52,8 @@ void wp_cluster_rig_follow(struct wp_cluster_rig *rig);
 void wp_cluster_rig_start(struct wp_cluster_rig *rig, int replicas);
 /* Until nothing happens any more, but for what waits for time. */
 void wp_cluster_rig_settle(struct wp_cluster_rig *rig);
+/* Lets time pass, and what is due then happen. */
+void wp_cluster_rig_pass(struct wp_cluster_rig *rig, int64_t ns);
 /* Sandbox name of "ns" is Ready, at this address; "": it is not. */
 void wp_cluster_rig_ready(struct wp_cluster_rig *rig, const char *name,
                           const char *ip);

@@ -6,6 +6,7 @@
 
 #include "k8s/lead/election.h"
 #include "pool/base/rng.h"
+#include "tests/support/pool/manual_clock.h"
 
 enum {
     ELECTION_CONTENDERS = 3,

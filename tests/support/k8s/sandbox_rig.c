@@ -199,14 +199,26 @@ sandbox_rig_object(const struct sandbox_rig *rig, enum wp_kind kind,
     return wp_recorder_object(rig->api, kind, "n", name);
 }
 
+static const json_t *
+find_condition(struct sandbox_rig *rig, const char *type)
+{
+    return wp_condition_find(
+        wp_json_at(sandbox_rig_object(rig, WP_KIND_SANDBOX, "s"), "status",
+                   "conditions", NULL),
+        type);
+}
+
+const char *
+sandbox_rig_message(struct sandbox_rig *rig, const char *type)
+{
+    return wp_json_text(find_condition(rig, type), "message", NULL);
+}
+
 const char *
 sandbox_rig_condition(struct sandbox_rig *rig, const char *type)
 {
     static char out[256];
-    const json_t *condition = wp_condition_find(
-        wp_json_at(sandbox_rig_object(rig, WP_KIND_SANDBOX, "s"), "status",
-                   "conditions", NULL),
-        type);
+    const json_t *condition = find_condition(rig, type);
 
     if (condition == NULL) {
         return "";

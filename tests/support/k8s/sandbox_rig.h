@@ -8,6 +8,7 @@
 
 #include "k8s/controllers/shared.h"
 #include "tests/support/k8s/api_recorder.h"
+#include "tests/support/pool/manual_clock.h"
 
 struct event_base;
 
@@ -46,6 +47,8 @@ void sandbox_rig_pod_ready(struct sandbox_rig *rig, const char *name);
 const char *sandbox_rig_writes(struct sandbox_rig *rig);
 /* "True DependenciesReady", of sandbox "s"; "" without that condition. */
 const char *sandbox_rig_condition(struct sandbox_rig *rig, const char *type);
+/* The words of that condition; "" without it. */
+const char *sandbox_rig_message(struct sandbox_rig *rig, const char *type);
 /* Its object; NULL when there is none. Borrowed. */
 const json_t *sandbox_rig_object(const struct sandbox_rig *rig,
                                  enum wp_kind kind, const char *name);

@@ -73,10 +73,13 @@ warm_pool_rig_init(struct warm_pool_rig *rig, bool gc)
 {
     static const enum wp_kind kinds[] = {
         WP_KIND_SANDBOX, WP_KIND_SANDBOX_TEMPLATE, WP_KIND_SANDBOX_WARM_POOL};
+    struct wp_pool_spec spec;
     struct wp_err err;
 
     memset(rig, 0, sizeof(*rig));
-    wp_rig_init_foreign(&rig->core, SLOTS, 0, NULL);
+    wp_pool_spec_init(&spec);
+    spec.ready_within_ns = WARM_POOL_GRACE_NS;
+    wp_rig_init_foreign(&rig->core, SLOTS, 0, &spec);
     /* The core has room, but only what a test puts there is there. */
     rig->core.backend.create_status = WP_RESOURCE_EXHAUSTED;
     assert_int_equal(wp_pools_set_target(rig->core.pools, 0, SLOTS / 2, &err),
@@ -116,7 +119,7 @@ warm_pool_rig_settle(struct warm_pool_rig *rig)
     uint64_t begun;
 
     do {
-        wp_recorder_tell(rig->api);
+        wp_recorder_notify(rig->api);
         wp_work_queue_stats(rig->controller->queue, &stats);
         begun = stats.begun;
         wp_work_pause(rig->controller->queue, false);
@@ -138,7 +141,7 @@ warm_pool_rig_advance(struct warm_pool_rig *rig, int64_t ns)
 void
 warm_pool_rig_activate(struct warm_pool_rig *rig)
 {
-    wp_recorder_tell(rig->api);
+    wp_recorder_notify(rig->api);
     rig->parts.active = true;
     wp_pool_controller_ops.activate(rig->controller);
     warm_pool_rig_settle(rig);

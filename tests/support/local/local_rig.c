@@ -105,6 +105,7 @@ local_rig_init(struct local_rig *rig, const char *const *argv)
     rig->config.state_dir = rig->state_dir;
     rig->config.init_path = WP_TEST_INIT;
     rig->config.runtime_path = WP_TEST_RUNTIME;
+    rig->config.best_effort = true; /* local_limits_test tries the other. */
     rig->config.templates = &rig->tmpl;
     rig->config.templates_len = 1;
     rig->tmpl = (struct wp_template){

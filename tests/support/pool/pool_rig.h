@@ -8,6 +8,7 @@
 #include "pool/base/clock.h"
 #include "pool/pool.h"
 #include "tests/support/pool/fake_backend.h"
+#include "tests/support/pool/manual_clock.h"
 
 struct wp_rig {
     struct wp_clock_manual clock;

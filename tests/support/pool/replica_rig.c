@@ -199,7 +199,7 @@ replica_set_up_shared(void **state)
 }
 
 uint32_t
-replica_told(struct replica *r, bool retire, enum wp_record_state kind)
+replica_records(struct replica *r, bool retire, enum wp_record_state kind)
 {
     struct wp_lease_record out[2];
     uint32_t cursor = 0;

@@ -1,4 +1,5 @@
-/* tests/support/pool/replica_rig.h - processes on one durable store, in one test.
+/* tests/support/pool/replica_rig.h - processes on one durable store, in one
+ * test.
  *
  * Each replica is a core with a fake backend; all share replica_store and
  * replica_clock. Single-threaded; what does not hold fails the test. */
@@ -7,6 +8,7 @@
 
 #include "pool/pool.h"
 #include "tests/support/pool/fake_backend.h"
+#include "tests/support/pool/manual_clock.h"
 #include "tests/support/stores/model_store.h"
 #include "tests/support/pool/pool_rig.h"
 
@@ -35,10 +37,11 @@ void replica_open(struct replica *r, uint32_t port, uint32_t target,
 /* The policies of the pools that are opened from now on; set_up makes it plain.
  */
 extern struct wp_scale_policy replica_policy;
-/* Memory for the record of their claims; 0: none is kept, and no notes of pools
- * without an objective. set_up makes it 256 KiB. */
+/* Memory for the record of their claims; 0: none is kept, and no snapshots of
+ * pools without an objective. set_up makes it 256 KiB. */
 extern size_t replica_history_max;
-/* What the core said of notes that it could not read or write, latest last. */
+/* What the core said of snapshots that it could not read or write, latest
+ * last. */
 extern struct wp_err replica_unlearned;
 /* It ends, as by kill -9: nothing is said to the store. */
 void replica_close(struct replica *r);
@@ -49,8 +52,8 @@ void replica_settle_both(struct replica *a, struct replica *b);
  * them. */
 void replica_adopt_all(struct replica *r, uint32_t skip);
 struct wp_pool_stats replica_stats(struct replica *r);
-/* Claims of pool "default/p", for 60 s and without waiting; turns as long as the
- * store is being asked. */
+/* Claims of pool "default/p", for 60 s and without waiting; turns as long as
+ * the store is being asked. */
 enum wp_status replica_claim(struct replica *r, struct wp_rig_claim *c,
                              const char *id);
 /* Renews (by 120 s) or releases by c's token; was_held may be NULL. */
@@ -58,7 +61,7 @@ enum wp_status replica_change(struct replica *r, const struct wp_rig_claim *c,
                               bool renew, bool *was_held);
 /* Has r tell what it knows (see wp_pools_known_records): how many records of
  * that kind. The store has each of them, the very same unless r retires. */
-uint32_t replica_told(struct replica *r, bool retire,
-                      enum wp_record_state kind);
+uint32_t replica_records(struct replica *r, bool retire,
+                         enum wp_record_state kind);
 
 #endif

@@ -369,7 +369,7 @@ static struct {
     const char *listen[LIST_MAX];
     uint32_t uids[LIST_MAX];
     uint32_t gids[LIST_MAX];
-    struct wp_rpc_principal principals[LIST_MAX];
+    struct wp_principal principals[LIST_MAX];
     int64_t grace_ms;
 } options;
 
@@ -383,7 +383,7 @@ die(const char *what, const char *more)
 static void
 add_principal(const char *value)
 {
-    size_t i = options.config.n_principals++;
+    size_t i = options.config.access.n_principals++;
     char *copy = strdup(value);
     char *rest = copy;
     const char *name = strsep(&rest, ",");
@@ -393,7 +393,7 @@ add_principal(const char *value)
         die("principal: expected NAME,TENANT,admin|user: ", value);
     }
     options.principals[i] =
-        (struct wp_rpc_principal){name, tenant, strcmp(rest, "admin") == 0};
+        (struct wp_principal){name, tenant, strcmp(rest, "admin") == 0};
 }
 
 static void
@@ -428,16 +428,18 @@ set_option(char *arg)
         {"threads", &c->threads, NULL},
         {"calls_max", &c->calls_max, NULL},
         {"connections_max", &c->connections_max, NULL},
+        {"peer_connections_max", &c->peer_connections_max, NULL},
         {"streams_per_connection_max", &c->streams_per_connection_max, NULL},
         {"receive_bytes_max", &c->receive_bytes_max, NULL},
         {"metadata_bytes_max", &c->metadata_bytes_max, NULL},
         {"unix_mode", &c->unix_mode, NULL},
-        {"allow_uid", &options.uids[c->n_allow_uids % LIST_MAX], NULL},
-        {"allow_gid", &options.gids[c->n_allow_gids % LIST_MAX], NULL},
+        {"allow_uid", &options.uids[c->access.n_allow_uids % LIST_MAX], NULL},
+        {"allow_gid", &options.gids[c->access.n_allow_gids % LIST_MAX], NULL},
         {"deadline_default_ms", NULL, &c->deadline_default_ns},
         {"keepalive_ms", NULL, &c->keepalive_ns},
         {"keepalive_timeout_ms", NULL, &c->keepalive_timeout_ns},
         {"connection_age_max_ms", NULL, &c->connection_age_max_ns},
+        {"silent_ms", NULL, &c->silent_ns},
         {"grace_ms", NULL, &options.grace_ms},
     };
     char *value = strchr(arg, '=');
@@ -460,8 +462,14 @@ set_option(char *arg)
         } else {
             *numbers[i].ms = (int64_t)number * WP_NS_PER_MS;
         }
-        c->n_allow_uids += numbers[i].u32 == &options.uids[c->n_allow_uids];
-        c->n_allow_gids += numbers[i].u32 == &options.gids[c->n_allow_gids];
+        c->access.n_allow_uids +=
+            numbers[i].u32 == &options.uids[c->access.n_allow_uids];
+        c->access.n_allow_gids +=
+            numbers[i].u32 == &options.gids[c->access.n_allow_gids];
+        return;
+    }
+    if (strcmp(arg, "anonymous") == 0) {
+        c->anonymous = number != 0;
         return;
     }
     if (strcmp(arg, "reflection") == 0) {
@@ -479,18 +487,20 @@ print_stats(const struct wp_rpc_server *server)
     struct wp_rpc_stats s;
 
     wp_rpc_server_stats(server, &s);
-    (void)printf("stats {\"started\": %llu, \"cancelled\": %llu, "
-                 "\"refused\": %llu, \"unknown\": %llu, \"accepted\": %llu, "
-                 "\"peers_refused\": %llu, \"reloads\": %llu, "
-                 "\"in_flight\": %u, \"stream_messages\": %ld}\n",
-                 (unsigned long long)s.calls_started,
-                 (unsigned long long)s.calls_cancelled,
-                 (unsigned long long)s.calls_refused,
-                 (unsigned long long)s.calls_unknown,
-                 (unsigned long long)s.peers_accepted,
-                 (unsigned long long)s.peers_refused,
-                 (unsigned long long)s.tls_reloads, s.calls_in_flight,
-                 atomic_load(&stream_messages));
+    (void)printf(
+        "stats {\"started\": %llu, \"cancelled\": %llu, "
+        "\"refused\": %llu, \"unknown\": %llu, \"accepted\": %llu, "
+        "\"peers_refused\": %llu, \"reloads\": %llu, "
+        "\"slowed\": %llu, \"cut\": %llu, "
+        "\"in_flight\": %u, \"stream_messages\": %ld}\n",
+        (unsigned long long)s.calls_started,
+        (unsigned long long)s.calls_cancelled,
+        (unsigned long long)s.calls_refused,
+        (unsigned long long)s.calls_unknown,
+        (unsigned long long)s.peers_accepted,
+        (unsigned long long)s.peers_refused, (unsigned long long)s.tls_reloads,
+        (unsigned long long)s.peers_slowed, (unsigned long long)s.peers_cut,
+        s.calls_in_flight, atomic_load(&stream_messages));
     (void)fflush(stdout);
 }
 
@@ -542,9 +552,10 @@ main(int argc, char **argv)
     (void)pthread_cond_init(&waiters_changed, &attr);
     wp_rpc_config_init(&options.config);
     options.config.listen = options.listen;
-    options.config.allow_uids = options.uids;
-    options.config.allow_gids = options.gids;
-    options.config.principals = options.principals;
+    options.config.anonymous = true;
+    options.config.access.allow_uids = options.uids;
+    options.config.access.allow_gids = options.gids;
+    options.config.access.principals = options.principals;
     options.config.wants_flush = wants_flush;
     options.config.flush = flush;
     for (int i = 1; i < argc; i++) {

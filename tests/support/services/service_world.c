@@ -58,6 +58,7 @@ wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
     config.wake = wake;
     config.drain = drain;
     config.ctx = world;
+    config.waiting_max = 2;
     config.batches_max = 2;
     config.watches_max = 2;
     world->services = wp_services_create(&config, &err);

@@ -1,5 +1,5 @@
-/* tests/support/stores/conform.h - what the parts of the conformance suite share: the
- * store under test, and ops whose answers are waited for. */
+/* tests/support/stores/conform.h - what the parts of the conformance suite
+ * share: the store under test, and ops whose answers are waited for. */
 #ifndef WP_TESTS_SUPPORT_STORES_CONFORM_H
 #define WP_TESTS_SUPPORT_STORES_CONFORM_H
 
@@ -67,7 +67,8 @@ void conform_offer_crowd(void);
 
 /* The tests that are in files of their own. */
 void conform_test_random_ops_follow_the_model(void **state);
-void conform_test_notes(void **state);
+void conform_test_snapshots(void **state);
+void conform_test_nothing_stays_held_unshown(void **state);
 void conform_test_threads_never_share(void **state);
 
 #endif

@@ -30,6 +30,7 @@ static struct {
     bool torn;
     bool fired;
 } plan;
+static sqlite3_int64 room = -1;
 
 void
 fault_vfs_arm(unsigned kinds, int after, int code, bool sticky, bool torn)
@@ -62,6 +63,30 @@ fault_vfs_shadow(const char *from, const char *to)
 {
     (void)snprintf(shadow_from, sizeof shadow_from, "%s", from);
     (void)snprintf(shadow_to, sizeof shadow_to, "%s", to);
+}
+
+void
+fault_vfs_room(long long bytes)
+{
+    (void)pthread_mutex_lock(&plan_lock);
+    room = bytes;
+    (void)pthread_mutex_unlock(&plan_lock);
+}
+
+/* The file is about to change its size by this much; false when the disk has no
+ * room for that. */
+static bool
+take_room(sqlite3_int64 bytes)
+{
+    bool fits;
+
+    (void)pthread_mutex_lock(&plan_lock);
+    fits = room < 0 || bytes <= room;
+    if (room >= 0 && fits) {
+        room -= bytes;
+    }
+    (void)pthread_mutex_unlock(&plan_lock);
+    return fits;
 }
 
 /* The code that this call must fail with, or SQLITE_OK. */
@@ -147,7 +172,12 @@ file_write(sqlite3_file *file, const void *bytes, int len, sqlite3_int64 at)
     sqlite3_file *real = real_of(file);
     bool torn = false;
     int code = due(FAULT_WRITE, &torn);
+    sqlite3_int64 size = 0;
 
+    WP_ASSERT(real->pMethods->xFileSize(real, &size) == SQLITE_OK);
+    if (code == SQLITE_OK && at + len > size && !take_room(at + len - size)) {
+        code = SQLITE_FULL;
+    }
     if (code == SQLITE_OK) {
         return real->pMethods->xWrite(real, bytes, len, at);
     }
@@ -160,7 +190,16 @@ file_write(sqlite3_file *file, const void *bytes, int len, sqlite3_int64 at)
 static int
 file_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    return real_of(file)->pMethods->xTruncate(real_of(file), size);
+    sqlite3_file *real = real_of(file);
+    sqlite3_int64 before = 0;
+    int rc;
+
+    WP_ASSERT(real->pMethods->xFileSize(real, &before) == SQLITE_OK);
+    rc = real->pMethods->xTruncate(real, size);
+    if (rc == SQLITE_OK && size < before) {
+        (void)take_room(size - before);
+    }
+    return rc;
 }
 
 static int

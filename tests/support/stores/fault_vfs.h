@@ -23,6 +23,11 @@ void fault_vfs_arm(unsigned kinds, int after, int code, bool sticky, bool torn);
 /* Nothing fails any more; true when something had. */
 bool fault_vfs_disarm(void);
 
+/* From now on files grow by at most this many bytes together, then their writes
+ * fail as on a full disk; what a truncation frees may be used again. Less than
+ * 0: as much as the disk has. Any thread. */
+void fault_vfs_room(long long bytes);
+
 /* Begins to keep, in directory to, each file of directory from as it was when
  * it was last synced: what is there after a power loss that spares nothing
  * unsynced. Each is replaced at once, under a name with a dot at its front.

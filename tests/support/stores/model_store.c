@@ -62,20 +62,20 @@ tell_others(struct wp_model_store *store, const struct wp_model_port *from,
 }
 
 static enum wp_status
-carry_out_note(struct wp_model_store *store, const struct wp_lease_op *op)
+carry_out_snapshot(struct wp_model_store *store, const struct wp_lease_op *op)
 {
-    if (op->kind == WP_LEASE_PUT_NOTE) {
-        WP_ASSERT(op->note->len <= sizeof store->note);
-        memcpy(store->note, op->note->bytes, op->note->len);
-        store->note_len = op->note->len;
-        store->notes++;
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT) {
+        WP_ASSERT(op->snapshot->len <= sizeof store->snapshot);
+        memcpy(store->snapshot, op->snapshot->bytes, op->snapshot->len);
+        store->snapshot_len = op->snapshot->len;
+        store->snapshots++;
         return WP_OK;
     }
-    if (store->note_len == 0 || store->note_len > op->note->cap) {
+    if (store->snapshot_len == 0 || store->snapshot_len > op->snapshot->cap) {
         return WP_NOT_FOUND;
     }
-    memcpy(op->note->bytes, store->note, store->note_len);
-    op->note->len = store->note_len;
+    memcpy(op->snapshot->bytes, store->snapshot, store->snapshot_len);
+    op->snapshot->len = store->snapshot_len;
     return WP_OK;
 }
 
@@ -93,8 +93,9 @@ carry_out(struct wp_model_port *port, struct wp_lease_op *op)
     struct wp_lease_record none = {.state = WP_RECORD_NONE};
     enum wp_status status;
 
-    if (op->kind == WP_LEASE_PUT_NOTE || op->kind == WP_LEASE_GET_NOTE) {
-        return carry_out_note(store, op);
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT ||
+        op->kind == WP_LEASE_GET_SNAPSHOT) {
+        return carry_out_snapshot(store, op);
     }
     if (record == NULL) {
         record = op->kind == WP_LEASE_OFFER ? empty(store) : &none;

@@ -1,4 +1,5 @@
-/* tests/support/stores/model_store.h - a durable lease store in memory, for tests.
+/* tests/support/stores/model_store.h - a durable lease store in memory, for
+ * tests.
  *
  * Records change by wp_lease_rules_apply and outlive the pools that use them.
  * Several pools may share one store: each has a port of its own, and is told of
@@ -33,9 +34,9 @@ struct wp_model_store {
     struct wp_lease_store_ops ops;
     struct wp_lease_record records[WP_MODEL_RECORDS];
     struct wp_model_port ports[WP_MODEL_PORTS];
-    uint8_t note[WP_NOTE_MAX]; /* Of the one pool that tests have. */
-    size_t note_len;           /* 0: there is none. */
-    uint32_t notes;            /* How often it was written. */
+    uint8_t snapshot[WP_SNAPSHOT_MAX]; /* Of the one pool that tests have. */
+    size_t snapshot_len;               /* 0: there is none. */
+    uint32_t snapshots;                /* How often it was written. */
 };
 
 void wp_model_init(struct wp_model_store *store, bool shared);

@@ -257,13 +257,14 @@ wp_store_conformance_run(const struct wp_store_factory *with)
     const struct CMUnitTest any_store[] = {
         cmocka_unit_test(test_port_is_whole),
         cmocka_unit_test(conform_test_threads_never_share),
+        cmocka_unit_test(conform_test_nothing_stays_held_unshown),
     };
     const struct CMUnitTest durable_store[] = {
         cmocka_unit_test(test_every_cell),
         cmocka_unit_test(test_claim_gets_one_of_many),
         cmocka_unit_test(test_sandbox_goes_to_one_of_many),
         cmocka_unit_test(test_stale_ops_do_no_harm),
-        cmocka_unit_test(conform_test_notes),
+        cmocka_unit_test(conform_test_snapshots),
         cmocka_unit_test(conform_test_random_ops_follow_the_model),
     };
     int failed;

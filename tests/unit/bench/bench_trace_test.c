@@ -138,7 +138,7 @@ test_announced_in_pieces(void **state)
     struct wp_trace trace;
     struct wp_trace_cursor cursor;
     struct wp_replay_source source;
-    int64_t told_ns;
+    int64_t announced_ns;
     int64_t from_ns;
     int64_t until_ns;
     uint32_t n;
@@ -151,12 +151,12 @@ test_announced_in_pieces(void **state)
     wp_trace_add_job(&trace, 200 * S, 200 * S + 1, 7);
     assert_true(wp_trace_finish(&trace));
     source = wp_trace_source(&trace, &cursor, true, 30 * S);
-    while (
-        source.announced(source.self, i, &told_ns, &from_ns, &until_ns, &n)) {
+    while (source.announced(source.self, i, &announced_ns, &from_ns, &until_ns,
+                            &n)) {
         bool first = i < 5;
 
         assert_int_equal(from_ns, first ? (100 + (int64_t)i) * S : 200 * S);
-        assert_int_equal(told_ns, from_ns - 30 * S);
+        assert_int_equal(announced_ns, from_ns - 30 * S);
         assert_int_equal(until_ns, first ? 105 * S : 200 * S + 1);
         sum[first ? 0 : 1] += n;
         i++;

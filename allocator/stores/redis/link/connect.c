@@ -15,7 +15,7 @@
 #include "pool/base/log.h"
 
 enum {
-    TELL_AGAIN_S = 10,
+    LOG_AGAIN_S = 10,
 };
 
 static struct wp_redis_link *
@@ -157,8 +157,8 @@ connect_link(struct wp_redis_links *links, struct wp_redis_link *link,
     }
     WP_LINK_COUNT(links->connects);
     atomic_store(&links->breaker, false);
-    if (links->told || atomic_load(&links->connects) == 1) {
-        links->told = false;
+    if (links->logged || atomic_load(&links->connects) == 1) {
+        links->logged = false;
         wp_log_info("redis connected",
                     wp_kv_str("server", wp_redis_server_text(&server, text)));
     }
@@ -171,9 +171,10 @@ tell_failure(struct wp_redis_links *links, const struct wp_err *err)
     int64_t now_ns = wp_link_now_ns();
 
     WP_LINK_COUNT(links->connect_failures);
-    if (!links->told || now_ns - links->told_ns > TELL_AGAIN_S * WP_NS_PER_S) {
-        links->told = true;
-        links->told_ns = now_ns;
+    if (!links->logged ||
+        now_ns - links->logged_ns > LOG_AGAIN_S * WP_NS_PER_S) {
+        links->logged = true;
+        links->logged_ns = now_ns;
         wp_log_warn("redis is out of reach", wp_kv_err(err));
     }
 }

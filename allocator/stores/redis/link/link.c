@@ -314,12 +314,6 @@ wp_redis_flush_and_wait(struct wp_redis_links *links, uint32_t index)
 }
 
 void
-wp_redis_wake(struct wp_redis_links *links)
-{
-    wake(links);
-}
-
-void
 wp_redis_links_renew(struct wp_redis_links *links)
 {
     atomic_store(&links->renew, true);

@@ -114,8 +114,6 @@ struct wp_redis_hooks {
     /* The links are about to lead to this server process for the first time.
      * Connecting thread. May be NULL. */
     void (*on_server)(void *ctx, const char *run_id);
-    /* After wp_redis_wake. Reading thread. May be NULL. */
-    void (*on_wake)(void *ctx);
 };
 
 struct wp_redis_links;
@@ -164,8 +162,6 @@ void wp_redis_flush(struct wp_redis_links *links, uint32_t index);
  * own; not for a hook. */
 void wp_redis_flush_and_wait(struct wp_redis_links *links, uint32_t index);
 
-/* Makes the reading thread call on_wake soon. Any thread. */
-void wp_redis_wake(struct wp_redis_links *links);
 /* The server is not the right one any more: nothing is sent again on these
  * connections; each is closed once it is quiet, and made again. Any thread. */
 void wp_redis_links_renew(struct wp_redis_links *links);

@@ -120,7 +120,7 @@ struct wp_redis_links {
     _Atomic(bool) renew; /* All of them. */
     _Atomic(bool) check; /* Some: they say so. */
 
-    int64_t lost_told_ns; /* Reading thread: last word about a lost link. */
+    int64_t lost_logged_ns; /* Reading thread: last word about a lost link. */
 
     pthread_mutex_t down_lock; /* Guards some_down. */
     pthread_cond_t down_cond;
@@ -131,8 +131,8 @@ struct wp_redis_links {
     bool connector_runs;
     struct wp_rng rng; /* Connecting thread. */
     char run_id[WP_REDIS_RUN_ID_MAX + 1];
-    int64_t told_ns; /* When it last said that Redis is out of reach. */
-    bool told;
+    int64_t logged_ns; /* When it last said that Redis is out of reach. */
+    bool logged;
 
     _Atomic(uint64_t) connects;
     _Atomic(uint64_t) connect_failures;

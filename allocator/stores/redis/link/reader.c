@@ -152,9 +152,9 @@ tell_lost(struct wp_redis_links *links, const char *why)
 {
     int64_t now_ns = wp_link_now_ns();
 
-    if (links->lost_told_ns == 0 ||
-        now_ns - links->lost_told_ns > WP_NS_PER_S) {
-        links->lost_told_ns = now_ns;
+    if (links->lost_logged_ns == 0 ||
+        now_ns - links->lost_logged_ns > WP_NS_PER_S) {
+        links->lost_logged_ns = now_ns;
         wp_log_warn("redis connection lost", wp_kv_str("why", why),
                     wp_kv_int("connections", links->n));
     }
@@ -419,18 +419,6 @@ sleep_ms(struct wp_redis_links *links, int64_t active_ns, int64_t now_ns)
     return -1;
 }
 
-static void
-on_wake(struct wp_redis_links *links)
-{
-    uint64_t n;
-    ssize_t ignored = read(links->wake_fd, &n, sizeof n);
-
-    (void)ignored;
-    if (links->hooks.on_wake != NULL) {
-        links->hooks.on_wake(links->hooks.ctx);
-    }
-}
-
 void *
 wp_redis_reader_run(void *arg)
 {
@@ -450,7 +438,9 @@ wp_redis_reader_run(void *arg)
 
             active_ns = now_ns;
             if (link == NULL) {
-                on_wake(links);
+                uint64_t woken;
+
+                (void)!read(links->wake_fd, &woken, sizeof woken);
                 continue;
             }
             if ((events[i].events & EPOLLOUT) != 0) {

@@ -61,7 +61,7 @@ changed(struct wp_redis_topology *t)
     t->stats.nodes = t->map.n_nodes;
     t->stats.in_doubt = in_doubt;
     t->stats.changes++;
-    t->told = true;
+    t->changed = true;
     (void)pthread_cond_broadcast(&t->known);
 }
 
@@ -178,7 +178,6 @@ look(struct wp_redis_topology *t)
                  : wp_redis_topology_look_cluster(t, doubt, &err);
     err.status = status;
     (void)pthread_mutex_lock(&t->lock);
-    t->stats.failed_looks += status != WP_OK;
     t->err = err;
     (void)pthread_mutex_unlock(&t->lock);
     log_outcome(t, failed_before, &err);
@@ -230,15 +229,15 @@ wait_for_work(struct wp_redis_topology *t, int64_t until_ns)
 }
 
 static void
-tell(struct wp_redis_topology *t)
+notify(struct wp_redis_topology *t)
 {
-    bool told;
+    bool changed;
 
     (void)pthread_mutex_lock(&t->lock);
-    told = t->told;
-    t->told = false;
+    changed = t->changed;
+    t->changed = false;
     (void)pthread_mutex_unlock(&t->lock);
-    if (told && t->config.on_change != NULL) {
+    if (changed && t->config.on_change != NULL) {
         t->config.on_change(t->config.ctx);
     }
 }
@@ -254,9 +253,9 @@ run(void *arg)
         if (now_ns() >= next_ns) {
             look(t);
         }
-        tell(t);
+        notify(t);
         wait_for_work(t, next_look_ns(t));
-        tell(t);
+        notify(t);
     }
     wp_redis_topology_close_events(t);
     return NULL;

@@ -47,10 +47,9 @@ struct wp_redis_topology_config {
 struct wp_redis_topology_stats {
     uint64_t changes; /* Times that lookup began to say something else. */
     uint64_t looks;
-    uint64_t failed_looks; /* Nobody could be asked, or none is a master. */
-    uint64_t moved;        /* MOVED that were reported. */
-    uint32_t nodes;        /* That serve now; 1 but for a cluster. */
-    uint32_t in_doubt;     /* Of them: not named now. */
+    uint64_t moved;    /* MOVED that were reported. */
+    uint32_t nodes;    /* That serve now; 1 but for a cluster. */
+    uint32_t in_doubt; /* Of them: not named now. */
 };
 
 /* Copies what it needs of url and config, and starts the thread (none for one

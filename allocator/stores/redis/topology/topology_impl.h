@@ -57,8 +57,8 @@ struct wp_redis_topology {
     pthread_mutex_t lock; /* Guards what follows up to `sentinels`. */
     pthread_cond_t known; /* lookup may say something else. */
     bool stop;
-    bool look; /* Somebody wants a look. */
-    bool told; /* on_change is owed. */
+    bool look;    /* Somebody wants a look. */
+    bool changed; /* on_change is owed. */
     struct wp_redis_slot_map map;
     /* Of each node: the number of its last doubt, 0: none. A look clears only
      * those that came before it began. */
@@ -78,7 +78,7 @@ struct wp_redis_topology {
     struct wp_redis_slot_map found;        /* What a look brings. */
     struct wp_redis_slot_map heard;        /* One node's answer. */
     uint32_t turn;                         /* Whom to verify first. */
-    struct wp_redis_topology_stats logged; /* As last told to people. */
+    struct wp_redis_topology_stats logged; /* As last logged. */
     struct wp_redis_server logged_server;
 };
 

@@ -108,7 +108,7 @@ make_images(void)
     for (uint8_t i = 0; i < RECORDS; i++) {
         WP_ASSERT(apply(db, WP_LEASE_OFFER, i, NULL) == WP_OK);
         if (i == RECORDS / 2) {
-            WP_ASSERT(wp_lease_db_checkpoint(db, &err) == WP_OK);
+            WP_ASSERT(wp_lease_db_checkpoint(db, false, &err) == WP_OK);
         }
         if (i % 2 == 0) {
             WP_ASSERT(apply(db, WP_LEASE_GRANT, i, NULL) == WP_OK);

@@ -54,7 +54,6 @@ read_views(const struct wp_object *object)
         read_text(sandbox->pod_ip);
         read_texts(sandbox->pod_ips);
         read_text(sandbox->node_name);
-        read_text(sandbox->service_fqdn);
     }
     if (claim != NULL) {
         read_text(claim->pool);

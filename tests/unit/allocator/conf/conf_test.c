@@ -288,6 +288,10 @@ test_checks_across_settings(void **state)
     assert_check("listen: nonsense\n",
                  "setting 'listen': address 'nonsense': expected unix:/path, "
                  "127.0.0.1:PORT or [::1]:PORT");
+    assert_check("{listen: '0.0.0.0:7443', tls_cert: /c, tls_key: /k}\n",
+                 "setting 'listen': '0.0.0.0:7443' is not loopback, where a "
+                 "client must prove who it is: expected 'tls_client_ca' to be "
+                 "set");
     assert_check("http_listen: '[::]:80'\n",
                  "setting 'http_listen': '[::]:80' is not loopback: HTTP is "
                  "served in clear and only there; put a proxy that speaks TLS "
@@ -322,6 +326,9 @@ test_checks_across_settings(void **state)
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");
+    assert_check("{rpc_calls_max: 100, rpc_waiting_max: 100}\n",
+                 "setting 'rpc_waiting_max': expected less than rpc_calls_max "
+                 "(100), so that other calls find room, got 100");
     assert_check("identities: [nobody]\n",
                  "setting 'identities': expected NAME=TENANT (at most 63 "
                  "bytes, not beginning with 'system:') or NAME=*admin, got "
@@ -479,6 +486,45 @@ test_print_is_readable_again(void **state)
     wp_conf_destroy(again);
 }
 
+/* Of the other backend, and only what somebody said. */
+static void
+test_settings_of_the_other_backend(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+        const char *names;
+    } cases[] = {
+        {"backend: local\nrootfs_dir: /r\nsandbox_pids_max: 9\n", 0, ""},
+        {"cold_grace: 2s\ncreate_inflight_max: 7\nslots_max: 9\n", 2,
+         "cold_grace, create_inflight_max"},
+        {"backend: kubernetes\ncold_grace: 2s\n", 0, ""},
+        {"backend: kubernetes\nsandbox_pids_max: 9\nrootfs_dir: /r\n", 2,
+         "rootfs_dir, sandbox_pids_max"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_conf *conf = wp_conf_create();
+        struct wp_err err;
+        char names[64];
+
+        assert_non_null(conf);
+        assert_int_equal(read_text(conf, cases[i].text, &err), WP_OK);
+        assert_int_equal(wp_conf_idle(conf, names, sizeof names), cases[i].n);
+        assert_string_equal(names, cases[i].names);
+        if (cases[i].n == 2) {
+            /* Names stay whole. */
+            assert_int_equal(wp_conf_idle(conf, names, strlen(cases[i].names)),
+                             2);
+            assert_int_equal(strlen(names), strcspn(cases[i].names, ","));
+            assert_int_equal(wp_conf_idle(conf, names, 1), 2);
+            assert_string_equal(names, "");
+        }
+        wp_conf_destroy(conf);
+    }
+}
+
 static void
 test_help_names_every_setting(void **state)
 {
@@ -545,6 +591,7 @@ main(void)
         cmocka_unit_test(test_durations_and_sizes),
         cmocka_unit_test_setup_teardown(test_print_is_readable_again, setup,
                                         teardown),
+        cmocka_unit_test(test_settings_of_the_other_backend),
         cmocka_unit_test(test_help_names_every_setting),
         cmocka_unit_test_setup_teardown(test_missing_file, setup, teardown),
     };

@@ -180,7 +180,7 @@ test_reader_stops_for_a_closed_sink(void **state)
     wp_exec_reader_init(&reader);
     assert_int_equal(
         wp_exec_reader_feed(&reader, stream, stream_len, &sink, &err),
-        WP_CANCELLED);
+        WP_FAILED_PRECONDITION);
 }
 
 /* A payload of EXIT that is longer than is kept does not overrun. */

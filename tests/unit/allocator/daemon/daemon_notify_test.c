@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/leave.h"
 
 struct manager {
     char dir[64];

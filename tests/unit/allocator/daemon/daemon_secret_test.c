@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "allocator/daemon/parts.h"
+#include "allocator/daemon/files.h"
 
 enum {
     POD_GROUP = 65532,

@@ -168,6 +168,11 @@ test_response(void **state)
     assert_true(response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
     assert_true(message.done);
     assert_int_equal(message.status, 200);
+    /* A parser that takes any byte behind a carriage return for the line feed
+     * would find the body inside of this head. */
+    assert_false(response("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+                          "\r\x02"
+                          "5\r\nhello\r\n0\r\n\r\n"));
     assert_true(response("HTTP/1.1 204 No Content\r\n\r\n"));
     assert_true(message.done);
     assert_true(response("HTTP/1.1 100 Continue\r\n\r\n"));

@@ -246,6 +246,54 @@ test_last_words_are_read(void **state)
     (void)close(fd);
 }
 
+/* Answers once the request is whole, and at its leisure. */
+static void
+script_late_big(int fd)
+{
+    static char buffer[1 << 16];
+
+    (void)rig_read_until(fd, "{}", rig.seen, sizeof rig.seen);
+    (void)snprintf(buffer, sizeof buffer,
+                   "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BIG);
+    rig_send_text(fd, buffer);
+    memset(buffer, 'r', sizeof buffer);
+    for (size_t i = 0; i < BIG / sizeof buffer; i++) {
+        rig_send(fd, buffer, sizeof buffer);
+    }
+}
+
+static void
+assert_proxied_in_full(int fd)
+{
+    static char buffer[1 << 16];
+    size_t got = 0;
+    ssize_t n;
+
+    for (int i = 0; i < 2; i++) {
+        rig_send_text(fd, "POST /sandboxes/box-1/ HTTP/1.1\r\n"
+                          "Authorization: Bearer " RIG_ADMIN "\r\n"
+                          "Content-Length: 2\r\n\r\n{}");
+    }
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    while ((n = recv(fd, buffer, sizeof buffer, 0)) > 0) {
+        got += (size_t)n;
+    }
+    assert_int_equal(n, 0);
+    assert_in_range(got, 2 * BIG, 2 * BIG + 500);
+    (void)close(fd);
+}
+
+static void
+test_half_closed_client_is_answered(void **state)
+{
+    (void)state;
+    rig_sandbox_start(script_late_big);
+    rig_start();
+    assert_proxied_in_full(rig_dial(rig_tcp()));
+    assert_proxied_in_full(rig_dial(rig.unix_listen));
+    assert_int_equal(rig_stats().upstream_failed_total, 0);
+}
+
 int
 main(void)
 {
@@ -254,6 +302,7 @@ main(void)
         RIG_TEST(test_back_pressure),
         RIG_TEST(test_upgrade),
         RIG_TEST(test_last_words_are_read),
+        RIG_TEST(test_half_closed_client_is_answered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,6 +161,64 @@ test_keep_alive(void **state)
     assert_int_equal(rig_stats().connections_total, 1);
 }
 
+/* --- Answers without a body --- */
+
+static const char *_Atomic bodiless_head;
+
+/* Announces a body where there can be none, and sends it: another answer. */
+static void
+script_bodiless(int fd)
+{
+    (void)rig_read_until(fd, "\r\n\r\n", rig.seen, sizeof rig.seen);
+    rig_send_text(fd, bodiless_head);
+    rig_send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged");
+}
+
+/* What a sandbox says behind such an answer is no part of any other. */
+static void
+assert_next_is_own(const char *method, const char *head, const char *lacks)
+{
+    char request[256];
+    int fd = rig_dial(rig.unix_listen);
+
+    bodiless_head = head;
+    (void)snprintf(request, sizeof request,
+                   "%s /sandboxes/box-1/ HTTP/1.1\r\n\r\n"
+                   "GET /hello HTTP/1.1\r\nConnection: close\r\n\r\n",
+                   method);
+    rig_send_text(fd, request);
+    (void)rig_read_until(fd, NULL, rig.answer, sizeof rig.answer);
+    (void)close(fd);
+    assert_memory_equal(rig.answer, head, strlen("HTTP/1.1 200"));
+    assert_has(rig.answer, "\r\n\r\nHTTP/1.1 200 OK\r\n");
+    assert_has(rig.answer, "\r\n\r\nhello\n");
+    assert_lacks(rig.answer, "forged");
+    assert_lacks(rig.answer, lacks);
+}
+
+static void
+test_answers_without_a_body(void **state)
+{
+    (void)state;
+    rig_sandbox_start(script_bodiless);
+    rig_start();
+    assert_next_is_own(
+        "GET", "HTTP/1.1 204 No Content\r\nContent-Length: 44\r\n\r\n", "44");
+    assert_next_is_own(
+        "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 44\r\n\r\n", "44");
+    assert_next_is_own(
+        "GET", "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n", "chunked");
+    assert_next_is_own(
+        "GET", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "chunked");
+    assert_next_is_own("HEAD",
+                       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                       "chunked");
+    assert_next_is_own("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 44\r\n\r\n",
+                       "chunked");
+    assert_has(rig.answer, "Content-Length: 44\r\n");
+}
+
 /* --- Exchanges that go wrong --- */
 
 static void
@@ -299,9 +357,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_proxy_head),        RIG_TEST(test_proxy_refusals),
-        RIG_TEST(test_token_rules),       RIG_TEST(test_keep_alive),
-        RIG_TEST(test_upstream_faults),   RIG_TEST(test_client_goes),
+        RIG_TEST(test_proxy_head),
+        RIG_TEST(test_proxy_refusals),
+        RIG_TEST(test_token_rules),
+        RIG_TEST(test_keep_alive),
+        RIG_TEST(test_answers_without_a_body),
+        RIG_TEST(test_upstream_faults),
+        RIG_TEST(test_client_goes),
         RIG_TEST(test_destroy_in_flight),
     };
 

@@ -6,9 +6,14 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pool/base/address.h"
@@ -89,6 +94,30 @@ test_slow_head_is_dropped(void **state)
     assert_lacks(rig.answer, "408");
 }
 
+static const char metrics[] =
+    "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n";
+static const char probe[] = "GET /hello HTTP/1.1\r\n\r\n";
+
+/* A connection that has been answered, so that the server knows it. */
+static int
+hold(const char *where)
+{
+    int fd = rig_dial(where);
+
+    rig_send_text(fd, probe);
+    (void)rig_read_until(fd, "hello\n", rig.answer, sizeof rig.answer);
+    assert_begins(rig.answer, "HTTP/1.1 200 ");
+    return fd;
+}
+
+static void
+wait_all_gone(void)
+{
+    while (rig_stats().connections > 0) {
+        (void)usleep(1000);
+    }
+}
+
 static void
 test_connections_are_bounded(void **state)
 {
@@ -98,14 +127,227 @@ test_connections_are_bounded(void **state)
     rig.config.connections_max = 2;
     rig_start();
     for (int i = 0; i < 2; i++) {
-        held[i] = rig_dial(rig.unix_listen);
-        rig_send_text(held[i], "GET /hello HTTP/1.1\r\n\r\n");
-        (void)rig_read_until(held[i], "hello\n", rig.answer, sizeof rig.answer);
+        held[i] = hold(rig.unix_listen);
     }
-    assert_begins(rig_ask(rig.unix_listen, ""), "HTTP/1.1 503 ");
+    assert_begins(rig_ask(rig.unix_listen, metrics), "HTTP/1.1 503 ");
+    assert_has(rig.answer, "Connection: close\r\n");
+    assert_has(rig.answer, "Retry-After: 1\r\n");
+    assert_begins(rig_ask(rig.unix_listen, probe), "HTTP/1.1 200 ");
+    assert_has(rig.answer, "Connection: close\r\n");
     (void)close(held[0]);
     (void)close(held[1]);
     assert_int_equal(rig_stats().connections_refused, 1);
+    wait_all_gone();
+    assert_begins(rig_ask(rig.unix_listen, metrics), "HTTP/1.1 200 ");
+}
+
+/* One peer cannot take what others need, and all together not what probes and
+ * the daemon's own user need. */
+static void
+test_each_peer_is_bounded(void **state)
+{
+    int held[3];
+
+    (void)state;
+    rig.config.connections_max = 32;
+    rig.config.peer_connections_max = 3;
+    rig_start();
+    for (int i = 0; i < 3; i++) {
+        held[i] = hold(rig_tcp());
+    }
+    assert_begins(rig_ask(rig_tcp(), metrics), "HTTP/1.1 503 ");
+    assert_begins(rig_ask(rig_tcp(), probe), "HTTP/1.1 200 ");
+    assert_begins(rig_ask(rig.unix_listen, metrics), "HTTP/1.1 200 ");
+    for (int i = 0; i < 3; i++) {
+        (void)close(held[i]);
+    }
+    wait_all_gone();
+}
+
+static void
+test_probes_have_room_of_their_own(void **state)
+{
+    static int silent[400];
+
+    (void)state;
+    rig.config.connections_max = 20;
+    rig_start();
+    for (size_t i = 0; i < WP_ARRAY_LEN(silent); i++) {
+        silent[i] = rig_dial(rig_tcp());
+    }
+    while (rig_stats().connections_total < WP_ARRAY_LEN(silent)) {
+        (void)usleep(1000);
+    }
+    assert_in_range(rig_stats().connections, 1, 20 + 256);
+    assert_begins(rig_ask(rig_tcp(), probe), "HTTP/1.1 200 ");
+    assert_begins(rig_ask(rig_tcp(), metrics), "HTTP/1.1 503 ");
+    /* The share of the daemon's own user. */
+    assert_begins(rig_ask(rig.unix_listen, metrics), "HTTP/1.1 200 ");
+    for (size_t i = 0; i < WP_ARRAY_LEN(silent); i++) {
+        (void)close(silent[i]);
+    }
+    wait_all_gone();
+}
+
+static void
+test_without_descriptors(void **state)
+{
+    struct wp_address address;
+    struct wp_err err;
+    struct rlimit before;
+    struct rlimit none;
+    int fds[3];
+
+    (void)state;
+    rig_start();
+    assert_int_equal(wp_address_parse(wp_str_from(rig_tcp()), &address, &err),
+                     WP_OK);
+    for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
+        assert_int_equal(
+            connect(fds[i], (struct sockaddr *)&address.sa, address.len), 0);
+        rig_send_text(fds[i], "GET /hello HTTP/1.0\r\n\r\n");
+    }
+    for (int i = 0; i < 20; i++) {
+        (void)usleep(1000); /* For it to be tried. */
+        assert_int_equal(rig_stats().connections_total, 0);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
+        (void)rig_read_until(fds[i], NULL, rig.answer, sizeof rig.answer);
+        assert_begins(rig.answer, "HTTP/1.1 200 ");
+        (void)close(fds[i]);
+    }
+}
+
+/* --- Who may --- */
+
+static void
+read_all(int fd)
+{
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = read(fd, rig.answer + len, sizeof rig.answer - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    rig.answer[len] = '\0';
+}
+
+/* The answer that another process gets, after become(arg); "" when it could not
+ * become that. */
+static const char *
+ask_as(bool (*become)(unsigned arg), unsigned arg, const char *request)
+{
+    int ends[2];
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int fd = -1;
+
+        (void)alarm(RIG_PATIENCE_MS / 1000);
+        if (become(arg)) {
+            fd = rig_dial(rig.unix_listen);
+            rig_send_text(fd, request);
+            (void)rig_read_until(fd, NULL, rig.answer, sizeof rig.answer);
+            (void)!write(ends[1], rig.answer, strlen(rig.answer));
+        }
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    read_all(ends[0]);
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return rig.answer;
+}
+
+static bool
+become_user(unsigned uid)
+{
+    return setgid(uid) == 0 && setuid(uid) == 0;
+}
+
+/* As what runs in a sandbox of ours: our user, in another user namespace. */
+static bool
+become_sandboxed(unsigned arg)
+{
+    (void)arg;
+    return unshare(CLONE_NEWUSER) == 0;
+}
+
+static void
+test_tenants_on_the_unix_socket(void **state)
+{
+    static const struct wp_principal principals[] = {
+        {"uid:54321", "blue", false},
+        {"uid:54322", "red", false},
+        {"uid:54323", "", false},
+    };
+    static const char ask[] = "GET /sandboxes/gone/ HTTP/1.0\r\n\r\n";
+    static const char admin[] = "GET /sandboxes/gone/ HTTP/1.0\r\n"
+                                "Authorization: Bearer " RIG_ADMIN "\r\n\r\n";
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can become another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(rig.dir, 0711), 0);
+    rig.config.access.principals = principals;
+    rig.config.access.n_principals = WP_ARRAY_LEN(principals);
+    rig_start();
+    /* 502: the way to the sandbox is open, and nobody is there. */
+    assert_begins(ask_as(become_user, 54321, ask), "HTTP/1.1 502 ");
+    assert_begins(ask_as(become_user, 54322, ask), "HTTP/1.1 404 ");
+    assert_begins(ask_as(become_user, 54322, admin), "HTTP/1.1 502 ");
+    assert_begins(ask_as(become_user, 54323, ask), "HTTP/1.1 401 ");
+    assert_begins(ask_as(become_user, 54324, ask), "HTTP/1.1 403 ");
+    assert_begins(rig_ask(rig.unix_listen, ask), "HTTP/1.1 502 ");
+}
+
+/* Without principals each user is its own tenant. */
+static void
+test_users_are_tenants(void **state)
+{
+    static const uint32_t uids[] = {54321};
+    static const char ask[] = "GET /sandboxes/gone/ HTTP/1.0\r\n\r\n";
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can become another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(rig.dir, 0711), 0);
+    rig.config.access.allow_uids = uids;
+    rig.config.access.n_allow_uids = 1;
+    rig_start();
+    assert_begins(ask_as(become_user, 54321, ask), "HTTP/1.1 404 ");
+    rig.tenant = "uid:54321";
+    assert_begins(ask_as(become_user, 54321, ask), "HTTP/1.1 502 ");
+    assert_begins(ask_as(become_user, 54322, ask), "HTTP/1.1 403 ");
+}
+
+static void
+test_nobody_comes_from_inside_a_sandbox(void **state)
+{
+    const char *answer;
+
+    (void)state;
+    rig_start();
+    answer = ask_as(become_sandboxed, 0, metrics);
+    if (answer[0] == '\0') {
+        print_message("SKIP: nobody may make a user namespace here\n");
+        skip();
+    }
+    assert_begins(answer, "HTTP/1.1 403 ");
 }
 
 /* --- Listening --- */
@@ -121,7 +363,7 @@ test_listen_refusals(void **state)
     rig_start();
     second = wp_gateway_create(&rig.config, &err);
     assert_null(second);
-    assert_has(err.msg, "another process answers on");
+    assert_has(err.msg, "another process listens there");
     rig.listen[0] = "0.0.0.0:0";
     assert_null(wp_gateway_create(&rig.config, &err));
     assert_has(err.msg, "loopback only");
@@ -129,9 +371,9 @@ test_listen_refusals(void **state)
     rig.listen[0] = path;
     assert_null(wp_gateway_create(&rig.config, &err));
     assert_has(err.msg, "is not a socket");
-    rig.listen[0] = "unix:/nonexistent/x";
+    rig.listen[0] = "unix:/nonexistent/deeper/x";
     assert_null(wp_gateway_create(&rig.config, &err));
-    assert_has(err.msg, "cannot listen on unix:/nonexistent/x");
+    assert_has(err.msg, "making directory /nonexistent/deeper");
 }
 
 /* Pages for a cluster's probes and scrapers. */
@@ -163,6 +405,90 @@ test_stale_socket(void **state)
                   "HTTP/1.1 200 ");
 }
 
+/* Another program's socket that does not take our kind of connection. */
+static void
+test_live_socket_is_left_alone(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct wp_err err = {.msg = ""};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    struct stat before;
+    struct stat after;
+
+    (void)state;
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%.90s/h",
+                   rig.dir);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(lstat(address.sun_path, &before), 0);
+    assert_null(wp_gateway_create(&rig.config, &err));
+    assert_has(err.msg, "another process listens there");
+    assert_int_equal(lstat(address.sun_path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    (void)close(fd);
+    assert_int_equal(unlink(address.sun_path), 0);
+    /* Nor is a socket taken away at the end that has come in place of ours. */
+    rig_start();
+    assert_int_equal(unlink(address.sun_path), 0);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    wp_gateway_destroy(rig.server);
+    rig.server = NULL;
+    assert_int_equal(unlink(address.sun_path), 0);
+    (void)close(fd);
+}
+
+/* A client that has said all is answered all that it has asked, each in full. */
+static void
+assert_answered_in_full(int fd)
+{
+    static char buffer[1 << 16];
+    size_t got = 0;
+    ssize_t n;
+
+    rig_send_text(fd, "GET /hello HTTP/1.1\r\n\r\nGET /big HTTP/1.1\r\n\r\n"
+                      "GET /big HTTP/1.1\r\n\r\n");
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    while ((n = recv(fd, buffer, sizeof buffer, 0)) > 0) {
+        got += (size_t)n;
+    }
+    assert_int_equal(n, 0);
+    assert_in_range(got, 2 * RIG_BIG, 2 * RIG_BIG + 2000);
+    (void)close(fd);
+}
+
+static void
+test_half_closed_client_is_answered(void **state)
+{
+    (void)state;
+    rig_start();
+    assert_answered_in_full(rig_dial(rig_tcp()));
+    assert_answered_in_full(rig_dial(rig.unix_listen));
+}
+
+/* Of a request that never becomes whole, nothing is done. */
+static void
+test_half_closed_in_a_request(void **state)
+{
+    static const char *const cut[] = {
+        "GET /hello HTTP/1.1\r\nX-Cut",
+        "GET /hello HTTP/1.1\r\n\r\nGET /he",
+    };
+
+    (void)state;
+    rig_start();
+    for (size_t i = 0; i < WP_ARRAY_LEN(cut); i++) {
+        int fd = rig_dial(rig_tcp());
+
+        rig_send_text(fd, cut[i]);
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        (void)rig_read_until(fd, NULL, rig.answer, sizeof rig.answer);
+        (void)close(fd);
+        assert_begins(rig.answer, i == 0 ? "" : "HTTP/1.1 200 OK\r\n");
+        assert_int_equal(rig_stats().requests_total, i);
+    }
+}
+
 int
 main(void)
 {
@@ -172,9 +498,18 @@ main(void)
         RIG_TEST(test_long_head_is_refused),
         RIG_TEST(test_slow_head_is_dropped),
         RIG_TEST(test_connections_are_bounded),
+        RIG_TEST(test_each_peer_is_bounded),
+        RIG_TEST(test_probes_have_room_of_their_own),
+        RIG_TEST(test_without_descriptors),
+        RIG_TEST(test_tenants_on_the_unix_socket),
+        RIG_TEST(test_users_are_tenants),
+        RIG_TEST(test_nobody_comes_from_inside_a_sandbox),
+        RIG_TEST(test_live_socket_is_left_alone),
         RIG_TEST(test_listen_refusals),
         RIG_TEST(test_listen_anywhere),
         RIG_TEST(test_stale_socket),
+        RIG_TEST(test_half_closed_client_is_answered),
+        RIG_TEST(test_half_closed_in_a_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

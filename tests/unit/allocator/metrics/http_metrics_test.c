@@ -125,6 +125,45 @@ test_empty_pool_is_ready(void **state)
     wp_rig_fini(&rig);
 }
 
+static uint32_t keepers;
+
+static uint32_t
+count_keepers(void *ctx)
+{
+    (void)ctx;
+    return keepers;
+}
+
+/* What another daemon makes is judged by whether that one is heard. */
+static void
+test_followers_need_a_keeper(void **state)
+{
+    struct wp_http_metrics m;
+    _Atomic(bool) keeper;
+    struct wp_rig rig;
+
+    (void)state;
+    wp_rig_init(&rig, 8, 0, NULL);
+    metrics_init(&m, &rig);
+    atomic_init(&keeper, false);
+    m.keeper = &keeper;
+    m.keepers = count_keepers;
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 2, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    keepers = 1;
+    assert_int_equal(render(wp_http_ready_page, &m), 200);
+    keepers = 0;
+    assert_int_equal(render(wp_http_ready_page, &m), 503);
+    assert_string_equal(page, "not ready: pool default/p: no sandbox is ready, "
+                              "and no daemon that makes them is heard "
+                              "(2 being made)\n");
+    /* What is ready can be claimed, whoever is heard. */
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 2), 2);
+    assert_int_equal(render(wp_http_ready_page, &m), 200);
+    wp_rig_fini(&rig);
+}
+
 static void
 test_metrics_page(void **state)
 {
@@ -254,6 +293,7 @@ main(void)
         cmocka_unit_test(test_ready_page),
         cmocka_unit_test(test_not_ready_when_the_breaker_is_open),
         cmocka_unit_test(test_empty_pool_is_ready),
+        cmocka_unit_test(test_followers_need_a_keeper),
         cmocka_unit_test(test_metrics_page),
         cmocka_unit_test(test_pools_of_one_template),
         cmocka_unit_test(test_escaping),

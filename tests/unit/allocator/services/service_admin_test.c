@@ -49,8 +49,18 @@ static void
 drain(struct wp_fake_call *fake, const char *name, int64_t grace_ms)
 {
     const struct wp_wire_drain_request request = {
-        {wp_str_from(name[0] != '\0' ? "default" : ""), wp_str_from(name)},
-        grace_ms};
+        .pool = {wp_str_from(name[0] != '\0' ? "default" : ""),
+                 wp_str_from(name)},
+        .grace_ms = grace_ms};
+
+    WP_WORLD_START(&world.admin, fake, "Drain", drain_request, &request);
+}
+
+static void
+undrain(struct wp_fake_call *fake, const char *name)
+{
+    const struct wp_wire_drain_request request = {
+        .pool = {WP_STR("default"), wp_str_from(name)}, .undo = true};
 
     WP_WORLD_START(&world.admin, fake, "Drain", drain_request, &request);
 }
@@ -242,6 +252,36 @@ test_drain_one_pool(void **state)
 }
 
 static void
+test_a_drain_is_taken_back(void **state)
+{
+    (void)state;
+    drain(&a, "p", 0);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&a, WP_OK);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 0);
+    /* It would make nothing: so it is not said to have been set. */
+    set_pool(wp_world_again(&world, &a), "p", 2);
+    wp_world_settle(&world);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(a.message, "pool: 'p' drains"));
+    assert_int_equal(wp_rig_stats(&world.rig).replicas, 4);
+    undrain(wp_world_again(&world, &a), "p");
+    wp_world_settle(&world);
+    wp_world_assert_ended(&a, WP_OK);
+    wp_world_settle(&world);
+    assert_int_equal(wp_rig_stats(&world.rig).ready, 4);
+    wp_world_claim(&world, &b, "id", "", 0);
+    wp_world_assert_ended(&b, WP_OK);
+    undrain(wp_world_again(&world, &a), "q");
+    wp_world_settle(&world);
+    wp_world_assert_ended(&a, WP_NOT_FOUND);
+    wp_pools_stop(world.rig.pools);
+    undrain(wp_world_again(&world, &a), "p");
+    wp_world_settle(&world);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+}
+
+static void
 test_drain_the_daemon(void **state)
 {
     struct wp_wire_drain_response drained;
@@ -294,6 +334,7 @@ main(void)
         TEST(test_set_policy),
         TEST(test_control_thread_is_busy),
         TEST(test_drain_one_pool),
+        TEST(test_a_drain_is_taken_back),
         TEST(test_drain_the_daemon),
         TEST(test_bounds_of_the_configuration),
     };

@@ -14,6 +14,7 @@
 static struct wp_world world;
 static struct wp_fake_call a;
 static struct wp_fake_call b;
+static struct wp_fake_call c;
 
 static int
 setup_with(uint32_t slots_max, uint32_t target)
@@ -21,6 +22,7 @@ setup_with(uint32_t slots_max, uint32_t target)
     wp_world_init(&world, slots_max, target);
     wp_world_call(&world, &a);
     wp_world_call(&world, &b);
+    wp_world_call(&world, &c);
     return 0;
 }
 
@@ -44,6 +46,7 @@ teardown(void **state)
     (void)state;
     wp_fake_call_fini(&a);
     wp_fake_call_fini(&b);
+    wp_fake_call_fini(&c);
     wp_world_fini(&world);
     return 0;
 }
@@ -112,7 +115,8 @@ test_bad_requests(void **state)
     (void)state;
     WP_WORLD_START(&world.allocator, &a, "Claim", claim_request, &request);
     wp_world_assert_ended(&a, WP_NOT_FOUND);
-    assert_non_null(strstr(a.message, "pool"));
+    assert_string_equal(a.message,
+                        "pool: 'nope' in namespace 'default' does not exist");
     request.claim_id = WP_STR("");
     WP_WORLD_START(&world.allocator, wp_world_again(&world, &a), "Claim",
                    claim_request, &request);
@@ -127,7 +131,8 @@ test_bad_requests(void **state)
     WP_WORLD_START(&world.allocator, wp_world_again(&world, &a), "Claim",
                    claim_request, &request);
     wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
-    assert_non_null(strstr(a.message, "ttl_ms"));
+    assert_string_equal(a.message, "ttl_ms: at most 86400000 expected, the "
+                                   "longest that this pool allows");
     assert_int_equal(leased(), 0);
 }
 
@@ -152,6 +157,41 @@ test_waiting_claim_is_served(void **state)
     assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 1, &err), WP_OK);
     wp_world_settle(&world);
     assert_int_equal(wp_world_lease(&world, &a).grant->served, WP_SERVED_COLD);
+}
+
+/* Others find room: a claim too many is refused, or served at once. */
+static void
+test_only_so_many_wait(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id-a", "", 10000);
+    wp_world_claim(&world, &b, "id-b", "", 10000);
+    wp_world_claim(&world, &c, "id-c", "", 10000);
+    assert_false(a.finished);
+    assert_false(b.finished);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(c.message, "rpc_waiting_max"));
+    assert_true(c.retry_after_ns > 0);
+    /* One goes, another may wait. */
+    wp_fake_call_cancel(&a);
+    wp_world_assert_ended(&a, WP_CANCELLED);
+    wp_world_claim(&world, wp_world_again(&world, &c), "id-c", "", 10000);
+    assert_false(c.finished);
+    /* Both are served, and that makes room again. */
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 3, &err), WP_OK);
+    wp_world_settle(&world);
+    assert_true(b.finished);
+    assert_true(c.finished);
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 0, &err), WP_OK);
+    wp_world_settle(&world);
+    wp_world_claim(&world, wp_world_again(&world, &a), "id-d", "", 10000);
+    wp_world_claim(&world, wp_world_again(&world, &b), "id-e", "", 10000);
+    assert_false(a.finished);
+    assert_false(b.finished);
+    wp_fake_call_cancel(&a);
+    wp_fake_call_cancel(&b);
 }
 
 /* The client hears RESOURCE_EXHAUSTED before its own deadline passes. */
@@ -560,6 +600,7 @@ main(void)
         TEST(test_bad_requests),
         TEST_EMPTY(test_empty_pool_refuses),
         TEST_EMPTY(test_waiting_claim_is_served),
+        TEST_EMPTY(test_only_so_many_wait),
         TEST_EMPTY(test_wait_is_cut_to_the_deadline),
         TEST_EMPTY(test_cancel_while_waiting),
         TEST(test_cancel_while_committing),

@@ -26,6 +26,7 @@ setup(void **state)
     wp_world_call(&world, &watch);
     wp_world_call(&world, &other);
     wp_world_call(&world, &third);
+    watch.call.who.admin = true;
     wp_world_call(&world, &claim);
     return 0;
 }
@@ -103,6 +104,30 @@ test_changes_are_sent(void **state)
     change();
     assert_int_equal(watch.sends, 2);
     assert_int_equal(last(&watch).leased, 1);
+}
+
+/* How others use a pool is not for everybody. */
+static void
+test_a_tenant_sees_a_part(void **state)
+{
+    struct wp_pool_stats seen;
+
+    (void)state;
+    change();
+    start(&watch, "p");
+    seen = last(&watch);
+    assert_false(seen.partial);
+    assert_int_equal(seen.leased, 1);
+    assert_int_equal(seen.served_total[WP_SERVED_WARM], 1);
+    start(&other, "p");
+    seen = last(&other);
+    assert_true(seen.partial);
+    assert_string_equal(seen.spec.template_name, "t");
+    assert_int_equal(seen.spec.target, 4);
+    assert_int_equal(seen.ready, 4);
+    assert_int_equal(seen.leased, 0);
+    assert_int_equal(seen.created_total, 0);
+    assert_int_equal(seen.served_total[WP_SERVED_WARM], 0);
 }
 
 /* Many changes between two messages are one message, with the newest numbers. */
@@ -223,6 +248,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_snapshot_at_once),
         TEST(test_changes_are_sent),
+        TEST(test_a_tenant_sees_a_part),
         TEST(test_changes_are_coalesced),
         TEST(test_slow_reader),
         TEST(test_client_goes),

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "allocator/threads/control.h"
-#include "allocator/threads/loop.h"
+#include "proto/loop/loop.h"
 
 struct fixture {
     struct wp_loop *loop;

@@ -15,6 +15,7 @@
 #include "pool/base/assert.h"
 #include "tests/support/http/http_rig.h"
 #include "tests/support/base/temp_dir.h"
+#include "tests/support/pool/manual_clock.h"
 
 /* The rig is large; one at a time. */
 static struct rig rig;

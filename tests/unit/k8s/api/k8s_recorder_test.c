@@ -248,7 +248,7 @@ server_feeds(void **state)
     found = wp_store_find(store, "ns", "x");
     assert_string_equal(wp_sandbox_view(found)->pod_ip, "10.0.0.7");
     wp_recorder_remove(api, WP_KIND_SANDBOX, "ns", "x");
-    wp_recorder_tell(api);
+    wp_recorder_notify(api);
     assert_int_equal(wp_store_count(store), 0);
     wp_api_destroy(api);
     wp_store_destroy(store);

@@ -9,6 +9,7 @@
 
 #include "k8s/api/token.h"
 #include "tests/support/base/temp_dir.h"
+#include "tests/support/pool/manual_clock.h"
 
 struct fixture {
     char dir[64];

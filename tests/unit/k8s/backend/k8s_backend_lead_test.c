@@ -45,7 +45,7 @@ what_others_made_is_taken_in(void **state)
     (void)state;
     wp_cluster_rig_init(&rig, 2, NULL);
     wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     wp_cluster_rig_lead(&rig);
     assert_int_equal(wp_cluster_rig_objects(&rig), 2);
     assert_int_equal(wp_cluster_rig_backend_stats(&rig).found, 1);
@@ -70,7 +70,7 @@ sandboxes_of_a_pool_that_is_heard_of_later_are_taken_in(void **state)
     wp_cluster_rig_init(&rig, 1, NULL);
     rig.control_full = true;
     wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     wp_cluster_rig_lead(&rig);
     assert_int_equal(rig.readied, 0);
     rig.control_full = false;
@@ -171,7 +171,7 @@ records_and_objects_find_each_other_again(void **state)
         }
         free(text);
     }
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     rig.messages[0].run(rig.messages[0].arg, 0, 0); /* The pools. */
     rig.n_messages = 0;
     wp_model_load(&store, rig.pools);

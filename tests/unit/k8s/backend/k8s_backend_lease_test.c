@@ -94,13 +94,17 @@ a_note_follows_renewals_that_count(void **state)
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_PATCH, KIND), 1);
     rig.offset_ns += 2000 * S;
     renew(&held, 3600 * S);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_PATCH, KIND), 1);
+    /* Beyond what the note allows for: twice its first hour. */
+    rig.offset_ns += 2000 * S;
+    renew(&held, 3600 * S);
     assert_int_equal(wp_recorder_count(rig.api, WP_VERB_PATCH, KIND), 2);
     assert_true(
         wp_lease_note_read(wp_cluster_rig_annotation(&rig, held.grant.sandbox,
                                                      WP_ANNOTATION_LEASE),
                            &note));
     assert_true(note.deadline_wall_ms - held.grant.deadline_wall_ms >=
-                2600 * 1000);
+                4600 * 1000);
     assert_int_equal(wp_cluster_rig_stats(&rig).leased, 1);
     wp_cluster_rig_fini(&rig);
 }
@@ -232,7 +236,7 @@ a_lease_that_nobody_knows_is_left_until_its_deadline(void **state)
     put_noted(names[0], now_ms - 1000);
     put_noted(names[1], now_ms + 3600 * 1000);
     put_noted(names[2], WP_WALL_NEVER_MS);
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     wp_cluster_rig_lead(&rig);
     for (size_t i = 0; i < 3; i++) {
         (void)wp_recorder_merge(rig.api, KIND, "ns", names[i],
@@ -253,6 +257,157 @@ a_lease_that_nobody_knows_is_left_until_its_deadline(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* What the cluster has of a kind, as another client would put it there. */
+static uint32_t
+save(enum wp_kind kind, char *texts[16])
+{
+    uint32_t n = wp_recorder_objects(rig.api, kind);
+
+    assert_true(n <= 16);
+    for (uint32_t i = 0; i < n; i++) {
+        json_t *copy = json_deep_copy(wp_recorder_object_at(rig.api, kind, i));
+
+        (void)json_object_del(json_object_get(copy, "metadata"),
+                              "resourceVersion");
+        texts[i] = json_dumps(copy, JSON_COMPACT);
+        assert_non_null(texts[i]);
+        json_decref(copy);
+    }
+    return n;
+}
+
+/* The process ends, whatever way, and another one leads on a store that has
+ * kept nothing. */
+static void
+restart(int replicas)
+{
+    char *texts[16];
+    uint32_t n = save(WP_KIND_SANDBOX, texts);
+    int64_t offset_ns = rig.offset_ns;
+
+    wp_cluster_rig_fini(&rig);
+    wp_cluster_rig_init(&rig, replicas, NULL);
+    rig.offset_ns = offset_ns;
+    rig.parts.config.rebuild_leases = true;
+    for (uint32_t i = 0; i < n; i++) {
+        (void)wp_recorder_put(rig.api, KIND, texts[i]);
+        free(texts[i]);
+    }
+    wp_recorder_notify(rig.api); /* It has read all there is. */
+    wp_cluster_rig_lead(&rig);
+    wp_cluster_rig_all_ready(&rig);
+}
+
+/* The leases of the process before are there when this one serves: the same id
+ * gets the same sandbox, and as long as it was promised, however often that
+ * happens. */
+static void
+leases_are_rebuilt_from_their_notes(void **state)
+{
+    struct wp_claim held;
+    struct wp_claim again;
+    char name[WP_SANDBOX_NAME_MAX + 1];
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 2);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &held, "job-1", "team"),
+                     WP_OK); /* For an hour. */
+    (void)snprintf(name, sizeof name, "%s", held.grant.sandbox);
+    wp_cluster_rig_settle(&rig);
+    rig.offset_ns += 1800 * S;
+    renew(&held, 3600 * S);
+    for (int i = 0; i < 5; i++) {
+        uint32_t objects;
+
+        restart(2);
+        objects = wp_cluster_rig_objects(&rig);
+        assert_int_equal(wp_cluster_rig_stats(&rig).leased, 1);
+        assert_int_equal(wp_cluster_rig_claim(&rig, &again, "job-1", "team"),
+                         WP_OK);
+        assert_true(again.replayed);
+        assert_string_equal(again.grant.sandbox, name);
+        assert_true(again.grant.fence >= held.grant.fence);
+        assert_in_range(again.grant.deadline_wall_ms -
+                            held.grant.deadline_wall_ms,
+                        1800 * 1000, 3601 * 1000);
+        assert_int_equal(wp_cluster_rig_objects(&rig), objects);
+    }
+    /* Over at last. */
+    rig.offset_ns += 7200 * S;
+    for (int i = 0; i < 200 && wp_cluster_rig_stats(&rig).leased > 0; i++) {
+        wp_cluster_rig_pass(&rig, 10 * S);
+    }
+    assert_int_equal(wp_cluster_rig_stats(&rig).leased, 0);
+    assert_null(wp_recorder_object(rig.api, KIND, "ns", name));
+    wp_cluster_rig_fini(&rig);
+}
+
+/* Tokens of the process before name their sandboxes, wherever these lie in the
+ * new one's table. */
+static void
+tokens_are_good_after_a_restart(void **state)
+{
+    struct wp_claim held[4];
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 4);
+    wp_cluster_rig_all_ready(&rig);
+    for (int i = 0; i < 4; i++) {
+        char id[24];
+
+        (void)snprintf(id, sizeof id, "job-%d", i);
+        assert_int_equal(wp_cluster_rig_claim(&rig, &held[i], id, "team"),
+                         WP_OK);
+    }
+    wp_cluster_rig_settle(&rig);
+    restart(4);
+    assert_int_equal(wp_cluster_rig_stats(&rig).leased, 4);
+    for (int i = 0; i < 4; i++) {
+        renew(&held[i], 3600 * S);
+    }
+    for (int i = 0; i < 4; i++) {
+        struct wp_lease_change change;
+
+        memset(&change, 0, sizeof change);
+        memcpy(change.token, held[i].grant.token, sizeof change.token);
+        assert_int_equal(wp_pools_release(rig.pools, &change), WP_OK);
+        wp_cluster_rig_settle(&rig);
+        assert_int_equal(wp_cluster_rig_stats(&rig).leased, 3 - i);
+        assert_null(
+            wp_recorder_object(rig.api, KIND, "ns", held[i].grant.sandbox));
+    }
+    wp_cluster_rig_fini(&rig);
+}
+
+/* A store that keeps leases knows better. */
+static void
+notes_are_not_asked_where_the_store_knows(void **state)
+{
+    struct wp_claim held;
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 1);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &held, "job-1", "team"), WP_OK);
+    wp_cluster_rig_settle(&rig);
+    {
+        char *texts[16];
+        uint32_t n = save(WP_KIND_SANDBOX, texts);
+
+        wp_cluster_rig_fini(&rig);
+        wp_cluster_rig_init(&rig, 1, NULL);
+        for (uint32_t i = 0; i < n; i++) {
+            (void)wp_recorder_put(rig.api, KIND, texts[i]);
+            free(texts[i]);
+        }
+        wp_recorder_notify(rig.api);
+        wp_cluster_rig_lead(&rig);
+    }
+    assert_int_equal(wp_cluster_rig_stats(&rig).leased, 0);
+    wp_cluster_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -263,6 +418,9 @@ main(void)
         cmocka_unit_test(a_conflict_is_read_again),
         cmocka_unit_test(a_lease_that_lost_the_race_tells_its_holder),
         cmocka_unit_test(a_lease_that_nobody_knows_is_left_until_its_deadline),
+        cmocka_unit_test(leases_are_rebuilt_from_their_notes),
+        cmocka_unit_test(tokens_are_good_after_a_restart),
+        cmocka_unit_test(notes_are_not_asked_where_the_store_knows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,10 +4,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <stdlib.h>
 #include <stdio.h>
 
 #include <cmocka.h>
 
+#include "k8s/objects/json.h"
 #include "tests/support/k8s/cluster_rig.h"
 
 #define S WP_NS_PER_S
@@ -90,12 +93,36 @@ one_that_is_not_ready_in_time_has_failed(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* The pool's own annotation counts, for what is ordered from then on. */
+static void
+a_pool_says_how_long_that_is(void **state)
+{
+    (void)state;
+    wp_cluster_rig_start(&rig, 0);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p",
+        "{\"metadata\": {\"annotations\": {\"pool.warmpool.io/ready-within\": "
+        "\"40s\"}}, \"spec\": {\"replicas\": 1}}");
+    wp_cluster_rig_settle(&rig);
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY);
+    rig.offset_ns += 35 * S;
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    rig.offset_ns += 6 * S;
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY);
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 1);
+    wp_cluster_rig_fini(&rig);
+}
+
 static void
 its_time_ends_without_an_event_too(void **state)
 {
     (void)state;
     wp_cluster_rig_init(&rig, 1, NULL);
-    rig.parts.config.ready_grace_ns = 20 * WP_NS_PER_MS;
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p",
+        "{\"metadata\": {\"annotations\": {\"pool.warmpool.io/ready-within\": "
+        "\"20ms\"}}}");
     wp_cluster_rig_lead(&rig);
     for (int i = 0; i < 100000 && wp_cluster_rig_stats(&rig).failed_total == 0;
          i++) {
@@ -256,6 +283,85 @@ one_that_is_taken_as_it_is_deleted_is_left_alone(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* Somebody takes the pool's label away: at once it is nobody's to have, another
+ * one takes its place, and it is left alone. */
+static void
+one_without_its_label_is_out_of_the_pool(void **state)
+{
+    struct wp_claim claim;
+    char name[WP_SANDBOX_NAME_MAX + 1];
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 1);
+    wp_cluster_rig_all_ready(&rig);
+    (void)snprintf(name, sizeof name, "%s", wp_cluster_rig_name(&rig, 0));
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX, "ns", name,
+                            "{\"metadata\":{\"labels\":{"
+                            "\"agents.x-k8s.io/warm-pool-sandbox\":null}}}");
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_cluster_rig_stats(&rig).ready, 0);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &claim, "a", "t"), WP_OK);
+    assert_string_not_equal(claim.grant.sandbox, name);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(
+        wp_recorder_count(rig.api, WP_VERB_DELETE, WP_KIND_SANDBOX), 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+/* The pool is deleted and made again, whether both is told or only the second:
+ * what the first one had, from another template perhaps, is not handed out. */
+static void
+a_pool_made_anew_has_nothing_of_the_old_one(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        char name[WP_SANDBOX_NAME_MAX + 1];
+        const json_t *made;
+        json_t *pool;
+        char *text;
+
+        wp_cluster_rig_start(&rig, 1);
+        wp_cluster_rig_all_ready(&rig);
+        (void)snprintf(name, sizeof name, "%s", wp_cluster_rig_name(&rig, 0));
+        pool = json_deep_copy(
+            wp_recorder_object(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p"));
+        (void)json_object_del(json_object_get(pool, "metadata"),
+                              "resourceVersion");
+        wp_json_set_text(json_object_get(pool, "metadata"), "uid",
+                         "0a1b2c3d-0000-4000-8000-0000000000ff");
+        text = json_dumps(pool, 0);
+        assert_non_null(text);
+        if (told == 1) {
+            wp_recorder_remove(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p");
+        }
+        (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_WARM_POOL, text);
+        wp_cluster_rig_settle(&rig);
+        assert_int_equal(wp_cluster_rig_stats(&rig).ready, 0);
+        assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+        wp_cluster_rig_all_ready(&rig);
+        for (uint32_t i = 0; i < wp_cluster_rig_objects(&rig); i++) {
+            made = wp_recorder_object_at(rig.api, WP_KIND_SANDBOX, i);
+            if (strcmp(wp_json_text(made, "metadata", "name", NULL), name) !=
+                0) {
+                assert_string_equal(
+                    wp_json_text(
+                        json_array_get(wp_json_at(made, "metadata",
+                                                  "ownerReferences", NULL),
+                                       0),
+                        "uid", NULL),
+                    "0a1b2c3d-0000-4000-8000-0000000000ff");
+            }
+        }
+        assert_int_equal(wp_cluster_rig_stats(&rig).ready, 1);
+        free(text);
+        json_decref(pool);
+        wp_cluster_rig_fini(&rig);
+    }
+}
+
 int
 main(void)
 {
@@ -263,6 +369,7 @@ main(void)
         cmocka_unit_test(one_that_is_not_ready_any_more_is_replaced),
         cmocka_unit_test(a_leased_one_that_is_not_ready_any_more_stays),
         cmocka_unit_test(one_that_is_not_ready_in_time_has_failed),
+        cmocka_unit_test(a_pool_says_how_long_that_is),
         cmocka_unit_test(its_time_ends_without_an_event_too),
         cmocka_unit_test(one_that_no_node_takes_is_held),
         cmocka_unit_test(one_that_is_deleted_from_outside_is_replaced),
@@ -271,6 +378,8 @@ main(void)
         cmocka_unit_test(scaling_to_nothing_deletes_what_no_node_takes),
         cmocka_unit_test(one_that_another_controller_takes_is_left_alone),
         cmocka_unit_test(one_that_is_taken_as_it_is_deleted_is_left_alone),
+        cmocka_unit_test(one_without_its_label_is_out_of_the_pool),
+        cmocka_unit_test(a_pool_made_anew_has_nothing_of_the_old_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

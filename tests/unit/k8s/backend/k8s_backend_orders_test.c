@@ -221,6 +221,38 @@ a_pool_of_a_name_that_is_too_long_is_left_out(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* The server fails with each POST: the pauses grow, through the GET that sees
+ * whether it was done. */
+static void
+orders_that_fail_are_not_repeated_at_full_speed(void **state)
+{
+    enum {
+        JUMPS = 100,
+        POSTS_MAX = 20
+    };
+
+    (void)state;
+    wp_cluster_rig_init(&rig, 1, NULL);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = KIND,
+                                                 .times = POSTS_MAX,
+                                                 .status = WP_UNKNOWN_OUTCOME,
+                                                 .code = 500});
+    wp_cluster_rig_lead(&rig);
+    for (int i = 0; i < JUMPS; i++) {
+        wp_cluster_rig_pass(&rig, WP_NS_PER_S);
+    }
+    assert_in_range(wp_recorder_count(rig.api, WP_VERB_POST, KIND), 2,
+                    POSTS_MAX);
+    assert_true(wp_recorder_planned(rig.api) > 0);
+    for (int i = 0; i < 100 && wp_cluster_rig_objects(&rig) == 0; i++) {
+        wp_cluster_rig_pass(&rig, 120 * WP_NS_PER_S);
+    }
+    assert_int_equal(wp_cluster_rig_objects(&rig), 1);
+    wp_cluster_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -234,6 +266,7 @@ main(void)
         cmocka_unit_test(a_pool_follows_its_object),
         cmocka_unit_test(without_its_template_nothing_is_made),
         cmocka_unit_test(a_pool_of_a_name_that_is_too_long_is_left_out),
+        cmocka_unit_test(orders_that_fail_are_not_repeated_at_full_speed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

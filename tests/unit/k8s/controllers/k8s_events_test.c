@@ -13,6 +13,7 @@
 
 #include "k8s/controllers/events.h"
 #include "k8s/objects/json.h"
+#include "tests/support/pool/manual_clock.h"
 
 enum {
     WRITES_MAX = 3000

@@ -14,6 +14,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/lead/competitor.h"
 #include "pool/base/clock.h"
+#include "tests/support/pool/manual_clock.h"
 
 #define WALL_NS (INT64_C(1700000000) * WP_NS_PER_S)
 
@@ -34,6 +35,10 @@ struct rig {
     uint32_t version;
     const char *deployment; /* NULL: 403. */
     bool silent;            /* The API server does not answer. */
+    json_t *others;         /* Leases of installations that serve; NULL: 403. */
+    uint32_t lists;
+    const char *scope;
+    bool looks_on; /* Also after a look that found nobody. */
     /* What came out. */
     uint32_t done;
     uint32_t reads;
@@ -41,7 +46,8 @@ struct rig {
     /* A call that waits for its answer. */
     wp_api_done *get_done;
     void *get_ctx;
-    char get_ns[64];
+    char get_ns[64]; /* "": a list. */
+    char get_name[64];
     struct wp_http_request http;
     char http_path[256];
 };
@@ -53,12 +59,28 @@ wp_api_get(struct wp_api *api, const struct wp_api_target *target,
     struct rig *rig = api->rig;
 
     assert_int_equal(target->kind, WP_KIND_LEASE);
-    assert_string_equal(target->name, "a3317529.agent-sandbox.x-k8s.io");
     assert_null(rig->get_done);
+    (void)snprintf(rig->get_name, sizeof rig->get_name, "%s", target->name);
     rig->get_done = done;
     rig->get_ctx = ctx;
     rig->reads++;
     (void)snprintf(rig->get_ns, sizeof rig->get_ns, "%s", target->ns);
+}
+
+void
+wp_api_list(struct wp_api *api, const struct wp_api_target *target,
+            const struct wp_api_query *query, wp_api_done *done, void *ctx)
+{
+    struct rig *rig = api->rig;
+
+    assert_int_equal(target->kind, WP_KIND_LEASE);
+    assert_null(target->ns);
+    assert_string_equal(query->label_selector, "warmpool.dev/serving=true");
+    assert_null(rig->get_done);
+    rig->get_done = done;
+    rig->get_ctx = ctx;
+    rig->get_ns[0] = '\0';
+    rig->lists++;
 }
 
 /* The client is never looked into. */
@@ -86,6 +108,34 @@ wp_http_send(struct wp_http *to, const struct wp_http_request *request)
     (void)snprintf(rig->http_path, sizeof rig->http_path, "%s", request->path);
 }
 
+/* One of the other installations; it renews while all do. */
+static json_t *
+find_other(struct rig *rig)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(rig->others, i, item)
+    {
+        if (strcmp(wp_json_text(item, "metadata", "namespace", NULL),
+                   rig->get_ns) == 0) {
+            char renewed[40];
+            char version[16];
+
+            (void)wp_time_format_utc(rig->renewed_ns, 6, renewed);
+            (void)snprintf(version, sizeof version, "%u", rig->version);
+            wp_json_set_text(json_object_get(item, "metadata"),
+                             "resourceVersion", version);
+            wp_json_set(item, "spec",
+                        json_pack("{s:s, s:i, s:s}", "holderIdentity", "them",
+                                  "leaseDurationSeconds", 3, "renewTime",
+                                  renewed));
+            return item;
+        }
+    }
+    return NULL;
+}
+
 static void
 answer_get(struct rig *rig)
 {
@@ -96,7 +146,16 @@ answer_get(struct rig *rig)
     char version[16];
 
     rig->get_done = NULL;
-    if (rig->silent) {
+    if (rig->get_ns[0] == '\0') {
+        result.status = rig->others != NULL ? WP_OK : WP_PERMISSION_DENIED;
+        result.object = json_pack("{s:o}", "items",
+                                  rig->others != NULL ? json_incref(rig->others)
+                                                      : json_array());
+    } else if (strcmp(rig->get_name, "a3317529.agent-sandbox.x-k8s.io") != 0) {
+        result.status = WP_OK;
+        result.object = json_incref(find_other(rig));
+        assert_non_null(result.object);
+    } else if (rig->silent) {
         result.status = WP_UNAVAILABLE;
     } else if (rig->holder != NULL && strcmp(rig->ns, rig->get_ns) == 0) {
         (void)wp_time_format_utc(rig->renewed_ns, 6, renewed);
@@ -142,8 +201,10 @@ on_done(void *ctx, const char *conflict)
     rig->done++;
     (void)snprintf(rig->conflict, sizeof rig->conflict, "%s",
                    conflict != NULL ? conflict : "");
-    wp_competitor_stop(rig->competitor);
-    rig->competitor = NULL;
+    if (!rig->looks_on || conflict != NULL) {
+        wp_competitor_stop(rig->competitor);
+        rig->competitor = NULL;
+    }
 }
 
 static void
@@ -154,6 +215,8 @@ start(struct rig *rig, bool pools, bool sandboxes)
                                        .clock = &rig->clock.clock,
                                        .api = &rig->api,
                                        .ns = "home",
+                                       .name = "warmpool-controller",
+                                       .scope = rig->scope,
                                        .pools = pools,
                                        .sandboxes = sandboxes},
         on_done, rig);
@@ -223,6 +286,7 @@ tear_down(void **state)
 
     wp_competitor_stop(rig->competitor);
     event_base_free(rig->base);
+    json_decref(rig->others);
     free(rig);
     return 0;
 }
@@ -320,6 +384,126 @@ alive_without(void **state)
     assert_non_null(strstr(rig->conflict, "home"));
 }
 
+/* The flag as Go reads it: some of these are on, and the last one counts. */
+static void
+flags(void **state)
+{
+    static const struct {
+        const char *args;
+        bool on;
+    } rows[] = {
+        {"\"--extensions=1\"", true},
+        {"\"-extensions=T\"", true},
+        {"\"--extensions=True\"", true},
+        {"\"--extensions=false\", \"--extensions\"", true},
+        {"\"--extensions=0\"", false},
+        {"\"--extensions\", \"--extensions=f\"", false},
+        {"\"--extensions-of=1\", \"extensions\"", false},
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct rig *rig = *state;
+        char text[256];
+
+        (void)snprintf(text, sizeof text, WITH("%s"), rows[i].args);
+        rig->holder = "pod_1";
+        rig->renews = true;
+        rig->renewed_ns = rig->clock.now_wall_ns;
+        rig->deployment = text;
+        rig->done = 0;
+        start(rig, true, false);
+        assert_int_equal(seconds_to_answer(rig, 30), 20);
+        assert_int_equal(rig->conflict[0] != '\0', rows[i].on);
+    }
+}
+
+/* It is started when this one leads already: that is seen, too. */
+static void
+comes_later(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->looks_on = true;
+    start(rig, true, true);
+    assert_int_equal(seconds_to_answer(rig, 0), 0);
+    assert_string_equal(rig->conflict, "");
+    rig->looks_on = false;
+    rig->done = 0;
+    rig->holder = "pod_1";
+    rig->renews = true;
+    rig->deployment = WITH("\"--extensions\"");
+    assert_in_range(seconds_to_answer(rig, 120), 20, 60);
+    assert_non_null(strstr(rig->conflict, "pod_1"));
+}
+
+#define ALL "* pool,claim,template,sandbox"
+
+static void
+add_lease(struct rig *rig, const char *ns, const char *created,
+          const char *scope)
+{
+    if (rig->others == NULL) {
+        rig->others = json_array();
+    }
+    (void)json_array_append_new(
+        rig->others, json_pack("{s:{s:s, s:s, s:s, s:s, s:{s:s}}}", "metadata",
+                               "namespace", ns, "name", "warmpool-controller",
+                               "uid", ns, "creationTimestamp", created,
+                               "annotations", "warmpool.dev/scope", scope));
+}
+
+/* Another installation serves: this one refuses, unless they share nothing, or
+ * the other one has the younger Lease while both serve, or stands still. */
+static void
+other_installation(void **state)
+{
+    static const struct {
+        const char *ours;
+        const char *theirs;
+        const char *own_since; /* NULL: we do not serve yet. */
+        bool renews;
+        bool conflict;
+    } rows[] = {
+        {ALL, ALL, NULL, true, true},
+        {ALL, "", NULL, true, true},
+        {ALL, "team pool", NULL, true, true},
+        {"team claim,pool", "team pool", NULL, true, true},
+        {"team pool", "other pool", NULL, true, false},
+        {"* sandbox", "* pool,claim,template", NULL, true, false},
+        {ALL, ALL, "2026-01-01T00:00:00Z", true, false},
+        {ALL, ALL, "2026-03-01T00:00:00Z", true, true},
+        {ALL, ALL, NULL, false, false},
+    };
+    struct rig *rig = *state;
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        json_decref(rig->others);
+        rig->others = NULL;
+        add_lease(rig, "other", "2026-02-01T00:00:00Z", rows[i].theirs);
+        if (rows[i].own_since != NULL) {
+            add_lease(rig, "home", rows[i].own_since, rows[i].ours);
+        }
+        rig->scope = rows[i].ours;
+        rig->renews = rows[i].renews;
+        rig->renewed_ns = rig->clock.now_wall_ns;
+        rig->done = 0;
+        rig->conflict[0] = '\0';
+        start(rig, true, true);
+        assert_in_range(seconds_to_answer(rig, 30), 0, 20);
+        assert_int_equal(rig->conflict[0] != '\0', rows[i].conflict);
+        assert_true(!rows[i].conflict ||
+                    strstr(rig->conflict, "in the namespace other") != NULL);
+    }
+    /* Who may not list all Leases sees none, and goes on. */
+    json_decref(rig->others);
+    rig->others = NULL;
+    rig->done = 0;
+    rig->conflict[0] = '\0';
+    start(rig, true, true);
+    assert_int_equal(seconds_to_answer(rig, 0), 0);
+    assert_string_equal(rig->conflict, "");
+}
+
 /* A Deployment that may not be read is taken to have them. */
 static void
 unreadable(void **state)
@@ -373,9 +557,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nobody),     TEST(stopped),    TEST(killed),
-        TEST(skewed),     TEST(alive),      TEST(alive_without),
-        TEST(unreadable), TEST(unanswered), TEST(stop_early),
+        TEST(nobody),     TEST(stopped),     TEST(killed),
+        TEST(skewed),     TEST(alive),       TEST(alive_without),
+        TEST(unreadable), TEST(unanswered),  TEST(stop_early),
+        TEST(flags),      TEST(comes_later), TEST(other_installation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,31 @@ release_unanswered(void **state)
     assert_true(rig->all[0].released);
 }
 
+/* That the holder serves is said of it alone, from its next renewal on. */
+static void
+serving(void **state)
+{
+    struct election_rig *rig = *state;
+
+    election_rig_start(rig, 0);
+    election_rig_settle(rig);
+    assert_string_equal(wp_json_text(rig->lease, "metadata", "labels",
+                                     WP_ELECTION_SERVING, NULL),
+                        "");
+    wp_election_serving(rig->all[0].election, true);
+    election_rig_advance(rig, 5 * WP_NS_PER_S);
+    assert_string_equal(wp_json_text(rig->lease, "metadata", "labels",
+                                     WP_ELECTION_SERVING, NULL),
+                        "true");
+    election_rig_stop(rig, 0);
+    election_rig_start(rig, 1);
+    election_rig_advance(rig, 10 * WP_NS_PER_S);
+    assert_true(rig->all[1].led);
+    assert_string_equal(wp_json_text(rig->lease, "metadata", "labels",
+                                     WP_ELECTION_SERVING, NULL),
+                        "");
+}
+
 int
 main(void)
 {
@@ -138,6 +163,7 @@ main(void)
         ELECTION_TEST(release),
         ELECTION_TEST(release_of_standby),
         ELECTION_TEST(release_unanswered),
+        ELECTION_TEST(serving),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,6 @@ sandbox(void **state)
     assert_string_equal(view->pod_ips[1], "fd00::7");
     assert_null(view->pod_ips[2]);
     assert_string_equal(view->node_name, "n");
-    assert_string_equal(view->service_fqdn, "x.ns.svc");
     assert_int_equal(view->shutdown_wall_ms, 5000);
     assert_int_equal(view->shutdown_policy, WP_SHUTDOWN_DELETE);
     assert_true(view->wants_suspended);

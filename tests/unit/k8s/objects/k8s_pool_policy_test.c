@@ -14,6 +14,7 @@
 #include "tests/support/k8s/k8s_text.h"
 
 #define KEY "autoscale.warmpool.io/"
+#define POOL "pool.warmpool.io/"
 
 /* annotations: a JSON object, with ' for ". */
 static struct wp_object *
@@ -37,17 +38,20 @@ annotations_are_read(void **state)
                   "objective': '99.5%', '" KEY "time-zone': 'Asia/Tokyo', '" KEY
                   "schedule': '0 8 * * * for 1h at least 3'}");
     struct wp_object *plain = pool_with("{'autoscale.warmpool.iox': '5'}");
-    struct wp_scale_policy policy;
+    struct wp_pool_spec spec;
     struct wp_err err;
 
     (void)state;
-    assert_int_equal(wp_pool_policy_read(pool, &policy, &err), WP_OK);
-    assert_true(policy.hit_rate == 0.995);
-    assert_int_equal(policy.max, 9);
-    assert_int_equal(policy.n_floors, 1);
-    assert_string_equal(wp_time_zone_name(policy.floors[0].zone), "Asia/Tokyo");
-    assert_int_equal(wp_pool_policy_read(plain, &policy, &err), WP_OK);
-    assert_int_equal(policy.objective, WP_SCALE_PLAIN);
+    wp_pool_spec_init(&spec);
+    assert_int_equal(wp_pool_policy_read(pool, &spec, &err), WP_OK);
+    assert_true(spec.scale.hit_rate == 0.995);
+    assert_int_equal(spec.scale.max, 9);
+    assert_int_equal(spec.scale.n_floors, 1);
+    assert_string_equal(wp_time_zone_name(spec.scale.floors[0].zone),
+                        "Asia/Tokyo");
+    wp_pool_spec_init(&spec);
+    assert_int_equal(wp_pool_policy_read(plain, &spec, &err), WP_OK);
+    assert_int_equal(spec.scale.objective, WP_SCALE_PLAIN);
     wp_object_unref(pool);
     wp_object_unref(plain);
 }
@@ -69,15 +73,34 @@ mistakes_are_named(void **state)
          "max: at least min"},
         {"{'" KEY "objective': '99%', '" KEY "time-zone': '../../etc/shadow'}",
          "time-zone: '../../etc/shadow': a name such as"},
+        {"{'" POOL "wait-max': '5 minutes'}",
+         "pool.warmpool.io/wait-max: a duration such as 500ms, 30s, 5m, 2h or "
+         "7d was expected, not '5 minutes'"},
+        {"{'" POOL "ttl-max': '400d'}",
+         "pool.warmpool.io/ttl-max: a duration from 1000ms to 2592000s was "
+         "expected, not '400d'"},
+        {"{'" POOL "waiters-max': '-1'}",
+         "pool.warmpool.io/waiters-max: a whole number from 0 to "},
+        {"{'" POOL "cold-start': 'sometimes'}",
+         "pool.warmpool.io/cold-start: one of never, allowed was expected, "
+         "not 'sometimes'"},
+        {"{'" POOL "redy-within': '30s'}",
+         "pool.warmpool.io/redy-within: unknown annotation; did you mean "
+         "pool.warmpool.io/ready-within?"},
+        {"{'" POOL "xyzzy': '30s'}", "unknown annotation; warmpoold(8) lists"},
+        {"{'" POOL "ttl-default': '2h', '" POOL "ttl-max': '1h'}",
+         "pool.warmpool.io/ttl-default: at most the longest lease, which is "
+         "3600 s"},
     };
 
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
         struct wp_object *pool = pool_with(cases[i].annotations);
-        struct wp_scale_policy policy;
+        struct wp_pool_spec spec;
         struct wp_err err = {.msg = ""};
 
-        assert_int_equal(wp_pool_policy_read(pool, &policy, &err),
+        wp_pool_spec_init(&spec);
+        assert_int_equal(wp_pool_policy_read(pool, &spec, &err),
                          WP_INVALID_ARGUMENT);
         if (strstr(err.msg, cases[i].says) == NULL) {
             fail_msg("%s: %s", cases[i].annotations, err.msg);
@@ -95,6 +118,7 @@ only_the_group_makes_a_difference(void **state)
         "{'a': '1', '" KEY "min': '2'}",
         "{'a': '1', '" KEY "min': '1', '" KEY "max': '1'}",
         "{'a': '1'}",
+        "{'a': '1', '" POOL "ttl-max': '1h'}",
     };
     struct wp_object *pools[WP_ARRAY_LEN(texts)];
 
@@ -159,6 +183,57 @@ the_core_follows(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* All of them mean in a cluster what they mean on one machine; a mistake in one
+ * leaves what they said before, and is no reason not to scale. */
+static void
+the_core_has_what_annotations_say(void **state)
+{
+    struct wp_cluster_rig rig;
+    struct wp_pool_spec spec;
+
+    (void)state;
+    wp_cluster_rig_init(&rig, 2, NULL);
+    wp_cluster_rig_lead(&rig);
+    annotate(&rig, "{\"metadata\": {\"annotations\": {"
+                   "\"" POOL "cold-start\": \"allowed\", "
+                   "\"" POOL "ttl-default\": \"10m\", "
+                   "\"" POOL "ttl-max\": \"2h\", "
+                   "\"" POOL "wait-max\": \"30s\", "
+                   "\"" POOL "waiters-max\": \"7\", "
+                   "\"" POOL "tenant-waiters-max\": \"3\", "
+                   "\"" POOL "create-inflight-max\": \"5\", "
+                   "\"" POOL "ready-within\": \"40s\"}}}");
+    spec = wp_cluster_rig_stats(&rig).spec;
+    assert_int_equal(spec.cold_start, WP_COLD_ALLOWED);
+    assert_int_equal(spec.ttl_default_ns, 600 * WP_NS_PER_S);
+    assert_int_equal(spec.ttl_max_ns, 7200 * WP_NS_PER_S);
+    assert_int_equal(spec.wait_max_ns, 30 * WP_NS_PER_S);
+    assert_int_equal(spec.waiters_max, 7);
+    assert_int_equal(spec.tenant_waiters_max, 3);
+    assert_int_equal(spec.create_inflight_max, 5);
+    assert_int_equal(spec.ready_within_ns, 40 * WP_NS_PER_S);
+    annotate(&rig, "{\"metadata\": {\"annotations\": {"
+                   "\"" POOL "ttl-default\": \"9m\", "
+                   "\"" POOL "ready-within\": \"soon\"}}, "
+                   "\"spec\": {\"replicas\": 1}}");
+    spec = wp_cluster_rig_stats(&rig).spec;
+    assert_int_equal(spec.ttl_default_ns, 600 * WP_NS_PER_S);
+    assert_int_equal(spec.ready_within_ns, 40 * WP_NS_PER_S);
+    assert_int_equal(spec.create_inflight_max, 5);
+    assert_int_equal(spec.cold_start, WP_COLD_ALLOWED);
+    assert_int_equal(spec.target, 1);
+    annotate(&rig, "{\"metadata\": {\"annotations\": {"
+                   "\"" POOL "cold-start\": null, "
+                   "\"" POOL "waiters-max\": null, "
+                   "\"" POOL "ready-within\": null}}}");
+    spec = wp_cluster_rig_stats(&rig).spec;
+    assert_int_equal(spec.ttl_default_ns, 540 * WP_NS_PER_S);
+    assert_int_equal(spec.ready_within_ns, rig.parts.config.ready_grace_ns);
+    assert_int_equal(spec.cold_start, WP_COLD_NEVER);
+    assert_false(spec.cold_start_said);
+    wp_cluster_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -167,6 +242,7 @@ main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(only_the_group_makes_a_difference),
         cmocka_unit_test(the_core_follows),
+        cmocka_unit_test(the_core_has_what_annotations_say),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include "k8s/watch/work_queue.h"
 #include "pool/base/rng.h"
+#include "tests/support/pool/manual_clock.h"
 
 enum {
     SEEN_MAX = 4096
@@ -137,12 +138,35 @@ again(void **state)
     wp_work_add(rig.queue, "ns", "a", true);
     turn(&rig);
     assert_int_equal(rig.seen_len, 1);
-    end(&rig, 0, WP_WORK_FAILED);
+    end(&rig, 0, WP_WORK_OK);
     turn(&rig);
     assert_int_equal(rig.seen_len, 2); /* At once: something is new. */
     end(&rig, 1, WP_WORK_OK);
     turn(&rig);
     assert_int_equal(rig.seen_len, 2);
+    rig_fini(&rig);
+}
+
+/* What fails and has itself added meanwhile is no exception from the pauses;
+ * but what may be news waits for a second at most. */
+static void
+again_and_failed(void **state)
+{
+    static struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 1);
+    wp_work_add(rig.queue, "ns", "a", false);
+    turn(&rig);
+    for (uint32_t i = 0; i < 20; i++) {
+        wp_work_add(rig.queue, "ns", "a", false);
+        end(&rig, i, WP_WORK_FAILED);
+        turn(&rig);
+        assert_int_equal(rig.seen_len, i + 1);
+        advance(&rig, WP_NS_PER_S);
+        assert_int_equal(rig.seen_len, i + 2);
+    }
+    end(&rig, 20, WP_WORK_OK);
     rig_fini(&rig);
 }
 
@@ -613,6 +637,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once),
         cmocka_unit_test(again),
+        cmocka_unit_test(again_and_failed),
         cmocka_unit_test(order),
         cmocka_unit_test(last),
         cmocka_unit_test(last_again),

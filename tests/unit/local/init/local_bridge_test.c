@@ -6,12 +6,14 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@ struct rig {
     struct wp_watch stop_watch;
     int stop_fd;
     bool stopped;
+    _Atomic(uint32_t) turns; /* Of the loop. */
     struct sockaddr_un address;
     struct wp_bridge bridge;
     pthread_t thread;
@@ -58,6 +61,8 @@ run(void *arg)
         struct epoll_event events[16];
         int n = epoll_wait(rig->epoll_fd, events, 16, -1);
 
+        rig->turns++;
+
         for (int i = 0; i < n; i++) {
             struct wp_watch *watch = events[i].data.ptr;
 
@@ -76,7 +81,7 @@ rig_start(struct rig *rig, uint32_t conns_max, bool listening)
     socklen_t len = sizeof v4;
     struct epoll_event event = {.events = EPOLLIN};
 
-    memset(rig, 0, sizeof *rig);
+    memset((void *)rig, 0, sizeof *rig);
     rig->inner_listen = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(rig->inner_listen, (struct sockaddr *)&v4, sizeof v4),
                      0);
@@ -335,6 +340,44 @@ test_most_connections(void **state)
     rig_stop(&rig);
 }
 
+/* Without descriptors clients wait, the loop does not turn on the spot, and they
+ * come in once there are some. */
+static void
+test_without_descriptors(void **state)
+{
+    struct rig rig;
+    struct rlimit before;
+    struct rlimit none;
+    struct sockaddr_un address;
+    socklen_t len = sizeof address;
+    uint32_t turns;
+    int outer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int inner;
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    assert_int_equal(
+        getsockname(rig.outer_listen, (struct sockaddr *)&address, &len), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    turns = rig.turns;
+    assert_int_equal(connect(outer, (struct sockaddr *)&address, len), 0);
+    while (rig.turns - turns < 3) {
+        (void)usleep(1000); /* It tries again. */
+    }
+    turns = rig.turns;
+    (void)usleep(300000);
+    assert_true(rig.turns - turns < 100);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    inner = accept_inner(&rig);
+    assert_int_equal(send(outer, "late", 4, 0), 4);
+    expect(inner, "late");
+    (void)close(outer);
+    (void)close(inner);
+    rig_stop(&rig);
+}
+
 /* A reset on one side ends the other. */
 static void
 test_reset(void **state)
@@ -419,6 +462,7 @@ main(void)
         cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_most_connections),
+        cmocka_unit_test(test_without_descriptors),
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_answer_before_reset),
         cmocka_unit_test(test_http_status),

@@ -299,7 +299,8 @@ static const struct {
      " 'Rolling'"},
     {POOL "  annotations: {pool.warmpool.io/ttl: 1h}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "metadata.annotations.pool.warmpool.io/ttl: unknown field; did you mean "
+     "metadata.annotations: pool.warmpool.io/ttl: unknown annotation; did you "
+     "mean "
      "pool.warmpool.io/ttl-max?"},
     {POOL "  annotations: {pool.warmpool.io/wait-max: 5}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
@@ -309,22 +310,26 @@ static const struct {
      "a duration such as 500ms"},
     {POOL "  annotations: {pool.warmpool.io/ttl-max: 400d}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "a duration from 1000ms to 2592000s was expected"},
+     "pool.warmpool.io/ttl-max: a duration from 1000ms to 2592000s was "
+     "expected"},
     {POOL "  annotations:\n"
           "    pool.warmpool.io/ttl-default: 2h\n"
           "    pool.warmpool.io/ttl-max: 1h\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "ttl-default is longer than"},
+     "pool.warmpool.io/ttl-default: at most the longest lease, which is 3600 "
+     "s"},
     {POOL "  annotations: {pool.warmpool.io/cold-start: sometimes}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "one of never, allowed was expected, not 'sometimes'"},
     {POOL "  annotations: {pool.warmpool.io/redy-within: 30s}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "redy-within: unknown field; did you mean pool.warmpool.io/ready-within?"},
+     "redy-within: unknown annotation; did you mean "
+     "pool.warmpool.io/ready-within?"},
     {POOL "  annotations: {autoscale.warmpool.io/objectif: 99.9%}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "SandboxWarmPool fast: metadata.annotations: autoscale.warmpool.io/"
-     "objectif: unknown key; the nearest known one is objective; all of them: "
+     "SandboxWarmPool fast: metadata.annotations: annotations of autoscale."
+     "warmpool.io/: objectif: unknown key; the nearest known one is objective; "
+     "all of them: "
      "warmpool-autoscale(7)"},
     {POOL "  annotations: {autoscale.warmpool.io/objective: 99}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
@@ -333,11 +338,12 @@ static const struct {
           "    autoscale.warmpool.io/objective: 99%\n"
           "    autoscale.warmpool.io/schedule: 0 8 30 2 * for 1h at least 1\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "autoscale.warmpool.io/schedule: floor 1: day of month: no month of these "
+     "autoscale.warmpool.io/: schedule: floor 1: day of month: no month of "
+     "these "
      "has such a day"},
     {POOL "  annotations: {autoscale.warmpool.io/max: '5'}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "autoscale.warmpool.io/max: an objective beside it expected"},
+     "autoscale.warmpool.io/: max: an objective beside it expected"},
     {HEAD CONTAINER "---\n" HEAD CONTAINER,
      "SandboxTemplate python: a second template of this name in namespace"
      " 'default'"},
@@ -399,7 +405,20 @@ static const struct {
      "no volume is named 'w'"},
     {HEAD CONTAINER
      "        volumeMounts: [{name: w, mountPath: /w/../../etc}]\n",
-     "an absolute path without '..'"},
+     "an absolute path without '.', '..'"},
+    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /etc/.}]\n",
+     "an absolute path without '.', '..'"},
+    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /.}]\n",
+     "an absolute path without '.', '..'"},
+    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /}]\n",
+     "an absolute path without '.', '..'"},
+    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /dev/x}]\n",
+     "/dev/x is the sandbox's own"},
+    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /opt}]\n",
+     "/opt is the sandbox's own"},
+    {HEAD CONTAINER
+     "        volumeMounts: [{name: w, mountPath: /opt/warmpool/bin}]\n",
+     "/opt/warmpool/bin is the sandbox's own"},
     {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /proc}]\n",
      "/proc is the sandbox's own"},
     {HEAD "      volumes: [{name: v, hostPath: {path: /}}]\n",

@@ -105,6 +105,17 @@ check_filter(const void *arg)
     if (!fails_with(syscall(SYS_io_uring_setup, 1, NULL), ENOSYS)) {
         return 7;
     }
+    /* On no list: what nobody needs is refused, too. */
+#if defined(__x86_64__)
+    if (!fails_with(syscall(SYS_vserver), EPERM) ||
+        !fails_with(syscall(SYS_sysfs, 3), EPERM)) {
+        return 13;
+    }
+#endif
+    if (!fails_with(syscall(SYS_personality, 0x0400000), EPERM) ||
+        syscall(SYS_personality, UINT32_MAX) < 0) {
+        return 14;
+    }
     /* A call that no kernel has had when the list was made. */
     if (!fails_with(syscall(600), ENOSYS) ||
         !fails_with(syscall(453, 0, 0, 0), ENOSYS)) {

@@ -22,6 +22,7 @@
 #include "pool/base/siphash.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
+#include "tests/support/pool/manual_clock.h"
 
 /* --- status --- */
 

@@ -12,6 +12,12 @@
 #include "pool/base/rng.h"
 #include "pool/claims/wait_queue.h"
 
+static bool
+is_waiting(const struct wp_claim *claim)
+{
+    return claim->timed != 0;
+}
+
 static const struct wp_hash_key key = {1, 2};
 
 static struct wp_claim
@@ -33,14 +39,14 @@ test_fifo_within_a_tenant(void **state)
     assert_null(wp_wait_queue_pop_next(&queue));
     for (int i = 0; i < 5; i++) {
         claims[i] = claim_of("a", 100 - i);
-        assert_false(wp_wait_queue_holds(&claims[i]));
+        assert_false(is_waiting(&claims[i]));
         assert_int_equal(wp_wait_queue_push(&queue, &claims[i]),
                          WP_WAIT_QUEUED);
-        assert_true(wp_wait_queue_holds(&claims[i]));
+        assert_true(is_waiting(&claims[i]));
     }
     for (int i = 0; i < 5; i++) {
         assert_ptr_equal(wp_wait_queue_pop_next(&queue), &claims[i]);
-        assert_false(wp_wait_queue_holds(&claims[i]));
+        assert_false(is_waiting(&claims[i]));
     }
     assert_null(wp_wait_queue_pop_next(&queue));
     wp_wait_queue_fini(&queue);
@@ -90,8 +96,8 @@ test_each_bound_has_its_refusal(void **state)
     assert_int_equal(wp_wait_queue_push(&queue, &a[2]), WP_WAIT_TENANT_FULL);
     assert_int_equal(wp_wait_queue_push(&queue, &b[0]), WP_WAIT_QUEUED);
     assert_int_equal(wp_wait_queue_push(&queue, &b[1]), WP_WAIT_FULL);
-    assert_false(wp_wait_queue_holds(&a[2]));
-    assert_false(wp_wait_queue_holds(&b[1]));
+    assert_false(is_waiting(&a[2]));
+    assert_false(is_waiting(&b[1]));
     assert_int_equal(wp_wait_queue_count(&queue), 3);
     assert_int_equal(wp_wait_queue_tenant_count(&queue, WP_STR("a")), 2);
     assert_int_equal(wp_wait_queue_tenant_count(&queue, WP_STR("b")), 1);
@@ -254,7 +260,7 @@ step_push(struct wp_wait_queue *queue, struct wp_rng *rng, int claim)
     int tenant = (int)wp_rng_below(rng, MODEL_TENANTS);
     enum wp_wait_result expected = WP_WAIT_QUEUED;
 
-    if (wp_wait_queue_holds(&model.claims[claim])) {
+    if (is_waiting(&model.claims[claim])) {
         return;
     }
     model.claims[claim] =

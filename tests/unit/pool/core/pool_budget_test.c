@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/support/pool/fake_backend.h"
+#include "tests/support/pool/manual_clock.h"
 
 #define MS WP_NS_PER_MS
 #define S WP_NS_PER_S

@@ -175,6 +175,36 @@ a_lease_expires_after_a_restart(void **state)
     replica_close(&b);
 }
 
+/* A store that is out of reach is asked less and less often, and once it is
+ * back, the lease ends within a second. */
+static void
+an_expired_lease_is_ended_without_haste(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+    uint32_t before;
+
+    (void)state;
+    replica_history_max = 0; /* Else notes are among what the store is asked. */
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK); /* For 60 s. */
+    replica_settle(&a);
+    replica_store.ports[0].fault = WP_UNAVAILABLE;
+    wp_clock_manual_advance(&replica_clock, 61 * WP_NS_PER_S);
+    before = replica_store.ports[0].commits;
+    for (int i = 0; i < 1000; i++) {
+        wp_clock_manual_advance(&replica_clock, 10 * WP_NS_PER_MS);
+        (void)wp_pools_run(a.pools);
+    }
+    assert_in_range(replica_store.ports[0].commits - before, 10, 30);
+    replica_store.ports[0].fault = WP_OK;
+    wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    replica_close(&a);
+}
+
 static void
 doubt_is_settled_by_the_store(void **state)
 {
@@ -190,16 +220,51 @@ doubt_is_settled_by_the_store(void **state)
     assert_int_equal(replica_claim(&a, &c, "c1"), WP_UNAVAILABLE);
     assert_non_null(wp_model_claimed(&replica_store, "c1"));
     assert_int_equal(replica_stats(&a).quarantined, 1);
+    replica_store.ports[0].fault = WP_UNAVAILABLE;
+    replica_store.ports[0].although = false;
+    replica_settle(&a);
     replica_store.ports[0].fault = WP_OK;
-    /* The client asks again before the control thread does. */
+    /* The client asks again before the lease could be taken back. */
     assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
     assert_true(again.claim.replayed);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
     replica_settle(&a);
     assert_int_equal(replica_stats(&a).leased, 1);
     assert_int_equal(replica_stats(&a).quarantined, 0);
     assert_int_equal(replica_change(&a, &again, false, NULL), WP_OK);
     replica_settle(&a);
     assert_int_equal(replica_stats(&a).leased, 0);
+    replica_close(&a);
+}
+
+/* Its client does not come back: nobody holds it, within seconds. */
+static void
+a_lease_that_nobody_was_shown_is_taken_back(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_settle(&a);
+    replica_store.ports[0].fault = WP_UNKNOWN_OUTCOME;
+    replica_store.ports[0].although = true;
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_UNAVAILABLE);
+    assert_non_null(strstr(c.claim.reason, "unknown"));
+    assert_non_null(strstr(c.claim.reason, "same claim_id"));
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    /* The store stays silent for a while. */
+    replica_settle(&a);
+    replica_store.ports[0].fault = WP_OK;
+    wp_clock_manual_advance(&replica_clock, 5 * WP_NS_PER_S);
+    replica_settle(&a);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&a).quarantined, 0);
+    assert_int_equal(replica_stats(&a).ready, 2);
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_false(again.claim.replayed);
     replica_close(&a);
 }
 
@@ -278,7 +343,13 @@ main(void)
         cmocka_unit_test_setup(a_used_sandbox_is_never_ready_again,
                                replica_set_up),
         cmocka_unit_test_setup(a_lease_expires_after_a_restart, replica_set_up),
+        cmocka_unit_test_setup(an_expired_lease_is_ended_without_haste,
+                               replica_set_up),
         cmocka_unit_test_setup(doubt_is_settled_by_the_store, replica_set_up),
+        cmocka_unit_test_setup(a_lease_that_nobody_was_shown_is_taken_back,
+                               replica_set_up),
+        cmocka_unit_test_setup(a_lease_that_nobody_was_shown_is_taken_back,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(doubt_that_had_no_effect_costs_the_sandbox,
                                replica_set_up),
         cmocka_unit_test_setup(what_is_over_is_restored_without_its_endpoint,

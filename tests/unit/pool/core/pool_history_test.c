@@ -1,5 +1,5 @@
-/* What pools record of their claims. That the record replays to the decisions of
- * a pool's scaler: pool_retrace_test. */
+/* What pools record of their claims. That the record replays to the decisions
+ * of a pool's scaler: pool_retrace_test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,7 +137,7 @@ recorded(struct replica *r)
     return sums_of(wp_pools_history(r->pools, 0));
 }
 
-/* The latest part comes back with the note, and what lies between is a gap;
+/* The latest part comes back with the snapshot, and what lies between is a gap;
  * whether the pool has an objective or not. */
 static void
 survives_kills(const char *objective)
@@ -149,7 +149,7 @@ survives_kills(const char *objective)
     replica_open(&a, 0, 2, true);
     replica_settle(&a);
     work(&a, 70, S);
-    assert_true(replica_store.notes >= 1);
+    assert_true(replica_store.snapshots >= 1);
     before = recorded(&a);
     assert_int_equal(before.claims, 70);
     replica_close(&a);
@@ -205,9 +205,9 @@ survives_a_stop(void **state)
     replica_open(&a, 0, 2, true);
     replica_settle(&a);
     work(&a, 7, S);
-    assert_int_equal(replica_store.notes, 0);
+    assert_int_equal(replica_store.snapshots, 0);
     leave(&a);
-    assert_int_equal(replica_store.notes, 1);
+    assert_int_equal(replica_store.snapshots, 1);
 
     replica_open(&a, 0, 2, true);
     replica_settle(&a);
@@ -215,7 +215,7 @@ survives_a_stop(void **state)
     replica_close(&a);
 }
 
-/* However many claims came, a note stays within its bounds, which a stop
+/* However many claims came, a snapshot stays within its bounds, which a stop
  * widens. */
 static void
 is_bounded(void **state)
@@ -227,7 +227,7 @@ is_bounded(void **state)
     replica_settle(&a);
     work(&a, 12000, 50 * MS);
     assert_int_equal(recorded(&a).claims, 12000);
-    assert_in_range(replica_store.note_len, 20 * 1024, 25 * 1024);
+    assert_in_range(replica_store.snapshot_len, 20 * 1024, 25 * 1024);
     replica_close(&a);
 
     replica_open(&a, 0, 2, true);
@@ -236,7 +236,7 @@ is_bounded(void **state)
     assert_in_range(kept, 4000, 15000);
     work(&a, 12000, 50 * MS);
     leave(&a);
-    assert_in_range(replica_store.note_len, 32 * 1024, WP_NOTE_MAX);
+    assert_in_range(replica_store.snapshot_len, 32 * 1024, WP_SNAPSHOT_MAX);
     replica_open(&a, 0, 2, true);
     replica_settle(&a);
     assert_true(recorded(&a).claims > kept * 3 / 2);
@@ -271,14 +271,14 @@ nothing_waits_for_it(void **state)
 static void
 is_not_overwritten_unread(void **state)
 {
-    uint32_t notes;
+    uint32_t snapshots;
 
     (void)state;
     replica_open(&a, 0, 2, true);
     replica_settle(&a);
     work(&a, 5, S);
     leave(&a);
-    notes = replica_store.notes;
+    snapshots = replica_store.snapshots;
 
     replica_open(&a, 0, 2, true);
     replica_store.ports[0].fault = WP_UNAVAILABLE;
@@ -286,7 +286,7 @@ is_not_overwritten_unread(void **state)
         (void)wp_pools_run(a.pools);
         wp_clock_manual_advance(&replica_clock, 100 * MS);
     }
-    assert_int_equal(replica_store.notes, notes);
+    assert_int_equal(replica_store.snapshots, snapshots);
     assert_int_equal(recorded(&a).claims, 0);
     replica_store.ports[0].fault = WP_OK;
     replica_settle(&a);

@@ -1,5 +1,5 @@
-/* tests/unit/pool/core/pool_replicas_keeper_test.c - replicas whose keeper changes: what
- * the last one left, and what comes of it late. */
+/* tests/unit/pool/core/pool_replicas_keeper_test.c - replicas whose keeper
+ * changes: what the last one left, and what comes of it late. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,8 +68,8 @@ what_was_left_to_others_can_still_be_ended(void **state)
     }
 }
 
-/* The sandbox was destroyed when nothing was recorded of it yet. Another replica
- * may grant it before the keeper has heard: that lease ends. */
+/* The sandbox was destroyed when nothing was recorded of it yet. Another
+ * replica may grant it before the keeper has heard: that lease ends. */
 static void
 a_late_offer_of_a_dead_keeper_ends(void **state)
 {
@@ -141,7 +141,7 @@ a_removed_pool_hears_of_leases(void **state)
     assert_int_equal(replica_stats(&b).ready, 0);
     assert_int_equal(replica_stats(&b).leased, 1);
     assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
-    assert_int_equal(replica_told(&b, false, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_records(&b, false, WP_RECORD_HELD), 1);
     wp_clock_manual_advance(&replica_clock, 122 * WP_NS_PER_S);
     replica_settle(&b);
     assert_true(replica_stats(&b).gone);

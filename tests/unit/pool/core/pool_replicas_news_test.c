@@ -1,5 +1,5 @@
-/* tests/unit/pool/core/pool_replicas_news_test.c - replicas that hear of each other
- * late, out of turn, or not at all, and commits in doubt meanwhile. */
+/* tests/unit/pool/core/pool_replicas_news_test.c - replicas that hear of each
+ * other late, out of turn, or not at all, and commits in doubt meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,7 +163,7 @@ a_renewal_overtakes_an_expiry(void **state)
     struct wp_lease_op *expire;
 
     (void)state;
-    replica_history_max = 0; /* Else a note is among what the store has. */
+    replica_history_max = 0; /* Else a snapshot is among what the store has. */
     replica_open(&a, 0, 2, true);
     replica_open(&b, 1, 2, false);
     replica_settle_both(&a, &b);
@@ -226,7 +226,8 @@ a_repeat_is_not_shown_what_is_over(void **state)
     replica_close(&a);
 }
 
-/* A follower that missed how a lease ended asks, once it should long be over. */
+/* A follower that missed how a lease ended asks, once it should long be
+ * over. */
 static void
 a_follower_asks_for_what_should_be_over(void **state)
 {

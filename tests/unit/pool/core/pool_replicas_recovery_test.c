@@ -51,12 +51,12 @@ a_replica_can_tell_what_the_store_had(void **state)
     replica_settle_both(&a, &b);
     assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
     replica_settle_both(&a, &b);
-    assert_int_equal(replica_told(&a, false, WP_RECORD_OPEN), 3);
-    assert_int_equal(replica_told(&a, false, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_records(&a, false, WP_RECORD_OPEN), 3);
+    assert_int_equal(replica_records(&a, false, WP_RECORD_HELD), 1);
     /* A follower may know less of ready ones: it tells of leases. */
-    assert_int_equal(replica_told(&b, false, WP_RECORD_OPEN), 0);
-    assert_int_equal(replica_told(&b, false, WP_RECORD_HELD), 1);
-    assert_int_equal(replica_told(&a, true, WP_RECORD_ENDED), 3);
+    assert_int_equal(replica_records(&b, false, WP_RECORD_OPEN), 0);
+    assert_int_equal(replica_records(&b, false, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_records(&a, true, WP_RECORD_ENDED), 3);
     replica_settle_both(&a, &b);
     assert_int_equal(replica_stats(&a).leased, 1);
     assert_int_equal(replica_stats(&a).ready, 3);
@@ -79,7 +79,7 @@ what_is_given_up_may_be_held(void **state)
     replica_settle_both(&a, &b);
     assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
     replica_store.ports[0].n_feed = 0;
-    assert_int_equal(replica_told(&a, true, WP_RECORD_ENDED), 3);
+    assert_int_equal(replica_records(&a, true, WP_RECORD_ENDED), 3);
     replica_settle_both(&a, &b);
     assert_int_equal(replica_stats(&a).leased, 1);
     assert_int_equal(replica_stats(&a).ready, 3);

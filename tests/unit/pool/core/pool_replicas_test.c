@@ -1,5 +1,5 @@
-/* tests/unit/pool/core/pool_replicas_test.c - several replicas on one store: what they
- * see of each other, and whose word counts. */
+/* tests/unit/pool/core/pool_replicas_test.c - several replicas on one store:
+ * what they see of each other, and whose word counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ one_id_at_two_replicas_has_one_sandbox(void **state)
 }
 
 static void
-a_release_reaches_the_store_before_the_mirror_does(void **state)
+a_release_reaches_the_store_before_the_copy_does(void **state)
 {
     struct replica a;
     struct replica b;
@@ -115,6 +115,97 @@ a_release_reaches_the_store_before_the_mirror_does(void **state)
     replica_settle_both(&a, &b);
     assert_int_equal(replica_stats(&a).leased, 0);
     assert_int_equal(replica_stats(&b).leased, 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static uint64_t
+released_by(struct replica *a, struct replica *b)
+{
+    return replica_stats(a).released_total + replica_stats(b).released_total;
+}
+
+/* Also when the second has not heard of the first, and when the id has another
+ * lease by then. */
+static void
+a_release_ends_a_lease_once(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+    bool was_held;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_change(&a, &c, false, &was_held), WP_OK);
+    assert_true(was_held);
+    assert_int_equal(replica_change(&b, &c, false, &was_held), WP_OK);
+    assert_false(was_held);
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_int_equal(replica_change(&b, &c, false, &was_held), WP_OK);
+    assert_false(was_held);
+    assert_int_equal(released_by(&a, &b), 1);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_change(&b, &again, false, &was_held), WP_OK);
+    assert_true(was_held);
+    replica_settle_both(&a, &b);
+    assert_int_equal(released_by(&a, &b), 2);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* The keeper, which has not heard of a release, finds nothing to expire. */
+static void
+what_was_released_does_not_expire(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, 59 * WP_NS_PER_S);
+    assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
+    replica_store.ports[0].n_feed = 0;
+    wp_clock_manual_advance(&replica_clock, 5 * WP_NS_PER_S);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&a).expired_total, 0);
+    assert_int_equal(released_by(&a, &b), 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* Clocks differ; but no lease lasts a second longer than shown. */
+static void
+the_keeper_expires_what_a_follower_granted_within_a_second(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK); /* For 60 s. */
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, 60 * WP_NS_PER_S);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    wp_clock_manual_advance(&replica_clock, 700 * WP_NS_PER_MS);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 0);
     replica_close(&b);
     replica_close(&a);
 }
@@ -198,8 +289,9 @@ scale_down_asks_the_store_first(void **state)
     replica_close(&a);
 }
 
+/* The store is asked by whoever did not grant it: then it stands. */
 static void
-a_grant_that_replicas_may_have_shown_is_not_undone(void **state)
+a_grant_that_a_replica_has_shown_is_not_undone(void **state)
 {
     struct replica a;
     struct replica b;
@@ -218,9 +310,142 @@ a_grant_that_replicas_may_have_shown_is_not_undone(void **state)
     wp_pools_undo(b.pools, &c.claim);
     replica_settle_both(&a, &b);
     assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_stats(&b).leased, 1);
     assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
     assert_true(again.claim.replayed);
     assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* The same, when whoever granted it has heard of that before. */
+static void
+a_grant_that_is_heard_to_be_shown_is_not_undone(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    wp_pools_undo(b.pools, &c.claim);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_change(&a, &again, true, NULL), WP_OK);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+a_grant_that_nobody_was_shown_is_undone(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    wp_pools_undo(b.pools, &c.claim);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    assert_int_equal(replica_stats(&b).undone_total, 1);
+    /* Its id is free, and the sandbox another's. */
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_false(again.claim.replayed);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* A repeat at the replica that granted it has the store's word as well. */
+static void
+a_grant_that_its_own_replica_has_shown_is_not_undone(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_settle(&a);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
+    assert_true(again.claim.replayed);
+    wp_pools_undo(a.pools, &c.claim);
+    replica_settle(&a);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_change(&a, &again, true, NULL), WP_OK);
+    replica_close(&a);
+}
+
+/* A grant here had no answer and no effect; another replica granted the
+ * sandbox, by the very fence and until the very deadline. */
+static void
+what_another_replica_granted_is_not_taken_back(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim lost;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    replica_store.ports[0].fault = WP_UNKNOWN_OUTCOME;
+    assert_int_equal(replica_claim(&a, &lost, "lost"), WP_UNAVAILABLE);
+    replica_store.ports[0].fault = WP_OK;
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* Its client has gone while the store was asked, has repeated it at another
+ * replica, and released it there. */
+static void
+who_has_gone_is_granted_nothing(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim gone;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    replica_store.ports[0].later = true;
+    wp_rig_claim_init(&gone, "c1", "", 60 * WP_NS_PER_S, 0);
+    assert_int_equal(wp_pools_claim(a.pools, &gone.claim), WP_PENDING);
+    assert_false(wp_pools_cancel(a.pools, &gone.claim));
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    /* The commit at a comes too late. */
+    (void)wp_model_answer(&replica_store, 0);
+    assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
+    replica_store.ports[0].later = false;
+    (void)wp_model_answer(&replica_store, 0);
+    replica_settle_both(&a, &b);
+    assert_int_equal(gone.answers, 1);
+    assert_int_equal(gone.claim.status, WP_CANCELLED);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&a).waiting, 0);
     replica_close(&b);
     replica_close(&a);
 }
@@ -235,8 +460,14 @@ main(void)
                                replica_set_up_shared),
         cmocka_unit_test_setup(one_id_at_two_replicas_has_one_sandbox,
                                replica_set_up_shared),
+        cmocka_unit_test_setup(a_release_reaches_the_store_before_the_copy_does,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_release_ends_a_lease_once,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_was_released_does_not_expire,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(
-            a_release_reaches_the_store_before_the_mirror_does,
+            the_keeper_expires_what_a_follower_granted_within_a_second,
             replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_does_not_expire,
                                replica_set_up_shared),
@@ -244,9 +475,19 @@ main(void)
                                replica_set_up_shared),
         cmocka_unit_test_setup(scale_down_asks_the_store_first,
                                replica_set_up_shared),
+        cmocka_unit_test_setup(a_grant_that_a_replica_has_shown_is_not_undone,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_grant_that_is_heard_to_be_shown_is_not_undone,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_grant_that_nobody_was_shown_is_undone,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(
-            a_grant_that_replicas_may_have_shown_is_not_undone,
+            a_grant_that_its_own_replica_has_shown_is_not_undone,
             replica_set_up_shared),
+        cmocka_unit_test_setup(what_another_replica_granted_is_not_taken_back,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(who_has_gone_is_granted_nothing,
+                               replica_set_up_shared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -461,8 +461,8 @@ slow_mono_ns(const struct wp_clock *clock)
 }
 
 /* What a turn decides is of the time at which it began, however long it takes:
- * a note that is taken in within it does not lead the scaler into the future,
- * from where the turns that follow would bring it back. */
+ * a snapshot that is taken in within it does not lead the scaler into the
+ * future, from where the turns that follow would bring it back. */
 static void
 decisions_are_of_their_turns_time(void **state)
 {
@@ -480,7 +480,7 @@ decisions_are_of_their_turns_time(void **state)
                                             &err),
                      WP_OK);
     replica_settle(&a);
-    assert_true(replica_store.notes > 0);
+    assert_true(replica_store.snapshots > 0);
     replica_close(&a);
 
     replica_open(&a, 0, 2, true);

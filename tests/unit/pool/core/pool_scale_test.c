@@ -332,7 +332,7 @@ state_survives_a_kill(void **state)
     replica_open(&a, 0, 0, true);
     replica_settle(&a);
     work(&a, 0, 700);
-    assert_true(replica_store.notes >= 1);
+    assert_true(replica_store.snapshots >= 1);
     target = replica_stats(&a).spec.target;
     rate = replica_stats(&a).scale.rate_per_s;
     assert_true(target > 2);
@@ -349,7 +349,7 @@ state_survives_a_kill(void **state)
 
 /* Nothing is ordered or given up before what was learned is there. */
 static void
-waits_for_the_note_but_not_for_ever(void **state)
+waits_for_the_snapshot_but_not_for_ever(void **state)
 {
     (void)state;
     replica_policy = policy_of(3, 12);
@@ -396,7 +396,7 @@ unavailable_store_is_asked_again(void **state)
 }
 
 static void
-damaged_note_is_said_and_left_out(void **state)
+damaged_snapshot_is_said_and_left_out(void **state)
 {
     size_t len;
 
@@ -406,20 +406,20 @@ damaged_note_is_said_and_left_out(void **state)
     replica_settle(&a);
     work(&a, 0, 650);
     replica_close(&a);
-    len = replica_store.note_len;
+    len = replica_store.snapshot_len;
     assert_true(len > 24);
-    /* Each byte of the note's own head, which nothing else would miss. */
+    /* Each byte of the snapshot's own head, which nothing else would miss. */
     for (size_t at = 0; at < len; at += at < 32 ? 1 : 1 + len / 37) {
-        replica_store.note[at] ^= 0x40;
+        replica_store.snapshot[at] ^= 0x40;
         replica_unlearned.status = WP_OK;
         replica_open(&a, 0, 2, true);
         replica_settle(&a);
         assert_int_equal(replica_unlearned.status, WP_INVALID_ARGUMENT);
         assert_true(replica_stats(&a).spec.target >= 2);
         replica_close(&a);
-        replica_store.note[at] ^= 0x40;
+        replica_store.snapshot[at] ^= 0x40;
     }
-    replica_store.note_len = len / 2;
+    replica_store.snapshot_len = len / 2;
     replica_unlearned.status = WP_OK;
     replica_open(&a, 0, 2, true);
     replica_settle(&a);
@@ -501,14 +501,14 @@ removed_pool_forgets_the_hand(void **state)
 static void
 what_was_learned_is_saved_when_it_leaves(void **state)
 {
-    uint32_t notes;
+    uint32_t snapshots;
 
     (void)state;
     replica_policy = policy_of(0, 12);
     replica_open(&a, 0, 0, true);
     replica_settle(&a);
     work(&a, 0, 20);
-    notes = replica_store.notes;
+    snapshots = replica_store.snapshots;
     replica_store.ports[0].later = true;
     wp_pools_leave(a.pools, true);
     assert_false(wp_pools_learned_saved(a.pools));
@@ -518,7 +518,7 @@ what_was_learned_is_saved_when_it_leaves(void **state)
     (void)wp_model_answer(&replica_store, 0);
     (void)wp_pools_run(a.pools);
     assert_true(wp_pools_learned_saved(a.pools));
-    assert_int_equal(replica_store.notes, notes + 1);
+    assert_int_equal(replica_store.snapshots, snapshots + 1);
     replica_close(&a);
 }
 
@@ -573,11 +573,11 @@ main(void)
         cmocka_unit_test(scale_down_leaves_leases_alone),
         cmocka_unit_test(reservation_raises_the_stock_before_its_time),
         cmocka_unit_test_setup(state_survives_a_kill, replica_set_up),
-        cmocka_unit_test_setup(waits_for_the_note_but_not_for_ever,
+        cmocka_unit_test_setup(waits_for_the_snapshot_but_not_for_ever,
                                replica_set_up),
         cmocka_unit_test_setup(unavailable_store_is_asked_again,
                                replica_set_up),
-        cmocka_unit_test_setup(damaged_note_is_said_and_left_out,
+        cmocka_unit_test_setup(damaged_snapshot_is_said_and_left_out,
                                replica_set_up),
         cmocka_unit_test_setup(restart_remembers_the_hand, replica_set_up),
         cmocka_unit_test_setup(removed_pool_forgets_the_hand, replica_set_up),

@@ -284,7 +284,12 @@ test_lead_time_decays(void **state)
     (void)state;
     wp_refill_init(&refill, 1);
     assert_int_equal(wp_refill_lead_ns(&refill), WP_REFILL_LEAD_GUESS_NS);
+    /* It was found, not ordered here: it says nothing of lead times. */
+    wp_refill_on_ready(&refill, -1);
+    assert_false(wp_refill_lead_measured(&refill));
+    assert_int_equal(wp_refill_lead_ns(&refill), WP_REFILL_LEAD_GUESS_NS);
     wp_refill_on_ready(&refill, 100 * MS);
+    assert_true(wp_refill_lead_measured(&refill));
     assert_int_equal(wp_refill_lead_ns(&refill), 100 * MS);
     wp_refill_on_ready(&refill, 200 * MS);
     assert_int_equal(wp_refill_lead_ns(&refill), 120 * MS);

@@ -187,6 +187,39 @@ purge_frees_what_is_stuck(void **state)
     assert_true(wp_slot_ref_eq(pop(0), WP_SLOT_REF_NONE));
 }
 
+/* A pool's two queues share its counts; each keeps its order. */
+static void
+purge_of_two_queues_keeps_the_order_of_both(void **state)
+{
+    struct wp_ready_queue both[2];
+    struct wp_slot_ref live[2][5];
+
+    (void)state;
+    both[0] = queues[0];
+    wp_ready_queue_init_second(&queues[0], &slots, 0);
+    both[1] = queues[0];
+    for (int i = 0; i < 5; i++) {
+        for (int q = 0; q < (i < 4 ? 2 : 1); q++) {
+            queues[0] = both[q];
+            live[q][i] = push_new(0);
+            for (int k = 0; k <= q; k++) {
+                destroy(push_new(0), WP_SLOT_READY);
+            }
+            both[q] = queues[0];
+        }
+    }
+    assert_int_equal(wp_ready_queue_purge(&both[0], UINT32_MAX), 5);
+    assert_int_equal(wp_ready_queue_purge(&both[1], UINT32_MAX), 8);
+    assert_int_equal(wp_ready_queue_purge(&both[1], UINT32_MAX), 0);
+    for (int q = 0; q < 2; q++) {
+        queues[0] = both[q];
+        for (int i = 0; i < 5 - q; i++) {
+            assert_true(wp_slot_ref_eq(pop(0), live[q][i]));
+        }
+        assert_true(wp_slot_ref_eq(pop(0), WP_SLOT_REF_NONE));
+    }
+}
+
 /* A purge in steps does as many as it was told, and loses nothing. */
 static void
 purge_obeys_its_steps(void **state)
@@ -229,6 +262,8 @@ main(void)
         cmocka_unit_test_setup_teardown(skips_tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(purge_frees_what_is_stuck, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            purge_of_two_queues_keeps_the_order_of_both, setup, teardown),
         cmocka_unit_test_setup_teardown(purge_obeys_its_steps, setup, teardown),
     };
 

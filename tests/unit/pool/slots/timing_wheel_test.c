@@ -35,6 +35,17 @@ model_clear(struct wp_timing_wheel *wheel)
     }
 }
 
+static uint32_t
+count_of(const struct wp_timing_wheel *wheel)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < wheel->n; i++) {
+        count += wp_timing_wheel_contains(wheel, i);
+    }
+    return count;
+}
+
 static void
 insert(uint32_t index, int64_t deadline_ns)
 {
@@ -124,7 +135,7 @@ check_against_model(bool callbacks_inserted)
             assert_true(deadline > model.now_ns - WP_WHEEL_TICK_NS);
         }
     }
-    assert_int_equal(wp_timing_wheel_count(model.wheel), count);
+    assert_int_equal(count_of(model.wheel), count);
     if (count == 0) {
         assert_int_equal(next, WP_TIME_NEVER);
     } else if (!callbacks_inserted) {
@@ -183,7 +194,7 @@ test_sleeping_until_next_makes_progress(void **state)
     model_clear(&wheel);
     assert_int_equal(wp_timing_wheel_next_ns(&wheel), WP_TIME_NEVER);
     insert(0, deadline);
-    while (wp_timing_wheel_count(&wheel) > 0) {
+    while (count_of(&wheel) > 0) {
         int64_t next = wp_timing_wheel_next_ns(&wheel);
 
         assert_true(next > now);
@@ -209,7 +220,7 @@ test_insert_moves_and_remove_forgets(void **state)
     insert(7, 10 * WP_NS_PER_MS);
     insert(8, 10 * WP_NS_PER_MS);
     insert(7, 50 * WP_NS_PER_S); /* A renewed lease. */
-    assert_int_equal(wp_timing_wheel_count(&wheel), 2);
+    assert_int_equal(count_of(&wheel), 2);
     assert_int_equal(advance(1 * WP_NS_PER_S), 1);
     assert_true(wp_timing_wheel_remove(&wheel, 7));
     assert_false(wp_timing_wheel_remove(&wheel, 7));
@@ -287,7 +298,7 @@ test_no_index_and_the_last_deadline(void **state)
     model_clear(&wheel);
     insert(0, WP_TIME_NEVER);
     assert_int_equal(advance(WP_TIME_NEVER - 1), 0);
-    assert_int_equal(wp_timing_wheel_count(&wheel), 1);
+    assert_int_equal(count_of(&wheel), 1);
     wp_timing_wheel_fini(&wheel);
 }
 

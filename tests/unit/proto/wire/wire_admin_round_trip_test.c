@@ -225,7 +225,9 @@ test_small_requests_round_trip(void **state)
     const struct wp_wire_set_pool_request set = {ref, true, 5, settings, 2};
     const struct wp_wire_set_pool_request zero = {ref, true, 0, NULL, 0};
     const struct wp_wire_set_pool_request stay = {ref, false, 0, settings, 1};
-    const struct wp_wire_drain_request drain = {{WP_STR(""), WP_STR("")}, 77};
+    const struct wp_wire_drain_request drain = {.grace_ms = 77};
+    const struct wp_wire_drain_request undrain = {
+        .pool = {WP_STR("default"), WP_STR("agents")}, .undo = true};
     const struct wp_wire_drain_response drained = {9};
     const struct wp_wire_list_pools_request list_pools = {0};
     struct wp_wire_get_claim_request get_out;
@@ -272,6 +274,10 @@ test_small_requests_round_trip(void **state)
     WIRE_UNPACK(drain_request, &drain_out);
     assert_int_equal(drain_out.pool.name.len, 0);
     assert_int_equal(drain_out.grace_ms, 77);
+    assert_false(drain_out.undo);
+    WIRE_PACK(drain_request, &undrain);
+    WIRE_UNPACK(drain_request, &drain_out);
+    assert_true(drain_out.undo);
     WIRE_PACK(drain_response, &drained);
     WIRE_UNPACK(drain_response, &drained_out);
     assert_int_equal(drained_out.leased, 9);

@@ -20,7 +20,7 @@ if kind == 'begin' then
     -- Closed already: whoever closed it is joined. Open: nobody knows yet that
     -- something was lost; or it was recovered without this replica, and has to
     -- be closed again for what this one knows. Closed at another process, it is
-    -- a copy: replicas that had told may know more since.
+    -- a copy: replicas that had restored may know more since.
     if not g or sub(g, 1, 1) == 'o' or g == ARGV[3] or
         (call('HGET', hash, 's') or '') ~= ARGV[4] then
         g = 'c' .. ARGV[2]
@@ -85,18 +85,18 @@ if kind == 'assert' then
     return OK
 end
 -- "a" is the generation and the replicas that have ended their assertions.
-local told = call('HGET', hash, 'a')
-if not told or sub(told, 1, #generation) ~= generation then
-    told = generation
+local restored = call('HGET', hash, 'a')
+if not restored or sub(restored, 1, #generation) ~= generation then
+    restored = generation
 end
 if kind == 'end' then
-    if not string.find(told, ARGV[3], #generation + 1, true) then
-        call('HSET', hash, 'a', told .. ',' .. ARGV[3])
+    if not string.find(restored, ARGV[3], #generation + 1, true) then
+        call('HSET', hash, 'a', restored .. ',' .. ARGV[3])
     end
     return OK
 end
 for i = 3, #ARGV do
-    if not string.find(told, ARGV[i], #generation + 1, true) then
+    if not string.find(restored, ARGV[i], #generation + 1, true) then
         return PENDING
     end
 end

@@ -1,8 +1,8 @@
-/* SandboxClaims in a world where everything happens at any time: writes refused,
- * lost and done unheard, caches that are stale, other writers, thieves, deaths of
- * the process. A seed replays exactly. Whatever happens, no Sandbox has two
- * claims and no claim has two Sandboxes; and once the world is calm every claim
- * has its own. */
+/* SandboxClaims in a world where everything happens at any time: writes
+ * refused, lost and done unheard, caches that are stale, other writers,
+ * thieves, deaths of the process. A seed replays exactly. Whatever happens, no
+ * Sandbox has two claims and no claim has two Sandboxes; and once the world is
+ * calm every claim has its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -261,7 +261,7 @@ something(void)
         }
         break;
     case 12: /* Some calls are answered, in the middle of everything. */
-        wp_recorder_tell(rig.api);
+        wp_recorder_notify(rig.api);
         (void)event_base_loop(rig.parts.base, EVLOOP_NONBLOCK);
         (void)wp_recorder_step(rig.api);
         break;

@@ -52,6 +52,12 @@ claim(void)
 }
 
 static uint32_t
+deletes(enum wp_kind kind)
+{
+    return wp_recorder_count(rig.api, WP_VERB_DELETE, kind);
+}
+
+static uint32_t
 events(const char *reason)
 {
     uint32_t n = 0;
@@ -161,7 +167,7 @@ sandbox_that_is_not_heard_of_yet(void **state)
         "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\"},\"spec\":{"
         "\"warmPoolRef\":{\"name\":\"p\"}},\"status\":{\"sandbox\":{\"name\":"
         "\"other\"}}}");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     uid = wp_claim_rig_uid(&rig, "c");
     (void)snprintf(
         text, sizeof text,
@@ -221,6 +227,31 @@ deleted_claim_without_collector(void **state)
     assert_int_equal(
         wp_recorder_count(rig.api, WP_VERB_DELETE, WP_KIND_SANDBOX), 1);
     assert_int_equal(wp_claim_rig_stats(&rig).leased, 0);
+    wp_claim_rig_fini(&rig);
+}
+
+/* The same, when deletions fail at first: they are tried until they are done. */
+static void
+deleted_claim_without_collector_in_trouble(void **state)
+{
+    (void)state;
+    wp_claim_rig_init(&rig);
+    rig.parts.config.gc = true;
+    wp_claim_rig_start(&rig, 1);
+    wp_claim_rig_claim(&rig, "c", NULL);
+    (void)snprintf(sandbox, sizeof sandbox, "%s",
+                   wp_claim_rig_sandbox(&rig, "c"));
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_DELETE,
+                                                 .kind = WP_KIND_SANDBOX,
+                                                 .times = 3,
+                                                 .status = WP_UNAVAILABLE});
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c");
+    for (int i = 0; i < 10; i++) {
+        wp_claim_rig_advance(&rig, 1 * S);
+    }
+    assert_null(wp_claim_rig_object(&rig, sandbox));
+    assert_int_equal(deletes(WP_KIND_SANDBOX), 4);
     wp_claim_rig_fini(&rig);
 }
 
@@ -354,6 +385,105 @@ expired_claim_spares_what_is_not_its_own(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+#define RENEWAL                                                                \
+    "{\"spec\":{\"lifecycle\":{\"shutdownTime\":\"2027-01-01T00:00:00Z\"}}}"
+
+/* It was renewed, though the watch has not told: it lives on, with its Sandbox,
+ * and nobody is told that its time was over. */
+static void
+renewed_while_the_watch_lags(void **state)
+{
+    static const char *const specs[] = {UNTIL("Delete"), UNTIL("Retain"),
+                                        UNTIL("DeleteForeground")};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        begin_bound(1, specs[i]);
+        wp_recorder_hold(rig.api, true);
+        (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c",
+                                RENEWAL);
+        wp_claim_rig_advance(&rig, 61 * S);
+        assert_string_equal(wp_claim_rig_ready(&rig, "c", "status"), "True");
+        assert_int_equal(deletes(WP_KIND_SANDBOX_CLAIM), 0);
+        assert_int_equal(deletes(WP_KIND_SANDBOX), 0);
+        assert_int_equal(events("ClaimExpired"), 0);
+        assert_string_equal(wp_claim_rig_sandbox(&rig, "c"), sandbox);
+        wp_recorder_hold(rig.api, false);
+        wp_claim_rig_advance(&rig, 60 * S);
+        assert_string_equal(wp_claim_rig_ready(&rig, "c", "status"), "True");
+        wp_claim_rig_fini(&rig);
+    }
+}
+
+/* It was renewed between the status that says it has expired and its end, by
+ * somebody who knew that status. */
+static void
+renewed_before_its_end(void **state)
+{
+    static const char *const specs[] = {UNTIL("Delete"), UNTIL("Retain"),
+                                        UNTIL("DeleteForeground")};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        begin_bound(1, specs[i]);
+        /* The end fails once, and is tried again after a pause. */
+        wp_recorder_plan(rig.api, &(struct wp_recorder_fault){
+                                      .verb = WP_VERB_DELETE,
+                                      .kind = i == 1 ? WP_KIND_SANDBOX
+                                                     : WP_KIND_SANDBOX_CLAIM,
+                                      .status = WP_UNAVAILABLE});
+        wp_claim_rig_advance(&rig, 61 * S);
+        assert_string_equal(wp_claim_rig_ready(&rig, "c", "reason"),
+                            "ClaimExpired");
+        wp_recorder_hold(rig.api, true);
+        (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c",
+                                RENEWAL);
+        for (int n = 0; n < 10; n++) {
+            wp_claim_rig_advance(&rig, 1 * S);
+        }
+        assert_string_equal(wp_claim_rig_sandbox(&rig, "c"), sandbox);
+        assert_non_null(wp_claim_rig_object(&rig, sandbox));
+        assert_string_equal(wp_claim_rig_ready(&rig, "c", "status"), "True");
+        wp_recorder_hold(rig.api, false);
+        wp_claim_rig_fini(&rig);
+    }
+}
+
+/* What was decided on an older spec is not written with a newer one's
+ * generation: clients give up at once on some of these reasons. */
+static void
+mended_while_the_watch_lags(void **state)
+{
+    (void)state;
+    wp_claim_rig_init(&rig);
+    wp_claim_rig_start(&rig, 1);
+    wp_recorder_hold(rig.api, true);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\"},\"spec\":{"
+        "\"warmPoolRef\":{\"name\":\"p\"},\"additionalPodMetadata\":{"
+        "\"labels\":{\"kubernetes.io/x\":\"y\"}}}}");
+    wp_recorder_hold(rig.api, false);
+    wp_recorder_hold(rig.api, true);
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c",
+                            "{\"spec\":{\"additionalPodMetadata\":null}}");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "c", "reason"),
+                        "DependenciesReady");
+    for (uint32_t i = 0; i < wp_recorder_calls(rig.api); i++) {
+        const struct wp_recorded *call = wp_recorder_call(rig.api, i);
+        const json_t *ready = json_array_get(
+            wp_json_at(call->body, "status", "conditions", NULL), 0);
+
+        assert_false(strcmp(wp_json_text(ready, "reason", NULL),
+                            "InvalidMetadata") == 0 &&
+                     json_integer_value(
+                         json_object_get(ready, "observedGeneration")) == 2);
+    }
+    wp_recorder_hold(rig.api, false);
+    wp_claim_rig_fini(&rig);
+}
+
 /* --- What a claim may change while it has its Sandbox --- */
 
 static void
@@ -425,7 +555,7 @@ static void
 go_on_unanswered(void)
 {
     for (int i = 0; i < 10; i++) {
-        wp_recorder_tell(rig.api);
+        wp_recorder_notify(rig.api);
         (void)wp_pools_run(rig.pools);
         assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK),
                              -1);
@@ -603,11 +733,15 @@ main(void)
         cmocka_unit_test(sandbox_that_is_not_heard_of_yet),
         cmocka_unit_test(deleted_claim),
         cmocka_unit_test(deleted_claim_without_collector),
+        cmocka_unit_test(deleted_claim_without_collector_in_trouble),
         cmocka_unit_test(expires_and_is_deleted),
         cmocka_unit_test(expires_and_is_retained),
         cmocka_unit_test(expires_after_its_work),
         cmocka_unit_test(expires_unserved),
         cmocka_unit_test(expired_claim_spares_what_is_not_its_own),
+        cmocka_unit_test(renewed_while_the_watch_lags),
+        cmocka_unit_test(renewed_before_its_end),
+        cmocka_unit_test(mended_while_the_watch_lags),
         cmocka_unit_test(metadata_follows_the_claim),
         cmocka_unit_test(metadata_follows_the_template),
         cmocka_unit_test(metadata_of_many_is_in_no_claims_way),

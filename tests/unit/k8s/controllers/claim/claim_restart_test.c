@@ -72,7 +72,7 @@ put_claim(const char *name)
                    "\"spec\":{\"warmPoolRef\":{\"name\":\"p\"}}}",
                    name);
     (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM, text);
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), 0);
 }
 
@@ -283,6 +283,49 @@ second_sandbox_is_ended(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* A claim that the watch has not told of holds its lease through a change of
+ * leaders; one that is gone does not. */
+static void
+lease_of_a_claim_that_is_not_heard_of(void **state)
+{
+    static struct wp_claim granted;
+
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        wp_claim_rig_init(&rig);
+        wp_claim_rig_start(&rig, 1);
+        rig.parts.active = false;
+        wp_claim_controller_ops.deactivate(rig.controller);
+        /* The leader before has made it, and the core has heard of that. */
+        wp_recorder_hold(rig.api, true);
+        put_claim("c");
+        granted = (struct wp_claim){
+            .pool_namespace = WP_STR("ns"),
+            .pool = WP_STR("p"),
+            .claim_id = wp_str_from(wp_claim_rig_uid(&rig, "c")),
+            .tenant = WP_STR(WP_TENANT_SANDBOX_CLAIMS),
+            .lasting = true,
+        };
+        assert_int_equal(wp_pools_claim(rig.pools, &granted), WP_OK);
+        if (gone == 1) {
+            wp_recorder_remove(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c");
+        }
+        rig.parts.active = true;
+        wp_claim_controller_ops.activate(rig.controller);
+        wp_claim_rig_settle(&rig);
+        assert_int_equal(wp_claim_rig_stats(&rig).leased, 1 - gone);
+        wp_recorder_hold(rig.api, false);
+        wp_claim_rig_settle(&rig);
+        if (gone == 0) {
+            assert_string_equal(wp_claim_rig_sandbox(&rig, "c"),
+                                granted.grant.sandbox);
+        }
+        assert_int_equal(
+            wp_recorder_count(rig.api, WP_VERB_LIST, WP_KIND_SANDBOX_CLAIM), 1);
+        wp_claim_rig_fini(&rig);
+    }
+}
+
 int
 main(void)
 {
@@ -296,6 +339,7 @@ main(void)
         cmocka_unit_test(lease_of_a_claim_that_is_gone),
         cmocka_unit_test(standby_writes_nothing),
         cmocka_unit_test(second_sandbox_is_ended),
+        cmocka_unit_test(lease_of_a_claim_that_is_not_heard_of),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void
 waiters_are_served_in_order(void **state)
 {
     (void)state;
-    begin(2);
+    begin(3);
     for (int i = 0; i < 5; i++) {
         char name[16];
 
@@ -96,11 +96,10 @@ waiters_are_served_in_order(void **state)
         wp_claim_rig_claim(&rig, name, NULL);
     }
     assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
-    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c2"), "");
-    assert_string_equal(wp_claim_rig_sandbox(&rig, "c3"), "");
-    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
     assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c3"), "");
     assert_string_equal(wp_claim_rig_sandbox(&rig, "c4"), "");
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+    assert_string_equal(launch_type("c4"), "warm");
     wp_claim_rig_fini(&rig);
 }
 
@@ -124,6 +123,119 @@ cold_after_the_grace(void **state)
     /* One that becomes ready now is for others. */
     assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
     assert_int_equal(wp_claim_rig_stats(&rig).ready, 1);
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+claim_many(uint32_t first, uint32_t n)
+{
+    for (uint32_t i = first; i < first + n; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "c%u", i);
+        wp_claim_rig_claim(&rig, name, NULL);
+    }
+}
+
+/* A pool of 5 whose sandboxes were measured to take so long. */
+static void
+begin_measured(int64_t lead_ns)
+{
+    wp_claim_rig_init(&rig);
+    rig.lead_ns = lead_ns;
+    wp_claim_rig_start(&rig, 5);
+}
+
+/* The next ones take longer than the grace, and no cold start is slower. */
+static void
+cold_at_once_when_refill_is_slow(void **state)
+{
+    (void)state;
+    begin_measured(3 * S);
+    claim_many(0, 20);
+    assert_int_equal(colds(), 15);
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "c5"), "c5");
+    assert_int_equal(wp_claim_rig_stats(&rig).waiting, 0);
+    /* 1.5 s on, the five that were ordered then are nearer than a cold start;
+     * a sixth claim's is not even ordered. */
+    wp_claim_rig_advance(&rig, 1500 * MS);
+    claim_many(20, 6);
+    assert_int_equal(colds(), 16);
+    assert_int_equal(wp_claim_rig_stats(&rig).waiting, 5);
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "c25"), "c25");
+    wp_claim_rig_advance(&rig, 1500 * MS);
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 5), 5);
+    assert_int_equal(colds(), 16);
+    assert_string_equal(launch_type("c24"), "warm");
+    wp_claim_rig_fini(&rig);
+}
+
+/* Within the grace as many wait as are being made; the rest would wait for two
+ * in a row. */
+static void
+waits_for_what_comes_soon(void **state)
+{
+    (void)state;
+    begin_measured(1 * S);
+    claim_many(0, 20);
+    assert_int_equal(wp_claim_rig_stats(&rig).waiting, 5);
+    assert_int_equal(colds(), 10);
+    wp_claim_rig_advance(&rig, 1 * S);
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 5), 5);
+    assert_int_equal(colds(), 10);
+    assert_string_equal(launch_type("c9"), "warm");
+    wp_claim_rig_fini(&rig);
+}
+
+/* What was waited for does not come: the grace is the most that it costs. */
+static void
+late_refill_costs_the_grace(void **state)
+{
+    (void)state;
+    begin_measured(1 * S);
+    claim_many(0, 6);
+    assert_int_equal(colds(), 0);
+    wp_claim_rig_advance(&rig, 1900 * MS);
+    assert_int_equal(colds(), 0);
+    wp_claim_rig_advance(&rig, 200 * MS);
+    assert_int_equal(colds(), 1);
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+annotated(enum wp_cold_start cold_start)
+{
+    struct wp_pool_spec spec = wp_claim_rig_stats(&rig).spec;
+    struct wp_err err;
+
+    spec.cold_start = cold_start;
+    spec.cold_start_said = true;
+    assert_int_equal(wp_pools_update(rig.pools, 0, &spec, &err), WP_OK);
+}
+
+/* The pool's annotation comes before the setting. */
+static void
+pool_says_whether_claims_start_cold(void **state)
+{
+    (void)state;
+    begin(1);
+    annotated(WP_COLD_NEVER);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    wp_claim_rig_claim(&rig, "b", NULL);
+    wp_claim_rig_advance(&rig, 5 * S);
+    assert_int_equal(colds(), 0);
+    assert_int_equal(wp_claim_rig_stats(&rig).waiting, 1);
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+    assert_string_equal(launch_type("b"), "warm");
+    wp_claim_rig_fini(&rig);
+
+    wp_claim_rig_init(&rig);
+    rig.parts.config.cold_start = false;
+    wp_claim_rig_start(&rig, 0);
+    annotated(WP_COLD_ALLOWED);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    wp_claim_rig_advance(&rig, 3 * S);
+    assert_int_equal(colds(), 1);
     wp_claim_rig_fini(&rig);
 }
 
@@ -195,6 +307,37 @@ cold_at_once_without_candidates(void **state)
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, true), 2);
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, false),
                      2);
+    wp_claim_rig_fini(&rig);
+}
+
+/* The server fails with each POST: the claim says what it said, and the pauses
+ * grow. */
+static void
+server_error_at_a_cold_start(void **state)
+{
+    (void)state;
+    begin(0);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = WP_KIND_SANDBOX,
+                                                 .times = 12,
+                                                 .status = WP_UNKNOWN_OUTCOME,
+                                                 .code = 500,
+                                                 .message = "etcd is full"});
+    wp_claim_rig_claim(&rig, "a", NULL);
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "reason"),
+                        "ReconcilerError");
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "message"),
+                        "Error seen: creating the sandbox: etcd is full");
+    for (int i = 0; i < 10; i++) {
+        wp_claim_rig_advance(&rig, 100 * MS);
+    }
+    assert_in_range(colds(), 2, 11);
+    for (int i = 0; i < 200 && wp_recorder_planned(rig.api) > 0; i++) {
+        wp_claim_rig_advance(&rig, 10 * S);
+    }
+    wp_claim_rig_advance(&rig, 60 * S);
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
     wp_claim_rig_fini(&rig);
 }
 
@@ -280,7 +423,7 @@ pool_that_is_not_heard_of_yet(void **state)
     (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM,
                           "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"},"
                           "\"spec\":{\"warmPoolRef\":{\"name\":\"late\"}}}");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     (void)wp_recorder_put(
         rig.api, WP_KIND_SANDBOX_WARM_POOL,
         "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"late\"},\"spec\":{"
@@ -381,6 +524,103 @@ foreign_sandbox_of_its_name(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+static void
+put_claim(const char *spec)
+{
+    char text[512];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\"},\"spec\":"
+        "{\"warmPoolRef\":{\"name\":\"p\"}%s}}",
+        spec);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM, text);
+    wp_claim_rig_settle(&rig);
+}
+
+/* A claim of a name that another one had: its Sandbox's end is no event of this
+ * claim's, and what it waits for all the same. */
+static void
+second_of_a_name(void **state)
+{
+    (void)state;
+    begin(0);
+    put_claim("");
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "c"), "c");
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c");
+    put_claim("");
+    for (int i = 0; i < 20; i++) {
+        wp_claim_rig_advance(&rig, 2 * S);
+    }
+    assert_string_equal(wp_claim_rig_ready(&rig, "c", "reason"),
+                        "ReconcilerError");
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX, "ns", "c");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_owner(&rig, "c"),
+                        wp_claim_rig_uid(&rig, "c"));
+    wp_claim_rig_fini(&rig);
+}
+
+/* A claim that waits is changed so that it cannot be served: what it would have
+ * been granted stays for others. */
+static void
+invalid_claims_hold_nothing(void **state)
+{
+    static const char *const specs[] = {
+        "{\"spec\":{\"additionalPodMetadata\":{\"labels\":{"
+        "\"kubernetes.io/x\":\"y\"}}}}",
+        "{\"spec\":{\"additionalPodMetadata\":{\"annotations\":{"
+        "\"note\":\"other\"}}}}",
+        "{\"spec\":{\"env\":[{\"name\":\"A\",\"value\":\"2\"}]}}",
+    };
+    static const char *const reasons[] = {"InvalidMetadata", "ReconcilerError",
+                                          "EnvVarsInjectionRejected"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(specs); i++) {
+        begin(1);
+        wp_claim_rig_claim(&rig, "a", NULL);
+        put_claim("");
+        assert_int_equal(wp_claim_rig_stats(&rig).waiting, 1);
+        (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c",
+                                specs[i]);
+        wp_claim_rig_settle(&rig);
+        assert_string_equal(wp_claim_rig_ready(&rig, "c", "reason"),
+                            reasons[i]);
+        assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+        assert_int_equal(wp_claim_rig_stats(&rig).leased, 1);
+        assert_int_equal(wp_claim_rig_stats(&rig).ready, 1);
+        wp_claim_rig_fini(&rig);
+    }
+}
+
+/* The pool was made anew, and the core has yet to hear of it. */
+static void
+no_sandbox_of_a_pool_that_is_gone(void **state)
+{
+    char old[64] = "";
+
+    (void)state;
+    begin(1);
+    (void)snprintf(old, sizeof old, "%s", rig.orders[0].name);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p");
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_WARM_POOL,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"p\"},\"spec\":{"
+        "\"replicas\":1,\"sandboxTemplateRef\":{\"name\":\"t\"}}}");
+    wp_recorder_notify(rig.api);
+    put_claim("");
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c"), old);
+    wp_claim_rig_advance(&rig, 100 * MS);
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+    for (int i = 0; i < 10; i++) {
+        wp_claim_rig_advance(&rig, 100 * MS);
+    }
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c"), old);
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "c"), "");
+    wp_claim_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -389,8 +629,13 @@ main(void)
         cmocka_unit_test(answer_survives_a_full_channel),
         cmocka_unit_test(waiters_are_served_in_order),
         cmocka_unit_test(cold_after_the_grace),
+        cmocka_unit_test(cold_at_once_when_refill_is_slow),
+        cmocka_unit_test(waits_for_what_comes_soon),
+        cmocka_unit_test(late_refill_costs_the_grace),
+        cmocka_unit_test(pool_says_whether_claims_start_cold),
         cmocka_unit_test(cold_start_in_doubt),
         cmocka_unit_test(cold_at_once_without_candidates),
+        cmocka_unit_test(server_error_at_a_cold_start),
         cmocka_unit_test(waits_on_without_cold_starts),
         cmocka_unit_test(deleted_while_it_waits),
         cmocka_unit_test(waiting_claim_changes_its_pool),
@@ -398,6 +643,9 @@ main(void)
         cmocka_unit_test(missing_pool_is_told_and_found_later),
         cmocka_unit_test(unreachable_is_not_missing),
         cmocka_unit_test(foreign_sandbox_of_its_name),
+        cmocka_unit_test(second_of_a_name),
+        cmocka_unit_test(invalid_claims_hold_nothing),
+        cmocka_unit_test(no_sandbox_of_a_pool_that_is_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

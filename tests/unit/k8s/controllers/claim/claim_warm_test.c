@@ -149,7 +149,7 @@ writes_go_in_order(void **state)
     (void)state;
     begin(1);
     put_claim("c");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), 0);
     assert_int_equal(wp_recorder_calls(rig.api), 2);
     call = wp_recorder_call(rig.api, 0);
@@ -301,7 +301,7 @@ lost_sandbox_is_replaced(void **state)
     (void)state;
     begin(2);
     put_claim("c");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), 0);
     (void)snprintf(
         taken, sizeof taken, "%s",

@@ -141,7 +141,7 @@ bad_policy_is_told(void **state)
         last_note(&rig),
         "annotations of autoscale.warmpool.io/: mim: unknown key; the nearest "
         "known one is min; all of them: warmpool-autoscale(7); the pool keeps "
-        "the policy that it had");
+        "what its annotations said before");
     annotate(&rig, "min", "5");
     warm_pool_rig_put_pool(&rig, 1, "Recreate");
     warm_pool_rig_advance(&rig, WP_NS_PER_S);

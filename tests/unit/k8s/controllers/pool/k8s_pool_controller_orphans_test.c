@@ -75,7 +75,7 @@ orphan_that_changes(void **state)
     warm_pool_rig_put_pool(&rig, 1, "OnReplenish");
     warm_pool_rig_put_sandbox(
         &rig, &(struct warm_pool_sandbox){.name = "p-1", .owners = ""});
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     wp_recorder_hold(rig.api, true);
     warm_pool_rig_put_sandbox(
         &rig, &(struct warm_pool_sandbox){.name = "p-1",
@@ -131,7 +131,7 @@ many_orphans(void **state)
         warm_pool_rig_put_sandbox(
             &rig, &(struct warm_pool_sandbox){.name = name, .owners = ""});
     }
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     wp_pool_controller_ops.activate(rig.controller);
     assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), -1);
     assert_in_range(wp_recorder_calls(rig.api), 100, 101);

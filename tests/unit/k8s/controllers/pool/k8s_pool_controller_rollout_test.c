@@ -67,12 +67,12 @@ recreate_is_at_once(void **state)
         &rig, &(struct warm_pool_sandbox){.name = "p-1", .is_ready = true});
     warm_pool_rig_activate(&rig);
     warm_pool_rig_put_pool(&rig, 3, "Recreate");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), -1);
     assert_non_null(
         wp_recorder_open(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX_WARM_POOL));
     warm_pool_rig_put_template(&rig, "b");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_equal(retired(&rig), 1);
     warm_pool_rig_settle(&rig);
     assert_int_equal(retired(&rig), 1);

@@ -168,14 +168,14 @@ only_while_active(void **state)
     warm_pool_rig_init(&rig, false);
     warm_pool_rig_put_template(&rig, "a");
     warm_pool_rig_put_pool(&rig, 1, "OnReplenish");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), -1);
     assert_int_equal(wp_recorder_calls(rig.api), 0);
     warm_pool_rig_activate(&rig);
     assert_int_equal(wp_recorder_calls(rig.api), 1);
     wp_pool_controller_ops.deactivate(rig.controller);
     warm_pool_rig_put_pool(&rig, 2, "OnReplenish");
-    wp_recorder_tell(rig.api);
+    wp_recorder_notify(rig.api);
     assert_int_not_equal(event_base_loop(rig.parts.base, EVLOOP_NONBLOCK), -1);
     assert_int_equal(wp_recorder_calls(rig.api), 1);
     warm_pool_rig_activate(&rig);

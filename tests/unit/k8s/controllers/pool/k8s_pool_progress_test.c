@@ -13,6 +13,7 @@
 #include "pool/limits.h"
 #include "tests/support/k8s/api_recorder.h"
 #include "tests/support/k8s/k8s_text.h"
+#include "tests/support/pool/manual_clock.h"
 
 struct world {
     struct event_base *base;

@@ -286,6 +286,38 @@ suspended_beside_a_stranger(void **state)
     sandbox_rig_fini(&rig);
 }
 
+/* The same of one without the label by which Pods are watched: it is looked for
+ * by name, and again from time to time. The selector stays. */
+static void
+suspended_beside_an_unlabelled_stranger(void **state)
+{
+    struct sandbox_rig rig;
+    struct wp_store *pods;
+
+    (void)state;
+    sandbox_rig_init(&rig, false);
+    pods = rig.parts.stores[WP_KIND_POD];
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'s','namespace':'n'}}");
+    wp_store_remove(pods, wp_store_find(pods, "n", "s"));
+    sandbox_rig_sandbox(&rig, "", "'operatingMode':'Suspended'");
+    assert_writes(&rig, "PATCH Sandbox/status s");
+    assert_condition(&rig, "Suspended", "False PodNotOwned");
+    assert_string_equal(sandbox_rig_message(&rig, "Ready"),
+                        "Sandbox is suspending");
+    assert_string_not_equal(
+        wp_json_text(sandbox_rig_object(&rig, WP_KIND_SANDBOX, "s"), "status",
+                     "selector", NULL),
+        "");
+    /* The watch does not tell of its end. */
+    wp_recorder_hold(rig.api, true);
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s");
+    sandbox_rig_pass(&rig, 60000);
+    assert_condition(&rig, "Suspended", "True PodTerminated");
+    wp_recorder_hold(rig.api, false);
+    sandbox_rig_fini(&rig);
+}
+
 /* Retain: said first, then Pod and Service go, then the rest of the status. */
 static void
 expiry_retains(void **state)
@@ -569,6 +601,7 @@ main(void)
         cmocka_unit_test(finished),
         cmocka_unit_test(suspend_and_resume),
         cmocka_unit_test(suspended_beside_a_stranger),
+        cmocka_unit_test(suspended_beside_an_unlabelled_stranger),
         cmocka_unit_test(expiry_retains),
         cmocka_unit_test(expiry_deletes),
         cmocka_unit_test(service),

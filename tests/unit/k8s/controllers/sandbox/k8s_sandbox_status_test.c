@@ -556,7 +556,18 @@ expiry(void **state)
     json_t *status = step("succeeded");
 
     (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        wp_json_set(json_array_get(json_object_get(status, "conditions"), i),
+                    "observedGeneration", json_integer(1));
+    }
     wp_sandbox_status_expire(status, 3, NOW_NS);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(
+            json_integer_value(json_object_get(
+                json_array_get(json_object_get(status, "conditions"), i),
+                "observedGeneration")),
+            3);
+    }
     assert_condition(
         status, "Ready",
         &(struct expected){"False", "SandboxExpired", "Sandbox has expired"});

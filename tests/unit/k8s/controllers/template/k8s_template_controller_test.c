@@ -16,6 +16,7 @@
 #include "k8s/objects/names.h"
 #include "tests/support/k8s/api_recorder.h"
 #include "tests/support/k8s/k8s_text.h"
+#include "tests/support/pool/manual_clock.h"
 
 #define NAME "t-network-policy"
 
@@ -80,7 +81,7 @@ settle(struct world *world)
     uint64_t begun;
 
     do {
-        wp_recorder_tell(world->api);
+        wp_recorder_notify(world->api);
         wp_template_controller_ops.stats(world->controller, &stats);
         begun = stats.begun;
         wp_clock_manual_advance(&world->clock, 100 * WP_NS_PER_S);

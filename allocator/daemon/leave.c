@@ -1,0 +1,300 @@
+#include "allocator/daemon/leave.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "allocator/daemon/pools.h"
+#include "pool/base/log.h"
+
+/* While leaving, how often it is looked whether all is quiet. */
+#define LOOK_NS (20 * WP_NS_PER_MS)
+/* How long destroying all sandboxes may take. */
+#define QUIET_NS (15 * WP_NS_PER_S)
+/* How long the lease store may take for what scalers have learned. */
+#define LEARNED_NS (2 * WP_NS_PER_S)
+/* Between the last answer and the end of its connection: for reading it. */
+#define ANSWERS_NS (50 * WP_NS_PER_MS)
+/* What calls get to notice that they are over. */
+#define LAST_CALLS_NS (500 * WP_NS_PER_MS)
+
+/* True when a further SIGTERM or SIGINT came: hurry. */
+static bool
+hurried(int64_t wait_ns)
+{
+    struct timespec ts = {wait_ns / WP_NS_PER_S, wait_ns % WP_NS_PER_S};
+    sigset_t set;
+    int sig;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    do {
+        sig = sigtimedwait(&set, NULL, &ts);
+    } while (sig < 0 && errno == EINTR);
+    return sig > 0;
+}
+
+/* Waits until is_over, at most for_ns. True when it had to be cut short. */
+static bool
+wait_until(struct wp_daemon_leaving *l,
+           bool (*is_over)(struct wp_daemon_leaving *), int64_t for_ns)
+{
+    int64_t end_ns = wp_time_add(wp_clock_mono_ns(wp_clock_system()), for_ns);
+
+    while (!is_over(l)) {
+        if (wp_clock_mono_ns(wp_clock_system()) >= end_ns || hurried(LOOK_NS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+no_calls(struct wp_daemon_leaving *l)
+{
+    return wp_daemon_servers_calls(l->servers) == 0;
+}
+
+static bool
+no_leases(struct wp_daemon_leaving *l)
+{
+    uint32_t leased = 0;
+
+    for (uint32_t i = 0; i < wp_pools_count(l->core->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(l->core->pools, i, &stats);
+        leased += stats.leased;
+    }
+    return leased == 0;
+}
+
+struct quiet_question {
+    struct wp_pools *pools;
+    bool quiet;
+};
+
+static void
+ask_quiet(void *ctx, uint64_t a, uint64_t b)
+{
+    struct quiet_question *q = ctx;
+
+    (void)a;
+    (void)b;
+    q->quiet = wp_pools_quiet(q->pools);
+}
+
+static bool
+all_quiet(struct wp_daemon_leaving *l)
+{
+    struct quiet_question q = {l->core->pools, false};
+
+    wp_loop_call(l->core->loop, ask_quiet, &q);
+    return q.quiet;
+}
+
+static void
+stop_watches(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon_leaving *l = ctx;
+
+    (void)a;
+    (void)b;
+    wp_services_stop(l->core->services);
+}
+
+/* Is there another daemon that goes on with the sandboxes? */
+static bool
+is_succeeded(const struct wp_daemon_leaving *l)
+{
+    /* What is in a cluster stays there. */
+    if (l->cluster != NULL) {
+        return true;
+    }
+    return l->redis != NULL && (!wp_daemon_is_keeper(l->core) ||
+                                wp_daemon_redis_others(l->redis) > 0);
+}
+
+/* Do idle sandboxes run on, too? */
+static bool
+leaves_idle(const struct wp_daemon_leaving *l)
+{
+    return wp_conf_stop_leaves(l->core->conf) == WP_CONF_STOP_ALL ||
+           l->succeeded;
+}
+
+/* Ends claims and creation, and keeps what is left running for the next
+ * start. Control thread. */
+static void
+keep_leases(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon_leaving *l = ctx;
+
+    (void)a;
+    (void)b;
+    wp_pools_leave(l->core->pools, leaves_idle(l));
+    wp_control_wake(l->core->control);
+}
+
+/* Nobody goes on with the idle ones after all. Control thread. */
+static void
+end_idle(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon_leaving *l = ctx;
+
+    (void)a;
+    (void)b;
+    wp_pools_leave(l->core->pools, false);
+    wp_control_wake(l->core->control);
+}
+
+static void
+stop_pools(void *ctx, uint64_t a, uint64_t b)
+{
+    struct wp_daemon_leaving *l = ctx;
+
+    (void)a;
+    (void)b;
+    wp_pools_stop(l->core->pools);
+    wp_control_wake(l->core->control);
+}
+
+static bool
+learned_saved(struct wp_daemon_leaving *l)
+{
+    return wp_daemon_learned_saved(l->core);
+}
+
+static bool
+end_all(struct wp_daemon_leaving *l)
+{
+    wp_loop_call(l->core->loop, stop_pools, l);
+    (void)wait_until(l, learned_saved, LEARNED_NS);
+    if (wait_until(l, all_quiet, QUIET_NS)) {
+        wp_log_warn("not every sandbox was seen to end; the next start sweeps "
+                    "what is left");
+        return false;
+    }
+    wp_log_info("nothing is left behind");
+    return true;
+}
+
+/* Has all that is not to be left running gone? */
+static bool
+rest_gone(struct wp_daemon_leaving *l)
+{
+    bool all = leaves_idle(l);
+    uint32_t rest = 0;
+
+    if (!wp_daemon_is_keeper(l->core)) {
+        return true; /* None of them is this one's. */
+    }
+    for (uint32_t i = 0; i < wp_pools_count(l->core->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(l->core->pools, i, &stats);
+        rest += stats.dying + (all ? 0 : stats.ready + stats.warming);
+    }
+    return rest == 0;
+}
+
+static bool
+leave_running(struct wp_daemon_leaving *l)
+{
+    bool clean = !wait_until(l, rest_gone, QUIET_NS);
+    uint32_t leased = 0;
+    uint32_t ready = 0;
+
+    for (uint32_t i = 0; i < wp_pools_count(l->core->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(l->core->pools, i, &stats);
+        leased += stats.leased;
+        ready += stats.ready;
+    }
+    if (!clean) {
+        wp_log_warn("not every idle sandbox was seen to end; the next start "
+                    "takes up or sweeps what is left");
+    }
+    if (l->cluster != NULL) {
+        wp_log_info("the cluster keeps what is there",
+                    wp_kv_int("leases", leased), wp_kv_int("idle", ready));
+    } else if (l->succeeded) {
+        wp_log_info("other daemons go on with what is there",
+                    wp_kv_int("leases", leased), wp_kv_int("idle", ready));
+    } else if (leased + ready == 0 && clean) {
+        wp_log_info("nothing is left behind");
+    } else {
+        wp_log_info("left for the next start; to end them, start once more "
+                    "with stop_leaves=nothing and stop",
+                    wp_kv_int("leases", leased), wp_kv_int("idle", ready));
+    }
+    return clean;
+}
+
+/* Which is looked at again when calls are over: others that leave at the same
+ * time have said so by then. True when nobody goes on after all. */
+static bool
+is_left_alone(struct wp_daemon_leaving *l)
+{
+    bool alone = l->succeeded && !is_succeeded(l);
+
+    l->succeeded = l->succeeded && !alone;
+    return alone;
+}
+
+/* True when it had to be cut short. */
+static bool
+await_leases(struct wp_daemon_leaving *l, int64_t grace_ns)
+{
+    if (grace_ns <= 0) {
+        return false;
+    }
+    wp_log_info("draining: no new claims, leases live on",
+                wp_kv_ms("grace_ms", grace_ns));
+    return wait_until(l, no_leases, grace_ns);
+}
+
+bool
+wp_daemon_leave(struct wp_daemon_leaving *l, bool ends, int64_t lease_grace_ns,
+                bool *leaves_ready)
+{
+    bool hurry = false;
+    bool asked = ends;
+
+    wp_daemon_redis_leave(l->redis);
+    l->succeeded = is_succeeded(l);
+    ends = asked && !l->succeeded;
+    wp_daemon_notify("STOPPING=1");
+    *leaves_ready = !ends;
+    wp_daemon_servers_refuse(l->servers);
+    wp_daemon_cluster_quiet(l->cluster);
+    if (ends) {
+        wp_loop_call(l->core->loop, wp_daemon_refuse_claims, l->core);
+    } else {
+        wp_loop_call(l->core->loop, keep_leases, l);
+    }
+    if (ends) {
+        hurry = await_leases(l, lease_grace_ns);
+    }
+    wp_log_info("leaving");
+    wp_loop_call(l->core->loop, stop_watches, l);
+    if (!hurry) {
+        hurry = wait_until(l, no_calls, l->core->conf->drain_grace) ||
+                hurried(ANSWERS_NS);
+    }
+    wp_daemon_servers_drain(l->servers, hurry ? 0 : LAST_CALLS_NS);
+    if (is_left_alone(l)) {
+        ends = asked;
+        *leaves_ready = !ends;
+        wp_loop_call(l->core->loop, ends ? end_idle : keep_leases, l);
+        if (ends && !hurry) {
+            (void)await_leases(l, lease_grace_ns);
+        }
+    }
+    if (!ends) {
+        (void)wait_until(l, learned_saved, LEARNED_NS);
+    }
+    return ends ? end_all(l) : leave_running(l);
+}

@@ -1,0 +1,43 @@
+/* allocator/daemon/leave.h - what the main thread does once the daemon serves:
+ * it reloads, tells the service manager, and leaves without losing anything.
+ * Private to the daemon. */
+#ifndef WP_ALLOCATOR_DAEMON_LEAVE_H
+#define WP_ALLOCATOR_DAEMON_LEAVE_H
+
+#include "allocator/daemon/cluster.h"
+#include "allocator/daemon/core.h"
+#include "allocator/daemon/redis.h"
+#include "allocator/daemon/servers.h"
+
+/* What takes part. Borrowed. */
+struct wp_daemon_leaving {
+    struct wp_daemon_core *core;
+    struct wp_daemon_servers *servers;
+    struct wp_daemon_cluster *cluster; /* NULL: none. */
+    struct wp_daemon_redis *redis;     /* NULL: none. */
+    bool succeeded; /* Others go on with the sandboxes. Set by leave. */
+};
+
+/* Ends claims and calls, then what is not to stay. ends: no lease and no
+ * sandbox stays behind, unless other daemons share them. lease_grace_ns: how
+ * long leases may live on before, from an admin's Drain. *leaves_ready:
+ * sandboxes that were ready run on. True when nothing else was left behind.
+ * Main thread. */
+bool wp_daemon_leave(struct wp_daemon_leaving *leaving, bool ends,
+                     int64_t lease_grace_ns, bool *leaves_ready);
+
+/* --- reload.c --- */
+
+/* Reads settings and manifests once more, from the same arguments, and makes
+ * the pools what they say; with a mistake in them all stays as it is. at_start:
+ * the manifests whose templates the backend has. Main thread. */
+void wp_daemon_reload(struct wp_daemon_core *core,
+                      const struct wp_manifest *at_start, int argc,
+                      char *const *argv);
+
+/* --- notify.c --- */
+
+/* Tells systemd, when it listens. Main thread. */
+void wp_daemon_notify(const char *state);
+
+#endif

@@ -1,0 +1,221 @@
+/* SIGHUP: the pools become what the manifests say now. */
+#include "allocator/daemon/leave.h"
+
+#include <string.h>
+
+#include "allocator/daemon/files.h"
+#include "local/sandbox/backend_local.h"
+#include "pool/base/log.h"
+
+extern char **environ;
+
+struct reload {
+    struct wp_daemon_core *core;
+    const struct wp_manifest *at_start; /* Whose templates there are. */
+    const struct wp_manifest *manifest; /* As it was read now. */
+};
+
+static const struct wp_template *
+find_template(const struct wp_manifest *manifest,
+              const char *template_namespace, const char *name)
+{
+    const struct wp_template *templates;
+    size_t n = wp_manifest_templates(manifest, &templates);
+
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(templates[i].name, name) == 0 &&
+            strcmp(templates[i].template_namespace, template_namespace) == 0) {
+            return &templates[i];
+        }
+    }
+    return NULL;
+}
+
+/* The backend has prepared the templates of its start. */
+static bool
+has_template(const struct reload *job, const struct wp_pool_spec *spec)
+{
+    if (!wp_conf_is_local(job->core->conf) ||
+        find_template(job->at_start, spec->pool_namespace,
+                      spec->template_name) != NULL) {
+        return true;
+    }
+    wp_log_warn("a new template needs a restart; its pool stays as it was",
+                wp_kv_str("pool", spec->name),
+                wp_kv_str("template", spec->template_name));
+    return false;
+}
+
+static void
+warn_of_templates(const struct reload *job)
+{
+    const struct wp_template *templates;
+    size_t n = wp_manifest_templates(job->manifest, &templates);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct wp_template *before = find_template(
+            job->at_start, templates[i].template_namespace, templates[i].name);
+
+        if (before != NULL &&
+            wp_template_hash(before) != wp_template_hash(&templates[i])) {
+            wp_log_warn("a changed template needs a restart; sandboxes are "
+                        "made as it was",
+                        wp_kv_str("template", templates[i].name));
+        }
+    }
+}
+
+static void
+add_pool(const struct reload *job, const struct wp_pool_spec *spec)
+{
+    struct wp_err err;
+
+    if (!has_template(job, spec)) {
+        return;
+    }
+    if (wp_pools_add(job->core->pools, spec, NULL, &err) != WP_OK) {
+        wp_log_error("new pool refused", wp_kv_str("pool", spec->name),
+                     wp_kv_err(&err));
+        return;
+    }
+    wp_log_info("new pool", wp_kv_str("namespace", spec->pool_namespace),
+                wp_kv_str("pool", spec->name),
+                wp_kv_str("template", spec->template_name),
+                wp_kv_int("target", spec->target));
+}
+
+/* All but the target and the policy, which others set, too. */
+static bool
+same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
+{
+    return strcmp(a->template_name, b->template_name) == 0 &&
+           a->waiters_max == b->waiters_max &&
+           a->tenant_waiters_max == b->tenant_waiters_max &&
+           a->create_inflight_max == b->create_inflight_max &&
+           a->ttl_default_ns == b->ttl_default_ns &&
+           a->ttl_max_ns == b->ttl_max_ns && a->wait_max_ns == b->wait_max_ns &&
+           a->ready_within_ns == b->ready_within_ns &&
+           a->cold_start == b->cold_start;
+}
+
+static void
+change_pool(const struct reload *job, uint32_t index,
+            const struct wp_pool_spec *spec)
+{
+    struct wp_pool_stats stats;
+    struct wp_pool_spec next = *spec;
+    struct wp_err err;
+    bool rescaled;
+    bool other_template;
+
+    wp_pools_stats(job->core->pools, index, &stats);
+    rescaled =
+        !wp_scale_policy_eq(&stats.spec.scale, &spec->scale) ||
+        (stats.scaled ? stats.replicas : stats.spec.target) != spec->target;
+    if (!rescaled && same_shape(&stats.spec, spec)) {
+        return;
+    }
+    if (!has_template(job, spec)) {
+        return;
+    }
+    if (!rescaled) {
+        /* What the scaler or a hand has set is none of the manifest's. */
+        next.target = stats.replicas;
+    }
+    other_template = strcmp(stats.spec.template_name, spec->template_name) != 0;
+    if (wp_pools_update(job->core->pools, index, &next, &err) != WP_OK) {
+        wp_log_error("change of a pool refused", wp_kv_str("pool", spec->name),
+                     wp_kv_err(&err));
+        return;
+    }
+    if (other_template) {
+        /* Idle ones of the former are not what claims are to get now. */
+        wp_pools_retire_idle(job->core->pools, index,
+                             WP_STR("its pool has another template now"));
+    }
+    wp_log_info("pool changed", wp_kv_str("namespace", spec->pool_namespace),
+                wp_kv_str("pool", spec->name),
+                wp_kv_str("template", spec->template_name),
+                wp_kv_int("target", spec->target));
+}
+
+static void
+remove_missing(const struct reload *job, const struct wp_pool_spec *specs,
+               size_t n)
+{
+    struct wp_pools *pools = job->core->pools;
+
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        struct wp_pool_stats stats;
+        bool found = false;
+
+        wp_pools_stats(pools, i, &stats);
+        for (size_t j = 0; j < n && !found; j++) {
+            found =
+                strcmp(specs[j].name, stats.spec.name) == 0 &&
+                strcmp(specs[j].pool_namespace, stats.spec.pool_namespace) == 0;
+        }
+        if (found || stats.removed) {
+            continue;
+        }
+        wp_pools_remove(pools, i);
+        wp_log_info("a pool is gone from the manifests: its leases live on, "
+                    "its idle sandboxes go",
+                    wp_kv_str("namespace", stats.spec.pool_namespace),
+                    wp_kv_str("pool", stats.spec.name));
+    }
+}
+
+/* Control thread. */
+static void
+apply(void *ctx, uint64_t a, uint64_t b)
+{
+    const struct reload *job = ctx;
+    const struct wp_pool_spec *specs;
+    size_t n = wp_manifest_pools(job->manifest, &specs);
+
+    (void)a;
+    (void)b;
+    remove_missing(job, specs, n); /* First: it makes room. */
+    for (size_t i = 0; i < n; i++) {
+        uint32_t index = wp_pools_index(job->core->pools,
+                                        wp_str_from(specs[i].pool_namespace),
+                                        wp_str_from(specs[i].name));
+
+        if (index == UINT32_MAX) {
+            add_pool(job, &specs[i]);
+        } else {
+            change_pool(job, index, &specs[i]);
+        }
+    }
+    wp_control_wake(job->core->control);
+}
+
+void
+wp_daemon_reload(struct wp_daemon_core *core,
+                 const struct wp_manifest *at_start, int argc,
+                 char *const *argv)
+{
+    struct wp_conf *conf = wp_conf_create();
+    struct wp_err err = {.msg = "no memory"};
+    enum wp_conf_action action;
+    struct reload job = {core, at_start, NULL};
+    struct wp_manifest *manifest = NULL;
+
+    if (conf != NULL &&
+        wp_conf_load(conf, argc, argv, environ, &action, &err) == WP_OK) {
+        manifest = wp_daemon_read_manifests(conf, &err);
+    }
+    if (manifest == NULL) {
+        wp_log_error("reload refused, all stays as it was", wp_kv_err(&err));
+    } else if (wp_conf_is_cluster(core->conf)) {
+        wp_log_info("nothing to reload: pools are the cluster's objects");
+    } else {
+        job.manifest = manifest;
+        warn_of_templates(&job);
+        wp_loop_call(core->loop, apply, &job);
+        wp_log_info("reloaded the manifests' pools");
+    }
+    wp_manifest_destroy(manifest);
+    wp_conf_destroy(conf);
+}

@@ -1,0 +1,36 @@
+#include "pool/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+ssize_t
+wp_path_read(const char *path, int open_flags, void *out, size_t cap,
+             struct stat *st)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | open_flags);
+    char *bytes = out;
+    size_t len = 0;
+    ssize_t n = 1;
+    int saved;
+
+    if (st != NULL) {
+        st->st_mode = 0;
+    }
+    if (fd < 0) {
+        return -1;
+    }
+    if (st != NULL && fstat(fd, st) != 0) {
+        st->st_mode = 0;
+        n = -1;
+    }
+    while (n > 0 && len < cap) {
+        n = read(fd, bytes + len, cap - len);
+        len += n > 0 ? (size_t)n : 0;
+        n = n < 0 && errno == EINTR ? 1 : n;
+    }
+    saved = errno;
+    (void)close(fd);
+    errno = saved;
+    return n < 0 ? -1 : (ssize_t)len;
+}

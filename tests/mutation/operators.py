@@ -1,0 +1,75 @@
+"""Small mistakes in a line of C: what a tired programmer might have written.
+
+mutations(text) yields (line number, name of the operator, the mutated line) for
+a source file. Comments, texts, preprocessor lines, assertions and log calls are
+left alone: a change there changes no behaviour that a test should notice."""
+import re
+
+SPACE = re.compile(r"[^\n]")
+MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'
+                    r"'(?:\\.|[^'\\\n])*'", re.S)
+LEFT_ALONE = re.compile(r"^\s*(#|WP_ASSERT|wp_log_|wp_kv_|_Static_assert|"
+                        r"enum |struct |static |typedef |\}|WP_MUTANT)")
+CALL = re.compile(r"^\s+(\(void\))?!?[a-z_][\w>.\[\]-]*\(.*\);\s*$")
+ASSIGNMENT = re.compile(r"^\s+[a-z*][\w>.\[\]*()-]* (=|\+=|-=|\|=|&=) .*;\s*$")
+STEP = re.compile(r"^\s+[\w>.\[\]-]+(\+\+|--);\s*$")
+SWAPS = [
+    ("boundary", re.compile(r" (<=|>=|<|>) "),
+     {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}),
+    ("equality", re.compile(r" (==|!=) "), {"==": "!=", "!=": "=="}),
+    ("connective", re.compile(r" (&&|\|\|)(?=\s|$)"), {"&&": "||", "||": "&&"}),
+    ("sign", re.compile(r"(?<=[\w)\]]) (\+|-) (?=[\w(])"),
+     {"+": "-", "-": "+"}),
+    ("constant", re.compile(r"(?<![\w.])(true|false)(?!\w)"),
+     {"true": "false", "false": "true"}),
+    ("one", re.compile(r"(?<=[+-] )(1)(?![\w.])"), {"1": "0"}),
+]
+
+
+def mask(text):
+    """The same text with blanks for what is no code; positions stay."""
+    return MASKED.sub(lambda m: SPACE.sub(" ", m.group()), text)
+
+
+def negate(line, code):
+    """An if or while whose condition ends on its line, the other way round."""
+    found = re.search(r"\b(if|while) \(", code)
+    if found is None:
+        return None
+    depth = 0
+    for at in range(found.end() - 1, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        if depth == 0:
+            inside = line[found.end():at]
+            return f"{line[:found.end()]}!({inside}){line[at:]}"
+    return None
+
+
+def drop(line):
+    """A statement that is whole on its line, left out."""
+    if CALL.match(line) or ASSIGNMENT.match(line) or STEP.match(line):
+        return re.match(r"\s*", line).group() + ";"
+    return None
+
+
+def of_line(line, code):
+    """(operator, mutated line) for a line whose code without texts is code."""
+    negated = negate(line, code)
+    if negated is not None and "WP_UNLIKELY" not in line:
+        yield "condition", negated
+    dropped = drop(code.rstrip())
+    if dropped is not None:
+        yield "statement", dropped
+    for name, pattern, other in SWAPS:
+        for found in pattern.finditer(code):
+            yield name, (line[:found.start(1)] + other[found.group(1)] +
+                         line[found.end(1):])
+
+
+def mutations(text):
+    lines = text.split("\n")
+    for at, code in enumerate(mask(text).split("\n")):
+        if code.strip() and not LEFT_ALONE.match(code) and code[0] == " ":
+            for name, line in of_line(lines[at], code):
+                if line != lines[at]:
+                    yield at + 1, name, line

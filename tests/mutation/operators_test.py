@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""What counts as a mistake, and what is left alone."""
+import unittest
+
+from operators import mask, mutations
+
+
+def of(line):
+    """Of one line inside a function: {operator: [mutated]}."""
+    found = {}
+    for number, name, mutated in mutations("f(void)\n" + line):
+        assert number == 2
+        found.setdefault(name, []).append(mutated.strip())
+    return found
+
+
+class Operators(unittest.TestCase):
+    def test_mask_keeps_positions(self):
+        text = 'a = "x < y"; /* b < c\n d */ e = \'<\';'
+        masked = mask(text)
+        self.assertEqual(len(masked), len(text))
+        self.assertEqual(masked.count("\n"), 1)
+        self.assertNotIn("<", masked)
+        self.assertIn("e = ", masked)
+
+    def test_each_operator(self):
+        self.assertEqual(of("    if (a < b) {"), {
+            "condition": ["if (!(a < b)) {"], "boundary": ["if (a <= b) {"]})
+        self.assertEqual(of("    while (x->n == y && z) {")["connective"],
+                         ["while (x->n == y || z) {"])
+        self.assertEqual(of("    return a + 1;"),
+                         {"sign": ["return a - 1;"], "one": ["return a + 0;"]})
+        self.assertEqual(of("    x->stopped = true;"), {
+            "statement": [";"], "constant": ["x->stopped = false;"]})
+        self.assertEqual(of("    (void)close(fd);"), {"statement": [";"]})
+        self.assertEqual(of("    n++;"), {"statement": [";"]})
+
+    def test_what_is_left_alone(self):
+        for line in ("    WP_ASSERT(a < b);", "#if A < B",
+                     "    struct x *a = b + c;", "    /* a < b */",
+                     '    wp_log_info("a < b");', "    const char *a,"):
+            self.assertEqual(of(line), {}, line)
+
+    def test_texts_are_not_changed(self):
+        self.assertEqual(of('    say("1 + 1", a + b);')["sign"],
+                         ['say("1 + 1", a - b);'])
+        self.assertEqual(of("    if (c == '(') {")["condition"],
+                         ["if (!(c == '(')) {"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,22 @@
+/* tests/support/grpc/grpc_rig.h - the gRPC server on one connection without
+ * a socket. The calling thread does what a serving thread does. */
+#ifndef WP_TESTS_SUPPORT_GRPC_GRPC_RIG_H
+#define WP_TESTS_SUPPORT_GRPC_GRPC_RIG_H
+
+#include "allocator/grpc/internal.h"
+#include "allocator/h2/internal.h"
+
+/* A server of that service with 16 calls at most, never started. */
+struct wp_rpc_server *wp_grpc_rig_create(const struct wp_service *service);
+/* A peer that may call, and is no admin. */
+struct wp_h2_conn *wp_grpc_rig_connect(struct wp_rpc_server *server);
+/* Bytes of the peer, and all that follows from them. False: the connection has
+ * been let go. */
+bool wp_grpc_rig_feed(struct wp_rpc_server *server, struct wp_h2_conn *conn,
+                      const uint8_t *bytes, size_t len);
+/* The peer hangs up. */
+void wp_grpc_rig_close(struct wp_rpc_server *server, struct wp_h2_conn *conn);
+/* What other threads' answers would have the serving thread do. */
+void wp_grpc_rig_run(struct wp_rpc_server *server);
+
+#endif

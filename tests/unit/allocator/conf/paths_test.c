@@ -1,0 +1,114 @@
+/* tests/unit/allocator/conf/paths_test.c - whose the runtime directory is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "allocator/conf/paths.h"
+
+enum {
+    STRANGER = 65534
+};
+
+static void
+expect(const char *dir, enum wp_status status, const char *words)
+{
+    struct wp_err err = {.msg = ""};
+
+    assert_int_equal(wp_paths_check_dir(dir, &err), status);
+    if (strstr(err.msg, words) == NULL) {
+        fail_msg("'%s' does not say '%s'", err.msg, words);
+    }
+}
+
+static void
+test_modes(void **state)
+{
+    char dir[] = "/tmp/wp-paths-XXXXXX";
+    char inner[64];
+    char link[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(inner, sizeof inner, "%s/in", dir);
+    (void)snprintf(link, sizeof link, "%s/link", dir);
+    expect(inner, WP_OK, ""); /* Not there: whoever makes it owns it. */
+    assert_int_equal(mkdir(inner, 0755), 0);
+    assert_int_equal(symlink(inner, link), 0);
+    expect(inner, WP_OK, "");
+    expect(link, WP_OK, "");
+    assert_int_equal(chmod(inner, 0775), 0);
+    expect(inner, WP_OK, "");
+    assert_int_equal(chmod(inner, 0757), 0);
+    expect(inner, WP_PERMISSION_DENIED, "others can write in");
+    expect(link, WP_PERMISSION_DENIED, "others can write in");
+    assert_int_equal(chmod(inner, 0755), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(inner, STRANGER, 0), 0);
+        expect(inner, WP_PERMISSION_DENIED, "belongs to user 65534");
+        expect(link, WP_PERMISSION_DENIED, "belongs to user 65534");
+        assert_int_equal(chown(inner, 0, STRANGER), 0);
+        assert_int_equal(chmod(inner, 0775), 0);
+        expect(inner, WP_PERMISSION_DENIED, "others can write in");
+        assert_int_equal(chmod(inner, 0755), 0);
+        /* A stranger's link to a directory of ours. */
+        assert_int_equal(chown(inner, 0, 0), 0);
+        assert_int_equal(lchown(link, STRANGER, STRANGER), 0);
+        expect(link, WP_PERMISSION_DENIED, "belongs to user 65534");
+    } else {
+        print_message("SKIP: owners, not root\n");
+    }
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(rmdir(inner), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Of a user that is not root, without a word from a login. */
+static void
+test_places(void **state)
+{
+    char expected[64];
+    char dir[64];
+    struct stat st;
+
+    (void)state;
+    if (geteuid() == 0 && seteuid(STRANGER) != 0) {
+        print_message("SKIP: cannot be another user\n");
+        return;
+    }
+    assert_int_equal(unsetenv("RUNTIME_DIRECTORY"), 0);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", "/x", 1), 0);
+    assert_string_equal(wp_paths_runtime_dir(dir, sizeof dir), "/x/warmpool");
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    (void)snprintf(expected, sizeof expected, "/run/user/%u",
+                   (unsigned)geteuid());
+    if (stat(expected, &st) == 0 && st.st_uid == geteuid()) {
+        (void)snprintf(expected, sizeof expected, "/run/user/%u/warmpool",
+                       (unsigned)geteuid());
+    } else {
+        (void)snprintf(expected, sizeof expected, "/tmp/warmpool-%u",
+                       (unsigned)geteuid());
+    }
+    assert_string_equal(wp_paths_runtime_dir(dir, sizeof dir), expected);
+    if (getuid() == 0) {
+        assert_int_equal(seteuid(0), 0);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_places),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* tests/unit/allocator/grpc/grpc_path_test.c - a call that is answered at once
+ * takes no memory and no lock of the listener.
+ *
+ * See tests/support/base/call_counts.h: it sees what our code asks for, and
+ * nghttp2 asks our code (allocator/h2/memory.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/support/base/call_counts.h"
+#include "tests/support/grpc/grpc_rig.h"
+
+enum {
+    WARM_UP = 300,
+    CALLS = 2000,
+};
+
+static void
+echo_start(struct wp_call *call, const uint8_t *request, size_t len)
+{
+    memcpy(call->ops->reserve(call, len), request, len);
+    call->ops->finish(call, WP_OK, NULL, 0);
+}
+
+static const struct wp_method methods[] = {
+    {"/test.Path/Echo", false, false, echo_start},
+};
+static const struct wp_service service = {"test.Path", methods, 1, NULL};
+
+static size_t
+put_frame(uint8_t *out, uint8_t type, uint8_t flags, uint32_t stream,
+          const void *payload, size_t len)
+{
+    const uint8_t head[] = {(uint8_t)(len >> 16),
+                            (uint8_t)(len >> 8),
+                            (uint8_t)len,
+                            type,
+                            flags,
+                            (uint8_t)(stream >> 24),
+                            (uint8_t)(stream >> 16),
+                            (uint8_t)(stream >> 8),
+                            (uint8_t)stream};
+
+    memcpy(out, head, sizeof(head));
+    if (len > 0) {
+        memcpy(out + sizeof(head), payload, len);
+    }
+    return sizeof(head) + len;
+}
+
+static size_t
+put_field(char *out, const char *name, const char *value)
+{
+    size_t name_len = strlen(name);
+    size_t value_len = strlen(value);
+
+    out[0] = 0; /* A literal. */
+    out[1] = (char)name_len;
+    memcpy(out + 2, name, name_len);
+    out[2 + name_len] = (char)value_len;
+    memcpy(out + 3 + name_len, value, value_len);
+    return 3 + name_len + value_len;
+}
+
+static void
+call_once(struct wp_rpc_server *server, struct wp_h2_conn *conn,
+          uint32_t stream)
+{
+    static const char message[] = "\0\0\0\0\5hello";
+    const uint8_t window[] = {0, 0, 0, 5};
+    uint8_t bytes[512];
+    char block[256];
+    size_t n = 0;
+    size_t len = 0;
+
+    n += put_field(block + n, ":method", "POST");
+    n += put_field(block + n, ":scheme", "http");
+    n += put_field(block + n, ":path", "/test.Path/Echo");
+    n += put_field(block + n, ":authority", "x");
+    n += put_field(block + n, "grpc-timeout", "60S");
+    n += put_field(block + n, "content-type", "application/grpc");
+    len += put_frame(bytes + len, 1, 4, stream, block, n);
+    len += put_frame(bytes + len, 0, 1, stream, message, 10);
+    /* What an answer took of the connection's window. */
+    len += put_frame(bytes + len, 8, 0, 0, window, sizeof(window));
+    assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
+}
+
+static void
+test_echo_takes_nothing(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0";
+    struct wp_rpc_server *server;
+    struct wp_h2_conn *conn;
+    struct wp_rpc_stats stats;
+
+    (void)state;
+    wp_call_counts_reset();
+    server = wp_grpc_rig_create(&service);
+    assert_true(wp_call_counts_allocations() > 0); /* The counter counts. */
+    conn = wp_grpc_rig_connect(server);
+    assert_true(wp_grpc_rig_feed(server, conn, (const uint8_t *)preface,
+                                 sizeof(preface) - 1));
+    for (uint32_t i = 0; i < WARM_UP; i++) {
+        call_once(server, conn, 1 + 2 * i);
+    }
+    wp_call_counts_reset();
+    for (uint32_t i = WARM_UP; i < WARM_UP + CALLS; i++) {
+        call_once(server, conn, 1 + 2 * i);
+    }
+    assert_int_equal(wp_call_counts_allocations(), 0);
+    assert_int_equal(wp_call_counts_locks(), 0);
+    wp_rpc_server_stats(server, &stats);
+    assert_int_equal(stats.calls_started, WARM_UP + CALLS);
+    assert_int_equal(stats.calls_in_flight, 0);
+    wp_grpc_rig_close(server, conn);
+    wp_rpc_server_stop(server);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_echo_takes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
