@@ -52,6 +52,10 @@ struct wp_claim {
      * its sandbox's loss. ttl_ns is not looked at, and set. Not for clients of
      * gRPC. */
     bool lasting;
+    /* Of a batch that takes all or nothing: how many claims come after this one
+     * and need a sandbox, too. A claim that does not wait is refused at once
+     * when not as many are ready, so that none is granted in vain. */
+    uint32_t n_after;
 
     void (*done)(struct wp_claim *claim);
     void *ctx; /* The caller's. */

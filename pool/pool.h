@@ -151,9 +151,10 @@ enum wp_status wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim);
  * all the same. */
 bool wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
 /* Takes a grant back that nobody has been shown: the lease ends and the sandbox
- * is offered again; with replicas and a backend that is told of leases it is
- * destroyed. When a repeat of the claim was shown the lease, here or by another
- * replica, it stands. The claim object is the caller's at once. */
+ * is offered again; with replicas it is destroyed, since one of them may tell
+ * of the lease a little longer. When a repeat of the claim was shown the lease,
+ * here or by another replica, or wp_pools_get was here, it stands. The claim
+ * object is the caller's at once. */
 void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
 /* Both are for whoever has the token; a tenant given with it must be the
  * claim's own, else PERMISSION_DENIED. */
@@ -179,7 +180,10 @@ void wp_pools_retire_idle(struct wp_pools *pools, uint32_t pool_index,
 
 /* --- Questions. Any thread. --- */
 
-/* NOT_FOUND when this tenant has no such claim. */
+/* NOT_FOUND when this tenant has no such claim. A lease that is told of is not
+ * undone any more, where it was granted. With replicas the answer is as this
+ * one knows it, and may be a little old: the sandbox may be on its way out, but
+ * is nobody else's. */
 enum wp_status wp_pools_get(struct wp_pools *pools, struct wp_str tenant,
                             struct wp_str claim_id, struct wp_claim_info *out);
 /* Which claims to list. */

@@ -322,11 +322,32 @@ batch_cancelled(struct wp_call *call)
     }
 }
 
+/* All or nothing: says to each claim how many new ones come after it. */
+static void
+count_after(struct wp_batch *batch)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = batch->n_claims; i-- > 0;) {
+        struct wp_claim *claim = &batch->claims[i];
+        struct wp_claim_info info;
+
+        claim->n_after = n;
+        if (wp_pools_get(batch->services->config.pools, claim->tenant,
+                         claim->claim_id, &info) != WP_OK) {
+            n++;
+        }
+    }
+}
+
 /* Gives the claims to the pool. The caller is counted in `left` until it
  * returns. */
 static void
 submit(struct wp_batch *batch)
 {
+    if (batch->all_or_nothing) {
+        count_after(batch);
+    }
     for (uint32_t i = 0; i < batch->n_claims; i++) {
         struct wp_claim *claim = &batch->claims[i];
         int item = ITEM_NEW;

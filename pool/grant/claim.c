@@ -456,6 +456,38 @@ fingerprint_of(const struct wp_claim *claim)
     return x ^ wp_claim_pool(claim)->identity;
 }
 
+/* A claim with its own entry, and nothing else: a sandbox, or its turn. */
+static enum wp_status
+begin(struct wp_claim *claim)
+{
+    struct wp_pool *pool = wp_claim_pool(claim);
+    struct wp_slot_ref slot = WP_SLOT_REF_NONE;
+
+    /* Two fences, here and in shape.c, is_gone: either it is seen here that the
+     * pool was closed, or the claim's entry is seen there. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
+        return wp_claim_refuse_closed(claim);
+    }
+    if (wp_claim_has_left(claim)) {
+        return wp_claim_refuse_left(claim);
+    }
+    if (claim->n_after > 0 && claim->wait_ns <= 0 &&
+        wp_slots_count(&pool->pools->slots, pool->index, WP_SLOT_READY) <=
+            claim->n_after) {
+        wp_pool_missed(pool, claim->arrived_ns);
+        wp_pools_touch(pool);
+        return wp_claim_refuse(claim, WP_RESOURCE_EXHAUSTED,
+                               "fewer sandboxes are ready than the batch "
+                               "needs");
+    }
+    if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) == 0) {
+        slot = wp_pools_pop(pool, WP_SLOT_LEASED);
+    }
+    return slot.generation != 0 ? wp_claim_grant(claim, slot)
+                                : wp_claim_await(claim);
+}
+
 enum wp_status
 wp_claim_start(struct wp_claim *claim)
 {
@@ -484,24 +516,8 @@ wp_claim_start(struct wp_claim *claim)
                                    "too many claims are held or waiting");
         }
         if (begun == WP_CLAIM_NEW) {
-            struct wp_slot_ref slot = WP_SLOT_REF_NONE;
-
             claim->entry = wp_claim_ref_pack(ref);
-            /* Two fences, here and in shape.c, is_gone: either it is seen here
-             * that the pool was closed, or the claim's entry is seen there. */
-            atomic_thread_fence(memory_order_seq_cst);
-            if (atomic_load_explicit(&pool->draining, memory_order_relaxed)) {
-                return wp_claim_refuse_closed(claim);
-            }
-            if (wp_claim_has_left(claim)) {
-                return wp_claim_refuse_left(claim);
-            }
-            if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) ==
-                0) {
-                slot = wp_pools_pop(pool, WP_SLOT_LEASED);
-            }
-            return slot.generation != 0 ? wp_claim_grant(claim, slot)
-                                        : wp_claim_await(claim);
+            return begin(claim);
         }
         status = repeat(claim, ref, key.fingerprint);
         if (status != WP_TAKEN) {

@@ -1,4 +1,4 @@
-/* pool/grant/query.c - questions about claims. None changes anything. */
+/* pool/grant/query.c - questions about claims. None changes a lease. */
 #include "pool/base/assert.h"
 #include "pool/slots/sandbox_name.h"
 #include "pool/table/pools.h"
@@ -63,7 +63,11 @@ wp_pools_get(struct wp_pools *pools, struct wp_str tenant,
         !fill_info(pools, &view, out)) {
         return WP_NOT_FOUND;
     }
-    return WP_OK;
+    /* Last: what was read was of this lease, and an undo will not take back
+     * what is told now. */
+    return !view.held || wp_claim_table_share(&pools->claims, ref)
+               ? WP_OK
+               : WP_NOT_FOUND;
 }
 
 uint32_t

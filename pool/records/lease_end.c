@@ -121,14 +121,16 @@ end_done(struct wp_lease_op *op, enum wp_status status)
     finish_end(WP_CONTAINER_OF(op, struct wp_store_request, op), status);
 }
 
-/* A backend that was told of the lease does not take the sandbox back: there
- * nobody else is offered what is undone. */
+/* Another replica's copy may still name the claim as the sandbox's holder, and
+ * tell whoever asks for the claim: so there nobody else is offered what is
+ * undone. */
 static enum wp_lease_op_kind
 end_kind(const struct wp_pools *pools, bool undo, bool stopping)
 {
     if (undo) {
-        return pools->shared && pools->reported != NULL ? WP_LEASE_EXPIRE
-                                                        : WP_LEASE_UNDO;
+        return pools->shared && !WP_MUTANT(UNDONE_OFFERED_ACROSS_REPLICAS)
+                   ? WP_LEASE_EXPIRE
+                   : WP_LEASE_UNDO;
     }
     return stopping || WP_MUTANT(FOLLOWER_EXPIRES) ? WP_LEASE_RELEASE
                                                    : WP_LEASE_EXPIRE;

@@ -39,6 +39,7 @@ struct lease {
     uint64_t fence;
     int64_t from_ns;
     int64_t to_ns; /* Surely live until then. */
+    bool granted;  /* Not only a Get told of it: that may be a past one. */
 };
 
 struct wp_checker {
@@ -206,6 +207,7 @@ learn(struct wp_checker *checker, struct told *told,
             tell(checker, WP_BREACH_I5, claim, call);
         }
     }
+    lease->granted |= call->what != WP_CHAOS_GET;
     /* Renewals are for as long as the claim was, so deadlines only grow. */
     if (call->what != WP_CHAOS_GET && to_ns > lease->to_ns) {
         lease->to_ns = to_ns;
@@ -332,7 +334,14 @@ judge_leases(struct wp_checker *checker, struct told *told)
             checker->report.expired++;
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (overlap(lease, &told->leases[j])) {
+            if (!overlap(lease, &told->leases[j])) {
+                continue;
+            }
+            if (!lease->granted || !told->leases[j].granted) {
+                /* Taken back before anybody was shown it: the replica that was
+                 * asked had not heard of that. */
+                checker->report.stale++;
+            } else {
                 memcpy(where.uid, lease->uid, WP_UID_LEN);
                 where.started_ns = lease->from_ns;
                 where.at_ns = lease->to_ns;

@@ -254,6 +254,23 @@ test_stale(void **state)
     wp_checker_destroy(checker);
 }
 
+/* Goal: a Get that tells of a lease which was taken back is old, no breach; but
+ * nobody else may get that sandbox. */
+static void
+test_told_of_a_past_lease(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    call(&script, 1, WP_CHAOS_CLAIM, 0, 1)->status = WP_CHAOS_NO_ANSWER;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 2, 3, 7, 5000);
+    (void)told(&script, 1, WP_CHAOS_GET, 4, 5, 8, 5000);
+    released(&script, 1, 6, 7);
+    expect_clean(&script);
+    told(&script, 2, WP_CHAOS_CLAIM, 8, 9, 8, 5000)->fence = 2;
+    expect(&script, WP_BREACH_I3, 1, 0);
+}
+
 /* Goal: each way in which an acknowledged lease can turn out forgotten. */
 static void
 test_lost(void **state)
@@ -344,6 +361,7 @@ main(void)
         cmocka_unit_test(test_i5),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_told_of_a_past_lease),
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_two_histories),
     };

@@ -108,7 +108,8 @@ enum sim_fault {
     X(PAST_SHOWN, "past leases shown")                                         \
     X(LEFT, "callers gone in mid-commit")                                      \
     X(LEFT_HELD, "of them at another replica by then")                         \
-    X(TAKEN_BACK, "leases of nobody taken back")
+    X(TAKEN_BACK, "leases of nobody taken back")                               \
+    X(LOOKED, "leases told of by a Get")
 
 enum sim_met {
 #define X(name, text) SIM_MET_##name,
@@ -166,6 +167,7 @@ struct sim_sandbox {
     bool told;                /* Its lease was in an answer to somebody. */
     int64_t unshown_since_ns; /* It is held, and nobody has been told. */
     struct sim_shown shown;
+    char claim_told[SIM_ID_MAX]; /* A Get said that it holds this. */
 };
 
 /* What a process of the store has. */
@@ -497,6 +499,8 @@ void sim_shape_remove(struct sim *sim, int64_t for_ns);
 /* A client has been shown this grant for its claim. */
 void sim_oracle_shown(struct sim *sim, struct sim_client *client,
                       const struct wp_grant *grant, int64_t until_ns);
+/* A Get at some replica said that the claim holds the sandbox of that name. */
+void sim_oracle_told(struct sim *sim, const char *claim_id, const char *name);
 /* The client's lease was renewed until then. */
 void sim_oracle_renewed(struct sim *sim, struct sim_client *client,
                         int64_t until_ns);

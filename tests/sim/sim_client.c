@@ -165,6 +165,28 @@ hand_over_change(struct call *call)
     }
 }
 
+/* Somebody asks some replica who holds the claim, while it is called. */
+static void
+look_at(struct sim *sim, const struct call *call)
+{
+    /* Draws nothing: the seeds' course stays as it is. */
+    struct sim_replica *replica = &sim->replicas[call->id % sim->n_replicas];
+    struct wp_claim_info info;
+
+    if (replica->pools == NULL) {
+        return;
+    }
+    sim_replica_enter(replica);
+    if (wp_pools_get(replica->pools, wp_str_from(call->tenant),
+                     wp_str_from(call->claim_id), &info) == WP_OK &&
+        !info.waiting) {
+        sim->n_met[SIM_MET_LOOKED]++;
+        sim_trace(sim, "r%u: tells that claim %s holds %s", replica->index,
+                  call->claim_id, info.sandbox);
+        sim_oracle_told(sim, call->claim_id, info.sandbox);
+    }
+}
+
 static void
 receive_call(struct sim *sim, void *ctx, uint64_t arg)
 {
@@ -174,6 +196,7 @@ receive_call(struct sim *sim, void *ctx, uint64_t arg)
     call->received_ns = sim->now_ns;
     wp_list_push_back(&call->to->calls, &call->node);
     sim->calls_open++;
+    look_at(sim, call);
     if (call->to->pools == NULL) {
         call->status = WP_UNAVAILABLE;
         call->claim.reason = "nobody answers at this address";

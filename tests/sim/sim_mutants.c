@@ -36,6 +36,8 @@ static const struct mutant {
      SIM_CALLERS_GO},
     {"NOT_UNDONE_ACROSS_REPLICAS", "nothing is undone where replicas are",
      SIM_CALLERS_GO},
+    {"UNDONE_OFFERED_ACROSS_REPLICAS",
+     "offered again though a replica still tells of its lease", SIM_CALLERS_GO},
     {"DOUBT_NOT_TAKEN_BACK", "a lease of unknown outcome is left to expire",
      SIM_STORE_LATE},
     {"FOLLOWER_EXPIRES", "a follower ends leases by its own clock", -1},

@@ -45,6 +45,13 @@ sim_oracle_shown(struct sim *sim, struct sim_client *client,
         sim_wrong(sim, "I1, I3: %s was shown to claim %s, and now to %s",
                   sandbox->name, shown->claim_id, client->claim_id);
     }
+    if (sandbox->claim_told[0] != '\0' &&
+        strcmp(sandbox->claim_told, client->claim_id) != 0) {
+        sim_wrong(sim,
+                  "I3: %s was told to be claim %s's, and is now shown to "
+                  "%s",
+                  sandbox->name, sandbox->claim_told, client->claim_id);
+    }
     if (client->holds != NULL && client->holds != sandbox &&
         sim_oracle_is_live(sim, client->holds)) {
         sim_wrong(sim, "I2: claim %s has %s, and is now shown %s",
@@ -66,6 +73,24 @@ sim_oracle_shown(struct sim *sim, struct sim_client *client,
         sim_wrong(sim, "I1: %s was destroyed before its lease was over",
                   sandbox->name);
     }
+}
+
+void
+sim_oracle_told(struct sim *sim, const char *claim_id, const char *name)
+{
+    struct sim_sandbox *sandbox = sim_backend_find(sim, name);
+
+    if (sandbox == NULL) {
+        return; /* A replica behind tells of one that is gone. */
+    }
+    if (sandbox->shown.claim_id[0] != '\0' &&
+        strcmp(sandbox->shown.claim_id, claim_id) != 0) {
+        sim_wrong(sim, "I3: %s was shown to claim %s, and is told to be %s's",
+                  sandbox->name, sandbox->shown.claim_id, claim_id);
+    }
+    (void)snprintf(sandbox->claim_told, sizeof sandbox->claim_told, "%s",
+                   claim_id);
+    sandbox->told = true;
 }
 
 void

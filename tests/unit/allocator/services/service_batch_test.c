@@ -109,18 +109,32 @@ test_as_many_as_can_be_had(void **state)
 }
 
 static void
-test_all_or_nothing_gives_back(void **state)
+test_all_or_nothing_takes_nothing(void **state)
 {
     (void)state;
     batch(&a, "id", 6, 0, true);
     wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
-    assert_non_null(strstr(a.message, "claim_ids[4]: no sandbox is ready"));
+    assert_non_null(strstr(a.message, "claim_ids[0]: fewer sandboxes are ready "
+                                      "than the batch needs"));
     assert_non_null(strstr(a.message, "none of the 6 is held"));
     assert_true(a.retry_after_ns > 0);
     wp_world_settle(&world);
     assert_int_equal(stats().leased, 0);
     assert_int_equal(stats().ready, 4);
-    assert_int_equal(stats().undone_total, 4);
+    assert_int_equal(stats().undone_total, 0);
+    assert_int_equal(stats().missed_total, 1);
+}
+
+/* Those that are held already need no other sandbox. */
+static void
+test_all_or_nothing_of_some_held(void **state)
+{
+    (void)state;
+    batch(&a, "id", 3, 0, true);
+    assert_int_equal(count(&a, WP_OK), 3);
+    batch(&b, "id", 4, 0, true);
+    assert_int_equal(count(&b, WP_OK), 4);
+    assert_int_equal(stats().leased, 4);
 }
 
 static void
@@ -304,7 +318,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_all_served),
         TEST(test_as_many_as_can_be_had),
-        TEST(test_all_or_nothing_gives_back),
+        TEST(test_all_or_nothing_takes_nothing),
+        TEST(test_all_or_nothing_of_some_held),
         TEST(test_the_largest_batch),
         TEST(test_waiting_claims_are_served),
         TEST(test_time_ends_all_or_nothing),

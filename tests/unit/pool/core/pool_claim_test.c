@@ -230,6 +230,27 @@ grant_that_a_repeat_has_seen_is_not_undone(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Nor is one that somebody who asked for the claim was told of. */
+static void
+grant_that_was_told_of_is_not_undone(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim a;
+    struct wp_claim_info info;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 1, NULL);
+    wp_rig_claim_init(&a, "a", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &a), WP_OK);
+    assert_int_equal(wp_pools_get(rig.pools, WP_STR(""), WP_STR("a"), &info),
+                     WP_OK);
+    wp_pools_undo(rig.pools, &a.claim);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_rig_release(&rig, &a, NULL), WP_OK);
+    wp_rig_fini(&rig);
+}
+
 /* Whoever repeats it and goes before it is granted has seen nothing. */
 static void
 grant_that_a_repeat_has_not_waited_for_is_undone(void **state)
@@ -342,6 +363,7 @@ main(void)
         cmocka_unit_test(another_tenant_cannot_use_a_token),
         cmocka_unit_test(undone_grant_is_offered_again_with_a_higher_fence),
         cmocka_unit_test(grant_that_a_repeat_has_seen_is_not_undone),
+        cmocka_unit_test(grant_that_was_told_of_is_not_undone),
         cmocka_unit_test(grant_that_a_repeat_has_not_waited_for_is_undone),
         cmocka_unit_test(sandbox_lost_under_its_lease_is_reported_on_it),
         cmocka_unit_test(list_walks_every_claim_once),

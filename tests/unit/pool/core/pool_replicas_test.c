@@ -349,6 +349,7 @@ a_grant_that_nobody_was_shown_is_undone(void **state)
     struct replica b;
     struct wp_rig_claim c;
     struct wp_rig_claim again;
+    struct wp_rig_claim other;
 
     (void)state;
     replica_open(&a, 0, 2, true);
@@ -362,9 +363,13 @@ a_grant_that_nobody_was_shown_is_undone(void **state)
     assert_int_equal(replica_stats(&a).leased, 0);
     assert_int_equal(replica_stats(&b).leased, 0);
     assert_int_equal(replica_stats(&b).undone_total, 1);
-    /* Its id is free, and the sandbox another's. */
+    /* Its id is free, and the sandbox nobody's: a replica behind may tell that
+     * the claim holds it. */
     assert_int_equal(replica_claim(&a, &again, "c1"), WP_OK);
     assert_false(again.claim.replayed);
+    assert_string_not_equal(again.claim.grant.sandbox, c.claim.grant.sandbox);
+    assert_int_equal(replica_claim(&b, &other, "c2"), WP_OK);
+    assert_string_not_equal(other.claim.grant.sandbox, c.claim.grant.sandbox);
     replica_close(&b);
     replica_close(&a);
 }
