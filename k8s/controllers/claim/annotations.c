@@ -27,8 +27,8 @@ static struct annotation_call *
 call_create(struct wp_claim_reconcile *reconcile)
 {
     const struct wp_claim_entry *entry = reconcile->entry;
-    size_t ns = strlen(entry->ns) + 1;
-    size_t name = strlen(entry->name) + 1;
+    size_t ns = strlen(entry->key.ns) + 1;
+    size_t name = strlen(entry->key.name) + 1;
     size_t uid = strlen(entry->uid) + 1;
     struct annotation_call *call = calloc(1, sizeof *call + ns + name + uid);
 
@@ -37,8 +37,8 @@ call_create(struct wp_claim_reconcile *reconcile)
     call->ns = (char *)(call + 1);
     call->name = call->ns + ns;
     call->uid = call->name + name;
-    memcpy(call->ns, entry->ns, ns);
-    memcpy(call->name, entry->name, name);
+    memcpy(call->ns, entry->key.ns, ns);
+    memcpy(call->name, entry->key.name, name);
     memcpy(call->uid, entry->uid, uid);
     return call;
 }
@@ -102,7 +102,7 @@ look_again(struct wp_claim_controller *self, struct wp_claim_entry *entry)
 
     entry->again = false;
     if (again) {
-        wp_work_add(self->queue, entry->ns, entry->name, false);
+        wp_work_add(self->queue, entry->key.ns, entry->key.name, false);
     }
     return again;
 }

@@ -365,7 +365,7 @@ look_at_entry(void *ctx, struct wp_claim_entry *entry)
 {
     struct wp_claim_controller *self = ctx;
 
-    wp_work_add(self->queue, entry->ns, entry->name, false);
+    wp_work_add(self->queue, entry->key.ns, entry->key.name, false);
 }
 
 static void
