@@ -95,13 +95,10 @@ static void
 await(struct wp_h2_conn *conn, short what)
 {
     struct wp_h2_door *door = conn->server->door;
-    int64_t left_ns = conn->begun_ns + conn->server->config.silent_ns -
-                      wp_clock_mono_ns(conn->server->clock);
-    struct timeval tv;
+    struct timeval tv =
+        wp_timeval(conn->begun_ns + conn->server->config.silent_ns -
+                   wp_clock_mono_ns(conn->server->clock));
 
-    left_ns = left_ns > 0 ? left_ns : 0;
-    tv.tv_sec = (time_t)(left_ns / WP_NS_PER_S);
-    tv.tv_usec = (suseconds_t)(left_ns % WP_NS_PER_S / 1000);
     (void)event_assign(&conn->on_read, door->base, conn->fd, what, on_handshake,
                        conn);
     (void)event_add(&conn->on_read, &tv);

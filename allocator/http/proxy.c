@@ -110,8 +110,7 @@ fail(struct exchange *x, int status, const char *why)
 static void
 set_timeouts(struct exchange *x)
 {
-    int64_t ns = x->proxy->idle_timeout_ns;
-    struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
+    struct timeval stall = wp_timeval(x->proxy->idle_timeout_ns);
     bool body_owed = !x->tunnel && !x->request->done;
 
     (void)bufferevent_set_timeouts(x->client, body_owed ? &stall : NULL,
@@ -441,8 +440,7 @@ on_upstream_event(struct bufferevent *upstream, short what, void *ctx)
 static bool
 connect_upstream(struct exchange *x)
 {
-    int64_t ns = x->proxy->idle_timeout_ns;
-    struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
+    struct timeval stall = wp_timeval(x->proxy->idle_timeout_ns);
 
     x->upstream =
         bufferevent_socket_new(x->proxy->base, -1, BEV_OPT_CLOSE_ON_FREE);

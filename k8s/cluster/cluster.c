@@ -73,8 +73,7 @@ wp_cluster_give_up(struct wp_cluster *cluster, const char *fmt, ...)
 static void
 set_tick(struct wp_cluster *cluster, int64_t ms)
 {
-    const struct timeval period = {(time_t)(ms / 1000),
-                                   (suseconds_t)(ms % 1000 * 1000)};
+    const struct timeval period = wp_timeval(ms * WP_NS_PER_MS);
 
     WP_ASSERT(event_add(cluster->tick, &period) == 0);
 }

@@ -233,7 +233,6 @@ static void
 arm(struct wp_work_queue *queue)
 {
     int64_t wait_ns = 0;
-    int64_t wait_us;
     struct timeval tv;
 
     if (queue->paused || (!may_begin(queue) && queue->heap_len == 0)) {
@@ -244,9 +243,7 @@ arm(struct wp_work_queue *queue)
         wait_ns =
             queue->heap[0]->due_ns - wp_clock_mono_ns(queue->config.clock);
     }
-    wait_us = wait_ns > 0 ? (wait_ns + WP_NS_PER_US - 1) / WP_NS_PER_US : 0;
-    tv.tv_sec = (time_t)(wait_us / 1000000);
-    tv.tv_usec = (suseconds_t)(wait_us % 1000000);
+    tv = wp_timeval(wait_ns);
     WP_ASSERT(event_add(queue->turn, &tv) == 0);
 }
 
