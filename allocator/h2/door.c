@@ -16,6 +16,7 @@
 
 #include "pool/base/log.h"
 #include "proto/sockets/accept.h"
+#include "proto/loop/loop.h"
 
 struct gate {
     struct wp_h2_door *door;
@@ -411,7 +412,7 @@ wp_h2_door_create(struct wp_h2_server *server, struct wp_err *err)
         return status;
     }
     door->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    door->base = wp_h2_base_create();
+    door->base = wp_loop_base_create();
     if (door->stop_fd < 0 || door->base == NULL ||
         event_assign(&door->on_stop, door->base, door->stop_fd,
                      EV_READ | EV_PERSIST, on_stop, door) != 0 ||

@@ -6,7 +6,6 @@
 #ifndef WP_LOCAL_SANDBOX_LOCAL_IMPL_H
 #define WP_LOCAL_SANDBOX_LOCAL_IMPL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +22,8 @@
 #include "local/sandbox/record.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
-#include "pool/base/channel.h"
 #include "pool/base/rng.h"
+#include "proto/loop/loop.h"
 
 enum {
     WP_LOCAL_PATH_MAX = 512,
@@ -137,9 +136,8 @@ struct wp_local {
     struct wp_local_template *templates;
     size_t templates_len;
     struct wp_local_events events;
-    pthread_t thread;
+    struct wp_loop *loop; /* Its thread and channel. */
     bool started;
-    struct wp_channel channel;
     atomic_uint live_count; /* Creates taken and not yet at their end. */
     atomic_uint queued;
     atomic_uint starting;
@@ -149,8 +147,7 @@ struct wp_local {
     atomic_ullong lost_total;
 
     /* Loop thread. */
-    struct event_base *base;
-    struct event channel_event;
+    struct event_base *base; /* The loop's; NULL before start. */
     struct event stop_timer;
     struct wp_list queue;
     struct wp_list live;
@@ -160,7 +157,8 @@ struct wp_local {
     uint32_t by_index_len;
     uint32_t *free_users; /* A stack of indices. */
     uint32_t free_users_len;
-    bool leave_ready; /* Stopping, and what is ready is to be left. */
+    /* Set before the thread is told to stop. */
+    bool leave_ready; /* What is ready is to be left. */
     int64_t stop_by_ns;
     uint32_t leaving; /* Left when the time to stop was over. */
     struct wp_rng rng;

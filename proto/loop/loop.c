@@ -44,8 +44,8 @@ on_messages(evutil_socket_t fd, short what, void *ctx)
     (void)wp_channel_run(&loop->channel, MESSAGES_BATCH);
 }
 
-static struct event_base *
-create_base(void)
+struct event_base *
+wp_loop_base_create(void)
 {
     struct event_config *config = event_config_new();
     struct event_base *base = NULL;
@@ -75,7 +75,7 @@ wp_loop_create(const char *name, uint32_t messages_max, struct wp_err *err)
         return NULL;
     }
     (void)snprintf(loop->name, sizeof loop->name, "%s", name);
-    loop->base = create_base();
+    loop->base = wp_loop_base_create();
     if (loop->base != NULL) {
         loop->channel_event =
             event_new(loop->base, wp_channel_fd(&loop->channel),

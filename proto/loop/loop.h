@@ -44,6 +44,9 @@ WP_MUST_CHECK bool wp_loop_post(struct wp_loop *loop,
 void wp_loop_call(struct wp_loop *loop,
                   void (*run)(void *ctx, uint64_t a, uint64_t b), void *ctx);
 
+/* A base that takes no locks, for a thread of another kind; event_base_free
+ * ends it. NULL when memory or descriptors lack. */
+struct event_base *wp_loop_base_create(void);
 /* Loop thread; or any one thread before start and after stop. */
 struct event_base *wp_loop_base(struct wp_loop *loop);
 /* Aborts unless called where wp_loop_base may be. */
