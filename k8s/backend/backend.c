@@ -660,20 +660,11 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
     struct wp_cluster_backend *backend = calloc(1, sizeof *backend);
 
     if (backend != NULL) {
-        struct wp_work_queue_config queue = {
-            .base = parts->base,
-            .clock = parts->clock,
-            .name = "backend",
-            .workers_max = WORKERS_MAX,
-            .seed = parts->seed,
-            .reconcile = wp_backend_reconcile,
-            .ctx = backend,
-        };
-
         backend->parts = parts;
         backend->messages_max = parts->config.sandboxes_max;
         backend->refs = wp_sandbox_refs_create(parts->config.sandboxes_max);
-        backend->queue = wp_work_queue_create(&queue);
+        backend->queue =
+            wp_parts_queue(parts, WORKERS_MAX, wp_backend_reconcile, backend);
         backend->channel = wp_cluster_channel_create(parts);
     }
     if (backend == NULL || backend->refs == NULL || backend->queue == NULL ||
@@ -683,7 +674,6 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
         return NULL;
     }
     parts->refs = backend->refs;
-    wp_work_pause(backend->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, backend);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_WARM_POOL], on_pool, backend);
     return backend;

@@ -35,6 +35,29 @@ struct wp_parts {
     void *self;
 };
 
+/* A paused queue on the cluster's loop. NULL when memory lacks. */
+static inline struct wp_work_queue *
+wp_parts_queue(const struct wp_parts *parts, uint32_t workers_max,
+               void (*reconcile)(void *ctx, struct wp_work *work,
+                                 const char *ns, const char *name),
+               void *ctx)
+{
+    struct wp_work_queue *queue =
+        wp_work_queue_create(&(struct wp_work_queue_config){
+            .base = parts->base,
+            .clock = parts->clock,
+            .workers_max = workers_max,
+            .seed = parts->seed,
+            .reconcile = reconcile,
+            .ctx = ctx,
+        });
+
+    if (queue != NULL) {
+        wp_work_pause(queue, true);
+    }
+    return queue;
+}
+
 /* A controller listens to stores from its creation on and only fills its queue;
  * it writes while it is active. activate comes after all stores are synced and
  * leadership was won; deactivate when it is lost: what is under way may end,

@@ -426,7 +426,6 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
         aligned_alloc(_Alignof(struct wp_claim_controller), sizeof *self);
     struct wp_work_queue_config queue = {.base = parts->base,
                                          .clock = parts->clock,
-                                         .name = "claim",
                                          .workers_max = WORKERS_MAX,
                                          .last_max = LAST_MAX,
                                          .seed = parts->seed,

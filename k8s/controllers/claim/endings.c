@@ -124,19 +124,11 @@ wp_claim_endings_create(struct wp_parts *parts,
     endings->parts = parts;
     endings->metrics = metrics;
     endings->wanted = json_object();
-    endings->queue = wp_work_queue_create(
-        &(struct wp_work_queue_config){.base = parts->base,
-                                       .clock = parts->clock,
-                                       .name = "claim-endings",
-                                       .workers_max = WORKERS_MAX,
-                                       .seed = parts->seed,
-                                       .reconcile = reconcile,
-                                       .ctx = endings});
+    endings->queue = wp_parts_queue(parts, WORKERS_MAX, reconcile, endings);
     if (endings->wanted == NULL || endings->queue == NULL) {
         wp_claim_endings_destroy(endings);
         return NULL;
     }
-    wp_work_pause(endings->queue, true);
     return endings;
 }
 

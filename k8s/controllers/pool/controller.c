@@ -162,15 +162,8 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
         return NULL;
     }
     controller->parts = parts;
-    controller->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-        .base = parts->base,
-        .clock = parts->clock,
-        .name = wp_pool_controller_ops.name,
-        .workers_max = POOLS_AT_ONCE,
-        .seed = parts->seed,
-        .reconcile = wp_pool_reconcile,
-        .ctx = controller,
-    });
+    controller->queue =
+        wp_parts_queue(parts, POOLS_AT_ONCE, wp_pool_reconcile, controller);
     controller->staleness = wp_staleness_create();
     controller->progress =
         wp_pool_progress_create(parts->events, WP_POOL_SANDBOXES);
@@ -184,7 +177,6 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "pool controller: memory");
         return NULL;
     }
-    wp_work_pause(controller->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_WARM_POOL], on_pool,
                     controller);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, controller);

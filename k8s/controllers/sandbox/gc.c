@@ -195,20 +195,11 @@ wp_sandbox_gc_create(struct wp_parts *parts)
         return NULL;
     }
     gc->parts = parts;
-    gc->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-        .base = parts->base,
-        .clock = parts->clock,
-        .name = "sandbox-gc",
-        .workers_max = 64,
-        .seed = parts->seed,
-        .reconcile = reconcile,
-        .ctx = gc,
-    });
+    gc->queue = wp_parts_queue(parts, 64, reconcile, gc);
     if (gc->queue == NULL) {
         free(gc);
         return NULL;
     }
-    wp_work_pause(gc->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, gc);
     for (size_t i = 0; i < WP_ARRAY_LEN(child_kinds); i++) {
         wp_store_listen(parts->stores[child_kinds[i]], on_child, gc);

@@ -236,15 +236,8 @@ template_create(struct wp_parts *parts, struct wp_err *err)
 
     if (controller != NULL) {
         controller->parts = parts;
-        controller->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-            .base = parts->base,
-            .clock = parts->clock,
-            .name = wp_template_controller_ops.name,
-            .workers_max = TEMPLATES_AT_ONCE,
-            .seed = parts->seed,
-            .reconcile = reconcile,
-            .ctx = controller,
-        });
+        controller->queue =
+            wp_parts_queue(parts, TEMPLATES_AT_ONCE, reconcile, controller);
     }
     if (controller == NULL || controller->queue == NULL) {
         free(controller);
@@ -252,7 +245,6 @@ template_create(struct wp_parts *parts, struct wp_err *err)
                          "template controller: memory");
         return NULL;
     }
-    wp_work_pause(controller->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_TEMPLATE], on_template,
                     controller);
     wp_store_listen(parts->stores[WP_KIND_NETWORK_POLICY], on_policy,
