@@ -29,6 +29,7 @@ struct wp_api; /* Opaque. */
  *   CANCELLED           the client is being destroyed */
 struct wp_api_result {
     enum wp_status status;
+    enum wp_kind kind;      /* Of the target. */
     int code;               /* HTTP status; 0 without an answer. */
     json_t *object;         /* NULL when there is none. */
     const char *message;    /* The server's words, for logs and conditions. */

@@ -53,16 +53,6 @@ call_entry(const struct annotation_call *call)
     return entry != NULL && strcmp(entry->uid, call->uid) == 0 ? entry : NULL;
 }
 
-static void
-learn_claim(struct wp_claim_controller *self,
-            const struct wp_api_result *result)
-{
-    if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(
-            wp_claim_learn(self, WP_KIND_SANDBOX_CLAIM, result->object));
-    }
-}
-
 /* The current time as an annotation; never on a whole second, so that readers
  * see that it is finer than that. */
 static json_t *
@@ -128,7 +118,7 @@ observed_answered(void *ctx, const struct wp_api_result *result)
     struct wp_claim_entry *entry = call_entry(call);
     struct wp_claim_reconcile *reconcile;
 
-    learn_claim(self, result);
+    wp_object_unref(wp_claim_learn(self, result));
     free(call);
     if (entry == NULL) {
         return;
@@ -241,7 +231,7 @@ ready_answered(void *ctx, const struct wp_api_result *result)
     struct wp_claim_controller *self = call->self;
     struct wp_claim_entry *entry = call_entry(call);
 
-    learn_claim(self, result);
+    wp_object_unref(wp_claim_learn(self, result));
     if (entry != NULL) {
         settle(&entry->annotated, result);
         if (entry->first_ready == WP_FIRST_READY_ANEW &&

@@ -123,8 +123,7 @@ reread(void *ctx, const struct wp_api_result *result)
     struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
-                                       result->object));
+        wp_object_unref(wp_claim_learn(reconcile->self, result));
         try_to_write(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
@@ -144,8 +143,7 @@ write_answered(void *ctx, const struct wp_api_result *result)
             reconcile->outcome.sandbox != NULL) {
             measure(reconcile);
         }
-        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
-                                       result->object));
+        wp_object_unref(wp_claim_learn(reconcile->self, result));
         reconcile->status_written = true;
         reconcile->next(reconcile);
     } else if (result->status == WP_NOT_FOUND) {

@@ -299,17 +299,14 @@ static void
 sandbox_read(void *ctx, const struct wp_api_result *result)
 {
     struct wp_claim_reconcile *reconcile = ctx;
-    const struct wp_object *sandbox = NULL;
+    const struct wp_object *sandbox;
 
     if (result->status == WP_NOT_FOUND) {
         reconcile->entry->in_doubt = false;
         lost(reconcile, "the sandbox is gone");
         return;
     }
-    if (result->status == WP_OK && result->object != NULL) {
-        sandbox =
-            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);
-    }
+    sandbox = wp_claim_learn(reconcile->self, result);
     if (sandbox == NULL) {
         wp_claim_reconcile_retry(reconcile, result);
         return;
@@ -376,12 +373,6 @@ adopt_settled(struct wp_claim_reconcile *reconcile)
     }
 }
 
-static void
-adopt_answered(void *ctx, const struct wp_api_result *result)
-{
-    wp_claim_reconcile_keep_answer(ctx, result);
-}
-
 void
 wp_claim_adopt(struct wp_claim_reconcile *reconcile)
 {
@@ -404,8 +395,8 @@ wp_claim_adopt(struct wp_claim_reconcile *reconcile)
     reconcile->next = adopt_settled;
     reconcile->awaited = 1;
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_patch(reconcile->self->parts->api, &target, patch, adopt_answered,
-                 reconcile);
+    wp_api_patch(reconcile->self->parts->api, &target, patch,
+                 wp_claim_reconcile_keep_answer, reconcile);
     wp_claim_annotations_adopting(reconcile);
     wp_fault("claim.adopt_sent");
 }

@@ -286,10 +286,13 @@ void
 wp_recorder_answer_full(struct wp_recorded *call,
                         const struct wp_api_result *result)
 {
+    struct wp_api_result told = *result;
+
     WP_ASSERT(!call->answered);
     call->answered = true;
+    told.kind = call->kind;
     if (call->done != NULL) {
-        call->done(call->ctx, result);
+        call->done(call->ctx, &told);
     }
 }
 
