@@ -326,47 +326,37 @@ put_agent_warmpool_size(const struct scrape *sc)
     }
 }
 
-void
-wp_http_metrics_put(struct evbuffer *out, const char *name, const char *type,
-                    const char *help, double value)
-{
-    wp_prom_family(out, name, type, help);
-    wp_prom_sample(out, name, NULL, 0, value);
-}
-
 static void
 put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
 {
     struct wp_rpc_stats s;
 
     wp_rpc_server_stats(rpc, &s);
-    wp_http_metrics_put(out, "warmpool_rpc_calls_total", "counter",
-                        "RPCs handed to a method.", (double)s.calls_started);
-    wp_http_metrics_put(out, "warmpool_rpc_cancelled_total", "counter",
-                        "RPCs whose client went or was late before the answer.",
-                        (double)s.calls_cancelled);
-    wp_http_metrics_put(out, "warmpool_rpc_refused_total", "counter",
-                        "RPCs over rpc_calls_max.", (double)s.calls_refused);
-    wp_http_metrics_put(out, "warmpool_rpc_unknown_total", "counter",
-                        "RPCs of unknown methods.", (double)s.calls_unknown);
-    wp_http_metrics_put(out, "warmpool_rpc_in_flight", "gauge",
-                        "RPCs in progress.", s.calls_in_flight);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_accepted_total", "counter",
-                        "Connections accepted.", (double)s.peers_accepted);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_refused_total", "counter",
-                        "Connections refused: user not allowed, or too many.",
-                        (double)s.peers_refused);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_slowed_total", "counter",
-                        "Times that reading a connection was put off because "
-                        "it sent too much that brings no work.",
-                        (double)s.peers_slowed);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_cut_total", "counter",
-                        "Connections ended because they broke HTTP/2 or its "
-                        "limits.",
-                        (double)s.peers_cut);
-    wp_http_metrics_put(out, "warmpool_rpc_tls_reloads_total", "counter",
-                        "Certificates replaced while running.",
-                        (double)s.tls_reloads);
+    wp_prom_put(out, "warmpool_rpc_calls_total", "RPCs handed to a method.",
+                (double)s.calls_started);
+    wp_prom_put(out, "warmpool_rpc_cancelled_total",
+                "RPCs whose client went or was late before the answer.",
+                (double)s.calls_cancelled);
+    wp_prom_put(out, "warmpool_rpc_refused_total", "RPCs over rpc_calls_max.",
+                (double)s.calls_refused);
+    wp_prom_put(out, "warmpool_rpc_unknown_total", "RPCs of unknown methods.",
+                (double)s.calls_unknown);
+    wp_prom_put(out, "warmpool_rpc_in_flight", "RPCs in progress.",
+                s.calls_in_flight);
+    wp_prom_put(out, "warmpool_rpc_peers_accepted_total",
+                "Connections accepted.", (double)s.peers_accepted);
+    wp_prom_put(out, "warmpool_rpc_peers_refused_total",
+                "Connections refused: user not allowed, or too many.",
+                (double)s.peers_refused);
+    wp_prom_put(out, "warmpool_rpc_peers_slowed_total",
+                "Times that reading a connection was put off because it sent "
+                "too much that brings no work.",
+                (double)s.peers_slowed);
+    wp_prom_put(out, "warmpool_rpc_peers_cut_total",
+                "Connections ended because they broke HTTP/2 or its limits.",
+                (double)s.peers_cut);
+    wp_prom_put(out, "warmpool_rpc_tls_reloads_total",
+                "Certificates replaced while running.", (double)s.tls_reloads);
 }
 
 static void
@@ -374,23 +364,20 @@ put_http(struct evbuffer *out, const struct wp_gateway *http)
 {
     struct wp_gateway_stats s = wp_gateway_stats(http);
 
-    wp_http_metrics_put(out, "warmpool_http_connections", "gauge",
-                        "HTTP connections now.", s.connections);
-    wp_http_metrics_put(out, "warmpool_http_connections_total", "counter",
-                        "HTTP connections accepted.",
-                        (double)s.connections_total);
-    wp_http_metrics_put(
-        out, "warmpool_http_connections_refused_total", "counter",
-        "HTTP connections refused: user not allowed, or too many.",
-        (double)s.connections_refused);
-    wp_http_metrics_put(out, "warmpool_http_requests_total", "counter",
-                        "HTTP requests.", (double)s.requests_total);
-    wp_http_metrics_put(out, "warmpool_http_proxied_total", "counter",
-                        "HTTP requests handed to a sandbox.",
-                        (double)s.proxied_total);
-    wp_http_metrics_put(out, "warmpool_http_upstream_failed_total", "counter",
-                        "Of those, answered with 502 or 504.",
-                        (double)s.upstream_failed_total);
+    wp_prom_put(out, "warmpool_http_connections", "HTTP connections now.",
+                s.connections);
+    wp_prom_put(out, "warmpool_http_connections_total",
+                "HTTP connections accepted.", (double)s.connections_total);
+    wp_prom_put(out, "warmpool_http_connections_refused_total",
+                "HTTP connections refused: user not allowed, or too many.",
+                (double)s.connections_refused);
+    wp_prom_put(out, "warmpool_http_requests_total", "HTTP requests.",
+                (double)s.requests_total);
+    wp_prom_put(out, "warmpool_http_proxied_total",
+                "HTTP requests handed to a sandbox.", (double)s.proxied_total);
+    wp_prom_put(out, "warmpool_http_upstream_failed_total",
+                "Of those, answered with 502 or 504.",
+                (double)s.upstream_failed_total);
 }
 
 static double
@@ -422,18 +409,17 @@ put_process(struct evbuffer *out)
         }
         (void)fclose(statm);
     }
-    wp_http_metrics_put(out, "process_resident_memory_bytes", "gauge",
-                        "Resident memory in bytes.",
-                        (double)pages * (double)sysconf(_SC_PAGESIZE));
-    wp_http_metrics_put(out, "process_open_fds", "gauge", "Open descriptors.",
-                        open_fds());
+    wp_prom_put(out, "process_resident_memory_bytes",
+                "Resident memory in bytes.",
+                (double)pages * (double)sysconf(_SC_PAGESIZE));
+    wp_prom_put(out, "process_open_fds", "Open descriptors.", open_fds());
     if (getrlimit(RLIMIT_NOFILE, &fds) == 0) {
-        wp_http_metrics_put(out, "process_max_fds", "gauge",
-                            "Most descriptors allowed.", (double)fds.rlim_cur);
+        wp_prom_put(out, "process_max_fds", "Most descriptors allowed.",
+                    (double)fds.rlim_cur);
     }
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        wp_http_metrics_put(
-            out, "process_cpu_seconds_total", "counter",
+        wp_prom_put(
+            out, "process_cpu_seconds_total",
             "Processor time used, user and system.",
             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
@@ -453,28 +439,27 @@ put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
     wp_prom_family(out, "warmpool_build_info", "gauge",
                    "1; what runs, in its labels.");
     wp_prom_sample(out, "warmpool_build_info", labels, 3, 1);
-    wp_http_metrics_put(out, "warmpool_memory_planned_bytes", "gauge",
-                        "Memory reserved for slots and claims at start.",
-                        (double)wp_pools_memory_bytes(m->pools));
+    wp_prom_put(out, "warmpool_memory_planned_bytes",
+                "Memory reserved for slots and claims at start.",
+                (double)wp_pools_memory_bytes(m->pools));
     if (m->control != NULL) {
         struct wp_control_stats s = wp_control_stats(m->control);
 
-        wp_http_metrics_put(out, "warmpool_control_turns_total", "counter",
-                            "Turns of the control thread.", (double)s.turns);
-        wp_http_metrics_put(out, "warmpool_control_wakes_total", "counter",
-                            "Of those, begun by waking it from sleep.",
-                            (double)s.writes);
+        wp_prom_put(out, "warmpool_control_turns_total",
+                    "Turns of the control thread.", (double)s.turns);
+        wp_prom_put(out, "warmpool_control_wakes_total",
+                    "Of those, begun by waking it from sleep.",
+                    (double)s.writes);
     }
     if (m->backend_queue != NULL) {
         uint32_t queued = 0;
         uint32_t starting = 0;
 
         m->backend_queue(m->ctx, &queued, &starting);
-        wp_http_metrics_put(out, "warmpool_backend_queued", "gauge",
-                            "Sandboxes waiting for their turn to start.",
-                            queued);
-        wp_http_metrics_put(out, "warmpool_backend_starting", "gauge",
-                            "Sandboxes started and not ready yet.", starting);
+        wp_prom_put(out, "warmpool_backend_queued",
+                    "Sandboxes waiting for their turn to start.", queued);
+        wp_prom_put(out, "warmpool_backend_starting",
+                    "Sandboxes started and not ready yet.", starting);
     }
 }
 
@@ -504,14 +489,13 @@ put_store(struct evbuffer *out, const struct wp_lease_meter *store)
                    "How long commits to the lease store took.");
     wp_histogram_read(&store->latency, &view);
     wp_prom_histogram(out, "warmpool_lease_commit_seconds", NULL, 0, &view);
-    wp_http_metrics_put(
-        out, "warmpool_lease_commits_pending", "gauge",
+    wp_prom_put(
+        out, "warmpool_lease_commits_pending",
         "Commits that the lease store has not answered yet.",
         (double)atomic_load_explicit(&store->pending, memory_order_relaxed));
-    wp_http_metrics_put(
-        out, "warmpool_lease_store_up", "gauge",
-        "0 when the lease store was out of reach at its last answer.",
-        wp_lease_meter_works(store) ? 1 : 0);
+    wp_prom_put(out, "warmpool_lease_store_up",
+                "0 when the lease store was out of reach at its last answer.",
+                wp_lease_meter_works(store) ? 1 : 0);
 }
 
 /* Of the pools of which there is something to tell; how many. */

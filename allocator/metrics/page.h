@@ -41,10 +41,6 @@ struct wp_http_metrics {
     const char *(*not_ready)(void *ctx);
 };
 
-/* A family of one sample, for store_more. */
-void wp_http_metrics_put(struct evbuffer *out, const char *name,
-                         const char *type, const char *help, double value);
-
 /* Pages for wp_gateway_config; ctx is a struct wp_http_metrics. */
 unsigned wp_http_metrics_page(void *ctx, struct evbuffer *body,
                               const char **content_type);

@@ -91,7 +91,7 @@ static bool
 is_quiet(const struct wp_cluster *cluster)
 {
     struct wp_http_stats stats;
-    uint32_t rest;
+    uint64_t rest;
 
     wp_http_stats(cluster->http, &stats);
     rest = stats.inflight;
