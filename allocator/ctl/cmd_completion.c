@@ -61,7 +61,7 @@ print_alternatives(const struct wp_ctl_command *commands, FILE *out)
 
 /* --- bash --- */
 
-/* What completes a command's operands, but files: words that a shell expands. */
+/* What completes a command's operands, but files: words for a shell. */
 static const char *const operand_words[] = {
     [WP_SUBJECT_NONE] = "",
     [WP_SUBJECT_FILE] = "",

@@ -148,7 +148,8 @@ void
 wp_reconcile_delete(struct wp_reconcile *reconcile,
                     const struct wp_object *object)
 {
-    const struct wp_api_target target = wp_reconcile_target(object);
+    const struct wp_api_target target =
+        wp_object_target(object, WP_HTTP_NORMAL);
     const struct wp_api_delete how = {
         .uid = object->uid, .resource_version = object->resource_version};
     struct call *call = call_new(reconcile, "delete");
@@ -175,13 +176,4 @@ void
 wp_reconcile_end(struct wp_reconcile *reconcile)
 {
     let_go(reconcile);
-}
-
-struct wp_api_target
-wp_reconcile_target(const struct wp_object *object)
-{
-    return (struct wp_api_target){.kind = object->kind,
-                                  .ns = object->ns,
-                                  .name = object->name,
-                                  .priority = WP_HTTP_NORMAL};
 }

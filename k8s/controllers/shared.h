@@ -35,6 +35,16 @@ struct wp_parts {
     void *self;
 };
 
+/* The object as the target of a call. */
+static inline struct wp_api_target
+wp_object_target(const struct wp_object *object, enum wp_http_priority priority)
+{
+    return (struct wp_api_target){.kind = object->kind,
+                                  .ns = object->ns,
+                                  .name = object->name,
+                                  .priority = priority};
+}
+
 /* A paused queue on the cluster's loop. NULL when memory lacks. */
 static inline struct wp_work_queue *
 wp_parts_queue(const struct wp_parts *parts, uint32_t workers_max,

@@ -152,7 +152,7 @@ send_observed(struct wp_claim_reconcile *reconcile, json_t *annotations)
 {
     struct wp_claim_entry *entry = reconcile->entry;
     struct wp_api_target target =
-        wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
+        wp_object_target(reconcile->claim, WP_HTTP_CLAIM);
 
     (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
                       time_text(entry->seen_wall_ns));
@@ -284,7 +284,7 @@ wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
 {
     struct wp_claim_entry *entry = reconcile->entry;
     struct wp_api_target target =
-        wp_claim_target(reconcile->claim, WP_HTTP_EVENT);
+        wp_object_target(reconcile->claim, WP_HTTP_EVENT);
     json_t *annotations;
 
     if (entry->annotated == WP_WRITE_SENT) {

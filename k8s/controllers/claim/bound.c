@@ -24,7 +24,7 @@ void
 wp_claim_forget_reference(struct wp_claim_reconcile *reconcile)
 {
     struct wp_api_target target =
-        wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
+        wp_object_target(reconcile->claim, WP_HTTP_CLAIM);
     json_t *metadata = json_object();
     json_t *none =
         wp_json_set(json_object(), WP_ANNOTATION_SANDBOX_NAME, json_null());
@@ -157,7 +157,7 @@ refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
 {
     struct wp_adoption adoption = {reconcile->claim, reconcile->additional,
                                    templ};
-    struct wp_api_target target = wp_claim_target(
+    struct wp_api_target target = wp_object_target(
         reconcile->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
     json_t *patch = NULL;
 

@@ -12,7 +12,7 @@
 static void
 read_anew(struct wp_claim_reconcile *reconcile, enum wp_kind kind)
 {
-    struct wp_api_target target = wp_claim_target(
+    struct wp_api_target target = wp_object_target(
         kind == WP_KIND_SANDBOX_CLAIM ? reconcile->claim : reconcile->sandbox,
         WP_HTTP_NORMAL);
 
@@ -49,7 +49,7 @@ static void
 end_object(struct wp_claim_reconcile *reconcile, const struct wp_object *object,
            bool foreground)
 {
-    struct wp_api_target target = wp_claim_target(object, WP_HTTP_NORMAL);
+    struct wp_api_target target = wp_object_target(object, WP_HTTP_NORMAL);
     struct wp_api_delete how = {.uid = object->uid,
                                 .resource_version = object->resource_version,
                                 .foreground = foreground};
@@ -97,7 +97,7 @@ end_retained(struct wp_claim_reconcile *reconcile)
         end_sandbox(reconcile);
     } else {
         struct wp_api_target target =
-            wp_claim_target(reconcile->claim, WP_HTTP_NORMAL);
+            wp_object_target(reconcile->claim, WP_HTTP_NORMAL);
 
         wp_api_get(reconcile->self->parts->api, &target, claim_confirmed,
                    reconcile);

@@ -90,6 +90,7 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
     struct wp_claim_endings *endings = ctx;
     const struct wp_object *sandbox =
         endings->parts->active ? find(endings, ns, name) : NULL;
+    struct wp_api_target target;
     struct ending *ending;
 
     if (sandbox == NULL) {
@@ -100,13 +101,10 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
     ending = calloc(1, sizeof *ending);
     WP_ASSERT(ending != NULL);
     *ending = (struct ending){endings, work, ns, name};
+    target = wp_object_target(sandbox, WP_HTTP_NORMAL);
     wp_counter_add(&endings->metrics->writes[WP_CLAIM_WRITE_DELETE], 1);
     wp_api_delete(
-        endings->parts->api,
-        &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
-                                .ns = ns,
-                                .name = name,
-                                .priority = WP_HTTP_NORMAL},
+        endings->parts->api, &target,
         &(struct wp_api_delete){.uid = sandbox->uid,
                                 .resource_version = sandbox->resource_version},
         answered, ending);

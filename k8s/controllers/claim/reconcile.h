@@ -143,8 +143,6 @@ const struct wp_object *wp_claim_learn(struct wp_claim_controller *self,
  * anew with what was read of it; ends when it is gone. */
 void wp_claim_reconcile_reread(void *ctx, const struct wp_api_result *result);
 int64_t wp_claim_reconcile_wall_ns(const struct wp_claim_reconcile *reconcile);
-struct wp_api_target wp_claim_target(const struct wp_object *object,
-                                     enum wp_http_priority priority);
 
 /* --- holding.c --- */
 

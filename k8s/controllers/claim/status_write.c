@@ -152,7 +152,7 @@ write_answered(void *ctx, const struct wp_api_result *result)
     } else if (result->status == WP_ABORTED &&
                ++reconcile->rounds <= WP_CLAIM_ROUNDS_MAX) {
         struct wp_api_target target =
-            wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
+            wp_object_target(reconcile->claim, WP_HTTP_CLAIM);
 
         /* What this patch was made from has changed: it must not stand. */
         wp_counter_add(&reconcile->self->metrics.conflicts, 1);
@@ -192,10 +192,10 @@ try_to_write(struct wp_claim_reconcile *reconcile)
     (void)wp_json_set(patch, "metadata",
                       wp_json_set_text(json_object(), "resourceVersion",
                                        reconcile->claim->resource_version));
-    target = wp_claim_target(reconcile->claim,
-                             view->ready.status == WP_CONDITION_TRUE
-                                 ? WP_HTTP_NORMAL
-                                 : WP_HTTP_CLAIM);
+    target = wp_object_target(reconcile->claim,
+                              view->ready.status == WP_CONDITION_TRUE
+                                  ? WP_HTTP_NORMAL
+                                  : WP_HTTP_CLAIM);
     target.subresource = "status";
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_STATUS], 1);
     wp_api_patch(reconcile->self->parts->api, &target, patch, write_answered,

@@ -96,15 +96,6 @@ wp_claim_reconcile_wall_ns(const struct wp_claim_reconcile *reconcile)
     return wp_clock_wall_ns(reconcile->self->parts->clock);
 }
 
-struct wp_api_target
-wp_claim_target(const struct wp_object *object, enum wp_http_priority priority)
-{
-    return (struct wp_api_target){.kind = object->kind,
-                                  .ns = object->ns,
-                                  .name = object->name,
-                                  .priority = priority};
-}
-
 const struct wp_object *
 wp_claim_learn(struct wp_claim_controller *self,
                const struct wp_api_result *result)

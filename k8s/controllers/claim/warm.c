@@ -378,7 +378,7 @@ wp_claim_adopt(struct wp_claim_reconcile *reconcile)
 {
     struct wp_adoption adoption = adoption_of(reconcile);
     struct wp_api_target target =
-        wp_claim_target(reconcile->sandbox, WP_HTTP_CLAIM);
+        wp_object_target(reconcile->sandbox, WP_HTTP_CLAIM);
     json_t *patch;
 
     if (!wp_claim_reconcile_may_write(reconcile)) {

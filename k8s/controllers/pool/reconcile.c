@@ -64,7 +64,8 @@ lacks_launch_type(const struct wp_object *sandbox)
 static void
 set_launch_type(struct look *look, const struct wp_object *sandbox)
 {
-    const struct wp_api_target target = wp_reconcile_target(sandbox);
+    const struct wp_api_target target =
+        wp_object_target(sandbox, WP_HTTP_NORMAL);
 
     if (may_call(look)) {
         wp_reconcile_patch(look->reconcile, &target,
@@ -79,7 +80,8 @@ set_launch_type(struct look *look, const struct wp_object *sandbox)
 static void
 take_in(struct look *look, const struct wp_object *sandbox)
 {
-    const struct wp_api_target target = wp_reconcile_target(sandbox);
+    const struct wp_api_target target =
+        wp_object_target(sandbox, WP_HTTP_NORMAL);
     json_t *tree = wp_object_json(sandbox);
     json_t *owners =
         json_copy(wp_json_at(tree, "metadata", "ownerReferences", NULL));
@@ -242,7 +244,7 @@ write_status(struct look *look, const char *hash)
 {
     const struct wp_object *pool = look->pool;
     const struct wp_warm_pool_view *view = look->view;
-    struct wp_api_target target = wp_reconcile_target(pool);
+    struct wp_api_target target = wp_object_target(pool, WP_HTTP_NORMAL);
     char selector[sizeof(WP_LABEL_WARM_POOL) + 1 + WP_NAME_HASH_LEN];
 
     (void)snprintf(selector, sizeof(selector), "%s=%s", WP_LABEL_WARM_POOL,

@@ -145,6 +145,7 @@ gc_next(struct gc_round *round)
 {
     struct wp_sandbox_gc *gc = round->gc;
     const struct wp_object *child;
+    struct wp_api_target target;
 
     if (!gc->active || is_known(gc, round->uid) || !find_child(round)) {
         gc_done(round, WP_WORK_OK);
@@ -160,11 +161,8 @@ gc_next(struct gc_round *round)
                    on_asked, round);
         return;
     }
-    wp_api_delete(gc->parts->api,
-                  &(struct wp_api_target){.kind = child->kind,
-                                          .ns = child->ns,
-                                          .name = child->name,
-                                          .priority = WP_HTTP_NORMAL},
+    target = wp_object_target(child, WP_HTTP_NORMAL);
+    wp_api_delete(gc->parts->api, &target,
                   &(struct wp_api_delete){.uid = child->uid}, on_deleted,
                   round);
 }

@@ -64,7 +64,8 @@ on_policy(void *ctx, const struct wp_object *before,
 static void
 ensure_label(struct wp_reconcile *reconcile, const struct wp_object *template_)
 {
-    const struct wp_api_target target = wp_reconcile_target(template_);
+    const struct wp_api_target target =
+        wp_object_target(template_, WP_HTTP_NORMAL);
     const char *label = wp_object_label(template_, WP_LABEL_TEMPLATE_REF_HASH);
     char hash[WP_NAME_HASH_LEN + 1];
 
@@ -83,7 +84,8 @@ static void
 repair(struct wp_reconcile *reconcile, const struct wp_object *policy,
        json_t *wanted)
 {
-    const struct wp_api_target target = wp_reconcile_target(policy);
+    const struct wp_api_target target =
+        wp_object_target(policy, WP_HTTP_NORMAL);
     json_t *tree = wp_object_json(policy);
 
     if (wp_network_policy_same(json_object_get(tree, "spec"), wanted)) {
