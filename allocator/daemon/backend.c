@@ -130,12 +130,10 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
 
 /* Control thread, or before it runs. */
 static void
-set_port(void *ctx, uint64_t a, uint64_t b)
+set_port(void *ctx)
 {
     struct wp_daemon_backend *self = ctx;
 
-    (void)a;
-    (void)b;
     self->port = self->machine.ops->port(self->machine.self);
 }
 

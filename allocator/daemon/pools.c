@@ -155,12 +155,10 @@ struct saved_question {
 };
 
 static void
-ask_saved(void *ctx, uint64_t a, uint64_t b)
+ask_saved(void *ctx)
 {
     struct saved_question *q = ctx;
 
-    (void)a;
-    (void)b;
     q->saved = wp_pools_learned_saved(q->pools);
 }
 

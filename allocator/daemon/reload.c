@@ -168,14 +168,12 @@ remove_missing(const struct reload *job, const struct wp_pool_spec *specs,
 
 /* Control thread. */
 static void
-apply(void *ctx, uint64_t a, uint64_t b)
+apply(void *ctx)
 {
     const struct reload *job = ctx;
     const struct wp_pool_spec *specs;
     size_t n = wp_manifest_pools(job->manifest, &specs);
 
-    (void)a;
-    (void)b;
     remove_missing(job, specs, n); /* First: it makes room. */
     for (size_t i = 0; i < n; i++) {
         uint32_t index = wp_pools_index(job->core->pools,

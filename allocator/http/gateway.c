@@ -394,12 +394,10 @@ wp_gateway_address(const struct wp_gateway *gateway, size_t i)
 }
 
 static void
-close_all(void *ctx, uint64_t a, uint64_t b)
+close_all(void *ctx)
 {
     struct wp_gateway *gateway = ctx;
 
-    (void)a;
-    (void)b;
     for (size_t i = 0; i < gateway->n_listeners; i++) {
         wp_listener_close(&gateway->listeners[i].socket);
     }

@@ -122,12 +122,10 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 
 /* Cluster thread. */
 static void
-begin_stop(void *arg, uint64_t a, uint64_t b)
+begin_stop(void *arg)
 {
     struct wp_cluster *cluster = arg;
 
-    (void)a;
-    (void)b;
     cluster->stopping = true;
     cluster->quiet = true;
     /* Of the time half is for what is under way; giving the lease up takes 2 s
@@ -336,12 +334,10 @@ wp_cluster_backend(struct wp_cluster *cluster)
 
 /* Cluster thread. */
 static void
-be_quiet(void *arg, uint64_t a, uint64_t b)
+be_quiet(void *arg)
 {
     struct wp_cluster *cluster = arg;
 
-    (void)a;
-    (void)b;
     cluster->quiet = true;
     wp_cluster_rest_controllers(cluster);
 }

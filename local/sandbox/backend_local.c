@@ -399,12 +399,10 @@ on_stop_timer(int fd, short what, void *arg)
 }
 
 static void
-run_stop(void *ctx, uint64_t a, uint64_t b)
+run_stop(void *ctx)
 {
     struct wp_local *local = ctx;
 
-    (void)a;
-    (void)b;
     for (uint32_t i = 0; i < local->by_index_len; i++) {
         struct wp_sandbox *sandbox = local->by_index[i];
 

@@ -188,7 +188,7 @@ wp_loop_destroy(struct wp_loop *loop)
 }
 
 struct call {
-    void (*run)(void *ctx, uint64_t a, uint64_t b);
+    void (*run)(void *ctx);
     void *ctx;
     sem_t done;
 };
@@ -198,18 +198,19 @@ run_call(void *ctx, uint64_t a, uint64_t b)
 {
     struct call *call = ctx;
 
-    call->run(call->ctx, a, b);
+    (void)a;
+    (void)b;
+    call->run(call->ctx);
     (void)sem_post(&call->done);
 }
 
 void
-wp_loop_call(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
-             void *ctx)
+wp_loop_call(struct wp_loop *loop, void (*run)(void *), void *ctx)
 {
     struct call call = {.run = run, .ctx = ctx};
 
     if (!running(loop)) {
-        run(ctx, 0, 0);
+        run(ctx);
         return;
     }
     WP_ASSERT(!pthread_equal(pthread_self(), loop->thread));

@@ -267,10 +267,8 @@ rig_start(void)
 }
 
 static void
-read_stats(void *ctx, uint64_t a, uint64_t b)
+read_stats(void *ctx)
 {
-    (void)a;
-    (void)b;
     *(struct wp_gateway_stats *)ctx = wp_gateway_stats(rig.server);
 }
 
