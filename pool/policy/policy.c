@@ -194,12 +194,6 @@ wp_scale_policy_key(unsigned i)
     return i < WP_ARRAY_LEN(wp_policy_rows) ? wp_policy_rows[i].key : NULL;
 }
 
-const char *
-wp_scale_policy_key_help(unsigned i)
-{
-    return i < WP_ARRAY_LEN(wp_policy_rows) ? wp_policy_rows[i].help : NULL;
-}
-
 uint32_t
 wp_scale_policy_floor(struct wp_scale_policy *policy, int64_t wall_ns,
                       int64_t *changes_at_ns)

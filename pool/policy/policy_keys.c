@@ -376,42 +376,25 @@ write_resume(const struct wp_scale_policy *policy, char *out, size_t cap)
     offsetof(struct wp_scale_policy, field),                                   \
         sizeof((struct wp_scale_policy *)NULL)->field
 /* The field is what to clear, unless that takes a function. */
-#define ROW(key, name, field, help)                                            \
+#define ROW(key, name, field)                                                  \
     {                                                                          \
-        key, help, read_##name, write_##name, NULL, FIELD(field)               \
+        key, read_##name, write_##name, NULL, FIELD(field)                     \
     }
-#define ROW_CLEARED(key, name, help)                                           \
+#define ROW_CLEARED(key, name)                                                 \
     {                                                                          \
-        key, help, read_##name, write_##name, clear_##name, 0, 0               \
+        key, read_##name, write_##name, clear_##name, 0, 0                     \
     }
 
+/* In the order of warmpool-autoscale(7), which says what each means. */
 const struct wp_policy_row wp_policy_rows[WP_POLICY_ROWS] = {
-    ROW_CLEARED(
-        "objective", objective,
-        "99.9%: so many claims are served at once by a ready sandbox, with the "
-        "fewest idle; or cost: the least of misses and idling; 50% to 99.999%"),
-    ROW("miss-cost", miss_cost, miss_cost_s,
-        "with cost: how many sandbox-seconds of idling one miss is worth, "
-        "0.001 to 1000000000"),
-    ROW("min", min, min, "the target is never below it; 0 to 1048576; 0"),
-    ROW("max", max, max, "the target is never above it; 0 to 1048576; 1048576"),
-    ROW("scale-down-window", down_window, down_window_ns,
-        "the target is no less than the most wanted in the last so long; 0s to "
-        "24h; 5m"),
-    ROW("scale-down-rate", down_rate, down_rate,
-        "the target falls by no more than this share, or one, in 30 s; 1% to "
-        "100%; 10%"),
-    ROW("schedule", schedule, n_floors,
-        "floors by the clock, such as \"0 8 * * mon-fri for 10h at least 20\": "
-        "a cron expression, 1m to 7d, a number; several are parted by \";\""),
-    ROW_CLEARED("time-zone", time_zone,
-                "of schedule, such as Europe/Zurich; UTC"),
-    ROW("budget-group", budget_group, budget_group,
-        "pools that name the same group share its budget, see "
-        "autoscale_budgets "
-        "in warmpoold.conf(5)"),
-    ROW("resume", resume, resume,
-        "any text of at most 63 characters: a changed one gives a pool that "
-        "was "
-        "scaled by hand back to the autoscaler"),
+    ROW_CLEARED("objective", objective),
+    ROW("miss-cost", miss_cost, miss_cost_s),
+    ROW("min", min, min),
+    ROW("max", max, max),
+    ROW("scale-down-window", down_window, down_window_ns),
+    ROW("scale-down-rate", down_rate, down_rate),
+    ROW("schedule", schedule, n_floors),
+    ROW_CLEARED("time-zone", time_zone),
+    ROW("budget-group", budget_group, budget_group),
+    ROW("resume", resume, resume),
 };
