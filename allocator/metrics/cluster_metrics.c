@@ -118,7 +118,7 @@ put_claim_latencies(struct evbuffer *out,
     }
 }
 
-static bool
+static void
 put_group(void *ctx, const struct wp_sandbox_counts_group *group)
 {
     const struct wp_prom_label labels[] = {
@@ -133,10 +133,9 @@ put_group(void *ctx, const struct wp_sandbox_counts_group *group)
 
     wp_prom_sample(ctx, "agent_sandboxes", labels, WP_ARRAY_LEN(labels),
                    (double)group->count);
-    return true;
 }
 
-static bool
+static void
 put_creation_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
 {
     struct wp_prom_label labels[LABELS_MAX] = {
@@ -149,7 +148,6 @@ put_creation_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
                                            latency->bucket, latency->sum_ms};
 
     put_ms(ctx, "agent_sandbox_creation_latency_ms", labels, 3, &histogram);
-    return true;
 }
 
 static void

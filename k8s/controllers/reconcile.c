@@ -54,19 +54,19 @@ let_go(struct wp_reconcile *reconcile)
 }
 
 static void
-learn(struct wp_reconcile *reconcile, enum wp_kind kind, const json_t *json)
+learn(struct wp_reconcile *reconcile, const struct wp_api_result *result)
 {
-    struct wp_store *store = reconcile->parts->stores[kind];
+    struct wp_store *store = reconcile->parts->stores[result->kind];
     struct wp_object *object;
     struct wp_err err;
 
-    if (store == NULL || json == NULL) {
+    if (store == NULL || result->object == NULL) {
         return;
     }
-    object = wp_object_create(kind, json, &err);
+    object = wp_object_create(result->kind, result->object, &err);
     if (object == NULL) {
         wp_log_warn("an answer of the API server makes no sense",
-                    wp_kv_str("kind", wp_kind_info(kind)->kind),
+                    wp_kv_str("kind", wp_kind_info(result->kind)->kind),
                     wp_kv_err(&err));
         return;
     }
@@ -84,7 +84,7 @@ on_done(void *ctx, const struct wp_api_result *result)
         /* A delete is answered with a Status or with an object on its way out:
          * the watch says which. */
         if (!call->is_delete) {
-            learn(reconcile, result->kind, result->object);
+            learn(reconcile, result);
         }
         break;
     case WP_NOT_FOUND:

@@ -1,6 +1,7 @@
 #include "k8s/objects/sandbox_refs.h"
 
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,43 +127,26 @@ wp_sandbox_refs_walk(struct wp_sandbox_refs *refs,
 
 /* --- How the core knows an object --- */
 
-static int
-hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* 32 lower-case digits; with a dash before each of those in dashes. */
+/* As a UUID has it in a text: in five groups, in lower case. */
 static bool
-read_uid(const char *text, const char *dashes, uint8_t out[WP_UID_LEN])
+read_uuid(const char *text, uint8_t out[WP_UID_LEN])
 {
-    for (int i = 0; i < 2 * WP_UID_LEN; i++) {
-        int value;
+    char hex[2 * WP_UID_LEN + 1] = "";
+    int end = 0;
 
-        if (i > 0 && strchr(dashes, 'a' + i) != NULL && *text++ != '-') {
-            return false;
-        }
-        value = hex_value(*text);
-        if (value < 0) {
-            return false;
-        }
-        text++;
-        out[i / 2] = (uint8_t)(i % 2 == 0 ? value << 4 : out[i / 2] | value);
-    }
-    return *text == '\0';
+    return sscanf(text,
+                  "%8[0-9a-f]-%4[0-9a-f]-%4[0-9a-f]-%4[0-9a-f]-%12[0-9a-f]%n",
+                  hex, hex + 8, hex + 12, hex + 16, hex + 20, &end) == 5 &&
+           end == 36 && text[end] == '\0' &&
+           wp_hex_decode(wp_str_from(hex), out, WP_UID_LEN);
 }
 
 bool
 wp_sandbox_core_uid(const struct wp_object *sandbox, uint8_t out[WP_UID_LEN])
 {
-    /* A UUID has dashes before its digits 8, 12, 16 and 20. */
-    static const char uuid_dashes[] = {'a' + 8, 'a' + 12, 'a' + 16, 'a' + 20,
-                                       '\0'};
     const char *text = wp_object_annotation(sandbox, WP_ANNOTATION_UID);
 
-    return (text != NULL && read_uid(text, "", out)) ||
-           read_uid(sandbox->uid, uuid_dashes, out);
+    return (text != NULL && text[strspn(text, "0123456789abcdef")] == '\0' &&
+            wp_hex_decode(wp_str_from(text), out, WP_UID_LEN)) ||
+           read_uuid(sandbox->uid, out);
 }
