@@ -174,6 +174,22 @@ wp_api_post(struct wp_api *api, const struct wp_api_target *target,
 }
 
 void
+wp_api_check(struct wp_api *api, const struct wp_api_target *target,
+             json_t *body, bool strict, wp_api_done *done, void *ctx)
+{
+    char path[WP_HTTP_PATH_MAX];
+    struct wp_url url;
+
+    wp_url_begin(&url, path, sizeof path);
+    add_collection(&url, target);
+    wp_url_param(&url, "dryRun", WP_STR("All"));
+    wp_url_param(&url, "fieldValidation",
+                 strict ? WP_STR("Strict") : WP_STR("Ignore"));
+    (void)!wp_url_end(&url);
+    send_request(api, target, &verb_post, path, body, (struct call){done, ctx});
+}
+
+void
 wp_api_put(struct wp_api *api, const struct wp_api_target *target, json_t *body,
            wp_api_done *done, void *ctx)
 {

@@ -8,6 +8,7 @@
 #include <event2/event.h>
 
 #include "k8s/cluster/cluster_impl.h"
+#include "k8s/controllers/verdicts.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -263,6 +264,15 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
         {WP_CONTROLLER_SANDBOX, &wp_sandbox_controller_ops},
     };
     uint32_t chosen = cluster->parts.config.controllers;
+    const uint32_t checks = WP_CONTROLLER_TEMPLATE | WP_CONTROLLER_SANDBOX;
+
+    /* Who makes no Pods need not have the right to ask about them. */
+    if ((chosen & checks) == checks) {
+        cluster->parts.verdicts = wp_verdicts_create();
+        if (cluster->parts.verdicts == NULL) {
+            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        }
+    }
 
     if ((chosen & (WP_CONTROLLER_POOL | WP_CONTROLLER_CLAIM)) != 0) {
         cluster->pool_sync =
@@ -385,6 +395,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     }
     wp_pool_sync_destroy(cluster->pool_sync);
     wp_cluster_backend_destroy(cluster->backend);
+    wp_verdicts_destroy(parts->verdicts);
     wp_events_destroy(parts->events);
     wp_api_destroy(parts->api);
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {

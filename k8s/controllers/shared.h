@@ -14,6 +14,7 @@
 #include "k8s/watch/work_queue.h"
 
 struct wp_sandbox_refs;
+struct wp_verdicts;
 
 /* The parts exist before any controller is created, and outlive them. */
 struct wp_parts {
@@ -25,6 +26,8 @@ struct wp_parts {
     struct wp_events *events;
     struct wp_store *stores[WP_KIND_COUNT]; /* NULL: the kind is not watched. */
     struct wp_sandbox_refs *refs;
+    /* NULL: Pods of templates are not checked. */
+    struct wp_verdicts *verdicts;
     uint64_t seed;
     /* This replica leads and the stores are synced: controllers may write. */
     bool active;

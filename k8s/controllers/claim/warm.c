@@ -16,6 +16,7 @@
 #include "k8s/controllers/claim/events.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/controllers/fault.h"
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
@@ -112,6 +113,30 @@ ask(struct wp_claim_reconcile *reconcile)
     }
 }
 
+/* Why no sandbox of its pool can be made; NULL. */
+static const char *
+template_refusal(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
+
+    return templ == NULL
+               ? NULL
+               : wp_verdicts_refusal(reconcile->self->parts->verdicts, templ);
+}
+
+/* It waits on all the same: another template may take this one's place. One
+ * that starts cold hears it from its own Sandbox. */
+static void
+say_refusal(struct wp_claim_reconcile *reconcile, const char *refusal)
+{
+    (void)wp_err_set(&reconcile->err, WP_FAILED_PRECONDITION,
+                     "The API server refuses every Pod of SandboxTemplate "
+                     "\"%.63s\": %s",
+                     wp_claim_reconcile_template(reconcile)->name, refusal);
+    wp_claim_reconcile_say(reconcile, WP_REASON_ERROR, reconcile->err.msg,
+                           WP_WORK_OK, WP_TIME_NEVER);
+}
+
 /* It waits in the core's queue, which holds no worker: the reconcile ends, and
  * the answer begins another one. People are told once the wait is a long one,
  * or when it had a sandbox that is gone. */
@@ -120,7 +145,12 @@ leave_waiting(struct wp_claim_reconcile *reconcile)
 {
     bool cold = may_start_cold(reconcile);
     int64_t left = grace_left_ns(reconcile);
+    const char *refusal = template_refusal(reconcile);
 
+    if (!cold && refusal != NULL) {
+        say_refusal(reconcile, refusal);
+        return;
+    }
     if (!cold && left == 0) {
         (void)wp_err_set(&reconcile->err, WP_PENDING,
                          "Waiting for a warm sandbox of SandboxWarmPool "

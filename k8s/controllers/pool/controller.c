@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 
@@ -134,6 +135,15 @@ on_template(void *ctx, const struct wp_object *before,
                                .template_ = after});
 }
 
+/* The API server takes Pods of this template no more, or again. */
+static void
+on_verdict(void *ctx, const struct wp_object *template_)
+{
+    add_meant(&(struct search){.controller = ctx,
+                               .ns = template_->ns,
+                               .template_name = template_->name});
+}
+
 /* --- Life --- */
 
 static void
@@ -190,6 +200,9 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, controller);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_TEMPLATE], on_template,
                     controller);
+    if (parts->verdicts != NULL) {
+        wp_verdicts_listen(parts->verdicts, on_verdict, controller);
+    }
     return controller;
 }
 

@@ -6,6 +6,7 @@
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
 #include "k8s/controllers/reconcile.h"
+#include "k8s/controllers/verdicts.h"
 #include "k8s/controllers/pool/controller_impl.h"
 #include "k8s/objects/pool_policy.h"
 #include "k8s/objects/sandbox_refs.h"
@@ -14,7 +15,7 @@
 
 enum {
     CALLS_MAX = 100, /* Of one reconcile, for sandboxes; the rest soon. */
-    WORDS_MAX = 384,
+    WORDS_MAX = 384 + WP_VERDICT_WORDS_MAX,
 };
 
 #define SOON_NS (100 * WP_NS_PER_MS)
@@ -276,6 +277,25 @@ ask_core(struct look *look)
     }
 }
 
+/* Whether no Pod of its template can start, with words for it. */
+static bool
+is_refused(const struct look *look, char words[WORDS_MAX])
+{
+    const char *why =
+        look->template_ == NULL
+            ? NULL
+            : wp_verdicts_refusal(look->controller->parts->verdicts,
+                                  look->template_);
+
+    if (why != NULL) {
+        (void)snprintf(words, WORDS_MAX,
+                       "The API server refuses every Pod of SandboxTemplate "
+                       "\"%.253s\": %s",
+                       look->view->template_name, why);
+    }
+    return why != NULL;
+}
+
 /* Whether what the core makes fails, with words for it. */
 static bool
 is_failing(const struct look *look, char words[WORDS_MAX])
@@ -307,6 +327,8 @@ report_progress(struct look *look)
                        "There is no SandboxTemplate \"%.253s\"; sandboxes that "
                        "are there are kept, none are made",
                        look->view->template_name);
+    } else if (wanted > 0 && is_refused(look, words)) {
+        hindrance = WP_POOL_BAD_TEMPLATE;
     } else if (look->held > 0) {
         hindrance = WP_POOL_UNSCHEDULABLE;
         (void)snprintf(words, sizeof(words),

@@ -1,11 +1,14 @@
 /* Templates get a label by which policies can select them, and sandboxes of
- * managed ones share a NetworkPolicy; what others change of it is put right. */
+ * managed ones share a NetworkPolicy; what others change of it is put right.
+ * Where this installation makes the Pods, the API server is asked whether it
+ * would take one of each template. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "k8s/controllers/shared.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "k8s/controllers/template/checker.h"
 #include "k8s/controllers/template/network_policy.h"
 #include "k8s/controllers/reconcile.h"
 #include "pool/base/assert.h"
@@ -18,7 +21,8 @@ enum {
 
 struct template_controller {
     struct wp_parts *parts;
-    struct wp_work_queue *queue; /* Keys are templates. */
+    struct wp_work_queue *queue;         /* Keys are templates. */
+    struct wp_template_checker *checker; /* NULL: Pods are not checked. */
 };
 
 /* --- What leads to a look at a template --- */
@@ -29,7 +33,14 @@ on_template(void *ctx, const struct wp_object *before,
 {
     struct template_controller *controller = ctx;
 
+    if (controller->checker != NULL && before != NULL &&
+        (after == NULL || strcmp(before->uid, after->uid) != 0)) {
+        wp_template_checker_forget(controller->checker, before);
+    }
     if (after != NULL) {
+        if (controller->checker != NULL) {
+            wp_template_checker_look(controller->checker, after);
+        }
         wp_work_add(controller->queue, after->ns, after->name, false);
         return;
     }
@@ -229,6 +240,27 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
 
 /* --- Life --- */
 
+static void
+template_destroy(void *self)
+{
+    struct template_controller *controller = self;
+
+    if (controller != NULL) {
+        wp_template_checker_destroy(controller->checker);
+        wp_work_queue_destroy(controller->queue);
+        free(controller);
+    }
+}
+
+static void
+pause_all(struct template_controller *controller, bool paused)
+{
+    wp_work_pause(controller->queue, paused);
+    if (controller->checker != NULL) {
+        wp_template_checker_pause(controller->checker, paused);
+    }
+}
+
 static void *
 template_create(struct wp_parts *parts, struct wp_err *err)
 {
@@ -246,8 +278,12 @@ template_create(struct wp_parts *parts, struct wp_err *err)
             .ctx = controller,
         });
     }
-    if (controller == NULL || controller->queue == NULL) {
-        free(controller);
+    if (controller != NULL && parts->verdicts != NULL) {
+        controller->checker = wp_template_checker_create(parts);
+    }
+    if (controller == NULL || controller->queue == NULL ||
+        (parts->verdicts != NULL && controller->checker == NULL)) {
+        template_destroy(controller);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "template controller: memory");
         return NULL;
@@ -266,6 +302,9 @@ add_template(void *ctx, const struct wp_object *template_)
     struct template_controller *controller = ctx;
 
     wp_work_add(controller->queue, template_->ns, template_->name, false);
+    if (controller->checker != NULL) {
+        wp_template_checker_look(controller->checker, template_);
+    }
     return true;
 }
 
@@ -290,7 +329,7 @@ template_activate(void *self)
                   controller);
     wp_store_walk(parts->stores[WP_KIND_NETWORK_POLICY], add_template_of_each,
                   controller);
-    wp_work_pause(controller->queue, false);
+    pause_all(controller, false);
 }
 
 static void
@@ -298,18 +337,7 @@ template_deactivate(void *self)
 {
     struct template_controller *controller = self;
 
-    wp_work_pause(controller->queue, true);
-}
-
-static void
-template_destroy(void *self)
-{
-    struct template_controller *controller = self;
-
-    if (controller != NULL) {
-        wp_work_queue_destroy(controller->queue);
-        free(controller);
-    }
+    pause_all(controller, true);
 }
 
 static void

@@ -138,6 +138,16 @@ wp_api_post(struct wp_api *api, const struct wp_api_target *target,
 }
 
 void
+wp_api_check(struct wp_api *api, const struct wp_api_target *target,
+             json_t *body, bool strict, wp_api_done *done, void *ctx)
+{
+    struct wp_recorded *call = record(api, WP_VERB_CHECK, target, done, ctx);
+
+    call->body = body;
+    call->strict = strict;
+}
+
+void
 wp_api_put(struct wp_api *api, const struct wp_api_target *target, json_t *body,
            wp_api_done *done, void *ctx)
 {
@@ -373,6 +383,9 @@ carry_out(struct wp_api *api, const struct wp_recorded *call, json_t **object)
         return wp_api_memory_get(memory, call, object);
     case WP_VERB_LIST:
         return wp_api_memory_list(memory, call, object);
+    case WP_VERB_CHECK:
+        *object = json_incref(call->body);
+        return WP_OK;
     case WP_VERB_POST:
         return wp_api_memory_post(memory, call, object);
     case WP_VERB_PUT:
@@ -411,7 +424,7 @@ wp_recorder_step(struct wp_api *api)
     }
     if (fault != NULL) {
         json_decref(object);
-        object = NULL;
+        object = json_incref(fault->object); /* NULL stays NULL. */
         result.status = fault->status;
         result.retry_after_ns =
             fault->retry_after_ns > 0 ? fault->retry_after_ns : -1;

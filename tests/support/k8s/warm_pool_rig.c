@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/json.h"
 
 enum {
@@ -94,6 +95,8 @@ warm_pool_rig_init(struct warm_pool_rig *rig, bool gc)
     rig->parts.clock = &rig->core.clock.clock;
     rig->parts.api = rig->api;
     rig->parts.refs = wp_sandbox_refs_create(SLOTS);
+    rig->parts.verdicts = wp_verdicts_create();
+    assert_non_null(rig->parts.verdicts);
     rig->parts.events = wp_events_create(&(struct wp_events_config){
         .base = rig->parts.base,
         .clock = rig->parts.clock,
@@ -154,6 +157,7 @@ warm_pool_rig_fini(struct warm_pool_rig *rig)
     wp_pool_controller_ops.deactivate(rig->controller);
     wp_api_destroy(rig->api);
     wp_pool_controller_ops.destroy(rig->controller);
+    wp_verdicts_destroy(rig->parts.verdicts);
     wp_events_destroy(rig->parts.events);
     for (int kind = 0; kind < WP_KIND_COUNT; kind++) {
         wp_store_destroy(rig->parts.stores[kind]);
