@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "k8s/api/api.h"
+#include "k8s/controllers/shared.h"
 #include "k8s/objects/object.h"
 
 /* The Pod that a sandbox of this template has, as far as the template says it:
