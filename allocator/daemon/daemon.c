@@ -570,7 +570,7 @@ serve(struct wp_daemon *daemon)
 
         if (sig == SIGHUP) {
             wp_daemon_notify("RELOADING=1");
-            wp_daemon_reload(&daemon->core, daemon->manifest, daemon->argc,
+            wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc,
                              daemon->argv);
             wp_daemon_notify("READY=1");
         } else if (sig == SIGTERM || sig == SIGINT) {

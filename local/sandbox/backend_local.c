@@ -61,11 +61,8 @@ allocate(struct wp_local *local, struct wp_err *err)
     wp_list_init(&local->live);
     wp_random_bytes(&seed, sizeof seed);
     wp_rng_init(&local->rng, seed);
-    local->templates_len = local->config.templates_len;
-    local->templates =
-        calloc(local->templates_len + 1, sizeof *local->templates);
     local->free_users = calloc(max, sizeof *local->free_users);
-    if (local->templates == NULL || local->free_users == NULL ||
+    if (local->free_users == NULL ||
         !wp_channel_init(&local->channel, CHANNEL_CAP)) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "no memory for the local backend");
@@ -154,8 +151,8 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_local_prepare_filter(local, err);
     }
-    for (size_t i = 0; i < local->templates_len && status == WP_OK; i++) {
-        status = wp_local_prepare_template(local, i, err);
+    for (size_t i = 0; i < config->templates_len && status == WP_OK; i++) {
+        status = wp_local_add_template(local, &config->templates[i], err);
     }
     if (status != WP_OK) {
         wp_local_destroy(local);
@@ -186,21 +183,6 @@ wp_local_probe(const struct wp_local_config *config,
 }
 
 /* --- The port --- */
-
-static const struct wp_local_template *
-find_template(const struct wp_local *local,
-              const struct wp_sandbox_order *order)
-{
-    for (size_t i = 0; i < local->templates_len; i++) {
-        const struct wp_template *tmpl = local->templates[i].tmpl;
-
-        if (wp_str_is(order->template_name, tmpl->name) &&
-            wp_str_is(order->pool_namespace, tmpl->template_namespace)) {
-            return &local->templates[i];
-        }
-    }
-    return NULL;
-}
 
 static void
 run_create(void *ctx, uint64_t a, uint64_t b)
@@ -251,7 +233,8 @@ local_create(void *self, const struct wp_sandbox_order *order,
              struct wp_err *err)
 {
     struct wp_local *local = self;
-    const struct wp_local_template *tmpl = find_template(local, order);
+    const struct wp_local_template *tmpl = wp_local_find_template(
+        local, order->pool_namespace, order->template_name);
     struct wp_sandbox *sandbox;
     enum wp_status status;
 
@@ -523,12 +506,7 @@ wp_local_destroy(struct wp_local *local)
         return;
     }
     WP_ASSERT(!local->started);
-    for (size_t i = 0; local->templates != NULL && i < local->templates_len;
-         i++) {
-        wp_bwrap_args_fini(&local->templates[i]);
-        wp_gvisor_fini(&local->templates[i]);
-        wp_root_fini(&local->templates[i].root);
-    }
+    wp_local_destroy_templates(local);
     /* Adopted by a start that then failed: they are left as they were. */
     if (local->live.next != NULL) {
         abandon_all(&local->live);
@@ -545,7 +523,6 @@ wp_local_destroy(struct wp_local *local)
     if (local->lock_fd >= 0) {
         (void)close(local->lock_fd);
     }
-    free(local->templates);
     free(local->free_users);
     free(local->by_index);
     free(local);

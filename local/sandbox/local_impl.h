@@ -50,6 +50,7 @@ enum wp_sandbox_state {
 };
 
 struct wp_local_template {
+    struct wp_local_template *next; /* An older one. */
     const struct wp_template *tmpl;
     uint64_t hash; /* Of all that tmpl says. */
     struct wp_root root;
@@ -134,8 +135,8 @@ struct wp_local {
     /* Of earlier daemons that ran in other groups. */
     struct wp_cgroups old_cgroups[WP_LOCAL_OLD_GROUPS_MAX];
     uint32_t old_cgroups_len;
-    struct wp_local_template *templates;
-    size_t templates_len;
+    _Atomic(struct wp_local_template *) templates; /* See templates.c. */
+    uint32_t templates_made; /* Tries; names their roots. Who adds one. */
     struct wp_local_events events;
     pthread_t thread;
     bool started;
@@ -166,6 +167,14 @@ struct wp_local {
     struct wp_rng rng;
 };
 
+/* --- templates.c --- */
+
+/* The newest of that name; NULL. Valid until destroy. Any thread. */
+const struct wp_local_template *
+wp_local_find_template(const struct wp_local *local,
+                       struct wp_str template_namespace, struct wp_str name);
+void wp_local_destroy_templates(struct wp_local *local);
+
 /* --- local_prepare.c: before the thread starts. --- */
 
 WP_MUST_CHECK enum wp_status
@@ -180,9 +189,11 @@ WP_MUST_CHECK enum wp_status
 wp_local_prepare_programs(const struct wp_local *local, struct wp_err *err);
 WP_MUST_CHECK enum wp_status wp_local_prepare_filter(struct wp_local *local,
                                                      struct wp_err *err);
-WP_MUST_CHECK enum wp_status wp_local_prepare_template(struct wp_local *local,
-                                                       size_t index,
-                                                       struct wp_err *err);
+/* Also later, by who adds a template. out->tmpl is set; what was made when it
+ * fails is the caller's to take back. */
+WP_MUST_CHECK enum wp_status
+wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
+                          const char *dir, struct wp_err *err);
 /* Raises the limit of open files as far as it goes; notes when that is short.
  */
 void wp_local_raise_files(struct wp_local *local);
