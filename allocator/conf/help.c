@@ -121,7 +121,7 @@ wp_conf_help(FILE *out)
     }
     (void)fputs(
         "\nSignals: SIGTERM and SIGINT drain and leave (a second one: at "
-        "once);\nSIGHUP reads the pools of the manifests again.\n"
+        "once);\nSIGHUP reads the templates and pools of the manifests again.\n"
         "Exit status: 0 left as asked, 1 a failure, 2 a wrong setting "
         "or manifest.\n",
         out);

@@ -28,7 +28,7 @@ enum wp_status wp_daemon_backend_open(struct wp_daemon_backend *self,
  * thread; blocks. */
 bool wp_daemon_backend_reload(struct wp_daemon_backend *self,
                               struct wp_manifest *manifest, bool *changed);
-/* Can sandboxes of this pool be made? Any thread. */
+/* Can sandboxes of this pool be made? Main thread; blocks. */
 bool wp_daemon_backend_has_template(struct wp_daemon_backend *self,
                                     const struct wp_pool_spec *spec);
 /* The port for the core; what is behind it may come later. */

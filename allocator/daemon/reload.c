@@ -12,16 +12,18 @@ extern char **environ;
 
 struct reload {
     struct wp_daemon_core *core;
-    struct wp_daemon_backend *backend;
     const struct wp_manifest *manifest; /* As it was read now. */
-    bool *changed;                      /* Of its templates: by index. */
+    const struct wp_pool_spec *specs;   /* Its pools. */
+    size_t specs_len;
+    bool *changed; /* Of its templates: by index. */
+    bool *usable;  /* Of its pools: sandboxes can be made. */
 };
 
 /* One that was refused, and was not there before. */
 static bool
 has_template(const struct reload *job, const struct wp_pool_spec *spec)
 {
-    if (wp_daemon_backend_has_template(job->backend, spec)) {
+    if (job->usable[spec - job->specs]) {
         return true;
     }
     wp_log_warn("a pool's template was refused; the pool stays as it was",
@@ -164,8 +166,8 @@ static void
 apply(void *ctx, uint64_t a, uint64_t b)
 {
     const struct reload *job = ctx;
-    const struct wp_pool_spec *specs;
-    size_t n = wp_manifest_pools(job->manifest, &specs);
+    const struct wp_pool_spec *specs = job->specs;
+    size_t n = job->specs_len;
 
     (void)a;
     (void)b;
@@ -190,16 +192,22 @@ follow(struct wp_daemon_core *core, struct wp_daemon_backend *backend,
        struct wp_manifest *manifest)
 {
     const struct wp_template *templates;
-    struct reload job = {core, backend, manifest, NULL};
+    struct reload job = {.core = core, .manifest = manifest};
     size_t n = wp_manifest_templates(manifest, &templates);
     bool is_kept;
 
+    job.specs_len = wp_manifest_pools(manifest, &job.specs);
     job.changed = calloc(n + 1, sizeof *job.changed);
-    WP_ASSERT(job.changed != NULL);
+    job.usable = calloc(job.specs_len + 1, sizeof *job.usable);
+    WP_ASSERT(job.changed != NULL && job.usable != NULL);
     is_kept = wp_daemon_backend_reload(backend, manifest, job.changed);
+    for (size_t i = 0; i < job.specs_len; i++) {
+        job.usable[i] = wp_daemon_backend_has_template(backend, &job.specs[i]);
+    }
     wp_loop_call(core->loop, apply, &job);
     wp_log_info("reloaded the manifests' templates and pools");
     free(job.changed);
+    free(job.usable);
     if (!is_kept) {
         wp_manifest_destroy(manifest);
     }

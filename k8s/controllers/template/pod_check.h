@@ -32,7 +32,7 @@ enum wp_pod_answer {
     WP_POD_UNANSWERED,
 };
 
-/* With the server's words, without the name that it gave the Pod, cut to cap. */
+/* words: the server's, without the name that it gave the Pod; cut to cap. */
 enum wp_pod_answer wp_pod_check_read(const struct wp_api_result *result,
                                      char *words, size_t cap);
 

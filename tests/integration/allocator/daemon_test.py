@@ -484,6 +484,60 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
         self.assertTrue(daemon.release(lease).was_held)
 
+    def test_reload_of_templates(self):
+        """New sandboxes come from the new one, what is leased stays as it was;
+        one that cannot be is refused; one that is new can be used."""
+        daemon = self.start(replicas=1).wait_full(1)
+
+        def says(lease):
+            _, body = daemon.get(
+                f"/sandboxes/{lease.sandbox}/execute", "POST",
+                json.dumps({"command": "sh -c 'ls -d /of-*'"}),
+                {"Content-Type": "application/json"})
+            return json.loads(body)["stdout"].strip()
+
+        def reload(text, said):
+            before = daemon.messages().count(said)
+            with open(daemon.manifest, "w", encoding="utf-8") as handle:
+                handle.write(text)
+            daemon.process.send_signal(signal.SIGHUP)
+            eventually(lambda: daemon.messages().count(said) > before, said)
+
+        with open(daemon.manifest, encoding="utf-8") as handle:
+            first = handle.read()
+        self.assertIn("mountPath: /workspace\n", first)
+        old = daemon.claim("old")
+        daemon.wait_full(1)
+        changed = first.replace("mountPath: /workspace\n",
+                                "mountPath: /of-second\n").replace(
+            '"--workspace", "/workspace"', '"--workspace", "/of-second"')
+        reload(changed, "template changed")
+        # The idle one of the former goes; whatever is ready then is new.
+        eventually(lambda: daemon.pool().destroyed_total >= 1
+                   and daemon.pool().ready == 1, "replaced")
+        self.assertEqual(says(daemon.claim("new")), "/of-second")
+        self.assertEqual(says(old), "")
+        reload(changed.replace("image: host", "image: nowhere"),
+               "change of a template refused")
+        self.assertIn("image 'nowhere'", daemon.messages())
+        daemon.release(old)
+        daemon.wait_full(1)
+        self.assertEqual(says(daemon.claim("newer")), "/of-second")
+        template, pool = changed.split("---\n", 1)
+        third = template.replace("name: quickstart", "name: third").replace(
+            "/of-second", "/of-third")
+        reload("---\n".join((template, third, pool.replace(
+            "sandboxTemplateRef:\n    name: quickstart",
+            "sandboxTemplateRef:\n    name: third"))), "new template")
+        eventually(lambda: "pool changed" in daemon.messages(), "changed")
+
+        def of_third():
+            lease = daemon.claim(f"third-{time.monotonic_ns()}",
+                                 wait_ms=60000)
+            return says(lease) == "/of-third"
+        eventually(of_third, "a sandbox of the third template")
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+
     def test_waiting_claims_are_told_at_sigterm(self):
         daemon = self.start(replicas=0)
         eventually(daemon.ready, "ready")

@@ -317,11 +317,11 @@ test_template_changes(void **state)
     assert_true(hash != wp_template_hash(&rig.tmpl));
     local_rig_create(&rig, 1, PATIENCE_MS);
     local_rig_wait(&rig, 1, RIG_READY, PATIENCE_MS);
-    assert_int_equal(
-        local_rig_execute(&rig, 1, "echo $SAYS", out, sizeof out), 0);
+    assert_int_equal(local_rig_execute(&rig, 1, "echo $SAYS", out, sizeof out),
+                     0);
     assert_string_equal(out, "second\n");
-    assert_int_equal(
-        local_rig_execute(&rig, 0, "echo $SAYS", out, sizeof out), 0);
+    assert_int_equal(local_rig_execute(&rig, 0, "echo $SAYS", out, sizeof out),
+                     0);
     assert_string_equal(out, "first\n");
     /* And one that is new. */
     other = later;
