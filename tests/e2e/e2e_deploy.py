@@ -2,12 +2,15 @@
 daemon with no more rights than deploy/kubernetes/base gives it.
 """
 import json
+import os
 import secrets
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+
+import yaml
 
 import world
 from cluster import ROOT, free_port, wait_for
@@ -158,6 +161,47 @@ def test_rights_are_enough(w):
         [w.cluster.bin / "kubectl", "--kubeconfig", config, "get", "secrets"],
         capture_output=True, text=True, check=False)
     assert "forbidden" in run.stderr and denied(w) > before, run.stderr
+
+
+def test_one_namespace(w):
+    """The overlay for one namespace: a life with Roles alone, and no right beyond."""
+    overlay = w.dir / "namespaced"
+    overlay.mkdir()
+    above = os.path.relpath(ROOT / "deploy/kubernetes/overlays/namespaced",
+                            overlay.resolve())
+    (overlay / "kustomization.yaml").write_text(
+        f"namespace: {w.namespace}\nresources: [{above}]\n")
+    objects = [doc for doc in yaml.safe_load_all(
+        w.cluster.kubectl("kustomize", str(overlay))) if doc["kind"] in (
+            "ServiceAccount", "Role", "RoleBinding", "ClusterRole",
+            "ClusterRoleBinding", "Namespace")]
+    assert sorted(doc["kind"] for doc in objects) == [
+        "Role", "Role", "RoleBinding", "RoleBinding", "ServiceAccount"], objects
+    assert {doc["metadata"]["namespace"] for doc in objects} == {w.namespace}
+    w.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    config = w.cluster.service_account_kubeconfig(w.namespace, ACCOUNT)
+    daemon = w.daemon(kubeconfig=config, watch_namespace=w.namespace,
+                      leader_election_namespace=w.namespace)
+    w.template()
+    w.pool("p", 1)
+    wait_for("the template's NetworkPolicy",
+             lambda: w.get("NetworkPolicy", "python-network-policy"))
+    w.claim("c", "p")
+    w.wait_claim("c")
+    wait_for("the event of the adoption", lambda: w.events("SandboxAdopted"))
+    w.wait_pool("p", 1)
+    w.patch("SandboxWarmPool", "p", {"spec": {"replicas": 0}})
+    w.wait_pool("p", 0)
+    assert daemon.stop()
+    words = [line for line in daemon.log().splitlines()
+             if "forbidden" in line.lower() or "answered 403" in line]
+    assert not words, words
+    for words in (("-n", "default", "get", "pods"), ("get", "pods", "-A"),
+                  ("-n", w.namespace, "get", "secrets")):
+        run = subprocess.run(
+            [w.cluster.bin / "kubectl", "--kubeconfig", config, *words],
+            capture_output=True, text=True, check=False)
+        assert run.returncode != 0 and "forbidden" in run.stderr, (words, run)
 
 
 class Secrets:
