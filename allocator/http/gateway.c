@@ -157,7 +157,8 @@ refuse(struct wp_http_req *req, int status, const char *why)
 }
 
 static void
-send_page(struct wp_http_req *req, const struct wp_http_page *page)
+send_page(struct wp_http_req *req, const struct wp_http_page *page,
+          enum wp_view view)
 {
     struct evbuffer *body = evbuffer_new();
     const char *type = "text/plain; charset=utf-8";
@@ -167,7 +168,7 @@ send_page(struct wp_http_req *req, const struct wp_http_page *page)
         refuse(req, 500, "out of memory");
         return;
     }
-    status = page->render(page->ctx, body, &type);
+    status = page->render(page->ctx, view, body, &type);
     wp_http_add_header(req, "Cache-Control", "no-store");
     wp_http_reply_buffer(req, (int)status, type, body);
     evbuffer_free(body);
@@ -179,6 +180,8 @@ serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
 {
     const char *method = wp_http_method(req);
     const struct wp_http_page *page = NULL;
+    bool all =
+        token_known(config, route) || may_without_token(config, req, NULL);
 
     for (size_t i = 0; i < config->n_pages; i++) {
         if (wp_str_is(route->path, config->pages[i].path)) {
@@ -195,7 +198,7 @@ serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
     } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         refuse(req, 405, "expected GET or HEAD");
     } else {
-        send_page(req, page);
+        send_page(req, page, all ? WP_VIEW_ALL : WP_VIEW_TENANT);
     }
 }
 

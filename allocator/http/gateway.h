@@ -11,6 +11,8 @@
  * own user everything, others what is their tenant's; on TCP, and for what is
  * not the tenant's, who has a bearer token, which is either the lease token of
  * that very sandbox in hexadecimal, or admin_token. The token is not handed on.
+ * Who may reach every sandbox sees all of a page, everybody else a tenant's
+ * view.
  * All of it runs on one loop.
  *
  * How many: as allocator/access/peer_limits.h bounds them. Connections beyond a
@@ -25,6 +27,7 @@
 #include <stdint.h>
 
 #include "allocator/access/identity.h"
+#include "allocator/access/view.h"
 #include "proto/loop/loop.h"
 #include "pool/claim.h"
 
@@ -35,9 +38,9 @@ struct wp_http_page {
     const char *path;
     /* True: never asks for a token (probes). */
     bool open;
-    /* Adds the body, sets the content type (static storage), returns the
-     * status. Loop thread; must not block. */
-    unsigned (*render)(void *ctx, struct evbuffer *body,
+    /* Adds the body with what the view shows, sets the content type (static
+     * storage), returns the status. Loop thread; must not block. */
+    unsigned (*render)(void *ctx, enum wp_view view, struct evbuffer *body,
                        const char **content_type);
     void *ctx;
 };

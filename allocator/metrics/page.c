@@ -15,6 +15,7 @@ struct scrape {
     struct evbuffer *out;
     struct wp_pool_stats *stats;
     uint32_t n;
+    enum wp_view view;
 };
 
 /* One family with one number for each pool. */
@@ -23,6 +24,7 @@ struct pool_family {
     const char *type;
     const char *help;
     double (*value)(const struct wp_pool_stats *s);
+    enum wp_view view; /* Who sees it. */
 };
 
 #define NUMBER(name)                                                           \
@@ -51,35 +53,36 @@ get_target(const struct wp_pool_stats *s)
 
 static const struct pool_family pool_families[] = {
     {"warmpool_pool_target", "gauge",
-     "Sandboxes the pool keeps ready or warming.", get_target},
+     "Sandboxes the pool keeps ready or warming.", get_target, WP_VIEW_TENANT},
     {"warmpool_claims_waiting", "gauge", "Claims that wait for a sandbox now.",
-     get_waiting},
+     get_waiting, WP_VIEW_ALL},
     {"warmpool_claims_refused_total", "counter",
      "Claims that got no sandbox: pool empty, wait over, or queue full.",
-     get_refused_total},
+     get_refused_total, WP_VIEW_ALL},
     {"warmpool_claims_missed_total", "counter",
      "Claims that found no sandbox ready, whatever became of them.",
-     get_missed_total},
+     get_missed_total, WP_VIEW_ALL},
     {"warmpool_leases_released_total", "counter",
-     "Leases ended by their holder.", get_released_total},
+     "Leases ended by their holder.", get_released_total, WP_VIEW_ALL},
     {"warmpool_leases_expired_total", "counter", "Leases that ran out.",
-     get_expired_total},
+     get_expired_total, WP_VIEW_ALL},
     {"warmpool_leases_undone_total", "counter",
      "Grants taken back because the client had gone before the answer.",
-     get_undone_total},
+     get_undone_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_created_total", "counter",
-     "Sandboxes ordered from the backend.", get_created_total},
+     "Sandboxes ordered from the backend.", get_created_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_destroyed_total", "counter",
-     "Sandboxes of which nothing is left.", get_destroyed_total},
+     "Sandboxes of which nothing is left.", get_destroyed_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_failed_total", "counter",
-     "Sandboxes that never became ready.", get_failed_total},
+     "Sandboxes that never became ready.", get_failed_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_lost_total", "counter",
-     "Sandboxes that were ready and then stopped answering.", get_lost_total},
+     "Sandboxes that were ready and then stopped answering.", get_lost_total,
+     WP_VIEW_ALL},
     {"warmpool_pool_draining", "gauge", "1 when the pool takes no new claims.",
-     get_draining},
+     get_draining, WP_VIEW_TENANT},
     {"warmpool_breaker_open", "gauge",
      "1 while creation is paused because nothing becomes ready.",
-     get_breaker_open},
+     get_breaker_open, WP_VIEW_TENANT},
 };
 
 static void
@@ -88,6 +91,9 @@ put_pool_families(const struct scrape *sc)
     for (size_t f = 0; f < WP_ARRAY_LEN(pool_families); f++) {
         const struct pool_family *family = &pool_families[f];
 
+        if (family->view > sc->view) {
+            continue;
+        }
         wp_prom_family(sc->out, family->name, family->type, family->help);
         for (uint32_t i = 0; i < sc->n; i++) {
             const struct wp_pool_stats *s = &sc->stats[i];
@@ -114,12 +120,16 @@ put_sandboxes(const struct scrape *sc)
             const char *state;
             uint32_t n;
         } rows[] = {
-            {"warming", s->warming},         {"ready", s->ready},
-            {"leased", s->leased},           {"dying", s->dying},
+            {"warming", s->warming},
+            {"ready", s->ready},
+            /* Not for tenants. */
+            {"leased", s->leased},
+            {"dying", s->dying},
             {"quarantined", s->quarantined},
         };
+        size_t n = sc->view == WP_VIEW_ALL ? WP_ARRAY_LEN(rows) : 2;
 
-        for (size_t r = 0; r < WP_ARRAY_LEN(rows); r++) {
+        for (size_t r = 0; r < n; r++) {
             struct wp_prom_label labels[] = {
                 {"namespace", s->spec.pool_namespace},
                 {"pool", s->spec.name},
@@ -442,9 +452,9 @@ put_process(struct evbuffer *out)
 }
 
 static void
-put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
+put_build(struct evbuffer *out, const struct wp_http_metrics *m)
 {
-    struct wp_prom_label labels[] = {
+    const struct wp_prom_label labels[] = {
         {"version", WP_VERSION},
         {"backend", m->backend},
         {"lease_store", m->lease_store},
@@ -453,6 +463,11 @@ put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
     wp_prom_family(out, "warmpool_build_info", "gauge",
                    "1; what runs, in its labels.");
     wp_prom_sample(out, "warmpool_build_info", labels, 3, 1);
+}
+
+static void
+put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
+{
     wp_http_metrics_put(out, "warmpool_memory_planned_bytes", "gauge",
                         "Memory reserved for slots and claims at start.",
                         (double)wp_pools_memory_bytes(m->pools));
@@ -516,63 +531,83 @@ put_store(struct evbuffer *out, const struct wp_lease_meter *store)
 
 /* Of the pools of which there is something to tell; how many. */
 static uint32_t
-fill_stats(struct wp_pools *pools, uint32_t n, struct wp_pool_stats *out)
+fill_stats(struct wp_pools *pools, uint32_t n, enum wp_view view,
+           struct wp_pool_stats *out)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         wp_pools_stats(pools, i, &out[count]);
+        if (view == WP_VIEW_TENANT) {
+            wp_view_of_tenant(&out[count]);
+        }
         count += out[count].gone ? 0 : 1;
     }
     return count;
 }
 
+/* What only WP_VIEW_ALL shows. */
+static void
+put_all(const struct scrape *sc, const struct wp_http_metrics *m)
+{
+    put_daemon(sc->out, m);
+    put_claims(sc);
+    put_histograms(sc, m->pools);
+    wp_scale_metrics(sc->out, m->pools, sc->stats, sc->n);
+    if (m->not_ready == NULL) {
+        put_agent_sandbox_claims(sc);
+        put_agent_sandboxes(sc);
+    }
+    if (m->store != NULL) {
+        put_store(sc->out, m->store);
+    }
+    if (m->store_more != NULL) {
+        m->store_more(m->ctx, sc->out);
+    }
+    if (m->rpc != NULL) {
+        put_rpc(sc->out, m->rpc);
+    }
+    if (m->http != NULL) {
+        put_http(sc->out, m->http);
+    }
+    put_process(sc->out);
+}
+
 unsigned
-wp_http_metrics_page(void *ctx, struct evbuffer *body,
+wp_http_metrics_page(void *ctx, enum wp_view view, struct evbuffer *body,
                      const char **content_type)
 {
     struct wp_http_metrics *m = ctx;
-    struct scrape sc = {.out = body, .n = wp_pools_count(m->pools)};
+    struct scrape sc = {
+        .out = body,
+        .n = wp_pools_count(m->pools),
+        .view = view,
+    };
 
     sc.stats = calloc(sc.n + 1, sizeof *sc.stats);
     if (sc.stats == NULL) {
         (void)evbuffer_add_printf(body, "no memory\n");
         return 503;
     }
-    sc.n = fill_stats(m->pools, sc.n, sc.stats);
+    sc.n = fill_stats(m->pools, sc.n, view, sc.stats);
     *content_type = WP_PROM_CONTENT_TYPE;
-    put_daemon(body, m);
+    put_build(body, m);
     put_sandboxes(&sc);
     put_pool_families(&sc);
-    put_claims(&sc);
-    put_histograms(&sc, m->pools);
-    wp_scale_metrics(body, m->pools, sc.stats, sc.n);
-    if (m->not_ready == NULL) {
-        put_agent_sandbox_claims(&sc);
-        put_agent_sandboxes(&sc);
-    }
     put_agent_warmpool_size(&sc);
-    if (m->store != NULL) {
-        put_store(body, m->store);
+    if (view == WP_VIEW_ALL) {
+        put_all(&sc, m);
     }
-    if (m->store_more != NULL) {
-        m->store_more(m->ctx, body);
-    }
-    if (m->rpc != NULL) {
-        put_rpc(body, m->rpc);
-    }
-    if (m->http != NULL) {
-        put_http(body, m->http);
-    }
-    put_process(body);
     free(sc.stats);
     return 200;
 }
 
 unsigned
-wp_http_health_page(void *ctx, struct evbuffer *body, const char **content_type)
+wp_http_health_page(void *ctx, enum wp_view view, struct evbuffer *body,
+                    const char **content_type)
 {
     (void)ctx;
+    (void)view;
     (void)content_type;
     (void)evbuffer_add_printf(body, "ok\n");
     return 200;
@@ -602,11 +637,13 @@ why_not(const struct wp_http_metrics *m, const struct wp_pool_stats *s)
 }
 
 unsigned
-wp_http_ready_page(void *ctx, struct evbuffer *body, const char **content_type)
+wp_http_ready_page(void *ctx, enum wp_view view, struct evbuffer *body,
+                   const char **content_type)
 {
     struct wp_http_metrics *m = ctx;
     bool ready = true;
 
+    (void)view;
     (void)content_type;
     if (!atomic_load_explicit(&m->serving, memory_order_acquire)) {
         (void)evbuffer_add_printf(body, "not ready: the daemon is starting or "

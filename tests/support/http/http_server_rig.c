@@ -160,21 +160,25 @@ rig_lease_token(void)
 }
 
 static unsigned
-render_hello(void *ctx, struct evbuffer *body, const char **type)
+render_hello(void *ctx, enum wp_view view, struct evbuffer *body,
+             const char **type)
 {
     (void)ctx;
+    (void)view;
     (void)type;
     (void)evbuffer_add_printf(body, "hello\n");
     return 200;
 }
 
 static unsigned
-render_big(void *ctx, struct evbuffer *body, const char **type)
+render_big(void *ctx, enum wp_view view, struct evbuffer *body,
+           const char **type)
 {
     static const char line[] = "0123456789abcdef0123456789abcdef"
                                "0123456789abcdef0123456789abcde\n";
 
     (void)ctx;
+    (void)view;
     (void)type;
     for (size_t i = 0; i < RIG_BIG / (sizeof line - 1); i++) {
         (void)evbuffer_add(body, line, sizeof line - 1);
@@ -182,10 +186,21 @@ render_big(void *ctx, struct evbuffer *body, const char **type)
     return 200;
 }
 
+static unsigned
+render_view(void *ctx, enum wp_view view, struct evbuffer *body,
+            const char **type)
+{
+    (void)ctx;
+    (void)type;
+    (void)evbuffer_add_printf(body, "seen: %s\n",
+                              view == WP_VIEW_ALL ? "all" : "a tenant's part");
+    return 200;
+}
+
 static const struct wp_http_page pages[] = {
     {"/hello", true, render_hello, NULL},
     {"/big", true, render_big, NULL},
-    {"/metrics", false, render_hello, NULL},
+    {"/metrics", false, render_view, NULL},
 };
 
 static void *
