@@ -167,10 +167,13 @@ def test_one_namespace(w):
     """The overlay for one namespace: a life with Roles alone, and no right beyond."""
     overlay = w.dir / "namespaced"
     overlay.mkdir()
-    above = os.path.relpath(ROOT / "deploy/kubernetes/overlays/namespaced",
-                            overlay.resolve())
-    (overlay / "kustomization.yaml").write_text(
-        f"namespace: {w.namespace}\nresources: [{above}]\n")
+    text = (ROOT / "deploy/kubernetes/overlays/namespaced/kustomization.yaml"
+            ).read_text()
+    for old, new in ((f"\nnamespace: {SYSTEM}\n", f"\nnamespace: {w.namespace}\n"),
+                     ("../../base", os.path.relpath(BASE, overlay.resolve()))):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (overlay / "kustomization.yaml").write_text(text)
     objects = [doc for doc in yaml.safe_load_all(
         w.cluster.kubectl("kustomize", str(overlay))) if doc["kind"] in (
             "ServiceAccount", "Role", "RoleBinding", "ClusterRole",
@@ -178,6 +181,8 @@ def test_one_namespace(w):
     assert sorted(doc["kind"] for doc in objects) == [
         "Role", "Role", "RoleBinding", "RoleBinding", "ServiceAccount"], objects
     assert {doc["metadata"]["namespace"] for doc in objects} == {w.namespace}
+    assert {subject["namespace"] for doc in objects
+            for subject in doc.get("subjects", [])} == {w.namespace}
     w.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
     config = w.cluster.service_account_kubeconfig(w.namespace, ACCOUNT)
     daemon = w.daemon(kubeconfig=config, watch_namespace=w.namespace,

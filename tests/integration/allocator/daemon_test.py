@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -28,6 +29,8 @@ from warmpool.v1 import allocator_pb2 as pb  # noqa: E402
 PATIENCE = 90  # Of an awaited event; a sanitizer's build is slow.
 MANIFEST = os.path.join(DEPLOY, "examples", "quickstart.yaml")
 POOL = pb.PoolRef(name="quickstart")
+NO_DESCRIPTORS = ("not ready: no connection can be accepted for want of "
+                  "descriptors\n")
 
 
 def eventually(check, what):
@@ -512,6 +515,30 @@ class DaemonTest(unittest.TestCase):
             daemon.claim("c2")
         daemon.release(lease)
         self.assertEqual(daemon.process.wait(PATIENCE), 0, daemon.messages())
+
+    def test_not_ready_while_descriptors_have_run_out(self):
+        """A probe that is connected learns of it, and that it is over."""
+        daemon = self.start("--synthetic")
+        daemon.wait_full(3)
+        probe = UnixHTTPConnection(daemon.http_path)
+        self.addCleanup(probe.close)
+
+        def ready():
+            probe.request("GET", "/readyz")
+            answer = probe.getresponse()
+            return answer.status, answer.read().decode()
+        self.assertEqual(ready(), (200, "ready\n"))
+        pid = daemon.process.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        # The standard ones have these numbers: no other can be had.
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(daemon.grpc_path)
+            eventually(lambda: ready() == (503, NO_DESCRIPTORS), "not ready")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        eventually(lambda: ready() == (200, "ready\n"), "ready again")
+        self.assertEqual(daemon.get("/readyz")[0], 200)
+        daemon.release(daemon.claim("c1"))
 
     def test_abandoned_http_clients(self):
         """Connections that vanish in every state leave nothing behind."""
