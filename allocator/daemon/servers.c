@@ -83,6 +83,15 @@ cluster_not_ready(void *ctx)
     return wp_daemon_cluster_not_ready(self->from.cluster);
 }
 
+static void
+sandbox_token(void *ctx, const struct wp_claim_info *info,
+              char out[WP_SANDBOX_TOKEN_TEXT + 1])
+{
+    const struct wp_daemon_servers *self = ctx;
+
+    wp_daemon_cluster_sandbox_token(self->from.cluster, info, out);
+}
+
 static enum wp_status
 find_nothing(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
 {
@@ -264,6 +273,7 @@ gateway_config(struct wp_daemon_servers *self)
         .n_pages = PAGES,
         .find = find_sandbox,
         .token_valid = token_valid,
+        .sandbox_token = sandbox_token,
         .ctx = self,
     };
 }

@@ -210,6 +210,7 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
     const struct peer *peer = wp_http_peer(req);
     bool known = token_known(config, route);
     bool may = known || may_without_token(config, req, NULL);
+    char token[WP_SANDBOX_TOKEN_TEXT + 1] = "";
     struct wp_claim_info info;
 
     /* First the right, so that strangers cannot learn which names exist. */
@@ -233,8 +234,11 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
                            "the sandbox is lost; release its claim");
         return NULL;
     }
-    return wp_http_proxy_open(&gateway->proxy, req, route, info.endpoint,
-                              known);
+    if (config->sandbox_token != NULL) {
+        config->sandbox_token(config->ctx, &info, token);
+    }
+    return wp_http_proxy_open(&gateway->proxy, req, route, info.endpoint, known,
+                              token);
 }
 
 /* Is it a probe? Then it is answered beyond the bounds, too. */

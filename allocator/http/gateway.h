@@ -28,6 +28,7 @@
 
 #include "allocator/access/identity.h"
 #include "allocator/access/view.h"
+#include "proto/formats/sandbox_token.h"
 #include "proto/loop/loop.h"
 #include "pool/claim.h"
 
@@ -75,6 +76,10 @@ struct wp_gateway_config {
                            struct wp_claim_info *out);
     /* wp_pools_token_valid. */
     bool (*token_valid)(void *ctx, const uint8_t *token, struct wp_str sandbox);
+    /* What the sandbox of that lease is shown as its token; "" for none. NULL:
+     * none is. */
+    void (*sandbox_token)(void *ctx, const struct wp_claim_info *info,
+                          char out[WP_SANDBOX_TOKEN_TEXT + 1]);
     void *ctx;
 };
 

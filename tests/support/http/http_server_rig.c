@@ -140,6 +140,16 @@ find(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
     return WP_OK;
 }
 
+static void
+sandbox_token(void *ctx, const struct wp_claim_info *info,
+              char out[WP_SANDBOX_TOKEN_TEXT + 1])
+{
+    (void)ctx;
+    (void)snprintf(out, WP_SANDBOX_TOKEN_TEXT + 1, "%s%.16s",
+                   rig.has_sandbox_tokens ? "token of " : "",
+                   rig.has_sandbox_tokens ? info->pool_namespace : "");
+}
+
 static bool
 token_valid(void *ctx, const uint8_t *token, struct wp_str sandbox)
 {
@@ -266,6 +276,7 @@ rig_setup(void **state)
         .n_pages = WP_ARRAY_LEN(pages),
         .find = find,
         .token_valid = token_valid,
+        .sandbox_token = sandbox_token,
     };
     return rig.loop == NULL;
 }
