@@ -11,6 +11,7 @@
 #include "allocator/daemon/files.h"
 #include "allocator/daemon/known_pools.h"
 #include "allocator/daemon/recover.h"
+#include "allocator/daemon/redis_login.h"
 #include "allocator/stores/redis/topology/topology.h"
 #include "pool/base/channel.h"
 #include "pool/base/log.h"
@@ -41,6 +42,7 @@ struct wp_daemon_redis {
     struct wp_channel feed;
     _Atomic(uint64_t) feed_refused;
     struct wp_redis_url url;
+    struct wp_redis_tls tls;           /* Counts when url says so. */
     struct wp_lease_redis_pool *pools; /* Owned. */
     uint32_t n_pools;
     uint8_t replica_id[WP_REPLICA_ID_LEN];
@@ -344,33 +346,6 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
 
 /* --- Life --- */
 
-static enum wp_status
-read_url(struct wp_daemon_redis *r, struct wp_err *err)
-{
-    const struct wp_conf *conf = r->core->conf;
-    char password[WP_REDIS_LOGIN_MAX + 2];
-    enum wp_status status =
-        wp_redis_url_parse(wp_str_from(conf->redis_url), &r->url, err);
-
-    if (status != WP_OK) {
-        return wp_err_wrap(err, "setting 'redis_url'");
-    }
-    if (conf->redis_password_file[0] == '\0') {
-        return WP_OK;
-    }
-    status =
-        wp_daemon_read_secret("redis_password_file", conf->redis_password_file,
-                              password, sizeof password, err);
-    if (status == WP_OK) {
-        status = wp_redis_url_set_password(&r->url, wp_str_from(password), err);
-        if (status != WP_OK) {
-            (void)wp_err_wrap(err, "setting 'redis_password_file'");
-        }
-    }
-    explicit_bzero(password, sizeof password);
-    return status;
-}
-
 /* "STATE_DIR/pools"; returns out. */
 static const char *
 known_path(const struct wp_daemon_redis *r, char out[WP_CONF_TEXT_MAX + 8])
@@ -451,6 +426,7 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
     const struct wp_conf *conf = r->core->conf;
     const struct wp_lease_redis_config base = {
         .redis = {.server = r->url.server,
+                  .tls = r->url.tls ? &r->tls : NULL,
                   .user = r->url.user,
                   .password = r->url.password,
                   .db = r->url.db,
@@ -471,7 +447,8 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 
     if (r->url.kind != WP_REDIS_SINGLE) {
         const struct wp_redis_topology_config topology = {
-            .timeout_ns = conf->redis_timeout};
+            .timeout_ns = conf->redis_timeout,
+            .tls = r->url.tls ? &r->tls : NULL};
 
         if (wp_redis_topology_create(&r->url, &topology, &r->topology, err) !=
             WP_OK) {
@@ -511,7 +488,8 @@ wp_daemon_redis_open(struct wp_daemon_core *core,
         wp_daemon_redis_close(r);
         return NULL;
     }
-    if (read_url(r, err) != WP_OK || list_pools(r, err) != WP_OK ||
+    if (wp_daemon_redis_login(core->conf, &r->url, &r->tls, err) != WP_OK ||
+        list_pools(r, err) != WP_OK ||
         (r->recovery = wp_recovery_create(core, catch_up, r, r->pools,
                                           r->n_pools, err)) == NULL ||
         connect_redis(r, err) != WP_OK) {
