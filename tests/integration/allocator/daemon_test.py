@@ -611,6 +611,29 @@ class BadConfigTest(unittest.TestCase):
                      files={"p": "sesame"}, code=1,
                      message="setting 'redis_password_file': expected a file "
                              "that only its owner can read")
+        for url in ("redis://:sesame@h", "unix:/s?password=sesame",
+                    "redis+sentinel://h/m?sentinel_password=sesame"):
+            self.refused("--lease-store=redis", "--redis-url=" + url,
+                         message="setting 'redis_url': expected no password "
+                                 "in a flag or the environment")
+
+    def test_tls_to_redis(self):
+        to_redis = ("--check-config", "--lease-store=redis",
+                    "--manifests=" + MANIFEST, "--redis-url=rediss://h")
+        self.refused(*to_redis, "--redis-tls-ca=DIR/none",
+                     message="setting 'redis_tls_ca': DIR/none: ")
+        self.refused(*to_redis, "--redis-tls-ca=DIR/c", files={"c": "no"},
+                     message="setting 'redis_tls_ca': DIR/c: expected "
+                             "readable PEM certificates")
+        self.refused(*to_redis, "--redis-tls-key=DIR/k",
+                     message="expected both or none, only 'redis_tls_key'")
+        self.refused(*to_redis, "--redis-tls-key=DIR/k",
+                     "--redis-tls-cert=DIR/c", files={"c": "no", "k": "no"},
+                     message="setting 'redis_tls_cert': DIR/c: expected "
+                             "readable PEM certificates")
+        self.refused(*to_redis, "--redis-password-file=DIR/p",
+                     message="setting 'redis_password_file': cannot read "
+                             "'DIR/p'")
 
     def test_tls(self):
         self.refused("--tls-cert=DIR/c", message="expected both or none")

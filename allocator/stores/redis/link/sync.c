@@ -110,24 +110,6 @@ wait_for(struct wp_redis_sync *sync, short events)
     return rc > 0;
 }
 
-static bool
-send_all(struct wp_redis_sync *sync, const char *bytes, size_t len)
-{
-    while (len > 0 && sync->broken == NULL) {
-        ssize_t n = wp_redis_stream_send(&sync->stream, bytes, len);
-
-        if (n == WP_REDIS_OVER) {
-            sync->broken = "closed by the other side";
-        } else if (n == WP_REDIS_AGAIN) {
-            (void)wait_for(sync, POLLOUT);
-        } else {
-            bytes += n;
-            len -= (size_t)n;
-        }
-    }
-    return len == 0;
-}
-
 /* The number of bytes, or AGAIN or OVER. */
 static ssize_t
 receive(struct wp_redis_sync *sync)
@@ -141,6 +123,36 @@ receive(struct wp_redis_sync *sync)
         return WP_REDIS_OVER;
     }
     return n;
+}
+
+/* Nothing can be sent any more: what was said before tells why, such as that a
+ * certificate was wanted. */
+static void
+note_last_words(struct wp_redis_sync *sync)
+{
+    while (sync->broken == NULL && receive(sync) > 0) {
+    }
+    if (sync->broken == NULL) {
+        sync->broken = "closed by the other side";
+    }
+}
+
+static bool
+send_all(struct wp_redis_sync *sync, const char *bytes, size_t len)
+{
+    while (len > 0 && sync->broken == NULL) {
+        ssize_t n = wp_redis_stream_send(&sync->stream, bytes, len);
+
+        if (n == WP_REDIS_OVER) {
+            note_last_words(sync);
+        } else if (n == WP_REDIS_AGAIN) {
+            (void)wait_for(sync, POLLOUT);
+        } else {
+            bytes += n;
+            len -= (size_t)n;
+        }
+    }
+    return len == 0;
 }
 
 bool
