@@ -7,10 +7,11 @@
  *   redis+cluster://[LOGIN@]HOST[:PORT][,...]           some of its nodes
  *
  * rediss in place of redis: with TLS, to sentinels as well. LOGIN is
- * [USER]:PASSWORD, or USER, whose password comes from elsewhere. An IPv6 address stands in brackets; unix:///PATH
- * is unix:/PATH. %XX stands for a byte in logins, paths, MASTER and values:
- * '?' has to be written so, '@' only behind a '?'. What is wrong is told by
- * naming the part, without the text itself: that may hold a password. */
+ * [USER]:PASSWORD, or USER, whose password comes from elsewhere. An IPv6
+ * address stands in brackets; unix:///PATH is unix:/PATH. %XX stands for a byte
+ * in logins, paths, MASTER and values: '?' has to be written so, '@' only
+ * behind a '?'. What is wrong is told by naming the part, without the text
+ * itself: that may hold a password. */
 #ifndef WP_ALLOCATOR_CONF_REDIS_URL_H
 #define WP_ALLOCATOR_CONF_REDIS_URL_H
 

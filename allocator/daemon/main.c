@@ -6,7 +6,7 @@
 #include "allocator/conf/conf.h"
 #include "allocator/daemon/daemon.h"
 #include "allocator/daemon/files.h"
-#include "allocator/daemon/redis_login.h"
+#include "allocator/daemon/redis.h"
 #include "pool/base/log.h"
 
 extern char **environ;

@@ -158,11 +158,6 @@ class Tls(Rig):
         self.refused("TLS: no answer to the greeting in time: the server may "
                      "not speak TLS", "--redis-timeout=1s", port=plain.port)
 
-    def test_a_name_for_every_server(self):
-        daemon = self.start_with("a", "--redis-tls-name=127.0.0.1",
-                                 host="localhost").wait_full(3)
-        self.check_works(daemon, "first")
-
     def test_a_certificate_that_is_good_no_more(self):
         daemon = self.start_with("a").wait_full(3)
         held = daemon.claim("held")

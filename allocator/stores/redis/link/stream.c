@@ -123,7 +123,7 @@ wp_redis_stream_open(const struct wp_redis_server *server,
 {
     bool is_unix = server->path[0] != '\0';
     enum wp_status status = WP_OK;
-    int fd;
+    int fd = -1;
 
     *out = (struct wp_redis_stream){.fd = -1};
     if (is_unix) {
