@@ -175,6 +175,8 @@ class Secrets:
                      "-out", "tls/ca.crt")
         self.certificate("tls", "subjectAltName=IP:127.0.0.1")
         self.certificate("client", "subjectAltName=DNS:client")
+        self.certificate("redis", "subjectAltName=IP:127.0.0.1")
+        self.write("redis/ca.crt", (directory / "tls/ca.crt").read_text())
         text = (BASE / "warmpoold.yaml").read_text()
         for old, new in (("/etc/warmpool/", f"{directory}/"),
                          ("warmpool-redis:6379", f"127.0.0.1:{redis_port}"),
@@ -243,7 +245,10 @@ def test_base_settings(w):
     port = free_port()
     files = Secrets(w.dir / "secrets", port)
     redis = w.cluster.spawn("redis", [
-        "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+        "redis-server", "--port", "0", "--tls-port", str(port), "--bind",
+        "127.0.0.1", "--tls-cert-file", str(files.dir / "tls/redis.crt"),
+        "--tls-key-file", str(files.dir / "tls/redis.key"),
+        "--tls-auth-clients", "no", "--save", "",
         "--requirepass", files.password, "--dir", str(w.dir)])
     # A daemon that cannot read its leases at the start ends.
     wait_for("Redis listens", lambda: accepts(port))

@@ -348,6 +348,18 @@ def mounted_paths(docs):
     return [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
 
 
+def make_secrets(folder):
+    """What the check of the settings reads itself."""
+    folder.mkdir()
+    (folder / "password").write_text("sesame")
+    (folder / "password").chmod(0o600)
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+         "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=ca", "-keyout",
+         folder / "ca.key", "-out", folder / "ca.crt"],
+        check=True, capture_output=True, timeout=30)
+
+
 def check_settings(path, docs, daemon):
     settings = yaml.safe_load(path.read_text())
     for name, value in settings.items():
@@ -358,6 +370,7 @@ def check_settings(path, docs, daemon):
         return
     with tempfile.TemporaryDirectory() as folder:
         text = re.sub(r"(/etc/warmpool|/run/warmpool)", folder, path.read_text())
+        make_secrets(pathlib.Path(folder) / "redis")
         (pathlib.Path(folder) / "c.yaml").write_text(text)
         run = subprocess.run(
             [daemon, "--check-config", f"--config={folder}/c.yaml"],
