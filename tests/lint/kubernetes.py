@@ -348,6 +348,31 @@ def mounted_paths(docs):
     return [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
 
 
+def check_redis(base):
+    """The Redis that is shipped: only the daemon's Pods reach it, in TLS, and its
+    password is in no command line."""
+    path = DEPLOY / "examples" / "kubernetes" / "redis.yaml"
+    docs = {doc["kind"]: doc for doc in load_all(path.read_text(), path.name)}
+    labels = docs["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    container = docs["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+    words = " ".join(container["command"])
+    policy = docs["NetworkPolicy"]["spec"]
+    pod = [doc for doc in base if doc["kind"] == "Deployment"][0]["spec"]["template"]
+    if policy["podSelector"]["matchLabels"].items() - labels.items():
+        fail(f"{path.name}: the NetworkPolicy is not for Redis")
+    for rule in policy["ingress"]:
+        peers = rule.get("from", [{}])
+        if not all(peer.keys() == {"podSelector"} and
+                   peer["podSelector"].get("matchLabels") and
+                   not peer["podSelector"]["matchLabels"].items() -
+                   pod["metadata"]["labels"].items() for peer in peers):
+            fail(f"{path.name}: the NetworkPolicy lets in others than warmpoold")
+    if set(policy["policyTypes"]) != {"Ingress", "Egress"} or "egress" in policy:
+        fail(f"{path.name}: Redis may call others")
+    if "--requirepass" in words or "\nport 0\n" not in words:
+        fail(f"{path.name}: a password in a command line, or a port without TLS")
+
+
 def make_secrets(folder):
     """What the check of the settings reads itself."""
     folder.mkdir()
@@ -433,6 +458,7 @@ def main():
     check_access(base, "deploy/kubernetes/base")
     check_chart(base)
     check_pod(base)
+    check_redis(base)
     check_runbook()
     for path in sorted((DEPLOY / "kubernetes").rglob("warmpoold.yaml")):
         check_settings(path, base, daemon)
