@@ -183,13 +183,16 @@ wp_link_close(struct wp_redis_link *link)
     (void)pthread_mutex_unlock(&link->lock);
 }
 
-/* Reading thread; `reading` is held. The doubt comes before the calls end:
- * what is tried again then looks for the server. */
+/* Reading thread; `reading` is held. Nothing more is sent, and the doubt comes
+ * before the calls end: what is tried again then looks for the server. */
 static void
 lose_link(struct wp_redis_link *link, const char *why)
 {
     struct wp_redis_links *links = link->links;
 
+    (void)pthread_mutex_lock(&link->lock);
+    wp_link_break(link);
+    (void)pthread_mutex_unlock(&link->lock);
     WP_LINK_COUNT(links->disconnects);
     tell_lost(links, why);
     if (links->config.router != NULL) {
