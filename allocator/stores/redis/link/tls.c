@@ -148,6 +148,19 @@ wp_redis_tls_check(const struct wp_redis_tls *tls, struct wp_err *err)
 
 /* --- the greeting --- */
 
+/* OpenSSL takes it for writable, and copies it. */
+static bool
+choose_by_name(SSL *ssl, const char *name)
+{
+    union {
+        const char *text;
+        void *given;
+    } n = {name};
+
+    return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME,
+                    TLSEXT_NAMETYPE_host_name, n.given) == 1;
+}
+
 /* An address is looked for among the certificate's addresses, and is no name
  * that a server could choose its certificate by. */
 static bool
@@ -155,8 +168,7 @@ expect_name(SSL *ssl, const char *name)
 {
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1 ||
-           (SSL_set1_host(ssl, name) == 1 &&
-            SSL_set_tlsext_host_name(ssl, name) == 1);
+           (SSL_set1_host(ssl, name) == 1 && choose_by_name(ssl, name));
 }
 
 /* Why a step has failed, from what OpenSSL noted on this thread. */
