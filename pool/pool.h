@@ -18,6 +18,7 @@
 #include "pool/lease_store.h"
 #include "pool/policy/policy.h"
 #include "pool/scale/scaler.h"
+#include "pool/tenants.h"
 
 struct wp_pools; /* Opaque. */
 
@@ -78,8 +79,14 @@ struct wp_pool_spec {
     /* Ready and warming together; with an objective only where it begins, and
      * who changes it takes over (pool/scale/scaler.h). */
     uint32_t target;
-    uint32_t waiters_max;         /* Claims waiting; more are refused. */
-    uint32_t tenant_waiters_max;  /* Of one tenant. */
+    uint32_t waiters_max;        /* Claims waiting; more are refused. */
+    uint32_t tenant_waiters_max; /* Of one tenant. */
+    /* Of one tenant, as struct wp_quota has them; 0: no bound. */
+    uint32_t tenant_leases_max;
+    uint32_t tenant_claims_per_minute;
+    /* While several tenants claim, none takes what others have not had of their
+     * share of the stock; see pool/grant/share.c. */
+    bool fair_share;
     uint32_t create_inflight_max; /* Warming at once; 0: nothing is made. */
     int64_t ttl_default_ns;
     int64_t ttl_max_ns;

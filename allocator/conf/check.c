@@ -2,6 +2,7 @@
 
 #include "pool/base/address.h"
 #include "allocator/conf/budget.h"
+#include "allocator/conf/quota.h"
 #include "allocator/conf/redis_url.h"
 #include "pool/limits.h"
 
@@ -98,6 +99,15 @@ check_budgets(const struct wp_conf *conf, struct wp_err *err)
     uint32_t n;
 
     return wp_conf_budgets(conf, totals, &n, err);
+}
+
+static enum wp_status
+check_quotas(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_tenant_quota quotas[WP_CONF_QUOTAS_MAX];
+    uint32_t n;
+
+    return wp_conf_quotas(conf, quotas, &n, err);
 }
 
 bool
@@ -289,6 +299,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_budgets(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_quotas(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "allocator/daemon/files.h"
+#include "allocator/daemon/pools.h"
 #include "local/sandbox/backend_local.h"
 #include "pool/base/log.h"
 
@@ -13,6 +14,7 @@ struct reload {
     struct wp_daemon_core *core;
     const struct wp_manifest *at_start; /* Whose templates there are. */
     const struct wp_manifest *manifest; /* As it was read now. */
+    const struct wp_conf *conf;         /* The same. */
 };
 
 static const struct wp_template *
@@ -91,6 +93,9 @@ same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
     return strcmp(a->template_name, b->template_name) == 0 &&
            a->waiters_max == b->waiters_max &&
            a->tenant_waiters_max == b->tenant_waiters_max &&
+           a->tenant_leases_max == b->tenant_leases_max &&
+           a->tenant_claims_per_minute == b->tenant_claims_per_minute &&
+           a->fair_share == b->fair_share &&
            a->create_inflight_max == b->create_inflight_max &&
            a->ttl_default_ns == b->ttl_default_ns &&
            a->ttl_max_ns == b->ttl_max_ns && a->wait_max_ns == b->wait_max_ns &&
@@ -168,6 +173,20 @@ remove_missing(const struct reload *job, const struct wp_pool_spec *specs,
 
 /* Control thread. */
 static void
+apply_quotas(void *ctx, uint64_t a, uint64_t b)
+{
+    const struct reload *job = ctx;
+    struct wp_err err;
+
+    (void)a;
+    (void)b;
+    if (wp_daemon_set_quotas(job->core->pools, job->conf, &err) != WP_OK) {
+        wp_log_error("tenants' quotas stay as they were", wp_kv_err(&err));
+    }
+}
+
+/* Control thread. */
+static void
 apply(void *ctx, uint64_t a, uint64_t b)
 {
     const struct reload *job = ctx;
@@ -199,7 +218,7 @@ wp_daemon_reload(struct wp_daemon_core *core,
     struct wp_conf *conf = wp_conf_create();
     struct wp_err err = {.msg = "no memory"};
     enum wp_conf_action action;
-    struct reload job = {core, at_start, NULL};
+    struct reload job = {core, at_start, NULL, conf};
     struct wp_manifest *manifest = NULL;
 
     if (conf != NULL &&
@@ -208,13 +227,17 @@ wp_daemon_reload(struct wp_daemon_core *core,
     }
     if (manifest == NULL) {
         wp_log_error("reload refused, all stays as it was", wp_kv_err(&err));
-    } else if (wp_conf_is_cluster(core->conf)) {
-        wp_log_info("nothing to reload: pools are the cluster's objects");
     } else {
-        job.manifest = manifest;
-        warn_of_templates(&job);
-        wp_loop_call(core->loop, apply, &job);
-        wp_log_info("reloaded the manifests' pools");
+        wp_loop_call(core->loop, apply_quotas, &job);
+        if (wp_conf_is_cluster(core->conf)) {
+            wp_log_info("reloaded the tenants' quotas; pools are the cluster's "
+                        "objects");
+        } else {
+            job.manifest = manifest;
+            warn_of_templates(&job);
+            wp_loop_call(core->loop, apply, &job);
+            wp_log_info("reloaded the manifests' pools");
+        }
     }
     wp_manifest_destroy(manifest);
     wp_conf_destroy(conf);

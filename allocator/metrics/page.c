@@ -9,6 +9,7 @@
 
 #include "allocator/metrics/prometheus.h"
 #include "allocator/metrics/scale_metrics.h"
+#include "allocator/metrics/tenant_metrics.h"
 
 /* What one scrape looks at. */
 struct scrape {
@@ -547,6 +548,7 @@ wp_http_metrics_page(void *ctx, struct evbuffer *body,
     put_claims(&sc);
     put_histograms(&sc, m->pools);
     wp_scale_metrics(body, m->pools, sc.stats, sc.n);
+    wp_tenant_metrics(body, m->pools);
     if (m->not_ready == NULL) {
         put_agent_sandbox_claims(&sc);
         put_agent_sandboxes(&sc);

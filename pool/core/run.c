@@ -13,6 +13,8 @@
 
 /* How soon the control thread looks again by itself after finding work. */
 #define BUSY_TURN_NS (2 * WP_NS_PER_MS)
+/* How often it looks whether tenants still claim. */
+#define SWEEP_TENANTS_NS (10 * WP_NS_PER_S)
 
 /* True when nothing came between the turn and now: control may sleep. */
 static bool
@@ -37,6 +39,23 @@ fall_asleep(struct wp_pools *pools)
     return false;
 }
 
+/* Finds, now and then, who does not claim any more: what is kept for it is the
+ * others'. Returns when again, if anything is kept. */
+static int64_t
+sweep_tenants(struct wp_pools *pools, int64_t now)
+{
+    bool shared = false;
+
+    if (now - pools->tenants_swept_ns >= SWEEP_TENANTS_NS) {
+        pools->tenants_swept_ns = now;
+        wp_accounts_sweep(&pools->accounts, now);
+    }
+    for (uint32_t i = 0; i < wp_pools_count(pools) && !shared; i++) {
+        shared = wp_accounts_active(&pools->accounts, i) > 1;
+    }
+    return shared ? pools->tenants_swept_ns + SWEEP_TENANTS_NS : WP_TIME_NEVER;
+}
+
 int64_t
 wp_pools_run(struct wp_pools *pools)
 {
@@ -58,6 +77,7 @@ wp_pools_run(struct wp_pools *pools)
 
         next = at < next ? at : next;
     }
+    next = wp_min_i64(next, sweep_tenants(pools, now));
     next = wp_min_i64(next, wp_pool_budgets_next_ns(pools));
     next = wp_min_i64(next, wp_attention_next_ns(pools));
     if (worked || !fall_asleep(pools)) {

@@ -21,8 +21,8 @@ void wp_claim_notify_followers(struct wp_pool *pool, uint64_t entry,
 
 /* --- wait.c --- */
 
-/* Offers a READY sandbox to the oldest waiting claim, or to the next one that
- * comes. Any thread; may call done of claims. */
+/* Offers a READY sandbox, which is new here, to the waiting claim whose turn it
+ * is, or to the next one that comes. Any thread; may call done of claims. */
 void wp_pools_offer(struct wp_pool *pool, struct wp_slot_ref ref);
 /* Gives ready sandboxes to waiting claims as long as there are both. */
 void wp_pools_match(struct wp_pool *pool);
@@ -31,6 +31,12 @@ void wp_pools_match(struct wp_pool *pool);
 int64_t wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns);
 /* Refuses every claim that waits for this pool. Control thread. */
 void wp_pools_refuse_waiters(struct wp_pool *pool);
+
+/* --- share.c --- */
+
+/* A sandbox that was not there before is offered: what tenants have taken is
+ * made up for by so much. */
+void wp_pool_share_ready(struct wp_pool *pool);
 
 /* --- await_store.c --- */
 
