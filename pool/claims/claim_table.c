@@ -1,6 +1,7 @@
 /* What entries say, and who may end them; how they are found: claim_set.c. */
 #include "pool/claims/claim_table.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -457,4 +458,24 @@ wp_claim_table_read_at(const struct wp_claim_table *table, uint32_t index,
     WP_ASSERT(index < table->claims_max);
     return entry_read(table, index, load_acquire(&table->entries[index].word),
                       out);
+}
+
+void
+wp_claim_table_check(const struct wp_claim_table *table)
+{
+    uint32_t accounts = table->accounts->mask + 1;
+    uint32_t *tally = calloc(accounts, sizeof *tally);
+
+    WP_ASSERT(tally != NULL);
+    for (uint32_t i = 0; i < wp_claim_table_used_max(table); i++) {
+        const struct wp_claim_entry *entry = &table->entries[i];
+
+        if (state_of(load_acquire(&entry->word)) != ENTRY_FREE) {
+            tally[meta_account(load_acquire(&entry->meta))]++;
+        }
+    }
+    for (uint32_t i = 0; i < accounts; i++) {
+        WP_ASSERT(tally[i] == wp_account_live(&table->accounts->account[i]));
+    }
+    free(tally);
 }

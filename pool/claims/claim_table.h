@@ -182,5 +182,8 @@ WP_MUST_CHECK bool wp_claim_table_read_at(const struct wp_claim_table *table,
 /* Indexes below this have been used; for walks with read_at. An entry that
  * lives during the whole walk is seen exactly once. */
 uint32_t wp_claim_table_used_max(const struct wp_claim_table *table);
+/* Aborts when an account counts other than the entries that it has. With all
+ * threads quiet; O(entries ever used). */
+void wp_claim_table_check(const struct wp_claim_table *table);
 
 #endif

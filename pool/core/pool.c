@@ -271,6 +271,7 @@ wp_pools_check(struct wp_pools *pools)
     uint32_t leased = 0;
 
     wp_slots_check(&pools->slots);
+    wp_claim_table_check(&pools->claims);
     for (uint32_t i = 0; i < wp_claim_table_used_max(&pools->claims); i++) {
         struct wp_claim_view view;
         enum wp_slot_state state;

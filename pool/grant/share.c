@@ -143,7 +143,9 @@ wp_pool_share_ready(struct wp_pool *pool)
     uint32_t tenants = tenants_of(pool);
 
     if (tenants > 1) {
-        (void)atomic_fetch_add_explicit(&pool->share_clock, ONE / tenants,
+        /* Rounded up: what is taken is made up for in full. */
+        (void)atomic_fetch_add_explicit(&pool->share_clock,
+                                        (ONE + tenants - 1) / tenants,
                                         memory_order_relaxed);
     }
 }
