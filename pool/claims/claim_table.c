@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/base/pages.h"
 #include "pool/claims/claim_set.h"
 #include "pool/slots/slot.h"
@@ -355,7 +356,8 @@ entry_end(struct wp_claim_table *table, struct wp_claim_ref ref,
         &entry->word, &word, (uint64_t)ref.generation << 32 | ENTRY_FREE,
         memory_order_acq_rel, memory_order_acquire));
     wp_claim_set_remove(table, ref, hash);
-    if (table->accounts != NULL) {
+    if (table->accounts != NULL &&
+        (state_of(word) == ENTRY_HELD || !WP_MUTANT(ACCOUNT_LEAKED))) {
         wp_accounts_give(table->accounts, meta_account(meta));
     }
     *last = word;
