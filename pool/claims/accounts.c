@@ -319,7 +319,12 @@ open_account(struct wp_accounts *accounts, struct wp_account *account,
     set_quota(accounts, account);
     atomic_store_explicit(&account->rate_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&account->last_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&account->taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->share_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->share.gap_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&account->share.beyond, false, memory_order_relaxed);
+    account->claims_seen = 0;
+    account->rate = 0;
+    account->known = 0;
     atomic_store_explicit(&account->claims, 0, memory_order_relaxed);
     atomic_store_explicit(&account->refused, 0, memory_order_relaxed);
 }
@@ -366,6 +371,38 @@ count_new(struct wp_accounts *accounts, uint32_t pool_index,
 
 /* --- Counting --- */
 
+static void
+copy_share(struct wp_account_share *to, const struct wp_account_share *from)
+{
+    atomic_store_explicit(
+        &to->leave, atomic_load_explicit(&from->leave, memory_order_relaxed),
+        memory_order_relaxed);
+    atomic_store_explicit(
+        &to->ahead_ns,
+        atomic_load_explicit(&from->ahead_ns, memory_order_relaxed),
+        memory_order_relaxed);
+    atomic_store_explicit(
+        &to->gap_ns, atomic_load_explicit(&from->gap_ns, memory_order_relaxed),
+        memory_order_relaxed);
+}
+
+/* Until more is known of it, a tenant has an equal share. */
+static void
+begin_active(struct wp_accounts *accounts, struct wp_account *account,
+             uint32_t pool_index)
+{
+    struct wp_account_pool *pool = &accounts->pool[pool_index];
+
+    if (atomic_exchange_explicit(&account->active, true,
+                                 memory_order_relaxed)) {
+        return;
+    }
+    copy_share(&account->share, &pool->newcomer);
+    (void)atomic_fetch_add_explicit(&pool->tenants, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&accounts->newcomers, 1,
+                                    memory_order_relaxed);
+}
+
 struct wp_counted
 wp_accounts_take(struct wp_accounts *accounts, uint32_t pool_index,
                  struct wp_str tenant, int64_t now_ns)
@@ -387,11 +424,8 @@ wp_accounts_take(struct wp_accounts *accounts, uint32_t pool_index,
     atomic_store_explicit(&account->last_ns, now_ns, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&account->claims, 1, memory_order_relaxed);
     if (counted.account != WP_ACCOUNT_OTHERS &&
-        !atomic_load_explicit(&account->active, memory_order_relaxed) &&
-        !atomic_exchange_explicit(&account->active, true,
-                                  memory_order_relaxed)) {
-        (void)atomic_fetch_add_explicit(&accounts->pool[pool_index].tenants, 1,
-                                        memory_order_relaxed);
+        !atomic_load_explicit(&account->active, memory_order_relaxed)) {
+        begin_active(accounts, account, pool_index);
     }
     return counted;
 }

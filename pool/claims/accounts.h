@@ -20,6 +20,7 @@
 
 #include "pool/base/compiler.h"
 #include "pool/base/siphash.h"
+#include "pool/base/clock.h"
 #include "pool/tenants.h"
 
 enum {
@@ -30,29 +31,51 @@ enum {
 /* Who has not claimed for so long is not active any more. */
 #define WP_TENANT_ACTIVE_NS (60 * WP_NS_PER_S)
 
+/* What a tenant may take of the stock while others claim as well. */
+struct wp_account_share {
+    _Atomic(int64_t) gap_ns;   /* Between two sandboxes; 0: as it likes. */
+    _Atomic(int64_t) ahead_ns; /* How far ahead of that it may be. */
+    _Atomic(uint32_t) leave;   /* Beyond that, more than so many are ready. */
+    _Atomic(bool) beyond;      /* It needs more than its share. */
+};
+
 struct wp_account {
     alignas(WP_CACHELINE) _Atomic(uint64_t) word; /* {generation, live} */
     _Atomic(uint64_t) key;                        /* 0: between two tenants. */
     _Atomic(int64_t) last_ns;                     /* Its latest claim. */
-    _Atomic(int64_t) rate_ns; /* When its next claim would be in time. */
-    _Atomic(uint64_t) taken;  /* See pool/grant/share.c. */
+    _Atomic(int64_t) rate_ns;  /* When its next claim would be in time. */
+    _Atomic(int64_t) share_ns; /* The same, of what it takes of the stock. */
     _Atomic(uint64_t) claims;
+    _Atomic(uint32_t) waiting; /* Kept by the wait queue. */
+    _Atomic(bool) active;
+
+    alignas(WP_CACHELINE) struct wp_account_share share; /* By shares.c. */
     _Atomic(uint32_t) leases_max;
     _Atomic(uint32_t) waiters_max;
     _Atomic(uint32_t) per_minute;
-    _Atomic(uint32_t) waiting; /* Kept by the wait queue. */
-    alignas(WP_CACHELINE) _Atomic(bool) active;
     _Atomic(uint64_t) refused;
     /* Under the lock. */
     uint32_t pool_index;
     char tenant[WP_TENANT_MAX + 1];
+    uint64_t claims_seen; /* By shares.c, as the next two. */
+    double rate;          /* Claims a second, and how much is known of them: */
+    double known;         /* 0 to 1. */
 };
 
 /* What a pool gives a tenant that has no quota of its own. */
 struct wp_account_pool {
     struct wp_quota quota;
-    uint64_t identity;         /* Of its name, as in wp_tenant_quota. */
-    _Atomic(uint32_t) tenants; /* Active ones. */
+    uint64_t identity;                /* As in wp_named_quota. */
+    _Atomic(uint32_t) tenants;        /* Active ones. */
+    struct wp_account_share newcomer; /* By shares.c, as the next. */
+    struct wp_share_pool {
+        double target;
+        double lead_s;
+        double level; /* More than that of the stock is beyond the share. */
+        double below; /* What those below it need together. */
+        uint32_t beyond;
+        bool kept;
+    } share;
 };
 
 struct wp_named_quota {
@@ -74,6 +97,8 @@ struct wp_accounts {
     uint32_t n_used;
     struct wp_named_quota *named; /* Owned. */
     uint32_t n_named;
+    int64_t shares_ns;           /* Found last. */
+    _Atomic(uint32_t) newcomers; /* Since then. */
 };
 
 /* What a claim was counted as. */
@@ -122,6 +147,33 @@ WP_MUST_CHECK bool wp_accounts_set_named(struct wp_accounts *accounts,
 /* Who has not claimed for WP_TENANT_ACTIVE_NS is not active any more. O(tenants
  * ever seen): now and then. */
 void wp_accounts_sweep(struct wp_accounts *accounts, int64_t now_ns);
+
+/* --- shares.c --- */
+
+/* Before wp_accounts_find_shares: what the pool has. kept false: whoever comes
+ * first takes all. The thread that finds shares. */
+void wp_accounts_set_stock(struct wp_accounts *accounts, uint32_t pool_index,
+                           bool kept, uint32_t target, int64_t lead_ns);
+/* What each active tenant may take from here on, by what all have claimed
+ * lately. Some four times O(tenants ever seen); about once a second. One thread
+ * at a time. */
+void wp_accounts_find_shares(struct wp_accounts *accounts, int64_t now_ns);
+/* May a tenant that has a share take a sandbox now, whatever is left? */
+WP_MUST_CHECK bool wp_account_has_share(const struct wp_account *account,
+                                        int64_t now_ns);
+/* It takes one. */
+void wp_account_take_share(struct wp_account *account, int64_t now_ns);
+
+/* Has a tenant begun to claim since this was asked last? The thread that finds
+ * shares. */
+static inline bool
+wp_accounts_newcomers(struct wp_accounts *accounts)
+{
+    return atomic_load_explicit(&accounts->newcomers, memory_order_relaxed) >
+               0 &&
+           atomic_exchange_explicit(&accounts->newcomers, 0,
+                                    memory_order_relaxed) > 0;
+}
 
 /* The pool's active tenants. */
 static inline uint32_t

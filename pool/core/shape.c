@@ -70,8 +70,6 @@ set_tenants(struct wp_pool *pool, const struct wp_pool_spec *spec)
         .claims_per_minute = spec->tenant_claims_per_minute,
     };
 
-    atomic_store_explicit(&pool->fair_share, spec->fair_share,
-                          memory_order_relaxed);
     wp_accounts_set_pool(&pool->pools->accounts, pool->index, pool->identity,
                          &quota);
 }

@@ -32,12 +32,6 @@ int64_t wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns);
 /* Refuses every claim that waits for this pool. Control thread. */
 void wp_pools_refuse_waiters(struct wp_pool *pool);
 
-/* --- share.c --- */
-
-/* A sandbox that was not there before is offered: what tenants have taken is
- * made up for by so much. */
-void wp_pool_share_ready(struct wp_pool *pool);
-
 /* --- await_store.c --- */
 
 /* The oldest claim that waits for the store's word on its id; NULL when there

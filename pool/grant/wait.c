@@ -54,7 +54,6 @@ void
 wp_pools_offer(struct wp_pool *pool, struct wp_slot_ref ref)
 {
     wp_pools_push(pool, ref);
-    wp_pool_share_ready(pool);
     wp_pools_match(pool);
 }
 

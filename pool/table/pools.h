@@ -112,8 +112,6 @@ struct wp_pool {
     _Atomic(int64_t) ttl_default_ns; /* Of spec, as is the next. */
     _Atomic(int64_t) ttl_max_ns;
     _Atomic(int64_t) retry_after_ns; /* Control's estimate for a refusal. */
-    _Atomic(bool) fair_share;        /* Of spec. */
-    _Atomic(uint64_t) share_clock;   /* See pool/grant/share.c. */
 
     /* Written by reports and claims, taken by the control thread. */
     alignas(WP_CACHELINE) _Atomic(bool) touched;
@@ -221,7 +219,7 @@ struct wp_pools {
     struct wp_rng rng;
     uint32_t slots_used; /* In any state but FREE. */
     uint64_t memory_bytes;
-    int64_t tenants_swept_ns;
+    int64_t shares_found_ns;
 };
 
 static inline int64_t
