@@ -153,15 +153,44 @@ end_old_lease(struct wp_claim_reconcile *reconcile)
 
 static void take_granted(struct wp_claim_reconcile *reconcile);
 
+/* The pool allows no more: a Sandbox beside it would only go round the quota. */
+static void
+say_over_quota(struct wp_claim_reconcile *reconcile, enum wp_quota_kind kind,
+               uint32_t most, int64_t after_ns)
+{
+    static const char *const what[] = {
+        [WP_QUOTA_LEASES] = "held or waiting at most",
+        [WP_QUOTA_WAITING] = "waiting at most",
+        [WP_QUOTA_RATE] = "new in a minute at most",
+    };
+
+    (void)wp_err_set(
+        &reconcile->err, WP_RESOURCE_EXHAUSTED,
+        "SandboxWarmPool \"%s\" allows SandboxClaims no more: %s %u; "
+        "delete some, or raise the quota",
+        wp_claim_view(reconcile->claim)->pool, what[kind], most);
+    wp_claim_reconcile_say(reconcile, WP_REASON_QUOTA, reconcile->err.msg,
+                           WP_WORK_AFTER, after_ns);
+}
+
 /* The core did not grant one. */
 static void
 refused(struct wp_claim_reconcile *reconcile, enum wp_status status)
 {
+    const struct wp_claim *answer = wp_claim_ask_answer(reconcile->entry->ask);
+    enum wp_quota_kind kind = answer->quota;
+    uint32_t most = answer->quota_max;
+    int64_t after_ns = answer->retry_after_ns;
     bool cold = may_start_cold(reconcile);
 
     wp_claim_entry_drop_ask(reconcile->entry);
     if (status == WP_FAILED_PRECONDITION || status == WP_ALREADY_EXISTS) {
         end_old_lease(reconcile);
+        return;
+    }
+    if (status == WP_RESOURCE_EXHAUSTED && kind != WP_QUOTA_NOT) {
+        say_over_quota(reconcile, kind, most,
+                       after_ns > WP_NS_PER_S ? after_ns : WP_NS_PER_S);
         return;
     }
     /* NOT_FOUND: the core has not heard of the pool yet. UNAVAILABLE: the pool
