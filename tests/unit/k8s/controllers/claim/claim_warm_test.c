@@ -425,6 +425,37 @@ failing_status_is_tried_on(void **state)
 
 /* Annotations that failed follow later; the client had its status long
  * before. */
+/* A cold start beside the pool would go round the quota. */
+static void
+a_quota_is_told_and_nothing_is_made_beside_it(void **state)
+{
+    const struct wp_tenant_quota quota = {
+        .tenant = WP_TENANT_SANDBOX_CLAIMS,
+        .quota = {1, WP_QUOTA_NONE, WP_QUOTA_NONE},
+    };
+
+    (void)state;
+    begin(3);
+    assert_true(wp_pools_set_quotas(rig.pools, &quota, 1));
+    wp_claim_rig_claim(&rig, "a", NULL);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "status"), "True");
+    wp_claim_rig_claim(&rig, "b", NULL);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "False");
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "reason"),
+                        "QuotaExceeded");
+    assert_non_null(strstr(wp_claim_rig_ready(&rig, "b", "message"),
+                           "held or waiting at most 1"));
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "b"), "");
+    wp_claim_rig_unclaim(&rig, "a");
+    for (int i = 0; i < 60; i++) {
+        wp_claim_rig_advance(&rig, S);
+    }
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "True");
+    wp_claim_rig_fini(&rig);
+}
+
 static void
 failing_annotations_follow(void **state)
 {
@@ -460,6 +491,7 @@ main(void)
         cmocka_unit_test(stale_status_is_made_anew),
         cmocka_unit_test(lost_answer_of_the_status),
         cmocka_unit_test(failing_status_is_tried_on),
+        cmocka_unit_test(a_quota_is_told_and_nothing_is_made_beside_it),
         cmocka_unit_test(failing_annotations_follow),
     };
 
