@@ -14,27 +14,34 @@ static const struct {
      WP_CLAIM_RATE_MAX},
 };
 
-/* One bound; false when it is none, too large, or there already. */
-static bool
-parse_bound(struct wp_str word, struct wp_quota *out)
+/* The bound that the word begins like; WP_ARRAY_LEN(bounds): none. */
+static size_t
+find_bound(struct wp_str word)
 {
-    for (size_t i = 0; i < WP_ARRAY_LEN(bounds); i++) {
-        struct wp_str key = wp_str_from(bounds[i].key);
-        uint32_t *field = (uint32_t *)(void *)((char *)out + bounds[i].offset);
-        uint64_t n;
+    size_t i = 0;
 
-        if (!wp_str_starts_with(word, key)) {
-            continue;
-        }
-        word = (struct wp_str){word.ptr + key.len, word.len - key.len};
-        if (*field != WP_QUOTA_NONE || !wp_str_to_u64(word, &n) ||
-            n > bounds[i].max) {
-            return false;
-        }
-        *field = (uint32_t)n;
-        return true;
+    while (i < WP_ARRAY_LEN(bounds) &&
+           !wp_str_starts_with(word, wp_str_from(bounds[i].key))) {
+        i++;
     }
-    return false;
+    return i;
+}
+
+/* False when its number is none, too large, or there already. */
+static bool
+set_bound(struct wp_str word, size_t bound, struct wp_quota *out)
+{
+    size_t key_len = strlen(bounds[bound].key);
+    uint32_t *field = (uint32_t *)(void *)((char *)out + bounds[bound].offset);
+    uint64_t n;
+
+    word = (struct wp_str){word.ptr + key_len, word.len - key_len};
+    if (*field != WP_QUOTA_NONE || !wp_str_to_u64(word, &n) ||
+        n > bounds[bound].max) {
+        return false;
+    }
+    *field = (uint32_t)n;
+    return true;
 }
 
 /* The last word of text, which is shortened by it; empty: there is none. */
@@ -107,9 +114,13 @@ parse(const char *item, struct wp_tenant_quota *out)
     for (;;) {
         struct wp_str before = rest;
         struct wp_str word = last_word(&rest);
+        size_t bound = find_bound(word);
 
-        if (word.len == 0 || !parse_bound(word, &out->quota)) {
+        if (bound == WP_ARRAY_LEN(bounds)) {
             return n > 0 && parse_subject(before, out);
+        }
+        if (!set_bound(word, bound, &out->quota)) {
+            return false;
         }
         n++;
     }

@@ -9,9 +9,9 @@ enum {
     WP_CONF_QUOTAS_MAX = 256, /* As settings.def has it. */
 };
 
-/* out: room for WP_CONF_QUOTAS_MAX. INVALID_ARGUMENT: an item that does not read
- * as settings.def says, or a tenant and pool that are there twice; err names
- * it. */
+/* out: room for WP_CONF_QUOTAS_MAX. INVALID_ARGUMENT: an item that does not
+ * read as settings.def says, or a tenant and pool that are there twice; err
+ * names it. */
 WP_MUST_CHECK enum wp_status wp_conf_quotas(const struct wp_conf *conf,
                                             struct wp_tenant_quota *out,
                                             uint32_t *n, struct wp_err *err);

@@ -3,14 +3,14 @@
  *
  * A tenant needs of the stock what it claims in the time that a new sandbox
  * takes. The stock is shared by needs (max-min fairness): whoever needs no more
- * than an equal part of what the smaller ones leave is below its share. It takes
- * its part of the stock in a lead time, and more as long as a quarter of the
- * others' parts is left: enough, since not all hurry at once.
+ * than an equal part of what the smaller ones leave is below its share. It
+ * takes its part of the stock in a lead time, and more as long as a quarter of
+ * the others' parts is left: enough, since not all hurry at once.
  *
- * For those below their share the sum of their needs is kept, and three standard
- * deviations of it, as claims come by chance. Whoever needs more is held back to
- * an equal part of the rest in a lead time, and to what is ready above all that
- * is kept.
+ * For those below their share the sum of their needs is kept, and three
+ * standard deviations of it, as claims come by chance. Whoever needs more is
+ * held back to an equal part of the rest in a lead time, and to what is ready
+ * above all that is kept.
  *
  * A lone tenant is never held back. */
 #include <math.h>
@@ -25,8 +25,8 @@
 #define KNOWN_MIN 0.15
 
 enum {
-    /* Of the others' equal shares, what a tenant leaves that is below its own but
-     * in haste: one in so many. */
+    /* Of the others' equal shares, what a tenant leaves that is below its own
+     * but in haste: one in so many. */
     LEAVE_PART = 4,
     ROUNDS = 4, /* Of looking who is below the level; more change little. */
 };

@@ -40,8 +40,8 @@ fall_asleep(struct wp_pools *pools)
     return false;
 }
 
-/* Finds what tenants may take of the stock of pools that several claim from, and
- * who does not claim any more. Returns when again, if need be. */
+/* Finds what tenants may take of the stock of pools that several claim from,
+ * and who does not claim any more. Returns when again, if need be. */
 static int64_t
 find_shares(struct wp_pools *pools, int64_t now)
 {

@@ -1,5 +1,5 @@
-/* pool/grant/share.c - what a tenant may have: its quota, and what is left for it
- * while others claim as well. What that is, pool/claims/shares.c finds. */
+/* pool/grant/share.c - what a tenant may have: its quota, and what is left for
+ * it while others claim as well. What that is, pool/claims/shares.c finds. */
 #include "pool/grant/claim_way.h"
 
 static struct wp_account *

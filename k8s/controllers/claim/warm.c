@@ -153,7 +153,7 @@ end_old_lease(struct wp_claim_reconcile *reconcile)
 
 static void take_granted(struct wp_claim_reconcile *reconcile);
 
-/* The pool allows no more: a Sandbox beside it would only go round the quota. */
+/* The pool allows no more: a Sandbox beside it would go round the quota. */
 static void
 say_over_quota(struct wp_claim_reconcile *reconcile, enum wp_quota_kind kind,
                uint32_t most, int64_t after_ns)

@@ -323,6 +323,20 @@ test_checks_across_settings(void **state)
     assert_check("autoscale_budgets: a=1,a=2\n",
                  "setting 'autoscale_budgets': expected each group once, got "
                  "'a' twice");
+#define QUOTA                                                                  \
+    "setting 'tenant_quotas': expected TENANT or TENANT@NAMESPACE/POOL, then " \
+    "some of leases=N, waiting=N and claims-per-minute=N, each once, got "
+    assert_check("tenant_quotas: [ci]\n", QUOTA "'ci'");
+    assert_check("tenant_quotas: [leases=1]\n", QUOTA "'leases=1'");
+    assert_check("tenant_quotas: [ci leases=x]\n", QUOTA "'ci leases=x'");
+    assert_check("tenant_quotas: [ci leases=1 leases=2]\n",
+                 QUOTA "'ci leases=1 leases=2'");
+    assert_check("tenant_quotas: [ci leases=16777217]\n",
+                 QUOTA "'ci leases=16777217'");
+    assert_check("tenant_quotas: [ci leases=1, ci waiting=2]\n",
+                 "setting 'tenant_quotas': expected each tenant once for a "
+                 "pool, got 'ci' twice");
+#undef QUOTA
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");
