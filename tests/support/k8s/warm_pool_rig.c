@@ -167,22 +167,25 @@ void
 warm_pool_rig_put_sandbox(struct warm_pool_rig *rig,
                           const struct warm_pool_sandbox *sandbox)
 {
+    char owners[1024];
+
+    (void)snprintf(owners, sizeof owners, "'ownerReferences': [%s], ",
+                   sandbox->owners != NULL ? sandbox->owners : WARM_POOL_OWNED);
     (void)wp_recorder_put(
         rig->api, WP_KIND_SANDBOX,
         warm_pool_rig_text(
-            "{'metadata': {'name': '%s', 'namespace': 'default', "
+            "{'metadata': {%s'name': '%s', 'namespace': 'default', "
             "'labels': {'" WP_LABEL_WARM_POOL "': '%s', "
             "'" WP_LABEL_TEMPLATE_REF_HASH "': 'f10c3da3', "
-            "'" WP_LABEL_LAUNCH_TYPE "': '%s'}, 'ownerReferences': [%s]}, "
+            "'" WP_LABEL_LAUNCH_TYPE "': '%s'}}, "
             "'spec': {'podTemplate': {'spec': {'containers': [{'name': "
             "'c', 'image': '%s'}], 'automountServiceAccountToken': false, "
             "'dnsPolicy': 'None', 'dnsConfig': {'nameservers': "
             "['8.8.8.8', '1.1.1.1']}}}}, 'status': {'conditions': ["
             "{'type': 'Ready', 'status': '%s', 'reason': 'r'}, "
             "{'type': 'PodScheduled', 'status': '%s', 'reason': '%s'}]}}",
-            sandbox->name, rig->hash,
+            sandbox->without_owners ? "" : owners, sandbox->name, rig->hash,
             sandbox->launch != NULL ? sandbox->launch : "warm",
-            sandbox->owners != NULL ? sandbox->owners : WARM_POOL_OWNED,
             sandbox->image != NULL ? sandbox->image : "a",
             sandbox->is_ready ? "True" : "False",
             sandbox->unschedulable ? "False" : "True",
