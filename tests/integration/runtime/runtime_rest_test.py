@@ -475,6 +475,32 @@ class Life(unittest.TestCase):
         self.assertEqual((status, answer["stdout"]), (200, "end\n"))
         self.assertEqual(server.stop(), 0)
 
+    def test_term_waits_for_no_idle_connection(self):
+        server = Server("--grace-ms", "600000")
+        started, go = server.path("started"), server.path("go")
+        address = ("127.0.0.1", server.port)
+        with socket.create_connection(address, DEADLINE_S) as idle:
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            got = b""
+            while not got.endswith(b"ok\n"):
+                got += idle.recv(4096)
+            busy = http.client.HTTPConnection(*address, timeout=DEADLINE_S)
+            busy.request("POST", "/execute", json.dumps({"command":
+                "sh -c 'echo > %s; while [ ! -e %s ]; do sleep 0.02; done; "
+                "echo end'" % (started, go)}))
+            wait_until(lambda: os.path.exists(started), "the start")
+            server.process.terminate()
+            # It is closed while a request is still served, whose time limit
+            # comes before that of connections without one.
+            self.assertEqual(idle.recv(1), b"")
+            with open(go, "w"):
+                pass
+            answer = busy.getresponse()
+            self.assertEqual(json.loads(answer.read())["stdout"], "end\n")
+            self.assertEqual(answer.headers["Connection"], "close")
+            busy.close()
+        self.assertEqual(server.stop(), 0)
+
     def test_term_cuts_off_after_the_grace_time(self):
         server = Server("--grace-ms", "100")
         flag = server.path("flag")
