@@ -11,11 +11,19 @@
 /* A deadline goes over the wire in whole milliseconds of the wall clock, and
  * the wall clock may be adjusted by a little. */
 #define MARGIN_NS (50 * WP_NS_PER_MS)
+/* A lease that nobody was shown is taken back by then, and a second more for the
+ * clients' own clocks and calls. */
+#define KEPT_MAX_NS (6 * WP_NS_PER_S)
+/* A daemon is not held up while it answers within the one, at least once within
+ * the other. */
+#define PROMPT_NS (250 * WP_NS_PER_MS)
+#define SILENCE_NS WP_NS_PER_S
 
 enum {
     OPEN_BITS = 20,  /* Claims from the oldest that is not done on. */
     CALLS_MAX = 256, /* Of one claim. */
     LEASES_MAX = 32, /* Of one claim. */
+    REPLICAS_MAX = 256,
     SAMPLES_MAX = 5, /* Of one kind of breach. */
     OK = 0,          /* Codes of gRPC. */
     NOT_FOUND = 5,
@@ -29,6 +37,7 @@ struct story {
     struct wp_chaos_event *calls; /* Ends, and starts without one. */
     uint32_t n_calls;
     uint32_t cap;
+    int64_t ttl_ns; /* As it was asked for; 0: not known. */
     bool used;
 };
 
@@ -49,6 +58,10 @@ struct wp_checker {
     struct lease *leases; /* Of all clients, probed from the uid. */
     uint64_t mask;
     uint64_t count;
+    const struct wp_chaos_event *events; /* The history that is read. */
+    size_t n_events;
+    struct wp_chaos_event last_ended; /* The daemon that ended last. */
+    bool said_what;                   /* Some daemon has. */
 };
 
 const char *
@@ -62,6 +75,9 @@ wp_chaos_breach_name(enum wp_chaos_breach breach)
         "I5 a fence that did not grow",
         "an acknowledged lease was lost",
         "an answer nobody should get",
+        "a lease that nobody was shown, kept",
+        "one lease released twice",
+        "sandboxes left behind without a word",
     };
 
     return names[breach];
@@ -287,6 +303,130 @@ is_expected(const struct wp_chaos_event *call)
     }
 }
 
+/* --- What nobody was shown --- */
+
+/* Does the history show, second by second, that the replica answered promptly?
+ * Claims do not count: they may wait for a sandbox. */
+static bool
+answered_all_along(const struct wp_checker *checker, uint8_t replica,
+                   int64_t from_ns, int64_t to_ns)
+{
+    size_t low = 0;
+    size_t high = checker->n_events;
+    int64_t heard_ns = from_ns;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (checker->events[middle].at_ns < from_ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (size_t i = low; i < checker->n_events; i++) {
+        const struct wp_chaos_event *event = &checker->events[i];
+
+        if (event->at_ns > to_ns) {
+            break;
+        }
+        if (event->replica == replica && event->what != WP_CHAOS_CLAIM &&
+            event->edge == WP_CHAOS_END && event->status == OK &&
+            event->at_ns - event->started_ns < PROMPT_NS) {
+            if (event->at_ns - heard_ns > SILENCE_NS) {
+                return false;
+            }
+            heard_ns = event->at_ns;
+        }
+    }
+    return to_ns - heard_ns <= SILENCE_NS;
+}
+
+static bool
+tells_first(const struct story *story, const struct wp_chaos_event *call)
+{
+    for (uint32_t i = 0; i < story->n_calls; i++) {
+        const struct wp_chaos_event *other = &story->calls[i];
+
+        if (other != call && other->what != WP_CHAOS_RELEASE &&
+            is_answered(other, OK) && other->at_ns <= call->at_ns &&
+            memcmp(other->uid, call->uid, WP_UID_LEN) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* When the last caller before this call had gone; INT64_MAX: one may not have,
+ * or there was none. */
+static int64_t
+last_caller_left_ns(const struct story *story,
+                    const struct wp_chaos_event *call)
+{
+    int64_t left_ns = INT64_MIN;
+
+    for (uint32_t i = 0; i < story->n_calls; i++) {
+        const struct wp_chaos_event *other = &story->calls[i];
+
+        if (other == call || other->what != WP_CHAOS_CLAIM) {
+            continue;
+        }
+        if (other->edge != WP_CHAOS_END || other->at_ns > call->started_ns) {
+            return INT64_MAX;
+        }
+        if (other->at_ns > left_ns) {
+            left_ns = other->at_ns;
+        }
+    }
+    return left_ns == INT64_MIN ? INT64_MAX : left_ns;
+}
+
+/* Could each replica that had been asked see to it all the while? */
+static bool
+were_free(const struct wp_checker *checker, const struct story *story,
+          int64_t from_ns, int64_t to_ns)
+{
+    bool looked_at[REPLICAS_MAX] = {false};
+
+    for (uint32_t i = 0; i < story->n_calls; i++) {
+        const struct wp_chaos_event *call = &story->calls[i];
+
+        if (looked_at[call->replica]) {
+            continue;
+        }
+        looked_at[call->replica] = true;
+        if (!answered_all_along(checker, call->replica, from_ns, to_ns)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The claim is answered with a lease that no other answer told of: one that was
+ * granted to a caller who had left, or left before the answer. Was it there for
+ * too long? What a Get says may be late. */
+static bool
+was_kept(const struct wp_checker *checker, const struct story *story,
+         const struct wp_chaos_event *call)
+{
+    int64_t since_ns;
+
+    if (call->what != WP_CHAOS_CLAIM || !is_answered(call, OK) ||
+        (call->flags & WP_CHAOS_REPLAYED) == 0 || story->ttl_ns == 0 ||
+        !tells_first(story, call)) {
+        return false;
+    }
+    since_ns = last_caller_left_ns(story, call);
+    if (since_ns == INT64_MAX) {
+        return false;
+    }
+    if (call->deadline_ns - story->ttl_ns > since_ns) {
+        since_ns = call->deadline_ns - story->ttl_ns; /* Granted later. */
+    }
+    return call->started_ns - since_ns > KEPT_MAX_NS &&
+           were_free(checker, story, since_ns, call->started_ns);
+}
+
 static void
 judge_call(struct wp_checker *checker, const struct story *story,
            const struct wp_chaos_event *call)
@@ -309,6 +449,9 @@ judge_call(struct wp_checker *checker, const struct story *story,
         } else {
             tell(checker, WP_BREACH_LOST, story->claim, call);
         }
+    }
+    if (was_kept(checker, story, call)) {
+        tell(checker, WP_BREACH_KEPT, story->claim, call);
     }
     if ((call->flags & WP_CHAOS_ABSENT) != 0) {
         tell(checker, WP_BREACH_ABSENT, story->claim, call);
@@ -348,6 +491,8 @@ static void
 judge(struct wp_checker *checker, const struct story *story)
 {
     struct told told = {.released_ns = INT64_MAX};
+    const struct wp_chaos_event *last_first = NULL;
+    uint32_t firsts = 0;
 
     for (uint32_t i = 0; i < story->n_calls; i++) {
         const struct wp_chaos_event *call = &story->calls[i];
@@ -356,12 +501,21 @@ judge(struct wp_checker *checker, const struct story *story)
 
         judge_call(checker, story, call);
         if (call->what == WP_CHAOS_RELEASE) {
+            if (is_answered(call, OK) &&
+                (call->flags & WP_CHAOS_WAS_HELD) != 0) {
+                firsts++;
+                last_first = call;
+            }
             if (started_ns < told.released_ns) {
                 told.released_ns = started_ns;
             }
         } else if (is_answered(call, OK)) {
             learn(checker, &told, call, story->claim);
         }
+    }
+    /* Whoever releases has been told of the lease. */
+    if (firsts > told.n) {
+        tell(checker, WP_BREACH_TWICE, story->claim, last_first);
     }
     judge_leases(checker, &told);
     checker->report.claims++;
@@ -383,6 +537,7 @@ find_story(struct wp_checker *checker, uint64_t claim)
         checker->n_open++;
         story->claim = claim;
         story->n_calls = 0;
+        story->ttl_ns = 0;
     }
     WP_ASSERT(story->claim == claim);
     return story;
@@ -392,6 +547,9 @@ find_story(struct wp_checker *checker, uint64_t claim)
 static void
 note(struct story *story, const struct wp_chaos_event *event)
 {
+    if (event->edge == WP_CHAOS_START && event->what == WP_CHAOS_CLAIM) {
+        story->ttl_ns = event->deadline_ns;
+    }
     if (event->edge == WP_CHAOS_END) {
         for (uint32_t i = story->n_calls; i > 0; i--) {
             struct wp_chaos_event *start = &story->calls[i - 1];
@@ -413,14 +571,44 @@ note(struct story *story, const struct wp_chaos_event *event)
     story->calls[story->n_calls++] = *event;
 }
 
+/* Of the end of the run. */
+static void
+note_end(struct wp_checker *checker, const struct wp_chaos_event *event)
+{
+    if (event->what == WP_CHAOS_LEFT) {
+        checker->report.left++;
+        return;
+    }
+    checker->said_what |= (event->flags & WP_CHAOS_SAID_WHAT) != 0;
+    if (event->at_ns >= checker->last_ended.at_ns) {
+        checker->last_ended = *event;
+    }
+}
+
+/* What the last one leaves, it says; or one of those before it has. */
+static bool
+left_without_a_word(const struct wp_checker *checker)
+{
+    return checker->report.left > 0 &&
+           ((checker->last_ended.flags & WP_CHAOS_SAID_NOTHING) != 0 ||
+            !checker->said_what);
+}
+
 void
 wp_checker_add(struct wp_checker *checker, const struct wp_chaos_event *events,
                size_t n)
 {
+    checker->events = events;
+    checker->n_events = n;
     for (size_t i = 0; i < n; i++) {
-        struct story *story = find_story(checker, events[i].claim);
+        struct story *story;
 
         checker->report.events++;
+        if (events[i].what > WP_CHAOS_DONE) {
+            note_end(checker, &events[i]);
+            continue;
+        }
+        story = find_story(checker, events[i].claim);
         if (events[i].what == WP_CHAOS_DONE) {
             judge(checker, story);
             story->used = false;
@@ -476,6 +664,7 @@ void
 wp_checker_report(const struct wp_checker *checker, struct wp_chaos_report *out)
 {
     *out = checker->report;
+    out->breaches[WP_BREACH_BEHIND] = left_without_a_word(checker);
 }
 
 uint64_t

@@ -182,6 +182,8 @@ wp_worker_on_end(void *owner, const struct wp_link_call *call,
             worker->over = true;
             break;
         case WP_CHAOS_DONE:
+        case WP_CHAOS_ENDED:
+        case WP_CHAOS_LEFT:
         default:
             WP_ASSERT(false);
         }
