@@ -139,6 +139,35 @@ warm_claim_is_served_in_two_writes(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* A template that is gone takes nobody's warm sandbox away: the Pod keeps what
+ * it has, but for what the pool put there. */
+static void
+served_without_its_template(void **state)
+{
+    const char *sandbox;
+
+    (void)state;
+    begin(1);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t");
+    wp_claim_rig_settle(&rig);
+    wp_claim_rig_claim(&rig, "c", NULL);
+    expect_bound("c");
+    sandbox = wp_claim_rig_sandbox(&rig, "c");
+    assert_string_equal(label(sandbox, WP_LABEL_TEMPLATE_REF_HASH), "22222222");
+    assert_string_equal(pod_label(sandbox, "of"), "template");
+    assert_string_equal(pod_label(sandbox, WP_LABEL_CLAIM_UID),
+                        wp_claim_rig_uid(&rig, "c"));
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox), "spec",
+                                     "podTemplate", "metadata", "annotations",
+                                     WP_ANNOTATION_SAFE_TO_EVICT, NULL),
+                        "");
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox), "spec",
+                                     "podTemplate", "metadata", "annotations",
+                                     "note", NULL),
+                        "one");
+    wp_claim_rig_fini(&rig);
+}
+
 /* The order in which they go: the adoption and the annotations beside it; the
  * status once both are back; nothing after that. */
 static void
@@ -448,6 +477,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(warm_claim_is_served_in_two_writes),
+        cmocka_unit_test(served_without_its_template),
         cmocka_unit_test(writes_go_in_order),
         cmocka_unit_test(without_observability_one_write_less),
         cmocka_unit_test(each_claim_has_its_own),

@@ -545,6 +545,7 @@ multiple_pods_suspended(void **state)
     assert_string_equal(wp_json_text(ready, "message", NULL),
                         "2 Pods are controlled by this Sandbox; none is chosen "
                         "and none is created");
+    assert_string_equal(pod_name_of(&rig), "s");
     wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s1");
     sandbox_rig_settle(&rig);
     /* The one that is left is ended, though it has another name. */
