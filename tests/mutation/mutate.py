@@ -26,6 +26,8 @@ import argparse
 import json
 import os
 import random
+import shlex
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
@@ -97,6 +99,19 @@ def reaching(mutant, tests, covered, most):
     return reach[:len(plain) + most]
 
 
+def is_refused(path, build):
+    """By the compiler, as every build of the product does: a comparison that
+    is always true."""
+    for entry in json.loads(read(os.path.join(build, "compile_commands.json"))):
+        if entry["file"] == path:
+            return subprocess.run(
+                [*shlex.split(entry["command"]), "-fsyntax-only",
+                 "-Werror=type-limits"], cwd=entry["directory"], check=False,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL).returncode != 0
+    return False
+
+
 def outcome(mutant, reach, covered, options, build):
     """"unbuilt", "unreached", "survived", or the name of a test that failed."""
     name, number, _, line = mutant
@@ -109,6 +124,8 @@ def outcome(mutant, reach, covered, options, build):
     end = time.monotonic() + options.seconds
     write(path, "\n".join(lines))
     try:
+        if is_refused(path, build):
+            return "unbuilt"
         for at in range(0, len(reach), BATCH):
             some = reach[at:at + BATCH]
             goals = sorted({g for t in some for g in t.goals(build)})
