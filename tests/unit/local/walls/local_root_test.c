@@ -1,6 +1,7 @@
 /* tests/unit/local/walls/local_root_test.c - the root of a sandbox, made from
  * images that try to get out of theirs. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -412,6 +414,66 @@ test_files(void **state)
     place_fini(&place);
 }
 
+/* A volume may lie where the image has a directory for it. */
+static void
+test_mount_in_the_image(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "lib/here/inside");
+    assert_int_equal(make(&place, "/lib/here"), WP_OK);
+    assert_int_equal(place.root.binds_len, 1);
+    place_fini(&place);
+    place_init(&place);
+    make_in_image(&place, "lib/here/inside");
+    assert_int_equal(make(&place, "/lib/here/inside"), WP_OK);
+    place_fini(&place);
+}
+
+/* With ever more descriptors to be had it fails ever later, each time with a
+ * word and with all that it had opened closed. */
+static void
+test_without_descriptors(void **state)
+{
+    struct place place;
+    struct rlimit before;
+    struct rlimit few;
+    unsigned open_before;
+    unsigned failures = 0;
+    int lowest;
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "opt/tool");
+    make_in_image(&place, "lib/here");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    open_before = count_descriptors();
+    lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(lowest >= 0);
+    (void)close(lowest);
+    for (int more = 0;; more++) {
+        enum wp_status status;
+
+        few = (struct rlimit){(rlim_t)(lowest + more), before.rlim_max};
+        place.err.msg[0] = '\0';
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        status = make(&place, "/lib/here");
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(count_descriptors(), open_before);
+        if (status == WP_OK) {
+            break;
+        }
+        assert_true(place.err.msg[0] != '\0');
+        failures++;
+        wp_root_fini(&place.root);
+        assert_in_range(more, 0, 16);
+    }
+    assert_true(failures >= 3);
+    place_fini(&place);
+}
+
 /* The machine's own root: its programs, and an /etc that names nobody of it. */
 static void
 test_host(void **state)
@@ -455,6 +517,8 @@ main(void)
         cmocka_unit_test(test_root_in_the_way),
         cmocka_unit_test(test_made_again),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_mount_in_the_image),
+        cmocka_unit_test(test_without_descriptors),
         cmocka_unit_test(test_host),
         cmocka_unit_test(test_opt_that_leads_out),
         cmocka_unit_test(test_points_through_links),
