@@ -465,7 +465,8 @@ test_without_descriptors(void **state)
         if (status == WP_OK) {
             break;
         }
-        assert_true(place.err.msg[0] != '\0');
+        /* That is why, and not what the image has or lacks. */
+        assert_non_null(strstr(place.err.msg, "Too many open files"));
         failures++;
         wp_root_fini(&place.root);
         assert_in_range(more, 0, 16);
