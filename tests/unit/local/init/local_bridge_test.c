@@ -448,6 +448,31 @@ test_leaves_while_connecting(void **state)
     rig_stop(&rig);
 }
 
+/* The bridge's end is the end of all that it carries, on both sides. */
+static void
+test_ends_with_its_bridge(void **state)
+{
+    struct rig rig;
+    int outer[2];
+    int inner[2];
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    for (int i = 0; i < 2; i++) {
+        outer[i] = connect_outer(&rig);
+        inner[i] = accept_inner(&rig);
+        assert_int_equal(send(outer[i], "on", 2, 0), 2);
+        expect(inner[i], "on");
+    }
+    rig_stop(&rig);
+    for (int i = 0; i < 2; i++) {
+        expect_eof(outer[i]);
+        expect_eof(inner[i]);
+        (void)close(outer[i]);
+        (void)close(inner[i]);
+    }
+}
+
 /* Beyond the most connections clients wait, and come in as others leave. */
 static void
 test_most_connections(void **state)
@@ -602,6 +627,7 @@ main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_other_family),
         cmocka_unit_test(test_leaves_while_connecting),
+        cmocka_unit_test(test_ends_with_its_bridge),
         cmocka_unit_test(test_most_connections),
         cmocka_unit_test(test_without_descriptors),
         cmocka_unit_test(test_reset),

@@ -139,6 +139,26 @@ warm_claim_is_served_in_two_writes(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* Who follows a request by its trace finds the Sandbox that served it. */
+static void
+trace_goes_along(void **state)
+{
+    (void)state;
+    begin(1);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM,
+                          "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\","
+                          "\"annotations\":{\"" WP_ANNOTATION_TRACE
+                          "\":\"00-4bf9-01\"}},"
+                          "\"spec\":{\"warmPoolRef\":{\"name\":\"p\"}}}");
+    wp_claim_rig_settle(&rig);
+    expect_bound("c");
+    assert_string_equal(
+        wp_json_text(wp_claim_rig_object(&rig, wp_claim_rig_sandbox(&rig, "c")),
+                     "metadata", "annotations", WP_ANNOTATION_TRACE, NULL),
+        "00-4bf9-01");
+    wp_claim_rig_fini(&rig);
+}
+
 /* A template that is gone takes nobody's warm sandbox away: the Pod keeps what
  * it has, but for what the pool put there. */
 static void
@@ -477,6 +497,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(warm_claim_is_served_in_two_writes),
+        cmocka_unit_test(trace_goes_along),
         cmocka_unit_test(served_without_its_template),
         cmocka_unit_test(writes_go_in_order),
         cmocka_unit_test(without_observability_one_write_less),
