@@ -1,4 +1,5 @@
 """The tests of a build folder, as ctest has them, each run behind a wall."""
+import contextlib
 import hashlib
 import json
 import os
@@ -45,10 +46,9 @@ class Test:
                 code = process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 code = None
-            try:  # What it started ends with it.
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            finally:  # What it started ends with it.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
         return code in (0, 77)
 
     def digest(self):

@@ -27,6 +27,7 @@ import json
 import os
 import random
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -42,7 +43,7 @@ WORK = os.path.join(ROOT, "build", "mutation")
 TREE = os.path.join(WORK, "tree")
 LAST = os.path.join(WORK, "survived.json")
 TESTS = "^(unit|sim|fuzz|integration)/"
-SLOW = 10  # A mutant may make a test this many times slower, and
+SLOW = 3  # A mutant may make a test this many times slower, and
 SLOW_S = 60  # so many seconds more, before it counts as noticed.
 BATCH = 8  # Tests that are built together.
 
@@ -74,10 +75,11 @@ def choose(options):
     return chosen
 
 
-def last_survivors():
+def last_survivors(only):
     """Those whose line is still where it was."""
     mutants = [tuple(entry["mutant"]) for entry in json.loads(read(LAST))
-               if read(os.path.join(ROOT, entry["mutant"][0])).split("\n")
+               if entry["mutant"][0].startswith(only) and
+               read(os.path.join(ROOT, entry["mutant"][0])).split("\n")
                [entry["mutant"][1] - 1] == entry["before"]]
     if not mutants:
         raise SystemExit("no survivor of the last run is left in this tree")
@@ -226,7 +228,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
-    chosen = last_survivors() if options.again else choose(options)
+    chosen = last_survivors(options.only) if options.again else choose(options)
     print("survivors of the last run" if options.again else
           f"seed {options.seed}", flush=True)
     if options.list:
@@ -234,6 +236,7 @@ def main():
             show(mutant, "mistake")
         return 0
     os.nice(10)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results = try_all(chosen, options)
     keep_survivors(results)
     return 1 if report(results, equivalents()) else 0
