@@ -7,38 +7,21 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/str.h"
+#include "tests/chaos/story.h"
 
 /* A deadline goes over the wire in whole milliseconds of the wall clock, and
  * the wall clock may be adjusted by a little. */
 #define MARGIN_NS (50 * WP_NS_PER_MS)
-/* A lease that nobody was shown is taken back by then, and a second more for the
- * clients' own clocks and calls. */
-#define KEPT_MAX_NS (6 * WP_NS_PER_S)
-/* A daemon is not held up while it answers within the one, at least once within
- * the other. */
-#define PROMPT_NS (250 * WP_NS_PER_MS)
-#define SILENCE_NS WP_NS_PER_S
 
 enum {
     OPEN_BITS = 20,  /* Claims from the oldest that is not done on. */
     CALLS_MAX = 256, /* Of one claim. */
     LEASES_MAX = 32, /* Of one claim. */
-    REPLICAS_MAX = 256,
     SAMPLES_MAX = 5, /* Of one kind of breach. */
     OK = 0,          /* Codes of gRPC. */
     NOT_FOUND = 5,
     FAILED_PRECONDITION = 9,
     ABORTED = 10,
-};
-
-/* A claim whose history is being read. */
-struct story {
-    uint64_t claim;
-    struct wp_chaos_event *calls; /* Ends, and starts without one. */
-    uint32_t n_calls;
-    uint32_t cap;
-    int64_t ttl_ns; /* As it was asked for; 0: not known. */
-    bool used;
 };
 
 /* A lease as its client knows it. */
@@ -53,13 +36,12 @@ struct lease {
 struct wp_checker {
     FILE *samples;
     struct wp_chaos_report report;
-    struct story *open; /* 1 << OPEN_BITS, by the claim's number. */
+    struct wp_chaos_story *open; /* 1 << OPEN_BITS, by the claim's number. */
     uint64_t n_open;
     struct lease *leases; /* Of all clients, probed from the uid. */
     uint64_t mask;
     uint64_t count;
-    const struct wp_chaos_event *events; /* The history that is read. */
-    size_t n_events;
+    struct wp_chaos_history history;  /* That is being read. */
     struct wp_chaos_event last_ended; /* The daemon that ended last. */
     bool said_what;                   /* Some daemon has. */
 };
@@ -231,16 +213,10 @@ learn(struct wp_checker *checker, struct told *told,
     }
 }
 
-static bool
-is_answered(const struct wp_chaos_event *call, uint8_t status)
-{
-    return call->edge == WP_CHAOS_END && call->status == status;
-}
-
 /* Was some lease of the claim, as the calls before this one had told it, surely
  * live during all of this call? */
 static bool
-was_live(const struct story *story, const struct wp_chaos_event *call)
+was_live(const struct wp_chaos_story *story, const struct wp_chaos_event *call)
 {
     bool live = false;
 
@@ -256,7 +232,8 @@ was_live(const struct story *story, const struct wp_chaos_event *call)
             return false;
         }
         if ((other->what == WP_CHAOS_CLAIM || other->what == WP_CHAOS_RENEW) &&
-            is_answered(other, OK) && other->at_ns < call->started_ns &&
+            wp_chaos_is_answered(other, OK) &&
+            other->at_ns < call->started_ns &&
             other->deadline_ns - MARGIN_NS > call->at_ns) {
             live = true;
         }
@@ -269,14 +246,16 @@ is_denial(const struct wp_chaos_event *call)
 {
     switch (call->what) {
     case WP_CHAOS_RELEASE:
-        return is_answered(call, NOT_FOUND) || is_answered(call, ABORTED) ||
-               is_answered(call, FAILED_PRECONDITION) ||
-               (is_answered(call, OK) &&
+        return wp_chaos_is_answered(call, NOT_FOUND) ||
+               wp_chaos_is_answered(call, ABORTED) ||
+               wp_chaos_is_answered(call, FAILED_PRECONDITION) ||
+               (wp_chaos_is_answered(call, OK) &&
                 (call->flags & WP_CHAOS_WAS_HELD) == 0);
     case WP_CHAOS_RENEW:
     case WP_CHAOS_GET:
-        return is_answered(call, NOT_FOUND) || is_answered(call, ABORTED) ||
-               is_answered(call, FAILED_PRECONDITION);
+        return wp_chaos_is_answered(call, NOT_FOUND) ||
+               wp_chaos_is_answered(call, ABORTED) ||
+               wp_chaos_is_answered(call, FAILED_PRECONDITION);
     default:
         return false;
     }
@@ -303,132 +282,8 @@ is_expected(const struct wp_chaos_event *call)
     }
 }
 
-/* --- What nobody was shown --- */
-
-/* Does the history show, second by second, that the replica answered promptly?
- * Claims do not count: they may wait for a sandbox. */
-static bool
-answered_all_along(const struct wp_checker *checker, uint8_t replica,
-                   int64_t from_ns, int64_t to_ns)
-{
-    size_t low = 0;
-    size_t high = checker->n_events;
-    int64_t heard_ns = from_ns;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (checker->events[middle].at_ns < from_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    for (size_t i = low; i < checker->n_events; i++) {
-        const struct wp_chaos_event *event = &checker->events[i];
-
-        if (event->at_ns > to_ns) {
-            break;
-        }
-        if (event->replica == replica && event->what != WP_CHAOS_CLAIM &&
-            event->edge == WP_CHAOS_END && event->status == OK &&
-            event->at_ns - event->started_ns < PROMPT_NS) {
-            if (event->at_ns - heard_ns > SILENCE_NS) {
-                return false;
-            }
-            heard_ns = event->at_ns;
-        }
-    }
-    return to_ns - heard_ns <= SILENCE_NS;
-}
-
-static bool
-tells_first(const struct story *story, const struct wp_chaos_event *call)
-{
-    for (uint32_t i = 0; i < story->n_calls; i++) {
-        const struct wp_chaos_event *other = &story->calls[i];
-
-        if (other != call && other->what != WP_CHAOS_RELEASE &&
-            is_answered(other, OK) && other->at_ns <= call->at_ns &&
-            memcmp(other->uid, call->uid, WP_UID_LEN) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* When the last caller before this call had gone; INT64_MAX: one may not have,
- * or there was none. */
-static int64_t
-last_caller_left_ns(const struct story *story,
-                    const struct wp_chaos_event *call)
-{
-    int64_t left_ns = INT64_MIN;
-
-    for (uint32_t i = 0; i < story->n_calls; i++) {
-        const struct wp_chaos_event *other = &story->calls[i];
-
-        if (other == call || other->what != WP_CHAOS_CLAIM) {
-            continue;
-        }
-        if (other->edge != WP_CHAOS_END || other->at_ns > call->started_ns) {
-            return INT64_MAX;
-        }
-        if (other->at_ns > left_ns) {
-            left_ns = other->at_ns;
-        }
-    }
-    return left_ns == INT64_MIN ? INT64_MAX : left_ns;
-}
-
-/* Could each replica that had been asked see to it all the while? */
-static bool
-were_free(const struct wp_checker *checker, const struct story *story,
-          int64_t from_ns, int64_t to_ns)
-{
-    bool looked_at[REPLICAS_MAX] = {false};
-
-    for (uint32_t i = 0; i < story->n_calls; i++) {
-        const struct wp_chaos_event *call = &story->calls[i];
-
-        if (looked_at[call->replica]) {
-            continue;
-        }
-        looked_at[call->replica] = true;
-        if (!answered_all_along(checker, call->replica, from_ns, to_ns)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The claim is answered with a lease that no other answer told of: one that was
- * granted to a caller who had left, or left before the answer. Was it there for
- * too long? What a Get says may be late. */
-static bool
-was_kept(const struct wp_checker *checker, const struct story *story,
-         const struct wp_chaos_event *call)
-{
-    int64_t since_ns;
-
-    if (call->what != WP_CHAOS_CLAIM || !is_answered(call, OK) ||
-        (call->flags & WP_CHAOS_REPLAYED) == 0 || story->ttl_ns == 0 ||
-        !tells_first(story, call)) {
-        return false;
-    }
-    since_ns = last_caller_left_ns(story, call);
-    if (since_ns == INT64_MAX) {
-        return false;
-    }
-    if (call->deadline_ns - story->ttl_ns > since_ns) {
-        since_ns = call->deadline_ns - story->ttl_ns; /* Granted later. */
-    }
-    return call->started_ns - since_ns > KEPT_MAX_NS &&
-           were_free(checker, story, since_ns, call->started_ns);
-}
-
 static void
-judge_call(struct wp_checker *checker, const struct story *story,
+judge_call(struct wp_checker *checker, const struct wp_chaos_story *story,
            const struct wp_chaos_event *call)
 {
     if (call->edge != WP_CHAOS_END) {
@@ -450,7 +305,7 @@ judge_call(struct wp_checker *checker, const struct story *story,
             tell(checker, WP_BREACH_LOST, story->claim, call);
         }
     }
-    if (was_kept(checker, story, call)) {
+    if (wp_chaos_was_kept(&checker->history, story, call)) {
         tell(checker, WP_BREACH_KEPT, story->claim, call);
     }
     if ((call->flags & WP_CHAOS_ABSENT) != 0) {
@@ -488,7 +343,7 @@ judge_leases(struct wp_checker *checker, struct told *told)
 }
 
 static void
-judge(struct wp_checker *checker, const struct story *story)
+judge(struct wp_checker *checker, const struct wp_chaos_story *story)
 {
     struct told told = {.released_ns = INT64_MAX};
     const struct wp_chaos_event *last_first = NULL;
@@ -501,7 +356,7 @@ judge(struct wp_checker *checker, const struct story *story)
 
         judge_call(checker, story, call);
         if (call->what == WP_CHAOS_RELEASE) {
-            if (is_answered(call, OK) &&
+            if (wp_chaos_is_answered(call, OK) &&
                 (call->flags & WP_CHAOS_WAS_HELD) != 0) {
                 firsts++;
                 last_first = call;
@@ -509,7 +364,7 @@ judge(struct wp_checker *checker, const struct story *story)
             if (started_ns < told.released_ns) {
                 told.released_ns = started_ns;
             }
-        } else if (is_answered(call, OK)) {
+        } else if (wp_chaos_is_answered(call, OK)) {
             learn(checker, &told, call, story->claim);
         }
     }
@@ -525,11 +380,11 @@ judge(struct wp_checker *checker, const struct story *story)
 
 /* --- Reading --- */
 
-static struct story *
+static struct wp_chaos_story *
 find_story(struct wp_checker *checker, uint64_t claim)
 {
     /* A client numbers its claims one after the other. */
-    struct story *story =
+    struct wp_chaos_story *story =
         &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
 
     if (!story->used) {
@@ -545,7 +400,7 @@ find_story(struct wp_checker *checker, uint64_t claim)
 
 /* An end takes the place of its start. */
 static void
-note(struct story *story, const struct wp_chaos_event *event)
+note(struct wp_chaos_story *story, const struct wp_chaos_event *event)
 {
     if (event->edge == WP_CHAOS_START && event->what == WP_CHAOS_CLAIM) {
         story->ttl_ns = event->deadline_ns;
@@ -598,10 +453,9 @@ void
 wp_checker_add(struct wp_checker *checker, const struct wp_chaos_event *events,
                size_t n)
 {
-    checker->events = events;
-    checker->n_events = n;
+    checker->history = (struct wp_chaos_history){events, n};
     for (size_t i = 0; i < n; i++) {
-        struct story *story;
+        struct wp_chaos_story *story;
 
         checker->report.events++;
         if (events[i].what > WP_CHAOS_DONE) {
