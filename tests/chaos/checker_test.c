@@ -437,6 +437,7 @@ test_not_kept(void **state)
     found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
     event = add(&script, 1, WP_CHAOS_CLAIM);
     event->edge = WP_CHAOS_START;
+    event->replica = 2;
     event->at_ns = 300 * MS;
     expect_clean(&script);
     /* What is told was shown before, and released: the replica has not heard. */
