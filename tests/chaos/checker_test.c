@@ -438,6 +438,7 @@ test_not_kept(void **state)
     event = add(&script, 1, WP_CHAOS_CLAIM);
     event->edge = WP_CHAOS_START;
     event->replica = 2;
+    event->deadline_ns = TTL_MS * MS;
     event->at_ns = 300 * MS;
     expect_clean(&script);
     /* What is told was shown before, and released: the replica has not heard. */
