@@ -168,7 +168,8 @@ def keep_survivors(results):
     write(LAST, json.dumps(
         [{"mutant": mutant, "before":
           read(os.path.join(ROOT, mutant[0])).split("\n")[mutant[1] - 1]}
-         for mutant, result in results if is_missed(result)]))
+         for mutant, result in results
+         if is_missed(result) or result == "not tried"]))
 
 
 def report(results, known):
