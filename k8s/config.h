@@ -53,6 +53,9 @@ struct wp_cluster_config {
     bool warm_pool_eviction;        /* True: pool pods are safe to evict. */
     bool gc; /* Ends what a missing garbage collector would leave. False. */
     const char *allowed_label_domains_file;
+    /* WP_SANDBOX_KEY_LEN bytes: Pods of pools are told the digests of the
+     * tokens made with it. NULL: no token is asked for. */
+    const uint8_t *sandbox_key;
 };
 
 /* What the daemon gives. post: has run(arg, a, b) called on the control thread,

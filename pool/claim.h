@@ -24,6 +24,14 @@ enum wp_served {
     WP_SERVED_COLD = 3,   /* By a sandbox made after the claim came. */
 };
 
+/* Which bound of its tenant's quota a claim was refused for. */
+enum wp_quota_kind {
+    WP_QUOTA_NOT = 0, /* None. */
+    WP_QUOTA_LEASES,
+    WP_QUOTA_WAITING,
+    WP_QUOTA_RATE,
+};
+
 /* A lease as its holder sees it. Strings are terminated copies. */
 struct wp_grant {
     struct wp_slot_ref ref;
@@ -62,11 +70,13 @@ struct wp_claim {
 
     /* Answer; valid when not WP_PENDING. */
     enum wp_status status;
-    struct wp_grant grant;  /* When status is WP_OK. */
-    const char *reason;     /* Otherwise: a sentence, static storage. */
-    int64_t retry_after_ns; /* When refused for now: retry after this. */
-    int64_t ttl_max_ns;     /* When refused for its ttl_ns: the longest. */
-    bool replayed;          /* The answer of an earlier request, same id. */
+    struct wp_grant grant;    /* When status is WP_OK. */
+    const char *reason;       /* Otherwise: a sentence, static storage. */
+    int64_t retry_after_ns;   /* When refused for now: retry after this. */
+    int64_t ttl_max_ns;       /* When refused for its ttl_ns: the longest. */
+    enum wp_quota_kind quota; /* When RESOURCE_EXHAUSTED for its quota: */
+    uint32_t quota_max;       /* what the tenant may have of that. */
+    bool replayed;            /* The answer of an earlier request, same id. */
 
     /* Private to pool/. */
     struct wp_list waiting; /* Guarded by the pool's wait lock. */
@@ -77,12 +87,14 @@ struct wp_claim {
     struct wp_hash128 hash; /* Of tenant and claim id. */
     int64_t arrived_ns;
     int64_t wait_until_ns;
-    uint32_t tenant_slot; /* Guarded by the pool's wait lock. */
-    uint32_t timed;       /* The same; 0 while in no wait queue. */
-    uint32_t phase;       /* The same: what a cancel may withdraw. */
-    uint32_t asked;       /* How often the store was asked for it. */
-    bool confirms;        /* It repeats: the store is to confirm the lease. */
-    _Atomic(bool) left;   /* It was cancelled while it was being answered. */
+    uint32_t account; /* Its tenant's; valid while the claim has its entry. */
+    _Atomic(uint32_t) *tenant_waiting; /* The account's; NULL: nobody counts. */
+    uint32_t tenant_slot;              /* Guarded by the pool's wait lock. */
+    uint32_t timed;                    /* The same; 0 while in no wait queue. */
+    uint32_t phase;     /* The same: what a cancel may withdraw. */
+    uint32_t asked;     /* How often the store was asked for it. */
+    bool confirms;      /* It repeats: the store is to confirm the lease. */
+    _Atomic(bool) left; /* It was cancelled while it was being answered. */
 };
 
 /* The texts a store records with a lease; terminated copies. */

@@ -18,6 +18,7 @@
 #include "pool/lease_store.h"
 #include "pool/policy/policy.h"
 #include "pool/scale/scaler.h"
+#include "pool/tenants.h"
 
 struct wp_pools; /* Opaque. */
 
@@ -78,8 +79,14 @@ struct wp_pool_spec {
     /* Ready and warming together; with an objective only where it begins, and
      * who changes it takes over (pool/scale/scaler.h). */
     uint32_t target;
-    uint32_t waiters_max;         /* Claims waiting; more are refused. */
-    uint32_t tenant_waiters_max;  /* Of one tenant. */
+    uint32_t waiters_max;        /* Claims waiting; more are refused. */
+    uint32_t tenant_waiters_max; /* Of one tenant. */
+    /* Of one tenant, as struct wp_quota has them; 0: no bound. */
+    uint32_t tenant_leases_max;
+    uint32_t tenant_claims_per_minute;
+    /* While several tenants claim, none takes what others have not had of their
+     * share of the stock; see pool/grant/share.c. */
+    bool fair_share;
     uint32_t create_inflight_max; /* Warming at once; 0: nothing is made. */
     int64_t ttl_default_ns;
     int64_t ttl_max_ns;
@@ -378,6 +385,8 @@ WP_MUST_CHECK bool wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
 /* Every restored sandbox that was not seen is gone: idle ones leave, leases are
  * lost. */
 void wp_pools_lose_unseen(struct wp_pools *pools);
+/* Would that lose any? Control thread. */
+WP_MUST_CHECK bool wp_pools_have_unseen(struct wp_pools *pools);
 /* The replicas that are alive, own among them; each ready sandbox is preferred
  * by one of them (rendezvous hashing), so that they seldom want the same one.
  * Only a hint. At most WP_REPLICAS_MAX, more are ignored. Any thread. */

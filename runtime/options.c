@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/formats/sandbox_token.h"
 #include "pool/base/str.h"
 
 /* Where a setting goes and what it may be. */
@@ -17,6 +18,7 @@ enum kind {
     LEVEL,
     FORMAT,
     SWITCH,
+    SCOPE,
 };
 
 struct setting {
@@ -82,6 +84,13 @@ static const struct setting settings[] = {
     {"--confine", "WARMPOOL_RUNTIME_CONFINE", SWITCH, AT(confine), 0, 0,
      "Write nowhere but in the workspace, /tmp, /dev/shm, /dev/null\n"
      "and its like, by Landlock, for this process and all it starts."},
+    {"--token-digest", WP_SANDBOX_TOKEN_ENV, TEXT, AT(token_digest), 0, 0,
+     "SHA-256 of the token, in hexadecimal, that " WP_SANDBOX_TOKEN_FIELD "\n"
+     "has to show (default none: nobody is asked). The daemon sets it\n"
+     "in a cluster."},
+    {"--token-for", "WARMPOOL_RUNTIME_TOKEN_FOR", SCOPE, AT(token_for), 0, 0,
+     "control or all (default control, which is /v1/exec; all leaves\n"
+     "only /healthz open)."},
     {"--log-level", "WARMPOOL_RUNTIME_LOG_LEVEL", LEVEL, AT(log_level), 0, 0,
      "debug, info, warn or error (default info)."},
     {"--log-format", "WARMPOOL_RUNTIME_LOG_FORMAT", FORMAT, AT(log_format), 0,
@@ -177,6 +186,7 @@ setting_set(const struct setting *setting, const char *value,
     static const char *const levels[] = {"debug", "info", "warn", "error",
                                          NULL};
     static const char *const formats[] = {"text", "json", NULL};
+    static const char *const scopes[] = {"control", "all", NULL};
     static const char *const switches[] = {"0", "1", "false", "true", NULL};
     void *at = (char *)out + setting->offset;
     enum wp_status status = WP_OK;
@@ -205,6 +215,10 @@ setting_set(const struct setting *setting, const char *value,
     case SWITCH:
         status = one_of(setting, value, switches, &index, err);
         *(bool *)at = index % 2 == 1;
+        break;
+    case SCOPE:
+        status = one_of(setting, value, scopes, &index, err);
+        out->token_for = (enum wp_token_scope)index;
         break;
     case NUMBER_I32:
     case NUMBER_U32:
@@ -261,6 +275,30 @@ arguments_read(int argc, char **argv, struct wp_options *out,
     return WP_OK;
 }
 
+/* Who asks for the token must be able to know it: else nothing is open. */
+static enum wp_status
+token_check(const struct wp_options *options, struct wp_err *err)
+{
+    uint8_t bytes[WP_SANDBOX_TOKEN_TEXT / 2];
+    const char *digest = options->token_digest;
+
+    if (digest == NULL && options->token_for == WP_TOKEN_FOR_ALL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "--token-for (WARMPOOL_RUNTIME_TOKEN_FOR): all needs "
+                          "--token-digest (" WP_SANDBOX_TOKEN_ENV ")");
+    }
+    if (digest != NULL &&
+        (!wp_hex_decode(wp_str_from(digest), bytes, sizeof bytes) ||
+         strpbrk(digest, "ABCDEF") != NULL)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "--token-digest (" WP_SANDBOX_TOKEN_ENV
+                          "): %d hexadecimal digits, 0 to 9 and a to f, are "
+                          "expected",
+                          WP_SANDBOX_TOKEN_TEXT);
+    }
+    return WP_OK;
+}
+
 enum wp_options_outcome
 wp_options_parse(int argc, char **argv, struct wp_options *out,
                  struct wp_err *err)
@@ -284,7 +322,8 @@ wp_options_parse(int argc, char **argv, struct wp_options *out,
             return WP_OPTIONS_INVALID;
         }
     }
-    if (arguments_read(argc, argv, out, err) != WP_OK) {
+    if (arguments_read(argc, argv, out, err) != WP_OK ||
+        token_check(out, err) != WP_OK) {
         return WP_OPTIONS_INVALID;
     }
     if (out->port == WP_OPTIONS_PORT_NONE && out->unix_path == NULL &&

@@ -16,6 +16,12 @@ enum {
     WP_OPTIONS_PORT_NONE = -1,
 };
 
+/* What needs the token. */
+enum wp_token_scope {
+    WP_TOKEN_FOR_CONTROL, /* What no client of agent-sandbox knows: /v1/exec. */
+    WP_TOKEN_FOR_ALL,     /* All but /healthz. */
+};
+
 struct wp_options {
     const char *bind;      /* Address the ports listen on. */
     int32_t port;          /* Serves everything; 0: the system's choice. */
@@ -36,6 +42,8 @@ struct wp_options {
     uint32_t conns_max;
     int64_t grace_ms;
     bool confine;
+    const char *token_digest; /* NULL: nobody is asked for a token. */
+    enum wp_token_scope token_for;
     enum wp_log_level log_level;
     enum wp_log_format log_format;
 };

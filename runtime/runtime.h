@@ -41,6 +41,9 @@ wp_runtime_of(const struct wp_http_req *req)
  *   MCP          every other path and method; on a port that serves only REST
  *                they are 404 (405 for a known path)
  *
+ * With --token-digest the streamed commands of /v1/exec need the token (401);
+ * with --token-for all everything but /healthz does.
+ *
  * A request with an Origin that is neither a loopback one nor allowed by name
  * is refused (403): a page of some site must not reach a sandbox by DNS
  * rebinding. */
@@ -49,6 +52,10 @@ const struct wp_http_ops *wp_runtime_route(struct wp_http_req *req);
  * 405. For tests too. */
 const struct wp_http_ops *wp_runtime_find(const char *method, const char *path,
                                           unsigned roles);
+/* Whether a request for path may come without a token, or has the right one
+ * (NULL: none). */
+bool wp_runtime_token_fits(const struct wp_options *options, const char *path,
+                           const char *token);
 /* Whether an Origin header's value may talk to us. */
 bool wp_runtime_origin_allowed(const struct wp_options *options,
                                const char *origin);

@@ -52,8 +52,6 @@ struct wp_peer_limits {
     /* Calls in progress: the privileged's in the upper half, so that one
      * operation counts and sees both. */
     _Atomic(uint64_t) calls;
-    _Atomic(uint64_t) refused_peer;
-    _Atomic(uint64_t) refused_all;
 };
 
 static struct wp_peer
@@ -265,8 +263,6 @@ wp_peer_limits_enter(struct wp_peer_limits *limits, struct wp_peer peer,
     struct entry *entry;
 
     if (!has_room(limits, share)) {
-        (void)atomic_fetch_add_explicit(&limits->refused_all, 1,
-                                        memory_order_relaxed);
         return WP_PEER_OVER_ALL;
     }
     ticket->share = share;
@@ -274,8 +270,6 @@ wp_peer_limits_enter(struct wp_peer_limits *limits, struct wp_peer peer,
     entry = &limits->entries[ticket->entry];
     if (bound != 0 &&
         atomic_load_explicit(&entry->count, memory_order_relaxed) >= bound) {
-        (void)atomic_fetch_add_explicit(&limits->refused_peer, 1,
-                                        memory_order_relaxed);
         return WP_PEER_OVER_ITS_BOUND;
     }
     (void)atomic_fetch_add_explicit(&entry->count, 1, memory_order_relaxed);
@@ -352,20 +346,4 @@ wp_peer_limits_end_call(struct wp_peer_limits *limits,
         &limits->entries[ticket.entry].calls, 1, memory_order_relaxed);
 
     WP_ASSERT(calls != 0 && own != 0);
-}
-
-struct wp_peer_limits_stats
-wp_peer_limits_stats(const struct wp_peer_limits *limits)
-{
-    struct wp_peer_limits_stats stats = {
-        .refused_peer =
-            atomic_load_explicit(&limits->refused_peer, memory_order_relaxed),
-        .refused_all =
-            atomic_load_explicit(&limits->refused_all, memory_order_relaxed),
-    };
-
-    for (int share = 0; share < SHARES; share++) {
-        stats.connections += used_by(limits, (enum share)share);
-    }
-    return stats;
 }

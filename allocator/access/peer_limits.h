@@ -94,13 +94,4 @@ wp_peer_limits_begin_call(struct wp_peer_limits *limits,
 void wp_peer_limits_end_call(struct wp_peer_limits *limits,
                              struct wp_peer_ticket ticket);
 
-struct wp_peer_limits_stats {
-    uint32_t connections;
-    uint64_t refused_peer; /* WP_PEER_OVER_ITS_BOUND. */
-    uint64_t refused_all;  /* WP_PEER_OVER_ALL. */
-};
-/* Any thread; each number is right by itself. */
-struct wp_peer_limits_stats
-wp_peer_limits_stats(const struct wp_peer_limits *limits);
-
 #endif

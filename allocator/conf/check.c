@@ -2,6 +2,7 @@
 
 #include "pool/base/address.h"
 #include "allocator/conf/budget.h"
+#include "allocator/conf/quota.h"
 #include "allocator/conf/redis_url.h"
 #include "pool/limits.h"
 
@@ -100,6 +101,15 @@ check_budgets(const struct wp_conf *conf, struct wp_err *err)
     return wp_conf_budgets(conf, totals, &n, err);
 }
 
+static enum wp_status
+check_quotas(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_tenant_quota quotas[WP_CONF_QUOTAS_MAX];
+    uint32_t n;
+
+    return wp_conf_quotas(conf, quotas, &n, err);
+}
+
 bool
 wp_conf_listens_unproven(const struct wp_conf *conf)
 {
@@ -183,16 +193,103 @@ check_identities(const struct wp_conf *conf, struct wp_err *err)
     return WP_OK;
 }
 
+/* The first of these settings that is set, or NULL. */
+static const char *
+tls_setting(const struct wp_conf *conf)
+{
+    return conf->redis_tls_ca[0] != '\0'     ? "redis_tls_ca"
+           : conf->redis_tls_cert[0] != '\0' ? "redis_tls_cert"
+           : conf->redis_tls_key[0] != '\0'  ? "redis_tls_key"
+           : conf->redis_tls_name[0] != '\0' ? "redis_tls_name"
+                                             : NULL;
+}
+
 static enum wp_status
-check_stores(const struct wp_conf *conf, struct wp_err *err)
+check_redis_tls(const struct wp_conf *conf, const struct wp_redis_url *url,
+                struct wp_err *err)
+{
+    const char *name = tls_setting(conf);
+
+    if (name != NULL && !url->tls) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting '%s': expected a redis_url that begins with "
+                          "rediss, without which there is no TLS",
+                          name);
+    }
+    if ((conf->redis_tls_cert[0] == '\0') != (conf->redis_tls_key[0] == '\0')) {
+        return wp_err_set(
+            err, WP_INVALID_ARGUMENT,
+            "settings 'redis_tls_cert' and 'redis_tls_key': expected both or "
+            "none, only '%s' is set",
+            conf->redis_tls_cert[0] != '\0' ? "redis_tls_cert"
+                                            : "redis_tls_key");
+    }
+    return WP_OK;
+}
+
+/* A password is where other users of the machine cannot read it, and a user has
+ * one. */
+static enum wp_status
+check_redis_login(const struct wp_conf *conf, const struct wp_redis_url *url,
+                  struct wp_err *err)
+{
+    enum wp_conf_source source = conf->origin[WP_SET_redis_url].source;
+    bool has_secret =
+        url->password[0] != '\0' || url->sentinel_password[0] != '\0';
+
+    if (has_secret && (source == WP_CONF_FLAG || source == WP_CONF_ENV)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'redis_url': expected no password in a flag "
+                          "or the environment, which others can read: put it "
+                          "into redis_password_file or "
+                          "redis_sentinel_password_file");
+    }
+    if (url->user[0] != '\0' && url->password[0] == '\0' &&
+        conf->redis_password_file[0] == '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'redis_password_file': expected the "
+                          "password of the user in redis_url");
+    }
+    if (url->kind != WP_REDIS_SENTINEL &&
+        conf->redis_sentinel_password_file[0] != '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'redis_sentinel_password_file': expected "
+                          "sentinels in redis_url");
+    }
+    if (url->sentinel_user[0] != '\0' && url->sentinel_password[0] == '\0' &&
+        conf->redis_sentinel_password_file[0] == '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'redis_sentinel_password_file': expected "
+                          "the password of sentinel_user in redis_url");
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_redis(const struct wp_conf *conf, struct wp_err *err)
 {
     struct wp_redis_url url;
     enum wp_status status =
         wp_redis_url_parse(wp_str_from(conf->redis_url), &url, err);
 
-    explicit_bzero(&url, sizeof url);
     if (status != WP_OK) {
         return wp_err_wrap(err, "setting 'redis_url'");
+    }
+    status = check_redis_login(conf, &url, err);
+    if (status == WP_OK) {
+        status = check_redis_tls(conf, &url, err);
+    }
+    explicit_bzero(&url, sizeof url);
+    return status;
+}
+
+static enum wp_status
+check_stores(const struct wp_conf *conf, struct wp_err *err)
+{
+    enum wp_status status = check_redis(conf, err);
+
+    if (status != WP_OK) {
+        return status;
     }
     if (conf->redis_prefix[0] == '\0' ||
         strpbrk(conf->redis_prefix, "{} ") != NULL) {
@@ -289,6 +386,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_budgets(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_quotas(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

@@ -2,13 +2,12 @@
  * of YAML is refused on purpose: what is not a flat list of settings is a
  * mistake. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "allocator/conf/conf.h"
 #include "allocator/conf/value.h"
+#include "pool/base/file.h"
 #include "proto/formats/yaml_tree.h"
 
 struct reader {
@@ -165,38 +164,23 @@ wp_conf_read_text(struct wp_conf *conf, struct wp_str text, const char *file,
 enum wp_status
 wp_conf_read_file(struct wp_conf *conf, const char *path, struct wp_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    char *text = NULL;
-    size_t len = 0;
-    enum wp_status status = WP_OK;
+    char *text = malloc(WP_CONF_FILE_MAX + 1);
+    struct stat st;
+    ssize_t len;
+    enum wp_status status;
 
-    if (fd < 0) {
-        return wp_err_sys(err, WP_NOT_FOUND, errno,
-                          "configuration file '%.120s'", path);
-    }
-    text = malloc(WP_CONF_FILE_MAX + 1);
     if (text == NULL) {
-        status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    while (status == WP_OK && len <= WP_CONF_FILE_MAX) {
-        ssize_t n = read(fd, text + len, WP_CONF_FILE_MAX + 1 - len);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            status = wp_err_sys(err, WP_UNAVAILABLE, errno,
-                                "configuration file '%.120s'", path);
-        }
-        if (n <= 0) {
-            break;
-        }
-        len += (size_t)n;
-    }
-    if (status == WP_OK) {
-        status = wp_conf_read_text(conf, (struct wp_str){text, len}, path, err);
+    len = wp_path_read(path, 0, text, WP_CONF_FILE_MAX + 1, &st);
+    if (len < 0) {
+        status =
+            wp_err_sys(err, st.st_mode == 0 ? WP_NOT_FOUND : WP_UNAVAILABLE,
+                       errno, "configuration file '%.120s'", path);
+    } else {
+        status = wp_conf_read_text(conf, (struct wp_str){text, (size_t)len},
+                                   path, err);
     }
     free(text);
-    (void)close(fd);
     return status;
 }

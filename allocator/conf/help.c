@@ -121,7 +121,7 @@ wp_conf_help(FILE *out)
     }
     (void)fputs(
         "\nSignals: SIGTERM and SIGINT drain and leave (a second one: at "
-        "once);\nSIGHUP reads the pools of the manifests again.\n"
+        "once);\nSIGHUP reads the templates and pools of the manifests again.\n"
         "Exit status: 0 left as asked, 1 a failure, 2 a wrong setting "
         "or manifest.\n",
         out);
@@ -187,25 +187,23 @@ print_text(const char *text, FILE *out)
     (void)fputc('"', out);
 }
 
-/* A URL keeps what is not secret, its scheme and what follows the last '@';
- * stars stand for the rest. Never longer than text. */
+/* A URL keeps what is not secret: its scheme, and what is between the last '@'
+ * and '?'. Stars stand for the rest. */
 static void
 print_masked(const char *text, FILE *out)
 {
-    const char *at = strrchr(text, '@');
+    size_t end = strcspn(text, "?");
+    const char *at = memrchr(text, '@', end);
     const char *slashes = strstr(text, "://");
-    size_t head = slashes != NULL && slashes < at
+    size_t head = at != NULL && slashes != NULL && slashes < at
                       ? (size_t)(slashes - text) + strlen("://")
                       : 0;
-    size_t secret = at != NULL ? (size_t)(at - text) - head : 0;
-    char shown[WP_CONF_TEXT_MAX + 1];
+    const char *rest = at != NULL ? at : text;
+    char shown[WP_CONF_TEXT_MAX + 8];
 
-    if (at == NULL) {
-        print_text(text, out);
-        return;
-    }
-    (void)snprintf(shown, sizeof shown, "%.*s%.*s%s", (int)head, text,
-                   secret < 3 ? (int)secret : 3, "***", at);
+    (void)snprintf(shown, sizeof shown, "%.*s%s%.*s%s", (int)head, text,
+                   at != NULL ? "***" : "", (int)(text + end - rest), rest,
+                   text[end] != '\0' ? "?***" : "");
     print_text(shown, out);
 }
 

@@ -81,9 +81,10 @@ static enum wp_status
 parse_login(struct wp_str login, struct wp_redis_url *out, struct wp_err *err)
 {
     struct wp_str user;
+    bool has_password = cut(&login, ':', &user);
 
-    if (!cut(&login, ':', &user) || login.len == 0) {
-        return refuse(err, "USER:PASSWORD or :PASSWORD before the '@'");
+    if (has_password ? login.len == 0 : user.len == 0) {
+        return refuse(err, "USER, USER:PASSWORD or :PASSWORD before the '@'");
     }
     if (!decode(user, out->user, sizeof out->user) ||
         !decode(login, out->password, sizeof out->password)) {
@@ -283,7 +284,8 @@ parse_single(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
     enum wp_status status;
 
     if (cut(&(struct wp_str){rest.ptr, rest.len}, '?', &head)) {
-        return refuse(err, "no '?' in redis://; %3F stands for one");
+        return refuse(err,
+                      "no '?' in redis:// and rediss://; %3F stands for one");
     }
     status = take_login(&rest, out, err);
     if (status == WP_OK && cut(&rest, '/', &place) && rest.len > 0) {
@@ -319,9 +321,6 @@ parse_unix(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
                              "db=N, user=TEXT, password=TEXT, joined by '&', "
                              "behind '?'",
                              out, err);
-    }
-    if (status == WP_OK && out->user[0] != '\0' && out->password[0] == '\0') {
-        return refuse(err, "a password beside the user");
     }
     return status;
 }
@@ -363,10 +362,6 @@ parse_sentinel(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
                              "joined by '&', behind '?'",
                              out, err);
     }
-    if (status == WP_OK && out->sentinel_user[0] != '\0' &&
-        out->sentinel_password[0] == '\0') {
-        return refuse(err, "sentinel_password beside sentinel_user");
-    }
     return status;
 }
 
@@ -378,7 +373,8 @@ parse_cluster(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
 
     out->kind = WP_REDIS_CLUSTER;
     if (cut(&(struct wp_str){rest.ptr, rest.len}, '?', &hosts)) {
-        return refuse(err, "no '?' in redis+cluster://; %3F stands for one");
+        return refuse(err, "no '?' in redis+cluster:// and rediss+cluster://; "
+                           "%3F stands for one");
     }
     status = take_login(&rest, out, err);
     if (status != WP_OK) {
@@ -397,13 +393,17 @@ wp_redis_url_parse(struct wp_str text, struct wp_redis_url *out,
 {
     static const struct {
         const char *prefix;
+        bool tls;
         enum wp_status (*parse)(struct wp_str rest, struct wp_redis_url *out,
                                 struct wp_err *err);
     } schemes[] = {
-        {"redis://", parse_single},
-        {"unix:", parse_unix},
-        {"redis+sentinel://", parse_sentinel},
-        {"redis+cluster://", parse_cluster},
+        {"redis://", false, parse_single},
+        {"rediss://", true, parse_single},
+        {"unix:", false, parse_unix},
+        {"redis+sentinel://", false, parse_sentinel},
+        {"rediss+sentinel://", true, parse_sentinel},
+        {"redis+cluster://", false, parse_cluster},
+        {"rediss+cluster://", true, parse_cluster},
     };
     enum wp_status status;
     size_t i = 0;
@@ -416,17 +416,14 @@ wp_redis_url_parse(struct wp_str text, struct wp_redis_url *out,
     if (!wp_str_is_printable(text)) {
         status = refuse(err, "printable text");
     } else if (i < WP_ARRAY_LEN(schemes)) {
+        out->tls = schemes[i].tls;
         status =
             schemes[i].parse(skip(text, strlen(schemes[i].prefix)), out, err);
-    } else if (wp_str_starts_with(text, WP_STR("rediss"))) {
-        status = refuse(err, "redis or unix as scheme: TLS to Redis is not "
-                             "built in; let a proxy beside the daemon speak it "
-                             "(stunnel, ghostunnel, envoy) and name its socket "
-                             "here");
     } else {
         status = refuse(err, "redis://HOST, unix:/PATH, "
                              "redis+sentinel://HOST,HOST/MASTER or "
-                             "redis+cluster://HOST,HOST");
+                             "redis+cluster://HOST,HOST, or rediss in place "
+                             "of redis for TLS");
     }
     if (status != WP_OK) {
         explicit_bzero(out, sizeof *out);
@@ -434,17 +431,31 @@ wp_redis_url_parse(struct wp_str text, struct wp_redis_url *out,
     return status;
 }
 
-enum wp_status
-wp_redis_url_set_password(struct wp_redis_url *url, struct wp_str password,
-                          struct wp_err *err)
+static enum wp_status
+set_password(char out[WP_REDIS_LOGIN_MAX + 1], struct wp_str password,
+             struct wp_err *err)
 {
     if (password.len == 0 || password.len > WP_REDIS_LOGIN_MAX ||
         memchr(password.ptr, '\0', password.len) != NULL) {
         return refuse(err, "a password of 1 to 255 bytes without NUL");
     }
-    memset(url->password, 0, sizeof url->password);
-    memcpy(url->password, password.ptr, password.len);
+    memset(out, 0, WP_REDIS_LOGIN_MAX + 1);
+    memcpy(out, password.ptr, password.len);
     return WP_OK;
+}
+
+enum wp_status
+wp_redis_url_set_password(struct wp_redis_url *url, struct wp_str password,
+                          struct wp_err *err)
+{
+    return set_password(url->password, password, err);
+}
+
+enum wp_status
+wp_redis_url_set_sentinel_password(struct wp_redis_url *url,
+                                   struct wp_str password, struct wp_err *err)
+{
+    return set_password(url->sentinel_password, password, err);
 }
 
 bool

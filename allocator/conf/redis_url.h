@@ -6,10 +6,12 @@
  *         [?sentinel_user=U&sentinel_password=P]        the sentinels to ask
  *   redis+cluster://[LOGIN@]HOST[:PORT][,...]           some of its nodes
  *
- * LOGIN is [USER]:PASSWORD. An IPv6 address stands in brackets; unix:///PATH
- * is unix:/PATH. %XX stands for a byte in logins, paths, MASTER and values:
- * '?' has to be written so, '@' only behind a '?'. What is wrong is told by
- * naming the part, without the text itself: that may hold a password. */
+ * rediss in place of redis: with TLS, to sentinels as well. LOGIN is
+ * [USER]:PASSWORD, or USER, whose password comes from elsewhere. An IPv6
+ * address stands in brackets; unix:///PATH is unix:/PATH. %XX stands for a byte
+ * in logins, paths, MASTER and values: '?' has to be written so, '@' only
+ * behind a '?'. What is wrong is told by naming the part, without the text
+ * itself: that may hold a password. */
 #ifndef WP_ALLOCATOR_CONF_REDIS_URL_H
 #define WP_ALLOCATOR_CONF_REDIS_URL_H
 
@@ -51,6 +53,7 @@ enum wp_redis_kind {
 /* Holds secrets: wipe it. */
 struct wp_redis_url {
     enum wp_redis_kind kind;
+    bool tls;
     struct wp_redis_server server; /* SINGLE: it. Else the first seed. */
     struct wp_redis_server seeds[WP_REDIS_SEEDS_MAX]; /* Not for SINGLE. */
     uint32_t n_seeds;
@@ -73,6 +76,11 @@ WP_MUST_CHECK enum wp_status wp_redis_url_parse(struct wp_str text,
 WP_MUST_CHECK enum wp_status wp_redis_url_set_password(struct wp_redis_url *url,
                                                        struct wp_str password,
                                                        struct wp_err *err);
+
+/* The same of the sentinels' password. */
+WP_MUST_CHECK enum wp_status
+wp_redis_url_set_sentinel_password(struct wp_redis_url *url,
+                                   struct wp_str password, struct wp_err *err);
 
 /* url for logs and people: as it would be written, with "***" for passwords;
  * what does not fit is cut. Returns out. */

@@ -73,9 +73,9 @@ wp_redis_url_text(const struct wp_redis_url *url,
                   char out[WP_REDIS_URL_TEXT_MAX])
 {
     static const char *const schemes[] = {
-        [WP_REDIS_SINGLE] = "redis://",
-        [WP_REDIS_SENTINEL] = "redis+sentinel://",
-        [WP_REDIS_CLUSTER] = "redis+cluster://",
+        [WP_REDIS_SINGLE] = "://",
+        [WP_REDIS_SENTINEL] = "+sentinel://",
+        [WP_REDIS_CLUSTER] = "+cluster://",
     };
     struct writer w = {.out = out};
 
@@ -83,10 +83,13 @@ wp_redis_url_text(const struct wp_redis_url *url,
         put_unix(&w, url);
         return out;
     }
-    put(&w, "%s", schemes[url->kind]);
+    put(&w, "%s%s", url->tls ? "rediss" : "redis", schemes[url->kind]);
+    put_encoded(&w, url->user, "");
     if (url->password[0] != '\0') {
-        put_encoded(&w, url->user, "");
-        put(&w, ":***@");
+        put(&w, ":***");
+    }
+    if (url->user[0] != '\0' || url->password[0] != '\0') {
+        put(&w, "@");
     }
     put_server(&w, &url->server);
     for (uint32_t i = 1; i < url->n_seeds; i++) {
@@ -104,7 +107,8 @@ wp_redis_url_text(const struct wp_redis_url *url,
         put(&w, "?sentinel_password=***");
     }
     if (url->sentinel_user[0] != '\0') {
-        put(&w, "&sentinel_user=");
+        put(&w, url->sentinel_password[0] != '\0' ? "&" : "?");
+        put(&w, "sentinel_user=");
         put_encoded(&w, url->sentinel_user, "");
     }
     return out;

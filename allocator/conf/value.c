@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/duration.h"
+#include "pool/base/nearest.h"
 
 static const struct wp_setting table[WP_SETTINGS] = {
 #define WP_GROUP(title)
@@ -28,13 +30,8 @@ wp_setting_get(enum wp_setting_id id)
     return &table[id];
 }
 
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
 /* Largest last: formatting looks for the largest that divides. */
-static const struct unit duration_units[] = {
+static const struct wp_unit duration_units[] = {
     {"ns", 1},
     {"us", WP_NS_PER_US},
     {"ms", WP_NS_PER_MS},
@@ -43,77 +40,37 @@ static const struct unit duration_units[] = {
     {"h", INT64_C(3600) * WP_NS_PER_S},
     {"d", INT64_C(24) * 3600 * WP_NS_PER_S},
 };
-static const struct unit size_units[] = {
+static const struct wp_unit size_units[] = {
     {"", 1},
     {"KiB", INT64_C(1) << 10},
     {"MiB", INT64_C(1) << 20},
     {"GiB", INT64_C(1) << 30},
 };
 
-static bool
-parse_with_unit(struct wp_str text, const struct unit *units, size_t n_units,
-                int64_t *out)
-{
-    size_t digits = 0;
-    struct wp_str rest;
-    int64_t number;
-
-    while (digits < text.len && text.ptr[digits] >= '0' &&
-           text.ptr[digits] <= '9') {
-        digits++;
-    }
-    if (!wp_str_to_i64((struct wp_str){text.ptr, digits}, &number)) {
-        return false;
-    }
-    rest = (struct wp_str){text.ptr + digits, text.len - digits};
-    for (size_t i = 0; i < n_units; i++) {
-        if (wp_str_is(rest, units[i].name)) {
-            return !__builtin_mul_overflow(number, units[i].factor, out);
-        }
-    }
-    *out = 0; /* "0" needs no unit. */
-    return rest.len == 0 && number == 0;
-}
-
-static const char *
-format_with_unit(int64_t value, const struct unit *units, size_t n_units,
-                 char out[32])
-{
-    size_t i = n_units - 1;
-
-    while (i > 0 && (value == 0 || value % units[i].factor != 0)) {
-        i--;
-    }
-    (void)snprintf(out, 32, "%lld%s", (long long)(value / units[i].factor),
-                   value == 0 ? "" : units[i].name);
-    return out;
-}
-
 bool
 wp_conf_duration_parse(struct wp_str text, int64_t *out_ns)
 {
-    return parse_with_unit(text, duration_units, WP_ARRAY_LEN(duration_units),
-                           out_ns);
+    return wp_unit_parse(text, duration_units, WP_ARRAY_LEN(duration_units),
+                         out_ns);
 }
 
 const char *
 wp_conf_duration_format(int64_t duration_ns, char out[32])
 {
-    return format_with_unit(duration_ns, duration_units,
-                            WP_ARRAY_LEN(duration_units), out);
+    return wp_unit_format(duration_ns, duration_units,
+                          WP_ARRAY_LEN(duration_units), out);
 }
 
 bool
 wp_conf_size_parse(struct wp_str text, int64_t *out_bytes)
 {
-    return parse_with_unit(text, size_units, WP_ARRAY_LEN(size_units),
-                           out_bytes);
+    return wp_unit_parse(text, size_units, WP_ARRAY_LEN(size_units), out_bytes);
 }
 
 const char *
 wp_conf_size_format(int64_t bytes, char out[32])
 {
-    return format_with_unit(bytes, size_units, WP_ARRAY_LEN(size_units), out);
+    return wp_unit_format(bytes, size_units, WP_ARRAY_LEN(size_units), out);
 }
 
 /* Flags are written with either. */
@@ -152,47 +109,19 @@ wp_setting_find(struct wp_str name)
     return WP_SETTINGS;
 }
 
-enum {
-    NAME_MAX_LEN = 48
-};
-
-/* How many letters must be added, removed or changed (Levenshtein). */
-static unsigned
-distance(struct wp_str a, const char *b)
-{
-    unsigned row[NAME_MAX_LEN + 1];
-    size_t b_len = strlen(b);
-
-    if (a.len > NAME_MAX_LEN || b_len > NAME_MAX_LEN) {
-        return NAME_MAX_LEN;
-    }
-    for (size_t j = 0; j <= b_len; j++) {
-        row[j] = (unsigned)j;
-    }
-    for (size_t i = 1; i <= a.len; i++) {
-        unsigned diagonal = row[0];
-
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= b_len; j++) {
-            char c = underscored(a.ptr[i - 1]);
-            unsigned best = diagonal + (c == b[j - 1] ? 0U : 1U);
-
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-        }
-    }
-    return row[b_len];
-}
-
 const char *
 wp_setting_nearest(struct wp_str name)
 {
     const char *nearest = NULL;
-    unsigned best = 4; /* Further off is no misspelling. */
+    size_t best = 4; /* Further off is no misspelling. */
+    char typed[WP_NEAREST_WORD_MAX];
 
-    for (unsigned i = 0; i < WP_SETTINGS; i++) {
-        unsigned d = distance(name, table[i].name);
+    for (size_t i = 0; i < name.len && i < sizeof typed; i++) {
+        typed[i] = underscored(name.ptr[i]);
+    }
+    for (unsigned i = 0; name.len <= sizeof typed && i < WP_SETTINGS; i++) {
+        size_t d = wp_word_distance((struct wp_str){typed, name.len},
+                                    wp_str_from(table[i].name));
 
         if (d < best) {
             best = d;

@@ -68,19 +68,28 @@ keep_reply(void *ctx, const uint8_t *bytes, size_t len)
 }
 
 static enum wp_status
-call_unary(struct wp_ctl *ctl, struct wp_rpc_call *rpc,
-           struct wp_ctl_call *call, struct unary_reply *reply)
+connect_and_call(struct wp_ctl *ctl, struct wp_rpc_call *rpc,
+                 struct wp_ctl_call *call)
 {
     enum wp_status status = connect_client(ctl, &call->err);
 
-    if (status != WP_OK) {
-        return status;
+    if (status == WP_OK) {
+        status = wp_rpc_client_call(ctl->rpc, rpc, &call->err);
+        call->retry_after_ns = rpc->retry_after_ns;
     }
+    return status;
+}
+
+static enum wp_status
+call_unary(struct wp_ctl *ctl, struct wp_rpc_call *rpc,
+           struct wp_ctl_call *call, struct unary_reply *reply)
+{
+    enum wp_status status;
+
     rpc->timeout_ns = ctl->options.timeout_ns + call->wait_ns;
     rpc->on_message = keep_reply;
     rpc->ctx = reply;
-    status = wp_rpc_client_call(ctl->rpc, rpc, &call->err);
-    call->retry_after_ns = rpc->retry_after_ns;
+    status = connect_and_call(ctl, rpc, call);
     if (status == WP_OK && reply->bytes == NULL) {
         status = wp_err_set(&call->err, WP_INTERNAL,
                             "the daemon's reply has no message");
@@ -118,17 +127,34 @@ bad_reply(struct wp_ctl_call *call)
     }
 WP_CTL_CALLS(DEFINE)
 
-struct watch {
+/* A call with many replies. */
+struct stream {
     struct wp_ctl *ctl;
     bool (*on_pools)(void *ctx, const struct wp_wire_pools *pools);
+    bool (*on_advise)(void *ctx, const struct wp_wire_advise_response *message);
     void *ctx;
     struct wp_err err; /* Of a message that could not be read. */
 };
 
+static enum wp_status
+call_stream(struct stream *stream, struct wp_rpc_call *rpc,
+            struct wp_ctl_call *call)
+{
+    enum wp_status status;
+
+    rpc->ctx = stream;
+    status = connect_and_call(stream->ctl, rpc, call);
+    if (status == WP_OK && stream->err.status != WP_OK) {
+        call->err = stream->err;
+        status = bad_reply(call);
+    }
+    return status;
+}
+
 static bool
 on_pools_message(void *ctx, const uint8_t *bytes, size_t len)
 {
-    struct watch *watch = ctx;
+    struct stream *watch = ctx;
     struct wp_wire_pools pools;
     size_t used = watch->ctl->arena.used;
     bool more = false;
@@ -151,39 +177,22 @@ wp_ctl_call_watch_pools(struct wp_ctl *ctl,
 {
     size_t len = wp_wire_size_watch_pools_request(request);
     uint8_t *bytes = wp_ctl_alloc(ctl, len + 1);
-    struct watch watch = {.ctl = ctl, .on_pools = on_pools, .ctx = ctx};
+    struct stream watch = {.ctl = ctl, .on_pools = on_pools, .ctx = ctx};
     struct wp_rpc_call rpc = {
         .method = "/warmpool.v1.Allocator/WatchPools",
         .request = bytes,
         .request_len = wp_wire_pack_watch_pools_request(request, bytes),
         .timeout_ns = WP_TIME_NEVER,
         .on_message = on_pools_message,
-        .ctx = &watch,
     };
-    enum wp_status status = connect_client(ctl, &call->err);
 
-    if (status == WP_OK) {
-        status = wp_rpc_client_call(ctl->rpc, &rpc, &call->err);
-        call->retry_after_ns = rpc.retry_after_ns;
-    }
-    if (status == WP_OK && watch.err.status != WP_OK) {
-        call->err = watch.err;
-        status = bad_reply(call);
-    }
-    return status;
+    return call_stream(&watch, &rpc, call);
 }
-
-struct advise {
-    struct wp_ctl *ctl;
-    bool (*on_advise)(void *ctx, const struct wp_wire_advise_response *message);
-    void *ctx;
-    struct wp_err err; /* Of a message that could not be read. */
-};
 
 static bool
 on_advise_message(void *ctx, const uint8_t *bytes, size_t len)
 {
-    struct advise *advise = ctx;
+    struct stream *advise = ctx;
     struct wp_wire_advise_response message;
 
     return wp_wire_unpack_advise_response(&advise->ctl->arena, bytes, len,
@@ -199,24 +208,14 @@ wp_ctl_call_advise(
 {
     size_t len = wp_wire_size_advise_request(request);
     uint8_t *bytes = wp_ctl_alloc(ctl, len + 1);
-    struct advise advise = {.ctl = ctl, .on_advise = on_advise, .ctx = ctx};
+    struct stream advise = {.ctl = ctl, .on_advise = on_advise, .ctx = ctx};
     struct wp_rpc_call rpc = {
         .method = "/warmpool.v1.PoolAdmin/Advise",
         .request = bytes,
         .request_len = wp_wire_pack_advise_request(request, bytes),
         .timeout_ns = ctl->options.timeout_ns + call->wait_ns,
         .on_message = on_advise_message,
-        .ctx = &advise,
     };
-    enum wp_status status = connect_client(ctl, &call->err);
 
-    if (status == WP_OK) {
-        status = wp_rpc_client_call(ctl->rpc, &rpc, &call->err);
-        call->retry_after_ns = rpc.retry_after_ns;
-    }
-    if (status == WP_OK && advise.err.status != WP_OK) {
-        call->err = advise.err;
-        status = bad_reply(call);
-    }
-    return status;
+    return call_stream(&advise, &rpc, call);
 }

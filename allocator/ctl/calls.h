@@ -22,6 +22,9 @@
     X(list_claims, "Allocator/ListClaims", list_claims_request,                \
       wp_wire_list_claims_request, list_claims_response,                       \
       wp_wire_list_claims_response)                                            \
+    X(list_tenants, "Allocator/ListTenants", list_tenants_request,             \
+      wp_wire_list_tenants_request, list_tenants_response,                     \
+      wp_wire_list_tenants_response)                                           \
     X(list_pools, "PoolAdmin/ListPools", list_pools_request,                   \
       wp_wire_list_pools_request, pools, wp_wire_pools)                        \
     X(get_pool, "PoolAdmin/GetPool", get_pool_request,                         \

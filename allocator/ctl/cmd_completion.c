@@ -61,63 +61,37 @@ print_alternatives(const struct wp_ctl_command *commands, FILE *out)
 
 /* --- bash --- */
 
-static void
-print_bash_pattern(const struct wp_ctl_option *option, const char *action,
-                   FILE *out)
-{
-    (void)fprintf(out, "    --%s", option->name);
-    if (option->letter != '\0') {
-        (void)fprintf(out, "|-%c", option->letter);
-    }
-    (void)fprintf(out, ") %s; return ;;\n", action);
-}
+/* What completes a command's operands, but files: words for a shell. */
+static const char *const operand_words[] = {
+    [WP_SUBJECT_NONE] = "",
+    [WP_SUBJECT_FILE] = "",
+    [WP_SUBJECT_POOL] = "$(" POOLS_COMMAND ")",
+    [WP_SUBJECT_CLAIM] = "$(" CLAIMS_COMMAND ")",
+    [WP_SUBJECT_OUTPUT] = "",
+    [WP_SUBJECT_SHELL] = SHELLS,
+};
 
 static void
 bash_option(const struct wp_ctl_option *option, FILE *out)
 {
+    static const char *const actions[] = {
+        [WP_SUBJECT_NONE] = "()",
+        [WP_SUBJECT_FILE] = "($(compgen -f -- \"$cur\"))",
+        [WP_SUBJECT_POOL] =
+            "($(compgen -W \"$(" POOLS_COMMAND ")\" -- \"$cur\"))",
+        [WP_SUBJECT_CLAIM] = "()",
+        [WP_SUBJECT_OUTPUT] = "($(compgen -W \"" OUTPUTS "\" -- \"$cur\"))",
+        [WP_SUBJECT_SHELL] = "()",
+    };
+
     if (option->operand == NULL) {
         return;
     }
-    switch (option->subject) {
-    case WP_SUBJECT_FILE:
-        print_bash_pattern(option, "COMPREPLY=($(compgen -f -- \"$cur\"))",
-                           out);
-        break;
-    case WP_SUBJECT_POOL:
-        print_bash_pattern(option,
-                           "COMPREPLY=($(compgen -W \"$(" POOLS_COMMAND
-                           ")\" -- \"$cur\"))",
-                           out);
-        break;
-    case WP_SUBJECT_OUTPUT:
-        print_bash_pattern(
-            option, "COMPREPLY=($(compgen -W \"" OUTPUTS "\" -- \"$cur\"))",
-            out);
-        break;
-    case WP_SUBJECT_NONE:
-    case WP_SUBJECT_CLAIM:
-    case WP_SUBJECT_SHELL:
-        print_bash_pattern(option, "COMPREPLY=()", out);
-        break;
+    (void)fprintf(out, "    --%s", option->name);
+    if (option->letter != '\0') {
+        (void)fprintf(out, "|-%c", option->letter);
     }
-}
-
-static const char *
-bash_words(enum wp_ctl_subject subject)
-{
-    switch (subject) {
-    case WP_SUBJECT_POOL:
-        return "$(" POOLS_COMMAND ")";
-    case WP_SUBJECT_CLAIM:
-        return "$(" CLAIMS_COMMAND ")";
-    case WP_SUBJECT_SHELL:
-        return SHELLS;
-    case WP_SUBJECT_OUTPUT:
-    case WP_SUBJECT_NONE:
-    case WP_SUBJECT_FILE:
-        break;
-    }
-    return "";
+    (void)fprintf(out, ") COMPREPLY=%s; return ;;\n", actions[option->subject]);
 }
 
 static void
@@ -162,7 +136,7 @@ completion_bash(const struct wp_ctl_command *commands, FILE *out)
                           c->name);
         } else if (c->subject != WP_SUBJECT_NONE) {
             (void)fprintf(out, "        %s) words=\"%s\" ;;\n", c->name,
-                          bash_words(c->subject));
+                          operand_words[c->subject]);
         }
     }
     (void)fputs("        esac\n    fi\n"
@@ -176,23 +150,23 @@ completion_bash(const struct wp_ctl_command *commands, FILE *out)
 static void
 zsh_option(const struct wp_ctl_option *option, FILE *out)
 {
-    const char *action = ":";
+    static const char *const actions[] = {
+        [WP_SUBJECT_NONE] = ":",
+        [WP_SUBJECT_FILE] = "_files",
+        [WP_SUBJECT_POOL] = ("compadd -- ${(f)\"$(" POOLS_COMMAND ")\"}"),
+        [WP_SUBJECT_CLAIM] = ":",
+        [WP_SUBJECT_OUTPUT] = ("compadd -- " OUTPUTS),
+        [WP_SUBJECT_SHELL] = ":",
+    };
 
     if (option->operand == NULL) {
         return;
-    }
-    if (option->subject == WP_SUBJECT_FILE) {
-        action = "_files";
-    } else if (option->subject == WP_SUBJECT_POOL) {
-        action = "compadd -- ${(f)\"$(" POOLS_COMMAND ")\"}";
-    } else if (option->subject == WP_SUBJECT_OUTPUT) {
-        action = "compadd -- " OUTPUTS;
     }
     (void)fprintf(out, "    (--%s", option->name);
     if (option->letter != '\0') {
         (void)fprintf(out, "|-%c", option->letter);
     }
-    (void)fprintf(out, ") %s; return ;;\n", action);
+    (void)fprintf(out, ") %s; return ;;\n", actions[option->subject]);
 }
 
 static void
@@ -235,7 +209,7 @@ completion_zsh(const struct wp_ctl_command *commands, FILE *out)
             (void)fprintf(out, "    (%s) compadd -- " SHELLS " ;;\n", c->name);
         } else if (c->subject != WP_SUBJECT_NONE) {
             (void)fprintf(out, "    (%s) compadd -- ${(f)\"%s\"} ;;\n", c->name,
-                          bash_words(c->subject));
+                          operand_words[c->subject]);
         }
     }
     (void)fputs("    esac\n}\n"
@@ -252,6 +226,14 @@ static void
 fish_option(const struct wp_ctl_option *option, const char *condition,
             FILE *out)
 {
+    static const char *const values[] = {
+        [WP_SUBJECT_NONE] = "-x",
+        [WP_SUBJECT_FILE] = "-r -F",
+        [WP_SUBJECT_POOL] = "-x -a '(" POOLS_COMMAND ")'",
+        [WP_SUBJECT_CLAIM] = "-x",
+        [WP_SUBJECT_OUTPUT] = "-x -a '" OUTPUTS "'",
+        [WP_SUBJECT_SHELL] = "-x",
+    };
     size_t first = strcspn(option->help, ".;:");
 
     (void)fprintf(out, "complete -c warmpoolctl %s -l %s", condition,
@@ -260,16 +242,7 @@ fish_option(const struct wp_ctl_option *option, const char *condition,
         (void)fprintf(out, " -s %c", option->letter);
     }
     if (option->operand != NULL) {
-        const char *values = "-x";
-
-        if (option->subject == WP_SUBJECT_FILE) {
-            values = "-r -F";
-        } else if (option->subject == WP_SUBJECT_POOL) {
-            values = "-x -a '(" POOLS_COMMAND ")'";
-        } else if (option->subject == WP_SUBJECT_OUTPUT) {
-            values = "-x -a '" OUTPUTS "'";
-        }
-        (void)fprintf(out, " %s", values);
+        (void)fprintf(out, " %s", values[option->subject]);
     }
     (void)fputs(" -d '", out);
     for (size_t i = 0; i < first; i++) {
@@ -283,32 +256,21 @@ fish_option(const struct wp_ctl_option *option, const char *condition,
 static void
 fish_operands(const struct wp_ctl_command *c, FILE *out)
 {
-    const char *words = NULL;
+    static const char *const values[] = {
+        [WP_SUBJECT_NONE] = NULL,
+        [WP_SUBJECT_FILE] = "-F",
+        [WP_SUBJECT_POOL] = "-a '(" POOLS_COMMAND ")'",
+        [WP_SUBJECT_CLAIM] = "-a '(" CLAIMS_COMMAND ")'",
+        [WP_SUBJECT_OUTPUT] = NULL,
+        [WP_SUBJECT_SHELL] = "-a '" SHELLS "'",
+    };
 
-    switch (c->subject) {
-    case WP_SUBJECT_POOL:
-        words = "(" POOLS_COMMAND ")";
-        break;
-    case WP_SUBJECT_CLAIM:
-        words = "(" CLAIMS_COMMAND ")";
-        break;
-    case WP_SUBJECT_SHELL:
-        words = SHELLS;
-        break;
-    case WP_SUBJECT_FILE:
+    if (values[c->subject] != NULL) {
         (void)fprintf(out,
                       "complete -c warmpoolctl -n '__fish_seen_subcommand_from "
-                      "%s' -F\n",
-                      c->name);
-        return;
-    case WP_SUBJECT_OUTPUT:
-    case WP_SUBJECT_NONE:
-        return;
+                      "%s' %s\n",
+                      c->name, values[c->subject]);
     }
-    (void)fprintf(out,
-                  "complete -c warmpoolctl -n '__fish_seen_subcommand_from %s' "
-                  "-a '%s'\n",
-                  c->name, words);
 }
 
 static void

@@ -97,6 +97,17 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl pools\n"
      "  warmpoolctl pools agents --output json\n",
      NAMES(), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_pools},
+    {"tenants", "[POOL]", "Show what each tenant has and may have",
+     "Shows the leases, the waiting claims and the claims of each tenant of\n"
+     "every pool, or of one, and beside each what it may have at most. Admins\n"
+     "see all tenants, others their own. A tenant is active, and its share of\n"
+     "the ready sandboxes is kept, while it has claimed within the last\n"
+     "minute. REFUSED counts the claims beyond a bound.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl tenants\n"
+     "  warmpoolctl tenants agents --tenant ci --output json\n",
+     NAMES("tenant", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_tenants},
     {"scale", "POOL N", "Change how many sandboxes a pool keeps ready",
      "Sets the pool's target until the next change or restart. Needs the "
      "admin\n"

@@ -22,6 +22,7 @@ int wp_cmd_set(struct wp_ctl *ctl);
 int wp_cmd_explain(struct wp_ctl *ctl);
 int wp_cmd_reserve(struct wp_ctl *ctl);
 int wp_cmd_unreserve(struct wp_ctl *ctl);
+int wp_cmd_tenants(struct wp_ctl *ctl);
 int wp_cmd_watch(struct wp_ctl *ctl);
 int wp_cmd_drain(struct wp_ctl *ctl);
 int wp_cmd_measure(struct wp_ctl *ctl);

@@ -109,20 +109,20 @@ read_token(const struct wp_rpc_target *target, char *out, size_t cap,
            struct wp_err *err)
 {
     static const char scheme[] = "Bearer ";
-    size_t skip = sizeof scheme - 1;
+    const size_t skip = sizeof scheme - 1;
+    char *word = out + skip;
     struct wp_address address;
     bool is_known =
         wp_address_parse(wp_str_from(target->address), &address, err) == WP_OK;
-    size_t n = 0;
-    FILE *file;
+    ssize_t n;
 
     out[0] = '\0';
     if (target->token_file == NULL || (is_known && address.is_unix) ||
         (target->token_optional && !(is_known && address.is_loopback))) {
         return WP_OK;
     }
-    file = fopen(target->token_file, "re");
-    if (file == NULL) {
+    n = wp_path_read(target->token_file, 0, word, cap - skip - 1, NULL);
+    if (n < 0) {
         return target->token_optional
                    ? WP_OK
                    : wp_err_sys(err, WP_INVALID_ARGUMENT, errno,
@@ -130,13 +130,11 @@ read_token(const struct wp_rpc_target *target, char *out, size_t cap,
                                 target->token_file);
     }
     memcpy(out, scheme, skip);
-    n = fread(out + skip, 1, cap - skip - 1, file);
-    (void)fclose(file);
-    while (n > 0 && (out[skip + n - 1] == '\n' || out[skip + n - 1] == '\r')) {
+    while (n > 0 && (word[n - 1] == '\n' || word[n - 1] == '\r')) {
         n--;
     }
-    out[skip + n] = '\0';
-    if (n < 16 || n > 256 || !is_word(out + skip, n)) {
+    word[n] = '\0';
+    if (n < 16 || n > 256 || !is_word(word, (size_t)n)) {
         explicit_bzero(out, cap);
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "--access-token-file %.120s: expected one word of 16 "

@@ -83,12 +83,10 @@ struct news {
 
 /* Control thread. */
 static void
-tell_record(void *ctx, uint64_t a, uint64_t b)
+tell_record(void *ctx)
 {
     const struct news *news = ctx;
 
-    (void)a;
-    (void)b;
     wp_pools_on_record(news->pools, news->record);
 }
 
@@ -139,14 +137,12 @@ store_knows(struct wp_daemon_core *core, struct wp_lease_store store,
 
 /* Control thread. */
 static void
-ask_wanted(void *ctx, uint64_t a, uint64_t b)
+ask_wanted(void *ctx)
 {
     struct question *q = ctx;
     struct wp_pools *pools = q->pools;
     struct wp_claim_info info;
 
-    (void)a;
-    (void)b;
     /* An idle one of an older template would only be in the way. */
     q->wanted =
         (q->found->template_current ||

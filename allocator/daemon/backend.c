@@ -1,10 +1,12 @@
 #include "allocator/daemon/backend.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "allocator/daemon/machine.h"
 
+#include "pool/base/assert.h"
 #include "pool/base/log.h"
 
 struct wp_daemon_backend {
@@ -12,6 +14,11 @@ struct wp_daemon_backend {
     const struct wp_manifest *manifest;
     struct wp_daemon_locks *locks;
     struct wp_lease_store store; /* Whose records want sandboxes. */
+    /* Of machine's making, and of which manifest's templates it is made: a
+     * follower's thread makes it, the main one reloads. */
+    pthread_mutex_t lock;
+    struct wp_manifest **kept; /* Later manifests that templates are of. */
+    uint32_t kept_len;
     struct wp_machine machine;
     /* Before that it may be in the making, on another thread. */
     _Atomic(bool) started;
@@ -70,16 +77,17 @@ wp_daemon_backend_create(struct wp_daemon_core *core,
     self->manifest = manifest;
     self->locks = locks;
     atomic_init(&self->started, false);
+    (void)pthread_mutex_init(&self->lock, NULL);
     if (wp_conf_is_local(core->conf) &&
         wp_daemon_probe_local(core->conf, manifest, err) != WP_OK) {
-        free(self);
+        wp_daemon_backend_destroy(self);
         return NULL;
     }
     return self;
 }
 
-enum wp_status
-wp_daemon_backend_open(struct wp_daemon_backend *self, struct wp_err *err)
+static enum wp_status
+open_machine(struct wp_daemon_backend *self, struct wp_err *err)
 {
 #ifdef WP_TEST_TOOLS
     if (wp_conf_is_synthetic(self->core->conf)) {
@@ -89,6 +97,115 @@ wp_daemon_backend_open(struct wp_daemon_backend *self, struct wp_err *err)
 #endif
     return wp_daemon_create_local(self->core->conf, self->manifest, self->locks,
                                   &self->machine, err);
+}
+
+enum wp_status
+wp_daemon_backend_open(struct wp_daemon_backend *self, struct wp_err *err)
+{
+    enum wp_status status;
+
+    (void)pthread_mutex_lock(&self->lock);
+    status = open_machine(self, err);
+    (void)pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+/* --- Its templates --- */
+
+static bool
+takes_templates(const struct wp_daemon_backend *self)
+{
+    return self->machine.self == NULL ||
+           self->machine.ops->add_template != NULL;
+}
+
+static void
+drop_kept(struct wp_daemon_backend *self)
+{
+    for (uint32_t i = 0; i < self->kept_len; i++) {
+        wp_manifest_destroy(self->kept[i]);
+    }
+    self->kept_len = 0;
+}
+
+static void
+keep(struct wp_daemon_backend *self, struct wp_manifest *manifest)
+{
+    self->kept =
+        realloc(self->kept, ((size_t)self->kept_len + 1) * sizeof(void *));
+    WP_ASSERT(self->kept != NULL);
+    self->kept[self->kept_len++] = manifest;
+}
+
+/* Into what makes sandboxes. True: it is used. */
+static bool
+take_template(struct wp_daemon_backend *self, const struct wp_template *tmpl,
+              bool *changed)
+{
+    const struct wp_machine *machine = &self->machine;
+    uint64_t before = machine->ops->template_hash(
+        machine->self, wp_str_from(tmpl->template_namespace),
+        wp_str_from(tmpl->name));
+    struct wp_err err;
+
+    if (before == wp_template_hash(tmpl)) {
+        return false;
+    }
+    if (machine->ops->add_template(machine->self, tmpl, &err) != WP_OK) {
+        wp_log_error(before != 0 ? "change of a template refused, sandboxes "
+                                   "are made as it was"
+                                 : "new template refused",
+                     wp_kv_str("namespace", tmpl->template_namespace),
+                     wp_kv_str("template", tmpl->name), wp_kv_err(&err));
+        return false;
+    }
+    *changed = before != 0;
+    wp_log_info(before != 0 ? "template changed" : "new template",
+                wp_kv_str("namespace", tmpl->template_namespace),
+                wp_kv_str("template", tmpl->name));
+    return true;
+}
+
+bool
+wp_daemon_backend_reload(struct wp_daemon_backend *self,
+                         struct wp_manifest *manifest, bool *changed)
+{
+    const struct wp_template *templates;
+    size_t n = wp_manifest_templates(manifest, &templates);
+    bool used = false;
+
+    (void)pthread_mutex_lock(&self->lock);
+    if (self->machine.self == NULL) {
+        /* Made from it when this one takes over. */
+        drop_kept(self);
+        self->manifest = manifest;
+        used = true;
+    }
+    for (size_t i = 0;
+         i < n && self->machine.self != NULL && takes_templates(self); i++) {
+        used |= take_template(self, &templates[i], &changed[i]);
+    }
+    if (used) {
+        keep(self, manifest);
+    }
+    (void)pthread_mutex_unlock(&self->lock);
+    return used;
+}
+
+bool
+wp_daemon_backend_has_template(struct wp_daemon_backend *self,
+                               const struct wp_pool_spec *spec)
+{
+    const struct wp_machine *machine = &self->machine;
+    bool has;
+
+    (void)pthread_mutex_lock(&self->lock);
+    has = machine->self == NULL || !takes_templates(self) ||
+          machine->ops->template_hash(machine->self,
+                                      wp_str_from(spec->pool_namespace),
+                                      wp_str_from(spec->template_name)) != 0;
+    (void)pthread_mutex_unlock(&self->lock);
+    return has;
 }
 
 /* --- The port: a follower's backend comes later --- */
@@ -130,12 +247,10 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
 
 /* Control thread, or before it runs. */
 static void
-set_port(void *ctx, uint64_t a, uint64_t b)
+set_port(void *ctx)
 {
     struct wp_daemon_backend *self = ctx;
 
-    (void)a;
-    (void)b;
     self->port = self->machine.ops->port(self->machine.self);
 }
 
@@ -196,5 +311,8 @@ wp_daemon_backend_destroy(struct wp_daemon_backend *self)
     if (self->machine.self != NULL) {
         self->machine.ops->destroy(self->machine.self);
     }
+    drop_kept(self);
+    free(self->kept);
+    (void)pthread_mutex_destroy(&self->lock);
     free(self);
 }

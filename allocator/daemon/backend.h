@@ -21,6 +21,16 @@ wp_daemon_backend_create(struct wp_daemon_core *core,
 /* Makes what makes them; takes the backend's lock over from locks. Once. */
 enum wp_status wp_daemon_backend_open(struct wp_daemon_backend *self,
                                       struct wp_err *err);
+/* The manifest's templates are what sandboxes are made from, from here on:
+ * changed[i] says that the i-th was something else before. One that is refused
+ * is said in the log; then the earlier one stays, if there is one. True: the
+ * manifest belongs to the backend now, which needs it until destroy. Main
+ * thread; blocks. */
+bool wp_daemon_backend_reload(struct wp_daemon_backend *self,
+                              struct wp_manifest *manifest, bool *changed);
+/* Can sandboxes of this pool be made? Main thread; blocks. */
+bool wp_daemon_backend_has_template(struct wp_daemon_backend *self,
+                                    const struct wp_pool_spec *spec);
 /* The port for the core; what is behind it may come later. */
 struct wp_backend wp_daemon_backend_port(struct wp_daemon_backend *self);
 /* Takes up of an earlier daemon's sandboxes what the records of store want

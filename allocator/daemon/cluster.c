@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "allocator/metrics/cluster_metrics.h"
+#include "allocator/daemon/files.h"
 #include "allocator/daemon/servers.h"
 #include "k8s/cluster/cluster.h"
 #include "pool/base/log.h"
@@ -20,6 +22,8 @@ struct wp_daemon_cluster {
     struct wp_api_config server;
     struct wp_cluster *cluster;
     char identity[96];
+    uint8_t sandbox_key[WP_SANDBOX_KEY_LEN];
+    bool has_sandbox_key;
     bool shared; /* Every replica knows the leases. */
     /* Set by the cluster's thread, looked at by control. */
     _Atomic(bool) leads;
@@ -152,6 +156,27 @@ controllers_of(const struct wp_conf *conf)
     return bits;
 }
 
+/* Only from a key that all replicas have, and have again after a restart: the
+ * Pods outlive them. */
+static enum wp_status
+read_sandbox_key(struct wp_daemon_cluster *self, struct wp_err *err)
+{
+    uint8_t key[WP_TOKEN_KEY_LEN];
+    bool made;
+
+    if (self->core->conf->token_key_file[0] == '\0') {
+        return WP_OK;
+    }
+    if (wp_daemon_read_key(self->core->conf, key, &made, err) != WP_OK) {
+        return err->status;
+    }
+    wp_token_key_derive(key, "sandbox tokens", self->sandbox_key,
+                        sizeof self->sandbox_key);
+    explicit_bzero(key, sizeof key);
+    self->has_sandbox_key = true;
+    return WP_OK;
+}
+
 static void
 fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
 {
@@ -182,6 +207,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
         !conf->disable_claim_observability_annotations;
     out->warm_pool_eviction = conf->warm_pool_eviction;
     out->gc = conf->garbage_collect;
+    out->sandbox_key = self->has_sandbox_key ? self->sandbox_key : NULL;
     out->allowed_label_domains_file =
         wp_conf_or_null(conf->allowed_label_domains_file);
     if (out->allowed_label_domains_file == NULL &&
@@ -206,7 +232,8 @@ wp_daemon_cluster_create(struct wp_daemon_core *core, struct wp_err *err)
     atomic_init(&self->leads, false);
     atomic_init(&self->serves, self->shared);
     make_identity(self);
-    if (read_server(core->conf, &self->server, err) != WP_OK) {
+    if (read_sandbox_key(self, err) != WP_OK ||
+        read_server(core->conf, &self->server, err) != WP_OK) {
         wp_daemon_cluster_destroy(self);
         return NULL;
     }
@@ -266,6 +293,18 @@ wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self)
 }
 
 void
+wp_daemon_cluster_sandbox_token(const struct wp_daemon_cluster *self,
+                                const struct wp_claim_info *info,
+                                char out[WP_SANDBOX_TOKEN_TEXT + 1])
+{
+    out[0] = '\0';
+    if (self != NULL && self->has_sandbox_key) {
+        wp_sandbox_token(self->sandbox_key, info->pool_namespace, info->sandbox,
+                         out);
+    }
+}
+
+void
 wp_daemon_cluster_metrics(struct wp_daemon_cluster *self, struct evbuffer *out)
 {
     if (self != NULL) {
@@ -299,5 +338,6 @@ wp_daemon_cluster_destroy(struct wp_daemon_cluster *self)
     }
     wp_cluster_destroy(self->cluster);
     wp_api_config_fini(&self->server);
+    explicit_bzero(self->sandbox_key, sizeof self->sandbox_key);
     free(self);
 }

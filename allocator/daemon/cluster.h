@@ -12,7 +12,9 @@
 #include <stdbool.h>
 
 #include "pool/backend.h"
+#include "proto/formats/sandbox_token.h"
 #include "pool/base/status.h"
+#include "pool/claim.h"
 
 struct evbuffer;
 struct wp_daemon_core;
@@ -37,6 +39,11 @@ wp_daemon_cluster_serves(const struct wp_daemon_cluster *self);
 /* Why the cluster lets this replica do nothing yet; NULL: it does, or there is
  * no cluster. Static. Any thread. */
 const char *wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self);
+/* The token that the lease's sandbox is called with; "" where there is none,
+ * since no token_key_file was named. Any thread. */
+void wp_daemon_cluster_sandbox_token(const struct wp_daemon_cluster *self,
+                                     const struct wp_claim_info *info,
+                                     char out[WP_SANDBOX_TOKEN_TEXT + 1]);
 /* What only it can tell. Any thread. */
 void wp_daemon_cluster_metrics(struct wp_daemon_cluster *self,
                                struct evbuffer *out);

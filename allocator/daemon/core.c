@@ -25,12 +25,10 @@ wp_daemon_wake(void *ctx)
 }
 
 void
-wp_daemon_refuse_claims(void *ctx, uint64_t a, uint64_t b)
+wp_daemon_refuse_claims(void *ctx)
 {
     struct wp_daemon_core *core = ctx;
 
-    (void)a;
-    (void)b;
     for (uint32_t i = 0; i < wp_pools_count(core->pools); i++) {
         wp_pools_drain(core->pools, i);
     }

@@ -39,6 +39,6 @@ void wp_daemon_fail(struct wp_daemon_core *core);
 /* The control thread takes a turn. ctx is the core; any thread. */
 void wp_daemon_wake(void *ctx);
 /* Drains every pool. ctx is the core; control thread. */
-void wp_daemon_refuse_claims(void *ctx, uint64_t a, uint64_t b);
+void wp_daemon_refuse_claims(void *ctx);
 
 #endif

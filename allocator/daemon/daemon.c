@@ -345,7 +345,7 @@ drain_asked(void *ctx, int64_t grace_ns)
 {
     struct wp_daemon_core *core = ctx;
 
-    wp_daemon_refuse_claims(core, 0, 0);
+    wp_daemon_refuse_claims(core);
     atomic_store_explicit(&core->drain_grace_ns, grace_ns,
                           memory_order_release);
     (void)kill(getpid(), SIGUSR1);
@@ -570,7 +570,7 @@ serve(struct wp_daemon *daemon)
 
         if (sig == SIGHUP) {
             wp_daemon_notify("RELOADING=1");
-            wp_daemon_reload(&daemon->core, daemon->manifest, daemon->argc,
+            wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc,
                              daemon->argv);
             wp_daemon_notify("READY=1");
         } else if (sig == SIGTERM || sig == SIGINT) {

@@ -59,14 +59,19 @@ wp_daemon_check_passable(const char *path, struct wp_err *err)
     return WP_OK;
 }
 
+/* Its owner could read or replace it: only the daemon's user and root may be
+ * that one. */
+static bool
+is_trusted_owner(uid_t uid)
+{
+    return uid == 0 || uid == geteuid();
+}
+
 /* Nobody but its owner may read it; or it is root's, and the daemon's group may
  * as well: so Kubernetes mounts a Secret for a Pod that is not root. */
 static bool
 is_private(const struct stat *st)
 {
-    if (!S_ISREG(st->st_mode)) {
-        return false;
-    }
     return (st->st_mode & 077) == 0 ||
            (st->st_uid == 0 && geteuid() != 0 && (st->st_mode & 037) == 0);
 }
@@ -82,7 +87,14 @@ wp_daemon_read_secret(const char *what, const char *path, char *out, size_t cap,
         return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
                           "setting '%s': cannot read '%.100s'", what, path);
     }
-    if (n < 0 || !is_private(&st)) {
+    if (S_ISREG(st.st_mode) && !is_trusted_owner(st.st_uid)) {
+        explicit_bzero(out, cap);
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "setting '%s': expected a file of root or of the "
+                          "daemon's user, not of user %u (chown '%.100s')",
+                          what, (unsigned)st.st_uid, path);
+    }
+    if (n < 0 || !S_ISREG(st.st_mode) || !is_private(&st)) {
         explicit_bzero(out, cap);
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "setting '%s': expected a file that only its owner "

@@ -24,8 +24,9 @@ enum wp_status wp_daemon_check_passable(const char *path, struct wp_err *err);
 enum wp_status wp_daemon_read_key(const struct wp_conf *conf,
                                   uint8_t out[WP_TOKEN_KEY_LEN], bool *made,
                                   struct wp_err *err);
-/* Reads a small secret without the line's end, from a file that others must
- * not be able to read. what: the setting, for messages. */
+/* Reads a small secret without the line's end, from a file of root or of the
+ * daemon's user that others must not be able to read. what: the setting, for
+ * messages. */
 enum wp_status wp_daemon_read_secret(const char *what, const char *path,
                                      char *out, size_t cap, struct wp_err *err);
 /* A file with 32 random bytes in hexadecimal, for its owner only; made whole or

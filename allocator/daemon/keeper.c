@@ -23,12 +23,10 @@ struct wp_daemon_follower {
 
 /* Control thread, or before it runs. */
 static void
-become_keeper(void *ctx, uint64_t a, uint64_t b)
+become_keeper(void *ctx)
 {
     struct wp_daemon_core *core = ctx;
 
-    (void)a;
-    (void)b;
     wp_pools_lose_unseen(core->pools);
     wp_pools_set_keeper(core->pools, true);
     atomic_store_explicit(&core->keeper, true, memory_order_release);

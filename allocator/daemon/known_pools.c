@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pool/base/file.h"
+
 static bool
 parse_line(struct wp_str line, struct wp_known_pool *pool)
 {
@@ -67,26 +69,27 @@ enum wp_status
 wp_known_pools_read(const char *path, struct wp_known_pool *pools, uint32_t max,
                     uint32_t *n, struct wp_err *err)
 {
-    FILE *file = fopen(path, "re");
-    char *text;
-    size_t len;
+    char *text = malloc(WP_KNOWN_POOLS_FILE_MAX);
+    ssize_t len;
     bool ok;
 
     *n = 0;
-    if (file == NULL) {
-        return errno == ENOENT ? WP_OK
-                               : wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                                            "cannot read '%.160s'", path);
-    }
-    text = malloc(WP_KNOWN_POOLS_FILE_MAX);
     if (text == NULL) {
-        (void)fclose(file);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    len = fread(text, 1, WP_KNOWN_POOLS_FILE_MAX, file);
-    ok = ferror(file) == 0 && len < WP_KNOWN_POOLS_FILE_MAX &&
-         wp_known_pools_parse((struct wp_str){text, len}, pools, max, n);
-    (void)fclose(file);
+    len = wp_path_read(path, 0, text, WP_KNOWN_POOLS_FILE_MAX, NULL);
+    if (len < 0) {
+        enum wp_status status =
+            errno == ENOENT ? WP_OK
+                            : wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
+                                         "cannot read '%.160s'", path);
+
+        free(text);
+        return status;
+    }
+    ok =
+        len < WP_KNOWN_POOLS_FILE_MAX &&
+        wp_known_pools_parse((struct wp_str){text, (size_t)len}, pools, max, n);
     free(text);
     return ok ? WP_OK
               : wp_err_set(err, WP_FAILED_PRECONDITION,

@@ -76,12 +76,10 @@ struct quiet_question {
 };
 
 static void
-ask_quiet(void *ctx, uint64_t a, uint64_t b)
+ask_quiet(void *ctx)
 {
     struct quiet_question *q = ctx;
 
-    (void)a;
-    (void)b;
     q->quiet = wp_pools_quiet(q->pools);
 }
 
@@ -95,12 +93,10 @@ all_quiet(struct wp_daemon_leaving *l)
 }
 
 static void
-stop_watches(void *ctx, uint64_t a, uint64_t b)
+stop_watches(void *ctx)
 {
     struct wp_daemon_leaving *l = ctx;
 
-    (void)a;
-    (void)b;
     wp_services_stop(l->core->services);
 }
 
@@ -127,35 +123,29 @@ leaves_idle(const struct wp_daemon_leaving *l)
 /* Ends claims and creation, and keeps what is left running for the next
  * start. Control thread. */
 static void
-keep_leases(void *ctx, uint64_t a, uint64_t b)
+keep_leases(void *ctx)
 {
     struct wp_daemon_leaving *l = ctx;
 
-    (void)a;
-    (void)b;
     wp_pools_leave(l->core->pools, leaves_idle(l));
     wp_control_wake(l->core->control);
 }
 
 /* Nobody goes on with the idle ones after all. Control thread. */
 static void
-end_idle(void *ctx, uint64_t a, uint64_t b)
+end_idle(void *ctx)
 {
     struct wp_daemon_leaving *l = ctx;
 
-    (void)a;
-    (void)b;
     wp_pools_leave(l->core->pools, false);
     wp_control_wake(l->core->control);
 }
 
 static void
-stop_pools(void *ctx, uint64_t a, uint64_t b)
+stop_pools(void *ctx)
 {
     struct wp_daemon_leaving *l = ctx;
 
-    (void)a;
-    (void)b;
     wp_pools_stop(l->core->pools);
     wp_control_wake(l->core->control);
 }

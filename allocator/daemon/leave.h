@@ -29,10 +29,10 @@ bool wp_daemon_leave(struct wp_daemon_leaving *leaving, bool ends,
 /* --- reload.c --- */
 
 /* Reads settings and manifests once more, from the same arguments, and makes
- * the pools what they say; with a mistake in them all stays as it is. at_start:
- * the manifests whose templates the backend has. Main thread. */
+ * the templates and pools what they say; with a mistake in them all stays as it
+ * is. backend: NULL in a cluster, where pools are objects. Main thread. */
 void wp_daemon_reload(struct wp_daemon_core *core,
-                      const struct wp_manifest *at_start, int argc,
+                      struct wp_daemon_backend *backend, int argc,
                       char *const *argv);
 
 /* --- notify.c --- */

@@ -98,6 +98,20 @@ local_stats(const void *self, struct wp_local_stats *out)
     wp_local_stats(self, out);
 }
 
+static enum wp_status
+local_add_template(void *self, const struct wp_template *tmpl,
+                   struct wp_err *err)
+{
+    return wp_local_add_template(self, tmpl, err);
+}
+
+static uint64_t
+local_template_hash(const void *self, struct wp_str namespace_,
+                    struct wp_str name)
+{
+    return wp_local_template_hash(self, namespace_, name);
+}
+
 static void
 local_stop(void *self, bool leave_ready)
 {
@@ -125,6 +139,8 @@ wp_daemon_create_local(const struct wp_conf *conf,
         .start = local_start,
         .port = local_port,
         .stats = local_stats,
+        .add_template = local_add_template,
+        .template_hash = local_template_hash,
         .stop = local_stop,
         .destroy = local_destroy,
     };

@@ -16,6 +16,12 @@ struct wp_machine_ops {
                             struct wp_local_sweep *sweep, struct wp_err *err);
     struct wp_backend (*port)(void *self);
     void (*stats)(const void *self, struct wp_local_stats *out);
+    /* As wp_local_add_template and wp_local_template_hash; NULL: it makes what
+     * a pool asks for, whatever its template says. */
+    enum wp_status (*add_template)(void *self, const struct wp_template *tmpl,
+                                   struct wp_err *err);
+    uint64_t (*template_hash)(const void *self, struct wp_str namespace_,
+                              struct wp_str name);
     /* leave_ready: what has become ready stays, for the next daemon. */
     void (*stop)(void *self, bool leave_ready);
     void (*destroy)(void *self);

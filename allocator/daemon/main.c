@@ -6,6 +6,7 @@
 #include "allocator/conf/conf.h"
 #include "allocator/daemon/daemon.h"
 #include "allocator/daemon/files.h"
+#include "allocator/daemon/redis.h"
 #include "pool/base/log.h"
 
 extern char **environ;
@@ -35,6 +36,10 @@ check(const struct wp_conf *conf)
     size_t n;
 
     if (manifest == NULL) {
+        return complain(&err);
+    }
+    if (wp_daemon_redis_check_login(conf, &err) != WP_OK) {
+        wp_manifest_destroy(manifest);
         return complain(&err);
     }
     wp_conf_print(conf, stdout);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "allocator/conf/budget.h"
+#include "allocator/conf/quota.h"
 #include "allocator/daemon/files.h"
 #include "allocator/services/watch.h"
 #include "pool/base/log.h"
@@ -100,6 +101,20 @@ add_pools(struct wp_daemon_core *core, const struct wp_manifest *manifest,
 }
 
 enum wp_status
+wp_daemon_set_quotas(struct wp_pools *pools, const struct wp_conf *conf,
+                     struct wp_err *err)
+{
+    struct wp_tenant_quota quotas[WP_CONF_QUOTAS_MAX];
+    uint32_t n;
+    enum wp_status status = wp_conf_quotas(conf, quotas, &n, err);
+
+    if (status == WP_OK && !wp_pools_set_quotas(pools, quotas, n)) {
+        status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    return status;
+}
+
+enum wp_status
 wp_daemon_pools_create(struct wp_daemon_core *core,
                        const struct wp_manifest *manifest,
                        struct wp_backend backend, struct wp_lease_store store,
@@ -144,7 +159,8 @@ wp_daemon_pools_create(struct wp_daemon_core *core,
         wp_kv_int("claims_max", config.claims_max),
         wp_kv_int("bytes", (int64_t)wp_pools_memory_bytes(core->pools)));
     wp_pools_set_keeper(core->pools, wp_daemon_is_keeper(core));
-    return add_pools(core, manifest, err);
+    status = wp_daemon_set_quotas(core->pools, core->conf, err);
+    return status == WP_OK ? add_pools(core, manifest, err) : status;
 }
 
 /* --- Questions --- */
@@ -155,12 +171,10 @@ struct saved_question {
 };
 
 static void
-ask_saved(void *ctx, uint64_t a, uint64_t b)
+ask_saved(void *ctx)
 {
     struct saved_question *q = ctx;
 
-    (void)a;
-    (void)b;
     q->saved = wp_pools_learned_saved(q->pools);
 }
 

@@ -67,7 +67,7 @@ struct known {
 /* Control thread. A pool that the core has not is one of which nothing is
  * known. */
 static void
-ask_known(void *ctx, uint64_t a, uint64_t b)
+ask_known(void *ctx)
 {
     struct known *known = ctx;
     struct wp_pools *pools = known->recovery->core->pools;
@@ -75,8 +75,6 @@ ask_known(void *ctx, uint64_t a, uint64_t b)
         pools, wp_str_from(known->pool->pool_namespace),
         wp_str_from(known->pool->pool));
 
-    (void)a;
-    (void)b;
     known->n = 0;
     if (known->cursor == 0) {
         known->recovery->catch_up(known->recovery->catch_up_ctx);
@@ -172,13 +170,11 @@ note_had(void *ctx, const struct wp_lease_record *record)
 
 /* Control thread. Keeps those that the core does not know. */
 static void
-keep_unknown(void *ctx, uint64_t a, uint64_t b)
+keep_unknown(void *ctx)
 {
     struct had *had = ctx;
     size_t n = 0;
 
-    (void)a;
-    (void)b;
     for (size_t i = 0; i < had->n; i++) {
         if (!wp_pools_knows(had->pools, had->records[i].uid)) {
             had->records[n++] = had->records[i];

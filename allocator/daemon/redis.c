@@ -11,6 +11,7 @@
 #include "allocator/daemon/files.h"
 #include "allocator/daemon/known_pools.h"
 #include "allocator/daemon/recover.h"
+#include "allocator/stores/redis/link/tls.h"
 #include "allocator/stores/redis/topology/topology.h"
 #include "pool/base/channel.h"
 #include "pool/base/log.h"
@@ -41,6 +42,7 @@ struct wp_daemon_redis {
     struct wp_channel feed;
     _Atomic(uint64_t) feed_refused;
     struct wp_redis_url url;
+    struct wp_redis_tls tls;           /* Counts when url says so. */
     struct wp_lease_redis_pool *pools; /* Owned. */
     uint32_t n_pools;
     uint8_t replica_id[WP_REPLICA_ID_LEN];
@@ -345,29 +347,69 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
 /* --- Life --- */
 
 static enum wp_status
-read_url(struct wp_daemon_redis *r, struct wp_err *err)
+read_password(const char *setting, const char *path, struct wp_redis_url *url,
+              enum wp_status (*set)(struct wp_redis_url *url,
+                                    struct wp_str password, struct wp_err *err),
+              struct wp_err *err)
 {
-    const struct wp_conf *conf = r->core->conf;
     char password[WP_REDIS_LOGIN_MAX + 2];
+    enum wp_status status;
+
+    if (path[0] == '\0') {
+        return WP_OK;
+    }
+    status =
+        wp_daemon_read_secret(setting, path, password, sizeof password, err);
+    if (status == WP_OK) {
+        status = set(url, wp_str_from(password), err);
+        if (status != WP_OK) {
+            (void)wp_err_wrap(err, "setting '%s'", setting);
+        }
+    }
+    explicit_bzero(password, sizeof password);
+    return status;
+}
+
+/* With the passwords from their files; url holds secrets, whatever the status.
+ * tls borrows the settings, and counts when url says so. */
+static enum wp_status
+read_login(const struct wp_conf *conf, struct wp_redis_url *url,
+           struct wp_redis_tls *tls, struct wp_err *err)
+{
     enum wp_status status =
-        wp_redis_url_parse(wp_str_from(conf->redis_url), &r->url, err);
+        wp_redis_url_parse(wp_str_from(conf->redis_url), url, err);
 
     if (status != WP_OK) {
         return wp_err_wrap(err, "setting 'redis_url'");
     }
-    if (conf->redis_password_file[0] == '\0') {
-        return WP_OK;
-    }
-    status =
-        wp_daemon_read_secret("redis_password_file", conf->redis_password_file,
-                              password, sizeof password, err);
+    *tls = (struct wp_redis_tls){.ca = conf->redis_tls_ca,
+                                 .cert = conf->redis_tls_cert,
+                                 .key = conf->redis_tls_key,
+                                 .name = conf->redis_tls_name};
+    status = read_password("redis_password_file", conf->redis_password_file,
+                           url, wp_redis_url_set_password, err);
     if (status == WP_OK) {
-        status = wp_redis_url_set_password(&r->url, wp_str_from(password), err);
-        if (status != WP_OK) {
-            (void)wp_err_wrap(err, "setting 'redis_password_file'");
-        }
+        status = read_password("redis_sentinel_password_file",
+                               conf->redis_sentinel_password_file, url,
+                               wp_redis_url_set_sentinel_password, err);
     }
-    explicit_bzero(password, sizeof password);
+    if (status == WP_OK && url->tls) {
+        status = wp_redis_tls_check(tls, err);
+    }
+    return status;
+}
+
+enum wp_status
+wp_daemon_redis_check_login(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_redis_tls tls;
+    struct wp_redis_url url;
+    enum wp_status status = WP_OK;
+
+    if (conf->lease_store == WP_CONF_STORE_REDIS) {
+        status = read_login(conf, &url, &tls, err);
+        explicit_bzero(&url, sizeof url);
+    }
     return status;
 }
 
@@ -451,6 +493,7 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
     const struct wp_conf *conf = r->core->conf;
     const struct wp_lease_redis_config base = {
         .redis = {.server = r->url.server,
+                  .tls = r->url.tls ? &r->tls : NULL,
                   .user = r->url.user,
                   .password = r->url.password,
                   .db = r->url.db,
@@ -471,7 +514,8 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 
     if (r->url.kind != WP_REDIS_SINGLE) {
         const struct wp_redis_topology_config topology = {
-            .timeout_ns = conf->redis_timeout};
+            .timeout_ns = conf->redis_timeout,
+            .tls = r->url.tls ? &r->tls : NULL};
 
         if (wp_redis_topology_create(&r->url, &topology, &r->topology, err) !=
             WP_OK) {
@@ -511,7 +555,8 @@ wp_daemon_redis_open(struct wp_daemon_core *core,
         wp_daemon_redis_close(r);
         return NULL;
     }
-    if (read_url(r, err) != WP_OK || list_pools(r, err) != WP_OK ||
+    if (read_login(core->conf, &r->url, &r->tls, err) != WP_OK ||
+        list_pools(r, err) != WP_OK ||
         (r->recovery = wp_recovery_create(core, catch_up, r, r->pools,
                                           r->n_pools, err)) == NULL ||
         connect_redis(r, err) != WP_OK) {

@@ -10,6 +10,10 @@
 
 struct wp_daemon_redis; /* Opaque. */
 
+/* For --check-config: are the passwords and the files of TLS there and usable?
+ * Errors name the setting. Without lease_store redis nobody asks. */
+WP_MUST_CHECK enum wp_status
+wp_daemon_redis_check_login(const struct wp_conf *conf, struct wp_err *err);
 /* Reads the settings and begins to connect; does not wait for Redis. Both
  * are borrowed. NULL and err. */
 struct wp_daemon_redis *wp_daemon_redis_open(struct wp_daemon_core *core,

@@ -1,68 +1,53 @@
-/* SIGHUP: the pools become what the manifests say now. */
+/* SIGHUP: templates and pools become what the manifests say now. */
 #include "allocator/daemon/leave.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "allocator/daemon/files.h"
-#include "local/sandbox/backend_local.h"
+#include "allocator/daemon/pools.h"
+#include "pool/base/assert.h"
 #include "pool/base/log.h"
 
 extern char **environ;
 
 struct reload {
     struct wp_daemon_core *core;
-    const struct wp_manifest *at_start; /* Whose templates there are. */
     const struct wp_manifest *manifest; /* As it was read now. */
+    const struct wp_conf *conf;         /* The same. */
+    const struct wp_pool_spec *specs;   /* Its pools. */
+    size_t specs_len;
+    bool *changed; /* Of its templates: by index. */
+    bool *usable;  /* Of its pools: sandboxes can be made. */
 };
 
-static const struct wp_template *
-find_template(const struct wp_manifest *manifest,
-              const char *template_namespace, const char *name)
-{
-    const struct wp_template *templates;
-    size_t n = wp_manifest_templates(manifest, &templates);
-
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(templates[i].name, name) == 0 &&
-            strcmp(templates[i].template_namespace, template_namespace) == 0) {
-            return &templates[i];
-        }
-    }
-    return NULL;
-}
-
-/* The backend has prepared the templates of its start. */
+/* One that was refused, and was not there before. */
 static bool
 has_template(const struct reload *job, const struct wp_pool_spec *spec)
 {
-    if (!wp_conf_is_local(job->core->conf) ||
-        find_template(job->at_start, spec->pool_namespace,
-                      spec->template_name) != NULL) {
+    if (job->usable[spec - job->specs]) {
         return true;
     }
-    wp_log_warn("a new template needs a restart; its pool stays as it was",
+    wp_log_warn("a pool's template was refused; the pool stays as it was",
                 wp_kv_str("pool", spec->name),
                 wp_kv_str("template", spec->template_name));
     return false;
 }
 
-static void
-warn_of_templates(const struct reload *job)
+static bool
+template_changed(const struct reload *job, const struct wp_pool_spec *spec)
 {
     const struct wp_template *templates;
     size_t n = wp_manifest_templates(job->manifest, &templates);
 
     for (size_t i = 0; i < n; i++) {
-        const struct wp_template *before = find_template(
-            job->at_start, templates[i].template_namespace, templates[i].name);
-
-        if (before != NULL &&
-            wp_template_hash(before) != wp_template_hash(&templates[i])) {
-            wp_log_warn("a changed template needs a restart; sandboxes are "
-                        "made as it was",
-                        wp_kv_str("template", templates[i].name));
+        if (strcmp(templates[i].name, spec->template_name) == 0 &&
+            strcmp(templates[i].template_namespace, spec->pool_namespace) ==
+                0) {
+            return job->changed[i];
         }
     }
+    return false;
 }
 
 static void
@@ -91,11 +76,24 @@ same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
     return strcmp(a->template_name, b->template_name) == 0 &&
            a->waiters_max == b->waiters_max &&
            a->tenant_waiters_max == b->tenant_waiters_max &&
+           a->tenant_leases_max == b->tenant_leases_max &&
+           a->tenant_claims_per_minute == b->tenant_claims_per_minute &&
+           a->fair_share == b->fair_share &&
            a->create_inflight_max == b->create_inflight_max &&
            a->ttl_default_ns == b->ttl_default_ns &&
            a->ttl_max_ns == b->ttl_max_ns && a->wait_max_ns == b->wait_max_ns &&
            a->ready_within_ns == b->ready_within_ns &&
            a->cold_start == b->cold_start;
+}
+
+/* Idle ones of the former template are not what claims are to get now. why:
+ * NULL when there are none. */
+static void
+retire_idle(const struct reload *job, uint32_t index, const char *why)
+{
+    if (why != NULL) {
+        wp_pools_retire_idle(job->core->pools, index, wp_str_from(why));
+    }
 }
 
 static void
@@ -106,13 +104,17 @@ change_pool(const struct reload *job, uint32_t index,
     struct wp_pool_spec next = *spec;
     struct wp_err err;
     bool rescaled;
-    bool other_template;
+    const char *outdated = NULL;
 
     wp_pools_stats(job->core->pools, index, &stats);
     rescaled =
         !wp_scale_policy_eq(&stats.spec.scale, &spec->scale) ||
         (stats.scaled ? stats.replicas : stats.spec.target) != spec->target;
+    if (template_changed(job, spec)) {
+        outdated = "its template has changed";
+    }
     if (!rescaled && same_shape(&stats.spec, spec)) {
+        retire_idle(job, index, outdated);
         return;
     }
     if (!has_template(job, spec)) {
@@ -122,17 +124,15 @@ change_pool(const struct reload *job, uint32_t index,
         /* What the scaler or a hand has set is none of the manifest's. */
         next.target = stats.replicas;
     }
-    other_template = strcmp(stats.spec.template_name, spec->template_name) != 0;
+    if (strcmp(stats.spec.template_name, spec->template_name) != 0) {
+        outdated = "its pool has another template now";
+    }
     if (wp_pools_update(job->core->pools, index, &next, &err) != WP_OK) {
         wp_log_error("change of a pool refused", wp_kv_str("pool", spec->name),
                      wp_kv_err(&err));
         return;
     }
-    if (other_template) {
-        /* Idle ones of the former are not what claims are to get now. */
-        wp_pools_retire_idle(job->core->pools, index,
-                             WP_STR("its pool has another template now"));
-    }
+    retire_idle(job, index, outdated);
     wp_log_info("pool changed", wp_kv_str("namespace", spec->pool_namespace),
                 wp_kv_str("pool", spec->name),
                 wp_kv_str("template", spec->template_name),
@@ -168,14 +168,24 @@ remove_missing(const struct reload *job, const struct wp_pool_spec *specs,
 
 /* Control thread. */
 static void
-apply(void *ctx, uint64_t a, uint64_t b)
+apply_quotas(void *ctx)
 {
     const struct reload *job = ctx;
-    const struct wp_pool_spec *specs;
-    size_t n = wp_manifest_pools(job->manifest, &specs);
+    struct wp_err err;
 
-    (void)a;
-    (void)b;
+    if (wp_daemon_set_quotas(job->core->pools, job->conf, &err) != WP_OK) {
+        wp_log_error("tenants' quotas stay as they were", wp_kv_err(&err));
+    }
+}
+
+/* Control thread. */
+static void
+apply(void *ctx)
+{
+    const struct reload *job = ctx;
+    const struct wp_pool_spec *specs = job->specs;
+    size_t n = job->specs_len;
+
     remove_missing(job, specs, n); /* First: it makes room. */
     for (size_t i = 0; i < n; i++) {
         uint32_t index = wp_pools_index(job->core->pools,
@@ -191,15 +201,40 @@ apply(void *ctx, uint64_t a, uint64_t b)
     wp_control_wake(job->core->control);
 }
 
+/* Takes manifest. */
+static void
+follow(struct wp_daemon_core *core, struct wp_daemon_backend *backend,
+       struct wp_manifest *manifest)
+{
+    const struct wp_template *templates;
+    struct reload job = {.core = core, .manifest = manifest};
+    size_t n = wp_manifest_templates(manifest, &templates);
+    bool is_kept;
+
+    job.specs_len = wp_manifest_pools(manifest, &job.specs);
+    job.changed = calloc(n + 1, sizeof *job.changed);
+    job.usable = calloc(job.specs_len + 1, sizeof *job.usable);
+    WP_ASSERT(job.changed != NULL && job.usable != NULL);
+    is_kept = wp_daemon_backend_reload(backend, manifest, job.changed);
+    for (size_t i = 0; i < job.specs_len; i++) {
+        job.usable[i] = wp_daemon_backend_has_template(backend, &job.specs[i]);
+    }
+    wp_loop_call(core->loop, apply, &job);
+    wp_log_info("reloaded the manifests' templates and pools");
+    free(job.changed);
+    free(job.usable);
+    if (!is_kept) {
+        wp_manifest_destroy(manifest);
+    }
+}
+
 void
-wp_daemon_reload(struct wp_daemon_core *core,
-                 const struct wp_manifest *at_start, int argc,
-                 char *const *argv)
+wp_daemon_reload(struct wp_daemon_core *core, struct wp_daemon_backend *backend,
+                 int argc, char *const *argv)
 {
     struct wp_conf *conf = wp_conf_create();
     struct wp_err err = {.msg = "no memory"};
     enum wp_conf_action action;
-    struct reload job = {core, at_start, NULL};
     struct wp_manifest *manifest = NULL;
 
     if (conf != NULL &&
@@ -208,14 +243,17 @@ wp_daemon_reload(struct wp_daemon_core *core,
     }
     if (manifest == NULL) {
         wp_log_error("reload refused, all stays as it was", wp_kv_err(&err));
-    } else if (wp_conf_is_cluster(core->conf)) {
-        wp_log_info("nothing to reload: pools are the cluster's objects");
     } else {
-        job.manifest = manifest;
-        warn_of_templates(&job);
-        wp_loop_call(core->loop, apply, &job);
-        wp_log_info("reloaded the manifests' pools");
+        struct reload quotas = {.core = core, .conf = conf};
+
+        wp_loop_call(core->loop, apply_quotas, &quotas);
+        if (backend != NULL) {
+            follow(core, backend, manifest);
+        } else {
+            wp_log_info("reloaded the tenants' quotas; pools are the cluster's "
+                        "objects");
+            wp_manifest_destroy(manifest);
+        }
     }
-    wp_manifest_destroy(manifest);
     wp_conf_destroy(conf);
 }

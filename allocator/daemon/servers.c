@@ -5,6 +5,7 @@
 
 #include "allocator/http/gateway.h"
 #include "allocator/metrics/page.h"
+#include "allocator/metrics/prometheus.h"
 #include "pool/base/address.h"
 #include "pool/base/log.h"
 #include "proto/sockets/descriptors.h"
@@ -59,10 +60,10 @@ store_metrics(void *ctx, struct evbuffer *out)
 {
     const struct wp_daemon_servers *self = ctx;
 
-    wp_http_metrics_put(out, "warmpool_keeper", "gauge",
-                        "1 when this daemon makes the sandboxes, 0 when it "
-                        "shares another one's.",
-                        wp_daemon_is_keeper(self->from.core) ? 1 : 0);
+    wp_prom_put(out, "warmpool_keeper",
+                "1 when this daemon makes the sandboxes, 0 when it "
+                "shares another one's.",
+                wp_daemon_is_keeper(self->from.core) ? 1 : 0);
     wp_daemon_cluster_metrics(self->from.cluster, out);
     wp_daemon_store_metrics(self->from.store, out);
 }
@@ -81,6 +82,15 @@ cluster_not_ready(void *ctx)
     const struct wp_daemon_servers *self = ctx;
 
     return wp_daemon_cluster_not_ready(self->from.cluster);
+}
+
+static void
+sandbox_token(void *ctx, const struct wp_claim_info *info,
+              char out[WP_SANDBOX_TOKEN_TEXT + 1])
+{
+    const struct wp_daemon_servers *self = ctx;
+
+    wp_daemon_cluster_sandbox_token(self->from.cluster, info, out);
 }
 
 static enum wp_status
@@ -264,6 +274,7 @@ gateway_config(struct wp_daemon_servers *self)
         .n_pages = PAGES,
         .find = find_sandbox,
         .token_valid = token_valid,
+        .sandbox_token = sandbox_token,
         .ctx = self,
     };
 }

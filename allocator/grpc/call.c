@@ -293,13 +293,7 @@ set_timer(struct wp_rpc_call *call)
         (void)event_del(&call->timer);
         return;
     }
-    due_ns = due_ns > now_ns ? due_ns - now_ns : 0;
-    tv.tv_sec = (time_t)(due_ns / WP_NS_PER_S);
-    tv.tv_usec = (suseconds_t)((due_ns % WP_NS_PER_S + 999) / 1000);
-    if (tv.tv_usec == 1000000) {
-        tv.tv_sec++;
-        tv.tv_usec = 0;
-    }
+    tv = wp_timeval(due_ns - now_ns);
     (void)event_add(&call->timer, &tv);
 }
 

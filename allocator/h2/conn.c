@@ -101,11 +101,8 @@ wp_h2_conn_touch(struct wp_h2_conn *conn)
 static void
 set_timer(struct event *event, int64_t in_ns)
 {
-    struct timeval tv;
+    struct timeval tv = wp_timeval(in_ns);
 
-    in_ns = in_ns > 0 ? in_ns : 0;
-    tv.tv_sec = (time_t)(in_ns / WP_NS_PER_S);
-    tv.tv_usec = (suseconds_t)(in_ns % WP_NS_PER_S / 1000);
     (void)event_add(event, &tv);
 }
 

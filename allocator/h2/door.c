@@ -16,6 +16,7 @@
 
 #include "pool/base/log.h"
 #include "proto/sockets/accept.h"
+#include "proto/loop/loop.h"
 
 struct gate {
     struct wp_h2_door *door;
@@ -95,13 +96,10 @@ static void
 await(struct wp_h2_conn *conn, short what)
 {
     struct wp_h2_door *door = conn->server->door;
-    int64_t left_ns = conn->begun_ns + conn->server->config.silent_ns -
-                      wp_clock_mono_ns(conn->server->clock);
-    struct timeval tv;
+    struct timeval tv =
+        wp_timeval(conn->begun_ns + conn->server->config.silent_ns -
+                   wp_clock_mono_ns(conn->server->clock));
 
-    left_ns = left_ns > 0 ? left_ns : 0;
-    tv.tv_sec = (time_t)(left_ns / WP_NS_PER_S);
-    tv.tv_usec = (suseconds_t)(left_ns % WP_NS_PER_S / 1000);
     (void)event_assign(&conn->on_read, door->base, conn->fd, what, on_handshake,
                        conn);
     (void)event_add(&conn->on_read, &tv);
@@ -414,7 +412,7 @@ wp_h2_door_create(struct wp_h2_server *server, struct wp_err *err)
         return status;
     }
     door->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    door->base = wp_h2_base_create();
+    door->base = wp_loop_base_create();
     if (door->stop_fd < 0 || door->base == NULL ||
         event_assign(&door->on_stop, door->base, door->stop_fd,
                      EV_READ | EV_PERSIST, on_stop, door) != 0 ||

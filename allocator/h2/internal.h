@@ -223,7 +223,6 @@ void wp_h2_worker_join(struct wp_h2_worker *worker);
 void wp_h2_worker_destroy(struct wp_h2_worker *worker);
 /* Any thread: the connection is the worker's from here on. */
 void wp_h2_worker_hand(struct wp_h2_worker *worker, struct wp_h2_conn *conn);
-struct event_base *wp_h2_base_create(void);
 
 /* --- door.c --- */
 

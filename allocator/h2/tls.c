@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 
 enum {
@@ -87,37 +87,28 @@ read_file(const struct wp_h2_tls *tls, int i, struct stamp *stamp,
 {
     const char *name = setting_names[i];
     const char *path = tls->path[i];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat st;
-    char *text = NULL;
-    ssize_t n = 0;
+    char *text = calloc(1, FILE_BYTES_MAX + 1);
+    struct stat st = {.st_mode = 0};
+    ssize_t n = text != NULL ? wp_path_read(path, O_NONBLOCK, text,
+                                            FILE_BYTES_MAX + 1, &st)
+                             : -1;
 
-    if (fd < 0 || fstat(fd, &st) != 0) {
+    if (st.st_mode == 0) {
         (void)wp_err_sys(err, WP_INVALID_ARGUMENT, errno, "%s: %s", name, path);
-        goto out;
-    }
-    if (!S_ISREG(st.st_mode) || st.st_size <= 0 ||
-        st.st_size > FILE_BYTES_MAX) {
+    } else if (!S_ISREG(st.st_mode) || st.st_size <= 0 ||
+               st.st_size > FILE_BYTES_MAX) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
                          "%s: %s: expected a file of 1 byte to 1 MiB", name,
                          path);
-        goto out;
-    }
-    text = calloc(1, (size_t)st.st_size + 1);
-    n = text != NULL ? read(fd, text, (size_t)st.st_size) : -1;
-    if (n != st.st_size) {
+    } else if (n != st.st_size) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT, "%s: %s: cannot be read",
                          name, path);
-        free(text);
-        text = NULL;
-        goto out;
+    } else {
+        *stamp = stamp_of(&st);
+        return text;
     }
-    *stamp = stamp_of(&st);
-out:
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return text;
+    free(text);
+    return NULL;
 }
 
 /* A key that needs a pass phrase is not usable: the daemon cannot ask. */

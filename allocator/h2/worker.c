@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "proto/loop/loop.h"
 
 static _Thread_local struct wp_h2_worker *here;
 
@@ -213,21 +214,6 @@ run(void *arg)
     return NULL;
 }
 
-struct event_base *
-wp_h2_base_create(void)
-{
-    struct event_config *config = event_config_new();
-    struct event_base *base = NULL;
-
-    if (config != NULL) {
-        if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0) {
-            base = event_base_new_with_config(config);
-        }
-        event_config_free(config);
-    }
-    return base;
-}
-
 enum wp_status
 wp_h2_worker_create(struct wp_h2_server *server, uint32_t number,
                     struct wp_err *err)
@@ -240,7 +226,7 @@ wp_h2_worker_create(struct wp_h2_server *server, uint32_t number,
     wp_linked_init(&worker->handed);
     wp_linked_init(&worker->messages);
     worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    worker->base = wp_h2_base_create();
+    worker->base = wp_loop_base_create();
     if (worker->wake_fd < 0 || worker->base == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "memory or descriptors for threads");

@@ -157,7 +157,8 @@ refuse(struct wp_http_req *req, int status, const char *why)
 }
 
 static void
-send_page(struct wp_http_req *req, const struct wp_http_page *page)
+send_page(struct wp_http_req *req, const struct wp_http_page *page,
+          enum wp_view view)
 {
     struct evbuffer *body = evbuffer_new();
     const char *type = "text/plain; charset=utf-8";
@@ -167,7 +168,7 @@ send_page(struct wp_http_req *req, const struct wp_http_page *page)
         refuse(req, 500, "out of memory");
         return;
     }
-    status = page->render(page->ctx, body, &type);
+    status = page->render(page->ctx, view, body, &type);
     wp_http_add_header(req, "Cache-Control", "no-store");
     wp_http_reply_buffer(req, (int)status, type, body);
     evbuffer_free(body);
@@ -179,6 +180,8 @@ serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
 {
     const char *method = wp_http_method(req);
     const struct wp_http_page *page = NULL;
+    bool all =
+        token_known(config, route) || may_without_token(config, req, NULL);
 
     for (size_t i = 0; i < config->n_pages; i++) {
         if (wp_str_is(route->path, config->pages[i].path)) {
@@ -195,7 +198,7 @@ serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
     } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         refuse(req, 405, "expected GET or HEAD");
     } else {
-        send_page(req, page);
+        send_page(req, page, all ? WP_VIEW_ALL : WP_VIEW_TENANT);
     }
 }
 
@@ -207,6 +210,7 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
     const struct peer *peer = wp_http_peer(req);
     bool known = token_known(config, route);
     bool may = known || may_without_token(config, req, NULL);
+    char token[WP_SANDBOX_TOKEN_TEXT + 1] = "";
     struct wp_claim_info info;
 
     /* First the right, so that strangers cannot learn which names exist. */
@@ -230,8 +234,11 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
                            "the sandbox is lost; release its claim");
         return NULL;
     }
-    return wp_http_proxy_open(&gateway->proxy, req, route, info.endpoint,
-                              known);
+    if (config->sandbox_token != NULL) {
+        config->sandbox_token(config->ctx, &info, token);
+    }
+    return wp_http_proxy_open(&gateway->proxy, req, route, info.endpoint, known,
+                              token);
 }
 
 /* Is it a probe? Then it is answered beyond the bounds, too. */
@@ -394,12 +401,10 @@ wp_gateway_address(const struct wp_gateway *gateway, size_t i)
 }
 
 static void
-close_all(void *ctx, uint64_t a, uint64_t b)
+close_all(void *ctx)
 {
     struct wp_gateway *gateway = ctx;
 
-    (void)a;
-    (void)b;
     for (size_t i = 0; i < gateway->n_listeners; i++) {
         wp_listener_close(&gateway->listeners[i].socket);
     }

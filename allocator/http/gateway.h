@@ -11,6 +11,8 @@
  * own user everything, others what is their tenant's; on TCP, and for what is
  * not the tenant's, who has a bearer token, which is either the lease token of
  * that very sandbox in hexadecimal, or admin_token. The token is not handed on.
+ * Who may reach every sandbox sees all of a page, everybody else a tenant's
+ * view.
  * All of it runs on one loop.
  *
  * How many: as allocator/access/peer_limits.h bounds them. Connections beyond a
@@ -25,6 +27,8 @@
 #include <stdint.h>
 
 #include "allocator/access/identity.h"
+#include "allocator/access/view.h"
+#include "proto/formats/sandbox_token.h"
 #include "proto/loop/loop.h"
 #include "pool/claim.h"
 
@@ -35,9 +39,9 @@ struct wp_http_page {
     const char *path;
     /* True: never asks for a token (probes). */
     bool open;
-    /* Adds the body, sets the content type (static storage), returns the
-     * status. Loop thread; must not block. */
-    unsigned (*render)(void *ctx, struct evbuffer *body,
+    /* Adds the body with what the view shows, sets the content type (static
+     * storage), returns the status. Loop thread; must not block. */
+    unsigned (*render)(void *ctx, enum wp_view view, struct evbuffer *body,
                        const char **content_type);
     void *ctx;
 };
@@ -72,6 +76,10 @@ struct wp_gateway_config {
                            struct wp_claim_info *out);
     /* wp_pools_token_valid. */
     bool (*token_valid)(void *ctx, const uint8_t *token, struct wp_str sandbox);
+    /* What the sandbox of that lease is shown as its token; "" for none. NULL:
+     * none is. */
+    void (*sandbox_token)(void *ctx, const struct wp_claim_info *info,
+                          char out[WP_SANDBOX_TOKEN_TEXT + 1]);
     void *ctx;
 };
 

@@ -23,6 +23,7 @@ struct exchange {
     struct wp_http_route route;
     struct wp_address endpoint;
     bool strip_token;
+    char sandbox_token[WP_SANDBOX_TOKEN_TEXT + 1]; /* "": none. */
     struct bufferevent *client;
     struct bufferevent *upstream; /* NULL: not begun, or over. */
     struct wp_http_message response;
@@ -110,8 +111,7 @@ fail(struct exchange *x, int status, const char *why)
 static void
 set_timeouts(struct exchange *x)
 {
-    int64_t ns = x->proxy->idle_timeout_ns;
-    struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
+    struct timeval stall = wp_timeval(x->proxy->idle_timeout_ns);
     bool body_owed = !x->tunnel && !x->request->done;
 
     (void)bufferevent_set_timeouts(x->client, body_owed ? &stall : NULL,
@@ -185,6 +185,15 @@ put_framing(struct evbuffer *to, const struct wp_http_message *m)
     }
 }
 
+/* Is it for us, and not for the sandbox? */
+static bool
+is_ours(const struct wp_http_field *f, bool strip_token)
+{
+    return wp_http_name_is(f->name, "Expect") ||
+           wp_http_name_is(f->name, WP_SANDBOX_TOKEN_FIELD) ||
+           (strip_token && wp_http_name_is(f->name, "Authorization"));
+}
+
 static void
 put_fields(struct evbuffer *to, const struct wp_http_message *m,
            bool strip_token)
@@ -192,8 +201,7 @@ put_fields(struct evbuffer *to, const struct wp_http_message *m,
     for (uint32_t i = 0; i < m->n_fields; i++) {
         const struct wp_http_field *f = &m->fields[i];
 
-        if (wp_http_field_stays(m, f) || wp_http_name_is(f->name, "Expect") ||
-            (strip_token && wp_http_name_is(f->name, "Authorization"))) {
+        if (wp_http_field_stays(m, f) || is_ours(f, strip_token)) {
             continue;
         }
         (void)evbuffer_add(to, f->name.ptr, f->name.len);
@@ -216,15 +224,20 @@ put_upgrade(struct evbuffer *to, const struct wp_http_message *m)
 }
 
 static void
-put_request_head(struct evbuffer *to, const struct wp_http_message *request,
-                 const struct wp_http_route *route, bool strip_token)
+put_request_head(struct evbuffer *to, const struct exchange *x)
 {
+    const struct wp_http_message *request = x->request;
+    const struct wp_http_route *route = &x->route;
     bool slash = route->rest.len > 0 && route->rest.ptr[0] == '/';
 
     (void)evbuffer_add_printf(to, "%.*s %s%.*s HTTP/1.%u\r\n",
                               WP_STR_ARG(request->method), slash ? "" : "/",
                               WP_STR_ARG(route->rest), request->minor);
-    put_fields(to, request, strip_token);
+    put_fields(to, request, x->strip_token);
+    if (x->sandbox_token[0] != '\0') {
+        (void)evbuffer_add_printf(to, WP_SANDBOX_TOKEN_FIELD ": %s\r\n",
+                                  x->sandbox_token);
+    }
     put_framing(to, request);
     if (request->upgrade) {
         put_upgrade(to, request);
@@ -441,8 +454,7 @@ on_upstream_event(struct bufferevent *upstream, short what, void *ctx)
 static bool
 connect_upstream(struct exchange *x)
 {
-    int64_t ns = x->proxy->idle_timeout_ns;
-    struct timeval stall = {ns / WP_NS_PER_S, ns % WP_NS_PER_S / 1000};
+    struct timeval stall = wp_timeval(x->proxy->idle_timeout_ns);
 
     x->upstream =
         bufferevent_socket_new(x->proxy->base, -1, BEV_OPT_CLOSE_ON_FREE);
@@ -525,7 +537,7 @@ begin(struct wp_http_req *req)
         (void)fail(x, 502, "the sandbox cannot be reached");
         return;
     }
-    put_request_head(out(x->upstream), x->request, &x->route, x->strip_token);
+    put_request_head(out(x->upstream), x);
     if (x->request->done) {
         request_sent(x);
     } else {
@@ -547,7 +559,7 @@ gone(struct wp_http_req *req)
 const struct wp_http_ops *
 wp_http_proxy_open(struct wp_http_proxy *proxy, struct wp_http_req *req,
                    const struct wp_http_route *route, const char *endpoint,
-                   bool strip_token)
+                   bool strip_token, const char *sandbox_token)
 {
     static const struct wp_http_ops ops = {
         .body_max = UINT64_MAX, .begin = begin, .gone = gone};
@@ -573,6 +585,8 @@ wp_http_proxy_open(struct wp_http_proxy *proxy, struct wp_http_req *req,
     x->client = wp_http_bufferevent(req);
     x->route = *route;
     x->strip_token = strip_token;
+    (void)snprintf(x->sandbox_token, sizeof x->sandbox_token, "%s",
+                   sandbox_token);
     wp_http_set_user(req, x);
     return &ops;
 }

@@ -4,6 +4,7 @@
 
 #include "allocator/http/route.h"
 #include "pool/base/address.h"
+#include "proto/formats/sandbox_token.h"
 #include "proto/formats/http_server.h"
 
 struct wp_http_proxy {
@@ -19,11 +20,12 @@ struct wp_http_proxy {
 void wp_http_proxy_fail(struct wp_http_proxy *proxy, struct wp_http_req *req,
                         int status, const char *why);
 /* The ops that hand req to the sandbox at endpoint, to be returned by a route
- * function; NULL when it was answered. strip_token: without Authorization. */
-const struct wp_http_ops *wp_http_proxy_open(struct wp_http_proxy *proxy,
-                                             struct wp_http_req *req,
-                                             const struct wp_http_route *route,
-                                             const char *endpoint,
-                                             bool strip_token);
+ * function; NULL when it was answered. strip_token: without Authorization.
+ * sandbox_token: what the sandbox is shown as its token, whatever the client
+ * sent as one; "": nothing. Copied. */
+const struct wp_http_ops *
+wp_http_proxy_open(struct wp_http_proxy *proxy, struct wp_http_req *req,
+                   const struct wp_http_route *route, const char *endpoint,
+                   bool strip_token, const char *sandbox_token);
 
 #endif

@@ -10,14 +10,6 @@ enum {
     LABELS_MAX = 8
 };
 
-static void
-put(struct evbuffer *out, const char *name, const char *type, const char *help,
-    double value)
-{
-    wp_prom_family(out, name, type, help);
-    wp_prom_sample(out, name, NULL, 0, value);
-}
-
 /* --- Upstream's names --- */
 
 /* A histogram of milliseconds. */
@@ -126,7 +118,7 @@ put_claim_latencies(struct evbuffer *out,
     }
 }
 
-static bool
+static void
 put_group(void *ctx, const struct wp_sandbox_counts_group *group)
 {
     const struct wp_prom_label labels[] = {
@@ -141,10 +133,9 @@ put_group(void *ctx, const struct wp_sandbox_counts_group *group)
 
     wp_prom_sample(ctx, "agent_sandboxes", labels, WP_ARRAY_LEN(labels),
                    (double)group->count);
-    return true;
 }
 
-static bool
+static void
 put_creation_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
 {
     struct wp_prom_label labels[LABELS_MAX] = {
@@ -157,7 +148,6 @@ put_creation_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
                                            latency->bucket, latency->sum_ms};
 
     put_ms(ctx, "agent_sandbox_creation_latency_ms", labels, 3, &histogram);
-    return true;
 }
 
 static void
@@ -206,15 +196,15 @@ put_claims(struct evbuffer *out, const struct wp_claim_metrics *claims)
         wp_histogram_read(&claims->startup[launch], &view);
         wp_prom_histogram(out, name, &label, 1, &view);
     }
-    put(out, "warmpool_claim_queued_total", "counter",
-        "SandboxClaims that had to wait for a sandbox.",
-        (double)wp_counter_read(&claims->queued));
-    put(out, "warmpool_claim_conflicts_total", "counter",
-        "Writes for SandboxClaims that met another's.",
-        (double)wp_counter_read(&claims->conflicts));
-    put(out, "warmpool_claim_sandboxes_lost_total", "counter",
-        "Sandboxes that somebody else had taken.",
-        (double)wp_counter_read(&claims->lost));
+    wp_prom_put(out, "warmpool_claim_queued_total",
+                "SandboxClaims that had to wait for a sandbox.",
+                (double)wp_counter_read(&claims->queued));
+    wp_prom_put(out, "warmpool_claim_conflicts_total",
+                "Writes for SandboxClaims that met another's.",
+                (double)wp_counter_read(&claims->conflicts));
+    wp_prom_put(out, "warmpool_claim_sandboxes_lost_total",
+                "Sandboxes that somebody else had taken.",
+                (double)wp_counter_read(&claims->lost));
     wp_prom_family(out, "warmpool_claim_writes_total", "counter",
                    "Writes to the API server for SandboxClaims.");
     for (size_t i = 0; i < WP_ARRAY_LEN(writes); i++) {
@@ -226,43 +216,40 @@ put_claims(struct evbuffer *out, const struct wp_claim_metrics *claims)
 }
 
 static void
-put_http(struct evbuffer *out, const struct wp_http_stats *s)
+put_priorities(struct evbuffer *out, const char *name, const char *type,
+               const char *help, const uint64_t values[WP_HTTP_PRIORITIES])
 {
     static const char *const names[WP_HTTP_PRIORITIES] = {
         "claim", "normal", "refill", "spare", "event"};
 
-    wp_prom_family(out, "warmpool_api_requests_total", "counter",
-                   "Requests sent to the API server, by priority.");
+    wp_prom_family(out, name, type, help);
     for (size_t i = 0; i < WP_HTTP_PRIORITIES; i++) {
         const struct wp_prom_label label = {"priority", names[i]};
 
-        wp_prom_sample(out, "warmpool_api_requests_total", &label, 1,
-                       (double)s->sent[i]);
+        wp_prom_sample(out, name, &label, 1, (double)values[i]);
     }
-    wp_prom_family(out, "warmpool_api_refused_total", "counter",
-                   "Requests that were not sent, their queue being full.");
-    for (size_t i = 0; i < WP_HTTP_PRIORITIES; i++) {
-        const struct wp_prom_label label = {"priority", names[i]};
+}
 
-        wp_prom_sample(out, "warmpool_api_refused_total", &label, 1,
-                       (double)s->refused[i]);
-    }
-    wp_prom_family(out, "warmpool_api_queued", "gauge",
-                   "Requests that wait for their turn.");
-    for (size_t i = 0; i < WP_HTTP_PRIORITIES; i++) {
-        const struct wp_prom_label label = {"priority", names[i]};
-
-        wp_prom_sample(out, "warmpool_api_queued", &label, 1,
-                       (double)s->queued[i]);
-    }
-    put(out, "warmpool_api_inflight", "gauge",
-        "Requests that wait for their answer.", (double)s->inflight);
-    put(out, "warmpool_api_throttled_total", "counter",
-        "Answers that asked for a pause (429, 503).", (double)s->throttled);
-    put(out, "warmpool_api_failed_total", "counter",
-        "Requests without an answer.", (double)s->failed);
-    put(out, "warmpool_api_conflicts_total", "counter",
-        "Answers 409: somebody else wrote the object.", (double)s->conflicts);
+static void
+put_http(struct evbuffer *out, const struct wp_http_stats *s)
+{
+    put_priorities(out, "warmpool_api_requests_total", "counter",
+                   "Requests sent to the API server, by priority.", s->sent);
+    put_priorities(out, "warmpool_api_refused_total", "counter",
+                   "Requests that were not sent, their queue being full.",
+                   s->refused);
+    put_priorities(out, "warmpool_api_queued", "gauge",
+                   "Requests that wait for their turn.", s->queued);
+    wp_prom_put(out, "warmpool_api_inflight",
+                "Requests that wait for their answer.", (double)s->inflight);
+    wp_prom_put(out, "warmpool_api_throttled_total",
+                "Answers that asked for a pause (429, 503).",
+                (double)s->throttled);
+    wp_prom_put(out, "warmpool_api_failed_total", "Requests without an answer.",
+                (double)s->failed);
+    wp_prom_put(out, "warmpool_api_conflicts_total",
+                "Answers 409: somebody else wrote the object.",
+                (double)s->conflicts);
 }
 
 /* One family of a number of each watched kind. */
@@ -370,26 +357,28 @@ put_queues(struct evbuffer *out, const struct wp_cluster_stats *s)
 static void
 put_backend(struct evbuffer *out, const struct wp_cluster_backend_stats *s)
 {
-    put(out, "warmpool_cluster_sandboxes", "gauge",
-        "Sandbox objects that the core knows.", s->known);
-    put(out, "warmpool_cluster_created_total", "counter",
-        "Sandbox objects made.", (double)s->posted);
-    put(out, "warmpool_cluster_deleted_total", "counter",
-        "Sandbox objects deleted.", (double)s->deleted);
-    put(out, "warmpool_cluster_adopted_total", "counter",
-        "Sandboxes taken out of their pool for a lease of gRPC.",
-        (double)s->adopted);
-    put(out, "warmpool_cluster_taken_total", "counter",
-        "Sandboxes lost to another controller.", (double)s->taken);
-    put(out, "warmpool_cluster_found_total", "counter",
-        "Sandboxes found that this process did not order.", (double)s->found);
-    put(out, "warmpool_cluster_orphans_total", "counter",
-        "Sandboxes deleted because nobody knows their lease any more.",
-        (double)s->orphans);
-    put(out, "warmpool_cluster_refused_total", "counter",
-        "Orders that the API server refused for good.", (double)s->refused);
-    put(out, "warmpool_cluster_conflicts_total", "counter",
-        "Adoptions that met another's write.", (double)s->conflicts);
+    wp_prom_put(out, "warmpool_cluster_sandboxes",
+                "Sandbox objects that the core knows.", s->known);
+    wp_prom_put(out, "warmpool_cluster_created_total", "Sandbox objects made.",
+                (double)s->posted);
+    wp_prom_put(out, "warmpool_cluster_deleted_total",
+                "Sandbox objects deleted.", (double)s->deleted);
+    wp_prom_put(out, "warmpool_cluster_adopted_total",
+                "Sandboxes taken out of their pool for a lease of gRPC.",
+                (double)s->adopted);
+    wp_prom_put(out, "warmpool_cluster_taken_total",
+                "Sandboxes lost to another controller.", (double)s->taken);
+    wp_prom_put(out, "warmpool_cluster_found_total",
+                "Sandboxes found that this process did not order.",
+                (double)s->found);
+    wp_prom_put(out, "warmpool_cluster_orphans_total",
+                "Sandboxes deleted because nobody knows their lease any more.",
+                (double)s->orphans);
+    wp_prom_put(out, "warmpool_cluster_refused_total",
+                "Orders that the API server refused for good.",
+                (double)s->refused);
+    wp_prom_put(out, "warmpool_cluster_conflicts_total",
+                "Adoptions that met another's write.", (double)s->conflicts);
 }
 
 void
@@ -399,17 +388,19 @@ wp_cluster_metrics(struct wp_cluster *cluster, struct evbuffer *out)
     struct wp_cluster_stats s;
 
     wp_cluster_stats(cluster, &s);
-    put(out, "warmpool_leader", "gauge",
-        "1 when this replica writes to the cluster.",
-        wp_cluster_leads(cluster) ? 1 : 0);
-    put(out, "warmpool_leader_refused", "gauge",
+    wp_prom_put(out, "warmpool_leader",
+                "1 when this replica writes to the cluster.",
+                wp_cluster_leads(cluster) ? 1 : 0);
+    wp_prom_put(
+        out, "warmpool_leader_refused",
         "1 when the API server does not let this replica have the lease.",
         s.refused ? 1 : 0);
-    put(out, "warmpool_synced", "gauge",
-        "1 once every watch had its whole list.",
-        wp_cluster_synced(cluster) ? 1 : 0);
-    put(out, "warmpool_events_dropped_total", "counter",
-        "Event objects that were not written.", (double)s.events_dropped);
+    wp_prom_put(out, "warmpool_synced",
+                "1 once every watch had its whole list.",
+                wp_cluster_synced(cluster) ? 1 : 0);
+    wp_prom_put(out, "warmpool_events_dropped_total",
+                "Event objects that were not written.",
+                (double)s.events_dropped);
     put_http(out, &s.http);
     put_watches(out, &s);
     put_queues(out, &s);

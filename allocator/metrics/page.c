@@ -9,12 +9,14 @@
 
 #include "allocator/metrics/prometheus.h"
 #include "allocator/metrics/scale_metrics.h"
+#include "allocator/metrics/tenant_metrics.h"
 
 /* What one scrape looks at. */
 struct scrape {
     struct evbuffer *out;
     struct wp_pool_stats *stats;
     uint32_t n;
+    enum wp_view view;
 };
 
 /* One family with one number for each pool. */
@@ -23,6 +25,7 @@ struct pool_family {
     const char *type;
     const char *help;
     double (*value)(const struct wp_pool_stats *s);
+    enum wp_view view; /* Who sees it. */
 };
 
 #define NUMBER(name)                                                           \
@@ -51,35 +54,36 @@ get_target(const struct wp_pool_stats *s)
 
 static const struct pool_family pool_families[] = {
     {"warmpool_pool_target", "gauge",
-     "Sandboxes the pool keeps ready or warming.", get_target},
+     "Sandboxes the pool keeps ready or warming.", get_target, WP_VIEW_TENANT},
     {"warmpool_claims_waiting", "gauge", "Claims that wait for a sandbox now.",
-     get_waiting},
+     get_waiting, WP_VIEW_ALL},
     {"warmpool_claims_refused_total", "counter",
      "Claims that got no sandbox: pool empty, wait over, or queue full.",
-     get_refused_total},
+     get_refused_total, WP_VIEW_ALL},
     {"warmpool_claims_missed_total", "counter",
      "Claims that found no sandbox ready, whatever became of them.",
-     get_missed_total},
+     get_missed_total, WP_VIEW_ALL},
     {"warmpool_leases_released_total", "counter",
-     "Leases ended by their holder.", get_released_total},
+     "Leases ended by their holder.", get_released_total, WP_VIEW_ALL},
     {"warmpool_leases_expired_total", "counter", "Leases that ran out.",
-     get_expired_total},
+     get_expired_total, WP_VIEW_ALL},
     {"warmpool_leases_undone_total", "counter",
      "Grants taken back because the client had gone before the answer.",
-     get_undone_total},
+     get_undone_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_created_total", "counter",
-     "Sandboxes ordered from the backend.", get_created_total},
+     "Sandboxes ordered from the backend.", get_created_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_destroyed_total", "counter",
-     "Sandboxes of which nothing is left.", get_destroyed_total},
+     "Sandboxes of which nothing is left.", get_destroyed_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_failed_total", "counter",
-     "Sandboxes that never became ready.", get_failed_total},
+     "Sandboxes that never became ready.", get_failed_total, WP_VIEW_ALL},
     {"warmpool_sandboxes_lost_total", "counter",
-     "Sandboxes that were ready and then stopped answering.", get_lost_total},
+     "Sandboxes that were ready and then stopped answering.", get_lost_total,
+     WP_VIEW_ALL},
     {"warmpool_pool_draining", "gauge", "1 when the pool takes no new claims.",
-     get_draining},
+     get_draining, WP_VIEW_TENANT},
     {"warmpool_breaker_open", "gauge",
      "1 while creation is paused because nothing becomes ready.",
-     get_breaker_open},
+     get_breaker_open, WP_VIEW_TENANT},
 };
 
 static void
@@ -88,6 +92,9 @@ put_pool_families(const struct scrape *sc)
     for (size_t f = 0; f < WP_ARRAY_LEN(pool_families); f++) {
         const struct pool_family *family = &pool_families[f];
 
+        if (family->view > sc->view) {
+            continue;
+        }
         wp_prom_family(sc->out, family->name, family->type, family->help);
         for (uint32_t i = 0; i < sc->n; i++) {
             const struct wp_pool_stats *s = &sc->stats[i];
@@ -114,12 +121,16 @@ put_sandboxes(const struct scrape *sc)
             const char *state;
             uint32_t n;
         } rows[] = {
-            {"warming", s->warming},         {"ready", s->ready},
-            {"leased", s->leased},           {"dying", s->dying},
+            {"warming", s->warming},
+            {"ready", s->ready},
+            /* Not for tenants. */
+            {"leased", s->leased},
+            {"dying", s->dying},
             {"quarantined", s->quarantined},
         };
+        size_t n = sc->view == WP_VIEW_ALL ? WP_ARRAY_LEN(rows) : 2;
 
-        for (size_t r = 0; r < WP_ARRAY_LEN(rows); r++) {
+        for (size_t r = 0; r < n; r++) {
             struct wp_prom_label labels[] = {
                 {"namespace", s->spec.pool_namespace},
                 {"pool", s->spec.name},
@@ -326,47 +337,37 @@ put_agent_warmpool_size(const struct scrape *sc)
     }
 }
 
-void
-wp_http_metrics_put(struct evbuffer *out, const char *name, const char *type,
-                    const char *help, double value)
-{
-    wp_prom_family(out, name, type, help);
-    wp_prom_sample(out, name, NULL, 0, value);
-}
-
 static void
 put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
 {
     struct wp_rpc_stats s;
 
     wp_rpc_server_stats(rpc, &s);
-    wp_http_metrics_put(out, "warmpool_rpc_calls_total", "counter",
-                        "RPCs handed to a method.", (double)s.calls_started);
-    wp_http_metrics_put(out, "warmpool_rpc_cancelled_total", "counter",
-                        "RPCs whose client went or was late before the answer.",
-                        (double)s.calls_cancelled);
-    wp_http_metrics_put(out, "warmpool_rpc_refused_total", "counter",
-                        "RPCs over rpc_calls_max.", (double)s.calls_refused);
-    wp_http_metrics_put(out, "warmpool_rpc_unknown_total", "counter",
-                        "RPCs of unknown methods.", (double)s.calls_unknown);
-    wp_http_metrics_put(out, "warmpool_rpc_in_flight", "gauge",
-                        "RPCs in progress.", s.calls_in_flight);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_accepted_total", "counter",
-                        "Connections accepted.", (double)s.peers_accepted);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_refused_total", "counter",
-                        "Connections refused: user not allowed, or too many.",
-                        (double)s.peers_refused);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_slowed_total", "counter",
-                        "Times that reading a connection was put off because "
-                        "it sent too much that brings no work.",
-                        (double)s.peers_slowed);
-    wp_http_metrics_put(out, "warmpool_rpc_peers_cut_total", "counter",
-                        "Connections ended because they broke HTTP/2 or its "
-                        "limits.",
-                        (double)s.peers_cut);
-    wp_http_metrics_put(out, "warmpool_rpc_tls_reloads_total", "counter",
-                        "Certificates replaced while running.",
-                        (double)s.tls_reloads);
+    wp_prom_put(out, "warmpool_rpc_calls_total", "RPCs handed to a method.",
+                (double)s.calls_started);
+    wp_prom_put(out, "warmpool_rpc_cancelled_total",
+                "RPCs whose client went or was late before the answer.",
+                (double)s.calls_cancelled);
+    wp_prom_put(out, "warmpool_rpc_refused_total", "RPCs over rpc_calls_max.",
+                (double)s.calls_refused);
+    wp_prom_put(out, "warmpool_rpc_unknown_total", "RPCs of unknown methods.",
+                (double)s.calls_unknown);
+    wp_prom_put(out, "warmpool_rpc_in_flight", "RPCs in progress.",
+                s.calls_in_flight);
+    wp_prom_put(out, "warmpool_rpc_peers_accepted_total",
+                "Connections accepted.", (double)s.peers_accepted);
+    wp_prom_put(out, "warmpool_rpc_peers_refused_total",
+                "Connections refused: user not allowed, or too many.",
+                (double)s.peers_refused);
+    wp_prom_put(out, "warmpool_rpc_peers_slowed_total",
+                "Times that reading a connection was put off because it sent "
+                "too much that brings no work.",
+                (double)s.peers_slowed);
+    wp_prom_put(out, "warmpool_rpc_peers_cut_total",
+                "Connections ended because they broke HTTP/2 or its limits.",
+                (double)s.peers_cut);
+    wp_prom_put(out, "warmpool_rpc_tls_reloads_total",
+                "Certificates replaced while running.", (double)s.tls_reloads);
 }
 
 static void
@@ -374,23 +375,20 @@ put_http(struct evbuffer *out, const struct wp_gateway *http)
 {
     struct wp_gateway_stats s = wp_gateway_stats(http);
 
-    wp_http_metrics_put(out, "warmpool_http_connections", "gauge",
-                        "HTTP connections now.", s.connections);
-    wp_http_metrics_put(out, "warmpool_http_connections_total", "counter",
-                        "HTTP connections accepted.",
-                        (double)s.connections_total);
-    wp_http_metrics_put(
-        out, "warmpool_http_connections_refused_total", "counter",
-        "HTTP connections refused: user not allowed, or too many.",
-        (double)s.connections_refused);
-    wp_http_metrics_put(out, "warmpool_http_requests_total", "counter",
-                        "HTTP requests.", (double)s.requests_total);
-    wp_http_metrics_put(out, "warmpool_http_proxied_total", "counter",
-                        "HTTP requests handed to a sandbox.",
-                        (double)s.proxied_total);
-    wp_http_metrics_put(out, "warmpool_http_upstream_failed_total", "counter",
-                        "Of those, answered with 502 or 504.",
-                        (double)s.upstream_failed_total);
+    wp_prom_put(out, "warmpool_http_connections", "HTTP connections now.",
+                s.connections);
+    wp_prom_put(out, "warmpool_http_connections_total",
+                "HTTP connections accepted.", (double)s.connections_total);
+    wp_prom_put(out, "warmpool_http_connections_refused_total",
+                "HTTP connections refused: user not allowed, or too many.",
+                (double)s.connections_refused);
+    wp_prom_put(out, "warmpool_http_requests_total", "HTTP requests.",
+                (double)s.requests_total);
+    wp_prom_put(out, "warmpool_http_proxied_total",
+                "HTTP requests handed to a sandbox.", (double)s.proxied_total);
+    wp_prom_put(out, "warmpool_http_upstream_failed_total",
+                "Of those, answered with 502 or 504.",
+                (double)s.upstream_failed_total);
 }
 
 static double
@@ -422,18 +420,17 @@ put_process(struct evbuffer *out)
         }
         (void)fclose(statm);
     }
-    wp_http_metrics_put(out, "process_resident_memory_bytes", "gauge",
-                        "Resident memory in bytes.",
-                        (double)pages * (double)sysconf(_SC_PAGESIZE));
-    wp_http_metrics_put(out, "process_open_fds", "gauge", "Open descriptors.",
-                        open_fds());
+    wp_prom_put(out, "process_resident_memory_bytes",
+                "Resident memory in bytes.",
+                (double)pages * (double)sysconf(_SC_PAGESIZE));
+    wp_prom_put(out, "process_open_fds", "Open descriptors.", open_fds());
     if (getrlimit(RLIMIT_NOFILE, &fds) == 0) {
-        wp_http_metrics_put(out, "process_max_fds", "gauge",
-                            "Most descriptors allowed.", (double)fds.rlim_cur);
+        wp_prom_put(out, "process_max_fds", "Most descriptors allowed.",
+                    (double)fds.rlim_cur);
     }
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        wp_http_metrics_put(
-            out, "process_cpu_seconds_total", "counter",
+        wp_prom_put(
+            out, "process_cpu_seconds_total",
             "Processor time used, user and system.",
             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
@@ -442,9 +439,9 @@ put_process(struct evbuffer *out)
 }
 
 static void
-put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
+put_build(struct evbuffer *out, const struct wp_http_metrics *m)
 {
-    struct wp_prom_label labels[] = {
+    const struct wp_prom_label labels[] = {
         {"version", WP_VERSION},
         {"backend", m->backend},
         {"lease_store", m->lease_store},
@@ -453,28 +450,32 @@ put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
     wp_prom_family(out, "warmpool_build_info", "gauge",
                    "1; what runs, in its labels.");
     wp_prom_sample(out, "warmpool_build_info", labels, 3, 1);
-    wp_http_metrics_put(out, "warmpool_memory_planned_bytes", "gauge",
-                        "Memory reserved for slots and claims at start.",
-                        (double)wp_pools_memory_bytes(m->pools));
+}
+
+static void
+put_daemon(struct evbuffer *out, const struct wp_http_metrics *m)
+{
+    wp_prom_put(out, "warmpool_memory_planned_bytes",
+                "Memory reserved for slots and claims at start.",
+                (double)wp_pools_memory_bytes(m->pools));
     if (m->control != NULL) {
         struct wp_control_stats s = wp_control_stats(m->control);
 
-        wp_http_metrics_put(out, "warmpool_control_turns_total", "counter",
-                            "Turns of the control thread.", (double)s.turns);
-        wp_http_metrics_put(out, "warmpool_control_wakes_total", "counter",
-                            "Of those, begun by waking it from sleep.",
-                            (double)s.writes);
+        wp_prom_put(out, "warmpool_control_turns_total",
+                    "Turns of the control thread.", (double)s.turns);
+        wp_prom_put(out, "warmpool_control_wakes_total",
+                    "Of those, begun by waking it from sleep.",
+                    (double)s.writes);
     }
     if (m->backend_queue != NULL) {
         uint32_t queued = 0;
         uint32_t starting = 0;
 
         m->backend_queue(m->ctx, &queued, &starting);
-        wp_http_metrics_put(out, "warmpool_backend_queued", "gauge",
-                            "Sandboxes waiting for their turn to start.",
-                            queued);
-        wp_http_metrics_put(out, "warmpool_backend_starting", "gauge",
-                            "Sandboxes started and not ready yet.", starting);
+        wp_prom_put(out, "warmpool_backend_queued",
+                    "Sandboxes waiting for their turn to start.", queued);
+        wp_prom_put(out, "warmpool_backend_starting",
+                    "Sandboxes started and not ready yet.", starting);
     }
 }
 
@@ -504,75 +505,95 @@ put_store(struct evbuffer *out, const struct wp_lease_meter *store)
                    "How long commits to the lease store took.");
     wp_histogram_read(&store->latency, &view);
     wp_prom_histogram(out, "warmpool_lease_commit_seconds", NULL, 0, &view);
-    wp_http_metrics_put(
-        out, "warmpool_lease_commits_pending", "gauge",
+    wp_prom_put(
+        out, "warmpool_lease_commits_pending",
         "Commits that the lease store has not answered yet.",
         (double)atomic_load_explicit(&store->pending, memory_order_relaxed));
-    wp_http_metrics_put(
-        out, "warmpool_lease_store_up", "gauge",
-        "0 when the lease store was out of reach at its last answer.",
-        wp_lease_meter_works(store) ? 1 : 0);
+    wp_prom_put(out, "warmpool_lease_store_up",
+                "0 when the lease store was out of reach at its last answer.",
+                wp_lease_meter_works(store) ? 1 : 0);
 }
 
 /* Of the pools of which there is something to tell; how many. */
 static uint32_t
-fill_stats(struct wp_pools *pools, uint32_t n, struct wp_pool_stats *out)
+fill_stats(struct wp_pools *pools, uint32_t n, enum wp_view view,
+           struct wp_pool_stats *out)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         wp_pools_stats(pools, i, &out[count]);
+        if (view == WP_VIEW_TENANT) {
+            wp_view_of_tenant(&out[count]);
+        }
         count += out[count].gone ? 0 : 1;
     }
     return count;
 }
 
+/* What only WP_VIEW_ALL shows. */
+static void
+put_all(const struct scrape *sc, const struct wp_http_metrics *m)
+{
+    put_daemon(sc->out, m);
+    put_claims(sc);
+    put_histograms(sc, m->pools);
+    wp_scale_metrics(sc->out, m->pools, sc->stats, sc->n);
+    wp_tenant_metrics(sc->out, m->pools);
+    if (m->not_ready == NULL) {
+        put_agent_sandbox_claims(sc);
+        put_agent_sandboxes(sc);
+    }
+    if (m->store != NULL) {
+        put_store(sc->out, m->store);
+    }
+    if (m->store_more != NULL) {
+        m->store_more(m->ctx, sc->out);
+    }
+    if (m->rpc != NULL) {
+        put_rpc(sc->out, m->rpc);
+    }
+    if (m->http != NULL) {
+        put_http(sc->out, m->http);
+    }
+    put_process(sc->out);
+}
+
 unsigned
-wp_http_metrics_page(void *ctx, struct evbuffer *body,
+wp_http_metrics_page(void *ctx, enum wp_view view, struct evbuffer *body,
                      const char **content_type)
 {
     struct wp_http_metrics *m = ctx;
-    struct scrape sc = {.out = body, .n = wp_pools_count(m->pools)};
+    struct scrape sc = {
+        .out = body,
+        .n = wp_pools_count(m->pools),
+        .view = view,
+    };
 
     sc.stats = calloc(sc.n + 1, sizeof *sc.stats);
     if (sc.stats == NULL) {
         (void)evbuffer_add_printf(body, "no memory\n");
         return 503;
     }
-    sc.n = fill_stats(m->pools, sc.n, sc.stats);
+    sc.n = fill_stats(m->pools, sc.n, view, sc.stats);
     *content_type = WP_PROM_CONTENT_TYPE;
-    put_daemon(body, m);
+    put_build(body, m);
     put_sandboxes(&sc);
     put_pool_families(&sc);
-    put_claims(&sc);
-    put_histograms(&sc, m->pools);
-    wp_scale_metrics(body, m->pools, sc.stats, sc.n);
-    if (m->not_ready == NULL) {
-        put_agent_sandbox_claims(&sc);
-        put_agent_sandboxes(&sc);
-    }
     put_agent_warmpool_size(&sc);
-    if (m->store != NULL) {
-        put_store(body, m->store);
+    if (view == WP_VIEW_ALL) {
+        put_all(&sc, m);
     }
-    if (m->store_more != NULL) {
-        m->store_more(m->ctx, body);
-    }
-    if (m->rpc != NULL) {
-        put_rpc(body, m->rpc);
-    }
-    if (m->http != NULL) {
-        put_http(body, m->http);
-    }
-    put_process(body);
     free(sc.stats);
     return 200;
 }
 
 unsigned
-wp_http_health_page(void *ctx, struct evbuffer *body, const char **content_type)
+wp_http_health_page(void *ctx, enum wp_view view, struct evbuffer *body,
+                    const char **content_type)
 {
     (void)ctx;
+    (void)view;
     (void)content_type;
     (void)evbuffer_add_printf(body, "ok\n");
     return 200;
@@ -602,11 +623,13 @@ why_not(const struct wp_http_metrics *m, const struct wp_pool_stats *s)
 }
 
 unsigned
-wp_http_ready_page(void *ctx, struct evbuffer *body, const char **content_type)
+wp_http_ready_page(void *ctx, enum wp_view view, struct evbuffer *body,
+                   const char **content_type)
 {
     struct wp_http_metrics *m = ctx;
     bool ready = true;
 
+    (void)view;
     (void)content_type;
     if (!atomic_load_explicit(&m->serving, memory_order_acquire)) {
         (void)evbuffer_add_printf(body, "not ready: the daemon is starting or "

@@ -41,23 +41,21 @@ struct wp_http_metrics {
     const char *(*not_ready)(void *ctx);
 };
 
-/* A family of one sample, for store_more. */
-void wp_http_metrics_put(struct evbuffer *out, const char *name,
-                         const char *type, const char *help, double value);
-
-/* Pages for wp_gateway_config; ctx is a struct wp_http_metrics. */
-unsigned wp_http_metrics_page(void *ctx, struct evbuffer *body,
-                              const char **content_type);
+/* Pages for wp_gateway_config; ctx is a struct wp_http_metrics. A tenant sees
+ * of each pool its target, what is ready and warming, and whether it takes
+ * claims; nothing of the daemon but its version. Probes are for everybody. */
+unsigned wp_http_metrics_page(void *ctx, enum wp_view view,
+                              struct evbuffer *body, const char **content_type);
 /* "ok" while the loop runs. */
-unsigned wp_http_health_page(void *ctx, struct evbuffer *body,
-                             const char **content_type);
+unsigned wp_http_health_page(void *ctx, enum wp_view view,
+                             struct evbuffer *body, const char **content_type);
 /* 200 when every pool that is to hold sandboxes can serve; else 503 and a line
  * for each reason. A pool that is only empty because it is in demand is ready:
  * its claims wait for what is being made. Where another daemon makes the
  * sandboxes, an empty pool is ready while that one is heard. While the lease
  * store was out of reach at its last answer, for at most 10 s since, nothing is
  * ready; after that a claim may try. */
-unsigned wp_http_ready_page(void *ctx, struct evbuffer *body,
+unsigned wp_http_ready_page(void *ctx, enum wp_view view, struct evbuffer *body,
                             const char **content_type);
 
 #endif

@@ -1,6 +1,7 @@
 #include "allocator/metrics/prometheus.h"
 
 #include <event2/buffer.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,19 @@ wp_prom_sample(struct evbuffer *out, const char *name,
     (void)evbuffer_add(out, name, strlen(name));
     put_labels(out, labels, n_labels, NULL);
     (void)evbuffer_add_printf(out, " %.17g\n", value);
+}
+
+void
+wp_prom_put(struct evbuffer *out, const char *name, const char *help,
+            double value)
+{
+    static const char suffix[] = "_total";
+    size_t len = strlen(name);
+    bool counter = len >= sizeof suffix - 1 &&
+                   strcmp(name + len - (sizeof suffix - 1), suffix) == 0;
+
+    wp_prom_family(out, name, counter ? "counter" : "gauge", help);
+    wp_prom_sample(out, name, NULL, 0, value);
 }
 
 void

@@ -25,6 +25,10 @@ void wp_prom_family(struct evbuffer *out, const char *name, const char *type,
 void wp_prom_sample(struct evbuffer *out, const char *name,
                     const struct wp_prom_label *labels, size_t n_labels,
                     double value);
+/* A family of one sample: a counter when its name ends with "_total", else a
+ * gauge. */
+void wp_prom_put(struct evbuffer *out, const char *name, const char *help,
+                 double value);
 /* All samples of one histogram, in seconds: octaves from 64 us to 134 s. */
 void wp_prom_histogram(struct evbuffer *out, const char *name,
                        const struct wp_prom_label *labels, size_t n_labels,

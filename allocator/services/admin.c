@@ -73,6 +73,40 @@ reply_pool(struct wp_call *call, uint32_t index)
     }
 }
 
+/* Defines name_start: it reads the request into the call's arena, and has
+ * name(call, request, err) run on the control thread, which either fills err or
+ * returns WP_OK, having answered the call. */
+#define DEFINE_START(name)                                                     \
+    static void name##_run(void *ctx, uint64_t a, uint64_t b)                  \
+    {                                                                          \
+        struct wp_call *call = ctx;                                            \
+        struct wp_err err;                                                     \
+                                                                               \
+        (void)a;                                                               \
+        (void)b;                                                               \
+        if (name(call, call->state, &err) != WP_OK) {                          \
+            wp_service_refuse(call, &err);                                     \
+        }                                                                      \
+    }                                                                          \
+    static void name##_start(struct wp_call *call, const uint8_t *bytes,       \
+                             size_t len)                                       \
+    {                                                                          \
+        struct wp_wire_##name##_request *request =                             \
+            wp_service_state(call, sizeof *request);                           \
+        struct wp_err err;                                                     \
+                                                                               \
+        if (request == NULL) {                                                 \
+            return;                                                            \
+        }                                                                      \
+        if (wp_wire_unpack_##name##_request(&call->arena, bytes, len, request, \
+                                            &err) != WP_OK) {                  \
+            wp_service_refuse(call, &err);                                     \
+            return;                                                            \
+        }                                                                      \
+        call->state = request;                                                 \
+        wp_service_post(call, name##_run);                                     \
+    }
+
 /* --- ListPools, GetPool --- */
 
 static void
@@ -148,8 +182,8 @@ change_policy(struct wp_scale_policy *policy,
 
 /* Both at once, or, with a mistake, neither. */
 static enum wp_status
-set_pool(struct wp_pools *pools, uint32_t index,
-         const struct wp_wire_set_pool_request *request, struct wp_err *err)
+change_pool(struct wp_pools *pools, uint32_t index,
+            const struct wp_wire_set_pool_request *request, struct wp_err *err)
 {
     struct wp_pool_stats stats;
     enum wp_status status;
@@ -170,53 +204,31 @@ set_pool(struct wp_pools *pools, uint32_t index,
                            : status;
 }
 
-/* On the control thread. */
-static void
-set_pool_run(void *ctx, uint64_t a, uint64_t b)
+static enum wp_status
+set_pool(struct wp_call *call, const struct wp_wire_set_pool_request *request,
+         struct wp_err *err)
 {
-    struct wp_call *call = ctx;
     const struct wp_services_config *config = &wp_services_of(call)->config;
-    const struct wp_wire_set_pool_request *request = call->state;
-    uint32_t index = wp_service_find_pool(call, &request->pool);
-    struct wp_err err;
+    uint32_t index;
+    enum wp_status status;
 
-    (void)a;
-    (void)b;
+    if (config->targets_are_kept != NULL) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION, "%s",
+                          config->targets_are_kept);
+    }
+    index = wp_service_find_pool(call, &request->pool);
     if (index == UINT32_MAX) {
-        return;
+        return WP_OK;
     }
-    if (set_pool(config->pools, index, request, &err) != WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
+    status = change_pool(config->pools, index, request, err);
+    if (status == WP_OK) {
+        config->wake(config->ctx);
+        reply_pool(call, index);
     }
-    config->wake(config->ctx);
-    reply_pool(call, index);
+    return status;
 }
 
-static void
-set_pool_start(struct wp_call *call, const uint8_t *bytes, size_t len)
-{
-    struct wp_wire_set_pool_request *request =
-        wp_service_state(call, sizeof *request);
-    struct wp_err err;
-
-    if (request == NULL) {
-        return;
-    }
-    if (wp_wire_unpack_set_pool_request(&call->arena, bytes, len, request,
-                                        &err) != WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
-    }
-    if (wp_services_of(call)->config.targets_are_kept != NULL) {
-        (void)wp_err_set(&err, WP_FAILED_PRECONDITION, "%s",
-                         wp_services_of(call)->config.targets_are_kept);
-        wp_service_refuse(call, &err);
-        return;
-    }
-    call->state = request;
-    wp_service_post(call, set_pool_run);
-}
+DEFINE_START(set_pool)
 
 /* --- Reserve, CancelReservation --- */
 
@@ -251,9 +263,9 @@ find_reservation(struct wp_pools *pools, uint32_t index, struct wp_str id,
 }
 
 static enum wp_status
-reserve(const struct wp_services_config *config, uint32_t index,
-        const struct wp_wire_reserve_request *request,
-        struct wp_scale_reservation *out, struct wp_err *err)
+make_reservation(const struct wp_services_config *config, uint32_t index,
+                 const struct wp_wire_reserve_request *request,
+                 struct wp_scale_reservation *out, struct wp_err *err)
 {
     int64_t now_ns = wp_clock_wall_ns(config->clock);
     int64_t from_ns = request->not_before_ms * WP_NS_PER_MS;
@@ -283,94 +295,53 @@ reserve(const struct wp_services_config *config, uint32_t index,
     return status;
 }
 
-/* On the control thread. */
-static void
-reserve_run(void *ctx, uint64_t a, uint64_t b)
+static enum wp_status
+reserve(struct wp_call *call, const struct wp_wire_reserve_request *request,
+        struct wp_err *err)
 {
-    struct wp_call *call = ctx;
     const struct wp_services_config *config = &wp_services_of(call)->config;
-    const struct wp_wire_reserve_request *request = call->state;
     uint32_t index = wp_service_find_pool(call, &request->pool);
     struct wp_scale_reservation kept;
-    struct wp_err err;
+    enum wp_status status;
 
-    (void)a;
-    (void)b;
     if (index == UINT32_MAX) {
-        return;
+        return WP_OK;
     }
-    if (reserve(config, index, request, &kept, &err) != WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
+    status = make_reservation(config, index, request, &kept, err);
+    if (status == WP_OK) {
+        config->wake(config->ctx);
+        reply_reservation(call, &kept);
     }
-    config->wake(config->ctx);
-    reply_reservation(call, &kept);
+    return status;
 }
 
-static void
-reserve_start(struct wp_call *call, const uint8_t *bytes, size_t len)
-{
-    struct wp_wire_reserve_request *request =
-        wp_service_state(call, sizeof *request);
-    struct wp_err err;
+DEFINE_START(reserve)
 
-    if (request == NULL) {
-        return;
-    }
-    if (wp_wire_unpack_reserve_request(&call->arena, bytes, len, request,
-                                       &err) != WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
-    }
-    call->state = request;
-    wp_service_post(call, reserve_run);
-}
-
-/* On the control thread. */
-static void
-cancel_run(void *ctx, uint64_t a, uint64_t b)
+static enum wp_status
+cancel_reservation(struct wp_call *call,
+                   const struct wp_wire_cancel_reservation_request *request,
+                   struct wp_err *err)
 {
-    struct wp_call *call = ctx;
     const struct wp_services_config *config = &wp_services_of(call)->config;
-    const struct wp_wire_cancel_reservation_request *request = call->state;
     uint32_t index = wp_service_find_pool(call, &request->pool);
-    struct wp_err err;
+    enum wp_status status;
 
-    (void)a;
-    (void)b;
     if (index == UINT32_MAX) {
-        return;
+        return WP_OK;
     }
-    if (wp_pools_scale_cancel(config->pools, index, request->id, &err) !=
-        WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
+    status = wp_pools_scale_cancel(config->pools, index, request->id, err);
+    if (status != WP_OK) {
+        return status;
     }
     config->wake(config->ctx);
     /* The answer has no field, and so no bytes. */
     if (wp_service_reserve(call, 0) != NULL) {
         call->ops->finish(call, WP_OK, NULL, 0);
     }
+    return WP_OK;
 }
 
-static void
-cancel_start(struct wp_call *call, const uint8_t *bytes, size_t len)
-{
-    struct wp_wire_cancel_reservation_request *request =
-        wp_service_state(call, sizeof *request);
-    struct wp_err err;
-
-    if (request == NULL) {
-        return;
-    }
-    if (wp_wire_unpack_cancel_reservation_request(&call->arena, bytes, len,
-                                                  request, &err) != WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
-    }
-    call->state = request;
-    wp_service_post(call, cancel_run);
-}
+DEFINE_START(cancel_reservation)
 
 /* --- Drain --- */
 
@@ -383,22 +354,18 @@ leased_of(struct wp_pools *pools, uint32_t index)
     return stats.leased;
 }
 
-/* On the control thread. The answer is sent before the daemon is told to leave,
- * since from then on its transport may close. */
-static void
-drain_run(void *ctx, uint64_t a, uint64_t b)
+/* The answer is sent before the daemon is told to leave, since from then on its
+ * transport may close; and with it, the request may be gone. */
+static enum wp_status
+drain(struct wp_call *call, const struct wp_wire_drain_request *state,
+      struct wp_err *err)
 {
-    struct wp_call *call = ctx;
     const struct wp_services_config *config = &wp_services_of(call)->config;
-    const struct wp_wire_drain_request request =
-        *(const struct wp_wire_drain_request *)call->state;
+    const struct wp_wire_drain_request request = *state;
     struct wp_wire_drain_response response = {0};
     bool whole = request.pool.name.len == 0;
-    struct wp_err err;
     uint8_t *buf;
 
-    (void)a;
-    (void)b;
     if (whole) {
         uint32_t n = wp_pools_count(config->pools);
 
@@ -409,13 +376,12 @@ drain_run(void *ctx, uint64_t a, uint64_t b)
         uint32_t index = wp_service_find_pool(call, &request.pool);
 
         if (index == UINT32_MAX) {
-            return;
+            return WP_OK;
         }
         if (!request.undo) {
             wp_pools_drain(config->pools, index);
-        } else if (wp_pools_undrain(config->pools, index, &err) != WP_OK) {
-            wp_service_refuse(call, &err);
-            return;
+        } else if (wp_pools_undrain(config->pools, index, err) != WP_OK) {
+            return err->status;
         }
         config->wake(config->ctx);
         response.leased = leased_of(config->pools, index);
@@ -428,26 +394,10 @@ drain_run(void *ctx, uint64_t a, uint64_t b)
     if (whole) {
         config->drain(config->ctx, request.grace_ms * WP_NS_PER_MS);
     }
+    return WP_OK;
 }
 
-static void
-drain_start(struct wp_call *call, const uint8_t *bytes, size_t len)
-{
-    struct wp_wire_drain_request *request =
-        wp_service_state(call, sizeof *request);
-    struct wp_err err;
-
-    if (request == NULL) {
-        return;
-    }
-    if (wp_wire_unpack_drain_request(&call->arena, bytes, len, request, &err) !=
-        WP_OK) {
-        wp_service_refuse(call, &err);
-        return;
-    }
-    call->state = request;
-    wp_service_post(call, drain_run);
-}
+DEFINE_START(drain)
 
 static const struct wp_method admin_methods[] = {
     {.path = "/warmpool.v1.PoolAdmin/ListPools",
@@ -464,7 +414,7 @@ static const struct wp_method admin_methods[] = {
      .start = reserve_start},
     {.path = "/warmpool.v1.PoolAdmin/CancelReservation",
      .admin_only = true,
-     .start = cancel_start},
+     .start = cancel_reservation_start},
     {.path = "/warmpool.v1.PoolAdmin/Advise",
      .server_streaming = true,
      .admin_only = true,

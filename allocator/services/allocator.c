@@ -366,6 +366,14 @@ cursor_in(struct wp_str token, uint64_t *cursor)
 }
 
 static void
+refuse_cursor(struct wp_call *call)
+{
+    call->ops->finish(
+        call, WP_INVALID_ARGUMENT,
+        "page_token: next_page_token of an earlier answer expected", 0);
+}
+
+static void
 list_claims_page(struct wp_call *call,
                  const struct wp_wire_list_claims_request *request,
                  const struct wp_str *tenant, uint64_t cursor)
@@ -417,10 +425,7 @@ list_claims_start(struct wp_call *call, const uint8_t *bytes, size_t len)
         return;
     }
     if (!cursor_in(request.page_token, &cursor)) {
-        call->ops->finish(call, WP_INVALID_ARGUMENT,
-                          "page_token: next_page_token of an earlier answer "
-                          "expected",
-                          0);
+        refuse_cursor(call);
         return;
     }
     all = call->who.admin && request.tenant.len == 0;
@@ -434,6 +439,65 @@ list_claims_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     list_claims_page(call, &request, all ? NULL : &tenant, cursor);
 }
 
+/* --- ListTenants --- */
+
+static void
+list_tenants_page(struct wp_call *call, uint32_t pool_index,
+                  const struct wp_str *tenant, uint64_t cursor)
+{
+    struct wp_tenant_stats tenants[WP_WIRE_TENANTS_MAX];
+    struct wp_wire_list_tenants_response response = {.tenants = tenants};
+    uint32_t at = cursor < UINT32_MAX ? (uint32_t)cursor : UINT32_MAX;
+    char next[CURSOR_LEN + 1];
+    uint8_t *buf;
+
+    response.n_tenants =
+        wp_pools_tenants(wp_services_of(call)->config.pools, pool_index, tenant,
+                         &at, tenants, WP_WIRE_TENANTS_MAX);
+    if (at != 0) {
+        (void)snprintf(next, sizeof next, "%016llx", (unsigned long long)at);
+        response.next_page_token = wp_str_from(next);
+    }
+    buf =
+        wp_service_reserve(call, wp_wire_size_list_tenants_response(&response));
+    if (buf != NULL) {
+        (void)wp_wire_pack_list_tenants_response(&response, buf);
+        call->ops->finish(call, WP_OK, NULL, 0);
+    }
+}
+
+static void
+list_tenants_start(struct wp_call *call, const uint8_t *bytes, size_t len)
+{
+    struct wp_wire_list_tenants_request request;
+    uint32_t pool_index = UINT32_MAX;
+    struct wp_str tenant;
+    struct wp_err err;
+    uint64_t cursor;
+    bool all;
+
+    if (wp_wire_unpack_list_tenants_request(&call->arena, bytes, len, &request,
+                                            &err) != WP_OK) {
+        wp_service_refuse(call, &err);
+        return;
+    }
+    if (!cursor_in(request.page_token, &cursor)) {
+        refuse_cursor(call);
+        return;
+    }
+    all = call->who.admin && request.tenant.len == 0;
+    if (!wp_service_tenant(call, request.tenant, &tenant)) {
+        return;
+    }
+    if (request.pool.name.len != 0) {
+        pool_index = wp_service_find_pool(call, &request.pool);
+        if (pool_index == UINT32_MAX) {
+            return;
+        }
+    }
+    list_tenants_page(call, pool_index, all ? NULL : &tenant, cursor);
+}
+
 static const struct wp_method allocator_methods[] = {
     {.path = "/warmpool.v1.Allocator/Claim", .start = claim_start},
     {.path = "/warmpool.v1.Allocator/ClaimBatch",
@@ -442,6 +506,7 @@ static const struct wp_method allocator_methods[] = {
     {.path = "/warmpool.v1.Allocator/Release", .start = release_start},
     {.path = "/warmpool.v1.Allocator/GetClaim", .start = get_claim_start},
     {.path = "/warmpool.v1.Allocator/ListClaims", .start = list_claims_start},
+    {.path = "/warmpool.v1.Allocator/ListTenants", .start = list_tenants_start},
     {.path = "/warmpool.v1.Allocator/WatchPools",
      .server_streaming = true,
      .start = wp_service_watch_start},

@@ -24,6 +24,27 @@ fails(struct wp_services *services, const struct wp_claim *claim,
     return err->msg;
 }
 
+static const char *
+over_quota(const struct wp_claim *claim, struct wp_err *err)
+{
+    static const struct {
+        const char *what;
+        const char *cure;
+    } rows[] = {
+        [WP_QUOTA_LEASES] = {"claims held or waiting", "release some"},
+        [WP_QUOTA_WAITING] = {"claims waiting", "try again later"},
+        [WP_QUOTA_RATE] = {"new claims a minute", "claim less often"},
+    };
+
+    (void)wp_err_set(err, claim->status,
+                     "tenant: '%.*s' may have %u %s in pool '%.*s', which is "
+                     "its quota; %s, or have the quota raised",
+                     WP_STR_ARG(claim->tenant), claim->quota_max,
+                     rows[claim->quota].what, WP_STR_ARG(claim->pool),
+                     rows[claim->quota].cure);
+    return err->msg;
+}
+
 const char *
 wp_service_claim_reason(struct wp_services *services,
                         const struct wp_claim *claim, struct wp_err *err)
@@ -35,6 +56,10 @@ wp_service_claim_reason(struct wp_services *services,
     if (claim->status == WP_INVALID_ARGUMENT && claim->ttl_max_ns > 0) {
         wp_service_ttl_too_long(claim->ttl_max_ns, err);
         return err->msg;
+    }
+    if (claim->status == WP_RESOURCE_EXHAUSTED &&
+        claim->quota != WP_QUOTA_NOT) {
+        return over_quota(claim, err);
     }
     return claim->status == WP_RESOURCE_EXHAUSTED ? fails(services, claim, err)
                                                   : claim->reason;

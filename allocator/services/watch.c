@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "allocator/access/view.h"
 #include "allocator/services/services_private.h"
 #include "pool/base/assert.h"
 
@@ -62,25 +63,6 @@ mark(struct wp_watch *watch, uint32_t index)
     watch->owed = true;
 }
 
-/* What a tenant needs to know of a pool, without how others use it. */
-static void
-leave_out_others(struct wp_pool_stats *stats)
-{
-    struct wp_pool_stats seen = {
-        .spec = stats->spec,
-        .index = stats->index,
-        .warming = stats->warming,
-        .ready = stats->ready,
-        .draining = stats->draining,
-        .removed = stats->removed,
-        .gone = stats->gone,
-        .breaker_open = stats->breaker_open,
-        .partial = true,
-    };
-
-    *stats = seen;
-}
-
 /* The numbers of every changed pool, packed into the call's reservation. False
  * when memory lacks. Under watch->lock. */
 static bool
@@ -97,7 +79,7 @@ pack_changed(struct wp_services *services, struct wp_watch *watch)
 
             wp_pools_stats(services->config.pools, i, stats);
             if (!watch->call->who.admin) {
-                leave_out_others(stats);
+                wp_view_of_tenant(stats);
             }
             message.n_pools += stats->gone ? 0 : 1;
         }

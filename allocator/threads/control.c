@@ -32,8 +32,7 @@ static void
 set_timer(struct wp_control *control, int64_t due_ns)
 {
     int64_t now_ns = wp_clock_mono_ns(control->config.clock);
-    int64_t in_us = due_ns > now_ns ? (due_ns - now_ns) / 1000 + 1 : 0;
-    struct timeval tv = {in_us / 1000000, in_us % 1000000};
+    struct timeval tv = wp_timeval(due_ns - now_ns);
 
     if (due_ns == WP_TIME_NEVER) {
         (void)event_del(control->timer);

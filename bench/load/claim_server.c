@@ -288,22 +288,18 @@ await_ready(struct server *server)
 }
 
 static void
-end_services(void *ctx, uint64_t a, uint64_t b)
+end_services(void *ctx)
 {
     struct server *server = ctx;
 
-    (void)a;
-    (void)b;
     wp_services_stop(server->services);
 }
 
 static void
-end_pools(void *ctx, uint64_t a, uint64_t b)
+end_pools(void *ctx)
 {
     struct server *server = ctx;
 
-    (void)a;
-    (void)b;
     wp_pools_stop(server->pools);
     while (!wp_pools_quiet(server->pools)) {
         (void)wp_pools_run(server->pools);

@@ -2,8 +2,8 @@
 # when they are installed, and an archive with digests.
 find_library(WP_LIBC_ARCHIVE libc.a)
 set(WP_SBOM_ARCHIVES warmpool-init=${WP_LIBC_ARCHIVE})
-foreach(archive ${WP_event_ARCHIVE} ${WP_jansson_ARCHIVE} ${WP_HTTP_PARSER_ARCHIVE}
-        ${WP_LIBC_ARCHIVE})
+foreach(archive ${WP_event_ARCHIVE} ${WP_jansson_ARCHIVE} ${WP_nettle_ARCHIVE}
+        ${WP_HTTP_PARSER_ARCHIVE} ${WP_LIBC_ARCHIVE})
   list(APPEND WP_SBOM_ARCHIVES warmpool-runtime=${archive})
 endforeach()
 list(JOIN WP_SBOM_ARCHIVES " " WP_SBOM_ARCHIVES)

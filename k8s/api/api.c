@@ -17,6 +17,7 @@ struct wp_api {
 struct call {
     wp_api_done *done;
     void *ctx;
+    enum wp_kind kind;
 };
 
 struct wp_api *
@@ -50,6 +51,7 @@ on_answer(void *ctx, const struct wp_http_answer *answer)
     struct wp_api_words words;
 
     wp_api_answer_read(answer, &result, &words);
+    result.kind = call->kind;
     call->done(call->ctx, &result);
     json_decref(result.object);
     free(call);
@@ -146,7 +148,8 @@ send_to_object(struct wp_api *api, const struct wp_api_target *target,
     wp_url_begin(&url, path, sizeof path);
     add_object(&url, target);
     (void)!wp_url_end(&url);
-    send_request(api, target, verb, path, body, (struct call){done, ctx});
+    send_request(api, target, verb, path, body,
+                 (struct call){done, ctx, target->kind});
 }
 
 void
@@ -170,7 +173,25 @@ wp_api_post(struct wp_api *api, const struct wp_api_target *target,
         add_collection(&url, target);
     }
     (void)!wp_url_end(&url);
-    send_request(api, target, &verb_post, path, body, (struct call){done, ctx});
+    send_request(api, target, &verb_post, path, body,
+                 (struct call){done, ctx, target->kind});
+}
+
+void
+wp_api_check(struct wp_api *api, const struct wp_api_target *target,
+             json_t *body, bool strict, wp_api_done *done, void *ctx)
+{
+    char path[WP_HTTP_PATH_MAX];
+    struct wp_url url;
+
+    wp_url_begin(&url, path, sizeof path);
+    add_collection(&url, target);
+    wp_url_param(&url, "dryRun", WP_STR("All"));
+    wp_url_param(&url, "fieldValidation",
+                 strict ? WP_STR("Strict") : WP_STR("Ignore"));
+    (void)!wp_url_end(&url);
+    send_request(api, target, &verb_post, path, body,
+                 (struct call){done, ctx, target->kind});
 }
 
 void
@@ -255,7 +276,8 @@ wp_api_list(struct wp_api *api, const struct wp_api_target *target,
         add_text_param(&url, "resourceVersionMatch", "NotOlderThan");
     }
     (void)!wp_url_end(&url);
-    send_request(api, target, &verb_list, path, NULL, (struct call){done, ctx});
+    send_request(api, target, &verb_list, path, NULL,
+                 (struct call){done, ctx, target->kind});
 }
 
 bool

@@ -29,6 +29,7 @@ struct wp_api; /* Opaque. */
  *   CANCELLED           the client is being destroyed */
 struct wp_api_result {
     enum wp_status status;
+    enum wp_kind kind;      /* Of the target. */
     int code;               /* HTTP status; 0 without an answer. */
     json_t *object;         /* NULL when there is none. */
     const char *message;    /* The server's words, for logs and conditions. */
@@ -59,6 +60,10 @@ void wp_api_get(struct wp_api *api, const struct wp_api_target *target,
                 wp_api_done *done, void *ctx);
 void wp_api_post(struct wp_api *api, const struct wp_api_target *target,
                  json_t *body, wp_api_done *done, void *ctx);
+/* Would a POST of this body be taken? Nothing is made (dryRun). strict: a field
+ * that the server does not know is refused; else it is left out. */
+void wp_api_check(struct wp_api *api, const struct wp_api_target *target,
+                  json_t *body, bool strict, wp_api_done *done, void *ctx);
 void wp_api_put(struct wp_api *api, const struct wp_api_target *target,
                 json_t *body, wp_api_done *done, void *ctx);
 /* application/merge-patch+json. metadata.resourceVersion within it makes it

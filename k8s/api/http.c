@@ -308,7 +308,6 @@ static void
 set_timer(struct wp_http *http)
 {
     int64_t next_ns = WP_TIME_NEVER;
-    int64_t wait_us;
     struct timeval wait;
 
     for (int i = 0; i < WP_HTTP_PRIORITIES; i++) {
@@ -320,9 +319,7 @@ set_timer(struct wp_http *http)
         (void)evtimer_del(http->timer);
         return;
     }
-    wait_us = (next_ns - now_of(http)) / WP_NS_PER_US + 1;
-    wait_us = wait_us < 0 ? 0 : wait_us;
-    wait = (struct timeval){wait_us / 1000000, wait_us % 1000000};
+    wait = wp_timeval(next_ns - now_of(http));
     (void)evtimer_add(http->timer, &wait);
 }
 

@@ -138,7 +138,7 @@ struct wp_http_stats {
     uint64_t failed;    /* No answer. */
     uint64_t conflicts; /* Answers 409. */
     uint32_t inflight;
-    uint32_t queued[WP_HTTP_PRIORITIES];
+    uint64_t queued[WP_HTTP_PRIORITIES];
 };
 void wp_http_stats(const struct wp_http *http, struct wp_http_stats *out);
 

@@ -82,7 +82,7 @@ static int
 set_timer(CURLM *multi, long timeout_ms, void *ctx)
 {
     struct wp_http_link *link = ctx;
-    struct timeval wait = {timeout_ms / 1000, (timeout_ms % 1000) * 1000};
+    struct timeval wait = wp_timeval(timeout_ms * WP_NS_PER_MS);
 
     (void)multi;
     if (timeout_ms < 0) {

@@ -94,8 +94,7 @@ on_end(struct wp_http_transfer *transfer, struct wp_http_answer *answer)
 static void
 watch_idle(struct wp_http_stream *stream, int64_t wait_ns)
 {
-    int64_t wait_us = wait_ns / WP_NS_PER_US + 1;
-    struct timeval wait = {wait_us / 1000000, wait_us % 1000000};
+    struct timeval wait = wp_timeval(wait_ns);
 
     (void)evtimer_add(stream->idle, &wait);
 }

@@ -27,6 +27,7 @@ struct message {
     struct wp_lease_record *record; /* ask: to be rebuilt; NULL. Owned. */
     uint32_t epoch;                 /* swept */
     uint32_t count_nr;              /* swept, counted */
+    bool listed;                    /* swept: all was read anew before. */
     bool pooled;                    /* ask: it may be new to the core. */
     bool is_new;                    /* Its answer: it was. */
 };
@@ -501,17 +502,6 @@ take_swept(struct wp_cluster_message *from)
     free(swept);
 }
 
-/* On the control thread, after all that was asked. */
-static void
-sweep(struct wp_cluster_message *from)
-{
-    struct message *message = WP_CONTAINER_OF(from, struct message, base);
-
-    wp_pools_lose_unseen(message->backend->parts->core.pools);
-    message->base.run = take_swept;
-    wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
-}
-
 static bool
 ask_of_each(void *ctx, const struct wp_object *sandbox)
 {
@@ -526,6 +516,65 @@ ask_of_each(void *ctx, const struct wp_object *sandbox)
         wp_backend_ask(backend, sandbox);
     }
     return true;
+}
+
+static void sweep(struct wp_cluster_message *from);
+
+/* Nothing that the core still misses was there when it was listed. */
+static void
+sweep_listed(void *ctx)
+{
+    struct wp_cluster_backend *backend = ctx;
+    struct wp_cluster_message *message = backend->sweeping;
+
+    backend->sweeping = NULL;
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
+                  backend);
+    wp_cluster_channel_to_control(backend->channel, message);
+}
+
+/* The core has records of sandboxes that the store lacks. Its watch may lag
+ * behind the leader before this one, whose leases live. */
+static void
+list_before_sweep(struct wp_cluster_message *from)
+{
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
+    struct wp_cluster_backend *backend = message->backend;
+
+    if (message->epoch != backend->epoch) {
+        free(message);
+        return;
+    }
+    message->listed = true;
+    message->base.run = sweep;
+    backend->sweeping = &message->base;
+    wp_fresh_list_begin(backend->fresh, sweep_listed, backend);
+}
+
+/* On the control thread, after all that was asked. */
+static void
+sweep(struct wp_cluster_message *from)
+{
+    struct message *message = WP_CONTAINER_OF(from, struct message, base);
+    struct wp_pools *pools = message->backend->parts->core.pools;
+
+    if (message->listed || !wp_pools_have_unseen(pools)) {
+        wp_pools_lose_unseen(pools);
+        message->base.run = take_swept;
+    } else {
+        message->base.run = list_before_sweep;
+    }
+    wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
+}
+
+static void
+drop_sweep(struct wp_cluster_backend *backend)
+{
+    wp_fresh_list_cancel(backend->fresh);
+    if (backend->sweeping != NULL) {
+        drop(backend->sweeping);
+        backend->sweeping = NULL;
+    }
 }
 
 static void
@@ -559,6 +608,7 @@ wp_cluster_backend_deactivate(struct wp_cluster_backend *backend)
 {
     backend->epoch++;
     backend->count_nr++; /* What is under way counts no more. */
+    drop_sweep(backend);
     wp_work_pause(backend->queue, true);
 }
 
@@ -660,30 +710,21 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
     struct wp_cluster_backend *backend = calloc(1, sizeof *backend);
 
     if (backend != NULL) {
-        struct wp_work_queue_config queue = {
-            .base = parts->base,
-            .clock = parts->clock,
-            .name = "backend",
-            .workers_max = WORKERS_MAX,
-            .seed = parts->seed,
-            .reconcile = wp_backend_reconcile,
-            .ctx = backend,
-        };
-
         backend->parts = parts;
         backend->messages_max = parts->config.sandboxes_max;
         backend->refs = wp_sandbox_refs_create(parts->config.sandboxes_max);
-        backend->queue = wp_work_queue_create(&queue);
+        backend->queue =
+            wp_parts_queue(parts, WORKERS_MAX, wp_backend_reconcile, backend);
         backend->channel = wp_cluster_channel_create(parts);
+        backend->fresh = wp_fresh_list_create(parts);
     }
     if (backend == NULL || backend->refs == NULL || backend->queue == NULL ||
-        backend->channel == NULL) {
+        backend->channel == NULL || backend->fresh == NULL) {
         wp_cluster_backend_destroy(backend);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
     }
     parts->refs = backend->refs;
-    wp_work_pause(backend->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, backend);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_WARM_POOL], on_pool, backend);
     return backend;
@@ -695,6 +736,10 @@ wp_cluster_backend_destroy(struct wp_cluster_backend *backend)
     if (backend == NULL) {
         return;
     }
+    if (backend->fresh != NULL) {
+        drop_sweep(backend);
+    }
+    wp_fresh_list_destroy(backend->fresh);
     wp_cluster_channel_destroy(backend->channel);
     wp_work_queue_destroy(backend->queue);
     wp_sandbox_refs_destroy(backend->refs);

@@ -32,7 +32,8 @@ struct wp_backend wp_cluster_backend_port(struct wp_cluster_backend *backend);
 /* This replica leads and all stores are synced; parts->active is true. Has the
  * core told, on the control thread, of every sandbox that there is
  * (wp_pools_seen, wp_pools_found) and then of what is gone
- * (wp_pools_lose_unseen); then calls ready(ctx), on the cluster's thread: the
+ * (wp_pools_lose_unseen), for which all are listed anew when any seem to be;
+ * then calls ready(ctx), on the cluster's thread: the
  * core may become the keeper. The pools must have been posted before
  * (wp_pool_sync_start). Not called when deactivate comes first. */
 void wp_cluster_backend_activate(struct wp_cluster_backend *backend,

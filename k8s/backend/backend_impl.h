@@ -9,6 +9,7 @@
 
 #include "k8s/backend/backend.h"
 #include "k8s/backend/channel.h"
+#include "k8s/backend/fresh_list.h"
 #include "k8s/objects/lease_annotation.h"
 #include "k8s/objects/sandbox_refs.h"
 
@@ -17,7 +18,9 @@ struct wp_cluster_backend {
     struct wp_sandbox_refs *refs; /* Owned. */
     struct wp_work_queue *queue;
     struct wp_cluster_channel *channel;
-    uint32_t messages_max;     /* Orders and ends that may wait. */
+    struct wp_fresh_list *fresh; /* What the core misses is sought there. */
+    struct wp_cluster_message *sweeping; /* Waits for that; owned; NULL. */
+    uint32_t messages_max;               /* Orders and ends that may wait. */
     uint32_t epoch;            /* Counts activations and their ends. */
     uint32_t count_nr;         /* The newest count of what there is. */
     bool counting;             /* It is under way: nothing is made. */

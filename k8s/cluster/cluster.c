@@ -8,6 +8,7 @@
 #include <event2/event.h>
 
 #include "k8s/cluster/cluster_impl.h"
+#include "k8s/controllers/verdicts.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -73,8 +74,7 @@ wp_cluster_give_up(struct wp_cluster *cluster, const char *fmt, ...)
 static void
 set_tick(struct wp_cluster *cluster, int64_t ms)
 {
-    const struct timeval period = {(time_t)(ms / 1000),
-                                   (suseconds_t)(ms % 1000 * 1000)};
+    const struct timeval period = wp_timeval(ms * WP_NS_PER_MS);
 
     WP_ASSERT(event_add(cluster->tick, &period) == 0);
 }
@@ -92,7 +92,7 @@ static bool
 is_quiet(const struct wp_cluster *cluster)
 {
     struct wp_http_stats stats;
-    uint32_t rest;
+    uint64_t rest;
 
     wp_http_stats(cluster->http, &stats);
     rest = stats.inflight;
@@ -123,12 +123,10 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 
 /* Cluster thread. */
 static void
-begin_stop(void *arg, uint64_t a, uint64_t b)
+begin_stop(void *arg)
 {
     struct wp_cluster *cluster = arg;
 
-    (void)a;
-    (void)b;
     cluster->stopping = true;
     cluster->quiet = true;
     /* Of the time half is for what is under way; giving the lease up takes 2 s
@@ -263,6 +261,15 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
         {WP_CONTROLLER_SANDBOX, &wp_sandbox_controller_ops},
     };
     uint32_t chosen = cluster->parts.config.controllers;
+    const uint32_t checks = WP_CONTROLLER_TEMPLATE | WP_CONTROLLER_SANDBOX;
+
+    /* Who makes no Pods need not have the right to ask about them. */
+    if ((chosen & checks) == checks) {
+        cluster->parts.verdicts = wp_verdicts_create();
+        if (cluster->parts.verdicts == NULL) {
+            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        }
+    }
 
     if ((chosen & (WP_CONTROLLER_POOL | WP_CONTROLLER_CLAIM)) != 0) {
         cluster->pool_sync =
@@ -337,12 +344,10 @@ wp_cluster_backend(struct wp_cluster *cluster)
 
 /* Cluster thread. */
 static void
-be_quiet(void *arg, uint64_t a, uint64_t b)
+be_quiet(void *arg)
 {
     struct wp_cluster *cluster = arg;
 
-    (void)a;
-    (void)b;
     cluster->quiet = true;
     wp_cluster_rest_controllers(cluster);
 }
@@ -385,6 +390,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     }
     wp_pool_sync_destroy(cluster->pool_sync);
     wp_cluster_backend_destroy(cluster->backend);
+    wp_verdicts_destroy(parts->verdicts);
     wp_events_destroy(parts->events);
     wp_api_destroy(parts->api);
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {

@@ -213,15 +213,13 @@ wp_sandbox_counts_destroy(struct wp_sandbox_counts *counts)
 void
 wp_sandbox_counts_groups(
     struct wp_sandbox_counts *counts,
-    bool (*each)(void *ctx, const struct wp_sandbox_counts_group *group),
+    void (*each)(void *ctx, const struct wp_sandbox_counts_group *group),
     void *ctx)
 {
-    bool more = true;
-
     (void)pthread_mutex_lock(&counts->lock);
-    for (uint32_t i = 0; i < counts->groups_len && more; i++) {
+    for (uint32_t i = 0; i < counts->groups_len; i++) {
         if (counts->groups[i].count > 0) {
-            more = each(ctx, &counts->groups[i]);
+            each(ctx, &counts->groups[i]);
         }
     }
     (void)pthread_mutex_unlock(&counts->lock);
@@ -230,14 +228,12 @@ wp_sandbox_counts_groups(
 void
 wp_sandbox_counts_latencies(
     struct wp_sandbox_counts *counts,
-    bool (*each)(void *ctx, const struct wp_sandbox_counts_latency *latency),
+    void (*each)(void *ctx, const struct wp_sandbox_counts_latency *latency),
     void *ctx)
 {
-    bool more = true;
-
     (void)pthread_mutex_lock(&counts->lock);
-    for (uint32_t i = 0; i < counts->latencies_len && more; i++) {
-        more = each(ctx, &counts->latencies[i]);
+    for (uint32_t i = 0; i < counts->latencies_len; i++) {
+        each(ctx, &counts->latencies[i]);
     }
     (void)pthread_mutex_unlock(&counts->lock);
 }

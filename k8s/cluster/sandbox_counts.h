@@ -51,15 +51,14 @@ struct wp_sandbox_counts *wp_sandbox_counts_create(struct wp_store *sandboxes,
                                                    const bool *counts_latency);
 void wp_sandbox_counts_destroy(struct wp_sandbox_counts *counts);
 
-/* One after the other, of those that are not empty; false from each ends it.
- * Any thread. */
+/* One after the other, of those that are not empty. Any thread. */
 void wp_sandbox_counts_groups(
     struct wp_sandbox_counts *counts,
-    bool (*each)(void *ctx, const struct wp_sandbox_counts_group *group),
+    void (*each)(void *ctx, const struct wp_sandbox_counts_group *group),
     void *ctx);
 void wp_sandbox_counts_latencies(
     struct wp_sandbox_counts *counts,
-    bool (*each)(void *ctx, const struct wp_sandbox_counts_latency *latency),
+    void (*each)(void *ctx, const struct wp_sandbox_counts_latency *latency),
     void *ctx);
 
 #endif

@@ -1,6 +1,7 @@
 #include "k8s/controllers/events.h"
 
 #include <event2/event.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include "pool/base/siphash.h"
 
 enum {
-    BUCKETS = 1024,
     NAME_MAX_LEN = 220, /* Of the object's part in the event's name. */
     INSTANCE_MAX = 128, /* What the API server takes. */
 };
@@ -26,9 +26,8 @@ enum {
 
 /* The same words about the same object. */
 struct series {
-    struct series *next;   /* In its bucket. */
-    struct wp_list by_age; /* The one heard of least recently first. */
-    struct wp_hash128 hash;
+    struct wp_hash128 hash; /* First. */
+    struct wp_list by_age;  /* The one heard of least recently first. */
     uint32_t count;
     uint32_t written; /* The count that the API server knows. */
     bool under_way;
@@ -43,7 +42,7 @@ struct wp_events {
     struct wp_events_config config;
     struct event *timer;
     struct wp_hash_key hash_key;
-    struct series *buckets[BUCKETS];
+    void *series; /* A tree by hash. */
     struct wp_list by_age;
     struct wp_list calls; /* Their answers are still to come. */
     uint32_t len;
@@ -62,33 +61,24 @@ struct call {
 
 /* --- The series --- */
 
-static struct series **
-bucket_of(struct wp_events *events, struct wp_hash128 hash)
+static int
+compare_hashes(const void *a, const void *b)
 {
-    return &events->buckets[hash.low % BUCKETS];
+    return memcmp(a, b, sizeof(struct wp_hash128));
 }
 
 static struct series *
 find(struct wp_events *events, struct wp_hash128 hash)
 {
-    struct series *series = *bucket_of(events, hash);
+    struct series **found = tfind(&hash, &events->series, compare_hashes);
 
-    while (series != NULL &&
-           (series->hash.low != hash.low || series->hash.high != hash.high)) {
-        series = series->next;
-    }
-    return series;
+    return found != NULL ? *found : NULL;
 }
 
 static void
 forget(struct wp_events *events, struct series *series)
 {
-    struct series **at = bucket_of(events, series->hash);
-
-    while (*at != series) {
-        at = &(*at)->next;
-    }
-    *at = series->next;
+    (void)tdelete(series, &events->series, compare_hashes);
     wp_list_remove(&series->by_age);
     events->len--;
     free(series);
@@ -106,7 +96,7 @@ static struct series *
 add(struct wp_events *events, struct wp_hash128 hash)
 {
     struct series *series;
-    struct series **bucket = bucket_of(events, hash);
+    const void *added;
 
     if (events->len == WP_EVENTS_SERIES_MAX) {
         forget(events, oldest(events));
@@ -114,8 +104,8 @@ add(struct wp_events *events, struct wp_hash128 hash)
     series = calloc(1, sizeof *series);
     WP_ASSERT(series != NULL);
     series->hash = hash;
-    series->next = *bucket;
-    *bucket = series;
+    added = tsearch(series, &events->series, compare_hashes);
+    WP_ASSERT(added != NULL);
     wp_list_push_back(&events->by_age, &series->by_age);
     events->len++;
     return series;

@@ -17,7 +17,6 @@ struct wp_reconcile {
 /* One call under way. */
 struct call {
     struct wp_reconcile *reconcile;
-    enum wp_kind kind;
     const char *verb; /* Static storage. */
     bool is_delete;
 };
@@ -55,19 +54,19 @@ let_go(struct wp_reconcile *reconcile)
 }
 
 static void
-learn(struct wp_reconcile *reconcile, enum wp_kind kind, const json_t *json)
+learn(struct wp_reconcile *reconcile, const struct wp_api_result *result)
 {
-    struct wp_store *store = reconcile->parts->stores[kind];
+    struct wp_store *store = reconcile->parts->stores[result->kind];
     struct wp_object *object;
     struct wp_err err;
 
-    if (store == NULL || json == NULL) {
+    if (store == NULL || result->object == NULL) {
         return;
     }
-    object = wp_object_create(kind, json, &err);
+    object = wp_object_create(result->kind, result->object, &err);
     if (object == NULL) {
         wp_log_warn("an answer of the API server makes no sense",
-                    wp_kv_str("kind", wp_kind_info(kind)->kind),
+                    wp_kv_str("kind", wp_kind_info(result->kind)->kind),
                     wp_kv_err(&err));
         return;
     }
@@ -85,7 +84,7 @@ on_done(void *ctx, const struct wp_api_result *result)
         /* A delete is answered with a Status or with an object on its way out:
          * the watch says which. */
         if (!call->is_delete) {
-            learn(reconcile, call->kind, result->object);
+            learn(reconcile, result);
         }
         break;
     case WP_NOT_FOUND:
@@ -98,7 +97,7 @@ on_done(void *ctx, const struct wp_api_result *result)
         }
         wp_log_warn("the API server did not do what a controller asked for",
                     wp_kv_str("verb", call->verb),
-                    wp_kv_str("kind", wp_kind_info(call->kind)->kind),
+                    wp_kv_str("kind", wp_kind_info(result->kind)->kind),
                     wp_kv_str("status", wp_status_text(result->status)),
                     wp_kv_str("message", result->message));
         reconcile->failed = true;
@@ -109,13 +108,12 @@ on_done(void *ctx, const struct wp_api_result *result)
 }
 
 static struct call *
-call_new(struct wp_reconcile *reconcile, enum wp_kind kind, const char *verb)
+call_new(struct wp_reconcile *reconcile, const char *verb)
 {
     struct call *call = calloc(1, sizeof(*call));
 
     WP_ASSERT(call != NULL);
     call->reconcile = reconcile;
-    call->kind = kind;
     call->verb = verb;
     reconcile->calls++;
     reconcile->pending++;
@@ -127,7 +125,7 @@ wp_reconcile_post(struct wp_reconcile *reconcile,
                   const struct wp_api_target *target, json_t *body)
 {
     wp_api_post(reconcile->parts->api, target, body, on_done,
-                call_new(reconcile, target->kind, "create"));
+                call_new(reconcile, "create"));
 }
 
 void
@@ -135,7 +133,7 @@ wp_reconcile_put(struct wp_reconcile *reconcile,
                  const struct wp_api_target *target, json_t *body)
 {
     wp_api_put(reconcile->parts->api, target, body, on_done,
-               call_new(reconcile, target->kind, "update"));
+               call_new(reconcile, "update"));
 }
 
 void
@@ -143,17 +141,18 @@ wp_reconcile_patch(struct wp_reconcile *reconcile,
                    const struct wp_api_target *target, json_t *body)
 {
     wp_api_patch(reconcile->parts->api, target, body, on_done,
-                 call_new(reconcile, target->kind, "patch"));
+                 call_new(reconcile, "patch"));
 }
 
 void
 wp_reconcile_delete(struct wp_reconcile *reconcile,
                     const struct wp_object *object)
 {
-    const struct wp_api_target target = wp_reconcile_target(object);
+    const struct wp_api_target target =
+        wp_object_target(object, WP_HTTP_NORMAL);
     const struct wp_api_delete how = {
         .uid = object->uid, .resource_version = object->resource_version};
-    struct call *call = call_new(reconcile, object->kind, "delete");
+    struct call *call = call_new(reconcile, "delete");
 
     call->is_delete = true;
     wp_api_delete(reconcile->parts->api, &target, &how, on_done, call);
@@ -177,13 +176,4 @@ void
 wp_reconcile_end(struct wp_reconcile *reconcile)
 {
     let_go(reconcile);
-}
-
-struct wp_api_target
-wp_reconcile_target(const struct wp_object *object)
-{
-    return (struct wp_api_target){.kind = object->kind,
-                                  .ns = object->ns,
-                                  .name = object->name,
-                                  .priority = WP_HTTP_NORMAL};
 }

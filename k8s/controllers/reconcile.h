@@ -36,7 +36,4 @@ void wp_reconcile_again(struct wp_reconcile *reconcile, int64_t delay_ns);
 /* No more calls will follow. reconcile is gone afterwards. */
 void wp_reconcile_end(struct wp_reconcile *reconcile);
 
-/* The object's name and kind, as a target of NORMAL priority. */
-struct wp_api_target wp_reconcile_target(const struct wp_object *object);
-
 #endif

@@ -14,6 +14,7 @@
 #include "k8s/watch/work_queue.h"
 
 struct wp_sandbox_refs;
+struct wp_verdicts;
 
 /* The parts exist before any controller is created, and outlive them. */
 struct wp_parts {
@@ -25,6 +26,8 @@ struct wp_parts {
     struct wp_events *events;
     struct wp_store *stores[WP_KIND_COUNT]; /* NULL: the kind is not watched. */
     struct wp_sandbox_refs *refs;
+    /* NULL: Pods of templates are not checked. */
+    struct wp_verdicts *verdicts;
     uint64_t seed;
     /* This replica leads and the stores are synced: controllers may write. */
     bool active;
@@ -34,6 +37,39 @@ struct wp_parts {
                  void *arg, uint64_t a, uint64_t b);
     void *self;
 };
+
+/* The object as the target of a call. */
+static inline struct wp_api_target
+wp_object_target(const struct wp_object *object, enum wp_http_priority priority)
+{
+    return (struct wp_api_target){.kind = object->kind,
+                                  .ns = object->ns,
+                                  .name = object->name,
+                                  .priority = priority};
+}
+
+/* A paused queue on the cluster's loop. NULL when memory lacks. */
+static inline struct wp_work_queue *
+wp_parts_queue(const struct wp_parts *parts, uint32_t workers_max,
+               void (*reconcile)(void *ctx, struct wp_work *work,
+                                 const char *ns, const char *name),
+               void *ctx)
+{
+    struct wp_work_queue *queue =
+        wp_work_queue_create(&(struct wp_work_queue_config){
+            .base = parts->base,
+            .clock = parts->clock,
+            .workers_max = workers_max,
+            .seed = parts->seed,
+            .reconcile = reconcile,
+            .ctx = ctx,
+        });
+
+    if (queue != NULL) {
+        wp_work_pause(queue, true);
+    }
+    return queue;
+}
 
 /* A controller listens to stores from its creation on and only fills its queue;
  * it writes while it is active. activate comes after all stores are synced and

@@ -66,13 +66,8 @@ now_of(const struct wp_competitor *competitor)
 static void
 arm(struct wp_competitor *competitor)
 {
-    int64_t wait_us =
-        (competitor->next_ns - now_of(competitor)) / WP_NS_PER_US + 1;
-    struct timeval tv;
+    struct timeval tv = wp_timeval(competitor->next_ns - now_of(competitor));
 
-    wait_us = competitor->next_ns > now_of(competitor) ? wait_us : 0;
-    tv.tv_sec = (time_t)(wait_us / 1000000);
-    tv.tv_usec = (suseconds_t)(wait_us % 1000000);
     WP_ASSERT(event_add(competitor->timer, &tv) == 0);
 }
 

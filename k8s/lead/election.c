@@ -331,7 +331,6 @@ static void
 arm(struct wp_election *e)
 {
     int64_t due_ns = e->op != NULL ? e->op_until_ns : e->next_ns;
-    int64_t wait_us;
     struct timeval tv;
 
     if (e->stopped) {
@@ -343,10 +342,7 @@ arm(struct wp_election *e)
     if (e->releasing && e->release_until_ns < due_ns) {
         due_ns = e->release_until_ns;
     }
-    wait_us = (due_ns - now_of(e) + WP_NS_PER_US - 1) / WP_NS_PER_US;
-    wait_us = wait_us > 0 ? wait_us : 0;
-    tv.tv_sec = (time_t)(wait_us / 1000000);
-    tv.tv_usec = (suseconds_t)(wait_us % 1000000);
+    tv = wp_timeval(due_ns - now_of(e));
     WP_ASSERT(event_add(e->timer, &tv) == 0);
 }
 

@@ -29,16 +29,18 @@ wp_condition_remove(json_t *conditions, const char *type)
     return found;
 }
 
-/* Sets a text if it is another one. */
+/* Sets a text if it is another one. A message may end with half a character:
+ * what it quotes was cut to its room. */
 static bool
 update_text(json_t *condition, const char *key, const char *value)
 {
-    const char *old = json_string_value(json_object_get(condition, key));
+    json_t *words = wp_json_words(value);
 
-    if (old != NULL && strcmp(old, value) == 0) {
+    if (json_equal(json_object_get(condition, key), words)) {
+        json_decref(words);
         return false;
     }
-    wp_json_set_text(condition, key, value);
+    wp_json_set(condition, key, words);
     return true;
 }
 

@@ -104,6 +104,27 @@ wp_json_object_at(json_t *json, const char *key)
 }
 
 json_t *
+wp_json_words(const char *words)
+{
+    struct wp_str text = wp_str_from(words);
+    json_t *made;
+    char *copy;
+
+    if (wp_str_is_utf8(text)) {
+        return json_string(words);
+    }
+    copy = strdup(words);
+    for (char *c = copy; c != NULL && *c != '\0'; c++) {
+        if ((unsigned char)*c >= 0x80) {
+            *c = '?';
+        }
+    }
+    made = copy != NULL ? json_string(copy) : NULL;
+    free(copy);
+    return made;
+}
+
+json_t *
 wp_json_text_or_null(const char *text)
 {
     return text != NULL ? json_string(text) : json_null();

@@ -35,6 +35,10 @@ json_t *wp_json_object_at(json_t *json, const char *key);
 /* A text value or JSON null when text is NULL, for merge patches. */
 json_t *wp_json_text_or_null(const char *text);
 
+/* Words for people, which may have been cut within a character: then each byte
+ * beyond ASCII becomes '?'. A new reference. */
+json_t *wp_json_words(const char *words);
+
 /* RFC 3339 with any fraction and offset, as milliseconds since 1970. False when
  * it is none. */
 WP_MUST_CHECK bool wp_json_time(const char *text, int64_t *wall_ms);

@@ -40,4 +40,12 @@ enum {
 /* FNV-1a, 32 bits, as 8 lower-case hex digits. */
 void wp_name_hash(struct wp_str name, char out[WP_NAME_HASH_LEN + 1]);
 
+/* By what trees of <search.h> are ordered; the first member of what is in them.
+ */
+struct wp_name_key {
+    const char *ns;
+    const char *name;
+};
+int wp_name_key_compare(const void *a, const void *b);
+
 #endif

@@ -1,17 +1,16 @@
 #include "k8s/objects/sandbox_refs.h"
 
+#include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "k8s/objects/lease_annotation.h"
-#include "pool/base/assert.h"
-#include "pool/base/fnv.h"
 
 struct wp_sandbox_refs {
     struct wp_sandbox_ref **by_slot; /* Owned, as what they point to. */
-    struct wp_sandbox_ref **by_name; /* Buckets. */
+    void *by_name;                   /* A tree. */
     uint32_t max;
-    uint32_t mask;
     uint32_t count;
 };
 
@@ -19,28 +18,24 @@ struct wp_sandbox_refs *
 wp_sandbox_refs_create(uint32_t max)
 {
     struct wp_sandbox_refs *refs = calloc(1, sizeof *refs);
-    uint32_t buckets = 64;
 
-    while (buckets < max && buckets < UINT32_C(1) << 24) {
-        buckets *= 2;
-    }
     if (refs == NULL) {
         return NULL;
     }
     refs->max = max;
-    refs->mask = buckets - 1;
     refs->by_slot = calloc((size_t)max + 1, sizeof(void *));
-    refs->by_name = calloc(buckets, sizeof(void *));
-    if (refs->by_slot == NULL || refs->by_name == NULL) {
-        wp_sandbox_refs_destroy(refs);
+    if (refs->by_slot == NULL) {
+        free(refs);
         return NULL;
     }
     return refs;
 }
 
 static void
-free_entry(struct wp_sandbox_ref *entry)
+free_entry(void *freed)
 {
+    struct wp_sandbox_ref *entry = freed;
+
     free(entry->lease);
     free(entry);
 }
@@ -51,36 +46,20 @@ wp_sandbox_refs_destroy(struct wp_sandbox_refs *refs)
     if (refs == NULL) {
         return;
     }
-    for (uint32_t i = 0; refs->by_slot != NULL && i < refs->max; i++) {
-        if (refs->by_slot[i] != NULL) {
-            free_entry(refs->by_slot[i]);
-        }
-    }
+    tdestroy(refs->by_name, free_entry);
     free(refs->by_slot);
-    free(refs->by_name);
     free(refs);
-}
-
-/* The names were made by who may make sandboxes. */
-static struct wp_sandbox_ref **
-bucket_of(struct wp_sandbox_refs *refs, const char *ns, const char *name)
-{
-    uint64_t hash = wp_fnv_name(wp_str_from(ns), wp_str_from(name));
-
-    return &refs->by_name[hash & refs->mask];
 }
 
 struct wp_sandbox_ref *
 wp_sandbox_refs_find(struct wp_sandbox_refs *refs, const char *ns,
                      const char *name)
 {
-    struct wp_sandbox_ref *entry = *bucket_of(refs, ns, name);
+    const struct wp_name_key key = {ns, name};
+    struct wp_sandbox_ref **found =
+        tfind(&key, &refs->by_name, wp_name_key_compare);
 
-    while (entry != NULL &&
-           (strcmp(entry->name, name) != 0 || strcmp(entry->ns, ns) != 0)) {
-        entry = entry->next;
-    }
-    return entry;
+    return found != NULL ? *found : NULL;
 }
 
 struct wp_sandbox_ref *
@@ -96,7 +75,6 @@ struct wp_sandbox_ref *
 wp_sandbox_refs_add(struct wp_sandbox_refs *refs,
                     const struct wp_sandbox_ref *given)
 {
-    struct wp_sandbox_ref **bucket = bucket_of(refs, given->ns, given->name);
     struct wp_sandbox_ref *entry;
 
     if (given->ref.index >= refs->max ||
@@ -109,8 +87,11 @@ wp_sandbox_refs_add(struct wp_sandbox_refs *refs,
         return NULL;
     }
     *entry = *given;
-    entry->next = *bucket;
-    *bucket = entry;
+    entry->key = (struct wp_name_key){entry->ns, entry->name};
+    if (tsearch(entry, &refs->by_name, wp_name_key_compare) == NULL) {
+        free(entry);
+        return NULL;
+    }
     refs->by_slot[entry->ref.index] = entry;
     refs->count++;
     return entry;
@@ -120,13 +101,7 @@ void
 wp_sandbox_refs_remove(struct wp_sandbox_refs *refs,
                        struct wp_sandbox_ref *entry)
 {
-    struct wp_sandbox_ref **at = bucket_of(refs, entry->ns, entry->name);
-
-    while (*at != entry) {
-        WP_ASSERT(*at != NULL);
-        at = &(*at)->next;
-    }
-    *at = entry->next;
+    (void)tdelete(entry, &refs->by_name, wp_name_key_compare);
     refs->by_slot[entry->ref.index] = NULL;
     refs->count--;
     free_entry(entry);
@@ -152,43 +127,26 @@ wp_sandbox_refs_walk(struct wp_sandbox_refs *refs,
 
 /* --- How the core knows an object --- */
 
-static int
-hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* 32 lower-case digits; with a dash before each of those in dashes. */
+/* As a UUID has it in a text: in five groups, in lower case. */
 static bool
-read_uid(const char *text, const char *dashes, uint8_t out[WP_UID_LEN])
+read_uuid(const char *text, uint8_t out[WP_UID_LEN])
 {
-    for (int i = 0; i < 2 * WP_UID_LEN; i++) {
-        int value;
+    char hex[2 * WP_UID_LEN + 1] = "";
+    int end = 0;
 
-        if (i > 0 && strchr(dashes, 'a' + i) != NULL && *text++ != '-') {
-            return false;
-        }
-        value = hex_value(*text);
-        if (value < 0) {
-            return false;
-        }
-        text++;
-        out[i / 2] = (uint8_t)(i % 2 == 0 ? value << 4 : out[i / 2] | value);
-    }
-    return *text == '\0';
+    return sscanf(text,
+                  "%8[0-9a-f]-%4[0-9a-f]-%4[0-9a-f]-%4[0-9a-f]-%12[0-9a-f]%n",
+                  hex, hex + 8, hex + 12, hex + 16, hex + 20, &end) == 5 &&
+           end == 36 && text[end] == '\0' &&
+           wp_hex_decode(wp_str_from(hex), out, WP_UID_LEN);
 }
 
 bool
 wp_sandbox_core_uid(const struct wp_object *sandbox, uint8_t out[WP_UID_LEN])
 {
-    /* A UUID has dashes before its digits 8, 12, 16 and 20. */
-    static const char uuid_dashes[] = {'a' + 8, 'a' + 12, 'a' + 16, 'a' + 20,
-                                       '\0'};
     const char *text = wp_object_annotation(sandbox, WP_ANNOTATION_UID);
 
-    return (text != NULL && read_uid(text, "", out)) ||
-           read_uid(sandbox->uid, uuid_dashes, out);
+    return (text != NULL && text[strspn(text, "0123456789abcdef")] == '\0' &&
+            wp_hex_decode(wp_str_from(text), out, WP_UID_LEN)) ||
+           read_uuid(sandbox->uid, out);
 }

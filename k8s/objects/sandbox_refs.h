@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "k8s/objects/names.h"
 #include "k8s/objects/object.h"
 #include "pool/backend.h"
 
@@ -28,6 +29,7 @@ enum wp_sandbox_phase {
 };
 
 struct wp_sandbox_ref {
+    struct wp_name_key key; /* First. Private: ns and name. */
     struct wp_slot_ref ref;
     uint8_t uid[WP_UID_LEN];
     enum wp_sandbox_phase phase;
@@ -45,8 +47,6 @@ struct wp_sandbox_ref {
     bool adopted;                /* It was seen out of its pool, as ours. */
     bool taken;    /* Another controller has it: it is not ours to delete. */
     bool unwanted; /* The core wants it destroyed. */
-
-    struct wp_sandbox_ref *next; /* Private. */
 };
 
 struct wp_sandbox_refs; /* Opaque. */

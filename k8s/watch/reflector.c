@@ -43,10 +43,7 @@ wp_reflector_target(const struct wp_reflector *self)
 void
 wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns)
 {
-    struct timeval after = {
-        .tv_sec = after_ns / WP_NS_PER_S,
-        .tv_usec = after_ns % WP_NS_PER_S / WP_NS_PER_US,
-    };
+    struct timeval after = wp_timeval(after_ns);
     int failed = evtimer_add(self->timer, &after);
 
     WP_ASSERT(failed == 0);

@@ -35,7 +35,6 @@ struct wp_store {
     bool replacing_all;
     uint64_t replacing_from; /* The list's version; 0: unknown. */
     bool overruled;          /* By the list, as versions cannot be. */
-    bool synced;
     bool telling;
     /* Hashes of uids, the newest before gone_next; a false hit only makes a
      * learned version wait for the watch. */
@@ -159,12 +158,6 @@ wp_store_bytes(const struct wp_store *store)
            wp_ordered_bytes(&store->by_uid) +
            wp_ordered_bytes(&store->by_owner) +
            wp_ordered_bytes(&store->by_label);
-}
-
-bool
-wp_store_synced(const struct wp_store *store)
-{
-    return store->synced;
 }
 
 /* --- What is gone --- */
@@ -435,5 +428,4 @@ wp_store_replace_end(struct wp_store *store, const char *version)
     store->replacing = false;
     store->replacing_all = false;
     store->replacing_from = 0;
-    store->synced = true;
 }

@@ -77,7 +77,5 @@ bool wp_store_overruled(const struct wp_store *store);
  * after a backup was restored. What this list has is taken even where something
  * newer is known, and nothing else stays. */
 void wp_store_replace_all(struct wp_store *store);
-/* True once a whole list has been taken in. */
-bool wp_store_synced(const struct wp_store *store);
 
 #endif

@@ -1,16 +1,16 @@
 #include "k8s/watch/work_queue.h"
 
 #include <event2/event.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
-#include "pool/base/siphash.h"
 
 enum {
-    BUCKETS_MIN = 64,
     /* Reconciles begun in one go before sockets get their turn. */
     BEGIN_BATCH = 256,
     NOT_DELAYED = -1,
@@ -32,10 +32,9 @@ enum rank {
 
 /* A key that waits, is being worked on, has a delay set, or has failed. */
 struct wp_work {
+    struct wp_name_key key; /* First. */
     struct wp_work_queue *queue;
-    struct wp_work *next; /* In its bucket. */
-    struct wp_list node;  /* In its rank's list; else alone. */
-    uint64_t hash;
+    struct wp_list node; /* In its rank's list; else alone. */
     int64_t due_ns;
     int heap_pos; /* NOT_DELAYED: no delay is set. */
     uint32_t failures;
@@ -43,20 +42,16 @@ struct wp_work {
     enum rank again_rank;   /* As it will, when it has run. */
     enum rank delayed_rank; /* When its delay ends. */
     bool running;
-    bool again; /* Added while running. */
-    uint16_t ns_len;
-    char text[]; /* ns NUL name NUL */
+    bool again;  /* Added while running. */
+    char text[]; /* What the key points at. */
 };
 
 struct wp_work_queue {
     struct wp_work_queue_config config;
     struct wp_rng rng;
-    struct wp_hash_key hash_key;
     struct event *turn;
     struct wp_list ready[RANKS];
-    struct wp_work **buckets;
-    uint32_t buckets_len; /* A power of two. */
-    uint32_t keys;
+    void *works;           /* A tree by key. */
     struct wp_work **heap; /* By due_ns; the earliest at 0. */
     uint32_t heap_len;
     uint32_t heap_cap;
@@ -163,85 +158,34 @@ delay(struct wp_work *work, int64_t due_ns, enum rank rank)
     heap_up(queue, queue->heap_len++, work);
 }
 
-/* --- The keys: a hash table --- */
-
-static void
-grow(struct wp_work_queue *queue)
-{
-    uint32_t len = 2 * queue->buckets_len;
-    struct wp_work **buckets = must(calloc(len, sizeof(struct wp_work *)));
-
-    for (uint32_t i = 0; i < queue->buckets_len; i++) {
-        struct wp_work *work = queue->buckets[i];
-
-        while (work != NULL) {
-            struct wp_work *next = work->next;
-            struct wp_work **bucket = &buckets[work->hash & (len - 1)];
-
-            work->next = *bucket;
-            *bucket = work;
-            work = next;
-        }
-    }
-    free(queue->buckets);
-    queue->buckets = buckets;
-    queue->buckets_len = len;
-}
-
-static uint64_t
-hash_of(const struct wp_work_queue *queue, const char *ns, const char *name)
-{
-    return wp_siphash128(queue->hash_key, ns, strlen(ns)).low ^
-           wp_siphash128(queue->hash_key, name, strlen(name)).high;
-}
-
-static const char *
-name_of(const struct wp_work *work)
-{
-    return work->text + work->ns_len + 1;
-}
+/* --- The keys --- */
 
 static struct wp_work *
-find(const struct wp_work_queue *queue, uint64_t hash, const char *ns,
-     const char *name)
+find(const struct wp_work_queue *queue, const char *ns, const char *name)
 {
-    struct wp_work *work = queue->buckets[hash & (queue->buckets_len - 1)];
+    const struct wp_name_key key = {ns, name};
+    struct wp_work **found = tfind(&key, &queue->works, wp_name_key_compare);
 
-    while (work != NULL && (work->hash != hash || strcmp(work->text, ns) != 0 ||
-                            strcmp(name_of(work), name) != 0)) {
-        work = work->next;
-    }
-    return work;
+    return found != NULL ? *found : NULL;
 }
 
 static struct wp_work *
 find_or_add(struct wp_work_queue *queue, const char *ns, const char *name)
 {
-    uint64_t hash = hash_of(queue, ns, name);
-    struct wp_work *work = find(queue, hash, ns, name);
-    size_t ns_len = strlen(ns);
-    size_t name_len = strlen(name);
-    struct wp_work **bucket;
+    struct wp_work *work = find(queue, ns, name);
+    size_t ns_size = strlen(ns) + 1;
+    size_t name_size = strlen(name) + 1;
 
     if (work != NULL) {
         return work;
     }
-    WP_ASSERT(ns_len <= UINT16_MAX);
-    if (queue->keys >= queue->buckets_len) {
-        grow(queue);
-    }
-    work = must(calloc(1, sizeof *work + ns_len + name_len + 2));
+    work = must(calloc(1, sizeof *work + ns_size + name_size));
     work->queue = queue;
-    work->hash = hash;
     work->heap_pos = NOT_DELAYED;
-    work->ns_len = (uint16_t)ns_len;
-    memcpy(work->text, ns, ns_len);
-    memcpy(work->text + ns_len + 1, name, name_len);
+    work->key.ns = memcpy(work->text, ns, ns_size);
+    work->key.name = memcpy(work->text + ns_size, name, name_size);
     wp_list_init(&work->node);
-    bucket = &queue->buckets[hash & (queue->buckets_len - 1)];
-    work->next = *bucket;
-    *bucket = work;
-    queue->keys++;
+    (void)must(tsearch(work, &queue->works, wp_name_key_compare));
     return work;
 }
 
@@ -249,19 +193,11 @@ find_or_add(struct wp_work_queue *queue, const char *ns, const char *name)
 static void
 drop_if_idle(struct wp_work *work)
 {
-    struct wp_work_queue *queue = work->queue;
-    struct wp_work **at =
-        &queue->buckets[work->hash & (queue->buckets_len - 1)];
-
     if (work->running || work->heap_pos != NOT_DELAYED || work->failures > 0 ||
         !wp_list_empty(&work->node)) {
         return;
     }
-    while (*at != work) {
-        at = &(*at)->next;
-    }
-    *at = work->next;
-    queue->keys--;
+    (void)tdelete(work, &work->queue->works, wp_name_key_compare);
     free(work);
 }
 
@@ -297,7 +233,6 @@ static void
 arm(struct wp_work_queue *queue)
 {
     int64_t wait_ns = 0;
-    int64_t wait_us;
     struct timeval tv;
 
     if (queue->paused || (!may_begin(queue) && queue->heap_len == 0)) {
@@ -308,9 +243,7 @@ arm(struct wp_work_queue *queue)
         wait_ns =
             queue->heap[0]->due_ns - wp_clock_mono_ns(queue->config.clock);
     }
-    wait_us = wait_ns > 0 ? (wait_ns + WP_NS_PER_US - 1) / WP_NS_PER_US : 0;
-    tv.tv_sec = (time_t)(wait_us / 1000000);
-    tv.tv_usec = (suseconds_t)(wait_us % 1000000);
+    tv = wp_timeval(wait_ns);
     WP_ASSERT(event_add(queue->turn, &tv) == 0);
 }
 
@@ -349,7 +282,8 @@ begin_next(struct wp_work_queue *queue)
     queue->running++;
     queue->running_last += work->rank == LAST;
     queue->begun++;
-    queue->config.reconcile(queue->config.ctx, work, work->text, name_of(work));
+    queue->config.reconcile(queue->config.ctx, work, work->key.ns,
+                            work->key.name);
 }
 
 static void
@@ -403,12 +337,9 @@ wp_work_queue_create(const struct wp_work_queue_config *config)
         wp_list_init(&queue->ready[rank]);
     }
     wp_rng_init(&queue->rng, config->seed);
-    wp_random_bytes(&queue->hash_key, sizeof queue->hash_key);
-    queue->buckets_len = BUCKETS_MIN;
-    queue->buckets = calloc(BUCKETS_MIN, sizeof(struct wp_work *));
     queue->turn = evtimer_new(config->base, on_turn, queue);
-    if (queue->buckets == NULL || queue->turn == NULL) {
-        wp_work_queue_destroy(queue);
+    if (queue->turn == NULL) {
+        free(queue);
         return NULL;
     }
     return queue;
@@ -421,21 +352,8 @@ wp_work_queue_destroy(struct wp_work_queue *queue)
         return;
     }
     WP_ASSERT(queue->running == 0);
-    for (uint32_t i = 0; queue->buckets != NULL && i < queue->buckets_len;
-         i++) {
-        struct wp_work *work = queue->buckets[i];
-
-        while (work != NULL) {
-            struct wp_work *next = work->next;
-
-            free(work);
-            work = next;
-        }
-    }
-    if (queue->turn != NULL) {
-        event_free(queue->turn);
-    }
-    free(queue->buckets);
+    tdestroy(queue->works, free);
+    event_free(queue->turn);
     free(queue->heap);
     free(queue);
 }
@@ -478,7 +396,7 @@ wp_work_add_after(struct wp_work_queue *queue, const char *ns, const char *name,
 void
 wp_work_forget(struct wp_work_queue *queue, const char *ns, const char *name)
 {
-    struct wp_work *work = find(queue, hash_of(queue, ns, name), ns, name);
+    struct wp_work *work = find(queue, ns, name);
 
     if (work != NULL) {
         undelay(work);

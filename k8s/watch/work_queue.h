@@ -20,7 +20,6 @@ struct wp_work;       /* One key that is being worked on. */
 struct wp_work_queue_config {
     struct event_base *base;
     const struct wp_clock *clock;
-    const char *name;       /* For metrics and logs. */
     uint32_t workers_max;   /* Reconciles under way at once. */
     uint32_t last_max;      /* Of these, added last; 0: an eighth. */
     uint64_t seed;          /* Of the jitter. */

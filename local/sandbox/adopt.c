@@ -43,20 +43,6 @@ struct adoption {
 
 /* --- One sandbox --- */
 
-static const struct wp_local_template *
-find_template(const struct wp_local *local, const struct wp_record *record)
-{
-    for (size_t i = 0; i < local->templates_len; i++) {
-        const struct wp_template *tmpl = local->templates[i].tmpl;
-
-        if (strcmp(tmpl->name, record->template_name) == 0 &&
-            strcmp(tmpl->template_namespace, record->pool_namespace) == 0) {
-            return &local->templates[i];
-        }
-    }
-    return NULL;
-}
-
 /* The endpoint is compared, since whoever holds the sandbox was told it: below
  * another path (a state directory that was moved) it is of no use. */
 static bool
@@ -128,7 +114,9 @@ static bool
 is_wanted(const struct wp_local *local, const struct wp_record *record,
           struct wp_slot_ref *ref)
 {
-    const struct wp_local_template *tmpl = find_template(local, record);
+    const struct wp_local_template *tmpl =
+        wp_local_find_template(local, wp_str_from(record->pool_namespace),
+                               wp_str_from(record->template_name));
     const struct wp_local_found found = {
         .uid = record->uid,
         .pool_namespace = wp_str_from(record->pool_namespace),

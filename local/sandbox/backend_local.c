@@ -1,7 +1,6 @@
 #include "local/sandbox/backend_local.h"
 
 #include <linux/magic.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 
 enum {
     CHANNEL_CAP = 8192,
-    MESSAGES_A_TURN = 64,
     SCHEME_LEN = sizeof "unix:" - 1,
 };
 
@@ -61,12 +59,8 @@ allocate(struct wp_local *local, struct wp_err *err)
     wp_list_init(&local->live);
     wp_random_bytes(&seed, sizeof seed);
     wp_rng_init(&local->rng, seed);
-    local->templates_len = local->config.templates_len;
-    local->templates =
-        calloc(local->templates_len + 1, sizeof *local->templates);
     local->free_users = calloc(max, sizeof *local->free_users);
-    if (local->templates == NULL || local->free_users == NULL ||
-        !wp_channel_init(&local->channel, CHANNEL_CAP)) {
+    if (local->free_users == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "no memory for the local backend");
     }
@@ -74,7 +68,8 @@ allocate(struct wp_local *local, struct wp_err *err)
         local->free_users[i] = max - 1 - i;
     }
     local->free_users_len = max;
-    return WP_OK;
+    local->loop = wp_loop_create("wp-local", CHANNEL_CAP, err);
+    return local->loop != NULL ? WP_OK : err->status;
 }
 
 static enum wp_status
@@ -154,8 +149,8 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_local_prepare_filter(local, err);
     }
-    for (size_t i = 0; i < local->templates_len && status == WP_OK; i++) {
-        status = wp_local_prepare_template(local, i, err);
+    for (size_t i = 0; i < config->templates_len && status == WP_OK; i++) {
+        status = wp_local_add_template(local, &config->templates[i], err);
     }
     if (status != WP_OK) {
         wp_local_destroy(local);
@@ -186,21 +181,6 @@ wp_local_probe(const struct wp_local_config *config,
 }
 
 /* --- The port --- */
-
-static const struct wp_local_template *
-find_template(const struct wp_local *local,
-              const struct wp_sandbox_order *order)
-{
-    for (size_t i = 0; i < local->templates_len; i++) {
-        const struct wp_template *tmpl = local->templates[i].tmpl;
-
-        if (wp_str_is(order->template_name, tmpl->name) &&
-            wp_str_is(order->pool_namespace, tmpl->template_namespace)) {
-            return &local->templates[i];
-        }
-    }
-    return NULL;
-}
 
 static void
 run_create(void *ctx, uint64_t a, uint64_t b)
@@ -251,7 +231,8 @@ local_create(void *self, const struct wp_sandbox_order *order,
              struct wp_err *err)
 {
     struct wp_local *local = self;
-    const struct wp_local_template *tmpl = find_template(local, order);
+    const struct wp_local_template *tmpl = wp_local_find_template(
+        local, order->pool_namespace, order->template_name);
     struct wp_sandbox *sandbox;
     enum wp_status status;
 
@@ -281,8 +262,7 @@ local_create(void *self, const struct wp_sandbox_order *order,
         atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
         return status;
     }
-    if (wp_channel_send(&local->channel,
-                        (struct wp_message){run_create, sandbox, 0, 0})) {
+    if (wp_loop_post(local->loop, run_create, sandbox, 0, 0)) {
         return WP_OK;
     }
     free(sandbox);
@@ -310,9 +290,8 @@ local_destroy(void *self, struct wp_slot_ref ref)
 {
     struct wp_local *local = self;
 
-    return wp_channel_send(&local->channel,
-                           (struct wp_message){run_destroy, local,
-                                               wp_slot_ref_pack(ref), 0})
+    return wp_loop_post(local->loop, run_destroy, local, wp_slot_ref_pack(ref),
+                        0)
                ? WP_OK
                : WP_RESOURCE_EXHAUSTED;
 }
@@ -331,59 +310,17 @@ wp_local_backend(struct wp_local *local)
 
 /* --- The thread --- */
 
-static void
-on_messages(int fd, short what, void *arg)
-{
-    struct wp_local *local = arg;
-
-    (void)fd;
-    (void)what;
-    (void)wp_channel_run(&local->channel, MESSAGES_A_TURN);
-}
-
-static void *
-thread_main(void *arg)
-{
-    struct wp_local *local = arg;
-
-    (void)pthread_setname_np(pthread_self(), "wp-local");
-    (void)event_base_loop(local->base, EVLOOP_NO_EXIT_ON_EMPTY);
-    return NULL;
-}
-
-static void
-block_signals_and_start(struct wp_local *local, int *error)
-{
-    sigset_t all;
-    sigset_t old;
-
-    /* Signals are main's. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    *error = pthread_create(&local->thread, NULL, thread_main, local);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
 enum wp_status
 wp_local_start(struct wp_local *local, const struct wp_local_events *events,
                struct wp_local_sweep *sweep, struct wp_err *err)
 {
     struct wp_local_sweep swept;
-    struct event_config *config = event_config_new();
     char path[WP_LOCAL_PATH_MAX + 16];
     enum wp_status status;
-    int error;
 
     WP_ASSERT(!local->started && local->base == NULL);
     local->events = *events;
-    if (config != NULL) {
-        (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-        local->base = event_base_new_with_config(config);
-        event_config_free(config);
-    }
-    if (local->base == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no event loop");
-    }
+    local->base = wp_loop_base(local->loop);
     status = wp_local_take_over(local, sweep != NULL ? sweep : &swept, err);
     if (status != WP_OK) {
         return status;
@@ -391,20 +328,11 @@ wp_local_start(struct wp_local *local, const struct wp_local_events *events,
     (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
     status = wp_cgroups_save(&local->cgroups, local->old_cgroups,
                              local->old_cgroups_len, path, err);
-    if (status != WP_OK) {
-        return status;
+    if (status == WP_OK) {
+        status = wp_loop_start(local->loop, err);
     }
-    (void)event_assign(&local->channel_event, local->base,
-                       wp_channel_fd(&local->channel), EV_READ | EV_PERSIST,
-                       on_messages, local);
-    (void)event_add(&local->channel_event, NULL);
-    block_signals_and_start(local, &error);
-    if (error != 0) {
-        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
-                          "cannot start the backend's thread");
-    }
-    local->started = true;
-    return WP_OK;
+    local->started = status == WP_OK;
+    return status;
 }
 
 const struct wp_host_report *
@@ -454,13 +382,10 @@ on_stop_timer(int fd, short what, void *arg)
 }
 
 static void
-run_stop(void *ctx, uint64_t a, uint64_t b)
+run_stop(void *ctx)
 {
     struct wp_local *local = ctx;
 
-    local->leave_ready = b != 0;
-    local->stop_by_ns =
-        wp_time_add(wp_clock_mono_ns(wp_clock_system()), (int64_t)a);
     for (uint32_t i = 0; i < local->by_index_len; i++) {
         struct wp_sandbox *sandbox = local->by_index[i];
 
@@ -490,14 +415,11 @@ stop(struct wp_local *local, int64_t timeout_ns, bool leave)
     if (!local->started) {
         return 0;
     }
-    while (!wp_channel_send(
-        &local->channel,
-        (struct wp_message){run_stop, local, (uint64_t)timeout_ns, leave})) {
-        struct timespec wait = {0, 1000000};
-
-        (void)nanosleep(&wait, NULL); /* Full: the thread is at it. */
-    }
-    (void)pthread_join(local->thread, NULL);
+    local->leave_ready = leave;
+    local->stop_by_ns =
+        wp_time_add(wp_clock_mono_ns(wp_clock_system()), timeout_ns);
+    wp_loop_call(local->loop, run_stop, local);
+    wp_loop_join(local->loop);
     local->started = false;
     abandon_all(&local->queue);
     abandon_all(&local->live);
@@ -523,21 +445,13 @@ wp_local_destroy(struct wp_local *local)
         return;
     }
     WP_ASSERT(!local->started);
-    for (size_t i = 0; local->templates != NULL && i < local->templates_len;
-         i++) {
-        wp_bwrap_args_fini(&local->templates[i]);
-        wp_gvisor_fini(&local->templates[i]);
-        wp_root_fini(&local->templates[i].root);
-    }
+    wp_local_destroy_templates(local);
     /* Adopted by a start that then failed: they are left as they were. */
     if (local->live.next != NULL) {
         abandon_all(&local->live);
     }
     wp_local_remove_roots(local);
-    if (local->base != NULL) {
-        event_base_free(local->base);
-    }
-    wp_channel_fini(&local->channel);
+    wp_loop_destroy(local->loop);
     wp_cgroups_close(&local->cgroups);
     for (uint32_t i = 0; i < local->old_cgroups_len; i++) {
         wp_cgroups_close(&local->old_cgroups[i]);
@@ -545,7 +459,6 @@ wp_local_destroy(struct wp_local *local)
     if (local->lock_fd >= 0) {
         (void)close(local->lock_fd);
     }
-    free(local->templates);
     free(local->free_users);
     free(local->by_index);
     free(local);

@@ -139,6 +139,21 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err);
  */
 const struct wp_host_report *wp_local_report(const struct wp_local *local);
 
+/* Adds a template, or puts it in the place of the one of its name: for orders
+ * from here on. Sandboxes that are there keep the one they were made from. tmpl
+ * is borrowed until wp_local_destroy. Refused as by wp_local_create, and then
+ * the earlier one stays; RESOURCE_EXHAUSTED: too many were added. Any thread,
+ * one at a time; blocks. */
+WP_MUST_CHECK enum wp_status
+wp_local_add_template(struct wp_local *local, const struct wp_template *tmpl,
+                      struct wp_err *err);
+
+/* What a new sandbox of that name would be made from, as wp_template_hash has
+ * it; 0: there is no such template. Any thread. */
+uint64_t wp_local_template_hash(const struct wp_local *local,
+                                struct wp_str template_namespace,
+                                struct wp_str name);
+
 /* Adopts or sweeps what an earlier daemon left, then starts the thread. Once.
  * sweep may be NULL. RESOURCE_EXHAUSTED: descriptors or memory do not suffice
  * for adopting what is there; it was left as it is. */

@@ -6,7 +6,6 @@
 #ifndef WP_LOCAL_SANDBOX_LOCAL_IMPL_H
 #define WP_LOCAL_SANDBOX_LOCAL_IMPL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +22,8 @@
 #include "local/sandbox/record.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
-#include "pool/base/channel.h"
 #include "pool/base/rng.h"
+#include "proto/loop/loop.h"
 
 enum {
     WP_LOCAL_PATH_MAX = 512,
@@ -50,6 +49,7 @@ enum wp_sandbox_state {
 };
 
 struct wp_local_template {
+    struct wp_local_template *next; /* An older one. */
     const struct wp_template *tmpl;
     uint64_t hash; /* Of all that tmpl says. */
     struct wp_root root;
@@ -134,12 +134,11 @@ struct wp_local {
     /* Of earlier daemons that ran in other groups. */
     struct wp_cgroups old_cgroups[WP_LOCAL_OLD_GROUPS_MAX];
     uint32_t old_cgroups_len;
-    struct wp_local_template *templates;
-    size_t templates_len;
+    _Atomic(struct wp_local_template *) templates; /* See templates.c. */
+    uint32_t templates_made; /* Tries; names their roots. Who adds one. */
     struct wp_local_events events;
-    pthread_t thread;
+    struct wp_loop *loop; /* Its thread and channel. */
     bool started;
-    struct wp_channel channel;
     atomic_uint live_count; /* Creates taken and not yet at their end. */
     atomic_uint queued;
     atomic_uint starting;
@@ -149,8 +148,7 @@ struct wp_local {
     atomic_ullong lost_total;
 
     /* Loop thread. */
-    struct event_base *base;
-    struct event channel_event;
+    struct event_base *base; /* The loop's; NULL before start. */
     struct event stop_timer;
     struct wp_list queue;
     struct wp_list live;
@@ -160,11 +158,20 @@ struct wp_local {
     uint32_t by_index_len;
     uint32_t *free_users; /* A stack of indices. */
     uint32_t free_users_len;
-    bool leave_ready; /* Stopping, and what is ready is to be left. */
+    /* Set before the thread is told to stop. */
+    bool leave_ready; /* What is ready is to be left. */
     int64_t stop_by_ns;
     uint32_t leaving; /* Left when the time to stop was over. */
     struct wp_rng rng;
 };
+
+/* --- templates.c --- */
+
+/* The newest of that name; NULL. Valid until destroy. Any thread. */
+const struct wp_local_template *
+wp_local_find_template(const struct wp_local *local,
+                       struct wp_str template_namespace, struct wp_str name);
+void wp_local_destroy_templates(struct wp_local *local);
 
 /* --- local_prepare.c: before the thread starts. --- */
 
@@ -180,9 +187,11 @@ WP_MUST_CHECK enum wp_status
 wp_local_prepare_programs(const struct wp_local *local, struct wp_err *err);
 WP_MUST_CHECK enum wp_status wp_local_prepare_filter(struct wp_local *local,
                                                      struct wp_err *err);
-WP_MUST_CHECK enum wp_status wp_local_prepare_template(struct wp_local *local,
-                                                       size_t index,
-                                                       struct wp_err *err);
+/* Also later, by who adds a template. out->tmpl is set; what was made when it
+ * fails is the caller's to take back. */
+WP_MUST_CHECK enum wp_status
+wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
+                          const char *dir, struct wp_err *err);
 /* Raises the limit of open files as far as it goes; notes when that is short.
  */
 void wp_local_raise_files(struct wp_local *local);

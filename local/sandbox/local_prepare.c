@@ -435,15 +435,12 @@ find_limits(const struct wp_local *local, const struct wp_template *tmpl,
 }
 
 enum wp_status
-wp_local_prepare_template(struct wp_local *local, size_t index,
-                          struct wp_err *err)
+wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
+                          const char *dir, struct wp_err *err)
 {
-    struct wp_local_template *out = &local->templates[index];
     char image_dir[WP_LOCAL_PATH_MAX];
-    char dir[WP_LOCAL_PATH_MAX + 32];
     enum wp_status status;
 
-    out->tmpl = &local->config.templates[index];
     out->hash = wp_template_hash(out->tmpl);
     status = find_limits(local, out->tmpl, &out->limits, err);
     if (status != WP_OK) {
@@ -457,8 +454,6 @@ wp_local_prepare_template(struct wp_local *local, size_t index,
     if (status != WP_OK) {
         return status;
     }
-    (void)snprintf(dir, sizeof dir, "%s/roots/%u/%zu", local->state_dir,
-                   local->roots, index);
     status =
         wp_root_make(&out->root, dir, image_dir[0] != '\0' ? image_dir : NULL,
                      out->tmpl, err);

@@ -38,8 +38,7 @@ wp_sandbox_now_ns(void)
 void
 wp_sandbox_arm_ms(struct event *timer, int64_t ms)
 {
-    struct timeval tv = {.tv_sec = ms / 1000,
-                         .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+    struct timeval tv = wp_timeval(ms * WP_NS_PER_MS);
 
     (void)evtimer_add(timer, &tv);
 }

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pool/base/file.h"
+
 bool
 wp_cgroup_path(char out[WP_CGROUP_PATH_MAX], const char *a, const char *b)
 {
@@ -47,17 +49,11 @@ wp_cgroup_get(const char *dir, const char *file, char *out, size_t cap)
 {
     char path[WP_CGROUP_PATH_MAX];
     ssize_t n;
-    int fd;
 
     if (!wp_cgroup_path(path, dir, file)) {
         return false;
     }
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    n = read(fd, out, cap - 1);
-    (void)close(fd);
+    n = wp_path_read(path, 0, out, cap - 1, NULL);
     out[n > 0 ? n : 0] = '\0';
     return n >= 0;
 }

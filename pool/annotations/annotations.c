@@ -10,6 +10,7 @@ enum row_type {
     TIME,  /* int64_t, ns */
     COUNT, /* uint32_t */
     COLD,  /* enum wp_cold_start, and that it was said */
+    YES,   /* bool */
 };
 
 struct row {
@@ -33,6 +34,10 @@ static const struct row rows[] = {
     ROW("wait-max", TIME, wait_max_ns, 0, WP_WAIT_MAX_NS),
     ROW("waiters-max", COUNT, waiters_max, 0, WP_SLOTS_MAX),
     ROW("tenant-waiters-max", COUNT, tenant_waiters_max, 0, WP_SLOTS_MAX),
+    ROW("tenant-leases-max", COUNT, tenant_leases_max, 0, WP_SLOTS_MAX),
+    ROW("tenant-claims-per-minute", COUNT, tenant_claims_per_minute, 0,
+        WP_CLAIM_RATE_MAX),
+    ROW("fair-share", YES, fair_share, 0, 0),
     ROW("create-inflight-max", COUNT, create_inflight_max, 1, WP_SLOTS_MAX),
     ROW("ready-within", TIME, ready_within_ns, 10 * WP_NS_PER_MS,
         3600 * WP_NS_PER_S),
@@ -86,6 +91,21 @@ set_count(const struct row *row, struct wp_str value, uint32_t *out,
                           wp_str_shown(value, shown));
     }
     *out = (uint32_t)count;
+    return WP_OK;
+}
+
+static enum wp_status
+set_yes(const struct row *row, struct wp_str value, bool *out,
+        struct wp_err *err)
+{
+    char shown[WP_STR_SHOWN_MAX];
+
+    if (!wp_str_is(value, "true") && !wp_str_is(value, "false")) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s: one of true, false was expected, not '%s'",
+                          row->key, wp_str_shown(value, shown));
+    }
+    *out = wp_str_is(value, "true");
     return WP_OK;
 }
 
@@ -153,6 +173,8 @@ wp_pool_annotation_set(struct wp_pool_spec *spec, struct wp_str key,
             return set_time(&rows[i], value, field, err);
         case COUNT:
             return set_count(&rows[i], value, field, err);
+        case YES:
+            return set_yes(&rows[i], value, field, err);
         case COLD:
         default:
             return set_cold(&rows[i], value, spec, err);

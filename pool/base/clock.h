@@ -7,6 +7,7 @@
 #define WP_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <sys/time.h>
 
 #define WP_NS_PER_US INT64_C(1000)
 #define WP_NS_PER_MS INT64_C(1000000)
@@ -46,6 +47,15 @@ wp_time_add(int64_t now_ns, int64_t delta_ns)
 {
     return delta_ns > WP_TIME_NEVER - now_ns ? WP_TIME_NEVER
                                              : now_ns + delta_ns;
+}
+
+/* For timers, which must not run out before; not less than 0. */
+static inline struct timeval
+wp_timeval(int64_t ns)
+{
+    int64_t us = ns > 0 ? (ns - 1) / WP_NS_PER_US + 1 : 0;
+
+    return (struct timeval){us / 1000000, us % 1000000};
 }
 
 /* "2026-01-31T23:59:59.123Z", with that many digits (0 .. 9) behind the point,

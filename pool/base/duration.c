@@ -5,58 +5,67 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
-static const struct {
-    const char *text;
-    int64_t ns;
-} units[] = {
+/* Largest last: formatting looks for the largest that divides. */
+static const struct wp_unit duration_units[] = {
     {"ms", WP_NS_PER_MS},           {"s", WP_NS_PER_S},
     {"m", 60 * WP_NS_PER_S},        {"h", 3600 * WP_NS_PER_S},
     {"d", 24 * 3600 * WP_NS_PER_S},
 };
 
 bool
-wp_duration_parse(struct wp_str text, int64_t *out_ns)
+wp_unit_parse(struct wp_str text, const struct wp_unit *units, size_t n_units,
+              int64_t *out)
 {
-    struct wp_str number = {text.ptr, 0};
-    struct wp_str unit;
-    uint64_t value;
+    size_t digits = 0;
+    struct wp_str rest;
+    int64_t number;
 
-    while (number.len < text.len && text.ptr[number.len] >= '0' &&
-           text.ptr[number.len] <= '9') {
-        number.len++;
+    while (digits < text.len && text.ptr[digits] >= '0' &&
+           text.ptr[digits] <= '9') {
+        digits++;
     }
-    if (!wp_str_to_u64(number, &value)) {
+    if (!wp_str_to_i64((struct wp_str){text.ptr, digits}, &number)) {
         return false;
     }
-    unit = (struct wp_str){text.ptr + number.len, text.len - number.len};
-    if (unit.len == 0 && value == 0) {
-        *out_ns = 0;
-        return true;
-    }
-    for (size_t i = 0; i < WP_ARRAY_LEN(units); i++) {
-        if (wp_str_is(unit, units[i].text)) {
-            if (value > (uint64_t)(INT64_MAX / units[i].ns)) {
-                return false;
-            }
-            *out_ns = (int64_t)value * units[i].ns;
-            return true;
+    rest = (struct wp_str){text.ptr + digits, text.len - digits};
+    for (size_t i = 0; i < n_units; i++) {
+        if (wp_str_is(rest, units[i].name)) {
+            return !__builtin_mul_overflow(number, units[i].factor, out);
         }
     }
-    return false;
+    *out = 0;
+    return rest.len == 0 && number == 0;
 }
 
-char *
+const char *
+wp_unit_format(int64_t value, const struct wp_unit *units, size_t n_units,
+               char out[32])
+{
+    size_t i = n_units - 1;
+
+    while (i > 0 && (value == 0 || value % units[i].factor != 0)) {
+        i--;
+    }
+    (void)snprintf(out, 32, "%lld%s", (long long)(value / units[i].factor),
+                   value == 0 ? "" : units[i].name);
+    return out;
+}
+
+bool
+wp_duration_parse(struct wp_str text, int64_t *out_ns)
+{
+    return wp_unit_parse(text, duration_units, WP_ARRAY_LEN(duration_units),
+                         out_ns);
+}
+
+const char *
 wp_duration_format(int64_t duration_ns, char out[WP_DURATION_TEXT_MAX])
 {
-    size_t unit = 0;
-
     WP_ASSERT(duration_ns >= 0);
-    for (size_t i = 1; i < WP_ARRAY_LEN(units); i++) {
-        if (duration_ns > 0 && duration_ns % units[i].ns == 0) {
-            unit = i;
-        }
+    if (duration_ns == 0) {
+        memcpy(out, "0ms", sizeof "0ms");
+        return out;
     }
-    (void)snprintf(out, WP_DURATION_TEXT_MAX, "%lld%s",
-                   (long long)(duration_ns / units[unit].ns), units[unit].text);
-    return out;
+    return wp_unit_format(duration_ns, duration_units,
+                          WP_ARRAY_LEN(duration_units), out);
 }

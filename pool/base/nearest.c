@@ -2,9 +2,7 @@
 
 #include <stdint.h>
 
-enum {
-    WORD_MAX = 48
-};
+#include "pool/base/assert.h"
 
 static size_t
 min_size(size_t a, size_t b)
@@ -12,13 +10,12 @@ min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment: insert, delete, replace or swap neighbours. Both at
- * most WORD_MAX long. */
-static size_t
-distance(struct wp_str a, struct wp_str b)
+size_t
+wp_word_distance(struct wp_str a, struct wp_str b)
 {
-    size_t d[WORD_MAX + 1][WORD_MAX + 1];
+    size_t d[WP_NEAREST_WORD_MAX + 1][WP_NEAREST_WORD_MAX + 1];
 
+    WP_ASSERT(a.len <= WP_NEAREST_WORD_MAX && b.len <= WP_NEAREST_WORD_MAX);
     for (size_t i = 0; i <= a.len; i++) {
         for (size_t j = 0; j <= b.len; j++) {
             if (i == 0 || j == 0) {
@@ -50,11 +47,11 @@ wp_nearest_offer(struct wp_nearest *nearest, const char *word)
     size_t far = offered.len / 3 > 0 ? offered.len / 3 : 1;
     size_t d;
 
-    if (nearest->typed.len == 0 || nearest->typed.len > WORD_MAX ||
-        offered.len > WORD_MAX) {
+    if (nearest->typed.len == 0 || nearest->typed.len > WP_NEAREST_WORD_MAX ||
+        offered.len > WP_NEAREST_WORD_MAX) {
         return;
     }
-    d = distance(nearest->typed, offered);
+    d = wp_word_distance(nearest->typed, offered);
     if (d > far && wp_str_starts_with(offered, nearest->typed) &&
         nearest->typed.len >= 2) {
         d = far;

@@ -7,6 +7,10 @@
 
 #include "pool/base/str.h"
 
+enum {
+    WP_NEAREST_WORD_MAX = 48, /* Longer words are near to none. */
+};
+
 struct wp_nearest {
     struct wp_str typed;
     const char *best; /* Borrowed; NULL while none is near. */
@@ -18,5 +22,9 @@ void wp_nearest_init(struct wp_nearest *nearest, struct wp_str typed);
  * third of its letters, and at least one, may differ or be swapped, or it
  * begins with what was typed. */
 void wp_nearest_offer(struct wp_nearest *nearest, const char *word);
+
+/* How many letters to insert, remove, replace or swap with their neighbour to
+ * get from a to b. Neither is longer than WP_NEAREST_WORD_MAX. */
+size_t wp_word_distance(struct wp_str a, struct wp_str b);
 
 #endif

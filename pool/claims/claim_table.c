@@ -1,10 +1,12 @@
 /* What entries say, and who may end them; how they are found: claim_set.c. */
 #include "pool/claims/claim_table.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "pool/base/pages.h"
 #include "pool/claims/claim_set.h"
 #include "pool/slots/slot.h"
@@ -27,7 +29,8 @@ _Static_assert(sizeof(struct wp_slot) + sizeof(struct wp_slot_cold) +
 /* --- Table --- */
 
 bool
-wp_claim_table_init(struct wp_claim_table *table, uint32_t claims_max)
+wp_claim_table_init(struct wp_claim_table *table, uint32_t claims_max,
+                    struct wp_accounts *accounts)
 {
     size_t entries = sizeof(struct wp_claim_entry) * claims_max;
     size_t buckets = 1;
@@ -49,6 +52,7 @@ wp_claim_table_init(struct wp_claim_table *table, uint32_t claims_max)
     table->map = map;
     table->entries = (struct wp_claim_entry *)(void *)map;
     table->buckets = (_Atomic(uint64_t) *)(void *)(map + entries);
+    table->accounts = accounts;
     table->claims_max = claims_max;
     table->bucket_mask = (uint32_t)(buckets - 1);
     wp_claim_set_init(table);
@@ -131,28 +135,33 @@ words_load(const _Atomic(uint64_t) *words, char *out, size_t len)
     out[len] = '\0';
 }
 
-/* The meta word: pool index (16 bits), how served (8), length of the claim id
- * (8), of the tenant (8). */
+/* The meta word: pool index (16 bits), how served (8, 0 as yet), length of the
+ * claim id (8), of the tenant (8), account (24). */
 static uint64_t
-meta_make(uint32_t pool_index, int served, size_t claim_len, size_t tenant_len)
+meta_make(const struct wp_claim_key *key, uint32_t account)
 {
-    return (uint64_t)pool_index | (uint64_t)(unsigned)served << 16 |
-           (uint64_t)claim_len << 24 | (uint64_t)tenant_len << 32;
+    return (uint64_t)key->pool_index | (uint64_t)key->claim_id.len << 24 |
+           (uint64_t)key->tenant.len << 32 | (uint64_t)account << 40;
+}
+
+static uint32_t
+meta_account(uint64_t meta)
+{
+    return (uint32_t)(meta >> 40);
 }
 
 /* All stores are releases: see claim_set.c and wp_claim_table_read. */
 static void
-entry_fill(struct wp_claim_entry *entry, const struct wp_claim_key *key)
+entry_fill(struct wp_claim_entry *entry, const struct wp_claim_key *key,
+           uint32_t account)
 {
     atomic_store_explicit(&entry->hash[0], key->hash.low, memory_order_release);
     atomic_store_explicit(&entry->hash[1], key->hash.high,
                           memory_order_release);
     atomic_store_explicit(&entry->fingerprint, key->fingerprint,
                           memory_order_release);
-    atomic_store_explicit(
-        &entry->meta,
-        meta_make(key->pool_index, 0, key->claim_id.len, key->tenant.len),
-        memory_order_release);
+    atomic_store_explicit(&entry->meta, meta_make(key, account),
+                          memory_order_release);
     words_store(entry->claim_id, key->claim_id);
     words_store(entry->tenant, key->tenant);
 }
@@ -166,9 +175,17 @@ entry_start(struct wp_claim_table *table, uint32_t index,
     uint32_t generation = generation_of(atomic_load_explicit(
                               &entry->word, memory_order_relaxed)) +
                           1;
+    struct wp_counted counted = {WP_ACCOUNT_OTHERS, 0};
 
     generation = generation != 0 ? generation : 1;
-    entry_fill(entry, key);
+    if (table->accounts != NULL) {
+        counted = wp_accounts_take(table->accounts, key->pool_index,
+                                   key->tenant, key->now_ns);
+    }
+    if (key->counted != NULL) {
+        *key->counted = counted;
+    }
+    entry_fill(entry, key, counted.account);
     /* Publishes the fields: pairs with the acquire in read. */
     atomic_store_explicit(&entry->word,
                           (uint64_t)generation << 32 | ENTRY_PENDING,
@@ -180,6 +197,11 @@ entry_start(struct wp_claim_table *table, uint32_t index,
 static void
 entry_cancel(struct wp_claim_table *table, struct wp_claim_ref ref)
 {
+    if (table->accounts != NULL) {
+        wp_accounts_give(
+            table->accounts,
+            meta_account(load_acquire(&table->entries[ref.index].meta)));
+    }
     atomic_store_explicit(&table->entries[ref.index].word,
                           (uint64_t)ref.generation << 32 | ENTRY_FREE,
                           memory_order_release);
@@ -315,10 +337,12 @@ entry_end(struct wp_claim_table *table, struct wp_claim_ref ref,
     struct wp_claim_entry *entry;
     struct wp_hash128 hash;
     uint64_t word;
+    uint64_t meta;
 
     WP_ASSERT(ref.index < table->claims_max);
     entry = &table->entries[ref.index];
     word = load_acquire(&entry->word);
+    meta = load_acquire(&entry->meta);
     hash.low = load_acquire(&entry->hash[0]);
     hash.high = load_acquire(&entry->hash[1]);
     do {
@@ -332,6 +356,10 @@ entry_end(struct wp_claim_table *table, struct wp_claim_ref ref,
         &entry->word, &word, (uint64_t)ref.generation << 32 | ENTRY_FREE,
         memory_order_acq_rel, memory_order_acquire));
     wp_claim_set_remove(table, ref, hash);
+    if (table->accounts != NULL &&
+        (state_of(word) == ENTRY_HELD || !WP_MUTANT(ACCOUNT_LEAKED))) {
+        wp_accounts_give(table->accounts, meta_account(meta));
+    }
     *last = word;
     return true;
 }
@@ -432,4 +460,24 @@ wp_claim_table_read_at(const struct wp_claim_table *table, uint32_t index,
     WP_ASSERT(index < table->claims_max);
     return entry_read(table, index, load_acquire(&table->entries[index].word),
                       out);
+}
+
+void
+wp_claim_table_check(const struct wp_claim_table *table)
+{
+    uint32_t accounts = table->accounts->mask + 1;
+    uint32_t *tally = calloc(accounts, sizeof *tally);
+
+    WP_ASSERT(tally != NULL);
+    for (uint32_t i = 0; i < wp_claim_table_used_max(table); i++) {
+        const struct wp_claim_entry *entry = &table->entries[i];
+
+        if (state_of(load_acquire(&entry->word)) != ENTRY_FREE) {
+            tally[meta_account(load_acquire(&entry->meta))]++;
+        }
+    }
+    for (uint32_t i = 0; i < accounts; i++) {
+        WP_ASSERT(tally[i] == wp_account_live(&table->accounts->account[i]));
+    }
+    free(tally);
 }

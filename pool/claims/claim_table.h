@@ -12,6 +12,9 @@
  * its outcome (wp_claim_table_follow). An entry is named by {index,
  * generation}: once ended, the name is stale for ever.
  *
+ * An entry counts on its tenant's account from before it is in the set until it
+ * has ended. Nothing else counts there.
+ *
  * Fixed capacity, one mapping, never allocates. All functions, init and fini
  * excepted, are for any thread and lock-free. */
 #ifndef WP_POOL_CLAIMS_CLAIM_TABLE_H
@@ -26,6 +29,7 @@
 #include "pool/base/compiler.h"
 #include "pool/base/siphash.h"
 #include "pool/base/str.h"
+#include "pool/claims/accounts.h"
 #include "pool/limits.h"
 #include "pool/slot_ref.h"
 
@@ -57,7 +61,7 @@ struct wp_claim_entry {
     _Atomic(uint64_t) fingerprint;
     _Atomic(uint64_t) slot;
     _Atomic(uint64_t) granted_wall_ms;
-    _Atomic(uint64_t) meta; /* Pool, how served, lengths of the texts. */
+    _Atomic(uint64_t) meta; /* Pool, how served, texts' lengths, account. */
     _Atomic(uint64_t) claim_id[WP_CLAIM_ID_MAX / 8];
     _Atomic(uint64_t) tenant[(WP_TENANT_MAX + 1) / 8];
 };
@@ -67,6 +71,7 @@ struct wp_claim_table {
     _Atomic(uint64_t) *buckets;     /* Owned; bucket_mask + 1 links. */
     void *map;                      /* Owned: holds both. */
     size_t map_bytes;
+    struct wp_accounts *accounts; /* Borrowed; NULL: nobody counts. */
     uint32_t claims_max;
     uint32_t bucket_mask;
     alignas(WP_CACHELINE) _Atomic(uint64_t) free_top; /* {tag, index + 1} */
@@ -86,6 +91,9 @@ struct wp_claim_key {
     struct wp_str claim_id; /* 1..WP_CLAIM_ID_MAX bytes */
     struct wp_str tenant;   /* 0..WP_TENANT_MAX bytes */
     uint32_t pool_index;
+    int64_t now_ns; /* Of a new claim; 0: known from elsewhere. */
+    /* May be NULL: what a NEW entry was counted as. */
+    struct wp_counted *counted;
 };
 
 /* A copy of an entry. */
@@ -102,9 +110,11 @@ struct wp_claim_view {
     char tenant[WP_TENANT_MAX + 1];
 };
 
-/* False when memory lacks. claims_max is 1..WP_CLAIMS_MAX (asserted). */
+/* False when memory lacks. claims_max is 1..WP_CLAIMS_MAX (asserted). accounts
+ * outlive the table; NULL: claims are counted nowhere. */
 WP_MUST_CHECK bool wp_claim_table_init(struct wp_claim_table *table,
-                                       uint32_t claims_max);
+                                       uint32_t claims_max,
+                                       struct wp_accounts *accounts);
 /* Is a claim of this pool held or under way? O(entries ever used). One that
  * begins meanwhile may be missed. */
 bool wp_claim_table_has_pool(const struct wp_claim_table *table,
@@ -172,5 +182,8 @@ WP_MUST_CHECK bool wp_claim_table_read_at(const struct wp_claim_table *table,
 /* Indexes below this have been used; for walks with read_at. An entry that
  * lives during the whole walk is seen exactly once. */
 uint32_t wp_claim_table_used_max(const struct wp_claim_table *table);
+/* Aborts when an account counts other than the entries that it has. With all
+ * threads quiet; O(entries ever used). */
+void wp_claim_table_check(const struct wp_claim_table *table);
 
 #endif

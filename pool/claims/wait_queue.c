@@ -259,6 +259,10 @@ wp_wait_queue_push(struct wp_wait_queue *queue, struct wp_claim *claim)
         return WP_WAIT_TENANT_FULL;
     }
     tenant->count++;
+    if (claim->tenant_waiting != NULL) {
+        (void)atomic_fetch_add_explicit(claim->tenant_waiting, 1,
+                                        memory_order_relaxed);
+    }
     claim->tenant_slot = index;
     wp_list_push_back(&tenant->claims, &claim->waiting);
     heap_rise(queue, queue->count++, node);
@@ -275,6 +279,10 @@ wp_wait_queue_remove(struct wp_wait_queue *queue, struct wp_claim *claim)
     }
     tenant = &queue->tenants[claim->tenant_slot];
     queue->count--;
+    if (claim->tenant_waiting != NULL) {
+        (void)atomic_fetch_sub_explicit(claim->tenant_waiting, 1,
+                                        memory_order_relaxed);
+    }
     heap_remove(queue, claim);
     wp_list_remove(&claim->waiting);
     if (--tenant->count == 0) {
@@ -284,19 +292,47 @@ wp_wait_queue_remove(struct wp_wait_queue *queue, struct wp_claim *claim)
 }
 
 struct wp_claim *
-wp_wait_queue_pop_next(struct wp_wait_queue *queue)
+wp_wait_queue_next(const struct wp_wait_queue *queue,
+                   bool (*may)(const struct wp_claim *claim))
 {
-    struct wp_wait_tenant *tenant;
-    struct wp_claim *claim;
+    WP_LIST_FOREACH (node, &queue->turn) {
+        struct wp_claim *claim =
+            first_claim(WP_CONTAINER_OF(node, struct wp_wait_tenant, turn));
 
-    if (queue->count == 0) {
-        return NULL;
+        if (may(claim)) {
+            return claim;
+        }
     }
-    tenant = WP_CONTAINER_OF(queue->turn.next, struct wp_wait_tenant, turn);
-    claim = first_claim(tenant);
+    return NULL;
+}
+
+void
+wp_wait_queue_serve(struct wp_wait_queue *queue, struct wp_claim *claim)
+{
+    struct wp_wait_tenant *tenant = &queue->tenants[claim->tenant_slot];
+    bool waited;
+
     wp_list_remove(&tenant->turn);
     wp_list_push_back(&queue->turn, &tenant->turn);
-    WP_ASSERT(wp_wait_queue_remove(queue, claim));
+    waited = wp_wait_queue_remove(queue, claim);
+    WP_ASSERT(waited);
+}
+
+static bool
+anybody(const struct wp_claim *claim)
+{
+    (void)claim;
+    return true;
+}
+
+struct wp_claim *
+wp_wait_queue_pop_next(struct wp_wait_queue *queue)
+{
+    struct wp_claim *claim = wp_wait_queue_next(queue, anybody);
+
+    if (claim != NULL) {
+        wp_wait_queue_serve(queue, claim);
+    }
     return claim;
 }
 

@@ -3,7 +3,7 @@
  * First come, first served within a tenant; tenants take turns. Ordered a
  * second time by wait_until_ns, for time-outs. Bounded three ways: claims,
  * claims of one tenant, tenants. The claims are the nodes; nothing is allocated
- * after init.
+ * after init. The claim's tenant_waiting, unless NULL, is counted up and down.
  *
  * Not thread-safe: the caller holds the pool's wait lock around every call. */
 #ifndef WP_POOL_CLAIMS_WAIT_QUEUE_H
@@ -67,8 +67,15 @@ size_t wp_wait_queue_bytes(uint32_t waiters_max);
  * claim must not be waiting already. O(log n). */
 enum wp_wait_result wp_wait_queue_push(struct wp_wait_queue *queue,
                                        struct wp_claim *claim);
-/* Gives the oldest claim of the tenant whose turn it is, whose next turn is
- * then after all the others'. NULL when nobody waits. O(log n). */
+/* The oldest claim of the tenant whose turn it is; it stays in the queue. A
+ * tenant whose oldest claim may(claim) denies is passed over and keeps its
+ * turn. NULL when nobody waits, or nobody may. O(tenants passed over). */
+struct wp_claim *wp_wait_queue_next(const struct wp_wait_queue *queue,
+                                    bool (*may)(const struct wp_claim *claim));
+/* Takes a claim out that wp_wait_queue_next has just given; its tenant's next
+ * turn is after all the others'. O(log n). */
+void wp_wait_queue_serve(struct wp_wait_queue *queue, struct wp_claim *claim);
+/* Both, with nobody passed over; NULL when nobody waits. */
 struct wp_claim *wp_wait_queue_pop_next(struct wp_wait_queue *queue);
 /* Gives a claim with wait_until_ns <= now_ns, earliest first, or NULL. Does not
  * count as its tenant's turn. O(log n). */

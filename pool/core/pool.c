@@ -22,6 +22,7 @@ wp_pool_spec_init(struct wp_pool_spec *spec)
     memcpy(spec->pool_namespace, "default", sizeof "default");
     spec->waiters_max = 1024;
     spec->tenant_waiters_max = 256;
+    spec->fair_share = true;
     spec->create_inflight_max = 16;
     spec->ttl_default_ns = 3600 * WP_NS_PER_S;
     spec->ttl_max_ns = 24 * 3600 * WP_NS_PER_S;
@@ -55,6 +56,7 @@ free_parts(struct wp_pools *pools)
     wp_slot_map_fini(&pools->map);
     wp_attention_destroy(pools);
     wp_claim_table_fini(&pools->claims);
+    wp_accounts_fini(&pools->accounts);
     wp_slots_fini(&pools->slots);
     wp_pool_budgets_destroy(pools);
     wp_store_requests_destroy(pools);
@@ -79,7 +81,10 @@ reserve_all(struct wp_pools *pools)
         wp_pools_reserve(pools, WP_NAME_BUCKETS, sizeof *pools->by_name);
     if (pools->pool == NULL || pools->by_name == NULL ||
         !wp_slots_init(&pools->slots, config->slots_max, WP_POOLS_MAX) ||
-        !wp_claim_table_init(&pools->claims, config->claims_max) ||
+        !wp_accounts_init(&pools->accounts, config->claims_max,
+                          config->hash_key) ||
+        !wp_claim_table_init(&pools->claims, config->claims_max,
+                             &pools->accounts) ||
         !wp_peers_create(pools) || !wp_store_requests_create(pools) ||
         !wp_attention_create(pools) || !wp_snapshots_create(pools) ||
         !wp_pool_budgets_create(pools) || !wp_reported_leases_create(pools)) {
@@ -94,7 +99,8 @@ reserve_all(struct wp_pools *pools)
         pools->memory_bytes += wp_slot_map_bytes(names);
     }
     pools->memory_bytes += wp_slots_memory_bytes(&pools->slots) +
-                           wp_claim_table_memory_bytes(&pools->claims);
+                           wp_claim_table_memory_bytes(&pools->claims) +
+                           wp_accounts_bytes(&pools->accounts);
     return true;
 }
 
@@ -265,6 +271,7 @@ wp_pools_check(struct wp_pools *pools)
     uint32_t leased = 0;
 
     wp_slots_check(&pools->slots);
+    wp_claim_table_check(&pools->claims);
     for (uint32_t i = 0; i < wp_claim_table_used_max(&pools->claims); i++) {
         struct wp_claim_view view;
         enum wp_slot_state state;

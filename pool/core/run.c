@@ -7,12 +7,15 @@
  * not at all. */
 #include "pool/base/extreme.h"
 #include "pool/core/control.h"
+#include "pool/refill/refill.h"
 #include "pool/records/records.h"
 #include "pool/sizing/budget.h"
 #include "pool/sizing/snapshot.h"
 
 /* How soon the control thread looks again by itself after finding work. */
 #define BUSY_TURN_NS (2 * WP_NS_PER_MS)
+/* How often it looks what tenants claim. */
+#define FIND_SHARES_NS WP_NS_PER_S
 
 /* True when nothing came between the turn and now: control may sleep. */
 static bool
@@ -37,6 +40,36 @@ fall_asleep(struct wp_pools *pools)
     return false;
 }
 
+/* Finds what tenants may take of the stock of pools that several claim from,
+ * and who does not claim any more. Returns when again, if need be. */
+static int64_t
+find_shares(struct wp_pools *pools, int64_t now)
+{
+    bool shared = false;
+    bool due = now - pools->shares_found_ns >= FIND_SHARES_NS ||
+               wp_accounts_newcomers(&pools->accounts);
+
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        struct wp_pool *pool = wp_pools_at(pools, i);
+        int64_t lead =
+            atomic_load_explicit(&pool->lead_mean_ns, memory_order_relaxed);
+
+        if (due) {
+            wp_accounts_set_stock(
+                &pools->accounts, i, pool->spec.fair_share,
+                atomic_load_explicit(&pool->target, memory_order_relaxed),
+                lead > 0 ? lead : WP_REFILL_LEAD_GUESS_NS);
+        }
+        shared = shared || wp_accounts_active(&pools->accounts, i) > 1;
+    }
+    if (due) {
+        pools->shares_found_ns = now;
+        wp_accounts_sweep(&pools->accounts, now);
+        wp_accounts_find_shares(&pools->accounts, now);
+    }
+    return shared ? pools->shares_found_ns + FIND_SHARES_NS : WP_TIME_NEVER;
+}
+
 int64_t
 wp_pools_run(struct wp_pools *pools)
 {
@@ -58,6 +91,7 @@ wp_pools_run(struct wp_pools *pools)
 
         next = at < next ? at : next;
     }
+    next = wp_min_i64(next, find_shares(pools, now));
     next = wp_min_i64(next, wp_pool_budgets_next_ns(pools));
     next = wp_min_i64(next, wp_attention_next_ns(pools));
     if (worked || !fall_asleep(pools)) {

@@ -60,6 +60,20 @@ check_spec(const struct wp_pool_spec *spec, struct wp_err *err)
     return WP_OK;
 }
 
+/* What of spec is said of tenants. */
+static void
+set_tenants(struct wp_pool *pool, const struct wp_pool_spec *spec)
+{
+    struct wp_quota quota = {
+        .leases_max = spec->tenant_leases_max,
+        .waiters_max = WP_QUOTA_NONE, /* The wait queue holds to it. */
+        .claims_per_minute = spec->tenant_claims_per_minute,
+    };
+
+    wp_accounts_set_pool(&pool->pools->accounts, pool->index, pool->identity,
+                         &quota);
+}
+
 /* All of spec but the names, which are there. */
 static enum wp_status
 apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
@@ -82,6 +96,9 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
         to->target = spec->target;
         to->waiters_max = spec->waiters_max;
         to->tenant_waiters_max = spec->tenant_waiters_max;
+        to->tenant_leases_max = spec->tenant_leases_max;
+        to->tenant_claims_per_minute = spec->tenant_claims_per_minute;
+        to->fair_share = spec->fair_share;
         to->create_inflight_max = spec->create_inflight_max;
         to->ttl_default_ns = spec->ttl_default_ns;
         to->ttl_max_ns = spec->ttl_max_ns;
@@ -97,6 +114,7 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
                           "pool '%s': no memory for %u waiting claims",
                           spec->name, spec->waiters_max);
     }
+    set_tenants(pool, spec);
     wp_pool_scale_set(pool, spec);
     /* Else its scaler decides, in the next run. */
     if (wp_pool_scale_active(pool) == NULL) {
@@ -169,6 +187,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
         destroy_pool(pool);
         return NULL;
     }
+    set_tenants(pool, spec);
     wp_pool_scale_set(pool, spec);
     return pool;
 }

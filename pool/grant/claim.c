@@ -102,7 +102,7 @@ wp_claim_refuse(struct wp_claim *claim, enum wp_status status,
     struct wp_pool *pool = wp_claim_pool(claim);
 
     wp_claim_give_up(claim);
-    if (status == WP_RESOURCE_EXHAUSTED) {
+    if (status == WP_RESOURCE_EXHAUSTED && claim->quota != WP_QUOTA_RATE) {
         claim->retry_after_ns =
             atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
     }
@@ -376,6 +376,7 @@ wp_claim_grant(struct wp_claim *claim, struct wp_slot_ref ref)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
 
+    wp_claim_count_taken(claim);
     for (;;) {
         enum wp_status status = commit(claim, ref);
 
@@ -456,13 +457,17 @@ fingerprint_of(const struct wp_claim *claim)
     return x ^ wp_claim_pool(claim)->identity;
 }
 
-/* A claim with its own entry, and nothing else: a sandbox, or its turn. */
+/* The claim has an entry, which was counted as that. */
 static enum wp_status
-begin(struct wp_claim *claim)
+begin_new(struct wp_claim *claim, struct wp_counted counted)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_slot_ref slot = WP_SLOT_REF_NONE;
+    const char *over;
 
+    claim->account = counted.account;
+    claim->tenant_waiting =
+        &pool->pools->accounts.account[counted.account].waiting;
     /* Two fences, here and in shape.c, is_gone: either it is seen here that the
      * pool was closed, or the claim's entry is seen there. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -471,6 +476,10 @@ begin(struct wp_claim *claim)
     }
     if (wp_claim_has_left(claim)) {
         return wp_claim_refuse_left(claim);
+    }
+    over = wp_claim_over_quota(claim, counted.live);
+    if (over != NULL && !WP_MUTANT(QUOTA_NOT_KEPT)) {
+        return wp_claim_refuse(claim, WP_RESOURCE_EXHAUSTED, over);
     }
     if (claim->n_after > 0 && claim->wait_ns <= 0 &&
         wp_slots_count(&pool->pools->slots, pool->index, WP_SLOT_READY) <=
@@ -481,7 +490,7 @@ begin(struct wp_claim *claim)
                                "fewer sandboxes are ready than the batch "
                                "needs");
     }
-    if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) == 0) {
+    if (wp_claim_may_pass(claim)) {
         slot = wp_pools_pop(pool, WP_SLOT_LEASED);
     }
     return slot.generation != 0 ? wp_claim_grant(claim, slot)
@@ -493,12 +502,15 @@ wp_claim_start(struct wp_claim *claim)
 {
     struct wp_pool *pool = wp_claim_pool(claim);
     struct wp_pools *pools = pool->pools;
+    struct wp_counted counted;
     struct wp_claim_key key = {
         .hash = claim->hash,
         .fingerprint = fingerprint_of(claim),
         .claim_id = claim->claim_id,
         .tenant = claim->tenant,
         .pool_index = pool->index,
+        .now_ns = claim->arrived_ns,
+        .counted = &counted,
     };
     struct wp_claim_ref ref;
 
@@ -517,7 +529,7 @@ wp_claim_start(struct wp_claim *claim)
         }
         if (begun == WP_CLAIM_NEW) {
             claim->entry = wp_claim_ref_pack(ref);
-            return begin(claim);
+            return begin_new(claim, counted);
         }
         status = repeat(claim, ref, key.fingerprint);
         if (status != WP_TAKEN) {
@@ -559,6 +571,7 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
     }
     claim->arrived_ns = wp_pools_now(pools);
     claim->asked = 0;
+    claim->quota = WP_QUOTA_NOT;
     atomic_store_explicit(&claim->left, false, memory_order_relaxed);
     return wp_claim_start(claim);
 }

@@ -65,6 +65,22 @@ enum wp_status wp_claim_start(struct wp_claim *claim);
 /* Gives the slot, which is LEASED and the caller's, to the claim. */
 enum wp_status wp_claim_grant(struct wp_claim *claim, struct wp_slot_ref ref);
 
+/* --- share.c --- */
+
+/* NULL: its tenant's quota allows the claim, which was counted as the live-th.
+ * Else why not, and the claim's answer says which bound. */
+const char *wp_claim_over_quota(struct wp_claim *claim, uint32_t live);
+/* False: so many of its tenant wait that its quota allows no more; the claim's
+ * answer says so. Under the pool's lock. */
+WP_MUST_CHECK bool wp_claim_may_wait(struct wp_claim *claim);
+/* May the claim, which is its tenant's oldest, take a ready sandbox? Not when
+ * that is kept for others. */
+WP_MUST_CHECK bool wp_claim_may_take(const struct wp_claim *claim);
+/* The same of a claim that comes now, while others may wait. */
+WP_MUST_CHECK bool wp_claim_may_pass(const struct wp_claim *claim);
+/* It takes a sandbox. */
+void wp_claim_count_taken(const struct wp_claim *claim);
+
 /* --- wait.c --- */
 
 /* The pool looked empty: decides that under its lock, then waits or refuses. */

@@ -21,8 +21,8 @@ void wp_claim_notify_followers(struct wp_pool *pool, uint64_t entry,
 
 /* --- wait.c --- */
 
-/* Offers a READY sandbox to the oldest waiting claim, or to the next one that
- * comes. Any thread; may call done of claims. */
+/* Offers a READY sandbox, which is new here, to the waiting claim whose turn it
+ * is, or to the next one that comes. Any thread; may call done of claims. */
 void wp_pools_offer(struct wp_pool *pool, struct wp_slot_ref ref);
 /* Gives ready sandboxes to waiting claims as long as there are both. */
 void wp_pools_match(struct wp_pool *pool);

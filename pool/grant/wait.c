@@ -25,16 +25,17 @@ match(struct wp_pool *pool)
         struct wp_slot_ref ref = WP_SLOT_REF_NONE;
 
         (void)pthread_mutex_lock(&pool->wait_lock);
-        if (wp_wait_queue_count(&pool->waiters) > 0) {
+        claim = wp_wait_queue_next(&pool->waiters, wp_claim_may_take);
+        if (claim != NULL) {
             ref = wp_pools_pop(pool, WP_SLOT_LEASED);
         }
         if (ref.generation != 0) {
-            claim = wp_wait_queue_pop_next(&pool->waiters);
+            wp_wait_queue_serve(&pool->waiters, claim);
             claim->phase = WP_PHASE_BUSY;
             wp_claim_count_waiting(pool);
         }
         (void)pthread_mutex_unlock(&pool->wait_lock);
-        if (claim == NULL) {
+        if (ref.generation == 0) {
             return;
         }
         wp_claim_finish(claim, wp_claim_grant(claim, ref));
@@ -82,7 +83,14 @@ enqueue(struct wp_pool *pool, struct wp_claim *claim)
     enum wp_wait_result result;
 
     if (wait_ns <= 0) {
-        return "no sandbox is ready";
+        return wp_claim_may_take(claim)
+                   ? "no sandbox is ready"
+                   : "no sandbox is ready but those kept for tenants below "
+                     "their share";
+    }
+    if (!wp_claim_may_wait(claim)) {
+        return "no sandbox is ready and this tenant has as many claims waiting "
+               "as its quota allows";
     }
     claim->wait_until_ns = wp_time_add(claim->arrived_ns, wait_ns);
     result = wp_wait_queue_push(&pool->waiters, claim);
@@ -107,7 +115,7 @@ wp_claim_await(struct wp_claim *claim)
 
     (void)pthread_mutex_lock(&pool->wait_lock);
     left = wp_claim_has_left(claim);
-    if (!left && wp_wait_queue_count(&pool->waiters) == 0) {
+    if (!left && wp_claim_may_pass(claim)) {
         ref = wp_pools_pop(pool, WP_SLOT_LEASED);
     }
     if (!left && ref.generation == 0) {

@@ -2,40 +2,8 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/nearest.h"
 #include "pool/policy/policy_parts.h"
-
-static size_t
-least(size_t a, size_t b, size_t c)
-{
-    size_t ab = a < b ? a : b;
-
-    return ab < c ? ab : c;
-}
-
-/* How many characters to insert, remove or replace to get from a to b; a is at
- * most WP_SCALE_KEY_MAX long. */
-static size_t
-edit_distance(struct wp_str a, struct wp_str b)
-{
-    size_t line[WP_SCALE_KEY_MAX + 1];
-
-    for (size_t i = 0; i <= a.len; i++) {
-        line[i] = i;
-    }
-    for (size_t j = 1; j <= b.len; j++) {
-        size_t diagonal = line[0];
-
-        line[0] = j;
-        for (size_t i = 1; i <= a.len; i++) {
-            size_t above = line[i];
-
-            line[i] = least(line[i] + 1, line[i - 1] + 1,
-                            diagonal + (a.ptr[i - 1] == b.ptr[j - 1] ? 0 : 1));
-            diagonal = above;
-        }
-    }
-    return line[a.len];
-}
 
 /* There are too many of them for one error. */
 #define ALL_KEYS "; all of them: warmpool-autoscale(7)"
@@ -61,7 +29,7 @@ find_row(struct wp_str key, const struct wp_policy_row **out,
                           wp_str_shown(key, shown), WP_SCALE_KEY_MAX);
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(wp_policy_rows); i++) {
-        size_t d = edit_distance(key, wp_str_from(wp_policy_rows[i].key));
+        size_t d = wp_word_distance(key, wp_str_from(wp_policy_rows[i].key));
 
         if (d < distance) {
             distance = d;
@@ -120,7 +88,12 @@ wp_scale_policy_clear(struct wp_scale_policy *policy, struct wp_str key,
     enum wp_status status = find_row(key, &row, err);
 
     if (status == WP_OK) {
-        row->clear(policy);
+        if (row->clear != NULL) {
+            row->clear(policy);
+        } else {
+            memcpy((char *)policy + row->offset,
+                   (const char *)&wp_policy_defaults + row->offset, row->size);
+        }
         policy->given &= ~(1U << (row - wp_policy_rows));
     }
     return status;
@@ -219,12 +192,6 @@ const char *
 wp_scale_policy_key(unsigned i)
 {
     return i < WP_ARRAY_LEN(wp_policy_rows) ? wp_policy_rows[i].key : NULL;
-}
-
-const char *
-wp_scale_policy_key_help(unsigned i)
-{
-    return i < WP_ARRAY_LEN(wp_policy_rows) ? wp_policy_rows[i].help : NULL;
 }
 
 uint32_t

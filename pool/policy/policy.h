@@ -97,11 +97,8 @@ WP_MUST_CHECK bool wp_scale_policy_get(const struct wp_scale_policy *policy,
 /* The same keys with the same meaning. */
 bool wp_scale_policy_eq(const struct wp_scale_policy *a,
                         const struct wp_scale_policy *b);
-/* The keys in the order of the table, for help texts; NULL after the last. */
+/* The keys in the order of the manual; NULL after the last. */
 const char *wp_scale_policy_key(unsigned i);
-/* One line for people: what the key means and what it takes; NULL after the
- * last. */
-const char *wp_scale_policy_key_help(unsigned i);
 
 /* The highest floor that holds at wall_ns, and when that changes next (wall;
  * WP_TIME_NEVER: never). Cheap enough for each decision: floors remember. */

@@ -192,12 +192,6 @@ write_miss_cost(const struct wp_scale_policy *policy, char *out, size_t cap)
     write_decimal(policy->miss_cost_s, "", out, cap);
 }
 
-static void
-clear_miss_cost(struct wp_scale_policy *policy)
-{
-    policy->miss_cost_s = wp_policy_defaults.miss_cost_s;
-}
-
 static enum wp_status
 read_min(struct wp_scale_policy *policy, struct wp_str value,
          struct wp_err *err)
@@ -211,12 +205,6 @@ write_min(const struct wp_scale_policy *policy, char *out, size_t cap)
     (void)snprintf(out, cap, "%u", policy->min);
 }
 
-static void
-clear_min(struct wp_scale_policy *policy)
-{
-    policy->min = wp_policy_defaults.min;
-}
-
 static enum wp_status
 read_max(struct wp_scale_policy *policy, struct wp_str value,
          struct wp_err *err)
@@ -228,12 +216,6 @@ static void
 write_max(const struct wp_scale_policy *policy, char *out, size_t cap)
 {
     (void)snprintf(out, cap, "%u", policy->max);
-}
-
-static void
-clear_max(struct wp_scale_policy *policy)
-{
-    policy->max = wp_policy_defaults.max;
 }
 
 static enum wp_status
@@ -259,12 +241,6 @@ write_down_window(const struct wp_scale_policy *policy, char *out, size_t cap)
                    wp_duration_format(policy->down_window_ns, text));
 }
 
-static void
-clear_down_window(struct wp_scale_policy *policy)
-{
-    policy->down_window_ns = wp_policy_defaults.down_window_ns;
-}
-
 static enum wp_status
 read_down_rate(struct wp_scale_policy *policy, struct wp_str value,
                struct wp_err *err)
@@ -283,12 +259,6 @@ static void
 write_down_rate(const struct wp_scale_policy *policy, char *out, size_t cap)
 {
     write_decimal(policy->down_rate * 100, "%", out, cap);
-}
-
-static void
-clear_down_rate(struct wp_scale_policy *policy)
-{
-    policy->down_rate = wp_policy_defaults.down_rate;
 }
 
 static enum wp_status
@@ -334,12 +304,6 @@ write_schedule(const struct wp_scale_policy *policy, char *out, size_t cap)
         WP_ASSERT(n > 0 && (size_t)n < cap - len);
         len += (size_t)n;
     }
-}
-
-static void
-clear_schedule(struct wp_scale_policy *policy)
-{
-    policy->n_floors = 0;
 }
 
 static void
@@ -395,12 +359,6 @@ write_budget_group(const struct wp_scale_policy *policy, char *out, size_t cap)
     (void)snprintf(out, cap, "%s", policy->budget_group);
 }
 
-static void
-clear_budget_group(struct wp_scale_policy *policy)
-{
-    policy->budget_group[0] = '\0';
-}
-
 static enum wp_status
 read_resume(struct wp_scale_policy *policy, struct wp_str value,
             struct wp_err *err)
@@ -414,42 +372,29 @@ write_resume(const struct wp_scale_policy *policy, char *out, size_t cap)
     (void)snprintf(out, cap, "%s", policy->resume);
 }
 
-static void
-clear_resume(struct wp_scale_policy *policy)
-{
-    policy->resume[0] = '\0';
-}
-
-#define ROW(key, name, help)                                                   \
+#define FIELD(field)                                                           \
+    offsetof(struct wp_scale_policy, field),                                   \
+        sizeof((struct wp_scale_policy *)NULL)->field
+/* The field is what to clear, unless that takes a function. */
+#define ROW(key, name, field)                                                  \
     {                                                                          \
-        key, help, read_##name, write_##name, clear_##name                     \
+        key, read_##name, write_##name, NULL, FIELD(field)                     \
+    }
+#define ROW_CLEARED(key, name)                                                 \
+    {                                                                          \
+        key, read_##name, write_##name, clear_##name, 0, 0                     \
     }
 
+/* In the order of warmpool-autoscale(7), which says what each means. */
 const struct wp_policy_row wp_policy_rows[WP_POLICY_ROWS] = {
-    ROW("objective", objective,
-        "99.9%: so many claims are served at once by a ready sandbox, with the "
-        "fewest idle; or cost: the least of misses and idling; 50% to 99.999%"),
-    ROW("miss-cost", miss_cost,
-        "with cost: how many sandbox-seconds of idling one miss is worth, "
-        "0.001 to 1000000000"),
-    ROW("min", min, "the target is never below it; 0 to 1048576; 0"),
-    ROW("max", max, "the target is never above it; 0 to 1048576; 1048576"),
-    ROW("scale-down-window", down_window,
-        "the target is no less than the most wanted in the last so long; 0s to "
-        "24h; 5m"),
-    ROW("scale-down-rate", down_rate,
-        "the target falls by no more than this share, or one, in 30 s; 1% to "
-        "100%; 10%"),
-    ROW("schedule", schedule,
-        "floors by the clock, such as \"0 8 * * mon-fri for 10h at least 20\": "
-        "a cron expression, 1m to 7d, a number; several are parted by \";\""),
-    ROW("time-zone", time_zone, "of schedule, such as Europe/Zurich; UTC"),
-    ROW("budget-group", budget_group,
-        "pools that name the same group share its budget, see "
-        "autoscale_budgets "
-        "in warmpoold.conf(5)"),
-    ROW("resume", resume,
-        "any text of at most 63 characters: a changed one gives a pool that "
-        "was "
-        "scaled by hand back to the autoscaler"),
+    ROW_CLEARED("objective", objective),
+    ROW("miss-cost", miss_cost, miss_cost_s),
+    ROW("min", min, min),
+    ROW("max", max, max),
+    ROW("scale-down-window", down_window, down_window_ns),
+    ROW("scale-down-rate", down_rate, down_rate),
+    ROW("schedule", schedule, n_floors),
+    ROW_CLEARED("time-zone", time_zone),
+    ROW("budget-group", budget_group, budget_group),
+    ROW("resume", resume, resume),
 };

@@ -24,11 +24,12 @@ _Static_assert(WP_POLICY_ROWS <= 32, "given has a bit for each");
  * when it fails; its message begins with what was expected. */
 struct wp_policy_row {
     const char *key;
-    const char *help;
     enum wp_status (*read)(struct wp_scale_policy *policy, struct wp_str value,
                            struct wp_err *err);
     void (*write)(const struct wp_scale_policy *policy, char *out, size_t cap);
-    void (*clear)(struct wp_scale_policy *policy);
+    void (*clear)(struct wp_scale_policy *policy); /* NULL: as follows. */
+    size_t offset; /* What becomes that of wp_policy_defaults; */
+    size_t size;   /* so many bytes. */
 };
 
 extern const struct wp_policy_row wp_policy_rows[WP_POLICY_ROWS];

@@ -18,6 +18,7 @@
  * claim.c          claim, repeats
  * leave.c          cancel, undo
  * wait.c           claims that wait for a sandbox
+ * share.c          what a tenant may have of it
  * resume.c         the same, when it has told
  * query.c          get, list, find
  *
@@ -171,6 +172,7 @@ struct wp_pools {
     struct wp_pools_config config;
     struct wp_slots slots;
     struct wp_claim_table claims;
+    struct wp_accounts accounts;
     struct wp_token_key token_key;
     struct wp_hash_key name_key; /* For the suffixes of sandbox names. */
     bool durable;                /* What the store says of itself. */
@@ -217,6 +219,7 @@ struct wp_pools {
     struct wp_rng rng;
     uint32_t slots_used; /* In any state but FREE. */
     uint64_t memory_bytes;
+    int64_t shares_found_ns;
 };
 
 static inline int64_t

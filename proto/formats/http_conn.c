@@ -20,13 +20,6 @@ enum {
     HALF_PROBE_S = 10,
 };
 
-static struct timeval
-to_timeval(int64_t duration_ns)
-{
-    return (struct timeval){duration_ns / WP_NS_PER_S,
-                            duration_ns % WP_NS_PER_S / 1000};
-}
-
 static size_t
 queued(const struct wp_http_req *req)
 {
@@ -36,7 +29,7 @@ queued(const struct wp_http_req *req)
 void
 wp_http_set_deadline(struct wp_http_req *req, int64_t in_ns)
 {
-    struct timeval tv = to_timeval(in_ns);
+    struct timeval tv = wp_timeval(in_ns);
 
     if (in_ns > 0) {
         (void)event_add(req->deadline, &tv);
@@ -48,7 +41,7 @@ wp_http_set_deadline(struct wp_http_req *req, int64_t in_ns)
 void
 wp_http_conn_set_send_timeout(struct wp_http_req *req)
 {
-    struct timeval stall = to_timeval(req->server->config.send_timeout_ns);
+    struct timeval stall = wp_timeval(req->server->config.send_timeout_ns);
 
     (void)bufferevent_set_timeouts(req->bev, NULL, &stall);
 }
@@ -215,7 +208,7 @@ on_half(evutil_socket_t fd, short what, void *ctx)
 void
 wp_http_half_closed(struct wp_http_req *req)
 {
-    struct timeval every = to_timeval(HALF_LOOK_NS);
+    struct timeval every = wp_timeval(HALF_LOOK_NS);
     int fd = bufferevent_getfd(req->bev);
     int probe_s = HALF_PROBE_S;
 

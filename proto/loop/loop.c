@@ -44,8 +44,8 @@ on_messages(evutil_socket_t fd, short what, void *ctx)
     (void)wp_channel_run(&loop->channel, MESSAGES_BATCH);
 }
 
-static struct event_base *
-create_base(void)
+struct event_base *
+wp_loop_base_create(void)
 {
     struct event_config *config = event_config_new();
     struct event_base *base = NULL;
@@ -75,7 +75,7 @@ wp_loop_create(const char *name, uint32_t messages_max, struct wp_err *err)
         return NULL;
     }
     (void)snprintf(loop->name, sizeof loop->name, "%s", name);
-    loop->base = create_base();
+    loop->base = wp_loop_base_create();
     if (loop->base != NULL) {
         loop->channel_event =
             event_new(loop->base, wp_channel_fd(&loop->channel),
@@ -188,7 +188,7 @@ wp_loop_destroy(struct wp_loop *loop)
 }
 
 struct call {
-    void (*run)(void *ctx, uint64_t a, uint64_t b);
+    void (*run)(void *ctx);
     void *ctx;
     sem_t done;
 };
@@ -198,18 +198,19 @@ run_call(void *ctx, uint64_t a, uint64_t b)
 {
     struct call *call = ctx;
 
-    call->run(call->ctx, a, b);
+    (void)a;
+    (void)b;
+    call->run(call->ctx);
     (void)sem_post(&call->done);
 }
 
 void
-wp_loop_call(struct wp_loop *loop, void (*run)(void *, uint64_t, uint64_t),
-             void *ctx)
+wp_loop_call(struct wp_loop *loop, void (*run)(void *), void *ctx)
 {
     struct call call = {.run = run, .ctx = ctx};
 
     if (!running(loop)) {
-        run(ctx, 0, 0);
+        run(ctx);
         return;
     }
     WP_ASSERT(!pthread_equal(pthread_self(), loop->thread));

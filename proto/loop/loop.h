@@ -38,12 +38,14 @@ void wp_loop_destroy(struct wp_loop *loop);
 WP_MUST_CHECK bool wp_loop_post(struct wp_loop *loop,
                                 void (*run)(void *ctx, uint64_t a, uint64_t b),
                                 void *ctx, uint64_t a, uint64_t b);
-/* Runs run(ctx, 0, 0) on the loop thread and waits for it. Not from the loop
+/* Runs run(ctx) on the loop thread and waits for it. Not from the loop
  * thread; for start-up, shutdown and rare questions. Before start and after
  * stop it is run here: nobody else touches the base then. */
-void wp_loop_call(struct wp_loop *loop,
-                  void (*run)(void *ctx, uint64_t a, uint64_t b), void *ctx);
+void wp_loop_call(struct wp_loop *loop, void (*run)(void *ctx), void *ctx);
 
+/* A base that takes no locks, for a thread of another kind; event_base_free
+ * ends it. NULL when memory or descriptors lack. */
+struct event_base *wp_loop_base_create(void);
 /* Loop thread; or any one thread before start and after stop. */
 struct event_base *wp_loop_base(struct wp_loop *loop);
 /* Aborts unless called where wp_loop_base may be. */

@@ -10,49 +10,45 @@
 
 /* --- Pool --- */
 
-static int64_t
-ttl_in_ns(int64_t ttl_ms)
-{
-    const int64_t max_ms = WP_TTL_MAX_NS / WP_NS_PER_MS;
-
-    if (ttl_ms < 0) {
-        return 0;
-    }
-    return (ttl_ms > max_ms ? max_ms : ttl_ms) * WP_NS_PER_MS;
-}
+/* What Pool and wp_pool_stats call the same. */
+#define POOL_FIELDS(COPY)                                                      \
+    COPY(warming)                                                              \
+    COPY(ready)                                                                \
+    COPY(leased)                                                               \
+    COPY(quarantined)                                                          \
+    COPY(dying)                                                                \
+    COPY(waiting)                                                              \
+    COPY(created_total)                                                        \
+    COPY(destroyed_total)                                                      \
+    COPY(failed_total)                                                         \
+    COPY(lost_total)                                                           \
+    COPY(refused_total)                                                        \
+    COPY(released_total)                                                       \
+    COPY(expired_total)                                                        \
+    COPY(missed_total)                                                         \
+    COPY(draining)                                                             \
+    COPY(breaker_open)                                                         \
+    COPY(partial)
 
 static void
 pool_counts_in(const Warmpool__V1__Pool *pb, struct wp_pool_stats *out)
 {
+    const int64_t ttl_max_ms = WP_TTL_MAX_NS / WP_NS_PER_MS;
+
     *out = (struct wp_pool_stats){
         .spec.target = pb->target,
         .spec.cold_start =
             pb->cold_start == WARMPOOL__V1__COLD_START__COLD_START_ALLOWED
                 ? WP_COLD_ALLOWED
                 : WP_COLD_NEVER,
-        .spec.ttl_default_ns = ttl_in_ns(pb->ttl_default_ms),
-        .spec.ttl_max_ns = ttl_in_ns(pb->ttl_max_ms),
-        .warming = pb->warming,
-        .ready = pb->ready,
-        .leased = pb->leased,
-        .quarantined = pb->quarantined,
-        .dying = pb->dying,
-        .waiting = pb->waiting,
-        .created_total = pb->created_total,
-        .destroyed_total = pb->destroyed_total,
-        .failed_total = pb->failed_total,
-        .lost_total = pb->lost_total,
+        .spec.ttl_default_ns = wp_wire_ms_in_ns(pb->ttl_default_ms, ttl_max_ms),
+        .spec.ttl_max_ns = wp_wire_ms_in_ns(pb->ttl_max_ms, ttl_max_ms),
         .served_total[WP_SERVED_WARM] = pb->served_warm_total,
         .served_total[WP_SERVED_QUEUED] = pb->served_queued_total,
         .served_total[WP_SERVED_COLD] = pb->served_cold_total,
-        .refused_total = pb->refused_total,
-        .released_total = pb->released_total,
-        .expired_total = pb->expired_total,
-        .missed_total = pb->missed_total,
-        .draining = pb->draining,
-        .breaker_open = pb->breaker_open,
-        .partial = pb->partial,
     };
+#define COPY_IN(field) out->field = pb->field;
+    POOL_FIELDS(COPY_IN)
 }
 
 static enum wp_status
@@ -80,15 +76,8 @@ pool_in(const Warmpool__V1__Pool *pb, struct wp_pool_stats *out,
     return status;
 }
 
-enum wp_status
-wp_wire_unpack_pool(struct wp_arena *arena, const uint8_t *bytes, size_t len,
-                    struct wp_pool_stats *out, struct wp_err *err)
-{
-    const Warmpool__V1__Pool *pb =
-        wp_wire_decode(arena, &warmpool__v1__pool__descriptor, bytes, len, err);
-
-    return pb != NULL ? pool_in(pb, out, err) : WP_INVALID_ARGUMENT;
-}
+WP_WIRE_DEFINE_UNPACK(pool, wp_pool_stats, Warmpool__V1__Pool,
+                      warmpool__v1__pool, pool_in)
 
 enum wp_status
 wp_wire_unpack_pool_detail(struct wp_arena *arena, const uint8_t *bytes,
@@ -132,34 +121,19 @@ fill_pool(const struct wp_pool_stats *in, struct pool *pb)
     pb->ref.name = wp_wire_borrow(in->spec.name);
     warmpool__v1__pool__init(pool);
     pool->ref = &pb->ref;
+#define COPY_OUT(field) pool->field = in->field;
+    POOL_FIELDS(COPY_OUT)
     pool->template_ = wp_wire_borrow(in->spec.template_name);
     pool->target = in->spec.target;
-    pool->warming = in->warming;
-    pool->ready = in->ready;
-    pool->leased = in->leased;
-    pool->quarantined = in->quarantined;
-    pool->dying = in->dying;
-    pool->waiting = in->waiting;
-    pool->draining = in->draining;
-    pool->breaker_open = in->breaker_open;
-    pool->partial = in->partial;
     pool->last_failure = wp_wire_borrow(in->last_failure);
-    pool->created_total = in->created_total;
-    pool->destroyed_total = in->destroyed_total;
-    pool->failed_total = in->failed_total;
-    pool->lost_total = in->lost_total;
     pool->served_warm_total = in->served_total[WP_SERVED_WARM];
     pool->served_queued_total = in->served_total[WP_SERVED_QUEUED];
     pool->served_cold_total = in->served_total[WP_SERVED_COLD];
-    pool->refused_total = in->refused_total;
-    pool->released_total = in->released_total;
-    pool->expired_total = in->expired_total;
     pool->cold_start = in->spec.cold_start == WP_COLD_ALLOWED
                            ? WARMPOOL__V1__COLD_START__COLD_START_ALLOWED
                            : WARMPOOL__V1__COLD_START__COLD_START_NEVER;
     pool->ttl_default_ms = in->spec.ttl_default_ns / WP_NS_PER_MS;
     pool->ttl_max_ms = in->spec.ttl_max_ns / WP_NS_PER_MS;
-    pool->missed_total = in->missed_total;
     if (in->scaled) {
         pool->scaling = wp_wire_scaling_out(in, &pb->scaling);
     }
@@ -249,51 +223,21 @@ wp_wire_pack_pools(const struct wp_wire_pools *message, uint8_t *buf)
 
 /* --- ListPoolsRequest --- */
 
-enum wp_status
-wp_wire_unpack_list_pools_request(struct wp_arena *arena, const uint8_t *bytes,
-                                  size_t len,
-                                  struct wp_wire_list_pools_request *out,
-                                  struct wp_err *err)
-{
-    *out = (struct wp_wire_list_pools_request){0};
-    return wp_wire_decode(arena, &warmpool__v1__list_pools_request__descriptor,
-                          bytes, len, err) != NULL
-               ? WP_OK
-               : WP_INVALID_ARGUMENT;
-}
-
-size_t
-wp_wire_size_list_pools_request(
-    const struct wp_wire_list_pools_request *message)
-{
-    (void)message;
-    return 0;
-}
-
-size_t
-wp_wire_pack_list_pools_request(
-    const struct wp_wire_list_pools_request *message,
-    uint8_t *buf) /* NOLINT(readability-non-const-parameter): as all. */
-{
-    (void)message;
-    (void)buf;
-    return 0;
-}
+WP_WIRE_DEFINE_EMPTY(list_pools_request, wp_wire_list_pools_request,
+                     warmpool__v1__list_pools_request)
 
 /* --- GetPoolRequest --- */
 
-enum wp_status
-wp_wire_unpack_get_pool_request(struct wp_arena *arena, const uint8_t *bytes,
-                                size_t len,
-                                struct wp_wire_get_pool_request *out,
-                                struct wp_err *err)
+static enum wp_status
+get_pool_request_in(const Warmpool__V1__GetPoolRequest *pb,
+                    struct wp_wire_get_pool_request *out, struct wp_err *err)
 {
-    const Warmpool__V1__GetPoolRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__get_pool_request__descriptor, bytes, len, err);
-
-    return pb != NULL ? wp_wire_pool_in(pb->pool, &out->pool, err)
-                      : WP_INVALID_ARGUMENT;
+    return wp_wire_pool_in(pb->pool, &out->pool, err);
 }
+
+WP_WIRE_DEFINE_UNPACK(get_pool_request, wp_wire_get_pool_request,
+                      Warmpool__V1__GetPoolRequest,
+                      warmpool__v1__get_pool_request, get_pool_request_in)
 
 struct get_pool_request {
     Warmpool__V1__GetPoolRequest request;
@@ -314,18 +258,17 @@ WP_WIRE_DEFINE_PACK(get_pool_request, wp_wire_get_pool_request,
 
 /* --- WatchPoolsRequest --- */
 
-enum wp_status
-wp_wire_unpack_watch_pools_request(struct wp_arena *arena, const uint8_t *bytes,
-                                   size_t len,
-                                   struct wp_wire_watch_pools_request *out,
-                                   struct wp_err *err)
+static enum wp_status
+watch_pools_request_in(const Warmpool__V1__WatchPoolsRequest *pb,
+                       struct wp_wire_watch_pools_request *out,
+                       struct wp_err *err)
 {
-    const Warmpool__V1__WatchPoolsRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__watch_pools_request__descriptor, bytes, len, err);
-
-    return pb != NULL ? wp_wire_pool_in_optional(pb->pool, &out->pool, err)
-                      : WP_INVALID_ARGUMENT;
+    return wp_wire_pool_in_optional(pb->pool, &out->pool, err);
 }
+
+WP_WIRE_DEFINE_UNPACK(watch_pools_request, wp_wire_watch_pools_request,
+                      Warmpool__V1__WatchPoolsRequest,
+                      warmpool__v1__watch_pools_request, watch_pools_request_in)
 
 struct watch_pools_request {
     Warmpool__V1__WatchPoolsRequest request;
@@ -346,18 +289,12 @@ WP_WIRE_DEFINE_PACK(watch_pools_request, wp_wire_watch_pools_request,
 
 /* --- Drain --- */
 
-enum wp_status
-wp_wire_unpack_drain_request(struct wp_arena *arena, const uint8_t *bytes,
-                             size_t len, struct wp_wire_drain_request *out,
-                             struct wp_err *err)
+static enum wp_status
+drain_request_in(const Warmpool__V1__DrainRequest *pb,
+                 struct wp_wire_drain_request *out, struct wp_err *err)
 {
-    const Warmpool__V1__DrainRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__drain_request__descriptor, bytes, len, err);
     enum wp_status status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->grace_ms = pb->grace_ms;
     out->undo = pb->undo;
     status = wp_wire_pool_in_optional(pb->pool, &out->pool, err);
@@ -378,6 +315,10 @@ wp_wire_unpack_drain_request(struct wp_arena *arena, const uint8_t *bytes,
     return status;
 }
 
+WP_WIRE_DEFINE_UNPACK(drain_request, wp_wire_drain_request,
+                      Warmpool__V1__DrainRequest, warmpool__v1__drain_request,
+                      drain_request_in)
+
 struct drain_request {
     Warmpool__V1__DrainRequest request;
     Warmpool__V1__PoolRef pool;
@@ -397,20 +338,18 @@ fill_drain_request(const struct wp_wire_drain_request *in,
 WP_WIRE_DEFINE_PACK(drain_request, wp_wire_drain_request, struct drain_request,
                     fill_drain_request)
 
-enum wp_status
-wp_wire_unpack_drain_response(struct wp_arena *arena, const uint8_t *bytes,
-                              size_t len, struct wp_wire_drain_response *out,
-                              struct wp_err *err)
+static enum wp_status
+drain_response_in(const Warmpool__V1__DrainResponse *pb,
+                  struct wp_wire_drain_response *out, struct wp_err *err)
 {
-    const Warmpool__V1__DrainResponse *pb = wp_wire_decode(
-        arena, &warmpool__v1__drain_response__descriptor, bytes, len, err);
-
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
+    (void)err;
     out->leased = pb->leased;
     return WP_OK;
 }
+
+WP_WIRE_DEFINE_UNPACK(drain_response, wp_wire_drain_response,
+                      Warmpool__V1__DrainResponse, warmpool__v1__drain_response,
+                      drain_response_in)
 
 static void
 fill_drain_response(const struct wp_wire_drain_response *in,

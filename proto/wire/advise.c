@@ -33,18 +33,12 @@ check_objectives(const double *objectives, size_t n, struct wp_err *err)
     return status;
 }
 
-enum wp_status
-wp_wire_unpack_advise_request(struct wp_arena *arena, const uint8_t *bytes,
-                              size_t len, struct wp_wire_advise_request *out,
-                              struct wp_err *err)
+static enum wp_status
+advise_request_in(const Warmpool__V1__AdviseRequest *pb,
+                  struct wp_wire_advise_request *out, struct wp_err *err)
 {
-    const Warmpool__V1__AdviseRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__advise_request__descriptor, bytes, len, err);
     enum wp_status status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     *out = (struct wp_wire_advise_request){
         .objectives = pb->objectives,
         .n_objectives = (uint32_t)pb->n_objectives,
@@ -77,6 +71,10 @@ wp_wire_unpack_advise_request(struct wp_arena *arena, const uint8_t *bytes,
                                      WALL_MS_MAX / 2, err)
                : status;
 }
+
+WP_WIRE_DEFINE_UNPACK(advise_request, wp_wire_advise_request,
+                      Warmpool__V1__AdviseRequest, warmpool__v1__advise_request,
+                      advise_request_in)
 
 struct advise_request {
     Warmpool__V1__AdviseRequest request;
@@ -209,15 +207,6 @@ row_out(const struct wp_advice_row *in, Warmpool__V1__AdviseRow *pb)
 
 /* --- AdviseReport, AdviseResponse --- */
 
-static int64_t
-ms_in_ns(int64_t ms)
-{
-    if (ms < 0) {
-        return 0;
-    }
-    return (ms > WALL_MS_MAX ? WALL_MS_MAX : ms) * WP_NS_PER_MS;
-}
-
 static enum wp_status
 lines_in(const Warmpool__V1__AdviseReport *pb, struct wp_advice_words *out,
          struct wp_err *err)
@@ -255,10 +244,10 @@ report_in(struct wp_arena *arena, const Warmpool__V1__AdviseReport *pb,
     }
     out->has_report = true;
     out->facts = (struct wp_advice_facts){
-        .from_wall_ns = ms_in_ns(pb->from_unix_ms),
-        .until_wall_ns = ms_in_ns(pb->until_unix_ms),
-        .known_ns = ms_in_ns(pb->known_ms),
-        .run_up_ns = ms_in_ns(pb->run_up_ms),
+        .from_wall_ns = wp_wire_ms_in_ns(pb->from_unix_ms, WALL_MS_MAX),
+        .until_wall_ns = wp_wire_ms_in_ns(pb->until_unix_ms, WALL_MS_MAX),
+        .known_ns = wp_wire_ms_in_ns(pb->known_ms, WALL_MS_MAX),
+        .run_up_ns = wp_wire_ms_in_ns(pb->run_up_ms, WALL_MS_MAX),
         .claims = pb->claims,
         .dropped = pb->dropped,
         .n_gaps = pb->gaps,

@@ -71,6 +71,15 @@ wp_wire_check_range(const char *field, int64_t value, int64_t min, int64_t max,
     return WP_OK;
 }
 
+int64_t
+wp_wire_ms_in_ns(int64_t ms, int64_t max_ms)
+{
+    if (ms < 0) {
+        return 0;
+    }
+    return (ms > max_ms ? max_ms : ms) * WP_NS_PER_MS;
+}
+
 enum wp_status
 wp_wire_check_ttl(int64_t ttl_ms, struct wp_err *err)
 {

@@ -20,6 +20,8 @@ WP_MUST_CHECK enum wp_status wp_wire_check_range(const char *field,
                                                  int64_t value, int64_t min,
                                                  int64_t max,
                                                  struct wp_err *err);
+/* Milliseconds of a reply: 0 to max_ms of them, in nanoseconds. */
+int64_t wp_wire_ms_in_ns(int64_t ms, int64_t max_ms);
 /* The rule of ttl_ms in every request: 0, or within limits.h. */
 WP_MUST_CHECK enum wp_status wp_wire_check_ttl(int64_t ttl_ms,
                                                struct wp_err *err);

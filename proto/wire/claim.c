@@ -209,21 +209,18 @@ fill_renew_request(const struct wp_wire_renew_request *in,
 WP_WIRE_DEFINE_PACK(renew_request, wp_wire_renew_request,
                     Warmpool__V1__RenewRequest, fill_renew_request)
 
-enum wp_status
-wp_wire_unpack_renew_response(struct wp_arena *arena, const uint8_t *bytes,
-                              size_t len, struct wp_wire_renew_response *out,
-                              struct wp_err *err)
+static enum wp_status
+renew_response_in(const Warmpool__V1__RenewResponse *pb,
+                  struct wp_wire_renew_response *out, struct wp_err *err)
 {
-    const Warmpool__V1__RenewResponse *pb = wp_wire_decode(
-        arena, &warmpool__v1__renew_response__descriptor, bytes, len, err);
-
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->fence = pb->fence;
     out->deadline_wall_ms = pb->deadline_unix_ms;
     return wp_wire_check_token(pb->token.data, pb->token.len, out->token, err);
 }
+
+WP_WIRE_DEFINE_UNPACK(renew_response, wp_wire_renew_response,
+                      Warmpool__V1__RenewResponse, warmpool__v1__renew_response,
+                      renew_response_in)
 
 static void
 fill_renew_response(const struct wp_wire_renew_response *in,
@@ -260,21 +257,18 @@ fill_release_request(const struct wp_wire_release_request *in,
 WP_WIRE_DEFINE_PACK(release_request, wp_wire_release_request,
                     Warmpool__V1__ReleaseRequest, fill_release_request)
 
-enum wp_status
-wp_wire_unpack_release_response(struct wp_arena *arena, const uint8_t *bytes,
-                                size_t len,
-                                struct wp_wire_release_response *out,
-                                struct wp_err *err)
+static enum wp_status
+release_response_in(const Warmpool__V1__ReleaseResponse *pb,
+                    struct wp_wire_release_response *out, struct wp_err *err)
 {
-    const Warmpool__V1__ReleaseResponse *pb = wp_wire_decode(
-        arena, &warmpool__v1__release_response__descriptor, bytes, len, err);
-
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
+    (void)err;
     out->was_held = pb->was_held;
     return WP_OK;
 }
+
+WP_WIRE_DEFINE_UNPACK(release_response, wp_wire_release_response,
+                      Warmpool__V1__ReleaseResponse,
+                      warmpool__v1__release_response, release_response_in)
 
 static void
 fill_release_response(const struct wp_wire_release_response *in,

@@ -19,6 +19,19 @@ const void *wp_wire_decode(struct wp_arena *arena,
                            const uint8_t *bytes, size_t len,
                            struct wp_err *err);
 
+/* Defines wp_wire_unpack_name, which has `in` check what was decoded, as
+ * pb_name's type, and put it into a struct `type`. */
+#define WP_WIRE_DEFINE_UNPACK(name, type, pb_type, pb_name, in)                \
+    enum wp_status wp_wire_unpack_##name(struct wp_arena *arena,               \
+                                         const uint8_t *bytes, size_t len,     \
+                                         struct type *out, struct wp_err *err) \
+    {                                                                          \
+        const pb_type *pb =                                                    \
+            wp_wire_decode(arena, &pb_name##__descriptor, bytes, len, err);    \
+                                                                               \
+        return pb != NULL ? in(pb, out, err) : WP_INVALID_ARGUMENT;            \
+    }
+
 /* The bytes in the arena, with room for one more after them; NULL and an err
  * when they do not fit. For messages that are read without protobuf-c. */
 uint8_t *wp_wire_copy(struct wp_arena *arena, const uint8_t *bytes, size_t len,

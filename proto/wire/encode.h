@@ -61,4 +61,29 @@ size_t wp_wire_part_pack(unsigned field, const ProtobufCMessage *part,
         return protobuf_c_message_pack((const ProtobufCMessage *)&pb, buf);    \
     }
 
+/* Defines all three functions of a message without a field. */
+#define WP_WIRE_DEFINE_EMPTY(name, type, pb_name)                              \
+    enum wp_status wp_wire_unpack_##name(struct wp_arena *arena,               \
+                                         const uint8_t *bytes, size_t len,     \
+                                         struct type *out, struct wp_err *err) \
+    {                                                                          \
+        *out = (struct type){0};                                               \
+        return wp_wire_decode(arena, &pb_name##__descriptor, bytes, len,       \
+                              err) != NULL                                     \
+                   ? WP_OK                                                     \
+                   : WP_INVALID_ARGUMENT;                                      \
+    }                                                                          \
+    size_t wp_wire_size_##name(const struct type *message)                     \
+    {                                                                          \
+        (void)message;                                                         \
+        return 0;                                                              \
+    }                                                                          \
+    /* NOLINTNEXTLINE(readability-non-const-parameter): as all. */             \
+    size_t wp_wire_pack_##name(const struct type *message, uint8_t *buf)       \
+    {                                                                          \
+        (void)message;                                                         \
+        (void)buf;                                                             \
+        return 0;                                                              \
+    }
+
 #endif

@@ -6,22 +6,18 @@
 
 #include "grpc/health/v1/health.pb-c.h"
 
-enum wp_status
-wp_wire_unpack_health_request(struct wp_arena *arena, const uint8_t *bytes,
-                              size_t len, struct wp_wire_health_request *out,
-                              struct wp_err *err)
+static enum wp_status
+health_request_in(const Grpc__Health__V1__HealthCheckRequest *pb,
+                  struct wp_wire_health_request *out, struct wp_err *err)
 {
-    const Grpc__Health__V1__HealthCheckRequest *pb = wp_wire_decode(
-        arena, &grpc__health__v1__health_check_request__descriptor, bytes, len,
-        err);
-
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->service = wp_str_from(pb->service);
     return wp_wire_check_text("service", out->service, 0,
                               WP_WIRE_SERVICE_NAME_MAX, err);
 }
+
+WP_WIRE_DEFINE_UNPACK(health_request, wp_wire_health_request,
+                      Grpc__Health__V1__HealthCheckRequest,
+                      grpc__health__v1__health_check_request, health_request_in)
 
 static void
 fill_health_request(const struct wp_wire_health_request *in,
@@ -34,26 +30,24 @@ fill_health_request(const struct wp_wire_health_request *in,
 WP_WIRE_DEFINE_PACK(health_request, wp_wire_health_request,
                     Grpc__Health__V1__HealthCheckRequest, fill_health_request)
 
-enum wp_status
-wp_wire_unpack_health_response(struct wp_arena *arena, const uint8_t *bytes,
-                               size_t len, struct wp_wire_health_response *out,
-                               struct wp_err *err)
+static enum wp_status
+health_response_in(const Grpc__Health__V1__HealthCheckResponse *pb,
+                   struct wp_wire_health_response *out, struct wp_err *err)
 {
-    const Grpc__Health__V1__HealthCheckResponse *pb = wp_wire_decode(
-        arena, &grpc__health__v1__health_check_response__descriptor, bytes, len,
-        err);
-    int number;
+    int number = (int)pb->status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
-    number = (int)pb->status;
+    (void)err;
     out->status = number >= WP_WIRE_HEALTH_UNKNOWN &&
                           number <= WP_WIRE_HEALTH_SERVICE_UNKNOWN
                       ? (enum wp_wire_health)number
                       : WP_WIRE_HEALTH_UNKNOWN;
     return WP_OK;
 }
+
+WP_WIRE_DEFINE_UNPACK(health_response, wp_wire_health_response,
+                      Grpc__Health__V1__HealthCheckResponse,
+                      grpc__health__v1__health_check_response,
+                      health_response_in)
 
 static void
 fill_health_response(const struct wp_wire_health_response *in,

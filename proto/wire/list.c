@@ -8,19 +8,12 @@
 
 /* --- GetClaimRequest --- */
 
-enum wp_status
-wp_wire_unpack_get_claim_request(struct wp_arena *arena, const uint8_t *bytes,
-                                 size_t len,
-                                 struct wp_wire_get_claim_request *out,
-                                 struct wp_err *err)
+static enum wp_status
+get_claim_request_in(const Warmpool__V1__GetClaimRequest *pb,
+                     struct wp_wire_get_claim_request *out, struct wp_err *err)
 {
-    const Warmpool__V1__GetClaimRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__get_claim_request__descriptor, bytes, len, err);
     enum wp_status status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->claim_id = wp_str_from(pb->claim_id);
     out->tenant = wp_str_from(pb->tenant);
     status =
@@ -31,6 +24,10 @@ wp_wire_unpack_get_claim_request(struct wp_arena *arena, const uint8_t *bytes,
     }
     return status;
 }
+
+WP_WIRE_DEFINE_UNPACK(get_claim_request, wp_wire_get_claim_request,
+                      Warmpool__V1__GetClaimRequest,
+                      warmpool__v1__get_claim_request, get_claim_request_in)
 
 static void
 fill_get_claim_request(const struct wp_wire_get_claim_request *in,
@@ -81,16 +78,8 @@ claim_info_in(const Warmpool__V1__ClaimInfo *pb, struct wp_claim_info *out,
     return status;
 }
 
-enum wp_status
-wp_wire_unpack_claim_info(struct wp_arena *arena, const uint8_t *bytes,
-                          size_t len, struct wp_claim_info *out,
-                          struct wp_err *err)
-{
-    const Warmpool__V1__ClaimInfo *pb = wp_wire_decode(
-        arena, &warmpool__v1__claim_info__descriptor, bytes, len, err);
-
-    return pb != NULL ? claim_info_in(pb, out, err) : WP_INVALID_ARGUMENT;
-}
+WP_WIRE_DEFINE_UNPACK(claim_info, wp_claim_info, Warmpool__V1__ClaimInfo,
+                      warmpool__v1__claim_info, claim_info_in)
 
 struct claim_info {
     Warmpool__V1__ClaimInfo info;
@@ -132,19 +121,13 @@ WP_WIRE_DEFINE_PACK(claim_info, wp_claim_info, struct claim_info,
 
 /* --- ListClaimsRequest --- */
 
-enum wp_status
-wp_wire_unpack_list_claims_request(struct wp_arena *arena, const uint8_t *bytes,
-                                   size_t len,
-                                   struct wp_wire_list_claims_request *out,
-                                   struct wp_err *err)
+static enum wp_status
+list_claims_request_in(const Warmpool__V1__ListClaimsRequest *pb,
+                       struct wp_wire_list_claims_request *out,
+                       struct wp_err *err)
 {
-    const Warmpool__V1__ListClaimsRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__list_claims_request__descriptor, bytes, len, err);
     enum wp_status status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->tenant = wp_str_from(pb->tenant);
     out->page_token = wp_str_from(pb->page_token);
     status =
@@ -164,6 +147,10 @@ wp_wire_unpack_list_claims_request(struct wp_arena *arena, const uint8_t *bytes,
     }
     return status;
 }
+
+WP_WIRE_DEFINE_UNPACK(list_claims_request, wp_wire_list_claims_request,
+                      Warmpool__V1__ListClaimsRequest,
+                      warmpool__v1__list_claims_request, list_claims_request_in)
 
 struct list_claims_request {
     Warmpool__V1__ListClaimsRequest request;

@@ -6,23 +6,31 @@
 #include "proto/wire/encode.h"
 #include "proto/wire/parts.h"
 
+/* Room for n settings. */
+static enum wp_status
+make_settings(struct wp_arena *arena, size_t n, struct wp_wire_setting **out,
+              struct wp_err *err)
+{
+    enum wp_status status = wp_wire_check_range("autoscale", (int64_t)n, 0,
+                                                WP_WIRE_AUTOSCALE_MAX, err);
+
+    if (status == WP_OK) {
+        *out = wp_arena_alloc(arena, (n + 1) * sizeof **out);
+        status = *out != NULL ? WP_OK : wp_wire_too_long(err);
+    }
+    return status;
+}
+
 /* --- Pool --- */
 
 enum wp_status
 wp_wire_policy_in(struct wp_arena *arena, const Warmpool__V1__Pool *pb,
                   struct wp_wire_pool_detail *out, struct wp_err *err)
 {
-    struct wp_wire_setting *settings;
-    enum wp_status status = wp_wire_check_range(
-        "autoscale", (int64_t)pb->n_autoscale, 0, WP_WIRE_AUTOSCALE_MAX, err);
+    struct wp_wire_setting *settings = NULL;
+    enum wp_status status =
+        make_settings(arena, pb->n_autoscale, &settings, err);
 
-    if (status != WP_OK) {
-        return status;
-    }
-    settings = wp_arena_alloc(arena, (pb->n_autoscale + 1) * sizeof *settings);
-    if (settings == NULL) {
-        return wp_wire_too_long(err);
-    }
     for (size_t i = 0; status == WP_OK && i < pb->n_autoscale; i++) {
         settings[i].key = wp_str_from(pb->autoscale[i]->key);
         settings[i].value = wp_str_from(pb->autoscale[i]->value);
@@ -59,17 +67,13 @@ static enum wp_status
 settings_in(struct wp_arena *arena, const Warmpool__V1__SetPoolRequest *pb,
             struct wp_wire_set_pool_request *out, struct wp_err *err)
 {
-    struct wp_wire_setting *settings;
     size_t bytes = 0;
-    enum wp_status status = wp_wire_check_range(
-        "autoscale", (int64_t)pb->n_autoscale, 0, WP_WIRE_AUTOSCALE_MAX, err);
+    struct wp_wire_setting *settings = NULL;
+    enum wp_status status =
+        make_settings(arena, pb->n_autoscale, &settings, err);
 
     if (status != WP_OK) {
         return status;
-    }
-    settings = wp_arena_alloc(arena, (pb->n_autoscale + 1) * sizeof *settings);
-    if (settings == NULL) {
-        return wp_wire_too_long(err);
     }
     for (size_t i = 0; i < pb->n_autoscale; i++) {
         settings[i].key = wp_str_from(pb->autoscale[i]->key);

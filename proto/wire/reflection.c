@@ -52,19 +52,9 @@ request_in(const Request *pb, struct wp_wire_reflection_request *out,
     return status;
 }
 
-enum wp_status
-wp_wire_unpack_reflection_request(struct wp_arena *arena, const uint8_t *bytes,
-                                  size_t len,
-                                  struct wp_wire_reflection_request *out,
-                                  struct wp_err *err)
-{
-    const Request *pb = wp_wire_decode(
-        arena,
-        &grpc__reflection__v1alpha__server_reflection_request__descriptor,
-        bytes, len, err);
-
-    return pb != NULL ? request_in(pb, out, err) : WP_INVALID_ARGUMENT;
-}
+WP_WIRE_DEFINE_UNPACK(reflection_request, wp_wire_reflection_request, Request,
+                      grpc__reflection__v1alpha__server_reflection_request,
+                      request_in)
 
 struct request {
     Request request;

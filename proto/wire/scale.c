@@ -12,15 +12,6 @@ enum {
     ID_MAX = sizeof(((struct wp_scale_reservation *)NULL)->id) - 1,
 };
 
-static int64_t
-wall_ns_in(int64_t ms)
-{
-    if (ms < 0) {
-        return 0;
-    }
-    return (ms > WALL_MS_MAX ? WALL_MS_MAX : ms) * WP_NS_PER_MS;
-}
-
 /* --- ScaleDecision --- */
 
 /* A word that this build does not know has no number: the first one. */
@@ -37,34 +28,39 @@ reason_in(const char *word)
     return WP_SCALE_NOTHING_SEEN;
 }
 
+/* What both sides call the same. */
+#define DECISION_FIELDS(COPY)                                                  \
+    COPY(number)                                                               \
+    COPY(target_before)                                                        \
+    COPY(target)                                                               \
+    COPY(wanted)                                                               \
+    COPY(rate_per_s)                                                           \
+    COPY(rate_fast_per_s)                                                      \
+    COPY(rate_slow_per_s)                                                      \
+    COPY(season_per_s)                                                         \
+    COPY(lead_mean_s)                                                          \
+    COPY(lead_p99_s)                                                           \
+    COPY(expected)                                                             \
+    COPY(spread)                                                               \
+    COPY(dispersion)                                                           \
+    COPY(learned)                                                              \
+    COPY(reserved)                                                             \
+    COPY(floor)                                                                \
+    COPY(hit_rate)                                                             \
+    COPY(idle)                                                                 \
+    COPY(hit_rate_seen)                                                        \
+    COPY(hit_rate_best)
+
 static void
 decision_in(const Warmpool__V1__ScaleDecision *pb,
             struct wp_scale_decision *out)
 {
     *out = (struct wp_scale_decision){
-        .number = pb->number,
-        .wall_ns = wall_ns_in(pb->unix_ms),
-        .target_before = pb->target_before,
-        .target = pb->target,
-        .wanted = pb->wanted,
+        .wall_ns = wp_wire_ms_in_ns(pb->unix_ms, WALL_MS_MAX),
         .reason = reason_in(pb->reason),
-        .rate_per_s = pb->rate_per_s,
-        .rate_fast_per_s = pb->rate_fast_per_s,
-        .rate_slow_per_s = pb->rate_slow_per_s,
-        .season_per_s = pb->season_per_s,
-        .lead_mean_s = pb->lead_mean_s,
-        .lead_p99_s = pb->lead_p99_s,
-        .expected = pb->expected,
-        .spread = pb->spread,
-        .dispersion = pb->dispersion,
-        .learned = pb->learned,
-        .reserved = pb->reserved,
-        .floor = pb->floor,
-        .hit_rate = pb->hit_rate,
-        .idle = pb->idle,
-        .hit_rate_seen = pb->hit_rate_seen,
-        .hit_rate_best = pb->hit_rate_best,
     };
+#define COPY_IN(field) out->field = pb->field;
+    DECISION_FIELDS(COPY_IN)
 }
 
 static void
@@ -74,29 +70,11 @@ decision_out(const struct wp_scale_decision *in, struct wp_wire_decision *pb)
 
     warmpool__v1__scale_decision__init(to);
     wp_scale_decision_format(in, pb->sentence, sizeof pb->sentence);
-    to->number = in->number;
+#define COPY_OUT(field) to->field = in->field;
+    DECISION_FIELDS(COPY_OUT)
     to->unix_ms = in->wall_ns / WP_NS_PER_MS;
-    to->target_before = in->target_before;
-    to->target = in->target;
-    to->wanted = in->wanted;
     to->reason = wp_wire_borrow(wp_scale_reason_word(in->reason));
     to->sentence = pb->sentence;
-    to->rate_per_s = in->rate_per_s;
-    to->rate_fast_per_s = in->rate_fast_per_s;
-    to->rate_slow_per_s = in->rate_slow_per_s;
-    to->season_per_s = in->season_per_s;
-    to->lead_mean_s = in->lead_mean_s;
-    to->lead_p99_s = in->lead_p99_s;
-    to->expected = in->expected;
-    to->spread = in->spread;
-    to->dispersion = in->dispersion;
-    to->learned = in->learned;
-    to->reserved = in->reserved;
-    to->floor = in->floor;
-    to->hit_rate = in->hit_rate;
-    to->idle = in->idle;
-    to->hit_rate_seen = in->hit_rate_seen;
-    to->hit_rate_best = in->hit_rate_best;
 }
 
 static enum wp_status
@@ -121,8 +99,8 @@ reservation_in(const Warmpool__V1__Reservation *pb,
     *out = (struct wp_scale_reservation){
         .n = pb->sandboxes,
         .left = pb->left,
-        .from_wall_ns = wall_ns_in(pb->not_before_unix_ms),
-        .until_wall_ns = wall_ns_in(pb->until_unix_ms),
+        .from_wall_ns = wp_wire_ms_in_ns(pb->not_before_unix_ms, WALL_MS_MAX),
+        .until_wall_ns = wp_wire_ms_in_ns(pb->until_unix_ms, WALL_MS_MAX),
     };
     return wp_wire_copy_text("id", pb->id, out->id, sizeof out->id, err);
 }
@@ -142,16 +120,9 @@ fill_reservation(const struct wp_scale_reservation *in,
 WP_WIRE_DEFINE_PACK(reservation, wp_scale_reservation,
                     Warmpool__V1__Reservation, fill_reservation)
 
-enum wp_status
-wp_wire_unpack_reservation(struct wp_arena *arena, const uint8_t *bytes,
-                           size_t len, struct wp_scale_reservation *out,
-                           struct wp_err *err)
-{
-    const Warmpool__V1__Reservation *pb = wp_wire_decode(
-        arena, &warmpool__v1__reservation__descriptor, bytes, len, err);
-
-    return pb != NULL ? reservation_in(pb, out, err) : WP_INVALID_ARGUMENT;
-}
+WP_WIRE_DEFINE_UNPACK(reservation, wp_scale_reservation,
+                      Warmpool__V1__Reservation, warmpool__v1__reservation,
+                      reservation_in)
 
 /* --- Scaling --- */
 
@@ -288,18 +259,12 @@ check_span(const struct wp_wire_reserve_request *request, struct wp_err *err)
     return WP_OK;
 }
 
-enum wp_status
-wp_wire_unpack_reserve_request(struct wp_arena *arena, const uint8_t *bytes,
-                               size_t len, struct wp_wire_reserve_request *out,
-                               struct wp_err *err)
+static enum wp_status
+reserve_request_in(const Warmpool__V1__ReserveRequest *pb,
+                   struct wp_wire_reserve_request *out, struct wp_err *err)
 {
-    const Warmpool__V1__ReserveRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__reserve_request__descriptor, bytes, len, err);
     enum wp_status status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->id = wp_str_from(pb->id);
     out->sandboxes = pb->sandboxes;
     out->not_before_ms = pb->not_before_unix_ms;
@@ -314,6 +279,10 @@ wp_wire_unpack_reserve_request(struct wp_arena *arena, const uint8_t *bytes,
     }
     return status == WP_OK ? check_span(out, err) : status;
 }
+
+WP_WIRE_DEFINE_UNPACK(reserve_request, wp_wire_reserve_request,
+                      Warmpool__V1__ReserveRequest,
+                      warmpool__v1__reserve_request, reserve_request_in)
 
 struct reserve_request {
     Warmpool__V1__ReserveRequest request;
@@ -338,24 +307,24 @@ WP_WIRE_DEFINE_PACK(reserve_request, wp_wire_reserve_request,
 
 /* --- CancelReservation --- */
 
-enum wp_status
-wp_wire_unpack_cancel_reservation_request(
-    struct wp_arena *arena, const uint8_t *bytes, size_t len,
-    struct wp_wire_cancel_reservation_request *out, struct wp_err *err)
+static enum wp_status
+cancel_reservation_request_in(const Warmpool__V1__CancelReservationRequest *pb,
+                              struct wp_wire_cancel_reservation_request *out,
+                              struct wp_err *err)
 {
-    const Warmpool__V1__CancelReservationRequest *pb = wp_wire_decode(
-        arena, &warmpool__v1__cancel_reservation_request__descriptor, bytes,
-        len, err);
     enum wp_status status;
 
-    if (pb == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     out->id = wp_str_from(pb->id);
     status = wp_wire_pool_in(pb->pool, &out->pool, err);
     return status == WP_OK ? wp_wire_check_text("id", out->id, 1, ID_MAX, err)
                            : status;
 }
+
+WP_WIRE_DEFINE_UNPACK(cancel_reservation_request,
+                      wp_wire_cancel_reservation_request,
+                      Warmpool__V1__CancelReservationRequest,
+                      warmpool__v1__cancel_reservation_request,
+                      cancel_reservation_request_in)
 
 struct cancel_request {
     Warmpool__V1__CancelReservationRequest request;
@@ -376,33 +345,6 @@ WP_WIRE_DEFINE_PACK(cancel_reservation_request,
                     wp_wire_cancel_reservation_request, struct cancel_request,
                     fill_cancel_request)
 
-enum wp_status
-wp_wire_unpack_cancel_reservation_response(
-    struct wp_arena *arena, const uint8_t *bytes, size_t len,
-    struct wp_wire_cancel_reservation_response *out, struct wp_err *err)
-{
-    *out = (struct wp_wire_cancel_reservation_response){0};
-    return wp_wire_decode(
-               arena, &warmpool__v1__cancel_reservation_response__descriptor,
-               bytes, len, err) != NULL
-               ? WP_OK
-               : WP_INVALID_ARGUMENT;
-}
-
-size_t
-wp_wire_size_cancel_reservation_response(
-    const struct wp_wire_cancel_reservation_response *message)
-{
-    (void)message;
-    return 0;
-}
-
-size_t
-wp_wire_pack_cancel_reservation_response(
-    const struct wp_wire_cancel_reservation_response *message,
-    uint8_t *buf) /* NOLINT(readability-non-const-parameter): as all. */
-{
-    (void)message;
-    (void)buf;
-    return 0;
-}
+WP_WIRE_DEFINE_EMPTY(cancel_reservation_response,
+                     wp_wire_cancel_reservation_response,
+                     warmpool__v1__cancel_reservation_response)

@@ -33,6 +33,7 @@ enum {
     WP_WIRE_GRACE_MAX_MS = 3600 * 1000, /* DrainRequest.grace_ms */
     WP_WIRE_PAGE_DEFAULT = 100,         /* ListClaimsRequest.page_size 0 */
     WP_WIRE_PAGE_TOKEN_MAX = 64,
+    WP_WIRE_TENANTS_MAX = 64, /* In one ListTenantsResponse. */
     WP_WIRE_ADVISE_CLAIMS_MAX = 16384,
     WP_WIRE_DECISIONS_MAX = 16,         /* In one Pool. */
     WP_WIRE_AUTOSCALE_MAX = 12,         /* Keys of a policy. */
@@ -129,6 +130,18 @@ struct wp_wire_list_claims_request {
 struct wp_wire_list_claims_response {
     const struct wp_claim_info *claims; /* ref is not on the wire. */
     uint32_t n_claims;
+    struct wp_str next_page_token;
+};
+
+struct wp_wire_list_tenants_request {
+    struct wp_wire_pool_ref pool; /* May be unset: of all pools. */
+    struct wp_str tenant;
+    struct wp_str page_token;
+};
+
+struct wp_wire_list_tenants_response {
+    const struct wp_tenant_stats *tenants;
+    uint32_t n_tenants;
     struct wp_str next_page_token;
 };
 
@@ -251,6 +264,8 @@ struct wp_wire_drain_response {
     X(claim_info, wp_claim_info)                                               \
     X(list_claims_request, wp_wire_list_claims_request)                        \
     X(list_claims_response, wp_wire_list_claims_response)                      \
+    X(list_tenants_request, wp_wire_list_tenants_request)                      \
+    X(list_tenants_response, wp_wire_list_tenants_response)                    \
     X(watch_pools_request, wp_wire_watch_pools_request)                        \
     X(pools, wp_wire_pools)                                                    \
     X(list_pools_request, wp_wire_list_pools_request)                          \

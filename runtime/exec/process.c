@@ -37,8 +37,7 @@ now_ns(void)
 static void
 timer_set(struct event *timer, int64_t delay_ms)
 {
-    struct timeval tv = {.tv_sec = (time_t)(delay_ms / 1000),
-                         .tv_usec = (suseconds_t)(delay_ms % 1000 * 1000)};
+    struct timeval tv = wp_timeval(delay_ms * WP_NS_PER_MS);
 
     evtimer_add(timer, &tv);
 }

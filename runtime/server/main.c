@@ -60,9 +60,8 @@ static void
 on_signal(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
-    int64_t grace_ms = server->runtime.options.grace_ms;
-    struct timeval tv = {.tv_sec = (time_t)(grace_ms / 1000),
-                         .tv_usec = (suseconds_t)(grace_ms % 1000 * 1000)};
+    struct timeval tv =
+        wp_timeval(server->runtime.options.grace_ms * WP_NS_PER_MS);
 
     (void)what;
     if (server->stopping) {

@@ -1,6 +1,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/formats/sandbox_token.h"
 #include "runtime/server/exec_stream.h"
 #include "runtime/runtime.h"
 
@@ -96,6 +97,19 @@ wp_runtime_origin_allowed(const struct wp_options *options, const char *origin)
     return origin_is_loopback(origin);
 }
 
+bool
+wp_runtime_token_fits(const struct wp_options *options, const char *path,
+                      const char *token)
+{
+    bool needs = options->token_for == WP_TOKEN_FOR_ALL
+                     ? strcmp(path, "/healthz") != 0
+                     : strcmp(path, WP_EXEC_PATH) == 0;
+
+    return options->token_digest == NULL || !needs ||
+           (token != NULL &&
+            wp_sandbox_token_fits(wp_str_from(token), options->token_digest));
+}
+
 const struct wp_http_ops *
 wp_runtime_route(struct wp_http_req *req)
 {
@@ -108,6 +122,13 @@ wp_runtime_route(struct wp_http_req *req)
     if (origin != NULL &&
         !wp_runtime_origin_allowed(&runtime->options, origin)) {
         wp_http_reply_error(req, 403, "Origin is not allowed here");
+        return NULL;
+    }
+    if (!wp_runtime_token_fits(&runtime->options, path,
+                               wp_http_header(req, WP_SANDBOX_TOKEN_FIELD))) {
+        wp_http_reply_error(req, 401,
+                            "the sandbox's token is needed in "
+                            "the field " WP_SANDBOX_TOKEN_FIELD);
         return NULL;
     }
     ops = wp_runtime_find(wp_http_method(req), path, wp_http_roles(req));

@@ -22,8 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE = 60
 READY = 200  # Sandboxes, as files.
 STRANGER, NEIGHBOUR = 65533, 65534  # Users: refused, and allowed.
-# All of 127/8 is one peer. Where there is IPv6, the attacker of gRPC is another
-# peer than the honest client; else, and on HTTP, he only has another address.
+# All of 127/8 is one peer. Where there is IPv6, the attacker on TCP comes from ::1
+# and is another peer than the honest client; else he only has another address.
 ATTACKER_ADDRESS = "127.0.0.2"
 MANIFEST = """\
 apiVersion: extensions.agents.x-k8s.io/v1beta1
@@ -122,19 +122,18 @@ class Daemon:
         manifest = os.path.join(self.dir, "pool.yaml")
         with open(manifest, "w", encoding="utf-8") as handle:
             handle.write(MANIFEST % READY)
-        listen = [self.admin]
+        other = IPV6 and kind in ("tcp", "tls", "mtls", "http", "metrics")
+        tcp = "127.0.0.1:0" + (",[::1]:0" if other else "")
         args = [program, "--synthetic", "--manifests=" + manifest,
                 "--runtime-dir=" + self.dir, "--lease-store=memory",
                 "--slots-max=4096", "--http-listen=unix:" + self.http +
-                ",127.0.0.1:0", "--metrics-listen=127.0.0.1:0",
+                "," + tcp, "--metrics-listen=" + tcp,
                 f"--allowed-uids={NEIGHBOUR}", *flags]
         self.unix = os.path.join(self.dir, "rpc.sock")
         listen = ["unix:" + self.admin]
         listen.append("unix:" + self.unix if kind == "unix" or
                       kind.startswith("http") or kind == "metrics"
-                      else "127.0.0.1:0")
-        if IPV6 and kind in ("tcp", "tls", "mtls"):
-            listen.append("[::1]:0")
+                      else tcp)
         if kind in ("tls", "mtls"):
             args += ["--tls-cert=" + certificates.path("server.pem"),
                      "--tls-key=" + certificates.path("server.key")]
@@ -194,12 +193,11 @@ class Daemon:
     def target(self, who):
         """For an attacker ("attacker", "stranger") or the honest client."""
         kind = self.kind
+        host = "::1" if IPV6 and who != "honest" else "127.0.0.1"
         target = {"kind": "unix", "address": self.unix, "source": None}
         if kind in ("tcp", "tls", "mtls"):
-            other = IPV6 and who != "honest"
             target = {"kind": kind,
-                      "address": self.address(
-                          "grpc", "::1" if other else "127.0.0.1"),
+                      "address": self.address("grpc", host),
                       "ca": self.certificates.path("ca.pem"),
                       "cert": self.certificates.path(who + ".pem"),
                       "key": self.certificates.path(who + ".key")}
@@ -209,19 +207,15 @@ class Daemon:
                           encoding="ascii") as handle:
                     target["bearer"] = handle.read().strip()
         elif kind != "unix":
-            place = {"http-unix": self.http,
-                     "http": None if kind == "http-unix" else
-                     self.address("http"),
-                     "metrics": None if kind == "http-unix" else
-                     self.address("metrics")}[kind]
+            place = (self.http if kind == "http-unix" else
+                     self.address(kind, host))
             if who == "honest":
                 target["http"] = place
             else:
                 target = {"kind": "unix" if kind == "http-unix" else "tcp",
                           "address": place}
         if who != "honest":
-            host = target["address"][0]
-            target["source"] = ATTACKER_ADDRESS if host != "::1" else None
+            target["source"] = None if IPV6 else ATTACKER_ADDRESS
             target["uid"] = STRANGER if who == "stranger" else NEIGHBOUR
         return target
 

@@ -3,7 +3,8 @@
   chaos.py WARMPOOLD CHAOS_CLIENT CHAOS_CHECK GENERATED_DIR
            [--store memory|sqlite|redis|sentinel] [--replicas N] [--claims N]
            [--seconds N] [--failovers N] [--clients N] [--workers N] [--seed N]
-           [--pace N] [--hostile N] [--keep] [--verbose]
+           [--pace N] [--hostile N] [--look-back PERCENT] [--at-once] [--keep]
+           [--verbose]
 
 Real daemons on synthetic sandboxes and one lease store, real clients over gRPC,
 and a nemesis that breaks things, one every --pace seconds, until so many claims
@@ -13,8 +14,10 @@ are judged. Prints figures; exits with 0 when nothing was breached and nothing
 leaked.
 
 --hostile runs so many attackers of tests/attack all the while, against the daemons'
-mutual-TLS listeners and, as root, against their Unix sockets as another user. It is
-for runs by hand.
+mutual-TLS listeners and, as root, against their Unix sockets as another user.
+--look-back has clients ask for so many of a hundred ids once more, seconds after
+they were done with them. --at-once stops all daemons in one moment at the end, and
+judges what is left by what they say. These are for runs by hand.
 
 The seed decides what the nemesis does and when; how the processes meet it is
 the machine's.
@@ -38,6 +41,8 @@ import threading
 import time
 
 EVENT = 64  # Bytes of a struct wp_chaos_event.
+ENDED, LEFT = 6, 7  # Kinds of them; of ENDED, what was said.
+SAID_NOTHING, SAID_WHAT = 16, 32
 CLAIM_AT = 24  # Where in it the claim is.
 TARGET = 200  # Ready sandboxes.
 TTL_MAX = 10  # Seconds; of the clients' leases.
@@ -85,6 +90,12 @@ def eventually(check, what, patience=PATIENCE):
             return value
         time.sleep(0.01)
     raise AssertionError("still not: " + what)
+
+
+def event_of_end(what, at_ns, said):
+    """A struct wp_chaos_event of the end of the run."""
+    return struct.pack("<qqqQQ16s5B3x", at_ns, 0, 0, 0, 0, b"", what, 0, 0,
+                       said, 0)
 
 
 class Process:
@@ -579,6 +590,7 @@ class Run:
             "--marks=" + self.marks, f"--number={self.n_clients}",
             f"--workers={self.args.workers}",
             f"--seed={self.random.getrandbits(32)}",
+            f"--look-back={self.args.look_back}",
             *("unix:" + d.socket for d in self.daemons)],
             os.path.join(self.dir, f"c{self.n_clients}.log")))
 
@@ -878,6 +890,36 @@ class Run:
                                  f"{idle} of them idle, records of other "
                                  f"states: {records}")
 
+    def leave_at_once(self):
+        """The same, in one moment: what is left is judged by the checker, which
+        is told what each daemon said last."""
+        ends = []
+        for daemon in self.daemons:
+            daemon.process.send(signal.SIGTERM)
+        waiting = list(self.daemons)
+        while waiting:
+            for daemon in [d for d in waiting if not d.process.alive()]:
+                waiting.remove(daemon)
+                words = daemon.process.tail()
+                ends.append((SAID_NOTHING if "nothing is left behind" in words
+                             else 0) |
+                            (SAID_WHAT if re.search(
+                                "other daemons go on|left for the next start|"
+                                "sweeps what is left", words) else 0))
+            time.sleep(0.001)
+        left = sorted(os.listdir(os.path.join(self.state, "synthetic")))
+        print(f"stopped at once: {len(left)} sandboxes are left; "
+              f"the daemons, in the order of their ends, said {ends}")
+        with open(os.path.join(self.dir, "h0"), "wb") as handle:
+            for at, said in enumerate(ends):
+                handle.write(event_of_end(ENDED, at, said))
+            for _ in left:
+                handle.write(event_of_end(LEFT, len(ends), 0))
+        if subprocess.run([self.args.check, os.path.join(self.dir, "h0")],
+                          check=False).returncode != 0:
+            raise AssertionError("left without a word:\n" + "\n".join(
+                d.process.tail() for d in self.daemons))
+
     def check(self):
         histories = sorted(glob.glob(os.path.join(self.dir, "h[0-9]*")))
         done = subprocess.run([self.args.check, *histories],
@@ -933,7 +975,10 @@ class Run:
         finally:
             print(f"quiet after {time.monotonic() - start:.1f} s: {self.seen}")
         self.check()
-        self.leave()
+        if self.args.at_once:
+            self.leave_at_once()
+        else:
+            self.leave()
 
     def clean(self):
         self.end_attacks()
@@ -965,6 +1010,8 @@ def main():
                         default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--pace", type=float, default=0.8)
     parser.add_argument("--hostile", type=int, default=0)
+    parser.add_argument("--look-back", type=int, default=0)
+    parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

@@ -43,10 +43,11 @@ print(const struct wp_chaos_report *report)
     (void)printf("events %" PRIu64 "\nclaims %" PRIu64 "\ngranted %" PRIu64
                  "\nsandboxes %" PRIu64 "\ncalls %" PRIu64
                  "\nunanswered %" PRIu64 "\nreplays %" PRIu64
-                 "\noutstayed %" PRIu64 "\nstale %" PRIu64 "\n",
+                 "\noutstayed %" PRIu64 "\nstale %" PRIu64 "\nleft %" PRIu64
+                 "\n",
                  report->events, report->claims, report->claims_granted,
                  report->leases, report->calls, report->unanswered,
-                 report->replays, report->expired, report->stale);
+                 report->replays, report->expired, report->stale, report->left);
     for (int i = 0; i <= 16; i++) {
         if (report->by_status[i] > 0) {
             (void)printf("status_%d %" PRIu64 "\n", i, report->by_status[i]);

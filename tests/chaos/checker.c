@@ -7,6 +7,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/str.h"
+#include "tests/chaos/story.h"
 
 /* A deadline goes over the wire in whole milliseconds of the wall clock, and
  * the wall clock may be adjusted by a little. */
@@ -23,15 +24,6 @@ enum {
     ABORTED = 10,
 };
 
-/* A claim whose history is being read. */
-struct story {
-    uint64_t claim;
-    struct wp_chaos_event *calls; /* Ends, and starts without one. */
-    uint32_t n_calls;
-    uint32_t cap;
-    bool used;
-};
-
 /* A lease as its client knows it. */
 struct lease {
     uint8_t uid[WP_UID_LEN];
@@ -45,11 +37,14 @@ struct lease {
 struct wp_checker {
     FILE *samples;
     struct wp_chaos_report report;
-    struct story *open; /* 1 << OPEN_BITS, by the claim's number. */
+    struct wp_chaos_story *open; /* 1 << OPEN_BITS, by the claim's number. */
     uint64_t n_open;
     struct lease *leases; /* Of all clients, probed from the uid. */
     uint64_t mask;
     uint64_t count;
+    struct wp_chaos_history history;  /* That is being read. */
+    struct wp_chaos_event last_ended; /* The daemon that ended last. */
+    bool said_what;                   /* Some daemon has. */
 };
 
 const char *
@@ -63,6 +58,9 @@ wp_chaos_breach_name(enum wp_chaos_breach breach)
         "I5 a fence that did not grow",
         "an acknowledged lease was lost",
         "an answer nobody should get",
+        "a lease that nobody was shown, kept",
+        "one lease released twice",
+        "sandboxes left behind without a word",
     };
 
     return names[breach];
@@ -217,16 +215,10 @@ learn(struct wp_checker *checker, struct told *told,
     }
 }
 
-static bool
-is_answered(const struct wp_chaos_event *call, uint8_t status)
-{
-    return call->edge == WP_CHAOS_END && call->status == status;
-}
-
 /* Was some lease of the claim, as the calls before this one had told it, surely
  * live during all of this call? */
 static bool
-was_live(const struct story *story, const struct wp_chaos_event *call)
+was_live(const struct wp_chaos_story *story, const struct wp_chaos_event *call)
 {
     bool live = false;
 
@@ -242,7 +234,8 @@ was_live(const struct story *story, const struct wp_chaos_event *call)
             return false;
         }
         if ((other->what == WP_CHAOS_CLAIM || other->what == WP_CHAOS_RENEW) &&
-            is_answered(other, OK) && other->at_ns < call->started_ns &&
+            wp_chaos_is_answered(other, OK) &&
+            other->at_ns < call->started_ns &&
             other->deadline_ns - MARGIN_NS > call->at_ns) {
             live = true;
         }
@@ -255,14 +248,16 @@ is_denial(const struct wp_chaos_event *call)
 {
     switch (call->what) {
     case WP_CHAOS_RELEASE:
-        return is_answered(call, NOT_FOUND) || is_answered(call, ABORTED) ||
-               is_answered(call, FAILED_PRECONDITION) ||
-               (is_answered(call, OK) &&
+        return wp_chaos_is_answered(call, NOT_FOUND) ||
+               wp_chaos_is_answered(call, ABORTED) ||
+               wp_chaos_is_answered(call, FAILED_PRECONDITION) ||
+               (wp_chaos_is_answered(call, OK) &&
                 (call->flags & WP_CHAOS_WAS_HELD) == 0);
     case WP_CHAOS_RENEW:
     case WP_CHAOS_GET:
-        return is_answered(call, NOT_FOUND) || is_answered(call, ABORTED) ||
-               is_answered(call, FAILED_PRECONDITION);
+        return wp_chaos_is_answered(call, NOT_FOUND) ||
+               wp_chaos_is_answered(call, ABORTED) ||
+               wp_chaos_is_answered(call, FAILED_PRECONDITION);
     default:
         return false;
     }
@@ -290,7 +285,7 @@ is_expected(const struct wp_chaos_event *call)
 }
 
 static void
-judge_call(struct wp_checker *checker, const struct story *story,
+judge_call(struct wp_checker *checker, const struct wp_chaos_story *story,
            const struct wp_chaos_event *call)
 {
     if (call->edge != WP_CHAOS_END) {
@@ -311,6 +306,9 @@ judge_call(struct wp_checker *checker, const struct story *story,
         } else {
             tell(checker, WP_BREACH_LOST, story->claim, call);
         }
+    }
+    if (wp_chaos_was_kept(&checker->history, story, call)) {
+        tell(checker, WP_BREACH_KEPT, story->claim, call);
     }
     if ((call->flags & WP_CHAOS_ABSENT) != 0) {
         tell(checker, WP_BREACH_ABSENT, story->claim, call);
@@ -354,9 +352,11 @@ judge_leases(struct wp_checker *checker, struct told *told)
 }
 
 static void
-judge(struct wp_checker *checker, const struct story *story)
+judge(struct wp_checker *checker, const struct wp_chaos_story *story)
 {
     struct told told = {.released_ns = INT64_MAX};
+    const struct wp_chaos_event *last_first = NULL;
+    uint32_t firsts = 0;
 
     for (uint32_t i = 0; i < story->n_calls; i++) {
         const struct wp_chaos_event *call = &story->calls[i];
@@ -365,12 +365,21 @@ judge(struct wp_checker *checker, const struct story *story)
 
         judge_call(checker, story, call);
         if (call->what == WP_CHAOS_RELEASE) {
+            if (wp_chaos_is_answered(call, OK) &&
+                (call->flags & WP_CHAOS_WAS_HELD) != 0) {
+                firsts++;
+                last_first = call;
+            }
             if (started_ns < told.released_ns) {
                 told.released_ns = started_ns;
             }
-        } else if (is_answered(call, OK)) {
+        } else if (wp_chaos_is_answered(call, OK)) {
             learn(checker, &told, call, story->claim);
         }
+    }
+    /* Whoever releases has been told of the lease. */
+    if (firsts > told.n) {
+        tell(checker, WP_BREACH_TWICE, story->claim, last_first);
     }
     judge_leases(checker, &told);
     checker->report.claims++;
@@ -380,11 +389,11 @@ judge(struct wp_checker *checker, const struct story *story)
 
 /* --- Reading --- */
 
-static struct story *
+static struct wp_chaos_story *
 find_story(struct wp_checker *checker, uint64_t claim)
 {
     /* A client numbers its claims one after the other. */
-    struct story *story =
+    struct wp_chaos_story *story =
         &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
 
     if (!story->used) {
@@ -392,6 +401,7 @@ find_story(struct wp_checker *checker, uint64_t claim)
         checker->n_open++;
         story->claim = claim;
         story->n_calls = 0;
+        story->ttl_ns = 0;
     }
     WP_ASSERT(story->claim == claim);
     return story;
@@ -399,8 +409,11 @@ find_story(struct wp_checker *checker, uint64_t claim)
 
 /* An end takes the place of its start. */
 static void
-note(struct story *story, const struct wp_chaos_event *event)
+note(struct wp_chaos_story *story, const struct wp_chaos_event *event)
 {
+    if (event->edge == WP_CHAOS_START && event->what == WP_CHAOS_CLAIM) {
+        story->ttl_ns = event->deadline_ns;
+    }
     if (event->edge == WP_CHAOS_END) {
         for (uint32_t i = story->n_calls; i > 0; i--) {
             struct wp_chaos_event *start = &story->calls[i - 1];
@@ -422,14 +435,43 @@ note(struct story *story, const struct wp_chaos_event *event)
     story->calls[story->n_calls++] = *event;
 }
 
+/* Of the end of the run. */
+static void
+note_end(struct wp_checker *checker, const struct wp_chaos_event *event)
+{
+    if (event->what == WP_CHAOS_LEFT) {
+        checker->report.left++;
+        return;
+    }
+    checker->said_what |= (event->flags & WP_CHAOS_SAID_WHAT) != 0;
+    if (event->at_ns >= checker->last_ended.at_ns) {
+        checker->last_ended = *event;
+    }
+}
+
+/* What the last one leaves, it says; or one of those before it has. */
+static bool
+left_without_a_word(const struct wp_checker *checker)
+{
+    return checker->report.left > 0 &&
+           ((checker->last_ended.flags & WP_CHAOS_SAID_NOTHING) != 0 ||
+            !checker->said_what);
+}
+
 void
 wp_checker_add(struct wp_checker *checker, const struct wp_chaos_event *events,
                size_t n)
 {
+    checker->history = (struct wp_chaos_history){events, n};
     for (size_t i = 0; i < n; i++) {
-        struct story *story = find_story(checker, events[i].claim);
+        struct wp_chaos_story *story;
 
         checker->report.events++;
+        if (events[i].what > WP_CHAOS_DONE) {
+            note_end(checker, &events[i]);
+            continue;
+        }
+        story = find_story(checker, events[i].claim);
         if (events[i].what == WP_CHAOS_DONE) {
             judge(checker, story);
             story->used = false;
@@ -485,6 +527,7 @@ void
 wp_checker_report(const struct wp_checker *checker, struct wp_chaos_report *out)
 {
     *out = checker->report;
+    out->breaches[WP_BREACH_BEHIND] = left_without_a_word(checker);
 }
 
 uint64_t

@@ -3,7 +3,9 @@
  * It knows nothing of how warmpoold works, only what it promises. Whatever a
  * client cannot know for sure is decided in the daemon's favour: a lease counts
  * as live from the end of the call that was answered with it, until the start of
- * the first call to release it, or a little before its deadline. */
+ * the first call to release it, or a little before its deadline. That a daemon
+ * was too slow is said only where the same history shows that it was not held
+ * up: other calls to it were answered promptly all the while. */
 #ifndef WP_TESTS_CHAOS_CHECKER_H
 #define WP_TESTS_CHAOS_CHECKER_H
 
@@ -23,6 +25,9 @@ enum wp_chaos_breach {
     WP_BREACH_I5,     /* A fence that did not grow, or changed. */
     WP_BREACH_LOST,   /* A lease that was acknowledged and live, denied. */
     WP_BREACH_STATUS, /* An answer that no request of the run should get. */
+    WP_BREACH_KEPT, /* A lease of nobody, seconds after the last caller left. */
+    WP_BREACH_TWICE,  /* One lease, and two releases that were the first. */
+    WP_BREACH_BEHIND, /* A sandbox left by daemons that did not say so. */
     WP_BREACH_COUNT
 };
 
@@ -42,6 +47,7 @@ struct wp_chaos_report {
     /* Get knew nothing of a lease that was live: right for a replica that has
      * not heard of it yet, wrong for a daemon that is alone. */
     uint64_t stale;
+    uint64_t left; /* Sandboxes that were there when all daemons had gone. */
     uint64_t by_status[17];
 };
 

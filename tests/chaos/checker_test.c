@@ -14,7 +14,7 @@
 #define MS WP_NS_PER_MS
 
 enum {
-    EVENTS_MAX = 32,
+    EVENTS_MAX = 160,
     NOT_FOUND = 5,
 };
 
@@ -316,6 +316,288 @@ test_status(void **state)
     expect(&script, WP_BREACH_STATUS, 1, 0);
 }
 
+/* --- What nobody was shown --- */
+
+enum {
+    TTL_MS = 9000,
+};
+
+/* A claim at replica that knows its lease's length and ends with that status. */
+static struct wp_chaos_event *
+asked(struct script *script, uint64_t claim, uint8_t replica, int64_t start_ms,
+      int64_t end_ms, uint8_t status)
+{
+    struct wp_chaos_event *event =
+        call(script, claim, WP_CHAOS_CLAIM, start_ms, end_ms);
+
+    event[-1].replica = event->replica = replica;
+    event[-1].deadline_ns = TTL_MS * MS;
+    event->status = status;
+    return event;
+}
+
+/* Other claims of the history, whose calls that replica answers promptly,
+ * several in each second. */
+static void
+goes_on(struct script *script, uint8_t replica, int64_t from_ms, int64_t to_ms)
+{
+    for (int64_t ms = from_ms; ms <= to_ms; ms += 400) {
+        struct wp_chaos_event *event =
+            call(script, 99, WP_CHAOS_GET, ms, ms + 10);
+
+        event[-1].replica = event->replica = replica;
+        event->status = NOT_FOUND;
+        event = call(script, 99, WP_CHAOS_RENEW, ms + 20, ms + 30);
+        event[-1].replica = event->replica = replica;
+        event->uid[0] = 99;
+        event->fence = 1;
+        event->deadline_ns = (ms + 5000) * MS;
+    }
+}
+
+/* Sandbox n is told at replica, by a Get or a repeated claim, until then. */
+static void
+found(struct script *script, uint64_t claim, uint8_t replica,
+      enum wp_chaos_what what, int64_t start_ms, unsigned n,
+      int64_t deadline_ms)
+{
+    struct wp_chaos_event *event =
+        told(script, claim, what, start_ms, start_ms + 1, n, deadline_ms);
+
+    event[-1].replica = event->replica = replica;
+    if (what == WP_CHAOS_CLAIM) {
+        event[-1].deadline_ns = TTL_MS * MS;
+        event->flags = WP_CHAOS_REPLAYED;
+    }
+}
+
+/* Goal: a lease that a caller who has left never saw is found seven seconds
+ * later. */
+static void
+test_kept(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    expect(&script, WP_BREACH_KEPT, 1, 0);
+    /* Granted when its caller had long left. */
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 8600);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 8700, 7, TTL_MS + 2000);
+    expect(&script, WP_BREACH_KEPT, 1, 0);
+    /* Told that it was refused. */
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, 14);
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    expect(&script, WP_BREACH_KEPT, 1, 0);
+}
+
+/* Goal: cancelled at one replica, repeated and released at another; the first
+ * grants it another sandbox, which stays. */
+static void
+test_kept_after_release(void **state)
+{
+    struct script script = {.n = 0};
+    struct wp_chaos_event *event;
+
+    (void)state;
+    (void)asked(&script, 1, 2, 0, 50, WP_CHAOS_NO_ANSWER);
+    event = asked(&script, 1, 3, 51, 52, 0);
+    event->uid[0] = 6;
+    event->fence = 1;
+    event->deadline_ns = (TTL_MS + 52) * MS;
+    released(&script, 1, 60, 61);
+    script.events[script.n - 1].replica = 3;
+    script.events[script.n - 2].replica = 3;
+    for (int64_t ms = 60; ms < 7000; ms += 500) {
+        goes_on(&script, 2, ms, ms);
+        goes_on(&script, 3, ms + 100, ms + 100);
+    }
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 100);
+    expect(&script, WP_BREACH_KEPT, 1, 0);
+}
+
+/* Goal: what a client cannot hold against anybody. */
+static void
+test_not_kept(void **state)
+{
+    struct script script = {.n = 0};
+    struct wp_chaos_event *event;
+
+    (void)state;
+    /* Not for long. */
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 5000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 5500, 7, TTL_MS + 50);
+    expect_clean(&script);
+    /* It was granted not long ago: the call to it had been on its way. */
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 3000);
+    expect_clean(&script);
+    /* For the call itself, not for the one before. */
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 7100);
+    expect_clean(&script);
+    /* Another caller of that claim waits on, or was killed. */
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    event = add(&script, 1, WP_CHAOS_CLAIM);
+    event->edge = WP_CHAOS_START;
+    event->replica = 2;
+    event->deadline_ns = TTL_MS * MS;
+    event->at_ns = 300 * MS;
+    expect_clean(&script);
+    /* What is told was shown before, and released: the replica has not heard. */
+    script.n = 0;
+    event = asked(&script, 1, 2, 0, 100, 0);
+    event->uid[0] = 7;
+    event->fence = 1;
+    event->deadline_ns = (TTL_MS + 50) * MS;
+    released(&script, 1, 110, 120);
+    goes_on(&script, 0, 120, 7000);
+    goes_on(&script, 2, 120, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    expect_clean(&script);
+    /* A Get may be late. */
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_GET, 7100, 7, TTL_MS + 50);
+    expect_clean(&script);
+    /* Nobody knows how long it was to be. */
+    script.n = 0;
+    asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER)[-1].deadline_ns = 0;
+    goes_on(&script, 2, 100, 7000);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    script.events[script.n - 2].deadline_ns = 0;
+    expect_clean(&script);
+}
+
+/* Goal: a daemon that stood still, was slow, was not heard for a while, or was
+ * only waited at by claims, is not blamed for what it could not see to. */
+static void
+test_not_kept_while_held_up(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    /* Only another replica answers. */
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 3, 100, 7000);
+    found(&script, 1, 3, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    expect_clean(&script);
+    /* Silent in the middle, at the start, at the end. */
+    for (int64_t from_ms = 100; from_ms < 7000; from_ms += 2300) {
+        script.n = 0;
+        (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+        goes_on(&script, 2, 100, from_ms);
+        goes_on(&script, 2, from_ms + 1500, 7000);
+        found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+        expect_clean(&script);
+    }
+    script.n = 0;
+    (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+    goes_on(&script, 2, 100, 5600);
+    found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+    expect_clean(&script);
+    /* Every answer is slow, or a refusal. */
+    for (int slow = 0; slow < 2; slow++) {
+        script.n = 0;
+        (void)asked(&script, 1, 2, 0, 100, WP_CHAOS_NO_ANSWER);
+        goes_on(&script, 2, 100, 7000);
+        for (size_t i = 2; i < script.n; i++) {
+            if (slow != 0) {
+                script.events[i].started_ns -= 300 * MS;
+            } else {
+                script.events[i].status = 14;
+            }
+        }
+        found(&script, 1, 2, WP_CHAOS_CLAIM, 7100, 7, TTL_MS + 50);
+        expect_clean(&script);
+    }
+}
+
+/* Goal: of two releases of a lease one was the first. */
+static void
+test_twice(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    released(&script, 1, 2, 3);
+    released(&script, 1, 4, 5);
+    expect(&script, WP_BREACH_TWICE, 1, 0);
+    /* The second has another lease, of the same id. */
+    script.n = 0;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 1100, 1101, 8, 6000);
+    released(&script, 1, 1200, 1201);
+    released(&script, 1, 1202, 1203);
+    expect_clean(&script);
+    /* The first had no answer, the second was the first: or the other way. */
+    script.n = 0;
+    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    call(&script, 1, WP_CHAOS_RELEASE, 2, 3)->status = WP_CHAOS_NO_ANSWER;
+    released(&script, 1, 4, 5);
+    (void)call(&script, 1, WP_CHAOS_RELEASE, 6, 7);
+    expect_clean(&script);
+}
+
+static void
+ended(struct script *script, int64_t at_ms, unsigned said)
+{
+    struct wp_chaos_event *event = add(script, 0, WP_CHAOS_ENDED);
+
+    event->at_ns = at_ms * MS;
+    event->flags = (uint8_t)said;
+}
+
+/* Goal: daemons may leave sandboxes, but the last word on them is true. */
+static void
+test_behind(void **state)
+{
+    struct script script = {.n = 0};
+
+    (void)state;
+    /* Stopped at once, both sure that the other goes on, and silent. */
+    ended(&script, 10, 0);
+    ended(&script, 11, 0);
+    (void)add(&script, 0, WP_CHAOS_LEFT);
+    (void)add(&script, 0, WP_CHAOS_LEFT);
+    expect(&script, WP_BREACH_BEHIND, 1, 0);
+    /* The last one says what is not so, in whichever order it is told. */
+    script.n = 0;
+    ended(&script, 11, WP_CHAOS_SAID_NOTHING);
+    ended(&script, 10, WP_CHAOS_SAID_WHAT);
+    (void)add(&script, 0, WP_CHAOS_LEFT);
+    expect(&script, WP_BREACH_BEHIND, 1, 0);
+    /* It says what it leaves; or leaves nothing, in so many words or none. */
+    script.n = 0;
+    ended(&script, 10, WP_CHAOS_SAID_NOTHING);
+    ended(&script, 11, WP_CHAOS_SAID_WHAT);
+    (void)add(&script, 0, WP_CHAOS_LEFT);
+    expect_clean(&script);
+    script.n = 0;
+    ended(&script, 10, WP_CHAOS_SAID_WHAT);
+    ended(&script, 11, WP_CHAOS_SAID_NOTHING);
+    expect_clean(&script);
+    script.n = 0;
+    ended(&script, 10, 0);
+    expect_clean(&script);
+}
+
 /* Goal: breaches are found across histories, and among very many sandboxes. */
 static void
 test_two_histories(void **state)
@@ -363,6 +645,12 @@ main(void)
         cmocka_unit_test(test_stale),
         cmocka_unit_test(test_told_of_a_past_lease),
         cmocka_unit_test(test_status),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_kept_after_release),
+        cmocka_unit_test(test_not_kept),
+        cmocka_unit_test(test_not_kept_while_held_up),
+        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_behind),
         cmocka_unit_test(test_two_histories),
     };
 

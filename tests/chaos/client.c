@@ -2,14 +2,16 @@
  * way its clients may, good and bad, and write down what they see.
  *
  *   chaos_client --history FILE --marks DIR --number N [--workers N] [--seed N]
- *                [--claims N] [--pool NAME] TARGET...
+ *                [--claims N] [--pool NAME] [--look-back PERCENT] TARGET...
  *
  * A worker claims, sometimes the same id at two replicas at once or again
  * later; checks that the sandbox is there and nobody else's; renews, and while
  * nobody can say whether, asks again as long as the lease lasts; asks, repeats,
  * outstays its lease; releases, or vanishes without. Ends by SIGTERM, or after
  * --claims, when every worker has finished what it was at. --number is
- * different for each client of a run. */
+ * different for each client of a run. Of so many claims of a hundred as
+ * --look-back says, the id is asked for again seconds after the last caller has
+ * left, which shows what is kept for nobody. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -101,6 +103,7 @@ struct options {
     uint64_t workers;
     uint64_t claims_max; /* 0: without end. */
     uint64_t seed;
+    uint64_t look_back;
 };
 
 static uint64_t
@@ -126,6 +129,7 @@ parse(int argc, char **argv, struct options *options)
         {"seed", required_argument, NULL, 's'},
         {"claims", required_argument, NULL, 'c'},
         {"pool", required_argument, NULL, 'p'},
+        {"look-back", required_argument, NULL, 'l'},
         {NULL, 0, NULL, 0},
     };
     int c;
@@ -153,13 +157,17 @@ parse(int argc, char **argv, struct options *options)
         case 'p':
             options->pool = optarg;
             break;
+        case 'l':
+            options->look_back = number(optarg);
+            break;
         default:
             exit(2);
         }
     }
     if (options->history == NULL || options->marks == NULL ||
         options->number == 0 || options->workers > WORKERS_MAX ||
-        optind == argc || argc - optind > WP_LINK_REPLICAS_MAX) {
+        options->look_back > 100 || optind == argc ||
+        argc - optind > WP_LINK_REPLICAS_MAX) {
         (void)fputs("chaos_client: --history, --marks, --number and up to 8 "
                     "targets are needed\n",
                     stderr);
@@ -191,6 +199,7 @@ main(int argc, char **argv)
     config.n_targets = (unsigned)(argc - optind);
     client.pool = options.pool;
     client.number = options.number;
+    client.look_back = (unsigned)options.look_back;
     wp_rng_init(&client.rng, options.seed);
     crowd.claims_max = options.claims_max;
     crowd.n_workers = (unsigned)options.workers;

@@ -18,6 +18,9 @@ enum wp_chaos_what {
     WP_CHAOS_RELEASE,
     WP_CHAOS_GET,
     WP_CHAOS_DONE, /* No call of this claim follows; no edge. */
+    /* Of the end of the run, by who ran the daemons; no edge, claim 0. */
+    WP_CHAOS_ENDED, /* A daemon has gone. */
+    WP_CHAOS_LEFT,  /* A sandbox that is there when all have. */
 };
 
 enum wp_chaos_edge {
@@ -33,6 +36,10 @@ enum wp_chaos_flag {
     WP_CHAOS_ABSENT = 4,
     /* CLAIM: another claim's mark lay on the sandbox. */
     WP_CHAOS_MARKED = 8,
+    /* ENDED: it said that nothing is left behind. */
+    WP_CHAOS_SAID_NOTHING = 16,
+    /* ENDED: it said what is left, or that others go on with it. */
+    WP_CHAOS_SAID_WHAT = 32,
 };
 
 enum {
@@ -41,8 +48,10 @@ enum {
 
 struct wp_chaos_event {
     int64_t at_ns;
-    int64_t started_ns;  /* END: at_ns of its START. */
-    int64_t deadline_ns; /* CLAIM, RENEW answered OK: of the lease. */
+    int64_t started_ns; /* END: at_ns of its START. */
+    /* CLAIM, RENEW, GET answered OK: of the lease. START of a CLAIM: how long the
+     * lease is to be; 0: not known. */
+    int64_t deadline_ns;
     uint64_t claim; /* The same id has the same number; over all clients. */
     uint64_t fence; /* CLAIM, RENEW, GET answered OK. */
     uint8_t uid[WP_UID_LEN]; /* The same: the sandbox's. */

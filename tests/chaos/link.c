@@ -121,6 +121,8 @@ read_reply(struct call *call)
         }
         break;
     case WP_CHAOS_DONE:
+    case WP_CHAOS_ENDED:
+    case WP_CHAOS_LEFT:
     default:
         WP_ASSERT(false);
     }
@@ -193,12 +195,14 @@ new_call(struct wp_link *link, void *owner, int replica, uint64_t claim,
     return call;
 }
 
+/* ttl_ns: of a CLAIM. */
 static void
-start(struct call *call, int64_t timeout_ns)
+start(struct call *call, int64_t timeout_ns, int64_t ttl_ns)
 {
     struct wp_link *link = call->link;
     struct replica *replica = &link->replicas[call->told.replica];
     struct wp_chaos_event event = {.claim = call->told.claim,
+                                   .deadline_ns = ttl_ns,
                                    .what = (uint8_t)call->told.what,
                                    .edge = WP_CHAOS_START,
                                    .replica = call->told.replica};
@@ -222,8 +226,12 @@ start(struct call *call, int64_t timeout_ns)
                                                                                \
         call->h2.request_len =                                                 \
             PACK_##name(request, call->h2.request + WP_H2_FRAME_HEAD);         \
-        start(call, timeout_ns);                                               \
+        start(call, timeout_ns, TTL_NS_##name(request));                       \
     }
+#define TTL_NS_claim(request) ((request)->ttl_ms * WP_NS_PER_MS)
+#define TTL_NS_renew(request) 0
+#define TTL_NS_release(request) 0
+#define TTL_NS_get(request) 0
 #define PACK_claim wp_wire_pack_claim_request
 #define PACK_renew wp_wire_pack_renew_request
 #define PACK_release wp_wire_pack_release_request

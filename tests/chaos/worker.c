@@ -13,6 +13,8 @@ enum {
     TRIES_MAX = 40,
     NUMBER_SHIFT = 40,      /* claim = number << this | counter. */
     NEAR_DEADLINE_MS = 100, /* Too near to judge a missing sandbox. */
+    LOOK_BACK_MS =
+        6500, /* More than the checker lets a lease of nobody last. */
 };
 
 static int64_t
@@ -182,6 +184,8 @@ wp_worker_on_end(void *owner, const struct wp_link_call *call,
             worker->over = true;
             break;
         case WP_CHAOS_DONE:
+        case WP_CHAOS_ENDED:
+        case WP_CHAOS_LEFT:
         default:
             WP_ASSERT(false);
         }
@@ -319,6 +323,8 @@ begin(struct wp_worker *worker)
     worker->renewals = percent(client, 10) ? 1 + (int)below(client, 3) : 0;
     worker->refused = 0;
     worker->gets = percent(client, 5) ? 1 : 0;
+    worker->look_back = client->look_back > 0 && !client->stopping &&
+                        percent(client, client->look_back);
     worker->phase = WP_WORKER_CLAIMING;
     claim(worker);
 }
@@ -332,6 +338,13 @@ end(struct wp_worker *worker)
         wp_marks_remove(client->marks, worker->uid);
     } else if (worker->has_lease) {
         wp_marks_part(client->marks, worker->uid);
+    }
+    if (worker->look_back && !worker->vanish) {
+        worker->look_back = false;
+        worker->has_lease = false;
+        worker->phase = WP_WORKER_LOOKING_BACK;
+        wake_at(worker, now_ns() + LOOK_BACK_MS * WP_NS_PER_MS);
+        return;
     }
     wp_link_claim_over(client->link, worker->claim);
     /* And now and then a whole connection breaks. */
@@ -412,6 +425,11 @@ wp_worker_step(struct wp_worker *worker)
         } else {
             release(worker);
         }
+        break;
+    case WP_WORKER_LOOKING_BACK:
+        worker->phase = WP_WORKER_CLAIMING;
+        worker->tries = 0;
+        claim(worker);
         break;
     case WP_WORKER_STOPPED:
     default:

@@ -24,6 +24,8 @@ struct wp_client {
     int64_t next_step_ns; /* No worker wants to be woken before. */
     unsigned n_stopped;
     bool stopping; /* A worker that has finished what it was at stops. */
+    unsigned
+        look_back; /* Claims of a hundred that are asked for again later. */
 };
 
 enum wp_worker_phase {
@@ -31,6 +33,7 @@ enum wp_worker_phase {
     WP_WORKER_CLAIMING,
     WP_WORKER_HOLDING,
     WP_WORKER_RELEASING,
+    WP_WORKER_LOOKING_BACK,
     WP_WORKER_STOPPED,
 };
 
@@ -61,6 +64,7 @@ struct wp_worker {
     int gets;
     bool outstay;
     bool vanish;
+    bool look_back; /* It asks once more when all must be over. */
 };
 
 /* What it does next; at wake_ns, when it has no calls out. */

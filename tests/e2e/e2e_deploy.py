@@ -2,12 +2,15 @@
 daemon with no more rights than deploy/kubernetes/base gives it.
 """
 import json
+import os
 import secrets
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+
+import yaml
 
 import world
 from cluster import ROOT, free_port, wait_for
@@ -160,6 +163,52 @@ def test_rights_are_enough(w):
     assert "forbidden" in run.stderr and denied(w) > before, run.stderr
 
 
+def test_one_namespace(w):
+    """The overlay for one namespace: a life with Roles alone, and no right beyond."""
+    overlay = w.dir / "namespaced"
+    overlay.mkdir()
+    text = (ROOT / "deploy/kubernetes/overlays/namespaced/kustomization.yaml"
+            ).read_text()
+    for old, new in ((f"\nnamespace: {SYSTEM}\n", f"\nnamespace: {w.namespace}\n"),
+                     ("../../base", os.path.relpath(BASE, overlay.resolve()))):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (overlay / "kustomization.yaml").write_text(text)
+    objects = [doc for doc in yaml.safe_load_all(
+        w.cluster.kubectl("kustomize", str(overlay))) if doc["kind"] in (
+            "ServiceAccount", "Role", "RoleBinding", "ClusterRole",
+            "ClusterRoleBinding", "Namespace")]
+    assert sorted(doc["kind"] for doc in objects) == [
+        "Role", "Role", "RoleBinding", "RoleBinding", "ServiceAccount"], objects
+    assert {doc["metadata"]["namespace"] for doc in objects} == {w.namespace}
+    assert {subject["namespace"] for doc in objects
+            for subject in doc.get("subjects", [])} == {w.namespace}
+    w.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    config = w.cluster.service_account_kubeconfig(w.namespace, ACCOUNT)
+    daemon = w.daemon(kubeconfig=config, watch_namespace=w.namespace,
+                      leader_election_namespace=w.namespace)
+    w.template()
+    w.pool("p", 1)
+    wait_for("the template's NetworkPolicy",
+             lambda: w.get("NetworkPolicy", "python-network-policy"))
+    w.claim("c", "p")
+    w.wait_claim("c")
+    wait_for("the event of the adoption", lambda: w.events("SandboxAdopted"))
+    w.wait_pool("p", 1)
+    w.patch("SandboxWarmPool", "p", {"spec": {"replicas": 0}})
+    w.wait_pool("p", 0)
+    assert daemon.stop()
+    words = [line for line in daemon.log().splitlines()
+             if "forbidden" in line.lower() or "answered 403" in line]
+    assert not words, words
+    for words in (("-n", "default", "get", "pods"), ("get", "pods", "-A"),
+                  ("-n", w.namespace, "get", "secrets")):
+        run = subprocess.run(
+            [w.cluster.bin / "kubectl", "--kubeconfig", config, *words],
+            capture_output=True, text=True, check=False)
+        assert run.returncode != 0 and "forbidden" in run.stderr, (words, run)
+
+
 class Secrets:
     """What the base mounts, as files; and its settings that name them."""
 
@@ -175,6 +224,8 @@ class Secrets:
                      "-out", "tls/ca.crt")
         self.certificate("tls", "subjectAltName=IP:127.0.0.1")
         self.certificate("client", "subjectAltName=DNS:client")
+        self.certificate("redis", "subjectAltName=IP:127.0.0.1")
+        self.write("redis/ca.crt", (directory / "tls/ca.crt").read_text())
         text = (BASE / "warmpoold.yaml").read_text()
         for old, new in (("/etc/warmpool/", f"{directory}/"),
                          ("warmpool-redis:6379", f"127.0.0.1:{redis_port}"),
@@ -243,7 +294,10 @@ def test_base_settings(w):
     port = free_port()
     files = Secrets(w.dir / "secrets", port)
     redis = w.cluster.spawn("redis", [
-        "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+        "redis-server", "--port", "0", "--tls-port", str(port), "--bind",
+        "127.0.0.1", "--tls-cert-file", str(files.dir / "tls/redis.crt"),
+        "--tls-key-file", str(files.dir / "tls/redis.key"),
+        "--tls-auth-clients", "no", "--save", "",
         "--requirepass", files.password, "--dir", str(w.dir)])
     # A daemon that cannot read its leases at the start ends.
     wait_for("Redis listens", lambda: accepts(port))

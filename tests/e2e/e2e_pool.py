@@ -348,6 +348,69 @@ def test_template_comes_late(world):
     world.wait_pool("agents", 2)
 
 
+def test_template_mistakes_are_told(world):
+    """The API server's own words, with the field, on template, pool and claim;
+    and everything goes well once the template does."""
+    mistakes = {
+        "misspelt": ([{"name": "main", "imagee": "registry.invalid/a:1"}],
+                     ('unknown field "spec.containers[0].imagee"',
+                      "spec.containers[0].image: Required value")),
+        "empty": ([], ("spec.containers: Required value",)),
+        "port": ([{"name": "main", "image": "registry.invalid/a:1",
+                   "ports": [{"containerPort": "http"}]}],
+                 ("ports.containerPort of type int32",)),
+    }
+    world.daemon()
+    world.template()
+    world.pool("good", 1)
+    for name, (containers, _) in mistakes.items():
+        world.create("SandboxTemplate", name, {
+            "podTemplate": {"spec": {"containers": containers}}})
+        world.create("SandboxWarmPool", name, {
+            "replicas": 1, "sandboxTemplateRef": {"name": name},
+            "updateStrategy": {"type": "Recreate"}},
+            {"annotations": {"pool.warmpool.io/cold-start": "never"}})
+
+    def notes(kind, name, reason):
+        return [e["note"] for e in world.events(reason)
+                if e["regarding"]["kind"] == kind
+                and e["regarding"]["name"] == name]
+
+    for name, (_, words) in mistakes.items():
+        for kind, reason in (("SandboxTemplate", "PodRefused"),
+                             ("SandboxWarmPool", "WarmPoolNotProgressing")):
+            wait_for(f"{reason} of {name}", lambda: notes(kind, name, reason))
+            for word in words:
+                assert any(word in note for note in notes(
+                    kind, name, reason)), notes(kind, name, reason)
+    world.claim("waits", "empty")
+    wait_for("the claim's words", lambda: any(
+        "spec.containers: Required value" in c.get("message", "")
+        for c in world.get("SandboxClaim", "waits").get(
+            "status", {}).get("conditions", [])))
+    assert not notes("SandboxTemplate", "python", "PodRefused")
+    for name in mistakes:
+        world.patch("SandboxTemplate", name, {"spec": {"podTemplate": {"spec": {
+            "containers": [{"name": "main",
+                            "image": "registry.invalid/a:1"}]}}}})
+    for name in mistakes:
+        wait_for(f"{name} is good", lambda: notes(
+            "SandboxTemplate", name, "PodAccepted"))
+        world.wait_pool(name, 1)
+    world.wait_claim("waits")
+
+
+def test_unknown_field_is_told(world):
+    """A Pod starts without what the API server does not know."""
+    world.daemon()
+    world.create("SandboxTemplate", "python", {"podTemplate": {"spec": {
+        "fromTheFuture": True,
+        "containers": [{"name": "main", "image": "registry.invalid/a:1"}]}}})
+    world.pool("agents", 1)
+    wait_for("the warning", lambda: world.events("UnknownPodFields"))
+    assert not world.events("PodRefused")
+
+
 def test_unschedulable_is_held(world):
     """Sandboxes that find no room are kept and told about, not made anew; with
     room they are as good as any."""

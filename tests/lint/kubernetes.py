@@ -56,6 +56,9 @@ ACCESS = {
     # k8s/lead/competitor.c: other installations
     "coordination.k8s.io/leases": "list",
 }
+# With watch_namespace: the same there. Leases of all namespaces are not seen then.
+NAMESPACED_ACCESS = {key: verbs for key, verbs in ACCESS.items()
+                     if key != "coordination.k8s.io/leases"}
 OWN_ACCESS = {
     # k8s/lead/election.c
     "coordination.k8s.io/leases": "create",
@@ -95,19 +98,57 @@ def granted(rules):
     return out
 
 
+def check_roles(roles, table, where):
+    if len(roles) != 1:
+        fail(f"{where}: {len(roles)} roles; expected 1")
+        return
+    has = granted(roles[0]["rules"])
+    for key in sorted(set(has) | set(table)):
+        wanted = set(table.get(key, "").split())
+        if has.get(key, set()) != wanted:
+            fail(f"{where}: {roles[0]['kind']} allows {key} "
+                 f"{sorted(has.get(key, set()))}; the code needs "
+                 f"{sorted(wanted)}")
+
+
 def check_access(docs, where):
     for kind, table in (("ClusterRole", ACCESS), ("Role", OWN_ACCESS)):
-        roles = [doc for doc in docs if doc["kind"] == kind]
-        if len(roles) != 1:
-            fail(f"{where}: {len(roles)} objects of kind {kind}; expected 1")
-            continue
-        has = granted(roles[0]["rules"])
-        for key in sorted(set(has) | set(table)):
-            wanted = set(table.get(key, "").split())
-            if has.get(key, set()) != wanted:
-                fail(f"{where}: {kind} allows {key} "
-                     f"{sorted(has.get(key, set()))}; the code needs "
-                     f"{sorted(wanted)}")
+        check_roles([doc for doc in docs if doc["kind"] == kind], table, where)
+
+
+def check_namespaced_access(docs, where, watched, own):
+    """Roles alone: one for what is watched, one for the daemon's own namespace, each
+    bound to the account of the Deployment."""
+    roles = [doc for doc in docs if doc["kind"] == "Role"]
+    bindings = [doc for doc in docs if doc["kind"] == "RoleBinding"]
+    accounts = [doc for doc in docs if doc["kind"] == "ServiceAccount"]
+    for doc in docs:
+        if doc["kind"].startswith("Cluster"):
+            fail(f"{where}: a {doc['kind']}, where Roles are enough")
+    if len(accounts) != 1 or len(roles) != 2:
+        fail(f"{where}: {len(roles)} Roles and {len(accounts)} accounts; "
+             "expected 2 and 1")
+        return
+    account = accounts[0]["metadata"]["name"]
+    check_roles([r for r in roles if r["metadata"]["name"] == account],
+                OWN_ACCESS, where)
+    check_roles([r for r in roles if r["metadata"]["name"] != account],
+                NAMESPACED_ACCESS, where)
+    for role in roles:
+        place = own if role["metadata"]["name"] == account else watched
+        bound = [b for b in bindings
+                 if b["metadata"]["name"] == role["metadata"]["name"]]
+        if role["metadata"].get("namespace") != place or len(bound) != 1:
+            fail(f"{where}: a Role and a RoleBinding {role['metadata']['name']} "
+                 f"in {place} were expected")
+        elif (bound[0]["metadata"].get("namespace") != place
+              or bound[0]["roleRef"] != {
+                  "apiGroup": "rbac.authorization.k8s.io", "kind": "Role",
+                  "name": role["metadata"]["name"]}
+              or bound[0]["subjects"] != [{"kind": "ServiceAccount",
+                                           "name": account, "namespace": own}]):
+            fail(f"{where}: RoleBinding {role['metadata']['name']} binds "
+                 "something else")
 
 
 def check_kinds_are_covered():
@@ -140,7 +181,9 @@ class Chart:
             return dot
         value = self.root
         for part in path.strip(".").split("."):
-            value = value[part]
+            # A setting that is not said is empty.
+            value = (value.get(part, "") if path.startswith(".Values.config.")
+                     else value[part])
         return value
 
     def evaluate(self, words, dot):
@@ -312,10 +355,73 @@ def check_chart(base):
         "spec"]["template"]["spec"]["volumes"]
     if any("secret" in volume for volume in volumes):
         fail("the chart: grpc=false still wants Secrets")
+    watching = {**values, "config": {**values["config"],
+                                     "watch_namespace": "team-a"}}
+    check_namespaced_access(render_chart(watching), "the chart, watch_namespace",
+                            "team-a", "agent-sandbox-system")
     names = sorted(p.name for p in (CHART / "crds").glob("*.yaml"))
     if names != sorted(
             p.name for p in (DEPLOY / "kubernetes" / "crds").glob("*.yaml")):
         fail("the chart's CRDs are not those of deploy/kubernetes/crds")
+
+
+# --- The overlay for one namespace ---
+
+
+def patched(doc, operations):
+    """doc after a JSON patch; as much of one as the overlay uses."""
+    doc = json.loads(json.dumps(doc))
+    for operation in operations:
+        *path, last = operation["path"].strip("/").split("/")
+        place = doc
+        for part in path:
+            place = place[int(part) if isinstance(place, list) else part]
+        if isinstance(place, list):
+            last = len(place) if last == "-" else int(last)
+        if operation["op"] == "test":
+            if place[last] != operation["value"]:
+                raise ValueError(f"{operation['path']} is {place[last]}")
+        elif operation["op"] == "remove":
+            del place[last]
+        elif operation["op"] == "add" and isinstance(place, list):
+            place.insert(last, operation["value"])
+        elif operation["op"] == "replace" and last in place:
+            place[last] = operation["value"]
+        else:
+            raise ValueError(f"'{operation['op']}' of {operation['path']}")
+    return doc
+
+
+def overlaid(base):
+    """The base with the patches of overlays/namespaced, in its namespace."""
+    overlay = DEPLOY / "kubernetes" / "overlays" / "namespaced"
+    said = yaml.safe_load((overlay / "kustomization.yaml").read_text())
+    docs = []
+    for doc in base:
+        for patch in said["patches"]:
+            operations = yaml.safe_load(patch["patch"])
+            if patch["target"]["kind"] != doc["kind"]:
+                continue
+            doc = (None if isinstance(operations, dict)
+                   and operations.get("$patch") == "delete"
+                   else patched(doc, operations))
+            break
+        if doc is not None:
+            doc["metadata"]["namespace"] = said["namespace"]
+            docs.append(doc)
+    return docs, said["namespace"]
+
+
+def check_overlay(base):
+    docs, namespace = overlaid(base)
+    check_namespaced_access(docs, "overlays/namespaced", namespace, namespace)
+    container = [doc for doc in docs if doc["kind"] == "Deployment"][0][
+        "spec"]["template"]["spec"]["containers"][0]
+    if "--watch-namespace=$(POD_NAMESPACE)" not in container["args"] or not any(
+            entry.get("valueFrom") == {"fieldRef": {
+                "fieldPath": "metadata.namespace"}}
+            for entry in container["env"] if entry["name"] == "POD_NAMESPACE"):
+        fail("overlays/namespaced: it does not watch its own namespace only")
 
 
 # --- The Pods ---
@@ -348,6 +454,43 @@ def mounted_paths(docs):
     return [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
 
 
+def check_redis(base):
+    """The Redis that is shipped: only the daemon's Pods reach it, in TLS, and its
+    password is in no command line."""
+    path = DEPLOY / "examples" / "kubernetes" / "redis.yaml"
+    docs = {doc["kind"]: doc for doc in load_all(path.read_text(), path.name)}
+    labels = docs["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    container = docs["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+    words = " ".join(container["command"])
+    policy = docs["NetworkPolicy"]["spec"]
+    pod = [doc for doc in base if doc["kind"] == "Deployment"][0]["spec"]["template"]
+    if policy["podSelector"]["matchLabels"].items() - labels.items():
+        fail(f"{path.name}: the NetworkPolicy is not for Redis")
+    for rule in policy["ingress"]:
+        peers = rule.get("from", [{}])
+        if not all(peer.keys() == {"podSelector"} and
+                   peer["podSelector"].get("matchLabels") and
+                   not peer["podSelector"]["matchLabels"].items() -
+                   pod["metadata"]["labels"].items() for peer in peers):
+            fail(f"{path.name}: the NetworkPolicy lets in others than warmpoold")
+    if set(policy["policyTypes"]) != {"Ingress", "Egress"} or "egress" in policy:
+        fail(f"{path.name}: Redis may call others")
+    if "--requirepass" in words or "\nport 0\n" not in words:
+        fail(f"{path.name}: a password in a command line, or a port without TLS")
+
+
+def make_secrets(folder):
+    """What the check of the settings reads itself."""
+    folder.mkdir()
+    (folder / "password").write_text("sesame")
+    (folder / "password").chmod(0o600)
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+         "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=ca", "-keyout",
+         folder / "ca.key", "-out", folder / "ca.crt"],
+        check=True, capture_output=True, timeout=30)
+
+
 def check_settings(path, docs, daemon):
     settings = yaml.safe_load(path.read_text())
     for name, value in settings.items():
@@ -358,6 +501,7 @@ def check_settings(path, docs, daemon):
         return
     with tempfile.TemporaryDirectory() as folder:
         text = re.sub(r"(/etc/warmpool|/run/warmpool)", folder, path.read_text())
+        make_secrets(pathlib.Path(folder) / "redis")
         (pathlib.Path(folder) / "c.yaml").write_text(text)
         run = subprocess.run(
             [daemon, "--check-config", f"--config={folder}/c.yaml"],
@@ -392,6 +536,12 @@ def check_self():
     if not any("/secrets" in text for text in seen) or not any(
             "/pods" in text for text in seen):
         fail("self-test: a role too wide and too narrow was not seen")
+    wide = [{"kind": "ClusterRole", "metadata": {"name": "x"}, "rules": []}]
+    check_namespaced_access(wide, "self-test", "a", "b")
+    seen = failures[count:]
+    del failures[count:]
+    if not any("a ClusterRole, where" in text for text in seen):
+        fail("self-test: a ClusterRole where Roles are enough was not seen")
     text = "a:{{ if .Values.x }} 1{{ else_ }}{{ end }}"
     try:
         Chart({"x": True}, "ns").render(text)
@@ -419,7 +569,9 @@ def main():
     check_kinds_are_covered()
     check_access(base, "deploy/kubernetes/base")
     check_chart(base)
+    check_overlay(base)
     check_pod(base)
+    check_redis(base)
     check_runbook()
     for path in sorted((DEPLOY / "kubernetes").rglob("warmpoold.yaml")):
         check_settings(path, base, daemon)

@@ -21,7 +21,7 @@ LIBRARIES = [
     (r"grpc/(?!.*\.pb-c\.h$)",
      r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*"),
-    (r"nettle/", r"pool/leases/token\.c"),
+    (r"nettle/", r"pool/leases/token\.c|proto/formats/sandbox_token\.c"),
     (r"hiredis/",
      r"allocator/stores/redis/.*\.c"
      r"|bench/micro/bench_store_redis\.c|tests/.*"),

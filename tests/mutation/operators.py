@@ -47,6 +47,8 @@ def negate(line, code):
 
 def drop(line):
     """A statement that is whole on its line, left out."""
+    if line.count("(") != line.count(")"):
+        return None  # The end of a statement that began above.
     if CALL.match(line) or ASSIGNMENT.match(line) or STEP.match(line):
         return re.match(r"\s*", line).group() + ";"
     return None

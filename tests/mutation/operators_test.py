@@ -38,7 +38,8 @@ class Operators(unittest.TestCase):
     def test_what_is_left_alone(self):
         for line in ("    WP_ASSERT(a < b);", "#if A < B",
                      "    struct x *a = b + c;", "    /* a < b */",
-                     '    wp_log_info("a < b");', "    const char *a,"):
+                     '    wp_log_info("a < b");', "    const char *a,",
+                     "                wp_os_error(errno));"):
             self.assertEqual(of(line), {}, line)
 
     def test_texts_are_not_changed(self):

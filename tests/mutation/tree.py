@@ -4,8 +4,16 @@ import os
 import shutil
 import subprocess
 
+PRODUCT = ("allocator/", "k8s/", "local/", "pool/", "proto/", "runtime/")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
+
+
+def product_files():
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "*.c"],
+                           capture_output=True, text=True,
+                           check=True).stdout.split()
+    return [n for n in names if n.startswith(PRODUCT)]
 
 
 def copy_tree(target):

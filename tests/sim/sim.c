@@ -187,6 +187,8 @@ sim_init(struct sim *sim, uint64_t seed, bool trace)
     sim->kept.generation = 1;
     sim->last_generation = 1;
     sim_profile_draw(sim);
+    sim->profile.tenant_leases_max =
+        seed % 4 == 0 ? 1 + (uint32_t)(seed / 4 % 3) : 0;
     sim->target = sim->profile.target;
     sim->target_max = sim->profile.scale.objective != WP_SCALE_PLAIN &&
                               sim->profile.scale.max > sim->target

@@ -109,7 +109,8 @@ enum sim_fault {
     X(LEFT, "callers gone in mid-commit")                                      \
     X(LEFT_HELD, "of them at another replica by then")                         \
     X(TAKEN_BACK, "leases of nobody taken back")                               \
-    X(LOOKED, "leases told of by a Get")
+    X(LOOKED, "leases told of by a Get")                                       \
+    X(OVER_QUOTA, "claims over a tenant's quota")
 
 enum sim_met {
 #define X(name, text) SIM_MET_##name,
@@ -131,6 +132,7 @@ struct sim_profile {
     uint32_t n_replicas;
     uint32_t n_clients;
     uint32_t target;
+    uint32_t tenant_leases_max; /* 0: no bound. */
     enum wp_cold_start cold_start;
     enum sim_store_kind store;
     bool store_inline;   /* LOCAL: commits are answered at once. */

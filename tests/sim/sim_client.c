@@ -558,6 +558,8 @@ hear_claim(struct sim *sim, struct call *call)
         return;
     }
     sim->n_refused++;
+    sim->n_met[SIM_MET_OVER_QUOTA] +=
+        call->claim.quota == WP_QUOTA_LEASES ? 1 : 0;
     if (call->status == WP_ALREADY_EXISTS || call->claim.reason == NULL) {
         sim_wrong(sim, "I2: claim %s is refused as if it were another's: %s",
                   client->claim_id, wp_status_name(call->status));

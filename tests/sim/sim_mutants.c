@@ -49,6 +49,8 @@ static const struct mutant {
      SIM_STORE_FORGETS},
     {"LATE_ANSWER_BELIEVED", "a replaced store's late answer is taken for true",
      SIM_STORE_FORGETS},
+    {"QUOTA_NOT_KEPT", "a tenant has more than its quota", -1},
+    {"ACCOUNT_LEAKED", "the end of a waiting claim is not counted", -1},
     {"TOLD_TO_TWO_SERVERS", "a recovery is bound to no server",
      SIM_STORE_FORGETS},
 };

@@ -167,6 +167,31 @@ count_foreign(const struct sim *sim)
     return count;
 }
 
+/* In memory there are no claims but those that were granted here; elsewhere what
+ * is found again counts, however much it is. That an account counts the claims
+ * that there are, wp_pools_check sees. */
+static void
+check_tenants(struct sim *sim, struct sim_replica *replica)
+{
+    uint32_t most = sim->profile.tenant_leases_max;
+    struct wp_tenant_stats uses[8];
+    uint32_t cursor = 0;
+    uint32_t n;
+
+    if (most == 0 || sim->profile.store != SIM_STORE_MEMORY) {
+        return;
+    }
+    n = wp_pools_tenants(replica->pools, UINT32_MAX, NULL, &cursor, uses,
+                         WP_ARRAY_LEN(uses));
+    for (uint32_t i = 0; i < n; i++) {
+        if (uses[i].leases + uses[i].waiting > most) {
+            sim_wrong(sim, "r%u: tenant %s has %u claims, where %u is the most",
+                      replica->index, uses[i].tenant,
+                      uses[i].leases + uses[i].waiting, most);
+        }
+    }
+}
+
 static void
 check_counts(struct sim *sim, struct sim_replica *replica)
 {
@@ -269,6 +294,7 @@ sim_oracle_step(struct sim *sim)
     /* They cost more than the step itself. */
     if (sim->careful || sim->n_fired % 8 == 0) {
         check_counts(sim, replica);
+        check_tenants(sim, replica);
     }
     if (sim->careful || sim->n_fired % 128 == 0) {
         wp_pools_check(replica->pools);

@@ -77,6 +77,7 @@ sim_replica_spec(const struct sim_replica *replica)
     spec.target = replica->sim->target;
     spec.waiters_max = SIM_CLIENTS_MAX / 2;
     spec.tenant_waiters_max = SIM_CLIENTS_MAX / 4;
+    spec.tenant_leases_max = profile->tenant_leases_max;
     spec.create_inflight_max = profile->target;
     spec.ttl_default_ns = profile->ttl_max_ns / 2;
     spec.ttl_max_ns = profile->ttl_max_ns;

@@ -216,7 +216,8 @@ fill_rounds(const struct stress *stress)
     for (uint64_t done = 0; done < stress->ops; done += 4 * MANY) {
         /* Each thread may hold one more entry than there are ids, for a
          * moment. */
-        STRESS_CHECK(wp_claim_table_init(&table, MANY + STRESS_THREADS_MAX));
+        STRESS_CHECK(
+            wp_claim_table_init(&table, MANY + STRESS_THREADS_MAX, NULL));
         atomic_store(&begun, 0);
         round.seed = stress->seed + done;
         stress_run(&round, fill_body);
@@ -231,7 +232,7 @@ main(int argc, char **argv)
     struct stress stress = stress_args(argc, argv, "claim_table", 400000);
     struct wp_claim_ref ref;
 
-    STRESS_CHECK(wp_claim_table_init(&table, CLAIMS));
+    STRESS_CHECK(wp_claim_table_init(&table, CLAIMS, NULL));
     for (uint32_t id = 0; id < IDS; id++) {
         memset(texts[id], (int)(' ' + 1 + id), TEXT);
     }

@@ -17,6 +17,7 @@
 #include "pool/base/log.h"
 
 enum {
+    CHANNELS = 16,      /* Of one SUBSCRIBE. */
     RECONNECT_MS = 250, /* Pause between attempts to connect. */
     /* Pause after a connection that was lost before it was of any use, and the
      * longest: it doubles. */
@@ -83,59 +84,63 @@ say_heartbeat(struct wp_redis_feed *feed)
     return true;
 }
 
+/* Sends SUBSCRIBE for the channels of these pools; its answers come among the
+ * messages. */
+static enum wp_status
+ask_for(struct wp_redis_feed *feed, uint32_t first, uint32_t n,
+        struct wp_err *err)
+{
+    char names[CHANNELS][WP_REDIS_KEY_MAX + 8];
+    struct wp_str words[1 + CHANNELS] = {WP_STR("SUBSCRIBE")};
+
+    for (uint32_t i = 0; i < n; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%s:feed",
+                       feed->redis->pools[first + i].key);
+        words[1 + i] = wp_str_from(names[i]);
+    }
+    return wp_redis_sync_send(feed->listen, words, 1 + n, err);
+}
+
+static bool
+is_message(const struct redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+           reply->element[0]->type == REDIS_REPLY_STRING &&
+           strcmp(reply->element[0]->str, "message") == 0;
+}
+
 static enum wp_status
 subscribe(struct wp_redis_feed *feed, struct wp_err *err)
 {
-    struct wp_lease_redis *redis = feed->redis;
+    const struct wp_str peers[] = {WP_STR("SUBSCRIBE"),
+                                   wp_str_from(feed->peers_channel)};
+    enum wp_status status = wp_redis_sync_send(feed->listen, peers, 2, err);
 
-    /* Its answers come among the messages. */
-    if (redisAppendCommand(feed->listen, "SUBSCRIBE %s", feed->peers_channel) !=
-        REDIS_OK) {
-        return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE");
-    }
-    for (uint32_t i = 0; i < feed->n_pools; i++) {
-        const struct wp_redis_pool *pool = &redis->pools[i];
+    for (uint32_t i = 0; i < feed->n_pools && status == WP_OK; i += CHANNELS) {
+        uint32_t left = feed->n_pools - i;
 
-        if (redisAppendCommand(feed->listen, "SUBSCRIBE %b:feed", pool->key,
-                               pool->key_len) != REDIS_OK) {
-            return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE");
-        }
-    }
-    for (int done = 0; done == 0;) {
-        if (redisBufferWrite(feed->listen, &done) != REDIS_OK) {
-            return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE: %s",
-                              feed->listen->errstr);
-        }
+        status = ask_for(feed, i, left < CHANNELS ? left : CHANNELS, err);
     }
     /* Pools are read after the first answer only, which may be an error: it is
      * not allowed to. */
-    for (uint32_t i = 0; i <= feed->n_pools; i++) {
-        void *reply = NULL;
-        bool ok;
+    for (uint32_t owed = 1 + feed->n_pools; owed > 0 && status == WP_OK;) {
+        struct redisReply *reply =
+            wp_redis_sync_receive(feed->listen, "SUBSCRIBE", err);
 
-        if (redisGetReply(feed->listen, &reply) != REDIS_OK) {
-            return wp_err_set(err, WP_UNAVAILABLE, "redis: SUBSCRIBE: %s",
-                              feed->listen->errstr);
+        if (reply == NULL) {
+            return WP_UNAVAILABLE;
         }
-        ok = ((redisReply *)reply)->type != REDIS_REPLY_ERROR;
-        if (!ok) {
-            (void)wp_err_set(err, WP_PERMISSION_DENIED, "redis: SUBSCRIBE: %s",
-                             ((redisReply *)reply)->str);
-        } else if (((redisReply *)reply)->type == REDIS_REPLY_ARRAY &&
-                   ((redisReply *)reply)->elements == 3 &&
-                   ((redisReply *)reply)->element[0]->type ==
-                       REDIS_REPLY_STRING &&
-                   strcmp(((redisReply *)reply)->element[0]->str, "message") ==
-                       0) {
+        if (reply->type == REDIS_REPLY_ERROR) {
+            status = wp_err_set(err, WP_PERMISSION_DENIED,
+                                "redis: SUBSCRIBE: %s", reply->str);
+        } else if (is_message(reply)) {
             wp_redis_feed_on_message(feed, reply);
-            i--; /* Not an answer. */
+        } else {
+            owed--;
         }
         freeReplyObject(reply);
-        if (!ok) {
-            return WP_PERMISSION_DENIED;
-        }
     }
-    return WP_OK;
+    return status;
 }
 
 /* Of pools that were added since the start. */
@@ -147,7 +152,7 @@ learn_fresh(struct wp_redis_feed *feed, struct wp_err *err)
 
     for (uint32_t i = 0; i < feed->n_pools && status == WP_OK; i++) {
         struct wp_redis_pool *pool = &redis->pools[i];
-        struct redisContext *context = feed->talk;
+        struct wp_redis_sync *context = feed->talk;
 
         if (!atomic_load(&pool->fresh)) {
             continue;

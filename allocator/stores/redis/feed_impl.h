@@ -44,8 +44,8 @@ struct wp_redis_feed {
     _Atomic(int64_t) listens_since_ns; /* 0: it does not. */
 
     /* The feed's thread. */
-    struct redisContext *listen;
-    struct redisContext *talk;
+    struct wp_redis_sync *listen;
+    struct wp_redis_sync *talk;
     struct wp_feed_pool *pools;   /* redis->pools_max. */
     uint32_t n_pools;             /* That it has called for. */
     struct wp_feed_pool *reading; /* Between its marks; NULL: none. */

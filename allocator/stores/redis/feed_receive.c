@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "allocator/stores/redis/feed_impl.h"
+#include "allocator/stores/redis/link/sync.h"
 #include "allocator/stores/redis/message.h"
 
 enum {
@@ -220,8 +221,9 @@ wp_redis_feed_on_message(struct wp_redis_feed *feed, const redisReply *reply)
 static bool
 wait_for(struct wp_redis_feed *feed, int wait_ms)
 {
-    struct pollfd fds[2] = {{.fd = feed->stop_fd, .events = POLLIN},
-                            {.fd = feed->listen->fd, .events = POLLIN}};
+    struct pollfd fds[2] = {
+        {.fd = feed->stop_fd, .events = POLLIN},
+        {.fd = wp_redis_sync_fd(feed->listen), .events = POLLIN}};
     bool rests = !feed->heard_other && wait_ms > REST_MS;
     eventfd_t woken;
 
@@ -241,14 +243,14 @@ wp_redis_feed_listen(struct wp_redis_feed *feed, int wait_ms)
     if (!wait_for(feed, wait_ms)) {
         return true;
     }
-    if (redisBufferRead(feed->listen) != REDIS_OK) {
+    if (!wp_redis_sync_take_in(feed->listen)) {
         return false;
     }
     feed->heard_other = false;
     for (;;) {
-        void *reply = NULL;
+        struct redisReply *reply = NULL;
 
-        if (redisGetReplyFromReader(feed->listen, &reply) != REDIS_OK) {
+        if (!wp_redis_sync_next(feed->listen, &reply)) {
             return false;
         }
         if (reply == NULL) {

@@ -91,7 +91,7 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
                                        .each = read_each,
                                        .page = read_page_done,
                                        .number = &pool->base};
-    struct redisContext *context = feed->talk;
+    struct wp_redis_sync *context = feed->talk;
     uint64_t generation = atomic_load(&name->generation);
     enum wp_status status = WP_CANCELLED;
     struct wp_err err = {.msg = ""};
@@ -123,7 +123,7 @@ read_pool(struct wp_redis_feed *feed, uint32_t number)
     }
     put_off(feed, number, status, &err);
     /* What was only refused has left the connection whole. */
-    return feed->talk->err == 0;
+    return !wp_redis_sync_is_broken(feed->talk);
 }
 
 bool

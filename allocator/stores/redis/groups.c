@@ -5,8 +5,16 @@
  * moves pools between them: when a node says that it has not the pool, and when
  * the topology knows of another node. It also leads the links of a master to
  * the next one. A pool that was moved is in doubt: a node that took over may
- * have lost what the other one had acknowledged. Groups are never given up,
- * since a node may come back. */
+ * have lost what the other one had acknowledged.
+ *
+ * A group ends when no pool has been in it for a while, a moment for a node
+ * that comes back: the nodes of a cluster may change their addresses as often
+ * as they like. Its place is then free for another server.
+ *
+ *   FREE ----> LIVE ----> ENDING ----> FREE
+ *     a pool's      the thread    its links are
+ *     server is     finds it      closed
+ *     new           unused                      */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -61,6 +69,12 @@ on_server(void *ctx, const char *run_id)
 
 /* --- groups; groups_lock is held --- */
 
+static int
+state_of(struct wp_redis_group *group)
+{
+    return atomic_load_explicit(&group->state, memory_order_relaxed);
+}
+
 static struct wp_redis_group *
 add_group(struct wp_lease_redis *redis, const struct wp_redis_config *config,
           struct wp_str key, struct wp_err *err)
@@ -79,7 +93,6 @@ add_group(struct wp_lease_redis *redis, const struct wp_redis_config *config,
     hooks.on_server = on_server;
     group->redis = redis;
     group->number = n;
-    group->server = config->server;
     (void)pthread_mutex_init(&group->lock, NULL);
     if (wp_redis_links_create(config, &hooks, key, redis->n_links,
                               &group->links, err) != WP_OK) {
@@ -90,23 +103,97 @@ add_group(struct wp_lease_redis *redis, const struct wp_redis_config *config,
     return group;
 }
 
+/* One that has ended, or a new one. */
+static struct wp_redis_group *
+begin_group(struct wp_lease_redis *redis, const struct wp_redis_config *config,
+            struct wp_str key, struct wp_err *err)
+{
+    struct wp_redis_group *group = NULL;
+
+    for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
+        if (state_of(&redis->groups[i]) == WP_REDIS_GROUP_FREE) {
+            group = &redis->groups[i];
+            break;
+        }
+    }
+    if (group == NULL) {
+        group = add_group(redis, config, key, err);
+    } else if (wp_redis_links_reopen(group->links, &config->server, err) !=
+               WP_OK) {
+        group = NULL;
+    }
+    if (group != NULL) {
+        group->server = config->server;
+        atomic_store(&group->state, WP_REDIS_GROUP_LIVE);
+    }
+    return group;
+}
+
 static struct wp_redis_group *
 group_of(struct wp_lease_redis *redis, const struct wp_redis_server *server,
          struct wp_str key, struct wp_err *err)
 {
     struct wp_redis_config config = redis->config.redis;
+    struct wp_redis_group *group = NULL;
 
     for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
-        if (wp_redis_server_eq(&redis->groups[i].server, server)) {
-            return &redis->groups[i];
+        if (state_of(&redis->groups[i]) == WP_REDIS_GROUP_LIVE &&
+            wp_redis_server_eq(&redis->groups[i].server, server)) {
+            group = &redis->groups[i];
         }
     }
-    config.router = NULL;
-    config.server = *server;
-    return add_group(redis, &config, key, err);
+    if (group == NULL) {
+        config.router = NULL;
+        config.server = *server;
+        group = begin_group(redis, &config, key, err);
+    }
+    if (group != NULL) {
+        group->used_ns = wp_clock_mono_ns(wp_clock_system());
+    }
+    return group;
+}
+
+static bool
+has_room(struct wp_lease_redis *redis)
+{
+    uint32_t n = atomic_load(&redis->n_groups);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (state_of(&redis->groups[i]) == WP_REDIS_GROUP_FREE) {
+            return true;
+        }
+    }
+    return n < WP_REDIS_GROUPS_MAX;
+}
+
+/* No pool is in it, nor has been for a while. */
+static bool
+is_unused(struct wp_redis_group *group, int64_t now_ns)
+{
+    struct wp_lease_redis *redis = group->redis;
+
+    if (state_of(group) != WP_REDIS_GROUP_LIVE || group->pins > 0 ||
+        (now_ns - group->used_ns < redis->config.server_idle_ns &&
+         has_room(redis))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
+        if (atomic_load(&redis->pools[i].group) == group) {
+            return false;
+        }
+    }
+    return wp_redis_links_are_quiet(group->links);
 }
 
 /* --- pools --- */
+
+static void
+unpin(struct wp_lease_redis *redis, struct wp_redis_group *group)
+{
+    (void)pthread_mutex_lock(&redis->groups_lock);
+    group->pins--;
+    (void)pthread_mutex_unlock(&redis->groups_lock);
+}
 
 struct wp_redis_group *
 wp_redis_pool_place(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
@@ -121,6 +208,9 @@ wp_redis_pool_place(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     }
     (void)pthread_mutex_lock(&redis->groups_lock);
     group = group_of(redis, server, key, err);
+    if (group != NULL) {
+        group->pins++;
+    }
     (void)pthread_mutex_unlock(&redis->groups_lock);
     if (group == NULL) {
         return NULL;
@@ -133,6 +223,7 @@ wp_redis_pool_place(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
         }
         atomic_store(&pool->group, group);
     }
+    unpin(redis, group);
     return group;
 }
 
@@ -148,10 +239,10 @@ wp_redis_group_for(struct wp_redis_group *group,
     if (!redis->config.redis.cluster) {
         return NULL;
     }
+    (void)pthread_mutex_lock(&redis->groups_lock);
     if (server.host[0] == '\0') {
         memcpy(server.host, group->server.host, sizeof server.host);
     }
-    (void)pthread_mutex_lock(&redis->groups_lock);
     other = group_of(redis, &server, WP_STR(""), &err);
     (void)pthread_mutex_unlock(&redis->groups_lock);
     return other;
@@ -187,6 +278,48 @@ find_pool(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
 
     return router->find(router->self, (struct wp_str){pool->key, pool->key_len},
                         out, &err) == WP_OK;
+}
+
+/* Only the placing thread ends groups, a step at a look: threads that are just
+ * connecting are not waited for. */
+static void
+end_group(struct wp_redis_group *group)
+{
+    struct wp_lease_redis *redis = group->redis;
+    char text[WP_REDIS_HOST_MAX + 16];
+
+    if (!wp_redis_links_close(group->links)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&group->lock);
+    group->run_id[0] = '\0';
+    (void)pthread_mutex_unlock(&group->lock);
+    WP_REDIS_COUNT(redis->groups_ended);
+    (void)pthread_mutex_lock(&redis->groups_lock);
+    (void)wp_redis_server_text(&group->server, text);
+    atomic_store(&group->state, WP_REDIS_GROUP_FREE);
+    (void)pthread_mutex_unlock(&redis->groups_lock);
+    wp_log_info("no pool is on this redis server any more",
+                wp_kv_str("server", text));
+}
+
+static void
+end_unused(struct wp_lease_redis *redis)
+{
+    for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
+        struct wp_redis_group *group = &redis->groups[i];
+        bool ends;
+
+        (void)pthread_mutex_lock(&redis->groups_lock);
+        if (is_unused(group, wp_clock_mono_ns(wp_clock_system()))) {
+            atomic_store(&group->state, WP_REDIS_GROUP_ENDING);
+        }
+        ends = state_of(group) == WP_REDIS_GROUP_ENDING;
+        (void)pthread_mutex_unlock(&redis->groups_lock);
+        if (ends) {
+            end_group(group);
+        }
+    }
 }
 
 /* The router may have heard of a new master before the old one is told, which
@@ -242,6 +375,7 @@ place_run(void *arg)
 
         if (redis->config.redis.cluster) {
             all = place_pools(redis, &doubted_ns);
+            end_unused(redis);
         } else {
             follow_master(redis);
         }
@@ -270,7 +404,7 @@ wp_redis_groups_init(struct wp_lease_redis *redis, struct wp_err *err)
     struct wp_redis_group *group;
 
     if (!config->cluster) {
-        group = add_group(redis, config, key, err);
+        group = begin_group(redis, config, key, err);
         if (group == NULL) {
             return WP_RESOURCE_EXHAUSTED;
         }
@@ -313,21 +447,27 @@ wp_redis_groups_fini(struct wp_lease_redis *redis)
 
 void
 wp_redis_groups_read_stats(struct wp_lease_redis *redis,
-                           struct wp_redis_stats *out)
+                           struct wp_lease_redis_stats *out)
 {
+    struct wp_redis_stats *sum = &out->redis;
+
+    out->servers_ended = atomic_load(&redis->groups_ended);
     for (uint32_t i = 0; i < atomic_load(&redis->n_groups); i++) {
         struct wp_redis_stats one;
 
         wp_redis_links_read_stats(redis->groups[i].links, &one);
-        out->links += one.links;
-        out->links_up += one.links_up;
-        out->breaker_open = out->breaker_open || one.breaker_open;
-        out->connects += one.connects;
-        out->connect_failures += one.connect_failures;
-        out->disconnects += one.disconnects;
-        out->timeouts += one.timeouts;
-        out->refused += one.refused;
-        out->full += one.full;
-        out->unknown += one.unknown;
+        if (atomic_load(&redis->groups[i].state) == WP_REDIS_GROUP_LIVE) {
+            out->servers++;
+            sum->links += one.links;
+            sum->links_up += one.links_up;
+            sum->breaker_open = sum->breaker_open || one.breaker_open;
+        }
+        sum->connects += one.connects;
+        sum->connect_failures += one.connect_failures;
+        sum->disconnects += one.disconnects;
+        sum->timeouts += one.timeouts;
+        sum->refused += one.refused;
+        sum->full += one.full;
+        sum->unknown += one.unknown;
     }
 }

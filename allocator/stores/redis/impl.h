@@ -15,7 +15,7 @@
 #include "allocator/stores/redis/store.h"
 #include "allocator/stores/redis/link/cluster.h"
 
-struct redisContext;
+struct wp_redis_sync;
 struct wp_redis_feed;
 
 enum {
@@ -58,12 +58,24 @@ struct wp_redis_place {
     char run_id[WP_REDIS_RUN_ID_MAX + 1]; /* Its process. */
 };
 
-/* The links to one server; see groups.c. */
+enum wp_redis_group_state {
+    WP_REDIS_GROUP_FREE, /* Without threads and connections. */
+    WP_REDIS_GROUP_LIVE,
+    WP_REDIS_GROUP_ENDING,
+};
+
+/* The links to one server; see groups.c. The memory stays: who has read of a
+ * group that has ended since sends to links that refuse it, or to another
+ * server, which refuses it. */
 struct wp_redis_group {
     struct wp_lease_redis *redis;
     uint32_t number;
-    struct wp_redis_server server;
     struct wp_redis_links *links;
+    _Atomic(int) state; /* enum wp_redis_group_state; under groups_lock. */
+    /* Under groups_lock. */
+    struct wp_redis_server server;
+    uint32_t pins;        /* It is being given to so many pools. */
+    int64_t used_ns;      /* When it was last asked for. */
     pthread_mutex_t lock; /* Guards run_id. */
     char run_id[WP_REDIS_RUN_ID_MAX + 1];
 };
@@ -84,10 +96,11 @@ struct wp_lease_redis {
     uint32_t index_mask;
     uint64_t id; /* Tells stores apart, also one at the address of another. */
     uint32_t n_links;            /* Of each group. */
-    pthread_mutex_t groups_lock; /* For adding groups; with groups_cond. */
+    pthread_mutex_t groups_lock; /* For groups; with groups_cond. */
     pthread_cond_t groups_cond;  /* A pool is misplaced. */
     struct wp_redis_group groups[WP_REDIS_GROUPS_MAX];
-    _Atomic(uint32_t) n_groups;
+    _Atomic(uint32_t) n_groups; /* That have ever been used. */
+    _Atomic(uint64_t) groups_ended;
     pthread_t placer;
     bool placer_runs;
     _Atomic(bool) stop;
@@ -95,7 +108,7 @@ struct wp_lease_redis {
 
     /* Guards what blocks: load and recovery, and their connection. */
     pthread_mutex_t admin_lock;
-    struct redisContext *admin;
+    struct wp_redis_sync *admin;
     struct wp_redis_place admin_place; /* Where it leads. */
     struct wp_redis_feed *feed;
 
@@ -169,7 +182,7 @@ void wp_redis_pool_distrust(struct wp_redis_pool *pool);
  * pools are in doubt. Any thread. */
 void wp_redis_server_met(struct wp_redis_group *group, const char *run_id);
 /* The pool is on this server: its commits go there from now on. Without a
- * cluster, all are in the one group. NULL: no memory for it. */
+ * cluster, all are in the one group. NULL: no room or memory for it now. */
 struct wp_redis_group *wp_redis_pool_place(struct wp_lease_redis *redis,
                                            struct wp_redis_pool *pool,
                                            const struct wp_redis_server *server,
@@ -188,7 +201,7 @@ enum wp_status wp_redis_groups_init(struct wp_lease_redis *redis,
 void wp_redis_groups_fini(struct wp_lease_redis *redis);
 /* Sums. */
 void wp_redis_groups_read_stats(struct wp_lease_redis *redis,
-                                struct wp_redis_stats *out);
+                                struct wp_lease_redis_stats *out);
 
 /* --- scan.c --- */
 
@@ -196,7 +209,7 @@ void wp_redis_groups_read_stats(struct wp_lease_redis *redis,
  * where that is. */
 enum wp_status wp_redis_pool_open(struct wp_lease_redis *redis,
                                   struct wp_redis_pool *pool,
-                                  struct redisContext **out,
+                                  struct wp_redis_sync **out,
                                   struct wp_redis_place *place,
                                   struct wp_err *err);
 /* Every record of the pool, in pages. each returns false to stop: then the
@@ -209,7 +222,7 @@ struct wp_redis_scan {
     uint64_t *number;
 };
 enum wp_status wp_redis_pool_scan(struct wp_lease_redis *redis,
-                                  struct redisContext *context,
+                                  struct wp_redis_sync *context,
                                   struct wp_redis_pool *pool,
                                   const struct wp_redis_scan *scan,
                                   struct wp_err *err);
@@ -217,7 +230,7 @@ enum wp_status wp_redis_pool_scan(struct wp_lease_redis *redis,
  * when it is closed. */
 enum wp_status wp_redis_pool_learn(struct wp_lease_redis *redis,
                                    struct wp_redis_pool *pool,
-                                   struct redisContext *context,
+                                   struct wp_redis_sync *context,
                                    struct wp_err *err);
 enum wp_status wp_redis_load(void *self,
                              void (*each)(void *ctx,

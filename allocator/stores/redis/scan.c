@@ -11,7 +11,7 @@
 
 enum wp_status
 wp_redis_pool_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-                   struct redisContext **out, struct wp_redis_place *place,
+                   struct wp_redis_sync **out, struct wp_redis_place *place,
                    struct wp_err *err)
 {
     struct wp_redis_place found = {.run_id = ""};
@@ -62,7 +62,7 @@ scan_pair(struct wp_lease_redis *redis, const struct wp_redis_pool *pool,
 
 /* One page; cursor is replaced by the next one, "0" after the last. */
 static enum wp_status
-scan_page(struct wp_lease_redis *redis, struct redisContext *context,
+scan_page(struct wp_lease_redis *redis, struct wp_redis_sync *context,
           const struct wp_redis_pool *pool, const struct wp_redis_scan *scan,
           char cursor[24], struct wp_err *err)
 {
@@ -100,7 +100,7 @@ scan_page(struct wp_lease_redis *redis, struct redisContext *context,
 
 /* The number of the last change; and the generation, while at it. */
 static enum wp_status
-read_number(struct wp_lease_redis *redis, struct redisContext *context,
+read_number(struct wp_lease_redis *redis, struct wp_redis_sync *context,
             struct wp_redis_pool *pool, uint64_t *number, struct wp_err *err)
 {
     const struct wp_str args[] = {
@@ -130,7 +130,7 @@ read_number(struct wp_lease_redis *redis, struct redisContext *context,
 }
 
 enum wp_status
-wp_redis_pool_scan(struct wp_lease_redis *redis, struct redisContext *context,
+wp_redis_pool_scan(struct wp_lease_redis *redis, struct wp_redis_sync *context,
                    struct wp_redis_pool *pool, const struct wp_redis_scan *scan,
                    struct wp_err *err)
 {
@@ -175,7 +175,7 @@ load_each(void *ctx, const struct wp_lease_record *record)
 
 /* The pool's generation, as it is or a first one. */
 static enum wp_status
-learn_generation(struct wp_redis_pool *pool, struct redisContext *context,
+learn_generation(struct wp_redis_pool *pool, struct wp_redis_sync *context,
                  uint64_t *generation, bool *open, struct wp_err *err)
 {
     char fresh[WP_REDIS_GENERATION_LEN + 2];
@@ -220,7 +220,7 @@ believe(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
 
 enum wp_status
 wp_redis_pool_learn(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-                    struct redisContext *context, struct wp_err *err)
+                    struct wp_redis_sync *context, struct wp_err *err)
 {
     uint64_t generation = 0;
     bool open = false;
@@ -235,7 +235,7 @@ wp_redis_pool_learn(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
 
 static enum wp_status
 load_pool(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
-          struct redisContext *context, const struct wp_redis_scan *scan,
+          struct wp_redis_sync *context, const struct wp_redis_scan *scan,
           struct wp_err *err)
 {
     const struct wp_redis_group *group = atomic_load(&pool->group);
@@ -266,7 +266,7 @@ wp_redis_load(void *self,
     struct wp_lease_redis *redis = self;
     struct loading loading = {each, ctx};
     const struct wp_redis_scan scan = {.ctx = &loading, .each = load_each};
-    struct redisContext *context = NULL;
+    struct wp_redis_sync *context = NULL;
     enum wp_status status = WP_OK;
 
     for (uint32_t i = 0; i < wp_redis_pools_len(redis) && status == WP_OK;
@@ -300,7 +300,7 @@ wp_lease_redis_read_pool(struct wp_lease_redis *redis,
         redis, wp_str_from(name->pool_namespace), wp_str_from(name->pool));
     struct loading loading = {each, ctx};
     const struct wp_redis_scan scan = {.ctx = &loading, .each = load_each};
-    struct redisContext *context = NULL;
+    struct wp_redis_sync *context = NULL;
     enum wp_status status;
 
     if (pool == NULL) {

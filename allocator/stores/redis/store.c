@@ -89,7 +89,8 @@ names_begin(const struct wp_lease_redis_config *config)
     return names;
 }
 
-/* Texts of the configuration that outlive the call. */
+/* Texts of the configuration that outlive the call; those of TLS are the
+ * caller's. */
 static bool
 own_texts(struct wp_lease_redis *redis,
           const struct wp_lease_redis_config *config)
@@ -114,6 +115,9 @@ own_texts(struct wp_lease_redis *redis,
     }
     if (redis->config.peer_gone_ns <= 0) {
         redis->config.peer_gone_ns = 3 * WP_NS_PER_S;
+    }
+    if (redis->config.server_idle_ns <= 0) {
+        redis->config.server_idle_ns = 10 * WP_NS_PER_S;
     }
     if (config->replicas) {
         wp_hex_encode(config->replica_id, WP_REPLICA_ID_LEN, redis->writer);
@@ -228,7 +232,7 @@ wp_lease_redis_read_stats(struct wp_lease_redis *redis,
                           struct wp_lease_redis_stats *out)
 {
     memset(out, 0, sizeof *out);
-    wp_redis_groups_read_stats(redis, &out->redis);
+    wp_redis_groups_read_stats(redis, out);
     out->commits = atomic_load(&redis->commits);
     out->stale = atomic_load(&redis->stale);
     out->corrupt = atomic_load(&redis->corrupt);

@@ -117,11 +117,16 @@ struct wp_lease_redis_config {
     const char *host;                      /* Of this replica, for people. */
     int64_t heartbeat_ns;                  /* 0: 1 s */
     int64_t peer_gone_ns;                  /* 0: 3 s */
+    /* Of a cluster: connections to a server end after so long without a pool
+     * there. 0: 10 s */
+    int64_t server_idle_ns;
     struct wp_lease_redis_sink sink;
 };
 
 struct wp_lease_redis_stats {
     struct wp_redis_stats redis;
+    uint32_t servers;       /* That there are connections to, or ought to be. */
+    uint64_t servers_ended; /* Whose connections have been ended. */
     uint64_t commits;
     uint64_t errors;   /* Error replies to commits. */
     uint64_t noscript; /* Scripts that Redis had lost; sent again. */

@@ -27,8 +27,8 @@ static struct annotation_call *
 call_create(struct wp_claim_reconcile *reconcile)
 {
     const struct wp_claim_entry *entry = reconcile->entry;
-    size_t ns = strlen(entry->ns) + 1;
-    size_t name = strlen(entry->name) + 1;
+    size_t ns = strlen(entry->key.ns) + 1;
+    size_t name = strlen(entry->key.name) + 1;
     size_t uid = strlen(entry->uid) + 1;
     struct annotation_call *call = calloc(1, sizeof *call + ns + name + uid);
 
@@ -37,8 +37,8 @@ call_create(struct wp_claim_reconcile *reconcile)
     call->ns = (char *)(call + 1);
     call->name = call->ns + ns;
     call->uid = call->name + name;
-    memcpy(call->ns, entry->ns, ns);
-    memcpy(call->name, entry->name, name);
+    memcpy(call->ns, entry->key.ns, ns);
+    memcpy(call->name, entry->key.name, name);
     memcpy(call->uid, entry->uid, uid);
     return call;
 }
@@ -51,16 +51,6 @@ call_entry(const struct annotation_call *call)
         wp_claim_cache_find(call->self->cache, call->ns, call->name);
 
     return entry != NULL && strcmp(entry->uid, call->uid) == 0 ? entry : NULL;
-}
-
-static void
-learn_claim(struct wp_claim_controller *self,
-            const struct wp_api_result *result)
-{
-    if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(
-            wp_claim_learn(self, WP_KIND_SANDBOX_CLAIM, result->object));
-    }
 }
 
 /* The current time as an annotation; never on a whole second, so that readers
@@ -102,7 +92,7 @@ look_again(struct wp_claim_controller *self, struct wp_claim_entry *entry)
 
     entry->again = false;
     if (again) {
-        wp_work_add(self->queue, entry->ns, entry->name, false);
+        wp_work_add(self->queue, entry->key.ns, entry->key.name, false);
     }
     return again;
 }
@@ -128,7 +118,7 @@ observed_answered(void *ctx, const struct wp_api_result *result)
     struct wp_claim_entry *entry = call_entry(call);
     struct wp_claim_reconcile *reconcile;
 
-    learn_claim(self, result);
+    wp_object_unref(wp_claim_learn(self, result));
     free(call);
     if (entry == NULL) {
         return;
@@ -162,7 +152,7 @@ send_observed(struct wp_claim_reconcile *reconcile, json_t *annotations)
 {
     struct wp_claim_entry *entry = reconcile->entry;
     struct wp_api_target target =
-        wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
+        wp_object_target(reconcile->claim, WP_HTTP_CLAIM);
 
     (void)wp_json_set(annotations, WP_ANNOTATION_FIRST_OBSERVED,
                       time_text(entry->seen_wall_ns));
@@ -241,7 +231,7 @@ ready_answered(void *ctx, const struct wp_api_result *result)
     struct wp_claim_controller *self = call->self;
     struct wp_claim_entry *entry = call_entry(call);
 
-    learn_claim(self, result);
+    wp_object_unref(wp_claim_learn(self, result));
     if (entry != NULL) {
         settle(&entry->annotated, result);
         if (entry->first_ready == WP_FIRST_READY_ANEW &&
@@ -294,7 +284,7 @@ wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
 {
     struct wp_claim_entry *entry = reconcile->entry;
     struct wp_api_target target =
-        wp_claim_target(reconcile->claim, WP_HTTP_EVENT);
+        wp_object_target(reconcile->claim, WP_HTTP_EVENT);
     json_t *annotations;
 
     if (entry->annotated == WP_WRITE_SENT) {

@@ -13,24 +13,18 @@
 static void
 reference_answered(void *ctx, const struct wp_api_result *result)
 {
-    struct wp_claim_reconcile *reconcile = ctx;
-
-    if (result->status != WP_OK && result->status != WP_NOT_FOUND) {
-        wp_claim_reconcile_retry(reconcile, result);
-        return;
+    if (result->status == WP_NOT_FOUND) {
+        wp_claim_reconcile_go(ctx, WP_CLAIM_AGAIN);
+    } else {
+        wp_claim_reconcile_reread(ctx, result);
     }
-    if (result->object != NULL) {
-        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
-                                       result->object));
-    }
-    wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
 }
 
 void
 wp_claim_forget_reference(struct wp_claim_reconcile *reconcile)
 {
     struct wp_api_target target =
-        wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
+        wp_object_target(reconcile->claim, WP_HTTP_CLAIM);
     json_t *metadata = json_object();
     json_t *none =
         wp_json_set(json_object(), WP_ANNOTATION_SANDBOX_NAME, json_null());
@@ -60,20 +54,15 @@ confirm_answered(void *ctx, const struct wp_api_result *result)
 {
     struct wp_claim_reconcile *reconcile = ctx;
 
-    if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(
-            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object));
-        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
-    } else if (result->status == WP_NOT_FOUND &&
-               wp_claim_view(reconcile->claim)->sandbox[0] == '\0') {
+    if (result->status != WP_NOT_FOUND) {
+        wp_claim_reconcile_reread(reconcile, result);
+    } else if (wp_claim_view(reconcile->claim)->sandbox[0] == '\0') {
         go_on_without(reconcile);
-    } else if (result->status == WP_NOT_FOUND) {
+    } else {
         reconcile->outcome.reason = "SandboxMissing";
         reconcile->outcome.message = "The claim's sandbox is gone";
         reconcile->outcome.forget_sandbox = true;
         wp_claim_status_write_then(reconcile, go_on_without);
-    } else {
-        wp_claim_reconcile_retry(reconcile, result);
     }
 }
 
@@ -150,7 +139,7 @@ refresh_answered(void *ctx, const struct wp_api_result *result)
         }
         return;
     }
-    sandbox = wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);
+    sandbox = wp_claim_learn(reconcile->self, result);
     if (sandbox != NULL) {
         wp_claim_reconcile_set_sandbox(reconcile, sandbox);
         wp_object_unref(sandbox);
@@ -168,7 +157,7 @@ refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
 {
     struct wp_adoption adoption = {reconcile->claim, reconcile->additional,
                                    templ};
-    struct wp_api_target target = wp_claim_target(
+    struct wp_api_target target = wp_object_target(
         reconcile->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
     json_t *patch = NULL;
 

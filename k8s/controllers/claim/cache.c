@@ -1,112 +1,40 @@
 #include "k8s/controllers/claim/cache.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
-#include "pool/base/fnv.h"
-
-enum {
-    BUCKETS_MIN = 64,
-};
-
-struct bucket {
-    struct wp_claim_entry *first;
-};
 
 struct wp_claim_cache {
-    struct bucket *buckets; /* mask + 1 of them. */
-    uint32_t mask;
-    uint32_t count;
+    void *entries; /* A tree by name. */
 };
-
-static uint32_t
-hash_of(const char *ns, const char *name)
-{
-    uint64_t hash = wp_fnv_name(wp_str_from(ns), wp_str_from(name));
-
-    return (uint32_t)(hash ^ hash >> 32);
-}
 
 struct wp_claim_cache *
 wp_claim_cache_create(void)
 {
-    struct wp_claim_cache *cache = calloc(1, sizeof *cache);
-
-    if (cache == NULL) {
-        return NULL;
-    }
-    cache->buckets = calloc(BUCKETS_MIN, sizeof *cache->buckets);
-    if (cache->buckets == NULL) {
-        free(cache);
-        return NULL;
-    }
-    cache->mask = BUCKETS_MIN - 1;
-    return cache;
+    return calloc(1, sizeof(struct wp_claim_cache));
 }
 
 void
 wp_claim_cache_destroy(struct wp_claim_cache *cache)
 {
-    if (cache == NULL) {
-        return;
+    if (cache != NULL) {
+        tdestroy(cache->entries, free);
+        free(cache);
     }
-    for (uint32_t i = 0; i <= cache->mask; i++) {
-        while (cache->buckets[i].first != NULL) {
-            struct wp_claim_entry *entry = cache->buckets[i].first;
-
-            cache->buckets[i].first = entry->next;
-            free(entry);
-        }
-    }
-    free(cache->buckets);
-    free(cache);
-}
-
-static struct wp_claim_entry **
-bucket_of(const struct wp_claim_cache *cache, const char *ns, const char *name)
-{
-    return &cache->buckets[hash_of(ns, name) & cache->mask].first;
 }
 
 struct wp_claim_entry *
 wp_claim_cache_find(struct wp_claim_cache *cache, const char *ns,
                     const char *name)
 {
-    struct wp_claim_entry *entry = *bucket_of(cache, ns, name);
+    const struct wp_name_key key = {ns, name};
+    struct wp_claim_entry **found =
+        tfind(&key, &cache->entries, wp_name_key_compare);
 
-    while (entry != NULL &&
-           (strcmp(entry->name, name) != 0 || strcmp(entry->ns, ns) != 0)) {
-        entry = entry->next;
-    }
-    return entry;
-}
-
-/* Twice as many buckets. Without memory it stays as it is, only slower. */
-static void
-grow(struct wp_claim_cache *cache)
-{
-    struct bucket *old = cache->buckets;
-    uint32_t old_len = cache->mask + 1;
-    struct bucket *buckets = calloc((size_t)old_len * 2, sizeof *buckets);
-
-    if (buckets == NULL) {
-        return;
-    }
-    cache->buckets = buckets;
-    cache->mask = old_len * 2 - 1;
-    for (uint32_t i = 0; i < old_len; i++) {
-        while (old[i].first != NULL) {
-            struct wp_claim_entry *entry = old[i].first;
-            struct wp_claim_entry **to =
-                bucket_of(cache, entry->ns, entry->name);
-
-            old[i].first = entry->next;
-            entry->next = *to;
-            *to = entry;
-        }
-    }
-    free(old);
+    return found != NULL ? *found : NULL;
 }
 
 struct wp_claim_entry *
@@ -118,30 +46,24 @@ wp_claim_cache_enter(struct wp_claim_cache *cache,
     size_t ns = strlen(claim->ns) + 1;
     size_t name = strlen(claim->name) + 1;
     size_t uid = strlen(claim->uid) + 1;
-    struct wp_claim_entry **bucket;
+    const void *found;
+    char *text;
 
     if (entry != NULL) {
         WP_ASSERT(strcmp(entry->uid, claim->uid) == 0);
         return entry;
     }
-    if (cache->count > cache->mask) {
-        grow(cache);
-    }
     entry = calloc(1, sizeof *entry + ns + name + uid);
     WP_ASSERT(entry != NULL);
-    entry->ns = (char *)(entry + 1);
-    entry->name = entry->ns + ns;
-    entry->uid = entry->name + name;
+    text = (char *)(entry + 1);
+    entry->key.ns = memcpy(text, claim->ns, ns);
+    entry->key.name = memcpy(text + ns, claim->name, name);
+    entry->uid = memcpy(text + ns + name, claim->uid, uid);
     entry->observed = entry->annotated = WP_WRITE_NONE;
     entry->adoption = entry->creation = WP_WRITE_NONE;
     entry->first_ready = WP_FIRST_READY_AFTER;
-    memcpy(entry->ns, claim->ns, ns);
-    memcpy(entry->name, claim->name, name);
-    memcpy(entry->uid, claim->uid, uid);
-    bucket = bucket_of(cache, entry->ns, entry->name);
-    entry->next = *bucket;
-    *bucket = entry;
-    cache->count++;
+    found = tsearch(entry, &cache->entries, wp_name_key_compare);
+    WP_ASSERT(found != NULL);
     return entry;
 }
 
@@ -149,14 +71,8 @@ void
 wp_claim_cache_remove(struct wp_claim_cache *cache,
                       struct wp_claim_entry *entry)
 {
-    struct wp_claim_entry **at = bucket_of(cache, entry->ns, entry->name);
-
     WP_ASSERT(entry->ask == NULL && entry->joins == NULL);
-    while (*at != entry) {
-        at = &(*at)->next;
-    }
-    *at = entry->next;
-    cache->count--;
+    (void)tdelete(entry, &cache->entries, wp_name_key_compare);
     free(entry);
 }
 
@@ -177,19 +93,27 @@ wp_claim_entry_drop_ask(struct wp_claim_entry *entry)
     }
 }
 
+struct walk {
+    void (*each)(void *ctx, struct wp_claim_entry *entry);
+    void *ctx;
+};
+
+static void
+walk_one(const void *node, VISIT visit, void *closure)
+{
+    const struct walk *walk = closure;
+
+    if (visit == postorder || visit == leaf) { /* Once for each. */
+        walk->each(walk->ctx, *(struct wp_claim_entry *const *)node);
+    }
+}
+
 void
 wp_claim_cache_walk(struct wp_claim_cache *cache,
                     void (*each)(void *ctx, struct wp_claim_entry *entry),
                     void *ctx)
 {
-    for (uint32_t i = 0; i <= cache->mask; i++) {
-        struct wp_claim_entry *entry = cache->buckets[i].first;
+    struct walk walk = {each, ctx};
 
-        while (entry != NULL) {
-            struct wp_claim_entry *next = entry->next;
-
-            each(ctx, entry);
-            entry = next;
-        }
-    }
+    twalk_r(cache->entries, walk_one, &walk);
 }

@@ -9,13 +9,15 @@
 
 #include "k8s/controllers/claim/ask.h"
 #include "k8s/controllers/claim/states.h"
+#include "k8s/objects/names.h"
 #include "k8s/objects/object.h"
 
 struct wp_claim_reconcile;
 
 struct wp_claim_entry {
-    struct wp_claim_entry *next; /* Private: in its bucket. */
-    int64_t seen_mono_ns;        /* When this replica first saw it. */
+    struct wp_name_key key; /* First; it and uid lie behind the entry. */
+    const char *uid;
+    int64_t seen_mono_ns; /* When this replica first saw it. */
     int64_t seen_wall_ns;
     struct wp_claim_ask *ask; /* NULL: none. Owned. */
     /* Which waits for the first-observed annotation; NULL. */
@@ -36,9 +38,6 @@ struct wp_claim_entry {
     bool in_doubt;  /* It may have adopted a Sandbox: not given up before that
                      * was read. */
     bool announced; /* A Sandbox's name was annotated with its adoption. */
-    char *uid;      /* These three lie behind the entry. */
-    char *ns;
-    char *name;
 };
 
 struct wp_claim_cache; /* Opaque. */

@@ -7,6 +7,7 @@
 #include "k8s/controllers/claim/endings.h"
 #include "k8s/controllers/claim/orphans.h"
 #include "k8s/controllers/claim/reconcile.h"
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
@@ -336,6 +337,38 @@ on_template(void *ctx, const struct wp_object *before,
     }
 }
 
+/* Claims that wait for a sandbox of this template say what it lacks. */
+static bool
+wake_waiting(void *ctx, const struct wp_object *claim)
+{
+    struct waiters *waiters = ctx;
+    const struct wp_claim_view *view = wp_claim_view(claim);
+    const struct wp_object *pool;
+
+    if (view->sandbox[0] != '\0' || strcmp(claim->ns, waiters->ns) != 0) {
+        return true;
+    }
+    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
+                         claim->ns, view->pool);
+    if (pool != NULL &&
+        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+        look_at(waiters->self, claim);
+    }
+    return true;
+}
+
+static void
+on_verdict(void *ctx, const struct wp_object *template_)
+{
+    struct wp_claim_controller *self = ctx;
+    struct waiters waiters = {self, template_->ns, NULL, template_->name};
+
+    if (self->parts->active) {
+        wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_waiting,
+                      &waiters);
+    }
+}
+
 /* --- Leading --- */
 
 static void
@@ -365,7 +398,7 @@ look_at_entry(void *ctx, struct wp_claim_entry *entry)
 {
     struct wp_claim_controller *self = ctx;
 
-    wp_work_add(self->queue, entry->ns, entry->name, false);
+    wp_work_add(self->queue, entry->key.ns, entry->key.name, false);
 }
 
 static void
@@ -426,7 +459,6 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
         aligned_alloc(_Alignof(struct wp_claim_controller), sizeof *self);
     struct wp_work_queue_config queue = {.base = parts->base,
                                          .clock = parts->clock,
-                                         .name = "claim",
                                          .workers_max = WORKERS_MAX,
                                          .last_max = LAST_MAX,
                                          .seed = parts->seed,
@@ -463,6 +495,9 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     wp_store_listen(store_of(self, WP_KIND_SANDBOX_WARM_POOL), on_pool, self);
     wp_store_listen(store_of(self, WP_KIND_SANDBOX_TEMPLATE), on_template,
                     self);
+    if (parts->verdicts != NULL) {
+        wp_verdicts_listen(parts->verdicts, on_verdict, self);
+    }
     return self;
 }
 

@@ -45,16 +45,14 @@ existing_read(void *ctx, const struct wp_api_result *result)
 {
     struct wp_claim_reconcile *reconcile = ctx;
 
-    if (result->status == WP_OK && result->object != NULL) {
+    if (result->status == WP_NOT_FOUND ||
+        (result->status == WP_OK && result->object != NULL)) {
         wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_NONE);
-        wp_object_unref(
-            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object));
-        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
-    } else if (result->status == WP_NOT_FOUND) {
-        wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_NONE);
+    }
+    if (result->status == WP_NOT_FOUND) {
         not_created(reconcile);
     } else {
-        wp_claim_reconcile_retry(reconcile, result);
+        wp_claim_reconcile_reread(reconcile, result);
     }
 }
 
@@ -94,12 +92,6 @@ create_settled(struct wp_claim_reconcile *reconcile)
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return;
     }
-}
-
-static void
-create_answered(void *ctx, const struct wp_api_result *result)
-{
-    wp_claim_reconcile_keep_answer(ctx, result);
 }
 
 /* The template does not let the claim have what it asks for. Until one of them
@@ -150,7 +142,7 @@ wp_claim_create(struct wp_claim_reconcile *reconcile)
     reconcile->next = create_settled;
     reconcile->awaited = 1;
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_post(reconcile->self->parts->api, &target, body, create_answered,
-                reconcile);
+    wp_api_post(reconcile->self->parts->api, &target, body,
+                wp_claim_reconcile_keep_answer, reconcile);
     wp_claim_annotations_observed(reconcile, true);
 }

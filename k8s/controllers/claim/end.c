@@ -8,52 +8,25 @@
 #include "k8s/controllers/claim/expiry.h"
 #include "k8s/controllers/claim/reconcile.h"
 
-/* What is there now decides: of the claim, or of its Sandbox. */
-static void
-read_answered(void *ctx, const struct wp_api_result *result, enum wp_kind kind)
-{
-    struct wp_claim_reconcile *reconcile = ctx;
-
-    if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(wp_claim_learn(reconcile->self, kind, result->object));
-        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
-    } else if (result->status == WP_NOT_FOUND) {
-        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
-    } else {
-        wp_claim_reconcile_retry(reconcile, result);
-    }
-}
-
-static void
-claim_read(void *ctx, const struct wp_api_result *result)
-{
-    read_answered(ctx, result, WP_KIND_SANDBOX_CLAIM);
-}
-
-static void
-sandbox_read(void *ctx, const struct wp_api_result *result)
-{
-    read_answered(ctx, result, WP_KIND_SANDBOX);
-}
-
 /* It was changed since it was looked at: perhaps it is to live on. */
 static void
 read_anew(struct wp_claim_reconcile *reconcile, enum wp_kind kind)
 {
-    bool claim = kind == WP_KIND_SANDBOX_CLAIM;
-    struct wp_api_target target = wp_claim_target(
-        claim ? reconcile->claim : reconcile->sandbox, WP_HTTP_NORMAL);
+    struct wp_api_target target = wp_object_target(
+        kind == WP_KIND_SANDBOX_CLAIM ? reconcile->claim : reconcile->sandbox,
+        WP_HTTP_NORMAL);
 
     wp_counter_add(&reconcile->self->metrics.conflicts, 1);
-    wp_api_get(reconcile->self->parts->api, &target,
-               claim ? claim_read : sandbox_read, reconcile);
+    wp_api_get(reconcile->self->parts->api, &target, wp_claim_reconcile_reread,
+               reconcile);
 }
 
 static void
-end_answered(struct wp_claim_reconcile *reconcile,
-             const struct wp_api_result *result, enum wp_kind kind)
+end_answered(void *ctx, const struct wp_api_result *result)
 {
-    if (result->status == WP_OK && kind == WP_KIND_SANDBOX_CLAIM &&
+    struct wp_claim_reconcile *reconcile = ctx;
+
+    if (result->status == WP_OK && result->kind == WP_KIND_SANDBOX_CLAIM &&
         reconcile->self->parts->config.claim_events) {
         wp_claim_event(reconcile->self->parts->events, reconcile->claim,
                        WP_CLAIM_DELETED,
@@ -65,22 +38,10 @@ end_answered(struct wp_claim_reconcile *reconcile,
     if (result->status == WP_OK || result->status == WP_NOT_FOUND) {
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     } else if (result->status == WP_ABORTED) {
-        read_anew(reconcile, kind);
+        read_anew(reconcile, result->kind);
     } else {
         wp_claim_reconcile_retry(reconcile, result);
     }
-}
-
-static void
-claim_end_answered(void *ctx, const struct wp_api_result *result)
-{
-    end_answered(ctx, result, WP_KIND_SANDBOX_CLAIM);
-}
-
-static void
-sandbox_end_answered(void *ctx, const struct wp_api_result *result)
-{
-    end_answered(ctx, result, WP_KIND_SANDBOX);
 }
 
 /* Only as it was when its end was decided. */
@@ -88,7 +49,7 @@ static void
 end_object(struct wp_claim_reconcile *reconcile, const struct wp_object *object,
            bool foreground)
 {
-    struct wp_api_target target = wp_claim_target(object, WP_HTTP_NORMAL);
+    struct wp_api_target target = wp_object_target(object, WP_HTTP_NORMAL);
     struct wp_api_delete how = {.uid = object->uid,
                                 .resource_version = object->resource_version,
                                 .foreground = foreground};
@@ -97,9 +58,7 @@ end_object(struct wp_claim_reconcile *reconcile, const struct wp_object *object,
         return;
     }
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_DELETE], 1);
-    wp_api_delete(reconcile->self->parts->api, &target, &how,
-                  object->kind == WP_KIND_SANDBOX_CLAIM ? claim_end_answered
-                                                        : sandbox_end_answered,
+    wp_api_delete(reconcile->self->parts->api, &target, &how, end_answered,
                   reconcile);
 }
 
@@ -117,11 +76,10 @@ claim_confirmed(void *ctx, const struct wp_api_result *result)
     struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status != WP_OK || result->object == NULL) {
-        read_answered(ctx, result, WP_KIND_SANDBOX_CLAIM);
+        wp_claim_reconcile_reread(ctx, result);
         return;
     }
-    wp_object_unref(
-        wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM, result->object));
+    wp_object_unref(wp_claim_learn(reconcile->self, result));
     if (wp_claim_reconcile_refresh(reconcile) &&
         wp_claim_reconcile_holds(reconcile)) {
         end_sandbox(reconcile);
@@ -139,7 +97,7 @@ end_retained(struct wp_claim_reconcile *reconcile)
         end_sandbox(reconcile);
     } else {
         struct wp_api_target target =
-            wp_claim_target(reconcile->claim, WP_HTTP_NORMAL);
+            wp_object_target(reconcile->claim, WP_HTTP_NORMAL);
 
         wp_api_get(reconcile->self->parts->api, &target, claim_confirmed,
                    reconcile);

@@ -90,6 +90,7 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
     struct wp_claim_endings *endings = ctx;
     const struct wp_object *sandbox =
         endings->parts->active ? find(endings, ns, name) : NULL;
+    struct wp_api_target target;
     struct ending *ending;
 
     if (sandbox == NULL) {
@@ -100,13 +101,10 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
     ending = calloc(1, sizeof *ending);
     WP_ASSERT(ending != NULL);
     *ending = (struct ending){endings, work, ns, name};
+    target = wp_object_target(sandbox, WP_HTTP_NORMAL);
     wp_counter_add(&endings->metrics->writes[WP_CLAIM_WRITE_DELETE], 1);
     wp_api_delete(
-        endings->parts->api,
-        &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
-                                .ns = ns,
-                                .name = name,
-                                .priority = WP_HTTP_NORMAL},
+        endings->parts->api, &target,
         &(struct wp_api_delete){.uid = sandbox->uid,
                                 .resource_version = sandbox->resource_version},
         answered, ending);
@@ -124,19 +122,11 @@ wp_claim_endings_create(struct wp_parts *parts,
     endings->parts = parts;
     endings->metrics = metrics;
     endings->wanted = json_object();
-    endings->queue = wp_work_queue_create(
-        &(struct wp_work_queue_config){.base = parts->base,
-                                       .clock = parts->clock,
-                                       .name = "claim-endings",
-                                       .workers_max = WORKERS_MAX,
-                                       .seed = parts->seed,
-                                       .reconcile = reconcile,
-                                       .ctx = endings});
+    endings->queue = wp_parts_queue(parts, WORKERS_MAX, reconcile, endings);
     if (endings->wanted == NULL || endings->queue == NULL) {
         wp_claim_endings_destroy(endings);
         return NULL;
     }
-    wp_work_pause(endings->queue, true);
     return endings;
 }
 

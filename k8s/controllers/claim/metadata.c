@@ -9,6 +9,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "pool/base/file.h"
 
 enum {
     NAME_MAX_LEN = 63,
@@ -326,30 +327,22 @@ enum wp_status
 wp_label_domains_read(struct wp_label_domains *domains, const char *path,
                       struct wp_err *err)
 {
-    FILE *file = fopen(path, "re");
-    char *bytes;
-    size_t len;
+    char *bytes = malloc(WP_LABEL_DOMAINS_BYTES_MAX + 1);
+    ssize_t len;
     enum wp_status status;
 
-    if (file == NULL) {
-        return errno == ENOENT || errno == ENOTDIR
-                   ? wp_label_domains_parse(domains, WP_STR(""), err)
-                   : wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                                "allowed label domains: %s", path);
-    }
-    bytes = malloc(WP_LABEL_DOMAINS_BYTES_MAX + 1);
     if (bytes == NULL) {
-        (void)fclose(file);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    len = fread(bytes, 1, WP_LABEL_DOMAINS_BYTES_MAX + 1, file);
-    status =
-        ferror(file)
-            ? wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                         "allowed label domains: %s", path)
-            : wp_label_domains_parse(domains, (struct wp_str){bytes, len}, err);
+    len = wp_path_read(path, 0, bytes, WP_LABEL_DOMAINS_BYTES_MAX + 1, NULL);
+    if (len < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        len = 0;
+    }
+    status = len < 0 ? wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
+                                  "allowed label domains: %s", path)
+                     : wp_label_domains_parse(
+                           domains, (struct wp_str){bytes, (size_t)len}, err);
     free(bytes);
-    (void)fclose(file);
     return status;
 }
 

@@ -28,34 +28,13 @@ refuse_missing(struct wp_claim_reconcile *reconcile, bool pool)
 }
 
 static void
-miss_answered(struct wp_claim_reconcile *reconcile, enum wp_kind kind,
-              const struct wp_api_result *result)
+answered(void *ctx, const struct wp_api_result *result)
 {
-    const struct wp_object *object;
-
     if (result->status == WP_NOT_FOUND) {
-        refuse_missing(reconcile, kind == WP_KIND_SANDBOX_WARM_POOL);
-        return;
+        refuse_missing(ctx, result->kind == WP_KIND_SANDBOX_WARM_POOL);
+    } else {
+        wp_claim_reconcile_reread(ctx, result);
     }
-    if (result->status != WP_OK || result->object == NULL) {
-        wp_claim_reconcile_retry(reconcile, result);
-        return;
-    }
-    object = wp_claim_learn(reconcile->self, kind, result->object);
-    wp_object_unref(object);
-    wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
-}
-
-static void
-pool_answered(void *ctx, const struct wp_api_result *result)
-{
-    miss_answered(ctx, WP_KIND_SANDBOX_WARM_POOL, result);
-}
-
-static void
-template_answered(void *ctx, const struct wp_api_result *result)
-{
-    miss_answered(ctx, WP_KIND_SANDBOX_TEMPLATE, result);
 }
 
 void
@@ -71,8 +50,5 @@ wp_claim_reconcile_miss(struct wp_claim_reconcile *reconcile, enum wp_kind kind,
         refuse_missing(reconcile, kind == WP_KIND_SANDBOX_WARM_POOL);
         return;
     }
-    wp_api_get(reconcile->self->parts->api, &target,
-               kind == WP_KIND_SANDBOX_WARM_POOL ? pool_answered
-                                                 : template_answered,
-               reconcile);
+    wp_api_get(reconcile->self->parts->api, &target, answered, reconcile);
 }

@@ -134,13 +134,15 @@ wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile);
 /* Sets the reconcile's Sandbox; takes a reference. */
 void wp_claim_reconcile_set_sandbox(struct wp_claim_reconcile *reconcile,
                                     const struct wp_object *sandbox);
-/* What a call answered, put into its store. The newest that is known of it, as
- * a reference; NULL when it made no sense. */
+/* The object that a call answered with, put into its store. The newest that is
+ * known of it, as a reference; NULL when there was none, or it made no sense.
+ */
 const struct wp_object *wp_claim_learn(struct wp_claim_controller *self,
-                                       enum wp_kind kind, const json_t *json);
+                                       const struct wp_api_result *result);
+/* A wp_api_done of a reconcile that an object has stopped: looks at everything
+ * anew with what was read of it; ends when it is gone. */
+void wp_claim_reconcile_reread(void *ctx, const struct wp_api_result *result);
 int64_t wp_claim_reconcile_wall_ns(const struct wp_claim_reconcile *reconcile);
-struct wp_api_target wp_claim_target(const struct wp_object *object,
-                                     enum wp_http_priority priority);
 
 /* --- holding.c --- */
 
@@ -163,9 +165,9 @@ const char *wp_claim_reserved_name(const struct wp_object *claim);
 
 /* --- sandbox_write.c --- */
 
-/* A write of a Sandbox was answered: keeps that in the reconcile, and the
- * Sandbox in its store. */
-void wp_claim_reconcile_keep_answer(struct wp_claim_reconcile *reconcile,
+/* A wp_api_done of a Sandbox's write: keeps the answer in the reconcile, and
+ * the Sandbox in its store. */
+void wp_claim_reconcile_keep_answer(void *ctx,
                                     const struct wp_api_result *result);
 /* Changes with whatever a Sandbox has of its template's metadata; 0 when the
  * template is not known (NULL). */

@@ -55,17 +55,13 @@ wp_claim_count_created(struct wp_claim_reconcile *reconcile,
 }
 
 void
-wp_claim_reconcile_keep_answer(struct wp_claim_reconcile *reconcile,
-                               const struct wp_api_result *result)
+wp_claim_reconcile_keep_answer(void *ctx, const struct wp_api_result *result)
 {
-    const struct wp_object *sandbox = NULL;
+    struct wp_claim_reconcile *reconcile = ctx;
+    const struct wp_object *sandbox = wp_claim_learn(reconcile->self, result);
 
     reconcile->answered = result->status;
     reconcile->answered_code = result->code;
-    if (result->status == WP_OK && result->object != NULL) {
-        sandbox =
-            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);
-    }
     if (sandbox != NULL) {
         wp_claim_reconcile_set_sandbox(reconcile, sandbox);
         wp_object_unref(sandbox);

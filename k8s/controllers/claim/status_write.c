@@ -123,8 +123,7 @@ reread(void *ctx, const struct wp_api_result *result)
     struct wp_claim_reconcile *reconcile = ctx;
 
     if (result->status == WP_OK && result->object != NULL) {
-        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
-                                       result->object));
+        wp_object_unref(wp_claim_learn(reconcile->self, result));
         try_to_write(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
@@ -144,8 +143,7 @@ write_answered(void *ctx, const struct wp_api_result *result)
             reconcile->outcome.sandbox != NULL) {
             measure(reconcile);
         }
-        wp_object_unref(wp_claim_learn(reconcile->self, WP_KIND_SANDBOX_CLAIM,
-                                       result->object));
+        wp_object_unref(wp_claim_learn(reconcile->self, result));
         reconcile->status_written = true;
         reconcile->next(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
@@ -154,7 +152,7 @@ write_answered(void *ctx, const struct wp_api_result *result)
     } else if (result->status == WP_ABORTED &&
                ++reconcile->rounds <= WP_CLAIM_ROUNDS_MAX) {
         struct wp_api_target target =
-            wp_claim_target(reconcile->claim, WP_HTTP_CLAIM);
+            wp_object_target(reconcile->claim, WP_HTTP_CLAIM);
 
         /* What this patch was made from has changed: it must not stand. */
         wp_counter_add(&reconcile->self->metrics.conflicts, 1);
@@ -194,10 +192,10 @@ try_to_write(struct wp_claim_reconcile *reconcile)
     (void)wp_json_set(patch, "metadata",
                       wp_json_set_text(json_object(), "resourceVersion",
                                        reconcile->claim->resource_version));
-    target = wp_claim_target(reconcile->claim,
-                             view->ready.status == WP_CONDITION_TRUE
-                                 ? WP_HTTP_NORMAL
-                                 : WP_HTTP_CLAIM);
+    target = wp_object_target(reconcile->claim,
+                              view->ready.status == WP_CONDITION_TRUE
+                                  ? WP_HTTP_NORMAL
+                                  : WP_HTTP_CLAIM);
     target.subresource = "status";
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_STATUS], 1);
     wp_api_patch(reconcile->self->parts->api, &target, patch, write_answered,

@@ -96,27 +96,22 @@ wp_claim_reconcile_wall_ns(const struct wp_claim_reconcile *reconcile)
     return wp_clock_wall_ns(reconcile->self->parts->clock);
 }
 
-struct wp_api_target
-wp_claim_target(const struct wp_object *object, enum wp_http_priority priority)
-{
-    return (struct wp_api_target){.kind = object->kind,
-                                  .ns = object->ns,
-                                  .name = object->name,
-                                  .priority = priority};
-}
-
 const struct wp_object *
-wp_claim_learn(struct wp_claim_controller *self, enum wp_kind kind,
-               const json_t *json)
+wp_claim_learn(struct wp_claim_controller *self,
+               const struct wp_api_result *result)
 {
-    struct wp_store *store = self->parts->stores[kind];
-    struct wp_err err;
-    struct wp_object *object = wp_object_create(kind, json, &err);
+    struct wp_store *store = self->parts->stores[result->kind];
+    struct wp_object *object;
     const struct wp_object *known;
+    struct wp_err err;
 
+    if (result->status != WP_OK || result->object == NULL) {
+        return NULL;
+    }
+    object = wp_object_create(result->kind, result->object, &err);
     if (object == NULL) {
         wp_log_warn("claim: an answer makes no sense",
-                    wp_kv_str("kind", wp_kind_info(kind)->kind),
+                    wp_kv_str("kind", wp_kind_info(result->kind)->kind),
                     wp_kv_err(&err));
         return NULL;
     }
@@ -129,6 +124,21 @@ wp_claim_learn(struct wp_claim_controller *self, enum wp_kind kind,
         return known;
     }
     return object;
+}
+
+void
+wp_claim_reconcile_reread(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_claim_reconcile *reconcile = ctx;
+
+    if (result->status == WP_OK && result->object != NULL) {
+        wp_object_unref(wp_claim_learn(reconcile->self, result));
+        wp_claim_reconcile_go(reconcile, WP_CLAIM_AGAIN);
+    } else if (result->status == WP_NOT_FOUND) {
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+    } else {
+        wp_claim_reconcile_retry(reconcile, result);
+    }
 }
 
 void

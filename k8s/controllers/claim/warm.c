@@ -16,6 +16,7 @@
 #include "k8s/controllers/claim/events.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/controllers/fault.h"
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
@@ -112,6 +113,30 @@ ask(struct wp_claim_reconcile *reconcile)
     }
 }
 
+/* Why no sandbox of its pool can be made; NULL. */
+static const char *
+template_refusal(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
+
+    return templ == NULL
+               ? NULL
+               : wp_verdicts_refusal(reconcile->self->parts->verdicts, templ);
+}
+
+/* It waits on all the same: another template may take this one's place. One
+ * that starts cold hears it from its own Sandbox. */
+static void
+say_refusal(struct wp_claim_reconcile *reconcile, const char *refusal)
+{
+    (void)wp_err_set(&reconcile->err, WP_FAILED_PRECONDITION,
+                     "The API server refuses every Pod of SandboxTemplate "
+                     "\"%.63s\": %s",
+                     wp_claim_reconcile_template(reconcile)->name, refusal);
+    wp_claim_reconcile_say(reconcile, WP_REASON_ERROR, reconcile->err.msg,
+                           WP_WORK_OK, WP_TIME_NEVER);
+}
+
 /* It waits in the core's queue, which holds no worker: the reconcile ends, and
  * the answer begins another one. People are told once the wait is a long one,
  * or when it had a sandbox that is gone. */
@@ -120,7 +145,12 @@ leave_waiting(struct wp_claim_reconcile *reconcile)
 {
     bool cold = may_start_cold(reconcile);
     int64_t left = grace_left_ns(reconcile);
+    const char *refusal = template_refusal(reconcile);
 
+    if (!cold && refusal != NULL) {
+        say_refusal(reconcile, refusal);
+        return;
+    }
     if (!cold && left == 0) {
         (void)wp_err_set(&reconcile->err, WP_PENDING,
                          "Waiting for a warm sandbox of SandboxWarmPool "
@@ -153,15 +183,44 @@ end_old_lease(struct wp_claim_reconcile *reconcile)
 
 static void take_granted(struct wp_claim_reconcile *reconcile);
 
+/* The pool allows no more: a Sandbox beside it would go round the quota. */
+static void
+say_over_quota(struct wp_claim_reconcile *reconcile, enum wp_quota_kind kind,
+               uint32_t most, int64_t after_ns)
+{
+    static const char *const what[] = {
+        [WP_QUOTA_LEASES] = "held or waiting at most",
+        [WP_QUOTA_WAITING] = "waiting at most",
+        [WP_QUOTA_RATE] = "new in a minute at most",
+    };
+
+    (void)wp_err_set(
+        &reconcile->err, WP_RESOURCE_EXHAUSTED,
+        "SandboxWarmPool \"%s\" allows SandboxClaims no more: %s %u; "
+        "delete some, or raise the quota",
+        wp_claim_view(reconcile->claim)->pool, what[kind], most);
+    wp_claim_reconcile_say(reconcile, WP_REASON_QUOTA, reconcile->err.msg,
+                           WP_WORK_AFTER, after_ns);
+}
+
 /* The core did not grant one. */
 static void
 refused(struct wp_claim_reconcile *reconcile, enum wp_status status)
 {
+    const struct wp_claim *answer = wp_claim_ask_answer(reconcile->entry->ask);
+    enum wp_quota_kind kind = answer->quota;
+    uint32_t most = answer->quota_max;
+    int64_t after_ns = answer->retry_after_ns;
     bool cold = may_start_cold(reconcile);
 
     wp_claim_entry_drop_ask(reconcile->entry);
     if (status == WP_FAILED_PRECONDITION || status == WP_ALREADY_EXISTS) {
         end_old_lease(reconcile);
+        return;
+    }
+    if (status == WP_RESOURCE_EXHAUSTED && kind != WP_QUOTA_NOT) {
+        say_over_quota(reconcile, kind, most,
+                       after_ns > WP_NS_PER_S ? after_ns : WP_NS_PER_S);
         return;
     }
     /* NOT_FOUND: the core has not heard of the pool yet. UNAVAILABLE: the pool
@@ -299,17 +358,14 @@ static void
 sandbox_read(void *ctx, const struct wp_api_result *result)
 {
     struct wp_claim_reconcile *reconcile = ctx;
-    const struct wp_object *sandbox = NULL;
+    const struct wp_object *sandbox;
 
     if (result->status == WP_NOT_FOUND) {
         reconcile->entry->in_doubt = false;
         lost(reconcile, "the sandbox is gone");
         return;
     }
-    if (result->status == WP_OK && result->object != NULL) {
-        sandbox =
-            wp_claim_learn(reconcile->self, WP_KIND_SANDBOX, result->object);
-    }
+    sandbox = wp_claim_learn(reconcile->self, result);
     if (sandbox == NULL) {
         wp_claim_reconcile_retry(reconcile, result);
         return;
@@ -376,18 +432,12 @@ adopt_settled(struct wp_claim_reconcile *reconcile)
     }
 }
 
-static void
-adopt_answered(void *ctx, const struct wp_api_result *result)
-{
-    wp_claim_reconcile_keep_answer(ctx, result);
-}
-
 void
 wp_claim_adopt(struct wp_claim_reconcile *reconcile)
 {
     struct wp_adoption adoption = adoption_of(reconcile);
     struct wp_api_target target =
-        wp_claim_target(reconcile->sandbox, WP_HTTP_CLAIM);
+        wp_object_target(reconcile->sandbox, WP_HTTP_CLAIM);
     json_t *patch;
 
     if (!wp_claim_reconcile_may_write(reconcile)) {
@@ -404,8 +454,8 @@ wp_claim_adopt(struct wp_claim_reconcile *reconcile)
     reconcile->next = adopt_settled;
     reconcile->awaited = 1;
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
-    wp_api_patch(reconcile->self->parts->api, &target, patch, adopt_answered,
-                 reconcile);
+    wp_api_patch(reconcile->self->parts->api, &target, patch,
+                 wp_claim_reconcile_keep_answer, reconcile);
     wp_claim_annotations_adopting(reconcile);
     wp_fault("claim.adopt_sent");
 }

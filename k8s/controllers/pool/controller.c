@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 
@@ -134,6 +135,15 @@ on_template(void *ctx, const struct wp_object *before,
                                .template_ = after});
 }
 
+/* The API server takes Pods of this template no more, or again. */
+static void
+on_verdict(void *ctx, const struct wp_object *template_)
+{
+    add_meant(&(struct search){.controller = ctx,
+                               .ns = template_->ns,
+                               .template_name = template_->name});
+}
+
 /* --- Life --- */
 
 static void
@@ -162,15 +172,8 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
         return NULL;
     }
     controller->parts = parts;
-    controller->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-        .base = parts->base,
-        .clock = parts->clock,
-        .name = wp_pool_controller_ops.name,
-        .workers_max = POOLS_AT_ONCE,
-        .seed = parts->seed,
-        .reconcile = wp_pool_reconcile,
-        .ctx = controller,
-    });
+    controller->queue =
+        wp_parts_queue(parts, POOLS_AT_ONCE, wp_pool_reconcile, controller);
     controller->staleness = wp_staleness_create();
     controller->progress =
         wp_pool_progress_create(parts->events, WP_POOL_SANDBOXES);
@@ -184,12 +187,14 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "pool controller: memory");
         return NULL;
     }
-    wp_work_pause(controller->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_WARM_POOL], on_pool,
                     controller);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, controller);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_TEMPLATE], on_template,
                     controller);
+    if (parts->verdicts != NULL) {
+        wp_verdicts_listen(parts->verdicts, on_verdict, controller);
+    }
     return controller;
 }
 

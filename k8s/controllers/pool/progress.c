@@ -155,7 +155,9 @@ wp_pool_progress_report(struct wp_pool_progress *progress,
         }
         return;
     }
-    hash = concern->by_words ? hash_of(words) : 0;
+    hash = concern->by_words || hindrance == WP_POOL_BAD_TEMPLATE
+               ? hash_of(words)
+               : 0;
     if (known != NULL && known->hindrance == hindrance &&
         known->words == hash) {
         return;

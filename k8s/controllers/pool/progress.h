@@ -13,6 +13,7 @@
 enum wp_pool_hindrance {
     WP_POOL_PROGRESSING,
     WP_POOL_NO_TEMPLATE,   /* Its SandboxTemplate is not there. */
+    WP_POOL_BAD_TEMPLATE,  /* No Pod of it can start. */
     WP_POOL_UNSCHEDULABLE, /* Sandboxes wait for room in the cluster. */
     WP_POOL_FAILING,       /* What is made fails, one after the other. */
     WP_POOL_BAD_POLICY,    /* Its annotations are not followed. */
@@ -21,7 +22,8 @@ enum wp_pool_hindrance {
 
 /* What is told of. */
 enum wp_pool_concern {
-    WP_POOL_SANDBOXES, /* WarmPoolNotProgressing, WarmPoolProgressing */
+    WP_POOL_SANDBOXES, /* WarmPoolNotProgressing, WarmPoolProgressing; of a
+                        * template's mistakes each is told. */
     WP_POOL_POLICY,    /* InvalidPolicy, PolicyAccepted; other words, such as
                         * of the next mistake, are told as well. */
     WP_POOL_HAND,      /* ScaledByHand, ScaledByPolicy; the same. */

@@ -6,6 +6,7 @@
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
 #include "k8s/controllers/reconcile.h"
+#include "k8s/controllers/verdicts.h"
 #include "k8s/controllers/pool/controller_impl.h"
 #include "k8s/objects/pool_policy.h"
 #include "k8s/objects/sandbox_refs.h"
@@ -14,7 +15,7 @@
 
 enum {
     CALLS_MAX = 100, /* Of one reconcile, for sandboxes; the rest soon. */
-    WORDS_MAX = 384,
+    WORDS_MAX = 384 + WP_VERDICT_WORDS_MAX,
 };
 
 #define SOON_NS (100 * WP_NS_PER_MS)
@@ -64,7 +65,8 @@ lacks_launch_type(const struct wp_object *sandbox)
 static void
 set_launch_type(struct look *look, const struct wp_object *sandbox)
 {
-    const struct wp_api_target target = wp_reconcile_target(sandbox);
+    const struct wp_api_target target =
+        wp_object_target(sandbox, WP_HTTP_NORMAL);
 
     if (may_call(look)) {
         wp_reconcile_patch(look->reconcile, &target,
@@ -79,7 +81,8 @@ set_launch_type(struct look *look, const struct wp_object *sandbox)
 static void
 take_in(struct look *look, const struct wp_object *sandbox)
 {
-    const struct wp_api_target target = wp_reconcile_target(sandbox);
+    const struct wp_api_target target =
+        wp_object_target(sandbox, WP_HTTP_NORMAL);
     json_t *tree = wp_object_json(sandbox);
     json_t *owners =
         json_copy(wp_json_at(tree, "metadata", "ownerReferences", NULL));
@@ -242,7 +245,7 @@ write_status(struct look *look, const char *hash)
 {
     const struct wp_object *pool = look->pool;
     const struct wp_warm_pool_view *view = look->view;
-    struct wp_api_target target = wp_reconcile_target(pool);
+    struct wp_api_target target = wp_object_target(pool, WP_HTTP_NORMAL);
     char selector[sizeof(WP_LABEL_WARM_POOL) + 1 + WP_NAME_HASH_LEN];
 
     (void)snprintf(selector, sizeof(selector), "%s=%s", WP_LABEL_WARM_POOL,
@@ -276,6 +279,25 @@ ask_core(struct look *look)
     }
 }
 
+/* Whether no Pod of its template can start, with words for it. */
+static bool
+is_refused(const struct look *look, char words[WORDS_MAX])
+{
+    const char *why =
+        look->template_ == NULL
+            ? NULL
+            : wp_verdicts_refusal(look->controller->parts->verdicts,
+                                  look->template_);
+
+    if (why != NULL) {
+        (void)snprintf(words, WORDS_MAX,
+                       "The API server refuses every Pod of SandboxTemplate "
+                       "\"%.253s\": %s",
+                       look->view->template_name, why);
+    }
+    return why != NULL;
+}
+
 /* Whether what the core makes fails, with words for it. */
 static bool
 is_failing(const struct look *look, char words[WORDS_MAX])
@@ -307,6 +329,8 @@ report_progress(struct look *look)
                        "There is no SandboxTemplate \"%.253s\"; sandboxes that "
                        "are there are kept, none are made",
                        look->view->template_name);
+    } else if (wanted > 0 && is_refused(look, words)) {
+        hindrance = WP_POOL_BAD_TEMPLATE;
     } else if (look->held > 0) {
         hindrance = WP_POOL_UNSCHEDULABLE;
         (void)snprintf(words, sizeof(words),

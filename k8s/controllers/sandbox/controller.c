@@ -195,21 +195,13 @@ controller_create(struct wp_parts *parts, struct wp_err *err)
     }
     controller->parts = parts;
     controller->deadlines = json_object();
-    controller->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-        .base = parts->base,
-        .clock = parts->clock,
-        .name = "sandbox",
-        .workers_max = WORKERS_MAX,
-        .seed = parts->seed,
-        .reconcile = reconcile,
-        .ctx = controller,
-    });
+    controller->queue =
+        wp_parts_queue(parts, WORKERS_MAX, reconcile, controller);
     if (controller->deadlines == NULL || controller->queue == NULL) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
         controller_destroy(controller);
         return NULL;
     }
-    wp_work_pause(controller->queue, true);
     if (listen_to_stores(controller, err) != WP_OK) {
         controller_destroy(controller);
         return NULL;

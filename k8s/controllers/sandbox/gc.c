@@ -145,6 +145,7 @@ gc_next(struct gc_round *round)
 {
     struct wp_sandbox_gc *gc = round->gc;
     const struct wp_object *child;
+    struct wp_api_target target;
 
     if (!gc->active || is_known(gc, round->uid) || !find_child(round)) {
         gc_done(round, WP_WORK_OK);
@@ -160,11 +161,8 @@ gc_next(struct gc_round *round)
                    on_asked, round);
         return;
     }
-    wp_api_delete(gc->parts->api,
-                  &(struct wp_api_target){.kind = child->kind,
-                                          .ns = child->ns,
-                                          .name = child->name,
-                                          .priority = WP_HTTP_NORMAL},
+    target = wp_object_target(child, WP_HTTP_NORMAL);
+    wp_api_delete(gc->parts->api, &target,
                   &(struct wp_api_delete){.uid = child->uid}, on_deleted,
                   round);
 }
@@ -195,20 +193,11 @@ wp_sandbox_gc_create(struct wp_parts *parts)
         return NULL;
     }
     gc->parts = parts;
-    gc->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-        .base = parts->base,
-        .clock = parts->clock,
-        .name = "sandbox-gc",
-        .workers_max = 64,
-        .seed = parts->seed,
-        .reconcile = reconcile,
-        .ctx = gc,
-    });
+    gc->queue = wp_parts_queue(parts, 64, reconcile, gc);
     if (gc->queue == NULL) {
         free(gc);
         return NULL;
     }
-    wp_work_pause(gc->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX], on_sandbox, gc);
     for (size_t i = 0; i < WP_ARRAY_LEN(child_kinds); i++) {
         wp_store_listen(parts->stores[child_kinds[i]], on_child, gc);

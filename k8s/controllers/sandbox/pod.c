@@ -8,7 +8,9 @@
 #include "k8s/objects/lease_annotation.h"
 #include "k8s/controllers/sandbox/child.h"
 #include "k8s/controllers/sandbox/volume.h"
+#include "k8s/objects/sandbox_refs.h"
 #include "pool/base/assert.h"
+#include "proto/formats/sandbox_token.h"
 
 const char *
 wp_sandbox_pod_annotation(const struct wp_object *sandbox)
@@ -258,6 +260,48 @@ wp_sandbox_pod_build(const struct wp_object *sandbox, const json_t *json,
     wp_json_set_text(pod, "kind", info->kind);
     wp_json_set(pod, "metadata", metadata);
     return wp_json_set(pod, "spec", build_spec(sandbox, json));
+}
+
+static void
+add_digest(json_t *containers, const char *digest)
+{
+    json_t *container;
+    size_t i;
+
+    json_array_foreach(containers, i, container)
+    {
+        json_t *env = json_object_get(container, "env");
+
+        if (json_is_object(container) && !json_is_array(env)) {
+            env = json_array();
+            wp_json_set(container, "env", env);
+        }
+        if (env != NULL &&
+            wp_json_find(env, "name", WP_SANDBOX_TOKEN_ENV) == NULL) {
+            WP_ASSERT(json_array_append_new(env, json_pack("{s:s, s:s}", "name",
+                                                           WP_SANDBOX_TOKEN_ENV,
+                                                           "value", digest)) ==
+                      0);
+        }
+    }
+}
+
+void
+wp_sandbox_pod_add_token(json_t *pod, const struct wp_object *sandbox,
+                         const uint8_t *key)
+{
+    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+    char digest[WP_SANDBOX_TOKEN_TEXT + 1];
+
+    if (wp_object_annotation(sandbox, WP_ANNOTATION_UID) == NULL) {
+        return;
+    }
+    wp_sandbox_token(key, sandbox->ns, sandbox->name, token);
+    wp_sandbox_token_digest(wp_str_from(token), digest);
+    explicit_bzero(token, sizeof token);
+    add_digest(wp_json_at(pod, "spec", "containers", NULL), digest);
+    /* One that starts again is a server beside the others. */
+    add_digest(wp_json_at(pod, "spec", "initContainers", NULL), digest);
 }
 
 static json_t *

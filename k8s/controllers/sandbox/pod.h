@@ -20,6 +20,13 @@ const char *wp_sandbox_pod_annotation(const struct wp_object *sandbox);
 json_t *wp_sandbox_pod_build(const struct wp_object *sandbox,
                              const json_t *json, const char *hash);
 
+/* Tells each container the digest of the sandbox's token (see
+ * proto/formats/sandbox_token.h), where its template does not say one. Only for
+ * sandboxes that were made for a pool: nobody leases others, and they stay as
+ * they are. pod: what wp_sandbox_pod_build made. key: WP_SANDBOX_KEY_LEN. */
+void wp_sandbox_pod_add_token(json_t *pod, const struct wp_object *sandbox,
+                              const uint8_t *key);
+
 /* Puts into patch (a merge patch that has metadata) what brings the Pod's
  * labels and annotations to what the sandbox asks for: after an adoption, that
  * drops the warm pool's label and the mark that the Pod is safe to evict. False

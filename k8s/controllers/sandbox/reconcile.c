@@ -381,16 +381,14 @@ wp_sandbox_reconcile_patch(struct wp_sandbox_reconcile *reconcile,
                            const struct wp_object *object,
                            enum wp_http_priority priority, json_t *body)
 {
+    const struct wp_api_target target = wp_object_target(object, priority);
+
     if (!begin_call(reconcile, object->kind, object->name)) {
         json_decref(body);
         return try_again(reconcile, -1);
     }
-    wp_api_patch(reconcile->controller->parts->api,
-                 &(struct wp_api_target){.kind = object->kind,
-                                         .ns = object->ns,
-                                         .name = object->name,
-                                         .priority = priority},
-                 body, on_written, reconcile);
+    wp_api_patch(reconcile->controller->parts->api, &target, body, on_written,
+                 reconcile);
     return WP_STEP_WAIT;
 }
 
@@ -445,17 +443,14 @@ on_sandbox_read(void *ctx, const struct wp_api_result *result)
 enum wp_sandbox_step_end
 wp_sandbox_reconcile_confirm(struct wp_sandbox_reconcile *reconcile)
 {
-    const struct wp_object *sandbox = reconcile->sandbox;
+    const struct wp_api_target target =
+        wp_object_target(reconcile->sandbox, WP_HTTP_NORMAL);
 
-    if (!begin_call(reconcile, WP_KIND_SANDBOX, sandbox->name)) {
+    if (!begin_call(reconcile, WP_KIND_SANDBOX, target.name)) {
         return try_again(reconcile, -1);
     }
-    wp_api_get(reconcile->controller->parts->api,
-               &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
-                                       .ns = sandbox->ns,
-                                       .name = sandbox->name,
-                                       .priority = WP_HTTP_NORMAL},
-               on_sandbox_read, reconcile);
+    wp_api_get(reconcile->controller->parts->api, &target, on_sandbox_read,
+               reconcile);
     return WP_STEP_WAIT;
 }
 
@@ -498,19 +493,16 @@ wp_sandbox_reconcile_patch_sandbox(struct wp_sandbox_reconcile *reconcile,
                                    const char *subresource,
                                    enum wp_http_priority priority, json_t *body)
 {
-    const struct wp_object *sandbox = reconcile->sandbox;
+    struct wp_api_target target =
+        wp_object_target(reconcile->sandbox, priority);
 
-    if (!begin_call(reconcile, WP_KIND_SANDBOX, sandbox->name)) {
+    target.subresource = subresource;
+    if (!begin_call(reconcile, WP_KIND_SANDBOX, target.name)) {
         json_decref(body);
         return try_again(reconcile, -1);
     }
-    wp_api_patch(reconcile->controller->parts->api,
-                 &(struct wp_api_target){.kind = WP_KIND_SANDBOX,
-                                         .ns = sandbox->ns,
-                                         .name = sandbox->name,
-                                         .subresource = subresource,
-                                         .priority = priority},
-                 body, on_sandbox_written, reconcile);
+    wp_api_patch(reconcile->controller->parts->api, &target, body,
+                 on_sandbox_written, reconcile);
     return WP_STEP_WAIT;
 }
 
@@ -542,19 +534,18 @@ enum wp_sandbox_step_end
 wp_sandbox_reconcile_delete(struct wp_sandbox_reconcile *reconcile,
                             const struct wp_object *object)
 {
+    const struct wp_api_target target =
+        wp_object_target(object, WP_HTTP_NORMAL);
+    const struct wp_api_delete how = {
+        .uid = object->uid,
+        .resource_version =
+            object->kind == WP_KIND_SANDBOX ? object->resource_version : NULL,
+    };
+
     if (!begin_call(reconcile, object->kind, object->name)) {
         return try_again(reconcile, -1);
     }
-    wp_api_delete(reconcile->controller->parts->api,
-                  &(struct wp_api_target){.kind = object->kind,
-                                          .ns = object->ns,
-                                          .name = object->name,
-                                          .priority = WP_HTTP_NORMAL},
-                  &(struct wp_api_delete){.uid = object->uid,
-                                          .resource_version =
-                                              object->kind == WP_KIND_SANDBOX
-                                                  ? object->resource_version
-                                                  : NULL},
-                  on_deleted, reconcile);
+    wp_api_delete(reconcile->controller->parts->api, &target, &how, on_deleted,
+                  reconcile);
     return WP_STEP_WAIT;
 }

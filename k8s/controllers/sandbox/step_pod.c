@@ -195,14 +195,20 @@ keep(struct wp_sandbox_reconcile *reconcile, const struct wp_object *pod)
 static enum wp_sandbox_step_end
 create(struct wp_sandbox_reconcile *reconcile)
 {
+    const uint8_t *key = reconcile->controller->parts->config.sandbox_key;
+    json_t *pod;
+
     /* Volume claims that are not there, or not its own, must not be mounted. */
     if (reconcile->error[0] != '\0') {
         return take_pod(reconcile, NULL);
     }
-    return wp_sandbox_reconcile_post(
-        reconcile, WP_KIND_POD, reconcile->sandbox->name,
-        wp_sandbox_pod_build(reconcile->sandbox, reconcile->json,
-                             reconcile->hash));
+    pod = wp_sandbox_pod_build(reconcile->sandbox, reconcile->json,
+                               reconcile->hash);
+    if (key != NULL) {
+        wp_sandbox_pod_add_token(pod, reconcile->sandbox, key);
+    }
+    return wp_sandbox_reconcile_post(reconcile, WP_KIND_POD,
+                                     reconcile->sandbox->name, pod);
 }
 
 enum wp_sandbox_step_end

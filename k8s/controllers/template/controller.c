@@ -1,11 +1,14 @@
 /* Templates get a label by which policies can select them, and sandboxes of
- * managed ones share a NetworkPolicy; what others change of it is put right. */
+ * managed ones share a NetworkPolicy; what others change of it is put right.
+ * Where this installation makes the Pods, the API server is asked whether it
+ * would take one of each template. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "k8s/controllers/shared.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "k8s/controllers/template/checker.h"
 #include "k8s/controllers/template/network_policy.h"
 #include "k8s/controllers/reconcile.h"
 #include "pool/base/assert.h"
@@ -18,7 +21,8 @@ enum {
 
 struct template_controller {
     struct wp_parts *parts;
-    struct wp_work_queue *queue; /* Keys are templates. */
+    struct wp_work_queue *queue;         /* Keys are templates. */
+    struct wp_template_checker *checker; /* NULL: Pods are not checked. */
 };
 
 /* --- What leads to a look at a template --- */
@@ -29,10 +33,18 @@ on_template(void *ctx, const struct wp_object *before,
 {
     struct template_controller *controller = ctx;
 
+    if (controller->checker != NULL && before != NULL &&
+        (after == NULL || strcmp(before->uid, after->uid) != 0)) {
+        wp_template_checker_forget(controller->checker, before);
+    }
     if (after != NULL) {
+        if (controller->checker != NULL) {
+            wp_template_checker_look(controller->checker, after);
+        }
         wp_work_add(controller->queue, after->ns, after->name, false);
         return;
     }
+    WP_ASSERT(before != NULL);
     wp_work_forget(controller->queue, before->ns, before->name);
     if (controller->parts->config.gc) {
         wp_work_add(controller->queue, before->ns, before->name, false);
@@ -64,7 +76,8 @@ on_policy(void *ctx, const struct wp_object *before,
 static void
 ensure_label(struct wp_reconcile *reconcile, const struct wp_object *template_)
 {
-    const struct wp_api_target target = wp_reconcile_target(template_);
+    const struct wp_api_target target =
+        wp_object_target(template_, WP_HTTP_NORMAL);
     const char *label = wp_object_label(template_, WP_LABEL_TEMPLATE_REF_HASH);
     char hash[WP_NAME_HASH_LEN + 1];
 
@@ -83,7 +96,8 @@ static void
 repair(struct wp_reconcile *reconcile, const struct wp_object *policy,
        json_t *wanted)
 {
-    const struct wp_api_target target = wp_reconcile_target(policy);
+    const struct wp_api_target target =
+        wp_object_target(policy, WP_HTTP_NORMAL);
     json_t *tree = wp_object_json(policy);
 
     if (wp_network_policy_same(json_object_get(tree, "spec"), wanted)) {
@@ -229,6 +243,27 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
 
 /* --- Life --- */
 
+static void
+template_destroy(void *self)
+{
+    struct template_controller *controller = self;
+
+    if (controller != NULL) {
+        wp_template_checker_destroy(controller->checker);
+        wp_work_queue_destroy(controller->queue);
+        free(controller);
+    }
+}
+
+static void
+pause_all(struct template_controller *controller, bool paused)
+{
+    wp_work_pause(controller->queue, paused);
+    if (controller->checker != NULL) {
+        wp_template_checker_pause(controller->checker, paused);
+    }
+}
+
 static void *
 template_create(struct wp_parts *parts, struct wp_err *err)
 {
@@ -236,23 +271,19 @@ template_create(struct wp_parts *parts, struct wp_err *err)
 
     if (controller != NULL) {
         controller->parts = parts;
-        controller->queue = wp_work_queue_create(&(struct wp_work_queue_config){
-            .base = parts->base,
-            .clock = parts->clock,
-            .name = wp_template_controller_ops.name,
-            .workers_max = TEMPLATES_AT_ONCE,
-            .seed = parts->seed,
-            .reconcile = reconcile,
-            .ctx = controller,
-        });
+        controller->queue =
+            wp_parts_queue(parts, TEMPLATES_AT_ONCE, reconcile, controller);
     }
-    if (controller == NULL || controller->queue == NULL) {
-        free(controller);
+    if (controller != NULL && parts->verdicts != NULL) {
+        controller->checker = wp_template_checker_create(parts);
+    }
+    if (controller == NULL || controller->queue == NULL ||
+        (parts->verdicts != NULL && controller->checker == NULL)) {
+        template_destroy(controller);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                          "template controller: memory");
         return NULL;
     }
-    wp_work_pause(controller->queue, true);
     wp_store_listen(parts->stores[WP_KIND_SANDBOX_TEMPLATE], on_template,
                     controller);
     wp_store_listen(parts->stores[WP_KIND_NETWORK_POLICY], on_policy,
@@ -266,6 +297,9 @@ add_template(void *ctx, const struct wp_object *template_)
     struct template_controller *controller = ctx;
 
     wp_work_add(controller->queue, template_->ns, template_->name, false);
+    if (controller->checker != NULL) {
+        wp_template_checker_look(controller->checker, template_);
+    }
     return true;
 }
 
@@ -290,7 +324,7 @@ template_activate(void *self)
                   controller);
     wp_store_walk(parts->stores[WP_KIND_NETWORK_POLICY], add_template_of_each,
                   controller);
-    wp_work_pause(controller->queue, false);
+    pause_all(controller, false);
 }
 
 static void
@@ -298,18 +332,7 @@ template_deactivate(void *self)
 {
     struct template_controller *controller = self;
 
-    wp_work_pause(controller->queue, true);
-}
-
-static void
-template_destroy(void *self)
-{
-    struct template_controller *controller = self;
-
-    if (controller != NULL) {
-        wp_work_queue_destroy(controller->queue);
-        free(controller);
-    }
+    pause_all(controller, true);
 }
 
 static void

@@ -160,6 +160,9 @@ class ApiTest(unittest.TestCase):
         self.assertEqual({c.claim_id for c in
                           call("Allocator/ListClaims").claims},
                          {"one", "b1", "b2"})
+        self.assertEqual([t.leases for t in
+                          call("Allocator/ListTenants", pool=POOL).tenants
+                          if t.tenant == ""], [3])
         watch = call("Allocator/WatchPools")
         self.assertEqual(next(iter(watch)).pools[0].ref.name, "quickstart")
         watch.cancel()

@@ -211,9 +211,13 @@ class TakeOver(Rig):
         self.redis.ask("ACL", "SETUSER", "deaf", "on", ">sesame", "~*",
                        "+@all", "allchannels")
         keeper = self.start("keeper").wait_full(3)
+        password = os.path.join(self.dir, "password")
+        with open(password, "w", encoding="utf-8") as handle:
+            handle.write("sesame\n")
+        os.chmod(password, 0o600)
         follower = self.start(
-            "follower", "--redis-url=unix:" + self.redis.path +
-            "?user=deaf&password=sesame").wait_full(3)
+            "follower", "--redis-url=unix:" + self.redis.path + "?user=deaf",
+            "--redis-password-file=" + password).wait_full(3)
         known = set(follower.sandboxes())
         # Redis also ends what is subscribed by now.
         self.assertIn("OK", self.redis.ask("ACL", "SETUSER", "deaf",

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -28,6 +29,8 @@ from warmpool.v1 import allocator_pb2 as pb  # noqa: E402
 PATIENCE = 90  # Of an awaited event; a sanitizer's build is slow.
 MANIFEST = os.path.join(DEPLOY, "examples", "quickstart.yaml")
 POOL = pb.PoolRef(name="quickstart")
+NO_DESCRIPTORS = ("not ready: no connection can be accepted for want of "
+                  "descriptors\n")
 
 
 def eventually(check, what):
@@ -484,6 +487,60 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
         self.assertTrue(daemon.release(lease).was_held)
 
+    def test_reload_of_templates(self):
+        """New sandboxes come from the new one, what is leased stays as it was;
+        one that cannot be is refused; one that is new can be used."""
+        daemon = self.start(replicas=1).wait_full(1)
+
+        def says(lease):
+            _, body = daemon.get(
+                f"/sandboxes/{lease.sandbox}/execute", "POST",
+                json.dumps({"command": "sh -c 'ls -d /of-*'"}),
+                {"Content-Type": "application/json"})
+            return json.loads(body)["stdout"].strip()
+
+        def reload(text, said):
+            before = daemon.messages().count(said)
+            with open(daemon.manifest, "w", encoding="utf-8") as handle:
+                handle.write(text)
+            daemon.process.send_signal(signal.SIGHUP)
+            eventually(lambda: daemon.messages().count(said) > before, said)
+
+        with open(daemon.manifest, encoding="utf-8") as handle:
+            first = handle.read()
+        self.assertIn("mountPath: /workspace\n", first)
+        old = daemon.claim("old")
+        daemon.wait_full(1)
+        changed = first.replace("mountPath: /workspace\n",
+                                "mountPath: /of-second\n").replace(
+            '"--workspace", "/workspace"', '"--workspace", "/of-second"')
+        reload(changed, "template changed")
+        # The idle one of the former goes; whatever is ready then is new.
+        eventually(lambda: daemon.pool().destroyed_total >= 1
+                   and daemon.pool().ready == 1, "replaced")
+        self.assertEqual(says(daemon.claim("new")), "/of-second")
+        self.assertEqual(says(old), "")
+        reload(changed.replace("image: host", "image: nowhere"),
+               "change of a template refused")
+        self.assertIn("image 'nowhere'", daemon.messages())
+        daemon.release(old)
+        daemon.wait_full(1)
+        self.assertEqual(says(daemon.claim("newer")), "/of-second")
+        template, pool = changed.split("---\n", 1)
+        third = template.replace("name: quickstart", "name: third").replace(
+            "/of-second", "/of-third")
+        reload("---\n".join((template, third, pool.replace(
+            "sandboxTemplateRef:\n    name: quickstart",
+            "sandboxTemplateRef:\n    name: third"))), "new template")
+        eventually(lambda: "pool changed" in daemon.messages(), "changed")
+
+        def of_third():
+            lease = daemon.claim(f"third-{time.monotonic_ns()}",
+                                 wait_ms=60000)
+            return says(lease) == "/of-third"
+        eventually(of_third, "a sandbox of the third template")
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+
     def test_waiting_claims_are_told_at_sigterm(self):
         daemon = self.start(replicas=0)
         eventually(daemon.ready, "ready")
@@ -512,6 +569,30 @@ class DaemonTest(unittest.TestCase):
             daemon.claim("c2")
         daemon.release(lease)
         self.assertEqual(daemon.process.wait(PATIENCE), 0, daemon.messages())
+
+    def test_not_ready_while_descriptors_have_run_out(self):
+        """A probe that is connected learns of it, and that it is over."""
+        daemon = self.start("--synthetic")
+        daemon.wait_full(3)
+        probe = UnixHTTPConnection(daemon.http_path)
+        self.addCleanup(probe.close)
+
+        def ready():
+            probe.request("GET", "/readyz")
+            answer = probe.getresponse()
+            return answer.status, answer.read().decode()
+        self.assertEqual(ready(), (200, "ready\n"))
+        pid = daemon.process.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        # The standard ones have these numbers: no other can be had.
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(daemon.grpc_path)
+            eventually(lambda: ready() == (503, NO_DESCRIPTORS), "not ready")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        eventually(lambda: ready() == (200, "ready\n"), "ready again")
+        self.assertEqual(daemon.get("/readyz")[0], 200)
+        daemon.release(daemon.claim("c1"))
 
     def test_abandoned_http_clients(self):
         """Connections that vanish in every state leave nothing behind."""
@@ -611,6 +692,29 @@ class BadConfigTest(unittest.TestCase):
                      files={"p": "sesame"}, code=1,
                      message="setting 'redis_password_file': expected a file "
                              "that only its owner can read")
+        for url in ("redis://:sesame@h", "unix:/s?password=sesame",
+                    "redis+sentinel://h/m?sentinel_password=sesame"):
+            self.refused("--lease-store=redis", "--redis-url=" + url,
+                         message="setting 'redis_url': expected no password "
+                                 "in a flag or the environment")
+
+    def test_tls_to_redis(self):
+        to_redis = ("--check-config", "--lease-store=redis",
+                    "--manifests=" + MANIFEST, "--redis-url=rediss://h")
+        self.refused(*to_redis, "--redis-tls-ca=DIR/none",
+                     message="setting 'redis_tls_ca': DIR/none: ")
+        self.refused(*to_redis, "--redis-tls-ca=DIR/c", files={"c": "no"},
+                     message="setting 'redis_tls_ca': DIR/c: expected "
+                             "readable PEM certificates")
+        self.refused(*to_redis, "--redis-tls-key=DIR/k",
+                     message="expected both or none, only 'redis_tls_key'")
+        self.refused(*to_redis, "--redis-tls-key=DIR/k",
+                     "--redis-tls-cert=DIR/c", files={"c": "no", "k": "no"},
+                     message="setting 'redis_tls_cert': DIR/c: expected "
+                             "readable PEM certificates")
+        self.refused(*to_redis, "--redis-password-file=DIR/p",
+                     message="setting 'redis_password_file': cannot read "
+                             "'DIR/p'")
 
     def test_tls(self):
         self.refused("--tls-cert=DIR/c", message="expected both or none")

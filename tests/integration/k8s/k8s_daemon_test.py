@@ -85,6 +85,81 @@ class Pools(Case):
         self.judge()
 
 
+class Templates(Case):
+    """Mistakes in a template's Pod, which no schema finds."""
+
+    MISTAKES = {
+        "misspelt": ([{"name": "c", "imagee": "i"}],
+                     ('unknown field "spec.containers[0].imagee"',
+                      "spec.containers[0].image: Required value"), 2),
+        "empty": ([], ("spec.containers: Required value",), 1),
+        "port": ([{"name": "c", "image": "i",
+                   "ports": [{"containerPort": "http"}]}],
+                 ("spec.containers.ports.containerPort",), 1),
+    }
+
+    def notes(self, kind, name, reason):
+        return [event["note"] for event in self.api.all("events")
+                if event["regarding"]["kind"] == kind
+                and event["regarding"]["name"] == name
+                and event["reason"] == reason]
+
+    def checks(self):
+        return [one for one in self.api.control("requests")
+                if one["verb"] == "CHECK"]
+
+    def test_each_is_told_once_and_until_it_is_mended(self):
+        for name, (containers, _, _) in self.MISTAKES.items():
+            self.api.create("sandboxtemplates", NS, name + "-template", spec={
+                "podTemplate": {"spec": {"containers": containers}}})
+            self.api.create("sandboxwarmpools", NS, name, spec={
+                "replicas": 1, "sandboxTemplateRef":
+                {"name": name + "-template"}})
+        self.make_pool("good", replicas=1)
+        self.daemon()
+        for name, (_, words, _) in self.MISTAKES.items():
+            for kind, called, reason in (
+                    ("SandboxTemplate", name + "-template", "PodRefused"),
+                    ("SandboxWarmPool", name, "WarmPoolNotProgressing")):
+                eventually(lambda: self.notes(kind, called, reason),
+                           f"an event on {kind} {called}")
+                for word in words:
+                    self.assertIn(word, self.notes(kind, called, reason)[0])
+        self.wait_filled("good", 1)
+        asked = 1 + sum(n for _, _, n in self.MISTAKES.values())
+        eventually(lambda: len(self.checks()) == asked, "all are asked about")
+        # Nothing was made by it: each Pod there is has its Sandbox.
+        self.assertLessEqual(len(self.api.all("pods")),
+                             len(self.api.all("sandboxes")))
+        for name in self.MISTAKES:
+            self.api.patch("sandboxtemplates", NS, name + "-template", {
+                "spec": {"podTemplate": {"spec": {"containers": [
+                    {"name": "c", "image": "i"}]}}}})
+        for name in self.MISTAKES:
+            eventually(lambda: self.notes("SandboxTemplate",
+                                          name + "-template", "PodAccepted"),
+                       f"{name} is good")
+            eventually(lambda: self.notes("SandboxWarmPool", name,
+                                          "WarmPoolProgressing"),
+                       f"the pool {name} gets on")
+        self.assertEqual(len(self.checks()), asked + len(self.MISTAKES))
+        self.stop_all()
+
+    def test_a_quota_is_not_taken_for_a_mistake(self):
+        self.fault(verbs="CHECK", kind="pods", action="status", code=403,
+                   count=2)
+        self.make_pool(replicas=1)
+        self.daemon()
+        eventually(lambda: len(self.checks()) == 3, "it is asked again")
+        self.wait_filled(replicas=1)
+        eventually(lambda: self.notes("SandboxTemplate", "pool-template",
+                                      "PodNotChecked"), "the event")
+        self.assertEqual(self.notes("SandboxTemplate", "pool-template",
+                                    "PodRefused"), [])
+        self.assertEqual(self.notes("SandboxWarmPool", "pool",
+                                    "WarmPoolNotProgressing"), [])
+
+
 class Scaled(Case):
     """Pools with a scaling policy; nobody but people writes spec.replicas."""
 

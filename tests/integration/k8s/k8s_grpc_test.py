@@ -5,8 +5,12 @@ arguments].
 """
 
 import concurrent.futures
+import http.client
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import grpc
@@ -16,7 +20,7 @@ sys.path.insert(0, os.path.abspath(sys.argv[3]))
 import k8s_rig
 from fake_api_rig import PATIENCE, eventually
 from k8s_judge import assigned, controller, leased
-from k8s_rig import NS, Case
+from k8s_rig import NS, Case, UnixConnection
 from warmpool.v1 import allocator_pb2 as pb
 
 
@@ -69,6 +73,54 @@ class Claims(Case):
                    "the sandbox to go")
         self.wait_count(3)
         self.judge(leases=1)
+
+    def test_only_the_daemon_controls_a_sandbox(self):
+        """The server in the Pod, with what stands in the Pod's spec: who reaches its
+        port may use the tools, and nothing else; the daemon's proxy may."""
+        folder = tempfile.mkdtemp(prefix="wp-k8s-token-")
+        self.addCleanup(shutil.rmtree, folder)
+        key, ports = (os.path.join(folder, name) for name in ("key", "ports"))
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w",
+                  encoding="ascii") as handle:
+            handle.write("5a" * 32)
+        daemon = self.start("--token-key-file=" + key, replicas=1)
+        lease = self.claim(daemon, "g")
+        pod = self.api.get("pods", NS, lease.sandbox)
+        env = {one["name"]: one["value"]
+               for one in pod["spec"]["containers"][0]["env"]}
+        address = pod["status"]["podIP"]
+        with open(os.path.join(folder, "log"), "wb") as log:
+            server = subprocess.Popen(
+                [os.environ["WP_RUNTIME_BINARY"], "--bind", address, "--port",
+                 "0", "--port-file", ports, "--workspace", folder],
+                env=env, stdout=log, stderr=log)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        eventually(lambda: os.path.exists(ports), "the server's port")
+        with open(ports, encoding="ascii") as handle:
+            port = int(handle.read().split()[1])
+
+        def asked(connection, prefix, method, path):
+            """Its status; a command without Upgrade is let in, and then refused."""
+            connection.request(method, prefix + path, None,
+                               {"X-Sandbox-Port": str(port)})
+            status = connection.getresponse().status
+            connection.close()
+            return status
+        for prefix, connect, exec_status in (
+                ("", lambda: http.client.HTTPConnection(
+                    address, port, timeout=PATIENCE), 401),
+                (f"/sandboxes/{lease.sandbox}",
+                 lambda: UnixConnection(daemon.http_path), 426)):
+            self.assertEqual(asked(connect(), prefix, "GET", "/"), 200)
+            self.assertEqual(asked(connect(), prefix, "POST", "/v1/exec"),
+                             exec_status)
+        # What others can read of the Pod opens nothing.
+        direct = http.client.HTTPConnection(address, port, timeout=PATIENCE)
+        direct.request("POST", "/v1/exec", None, {
+            "X-Warmpool-Token": env["WARMPOOL_RUNTIME_TOKEN_DIGEST"]})
+        self.assertEqual(direct.getresponse().status, 401)
+        direct.close()
 
     def test_both_kinds_at_once(self):
         daemon = self.start(replicas=6)

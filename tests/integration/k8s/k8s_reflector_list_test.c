@@ -24,7 +24,6 @@ pages_and_changes(void **state)
     world_watch(&world, 10, 0);
     until(&world, settled, "the list");
     assert_int_equal(world.synced, 1);
-    assert_true(wp_store_synced(world.store));
     assert_int_equal(fake_api_count(world.server, FAKE_LIST, WP_KIND_POD), 1);
     assert_int_equal(fake_api_count(world.server, FAKE_CONTINUE, WP_KIND_POD),
                      10);

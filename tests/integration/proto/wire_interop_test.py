@@ -57,6 +57,15 @@ MESSAGES = {
         'state: CLAIM_STATE_WAITING } '
         'claims { claim_id: "d" pool { name: "p" } state: CLAIM_STATE_HELD } '
         'next_page_token: "0000000000000002"'),
+    "list_tenants_request": (ALLOCATOR, "warmpool.v1.ListTenantsRequest",
+        'pool { namespace: "n" name: "p" } tenant: "t" '
+        'page_token: "0000000000000001"'),
+    "list_tenants_response": (ALLOCATOR, "warmpool.v1.ListTenantsResponse",
+        'tenants { pool { name: "p" } tenant: "t" leases: 1 waiting: 2 '
+        'leases_max: 3 waiting_max: 4 claims_per_minute_max: 5 '
+        'claims_total: 6 refused_total: 7 active: true } '
+        'tenants { pool { namespace: "n" name: "p" } } '
+        'next_page_token: "0000000000000002"'),
     "watch_pools_request": (ALLOCATOR, "warmpool.v1.WatchPoolsRequest",
         'pool { namespace: "n" name: "p" }'),
     "pools": (ALLOCATOR, "warmpool.v1.WatchPoolsResponse",

@@ -1,6 +1,7 @@
 """The REST API of the in-sandbox server, against the real program."""
 import concurrent.futures
 import ctypes
+import hashlib
 import http.client
 import json
 import os
@@ -68,6 +69,59 @@ class Status(ServerCase):
             b"Transfer-Encoding: chunked\r\n\r\n"))
         self.assertIn(b" 413 ", answer(
             b"POST /execute HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n"))
+
+
+class Token(unittest.TestCase):
+    """Who shows the sandbox's token, and what is open without."""
+    TOKEN = "sesame"
+    DIGEST = hashlib.sha256(TOKEN.encode()).hexdigest()
+    EXEC = ("POST", "/v1/exec", json.dumps({"argv": ["true"]}))
+
+    def start(self, **env):
+        server = Server(env={"WARMPOOL_RUNTIME_TOKEN_DIGEST": self.DIGEST,
+                             **env})
+        self.addCleanup(server.stop)
+        return server
+
+    def statuses(self, server, token):
+        headers = {} if token is None else {"X-Warmpool-Token": token}
+        return [server.request(*ask, headers=headers)[0] for ask in (
+            self.EXEC, ("GET", "/"), ("GET", "/list"), ("GET", "/healthz"))]
+
+    def test_control_needs_it(self):
+        server = self.start()
+        for token in (None, "", "wrong", self.DIGEST):
+            self.assertEqual(self.statuses(server, token),
+                             [401, 200, 200, 200], token)
+        # Without Upgrade it is a request that cannot be served; it was let in.
+        self.assertEqual(self.statuses(server, self.TOKEN),
+                         [426, 200, 200, 200])
+
+    def test_a_template_may_have_it_asked_for_everywhere(self):
+        server = self.start(WARMPOOL_RUNTIME_TOKEN_FOR="all")
+        for token in (None, self.DIGEST):
+            self.assertEqual(self.statuses(server, token),
+                             [401, 401, 401, 200], token)
+        self.assertEqual(server.rpc({"jsonrpc": "2.0", "id": 1,
+                                     "method": "ping"})[0], 401)
+        self.assertEqual(self.statuses(server, self.TOKEN),
+                         [426, 200, 200, 200])
+
+    def test_settings_that_would_open_it_are_refused(self):
+        for env, words in (
+                ({"WARMPOOL_RUNTIME_TOKEN_FOR": "all"},
+                 "all needs --token-digest"),
+                ({"WARMPOOL_RUNTIME_TOKEN_DIGEST": "abc"},
+                 "64 hexadecimal digits"),
+                ({"WARMPOOL_RUNTIME_TOKEN_DIGEST": self.DIGEST.upper()},
+                 "64 hexadecimal digits"),
+                ({"WARMPOOL_RUNTIME_TOKEN_FOR": "some"}, "--token-for")):
+            run = subprocess.run([BINARY, "--port", "0"], text=True,
+                                 env={**os.environ, **env},
+                                 capture_output=True, timeout=DEADLINE_S,
+                                 check=False)
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn(words, run.stderr)
 
 
 class Execute(ServerCase):
@@ -473,6 +527,32 @@ class Life(unittest.TestCase):
             server.process.terminate()
             status, answer = slow.result()
         self.assertEqual((status, answer["stdout"]), (200, "end\n"))
+        self.assertEqual(server.stop(), 0)
+
+    def test_term_waits_for_no_idle_connection(self):
+        server = Server("--grace-ms", "600000")
+        started, go = server.path("started"), server.path("go")
+        address = ("127.0.0.1", server.port)
+        with socket.create_connection(address, DEADLINE_S) as idle:
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            got = b""
+            while not got.endswith(b"ok\n"):
+                got += idle.recv(4096)
+            busy = http.client.HTTPConnection(*address, timeout=DEADLINE_S)
+            busy.request("POST", "/execute", json.dumps({"command":
+                "sh -c 'echo > %s; while [ ! -e %s ]; do sleep 0.02; done; "
+                "echo end'" % (started, go)}))
+            wait_until(lambda: os.path.exists(started), "the start")
+            server.process.terminate()
+            # It is closed while a request is still served, whose time limit
+            # comes before that of connections without one.
+            self.assertEqual(idle.recv(1), b"")
+            with open(go, "w"):
+                pass
+            answer = busy.getresponse()
+            self.assertEqual(json.loads(answer.read())["stdout"], "end\n")
+            self.assertEqual(answer.headers["Connection"], "close")
+            busy.close()
         self.assertEqual(server.stop(), 0)
 
     def test_term_cuts_off_after_the_grace_time(self):

@@ -42,10 +42,11 @@ fake_kind_by_plural(const char *plural)
 const char *
 fake_verb_name(uint32_t verb)
 {
-    static const char *const names[] = {"GET",  "LIST", "CONTINUE", "WATCH",
-                                        "POST", "PUT",  "PATCH",    "DELETE"};
+    static const char *const names[] = {"GET",   "LIST",   "CONTINUE",
+                                        "WATCH", "POST",   "PUT",
+                                        "PATCH", "DELETE", "CHECK"};
 
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < FAKE_VERBS; i++) {
         if (verb == UINT32_C(1) << i) {
             return names[i];
         }

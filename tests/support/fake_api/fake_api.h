@@ -69,8 +69,9 @@ enum fake_verb {
     FAKE_PUT = 32,
     FAKE_PATCH = 64,
     FAKE_DELETE = 128,
+    FAKE_CHECK = 256, /* A POST that makes nothing (dryRun). */
     FAKE_WRITES = FAKE_POST | FAKE_PUT | FAKE_PATCH | FAKE_DELETE,
-    FAKE_ANY = 255,
+    FAKE_ANY = 511,
 };
 
 enum fake_action {

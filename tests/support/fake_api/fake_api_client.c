@@ -179,7 +179,7 @@ run_count(struct fake_api *api, void *arg)
 {
     struct counted *counted = arg;
 
-    for (uint32_t verb = 0; verb < 8; verb++) {
+    for (uint32_t verb = 0; verb < FAKE_VERBS; verb++) {
         for (int kind = 0; kind < WP_KIND_COUNT; kind++) {
             if ((counted->verbs & UINT32_C(1) << verb) != 0 &&
                 (counted->kind < 0 || counted->kind == kind)) {

@@ -151,7 +151,7 @@ stats(struct fake_api *api, const json_t *args)
     char name[64];
 
     (void)args;
-    for (uint32_t verb = 0; verb < 8; verb++) {
+    for (uint32_t verb = 0; verb < FAKE_VERBS; verb++) {
         for (int kind = 0; kind < WP_KIND_COUNT; kind++) {
             if (api->counts[verb][kind] > 0) {
                 (void)snprintf(name, sizeof name, "%s %s",
@@ -175,7 +175,7 @@ verbs_in(const char *text)
 {
     uint32_t verbs = 0;
 
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < FAKE_VERBS; i++) {
         verbs |= strstr(text, fake_verb_name(UINT32_C(1) << i)) != NULL
                      ? UINT32_C(1) << i
                      : 0;

@@ -18,6 +18,7 @@
 
 enum {
     FAKE_TEXT_MAX = 320,
+    FAKE_VERBS = 9,
     FAKE_SNAPSHOTS = 64,
     FAKE_RULES = 32,
     FAKE_LOG_MAX = 500000,
@@ -135,7 +136,7 @@ struct fake_api {
     struct fake_rule rules[FAKE_RULES];
     uint32_t rules_len;
     json_t *log; /* Of requests. */
-    uint64_t counts[8][WP_KIND_COUNT];
+    uint64_t counts[FAKE_VERBS][WP_KIND_COUNT];
     uint64_t connections;
 };
 
@@ -178,6 +179,8 @@ struct fake_answer fake_list(struct fake_api *api,
                              struct fake_request *request);
 struct fake_answer fake_post(struct fake_api *api,
                              struct fake_request *request);
+struct fake_answer fake_check(struct fake_api *api,
+                              struct fake_request *request);
 struct fake_answer fake_put(struct fake_api *api, struct fake_request *request);
 struct fake_answer fake_patch(struct fake_api *api,
                               struct fake_request *request);

@@ -76,7 +76,12 @@ verb_of(const struct fake_request *request)
                 {"PATCH", FAKE_PATCH},
                 {"DELETE", FAKE_DELETE}};
     char cont[8];
+    char dry_run[8];
 
+    if (strcmp(request->method, "POST") == 0 &&
+        fake_query(request, "dryRun", dry_run, sizeof dry_run)) {
+        return FAKE_CHECK;
+    }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(request->method, rows[i].method) == 0) {
             return rows[i].verb;
@@ -160,9 +165,10 @@ fake_route(struct fake_conn *conn)
         uint32_t verbs;
         struct fake_answer (*run)(struct fake_api *, struct fake_request *);
     } rows[] = {
-        {FAKE_GET, fake_get},     {FAKE_LIST | FAKE_CONTINUE, fake_list},
-        {FAKE_POST, fake_post},   {FAKE_PUT, fake_put},
-        {FAKE_PATCH, fake_patch}, {FAKE_DELETE, fake_remove}};
+        {FAKE_GET, fake_get},      {FAKE_LIST | FAKE_CONTINUE, fake_list},
+        {FAKE_POST, fake_post},    {FAKE_CHECK, fake_check},
+        {FAKE_PUT, fake_put},      {FAKE_PATCH, fake_patch},
+        {FAKE_DELETE, fake_remove}};
     struct fake_request *request = &conn->request;
 
     if (request->bad_body) {

@@ -140,6 +140,16 @@ find(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
     return WP_OK;
 }
 
+static void
+sandbox_token(void *ctx, const struct wp_claim_info *info,
+              char out[WP_SANDBOX_TOKEN_TEXT + 1])
+{
+    (void)ctx;
+    (void)snprintf(out, WP_SANDBOX_TOKEN_TEXT + 1, "%s%.16s",
+                   rig.has_sandbox_tokens ? "token of " : "",
+                   rig.has_sandbox_tokens ? info->pool_namespace : "");
+}
+
 static bool
 token_valid(void *ctx, const uint8_t *token, struct wp_str sandbox)
 {
@@ -160,21 +170,25 @@ rig_lease_token(void)
 }
 
 static unsigned
-render_hello(void *ctx, struct evbuffer *body, const char **type)
+render_hello(void *ctx, enum wp_view view, struct evbuffer *body,
+             const char **type)
 {
     (void)ctx;
+    (void)view;
     (void)type;
     (void)evbuffer_add_printf(body, "hello\n");
     return 200;
 }
 
 static unsigned
-render_big(void *ctx, struct evbuffer *body, const char **type)
+render_big(void *ctx, enum wp_view view, struct evbuffer *body,
+           const char **type)
 {
     static const char line[] = "0123456789abcdef0123456789abcdef"
                                "0123456789abcdef0123456789abcde\n";
 
     (void)ctx;
+    (void)view;
     (void)type;
     for (size_t i = 0; i < RIG_BIG / (sizeof line - 1); i++) {
         (void)evbuffer_add(body, line, sizeof line - 1);
@@ -182,10 +196,21 @@ render_big(void *ctx, struct evbuffer *body, const char **type)
     return 200;
 }
 
+static unsigned
+render_view(void *ctx, enum wp_view view, struct evbuffer *body,
+            const char **type)
+{
+    (void)ctx;
+    (void)type;
+    (void)evbuffer_add_printf(body, "seen: %s\n",
+                              view == WP_VIEW_ALL ? "all" : "a tenant's part");
+    return 200;
+}
+
 static const struct wp_http_page pages[] = {
     {"/hello", true, render_hello, NULL},
     {"/big", true, render_big, NULL},
-    {"/metrics", false, render_hello, NULL},
+    {"/metrics", false, render_view, NULL},
 };
 
 static void *
@@ -251,6 +276,7 @@ rig_setup(void **state)
         .n_pages = WP_ARRAY_LEN(pages),
         .find = find,
         .token_valid = token_valid,
+        .sandbox_token = sandbox_token,
     };
     return rig.loop == NULL;
 }
@@ -267,10 +293,8 @@ rig_start(void)
 }
 
 static void
-read_stats(void *ctx, uint64_t a, uint64_t b)
+read_stats(void *ctx)
 {
-    (void)a;
-    (void)b;
     *(struct wp_gateway_stats *)ctx = wp_gateway_stats(rig.server);
 }
 

@@ -35,6 +35,7 @@ struct rig {
     bool sandbox_runs;
     _Atomic(rig_script_fn) script;
     _Atomic(bool) lost;
+    _Atomic(bool) has_sandbox_tokens; /* Of the gateway. */
     const char *_Atomic tenant; /* Of the leases; "blue" until it is set. */
     char seen[1 << 16];         /* What it was sent. */
 };

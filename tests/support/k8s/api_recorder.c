@@ -138,6 +138,16 @@ wp_api_post(struct wp_api *api, const struct wp_api_target *target,
 }
 
 void
+wp_api_check(struct wp_api *api, const struct wp_api_target *target,
+             json_t *body, bool strict, wp_api_done *done, void *ctx)
+{
+    struct wp_recorded *call = record(api, WP_VERB_CHECK, target, done, ctx);
+
+    call->body = body;
+    call->strict = strict;
+}
+
+void
 wp_api_put(struct wp_api *api, const struct wp_api_target *target, json_t *body,
            wp_api_done *done, void *ctx)
 {
@@ -286,10 +296,13 @@ void
 wp_recorder_answer_full(struct wp_recorded *call,
                         const struct wp_api_result *result)
 {
+    struct wp_api_result told = *result;
+
     WP_ASSERT(!call->answered);
     call->answered = true;
+    told.kind = call->kind;
     if (call->done != NULL) {
-        call->done(call->ctx, result);
+        call->done(call->ctx, &told);
     }
 }
 
@@ -373,6 +386,9 @@ carry_out(struct wp_api *api, const struct wp_recorded *call, json_t **object)
         return wp_api_memory_get(memory, call, object);
     case WP_VERB_LIST:
         return wp_api_memory_list(memory, call, object);
+    case WP_VERB_CHECK:
+        *object = json_incref(call->body);
+        return WP_OK;
     case WP_VERB_POST:
         return wp_api_memory_post(memory, call, object);
     case WP_VERB_PUT:
@@ -411,7 +427,7 @@ wp_recorder_step(struct wp_api *api)
     }
     if (fault != NULL) {
         json_decref(object);
-        object = NULL;
+        object = json_incref(fault->object); /* NULL stays NULL. */
         result.status = fault->status;
         result.retry_after_ns =
             fault->retry_after_ns > 0 ? fault->retry_after_ns : -1;
@@ -421,6 +437,7 @@ wp_recorder_step(struct wp_api *api)
     result.message =
         result.status == WP_OK ? "" : wp_status_text(result.status);
     if (fault != NULL) {
+        result.namespace_leaves = fault->namespace_leaves;
         result.code = fault->code != 0 ? fault->code : result.code;
         result.message =
             fault->message != NULL ? fault->message : result.message;

@@ -33,7 +33,8 @@
 enum wp_verb {
     WP_VERB_GET,
     WP_VERB_LIST,
-    WP_VERB_POST, /* From here on they write. */
+    WP_VERB_CHECK, /* A POST that makes nothing. */
+    WP_VERB_POST,  /* From here on they write. */
     WP_VERB_PUT,
     WP_VERB_PATCH,
     WP_VERB_DELETE,
@@ -60,6 +61,8 @@ struct wp_recorded {
     char label_selector[256];
     char cont[64];
     uint32_t limit;
+    /* Of a check. */
+    bool strict;
     bool answered;
     wp_api_done *done;
     void *ctx;
@@ -152,8 +155,10 @@ struct wp_recorder_fault {
     enum wp_status status;
     int code;               /* 0: the status' usual one. */
     const char *message;    /* The server's words; NULL: the status' text. */
+    json_t *object;         /* The Status; NULL: none. Borrowed. */
     bool effect;            /* It is carried out all the same. */
     int64_t retry_after_ns; /* 0: none. */
+    bool namespace_leaves;  /* As in a struct wp_api_result. */
 };
 void wp_recorder_plan(struct wp_api *api,
                       const struct wp_recorder_fault *fault);

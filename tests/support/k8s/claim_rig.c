@@ -12,6 +12,7 @@
 
 #include "k8s/controllers/claim/endings.h"
 #include "k8s/controllers/claim/reconcile.h"
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/leases/memory.h"
@@ -174,6 +175,8 @@ world_start(struct wp_claim_rig *rig)
         rig->parts.stores[watched[i]] = wp_store_create(watched[i], NULL);
         assert_non_null(rig->parts.stores[watched[i]]);
     }
+    rig->parts.verdicts = wp_verdicts_create();
+    assert_non_null(rig->parts.verdicts);
     rig->parts.events = wp_events_create(&(struct wp_events_config){
         .base = rig->parts.base,
         .clock = rig->parts.clock,
@@ -280,6 +283,7 @@ world_stop(struct wp_claim_rig *rig)
     wp_claim_controller_ops.destroy(rig->controller);
     core_stop(rig);
     rig->messages_len = 0;
+    wp_verdicts_destroy(rig->parts.verdicts);
     wp_events_destroy(rig->parts.events);
     for (size_t i = 0; i < WATCHED; i++) {
         wp_store_destroy(rig->parts.stores[watched[i]]);

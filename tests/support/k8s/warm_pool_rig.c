@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "k8s/controllers/verdicts.h"
 #include "k8s/objects/json.h"
 
 enum {
@@ -94,6 +95,8 @@ warm_pool_rig_init(struct warm_pool_rig *rig, bool gc)
     rig->parts.clock = &rig->core.clock.clock;
     rig->parts.api = rig->api;
     rig->parts.refs = wp_sandbox_refs_create(SLOTS);
+    rig->parts.verdicts = wp_verdicts_create();
+    assert_non_null(rig->parts.verdicts);
     rig->parts.events = wp_events_create(&(struct wp_events_config){
         .base = rig->parts.base,
         .clock = rig->parts.clock,
@@ -154,6 +157,7 @@ warm_pool_rig_fini(struct warm_pool_rig *rig)
     wp_pool_controller_ops.deactivate(rig->controller);
     wp_api_destroy(rig->api);
     wp_pool_controller_ops.destroy(rig->controller);
+    wp_verdicts_destroy(rig->parts.verdicts);
     wp_events_destroy(rig->parts.events);
     for (int kind = 0; kind < WP_KIND_COUNT; kind++) {
         wp_store_destroy(rig->parts.stores[kind]);
@@ -167,22 +171,25 @@ void
 warm_pool_rig_put_sandbox(struct warm_pool_rig *rig,
                           const struct warm_pool_sandbox *sandbox)
 {
+    char owners[1024];
+
+    (void)snprintf(owners, sizeof owners, "'ownerReferences': [%s], ",
+                   sandbox->owners != NULL ? sandbox->owners : WARM_POOL_OWNED);
     (void)wp_recorder_put(
         rig->api, WP_KIND_SANDBOX,
         warm_pool_rig_text(
-            "{'metadata': {'name': '%s', 'namespace': 'default', "
+            "{'metadata': {%s'name': '%s', 'namespace': 'default', "
             "'labels': {'" WP_LABEL_WARM_POOL "': '%s', "
             "'" WP_LABEL_TEMPLATE_REF_HASH "': 'f10c3da3', "
-            "'" WP_LABEL_LAUNCH_TYPE "': '%s'}, 'ownerReferences': [%s]}, "
+            "'" WP_LABEL_LAUNCH_TYPE "': '%s'}}, "
             "'spec': {'podTemplate': {'spec': {'containers': [{'name': "
             "'c', 'image': '%s'}], 'automountServiceAccountToken': false, "
             "'dnsPolicy': 'None', 'dnsConfig': {'nameservers': "
             "['8.8.8.8', '1.1.1.1']}}}}, 'status': {'conditions': ["
             "{'type': 'Ready', 'status': '%s', 'reason': 'r'}, "
             "{'type': 'PodScheduled', 'status': '%s', 'reason': '%s'}]}}",
-            sandbox->name, rig->hash,
+            sandbox->without_owners ? "" : owners, sandbox->name, rig->hash,
             sandbox->launch != NULL ? sandbox->launch : "warm",
-            sandbox->owners != NULL ? sandbox->owners : WARM_POOL_OWNED,
             sandbox->image != NULL ? sandbox->image : "a",
             sandbox->is_ready ? "True" : "False",
             sandbox->unschedulable ? "False" : "True",

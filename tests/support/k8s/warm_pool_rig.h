@@ -52,9 +52,10 @@ void warm_pool_rig_put_pool(struct warm_pool_rig *rig, int replicas,
 
 struct warm_pool_sandbox {
     const char *name;
-    const char *owners; /* NULL: WARM_POOL_OWNED. */
-    const char *image;  /* NULL: "a". */
-    const char *launch; /* NULL: "warm". */
+    const char *owners;  /* NULL: WARM_POOL_OWNED. */
+    bool without_owners; /* There is no list of them, not even an empty one. */
+    const char *image;   /* NULL: "a". */
+    const char *launch;  /* NULL: "warm". */
     bool is_ready;
     bool unschedulable;
 };

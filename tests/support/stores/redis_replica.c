@@ -16,12 +16,17 @@ redis_replica_open(struct redis_replica *r, const char *text)
     struct wp_redis_url url;
     struct wp_err err = {.msg = ""};
 
+    follow.tls = &r->world.rig.trust;
+    if (strstr(text, "rediss") != text) {
+        follow.tls = NULL;
+    }
     if (wp_redis_url_parse(wp_str_from(text), &url, &err) != WP_OK ||
         wp_redis_topology_create(&url, &follow, &r->topology, &err) != WP_OK) {
         fail_msg("%s: %s", text, err.msg);
     }
     config = redis_world_config_of(&r->world);
     memset(&config.redis.server, 0, sizeof config.redis.server);
+    config.redis.tls = follow.tls;
     /* No server stands still here, however busy the machine is. */
     config.redis.commit_timeout_ns = 20 * WP_NS_PER_S;
     config.redis.router = wp_redis_topology_router(r->topology);

@@ -68,6 +68,39 @@ redis_rig_fini(struct redis_rig *rig)
     assert_int_equal(system(command), 0);
 }
 
+void
+redis_rig_certify(struct redis_rig *rig, const char *name,
+                  const char *subject_alt_names)
+{
+    char command[640];
+    char more[256] = "";
+
+    if (subject_alt_names != NULL) {
+        (void)snprintf(more, sizeof more,
+                       "-CA ca.pem -CAkey ca.key -addext subjectAltName=%s",
+                       subject_alt_names);
+    }
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && openssl req -x509 -newkey ec -pkeyopt "
+                   "ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=%s "
+                   "-keyout %s.key -out %s.pem %s >openssl.log 2>&1",
+                   rig->dir, name, name, name, more);
+    assert_int_equal(system(command), 0);
+}
+
+void
+redis_rig_use_tls(struct redis_rig *rig)
+{
+    redis_rig_certify(rig, "ca", NULL);
+    redis_rig_certify(rig, "server", "IP:127.0.0.1,DNS:redis.test");
+    (void)snprintf(rig->ca, sizeof rig->ca, "%s/ca.pem", rig->dir);
+    (void)snprintf(rig->cert, sizeof rig->cert, "%s/server.pem", rig->dir);
+    (void)snprintf(rig->key, sizeof rig->key, "%s/server.key", rig->dir);
+    rig->trust = (struct wp_redis_tls){
+        .ca = rig->ca, .cert = rig->cert, .key = rig->key};
+    rig->tls = true;
+}
+
 static uint16_t
 free_port(void)
 {
@@ -284,8 +317,17 @@ configure(struct redis_rig *rig, uint32_t i, const char *conf)
     server->port = free_port();
     server->bus_port = free_port();
     n = snprintf(text, sizeof text,
-                 "bind 127.0.0.1\nport %u\nunixsocket %s\ndaemonize no\n",
-                 server->port, server->socket);
+                 "bind 127.0.0.1\n%s %u\nunixsocket %s\ndaemonize no\n",
+                 rig->tls ? "port 0\ntls-port" : "port", server->port,
+                 server->socket);
+    if (rig->tls) {
+        n +=
+            snprintf(text + n, sizeof text - (size_t)n,
+                     "tls-ca-cert-file %s\ntls-cert-file %s\n"
+                     "tls-key-file %s\ntls-replication yes\n%s",
+                     rig->ca, rig->cert, rig->key,
+                     server->kind == REDIS_RIG_NODE ? "tls-cluster yes\n" : "");
+    }
     if (server->kind != REDIS_RIG_SENTINEL) {
         n += snprintf(text + n, sizeof text - (size_t)n,
                       "save \"\"\nrepl-diskless-sync yes\n"

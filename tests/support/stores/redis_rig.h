@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "allocator/stores/redis/link/tls.h"
+
 enum {
     REDIS_RIG_MAX = 16,
     REDIS_RIG_WAIT_MS = 60000,
@@ -35,6 +37,11 @@ struct redis_rig {
     char dir[64];
     uint32_t n;
     struct redis_rig_server servers[REDIS_RIG_MAX];
+    bool tls; /* redis_rig_use_tls */
+    struct wp_redis_tls trust;
+    char ca[80];
+    char cert[80];
+    char key[80];
     const char *password; /* Set after init: of every server but sentinels. */
     char answer[REDIS_RIG_ANSWER_MAX]; /* Of the last ask. */
 };
@@ -43,6 +50,15 @@ struct redis_rig {
 bool redis_rig_available(void);
 /* A new folder, no servers. */
 void redis_rig_init(struct redis_rig *rig);
+/* Servers that are started from now on speak TLS on their ports, and ask for a
+ * client's certificate; trust is what a client needs. Their certificate is for
+ * 127.0.0.1 and redis.test. */
+void redis_rig_use_tls(struct redis_rig *rig);
+/* Makes NAME.pem, a certificate for subject_alt_names ("IP:127.0.0.1"), and
+ * NAME.key in the rig's folder, by the authority ca.pem there; or, with NULL as
+ * names, an authority. */
+void redis_rig_certify(struct redis_rig *rig, const char *name,
+                       const char *subject_alt_names);
 /* Kills what runs, by its process id, and removes the folder. */
 void redis_rig_fini(struct redis_rig *rig);
 

@@ -90,6 +90,36 @@ judges_origins(void **state)
     }
 }
 
+static void
+asks_for_the_token(void **state)
+{
+    /* The SHA-256 of "sesame". */
+    struct wp_options options = {
+        .token_digest =
+            "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"};
+    static const char *const tools[] = {"/", "/execute", "/mcp", "/v1/execute",
+                                        "/download/v1/exec"};
+
+    (void)state;
+    assert_false(wp_runtime_token_fits(&options, "/v1/exec", NULL));
+    assert_false(wp_runtime_token_fits(&options, "/v1/exec", ""));
+    assert_false(wp_runtime_token_fits(&options, "/v1/exec", "Sesame"));
+    assert_false(
+        wp_runtime_token_fits(&options, "/v1/exec", options.token_digest));
+    assert_true(wp_runtime_token_fits(&options, "/v1/exec", "sesame"));
+    for (unsigned all = 0; all < 2; all++) {
+        options.token_for = all ? WP_TOKEN_FOR_ALL : WP_TOKEN_FOR_CONTROL;
+        for (size_t i = 0; i < WP_ARRAY_LEN(tools); i++) {
+            assert_int_equal(wp_runtime_token_fits(&options, tools[i], NULL),
+                             all == 0);
+            assert_true(wp_runtime_token_fits(&options, tools[i], "sesame"));
+        }
+        assert_true(wp_runtime_token_fits(&options, "/healthz", NULL));
+    }
+    options.token_digest = NULL;
+    assert_true(wp_runtime_token_fits(&options, "/v1/exec", NULL));
+}
+
 static enum wp_options_outcome
 parse(const char *a, const char *b, struct wp_options *out)
 {
@@ -196,6 +226,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_each_path_its_handler),
         cmocka_unit_test(judges_origins),
+        cmocka_unit_test(asks_for_the_token),
         cmocka_unit_test(reads_settings),
         cmocka_unit_test(packs_and_unpacks_frames),
         cmocka_unit_test(reads_front_matter),

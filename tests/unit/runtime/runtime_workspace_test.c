@@ -70,6 +70,8 @@ setup(void **state)
     file_make(f.root, "a/b/deep");
     link_make(&f, "a/b", "short");
     link_make(&f, "../file", "a/up");
+    link_make(&f, "a/./././././././././././././.", "far");
+    link_make(&f, "b", "a/near");
     link_make(&f, "../secret", "out");
     link_make(&f, "../../secret", "a/out");
     link_make(&f, "/etc", "etc");
@@ -104,6 +106,8 @@ static const struct {
     {"a//b///deep", O_RDONLY, 0},
     {"short/deep", O_RDONLY, 0},
     {"short", O_RDONLY | O_DIRECTORY, 0},
+    {"far/near/deep", O_RDONLY, 0}, /* A short link after a long one. */
+    {"far/near", O_RDONLY | O_DIRECTORY, 0},
     {"a/up", O_RDONLY, 0},
     {".", O_RDONLY | O_DIRECTORY, 0},
     {"a/..", O_RDONLY | O_DIRECTORY, 0},

@@ -66,7 +66,7 @@ check_server(struct wp_redis_links *links, const char *run_id)
 }
 
 static bool
-bring_up(struct wp_redis_link *link, redisContext *context,
+bring_up(struct wp_redis_link *link, struct wp_redis_sync *sync,
          const struct wp_redis_server *server)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP,
@@ -76,7 +76,7 @@ bring_up(struct wp_redis_link *link, redisContext *context,
     (void)pthread_mutex_lock(&link->lock);
     ok = wp_link_reader_init(link);
     if (ok) {
-        link->fd = redisFreeKeepFd(context);
+        link->stream = wp_redis_sync_take(sync);
         link->server = *server;
         link->out_len = 0;
         link->out_sent = 0;
@@ -90,9 +90,10 @@ bring_up(struct wp_redis_link *link, redisContext *context,
         link->batch.n = 0;
         link->renew = false;
         link->state = WP_LINK_UP;
-        (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_ADD, link->fd, &event);
+        (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_ADD, link->stream.fd,
+                        &event);
     } else {
-        redisFree(context);
+        wp_redis_sync_close(sync);
     }
     (void)pthread_mutex_unlock(&link->lock);
     return ok;
@@ -103,7 +104,7 @@ bring_up(struct wp_redis_link *link, redisContext *context,
  * say so the fences protect all but an offer. False: the connection is of no
  * use, since an answer that comes late would be taken for the next one's. */
 static bool
-kill_former(struct wp_redis_link *link, redisContext *context,
+kill_former(struct wp_redis_link *link, struct wp_redis_sync *sync,
             struct wp_err *err)
 {
     char id[24];
@@ -117,13 +118,13 @@ kill_former(struct wp_redis_link *link, redisContext *context,
         memcpy(args, kill, sizeof args);
         args[3] = (struct wp_str){
             id, (size_t)snprintf(id, sizeof id, "%lld", link->client_id)};
-        reply = wp_redis_sync_call(context, args, WP_ARRAY_LEN(args), err);
+        reply = wp_redis_sync_call(sync, args, WP_ARRAY_LEN(args), err);
         if (reply == NULL) {
             return false;
         }
         freeReplyObject(reply);
     }
-    reply = wp_redis_sync_call(context, ask_id, WP_ARRAY_LEN(ask_id), err);
+    reply = wp_redis_sync_call(sync, ask_id, WP_ARRAY_LEN(ask_id), err);
     if (reply == NULL) {
         return false;
     }
@@ -139,19 +140,19 @@ connect_link(struct wp_redis_links *links, struct wp_redis_link *link,
     struct wp_str key = {links->key, links->key_len};
     char run_id[WP_REDIS_RUN_ID_MAX + 1] = "";
     struct wp_redis_server server;
-    redisContext *context;
+    struct wp_redis_sync *sync;
     char text[WP_REDIS_HOST_MAX + 16];
 
-    if (wp_redis_sync_open(&links->config, key, &context, &server, run_id,
-                           err) != WP_OK) {
+    if (wp_redis_sync_open(&links->config, key, &sync, &server, run_id, err) !=
+        WP_OK) {
         return false;
     }
     check_server(links, run_id);
-    if (!kill_former(link, context, err)) {
-        redisFree(context);
+    if (!kill_former(link, sync, err)) {
+        wp_redis_sync_close(sync);
         return false;
     }
-    if (!bring_up(link, context, &server)) {
+    if (!bring_up(link, sync, &server)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for a connection");
         return false;
     }

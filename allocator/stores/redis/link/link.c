@@ -36,7 +36,7 @@ wp_link_break(struct wp_redis_link *link)
     if (link->state == WP_LINK_UP) {
         link->state = WP_LINK_BROKEN;
         /* The reading thread sees the end of the stream. */
-        (void)shutdown(link->fd, SHUT_RDWR);
+        (void)shutdown(link->stream.fd, SHUT_RDWR);
     }
 }
 
@@ -48,7 +48,8 @@ wp_link_watch(struct wp_redis_link *link, uint32_t events)
 
     if (link->watched != events) {
         link->watched = events;
-        (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_MOD, link->fd, &event);
+        (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_MOD, link->stream.fd,
+                        &event);
     }
 }
 
@@ -58,18 +59,15 @@ wp_link_send(struct wp_redis_link *link)
     wp_link_batch_close(link);
     while (link->out_sent < link->out_len) {
         ssize_t n =
-            send(link->fd, link->out + link->out_sent,
-                 link->out_len - link->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+            wp_redis_stream_send(&link->stream, link->out + link->out_sent,
+                                 link->out_len - link->out_sent);
 
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        if (n == WP_REDIS_AGAIN) {
             link->wants_write = true;
             wp_link_watch(link, EPOLLIN | EPOLLOUT);
             return true;
         }
-        if (n < 0) {
+        if (n == WP_REDIS_OVER) {
             wp_link_break(link);
             return false;
         }
@@ -352,7 +350,7 @@ link_init(struct wp_redis_links *links, uint32_t index)
 
     link->links = links;
     link->index = index;
-    link->fd = -1;
+    link->stream.fd = -1;
     (void)pthread_mutex_init(&link->lock, NULL);
     (void)pthread_mutex_init(&link->reading, NULL);
     link->out = malloc(WP_LINK_BUFFER);
@@ -458,6 +456,73 @@ wp_redis_links_stop(struct wp_redis_links *links)
     }
 }
 
+/* True once the thread has ended; *runs says whether there is one to join. */
+static bool
+has_ended(pthread_t thread, bool *runs)
+{
+    *runs = *runs && pthread_tryjoin_np(thread, NULL) != 0;
+    return !*runs;
+}
+
+bool
+wp_redis_links_close(struct wp_redis_links *links)
+{
+    atomic_store(&links->stop, true);
+    (void)pthread_mutex_lock(&links->down_lock);
+    (void)pthread_cond_signal(&links->down_cond);
+    (void)pthread_mutex_unlock(&links->down_lock);
+    wake(links);
+    if (!has_ended(links->connector, &links->connector_runs) ||
+        !has_ended(links->reader, &links->reader_runs)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < links->n; i++) {
+        struct wp_redis_link *link = &links->links[i];
+
+        (void)pthread_mutex_lock(&link->reading);
+        wp_link_close(link);
+        (void)pthread_mutex_unlock(&link->reading);
+    }
+    return true;
+}
+
+enum wp_status
+wp_redis_links_reopen(struct wp_redis_links *links,
+                      const struct wp_redis_server *server, struct wp_err *err)
+{
+    WP_ASSERT(!links->reader_runs && !links->connector_runs);
+    links->config.server = *server;
+    links->run_id[0] = '\0';
+    links->logged = false;
+    links->lost_logged_ns = 0;
+    links->some_down = true;
+    for (uint32_t i = 0; i < links->n; i++) {
+        links->links[i].client_id = 0; /* Of another server. */
+    }
+    atomic_store(&links->breaker, false);
+    atomic_store(&links->renew, false);
+    atomic_store(&links->check, false);
+    atomic_store(&links->asleep, false);
+    atomic_store(&links->stop, false);
+    if (!links_start(links)) {
+        wp_redis_links_stop(links);
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+                          "threads for connections to redis");
+    }
+    return WP_OK;
+}
+
+bool
+wp_redis_links_are_quiet(struct wp_redis_links *links)
+{
+    for (uint32_t i = 0; i < links->n; i++) {
+        if (wp_link_in_flight(&links->links[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void
 wp_redis_links_destroy(struct wp_redis_links *links)
 {
@@ -471,9 +536,7 @@ wp_redis_links_destroy(struct wp_redis_links *links)
         if (link->calls != NULL) {
             wp_link_end_calls(link);
         }
-        if (link->fd >= 0) {
-            (void)close(link->fd);
-        }
+        wp_redis_stream_close(&link->stream);
         wp_link_reader_fini(link);
         wp_link_batch_fini(&link->batch);
         free(link->out);

@@ -45,12 +45,15 @@ struct wp_redis_router {
     void (*doubt)(void *self, struct wp_str reply);
 };
 
+struct wp_redis_tls; /* tls.h */
+
 struct wp_redis_config {
     struct wp_redis_server server; /* Used when router is NULL. */
     const struct wp_redis_router *router;
-    bool cluster;         /* Keys are on several servers: router finds each. */
-    const char *user;     /* "" and NULL: the default user. */
-    const char *password; /* "" and NULL: no AUTH is sent. */
+    bool cluster; /* Keys are on several servers: router finds each. */
+    const struct wp_redis_tls *tls; /* NULL: without. Not on a Unix socket. */
+    const char *user;               /* "" and NULL: the default user. */
+    const char *password;           /* "" and NULL: no AUTH is sent. */
     int db;
     const char *client_name;    /* "" and NULL: "warmpoold". */
     uint32_t pending_max;       /* Calls in flight on a link; 0: 4096. */
@@ -119,7 +122,8 @@ struct wp_redis_hooks {
 struct wp_redis_links;
 
 /* n links, 1..WP_REDIS_LINKS_MAX, to the server that holds key; they are made
- * in the background. config's texts and router must outlive the set; key is
+ * in the background. config's texts, tls and router must outlive the
+ * set; key is
  * copied. */
 enum wp_status wp_redis_links_create(const struct wp_redis_config *config,
                                      const struct wp_redis_hooks *hooks,
@@ -129,6 +133,19 @@ enum wp_status wp_redis_links_create(const struct wp_redis_config *config,
 /* Ends the threads: they call no hook any more. Only destroy may follow, and
  * what the threads of other sets still send here. */
 void wp_redis_links_stop(struct wp_redis_links *links);
+/* Asks the threads to end, without waiting for them. True once they have: then
+ * every connection is closed, every call has ended, and the set refuses
+ * commands, of any thread; until then it is to be called again. One thread at a
+ * time closes and reopens a set, and none of its own. */
+WP_MUST_CHECK bool wp_redis_links_close(struct wp_redis_links *links);
+/* Once closed: the links lead to this server (there is no router) from now on.
+ * A thread that has not heard of it may still send what was meant for the one
+ * before. RESOURCE_EXHAUSTED: it stays closed. */
+WP_MUST_CHECK enum wp_status
+wp_redis_links_reopen(struct wp_redis_links *links,
+                      const struct wp_redis_server *server, struct wp_err *err);
+/* Nothing is in flight just now. Any thread. */
+bool wp_redis_links_are_quiet(struct wp_redis_links *links);
 /* Stops; ends the calls in flight. NULL is allowed. */
 void wp_redis_links_destroy(struct wp_redis_links *links);
 

@@ -10,6 +10,8 @@
  *    '----------------------------------------------------'
  *           reading thread: closed, every call ended
  *
+ * wp_redis_links_close brings each to DOWN once the threads have ended.
+ *
  * Answers are read by the reading thread, or by the writer that waits for the
  * only one that is owed: whoever holds `reading`. */
 #ifndef WP_ALLOCATOR_STORES_REDIS_LINK_LINK_IMPL_H
@@ -20,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "allocator/stores/redis/link/link.h"
+#include "allocator/stores/redis/link/stream.h"
 #include "pool/base/compiler.h"
 #include "pool/base/rng.h"
 
@@ -70,7 +73,7 @@ struct wp_redis_link {
      * by the other threads only when the link changes or is behind. */
     pthread_mutex_t lock;
     enum wp_link_state state;
-    int fd;
+    struct wp_redis_stream stream;
     bool renew;       /* No more commands: closed when the last is answered. */
     bool wants_write; /* The socket was full: the reading thread goes on. */
     bool awaited;     /* The writer reads the answers itself. */
@@ -195,6 +198,10 @@ void wp_link_watch(struct wp_redis_link *link, uint32_t events);
 void wp_link_break(struct wp_redis_link *link);
 
 /* --- reading is held, the link's lock is not --- */
+
+/* Closes the connection, if there is one, and ends every call: DOWN. Reading
+ * thread, or who has ended it. */
+void wp_link_close(struct wp_redis_link *link);
 
 /* Waits a moment for the one answer that is owed, and gives it to its hook on
  * this thread; what does not come in time is the reading thread's. */

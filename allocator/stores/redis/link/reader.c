@@ -17,7 +17,7 @@
 enum {
     TICK_MS = 50,     /* How late a timeout is seen at most. */
     ACTIVE_MS = 2000, /* After the last reply it ticks for so long. */
-    READ_BUFFER = 32 * 1024,
+    READ_BUFFER = 2 * WP_REDIS_RECORD_MAX,
     EVENTS = 32,
     /* A writer waits for so long: most answers of a Redis nearby are there. */
     AWAIT_NS = 200000,
@@ -160,32 +160,45 @@ tell_lost(struct wp_redis_links *links, const char *why)
     }
 }
 
-/* Reading thread; `reading` is held. */
-static void
-close_link(struct wp_redis_link *link, const char *why)
+void
+wp_link_close(struct wp_redis_link *link)
 {
-    struct wp_redis_links *links = link->links;
-
     (void)pthread_mutex_lock(&link->lock);
     link->state = WP_LINK_BROKEN;
     link->batch.n = 0; /* Its calls are ended with the others. */
-    /* Closing alone would leave it there while a process that is being started
-     * has a copy, with events for a link that leads elsewhere by then. */
-    (void)epoll_ctl(links->epoll_fd, EPOLL_CTL_DEL, link->fd, NULL);
-    (void)close(link->fd);
-    link->fd = -1;
-    (void)pthread_mutex_unlock(&link->lock);
-    WP_LINK_COUNT(links->disconnects);
-    tell_lost(links, why);
-    if (links->config.router != NULL) {
-        links->config.router->doubt(links->config.router->self, WP_STR(""));
+    if (link->stream.fd >= 0) {
+        /* Closing alone would leave it there while a process that is being
+         * started has a copy, with events for a link that leads elsewhere by
+         * then. */
+        (void)epoll_ctl(link->links->epoll_fd, EPOLL_CTL_DEL, link->stream.fd,
+                        NULL);
     }
+    wp_redis_stream_close(&link->stream);
+    (void)pthread_mutex_unlock(&link->lock);
     wp_link_end_calls(link);
     wp_link_reader_fini(link);
     (void)pthread_mutex_lock(&link->lock);
     link->broken = NULL;
     link->state = WP_LINK_DOWN;
     (void)pthread_mutex_unlock(&link->lock);
+}
+
+/* Reading thread; `reading` is held. Nothing more is sent, and the doubt comes
+ * before the calls end: what is tried again then looks for the server. */
+static void
+lose_link(struct wp_redis_link *link, const char *why)
+{
+    struct wp_redis_links *links = link->links;
+
+    (void)pthread_mutex_lock(&link->lock);
+    wp_link_break(link);
+    (void)pthread_mutex_unlock(&link->lock);
+    WP_LINK_COUNT(links->disconnects);
+    tell_lost(links, why);
+    if (links->config.router != NULL) {
+        links->config.router->doubt(links->config.router->self, WP_STR(""));
+    }
+    wp_link_close(link);
     (void)pthread_mutex_lock(&links->down_lock);
     links->some_down = true;
     (void)pthread_cond_signal(&links->down_cond);
@@ -196,7 +209,7 @@ static void
 take_down(struct wp_redis_link *link, const char *why)
 {
     (void)pthread_mutex_lock(&link->reading);
-    close_link(link, why);
+    lose_link(link, why);
     (void)pthread_mutex_unlock(&link->reading);
 }
 
@@ -261,17 +274,13 @@ read_answers(struct wp_redis_link *link)
     ssize_t n;
 
     do {
-        n = recv(link->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        n = wp_redis_stream_receive(&link->stream, bytes, sizeof bytes, &why);
         if (n > 0) {
             why = redisReaderFeed(link->reader, bytes, (size_t)n) == REDIS_OK
                       ? take_replies(link)
                       : "no memory";
-        } else if (n == 0) {
-            why = "closed by the other side";
-        } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-            why = "reading failed";
         }
-        /* A short read has emptied the socket. */
+        /* A short read has emptied the socket, or is one record of TLS. */
     } while (why == NULL && n == (ssize_t)sizeof bytes);
     return why;
 }
@@ -284,7 +293,7 @@ on_readable(struct wp_redis_link *link)
     (void)pthread_mutex_lock(&link->reading);
     why = link->broken != NULL ? link->broken : read_answers(link);
     if (why != NULL) {
-        close_link(link, why);
+        lose_link(link, why);
     }
     (void)pthread_mutex_unlock(&link->reading);
 }
@@ -293,7 +302,7 @@ void
 wp_link_await(struct wp_redis_link *link)
 {
     const struct timespec most = {.tv_nsec = AWAIT_NS};
-    struct pollfd answer = {.fd = link->fd, .events = POLLIN};
+    struct pollfd answer = {.fd = link->stream.fd, .events = POLLIN};
     const char *why = NULL;
     bool owed = true;
 
@@ -351,7 +360,7 @@ check_link(struct wp_redis_link *link, int64_t now_ns, bool renew)
     bool up;
 
     (void)pthread_mutex_lock(&link->lock);
-    up = link->fd >= 0;
+    up = link->stream.fd >= 0;
     link->renew = up && (link->renew || renew);
     renew = link->renew;
     quiet = wp_link_in_flight(link) == 0;
@@ -390,29 +399,16 @@ check_links(struct wp_redis_links *links, int64_t now_ns)
     }
 }
 
-static bool
-anything_in_flight(struct wp_redis_links *links)
-{
-    for (uint32_t i = 0; i < links->n; i++) {
-        struct wp_redis_link *link = &links->links[i];
-
-        if (wp_link_in_flight(link) > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* How long to sleep: with nothing in flight for a while, until woken. */
 static int
 sleep_ms(struct wp_redis_links *links, int64_t active_ns, int64_t now_ns)
 {
     if (now_ns - active_ns < ACTIVE_MS * WP_NS_PER_MS ||
-        anything_in_flight(links)) {
+        !wp_redis_links_are_quiet(links)) {
         return TICK_MS;
     }
     atomic_store(&links->asleep, true);
-    if (anything_in_flight(links)) {
+    if (!wp_redis_links_are_quiet(links)) {
         atomic_store(&links->asleep, false);
         return TICK_MS;
     }

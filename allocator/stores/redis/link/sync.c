@@ -1,97 +1,244 @@
 #include "allocator/stores/redis/link/sync.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <hiredis/hiredis.h>
 
-#include "allocator/stores/redis/link/scripts.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
-static int64_t
-or_default(int64_t value, int64_t fallback)
-{
-    return value > 0 ? value : fallback;
-}
+enum {
+    READ_BUFFER = WP_REDIS_RECORD_MAX,
+};
 
-struct wp_redis_config
-wp_redis_config_complete(const struct wp_redis_config *config)
-{
-    struct wp_redis_config c = *config;
+struct wp_redis_sync {
+    struct wp_redis_stream stream;
+    redisReader *reader;
+    int64_t timeout_ns;
+    const char *broken; /* Why; NULL: it is not. */
+    char bytes[READ_BUFFER];
+};
 
-    c.user = c.user != NULL ? c.user : "";
-    c.password = c.password != NULL ? c.password : "";
-    if (c.client_name == NULL || c.client_name[0] == '\0') {
-        c.client_name = "warmpoold";
+enum wp_status
+wp_redis_sync_reach(const struct wp_redis_server *server,
+                    const struct wp_redis_tls *tls, int64_t timeout_ns,
+                    struct wp_redis_sync **out, struct wp_err *err)
+{
+    struct wp_redis_sync *sync = malloc(sizeof *sync);
+    redisReader *reader = redisReaderCreate();
+    enum wp_status status;
+
+    if (sync == NULL || reader == NULL) {
+        free(sync);
+        if (reader != NULL) {
+            redisReaderFree(reader);
+        }
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "memory for a connection to redis");
     }
-    c.pending_max = c.pending_max > 0 ? c.pending_max : 4096;
-    c.connect_timeout_ns = or_default(c.connect_timeout_ns, WP_NS_PER_S);
-    c.commit_timeout_ns = or_default(c.commit_timeout_ns, WP_NS_PER_S);
-    c.backoff_min_ns = or_default(c.backoff_min_ns, 20 * WP_NS_PER_MS);
-    c.backoff_max_ns = or_default(c.backoff_max_ns, 2 * WP_NS_PER_S);
-    return c;
-}
+    sync->reader = reader;
+    sync->timeout_ns = timeout_ns;
+    sync->broken = NULL;
+    status = wp_redis_stream_open(server, tls, timeout_ns, &sync->stream, err);
+    if (status != WP_OK) {
+        char text[WP_REDIS_HOST_MAX + 16];
 
-const char *
-wp_redis_server_text(const struct wp_redis_server *server,
-                     char out[WP_REDIS_HOST_MAX + 16])
-{
-    size_t cap = WP_REDIS_HOST_MAX + 16;
-
-    if (server->path[0] != '\0') {
-        (void)snprintf(out, cap, "unix:%s", server->path);
-    } else {
-        (void)snprintf(out, cap, "%s:%u", server->host, server->port);
+        wp_redis_sync_close(sync);
+        (void)wp_err_wrap(err, "redis: %s", wp_redis_server_text(server, text));
+        return status;
     }
-    return out;
+    *out = sync;
+    return WP_OK;
 }
 
-static struct timeval
-timeval_of(int64_t ns)
+void
+wp_redis_sync_close(struct wp_redis_sync *sync)
 {
-    return (struct timeval){.tv_sec = ns / WP_NS_PER_S,
-                            .tv_usec = ns % WP_NS_PER_S / WP_NS_PER_US};
+    if (sync != NULL) {
+        wp_redis_stream_close(&sync->stream);
+        redisReaderFree(sync->reader);
+        free(sync);
+    }
 }
 
-static enum wp_status
-connection_error(const redisContext *context, const char *what,
-                 struct wp_err *err)
+struct wp_redis_stream
+wp_redis_sync_take(struct wp_redis_sync *sync)
 {
-    bool silent =
-        context->err == REDIS_ERR_IO && (errno == EAGAIN || errno == ETIMEDOUT);
+    struct wp_redis_stream stream = sync->stream;
 
-    return wp_err_set(err, WP_UNAVAILABLE, "redis: %s: %s", what,
-                      silent ? "no answer in time" : context->errstr);
+    sync->stream = (struct wp_redis_stream){.fd = -1};
+    wp_redis_sync_close(sync);
+    return stream;
 }
 
-struct redisReply *
-wp_redis_sync_call(struct redisContext *context, const struct wp_str *args,
+void
+wp_redis_sync_set_timeout(struct wp_redis_sync *sync, int64_t timeout_ns)
+{
+    sync->timeout_ns = timeout_ns;
+}
+
+bool
+wp_redis_sync_is_broken(const struct wp_redis_sync *sync)
+{
+    return sync->broken != NULL;
+}
+
+int
+wp_redis_sync_fd(const struct wp_redis_sync *sync)
+{
+    return sync->stream.fd;
+}
+
+/* Until the socket is ready; false: in vain. */
+static bool
+wait_for(struct wp_redis_sync *sync, short events)
+{
+    struct pollfd socket = {.fd = sync->stream.fd, .events = events};
+    int64_t ms = sync->timeout_ns / WP_NS_PER_MS + 1;
+    int rc;
+
+    do {
+        rc = poll(&socket, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+    } while (rc < 0 && errno == EINTR);
+    if (rc <= 0) {
+        sync->broken = rc == 0 ? "no answer in time" : "poll failed";
+    }
+    return rc > 0;
+}
+
+/* The number of bytes, or AGAIN or OVER. */
+static ssize_t
+receive(struct wp_redis_sync *sync)
+{
+    ssize_t n = wp_redis_stream_receive(&sync->stream, sync->bytes,
+                                        sizeof sync->bytes, &sync->broken);
+
+    if (n > 0 &&
+        redisReaderFeed(sync->reader, sync->bytes, (size_t)n) != REDIS_OK) {
+        sync->broken = "no memory";
+        return WP_REDIS_OVER;
+    }
+    return n;
+}
+
+/* Nothing can be sent any more: what was said before tells why, such as that a
+ * certificate was wanted. */
+static void
+note_last_words(struct wp_redis_sync *sync)
+{
+    while (sync->broken == NULL && receive(sync) > 0) {
+    }
+    if (sync->broken == NULL) {
+        sync->broken = "closed by the other side";
+    }
+}
+
+static bool
+send_all(struct wp_redis_sync *sync, const char *bytes, size_t len)
+{
+    while (len > 0 && sync->broken == NULL) {
+        ssize_t n = wp_redis_stream_send(&sync->stream, bytes, len);
+
+        if (n == WP_REDIS_OVER) {
+            note_last_words(sync);
+        } else if (n == WP_REDIS_AGAIN) {
+            (void)wait_for(sync, POLLOUT);
+        } else {
+            bytes += n;
+            len -= (size_t)n;
+        }
+    }
+    return len == 0;
+}
+
+bool
+wp_redis_sync_take_in(struct wp_redis_sync *sync)
+{
+    return sync->broken == NULL && receive(sync) != WP_REDIS_OVER;
+}
+
+bool
+wp_redis_sync_next(struct wp_redis_sync *sync, struct redisReply **out)
+{
+    void *reply = NULL;
+
+    if (redisReaderGetReply(sync->reader, &reply) != REDIS_OK) {
+        sync->broken = "the answer is not what Redis says";
+        return false;
+    }
+    *out = reply;
+    return true;
+}
+
+enum wp_status
+wp_redis_sync_send(struct wp_redis_sync *sync, const struct wp_str *args,
                    uint32_t n, struct wp_err *err)
 {
     const char *argv[WP_REDIS_ARGS_MAX + WP_REDIS_LINKS_MAX];
     size_t lens[WP_REDIS_ARGS_MAX + WP_REDIS_LINKS_MAX];
-    struct redisReply *reply;
+    char *command = NULL;
+    bool sent;
+    int len;
 
     WP_ASSERT(n > 0 && n <= WP_ARRAY_LEN(argv));
     for (uint32_t i = 0; i < n; i++) {
         argv[i] = args[i].len > 0 ? args[i].ptr : "";
         lens[i] = args[i].len;
     }
-    reply = redisCommandArgv(context, (int)n, argv, lens);
+    len = redisFormatCommandArgv(&command, (int)n, argv, lens);
+    if (len < 0) {
+        sync->broken = "no memory";
+    }
+    sent = len >= 0 && send_all(sync, command, (size_t)len);
+    if (len >= 0) {
+        redisFreeCommand(command);
+    }
+    return sent ? WP_OK
+                : wp_err_set(err, WP_UNAVAILABLE, "redis: %.*s: %s",
+                             WP_STR_ARG(args[0]), sync->broken);
+}
+
+struct redisReply *
+wp_redis_sync_receive(struct wp_redis_sync *sync, const char *what,
+                      struct wp_err *err)
+{
+    struct redisReply *reply = NULL;
+
+    while (sync->broken == NULL && wp_redis_sync_next(sync, &reply) &&
+           reply == NULL) {
+        if (receive(sync) == WP_REDIS_AGAIN) {
+            (void)wait_for(sync, POLLIN);
+        }
+    }
     if (reply == NULL) {
-        (void)connection_error(context, argv[0], err);
+        (void)wp_err_set(err, WP_UNAVAILABLE, "redis: %s: %s", what,
+                         sync->broken);
     }
     return reply;
 }
 
 struct redisReply *
-wp_redis_sync_ask(struct redisContext *context, const struct wp_str *args,
+wp_redis_sync_call(struct wp_redis_sync *sync, const struct wp_str *args,
+                   uint32_t n, struct wp_err *err)
+{
+    char what[32];
+
+    if (wp_redis_sync_send(sync, args, n, err) != WP_OK) {
+        return NULL;
+    }
+    (void)snprintf(what, sizeof what, "%.*s", WP_STR_ARG(args[0]));
+    return wp_redis_sync_receive(sync, what, err);
+}
+
+struct redisReply *
+wp_redis_sync_ask(struct wp_redis_sync *sync, const struct wp_str *args,
                   uint32_t n, struct wp_err *err)
 {
-    struct redisReply *reply = wp_redis_sync_call(context, args, n, err);
+    struct redisReply *reply = wp_redis_sync_call(sync, args, n, err);
 
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
         (void)wp_err_set(err, WP_UNAVAILABLE, "redis: %.*s: %s",
@@ -102,182 +249,22 @@ wp_redis_sync_ask(struct redisContext *context, const struct wp_str *args,
     return reply;
 }
 
-void
-wp_redis_sync_close(struct redisContext *context)
-{
-    if (context != NULL) {
-        redisFree(context);
-    }
-}
-
-/* The command must succeed; its answer does not matter. */
-static enum wp_status
-tell(redisContext *context, const struct wp_str *args, uint32_t n,
-     struct wp_err *err)
-{
-    struct redisReply *reply = wp_redis_sync_ask(context, args, n, err);
-
-    if (reply == NULL) {
-        return WP_UNAVAILABLE;
-    }
-    freeReplyObject(reply);
-    return WP_OK;
-}
-
-static enum wp_status
-log_in(redisContext *context, const struct wp_redis_config *config,
-       struct wp_err *err)
-{
-    struct wp_str args[3] = {WP_STR("AUTH"), wp_str_from(config->user),
-                             wp_str_from(config->password)};
-    char number[16];
-
-    if (config->password[0] != '\0') {
-        enum wp_status status;
-
-        if (config->user[0] == '\0') {
-            args[1] = args[2];
-        }
-        status = tell(context, args, config->user[0] == '\0' ? 2 : 3, err);
-        if (status != WP_OK) {
-            return status;
-        }
-    }
-    if (config->db > 0) {
-        (void)snprintf(number, sizeof number, "%d", config->db);
-        args[0] = WP_STR("SELECT");
-        args[1] = wp_str_from(number);
-        if (tell(context, args, 2, err) != WP_OK) {
-            return WP_UNAVAILABLE;
-        }
-    }
-    /* Only to be seen in CLIENT LIST: a login that may not is no obstacle. */
-    args[0] = WP_STR("CLIENT");
-    args[1] = WP_STR("SETNAME");
-    args[2] = wp_str_from(config->client_name);
-    if (tell(context, args, 3, err) != WP_OK && context->err != 0) {
-        return WP_UNAVAILABLE;
-    }
-    return WP_OK;
-}
-
-static enum wp_status
-load_scripts(redisContext *context, struct wp_err *err)
-{
-    for (unsigned i = 0; i < WP_SCRIPT_COUNT; i++) {
-        const struct wp_str args[] = {WP_STR("SCRIPT"), WP_STR("LOAD"),
-                                      wp_redis_scripts[i].text};
-
-        if (tell(context, args, 3, err) != WP_OK) {
-            return WP_UNAVAILABLE;
-        }
-    }
-    return WP_OK;
-}
-
-/* Without it a Redis that was restarted, perhaps with less than it had, would
- * be taken for the same; so a login that may not ask is refused. */
-static enum wp_status
-read_run_id(redisContext *context, char run_id[WP_REDIS_RUN_ID_MAX + 1],
-            struct wp_err *err)
-{
-    static const char name[] = "\nrun_id:";
-    const struct wp_str args[] = {WP_STR("INFO"), WP_STR("server")};
-    struct redisReply *reply = wp_redis_sync_ask(context, args, 2, err);
-    const char *at;
-    size_t len = 0;
-
-    if (reply == NULL) {
-        return WP_UNAVAILABLE;
-    }
-    at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
-    if (at != NULL) {
-        at += sizeof name - 1;
-        len = strcspn(at, "\r\n");
-        len = len < WP_REDIS_RUN_ID_MAX ? len : WP_REDIS_RUN_ID_MAX;
-        memcpy(run_id, at, len);
-    }
-    run_id[len] = '\0';
-    freeReplyObject(reply);
-    return len > 0 ? WP_OK
-                   : wp_err_set(err, WP_UNAVAILABLE,
-                                "redis: INFO: it does not tell its run_id");
-}
-
-static enum wp_status
-reach(const struct wp_redis_config *config,
-      const struct wp_redis_server *server, redisContext **out,
-      struct wp_err *err)
-{
-    struct timeval limit = timeval_of(config->connect_timeout_ns);
-    redisContext *context =
-        server->path[0] != '\0'
-            ? redisConnectUnixWithTimeout(server->path, limit)
-            : redisConnectWithTimeout(server->host, server->port, limit);
-    enum wp_status status = WP_OK;
-
-    if (context == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
-                          "memory for a connection to redis");
-    }
-    if (context->err != 0) {
-        char text[WP_REDIS_HOST_MAX + 16];
-
-        status =
-            connection_error(context, wp_redis_server_text(server, text), err);
-        redisFree(context);
-        return status;
-    }
-    /* Not for the programs that the daemon starts: it is logged in. */
-    (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
-    if (server->path[0] == '\0') {
-        (void)redisEnableKeepAlive(context);
-    }
-    if (redisSetTimeout(context, limit) != REDIS_OK) {
-        status = connection_error(context, "timeout", err);
-        redisFree(context);
-        return status;
-    }
-    *out = context;
-    return WP_OK;
-}
-
 enum wp_status
-wp_redis_sync_open(const struct wp_redis_config *config, struct wp_str key,
-                   struct redisContext **out, struct wp_redis_server *server,
-                   char run_id[WP_REDIS_RUN_ID_MAX + 1], struct wp_err *err)
+wp_redis_sync_log_in(struct wp_redis_sync *sync, const char *user,
+                     const char *password, struct wp_err *err)
 {
-    struct wp_redis_server found = config->server;
-    char ignored[WP_REDIS_RUN_ID_MAX + 1];
-    redisContext *context = NULL;
-    enum wp_status status;
+    const struct wp_str args[] = {
+        WP_STR("AUTH"), wp_str_from(user[0] != '\0' ? user : password),
+        wp_str_from(password)};
+    struct redisReply *reply;
 
-    if (config->router != NULL) {
-        status = config->router->find(config->router->self, key, &found, err);
-        if (status != WP_OK) {
-            return status;
-        }
+    if (password[0] == '\0') {
+        return WP_OK;
     }
-    status = reach(config, &found, &context, err);
-    if (status != WP_OK) {
-        return status;
+    reply = wp_redis_sync_ask(sync, args, user[0] != '\0' ? 3 : 2, err);
+    if (reply == NULL) {
+        return WP_UNAVAILABLE;
     }
-    WP_ASSERT(context != NULL);
-    status = log_in(context, config, err);
-    if (status == WP_OK) {
-        status = load_scripts(context, err);
-    }
-    if (status == WP_OK) {
-        status = read_run_id(context, run_id != NULL ? run_id : ignored, err);
-    }
-    if (status == WP_OK) {
-        (void)redisSetTimeout(context, timeval_of(config->commit_timeout_ns));
-        if (server != NULL) {
-            *server = found;
-        }
-        *out = context;
-    } else {
-        redisFree(context);
-    }
-    return status;
+    freeReplyObject(reply);
+    return WP_OK;
 }

@@ -40,10 +40,10 @@ struct answer {
 };
 
 static enum wp_status
-ask_info(struct redisContext *context, struct answer *out, struct wp_err *err)
+ask_info(struct wp_redis_sync *sync, struct answer *out, struct wp_err *err)
 {
     static const char *const words[] = {"CLUSTER", "INFO"};
-    struct redisReply *reply = wp_redis_ask(context, 2, words, err);
+    struct redisReply *reply = wp_redis_ask(sync, 2, words, err);
     enum wp_status status = WP_OK;
 
     if (reply == NULL) {
@@ -65,24 +65,23 @@ ask_node(struct wp_redis_topology *t, const struct wp_redis_server *server,
          struct answer *out, struct wp_err *err)
 {
     static const char *const words[] = {"CLUSTER", "SLOTS"};
-    struct redisContext *context;
+    struct wp_redis_sync *sync;
     struct redisReply *reply;
     enum wp_status status =
-        wp_redis_ask_open(server, t->url.user, t->url.password,
-                          t->config.timeout_ns, &context, err);
+        wp_redis_ask_open(t, server, t->url.user, t->url.password, &sync, err);
 
     if (status != WP_OK) {
         return status;
     }
-    status = ask_info(context, out, err);
+    status = ask_info(sync, out, err);
     if (status == WP_OK) {
-        reply = wp_redis_ask(context, 2, words, err);
+        reply = wp_redis_ask(sync, 2, words, err);
         status = reply == NULL
                      ? WP_UNAVAILABLE
                      : wp_redis_slot_map_read(reply, server, &t->heard, err);
         freeReplyObject(reply);
     }
-    redisFree(context);
+    wp_redis_sync_close(sync);
     return status == WP_OK
                ? WP_OK
                : wp_err_wrap(err, "redis %s:%u", server->host, server->port);
@@ -172,16 +171,16 @@ static void
 verify(struct wp_redis_topology *t, const struct wp_redis_server *server,
        uint64_t doubt, struct wp_err *err)
 {
-    struct redisContext *context;
+    struct wp_redis_sync *sync;
 
-    if (wp_redis_ask_open(server, t->url.user, t->url.password,
-                          t->config.timeout_ns, &context, err) != WP_OK) {
+    if (wp_redis_ask_open(t, server, t->url.user, t->url.password, &sync,
+                          err) != WP_OK) {
         return;
     }
-    if (wp_redis_ask_role(context, err) == WP_OK) {
+    if (wp_redis_ask_role(sync, err) == WP_OK) {
         wp_redis_topology_verified(t, server, doubt);
     }
-    redisFree(context);
+    wp_redis_sync_close(sync);
 }
 
 enum wp_status

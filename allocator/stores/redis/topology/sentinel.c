@@ -46,11 +46,11 @@ struct answer {
 };
 
 static enum wp_status
-ask_epoch(struct redisContext *context, const char *master, struct answer *out,
+ask_epoch(struct wp_redis_sync *sync, const char *master, struct answer *out,
           struct wp_err *err)
 {
     const char *const words[] = {"SENTINEL", "MASTER", master};
-    struct redisReply *reply = wp_redis_ask(context, 3, words, err);
+    struct redisReply *reply = wp_redis_ask(sync, 3, words, err);
     const char *others;
     const char *epoch;
 
@@ -66,11 +66,11 @@ ask_epoch(struct redisContext *context, const char *master, struct answer *out,
 }
 
 static enum wp_status
-ask_master(struct redisContext *context, const char *master, struct answer *out,
+ask_master(struct wp_redis_sync *sync, const char *master, struct answer *out,
            struct wp_err *err)
 {
     const char *const words[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master};
-    struct redisReply *reply = wp_redis_ask(context, 3, words, err);
+    struct redisReply *reply = wp_redis_ask(sync, 3, words, err);
     enum wp_status status = WP_OK;
 
     if (reply == NULL) {
@@ -86,10 +86,10 @@ ask_master(struct redisContext *context, const char *master, struct answer *out,
 }
 
 static void
-ask_id(struct redisContext *context, char id[WP_REDIS_RUN_ID_MAX + 1])
+ask_id(struct wp_redis_sync *sync, char id[WP_REDIS_RUN_ID_MAX + 1])
 {
     static const char *const words[] = {"SENTINEL", "MYID"};
-    struct redisReply *reply = wp_redis_ask(context, 2, words, NULL);
+    struct redisReply *reply = wp_redis_ask(sync, 2, words, NULL);
 
     /* Before Redis 6.2 it does not tell. */
     if (reply == NULL || reply->type != REDIS_REPLY_STRING ||
@@ -103,26 +103,25 @@ ask_id(struct redisContext *context, char id[WP_REDIS_RUN_ID_MAX + 1])
  * an epoch that is too old, which the next look mends; never the other way. */
 static enum wp_status
 ask_sentinel(struct wp_redis_topology *t, struct wp_redis_sentinel *sentinel,
-             struct redisContext **context, struct answer *out,
+             struct wp_redis_sync **sync, struct answer *out,
              struct wp_err *err)
 {
     const struct wp_redis_server *server = &sentinel->server;
     enum wp_status status = wp_redis_ask_open(
-        server, t->url.sentinel_user, t->url.sentinel_password,
-        t->config.timeout_ns, context, err);
+        t, server, t->url.sentinel_user, t->url.sentinel_password, sync, err);
 
     if (status != WP_OK) {
         return wp_err_wrap(err, "sentinel");
     }
-    status = ask_epoch(*context, t->url.master, out, err);
+    status = ask_epoch(*sync, t->url.master, out, err);
     if (status == WP_OK) {
-        status = ask_master(*context, t->url.master, out, err);
+        status = ask_master(*sync, t->url.master, out, err);
     }
     if (status != WP_OK) {
-        redisFree(*context);
+        wp_redis_sync_close(*sync);
         return wp_err_wrap(err, "sentinel %s:%u", server->host, server->port);
     }
-    ask_id(*context, sentinel->id);
+    ask_id(*sync, sentinel->id);
     return WP_OK;
 }
 
@@ -130,16 +129,15 @@ static enum wp_status
 verify(struct wp_redis_topology *t, const struct wp_redis_server *master,
        struct wp_err *err)
 {
-    struct redisContext *context;
+    struct wp_redis_sync *sync;
     enum wp_status status =
-        wp_redis_ask_open(master, t->url.user, t->url.password,
-                          t->config.timeout_ns, &context, err);
+        wp_redis_ask_open(t, master, t->url.user, t->url.password, &sync, err);
 
     if (status != WP_OK) {
         return status;
     }
-    status = wp_redis_ask_role(context, err);
-    redisFree(context);
+    status = wp_redis_ask_role(sync, err);
+    wp_redis_sync_close(sync);
     return status == WP_OK
                ? WP_OK
                : wp_err_wrap(err, "redis %s:%u", master->host, master->port);
@@ -163,11 +161,11 @@ is_known(const struct wp_redis_topology *t,
 /* Puts who answered first, and has, beside the configured ones, those that it
  * knows. */
 static void
-learn(struct wp_redis_topology *t, uint32_t front, struct redisContext *context)
+learn(struct wp_redis_topology *t, uint32_t front, struct wp_redis_sync *sync)
 {
     const char *const words[] = {"SENTINEL", "SENTINELS", t->url.master};
     struct wp_redis_sentinel first = t->sentinels[front];
-    struct redisReply *reply = wp_redis_ask(context, 3, words, NULL);
+    struct redisReply *reply = wp_redis_ask(sync, 3, words, NULL);
     uint32_t n = 1;
 
     for (uint32_t i = front; i > 0; i--) {
@@ -206,14 +204,14 @@ learn(struct wp_redis_topology *t, uint32_t front, struct redisContext *context)
 int
 wp_redis_topology_events_fd(const struct wp_redis_topology *t)
 {
-    return t->events->fd;
+    return wp_redis_sync_fd(t->events);
 }
 
 void
 wp_redis_topology_close_events(struct wp_redis_topology *t)
 {
     if (t->events != NULL) {
-        redisFree(t->events);
+        wp_redis_sync_close(t->events);
         t->events = NULL;
     }
 }
@@ -230,9 +228,9 @@ follow(struct wp_redis_topology *t, const struct wp_redis_server *sentinel)
         return false;
     }
     wp_redis_topology_close_events(t);
-    if (wp_redis_ask_open(sentinel, t->url.sentinel_user,
-                          t->url.sentinel_password, t->config.timeout_ns,
-                          &t->events, NULL) != WP_OK) {
+    if (wp_redis_ask_open(t, sentinel, t->url.sentinel_user,
+                          t->url.sentinel_password, &t->events,
+                          NULL) != WP_OK) {
         t->events = NULL;
         return false;
     }
@@ -263,20 +261,18 @@ is_about(const struct redisReply *reply, const char *master)
 bool
 wp_redis_topology_read_events(struct wp_redis_topology *t)
 {
+    struct redisReply *reply = NULL;
     bool look = false;
-    void *reply = NULL;
 
-    if (redisBufferRead(t->events) != REDIS_OK) {
+    if (!wp_redis_sync_take_in(t->events)) {
         wp_redis_topology_close_events(t);
         return true;
     }
-    while (redisGetReplyFromReader(t->events, &reply) == REDIS_OK &&
-           reply != NULL) {
+    while (wp_redis_sync_next(t->events, &reply) && reply != NULL) {
         look = look || is_about(reply, t->url.master);
         freeReplyObject(reply);
-        reply = NULL;
     }
-    if (t->events->err != 0) {
+    if (wp_redis_sync_is_broken(t->events)) {
         wp_redis_topology_close_events(t);
         look = true;
     }
@@ -306,10 +302,9 @@ wp_redis_topology_look_sentinel(struct wp_redis_topology *t, uint64_t doubt,
     for (uint32_t i = 0; i < t->n_sentinels && !wp_redis_topology_stopping(t);
          i++) {
         struct answer answer = {.epoch = 0};
-        struct redisContext *context;
+        struct wp_redis_sync *sync;
 
-        if (ask_sentinel(t, &t->sentinels[i], &context, &answer, err) !=
-            WP_OK) {
+        if (ask_sentinel(t, &t->sentinels[i], &sync, &answer, err) != WP_OK) {
             continue;
         }
         if (answer.epoch < t->epoch) {
@@ -323,8 +318,8 @@ wp_redis_topology_look_sentinel(struct wp_redis_topology *t, uint64_t doubt,
             }
         } else if (verify(t, &answer.master, err) == WP_OK) {
             accept_master(t, &answer, doubt, err);
-            learn(t, i, context);
-            redisFree(context);
+            learn(t, i, sync);
+            wp_redis_sync_close(sync);
             if (follow(t, &t->sentinels[0].server)) {
                 wp_redis_topology_look_again(t);
             }
@@ -332,7 +327,7 @@ wp_redis_topology_look_sentinel(struct wp_redis_topology *t, uint64_t doubt,
         } else {
             newer = true;
         }
-        redisFree(context);
+        wp_redis_sync_close(sync);
     }
     /* As after all of them were set up anew. */
     if (!newer && n_older > 0 && n_older > older.n_sentinels / 2 &&

@@ -38,6 +38,8 @@ struct wp_redis_topology_config {
     int64_t timeout_ns; /* 0: 1 s. To connect; for each answer. */
     int64_t poll_ns;    /* 0: 1 s. Between looks while something is unknown. */
     int64_t recheck_ns; /* 0: 10 s. Between looks while nothing is. */
+    /* To sentinels and servers alike; must outlive the topology. NULL: none. */
+    const struct wp_redis_tls *tls;
     /* Something that lookup says has changed. From the topology's thread,
      * which must not be blocked for long; not under a lock. May be NULL. */
     void (*on_change)(void *ctx);

@@ -8,9 +8,9 @@
 
 #include <pthread.h>
 
+#include "allocator/stores/redis/link/sync.h"
 #include "allocator/stores/redis/topology/topology.h"
 
-struct redisContext;
 struct redisReply;
 
 enum {
@@ -71,7 +71,7 @@ struct wp_redis_topology {
     /* The thread's own. */
     struct wp_redis_sentinel sentinels[WP_REDIS_SEEDS_MAX];
     uint32_t n_sentinels;
-    struct redisContext *events; /* Subscribed to a sentinel, or NULL. */
+    struct wp_redis_sync *events; /* Subscribed to a sentinel, or NULL. */
     struct wp_redis_server events_from;
     uint64_t epoch; /* The highest heard. */
     int64_t looked_ns;
@@ -113,15 +113,16 @@ bool wp_redis_topology_stopping(struct wp_redis_topology *t);
 
 /* Connects and logs in ("" as password: does not). */
 WP_MUST_CHECK enum wp_status
-wp_redis_ask_open(const struct wp_redis_server *server, const char *user,
-                  const char *password, int64_t timeout_ns,
-                  struct redisContext **out, struct wp_err *err);
+wp_redis_ask_open(const struct wp_redis_topology *t,
+                  const struct wp_redis_server *server, const char *user,
+                  const char *password, struct wp_redis_sync **out,
+                  struct wp_err *err);
 /* One command of n words. NULL, err says why: no answer, or an error. Free it
  * with freeReplyObject. */
-struct redisReply *wp_redis_ask(struct redisContext *context, uint32_t n,
+struct redisReply *wp_redis_ask(struct wp_redis_sync *sync, uint32_t n,
                                 const char *const *words, struct wp_err *err);
 /* The server at the other end says that it is a master. */
-WP_MUST_CHECK enum wp_status wp_redis_ask_role(struct redisContext *context,
+WP_MUST_CHECK enum wp_status wp_redis_ask_role(struct wp_redis_sync *sync,
                                                struct wp_err *err);
 
 #endif

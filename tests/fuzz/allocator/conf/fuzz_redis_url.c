@@ -19,11 +19,11 @@ check(bool truth)
 static bool
 same(const struct wp_redis_url *a, const struct wp_redis_url *b)
 {
-    return a->kind == b->kind && a->n_seeds == b->n_seeds && a->db == b->db &&
-           memcmp(a->seeds, b->seeds, sizeof a->seeds) == 0 &&
+    return a->kind == b->kind && a->tls == b->tls && a->n_seeds == b->n_seeds &&
+           a->db == b->db && memcmp(a->seeds, b->seeds, sizeof a->seeds) == 0 &&
            memcmp(&a->server, &b->server, sizeof a->server) == 0 &&
-           strcmp(a->master, b->master) == 0 &&
-           (a->password[0] == '\0' || strcmp(a->user, b->user) == 0);
+           strcmp(a->master, b->master) == 0 && strcmp(a->user, b->user) == 0 &&
+           strcmp(a->sentinel_user, b->sentinel_user) == 0;
 }
 
 static void

@@ -99,7 +99,7 @@ on_request(struct wp_http_req *req)
         return NULL;
     }
     one->kind = KIND_PROXIED;
-    return wp_http_proxy_open(&proxy, req, &route, box_endpoint, true);
+    return wp_http_proxy_open(&proxy, req, &route, box_endpoint, true, "");
 }
 
 static int

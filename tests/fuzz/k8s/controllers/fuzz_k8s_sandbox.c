@@ -19,6 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define KEY "0123456789abcdef0123456789abcdef"
 #define HASH "0a1b2c3d"
 
 struct inputs {
@@ -120,7 +121,10 @@ build(const struct inputs *in)
     size_t volumes = wp_sandbox_volume_count(in->json[0]);
     char name[WP_VOLUME_CLAIM_NAME_MAX + 1];
 
-    json_decref(wp_sandbox_pod_build(sandbox, in->json[0], HASH));
+    json_t *pod = wp_sandbox_pod_build(sandbox, in->json[0], HASH);
+
+    wp_sandbox_pod_add_token(pod, sandbox, (const uint8_t *)KEY);
+    json_decref(pod);
     json_decref(wp_sandbox_service_build(sandbox, in->json[0], HASH));
     for (size_t i = 0; i < volumes && i < 8; i++) {
         if (wp_sandbox_volume_name(sandbox, in->json[0], i, name)) {

@@ -323,6 +323,20 @@ test_checks_across_settings(void **state)
     assert_check("autoscale_budgets: a=1,a=2\n",
                  "setting 'autoscale_budgets': expected each group once, got "
                  "'a' twice");
+#define QUOTA                                                                  \
+    "setting 'tenant_quotas': expected TENANT or TENANT@NAMESPACE/POOL, then " \
+    "some of leases=N, waiting=N and claims-per-minute=N, each once, got "
+    assert_check("tenant_quotas: [ci]\n", QUOTA "'ci'");
+    assert_check("tenant_quotas: [leases=1]\n", QUOTA "'leases=1'");
+    assert_check("tenant_quotas: [ci leases=x]\n", QUOTA "'ci leases=x'");
+    assert_check("tenant_quotas: [ci leases=1 leases=2]\n",
+                 QUOTA "'ci leases=1 leases=2'");
+    assert_check("tenant_quotas: [ci leases=16777217]\n",
+                 QUOTA "'ci leases=16777217'");
+    assert_check("tenant_quotas: [ci leases=1, ci waiting=2]\n",
+                 "setting 'tenant_quotas': expected each tenant once for a "
+                 "pool, got 'ci' twice");
+#undef QUOTA
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");
@@ -347,7 +361,29 @@ test_checks_of_stores(void **state)
     assert_check("redis_url: http://me:sesame@h\n",
                  "setting 'redis_url': expected redis://HOST, "
                  "unix:/PATH, redis+sentinel://HOST,HOST/MASTER or "
-                 "redis+cluster://HOST,HOST");
+                 "redis+cluster://HOST,HOST, or rediss in place of redis for "
+                 "TLS");
+    assert_check("redis_tls_ca: /ca.pem\n",
+                 "setting 'redis_tls_ca': expected a redis_url that begins "
+                 "with rediss, without which there is no TLS");
+    assert_check("redis_url: redis://h\nredis_tls_name: x\n",
+                 "setting 'redis_tls_name': expected a redis_url that begins "
+                 "with rediss, without which there is no TLS");
+    assert_check("redis_url: rediss://h\nredis_tls_key: /k\n",
+                 "settings 'redis_tls_cert' and 'redis_tls_key': expected both "
+                 "or none, only 'redis_tls_key' is set");
+    assert_check("redis_url: rediss+cluster://h\nredis_tls_cert: /c\n",
+                 "settings 'redis_tls_cert' and 'redis_tls_key': expected both "
+                 "or none, only 'redis_tls_cert' is set");
+    assert_check("redis_url: redis://sesame@h\n",
+                 "setting 'redis_password_file': expected the password of the "
+                 "user in redis_url");
+    assert_check("redis_sentinel_password_file: /p\n",
+                 "setting 'redis_sentinel_password_file': expected sentinels "
+                 "in redis_url");
+    assert_check("redis_url: redis+sentinel://h/m?sentinel_user=u\n",
+                 "setting 'redis_sentinel_password_file': expected the "
+                 "password of sentinel_user in redis_url");
     assert_check("redis_prefix: a{b\n",
                  "setting 'redis_prefix': expected 1 to 64 bytes without "
                  "space, '{' and '}', got 'a{b'");
@@ -378,6 +414,15 @@ test_secrets_are_masked(void **state)
     wp_conf_print(conf, out);
     assert_int_equal(fclose(out), 0);
     assert_non_null(strstr(text, "redis_url: \"redis://***@h:1/2\""));
+    assert_null(strstr(text, "qj"));
+    free(text);
+    assert_int_equal(
+        read_text(conf, "redis_url: 'unix:/s?user=me&password=qj@qj'\n", &err),
+        WP_OK);
+    out = open_memstream(&text, &len);
+    wp_conf_print(conf, out);
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "redis_url: \"unix:/s?***\""));
     assert_null(strstr(text, "qj"));
     free(text);
     memset(argument + strlen(argument), 'h', 1100);

@@ -32,20 +32,26 @@ test_reads(void **state)
         const char *user;
         const char *password;
         int db;
+        bool tls;
     } cases[] = {
-        {"redis://h", "h", 6379, "", "", "", 0},
-        {"redis://127.0.0.1:7000/", "127.0.0.1", 7000, "", "", "", 0},
-        {"redis://h:1/3", "h", 1, "", "", "", 3},
-        {"redis://:s@h", "h", 6379, "", "", "s", 0},
-        {"redis://me:a@b:c@h:2", "h", 2, "", "me", "a@b:c", 0},
-        {"redis://me:a%40b%2fc@h", "h", 6379, "", "me", "a@b/c", 0},
-        {"redis://[::1]", "::1", 6379, "", "", "", 0},
-        {"redis://[fe80::1%eth0]:2", "fe80::1%eth0", 2, "", "", "", 0},
-        {"redis://u:p@[fe80::1]:99/15", "fe80::1", 99, "", "u", "p", 15},
-        {"unix:/run/redis.sock", "", 0, "/run/redis.sock", "", "", 0},
-        {"unix:///run/redis.sock", "", 0, "/run/redis.sock", "", "", 0},
-        {"unix:/a%20b?db=7", "", 0, "/a b", "", "", 7},
-        {"unix:///s?password=a@b%26c&user=me", "", 0, "/s", "me", "a@b&c", 0},
+        {"redis://h", "h", 6379, "", "", "", 0, false},
+        {"redis://127.0.0.1:7000/", "127.0.0.1", 7000, "", "", "", 0, false},
+        {"redis://h:1/3", "h", 1, "", "", "", 3, false},
+        {"redis://:s@h", "h", 6379, "", "", "s", 0, false},
+        {"redis://me:a@b:c@h:2", "h", 2, "", "me", "a@b:c", 0, false},
+        {"redis://me:a%40b%2fc@h", "h", 6379, "", "me", "a@b/c", 0, false},
+        {"redis://[::1]", "::1", 6379, "", "", "", 0, false},
+        {"redis://[fe80::1%eth0]:2", "fe80::1%eth0", 2, "", "", "", 0, false},
+        {"redis://u:p@[fe80::1]:99/15", "fe80::1", 99, "", "u", "p", 15, false},
+        {"unix:/run/redis.sock", "", 0, "/run/redis.sock", "", "", 0, false},
+        {"unix:///run/redis.sock", "", 0, "/run/redis.sock", "", "", 0, false},
+        {"unix:/a%20b?db=7", "", 0, "/a b", "", "", 7, false},
+        {"unix:///s?password=a@b%26c&user=me", "", 0, "/s", "me", "a@b&c", 0,
+         false},
+        {"redis://me@h", "h", 6379, "", "me", "", 0, false},
+        {"unix:/s?user=me", "", 0, "/s", "me", "", 0, false},
+        {"rediss://h", "h", 6379, "", "", "", 0, true},
+        {"rediss://me:p@[::1]:7/3", "::1", 7, "", "me", "p", 3, true},
     };
 
     (void)state;
@@ -61,6 +67,7 @@ test_reads(void **state)
         assert_string_equal(url.user, cases[i].user);
         assert_string_equal(url.password, cases[i].password);
         assert_int_equal(url.db, cases[i].db);
+        assert_int_equal(url.tls, cases[i].tls);
     }
 }
 
@@ -95,6 +102,17 @@ test_reads_several(void **state)
     assert_string_equal(url.seeds[1].host, "b");
     assert_int_equal(url.seeds[1].port, 6379);
     assert_string_equal(url.password, "p");
+    assert_false(url.tls);
+
+    parse_ok("rediss+cluster://a:1,b", &url);
+    assert_int_equal(url.kind, WP_REDIS_CLUSTER);
+    assert_true(url.tls);
+    parse_ok("rediss+sentinel://me@a/m?sentinel_user=y", &url);
+    assert_int_equal(url.kind, WP_REDIS_SENTINEL);
+    assert_true(url.tls);
+    assert_int_equal(url.seeds[0].port, 26379);
+    assert_string_equal(url.user, "me");
+    assert_string_equal(url.sentinel_user, "y");
 }
 
 static const struct {
@@ -106,7 +124,8 @@ static const struct {
     {"http://sesame@h", "redis://"},
     {"redis://", "host"},
     {"redis://:sesame@", "host"},
-    {"redis://sesame@h", "PASSWORD"},
+    {"redis://@sesame", "PASSWORD"},
+    {"redis://:@h", "PASSWORD"},
     {"redis://sesame:@h", "PASSWORD"},
     {"redis://u:sesame%@h", "password"},
     {"redis://u:sesame%4@h", "password"},
@@ -129,8 +148,9 @@ static const struct {
     {"redis://u:sesame@[sesame]:1", "IPv6"},
     {"redis://u:sesame@[::1%]:1", "IPv6"},
     {"redis://h:sesame@", "host"},
-    {"rediss://u:sesame@h", "TLS"},
-    {"rediss+cluster://u:sesame@h", "TLS"},
+    {"redisss://u:sesame@h", "rediss"},
+    {"rediss+unix:/sesame", "rediss"},
+    {"rediss://u:sesame@h?tls=no", "'?'"},
     {"unix:", "path"},
     {"unix:sesame", "path"},
     {"unix://sesame/p", "path"},
@@ -143,14 +163,12 @@ static const struct {
     {"unix:/p?db=1&db=1", "once"},
     {"unix:/p?password=", "'password'"},
     {"unix:/p?password=sesame%f", "'password'"},
-    {"unix:/p?user=sesame", "password beside"},
     {"redis+sentinel://sesame", "master"},
     {"redis+sentinel://u:sesame@h/", "master"},
     {"redis+sentinel://u:sesame@h//1", "master"},
     {"redis+sentinel://u:sesame@h/m/", "database"},
     {"redis+sentinel://u:sesame@h,/m", "host"},
     {"redis+sentinel://,h/m", "host"},
-    {"redis+sentinel://h/m?sentinel_user=sesame", "sentinel_password"},
     {"redis+sentinel://h/m?password=sesame", "sentinel_password="},
     {"redis+sentinel://h/m?sentinel_password=%", "'sentinel_password'"},
     {"redis+cluster://", "host"},
@@ -234,6 +252,11 @@ test_prints(void **state)
          "redis+sentinel://u:***@a:26379,b:1/m/2"
          "?sentinel_password=***&sentinel_user=v"},
         {"redis+cluster://a,b", "redis+cluster://a:6379,b:6379"},
+        {"redis://me@h", "redis://me@h:6379/0"},
+        {"rediss://me:sesame@h/1", "rediss://me:***@h:6379/1"},
+        {"rediss+cluster://a", "rediss+cluster://a:6379"},
+        {"rediss+sentinel://a/m?sentinel_user=v",
+         "rediss+sentinel://a:26379/m/0?sentinel_user=v"},
     };
     char out[WP_REDIS_URL_TEXT_MAX];
     struct wp_redis_url url;
@@ -266,6 +289,12 @@ test_sets_password(void **state)
     assert_int_equal(wp_redis_url_set_password(&url, WP_STR("@/?%"), NULL),
                      WP_OK);
     assert_string_equal(url.password, "@/?%");
+    assert_int_equal(
+        wp_redis_url_set_sentinel_password(&url, WP_STR("other"), NULL), WP_OK);
+    assert_string_equal(url.sentinel_password, "other");
+    assert_string_equal(url.password, "@/?%");
+    assert_int_equal(wp_redis_url_set_sentinel_password(&url, WP_STR(""), NULL),
+                     WP_INVALID_ARGUMENT);
     memset(bytes, 'x', sizeof bytes);
     assert_int_equal(
         wp_redis_url_set_password(&url, (struct wp_str){bytes, 256}, NULL),

@@ -1,4 +1,4 @@
-/* Which files are taken for secrets: nobody else may be able to read them. */
+/* Which files are taken for secrets: nobody else may own or read them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,12 +103,39 @@ mounted_secret(void **state)
     }
 }
 
+/* A file of a user who is neither root nor the daemon's is never taken: that
+ * one chose what it says. Root could read it all the same. */
+static void
+file_of_another_user(void **state)
+{
+    char out[32];
+    struct wp_err err;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can give files away\n");
+        skip();
+    }
+    assert_true(readable(0600));
+    assert_int_equal(chown(path, POD_GROUP, POD_GROUP), 0);
+    assert_int_equal(
+        wp_daemon_read_secret("token_key_file", path, out, sizeof out, &err),
+        WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, "setting 'token_key_file'"));
+    assert_non_null(strstr(err.msg, "not of user 65532"));
+    assert_string_equal(out, "");
+    assert_int_equal(chown(path, 0, 0), 0);
+    assert_true(readable(0));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(own_file, make_file, remove_file),
         cmocka_unit_test_setup_teardown(mounted_secret, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(file_of_another_user, make_file,
+                                        remove_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,26 @@ test_proxy_head(void **state)
     assert_begins(rig.seen, "GET /?x HTTP/1.0\r\n");
 }
 
+/* The sandbox is shown the daemon's token for it, and never what a client says
+ * in that field. */
+static void
+test_sandbox_token(void **state)
+{
+    static const char ask[] = "GET /sandboxes/box-1/a HTTP/1.0\r\n"
+                              "x-warmpool-token: forged\r\n\r\n";
+
+    (void)state;
+    rig_sandbox_start(script_echo_head);
+    rig_start();
+    assert_begins(rig_ask(rig.unix_listen, ask), "HTTP/1.1 200 ");
+    assert_lacks(rig.seen, "forged");
+    assert_lacks(rig.seen, "X-Warmpool-Token");
+    rig.has_sandbox_tokens = true;
+    assert_begins(rig_ask(rig.unix_listen, ask), "HTTP/1.1 200 ");
+    assert_lacks(rig.seen, "forged");
+    assert_has(rig.seen, "X-Warmpool-Token: token of default\r\n");
+}
+
 static void
 test_proxy_refusals(void **state)
 {
@@ -357,13 +377,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_proxy_head),
-        RIG_TEST(test_proxy_refusals),
-        RIG_TEST(test_token_rules),
-        RIG_TEST(test_keep_alive),
-        RIG_TEST(test_answers_without_a_body),
-        RIG_TEST(test_upstream_faults),
-        RIG_TEST(test_client_goes),
+        RIG_TEST(test_proxy_head),        RIG_TEST(test_sandbox_token),
+        RIG_TEST(test_proxy_refusals),    RIG_TEST(test_token_rules),
+        RIG_TEST(test_keep_alive),        RIG_TEST(test_answers_without_a_body),
+        RIG_TEST(test_upstream_faults),   RIG_TEST(test_client_goes),
         RIG_TEST(test_destroy_in_flight),
     };
 

@@ -313,6 +313,48 @@ test_tenants_on_the_unix_socket(void **state)
     assert_begins(rig_ask(rig.unix_listen, ask), "HTTP/1.1 502 ");
 }
 
+/* Who may reach every sandbox sees all of a page; a tenant, and who proves
+ * nothing, sees a tenant's part. */
+static void
+test_tenants_see_a_part_of_pages(void **state)
+{
+    static const struct wp_principal principals[] = {
+        {"uid:54321", "blue", false},
+        {"uid:54322", "", false},
+        {"uid:54323", "", true},
+    };
+    static const char with_token[] =
+        "GET /metrics HTTP/1.0\r\n"
+        "Authorization: Bearer " RIG_ADMIN "\r\n\r\n";
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can become another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(rig.dir, 0711), 0);
+    rig.config.access.principals = principals;
+    rig.config.access.n_principals = WP_ARRAY_LEN(principals);
+    rig_start();
+    assert_has(ask_as(become_user, 54321, metrics), "seen: a tenant's part");
+    assert_has(ask_as(become_user, 54322, metrics), "seen: a tenant's part");
+    assert_has(ask_as(become_user, 54323, metrics), "seen: all");
+    assert_has(ask_as(become_user, 54321, with_token), "seen: all");
+    assert_has(rig_ask(rig.unix_listen, metrics), "seen: all");
+    assert_has(rig_ask(rig_tcp(), metrics), "seen: a tenant's part");
+    assert_has(rig_ask(rig_tcp(), with_token), "seen: all");
+}
+
+/* As metrics_listen is served: whoever may reach it sees all. */
+static void
+test_pages_without_a_token_show_all(void **state)
+{
+    (void)state;
+    rig.config.token_rule = WP_HTTP_TOKEN_NEVER;
+    rig_start();
+    assert_has(rig_ask(rig_tcp(), metrics), "seen: all");
+}
+
 /* Without principals each user is its own tenant. */
 static void
 test_users_are_tenants(void **state)
@@ -503,6 +545,8 @@ main(void)
         RIG_TEST(test_without_descriptors),
         RIG_TEST(test_tenants_on_the_unix_socket),
         RIG_TEST(test_users_are_tenants),
+        RIG_TEST(test_tenants_see_a_part_of_pages),
+        RIG_TEST(test_pages_without_a_token_show_all),
         RIG_TEST(test_nobody_comes_from_inside_a_sandbox),
         RIG_TEST(test_live_socket_is_left_alone),
         RIG_TEST(test_listen_refusals),

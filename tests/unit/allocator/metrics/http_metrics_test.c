@@ -17,16 +17,26 @@
 static char page[1 << 16];
 
 static unsigned
-render(unsigned (*fn)(void *, struct evbuffer *, const char **), void *ctx)
+render_for(enum wp_view view,
+           unsigned (*fn)(void *, enum wp_view, struct evbuffer *,
+                          const char **),
+           void *ctx)
 {
     struct evbuffer *body = evbuffer_new();
     const char *type = "";
-    unsigned status = fn(ctx, body, &type);
+    unsigned status = fn(ctx, view, body, &type);
     ev_ssize_t n = evbuffer_remove(body, page, sizeof page - 1);
 
     page[n > 0 ? n : 0] = '\0';
     evbuffer_free(body);
     return status;
+}
+
+static unsigned
+render(unsigned (*fn)(void *, enum wp_view, struct evbuffer *, const char **),
+       void *ctx)
+{
+    return render_for(WP_VIEW_ALL, fn, ctx);
 }
 
 static void
@@ -202,6 +212,47 @@ test_metrics_page(void **state)
     wp_rig_fini(&rig);
 }
 
+/* A tenant sees whether a claim would be served, and not how others use the
+ * pools, nor how the daemon fares. */
+static void
+test_tenants_see_no_others(void **state)
+{
+    static const char *const seen[] = {
+        "warmpool_build_info",   "warmpool_sandboxes",
+        "warmpool_pool_target",  "warmpool_pool_draining",
+        "warmpool_breaker_open", "agent_sandbox_warmpool_size",
+    };
+    struct wp_http_metrics m;
+    struct wp_rig rig;
+    struct wp_rig_claim c;
+    uint32_t families = 0;
+
+    (void)state;
+    wp_rig_init(&rig, 8, 2, NULL);
+    metrics_init(&m, &rig);
+    wp_rig_settle(&rig);
+    wp_rig_claim_init(&c, "c1", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &c), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(render_for(WP_VIEW_TENANT, wp_http_metrics_page, &m), 200);
+    assert_has("warmpool_sandboxes{namespace=\"default\",pool=\"p\","
+               "state=\"ready\"} 2\n");
+    assert_null(strstr(page, "state=\"leased\""));
+    for (size_t i = 0; i < WP_ARRAY_LEN(seen); i++) {
+        char line[64];
+
+        (void)snprintf(line, sizeof line, "# TYPE %s ", seen[i]);
+        assert_has(line);
+    }
+    for (const char *p = page; (p = strstr(p, "# TYPE ")) != NULL; p++) {
+        families++;
+    }
+    assert_int_equal(families, WP_ARRAY_LEN(seen));
+    assert_int_equal(wp_rig_release(&rig, &c, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    wp_rig_fini(&rig);
+}
+
 /* Two pools of one template make one series of agent_sandboxes, not the same
  * one twice. */
 static void
@@ -234,11 +285,13 @@ test_pools_of_one_template(void **state)
 }
 
 static unsigned
-render_escaped(void *ctx, struct evbuffer *body, const char **type)
+render_escaped(void *ctx, enum wp_view view, struct evbuffer *body,
+               const char **type)
 {
     struct wp_prom_label label = {"l", "a\"b\\c\nd"};
 
     (void)ctx;
+    (void)view;
     (void)type;
     wp_prom_family(body, "x", "gauge", "Help.");
     wp_prom_sample(body, "x", &label, 1, 0.5);
@@ -257,8 +310,10 @@ test_escaping(void **state)
 }
 
 static unsigned
-render_histogram(void *ctx, struct evbuffer *body, const char **type)
+render_histogram(void *ctx, enum wp_view view, struct evbuffer *body,
+                 const char **type)
 {
+    (void)view;
     (void)type;
     wp_prom_histogram(body, "h", NULL, 0, ctx);
     return 200;
@@ -295,6 +350,7 @@ main(void)
         cmocka_unit_test(test_empty_pool_is_ready),
         cmocka_unit_test(test_followers_need_a_keeper),
         cmocka_unit_test(test_metrics_page),
+        cmocka_unit_test(test_tenants_see_no_others),
         cmocka_unit_test(test_pools_of_one_template),
         cmocka_unit_test(test_escaping),
         cmocka_unit_test(test_histogram),

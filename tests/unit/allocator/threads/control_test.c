@@ -88,11 +88,9 @@ sleep_ns(int64_t ns)
     } while (0)
 
 static void
-nothing(void *ctx, uint64_t a, uint64_t b)
+nothing(void *ctx)
 {
     (void)ctx;
-    (void)a;
-    (void)b;
 }
 
 /* Waits for so many turns, and until the last of them is over. */
@@ -200,13 +198,19 @@ add(void *ctx, uint64_t a, uint64_t b)
 }
 
 static void
+add_nothing(void *ctx)
+{
+    add(ctx, 0, 0);
+}
+
+static void
 test_loop_posts_and_calls(void **state)
 {
     struct fixture *f = *state;
     uint64_t sum = 0;
 
     assert_true(wp_loop_post(f->loop, add, &sum, 2, 3));
-    wp_loop_call(f->loop, add, &sum);
+    wp_loop_call(f->loop, add_nothing, &sum);
     assert_int_equal(sum, 5);
 }
 
@@ -236,7 +240,7 @@ test_channel_is_bounded(void **state)
     }
     assert_true(taken >= 63);
     (void)sem_post(&gate);
-    wp_loop_call(f->loop, add, &sum);
+    wp_loop_call(f->loop, add_nothing, &sum);
     assert_int_equal(sum, taken);
     (void)sem_destroy(&gate);
 }
@@ -253,7 +257,7 @@ test_stop_runs_what_was_posted(void **state)
     }
     wp_loop_stop(f->loop);
     assert_int_equal(sum, 20);
-    wp_loop_call(f->loop, add, &sum); /* Stopped: runs here. */
+    wp_loop_call(f->loop, add_nothing, &sum); /* Stopped: runs here. */
     assert_int_equal(sum, 20);
 }
 

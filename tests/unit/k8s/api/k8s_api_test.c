@@ -126,6 +126,14 @@ verbs(void **state)
     wp_api_post(api, &pods, json_pack("{s:i}", "a", 1), on_done, &rig);
     expect_request("POST", "/api/v1/namespaces/ns/pods", "application/json",
                    "{\"a\":1}");
+    wp_api_check(api, &pods, json_pack("{s:i}", "a", 1), true, on_done, &rig);
+    expect_request(
+        "POST", "/api/v1/namespaces/ns/pods?dryRun=All&fieldValidation=Strict",
+        "application/json", "{\"a\":1}");
+    wp_api_check(api, &pods, json_pack("{s:i}", "a", 1), false, on_done, &rig);
+    expect_request(
+        "POST", "/api/v1/namespaces/ns/pods?dryRun=All&fieldValidation=Ignore",
+        "application/json", "{\"a\":1}");
     wp_api_put(api, &claim, json_pack("{s:i}", "a", 2), on_done, &rig);
     expect_request("PUT",
                    "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/ns/"

@@ -114,7 +114,7 @@ struct found {
     uint64_t total;
 };
 
-static bool
+static void
 take_group(void *ctx, const struct wp_sandbox_counts_group *group)
 {
     struct found *found = ctx;
@@ -122,7 +122,6 @@ take_group(void *ctx, const struct wp_sandbox_counts_group *group)
     found->group = *group;
     found->groups++;
     found->total += group->count;
-    return true;
 }
 
 static struct found
@@ -206,11 +205,10 @@ bounded(void **state)
     assert_string_equal(look(rig).group.templ, "other");
 }
 
-static bool
+static void
 take_latency(void *ctx, const struct wp_sandbox_counts_latency *latency)
 {
     *(struct wp_sandbox_counts_latency *)ctx = *latency;
-    return true;
 }
 
 /* Becoming Ready is counted once, by the one that is to count it. */

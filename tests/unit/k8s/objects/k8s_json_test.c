@@ -268,6 +268,30 @@ condition_others_stay(void **state)
     json_decref(list);
 }
 
+/* What a server said, cut in the middle of a character. */
+static void
+condition_words_that_were_cut(void **state)
+{
+    json_t *list = json_array();
+    struct wp_condition_text text = {.type = "Ready",
+                                     .status = "False",
+                                     .reason = "Error",
+                                     .message = "a gr\xc3\xbc\xc3"};
+
+    (void)state;
+    assert_true(wp_condition_set(list, &text, 0));
+    assert_string_equal(
+        wp_json_text(wp_condition_find(list, "Ready"), "message", NULL),
+        "a gr???");
+    assert_false(wp_condition_set(list, &text, 0));
+    text.message = "a gr\xc3\xbc";
+    assert_true(wp_condition_set(list, &text, 0));
+    assert_string_equal(
+        wp_json_text(wp_condition_find(list, "Ready"), "message", NULL),
+        "a gr\xc3\xbc");
+    json_decref(list);
+}
+
 int
 main(void)
 {
@@ -281,6 +305,7 @@ main(void)
         cmocka_unit_test(condition_transition),
         cmocka_unit_test(condition_forwarded),
         cmocka_unit_test(condition_others_stay),
+        cmocka_unit_test(condition_words_that_were_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,6 @@ rig_init(struct rig *rig, uint32_t workers)
     rig->queue = wp_work_queue_create(&(struct wp_work_queue_config){
         .base = rig->base,
         .clock = &rig->clock.clock,
-        .name = "test",
         .workers_max = workers,
         .seed = 7,
         .reconcile = reconcile,
@@ -458,7 +457,6 @@ wakes_by_itself(void **state)
     rig.queue = wp_work_queue_create(&(struct wp_work_queue_config){
         .base = rig.base,
         .clock = wp_clock_system(),
-        .name = "test",
         .workers_max = 1,
         .reconcile = reconcile,
         .ctx = &rig,
@@ -598,7 +596,6 @@ random_walk(void **state)
     rig.queue = wp_work_queue_create(&(struct wp_work_queue_config){
         .base = rig.base,
         .clock = &rig.clock.clock,
-        .name = "test",
         .workers_max = KEYS,
         .last_max = KEYS,
         .reconcile = walk_reconcile,

@@ -2,6 +2,7 @@
  * which a connection can end. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -52,44 +53,53 @@ on_stop(struct wp_watch *watch, uint32_t events)
     rig->stopped = true;
 }
 
+/* What has happened, or what happens next. */
+static void
+take_turn(struct rig *rig)
+{
+    struct epoll_event events[16];
+    int n = epoll_wait(rig->epoll_fd, events, 16, -1);
+
+    rig->turns++;
+    for (int i = 0; i < n; i++) {
+        struct wp_watch *watch = events[i].data.ptr;
+
+        watch->on_events(watch, events[i].events);
+    }
+    wp_bridge_reap(&rig->bridge);
+}
+
 static void *
 run(void *arg)
 {
     struct rig *rig = arg;
 
     while (!rig->stopped) {
-        struct epoll_event events[16];
-        int n = epoll_wait(rig->epoll_fd, events, 16, -1);
-
-        rig->turns++;
-
-        for (int i = 0; i < n; i++) {
-            struct wp_watch *watch = events[i].data.ptr;
-
-            watch->on_events(watch, events[i].events);
-        }
-        wp_bridge_reap(&rig->bridge);
+        take_turn(rig);
     }
     return NULL;
 }
 
-static void
-rig_start(struct rig *rig, uint32_t conns_max, bool listening)
+/* A port of 127.0.0.1 that is the test's; nobody listens there yet. */
+static int
+take_port(struct sockaddr_in *v4)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET,
-                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof v4;
+    socklen_t len = sizeof *v4;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *v4 = (struct sockaddr_in){.sin_family = AF_INET,
+                               .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(bind(fd, (struct sockaddr *)v4, sizeof *v4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)v4, &len), 0);
+    return fd;
+}
+
+/* The bridge leads to that port; nobody runs its loop yet. */
+static void
+rig_open(struct rig *rig, uint32_t conns_max, in_port_t port)
+{
     struct epoll_event event = {.events = EPOLLIN};
 
-    memset((void *)rig, 0, sizeof *rig);
-    rig->inner_listen = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(rig->inner_listen, (struct sockaddr *)&v4, sizeof v4),
-                     0);
-    assert_int_equal(
-        getsockname(rig->inner_listen, (struct sockaddr *)&v4, &len), 0);
-    if (listening) {
-        assert_int_equal(listen(rig->inner_listen, 64), 0);
-    }
     rig->outer_listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     rig->address.sun_family = AF_UNIX;
     /* An abstract name, chosen by the kernel. */
@@ -104,8 +114,27 @@ rig_start(struct rig *rig, uint32_t conns_max, bool listening)
     assert_int_equal(
         epoll_ctl(rig->epoll_fd, EPOLL_CTL_ADD, rig->stop_fd, &event), 0);
     assert_true(wp_bridge_init(&rig->bridge, rig->epoll_fd, rig->outer_listen,
-                               ntohs(v4.sin_port), conns_max));
+                               ntohs(port), conns_max));
+}
+
+static void
+rig_run(struct rig *rig)
+{
     assert_int_equal(pthread_create(&rig->thread, NULL, run, rig), 0);
+}
+
+static void
+rig_start(struct rig *rig, uint32_t conns_max, bool listening)
+{
+    struct sockaddr_in v4;
+
+    memset((void *)rig, 0, sizeof *rig);
+    rig->inner_listen = take_port(&v4);
+    if (listening) {
+        assert_int_equal(listen(rig->inner_listen, 64), 0);
+    }
+    rig_open(rig, conns_max, v4.sin_port);
+    rig_run(rig);
 }
 
 static void
@@ -309,6 +338,141 @@ test_refused(void **state)
     rig_stop(&rig);
 }
 
+/* A program that listens on "localhost" may have chosen ::1 alone. */
+static void
+test_other_family(void **state)
+{
+    struct rig rig;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+                              .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int closed = -1;
+    int outer;
+    int inner;
+    int one = 1;
+
+    (void)state;
+    memset((void *)&rig, 0, sizeof rig);
+    /* A port that is nobody else's in either family. */
+    for (int i = 0; i < 100; i++) {
+        closed = take_port(&v4);
+        v6.sin6_port = v4.sin_port;
+        rig.inner_listen = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        (void)setsockopt(rig.inner_listen, IPPROTO_IPV6, IPV6_V6ONLY, &one,
+                         sizeof one);
+        if (bind(rig.inner_listen, (struct sockaddr *)&v6, sizeof v6) == 0) {
+            break;
+        }
+        (void)close(rig.inner_listen);
+        (void)close(closed);
+        rig.inner_listen = -1;
+    }
+    if (rig.inner_listen < 0) {
+        skip(); /* This machine has no ::1. */
+    }
+    assert_int_equal(listen(rig.inner_listen, 4), 0);
+    rig_open(&rig, 4, v4.sin_port);
+    rig_run(&rig);
+    outer = connect_outer(&rig);
+    assert_int_equal(send(outer, "ping", 4, 0), 4);
+    inner = accept_inner(&rig);
+    expect(inner, "ping");
+    assert_int_equal(send(inner, "pong", 4, 0), 4);
+    expect(outer, "pong");
+    (void)close(inner);
+    expect_eof(outer);
+    (void)close(outer);
+    rig_stop(&rig);
+    (void)close(closed);
+}
+
+/* Waits until so many connections wait to be accepted. */
+static void
+await_backlog(int listener, uint32_t n)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+
+    do {
+        assert_int_equal(
+            getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    } while (info.tcpi_unacked < n && usleep(1000) == 0);
+}
+
+/* A client that leaves while the way to the program is not open yet gives its
+ * place to the next one, and is never heard of inside. */
+static void
+test_leaves_while_connecting(void **state)
+{
+    enum {
+        TURNS_MAX = 100,
+    };
+    struct rig rig;
+    struct sockaddr_in v4;
+    int ahead[2];
+    int outer;
+    int inner;
+
+    (void)state;
+    memset((void *)&rig, 0, sizeof rig);
+    rig.inner_listen = take_port(&v4);
+    /* With two that wait there the kernel answers no third. */
+    assert_int_equal(listen(rig.inner_listen, 1), 0);
+    for (int i = 0; i < 2; i++) {
+        ahead[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(ahead[i], (struct sockaddr *)&v4, sizeof v4),
+                         0);
+    }
+    await_backlog(rig.inner_listen, 2);
+    rig_open(&rig, 1, v4.sin_port);
+    outer = connect_outer(&rig);
+    take_turn(&rig);
+    assert_int_equal(rig.bridge.conns, 1);
+    (void)close(outer);
+    for (int i = 0; i < TURNS_MAX && rig.bridge.conns > 0; i++) {
+        take_turn(&rig);
+    }
+    assert_int_equal(rig.bridge.conns, 0);
+    for (int i = 0; i < 2; i++) {
+        (void)close(accept_inner(&rig));
+        (void)close(ahead[i]);
+    }
+    rig_run(&rig);
+    outer = connect_outer(&rig);
+    assert_int_equal(send(outer, "next", 4, 0), 4);
+    inner = accept_inner(&rig);
+    expect(inner, "next");
+    (void)close(inner);
+    expect_eof(outer);
+    (void)close(outer);
+    rig_stop(&rig);
+}
+
+/* The bridge's end is the end of all that it carries, on both sides. */
+static void
+test_ends_with_its_bridge(void **state)
+{
+    struct rig rig;
+    int outer[2];
+    int inner[2];
+
+    (void)state;
+    rig_start(&rig, 4, true);
+    for (int i = 0; i < 2; i++) {
+        outer[i] = connect_outer(&rig);
+        inner[i] = accept_inner(&rig);
+        assert_int_equal(send(outer[i], "on", 2, 0), 2);
+        expect(inner[i], "on");
+    }
+    rig_stop(&rig);
+    for (int i = 0; i < 2; i++) {
+        expect_eof(outer[i]);
+        expect_eof(inner[i]);
+        (void)close(outer[i]);
+        (void)close(inner[i]);
+    }
+}
+
 /* Beyond the most connections clients wait, and come in as others leave. */
 static void
 test_most_connections(void **state)
@@ -461,6 +625,9 @@ main(void)
         cmocka_unit_test(test_bulk_survives_early_close),
         cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_other_family),
+        cmocka_unit_test(test_leaves_while_connecting),
+        cmocka_unit_test(test_ends_with_its_bridge),
         cmocka_unit_test(test_most_connections),
         cmocka_unit_test(test_without_descriptors),
         cmocka_unit_test(test_reset),

@@ -144,6 +144,9 @@ test_pool_is_read(void **state)
                        "    pool.warmpool.io/ready-within: 2m\n"
                        "    pool.warmpool.io/waiters-max: \"7\"\n"
                        "    pool.warmpool.io/tenant-waiters-max: \"3\"\n"
+                       "    pool.warmpool.io/tenant-leases-max: \"4\"\n"
+                       "    pool.warmpool.io/tenant-claims-per-minute: \"90\"\n"
+                       "    pool.warmpool.io/fair-share: \"false\"\n"
                        "    pool.warmpool.io/create-inflight-max: \"5\"\n"
                        "    autoscale.warmpool.io/schedule: >-\n"
                        "      0 8 * * mon-fri for 10h at least 20;\n"
@@ -173,6 +176,9 @@ test_pool_is_read(void **state)
     assert_int_equal(pool->ready_within_ns, 120 * WP_NS_PER_S);
     assert_int_equal(pool->waiters_max, 7);
     assert_int_equal(pool->tenant_waiters_max, 3);
+    assert_int_equal(pool->tenant_leases_max, 4);
+    assert_int_equal(pool->tenant_claims_per_minute, 90);
+    assert_false(pool->fair_share);
     assert_int_equal(pool->create_inflight_max, 5);
     assert_true(pool->scale.hit_rate == 0.999);
     assert_int_equal(pool->scale.max, 500);

@@ -1,6 +1,7 @@
 /* tests/unit/local/walls/local_root_test.c - the root of a sandbox, made from
  * images that try to get out of theirs. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -232,10 +234,293 @@ test_failures_keep_nothing_open(void **state)
     place_fini(&place);
 }
 
+/* --- What fails, and how that is said --- */
+
+static void
+expect_refused(struct place *place, enum wp_status status, const char *text)
+{
+    unsigned before = count_descriptors();
+
+    assert_int_equal(make(place, NULL), status);
+    assert_non_null(strstr(place->err.msg, text));
+    assert_int_equal(count_descriptors(), before);
+}
+
+static void
+write_file(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void
+test_image_that_is_none(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_init(&place);
+    assert_int_equal(rmdir(place.image), 0);
+    expect_refused(&place, WP_NOT_FOUND, "image directory");
+    assert_non_null(strstr(place.err.msg, place.image));
+    assert_non_null(strstr(place.err.msg, "No such file"));
+    write_file(place.image);
+    expect_refused(&place, WP_NOT_FOUND, "Not a directory");
+    assert_int_equal(unlink(place.image), 0);
+    place_fini(&place);
+}
+
+/* Plain files of an image's root are not shown, nor is what the sandbox has of
+ * its own. */
+static void
+test_entries_left_out(void **state)
+{
+    static const char *const own[] = {"proc", "dev", "sys",       "tmp",
+                                      "run",  "opt", "workspace", "lost+found"};
+    struct place place;
+    char path[160];
+
+    (void)state;
+    place_init(&place);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        make_in_image(&place, own[i]);
+    }
+    (void)snprintf(path, sizeof path, "%s/file", place.image);
+    write_file(path);
+    make_in_image(&place, "shown");
+    assert_int_equal(make(&place, NULL), WP_OK);
+    assert_int_equal(place.root.binds_len, 1);
+    assert_string_equal(place.root.binds[0].to, "/shown");
+    place_fini(&place);
+}
+
+static void
+test_too_many_directories(void **state)
+{
+    struct place place;
+    char name[16];
+
+    (void)state;
+    place_init(&place);
+    for (int i = 0; i < WP_ROOT_BINDS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "d%d", i);
+        make_in_image(&place, name);
+    }
+    assert_int_equal(make(&place, NULL), WP_OK);
+    assert_int_equal(place.root.binds_len, WP_ROOT_BINDS_MAX);
+    wp_root_fini(&place.root);
+    make_in_image(&place, "one/too/many");
+    expect_refused(&place, WP_INVALID_ARGUMENT,
+                   "the image has more than 64 top directories");
+    place_fini(&place);
+}
+
+/* The state directory, or what lies where ours is to be. */
+static void
+test_root_in_the_way(void **state)
+{
+    struct place place;
+    char path[160];
+    char longer[WP_ROOT_PATH_MAX + 8];
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "lib");
+    write_file(place.root_dir);
+    expect_refused(&place, WP_UNAVAILABLE, "cannot make");
+    assert_int_equal(unlink(place.root_dir), 0);
+    /* A file where the mount points' parent is to be. */
+    assert_int_equal(mkdir(place.root_dir, 0755), 0);
+    (void)snprintf(path, sizeof path, "%s/data", place.root_dir);
+    write_file(path);
+    assert_int_equal(make(&place, "/data/in"), WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(place.err.msg, "mountPath /data/in"));
+    wp_root_fini(&place.root);
+
+    memset(longer, 'x', sizeof longer - 1);
+    longer[0] = '/';
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(wp_root_make(&place.root, longer, place.image,
+                                  &(struct wp_template){.name = "t"},
+                                  &place.err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(place.err.msg, "state path is too long");
+    place_fini(&place);
+}
+
+/* What an earlier root has left there already is no failure. */
+static void
+test_made_again(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "usr/bin");
+    link_in_image(&place, "usr/bin", "bin");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(make(&place, "/data"), WP_OK);
+        assert_int_equal(place.root.binds_len, 1);
+        if (i == 0) {
+            wp_root_fini(&place.root);
+        }
+    }
+    place_fini(&place);
+}
+
+static void
+test_files(void **state)
+{
+    struct place place;
+    char from[160];
+    char to[400];
+    char part[200];
+    char longer[WP_ROOT_PATH_MAX + 8];
+    struct stat st;
+
+    (void)state;
+    place_init(&place);
+    (void)snprintf(from, sizeof from, "%s/from", place.dir);
+    (void)snprintf(to, sizeof to, "%s/to", place.dir);
+    (void)snprintf(part, sizeof part, "%s/to.part", place.dir);
+    assert_int_equal(wp_file_copy(from, to, 0644, &place.err), WP_NOT_FOUND);
+    assert_non_null(strstr(place.err.msg, "cannot read"));
+    write_file(from);
+    write_file(part); /* Of a copy that was cut off. */
+    assert_int_equal(wp_file_copy(from, to, 0640, &place.err), WP_OK);
+    assert_int_equal(stat(to, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_not_equal(stat(part, &st), 0);
+    /* A directory is not replaced, and nothing is left beside it. */
+    (void)snprintf(to, sizeof to, "%s/image", place.dir);
+    (void)snprintf(part, sizeof part, "%s/image.part", place.dir);
+    assert_int_equal(wp_file_copy(from, to, 0640, &place.err), WP_UNAVAILABLE);
+    assert_non_null(strstr(place.err.msg, "cannot write"));
+    assert_int_not_equal(stat(part, &st), 0);
+    (void)snprintf(to, sizeof to, "%s/not/there", place.dir);
+    assert_int_equal(wp_file_copy(from, to, 0640, &place.err), WP_UNAVAILABLE);
+
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(wp_dir_make("", 0755, &place.err), WP_INVALID_ARGUMENT);
+    assert_int_equal(wp_dir_make(longer, 0755, &place.err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(place.err.msg, "directory path is empty or too long");
+    /* What is not there need not be removed. */
+    (void)snprintf(to, sizeof to, "%s/not/there", place.dir);
+    assert_int_equal(wp_dir_remove(to, &place.err), WP_OK);
+    place_fini(&place);
+}
+
+/* A volume may lie where the image has a directory for it. */
+static void
+test_mount_in_the_image(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "lib/here/inside");
+    assert_int_equal(make(&place, "/lib/here"), WP_OK);
+    assert_int_equal(place.root.binds_len, 1);
+    place_fini(&place);
+    place_init(&place);
+    make_in_image(&place, "lib/here/inside");
+    assert_int_equal(make(&place, "/lib/here/inside"), WP_OK);
+    place_fini(&place);
+}
+
+/* With ever more descriptors to be had it fails ever later, each time with a
+ * word and with all that it had opened closed. */
+static void
+test_without_descriptors(void **state)
+{
+    struct place place;
+    struct rlimit before;
+    struct rlimit few;
+    unsigned open_before;
+    unsigned failures = 0;
+    int lowest;
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "opt/tool");
+    make_in_image(&place, "lib/here");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    open_before = count_descriptors();
+    lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(lowest >= 0);
+    (void)close(lowest);
+    for (int more = 0;; more++) {
+        enum wp_status status;
+
+        few = (struct rlimit){(rlim_t)(lowest + more), before.rlim_max};
+        place.err.msg[0] = '\0';
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        status = make(&place, "/lib/here");
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(count_descriptors(), open_before);
+        if (status == WP_OK) {
+            break;
+        }
+        /* That is why, and not what the image has or lacks. */
+        assert_non_null(strstr(place.err.msg, "Too many open files"));
+        failures++;
+        wp_root_fini(&place.root);
+        assert_in_range(more, 0, 16);
+    }
+    assert_true(failures >= 3);
+    place_fini(&place);
+}
+
+/* The machine's own root: its programs, and an /etc that names nobody of it. */
+static void
+test_host(void **state)
+{
+    const struct wp_template tmpl = {.name = "t"};
+    struct place place;
+    char path[160];
+    char text[512] = "";
+    FILE *file;
+
+    (void)state;
+    place_init(&place);
+    assert_int_equal(
+        wp_root_make(&place.root, place.root_dir, NULL, &tmpl, &place.err),
+        WP_OK);
+    assert_true(shows(&place, "/usr"));
+    assert_false(shows(&place, "/home") || shows(&place, "/etc") ||
+                 shows(&place, "/var") || shows(&place, "/root"));
+    (void)snprintf(path, sizeof path, "%s/var/tmp", place.root_dir);
+    assert_int_equal(readlink(path, text, sizeof text - 1), 4);
+    assert_string_equal(text, "/tmp");
+    (void)snprintf(path, sizeof path, "%s/etc/passwd", place.root_dir);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    assert_int_equal(fclose(file), 0);
+    assert_non_null(strstr(text, "sandbox:x:1000:1000:"));
+    (void)snprintf(path, sizeof path, "%s/etc/shadow", place.root_dir);
+    assert_int_not_equal(access(path, F_OK), 0);
+    wp_root_fini(&place.root); /* They do not lie in the image. */
+    place_fini(&place);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_image_that_is_none),
+        cmocka_unit_test(test_entries_left_out),
+        cmocka_unit_test(test_too_many_directories),
+        cmocka_unit_test(test_root_in_the_way),
+        cmocka_unit_test(test_made_again),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_mount_in_the_image),
+        cmocka_unit_test(test_without_descriptors),
+        cmocka_unit_test(test_host),
         cmocka_unit_test(test_opt_that_leads_out),
         cmocka_unit_test(test_points_through_links),
         cmocka_unit_test(test_plain_image),

@@ -23,7 +23,7 @@ static int
 setup(void **state)
 {
     (void)state;
-    assert_true(wp_claim_table_init(&table, CLAIMS));
+    assert_true(wp_claim_table_init(&table, CLAIMS, NULL));
     return 0;
 }
 
@@ -219,7 +219,7 @@ finds_all_while_buckets_split(void **state)
     char id[24];
 
     (void)state;
-    assert_true(wp_claim_table_init(&large, MANY));
+    assert_true(wp_claim_table_init(&large, MANY, NULL));
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(id, sizeof id, "%d", i);
         key = key_of("t", id);

@@ -1,7 +1,8 @@
 /* tests/unit/pool/core/claim_path_test.c - nothing on the way of a warm claim allocates,
  * locks or enters the kernel.
  *
- * See tests/support/base/call_counts.h. That the counters count is tested too: making
+ * A tenant's first claim of a pool opens its account, under a lock: it is none of
+ * these. See tests/support/base/call_counts.h. That the counters count is tested too: making
  * the pools allocates, and a claim that finds nothing takes a lock. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,18 +49,37 @@ teardown(void **state)
 }
 
 static void
-test_warm_claims_touch_nothing(void **state)
+assert_warm_claims_touch_nothing(int from)
 {
     uint64_t warm = 0;
 
-    (void)state;
     wp_call_counts_reset();
-    for (int i = 0; i < CLAIMS; i++) {
+    for (int i = from; i < CLAIMS; i++) {
         warm += wp_pools_claim(rig.pools, &claims[i].claim) == WP_OK &&
                 claims[i].claim.grant.served == WP_SERVED_WARM;
     }
     assert_untouched();
-    assert_int_equal(warm, CLAIMS);
+    assert_int_equal(warm, CLAIMS - from);
+}
+
+static void
+test_warm_claims_touch_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(wp_pools_claim(rig.pools, &claims[0].claim), WP_OK);
+    assert_warm_claims_touch_nothing(1);
+}
+
+static void
+test_warm_claims_of_two_tenants_touch_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CLAIMS; i++) {
+        claims[i].claim.tenant = i % 2 == 0 ? WP_STR("even") : WP_STR("odd");
+    }
+    assert_int_equal(wp_pools_claim(rig.pools, &claims[0].claim), WP_OK);
+    assert_int_equal(wp_pools_claim(rig.pools, &claims[1].claim), WP_OK);
+    assert_warm_claims_touch_nothing(2);
 }
 
 /* A retry of a granted claim is answered from the table. */
@@ -106,6 +126,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_counters_count, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            test_warm_claims_of_two_tenants_touch_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_warm_claims_touch_nothing, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_repeated_claims_touch_nothing,

@@ -120,7 +120,6 @@ test_round_trip(void **state)
         struct wp_str key = wp_str_from(wp_scale_policy_key(i));
 
         assert_true(key.len <= WP_SCALE_KEY_MAX);
-        assert_non_null(wp_scale_policy_key_help(i));
         assert_false(wp_scale_policy_eq(&policy, &again));
         assert_true(wp_scale_policy_get(&policy, key, value, sizeof value));
         if (strcmp(pairs[i].key, "scale-down-window") != 0) {
@@ -129,7 +128,6 @@ test_round_trip(void **state)
         assert_int_equal(
             wp_scale_policy_set(&again, key, wp_str_from(value), &err), WP_OK);
     }
-    assert_null(wp_scale_policy_key_help(n));
     assert_int_equal(n, WP_ARRAY_LEN(pairs));
     assert_true(wp_scale_policy_eq(&policy, &again));
     wp_scale_policy_init(&empty);
@@ -366,7 +364,7 @@ test_floors(void **state)
     }
 }
 
-/* The man page has the rows of the table, word by word and in their order. */
+/* The man page has the keys of the table, in their order. */
 static void
 test_the_manual_is_the_table(void **state)
 {
@@ -380,15 +378,16 @@ test_the_manual_is_the_table(void **state)
     assert_in_range(fread(page, 1, sizeof page - 1, file), 1, sizeof page - 2);
     assert_int_equal(fclose(file), 0);
     for (unsigned i = 0; wp_scale_policy_key(i) != NULL; i++) {
-        char row[512];
+        char row[64];
 
-        (void)snprintf(row, sizeof row, "\n| `%s` | %s |",
-                       wp_scale_policy_key(i), wp_scale_policy_key_help(i));
-        at = strstr(at, row);
-        if (at == NULL) {
+        (void)snprintf(row, sizeof row, "\n| `%s` | ", wp_scale_policy_key(i));
+        /* Each follows the one before at once. */
+        at = i == 0 ? strstr(at, row) : at;
+        if (at == NULL || strncmp(at, row, strlen(row)) != 0) {
             fail_msg("not in the manual: %s", row + 1);
         }
-        at += strlen(row);
+        at = strchr(at + 1, '\n');
+        assert_non_null(at);
     }
     /* And no other. */
     assert_true(strncmp(at, "\n\n", 2) == 0);

@@ -343,7 +343,7 @@ keeps_the_memory_promise(void **state)
 
     (void)state;
     assert_true(wp_slots_init(&million, 1000000, 1));
-    assert_true(wp_claim_table_init(&claims, 1000000));
+    assert_true(wp_claim_table_init(&claims, 1000000, NULL));
     bytes =
         wp_slots_memory_bytes(&million) + wp_claim_table_memory_bytes(&claims);
     assert_true(bytes <= (size_t)WP_SLOT_BYTES_MAX * 1000000);

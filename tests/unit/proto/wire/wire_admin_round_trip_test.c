@@ -212,6 +212,54 @@ test_reservations_round_trip(void **state)
 }
 
 static void
+test_tenants_round_trip(void **state)
+{
+    const struct wp_wire_list_tenants_request request = {
+        {WP_STR("team"), WP_STR("agents")}, WP_STR("t"), WP_STR("token")};
+    const struct wp_tenant_stats uses[] = {
+        {.tenant = "ci",
+         .pool_namespace = "team",
+         .pool = "agents",
+         .quota = {5, WP_QUOTA_NONE, 60},
+         .leases = 3,
+         .waiting = 1,
+         .claims_total = 70,
+         .refused_total = 8,
+         .active = true},
+        {.pool_namespace = "team",
+         .pool = "p",
+         .quota = {WP_QUOTA_NONE, 2, WP_QUOTA_NONE}},
+    };
+    const struct wp_wire_list_tenants_response response = {uses, 2,
+                                                           WP_STR("next")};
+    struct wp_wire_list_tenants_request request_out;
+    struct wp_wire_list_tenants_response out;
+
+    (void)state;
+    WIRE_PACK(list_tenants_request, &request);
+    WIRE_UNPACK(list_tenants_request, &request_out);
+    assert_true(wp_str_is(request_out.pool.name, "agents"));
+    assert_true(wp_str_is(request_out.tenant, "t"));
+    assert_true(wp_str_is(request_out.page_token, "token"));
+    WIRE_PACK(list_tenants_response, &response);
+    WIRE_UNPACK(list_tenants_response, &out);
+    assert_int_equal(out.n_tenants, 2);
+    assert_true(wp_str_is(out.next_page_token, "next"));
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct wp_tenant_stats *got = &out.tenants[i];
+
+        assert_string_equal(got->tenant, uses[i].tenant);
+        assert_string_equal(got->pool, uses[i].pool);
+        assert_memory_equal(&got->quota, &uses[i].quota, sizeof got->quota);
+        assert_int_equal(got->leases, uses[i].leases);
+        assert_int_equal(got->waiting, uses[i].waiting);
+        assert_int_equal(got->claims_total, uses[i].claims_total);
+        assert_int_equal(got->refused_total, uses[i].refused_total);
+        assert_int_equal(got->active, uses[i].active);
+    }
+}
+
+static void
 test_small_requests_round_trip(void **state)
 {
     const struct wp_wire_pool_ref ref = {WP_STR("team"), WP_STR("agents")};
@@ -292,6 +340,7 @@ main(void)
         WIRE_TEST(test_pools_round_trip),
         WIRE_TEST(test_pool_detail_round_trip),
         WIRE_TEST(test_reservations_round_trip),
+        WIRE_TEST(test_tenants_round_trip),
         WIRE_TEST(test_small_requests_round_trip),
     };
 

@@ -634,6 +634,48 @@ metadata_of_many_is_in_no_claims_way(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* The Sandbox has another launch type (a value of JSON), and then the claim
+ * another creator: what does the Sandbox say of its launch? */
+static const char *
+launch_type_after(const char *type, const char *creator)
+{
+    char patch[256];
+
+    (void)snprintf(
+        patch, sizeof patch,
+        "{\"metadata\":{\"labels\":{\"" WP_LABEL_LAUNCH_TYPE "\":%s}}}", type);
+    change_sandbox(patch);
+    (void)snprintf(patch, sizeof patch,
+                   "{\"metadata\":{\"labels\":{\"" WP_LABEL_CREATED_BY
+                   "\":\"%s\"}}}",
+                   creator);
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c", patch);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox),
+                                     "metadata", "labels", WP_LABEL_CREATED_BY,
+                                     NULL),
+                        creator);
+    return wp_json_text(wp_claim_rig_object(&rig, sandbox), "metadata",
+                        "labels", WP_LABEL_LAUNCH_TYPE, NULL);
+}
+
+/* Metrics and clients go by it: when it is lost it comes back with the next
+ * write, and says how the claim was served. Another one's word for it stays. */
+static void
+launch_type_comes_back(void **state)
+{
+    (void)state;
+    for (uint32_t warm = 0; warm < 2; warm++) {
+        begin_bound(warm, NULL);
+        assert_int_equal(strcmp(sandbox, "c") == 0, warm == 0);
+        assert_string_equal(launch_type_after("null", "go-client"),
+                            warm == 0 ? "cold" : "warm");
+        assert_string_equal(launch_type_after("\"other\"", "python-client"),
+                            "other");
+        wp_claim_rig_fini(&rig);
+    }
+}
+
 /* The same while nobody leads: whoever comes next makes up for it. */
 static void
 metadata_that_changed_while_nobody_led(void **state)
@@ -745,6 +787,7 @@ main(void)
         cmocka_unit_test(metadata_follows_the_claim),
         cmocka_unit_test(metadata_follows_the_template),
         cmocka_unit_test(metadata_of_many_is_in_no_claims_way),
+        cmocka_unit_test(launch_type_comes_back),
         cmocka_unit_test(metadata_that_changed_while_nobody_led),
         cmocka_unit_test(metadata_that_comes_to_contradict),
         cmocka_unit_test(metadata_goes_along_with_the_adoption),

@@ -1,5 +1,6 @@
 /* The pure parts of SandboxClaims: what they may ask for, what is made of it,
  * when they end, and what is counted. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,33 +80,46 @@ metadata_is_checked(void **state)
 {
     static const struct {
         const char *text;
-        bool fine;
+        const char *wrong; /* NULL: nothing. */
     } cases[] = {
-        {"{}", true},
-        {"{\"labels\":{\"sandbox.users.io/a\":\"b\"}}", true},
-        {"{\"labels\":{\"sub.sandbox.users.io/a\":\"\"}}", true},
-        {"{\"labels\":{\"sandbox.users.io/a\":\"b c\"}}", false},
-        {"{\"labels\":{\"sandbox.users.io/a\":\"-b\"}}", false},
-        {"{\"labels\":{\"sandbox.users.io/a\":1}}", false},
-        {"{\"labels\":{\"a\":\"b\"}}", false},
-        {"{\"labels\":{\"app\":\"sandbox-router\"}}", false},
-        {"{\"labels\":{\"notsandbox.users.io/a\":\"b\"}}", false},
-        {"{\"labels\":{\"users.io/a\":\"b\"}}", false},
-        {"{\"labels\":{\"sandbox.users.io/\":\"b\"}}", false},
-        {"{\"labels\":{\"/a\":\"b\"}}", false},
-        {"{\"labels\":{\"sandbox.users.io/a/b\":\"b\"}}", false},
-        {"{\"annotations\":{\"a\":\"anything: {at} all\"}}", true},
-        {"{\"annotations\":{\"example.com/a\":\"b\"}}", true},
-        {"{\"annotations\":{\"k8s.io/a\":\"b\"}}", false},
-        {"{\"annotations\":{\"x.k8s.io/a\":\"b\"}}", false},
-        {"{\"annotations\":{\"notk8s.io/a\":\"b\"}}", true},
-        {"{\"annotations\":{\"kubernetes.io/a\":\"b\"}}", false},
-        {"{\"annotations\":{\"agents.x-k8s.io/a\":\"b\"}}", false},
+        {"{}", NULL},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"b\"}}", NULL},
+        {"{\"labels\":{\"sub.sandbox.users.io/a\":\"\"}}", NULL},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"b c\"}}",
+         "expected a value of at most 63 letters"},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"-b\"}}",
+         "label 'sandbox.users.io/a': expected a value"},
+        {"{\"labels\":{\"sandbox.users.io/a\":1}}",
+         "label 'sandbox.users.io/a': expected a text"},
+        {"{\"labels\":{\"a\":\"b\"}}", "label 'a': expected a domain"},
+        {"{\"labels\":{\"app\":\"sandbox-router\"}}",
+         "label app=sandbox-router is the router's own"},
+        {"{\"labels\":{\"notsandbox.users.io/a\":\"b\"}}",
+         "not among those that are allowed"},
+        {"{\"labels\":{\"users.io/a\":\"b\"}}",
+         "label 'users.io/a': its domain is not among"},
+        {"{\"labels\":{\"sandbox.users.io/\":\"b\"}}",
+         "label key 'sandbox.users.io/': expected [domain/]name"},
+        {"{\"labels\":{\"/a\":\"b\"}}", "label key '/a': expected"},
+        {"{\"labels\":{\"sandbox.users.io/a/b\":\"b\"}}", "label key"},
+        {"{\"annotations\":{\"a\":\"anything: {at} all\"}}", NULL},
+        {"{\"annotations\":{\"example.com/a\":\"b\"}}", NULL},
+        {"{\"annotations\":{\"k8s.io/a\":\"b\"}}",
+         "annotation 'k8s.io/a': its domain is the system's"},
+        {"{\"annotations\":{\"x.k8s.io/a\":\"b\"}}",
+         "its domain is the system's"},
+        {"{\"annotations\":{\"notk8s.io/a\":\"b\"}}", NULL},
+        {"{\"annotations\":{\"kubernetes.io/a\":\"b\"}}",
+         "its domain is the system's"},
+        {"{\"annotations\":{\"agents.x-k8s.io/a\":\"b\"}}",
+         "its domain is the system's"},
         {"{\"annotations\":{\"cluster-autoscaler.kubernetes.io/"
          "safe-to-evict\":\"false\"}}",
-         true},
-        {"{\"annotations\":{\"a b\":\"c\"}}", false},
-        {"{\"annotations\":{\"\":\"c\"}}", false},
+         NULL},
+        {"{\"annotations\":{\"a\":true}}", "annotation 'a': expected a text"},
+        {"{\"labels\":{\"App\":\"Sandbox-Router\"}}", "the router's own"},
+        {"{\"annotations\":{\"a b\":\"c\"}}", "annotation key 'a b': expected"},
+        {"{\"annotations\":{\"\":\"c\"}}", "annotation key '': expected"},
     };
     struct wp_label_domains domains;
     struct wp_err err;
@@ -116,12 +130,42 @@ metadata_is_checked(void **state)
         json_t *json = parse(cases[i].text);
         bool fine = wp_claim_metadata_check(&domains, json, &err) == WP_OK;
 
-        if (fine != cases[i].fine) {
-            fail_msg("%s", cases[i].text);
+        if (fine != (cases[i].wrong == NULL) ||
+            (!fine && strstr(err.msg, cases[i].wrong) == NULL)) {
+            fail_msg("%s: %s", cases[i].text, fine ? "fine" : err.msg);
         }
         json_decref(json);
     }
     assert_int_equal(wp_claim_metadata_check(&domains, NULL, &err), WP_OK);
+    wp_label_domains_fini(&domains);
+}
+
+/* Each byte, as a value of its own and between others. */
+static void
+metadata_letters(void **state)
+{
+    struct wp_label_domains domains;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_label_domains_parse(&domains, WP_STR(""), &err), WP_OK);
+    for (int c = 1; c < 128; c++) {
+        const char alone[] = {(char)c, '\0'};
+        const char between[] = {'a', (char)c, 'b', '\0'};
+        bool edge = isalnum(c) != 0;
+        const char *const values[] = {alone, between};
+
+        for (int i = 0; i < 2; i++) {
+            json_t *json = json_pack("{s:{s:s}}", "labels",
+                                     "sandbox.users.io/a", values[i]);
+            bool fine = wp_claim_metadata_check(&domains, json, &err) == WP_OK;
+
+            if (fine != (edge || (i == 1 && strchr("-_.", c) != NULL))) {
+                fail_msg("byte %d, %s", c, fine ? "fine" : err.msg);
+            }
+            json_decref(json);
+        }
+    }
     wp_label_domains_fini(&domains);
 }
 
@@ -171,29 +215,39 @@ env_by_policy(void **state)
         const char *templ;
         const char *claim;
         const char *reason; /* NULL: it is made. */
+        const char *words;
     } cases[] = {
         {TEMPLATE("", ""), CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"),
-         WP_REASON_ENV_REJECTED},
+         WP_REASON_ENV_REJECTED,
+         "the template's envVarsInjectionPolicy lets no claim set variables"},
         {TEMPLATE(ENV("Allowed"), ""),
-         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"), NULL},
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"), NULL, NULL},
         {TEMPLATE(ENV("Allowed"), ""),
-         CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"}]"), WP_REASON_ERROR},
+         CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"}]"), WP_REASON_ERROR,
+         "env: 'A' is the template's"},
         {TEMPLATE(ENV("Overrides"), ""),
-         CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"}]"), NULL},
+         CLAIM("\"env\":[{\"name\":\"A\",\"value\":\"2\"}]"), NULL, NULL},
         {TEMPLATE(ENV("Allowed"), ",\"envFrom\":[{\"x\":1}]"),
          CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"),
-         WP_REASON_ENV_REJECTED},
+         WP_REASON_ENV_REJECTED,
+         "env: container 'main' takes variables from elsewhere (envFrom)"},
         {TEMPLATE(ENV("Overrides"), ",\"envFrom\":[{\"x\":1}]"),
-         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"), NULL},
+         CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\"}]"), NULL, NULL},
         {TEMPLATE(ENV("Allowed"), ""),
          CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\",\"containerName\":"
                "\"nobody\"}]"),
-         WP_REASON_ERROR},
+         WP_REASON_ERROR,
+         "env: 'B': expected a name, a value and a container of the template, "
+         "not 'nobody'"},
+        {TEMPLATE(ENV("Allowed"), ""), CLAIM("\"env\":[{\"value\":\"2\"}]"),
+         WP_REASON_ERROR, "env: '': expected a name"},
+        {TEMPLATE(ENV("Allowed"), ""), CLAIM("\"env\":[{\"name\":\"B\"}]"),
+         WP_REASON_ERROR, "env: 'B': expected a name, a value"},
         {TEMPLATE(ENV("Allowed"), ""),
          CLAIM("\"env\":[{\"name\":\"B\",\"value\":\"2\",\"containerName\":"
                "\"init\"},{\"name\":\"C\",\"value\":\"3\",\"containerName\":"
                "\"side\"}]"),
-         NULL},
+         NULL, NULL},
     };
 
     (void)state;
@@ -208,7 +262,7 @@ env_by_policy(void **state)
         assert_int_equal(made == NULL, cases[i].reason != NULL);
         if (made == NULL) {
             assert_string_equal(reason, cases[i].reason);
-            assert_true(err.msg[0] != '\0');
+            assert_non_null(strstr(err.msg, cases[i].words));
         }
         json_decref(made);
         wp_object_unref(templ);
@@ -279,15 +333,17 @@ volumes_by_policy(void **state)
         const char *policy;
         const char *claim;
         size_t volumes; /* 0: refused. */
+        const char *words;
     } cases[] = {
-        {"", more, 0},
-        {VCT("Disallowed"), more, 0},
-        {VCT("Allowed"), more, 2},
-        {VCT("Allowed"), same, 0},
-        {VCT("Overrides"), same, 2},
-        {VCT("Overrides"), twice, 0},
-        {VCT("Overrides"), nameless, 0},
-        {VCT("Disallowed"), "\"x\":1", 1},
+        {"", more, 0, "volumeClaimTemplatesPolicy lets no claim bring any"},
+        {VCT("Disallowed"), more, 0,
+         "volumeClaimTemplatesPolicy lets no claim bring any"},
+        {VCT("Allowed"), more, 2, NULL},
+        {VCT("Allowed"), same, 0, "'data' is the template's"},
+        {VCT("Overrides"), same, 2, NULL},
+        {VCT("Overrides"), twice, 0, "the claim has 'x' twice"},
+        {VCT("Overrides"), nameless, 0, "the claim's number 0 has no name"},
+        {VCT("Disallowed"), "\"x\":1", 1, NULL},
     };
 
     (void)state;
@@ -309,6 +365,7 @@ volumes_by_policy(void **state)
         assert_int_equal(json_array_size(volumes), cases[i].volumes);
         if (made == NULL) {
             assert_string_equal(reason, WP_REASON_VOLUMES_REJECTED);
+            assert_non_null(strstr(err.msg, cases[i].words));
         } else if (cases[i].claim == same) {
             assert_int_equal(
                 json_integer_value(
@@ -497,6 +554,7 @@ main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(domains_are_read),
         cmocka_unit_test(metadata_is_checked),
+        cmocka_unit_test(metadata_letters),
         cmocka_unit_test(metadata_never_overrides),
         cmocka_unit_test(env_by_policy),
         cmocka_unit_test(env_goes_where_it_belongs),

@@ -11,6 +11,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "k8s/controllers/verdicts.h"
 #include "tests/support/k8s/claim_rig.h"
 
 #define S WP_NS_PER_S
@@ -367,6 +368,49 @@ waits_on_without_cold_starts(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* What it waits for cannot be made: it says why, also of an earlier claim, and
+ * says no longer so once that is mended. A claim that may start cold hears it
+ * from its own Sandbox. */
+static void
+waits_for_a_refused_template(void **state)
+{
+    const struct wp_object *templ;
+
+    (void)state;
+    for (int cold = 0; cold < 2; cold++) {
+        wp_claim_rig_init(&rig);
+        rig.parts.config.cold_start = cold == 1;
+        wp_claim_rig_start(&rig, 1);
+        wp_claim_rig_claim(&rig, "a", NULL);
+        wp_claim_rig_claim(&rig, "b", NULL);
+        templ = wp_store_find(rig.parts.stores[WP_KIND_SANDBOX_TEMPLATE], "ns",
+                              "t");
+        assert_true(wp_verdicts_set(rig.parts.verdicts, templ,
+                                    "spec.containers: Required value"));
+        wp_claim_rig_advance(&rig, 1 * S);
+        assert_string_equal(wp_claim_rig_ready(&rig, "a", "status"), "True");
+        assert_string_equal(
+            wp_claim_rig_ready(&rig, "b", "message"),
+            cold == 1 ? ""
+                      : "The API server refuses every Pod of SandboxTemplate "
+                        "\"t\": spec.containers: Required value");
+        if (cold == 0) {
+            wp_claim_rig_advance(&rig, 3 * S);
+            assert_string_equal(wp_claim_rig_ready(&rig, "b", "reason"),
+                                "ReconcilerError");
+            assert_true(wp_verdicts_set(rig.parts.verdicts, templ, NULL));
+            wp_claim_rig_advance(&rig, 1 * S);
+            assert_string_equal(wp_claim_rig_ready(&rig, "b", "reason"),
+                                "SandboxNotReady");
+            assert_int_equal(colds(), 0);
+        }
+        assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+        wp_claim_rig_advance(&rig, 1 * S);
+        assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "True");
+        wp_claim_rig_fini(&rig);
+    }
+}
+
 /* A claim that goes while it waits leaves nothing behind. */
 static void
 deleted_while_it_waits(void **state)
@@ -637,6 +681,7 @@ main(void)
         cmocka_unit_test(cold_at_once_without_candidates),
         cmocka_unit_test(server_error_at_a_cold_start),
         cmocka_unit_test(waits_on_without_cold_starts),
+        cmocka_unit_test(waits_for_a_refused_template),
         cmocka_unit_test(deleted_while_it_waits),
         cmocka_unit_test(waiting_claim_changes_its_pool),
         cmocka_unit_test(pool_that_is_not_heard_of_yet),

@@ -139,6 +139,55 @@ warm_claim_is_served_in_two_writes(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* Who follows a request by its trace finds the Sandbox that served it. */
+static void
+trace_goes_along(void **state)
+{
+    (void)state;
+    begin(1);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM,
+                          "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\","
+                          "\"annotations\":{\"" WP_ANNOTATION_TRACE
+                          "\":\"00-4bf9-01\"}},"
+                          "\"spec\":{\"warmPoolRef\":{\"name\":\"p\"}}}");
+    wp_claim_rig_settle(&rig);
+    expect_bound("c");
+    assert_string_equal(
+        wp_json_text(wp_claim_rig_object(&rig, wp_claim_rig_sandbox(&rig, "c")),
+                     "metadata", "annotations", WP_ANNOTATION_TRACE, NULL),
+        "00-4bf9-01");
+    wp_claim_rig_fini(&rig);
+}
+
+/* A template that is gone takes nobody's warm sandbox away: the Pod keeps what
+ * it has, but for what the pool put there. */
+static void
+served_without_its_template(void **state)
+{
+    const char *sandbox;
+
+    (void)state;
+    begin(1);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t");
+    wp_claim_rig_settle(&rig);
+    wp_claim_rig_claim(&rig, "c", NULL);
+    expect_bound("c");
+    sandbox = wp_claim_rig_sandbox(&rig, "c");
+    assert_string_equal(label(sandbox, WP_LABEL_TEMPLATE_REF_HASH), "22222222");
+    assert_string_equal(pod_label(sandbox, "of"), "template");
+    assert_string_equal(pod_label(sandbox, WP_LABEL_CLAIM_UID),
+                        wp_claim_rig_uid(&rig, "c"));
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox), "spec",
+                                     "podTemplate", "metadata", "annotations",
+                                     WP_ANNOTATION_SAFE_TO_EVICT, NULL),
+                        "");
+    assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox), "spec",
+                                     "podTemplate", "metadata", "annotations",
+                                     "note", NULL),
+                        "one");
+    wp_claim_rig_fini(&rig);
+}
+
 /* The order in which they go: the adoption and the annotations beside it; the
  * status once both are back; nothing after that. */
 static void
@@ -425,6 +474,37 @@ failing_status_is_tried_on(void **state)
 
 /* Annotations that failed follow later; the client had its status long
  * before. */
+/* A cold start beside the pool would go round the quota. */
+static void
+a_quota_is_told_and_nothing_is_made_beside_it(void **state)
+{
+    const struct wp_tenant_quota quota = {
+        .tenant = WP_TENANT_SANDBOX_CLAIMS,
+        .quota = {1, WP_QUOTA_NONE, WP_QUOTA_NONE},
+    };
+
+    (void)state;
+    begin(3);
+    assert_true(wp_pools_set_quotas(rig.pools, &quota, 1));
+    wp_claim_rig_claim(&rig, "a", NULL);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "status"), "True");
+    wp_claim_rig_claim(&rig, "b", NULL);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "False");
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "reason"),
+                        "QuotaExceeded");
+    assert_non_null(strstr(wp_claim_rig_ready(&rig, "b", "message"),
+                           "held or waiting at most 1"));
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "b"), "");
+    wp_claim_rig_unclaim(&rig, "a");
+    for (int i = 0; i < 60; i++) {
+        wp_claim_rig_advance(&rig, S);
+    }
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "True");
+    wp_claim_rig_fini(&rig);
+}
+
 static void
 failing_annotations_follow(void **state)
 {
@@ -448,6 +528,8 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(warm_claim_is_served_in_two_writes),
+        cmocka_unit_test(trace_goes_along),
+        cmocka_unit_test(served_without_its_template),
         cmocka_unit_test(writes_go_in_order),
         cmocka_unit_test(without_observability_one_write_less),
         cmocka_unit_test(each_claim_has_its_own),
@@ -460,6 +542,7 @@ main(void)
         cmocka_unit_test(stale_status_is_made_anew),
         cmocka_unit_test(lost_answer_of_the_status),
         cmocka_unit_test(failing_status_is_tried_on),
+        cmocka_unit_test(a_quota_is_told_and_nothing_is_made_beside_it),
         cmocka_unit_test(failing_annotations_follow),
     };
 

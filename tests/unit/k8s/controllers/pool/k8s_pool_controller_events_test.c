@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/controllers/verdicts.h"
 #include "tests/support/k8s/warm_pool_rig.h"
 
 static const char *
@@ -16,6 +17,13 @@ last_event(struct warm_pool_rig *rig)
         wp_recorder_last(rig->api, WP_VERB_POST, WP_KIND_EVENT);
 
     return call == NULL ? "" : wp_recorded_text(call, "reason", NULL);
+}
+
+static const char *
+last_note(struct warm_pool_rig *rig)
+{
+    return wp_recorded_text(
+        wp_recorder_last(rig->api, WP_VERB_POST, WP_KIND_EVENT), "note", NULL);
 }
 
 static uint32_t
@@ -75,6 +83,43 @@ missing_template_is_told(void **state)
     warm_pool_rig_fini(&rig);
 }
 
+/* No Pod of its template can start: each mistake is told once, unless the pool
+ * wants none. */
+static void
+refused_template_is_told(void **state)
+{
+    struct warm_pool_rig rig;
+    const struct wp_object *template_;
+
+    (void)state;
+    warm_pool_rig_init(&rig, false);
+    warm_pool_rig_put_template(&rig, "a");
+    warm_pool_rig_put_pool(&rig, 0, "OnReplenish");
+    warm_pool_rig_activate(&rig);
+    template_ = wp_store_find(rig.parts.stores[WP_KIND_SANDBOX_TEMPLATE],
+                              "default", "t");
+    assert_true(wp_verdicts_set(rig.parts.verdicts, template_, "spec.a: no"));
+    warm_pool_rig_settle(&rig);
+    assert_int_equal(events(&rig), 0);
+    warm_pool_rig_put_pool(&rig, 1, "OnReplenish");
+    warm_pool_rig_advance(&rig, WP_NS_PER_S);
+    assert_string_equal(last_event(&rig), "WarmPoolNotProgressing");
+    assert_string_equal(last_note(&rig),
+                        "The API server refuses every Pod of SandboxTemplate "
+                        "\"t\": spec.a: no");
+    warm_pool_rig_advance(&rig, 61 * WP_NS_PER_S);
+    assert_int_equal(events(&rig), 1);
+    assert_true(wp_verdicts_set(rig.parts.verdicts, template_, "spec.b: no"));
+    warm_pool_rig_settle(&rig);
+    assert_int_equal(events(&rig), 2);
+    assert_non_null(strstr(last_note(&rig), "spec.b: no"));
+    assert_true(wp_verdicts_set(rig.parts.verdicts, template_, NULL));
+    warm_pool_rig_settle(&rig);
+    assert_string_equal(last_event(&rig), "WarmPoolProgressing");
+    assert_int_equal(events(&rig), 3);
+    warm_pool_rig_fini(&rig);
+}
+
 /* What the core makes fails before there is an object: found out all the same,
  * and again when it goes well. */
 static void
@@ -102,13 +147,6 @@ failing_is_told(void **state)
                          "note", NULL),
         "quota exceeded"));
     warm_pool_rig_fini(&rig);
-}
-
-static const char *
-last_note(struct warm_pool_rig *rig)
-{
-    return wp_recorded_text(
-        wp_recorder_last(rig->api, WP_VERB_POST, WP_KIND_EVENT), "note", NULL);
 }
 
 static void
@@ -214,6 +252,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unschedulable_is_told),
         cmocka_unit_test(missing_template_is_told),
+        cmocka_unit_test(refused_template_is_told),
         cmocka_unit_test(failing_is_told),
         cmocka_unit_test(bad_policy_is_told),
         cmocka_unit_test(scaling_by_hand_is_told),

@@ -63,6 +63,32 @@ orphans_are_taken_in(void **state)
     warm_pool_rig_fini(&rig);
 }
 
+/* As the API server has it when nobody ever controlled it. */
+static void
+orphan_without_a_list(void **state)
+{
+    struct warm_pool_rig rig;
+
+    (void)state;
+    warm_pool_rig_init(&rig, false);
+    warm_pool_rig_put_template(&rig, "a");
+    warm_pool_rig_put_pool(&rig, 1, "OnReplenish");
+    warm_pool_rig_put_sandbox(&rig, &(struct warm_pool_sandbox){
+                                        .name = "p-1", .without_owners = true});
+    assert_null(wp_json_at(warm_pool_rig_sandbox(&rig, "p-1"), "metadata",
+                           "ownerReferences", NULL));
+    warm_pool_rig_activate(&rig);
+    wp_test_json_equal(
+        json_deep_copy(wp_json_at(warm_pool_rig_sandbox(&rig, "p-1"),
+                                  "metadata", "ownerReferences", NULL)),
+        "[{'apiVersion': 'extensions.agents.x-k8s.io/v1beta1', "
+        "'kind': 'SandboxWarmPool', 'name': 'p', 'uid': 'pool-uid', "
+        "'controller': true, 'blockOwnerDeletion': true}]");
+    assert_int_equal(warm_pool_rig_sandbox_writes(&rig), 1);
+    assert_int_equal(warm_pool_rig_status(&rig, "replicas"), 1);
+    warm_pool_rig_fini(&rig);
+}
+
 /* Somebody else was quicker: no failure, and decided anew. */
 static void
 orphan_that_changes(void **state)
@@ -195,6 +221,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orphans_are_taken_in),
+        cmocka_unit_test(orphan_without_a_list),
         cmocka_unit_test(orphan_that_changes),
         cmocka_unit_test(launch_type_is_put_right),
         cmocka_unit_test(many_orphans),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/objects/condition.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "tests/support/k8s/sandbox_rig.h"
@@ -519,6 +520,41 @@ multiple_pods(void **state)
     sandbox_rig_fini(&rig);
 }
 
+/* Nor is one ended when a sandbox of two Pods is to be suspended: nobody can say
+ * which holds the work. */
+static void
+multiple_pods_suspended(void **state)
+{
+    struct sandbox_rig rig;
+    const json_t *ready;
+
+    (void)state;
+    sandbox_rig_init(&rig, false);
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'s1','namespace':'n'," OURS "}}");
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'s2','namespace':'n'," OURS "}}");
+    sandbox_rig_sandbox(&rig, NAMED, "'operatingMode':'Suspended'");
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_DELETE, WP_KIND_COUNT),
+                     0);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_POST, WP_KIND_POD), 0);
+    ready = wp_condition_find(
+        wp_json_at(sandbox_rig_object(&rig, WP_KIND_SANDBOX, "s"), "status",
+                   "conditions", NULL),
+        "Ready");
+    assert_string_equal(wp_json_text(ready, "message", NULL),
+                        "2 Pods are controlled by this Sandbox; none is chosen "
+                        "and none is created");
+    assert_string_equal(pod_name_of(&rig), "s");
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s1");
+    sandbox_rig_settle(&rig);
+    /* The one that is left is ended, though it has another name. */
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_DELETE, WP_KIND_POD),
+                     1);
+    assert_null(sandbox_rig_object(&rig, WP_KIND_POD, "s2"));
+    sandbox_rig_fini(&rig);
+}
+
 /* Nothing is done for a sandbox that is going, or by one who does not lead. */
 static void
 left_alone(void **state)
@@ -608,6 +644,7 @@ main(void)
         cmocka_unit_test(adoption),
         cmocka_unit_test(pod_of_another_name),
         cmocka_unit_test(multiple_pods),
+        cmocka_unit_test(multiple_pods_suspended),
         cmocka_unit_test(left_alone),
         cmocka_unit_test(collected),
         cmocka_unit_test(not_collected),

@@ -9,6 +9,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/controllers/sandbox/child.h"
 #include "k8s/controllers/sandbox/pod.h"
+#include "proto/formats/sandbox_token.h"
 #include "k8s/controllers/sandbox/volume.h"
 #include "tests/support/k8s/object_text.h"
 
@@ -121,6 +122,66 @@ leased_pod(void **state)
     json_decref(made);
     wp_object_unref(sandbox);
     json_decref(json);
+}
+
+/* The spec of the Pod, with tokens, for a sandbox with these annotations. */
+static json_t *
+spec_with_tokens(const char *annotations, const char *spec, const uint8_t *key)
+{
+    char text[4096];
+    char metadata[256];
+    char template[1024];
+    json_t *json;
+    json_t *pod;
+    json_t *made;
+    struct wp_object *sandbox;
+
+    (void)snprintf(metadata, sizeof metadata, "'annotations':{%s}",
+                   annotations);
+    (void)snprintf(template, sizeof template, "'spec':%s", spec);
+    sandbox_text(text, sizeof text, metadata, template);
+    json = json_of(text);
+    sandbox = object_of_json(WP_KIND_SANDBOX, json);
+    pod = wp_sandbox_pod_build(sandbox, json, "0a1b2c3d");
+    wp_sandbox_pod_add_token(pod, sandbox, key);
+    made = json_incref(json_object_get(pod, "spec"));
+    json_decref(pod);
+    wp_object_unref(sandbox);
+    json_decref(json);
+    return made;
+}
+
+/* Each container of a pool's Pod has the digest of its sandbox's token, unless
+ * its template says one. Other sandboxes are left as they are. */
+static void
+tokens(void **state)
+{
+    static const uint8_t key[WP_SANDBOX_KEY_LEN] = {1};
+    static const char spec[] =
+        "{'containers':[{'name':'a'},"
+        "{'name':'b','env':[{'name':'X','value':'1'}]},"
+        "{'name':'c','env':[{'name':'WARMPOOL_RUNTIME_TOKEN_DIGEST',"
+        "'value':'own'}]}],'initContainers':[{'name':'d'}]}";
+    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+    char digest[WP_SANDBOX_TOKEN_TEXT + 1];
+    char ours[160];
+    char want[1024];
+
+    (void)state;
+    wp_sandbox_token(key, "n", "s", token);
+    wp_sandbox_token_digest(wp_str_from(token), digest);
+    (void)snprintf(ours, sizeof ours,
+                   "{'name':'WARMPOOL_RUNTIME_TOKEN_DIGEST','value':'%s'}",
+                   digest);
+    (void)snprintf(want, sizeof want,
+                   "{'containers':[{'name':'a','env':[%s]},"
+                   "{'name':'b','env':[{'name':'X','value':'1'},%s]},"
+                   "{'name':'c','env':[{'name':"
+                   "'WARMPOOL_RUNTIME_TOKEN_DIGEST','value':'own'}]}],"
+                   "'initContainers':[{'name':'d','env':[%s]}]}",
+                   ours, ours, ours);
+    assert_json(spec_with_tokens("'warmpool.dev/uid':'00'", spec, key), want);
+    assert_json(spec_with_tokens("", spec, key), spec);
 }
 
 /* Volume claims take the place of volumes of their name, the others stay. */
@@ -292,8 +353,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_pod),   cmocka_unit_test(user_pod),
-        cmocka_unit_test(leased_pod), cmocka_unit_test(volumes),
-        cmocka_unit_test(follow),     cmocka_unit_test(ownership),
+        cmocka_unit_test(leased_pod), cmocka_unit_test(tokens),
+        cmocka_unit_test(volumes),    cmocka_unit_test(follow),
+        cmocka_unit_test(ownership),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

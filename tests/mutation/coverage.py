@@ -1,0 +1,110 @@
+"""Which test executes which line of the product, by gcov."""
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections import defaultdict
+
+from ctests import tests_of
+from tree import PRODUCT, ROOT, configure, ninja, product_files
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BATCH = 200  # Files for one gcov.
+
+
+def counted(prefix):
+    """The files of counts below prefix, each with its notes beside it."""
+    found = []
+    for folder, _, names in os.walk(prefix):
+        for name in names:
+            if name.endswith(".gcda"):
+                path = os.path.join(folder, name)
+                notes = "/" + os.path.relpath(path, prefix)[:-5] + ".gcno"
+                os.symlink(notes, path[:-5] + ".gcno")
+                found.append(path)
+    return found
+
+
+def executed(prefix, tree):
+    """{file: lines} that the files of counts below prefix tell of."""
+    out = defaultdict(set)
+    files = counted(prefix)
+    for at in range(0, len(files), BATCH):
+        said = subprocess.run(
+            ["gcov", "--json-format", "--stdout", *files[at:at + BATCH]],
+            cwd=prefix, capture_output=True, text=True, check=False).stdout
+        for text in filter(None, said.split("\n")):
+            record = json.loads(text)
+            for source in record["files"]:
+                path = os.path.normpath(os.path.join(
+                    record["current_working_directory"], source["file"]))
+                name = os.path.relpath(path, tree)
+                if name.startswith(PRODUCT) and name.endswith(".c"):
+                    out[name].update(line["line_number"] for line in
+                                     source["lines"] if line["count"] > 0)
+    return out
+
+
+def cover(test, tree):
+    """{file: [lines]} that the test executes, and how long it takes."""
+    with tempfile.TemporaryDirectory() as prefix:
+        os.chmod(prefix, 0o777)  # Some processes of a test are nobody.
+        start = os.times().elapsed
+        passed = test.run(3 * test.limit_s, GCOV_PREFIX=prefix)
+        seconds = os.times().elapsed - start
+        found = executed(prefix, tree)
+    if not passed:
+        print(f"left out, it fails without a mistake: {test.name}", flush=True)
+    return {"seconds": seconds, "passed": passed,
+            "lines": {name: sorted(lines) for name, lines in found.items()}}
+
+
+def digest():
+    """Of the product, as it was when the tests were run."""
+    total = hashlib.sha256()
+    for name in product_files():
+        with open(os.path.join(ROOT, name), "rb") as handle:
+            total.update(name.encode() + handle.read())
+    return total.hexdigest()
+
+
+def load(path):
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as handle:
+            kept = json.load(handle)
+        if kept["product"] == digest():
+            return kept
+    return {"product": digest(), "tests": {}}
+
+
+def learn(path, tree, pattern, jobs):
+    """{test: {seconds, lines}}; each is run when it or the product changed.
+    What was learnt is kept at once, so that one may stop and go on."""
+    flush = path + ".flush.o"
+    subprocess.run(["cc", "-fPIC", "-c", os.path.join(HERE, "flush.c"), "-o",
+                    flush], check=True)
+    build = configure(tree, "coverage", "-DWP_BUILD_BENCH=OFF",
+                      "-DCMAKE_C_COMPILER_LAUNCHER=" +
+                      os.path.join(HERE, "cover.sh"),
+                      "-DCMAKE_EXE_LINKER_FLAGS="
+                      f"--coverage -Wl,--wrap=_exit {flush}")
+    os.environ["WP_COVER_ROOT"] = tree
+    done = ninja(tree, build, [], jobs)
+    if done.returncode != 0:
+        raise SystemExit("cannot build:\n" + done.stdout[-3000:])
+    kept = load(path)
+    tests = tests_of(build, pattern)
+    digests = {test.name: test.digest() for test in tests}
+    missing = [t for t in tests if
+               kept["tests"].get(t.name, {}).get("digest") != digests[t.name]]
+    for at, test in enumerate(missing):
+        print(f"learning what {test.name} executes, {at + 1} of "
+              f"{len(missing)}", flush=True)
+        kept["tests"][test.name] = dict(cover(test, tree),
+                                        digest=digests[test.name])
+        with open(path + ".new", "w", encoding="utf-8") as handle:
+            json.dump(kept, handle)
+        os.replace(path + ".new", path)
+    return {test.name: kept["tests"][test.name] for test in tests
+            if kept["tests"][test.name]["passed"]}

@@ -1,0 +1,70 @@
+"""The tests of a build folder, as ctest has them, each run behind a wall."""
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+
+# A mistake in a signal's target must not reach beyond the test.
+WALL = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] \
+    if os.geteuid() == 0 else []
+# What tests find by a path that was compiled in.
+PROGRAMS = ["warmpoold", "warmpoolctl", "warmpool-init", "warmpool-runtime",
+            "static_server", "fake_api", "rpc_fixture"]
+
+
+class Test:
+    """One of them."""
+
+    def __init__(self, entry):
+        self.name = entry["name"]
+        self.command = entry["command"]
+        properties = {p["name"]: p["value"] for p in entry["properties"]}
+        self.folder = properties["WORKING_DIRECTORY"]
+        self.limit_s = properties.get("TIMEOUT", 600)
+        self.environment = dict(pair.split("=", 1) for pair in
+                                properties.get("ENVIRONMENT", []))
+        self.integration = "integration" in properties.get("LABELS", [])
+
+    def goals(self, build):
+        """What ninja has to make for it."""
+        goals = [os.path.relpath(word, build) for word in self.command
+                 if word.startswith(build + "/") and "." not in
+                 os.path.basename(word) and not os.path.isdir(word)]
+        return goals + PROGRAMS if self.integration else goals
+
+    def run(self, limit_s, **environment):
+        """True: it passed, or had to be left out."""
+        with subprocess.Popen(
+                WALL + self.command, cwd=self.folder, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env=dict(os.environ, **self.environment,
+                         **environment)) as process:
+            try:
+                code = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:  # What it started ends with it.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        return code in (0, 77)
+
+    def digest(self):
+        """Of what it is made of, beside the product."""
+        total = hashlib.sha256()
+        for word in self.command:
+            if os.path.isfile(word) and not word.startswith("/usr/"):
+                with open(word, "rb") as handle:
+                    total.update(handle.read())
+        return total.hexdigest()
+
+
+def tests_of(build, pattern):
+    """Those that are built and whose names the pattern is found in; ctest says
+    nothing of the others."""
+    said = subprocess.run(
+        ["ctest", "--test-dir", build, "--show-only=json-v1", "-R", pattern],
+        capture_output=True, text=True, check=True).stdout
+    return [Test(t) for t in json.loads(said)["tests"] if "command" in t]

@@ -1,0 +1,291 @@
+/* Accounts: found again, counted up and down, held to quotas, used anew. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pool/base/clock.h"
+#include "pool/base/fnv.h"
+#include "pool/claims/accounts.h"
+
+#define S WP_NS_PER_S
+
+enum {
+    CLAIMS = 64,
+};
+
+static const struct wp_quota no_quota = {WP_QUOTA_NONE, WP_QUOTA_NONE,
+                                         WP_QUOTA_NONE};
+static struct wp_accounts accounts;
+
+static int
+setup(void **state)
+{
+    (void)state;
+    assert_true(
+        wp_accounts_init(&accounts, CLAIMS, (struct wp_hash_key){1, 2}));
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    wp_accounts_fini(&accounts);
+    return 0;
+}
+
+static struct wp_counted
+take(uint32_t pool, const char *tenant, int64_t now_ns)
+{
+    return wp_accounts_take(&accounts, pool, wp_str_from(tenant), now_ns);
+}
+
+static enum wp_account_verdict
+check(struct wp_counted counted, int64_t now_ns)
+{
+    int64_t retry_ns;
+
+    return wp_accounts_check(&accounts, counted, now_ns, &retry_ns);
+}
+
+/* The tenant's numbers in the pool; all 0 when there are none. */
+static struct wp_tenant_stats
+stats_of(uint32_t pool, const char *name)
+{
+    struct wp_str tenant = wp_str_from(name);
+    struct wp_tenant_stats out = {0};
+    uint32_t cursor = 0;
+    uint32_t at;
+
+    (void)wp_accounts_list(&accounts,
+                           &(struct wp_account_filter){pool, &tenant}, &cursor,
+                           &out, &at, 1);
+    return out;
+}
+
+static void
+an_account_is_of_one_tenant_in_one_pool(void **state)
+{
+    struct wp_counted a = take(3, "a", 1);
+    struct wp_counted again = take(3, "a", 1);
+    struct wp_counted b = take(3, "b", 1);
+    struct wp_counted elsewhere = take(4, "a", 1);
+
+    (void)state;
+    assert_int_equal(a.live, 1);
+    assert_int_equal(again.live, 2);
+    assert_int_equal(again.account, a.account);
+    assert_int_equal(b.live, 1);
+    assert_int_not_equal(b.account, a.account);
+    assert_int_equal(elsewhere.live, 1);
+    assert_int_not_equal(elsewhere.account, a.account);
+    assert_int_equal(stats_of(3, "a").leases, 2);
+    wp_accounts_give(&accounts, a.account);
+    assert_int_equal(stats_of(3, "a").leases, 1);
+    wp_accounts_give(&accounts, a.account);
+    assert_int_equal(stats_of(3, "a").leases, 0);
+    assert_int_equal(stats_of(3, "a").claims_total, 2);
+    wp_accounts_give(&accounts, b.account);
+    wp_accounts_give(&accounts, elsewhere.account);
+}
+
+static void
+names_that_begin_alike_are_two(void **state)
+{
+    struct wp_counted none = take(0, "", 1);
+    struct wp_counted one = take(0, "a", 1);
+    struct wp_counted two = take(0, "aa", 1);
+
+    (void)state;
+    assert_int_equal(none.live + one.live + two.live, 3);
+    wp_accounts_give(&accounts, none.account);
+    wp_accounts_give(&accounts, one.account);
+    wp_accounts_give(&accounts, two.account);
+}
+
+static void
+a_quota_holds_exactly(void **state)
+{
+    const struct wp_quota quota = {3, WP_QUOTA_NONE, WP_QUOTA_NONE};
+    struct wp_counted held[4];
+
+    (void)state;
+    wp_accounts_set_pool(&accounts, 1, 77, &quota);
+    for (int i = 0; i < 4; i++) {
+        held[i] = take(1, "t", 1);
+    }
+    assert_int_equal(check(held[2], 1), WP_ACCOUNT_OK);
+    assert_int_equal(check(held[3], 1), WP_ACCOUNT_LEASES);
+    wp_accounts_give(&accounts, held[3].account);
+    assert_int_equal(stats_of(1, "t").refused_total, 1);
+    /* Another pool's tenants have none. */
+    held[3] = take(2, "t", 1);
+    held[3].live = 100;
+    assert_int_equal(check(held[3], 1), WP_ACCOUNT_OK);
+    /* A larger one holds at once, 0 is none. */
+    held[3] = take(1, "t", 1);
+    assert_int_equal(check(held[3], 1), WP_ACCOUNT_LEASES);
+    wp_accounts_set_pool(&accounts, 1, 77, &(struct wp_quota){4, 0, 0});
+    assert_int_equal(check(held[3], 1), WP_ACCOUNT_OK);
+    wp_accounts_set_pool(&accounts, 1, 77, &(struct wp_quota){0, 0, 0});
+    assert_int_equal(stats_of(1, "t").quota.leases_max, WP_QUOTA_NONE);
+}
+
+static void
+what_is_said_of_a_tenant_goes_before_its_pool(void **state)
+{
+    uint64_t pool = wp_fnv_name(WP_STR("ns"), WP_STR("p"));
+    const struct wp_tenant_quota named[] = {
+        {.tenant = "ci", .quota = {5, WP_QUOTA_NONE, 0}},
+        {.tenant = "ci",
+         .pool_namespace = "ns",
+         .pool = "p",
+         .quota = {7, WP_QUOTA_NONE, WP_QUOTA_NONE}},
+    };
+
+    (void)state;
+    wp_accounts_set_pool(&accounts, 1, pool, &(struct wp_quota){2, 3, 60});
+    wp_accounts_set_pool(&accounts, 2, 99, &(struct wp_quota){2, 3, 60});
+    (void)take(1, "ci", 1);
+    assert_true(wp_accounts_set_named(&accounts, named, 2));
+    (void)take(1, "other", 1);
+    (void)take(2, "ci", 1);
+    assert_int_equal(stats_of(1, "other").quota.leases_max, 2);
+    assert_int_equal(stats_of(1, "other").quota.claims_per_minute, 60);
+    assert_int_equal(stats_of(1, "ci").quota.leases_max, 7);
+    assert_int_equal(stats_of(2, "ci").quota.leases_max, 5);
+    assert_int_equal(stats_of(1, "ci").quota.waiters_max, 3);
+    assert_int_equal(stats_of(1, "ci").quota.claims_per_minute, WP_QUOTA_NONE);
+    assert_true(wp_accounts_set_named(&accounts, NULL, 0));
+    assert_int_equal(stats_of(1, "ci").quota.leases_max, 2);
+}
+
+static void
+the_rate_lets_ten_seconds_worth_through_at_once(void **state)
+{
+    struct wp_counted t;
+    int64_t now = 1000 * S;
+    int64_t retry_ns;
+    int served = 0;
+
+    (void)state;
+    wp_accounts_set_pool(&accounts, 1, 1, &(struct wp_quota){0, 0, 120});
+    for (int i = 0; i < 100; i++) {
+        t = take(1, "t", now);
+        served += check(t, now) == WP_ACCOUNT_OK ? 1 : 0;
+        wp_accounts_give(&accounts, t.account);
+    }
+    assert_int_equal(served, 20);
+    t = take(1, "t", now);
+    assert_int_equal(wp_accounts_check(&accounts, t, now, &retry_ns),
+                     WP_ACCOUNT_RATE);
+    assert_int_equal(retry_ns, S / 2);
+    assert_int_equal(check(t, now + retry_ns - 1), WP_ACCOUNT_RATE);
+    assert_int_equal(check(t, now + retry_ns), WP_ACCOUNT_OK);
+    /* Over a long time it is the rate. */
+    served = 0;
+    for (int i = 0; i < 6000; i++) {
+        now += S / 10;
+        served += check(t, now) == WP_ACCOUNT_OK ? 1 : 0;
+    }
+    assert_in_range(served, 1199, 1201);
+    /* So few a minute that ten seconds hold none: one at a time. */
+    wp_accounts_set_pool(&accounts, 2, 2, &(struct wp_quota){0, 0, 2});
+    t = take(2, "t", now);
+    assert_int_equal(check(t, now), WP_ACCOUNT_OK);
+    assert_int_equal(check(t, now + 30 * S - 1), WP_ACCOUNT_RATE);
+    assert_int_equal(check(t, now + 30 * S), WP_ACCOUNT_OK);
+}
+
+static void
+accounts_without_claims_become_others(void **state)
+{
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        struct wp_counted t;
+
+        (void)snprintf(name, sizeof name, "t%d", i);
+        t = take(0, name, i + 1);
+        assert_int_not_equal(t.account, WP_ACCOUNT_OTHERS);
+        assert_int_equal(t.live, 1);
+        assert_int_equal(stats_of(0, name).claims_total, 1);
+        wp_accounts_give(&accounts, t.account);
+    }
+    /* Whoever is replaced is not active any more. */
+    assert_true(wp_accounts_active(&accounts, 0) <= accounts.n_used);
+}
+
+static void
+who_finds_no_account_shares_one(void **state)
+{
+    uint32_t account[200];
+    uint32_t shared = 0;
+    char name[16];
+
+    (void)state;
+    for (uint32_t i = 0; i < 200; i++) {
+        struct wp_counted t;
+
+        (void)snprintf(name, sizeof name, "t%u", i);
+        t = take(0, name, 1);
+        account[i] = t.account;
+        if (t.account == WP_ACCOUNT_OTHERS) {
+            shared++;
+            assert_int_equal(t.live, shared);
+            t.live = UINT32_MAX - 1;
+            assert_int_equal(check(t, 1), WP_ACCOUNT_OK);
+        }
+    }
+    assert_true(shared >= 200 - 64);
+    for (uint32_t i = 0; i < 200; i++) {
+        wp_accounts_give(&accounts, account[i]);
+    }
+    assert_int_equal(wp_account_live(&accounts.account[WP_ACCOUNT_OTHERS]), 0);
+    /* And now there is room again. */
+    assert_int_not_equal(take(0, "new", 2).account, WP_ACCOUNT_OTHERS);
+}
+
+static void
+a_tenant_is_active_for_a_minute(void **state)
+{
+    (void)state;
+    wp_accounts_set_pool(&accounts, 6, 6, &no_quota);
+    (void)take(6, "restored", 0);
+    assert_int_equal(wp_accounts_active(&accounts, 6), 0);
+    (void)take(6, "a", 10 * S);
+    (void)take(6, "a", 11 * S);
+    (void)take(6, "b", 40 * S);
+    assert_int_equal(wp_accounts_active(&accounts, 6), 2);
+    wp_accounts_sweep(&accounts, 71 * S);
+    assert_int_equal(wp_accounts_active(&accounts, 6), 2);
+    wp_accounts_sweep(&accounts, 71 * S + 1);
+    assert_int_equal(wp_accounts_active(&accounts, 6), 1);
+    assert_false(stats_of(6, "a").active);
+    (void)take(6, "a", 72 * S);
+    assert_int_equal(wp_accounts_active(&accounts, 6), 2);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        TEST(an_account_is_of_one_tenant_in_one_pool),
+        TEST(names_that_begin_alike_are_two),
+        TEST(a_quota_holds_exactly),
+        TEST(what_is_said_of_a_tenant_goes_before_its_pool),
+        TEST(the_rate_lets_ten_seconds_worth_through_at_once),
+        TEST(accounts_without_claims_become_others),
+        TEST(who_finds_no_account_shares_one),
+        TEST(a_tenant_is_active_for_a_minute),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
