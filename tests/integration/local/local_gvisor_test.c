@@ -302,7 +302,7 @@ test_memory_limit(void **state)
 
     (void)state;
     if (!host.limit_memory) {
-        print_message("not checked: no memory controller here\n");
+        print_message("SKIP: no memory controller here\n");
         skip();
     }
     expect_lost(argv, "out of memory");

@@ -236,7 +236,7 @@ test_destroy_during_readiness_check(void **state)
 
     (void)state;
     if (geteuid() != 0) {
-        print_message("not checked: looking into a sandbox needs root\n");
+        print_message("SKIP: looking into a sandbox needs root\n");
         skip();
     }
     local_rig_init(&rig, argv);

@@ -193,7 +193,7 @@ test_full_disk(void **state)
     (void)state;
     if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
-        print_message("not checked: mounting needs root\n");
+        print_message("SKIP: mounting needs root\n");
         skip();
     }
     local_rig_init_runtime(&rig);

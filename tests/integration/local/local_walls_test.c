@@ -347,7 +347,7 @@ test_memory_hog_is_killed(void **state)
 
     (void)state;
     if (!host.limit_memory) {
-        print_message("not checked: no memory controller here\n");
+        print_message("SKIP: no memory controller here\n");
         skip();
     }
     local_rig_init_runtime(&rig);

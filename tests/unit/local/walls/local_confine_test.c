@@ -204,7 +204,7 @@ test_landlock(void **state)
 
     (void)state;
     if (wp_landlock_abi() == 0) {
-        print_message("not checked: the kernel has no Landlock\n");
+        print_message("SKIP: the kernel has no Landlock\n");
         skip();
     }
     assert_non_null(mkdtemp(dir));
