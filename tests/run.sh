@@ -245,12 +245,12 @@ waiting_lane() {
     ! hear asan ||
         step "sanitizers: integration" run asan -j 3 -L integration
     if hear release && [ ! -e "$results/plane" ]; then
-        step "kills, stops and cuts; attacks" run release -j 3 -L 'chaos|attack'
+        step "kills, stops and cuts; attacks" run release -j 3 -L 'chaos|attack|clients'
         hear plane
         step "a cluster" run release -j 3 -L e2e
     elif hear release; then
         step "a cluster; kills, stops and cuts; attacks" \
-            run release -j 3 -L 'e2e|chaos|attack'
+            run release -j 3 -L 'e2e|chaos|attack|clients'
     fi
     step "quickstart, as a user runs it" check "quickstart" deploy/quickstart.sh
 }
