@@ -169,6 +169,14 @@ show_all(struct wp_root *root, const struct shown *shown, struct wp_err *err)
     return status;
 }
 
+/* Does the error say that there is no such directory, rather than that it cannot
+ * be opened now? */
+static bool
+is_no_directory(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
 /* Who made the image decides where its links lead: every path of it is resolved
  * inside it. */
 static enum wp_status
@@ -190,6 +198,10 @@ make_image(struct wp_root *root, const char *image_dir, struct wp_err *err)
     status = show_all(root, &shown, err);
     if (status == WP_OK) {
         below.fd = wp_inside_open(shown.fd, "opt", WP_INSIDE_FOLLOW);
+        if (below.fd < 0 && !is_no_directory(errno)) {
+            status = wp_err_sys(err, WP_UNAVAILABLE, errno,
+                                "/opt of image directory %s", image_dir);
+        }
     }
     if (below.fd >= 0) {
         char here[WP_ROOT_PATH_MAX];

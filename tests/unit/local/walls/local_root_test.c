@@ -463,6 +463,7 @@ test_without_descriptors(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         assert_int_equal(count_descriptors(), open_before);
         if (status == WP_OK) {
+            assert_true(shows(&place, "/opt/tool"));
             break;
         }
         /* That is why, and not what the image has or lacks. */
