@@ -38,10 +38,11 @@ static void
 record_time(struct wp_scaler *scaler, double dt_s)
 {
     uint32_t now = wp_need_now(&scaler->need);
-    wp_trial_time(&scaler->trial, wp_need_least_plan(&scaler->need), now, dt_s);
+
+    wp_trial_time(&scaler->trial, dt_s);
     if (scaler->learn != NULL) {
         wp_learn_time(scaler->learn, wp_need_least_state(&scaler->need), now,
-                      dt_s);
+                      dt_s, wp_trial_half_life_s(&scaler->trial));
     }
 }
 
