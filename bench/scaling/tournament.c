@@ -27,7 +27,7 @@
 
 enum {
     CLAIMS_MAX = 50000,
-    RECURRENCES = 13,
+    RECURRENCES = 14,
     LEARNED_AFTER = 3,
     OBJECTIVES = 3,
 };
@@ -89,7 +89,7 @@ draw_background(struct wp_rng *rng, struct wp_trace_recipe *recipe)
     recipe->ratio = wp_rng_below(rng, 4) == 0 ? draw(rng, 0.05, 200) : 1;
 }
 
-/* As long as 13 batches last, or a thousand lead times and some, within what
+/* As long as 14 batches last, or a thousand lead times and some, within what
  * CLAIMS_MAX allows. */
 static void
 set_length(struct wp_trace_recipe *recipe, double lead_s)
@@ -105,7 +105,7 @@ set_length(struct wp_trace_recipe *recipe, double lead_s)
     recipe->warm_up_s = recipe->length_s / 4;
     if (recipe->off_s > 0) {
         recipe->warm_up_s =
-            fmin(fmax(recipe->warm_up_s, (LEARNED_AFTER + 0.5) * recipe->off_s),
+            fmin(fmax(recipe->warm_up_s, (LEARNED_AFTER + 1) * recipe->off_s),
                  recipe->length_s / 2);
     }
 }

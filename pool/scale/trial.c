@@ -61,11 +61,19 @@ wp_trial_time(struct wp_trial *trial, double dt_s)
 }
 
 bool
+wp_trial_doubts(const struct wp_trial *trial, double miss)
+{
+    return trial->episodes > EPISODES / 2 &&
+           trial->missed > trial->claims * miss;
+}
+
+bool
 wp_trial_fails(const struct wp_trial *trial, double miss)
 {
     double allowed = trial->claims * miss;
+    double clump = trial->missed / fmax(trial->episodes, 1);
 
-    /* Misses come in clumps: many times what single ones would waver. */
+    /* Misses come in clumps: their number wavers as so many single ones. */
     return trial->episodes > EPISODES &&
-           trial->missed > 1.3 * allowed + 6 * sqrt(allowed + 1);
+           trial->missed > 1.3 * allowed + 4 * sqrt(allowed * clump);
 }

@@ -24,6 +24,8 @@ void wp_trial_time(struct wp_trial *trial, double dt_s);
 /* The time in which what was seen fades to a half. It follows the time between
  * two episodes, from 6 hours to 60 days. */
 double wp_trial_half_life_s(const struct wp_trial *trial);
+/* It missed more than that, twice: time to look at what comes. */
+bool wp_trial_doubts(const struct wp_trial *trial, double miss);
 /* It missed clearly more than a share of `miss`, and again and again. */
 bool wp_trial_fails(const struct wp_trial *trial, double miss);
 
