@@ -654,6 +654,13 @@ wp_http_ready_page(void *ctx, enum wp_view view, struct evbuffer *body,
             ready = false;
         }
     }
+    if (wp_pools_holds_unseen(m->pools)) {
+        (void)evbuffer_add_printf(body,
+                                  "not ready: which of the sandboxes live "
+                                  "that an earlier daemon left is being "
+                                  "found out\n");
+        ready = false;
+    }
     for (uint32_t i = 0; m->not_ready == NULL && i < wp_pools_count(m->pools);
          i++) {
         struct wp_pool_stats s;

@@ -183,6 +183,7 @@ struct wp_pools {
     _Atomic(uint64_t) records_refused;
     bool leaving; /* Control thread. */
     bool swept;   /* The same: as the keeper it knows what there is. */
+    _Atomic(bool) holds_unseen; /* Written by the control thread. */
 
     /* n_pools only grows. Who sees it (acquire) sees the pointers below it; who
      * finds an index in by_name (acquire) sees that pool, or a later one. */
