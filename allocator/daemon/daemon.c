@@ -86,6 +86,10 @@ create_dirs(struct wp_daemon *daemon, struct wp_err *err)
                      ? wp_daemon_lock_shared(&daemon->locks, &follows, err)
                      : wp_daemon_lock(&daemon->locks, err);
     }
+    if (status == WP_OK && conf->lease_store == WP_CONF_STORE_REDIS &&
+        !wp_conf_is_cluster(conf)) {
+        status = wp_daemon_locks_join(&daemon->locks, err);
+    }
     if (status == WP_OK) {
         status = wp_daemon_access_token(&daemon->access, conf, err);
     }
@@ -333,16 +337,9 @@ start_keeper(struct wp_daemon *daemon, struct wp_err *err)
 }
 
 static void
-stop_following(struct wp_daemon *daemon)
-{
-    wp_daemon_unfollow(daemon->follower);
-    daemon->follower = NULL;
-}
-
-static void
 stop_keeper(struct wp_daemon *daemon)
 {
-    stop_following(daemon);
+    wp_daemon_unfollow(&daemon->follower);
     wp_daemon_redis_quit(wp_daemon_store_redis(daemon->store));
     wp_daemon_cluster_stop(daemon->cluster);
 }
@@ -570,9 +567,10 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
         .servers = daemon->servers,
         .cluster = daemon->cluster,
         .redis = wp_daemon_store_redis(daemon->store),
+        .keeping = keeping_of(daemon),
+        .follower = &daemon->follower,
     };
 
-    stop_following(daemon);
     return wp_daemon_leave(&leaving, ends, lease_grace_ns,
                            &daemon->leaves_ready);
 }

@@ -257,14 +257,16 @@ wp_daemon_keep_later(const struct wp_daemon_keeping *k, uint32_t restored,
 }
 
 void
-wp_daemon_unfollow(struct wp_daemon_follower *self)
+wp_daemon_unfollow(struct wp_daemon_follower **follower)
 {
+    struct wp_daemon_follower *self = *follower;
     const uint64_t one = 1;
     ssize_t n;
 
     if (self == NULL) {
         return;
     }
+    *follower = NULL;
     atomic_store_explicit(&self->keeping.core->stopping, true,
                           memory_order_relaxed);
     n = write(self->stop_fd, &one, sizeof one);

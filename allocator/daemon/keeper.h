@@ -37,7 +37,7 @@ wp_daemon_follow(const struct wp_daemon_keeping *keeping, struct wp_err *err);
 struct wp_daemon_follower *
 wp_daemon_keep_later(const struct wp_daemon_keeping *keeping, uint32_t restored,
                      struct wp_err *err);
-/* Ends it. NULL is fine. Main thread. */
-void wp_daemon_unfollow(struct wp_daemon_follower *self);
+/* Ends it, and forgets it. NULL is fine. Main thread. */
+void wp_daemon_unfollow(struct wp_daemon_follower **follower);
 
 #endif

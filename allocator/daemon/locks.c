@@ -20,8 +20,8 @@ enum {
 void
 wp_daemon_locks_init(struct wp_daemon_locks *locks, const char *dir)
 {
-    *locks =
-        (struct wp_daemon_locks){.pid_fd = -1, .backend_fd = -1, .dir = dir};
+    *locks = (struct wp_daemon_locks){
+        .pid_fd = -1, .backend_fd = -1, .present_fd = -1, .dir = dir};
 }
 
 static enum wp_status
@@ -120,6 +120,56 @@ wp_daemon_lock_shared(struct wp_daemon_locks *locks, bool *follows,
     return other ? WP_OK : status;
 }
 
+/* --- Who stays --- */
+
+/* A lock on the file's first byte that is the open file's, not the process's: a
+ * descriptor that is closed elsewhere frees nothing. */
+static struct flock
+place(short type)
+{
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+}
+
+enum wp_status
+wp_daemon_locks_join(struct wp_daemon_locks *locks, struct wp_err *err)
+{
+    struct flock stays = place(F_RDLCK);
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%.480s/present", locks->dir);
+    locks->present_fd =
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (locks->present_fd < 0 ||
+        fcntl(locks->present_fd, F_OFD_SETLK, &stays) != 0) {
+        return wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "'%.160s'", path);
+    }
+    return WP_OK;
+}
+
+void
+wp_daemon_locks_quit(const struct wp_daemon_locks *locks)
+{
+    struct flock none = place(F_UNLCK);
+
+    if (locks->present_fd >= 0) {
+        (void)fcntl(locks->present_fd, F_OFD_SETLK, &none);
+    }
+}
+
+bool
+wp_daemon_locks_alone(const struct wp_daemon_locks *locks)
+{
+    /* What is here already does not stand in its way. */
+    struct flock lock = place(F_WRLCK);
+
+    return locks->present_fd < 0 ||
+           (fcntl(locks->present_fd, F_OFD_GETLK, &lock) == 0 &&
+            lock.l_type == F_UNLCK);
+}
+
+/* --- Giving up --- */
+
 int
 wp_daemon_locks_give(struct wp_daemon_locks *locks)
 {
@@ -143,6 +193,10 @@ void
 wp_daemon_unlock(struct wp_daemon_locks *locks)
 {
     wp_daemon_unlock_backend(locks);
+    if (locks->present_fd >= 0) {
+        (void)close(locks->present_fd);
+        locks->present_fd = -1;
+    }
     if (locks->pid_fd >= 0) {
         (void)unlink(locks->path);
         (void)close(locks->pid_fd);

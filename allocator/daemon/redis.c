@@ -646,19 +646,6 @@ wp_daemon_redis_leave(struct wp_daemon_redis *r)
     }
 }
 
-uint32_t
-wp_daemon_redis_others(const struct wp_daemon_redis *r)
-{
-    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
-    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
-    uint32_t others = 0;
-
-    for (uint32_t i = 0; i < n && i < WP_PEERS_MAX; i++) {
-        others += peers[i].leaves ? 0 : 1;
-    }
-    return others;
-}
-
 void
 wp_daemon_redis_stats(const struct wp_daemon_redis *r,
                       struct wp_lease_redis_stats *out, uint64_t *feed_refused)

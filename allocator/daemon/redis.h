@@ -41,9 +41,6 @@ bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,
 uint32_t wp_daemon_redis_keepers(const struct wp_daemon_redis *redis);
 /* Tells the other replicas that this one leaves. NULL is fine. Any thread. */
 void wp_daemon_redis_leave(struct wp_daemon_redis *redis);
-/* Other replicas that are alive, and have not said that they leave. Any
- * thread. */
-uint32_t wp_daemon_redis_others(const struct wp_daemon_redis *redis);
 /* Any thread. */
 void wp_daemon_redis_stats(const struct wp_daemon_redis *redis,
                            struct wp_lease_redis_stats *out,

@@ -417,6 +417,52 @@ class Store(Rig):
 
     flags = ("--synthetic", "--redis-timeout=5s")
 
+    def synthetic(self):
+        path = os.path.join(self.state, "synthetic")
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+    def stop_at_once(self, n, killed=(), flags=()):
+        """Daemons, told to stop before any of them can have heard another."""
+        daemons = [self.start(str(i), *flags) for i in range(n)]
+        for daemon in daemons:
+            daemon.wait_full(3)
+        lease = daemons[-1].claim("held")
+        for daemon in daemons:
+            daemon.wait_full(3)
+        for i in killed:
+            daemons[i].process.kill()
+        order = daemons[::-1] if self.stops % 2 else daemons
+        self.stops += 1
+        for daemon in order:
+            daemon.process.send_signal(signal.SIGTERM)
+        for i, daemon in enumerate(daemons):
+            code = daemon.process.wait(PATIENCE)
+            self.assertEqual(code, -signal.SIGKILL if i in killed else 0,
+                             daemon.messages())
+        return lease
+
+    def test_all_that_stop_at_once_leave_nothing_idle(self):
+        self.stops = 0
+        for _ in range(4):
+            lease = self.stop_at_once(2)
+            self.assertEqual(len(self.synthetic()), 1)
+            stops = self.start("last")
+            stops.wait_full(3)
+            self.assertTrue(stops.release(lease).was_held)
+            self.assertEqual(stops.stop(), 0)
+            self.assertEqual(self.synthetic(), [])
+        for _ in range(2):
+            self.stop_at_once(3, flags=("--stop-leaves=nothing",))
+            self.assertEqual(self.synthetic(), [])
+
+    def test_who_was_killed_is_no_successor(self):
+        """Nobody counts on one that is dead, not even for a moment."""
+        self.stops = 0
+        for killed in (0, 1):
+            self.stop_at_once(2, killed=(killed,),
+                              flags=("--stop-leaves=nothing",))
+            self.assertEqual(self.synthetic(), [])
+
     def test_redis_comes_and_goes(self):
         daemon = self.start("a").wait_full(3)
         lease = daemon.claim("kept")
