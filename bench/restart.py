@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench/restart.py - how long a killed daemon is missed, with Redis and real sandboxes.
 
-    bench/restart.py [--kills N] [--held N] [--log FILE] [BUILD_DIR]
+    bench/restart.py [--kills N] [--held N] [--redis N] [--beside] [--log FILE] [BUILD_DIR]
 
 The quickstart's pool of eight, its leases in a Redis started here (a Unix socket,
 appendonly yes, appendfsync everysec). Some sandboxes are held. Then, again and again:
@@ -12,7 +12,10 @@ kill -9, a new start, and on a connection that is tried every millisecond
     readyz     200
 
 Each is measured from the start of the process (exec) and from the kill. All leases must
-still be held in the end. Needs root, bwrap and redis-server; 20 kills take half a minute.
+still be held in the end. --redis kills Redis instead and starts it 0.3 s later: measured
+is how long claims are refused, from the kill and from Redis' first answer. --beside has a
+second daemon share the leases. Needs root, bwrap and redis-server; 20 kills take half a
+minute.
 """
 import argparse
 import os
@@ -97,10 +100,10 @@ class Caller:
             if of == stream and flags & END_STREAM and kind in (DATA, HEADERS):
                 return answer
 
-    def claim(self, claim_id):
+    def claim(self, claim_id, wait_ms=30000):
         return self.call(b"Allocator/Claim",
                          field(1, field(2, POOL.encode())) + field(2, claim_id.encode()) +
-                         field(4, 3600000) + field(5, 30000))
+                         field(4, 3600000) + (field(5, wait_ms) if wait_ms else b""))
 
     def get(self, claim_id):
         return self.call(b"Allocator/GetClaim", field(1, claim_id.encode()))
@@ -111,27 +114,41 @@ class World:
         self.args = args
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="wpb-"))
         self.dir.chmod(0o755)
-        self.redis = self.daemon = None
+        self.redis = self.daemon = self.beside = None
 
-    def begin(self):
+    def start_redis(self):
         self.redis = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.dir / "redis.sock",
              "--dir", self.dir, "--appendonly", "yes", "--appendfsync", "everysec",
              "--save", ""], stdout=subprocess.DEVNULL)
-        self.until(lambda: (self.dir / "redis.sock").exists())
+        self.until(self.redis_answers)
 
-    def start(self):
+    def redis_answers(self):
+        try:
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.connect(str(self.dir / "redis.sock"))
+                sock.sendall(b"PING\r\n")
+                return sock.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def start(self, name="run"):
+        """The daemon that is asked; another name: one beside it."""
         build = pathlib.Path(self.args.build)
         with open(self.args.log or self.dir / "log", "ab") as log:
-            self.daemon = subprocess.Popen(
+            started = subprocess.Popen(
                 [build / "allocator/warmpoold",
                  f"--manifests={ROOT}/deploy/examples/quickstart.yaml",
                  "--lease-store=redis", f"--redis-url=unix:{self.dir}/redis.sock",
                  f"--init-path={build}/local/warmpool-init",
                  f"--runtime-path={build}/runtime/warmpool-runtime",
                  "--sandbox-limits=best_effort", "--stop-leaves=nothing",
-                 f"--runtime-dir={self.dir}/run", f"--state-dir={self.dir}/state"],
+                 f"--runtime-dir={self.dir}/{name}", f"--state-dir={self.dir}/state"],
                 stdout=log, stderr=log)
+        if name == "run":
+            self.daemon = started
+        else:
+            self.beside = started
 
     def until(self, is_so):
         end = time.monotonic() + PATIENCE
@@ -194,8 +211,23 @@ class World:
         return {"killed": (begun - killed) * 1000, "GetClaim": (answered - begun) * 1000,
                 "Claim": (claimed - begun) * 1000, "readyz": (ready - begun) * 1000}
 
+    def kill_redis(self, number):
+        """One kill of Redis: how long claims were refused, in ms."""
+        self.until(self.is_full)
+        caller = self.caller()
+        self.redis.kill()
+        self.redis.wait()
+        killed = time.monotonic()
+        self.until(lambda: caller.claim(f"out-{number}", 0) is None)
+        time.sleep(max(0, killed + 0.3 - time.monotonic()))
+        self.start_redis()
+        back = time.monotonic()
+        self.until(lambda: caller.claim(f"back-{number}", 0))
+        return {"killed": (back - killed) * 1000,
+                "Claim": (time.monotonic() - back) * 1000}
+
     def end(self):
-        for process in (self.daemon, self.redis):
+        for process in (self.daemon, self.beside, self.redis):
             if process is not None and process.poll() is None:
                 process.terminate()
                 process.wait()
@@ -207,26 +239,31 @@ def main():
     parser.add_argument("build", nargs="?", default=ROOT / "build/release")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--held", type=int, default=4)
+    parser.add_argument("--redis", type=int, default=0)
+    parser.add_argument("--beside", action="store_true")
     parser.add_argument("--log", type=os.path.abspath)
     args = parser.parse_args()
     world = World(args)
     rows = []
     try:
-        world.begin()
+        world.start_redis()
         world.start()
         caller = world.until(world.caller)
         held = [f"held-{i}" for i in range(args.held)]
         for claim_id in held:
             world.until(lambda: caller.claim(claim_id))
-        for number in range(args.kills):
-            rows.append(world.kill(number, held))
+        if args.beside:
+            world.start("beside")
+        for number in range(args.redis or args.kills):
+            rows.append(world.kill_redis(number) if args.redis else
+                        world.kill(number, held))
             print(" ".join(f"{k} {v:.0f}" for k, v in rows[-1].items()), file=sys.stderr)
     finally:
         world.end()
     print("| first | from | kills | median ms | most ms | over 300 ms |\n"
           "|---|---|---|---|---|---|")
-    for name in ("GetClaim", "Claim", "readyz"):
-        for since, more in (("exec", 0), ("kill", 1)):
+    for name in [n for n in rows[0] if n != "killed"]:
+        for since, more in (("Redis' answer" if args.redis else "exec", 0), ("kill", 1)):
             times = [row[name] + more * row["killed"] for row in rows]
             print(f"| {name} | {since} | {len(times)} | {statistics.median(times):.0f} | "
                   f"{max(times):.0f} | {sum(t > 300 for t in times)} |")

@@ -177,7 +177,8 @@ destroy_backend(struct wp_daemon *daemon)
 static enum wp_status
 create_store(struct wp_daemon *daemon, struct wp_err *err)
 {
-    daemon->store = wp_daemon_store_open(&daemon->core, daemon->manifest, err);
+    daemon->store = wp_daemon_store_open(&daemon->core, daemon->manifest,
+                                         &daemon->locks, err);
     if (daemon->store == NULL) {
         return err->status;
     }

@@ -172,7 +172,9 @@ rest_gone(struct wp_daemon_leaving *l)
         struct wp_pool_stats stats;
 
         wp_pools_stats(l->core->pools, i, &stats);
-        rest += stats.dying + (all ? 0 : stats.ready + stats.warming);
+        /* Quarantined: the store is being asked whether it may go. */
+        rest += stats.dying +
+                (all ? 0 : stats.ready + stats.warming + stats.quarantined);
     }
     return rest == 0;
 }
@@ -224,7 +226,7 @@ may_keep(const struct wp_daemon_leaving *l)
 static bool
 is_settled(struct wp_daemon_leaving *l)
 {
-    return !may_keep(l) || !wp_daemon_locks_alone(l->keeping.locks);
+    return !may_keep(l) || wp_daemon_locks_others(l->keeping.locks) > 0;
 }
 
 /* This one says that it leaves, and sees whether others stay. */
@@ -235,7 +237,7 @@ quit(struct wp_daemon_leaving *l)
     wp_daemon_locks_quit(l->keeping.locks);
     /* What is in a cluster stays there. */
     l->succeeded =
-        !wp_daemon_locks_alone(l->keeping.locks) || l->cluster != NULL;
+        wp_daemon_locks_others(l->keeping.locks) > 0 || l->cluster != NULL;
     if (!may_keep(l)) {
         wp_daemon_unfollow(l->follower);
     }
@@ -274,9 +276,9 @@ may_end(struct wp_daemon_leaving *l, int64_t lease_grace_ns, bool *hurry)
     if (l->redis == NULL || l->cluster != NULL) {
         return !l->succeeded;
     }
-    l->succeeded = !wp_daemon_locks_alone(l->keeping.locks);
+    l->succeeded = wp_daemon_locks_others(l->keeping.locks) > 0;
     *hurry = await_keeping(l, lease_grace_ns) || *hurry;
-    l->succeeded = !wp_daemon_locks_alone(l->keeping.locks);
+    l->succeeded = wp_daemon_locks_others(l->keeping.locks) > 0;
     return wp_daemon_is_keeper(l->core) && !l->succeeded;
 }
 

@@ -7,6 +7,7 @@
 #define WP_ALLOCATOR_DAEMON_LOCKS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "pool/base/status.h"
 
@@ -36,9 +37,9 @@ enum wp_status wp_daemon_locks_join(struct wp_daemon_locks *locks,
                                     struct wp_err *err);
 /* It stays no longer. */
 void wp_daemon_locks_quit(const struct wp_daemon_locks *locks);
-/* Does nobody else stay? Of daemons that quit at once at least the last one is
- * told so. Without join true. */
-bool wp_daemon_locks_alone(const struct wp_daemon_locks *locks);
+/* How many others stay, of at most 64. Of daemons that quit at once at least
+ * the last one is told 0. Without join 0. Any thread, after join. */
+uint32_t wp_daemon_locks_others(const struct wp_daemon_locks *locks);
 /* Gives the backend's lock up. */
 void wp_daemon_unlock_backend(struct wp_daemon_locks *locks);
 /* Gives up what is held, and removes the pid file. */

@@ -4,6 +4,7 @@
 #define WP_ALLOCATOR_DAEMON_REDIS_H
 
 #include "allocator/daemon/core.h"
+#include "allocator/daemon/locks.h"
 #include "local/manifest/manifest.h"
 #include "allocator/stores/redis/store.h"
 #include "allocator/conf/redis_url.h"
@@ -14,11 +15,12 @@ struct wp_daemon_redis; /* Opaque. */
  * Errors name the setting. Without lease_store redis nobody asks. */
 WP_MUST_CHECK enum wp_status
 wp_daemon_redis_check_login(const struct wp_conf *conf, struct wp_err *err);
-/* Reads the settings and begins to connect; does not wait for Redis. Both
- * are borrowed. NULL and err. */
-struct wp_daemon_redis *wp_daemon_redis_open(struct wp_daemon_core *core,
-                                             const struct wp_manifest *manifest,
-                                             struct wp_err *err);
+/* Reads the settings and begins to connect; does not wait for Redis. All are
+ * borrowed. NULL and err. */
+struct wp_daemon_redis *
+wp_daemon_redis_open(struct wp_daemon_core *core,
+                     const struct wp_manifest *manifest,
+                     const struct wp_daemon_locks *locks, struct wp_err *err);
 struct wp_lease_store wp_daemon_redis_store(struct wp_daemon_redis *redis);
 /* After the core was told of every record: hears the others from now on, and
  * recovers pools when Redis may have forgotten. */

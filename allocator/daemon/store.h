@@ -13,10 +13,11 @@
 struct evbuffer;
 struct wp_daemon_store; /* Opaque. */
 
-/* Opens the store that the settings choose. Both are borrowed. NULL and err. */
-struct wp_daemon_store *wp_daemon_store_open(struct wp_daemon_core *core,
-                                             const struct wp_manifest *manifest,
-                                             struct wp_err *err);
+/* Opens the store that the settings choose. All are borrowed. NULL and err. */
+struct wp_daemon_store *
+wp_daemon_store_open(struct wp_daemon_core *core,
+                     const struct wp_manifest *manifest,
+                     const struct wp_daemon_locks *locks, struct wp_err *err);
 /* The port for the core. */
 struct wp_lease_store wp_daemon_store_port(const struct wp_daemon_store *self);
 /* What commits go through; NULL: the store is memory. */
