@@ -182,12 +182,6 @@ wp_pools_hold_unseen(struct wp_pools *pools)
 }
 
 bool
-wp_pools_holds_unseen(const struct wp_pools *pools)
-{
-    return atomic_load_explicit(&pools->holds_unseen, memory_order_relaxed);
-}
-
-bool
 wp_pools_have_unseen(struct wp_pools *pools)
 {
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {

@@ -194,6 +194,40 @@ test_only_so_many_wait(void **state)
     wp_fake_call_cancel(&b);
 }
 
+/* A repeat waits for the first one's answer, without being asked to; so it is
+ * one of those that wait. */
+static void
+test_repeats_wait_among_so_many(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 10000);
+    wp_world_claim(&world, &b, "id", "", 0);
+    assert_false(a.finished);
+    assert_false(b.finished);
+    wp_world_claim(&world, &c, "id", "", 0);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(c.message, "rpc_waiting_max"));
+    assert_true(c.retry_after_ns > 0);
+    wp_world_claim(&world, wp_world_again(&world, &c), "id", "", 10000);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    /* As long as the first one, not as long as it asked for itself. */
+    wp_world_advance(&world, 9000 * WP_NS_PER_MS);
+    assert_false(b.finished);
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 1, &err), WP_OK);
+    wp_world_settle(&world);
+    assert_string_equal(wp_world_lease(&world, &b).grant->sandbox,
+                        wp_world_lease(&world, &a).grant->sandbox);
+    /* Both make room. */
+    wp_world_claim(&world, wp_world_again(&world, &a), "id-a", "", 10000);
+    wp_world_claim(&world, wp_world_again(&world, &b), "id-b", "", 10000);
+    assert_false(a.finished);
+    assert_false(b.finished);
+    wp_fake_call_cancel(&a);
+    wp_fake_call_cancel(&b);
+}
+
 /* The client hears RESOURCE_EXHAUSTED before its own deadline passes. */
 static void
 test_wait_is_cut_to_the_deadline(void **state)
@@ -601,6 +635,7 @@ main(void)
         TEST_EMPTY(test_empty_pool_refuses),
         TEST_EMPTY(test_waiting_claim_is_served),
         TEST_EMPTY(test_only_so_many_wait),
+        TEST_EMPTY(test_repeats_wait_among_so_many),
         TEST_EMPTY(test_wait_is_cut_to_the_deadline),
         TEST_EMPTY(test_cancel_while_waiting),
         TEST(test_cancel_while_committing),
