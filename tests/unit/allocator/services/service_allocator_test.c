@@ -220,6 +220,8 @@ test_repeats_wait_among_so_many(void **state)
     assert_string_equal(wp_world_lease(&world, &b).grant->sandbox,
                         wp_world_lease(&world, &a).grant->sandbox);
     /* Both make room. */
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 0, &err), WP_OK);
+    wp_world_settle(&world);
     wp_world_claim(&world, wp_world_again(&world, &a), "id-a", "", 10000);
     wp_world_claim(&world, wp_world_again(&world, &b), "id-b", "", 10000);
     assert_false(a.finished);
