@@ -535,9 +535,9 @@ class Store(Rig):
         self.assertTrue(keeper.release(b).was_held)
         self.assertTrue(follower.release(a).was_held)
 
-    def test_redis_forgets_many_pools(self):
-        """No replica waits in one pool for another that waits in the next."""
-        names = ["quickstart"] + [f"more{i}" for i in range(5)]
+    def several_pools(self, more):
+        """A manifest of the quickstart's pool and so many more; their names."""
+        names = ["quickstart"] + [f"more{i}" for i in range(more)]
         several = os.path.join(self.dir, "several.yaml")
         with open(MANIFEST, encoding="utf-8") as source:
             text = source.read()
@@ -548,6 +548,33 @@ class Store(Rig):
                                             "name: " + name, 1)
         with open(several, "w", encoding="utf-8") as target:
             target.write(text)
+        return several, names
+
+    def test_a_stop_waits_for_no_pool_in_doubt(self):
+        """They wait for a replica that stands still, and Redis does, too: one
+        question may be out, not one for each pool."""
+        several, names = self.several_pools(199)
+        self.flags = ("--synthetic", "--redis-timeout=2s",
+                      "--heartbeat-timeout=60s")
+        keeper, other = (self.start(n, manifest=several, replicas=1)
+                         for n in ("keeper", "other"))
+        for daemon in (keeper, other):
+            eventually(daemon.ready, "ready")
+            eventually(lambda d=daemon: self.value(
+                d, "warmpool_replicas") == 2, "they know of each other")
+        other.process.send_signal(signal.SIGSTOP)
+        self.redis.stop()
+        self.redis.start()
+        eventually(lambda: self.value(
+            keeper, "warmpool_redis_pools_in_doubt") == len(names), "doubt")
+        self.redis.process.send_signal(signal.SIGSTOP)
+        self.assertIn(keeper.stop(), (0, 1))
+        self.redis.process.send_signal(signal.SIGCONT)
+        other.process.send_signal(signal.SIGCONT)
+
+    def test_redis_forgets_many_pools(self):
+        """No replica waits in one pool for another that waits in the next."""
+        several, names = self.several_pools(5)
         daemons = [self.start(n, manifest=several).wait_full(3)
                    for n in ("a", "b", "c")]
 
