@@ -19,6 +19,7 @@
 #include "allocator/daemon/servers.h"
 #include "allocator/daemon/store.h"
 #include "allocator/services/services.h"
+#include "pool/base/log.h"
 
 enum {
     /* Posts that may wait for a loop: SetPool, Drain and the like. */
@@ -576,6 +577,24 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
                            &daemon->leaves_ready);
 }
 
+static void
+reload(struct wp_daemon *daemon)
+{
+    struct wp_daemon_redis *redis = wp_daemon_store_redis(daemon->store);
+    struct wp_err err;
+
+    wp_daemon_notify("RELOADING=1");
+    wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc, daemon->argv);
+    /* Before that the keeper's start does it. */
+    if (redis != NULL && daemon->cluster == NULL &&
+        wp_daemon_is_keeper(&daemon->core) &&
+        wp_daemon_redis_note_pools(redis, &err) != WP_OK) {
+        wp_log_error("the pools' names cannot be kept for the next start",
+                     wp_kv_err(&err));
+    }
+    wp_daemon_notify("READY=1");
+}
+
 /* Until it is over. */
 static bool
 serve(struct wp_daemon *daemon)
@@ -589,10 +608,7 @@ serve(struct wp_daemon *daemon)
                                                 memory_order_acquire);
 
         if (sig == SIGHUP) {
-            wp_daemon_notify("RELOADING=1");
-            wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc,
-                             daemon->argv);
-            wp_daemon_notify("READY=1");
+            reload(daemon);
         } else if (sig == SIGTERM || sig == SIGINT) {
             return leave(daemon,
                          wp_conf_stop_leaves(daemon->core.conf) ==

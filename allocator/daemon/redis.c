@@ -283,7 +283,7 @@ add_pool(struct wp_daemon_redis *r, const char *pool_namespace,
     return true;
 }
 
-/* A pool that came since the start. */
+/* A pool that came since the start: by SIGHUP, or in a cluster. */
 static void
 take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
 {
@@ -334,7 +334,7 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
 
         wp_pools_stats(r->core->pools, i, &stats);
         waiting += stats.waiting;
-        if (wp_conf_is_cluster(r->core->conf) && !stats.gone) {
+        if (!stats.gone) {
             take_in_pool(r, &stats.spec);
         }
     }
@@ -511,7 +511,7 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
         .prefix = conf->redis_prefix,
         .pools = r->pools,
         .n_pools = r->n_pools,
-        .grows = wp_conf_is_cluster(conf),
+        .grows = true,
         .replicas = true,
         .host = conf->replica_name,
         .heartbeat_ns = conf->heartbeat_timeout / 3,

@@ -27,7 +27,7 @@ struct wp_lease_store wp_daemon_redis_store(struct wp_daemon_redis *redis);
 enum wp_status wp_daemon_redis_follow(struct wp_daemon_redis *redis,
                                       struct wp_err *err);
 /* Leaves the names of the core's pools for the next start: see known_pools.h.
- * The keeper, once all records were told. */
+ * The keeper, once all records were told, and when pools have come. */
 enum wp_status wp_daemon_redis_note_pools(const struct wp_daemon_redis *redis,
                                           struct wp_err *err);
 /* Tells the core what was heard; returns when it is to be called again at the

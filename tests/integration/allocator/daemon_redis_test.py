@@ -572,6 +572,37 @@ class Store(Rig):
         self.redis.process.send_signal(signal.SIGCONT)
         other.process.send_signal(signal.SIGCONT)
 
+    def test_a_pool_that_comes_by_sighup_keeps_its_leases(self):
+        """At once, after kill -9, and at a daemon beside."""
+        daemons = {name: self.start(name).wait_full(3)
+                   for name in ("keeper", "follower")}
+        several, _ = self.several_pools(1)
+
+        def claim(daemon, claim_id):
+            return daemon.rpc("Allocator/Claim", pb.ClaimRequest(
+                pool=pb.PoolRef(name="more0"), claim_id=claim_id,
+                wait_ms=60000), pb.ClaimResponse).lease
+
+        for daemon in daemons.values():
+            daemon.write_manifest(3, several)
+            daemon.process.send_signal(signal.SIGHUP)
+            eventually(lambda d=daemon: self.code(d.rpc, "PoolAdmin/GetPool",
+                pb.GetPoolRequest(pool=pb.PoolRef(name="more0")), pb.Pool) ==
+                grpc.StatusCode.OK, "it has come")
+        held = eventually(lambda: self.granted(
+            claim, daemons["keeper"], "a"), "granted")
+        mine = eventually(lambda: self.granted(
+            claim, daemons["follower"], "b"), "granted by the follower")
+        self.assertNotEqual(held.sandbox, mine.sandbox)
+        self.assertEqual(eventually(lambda: self.granted(
+            claim, daemons["follower"], "a"), "known").sandbox, held.sandbox)
+        for daemon in daemons.values():
+            daemon.stop(signal.SIGKILL)
+        again = self.start("again", manifest=several)
+        eventually(again.ready, "ready")
+        self.assertEqual(claim(again, "a").sandbox, held.sandbox)
+        self.assertEqual(claim(again, "b").sandbox, mine.sandbox)
+
     def test_redis_forgets_many_pools(self):
         """No replica waits in one pool for another that waits in the next."""
         several, names = self.several_pools(5)
