@@ -1,6 +1,6 @@
-/* allocator/daemon/locks.h - the locks of a state directory: the pid file, which
- * says that a daemon uses it, the backend's, whose holder makes the sandboxes,
- * and a place in the file of those that are here to stay. The kernel knows first
+/* allocator/daemon/locks.h - the locks of a state directory: the pid file, by
+ * which a daemon uses it, the backend's, whose holder makes the sandboxes, and
+ * a place in the file of those that are here to stay. The kernel knows first
  * and with certainty that a process has died, and frees them. Private to the
  * daemon. */
 #ifndef WP_ALLOCATOR_DAEMON_LOCKS_H
@@ -31,8 +31,8 @@ enum wp_status wp_daemon_lock_shared(struct wp_daemon_locks *locks,
                                      bool *follows, struct wp_err *err);
 /* The backend's lock, for the backend: -1 when it is not held. */
 int wp_daemon_locks_give(struct wp_daemon_locks *locks);
-/* Several daemons share the directory: this one is among those that stay. Before
- * it serves. */
+/* Several daemons share the directory: this one is among those that stay.
+ * Before it serves. */
 enum wp_status wp_daemon_locks_join(struct wp_daemon_locks *locks,
                                     struct wp_err *err);
 /* It stays no longer. */

@@ -37,7 +37,8 @@ void wp_daemon_store_destroy(struct wp_daemon_store *self);
 /* --- restore.c --- */
 
 /* Tells the core of every record; *restored: of how many sandboxes that live.
- * Before anything else uses it. key_made: no earlier token verifies any more. */
+ * Before anything else uses it. key_made: no earlier token verifies any more.
+ */
 enum wp_status wp_daemon_restore(struct wp_daemon_core *core,
                                  struct wp_lease_store store, bool key_made,
                                  uint32_t *restored, struct wp_err *err);
