@@ -39,6 +39,7 @@ struct wp_sandbox_view {
     struct wp_condition suspended;
     const char *pod_ip;         /* The first of status.podIPs. */
     const char *const *pod_ips; /* Ends with NULL. */
+    const char *service_fqdn;   /* "": no Service. */
     const char *node_name;
     int64_t shutdown_wall_ms;
     enum wp_shutdown_policy shutdown_policy;
@@ -51,6 +52,7 @@ struct wp_claim_view {
     const char *pool;    /* spec.warmPoolRef.name */
     const char *sandbox; /* status.sandbox.name */
     const char *const *pod_ips;
+    const char *service_fqdn;
     struct wp_condition ready;
     struct wp_condition finished;
     bool has_lifecycle;

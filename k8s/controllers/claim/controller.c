@@ -157,6 +157,7 @@ sandbox_differs(const struct wp_object *before, const struct wp_object *after)
     const struct wp_sandbox_view *new = wp_sandbox_view(after);
 
     return before->deleting != after->deleting || !same_ips(old, new) ||
+           strcmp(old->service_fqdn, new->service_fqdn) != 0 ||
            !same_condition(&old->ready, &new->ready) ||
            !same_condition(&old->finished, &new->finished);
 }

@@ -42,6 +42,9 @@ struct wp_claim_controller {
     struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;
+    /* Learned from an answer: older CRDs lack status.sandbox.serviceFQDN. To
+     * write it again and again would cost a call of each reconcile. */
+    bool no_service_fqdn;
 };
 
 enum wp_claim_step {

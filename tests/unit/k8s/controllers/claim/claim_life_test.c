@@ -104,10 +104,15 @@ follows_its_sandbox(void **state)
         json_string_value(json_array_get(
             wp_json_at(claim(), "status", "sandbox", "podIPs", NULL), 1)),
         "fd00::9");
+    change_sandbox("{\"status\":{\"serviceFQDN\":\"s.ns.svc.x\"}}");
+    assert_int_equal(statuses(), 4);
+    assert_string_equal(
+        wp_json_text(claim(), "status", "sandbox", "serviceFQDN", NULL),
+        "s.ns.svc.x");
     /* Ready again: no second first time. */
     change_sandbox("{\"status\":{\"conditions\":[" READY(
         "True", "DependenciesReady", "2026-01-01T00:00:19Z") "]}}");
-    assert_int_equal(statuses(), 4);
+    assert_int_equal(statuses(), 5);
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, false),
                      1);
     wp_claim_rig_fini(&rig);
