@@ -1,5 +1,7 @@
 #include "allocator/access/identity.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +13,7 @@
 
 enum {
     GROUPS_MAX = 256, /* More groups of one peer are not looked at. */
+    USER_MAP_MAX = 4096,
 };
 
 const struct wp_principal *
@@ -100,10 +103,47 @@ is_allowed(const struct wp_access *access, uid_t uid, const gid_t *groups,
     return false;
 }
 
+/* The map of a process's users; what it says needs no right to see. Returns how
+ * much was read; 0: nothing. */
+static size_t
+user_map_of(const char *process, char out[USER_MAP_MAX])
+{
+    char path[48];
+    ssize_t n;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%s/uid_map", process);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    n = read(fd, out, USER_MAP_MAX);
+    (void)close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool
+has_our_users(pid_t pid)
+{
+    char process[16];
+    char own[USER_MAP_MAX];
+    char theirs[USER_MAP_MAX];
+    size_t len = user_map_of("self", own);
+
+    (void)snprintf(process, sizeof(process), "%d", (int)pid);
+    return len > 0 && user_map_of(process, theirs) == len &&
+           memcmp(own, theirs, len) == 0;
+}
+
 /* A process that looks like ours but lives in another user namespace, as what
  * runs inside a sandbox does: the kernel maps its user to the one that made the
  * namespace. When it has gone already it is not given the benefit. A pid of 0
- * is in a process namespace that is not below ours, so no sandbox of ours. */
+ * is in a process namespace that is not below ours, so no sandbox of ours.
+ *
+ * The namespace of a process with more capabilities than ours may not be looked
+ * at, as root's clients are beside a daemon whose capabilities are cut down. In
+ * a namespace that we made we may look: then the map of its users decides, of
+ * which a namespace that is not ours cannot have the same. */
 static bool
 is_in_a_sandbox(pid_t pid)
 {
@@ -115,8 +155,13 @@ is_in_a_sandbox(pid_t pid)
         return false;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-    return stat("/proc/self/ns/user", &own) != 0 || stat(path, &theirs) != 0 ||
-           own.st_dev != theirs.st_dev || own.st_ino != theirs.st_ino;
+    if (stat("/proc/self/ns/user", &own) != 0) {
+        return true;
+    }
+    if (stat(path, &theirs) != 0) {
+        return errno != EACCES || !has_our_users(pid);
+    }
+    return own.st_dev != theirs.st_dev || own.st_ino != theirs.st_ino;
 }
 
 enum wp_peer_right
