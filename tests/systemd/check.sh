@@ -79,7 +79,7 @@ check "is down for a good reason" is Result success
 check "leaves no process behind" bash -c \
     '[ -z "$(find /sys/fs/cgroup/system.slice/warmpoold.service -name cgroup.procs \
         -exec cat {} + 2>/dev/null)" ]'
-printf 'manifests: /nowhere\n' >/etc/warmpool/warmpoold.yaml
+printf 'no_such_setting: 1\n' >/etc/warmpool/warmpoold.yaml
 check "refuses a wrong setting" bash -c '! systemctl start warmpoold.service'
 check "and does not try again" is ActiveState failed
 check "not once" is NRestarts 0
