@@ -231,7 +231,7 @@ plane_lane() {
     set +m
     renice -n 5 -p "$BASHPID" >/dev/null
     trap 'tell_no plane' EXIT
-    step "the control plane's programs" tests/e2e/tools/build.sh
+    step "the control plane's programs" tests/e2e/tools/build.sh upstream conformance
     tell plane yes
 }
 
@@ -247,10 +247,10 @@ waiting_lane() {
     if hear release && [ ! -e "$results/plane" ]; then
         step "kills, stops and cuts; attacks" run release -j 3 -L 'chaos|attack|clients'
         hear plane
-        step "a cluster" run release -j 3 -L e2e
+        step "a cluster" run release -j 3 -L 'e2e|conformance'
     elif hear release; then
         step "a cluster; kills, stops and cuts; attacks" \
-            run release -j 3 -L 'e2e|chaos|attack|clients'
+            run release -j 3 -L 'e2e|conformance|chaos|attack|clients'
     fi
     step "quickstart, as a user runs it" check "quickstart" deploy/quickstart.sh
 }

@@ -51,7 +51,7 @@ def run(world, programs, rate, seconds, burst, gated=False):
     port = control_plane.free_port()
     folder = world.dir / "stress"
     folder.mkdir(exist_ok=True)
-    daemon = world.daemon(http_listen=f"127.0.0.1:{port}")
+    daemon = world.daemon(metrics_listen=f"127.0.0.1:{port}")
     try:
         done = subprocess.run(
             [programs / "agent-sandbox-stress",
