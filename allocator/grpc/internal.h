@@ -132,6 +132,12 @@ struct wp_rpc_call {
     size_t stash_len;
 };
 
+/* How long a thread's calls of one method took that ended with one code. */
+struct wp_rpc_durations {
+    _Atomic(uint64_t) sum_ns;
+    _Atomic(uint64_t) bucket[WP_RPC_DURATION_BUCKETS];
+};
+
 /* A serving thread's calls. Counters have one writer, that thread; anyone may
  * read them. */
 struct wp_rpc_thread {
@@ -144,6 +150,9 @@ struct wp_rpc_thread {
     uint32_t unflushed;   /* Methods started since the last flush. */
     uint32_t n_rooms;     /* Given to calls. */
     char *rooms;          /* Mapped. */
+    int64_t answers_ns;   /* When this turn answers; 0: not known yet. */
+    /* By method and code; owned, and never touched before it is needed. */
+    struct wp_rpc_durations (*durations)[WP_RPC_CODES];
 
     _Atomic(uint64_t) started;
     _Atomic(uint64_t) cancelled;
@@ -248,6 +257,14 @@ wp_rpc_server_add_service(struct wp_rpc_server *server,
 /* The index of a path, or n_methods. */
 uint32_t wp_rpc_method_find(const struct wp_rpc_server *server,
                             struct wp_str path);
+
+/* --- durations.c --- */
+
+/* NULL when memory lacks; freed by free. */
+struct wp_rpc_durations (*wp_rpc_durations_create(void))[WP_RPC_CODES];
+/* A call of the thread took so long. Its serving thread only. */
+void wp_rpc_durations_add(struct wp_rpc_thread *thread, uint32_t method,
+                          unsigned code, int64_t duration_ns);
 
 /* --- error.c --- */
 

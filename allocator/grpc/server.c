@@ -180,6 +180,10 @@ create_threads(struct wp_rpc_server *server, struct wp_err *err)
                               "memory for %u calls (setting calls_max)",
                               server->config.calls_max);
         }
+        server->threads[i].durations = wp_rpc_durations_create();
+        if (server->threads[i].durations == NULL) {
+            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for threads");
+        }
     }
     return WP_OK;
 }
@@ -398,6 +402,7 @@ wp_rpc_server_stop(struct wp_rpc_server *server)
                          server->objects_per_thread *
                              (WP_RPC_REPLY_INLINE + WP_CALL_ARENA_SIZE));
         }
+        free(server->threads[i].durations);
     }
     free(server->threads);
     wp_rpc_health_destroy(server->health);

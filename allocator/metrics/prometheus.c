@@ -106,3 +106,28 @@ wp_prom_histogram(struct evbuffer *out, const char *name,
     put_labels(out, labels, n_labels, NULL);
     (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)view->count);
 }
+
+void
+wp_prom_buckets(struct evbuffer *out, const char *name,
+                const struct wp_prom_label *labels, size_t n_labels,
+                const int64_t *bounds_ns, const uint64_t *bucket,
+                size_t n_bounds, double sum_s)
+{
+    uint64_t below = 0;
+    char le[32];
+
+    for (size_t i = 0; i <= n_bounds; i++) {
+        below += bucket[i];
+        if (i < n_bounds) {
+            (void)snprintf(le, sizeof le, "%.9g", (double)bounds_ns[i] / 1e9);
+        }
+        (void)evbuffer_add_printf(out, "%s_bucket", name);
+        put_labels(out, labels, n_labels, i < n_bounds ? le : "+Inf");
+        (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)below);
+    }
+    (void)evbuffer_add_printf(out, "%s_sum", name);
+    put_labels(out, labels, n_labels, NULL);
+    (void)evbuffer_add_printf(out, " %.9g\n%s_count", sum_s, name);
+    put_labels(out, labels, n_labels, NULL);
+    (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)below);
+}

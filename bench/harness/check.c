@@ -10,9 +10,8 @@
 #define STALL_NS (250 * WP_NS_PER_MS)
 #define LATE_NS (10 * WP_NS_PER_MS)
 
-static void
-say(char list[WP_BREACHES_MAX][WP_BREACH_TEXT_MAX], uint32_t *n,
-    const char *fmt, va_list args)
+static void WP_PRINTF(3, 0) say(char list[WP_BREACHES_MAX][WP_BREACH_TEXT_MAX],
+                                uint32_t *n, const char *fmt, va_list args)
 {
     if (*n < WP_BREACHES_MAX) {
         (void)vsnprintf(list[(*n)++], WP_BREACH_TEXT_MAX, fmt, args);

@@ -113,7 +113,7 @@ may_start(const struct wp_lane *lane)
                           : lane->next_due_ns;
 
     return !lane->draining && lane->started < lane->started_max &&
-           next_ns < lane->end_ns;
+           next_ns < lane->end_ns && lane->now_ns >= lane->config.start_ns;
 }
 
 static void
@@ -255,6 +255,9 @@ time_to_wait(const struct wp_lane *lane)
 
     if (plan->spin) {
         return 0;
+    }
+    if (lane->now_ns < lane->config.start_ns) {
+        return earlier(until_ns, lane->config.start_ns) - lane->now_ns;
     }
     if (may_start(lane) && lane->n_idle > 0 &&
         plan->arrivals != WP_ARRIVALS_CLOSED) {

@@ -78,10 +78,12 @@ wp_h2_tls_destroy(struct wp_h2_tls *tls)
 
 /* The certificate has to be for that host: a name, or an address. */
 static bool
-expect_name(SSL *ssl, const char *name)
+expect_name(SSL *ssl, const struct wp_h2_tls *tls)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    char name[sizeof(tls->name)]; /* OpenSSL's macro wants it to be mutable. */
 
+    memcpy(name, tls->name, sizeof(name));
     if (X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1) {
         return true;
     }
@@ -97,8 +99,8 @@ wp_h2_tls_connect(const struct wp_h2_tls *tls, int fd, struct wp_err *err)
     unsigned protocol_len = 0;
 
     ERR_clear_error();
-    if (ssl == NULL || !expect_name(ssl, tls->name) ||
-        SSL_set_fd(ssl, fd) != 1 || SSL_connect(ssl) != 1) {
+    if (ssl == NULL || !expect_name(ssl, tls) || SSL_set_fd(ssl, fd) != 1 ||
+        SSL_connect(ssl) != 1) {
         (void)refused(err, WP_UNAVAILABLE, "TLS handshake");
         SSL_free(ssl);
         return NULL;

@@ -1,7 +1,8 @@
 """warmpool-load against whole daemons whose sandboxes are files, against bare
 servers that do wrong, and against nobody.
 
-Run by ctest: load_test.py WARMPOOLD WARMPOOL_LOAD WARMPOOLCTL [unittest arguments].
+Run by ctest: load_test.py WARMPOOLD WARMPOOL_LOAD WARMPOOLCTL METRICS_MANUAL
+[unittest arguments].
 Its outputs are read by other code than wrote them. No figure is judged: only that
 they fit each other.
 """
@@ -25,7 +26,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-DAEMON, LOAD, CTL = map(os.path.abspath, sys.argv[1:4])
+DAEMON, LOAD, CTL, MANUAL = map(os.path.abspath, sys.argv[1:5])
 PATIENCE = 120  # Seconds for an awaited event.
 SIZE = 64
 
@@ -429,6 +430,83 @@ class Outputs(WithDaemon):
         self.assertEqual(done.returncode, 1)
 
 
+def manual_rows():
+    """{metric: (type, labels)} of the manual's table."""
+    rows = {}
+    for line in pathlib.Path(MANUAL).read_text("utf-8").splitlines():
+        cells = [c.strip() for c in line.split("|")]
+        if len(cells) == 7 and cells[1].startswith("`"):
+            rows[cells[1].strip("`")] = (
+                cells[2], set(cells[3].split(", ")) - {"-"})
+    return rows
+
+
+class Metrics(WithDaemon):
+    """What the daemon says of itself, and what was seen from outside."""
+
+    def page(self):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(self.daemon.run + "/warmpoold-http.sock")
+        with sock, sock.makefile("rwb") as stream:
+            stream.write(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n")
+            stream.flush()
+            text = stream.read().decode()
+        self.assertTrue(text.startswith("HTTP/1.1 200"), text[:200])
+        return text
+
+    @staticmethod
+    def samples(text):
+        for line in text.splitlines():
+            match = re.fullmatch(r'(\w+)(?:\{(.*)\})? (\S+)', line)
+            if match:
+                yield (match[1], dict(re.findall(r'(\w+)="([^"]*)"',
+                                                 match[2] or "")),
+                       float(match[3]))
+
+    def test_rpc_durations_are_the_calls_that_were_made(self):
+        def calls(method):
+            name = "warmpool_rpc_duration_seconds"
+            found = {}
+            for sample, labels, value in self.samples(self.page()):
+                if labels.get("method") == f"warmpool.v1.Allocator/{method}":
+                    key = labels["code"], sample.removeprefix(name)
+                    found.setdefault(key, []).append((labels.get("le"), value))
+            return found
+
+        before = calls("Claim").get(("OK", "_count"), [(None, 0)])[0][1]
+        run = self.json("-n", "300", "-c", "4")
+        after = calls("Claim")
+        self.assertEqual(after["OK", "_count"][0][1] - before, 300)
+        self.assertEqual(calls("Release")["OK", "_count"][0][1],
+                         after["OK", "_count"][0][1])
+        buckets = after["OK", "_bucket"]
+        self.assertEqual((buckets[0][0], buckets[-1][0]), ("1e-05", "+Inf"))
+        values = [v for _, v in buckets]
+        self.assertEqual(values, sorted(values))
+        self.assertEqual(values[-1], after["OK", "_count"][0][1])
+        # All that the target took is a part of what was seen from outside.
+        self.assertLessEqual(run["phases"][0]["claim"]["count"], values[-1])
+        # A refusal is told by its code.
+        self.load("--pool-size", "0", "-n", "20", "--wait", "0",
+                  "--min-samples", "0", "--min-granted", "0")
+        self.assertEqual(
+            calls("Claim")["RESOURCE_EXHAUSTED", "_count"][0][1], 20)
+        eventually(self.daemon.full, "the size that the pool had")
+
+    def test_the_page_is_as_the_manual_has_it(self):
+        rows = manual_rows()
+        text = self.page()
+        types = dict(re.findall(r"(?m)^# TYPE (\S+) (\S+)$", text))
+        self.assertGreater(len(types), 40)
+        for name, kind in types.items():
+            self.assertEqual(rows[name][0], kind, name)
+        for sample, labels, _ in self.samples(text):
+            family = sample
+            if family not in types:
+                family = re.sub(r"_(bucket|sum|count)$", "", family)
+            self.assertEqual(set(labels) - {"le"}, rows[family][1], sample)
+
+
 class Failures(WithDaemon):
     def test_a_check_that_fails(self):
         self.assertIn("min-samples",
@@ -614,4 +692,4 @@ class Hopeless(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=1)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=1)
