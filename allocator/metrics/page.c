@@ -367,9 +367,10 @@ put_rpc_durations(struct evbuffer *out, const struct wp_rpc_server *rpc)
             wp_prom_family(out, name, "histogram",
                            "From the head of a unary RPC to its answer.");
         }
-        wp_prom_buckets(out, name, labels, WP_ARRAY_LEN(labels),
-                        wp_rpc_duration_bounds_ns, d.bucket,
-                        WP_RPC_DURATION_BOUNDS, (double)d.sum_ns / 1e9);
+        wp_prom_put_buckets(
+            out, name, labels, WP_ARRAY_LEN(labels),
+            &(struct wp_prom_buckets){wp_rpc_duration_bounds_ns, d.bucket,
+                                      WP_RPC_DURATION_BOUNDS, d.sum_ns});
     }
 }
 

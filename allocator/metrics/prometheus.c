@@ -108,26 +108,29 @@ wp_prom_histogram(struct evbuffer *out, const char *name,
 }
 
 void
-wp_prom_buckets(struct evbuffer *out, const char *name,
-                const struct wp_prom_label *labels, size_t n_labels,
-                const int64_t *bounds_ns, const uint64_t *bucket,
-                size_t n_bounds, double sum_s)
+wp_prom_put_buckets(struct evbuffer *out, const char *name,
+                    const struct wp_prom_label *labels, size_t n_labels,
+                    const struct wp_prom_buckets *buckets)
 {
     uint64_t below = 0;
-    char le[32];
+    char le[32] = "+Inf";
 
-    for (size_t i = 0; i <= n_bounds; i++) {
-        below += bucket[i];
-        if (i < n_bounds) {
-            (void)snprintf(le, sizeof le, "%.9g", (double)bounds_ns[i] / 1e9);
+    for (size_t i = 0; i <= buckets->n_bounds; i++) {
+        bool last = i == buckets->n_bounds;
+
+        below += buckets->bucket[i];
+        if (!last) {
+            (void)snprintf(le, sizeof le, "%.9g",
+                           (double)buckets->bounds_ns[i] / 1e9);
         }
         (void)evbuffer_add_printf(out, "%s_bucket", name);
-        put_labels(out, labels, n_labels, i < n_bounds ? le : "+Inf");
+        put_labels(out, labels, n_labels, last ? "+Inf" : le);
         (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)below);
     }
     (void)evbuffer_add_printf(out, "%s_sum", name);
     put_labels(out, labels, n_labels, NULL);
-    (void)evbuffer_add_printf(out, " %.9g\n%s_count", sum_s, name);
+    (void)evbuffer_add_printf(out, " %.9g\n%s_count",
+                              (double)buckets->sum_ns / 1e9, name);
     put_labels(out, labels, n_labels, NULL);
     (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)below);
 }

@@ -239,6 +239,18 @@ give_up(struct wp_lane *lane, struct wp_list *list, int64_t limit_ns)
     }
 }
 
+/* While no connection lives. A release that fails may be followed by another:
+ * it comes to the list's end. */
+static void
+fail_unsent(struct wp_lane *lane)
+{
+    struct wp_worker *worker;
+
+    while ((worker = first_of(&lane->unsent)) != NULL) {
+        wp_lane_fail_call(worker, 14); /* UNAVAILABLE */
+    }
+}
+
 static int64_t
 earlier(int64_t a, int64_t b)
 {
@@ -352,6 +364,7 @@ turns(struct wp_lane *lane, struct wp_err *err)
             return status;
         }
         start_due(lane);
+        fail_unsent(lane);
         give_up(lane, &lane->claiming, plan->timeout_ns + plan->wait_ns);
         give_up(lane, &lane->releasing, plan->timeout_ns);
         if (turn % 64 == 0 || wait_ns > WP_NS_PER_MS) {
@@ -506,6 +519,7 @@ wp_lane_create(const struct wp_lane_config *config, struct wp_err *err)
     wp_list_init(&lane->holding);
     wp_list_init(&lane->pausing);
     wp_list_init(&lane->kept);
+    wp_list_init(&lane->unsent);
     if (!make_workers(lane)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for %u calls",
                          lane->n_workers);

@@ -62,19 +62,17 @@ finish(struct wp_worker *worker)
     }
 }
 
-/* Queues the call. False: nobody takes it. */
+/* Queues the call. False: nobody takes it, and the lane ends it. */
 static bool
 send_call(struct wp_worker *worker, struct wp_list *list)
 {
     struct wp_lane *lane = worker->lane;
+    bool sent = wp_h2_start(lane->h2, &worker->call);
 
     worker->sent_ns = lane->now_ns;
-    if (!wp_h2_start(lane->h2, &worker->call)) {
-        return false;
-    }
     lane->under_way++;
-    wp_list_push_back(list, &worker->link);
-    return true;
+    wp_list_push_back(sent ? list : &lane->unsent, &worker->link);
+    return sent;
 }
 
 static size_t
@@ -131,10 +129,6 @@ wp_lane_start_claim(struct wp_lane *lane, int64_t due_ns, uint64_t number)
     worker->call.request_len = write_claim(worker);
     if (send_call(worker, &lane->claiming)) {
         count_sent(worker);
-    } else {
-        worker->sent_ns = lane->now_ns;
-        lane->under_way++;
-        wp_lane_fail_call(worker, 14); /* UNAVAILABLE */
     }
 }
 
@@ -149,10 +143,7 @@ wp_lane_start_release(struct wp_worker *worker)
     worker->call.request_len =
         wp_codec_write_release(worker->call.request + WP_H2_FRAME_HEAD,
                                (struct wp_str){token->bytes, token->len});
-    if (!send_call(worker, &lane->releasing)) {
-        lane->under_way++;
-        wp_lane_fail_call(worker, 14);
-    }
+    (void)send_call(worker, &lane->releasing);
 }
 
 /* --- What became of a claim. --- */

@@ -55,9 +55,10 @@ struct wp_lane {
     struct wp_list releasing;
     struct wp_list holding;
     struct wp_list pausing;
-    struct wp_list kept; /* Until the end. */
-    uint32_t under_way;  /* Claims and releases. */
-    uint32_t active;     /* Closed loop: claims not yet over. */
+    struct wp_list kept;   /* Until the end. */
+    struct wp_list unsent; /* Calls that no connection took. */
+    uint32_t under_way;    /* Claims and releases. */
+    uint32_t active;       /* Closed loop: claims not yet over. */
 
     struct wp_arrivals arrivals;
     int64_t next_due_ns;

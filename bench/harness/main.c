@@ -79,8 +79,13 @@ take_option(struct command *command, int argc, char **argv, int *at,
     const char *name = is_long ? word + 2 : word + 1;
     const char *value = is_long ? strchr(name, '=') : NULL;
     size_t len = value != NULL ? (size_t)(value - name) : strlen(name);
-    const struct wp_key *key = key_of(name, len, is_long ? '\0' : name[0]);
+    char letter = '\0';
+    const struct wp_key *key;
 
+    if (!is_long) {
+        letter = name[0];
+    }
+    key = key_of(name, len, letter);
     if (key == NULL) {
         return unknown_option(name, len, err);
     }

@@ -233,7 +233,7 @@ set_number(const struct wp_key *key, const char *text, double *out,
 {
     char expected[96];
     size_t len = strlen(text);
-    double value;
+    double value = 0;
     bool ok;
 
     if (key->type == WP_KEY_SHARE) {

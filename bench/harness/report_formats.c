@@ -48,7 +48,9 @@ wp_report_hgrm(const struct wp_run *run, FILE *out)
     }
     (void)fputs("       Value     Percentile TotalCount 1/(1-Percentile)\n\n",
                 out);
-    for (double left = 1; all->count > 0; left /= 2) {
+    for (int half = 0; all->count > 0; half++) {
+        double left = ldexp(1, -half);
+
         for (int tick = 0; tick < TICKS; tick++) {
             double q = 1 - left + left / 2 * tick / TICKS;
 
