@@ -261,15 +261,18 @@ static enum wp_status
 prepare(struct command *command, struct wp_region *region, struct wp_run *run)
 {
     struct wp_plan *plan = &command->plan;
+    struct wp_phases phases = {.max = WP_RUN_PHASES_MAX};
     enum wp_status status;
 
     run->phases = calloc(WP_RUN_PHASES_MAX, sizeof *run->phases);
     if (run->phases == NULL) {
         return wp_err_set(&run->err, WP_RESOURCE_EXHAUSTED, "out of memory");
     }
-    status = wp_scenario_phases(plan, command->words, command->n_words, region,
-                                run->phases, WP_RUN_PHASES_MAX, &run->n_phases,
+    phases.plans = run->phases;
+    status = wp_scenario_phases(plan, command->words, command->n_words, &phases,
                                 &run->err);
+    run->n_phases = phases.n;
+    *region = phases.region;
     if (status == WP_OK) {
         status = wp_run_read_times(run, &run->err);
     }

@@ -198,9 +198,7 @@ set_map(struct wp_plan *plan, const char *file, const struct wp_yaml *map,
 
 enum wp_status
 wp_scenario_parse(const struct wp_plan *base, const char *file,
-                  struct wp_str text, struct wp_region *region,
-                  struct wp_plan *phases, uint32_t max, uint32_t *n,
-                  struct wp_err *err)
+                  struct wp_str text, struct wp_phases *out, struct wp_err *err)
 {
     const struct wp_yaml_rules rules = {.file = file,
                                         .documents_max = 1,
@@ -210,9 +208,10 @@ wp_scenario_parse(const struct wp_plan *base, const char *file,
     struct wp_yaml *root = NULL;
     const struct wp_yaml *list;
     struct wp_plan common = *base;
-    enum wp_status status = wp_yaml_read_one(&rules, text, region, &root, err);
+    enum wp_status status =
+        wp_yaml_read_one(&rules, text, &out->region, &root, err);
 
-    *n = 0;
+    out->n = 0;
     if (status != WP_OK) {
         return status;
     }
@@ -221,11 +220,11 @@ wp_scenario_parse(const struct wp_plan *base, const char *file,
                           "%.100s: expected a map of keys, such as rate: 100",
                           file);
     }
-    status = set_map(&common, file, root, region, err);
+    status = set_map(&common, file, root, &out->region, err);
     list = wp_yaml_find(root, "phases");
     if (status != WP_OK || list == NULL) {
-        phases[0] = common;
-        *n = 1;
+        out->plans[0] = common;
+        out->n = 1;
         return status;
     }
     if (list->kind != WP_YAML_LIST || list->first == NULL) {
@@ -235,26 +234,26 @@ wp_scenario_parse(const struct wp_plan *base, const char *file,
     }
     for (const struct wp_yaml *item = list->first; item != NULL;
          item = item->next) {
-        if (item->kind != WP_YAML_MAP || *n == max) {
+        struct wp_plan *plan = &out->plans[out->n];
+
+        if (item->kind != WP_YAML_MAP || out->n == out->max) {
             (void)wp_err_set(err, WP_INVALID_ARGUMENT,
-                             "phases: expected at most %u maps", max);
+                             "phases: expected at most %u maps", out->max);
             return at_line(file, item, err);
         }
-        phases[*n] = common;
-        (void)snprintf(phases[*n].name, sizeof phases[*n].name, "phase-%u",
-                       *n + 1);
-        status = set_map(&phases[*n], file, item, region, err);
+        out->n++;
+        *plan = common;
+        (void)snprintf(plan->name, sizeof plan->name, "phase-%u", out->n);
+        status = set_map(plan, file, item, &out->region, err);
         if (status != WP_OK) {
             return status;
         }
-        (*n)++;
     }
     return WP_OK;
 }
 
 static enum wp_status
-read_file(const struct wp_plan *base, struct wp_region *region,
-          struct wp_plan *phases, uint32_t max, uint32_t *n, struct wp_err *err)
+read_file(const struct wp_plan *base, struct wp_phases *out, struct wp_err *err)
 {
     static char text[WP_SCENARIO_FILE_MAX + 1];
     ssize_t len =
@@ -270,8 +269,7 @@ read_file(const struct wp_plan *base, struct wp_region *region,
                           base->scenario);
     }
     return wp_scenario_parse(base, base->scenario,
-                             (struct wp_str){text, (size_t)len}, region, phases,
-                             max, n, err);
+                             (struct wp_str){text, (size_t)len}, out, err);
 }
 
 /* --- Put together. --- */
@@ -295,23 +293,24 @@ unknown_scenario(const char *name, struct wp_err *err)
 }
 
 static enum wp_status
-scenario_of(const struct wp_plan *base, struct wp_region *region,
-            struct wp_plan *phases, uint32_t max, uint32_t *n,
+scenario_of(const struct wp_plan *base, struct wp_phases *out,
             struct wp_err *err)
 {
     if (base->scenario == NULL) {
-        phases[0] = *base;
-        *n = 1;
+        out->plans[0] = *base;
+        out->n = 1;
         return WP_OK;
     }
     for (const struct wp_scenario *s = wp_scenarios; s->name != NULL; s++) {
         if (strcmp(base->scenario, s->name) != 0) {
             continue;
         }
-        for (*n = 0; *n < WP_SCENARIO_PHASES_MAX && s->phases[*n] != NULL;
-             (*n)++) {
-            phases[*n] = *base;
-            if (set_words(&phases[*n], s->phases[*n], region, err) != WP_OK) {
+        for (out->n = 0;
+             out->n < WP_SCENARIO_PHASES_MAX && s->phases[out->n] != NULL;
+             out->n++) {
+            out->plans[out->n] = *base;
+            if (set_words(&out->plans[out->n], s->phases[out->n], &out->region,
+                          err) != WP_OK) {
                 return err->status;
             }
         }
@@ -320,7 +319,7 @@ scenario_of(const struct wp_plan *base, struct wp_region *region,
     if (strpbrk(base->scenario, "/.") == NULL) {
         return unknown_scenario(base->scenario, err);
     }
-    return read_file(base, region, phases, max, n, err);
+    return read_file(base, out, err);
 }
 
 /* A phase with steps becomes one for each. */
@@ -356,23 +355,25 @@ spread_steps(struct wp_plan *phases, uint32_t max, uint32_t *n,
 enum wp_status
 wp_scenario_phases(const struct wp_plan *base,
                    const struct wp_plan_word *overrides, size_t n_overrides,
-                   struct wp_region *region, struct wp_plan *phases,
-                   uint32_t max, uint32_t *n, struct wp_err *err)
+                   struct wp_phases *out, struct wp_err *err)
 {
-    enum wp_status status = scenario_of(base, region, phases, max, n, err);
+    enum wp_status status = scenario_of(base, out, err);
 
-    for (uint32_t i = 0; status == WP_OK && i < *n; i++) {
+    for (uint32_t i = 0; status == WP_OK && i < out->n; i++) {
+        struct wp_plan *plan = &out->plans[i];
+
         for (size_t k = 0; status == WP_OK && k < n_overrides; k++) {
-            status = wp_plan_set(&phases[i], overrides[k].key,
-                                 overrides[k].value, err);
+            status =
+                wp_plan_set(plan, overrides[k].key, overrides[k].value, err);
         }
-        if (status == WP_OK && phases[i].name[0] == '\0') {
-            (void)snprintf(phases[i].name, sizeof phases[i].name, "%s",
-                           wp_arrivals_words[phases[i].arrivals]);
+        if (status == WP_OK && plan->name[0] == '\0') {
+            (void)snprintf(plan->name, sizeof plan->name, "%s",
+                           wp_arrivals_words[plan->arrivals]);
         }
         if (status == WP_OK) {
-            status = wp_plan_check(&phases[i], err);
+            status = wp_plan_check(plan, err);
         }
     }
-    return status == WP_OK ? spread_steps(phases, max, n, err) : status;
+    return status == WP_OK ? spread_steps(out->plans, out->max, &out->n, err)
+                           : status;
 }

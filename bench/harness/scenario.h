@@ -22,21 +22,25 @@ extern const struct wp_scenario wp_scenarios[];
 
 /* The phases of a plan: of its scenario, if it has one, over base; then what
  * the command line said (overrides: n pairs of key and value) over each; then
- * one for each of its steps. At most max; *n of them. INVALID_ARGUMENT: err
- * names the word, or the file's line. Texts are kept in region. */
+ * one for each of its steps. INVALID_ARGUMENT: err names the
+ * word, or the file's line. */
 struct wp_plan_word {
     const struct wp_key *key;
     const char *value;
 };
+struct wp_phases {
+    struct wp_plan *plans; /* Room for max; n of them are. */
+    uint32_t max;
+    uint32_t n;
+    struct wp_region region; /* Zeroed at first; for the owner to free. */
+};
 enum wp_status wp_scenario_phases(const struct wp_plan *base,
                                   const struct wp_plan_word *overrides,
-                                  size_t n_overrides, struct wp_region *region,
-                                  struct wp_plan *phases, uint32_t max,
-                                  uint32_t *n, struct wp_err *err);
+                                  size_t n_overrides, struct wp_phases *out,
+                                  struct wp_err *err);
 /* The same of a file's bytes alone, without overrides and steps. */
 enum wp_status wp_scenario_parse(const struct wp_plan *base, const char *file,
-                                 struct wp_str text, struct wp_region *region,
-                                 struct wp_plan *phases, uint32_t max,
-                                 uint32_t *n, struct wp_err *err);
+                                 struct wp_str text, struct wp_phases *out,
+                                 struct wp_err *err);
 
 #endif

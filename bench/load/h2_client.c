@@ -51,7 +51,7 @@ struct wp_h2 {
 
 /* --- nghttp2's callbacks. --- */
 
-static int
+static int /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
 on_header(nghttp2_session *session, const nghttp2_frame *frame,
           const uint8_t *name, size_t name_len, const uint8_t *value,
           size_t value_len, uint8_t flags, void *user)
@@ -113,7 +113,7 @@ on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
     return 0;
 }
 
-static ssize_t
+static ssize_t /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
 read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
              size_t len, uint32_t *flags, nghttp2_data_source *source,
              void *user)

@@ -20,16 +20,14 @@ static void
 read_scenario(struct wp_str text)
 {
     static struct wp_plan phases[4];
-    struct wp_region region = {.blocks = NULL};
+    struct wp_phases list = {.plans = phases, .max = 4};
     struct wp_err err = {.msg = ""};
     struct wp_plan base;
-    uint32_t n = 0;
 
     wp_plan_init(&base);
-    if (wp_scenario_parse(&base, "f", text, &region, phases, 4, &n, &err) ==
-        WP_OK) {
-        check(n >= 1 && n <= 4);
-        for (uint32_t i = 0; i < n; i++) {
+    if (wp_scenario_parse(&base, "f", text, &list, &err) == WP_OK) {
+        check(list.n >= 1 && list.n <= 4);
+        for (uint32_t i = 0; i < list.n; i++) {
             check(phases[i].n_steps <= WP_PLAN_STEPS_MAX);
             check(phases[i].duration_ns > 0);
             check(phases[i].threads >= 1 && phases[i].threads <= 64);
@@ -38,7 +36,7 @@ read_scenario(struct wp_str text)
     } else {
         check(err.msg[0] == 'f');
     }
-    wp_region_free(&region);
+    wp_region_free(&list.region);
 }
 
 static void

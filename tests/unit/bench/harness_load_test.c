@@ -15,6 +15,7 @@
 
 static struct wp_plan plan;
 static struct wp_plan phases[64];
+static struct wp_phases list;
 
 static enum wp_status
 set(const char *key, const char *value, struct wp_err *err)
@@ -108,36 +109,36 @@ test_every_scenario_is_a_plan(void **state)
 {
     (void)state;
     for (const struct wp_scenario *s = wp_scenarios; s->name != NULL; s++) {
-        struct wp_region region = {.blocks = NULL};
         struct wp_err err = {.msg = ""};
-        uint32_t n = 0;
+        uint32_t n;
 
         wp_plan_init(&plan);
         assert_int_equal(wp_plan_set_pool(&plan, "p", &err), WP_OK);
         plan.scenario = s->name;
-        if (wp_scenario_phases(&plan, NULL, 0, &region, phases, 64, &n, &err) !=
-            WP_OK) {
+        list = (struct wp_phases){.plans = phases, .max = 64};
+        if (wp_scenario_phases(&plan, NULL, 0, &list, &err) != WP_OK) {
             fail_msg("%s: %s", s->name, err.msg);
         }
+        n = list.n;
         assert_true(n > 0);
         for (uint32_t i = 0; i < n; i++) {
             assert_true(phases[i].name[0] != '\0');
         }
-        wp_region_free(&region);
+        wp_region_free(&list.region);
     }
 }
 
 static enum wp_status
 parse(const char *text, uint32_t *n, struct wp_err *err)
 {
-    static struct wp_region region;
     enum wp_status status;
 
     wp_plan_init(&plan);
     plan.pool[0] = 'p';
-    status = wp_scenario_parse(&plan, "f.yaml", wp_str_from(text), &region,
-                               phases, 4, n, err);
-    wp_region_free(&region);
+    list = (struct wp_phases){.plans = phases, .max = 4};
+    status = wp_scenario_parse(&plan, "f.yaml", wp_str_from(text), &list, err);
+    *n = list.n;
+    wp_region_free(&list.region);
     return status;
 }
 
@@ -200,7 +201,6 @@ test_a_wrong_file_names_its_line(void **state)
 static void
 test_steps_become_phases_and_options_win(void **state)
 {
-    struct wp_region region = {.blocks = NULL};
     const struct wp_plan_word words[] = {
         {wp_plan_key(WP_STR("duration")), "1s"},
         {wp_plan_key(WP_STR("steps")), "5,10"},
@@ -212,14 +212,14 @@ test_steps_become_phases_and_options_win(void **state)
     wp_plan_init(&plan);
     assert_int_equal(wp_plan_set_pool(&plan, "p", &err), WP_OK);
     plan.scenario = "ladder";
-    assert_int_equal(
-        wp_scenario_phases(&plan, words, 2, &region, phases, 64, &n, &err),
-        WP_OK);
+    list = (struct wp_phases){.plans = phases, .max = 64};
+    assert_int_equal(wp_scenario_phases(&plan, words, 2, &list, &err), WP_OK);
+    n = list.n;
     assert_int_equal(n, 2);
     assert_string_equal(phases[1].name, "rate-10");
     assert_int_equal(phases[1].duration_ns, WP_NS_PER_S);
     assert_true(phases[1].until_saturated);
-    wp_region_free(&region);
+    wp_region_free(&list.region);
 }
 
 /* --- Arrivals. --- */
