@@ -365,6 +365,15 @@ def check_chart(base):
         fail("the chart's CRDs are not those of deploy/kubernetes/crds")
 
 
+def check_definitions():
+    """v1alpha1 of each kind is what its program makes of v1beta1."""
+    made = subprocess.run(
+        [sys.executable, DEPLOY / "kubernetes" / "v1alpha1.py", "--check"],
+        capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        fail(f"deploy/kubernetes/crds: {made.stderr.strip()}")
+
+
 # --- The overlay for one namespace ---
 
 
@@ -567,6 +576,7 @@ def main():
             base += load_all(path.read_text(), path.relative_to(ROOT))
     check_self()
     check_kinds_are_covered()
+    check_definitions()
     check_access(base, "deploy/kubernetes/base")
     check_chart(base)
     check_overlay(base)
