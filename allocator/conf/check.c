@@ -79,6 +79,29 @@ check_listeners(const struct wp_conf *conf, struct wp_err *err)
 }
 
 static enum wp_status
+check_webhook(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_address address;
+
+    if (conf->webhook_listen[0] != '\0' &&
+        (wp_address_parse(wp_str_from(conf->webhook_listen), &address, err) !=
+             WP_OK ||
+         address.is_unix)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'webhook_listen': expected host:port, got "
+                          "'%s'",
+                          conf->webhook_listen);
+    }
+    if (conf->webhook_url[0] != '\0' &&
+        strncmp(conf->webhook_url, "https://", 8) != 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'webhook_url': expected https://, got '%s'",
+                          conf->webhook_url);
+    }
+    return WP_OK;
+}
+
+static enum wp_status
 check_calls(const struct wp_conf *conf, struct wp_err *err)
 {
     if (conf->rpc_waiting_max >= conf->rpc_calls_max) {
@@ -374,6 +397,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_listeners(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_webhook(conf, err);
     }
     if (status == WP_OK) {
         status = check_calls(conf, err);

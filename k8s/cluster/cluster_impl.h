@@ -15,7 +15,7 @@
 #include "proto/loop/loop.h"
 
 enum {
-    WP_CLUSTER_CONTROLLERS = 4,
+    WP_CLUSTER_CONTROLLERS = 5,
 };
 
 /* One kind that is watched. */

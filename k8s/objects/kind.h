@@ -27,7 +27,10 @@
     X(NETWORK_POLICY, "networking.k8s.io", "v1", "NetworkPolicy",              \
       "networkpolicies")                                                       \
     X(EVENT, "events.k8s.io", "v1", "Event", "events")                         \
-    X(LEASE, "coordination.k8s.io", "v1", "Lease", "leases")
+    X(LEASE, "coordination.k8s.io", "v1", "Lease", "leases")                   \
+    X(SECRET, "", "v1", "Secret", "secrets")                                   \
+    X(DEFINITION, "apiextensions.k8s.io", "v1", "CustomResourceDefinition",    \
+      "customresourcedefinitions")
 
 enum wp_kind {
 #define X(name, group, version, kind, plural) WP_KIND_##name,

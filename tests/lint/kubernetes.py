@@ -55,10 +55,18 @@ ACCESS = {
     "events.k8s.io/events": "create patch",
     # k8s/lead/competitor.c: other installations
     "coordination.k8s.io/leases": "list",
+    # k8s/controllers/webhook
+    **{f"apiextensions.k8s.io/customresourcedefinitions@{name}": "get patch"
+       for name in ("sandboxes.agents.x-k8s.io",
+                    "sandboxclaims.extensions.agents.x-k8s.io",
+                    "sandboxtemplates.extensions.agents.x-k8s.io",
+                    "sandboxwarmpools.extensions.agents.x-k8s.io")},
 }
-# With watch_namespace: the same there. Leases of all namespaces are not seen then.
+# With watch_namespace: the same there. Leases of all namespaces are not seen then, and
+# definitions of kinds are not changed.
 NAMESPACED_ACCESS = {key: verbs for key, verbs in ACCESS.items()
-                     if key != "coordination.k8s.io/leases"}
+                     if key != "coordination.k8s.io/leases"
+                     and not key.startswith("apiextensions.k8s.io/")}
 OWN_ACCESS = {
     # k8s/lead/election.c
     "coordination.k8s.io/leases": "create",
@@ -66,6 +74,8 @@ OWN_ACCESS = {
     # k8s/lead/competitor.c
     "coordination.k8s.io/leases@a3317529.agent-sandbox.x-k8s.io": "get",
     "apps/deployments@agent-sandbox-controller": "get",
+    # k8s/controllers/webhook
+    "/secrets@warmpool-webhook": "get patch",
 }
 
 failures = []
