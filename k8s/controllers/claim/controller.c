@@ -242,8 +242,34 @@ struct waiters {
     struct wp_claim_controller *self;
     const char *ns;
     const char *pool;  /* NULL: of any, when its template is missing. */
-    const char *templ; /* Of wake_bound. */
+    const char *templ; /* The pool's, or the one that came or changed. */
 };
+
+/* The template that its sandbox is made from; NULL when it is not known. room
+ * is for the answer. */
+static const char *
+template_of(const struct wp_claim_controller *self,
+            const struct wp_object *claim,
+            char room[WP_CLAIM_OBJECT_NAME_MAX + 1])
+{
+    const struct wp_object *pool =
+        wp_store_find(store_of(self, WP_KIND_SANDBOX_WARM_POOL), claim->ns,
+                      wp_claim_view(claim)->pool);
+
+    if (pool != NULL) {
+        return wp_warm_pool_view(pool)->template_name;
+    }
+    return wp_claim_names_template(claim, room) ? room : NULL;
+}
+
+static bool
+is_of_template(const struct waiters *waiters, const struct wp_object *claim)
+{
+    char room[WP_CLAIM_OBJECT_NAME_MAX + 1];
+    const char *templ = template_of(waiters->self, claim, room);
+
+    return templ != NULL && strcmp(templ, waiters->templ) == 0;
+}
 
 static bool
 wake_one(void *ctx, const struct wp_object *claim)
@@ -256,7 +282,8 @@ wake_one(void *ctx, const struct wp_object *claim)
         (waiters->pool == NULL
              ? missing || (view->sandbox[0] == '\0' && view->has_pod_metadata)
              : view->sandbox[0] == '\0' &&
-                   strcmp(view->pool, waiters->pool) == 0)) {
+                   (strcmp(view->pool, waiters->pool) == 0 ||
+                    is_of_template(waiters, claim)))) {
         look_at(waiters->self, claim);
     }
     return true;
@@ -267,16 +294,9 @@ static bool
 wake_bound(void *ctx, const struct wp_object *claim)
 {
     struct waiters *waiters = ctx;
-    const struct wp_claim_view *view = wp_claim_view(claim);
-    const struct wp_object *pool;
 
-    if (view->sandbox[0] == '\0' || strcmp(claim->ns, waiters->ns) != 0) {
-        return true;
-    }
-    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
-                         claim->ns, view->pool);
-    if (pool != NULL &&
-        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+    if (wp_claim_view(claim)->sandbox[0] != '\0' &&
+        strcmp(claim->ns, waiters->ns) == 0 && is_of_template(waiters, claim)) {
         wp_work_add_last(waiters->self->queue, claim->ns, claim->name);
     }
     return true;
@@ -290,7 +310,8 @@ on_pool(void *ctx, const struct wp_object *before,
 
     if (self->parts->active && after != NULL &&
         (before == NULL || before->generation != after->generation)) {
-        struct waiters waiters = {self, after->ns, after->name, NULL};
+        struct waiters waiters = {self, after->ns, after->name,
+                                  wp_warm_pool_view(after)->template_name};
 
         wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_one,
                       &waiters);
@@ -342,16 +363,9 @@ static bool
 wake_waiting(void *ctx, const struct wp_object *claim)
 {
     struct waiters *waiters = ctx;
-    const struct wp_claim_view *view = wp_claim_view(claim);
-    const struct wp_object *pool;
 
-    if (view->sandbox[0] != '\0' || strcmp(claim->ns, waiters->ns) != 0) {
-        return true;
-    }
-    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
-                         claim->ns, view->pool);
-    if (pool != NULL &&
-        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+    if (wp_claim_view(claim)->sandbox[0] == '\0' &&
+        strcmp(claim->ns, waiters->ns) == 0 && is_of_template(waiters, claim)) {
         look_at(waiters->self, claim);
     }
     return true;

@@ -151,27 +151,6 @@ wp_claim_reconcile_set_sandbox(struct wp_claim_reconcile *reconcile,
     wp_object_unref(before);
 }
 
-const struct wp_object *
-wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile)
-{
-    return wp_store_find(
-        reconcile->self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
-        reconcile->claim->ns, wp_claim_view(reconcile->claim)->pool);
-}
-
-const struct wp_object *
-wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile)
-{
-    const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
-
-    return pool == NULL
-               ? NULL
-               : wp_store_find(
-                     reconcile->self->parts->stores[WP_KIND_SANDBOX_TEMPLATE],
-                     reconcile->claim->ns,
-                     wp_warm_pool_view(pool)->template_name);
-}
-
 bool
 wp_claim_reconcile_refresh(struct wp_claim_reconcile *reconcile)
 {
