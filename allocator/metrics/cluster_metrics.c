@@ -181,8 +181,8 @@ put_upstream(struct evbuffer *out, const struct wp_cluster *cluster)
 static void
 put_claims(struct evbuffer *out, const struct wp_claim_metrics *claims)
 {
-    static const char *const writes[] = {"observed", "sandbox", "status",
-                                         "annotations", "delete"};
+    static const char *const writes[] = {"observed",    "sandbox", "status",
+                                         "annotations", "delete",  "alias"};
     const char *name = "warmpool_claim_startup_seconds";
 
     wp_prom_family(out, name, "histogram",

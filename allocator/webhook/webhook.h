@@ -12,9 +12,10 @@
 
 struct wp_webhook; /* Opaque. */
 
-/* Binds the address (host:port; borrowed); nothing is served yet. dir: where the
- * certificate and its key are kept, in files of the daemon's user only. Until
- * wp_webhook_use it shows a certificate that nobody trusts. NULL and err. */
+/* Binds the address (host:port; borrowed); nothing is served yet. dir: where
+ * the certificate and its key are kept, in files of the daemon's user only.
+ * Until wp_webhook_use it shows a certificate that nobody trusts. NULL and err.
+ */
 WP_MUST_CHECK struct wp_webhook *
 wp_webhook_create(const char *listen, const char *dir, struct wp_err *err);
 WP_MUST_CHECK enum wp_status wp_webhook_start(struct wp_webhook *self,

@@ -14,6 +14,8 @@
 /* X(NAME, group, version, Kind, plural) */
 #define WP_KIND_TABLE(X)                                                       \
     X(SANDBOX, "agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")           \
+    /* A Sandbox that shows another one: k8s/controllers/claim/alias.h. */     \
+    X(ALIAS, "agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")             \
     X(SANDBOX_CLAIM, "extensions.agents.x-k8s.io", "v1beta1", "SandboxClaim",  \
       "sandboxclaims")                                                         \
     X(SANDBOX_TEMPLATE, "extensions.agents.x-k8s.io", "v1beta1",               \

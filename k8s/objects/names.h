@@ -18,6 +18,8 @@
 #define WP_LABEL_CREATED_BY "agents.x-k8s.io/created-by"
 #define WP_LABEL_CLAIM_UID "agents.x-k8s.io/claim-uid"
 #define WP_LABEL_ADOPTABLE "agents.x-k8s.io/adoptable"
+/* Of a Sandbox that only shows another one: the uid of its claim. */
+#define WP_LABEL_ALIAS "warmpool.dev/alias"
 /* Annotations. */
 #define WP_ANNOTATION_SANDBOX_NAME "agents.x-k8s.io/sandbox-name"
 #define WP_ANNOTATION_POD_NAME "agents.x-k8s.io/pod-name"

@@ -235,6 +235,25 @@ on_sandbox(void *ctx, const struct wp_object *before,
     }
 }
 
+/* An alias that is gone may have stood in the way of a Sandbox of its claim's
+ * own. */
+static void
+on_alias(void *ctx, const struct wp_object *before,
+         const struct wp_object *after)
+{
+    struct wp_claim_controller *self = ctx;
+    const struct wp_object *claim;
+
+    if (!self->parts->active || after != NULL) {
+        return;
+    }
+    claim = wp_store_find(store_of(self, WP_KIND_SANDBOX_CLAIM), before->ns,
+                          before->name);
+    if (claim != NULL && wp_claim_view(claim)->sandbox[0] == '\0') {
+        look_at(self, claim);
+    }
+}
+
 /* --- What happens to pools and templates --- */
 
 /* Which claims may be waiting for one of them. */
@@ -425,6 +444,9 @@ claim_activate(void *arg)
     wp_claim_orphans_end(self->orphans);
     wp_work_pause(self->queue, false);
     wp_claim_endings_pause(self->endings, false);
+    if (self->aliases != NULL) {
+        wp_claim_aliases_activate(self->aliases);
+    }
 }
 
 static void
@@ -444,6 +466,9 @@ claim_deactivate(void *arg)
 
     wp_work_pause(self->queue, true);
     wp_claim_endings_pause(self->endings, true);
+    if (self->aliases != NULL) {
+        wp_claim_aliases_deactivate(self->aliases);
+    }
     wp_claim_cache_walk(self->cache, withdraw, NULL);
 }
 
@@ -460,6 +485,7 @@ claim_destroy(void *arg)
     wp_claim_asks_destroy(self->asks);
     wp_claim_orphans_destroy(self->orphans);
     wp_claim_endings_destroy(self->endings);
+    wp_claim_aliases_destroy(self->aliases);
     wp_claim_cache_destroy(self->cache);
     wp_work_queue_destroy(self->queue);
     wp_label_domains_fini(&self->domains);
@@ -497,8 +523,12 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     self->asks = wp_claim_asks_create(parts, on_answer, self);
     self->orphans = wp_claim_orphans_create(parts);
     self->endings = wp_claim_endings_create(parts, &self->metrics);
+    if (parts->stores[WP_KIND_ALIAS] != NULL) {
+        self->aliases = wp_claim_aliases_create(parts, &self->metrics);
+    }
     if (self->queue == NULL || self->cache == NULL || self->asks == NULL ||
-        self->orphans == NULL || self->endings == NULL) {
+        self->orphans == NULL || self->endings == NULL ||
+        (parts->stores[WP_KIND_ALIAS] != NULL && self->aliases == NULL)) {
         claim_destroy(self);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");
         return NULL;
@@ -509,6 +539,9 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     wp_store_listen(store_of(self, WP_KIND_SANDBOX_WARM_POOL), on_pool, self);
     wp_store_listen(store_of(self, WP_KIND_SANDBOX_TEMPLATE), on_template,
                     self);
+    if (self->aliases != NULL) {
+        wp_store_listen(store_of(self, WP_KIND_ALIAS), on_alias, self);
+    }
     if (parts->verdicts != NULL) {
         wp_verdicts_listen(parts->verdicts, on_verdict, self);
     }

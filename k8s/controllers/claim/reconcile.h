@@ -19,6 +19,7 @@
  *            annotations.c    the annotations that go with it
  *            holding.c, sandbox_write.c
  *            endings.c        Sandboxes that claims leave behind
+ *   beside   alias.c          Sandboxes named as their claims
  *   ground   resolve.c        which pool and template it means
  *            step.c           the reconcile, its objects, its end
  *
@@ -28,6 +29,7 @@
 #define WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 
 #include "k8s/controllers/claim/adopt.h"
+#include "k8s/controllers/claim/alias.h"
 #include "k8s/controllers/claim/cache.h"
 #include "k8s/controllers/claim/controller.h"
 #include "k8s/controllers/claim/metadata.h"
@@ -44,6 +46,7 @@ struct wp_claim_controller {
     struct wp_claim_asks *asks;
     struct wp_claim_orphans *orphans;
     struct wp_claim_endings *endings;
+    struct wp_claim_aliases *aliases; /* NULL: none are kept. */
     struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;

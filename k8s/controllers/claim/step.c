@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "k8s/controllers/claim/reconcile.h"
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -113,6 +114,11 @@ wp_claim_learn(struct wp_claim_controller *self,
         wp_log_warn("claim: an answer makes no sense",
                     wp_kv_str("kind", wp_kind_info(result->kind)->kind),
                     wp_kv_err(&err));
+        return NULL;
+    }
+    if (object->kind == WP_KIND_SANDBOX &&
+        wp_object_label(object, WP_LABEL_ALIAS) != NULL) {
+        wp_object_unref(object); /* It only shows another one. */
         return NULL;
     }
     wp_store_learn(store, wp_object_ref(object));

@@ -1,0 +1,30 @@
+/* k8s/controllers/claim/alias.h - Sandboxes named as their claims.
+ *
+ * Clients of v1alpha1 read the Sandbox of their claim's own name. A warm one
+ * has its pool's name, so there is another object beside it, which only shows
+ * what the real one says. It has no Pod: its mode is Suspended, and a label
+ * keeps it out of the store that everything else knows Sandboxes from. It
+ * follows its claim and its Sandbox, and goes with either. Loop thread only. */
+#ifndef WP_K8S_CONTROLLERS_CLAIM_ALIAS_H
+#define WP_K8S_CONTROLLERS_CLAIM_ALIAS_H
+
+#include "k8s/controllers/claim/metrics.h"
+#include "k8s/controllers/shared.h"
+
+struct wp_claim_aliases; /* Opaque. */
+
+/* Does this claim's client look for one? */
+WP_MUST_CHECK bool wp_claim_wants_alias(const struct wp_object *claim);
+
+/* Listens to the stores of claims, Sandboxes and aliases. Paused. NULL when
+ * memory lacks. parts and metrics are borrowed. */
+struct wp_claim_aliases *
+wp_claim_aliases_create(struct wp_parts *parts,
+                        struct wp_claim_metrics *metrics);
+/* NULL is fine. */
+void wp_claim_aliases_destroy(struct wp_claim_aliases *aliases);
+/* Looks at every claim and alias there is. */
+void wp_claim_aliases_activate(struct wp_claim_aliases *aliases);
+void wp_claim_aliases_deactivate(struct wp_claim_aliases *aliases);
+
+#endif
