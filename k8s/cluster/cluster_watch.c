@@ -40,7 +40,11 @@ static const struct watched {
 static bool
 is_needed(const struct wp_cluster *cluster, const struct watched *row)
 {
-    return (row->controllers & cluster->parts.config.controllers) != 0;
+    const struct wp_cluster_config *config = &cluster->parts.config;
+
+    /* Only clients of v1alpha1 look for aliases. */
+    return (row->controllers & config->controllers) != 0 &&
+           (row->kind != WP_KIND_ALIAS || config->webhook != NULL);
 }
 
 enum wp_status
