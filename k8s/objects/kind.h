@@ -14,7 +14,7 @@
 /* X(NAME, group, version, Kind, plural) */
 #define WP_KIND_TABLE(X)                                                       \
     X(SANDBOX, "agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")           \
-    /* A Sandbox that shows another one: k8s/controllers/claim/alias.h. */     \
+    /* A Sandbox that shows another one: k8s/controllers/alias/alias.h. */     \
     X(ALIAS, "agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")             \
     X(SANDBOX_CLAIM, "extensions.agents.x-k8s.io", "v1beta1", "SandboxClaim",  \
       "sandboxclaims")                                                         \

@@ -524,7 +524,8 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     self->orphans = wp_claim_orphans_create(parts);
     self->endings = wp_claim_endings_create(parts, &self->metrics);
     if (parts->stores[WP_KIND_ALIAS] != NULL) {
-        self->aliases = wp_claim_aliases_create(parts, &self->metrics);
+        self->aliases = wp_claim_aliases_create(
+            parts, &self->metrics.writes[WP_CLAIM_WRITE_ALIAS]);
     }
     if (self->queue == NULL || self->cache == NULL || self->asks == NULL ||
         self->orphans == NULL || self->endings == NULL ||

@@ -19,7 +19,6 @@
  *            annotations.c    the annotations that go with it
  *            holding.c, sandbox_write.c
  *            endings.c        Sandboxes that claims leave behind
- *   beside   alias.c          Sandboxes named as their claims
  *   ground   resolve.c        which pool and template it means
  *            step.c           the reconcile, its objects, its end
  *
@@ -29,7 +28,7 @@
 #define WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 
 #include "k8s/controllers/claim/adopt.h"
-#include "k8s/controllers/claim/alias.h"
+#include "k8s/controllers/alias/alias.h"
 #include "k8s/controllers/claim/cache.h"
 #include "k8s/controllers/claim/controller.h"
 #include "k8s/controllers/claim/metadata.h"

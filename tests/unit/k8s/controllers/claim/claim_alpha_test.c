@@ -149,10 +149,9 @@ a_pool_that_v1beta1_names_is_not_looked_for(void **state)
 {
     (void)state;
     begin(1);
-    (void)wp_recorder_put(
-        rig.api, WP_KIND_SANDBOX_CLAIM,
-        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"},"
-        "\"spec\":{\"warmPoolRef\":{\"name\":\"gone\"}}}");
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM,
+                          "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"},"
+                          "\"spec\":{\"warmPoolRef\":{\"name\":\"gone\"}}}");
     wp_claim_rig_settle(&rig);
     assert_string_equal(wp_claim_rig_ready(&rig, "a", "reason"),
                         "WarmPoolNotFound");

@@ -1,4 +1,4 @@
-#include "k8s/controllers/claim/alias.h"
+#include "k8s/controllers/alias/alias.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum {
 
 struct wp_claim_aliases {
     struct wp_parts *parts;
-    struct wp_claim_metrics *metrics;
+    struct wp_counter *writes;
     struct wp_work_queue *queue; /* Keys are claims. */
 };
 
@@ -194,7 +194,7 @@ remove_it(struct look *look)
 {
     struct wp_api_target target = wp_object_target(look->alias, WP_HTTP_NORMAL);
 
-    wp_counter_add(&look->aliases->metrics->writes[WP_CLAIM_WRITE_ALIAS], 1);
+    wp_counter_add(look->aliases->writes, 1);
     wp_api_delete(look->aliases->parts->api, &target,
                   &(struct wp_api_delete){.uid = look->alias->uid}, removed,
                   look);
@@ -208,7 +208,7 @@ make_it(struct look *look)
                                    .name = look->claim->name,
                                    .priority = WP_HTTP_CLAIM};
 
-    wp_counter_add(&look->aliases->metrics->writes[WP_CLAIM_WRITE_ALIAS], 1);
+    wp_counter_add(look->aliases->writes, 1);
     wp_api_post(look->aliases->parts->api, &target, body_of(look), answered,
                 look);
 }
@@ -221,7 +221,7 @@ ask_for_service(struct look *look)
         wp_object_target(look->sandbox, WP_HTTP_CLAIM);
     json_t *spec = wp_json_set(json_object(), "service", json_true());
 
-    wp_counter_add(&look->aliases->metrics->writes[WP_CLAIM_WRITE_SANDBOX], 1);
+    wp_counter_add(look->aliases->writes, 1);
     wp_api_patch(look->aliases->parts->api, &target,
                  wp_json_set(json_object(), "spec", spec), answered, look);
 }
@@ -237,7 +237,7 @@ tell(struct look *look)
         return;
     }
     target.subresource = "status";
-    wp_counter_add(&look->aliases->metrics->writes[WP_CLAIM_WRITE_ALIAS], 1);
+    wp_counter_add(look->aliases->writes, 1);
     wp_api_patch(look->aliases->parts->api, &target, patch, answered, look);
 }
 
@@ -389,8 +389,7 @@ wp_claim_aliases_deactivate(struct wp_claim_aliases *aliases)
 }
 
 struct wp_claim_aliases *
-wp_claim_aliases_create(struct wp_parts *parts,
-                        struct wp_claim_metrics *metrics)
+wp_claim_aliases_create(struct wp_parts *parts, struct wp_counter *writes)
 {
     struct wp_claim_aliases *aliases = calloc(1, sizeof *aliases);
 
@@ -398,7 +397,7 @@ wp_claim_aliases_create(struct wp_parts *parts,
         return NULL;
     }
     aliases->parts = parts;
-    aliases->metrics = metrics;
+    aliases->writes = writes;
     aliases->queue = wp_parts_queue(parts, WORKERS_MAX, reconcile, aliases);
     if (aliases->queue == NULL) {
         free(aliases);
