@@ -30,6 +30,9 @@
 #define WP_ANNOTATION_FIRST_OBSERVED                                           \
     "agents.x-k8s.io/controller-first-observed-at"
 #define WP_ANNOTATION_FIRST_READY "agents.x-k8s.io/claim-first-ready-at"
+/* Of a SandboxTemplate: the port that has to serve before a sandbox is Ready.
+ */
+#define WP_ANNOTATION_SERVING_PORT "warmpool.dev/serving-port"
 #define WP_ANNOTATION_TRACE "opentelemetry.io/trace-context"
 #define WP_ANNOTATION_SAFE_TO_EVICT                                            \
     "cluster-autoscaler.kubernetes.io/safe-to-evict"
