@@ -188,7 +188,7 @@ def test_ax_cycles(w):
     """One name, made and deleted again and again: each gets an address of its own Pod."""
     begin(w)
     make_template(w, "axp")
-    make_pool(w, "axp-pool", 4, "axp")
+    make_pool(w, "axp-pool", 8, "axp")
     took = []
     for _ in range(CYCLES):
         start = time.monotonic()
@@ -209,9 +209,9 @@ def test_ax_cycles(w):
     took.sort()
     print(f"     {CYCLES} cycles: p50 {took[len(took) // 2] * 1000:.0f} ms, "
           f"p99 {took[len(took) * 99 // 100] * 1000:.0f} ms", flush=True)
-    w.wait_pool("axp-pool", 4)
-    wait_for("nothing left over", lambda: len(w.list("Sandbox")) == 4 and
-             len(w.list("Pod")) == 4)
+    w.wait_pool("axp-pool", 8)
+    wait_for("nothing left over", lambda: len(w.list("Sandbox")) == 8 and
+             len(w.list("Pod")) == 8)
 
 
 def test_kagenti(w):
