@@ -107,8 +107,6 @@ enum {
 
 /* Decides on reconcile->pool, templ and by_template. */
 void wp_claim_resolve(struct wp_claim_reconcile *reconcile);
-/* Did it come as v1alpha1? */
-bool wp_claim_is_alpha(const struct wp_object *claim);
 /* Does it name a template (out), perhaps beside a pool? */
 WP_MUST_CHECK bool
 wp_claim_names_template(const struct wp_object *claim,

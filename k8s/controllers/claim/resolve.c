@@ -17,8 +17,8 @@
 /* A pool with it serves only claims that name it. */
 #define ANNOTATION_TENANT "warmpool.dev/tenant"
 
-bool
-wp_claim_is_alpha(const struct wp_object *claim)
+static bool
+is_alpha(const struct wp_object *claim)
 {
     return wp_object_annotation(claim, WP_ANNOTATION_ALPHA_CLAIM) != NULL;
 }
@@ -50,7 +50,7 @@ wp_claim_names_template(const struct wp_object *claim,
             (struct wp_str){pool.ptr + prefix.len, pool.len - prefix.len},
             templ, WP_CLAIM_OBJECT_NAME_MAX + 1);
     }
-    if (!wp_claim_is_alpha(claim)) {
+    if (!is_alpha(claim)) {
         return false;
     }
     said = said_in_alpha(claim);
