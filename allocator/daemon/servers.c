@@ -18,6 +18,7 @@ struct wp_daemon_servers {
     struct wp_daemon_served from;
     struct wp_service service[2]; /* What gRPC serves. */
     struct wp_rpc_server *rpc;
+    struct wp_sessions *sessions;
     struct wp_gateway *http;
     struct wp_gateway *pages_only; /* Without the way to sandboxes. */
     struct wp_http_metrics metrics;
@@ -280,6 +281,29 @@ gateway_config(struct wp_daemon_servers *self)
 }
 
 static enum wp_status
+create_sessions(struct wp_daemon_servers *self, struct wp_err *err)
+{
+    const struct wp_conf *conf = self->from.core->conf;
+    const struct wp_sessions_config config = {
+        .loop = self->from.http_loop,
+        .pools = self->from.core->pools,
+        .pool = conf->session_pool,
+        .ttl_ns = conf->session_ttl,
+        .wait_ns = conf->session_wait,
+        .calls_max = (uint32_t)conf->http_connections_max,
+        .url = conf->session_url,
+        .direct = wp_conf_is_cluster(conf),
+        .path = "/mcp",
+        .serves = wp_daemon_cluster_serves(self->from.cluster),
+        .sandbox_token = self->from.cluster != NULL ? sandbox_token : NULL,
+        .ctx = self,
+    };
+
+    self->sessions = wp_sessions_create(&config, err);
+    return self->sessions != NULL ? WP_OK : err->status;
+}
+
+static enum wp_status
 create_pages_only(struct wp_daemon_servers *self, struct wp_err *err)
 {
     const struct wp_conf *conf = self->from.core->conf;
@@ -309,6 +333,10 @@ create_http(struct wp_daemon_servers *self, struct wp_err *err)
     if (!has_http(conf)) {
         return WP_OK;
     }
+    if (create_sessions(self, err) != WP_OK) {
+        return err->status;
+    }
+    config.sessions = self->sessions;
     self->http = wp_gateway_create(&config, err);
     self->metrics.http = self->http;
     return self->http != NULL ? WP_OK : err->status;
@@ -457,6 +485,8 @@ wp_daemon_servers_stop(struct wp_daemon_servers *self)
         wp_rpc_server_stop(self->rpc);
         wp_gateway_destroy(self->http);
         wp_gateway_destroy(self->pages_only);
+        wp_sessions_destroy(self->sessions);
+        self->sessions = NULL;
     }
 }
 

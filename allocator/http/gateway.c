@@ -241,6 +241,34 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
                               token);
 }
 
+/* Whose claims are those of the sessions that this request is about? NULL: it
+ * has no right to any. */
+static const char *
+tenant_of_sessions(const struct wp_gateway_config *config,
+                   struct wp_http_req *req, const struct wp_http_route *route)
+{
+    const struct peer *peer = wp_http_peer(req);
+
+    if (token_known(config, route) || may_without_token(config, req, NULL)) {
+        return peer->who.tenant;
+    }
+    return may_without_token(config, req, peer->who.tenant) ? peer->who.tenant
+                                                            : NULL;
+}
+
+static const struct wp_http_ops *
+serve_session(struct wp_gateway *gateway, struct wp_http_req *req,
+              const struct wp_http_route *route)
+{
+    const char *tenant = tenant_of_sessions(&gateway->config, req, route);
+
+    if (tenant == NULL) {
+        refuse(req, 401, "a bearer token is needed: that of http_token_file");
+        return NULL;
+    }
+    return wp_sessions_open(gateway->config.sessions, req, tenant, false);
+}
+
 /* Is it a probe? Then it is answered beyond the bounds, too. */
 static bool
 is_probe(const struct wp_gateway_config *config,
@@ -274,6 +302,8 @@ on_request(struct wp_http_req *req)
         refuse(req, 503, "too many connections; only probes are answered");
     } else if (route.proxy) {
         return serve_sandbox(gateway, req, &route);
+    } else if (gateway->config.sessions != NULL && wp_session_is(route.path)) {
+        return serve_session(gateway, req, &route);
     } else {
         serve_page(&gateway->config, req, &route);
     }

@@ -1,8 +1,9 @@
 /* allocator/http/gateway.h - HTTP for people, probes and sandboxes' clients.
  *
  * Its own pages (metrics, health) are rendered by functions it is given. The
- * rest it proxies to leased sandboxes, streaming both ways with back-pressure;
- * `Upgrade` turns a connection into a plain pipe.
+ * session API has a header of its own. The rest it proxies to leased sandboxes,
+ * streaming both ways with back-pressure; `Upgrade` turns a connection into a
+ * plain pipe.
  *
  * Bounds: the HTTP server's, with 100 fields a head, and 64 KiB buffered a
  * direction.
@@ -28,6 +29,7 @@
 
 #include "allocator/access/identity.h"
 #include "allocator/access/view.h"
+#include "allocator/http/session.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/loop/loop.h"
 #include "pool/claim.h"
@@ -70,6 +72,7 @@ struct wp_gateway_config {
     int64_t upstream_timeout_ns;
     const struct wp_http_page *pages;
     size_t n_pages;
+    struct wp_sessions *sessions; /* The session API; NULL: none. */
 
     /* The leased sandbox of that name; wp_pools_find_sandbox. */
     enum wp_status (*find)(void *ctx, struct wp_str sandbox,
