@@ -49,6 +49,46 @@ wp_identity_own_tenant(struct wp_identity *who)
                    (unsigned long long)hash.high, (unsigned long long)hash.low);
 }
 
+bool
+wp_access_match_name(void *ctx, struct wp_str name)
+{
+    struct wp_name_search *search = ctx;
+    struct wp_identity *who = search->who;
+    const struct wp_principal *principal;
+    char text[sizeof(who->name)];
+
+    if (!wp_str_copy(name, text, sizeof(text)) || text[0] == '\0' ||
+        !wp_str_is_printable(name)) {
+        return true;
+    }
+    principal = wp_access_find(search->access, text);
+    if (principal != NULL) {
+        (void)snprintf(who->name, sizeof(who->name), "%s", principal->name);
+        wp_identity_take(who, principal);
+        search->found = true;
+        return false;
+    }
+    if (who->name[0] == '\0') {
+        memcpy(who->name, text, sizeof(who->name));
+    }
+    return true;
+}
+
+bool
+wp_access_end_names(struct wp_name_search *search)
+{
+    struct wp_identity *who = search->who;
+
+    if (who->name[0] == '\0') {
+        (void)snprintf(who->name, sizeof(who->name), "certificate");
+    }
+    if (search->access->n_principals == 0) {
+        wp_identity_own_tenant(who);
+        return true;
+    }
+    return search->found;
+}
+
 /* All groups of a peer, its primary one first; at most GROUPS_MAX. */
 static size_t
 groups_of(int fd, gid_t primary, gid_t out[GROUPS_MAX])

@@ -222,7 +222,7 @@ take(struct gate *gate, int fd, const struct sockaddr *address)
         admit(door, conn, is_unix);
         return;
     }
-    conn->ssl = wp_h2_tls_open(server->tls, fd);
+    conn->ssl = wp_tls_open(server->tls, fd);
     if (conn->ssl == NULL) {
         refuse(door, conn);
         return;

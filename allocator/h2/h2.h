@@ -75,7 +75,7 @@ struct wp_h2_stream {
 struct wp_h2_origin {
     int fd;
     bool is_unix;
-    const void *tls; /* For wp_h2_tls_names; NULL: no TLS. */
+    const void *tls; /* An SSL, for wp_tls_names; NULL: no TLS. */
 };
 
 /* What uses the server. All but admit is called on the serving thread. */
@@ -219,10 +219,5 @@ void wp_h2_stream_send(struct wp_h2_stream *stream, const uint8_t *bytes,
 void wp_h2_stream_end(struct wp_h2_stream *stream);
 /* Ends the stream at once with RST_STREAM(CANCEL). */
 void wp_h2_stream_reset(struct wp_h2_stream *stream);
-
-/* Calls visit for each name of the client's certificate: URIs, SPIFFE ids
- * first, then DNS names, then the common name; until it returns false. */
-void wp_h2_tls_names(const void *tls,
-                     bool (*visit)(void *ctx, struct wp_str name), void *ctx);
 
 #endif

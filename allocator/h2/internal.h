@@ -12,6 +12,7 @@
 
 #include "allocator/access/peer_limits.h"
 #include "allocator/h2/h2.h"
+#include "allocator/tls/tls.h"
 #include "proto/sockets/listen.h"
 #include "pool/base/clock.h"
 
@@ -136,7 +137,6 @@ enum {
 };
 
 struct wp_h2_door;
-struct wp_h2_tls;
 
 struct wp_h2_server {
     struct wp_h2_config config;
@@ -146,7 +146,7 @@ struct wp_h2_server {
     nghttp2_option *options;
     struct wp_h2_worker *workers;
     uint32_t n_workers;
-    struct wp_h2_tls *tls; /* NULL: clear text only. */
+    struct wp_tls *tls; /* NULL: clear text only. */
     struct wp_h2_door *door;
     struct wp_peer_limits *limits;
     char address[WP_H2_LISTEN_MAX][128];
@@ -233,15 +233,5 @@ WP_MUST_CHECK enum wp_status wp_h2_door_start(struct wp_h2_door *door,
 void wp_h2_door_stop(struct wp_h2_door *door);
 void wp_h2_door_destroy(struct wp_h2_door *door);
 void wp_h2_door_stats(const struct wp_h2_door *door, struct wp_h2_stats *out);
-
-/* --- tls.c --- */
-
-WP_MUST_CHECK struct wp_h2_tls *
-wp_h2_tls_create(const struct wp_h2_config *config, struct wp_err *err);
-void wp_h2_tls_destroy(struct wp_h2_tls *tls);
-/* A new connection's, with the newest usable certificates; NULL when memory
- * lacks. The door's thread. */
-SSL *wp_h2_tls_open(struct wp_h2_tls *tls, int fd);
-uint64_t wp_h2_tls_reloads(const struct wp_h2_tls *tls);
 
 #endif

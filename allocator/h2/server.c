@@ -26,7 +26,14 @@ create_parts(struct wp_h2_server *server, struct wp_err *err)
         status = wp_h2_worker_create(server, i, err);
     }
     if (status == WP_OK && server->config.tls_cert != NULL) {
-        server->tls = wp_h2_tls_create(&server->config, err);
+        const struct wp_tls_config tls = {
+            .cert = server->config.tls_cert,
+            .key = server->config.tls_key,
+            .client_ca = server->config.tls_client_ca,
+            .protocol = "h2",
+        };
+
+        server->tls = wp_tls_create(&tls, err);
         status = server->tls != NULL ? WP_OK : WP_INVALID_ARGUMENT;
     }
     return status == WP_OK ? wp_h2_door_create(server, err) : status;
@@ -119,7 +126,7 @@ wp_h2_server_destroy(struct wp_h2_server *server)
         wp_h2_worker_destroy(&server->workers[i]);
     }
     free(server->workers);
-    wp_h2_tls_destroy(server->tls);
+    wp_tls_destroy(server->tls);
     wp_peer_limits_destroy(server->limits);
     wp_h2_session_tear_down(server);
     free(server);
@@ -136,5 +143,5 @@ wp_h2_server_stats(const struct wp_h2_server *server, struct wp_h2_stats *out)
             atomic_load_explicit(&server->workers[i].cut, memory_order_relaxed);
     }
     wp_h2_door_stats(server->door, out);
-    out->tls_reloads = wp_h2_tls_reloads(server->tls);
+    out->tls_reloads = wp_tls_reloads(server->tls);
 }

@@ -20,6 +20,7 @@ endfunction()
 
 wp_import_either(event libevent event_core)
 wp_import(event_pthreads libevent_pthreads)
+wp_import(event_openssl libevent_openssl)
 wp_import(curl libcurl)
 wp_import_either(jansson jansson jansson)
 wp_import_either(nettle nettle nettle)

@@ -118,6 +118,9 @@ linger(struct wp_http_req *req)
 {
     struct evbuffer *in = bufferevent_get_input(req->bev);
 
+    if (req->secure != NULL) {
+        req->secure->end(req->bev);
+    }
     (void)shutdown(bufferevent_getfd(req->bev), SHUT_WR);
     req->phase = WP_HTTP_LINGER;
     wp_http_set_deadline(req, LINGER_NS);
@@ -255,7 +258,9 @@ on_event(struct bufferevent *bev, short what, void *ctx)
     struct wp_http_req *req = ctx;
 
     (void)bev;
-    if (req->phase == WP_HTTP_STREAM && req->stream->event != NULL) {
+    if ((what & BEV_EVENT_CONNECTED) != 0) {
+        req->opening = false;
+    } else if (req->phase == WP_HTTP_STREAM && req->stream->event != NULL) {
         req->stream->event(req, what);
     } else if ((what & BEV_EVENT_EOF) != 0) {
         on_eof(req);
@@ -271,7 +276,9 @@ on_deadline(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    if (req->phase == WP_HTTP_STREAM) {
+    if (req->opening) {
+        wp_http_conn_close(req);
+    } else if (req->phase == WP_HTTP_STREAM) {
         req->stream->late(req);
     } else if (req->phase == WP_HTTP_BODY ||
                (req->phase == WP_HTTP_HEAD && !req->idle)) {
@@ -283,13 +290,16 @@ on_deadline(evutil_socket_t fd, short what, void *ctx)
 }
 
 struct wp_http_req *
-wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles)
+wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles,
+                  const struct wp_http_secure *secure)
 {
     struct wp_http_req *req = calloc(1, sizeof *req + server->config.peer_size);
 
     if (req != NULL) {
-        req->bev = bufferevent_socket_new(server->config.base, fd,
-                                          BEV_OPT_CLOSE_ON_FREE);
+        req->bev = secure != NULL
+                       ? secure->open(secure->ctx, server->config.base, fd)
+                       : bufferevent_socket_new(server->config.base, fd,
+                                                BEV_OPT_CLOSE_ON_FREE);
         req->deadline = evtimer_new(server->config.base, on_deadline, req);
         req->body = evbuffer_new();
         req->extra = evbuffer_new();
@@ -311,6 +321,8 @@ wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles)
         return NULL;
     }
     req->server = server;
+    req->secure = secure;
+    req->opening = secure != NULL;
     req->roles = roles;
     req->file_fd = -1;
     wp_list_push_back(&server->conns, &req->node);

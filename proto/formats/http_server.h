@@ -73,6 +73,21 @@ wp_http_server_create(const struct wp_http_server_config *config);
 WP_MUST_CHECK enum wp_status
 wp_http_server_listen(struct wp_http_server *server, int fd, unsigned roles,
                       struct wp_err *err);
+/* How a listener's connections are secured, by who knows how. */
+struct wp_http_secure {
+    /* The bufferevent of a new connection on fd, which it owns; it tells of
+     * the handshake's end with BEV_EVENT_CONNECTED. NULL: fd is the caller's
+     * still. */
+    struct bufferevent *(*open)(void *ctx, struct event_base *base, int fd);
+    /* Nothing more is sent: tells the client that this is the end. */
+    void (*end)(struct bufferevent *bev);
+    void *ctx;
+};
+/* The same with connections that secure opens; borrowed until destroy. A
+ * handshake has the time of a head. */
+WP_MUST_CHECK enum wp_status wp_http_server_listen_secure(
+    struct wp_http_server *server, int fd, unsigned roles,
+    const struct wp_http_secure *secure, struct wp_err *err);
 /* Stops accepting and drops idle connections; drained() runs once no request
  * is left, at once when there is none. */
 void wp_http_server_drain(struct wp_http_server *server,

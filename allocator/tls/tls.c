@@ -5,10 +5,11 @@
  * one of them is another file or was written to. New content is checked before
  * it is used: half a renewal (the new certificate beside the old key) must not
  * break what works. */
-#include "allocator/h2/internal.h"
+#include "allocator/tls/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "pool/base/assert.h"
+#include "pool/base/clock.h"
 #include "pool/base/file.h"
 #include "pool/base/log.h"
 
@@ -45,9 +48,10 @@ struct stamp {
     struct timespec ctime;
 };
 
-struct wp_h2_tls {
+struct wp_tls {
+    struct wp_tls_config config;
     const char *path[N_FILES]; /* Borrowed; FILE_CA may be NULL. */
-    /* The rest is the door's thread's. */
+    /* The rest is the listener's thread's. */
     struct stamp stamp[N_FILES];
     SSL_CTX *context; /* With the newest usable files. */
     bool unread;      /* A changed file could not be read: it is tried again. */
@@ -82,7 +86,7 @@ same_time(struct timespec a, struct timespec b)
 
 /* The file's text; the caller frees it. stamp is that of what was read. */
 static char *
-read_file(const struct wp_h2_tls *tls, int i, struct stamp *stamp,
+read_file(const struct wp_tls *tls, int i, struct stamp *stamp,
           struct wp_err *err)
 {
     const char *name = setting_names[i];
@@ -176,8 +180,8 @@ use_authorities(SSL_CTX *context, const char *pem)
 }
 
 static enum wp_status
-use_files(const struct wp_h2_tls *tls, SSL_CTX *context,
-          char *const pem[N_FILES], struct wp_err *err)
+use_files(const struct wp_tls *tls, SSL_CTX *context, char *const pem[N_FILES],
+          struct wp_err *err)
 {
     EVP_PKEY *key = parse_key(pem[FILE_KEY]);
     enum wp_status status = WP_OK;
@@ -207,28 +211,33 @@ use_files(const struct wp_h2_tls *tls, SSL_CTX *context,
     return status;
 }
 
-/* Nothing but HTTP/2. */
+/* Nothing but the listener's protocol. */
 static int
 select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                 const unsigned char *in, unsigned int in_len, void *arg)
 {
-    static const unsigned char h2[] = {2, 'h', '2'};
+    const struct wp_tls *tls = arg;
+    unsigned char own[16];
     unsigned char *found = NULL;
+    size_t len = strlen(tls->config.protocol);
 
     (void)ssl;
-    (void)arg;
-    if (SSL_select_next_proto(&found, out_len, h2, sizeof(h2), in, in_len) !=
-        OPENSSL_NPN_NEGOTIATED) {
+    WP_ASSERT(len < sizeof own);
+    own[0] = (unsigned char)len;
+    memcpy(own + 1, tls->config.protocol, len);
+    if (SSL_select_next_proto(&found, out_len, own, (unsigned)len + 1, in,
+                              in_len) != OPENSSL_NPN_NEGOTIATED) {
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     }
-    *out = found;
+    /* What is pointed to has to outlive this call. */
+    *out = (const unsigned char *)tls->config.protocol;
     return SSL_TLSEXT_ERR_OK;
 }
 
 /* Sessions are not resumed: each connection shows its certificate, to the
  * authorities of that moment. */
 static SSL_CTX *
-create_context(const struct wp_h2_tls *tls)
+create_context(struct wp_tls *tls)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
 
@@ -246,10 +255,14 @@ create_context(const struct wp_h2_tls *tls)
     (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
                                         SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                         SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_alpn_select_cb(context, select_protocol, NULL);
+    SSL_CTX_set_alpn_select_cb(context, select_protocol, tls);
     if (tls->path[FILE_CA] != NULL) {
-        SSL_CTX_set_verify(
-            context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+        SSL_CTX_set_verify(context,
+                           SSL_VERIFY_PEER |
+                               (tls->config.client_may_hide
+                                    ? 0
+                                    : SSL_VERIFY_FAIL_IF_NO_PEER_CERT),
+                           NULL);
     }
     return context;
 }
@@ -259,7 +272,7 @@ create_context(const struct wp_h2_tls *tls)
  * read is another matter: permission, descriptors and memory come back without
  * a change of the file. */
 static enum wp_status
-load(struct wp_h2_tls *tls, struct wp_err *err)
+load(struct wp_tls *tls, struct wp_err *err)
 {
     char *pem[N_FILES] = {NULL};
     SSL_CTX *context = create_context(tls);
@@ -290,7 +303,7 @@ load(struct wp_h2_tls *tls, struct wp_err *err)
 }
 
 static bool
-files_changed(struct wp_h2_tls *tls)
+files_changed(struct wp_tls *tls)
 {
     bool changed = false;
 
@@ -313,7 +326,7 @@ files_changed(struct wp_h2_tls *tls)
 
 /* Takes in files that have changed; what is not usable changes nothing. */
 static void
-refresh(struct wp_h2_tls *tls)
+refresh(struct wp_tls *tls)
 {
     bool again = tls->unread;
     int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
@@ -332,11 +345,11 @@ refresh(struct wp_h2_tls *tls)
     }
     wp_log_info("TLS files reloaded",
                 wp_kv_str("tls_cert", tls->path[FILE_CERT]));
-    WP_H2_COUNT(&tls->reloads, 1);
+    (void)atomic_fetch_add_explicit(&tls->reloads, 1, memory_order_relaxed);
 }
 
 SSL *
-wp_h2_tls_open(struct wp_h2_tls *tls, int fd)
+wp_tls_open(struct wp_tls *tls, int fd)
 {
     SSL *ssl;
 
@@ -352,27 +365,28 @@ wp_h2_tls_open(struct wp_h2_tls *tls, int fd)
     return ssl;
 }
 
-struct wp_h2_tls *
-wp_h2_tls_create(const struct wp_h2_config *config, struct wp_err *err)
+struct wp_tls *
+wp_tls_create(const struct wp_tls_config *config, struct wp_err *err)
 {
-    struct wp_h2_tls *tls = calloc(1, sizeof(*tls));
+    struct wp_tls *tls = calloc(1, sizeof(*tls));
 
     if (tls == NULL) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for TLS");
         return NULL;
     }
-    tls->path[FILE_CERT] = config->tls_cert;
-    tls->path[FILE_KEY] = config->tls_key;
-    tls->path[FILE_CA] = config->tls_client_ca;
+    tls->config = *config;
+    tls->path[FILE_CERT] = config->cert;
+    tls->path[FILE_KEY] = config->key;
+    tls->path[FILE_CA] = config->client_ca;
     if (load(tls, err) != WP_OK) {
-        wp_h2_tls_destroy(tls);
+        wp_tls_destroy(tls);
         return NULL;
     }
     return tls;
 }
 
 void
-wp_h2_tls_destroy(struct wp_h2_tls *tls)
+wp_tls_destroy(struct wp_tls *tls)
 {
     if (tls != NULL) {
         SSL_CTX_free(tls->context);
@@ -381,7 +395,7 @@ wp_h2_tls_destroy(struct wp_h2_tls *tls)
 }
 
 uint64_t
-wp_h2_tls_reloads(const struct wp_h2_tls *tls)
+wp_tls_reloads(const struct wp_tls *tls)
 {
     return tls != NULL
                ? atomic_load_explicit(&tls->reloads, memory_order_relaxed)
@@ -440,10 +454,10 @@ visit_common_name(X509 *cert, bool (*visit)(void *ctx, struct wp_str name),
 }
 
 void
-wp_h2_tls_names(const void *tls, bool (*visit)(void *ctx, struct wp_str name),
-                void *ctx)
+wp_tls_names(const SSL *ssl, bool (*visit)(void *ctx, struct wp_str name),
+             void *ctx)
 {
-    X509 *cert = SSL_get0_peer_certificate(tls);
+    X509 *cert = SSL_get0_peer_certificate(ssl);
     GENERAL_NAMES *names;
 
     if (cert == NULL) {
