@@ -280,10 +280,15 @@ void wp_rpc_health_end(struct wp_rpc_health *health);
 
 /* --- reflection.c --- */
 
+enum {
+    WP_RPC_REFLECTION_VERSIONS = 2,
+};
+
 struct wp_rpc_reflection *
 wp_rpc_reflection_create(struct wp_rpc_server *server);
 void wp_rpc_reflection_destroy(struct wp_rpc_reflection *reflection);
 const struct wp_service *
-wp_rpc_reflection_service(const struct wp_rpc_reflection *reflection);
+wp_rpc_reflection_service(const struct wp_rpc_reflection *reflection,
+                          int version);
 
 #endif

@@ -140,8 +140,12 @@ add_services(struct wp_rpc_server *server,
             return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                               "memory for reflection");
         }
-        status = wp_rpc_server_add_service(
-            server, wp_rpc_reflection_service(server->reflection), true, err);
+        for (int i = 0; i < WP_RPC_REFLECTION_VERSIONS && status == WP_OK;
+             i++) {
+            status = wp_rpc_server_add_service(
+                server, wp_rpc_reflection_service(server->reflection, i), true,
+                err);
+        }
     }
     return status;
 }
