@@ -1,7 +1,7 @@
 #include "allocator/conf/conf.h"
 
 #include "pool/base/address.h"
-#include "pool/base/network.h"
+#include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
 #include "allocator/conf/redis_url.h"

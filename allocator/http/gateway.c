@@ -10,7 +10,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/list.h"
-#include "pool/base/network.h"
+#include "proto/sockets/network.h"
 #include "proto/sockets/listen.h"
 
 /* How long a connection beyond the bounds may take to send its request. */

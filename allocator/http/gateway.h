@@ -79,7 +79,7 @@ struct wp_gateway_config {
     const char *tls_cert;
     const char *tls_key;
     const char *tls_client_ca; /* NULL: certificates prove nothing. */
-    /* By route: networks whose peers need no proof, as pool/base/network.h has
+    /* By route: networks whose peers need no proof, as proto/sockets/network.h has
      * them. */
     struct wp_http_trust {
         const char *const *networks;

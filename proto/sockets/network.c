@@ -1,4 +1,4 @@
-#include "pool/base/network.h"
+#include "proto/sockets/network.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

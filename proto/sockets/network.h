@@ -1,7 +1,7 @@
-/* pool/base/network.h - ranges of addresses in text: "10.1.0.0/16",
+/* proto/sockets/network.h - ranges of addresses in text: "10.1.0.0/16",
  * "fd00::/8", or one address. Pure; any thread. */
-#ifndef WP_BASE_NETWORK_H
-#define WP_BASE_NETWORK_H
+#ifndef WP_PROTO_SOCKETS_NETWORK_H
+#define WP_PROTO_SOCKETS_NETWORK_H
 
 #include <stdbool.h>
 #include <stdint.h>
