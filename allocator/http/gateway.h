@@ -79,8 +79,8 @@ struct wp_gateway_config {
     const char *tls_cert;
     const char *tls_key;
     const char *tls_client_ca; /* NULL: certificates prove nothing. */
-    /* By route: networks whose peers need no proof, as proto/sockets/network.h has
-     * them. */
+    /* By route: networks whose peers need no proof, as proto/sockets/network.h
+     * has them. */
     struct wp_http_trust {
         const char *const *networks;
         size_t n_networks;

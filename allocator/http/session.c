@@ -524,7 +524,7 @@ wp_sessions_destroy(struct wp_sessions *sessions)
         return;
     }
     loop = sessions->config.loop;
-    /* Each look is a turn of the loop, so that what was posted is run before. */
+    /* Each look is a turn of the loop: what was posted is run before. */
     wp_loop_call(loop, close_some, sessions);
     for (int64_t left = CLOSE_WAIT_S * WP_NS_PER_S;
          sessions->n_calls > 0 && left > 0; left -= CLOSE_LOOK_NS) {
