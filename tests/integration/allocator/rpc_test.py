@@ -338,7 +338,9 @@ class Calls(unittest.TestCase):
             self.assertEqual(trailers["grpc-retry-pushback-ms"], "1500")
             details = trailers["grpc-status-details-bin"]
             self.assertTrue(details.startswith(b"\x08\x08\x12\nnone ready"))
-            self.assertIn(b"type.googleapis.com/google.rpc.RetryInfo", details)
+            for kind in (b"RetryInfo", b"ErrorInfo"):
+                self.assertIn(b"type.googleapis.com/google.rpc." + kind,
+                              details)
 
     def test_admin_methods_need_the_right(self):
         with Fixture(listen=["127.0.0.1:0"]) as f:
