@@ -1,5 +1,7 @@
 #include "allocator/conf/conf.h"
 
+#include <string.h>
+
 #include "pool/base/address.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
@@ -104,6 +106,49 @@ check_networks(const char *setting, const struct wp_conf_list *list,
                               "got '%.80s', which is everybody",
                               setting, list->items[i]);
         }
+    }
+    return WP_OK;
+}
+
+/* "NAME" or "NAMESPACE/NAME". */
+static bool
+is_pool(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    struct wp_str ns = {text, slash != NULL ? (size_t)(slash - text) : 0};
+
+    return wp_str_is_dns_name(wp_str_from(slash != NULL ? slash + 1 : text),
+                              WP_POOL_NAME_MAX) &&
+           (slash == NULL || wp_str_is_dns_name(ns, WP_NAMESPACE_MAX));
+}
+
+/* Paths are put behind it. */
+static bool
+is_base_url(const char *text)
+{
+    size_t scheme = strncmp(text, "http://", 7) == 0    ? 7
+                    : strncmp(text, "https://", 8) == 0 ? 8
+                                                        : 0;
+    size_t len = strlen(text);
+
+    return scheme > 0 && len > scheme && text[len - 1] != '/' &&
+           strcspn(text, " \"<>\\^`{|}?#") == len;
+}
+
+static enum wp_status
+check_sessions(const struct wp_conf *conf, struct wp_err *err)
+{
+    if (conf->session_pool[0] != '\0' && !is_pool(conf->session_pool)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'session_pool': expected NAME or "
+                          "NAMESPACE/NAME of a pool, got '%.80s'",
+                          conf->session_pool);
+    }
+    if (conf->session_url[0] != '\0' && !is_base_url(conf->session_url)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'session_url': expected a URL as "
+                          "http://host:port, got '%.80s'",
+                          conf->session_url);
     }
     return WP_OK;
 }
@@ -439,6 +484,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_trust(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_sessions(conf, err);
     }
     if (status == WP_OK) {
         status = check_calls(conf, err);

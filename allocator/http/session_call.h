@@ -1,5 +1,5 @@
-/* allocator/http/session_call.h - a request of the session API under way. Private
- * to it; the loop's thread. */
+/* allocator/http/session_call.h - a request of the session API under way.
+ * Private to it; the loop's thread. */
 #ifndef WP_ALLOCATOR_HTTP_SESSION_CALL_H
 #define WP_ALLOCATOR_HTTP_SESSION_CALL_H
 

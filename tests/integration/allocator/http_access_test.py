@@ -286,6 +286,13 @@ class Config(Case):
                 self.refused("expected an address or a network",
                              setting + nothing)
 
+    def test_settings_of_sessions(self):
+        for wrong in ("No", "a/b/c", "/a", "a/", "x" * 70):
+            self.refused("'session_pool': expected", "--session-pool=" + wrong)
+        for wrong in ("host:80", "http://", "http://host/", "ftp://host",
+                      "http://host/?a", 'http://"'):
+            self.refused("'session_url': expected", "--session-url=" + wrong)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[5:])
