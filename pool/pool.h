@@ -193,6 +193,11 @@ void wp_pools_retire_idle(struct wp_pools *pools, uint32_t pool_index,
  * is nobody else's. */
 enum wp_status wp_pools_get(struct wp_pools *pools, struct wp_str tenant,
                             struct wp_str claim_id, struct wp_claim_info *out);
+/* When the lease of a claim that is not held any more ran out, as far as this
+ * replica has ended it and remembers: milliseconds since 1970. 0: it does not
+ * know of such a claim. */
+int64_t wp_pools_expired_wall_ms(struct wp_pools *pools, struct wp_str tenant,
+                                 struct wp_str claim_id);
 /* Which claims to list. */
 struct wp_claim_filter {
     const struct wp_str *tenant; /* NULL: of all tenants. */

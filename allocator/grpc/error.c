@@ -80,10 +80,12 @@ field_len(const char *text)
 }
 
 /* "POOL_NOT_FOUND", or "UNAVAILABLE" when no field is at fault. An index is no
- * part of a reason. */
+ * part of a reason. What was, and is over, is told from what never was. */
 static void
-make_reason(const char *field, enum wp_status status, char *out)
+make_reason(const char *field, const char *why, enum wp_status status,
+            char *out)
 {
+    static const char expired[] = "EXPIRED: ";
     size_t n = 0;
 
     for (; *field != '\0' && *field != '[' && n + 1 < NAME_MAX_LEN / 2;
@@ -93,7 +95,9 @@ make_reason(const char *field, enum wp_status status, char *out)
                                                          : *field);
     }
     (void)snprintf(out + n, NAME_MAX_LEN + 1 - n, "%s%s", n > 0 ? "_" : "",
-                   wp_status_name(status));
+                   strncmp(why, expired, sizeof expired - 1) == 0
+                       ? "EXPIRED"
+                       : wp_status_name(status));
 }
 
 /* What lacks, or is there already, by the field that names it. */
@@ -152,7 +156,7 @@ put_details(struct scratch *scratch, struct wp_h2_field *fields,
 
     memcpy(scratch->field, text, n);
     scratch->field[n] = '\0';
-    make_reason(scratch->field, status, scratch->reason);
+    make_reason(scratch->field, wire.description.ptr, status, scratch->reason);
     wire.reason = wp_str_from(scratch->reason);
     resource = resource_of(scratch->field, status);
     if (status == WP_INVALID_ARGUMENT) {

@@ -333,7 +333,9 @@ get_claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     status = wp_pools_get(wp_services_of(call)->config.pools, tenant,
                           request.claim_id, &info);
     if (status != WP_OK) {
-        call->ops->finish(call, status, "claim_id: no such claim is held", 0);
+        (void)wp_service_no_claim(wp_services_of(call), tenant,
+                                  request.claim_id, &err);
+        wp_service_refuse(call, &err);
         return;
     }
     buf = wp_service_reserve(call, wp_wire_size_claim_info(&info));

@@ -131,6 +131,23 @@ class Details(unittest.TestCase):
         self.claim(grpc.StatusCode.RESOURCE_EXHAUSTED,
                    "TENANT_RESOURCE_EXHAUSTED", tenant="few", claim_id="two")
 
+    def test_an_expired_claim(self):
+        lease = self.daemon.claim(self.token, claim_id="short", ttl_ms=1000)
+        self.assertTrue(lease.token)
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.daemon.call("Allocator/GetClaim",
+                                 pb.GetClaimRequest(claim_id="short"),
+                                 pb.ClaimInfo, self.token)
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.NOT_FOUND)
+                self.assertEqual(details(error)["ErrorInfo"].reason,
+                                 "CLAIM_ID_EXPIRED")
+                return
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
     def test_nobody(self):
         self.refused(grpc.StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED",
                      "Allocator/Claim", pb.ClaimRequest(pool=POOL),

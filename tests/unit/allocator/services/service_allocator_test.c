@@ -458,6 +458,38 @@ get(struct wp_fake_call *fake, const char *id, const char *tenant)
                    &request);
 }
 
+/* Who asks for a claim whose lease has run out hears that, until it is had anew;
+ * of one that was released, or of another tenant's, nothing is known. */
+static void
+test_an_expired_claim(void **state)
+{
+    (void)state;
+    wp_world_claim(&world, &a, "id", "x", 0);
+    wp_world_claim(&world, wp_world_again(&world, &b), "other", "x", 0);
+    {
+        struct wp_wire_claim_response lease = wp_world_lease(&world, &b);
+        uint8_t token[WP_TOKEN_LEN];
+
+        memcpy(token, lease.grant->token, sizeof token);
+        wp_world_release(&world, wp_world_again(&world, &b), token);
+    }
+    wp_world_settle(&world);
+    wp_world_advance(&world, 3600 * WP_NS_PER_S);
+    wp_world_settle(&world);
+    get(wp_world_again(&world, &b), "id", "x");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_non_null(strstr(b.message, "claim_id: EXPIRED: its lease ran out"));
+    get(wp_world_again(&world, &b), "id", "y");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_null(strstr(b.message, "EXPIRED"));
+    get(wp_world_again(&world, &b), "other", "x");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_null(strstr(b.message, "EXPIRED"));
+    wp_world_claim(&world, wp_world_again(&world, &a), "id", "x", 0);
+    get(wp_world_again(&world, &b), "id", "x");
+    wp_world_assert_ended(&b, WP_OK);
+}
+
 static void
 test_get_claim(void **state)
 {
@@ -614,6 +646,7 @@ main(void)
         TEST(test_forged_tokens),
         TEST(test_cancel_of_a_release),
         TEST(test_get_claim),
+        TEST(test_an_expired_claim),
         TEST(test_list_claims),
         TEST(test_list_claims_refusals),
     };
