@@ -185,11 +185,11 @@ void
 wp_session_refusal(struct wp_session_call *call, enum wp_status status,
                    const char *reason, int64_t retry_after_ns)
 {
+    int64_t whole = (retry_after_ns - 1) / WP_NS_PER_S + 1;
     char seconds[24];
 
     if (retry_after_ns > 0 && call->req != NULL) {
-        (void)snprintf(seconds, sizeof seconds, "%lld",
-                       (long long)((retry_after_ns - 1) / WP_NS_PER_S + 1));
+        (void)snprintf(seconds, sizeof seconds, "%lld", (long long)whole);
         wp_http_add_header(call->req, "Retry-After", seconds);
     }
     wp_session_error(call, http_status_of(status), wp_session_what_failed(call),

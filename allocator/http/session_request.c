@@ -229,7 +229,9 @@ read_agent(const struct wp_http_message *request,
         *slash = '\0';
     }
     for (char *c = text; c < name + strlen(name); c++) {
-        *c = *c == '_' ? '-' : *c;
+        if (*c == '_') {
+            *c = '-';
+        }
     }
     if (slash != NULL &&
         wp_str_is_dns_name(wp_str_from(text), WP_NAMESPACE_MAX)) {

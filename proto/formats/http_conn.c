@@ -278,7 +278,9 @@ on_deadline(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     if (req->opening) {
         wp_http_conn_close(req);
-    } else if (req->phase == WP_HTTP_STREAM) {
+        return;
+    }
+    if (req->phase == WP_HTTP_STREAM) {
         req->stream->late(req);
     } else if (req->phase == WP_HTTP_BODY ||
                (req->phase == WP_HTTP_HEAD && !req->idle)) {
