@@ -1,9 +1,9 @@
 /* pool/claims/expired.h - which claims' leases have run out lately.
  *
  * A claim whose lease has ended leaves nothing in the claim table: who asks for
- * it cannot tell whether it ever was. This remembers the latest ends by deadline,
- * in fixed memory: where too many came, older ones are forgotten. Any thread;
- * not for the way of claims. */
+ * it cannot tell whether it ever was. This remembers the latest ends by
+ * deadline, in fixed memory: where too many came, older ones are forgotten. Any
+ * thread; not for the way of claims. */
 #ifndef WP_POOL_CLAIMS_EXPIRED_H
 #define WP_POOL_CLAIMS_EXPIRED_H
 

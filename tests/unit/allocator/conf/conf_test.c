@@ -295,10 +295,6 @@ test_checks_across_settings(void **state)
     assert_check("http_listen: '[::]:80'\n",
                  "setting 'http_listen': '[::]:80' is not loopback, which "
                  "needs TLS: expected 'tls_cert' and 'tls_key' to be set");
-    assert_check("trusting_listen: '10.0.0.1:80'\n",
-                 "setting 'trusting_listen': nobody is trusted on "
-                 "'10.0.0.1:80': expected 'trust_sessions' or "
-                 "'trust_sandboxes' beside it");
     assert_check("backend: kubernetes\nmanifests: [a.yaml]\n",
                  "setting 'manifests': expected none with backend kubernetes, "
                  "whose pools and templates are the cluster's objects: kubectl "
