@@ -29,7 +29,7 @@
 #include <event2/event_struct.h>
 
 #include "allocator/grpc/server.h"
-#include "allocator/h2/h2.h"
+#include "proto/h2/h2.h"
 #include "allocator/services/service.h"
 #include "pool/base/assert.h"
 

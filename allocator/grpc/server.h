@@ -1,4 +1,4 @@
-/* allocator/grpc/server.h - the gRPC transport, on allocator/h2.
+/* allocator/grpc/server.h - the gRPC transport, on proto/h2.
  *
  * It carries what allocator/services/service.h describes: it finds the method
  * of a call, says who calls and until when, and sends what the service answers.

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "allocator/access/peer_limits.h"
+#include "proto/sockets/peer_limits.h"
 #include "allocator/http/proxy.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"

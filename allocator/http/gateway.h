@@ -15,7 +15,7 @@
  * view.
  * All of it runs on one loop.
  *
- * How many: as allocator/access/peer_limits.h bounds them. Connections beyond a
+ * How many: as proto/sockets/peer_limits.h bounds them. Connections beyond a
  * bound are answered probes only (open pages), if they ask within 2 s, and
  * closed then; there is room for spares_max of these, and the one that has been
  * silent for longest makes room for a new one. */

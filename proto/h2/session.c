@@ -1,5 +1,5 @@
 /* What frames do, and what they may cost: nghttp2's callbacks. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <string.h>
 

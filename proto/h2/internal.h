@@ -1,6 +1,6 @@
-/* allocator/h2/internal.h - what the files of the HTTP/2 server share. */
-#ifndef WP_ALLOCATOR_H2_INTERNAL_H
-#define WP_ALLOCATOR_H2_INTERNAL_H
+/* proto/h2/internal.h - what the files of the HTTP/2 server share. */
+#ifndef WP_PROTO_H2_INTERNAL_H
+#define WP_PROTO_H2_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,8 +10,8 @@
 #include <nghttp2/nghttp2.h>
 #include <openssl/ssl.h>
 
-#include "allocator/access/peer_limits.h"
-#include "allocator/h2/h2.h"
+#include "proto/sockets/peer_limits.h"
+#include "proto/h2/h2.h"
 #include "proto/sockets/listen.h"
 #include "pool/base/clock.h"
 

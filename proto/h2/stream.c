@@ -1,5 +1,5 @@
 /* Streams: their objects, and what is sent on them. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The door: a thread that accepts connections, counts them, does handshakes and
  * asks the handler who is there, before a serving thread sees any of it. So
  * nobody who waits outside, or knocks in vain, costs a served client time. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

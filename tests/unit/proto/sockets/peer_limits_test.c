@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "allocator/access/peer_limits.h"
+#include "proto/sockets/peer_limits.h"
 #include "pool/base/rng.h"
 
 static struct wp_peer

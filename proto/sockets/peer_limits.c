@@ -7,7 +7,7 @@
  * that looks for such an entry moves two steps in the mean: entries ahead of it
  * are only ever left, never entered anew. The hash is keyed: nobody can choose
  * addresses that share a bucket. */
-#include "allocator/access/peer_limits.h"
+#include "proto/sockets/peer_limits.h"
 
 #include <netinet/in.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* One connection on its serving thread: bytes in and out, and its clocks. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

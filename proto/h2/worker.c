@@ -1,5 +1,5 @@
 /* A serving thread: its event loop, and the ways into it. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <errno.h>
 #include <stdio.h>

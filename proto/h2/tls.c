@@ -5,7 +5,7 @@
  * one of them is another file or was written to. New content is checked before
  * it is used: half a renewal (the new certificate beside the old key) must not
  * break what works. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

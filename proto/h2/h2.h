@@ -1,4 +1,4 @@
-/* allocator/h2/h2.h - an HTTP/2 server: connections, streams, flow control and
+/* proto/h2/h2.h - an HTTP/2 server: connections, streams, flow control and
  * what they may cost. What a stream means is its handler's.
  *
  * Threads: the door accepts connections, finds out who is behind them and does
@@ -19,14 +19,14 @@
  *    is closed after a while without progress;
  *  - memory of a connection's session.
  * Frames that break the protocol end the connection with GOAWAY. */
-#ifndef WP_ALLOCATOR_H2_H2_H
-#define WP_ALLOCATOR_H2_H2_H
+#ifndef WP_PROTO_H2_H2_H
+#define WP_PROTO_H2_H2_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/access/peer_limits.h"
+#include "proto/sockets/peer_limits.h"
 #include "pool/base/channel.h"
 #include "pool/base/list.h"
 #include "pool/base/status.h"

@@ -2,7 +2,7 @@
  * those that one stream gives back serve the next one of the same thread, so
  * that a busy server asks malloc for nothing. What one connection may hold, and
  * what the free lists keep, is bounded: a session that asks for more fails. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The server as a whole: its parts, and the order in which they begin and
  * end. */
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

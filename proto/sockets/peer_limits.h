@@ -1,4 +1,4 @@
-/* allocator/access/peer_limits.h - how many connections each peer may have, and
+/* proto/sockets/peer_limits.h - how many connections each peer may have, and
  * how many calls it may have in progress on all of them.
  *
  * A peer is an IPv4 address, the /64 of an IPv6 address, or the user of a Unix
@@ -12,8 +12,8 @@
  * the memory is fixed by all_max. One thread at a time enters, that of the
  * listener. Leaving waits for nobody and is allowed on any thread, and so is
  * beginning and ending a call. */
-#ifndef WP_ALLOCATOR_ACCESS_PEER_LIMITS_H
-#define WP_ALLOCATOR_ACCESS_PEER_LIMITS_H
+#ifndef WP_PROTO_SOCKETS_PEER_LIMITS_H
+#define WP_PROTO_SOCKETS_PEER_LIMITS_H
 
 #include <stdbool.h>
 #include <stdint.h>
