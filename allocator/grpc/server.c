@@ -211,6 +211,7 @@ create_h2(struct wp_rpc_server *server, struct wp_err *err)
         .listen = c->listen,
         .n_listen = c->n_listen,
         .unix_mode = c->unix_mode,
+        .tls = &wp_h2_tls_by_openssl,
         .tls_cert = c->tls_cert,
         .tls_key = c->tls_key,
         .tls_client_ca = c->tls_client_ca,

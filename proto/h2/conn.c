@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/err.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -57,9 +56,8 @@ void
 wp_h2_conn_free(struct wp_h2_conn *conn)
 {
     wp_list_remove(&conn->node);
-    if (conn->ssl != NULL) {
-        SSL_free(conn->ssl);
-        ERR_clear_error();
+    if (conn->tls != NULL) {
+        conn->server->config.tls->free(conn->tls);
     }
     if (conn->fd >= 0) {
         (void)close(conn->fd);
@@ -160,9 +158,8 @@ linger(struct wp_h2_conn *conn)
     conn->state = WP_H2_LINGERING;
     conn->goodbye_ns = now_of(conn);
     wp_h2_session_end(conn);
-    if (conn->ssl != NULL) {
-        ERR_clear_error();
-        (void)SSL_shutdown(conn->ssl);
+    if (conn->tls != NULL) {
+        conn->server->config.tls->shut(conn->tls);
     }
     (void)shutdown(conn->fd, SHUT_WR);
     (void)event_del(&conn->on_write);
@@ -264,40 +261,20 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* --- bytes --- */
 
-enum {
-    AGAIN = -1,
-    GONE = -2,
-};
-
-static ssize_t
-ssl_result(struct wp_h2_conn *conn, int n)
-{
-    if (n > 0) {
-        return n;
-    }
-    switch (SSL_get_error(conn->ssl, n)) {
-    case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE:
-        return AGAIN;
-    default:
-        ERR_clear_error();
-        return GONE;
-    }
-}
-
 static ssize_t
 receive(struct wp_h2_conn *conn, uint8_t *buf, size_t cap)
 {
     ssize_t n;
 
-    if (conn->ssl != NULL) {
-        return ssl_result(conn, SSL_read(conn->ssl, buf, (int)cap));
+    if (conn->tls != NULL) {
+        return conn->server->config.tls->receive(conn->tls, buf, cap);
     }
     n = recv(conn->fd, buf, cap, 0);
     if (n > 0) {
         return n;
     }
-    return n < 0 && (errno == EAGAIN || errno == EINTR) ? AGAIN : GONE;
+    return n < 0 && (errno == EAGAIN || errno == EINTR) ? WP_H2_AGAIN
+                                                        : WP_H2_GONE;
 }
 
 static ssize_t
@@ -305,14 +282,20 @@ transmit(struct wp_h2_conn *conn, const uint8_t *buf, size_t len)
 {
     ssize_t n;
 
-    if (conn->ssl != NULL) {
-        return ssl_result(conn, SSL_write(conn->ssl, buf, (int)len));
+    if (conn->tls != NULL) {
+        return conn->server->config.tls->transmit(conn->tls, buf, len);
     }
     n = send(conn->fd, buf, len, MSG_NOSIGNAL);
     if (n >= 0) {
         return n;
     }
-    return errno == EAGAIN || errno == EINTR ? AGAIN : GONE;
+    return errno == EAGAIN || errno == EINTR ? WP_H2_AGAIN : WP_H2_GONE;
+}
+
+static bool
+has_more(const struct wp_h2_conn *conn)
+{
+    return conn->tls != NULL && conn->server->config.tls->has_more(conn->tls);
 }
 
 /* The socket takes no more now: the rest is kept, and nothing is read. */
@@ -341,11 +324,11 @@ write_all(struct wp_h2_conn *conn, const uint8_t *buf, size_t len)
     while (len > 0) {
         ssize_t n = transmit(conn, buf, len);
 
-        if (n == GONE) {
+        if (n == WP_H2_GONE) {
             wp_h2_conn_close(conn);
             return false;
         }
-        if (n == AGAIN) {
+        if (n == WP_H2_AGAIN) {
             block(conn, buf, len);
             return false;
         }
@@ -362,11 +345,11 @@ write_rest(struct wp_h2_conn *conn)
         ssize_t n = transmit(conn, conn->out + conn->out_at,
                              conn->out_len - conn->out_at);
 
-        if (n == GONE) {
+        if (n == WP_H2_GONE) {
             wp_h2_conn_close(conn);
             return false;
         }
-        if (n == AGAIN) {
+        if (n == WP_H2_AGAIN) {
             return false;
         }
         conn->out_at += (size_t)n;
@@ -457,7 +440,7 @@ read_once(struct wp_h2_conn *conn)
     struct wp_h2_worker *worker = conn->worker;
     ssize_t n = receive(conn, worker->in, sizeof(worker->in));
 
-    if (n == GONE) {
+    if (n == WP_H2_GONE) {
         wp_h2_conn_close(conn);
     } else if (n > 0 && conn->state == WP_H2_LINGERING) {
         conn->lingered += (size_t)n;
@@ -466,7 +449,7 @@ read_once(struct wp_h2_conn *conn)
         }
     } else if (n > 0) {
         take_in(conn, worker->in, (size_t)n);
-        if (conn->ssl != NULL && SSL_pending(conn->ssl) > 0 && !conn->paused) {
+        if (has_more(conn) && !conn->paused) {
             event_active(&conn->on_read, EV_READ, 0);
         }
     }
@@ -517,7 +500,7 @@ on_resume(evutil_socket_t fd, short what, void *ctx)
     conn->read_ns = now_of(conn);
     if (!conn->blocked) {
         (void)event_add(&conn->on_read, NULL);
-        if (conn->ssl != NULL && SSL_pending(conn->ssl) > 0) {
+        if (has_more(conn)) {
             event_active(&conn->on_read, EV_READ, 0);
         }
     }
@@ -540,7 +523,7 @@ wp_h2_conn_begin(struct wp_h2_conn *conn)
     (void)evtimer_assign(&conn->on_resume, worker->base, on_resume, conn);
     (void)event_add(&conn->on_read, NULL);
     arm_timer(conn);
-    if (conn->ssl != NULL) { /* It may hold bytes that came along. */
+    if (conn->tls != NULL) { /* It may hold bytes that came along. */
         event_active(&conn->on_read, EV_READ, 0);
     }
 }

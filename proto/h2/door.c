@@ -9,7 +9,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -78,7 +77,7 @@ admit(struct wp_h2_door *door, struct wp_h2_conn *conn, bool is_unix)
 {
     const struct wp_h2_handler *handler = &door->server->handler;
     struct wp_h2_origin origin = {
-        .fd = conn->fd, .is_unix = is_unix, .tls = conn->ssl};
+        .fd = conn->fd, .is_unix = is_unix, .tls = conn->tls};
 
     if (!handler->admit(handler->ctx, &origin, conn->peer)) {
         refuse(door, conn);
@@ -105,42 +104,22 @@ await(struct wp_h2_conn *conn, short what)
     (void)event_add(&conn->on_read, &tv);
 }
 
-static bool
-speaks_h2(const struct wp_h2_conn *conn)
-{
-    const unsigned char *name = NULL;
-    unsigned len = 0;
-
-    SSL_get0_alpn_selected(conn->ssl, &name, &len);
-    return len == 2 && memcmp(name, "h2", 2) == 0;
-}
-
 static void
 shake(struct wp_h2_conn *conn)
 {
-    struct wp_h2_door *door = conn->server->door;
-    int result;
-
-    ERR_clear_error();
-    result = SSL_accept(conn->ssl);
-    if (result == 1) {
+    switch (conn->server->config.tls->shake(conn->tls)) {
+    case WP_H2_SHAKEN:
         wp_list_remove(&conn->node);
-        if (speaks_h2(conn)) {
-            admit(door, conn, false);
-        } else {
-            refuse(door, conn);
-        }
-        return;
-    }
-    switch (SSL_get_error(conn->ssl, result)) {
-    case SSL_ERROR_WANT_READ:
+        admit(conn->server->door, conn, false);
+        break;
+    case WP_H2_SHAKE_READS:
         await(conn, EV_READ);
         break;
-    case SSL_ERROR_WANT_WRITE:
+    case WP_H2_SHAKE_WRITES:
         await(conn, EV_WRITE);
         break;
-    default:
-        refuse(door, conn);
+    case WP_H2_SHAKE_FAILED:
+        refuse(conn->server->door, conn);
         break;
     }
 }
@@ -222,8 +201,8 @@ take(struct gate *gate, int fd, const struct sockaddr *address)
         admit(door, conn, is_unix);
         return;
     }
-    conn->ssl = wp_h2_tls_open(server->tls, fd);
-    if (conn->ssl == NULL) {
+    conn->tls = server->config.tls->open(server->tls, fd);
+    if (conn->tls == NULL) {
         refuse(door, conn);
         return;
     }
@@ -372,7 +351,8 @@ open_gate(struct wp_h2_door *door, size_t i, struct wp_err *err)
     if (status != WP_OK) {
         return status;
     }
-    if (!address.is_loopback && server->tls == NULL) {
+    if (!address.is_loopback && server->tls == NULL &&
+        !server->config.clear_text_anywhere) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "listen address %s: clear text is allowed only on "
                           "loopback or a unix socket; set tls_cert and tls_key",
@@ -412,7 +392,8 @@ wp_h2_door_create(struct wp_h2_server *server, struct wp_err *err)
         return status;
     }
     door->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    door->base = wp_loop_base_create();
+    door->base = server->config.base != NULL ? server->config.base
+                                             : wp_loop_base_create();
     if (door->stop_fd < 0 || door->base == NULL ||
         event_assign(&door->on_stop, door->base, door->stop_fd,
                      EV_READ | EV_PERSIST, on_stop, door) != 0 ||
@@ -430,8 +411,12 @@ wp_h2_door_create(struct wp_h2_server *server, struct wp_err *err)
 enum wp_status
 wp_h2_door_start(struct wp_h2_door *door, struct wp_err *err)
 {
-    int error = pthread_create(&door->thread, NULL, run, door);
+    int error;
 
+    if (door->server->config.base != NULL) {
+        return WP_OK;
+    }
+    error = pthread_create(&door->thread, NULL, run, door);
     if (error != 0) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
                           "starting the accepting thread");
@@ -476,7 +461,9 @@ wp_h2_door_destroy(struct wp_h2_door *door)
     if (door->base != NULL) {
         (void)event_del(&door->on_stop);
         (void)event_del(&door->on_pause);
-        event_base_free(door->base);
+        if (door->server->config.base == NULL) {
+            event_base_free(door->base);
+        }
     }
     if (door->stop_fd >= 0) {
         (void)close(door->stop_fd);

@@ -5,7 +5,8 @@
  * TLS handshakes. Each of config.threads serving threads owns the connections
  * it is given, with their streams. The functions of a server are for one
  * controlling thread (main) unless they say otherwise; those of a stream are
- * for the thread that serves it.
+ * for the thread that serves it. With config.base there is no thread but the
+ * controlling one: all of it happens in that loop.
  *
  * What a peer may cost is bounded:
  *  - connections in all and of one peer, counted before anything is read;
@@ -39,8 +40,10 @@ enum {
     WP_H2_REQUEST_SIZE = 64, /* What a handler keeps of a header block. */
 };
 
+struct event_base;
 struct wp_h2_server;
-struct wp_h2_worker; /* A serving thread. */
+struct wp_h2_worker;  /* A serving thread. */
+struct wp_h2_tls_ops; /* Opaque. */
 struct wp_h2_conn;
 
 /* Of a header block that is sent; copied. */
@@ -127,9 +130,18 @@ struct wp_h2_config {
     const char *const *listen; /* See struct wp_rpc_config. */
     size_t n_listen;
     uint32_t unix_mode;
+    /* &wp_h2_tls_by_openssl; NULL: clear text only, and no library of TLS in
+     * the program. */
+    const struct wp_h2_tls_ops *tls;
     const char *tls_cert; /* PEM files, read again when they change. */
     const char *tls_key;
     const char *tls_client_ca;
+    /* Clear text on other addresses than loopback's: for who lets in by other
+     * means. */
+    bool clear_text_anywhere;
+    /* NULL, or a loop that does the work of all threads: then threads is 1, and
+     * the handler gathers nothing (no flush). Borrowed until destroy. */
+    struct event_base *base;
     uint32_t threads;            /* At least 1. */
     uint32_t streams_per_thread; /* Objects. */
     /* Streams that count as calls, all threads; a share is kept for root and
@@ -220,6 +232,8 @@ void wp_h2_stream_end(struct wp_h2_stream *stream);
 /* Ends the stream at once with RST_STREAM(CANCEL). */
 void wp_h2_stream_reset(struct wp_h2_stream *stream);
 
+/* TLS 1.2 and 1.3. Who names it links wp_h2_tls. */
+extern const struct wp_h2_tls_ops wp_h2_tls_by_openssl;
 /* Calls visit for each name of the client's certificate: URIs, SPIFFE ids
  * first, then DNS names, then the common name; until it returns false. */
 void wp_h2_tls_names(const void *tls,

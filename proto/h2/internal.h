@@ -8,7 +8,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <nghttp2/nghttp2.h>
-#include <openssl/ssl.h>
+#include <sys/types.h>
 
 #include "proto/sockets/peer_limits.h"
 #include "proto/h2/h2.h"
@@ -53,8 +53,8 @@ struct wp_h2_conn {
     struct wp_h2_conn *next_dead;
     int fd; /* -1: bytes are fed by a test. */
     struct wp_peer_ticket ticket;
-    bool counted; /* It holds the ticket. */
-    SSL *ssl;
+    bool counted;             /* It holds the ticket. */
+    void *tls;                /* NULL: clear text. */
     nghttp2_session *session; /* NULL until the peer has sent something. */
     enum wp_h2_conn_state state;
     bool dirty;   /* May have something to send. */
@@ -234,14 +234,36 @@ void wp_h2_door_stop(struct wp_h2_door *door);
 void wp_h2_door_destroy(struct wp_h2_door *door);
 void wp_h2_door_stats(const struct wp_h2_door *door, struct wp_h2_stats *out);
 
-/* --- tls.c --- */
+/* --- tls.c, which nothing else here refers to --- */
 
-WP_MUST_CHECK struct wp_h2_tls *
-wp_h2_tls_create(const struct wp_h2_config *config, struct wp_err *err);
-void wp_h2_tls_destroy(struct wp_h2_tls *tls);
-/* A new connection's, with the newest usable certificates; NULL when memory
- * lacks. The door's thread. */
-SSL *wp_h2_tls_open(struct wp_h2_tls *tls, int fd);
-uint64_t wp_h2_tls_reloads(const struct wp_h2_tls *tls);
+/* Instead of a count of bytes. */
+enum {
+    WP_H2_AGAIN = -1,
+    WP_H2_GONE = -2,
+};
+
+enum wp_h2_handshake {
+    WP_H2_SHAKEN, /* And both will speak HTTP/2. */
+    WP_H2_SHAKE_READS,
+    WP_H2_SHAKE_WRITES,
+    WP_H2_SHAKE_FAILED,
+};
+
+struct wp_h2_tls_ops {
+    /* NULL with err set. */
+    struct wp_h2_tls *(*create)(const struct wp_h2_config *config,
+                                struct wp_err *err);
+    void (*destroy)(struct wp_h2_tls *tls);
+    uint64_t (*reloads)(const struct wp_h2_tls *tls);
+    /* A new connection's, with the newest usable certificates; NULL when memory
+     * lacks. The door's thread. */
+    void *(*open)(struct wp_h2_tls *tls, int fd);
+    enum wp_h2_handshake (*shake)(void *tls);
+    ssize_t (*receive)(void *tls, uint8_t *buf, size_t cap);
+    ssize_t (*transmit)(void *tls, const uint8_t *buf, size_t len);
+    bool (*has_more)(void *tls); /* Has read more than it has handed out. */
+    void (*shut)(void *tls);
+    void (*free)(void *tls);
+};
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/assert.h"
+
 static enum wp_status
 create_parts(struct wp_h2_server *server, struct wp_err *err)
 {
@@ -26,7 +28,8 @@ create_parts(struct wp_h2_server *server, struct wp_err *err)
         status = wp_h2_worker_create(server, i, err);
     }
     if (status == WP_OK && server->config.tls_cert != NULL) {
-        server->tls = wp_h2_tls_create(&server->config, err);
+        WP_ASSERT(server->config.tls != NULL);
+        server->tls = server->config.tls->create(&server->config, err);
         status = server->tls != NULL ? WP_OK : WP_INVALID_ARGUMENT;
     }
     return status == WP_OK ? wp_h2_door_create(server, err) : status;
@@ -42,6 +45,8 @@ wp_h2_server_create(const struct wp_h2_config *config,
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for the server");
         return NULL;
     }
+    WP_ASSERT(config->base == NULL ||
+              (config->threads == 1 && handler->wants_flush == NULL));
     server->config = *config;
     server->handler = *handler;
     server->clock = wp_clock_system();
@@ -119,7 +124,9 @@ wp_h2_server_destroy(struct wp_h2_server *server)
         wp_h2_worker_destroy(&server->workers[i]);
     }
     free(server->workers);
-    wp_h2_tls_destroy(server->tls);
+    if (server->tls != NULL) {
+        server->config.tls->destroy(server->tls);
+    }
     wp_peer_limits_destroy(server->limits);
     wp_h2_session_tear_down(server);
     free(server);
@@ -136,5 +143,7 @@ wp_h2_server_stats(const struct wp_h2_server *server, struct wp_h2_stats *out)
             atomic_load_explicit(&server->workers[i].cut, memory_order_relaxed);
     }
     wp_h2_door_stats(server->door, out);
-    out->tls_reloads = wp_h2_tls_reloads(server->tls);
+    if (server->tls != NULL) {
+        out->tls_reloads = server->config.tls->reloads(server->tls);
+    }
 }

@@ -17,6 +17,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "pool/base/file.h"
@@ -335,8 +336,8 @@ refresh(struct wp_h2_tls *tls)
     WP_H2_COUNT(&tls->reloads, 1);
 }
 
-SSL *
-wp_h2_tls_open(struct wp_h2_tls *tls, int fd)
+static void *
+open_one(struct wp_h2_tls *tls, int fd)
 {
     SSL *ssl;
 
@@ -352,8 +353,17 @@ wp_h2_tls_open(struct wp_h2_tls *tls, int fd)
     return ssl;
 }
 
-struct wp_h2_tls *
-wp_h2_tls_create(const struct wp_h2_config *config, struct wp_err *err)
+static void
+destroy(struct wp_h2_tls *tls)
+{
+    if (tls != NULL) {
+        SSL_CTX_free(tls->context);
+        free(tls);
+    }
+}
+
+static struct wp_h2_tls *
+create(const struct wp_h2_config *config, struct wp_err *err)
 {
     struct wp_h2_tls *tls = calloc(1, sizeof(*tls));
 
@@ -365,28 +375,110 @@ wp_h2_tls_create(const struct wp_h2_config *config, struct wp_err *err)
     tls->path[FILE_KEY] = config->tls_key;
     tls->path[FILE_CA] = config->tls_client_ca;
     if (load(tls, err) != WP_OK) {
-        wp_h2_tls_destroy(tls);
+        destroy(tls);
         return NULL;
     }
     return tls;
 }
 
-void
-wp_h2_tls_destroy(struct wp_h2_tls *tls)
+static uint64_t
+reloads(const struct wp_h2_tls *tls)
 {
-    if (tls != NULL) {
-        SSL_CTX_free(tls->context);
-        free(tls);
+    return atomic_load_explicit(&tls->reloads, memory_order_relaxed);
+}
+
+/* --- a connection --- */
+
+static bool
+speaks_h2(const SSL *ssl)
+{
+    const unsigned char *name = NULL;
+    unsigned len = 0;
+
+    SSL_get0_alpn_selected(ssl, &name, &len);
+    return len == 2 && memcmp(name, "h2", 2) == 0;
+}
+
+static enum wp_h2_handshake
+shake(void *ssl)
+{
+    int result;
+
+    ERR_clear_error();
+    result = SSL_accept(ssl);
+    if (result == 1) {
+        return speaks_h2(ssl) ? WP_H2_SHAKEN : WP_H2_SHAKE_FAILED;
+    }
+    switch (SSL_get_error(ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+        return WP_H2_SHAKE_READS;
+    case SSL_ERROR_WANT_WRITE:
+        return WP_H2_SHAKE_WRITES;
+    default:
+        return WP_H2_SHAKE_FAILED;
     }
 }
 
-uint64_t
-wp_h2_tls_reloads(const struct wp_h2_tls *tls)
+static ssize_t
+result_of(const SSL *ssl, int n)
 {
-    return tls != NULL
-               ? atomic_load_explicit(&tls->reloads, memory_order_relaxed)
-               : 0;
+    if (n > 0) {
+        return n;
+    }
+    switch (SSL_get_error(ssl, n)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return WP_H2_AGAIN;
+    default:
+        ERR_clear_error();
+        return WP_H2_GONE;
+    }
 }
+
+static ssize_t
+receive(void *ssl, uint8_t *buf, size_t cap)
+{
+    return result_of(ssl, SSL_read(ssl, buf, (int)cap));
+}
+
+static ssize_t
+transmit(void *ssl, const uint8_t *buf, size_t len)
+{
+    return result_of(ssl, SSL_write(ssl, buf, (int)len));
+}
+
+static bool
+has_more(void *ssl)
+{
+    return SSL_pending(ssl) > 0;
+}
+
+static void
+shut(void *ssl)
+{
+    ERR_clear_error();
+    (void)SSL_shutdown(ssl);
+}
+
+static void
+free_one(void *ssl)
+{
+    SSL_free(ssl);
+    ERR_clear_error();
+}
+
+const struct wp_h2_tls_ops wp_h2_tls_by_openssl = {
+    .create = create,
+    .destroy = destroy,
+    .reloads = reloads,
+    .open = open_one,
+    .shake = shake,
+    .receive = receive,
+    .transmit = transmit,
+    .has_more = has_more,
+    .shut = shut,
+    .free = free_one,
+};
 
 /* --- who a certificate names --- */
 

@@ -171,17 +171,22 @@ take_messages(struct wp_h2_worker *worker)
 }
 
 static void
-on_wake(evutil_socket_t fd, short what, void *ctx)
+take_all(struct wp_h2_worker *worker)
 {
-    struct wp_h2_worker *worker = ctx;
-    uint64_t count;
-
-    (void)what;
-    (void)!read(fd, &count, sizeof(count));
     take_handed(worker);
     take_messages(worker);
     obey(worker);
     wp_h2_worker_settle(worker);
+}
+
+static void
+on_wake(evutil_socket_t fd, short what, void *ctx)
+{
+    uint64_t count;
+
+    (void)what;
+    (void)!read(fd, &count, sizeof(count));
+    take_all(ctx);
 }
 
 /* Sleeps only when nothing is left to be flushed; flushes when nothing else is
@@ -226,7 +231,8 @@ wp_h2_worker_create(struct wp_h2_server *server, uint32_t number,
     wp_linked_init(&worker->handed);
     wp_linked_init(&worker->messages);
     worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    worker->base = wp_loop_base_create();
+    worker->base = server->config.base != NULL ? server->config.base
+                                               : wp_loop_base_create();
     if (worker->wake_fd < 0 || worker->base == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "memory or descriptors for threads");
@@ -244,8 +250,13 @@ enum wp_status
 wp_h2_worker_start(struct wp_h2_worker *worker, struct wp_err *err)
 {
     char name[16];
-    int error = pthread_create(&worker->thread, NULL, run, worker);
+    int error;
 
+    if (worker->server->config.base != NULL) {
+        here = worker;
+        return WP_OK;
+    }
+    error = pthread_create(&worker->thread, NULL, run, worker);
     if (error != 0) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
                           "starting thread %u of %u", worker->number + 1,
@@ -257,7 +268,8 @@ wp_h2_worker_start(struct wp_h2_worker *worker, struct wp_err *err)
     return WP_OK;
 }
 
-/* A thread that was never started does here what it would have done. */
+/* A thread that was never started does here what it would have done; a loop of
+ * somebody else is not to be run for it. */
 void
 wp_h2_worker_join(struct wp_h2_worker *worker)
 {
@@ -265,6 +277,9 @@ wp_h2_worker_join(struct wp_h2_worker *worker)
     if (worker->threaded) {
         (void)pthread_join(worker->thread, NULL);
         worker->threaded = false;
+    } else if (worker->server->config.base != NULL) {
+        take_all(worker);
+        here = NULL;
     } else {
         (void)run(worker);
         here = NULL;
@@ -276,7 +291,9 @@ wp_h2_worker_destroy(struct wp_h2_worker *worker)
 {
     if (worker->base != NULL) {
         (void)event_del(&worker->on_wake);
-        event_base_free(worker->base);
+        if (worker->server->config.base == NULL) {
+            event_base_free(worker->base);
+        }
     }
     if (worker->wake_fd >= 0) {
         (void)close(worker->wake_fd);
