@@ -98,6 +98,8 @@ unsigned wp_http_roles(const struct wp_http_req *req);
 const char *wp_http_method(const struct wp_http_req *req);
 /* The target without its query, still percent-encoded. */
 const char *wp_http_path(const struct wp_http_req *req);
+/* What stands behind '?' in the target, still encoded; empty without. */
+struct wp_str wp_http_query(const struct wp_http_req *req);
 /* NULL when absent; the first of several. Name in any case. */
 const char *wp_http_header(const struct wp_http_req *req, const char *name);
 /* True when the head asks to switch to `protocol`. */
@@ -132,6 +134,10 @@ void wp_http_reply_error(struct wp_http_req *req, int status, const char *fmt,
 /* Takes fd and streams size bytes of it from its start. A file that shrinks
  * under way ends the connection, so the client sees a short body. */
 void wp_http_reply_file(struct wp_http_req *req, int fd, uint64_t size);
+/* The same with 206 and the bytes from an offset on. The caller has added
+ * Content-Range. */
+void wp_http_reply_file_part(struct wp_http_req *req, int fd, uint64_t from,
+                             uint64_t size);
 /* Queues "HTTP/1.1 200 OK" and the end of line: every answer begins so. For
  * who took the connection over. */
 void wp_http_put_status(struct wp_http_req *req, unsigned status);

@@ -382,6 +382,7 @@ main(int argc, char **argv)
     signals_prepare();
     server.runtime.workspace.fd = -1;
     server.unix_socket.fd = -1;
+    server.runtime.started_ns = wp_clock_mono_ns(wp_clock_system());
     status = server_start(&server, &err);
     if (status != WP_OK) {
         wp_log_error("cannot start", wp_kv_err(&err));
