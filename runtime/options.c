@@ -46,11 +46,14 @@ static const struct setting settings[] = {
     {"--rest-port", "REST_PORT", NUMBER_I32, AT(rest_port), 0, 65535,
      "One more port, for REST only (default none; clients of\n"
      "agent-sandbox expect 8888)."},
+    {"--grpc-port", "GRPC_PORT", NUMBER_I32, AT(grpc_port), 0, 65535,
+     "Port of commands over gRPC, process.v1.ProcessService (default\n"
+     "none; clients of agent-sandbox's sandboxd expect 9090)."},
     {"--unix", "WARMPOOL_RUNTIME_UNIX", TEXT, AT(unix_path), 0, 0,
      "A Unix socket that serves MCP and REST (default none)."},
     {"--port-file", "WARMPOOL_RUNTIME_PORT_FILE", TEXT, AT(port_file), 0, 0,
-     "Where to write the chosen ports: a line \"all N\", \"mcp N\"\n"
-     "or \"rest N\" each, once they listen."},
+     "Where to write the chosen ports: a line \"all N\", \"mcp N\",\n"
+     "\"rest N\" or \"grpc N\" each, once they listen."},
     {"--workspace", "WORKSPACE_DIR", TEXT, AT(workspace), 0, 0,
      "Folder of the REST file calls and of /execute (default\n"
      "/workspace, or the current folder if there is none)."},
@@ -90,7 +93,8 @@ static const struct setting settings[] = {
      "in a cluster."},
     {"--token-for", "WARMPOOL_RUNTIME_TOKEN_FOR", SCOPE, AT(token_for), 0, 0,
      "control or all (default control, which is /v1/exec; all leaves\n"
-     "only /healthz open)."},
+     "only /healthz and /v1/health open; over gRPC the token may also\n"
+     "come as 'authorization: Bearer TOKEN')."},
     {"--log-level", "WARMPOOL_RUNTIME_LOG_LEVEL", LEVEL, AT(log_level), 0, 0,
      "debug, info, warn or error (default info)."},
     {"--log-format", "WARMPOOL_RUNTIME_LOG_FORMAT", FORMAT, AT(log_format), 0,
@@ -102,6 +106,7 @@ static const struct wp_options defaults = {
     .port = WP_OPTIONS_PORT_NONE,
     .mcp_port = WP_OPTIONS_PORT_NONE,
     .rest_port = WP_OPTIONS_PORT_NONE,
+    .grpc_port = WP_OPTIONS_PORT_NONE,
     .skills_dir = "/skills",
     .execs_max = 32,
     .rest_timeout_ms = 60000,
@@ -120,7 +125,8 @@ help_print(void)
     printf("Usage: warmpool-runtime [SETTING ...]\n\n"
            "The server inside a sandbox: MCP tools (POST to any path), a REST\n"
            "file and command API (/, /execute, /upload, /download, /list,\n"
-           "/exists), streaming commands (/v1/exec) and /healthz.\n\n"
+           "/exists), streaming commands (/v1/exec), the files and commands\n"
+           "of agent-sandbox's sandboxd (/v1/files, gRPC) and /healthz.\n\n"
            "Each setting is a flag or an environment variable; a flag wins.\n");
     for (size_t i = 0; i < WP_ARRAY_LEN(settings); i++) {
         const struct setting *setting = &settings[i];

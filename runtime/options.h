@@ -27,6 +27,7 @@ struct wp_options {
     int32_t port;          /* Serves everything; 0: the system's choice. */
     int32_t mcp_port;      /* Serves MCP only; WP_OPTIONS_PORT_NONE: none. */
     int32_t rest_port;     /* Serves REST only. */
+    int32_t grpc_port;     /* Serves process.v1 over gRPC. */
     const char *unix_path; /* NULL, or a socket that serves everything. */
     const char *port_file; /* NULL, or where to write the chosen ports. */
     const char *workspace; /* NULL: /workspace if it is there, else ".". */

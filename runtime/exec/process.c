@@ -223,6 +223,13 @@ wp_process_signal(struct wp_process *process, int signal)
     }
 }
 
+bool
+wp_process_resize(struct wp_process *process, const struct winsize *size)
+{
+    return process->on_terminal && process->streams[0].ev != NULL &&
+           ioctl(process->streams[0].fd, TIOCSWINSZ, size) == 0;
+}
+
 void
 wp_process_cancel(struct wp_process *process)
 {
@@ -249,9 +256,15 @@ events_create(struct wp_process *process, struct wp_process_child *child)
         stream->process = process;
         stream->fd = child->out_fd[i];
         stream->kept = evbuffer_new();
+        if (stream->kept == NULL) {
+            return false;
+        }
+        if (stream->fd < 0) {
+            continue; /* A terminal has one stream. */
+        }
         stream->ev = event_new(base, stream->fd, EV_READ | EV_PERSIST,
                                wp_process_on_output, stream);
-        if (stream->kept == NULL || stream->ev == NULL) {
+        if (stream->ev == NULL) {
             return false;
         }
         child->out_fd[i] =
@@ -326,6 +339,7 @@ wp_process_start(struct wp_process_table *table,
     process->pid = child.pid;
     process->started_ns = now_ns();
     process->output_max = spec->output_max;
+    process->on_terminal = spec->terminal != NULL;
     process->events = events;
     process->user = user;
     if (!events_create(process, &child)) {

@@ -26,6 +26,7 @@
 #include "pool/base/compiler.h"
 #include "pool/base/status.h"
 
+struct winsize;
 struct wp_process;
 struct wp_process_table;
 
@@ -54,6 +55,9 @@ struct wp_process_spec {
     int64_t timeout_ms; /* 0: the table's maximum, or none. */
     size_t output_max;  /* Bytes kept of each stream. */
     bool open_stdin;    /* Else it reads from /dev/null. */
+    /* NULL, or the size of a terminal of the command's own: it is all three
+     * streams, and what is written there comes as WP_PROCESS_STDOUT. */
+    const struct winsize *terminal;
 };
 
 struct wp_process_events {
@@ -82,9 +86,9 @@ uint32_t wp_process_table_running(const struct wp_process_table *table);
 
 /* Starts a command. On WP_OK, done() will be called, never from inside this
  * call, and *out is valid until then. Errors: RESOURCE_EXHAUSTED (running_max,
- * or the system's limits), FAILED_PRECONDITION (it cannot run: the message
- * says "exec NAME: ..." or "chdir DIR: ..."). events and user are borrowed
- * until done(). */
+ * or the system's limits); NOT_FOUND, PERMISSION_DENIED or, for other causes,
+ * FAILED_PRECONDITION when it cannot run: the message says "exec NAME: ..." or
+ * "chdir DIR: ...". events and user are borrowed until done(). */
 WP_MUST_CHECK enum wp_status
 wp_process_start(struct wp_process_table *table,
                  const struct wp_process_spec *spec,
@@ -103,7 +107,10 @@ void wp_process_read(struct wp_process *process, enum wp_process_stream which,
 void wp_process_write(struct wp_process *process, struct evbuffer *data,
                       size_t max);
 size_t wp_process_stdin_queued(const struct wp_process *process);
-/* Closes standard input once what was written is taken. */
+/* Closes standard input once what was written is taken; on a terminal, which
+ * stays open, that is the end-of-file character. */
 void wp_process_stdin_close(struct wp_process *process);
+/* Gives its terminal a size. False: it has none. */
+bool wp_process_resize(struct wp_process *process, const struct winsize *size);
 
 #endif

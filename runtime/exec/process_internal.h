@@ -28,6 +28,7 @@ struct wp_process {
     bool reaped;
     bool drained; /* The drain timer ran out. */
     bool leftover;
+    bool on_terminal;
     int64_t started_ns;
     size_t output_max;
     struct wp_process_pipe streams[2];

@@ -20,7 +20,7 @@ HOUSES = {room.split("/")[0] for room in ROOMS}
 LIBRARIES = [
     (r"grpc/(?!.*\.pb-c\.h$)",
      r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
-    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*"),
+    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*|runtime/sandboxd/process_wire\.c"),
     (r"nettle/", r"pool/leases/token\.c|proto/formats/sandbox_token\.c"),
     (r"hiredis/",
      r"allocator/stores/redis/.*\.c"
