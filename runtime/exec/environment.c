@@ -24,7 +24,7 @@ wp_environment_init(struct wp_environment *environment, size_t count)
     return environment->list != NULL;
 }
 
-/* The index of what sets the variable that entry sets; own when nothing does. */
+/* The index of what sets the variable that entry sets; own without one. */
 static size_t
 find(const struct wp_environment *environment, const char *entry)
 {

@@ -12,7 +12,7 @@
 #include "runtime/files/workspace.h"
 
 struct wp_incoming {
-    char path[WP_WORKSPACE_PATH_MAX]; /* The target's, for messages. */
+    char path[WP_WORKSPACE_PATH_MAX]; /* The target's. */
     char name[256];                   /* Its last component. */
     char temp[64];                    /* "" when there is nothing to remove. */
     int dir;                          /* -1, or the folder of both files. */

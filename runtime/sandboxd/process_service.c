@@ -419,7 +419,7 @@ execute_start(struct wp_grpc_call *call, const uint8_t *bytes, size_t len)
     look_again(service);
 }
 
-/* ------------------------------------------------- to what Start has started */
+/* --------------------------------------------- to what Start has started */
 
 /* NULL when the call has been told that there is none. */
 static struct command *

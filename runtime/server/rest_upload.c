@@ -85,7 +85,7 @@ upload_begin(struct wp_http_req *req)
 }
 
 /* Answers at once what cannot succeed any more, rather than read it all. What
- * was written goes before the answer: who was told of a failure finds nothing. */
+ * was written goes before the answer: who was told of a failure finds none. */
 static void
 upload_body(struct wp_http_req *req, const char *data, size_t len)
 {
