@@ -23,7 +23,8 @@ struct wp_incoming {
 /* To be called before anything else. */
 void wp_incoming_init(struct wp_incoming *incoming);
 /* Begins the file incoming->path (0644, less the umask), with missing folders
- * above it. 0 or an errno: EISDIR for a folder; those of wp_workspace_open_parent. */
+ * above it. 0 or an errno: EISDIR for a folder; those of
+ * wp_workspace_open_parent. */
 WP_MUST_CHECK int wp_incoming_open(struct wp_incoming *incoming,
                                    const struct wp_workspace *workspace);
 /* 0 or an errno. */
