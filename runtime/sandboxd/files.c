@@ -93,7 +93,7 @@ bool
 wp_sandboxd_path(struct wp_http_req *req, char out[WP_WORKSPACE_PATH_MAX])
 {
     const struct wp_workspace *workspace = &wp_runtime_of(req)->workspace;
-    const char *encoded = wp_http_path(req) + sizeof(prefix) - 1;
+    const char *encoded = wp_http_path(req) + strlen(prefix);
     char relative[WP_WORKSPACE_PATH_MAX + 2];
     int rc = ENAMETOOLONG;
 

@@ -244,9 +244,9 @@ class Start(Case):
     def test_signals(self):
         for number, want in ((signal.SIGTERM, -1), (signal.SIGKILL, -1),
                              (signal.SIGINT, 5)):
+            # A shell that has just forked may miss a signal: this one does not.
             stream = Stream(self.client, "/bin/sh", "-c",
-                            "trap 'exit 5' INT; echo up; "
-                            "while :; do sleep 0.02; done")
+                            "trap 'exit 5' INT; echo up; while :; do :; done")
             stream.until(b"up")
             self.client.ask("kill", field(1, stream.id) +
                             field(2, int(number)))
@@ -340,11 +340,9 @@ class Terminal(Case):
         self.assertIn(b"after", stream.out)
 
     def test_control_c(self):
-        stream = Stream(self.client, "/bin/sh", "-c", "echo up; sleep 1000",
-                        pty=(80, 24))
-        stream.until(b"up")
+        stream = Stream(self.client, "sleep", "1000", pty=(80, 24))
         self.client.ask("write", field(1, stream.id) + field(2, b"\x03"))
-        self.assertIn(stream.end(), (-1, 130))
+        self.assertEqual(stream.end(), -1)
 
     def test_without_one(self):
         stream = Stream(self.client, "sleep", "1000")

@@ -163,7 +163,7 @@ func terminal(ctx context.Context, client processv1.ProcessServiceClient) {
 
 func signals(ctx context.Context, client processv1.ProcessServiceClient) {
 	s := start(ctx, client, &processv1.StartRequest{Config: shell(
-		"trap 'exit 5' TERM; echo up; while :; do sleep 0.02; done")})
+		"trap 'exit 5' TERM; echo up; while :; do :; done")})
 	s.until("up")
 	_, err := client.SendSignal(ctx, &processv1.SendSignalRequest{ProcessId: s.id,
 		Signal: processv1.Signal_SIGNAL_SIGTERM})
