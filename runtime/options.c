@@ -60,13 +60,27 @@ static const struct setting settings[] = {
      "An Origin besides the loopback ones that browsers may use;\n"
      "may be repeated; * allows any (default none)."},
     {"--execs-max", "WARMPOOL_RUNTIME_EXECS_MAX", NUMBER_U32, AT(execs_max), 1,
-     1024, "Commands that may run at once (default 32); more are 429."},
+     1024, "Commands that may run at once (default 32); more wait."},
+    {"--execs-waiting-max", "WARMPOOL_RUNTIME_EXECS_WAITING_MAX", NUMBER_U32,
+     AT(execs_waiting_max), 0, 65536,
+     "Commands of POST /execute and of MCP that may wait for that\n"
+     "(default 256); more are refused (429), as are all those of\n"
+     "/v1/exec."},
+    {"--background-ms", "WARMPOOL_RUNTIME_BACKGROUND_MS", NUMBER_I64,
+     AT(background_ms), 0, 3600000,
+     "How long MCP's exec waits for the output of what a command\n"
+     "left running in the background (default 10000)."},
+    {"--progress-ms", "WARMPOOL_RUNTIME_PROGRESS_MS", NUMBER_I64,
+     AT(progress_ms), 100, 600000,
+     "How often a client that waits for a long MCP call hears that it\n"
+     "goes on (default 10000)."},
     {"--exec-timeout-max-ms", "WARMPOOL_RUNTIME_EXEC_TIMEOUT_MAX_MS",
      NUMBER_I64, AT(exec_timeout_max_ms), 0, 86400000,
      "Longest any command may run (default 0: no limit)."},
     {"--rest-timeout-ms", "WARMPOOL_RUNTIME_REST_TIMEOUT_MS", NUMBER_I64,
      AT(rest_timeout_ms), 1, 86400000,
-     "Time limit of POST /execute (default 60000)."},
+     "Time limit of a POST /execute without timeout_seconds (default\n"
+     "60000)."},
     {"--output-max", "WARMPOOL_RUNTIME_OUTPUT_MAX", NUMBER_U64, AT(output_max),
      1024, 268435456,
      "Bytes kept of each stream of a command (default 8388608);\n"
@@ -104,6 +118,9 @@ static const struct wp_options defaults = {
     .rest_port = WP_OPTIONS_PORT_NONE,
     .skills_dir = "/skills",
     .execs_max = 32,
+    .execs_waiting_max = 256,
+    .background_ms = 10000,
+    .progress_ms = 10000,
     .rest_timeout_ms = 60000,
     .output_max = 8 << 20,
     .upload_max = 256 << 20,

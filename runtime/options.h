@@ -34,6 +34,9 @@ struct wp_options {
     const char *origins[WP_OPTIONS_ORIGINS_MAX];
     uint32_t origins_count;
     uint32_t execs_max;
+    uint32_t execs_waiting_max;
+    int64_t background_ms;
+    int64_t progress_ms;
     int64_t exec_timeout_max_ms; /* 0: none. */
     int64_t rest_timeout_ms;
     uint64_t output_max;

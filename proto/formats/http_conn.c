@@ -137,7 +137,7 @@ on_read(struct bufferevent *bev, void *ctx)
         wp_http_read_head(req);
     } else if (req->phase == WP_HTTP_BODY) {
         wp_http_read_body(req);
-    } else if (req->phase == WP_HTTP_STREAM) {
+    } else if (req->phase == WP_HTTP_STREAM && req->stream->input != NULL) {
         req->stream->input(req, in);
     } else if (req->phase == WP_HTTP_LINGER) {
         (void)evbuffer_drain(in, evbuffer_get_length(in));

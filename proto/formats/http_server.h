@@ -139,6 +139,7 @@ void wp_http_put_status(struct wp_http_req *req, unsigned status);
 /* --- Taking the connection over. --- */
 
 struct wp_http_stream_ops {
+    /* Optional for an answer in pieces. */
     void (*input)(struct wp_http_req *req, struct evbuffer *in);
     /* Optional: what is being sent has shrunk to half of WP_HTTP_BUFFER. */
     void (*drained)(struct wp_http_req *req);
@@ -154,6 +155,15 @@ void wp_http_upgrade(struct wp_http_req *req, const char *protocol,
  * it has sent no part of an answer it may also use wp_http_reply*(). */
 void wp_http_take(struct wp_http_req *req,
                   const struct wp_http_stream_ops *ops);
+/* From ready() or later: answers piece by piece, in chunks (to HTTP/1.0: up to
+ * the connection's end), until wp_http_pieces_end() or one of the ends below.
+ * What the client sends meanwhile is read when the answer is complete. */
+void wp_http_pieces_begin(struct wp_http_req *req, int status, const char *type,
+                          const struct wp_http_stream_ops *ops);
+/* Appends len bytes; nothing when len is 0. */
+void wp_http_piece(struct wp_http_req *req, const void *data, size_t len);
+/* The answer is complete; gone() follows from inside. */
+void wp_http_pieces_end(struct wp_http_req *req);
 /* Its timeouts are the handler's while the connection is taken over. */
 struct bufferevent *wp_http_bufferevent(struct wp_http_req *req);
 /* Calls late() when in_ns is over; 0: never. */

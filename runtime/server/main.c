@@ -72,6 +72,7 @@ on_signal(evutil_socket_t fd, short what, void *arg)
     wp_log_info("stopping", wp_kv_int("signal", fd));
     evtimer_add(server->grace, &tv);
     wp_http_server_drain(server->http, on_drained, server);
+    wp_mcp_drain(server->runtime.mcp);
 }
 
 /* Descriptors 0 to 2 must be taken: a socket there would be a child's. */
@@ -278,6 +279,7 @@ parts_create(struct server *server, struct wp_err *err)
     struct wp_runtime *runtime = &server->runtime;
     const struct wp_process_limits limits = {
         .running_max = runtime->options.execs_max,
+        .waiting_max = runtime->options.execs_waiting_max,
         .timeout_max_ms = runtime->options.exec_timeout_max_ms,
         .drain_ms = DRAIN_MS,
     };
