@@ -107,9 +107,11 @@ static void
 post_ready(struct wp_http_req *req)
 {
     const char *version = wp_http_header(req, "MCP-Protocol-Version");
+    struct accepts accepts = accepts_of(wp_http_header(req, "Accept"));
     const struct wp_mcp_manner manner = {
         .session = wp_http_header(req, "Mcp-Session-Id"),
-        .events = accepts_of(wp_http_header(req, "Accept")).events,
+        .events = accepts.events,
+        .json = accepts.json,
         .primed = version != NULL && strcmp(version, PRIMED_SINCE) >= 0,
     };
     struct wp_mcp *mcp = mcp_of(req);

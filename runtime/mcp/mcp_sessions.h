@@ -1,7 +1,7 @@
 /* runtime/mcp/mcp_sessions.h - the sessions of MCP clients.
  *
- * At most WP_MCP_SESSIONS_MAX are known; the one unused longest makes room. Loop
- * thread only. */
+ * At most WP_MCP_SESSIONS_MAX are known; the one unused longest makes room.
+ * Loop thread only. */
 #ifndef WP_RUNTIME_MCP_MCP_SESSIONS_H
 #define WP_RUNTIME_MCP_MCP_SESSIONS_H
 

@@ -24,6 +24,7 @@ struct wp_mcp_stream {
     char session[WP_MCP_ID_LEN + 1];  /* "" for none. */
     char id[WP_MCP_ID_LEN + 1];
     bool events;   /* It takes a stream of events. */
+    bool json;     /* It takes a plain answer, too. */
     bool primed;   /* It takes an event that is nothing but an id. */
     bool begun;    /* It was given an id, and may come back. */
     bool is_get;   /* Without a call. */
@@ -232,14 +233,21 @@ answer_last(struct wp_mcp_stream *stream, json_t *body)
     }
 }
 
+/* An answer that is there at once. */
 static void
-reply_one_event(struct wp_http_req *req, int status, json_t *body)
+reply_one_event(struct wp_http_req *req, int status, json_t *body,
+                bool json_taken)
 {
     char *text = json_dumps(body, JSON_COMPACT);
     char *event = NULL;
     int len = -1;
 
     json_decref(body);
+    if (text != NULL && json_taken && strlen(text) > WP_MCP_EVENT_BYTES) {
+        wp_http_reply(req, status, "application/json", text, strlen(text));
+        free(text);
+        return;
+    }
     if (text != NULL) {
         len = asprintf(&event, "event: message\ndata: %s\n\n", text);
     }
@@ -276,7 +284,7 @@ wp_mcp_stream_answer(struct wp_mcp_stream *stream,
     if (reply->http_status == 202) {
         wp_http_reply(req, 202, NULL, NULL, 0);
     } else if (stream->events && reply->http_status == 200) {
-        reply_one_event(req, 200, reply->body);
+        reply_one_event(req, 200, reply->body, stream->json);
     } else {
         wp_http_reply_json(req, reply->http_status, reply->body);
     }
@@ -301,6 +309,7 @@ wp_mcp_stream_open(struct wp_mcp_streams *streams, struct wp_http_req *req,
     stream->streams = streams;
     stream->req = req;
     stream->events = manner->events;
+    stream->json = manner->json;
     stream->primed = manner->primed;
     stream->began_ns = now_ns();
     wp_http_set_user(req, stream);
@@ -410,18 +419,17 @@ wp_mcp_stream_resume(struct wp_mcp_streams *streams, struct wp_http_req *req,
             stream = find(&streams->kept, session, id);
         }
     }
-    if (stream == NULL) {
+    /* Who has heard all would ask again and again for an empty stream. */
+    if (stream == NULL ||
+        (stream->text != NULL && number + 1 >= stream->next)) {
         wp_http_reply_json(
             req, 400,
             wp_mcp_error(NULL, WP_MCP_INVALID_REQUEST,
                          "Last-Event-ID: no such stream, or its answer is not "
-                         "kept any more"));
+                         "kept any more, or nothing follows"));
     } else if (stream->text != NULL) {
-        bool news = number + 1 < stream->next;
-
         wp_http_add_header(req, "Cache-Control", "no-cache, no-transform");
-        wp_http_reply(req, 200, EVENT_STREAM, news ? stream->text : NULL,
-                      news ? stream->text_len : 0);
+        wp_http_reply(req, 200, EVENT_STREAM, stream->text, stream->text_len);
     } else {
         drop_older(stream);
         stream->req = req;

@@ -4,8 +4,8 @@
  * (text/event-stream). Each event has an id, "STREAM-NUMBER". While the call
  * lasts, the client hears each every_ms that it goes on: a progress
  * notification for who has asked for them, else a comment. A client that lost
- * its connection takes the stream up again by a GET with Last-Event-ID; then the
- * older connection, should it still seem to be there, is dropped.
+ * its connection takes the stream up again by a GET with Last-Event-ID; then
+ * the older connection, should it still seem to be there, is dropped.
  *
  * Every answer of such a stream is kept, as it may get lost on its way to a
  * client that seemed to be there: at most WP_MCP_KEPT_MAX of them, and
@@ -26,6 +26,9 @@
 enum {
     WP_MCP_KEPT_MAX = 64,
     WP_MCP_KEPT_BYTES = 16 << 20,
+    /* Clients bound an event, but not a plain answer: a longer one that is
+     * there at once is plain, for who takes both. */
+    WP_MCP_EVENT_BYTES = 512 << 10,
 };
 
 struct wp_mcp_streams {
@@ -50,6 +53,7 @@ void wp_mcp_streams_drain(struct wp_mcp_streams *streams);
 struct wp_mcp_manner {
     const char *session; /* NULL: none. Copied. */
     bool events;         /* It takes a stream of events. */
+    bool json;           /* It takes a plain answer, too. */
     bool primed;         /* It takes an event that is nothing but an id. */
 };
 

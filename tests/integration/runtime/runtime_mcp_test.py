@@ -325,6 +325,18 @@ class Tools(ServerCase):
         _, text = self.server.tool("list_dir", {})
         self.assertIn("ports", [e["name"] for e in json.loads(text)["entries"]])
 
+    def test_a_long_answer_is_plain(self):
+        """Clients bound an event, but not JSON."""
+        path = self.server.path("long")
+        for size, kind in ((400000, "text/event-stream"),
+                           (2000000, "application/json")):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("y" * size)
+            _, headers, answer = self.server.rpc(call("tools/call", {
+                "name": "read_file", "arguments": {"path": path}}))
+            self.assertEqual(headers["Content-Type"], kind)
+            self.assertEqual(len(answer["result"]["content"][0]["text"]), size)
+
     def test_a_large_file_is_refused(self):
         path = self.server.path("large")
         with open(path, "wb") as file:
