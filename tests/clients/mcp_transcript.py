@@ -457,14 +457,14 @@ def exec_killed(wire):
 @item
 def exec_out_of_time(wire):
     return wire.call("exec", {"command": "echo part; exec sleep 1000",
-                              "timeout_ms": 1000})
+                              "timeout_ms": 2000})
 
 
 @item
 def exec_out_of_time_leaves_its_children(wire):
     wire.call("exec", {
-        "command": "(sleep 1.5; echo late > %s) >/dev/null 2>&1 & wait"
-                   % wire.path("late"), "timeout_ms": 500})
+        "command": "(sleep 3; echo late > %s) >/dev/null 2>&1 & wait"
+                   % wire.path("late"), "timeout_ms": 2000})
     return wire.call("exec", {
         "command": "for i in $(seq 600); do [ -s %s ] && break; sleep 0.1; done;"
                    " cat %s" % (wire.path("late"), wire.path("late"))})

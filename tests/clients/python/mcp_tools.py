@@ -49,7 +49,7 @@ async def main():
         seen["success"] = await run("echo out; echo err >&2; exit 3")
         seen["failure"] = told(await tool("exec", command=""))
         seen["unfit"] = (await refused(tool("exec", command="x", timeout_ms="x")))[0]
-        seen["timeout"] = await run("echo part; exec sleep 1000", timeout_ms=500)
+        seen["timeout"] = await run("echo part; exec sleep 1000", timeout_ms=2000)
         seen["background"] = await run("(sleep 0.5; echo late) & echo soon")
         path = FOLDER + "/a/b"
         seen["write"] = told(await tool("write_file", path=path, content="caf\u00e9"))

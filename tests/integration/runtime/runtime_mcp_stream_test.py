@@ -287,12 +287,17 @@ class Background(ServerCase):
         self.assertFalse(process_gone(pid))
         os.kill(pid, 9)
 
+
+class BackgroundLimit(ServerCase):
+    ARGS = ("--background-ms", "600000")
+
     def test_nor_beyond_the_limit_asked_for(self):
-        pids = self.server.path("limit-pids")
+        pids = self.server.path("pids")
         got = self.server.exec_tool(
-            "sleep 1000 & echo $! > %s; echo on" % pids, timeout_ms=100)
+            "(sleep 60; echo late) & echo $! > %s; echo on" % pids,
+            timeout_ms=3000)
         self.assertEqual((got["stdout"], got["exit_code"]), ("on\n", 0))
-        os.kill(int(read_text(pids)), 9)
+        os.killpg(os.getpgid(int(read_text(pids))), 9)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ func main() {
 	seen["success"] = run("echo out; echo err >&2; exit 3")
 	seen["failure"] = tool("exec", args{"command": ""})
 	seen["unfit"] = tool("exec", args{"command": "x", "timeout_ms": "x"})[0]
-	seen["timeout"] = object(tool("exec", args{"command": "echo part; exec sleep 1000", "timeout_ms": 500})[1])
+	seen["timeout"] = object(tool("exec", args{"command": "echo part; exec sleep 1000", "timeout_ms": 2000})[1])
 	seen["background"] = run("(sleep 0.5; echo late) & echo soon")
 	seen["write"] = tool("write_file", args{"path": folder + "/a/b", "content": "caf\u00e9"})
 	seen["read"] = tool("read_file", args{"path": folder + "/a/b"})
