@@ -69,8 +69,8 @@ class Bench:
             return
         with open(world.dir / "upstream.log", "ab") as log:
             self.other = subprocess.Popen(
-                [self.upstream, "--extensions", "--enable-webhook=false",
-                 "--leader-elect=false", "--metrics-bind-address=0",
+                [self.upstream, "--extensions", "--leader-elect=false",
+                 "--metrics-bind-address=0",
                  "--health-probe-bind-address=127.0.0.1:0"], stdout=log,
                 stderr=log, env={**os.environ, "KUBECONFIG": str(
                     world.cluster.kubeconfig)}, start_new_session=True)

@@ -23,6 +23,17 @@ enum wp_controllers {
  * the object's uid. Services refuse tenants that begin with "system:". */
 #define WP_TENANT_SANDBOX_CLAIMS "system:sandboxclaims"
 
+/* Where the API server has objects converted, and what it is trusted by. Texts
+ * are borrowed until destroy. */
+struct wp_cluster_webhook {
+    const char *service; /* In election_ns; its port is 443. */
+    const char *url;     /* Instead of the Service; NULL: none. */
+    const char *secret;  /* In election_ns: what all replicas show. */
+    void *ctx;
+    /* Shows this certificate from now on; PEM texts. The cluster's thread. */
+    void (*use)(void *ctx, const char *cert, const char *key);
+};
+
 /* wp_cluster_config_init fills every field with its default. Texts are borrowed
  * until destroy. */
 struct wp_cluster_config {
@@ -56,6 +67,7 @@ struct wp_cluster_config {
     /* WP_SANDBOX_KEY_LEN bytes: Pods of pools are told the digests of the
      * tokens made with it. NULL: no token is asked for. */
     const uint8_t *sandbox_key;
+    const struct wp_cluster_webhook *webhook; /* NULL: none. */
 };
 
 /* What the daemon gives. post: has run(arg, a, b) called on the control thread,

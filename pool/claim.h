@@ -65,6 +65,11 @@ struct wp_claim {
      * when not as many are ready, so that none is granted in vain. */
     uint32_t n_after;
 
+    /* It repeats a claim that is not answered yet, and is to wait for that
+     * answer, however long its own wait_ns is. False: it may not, and is told
+     * RESOURCE_EXHAUSTED. NULL: it may. Before done, without a lock, perhaps
+     * more than once. */
+    bool (*may_follow)(struct wp_claim *claim);
     void (*done)(struct wp_claim *claim);
     void *ctx; /* The caller's. */
 

@@ -193,6 +193,11 @@ void wp_pools_retire_idle(struct wp_pools *pools, uint32_t pool_index,
  * is nobody else's. */
 enum wp_status wp_pools_get(struct wp_pools *pools, struct wp_str tenant,
                             struct wp_str claim_id, struct wp_claim_info *out);
+/* When the lease of a claim that is not held any more ran out, as far as this
+ * replica has ended it and remembers: milliseconds since 1970. 0: it does not
+ * know of such a claim. */
+int64_t wp_pools_expired_wall_ms(struct wp_pools *pools, struct wp_str tenant,
+                                 struct wp_str claim_id);
 /* Which claims to list. */
 struct wp_claim_filter {
     const struct wp_str *tenant; /* NULL: of all tenants. */
@@ -382,6 +387,13 @@ WP_MUST_CHECK bool wp_pools_seen(struct wp_pools *pools,
 WP_MUST_CHECK bool wp_pools_found(struct wp_pools *pools, uint32_t pool_index,
                                   const uint8_t uid[WP_UID_LEN],
                                   struct wp_str name, struct wp_slot_ref *ref);
+/* Before any record is told, by a daemon that serves before its backend has
+ * looked: until lose_unseen, each restored idle sandbox is offered only once it
+ * is seen. A claim may wait for that; one that may not is told UNAVAILABLE.
+ * Control thread, or before it runs. */
+void wp_pools_hold_unseen(struct wp_pools *pools);
+/* Are any held back still? Any thread. */
+WP_MUST_CHECK bool wp_pools_holds_unseen(const struct wp_pools *pools);
 /* Every restored sandbox that was not seen is gone: idle ones leave, leases are
  * lost. */
 void wp_pools_lose_unseen(struct wp_pools *pools);

@@ -46,11 +46,14 @@ static const struct setting settings[] = {
     {"--rest-port", "REST_PORT", NUMBER_I32, AT(rest_port), 0, 65535,
      "One more port, for REST only (default none; clients of\n"
      "agent-sandbox expect 8888)."},
+    {"--grpc-port", "GRPC_PORT", NUMBER_I32, AT(grpc_port), 0, 65535,
+     "Port of commands over gRPC, process.v1.ProcessService (default\n"
+     "none; clients of agent-sandbox's sandboxd expect 9090)."},
     {"--unix", "WARMPOOL_RUNTIME_UNIX", TEXT, AT(unix_path), 0, 0,
      "A Unix socket that serves MCP and REST (default none)."},
     {"--port-file", "WARMPOOL_RUNTIME_PORT_FILE", TEXT, AT(port_file), 0, 0,
-     "Where to write the chosen ports: a line \"all N\", \"mcp N\"\n"
-     "or \"rest N\" each, once they listen."},
+     "Where to write the chosen ports: a line \"all N\", \"mcp N\",\n"
+     "\"rest N\" or \"grpc N\" each, once they listen."},
     {"--workspace", "WORKSPACE_DIR", TEXT, AT(workspace), 0, 0,
      "Folder of the REST file calls and of /execute (default\n"
      "/workspace, or the current folder if there is none)."},
@@ -60,13 +63,27 @@ static const struct setting settings[] = {
      "An Origin besides the loopback ones that browsers may use;\n"
      "may be repeated; * allows any (default none)."},
     {"--execs-max", "WARMPOOL_RUNTIME_EXECS_MAX", NUMBER_U32, AT(execs_max), 1,
-     1024, "Commands that may run at once (default 32); more are 429."},
+     1024, "Commands that may run at once (default 32); more wait."},
+    {"--execs-waiting-max", "WARMPOOL_RUNTIME_EXECS_WAITING_MAX", NUMBER_U32,
+     AT(execs_waiting_max), 0, 65536,
+     "Commands of POST /execute and of MCP that may wait for that\n"
+     "(default 256); more are refused (429), as are all those of\n"
+     "/v1/exec."},
+    {"--background-ms", "WARMPOOL_RUNTIME_BACKGROUND_MS", NUMBER_I64,
+     AT(background_ms), 0, 3600000,
+     "How long MCP's exec waits for the output of what a command\n"
+     "left running in the background (default 10000)."},
+    {"--progress-ms", "WARMPOOL_RUNTIME_PROGRESS_MS", NUMBER_I64,
+     AT(progress_ms), 100, 600000,
+     "How often a client that waits for a long MCP call hears that it\n"
+     "goes on (default 10000)."},
     {"--exec-timeout-max-ms", "WARMPOOL_RUNTIME_EXEC_TIMEOUT_MAX_MS",
      NUMBER_I64, AT(exec_timeout_max_ms), 0, 86400000,
      "Longest any command may run (default 0: no limit)."},
     {"--rest-timeout-ms", "WARMPOOL_RUNTIME_REST_TIMEOUT_MS", NUMBER_I64,
      AT(rest_timeout_ms), 1, 86400000,
-     "Time limit of POST /execute (default 60000)."},
+     "Time limit of a POST /execute without timeout_seconds (default\n"
+     "60000)."},
     {"--output-max", "WARMPOOL_RUNTIME_OUTPUT_MAX", NUMBER_U64, AT(output_max),
      1024, 268435456,
      "Bytes kept of each stream of a command (default 8388608);\n"
@@ -90,7 +107,8 @@ static const struct setting settings[] = {
      "in a cluster."},
     {"--token-for", "WARMPOOL_RUNTIME_TOKEN_FOR", SCOPE, AT(token_for), 0, 0,
      "control or all (default control, which is /v1/exec; all leaves\n"
-     "only /healthz open)."},
+     "only /healthz and /v1/health open; over gRPC the token may also\n"
+     "come as 'authorization: Bearer TOKEN')."},
     {"--log-level", "WARMPOOL_RUNTIME_LOG_LEVEL", LEVEL, AT(log_level), 0, 0,
      "debug, info, warn or error (default info)."},
     {"--log-format", "WARMPOOL_RUNTIME_LOG_FORMAT", FORMAT, AT(log_format), 0,
@@ -102,8 +120,12 @@ static const struct wp_options defaults = {
     .port = WP_OPTIONS_PORT_NONE,
     .mcp_port = WP_OPTIONS_PORT_NONE,
     .rest_port = WP_OPTIONS_PORT_NONE,
+    .grpc_port = WP_OPTIONS_PORT_NONE,
     .skills_dir = "/skills",
     .execs_max = 32,
+    .execs_waiting_max = 256,
+    .background_ms = 10000,
+    .progress_ms = 10000,
     .rest_timeout_ms = 60000,
     .output_max = 8 << 20,
     .upload_max = 256 << 20,
@@ -120,7 +142,8 @@ help_print(void)
     printf("Usage: warmpool-runtime [SETTING ...]\n\n"
            "The server inside a sandbox: MCP tools (POST to any path), a REST\n"
            "file and command API (/, /execute, /upload, /download, /list,\n"
-           "/exists), streaming commands (/v1/exec) and /healthz.\n\n"
+           "/exists), streaming commands (/v1/exec), the files and commands\n"
+           "of agent-sandbox's sandboxd (/v1/files, gRPC) and /healthz.\n\n"
            "Each setting is a flag or an environment variable; a flag wins.\n");
     for (size_t i = 0; i < WP_ARRAY_LEN(settings); i++) {
         const struct setting *setting = &settings[i];

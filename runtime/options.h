@@ -27,6 +27,7 @@ struct wp_options {
     int32_t port;          /* Serves everything; 0: the system's choice. */
     int32_t mcp_port;      /* Serves MCP only; WP_OPTIONS_PORT_NONE: none. */
     int32_t rest_port;     /* Serves REST only. */
+    int32_t grpc_port;     /* Serves process.v1 over gRPC. */
     const char *unix_path; /* NULL, or a socket that serves everything. */
     const char *port_file; /* NULL, or where to write the chosen ports. */
     const char *workspace; /* NULL: /workspace if it is there, else ".". */
@@ -34,6 +35,9 @@ struct wp_options {
     const char *origins[WP_OPTIONS_ORIGINS_MAX];
     uint32_t origins_count;
     uint32_t execs_max;
+    uint32_t execs_waiting_max;
+    int64_t background_ms;
+    int64_t progress_ms;
     int64_t exec_timeout_max_ms; /* 0: none. */
     int64_t rest_timeout_ms;
     uint64_t output_max;

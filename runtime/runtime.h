@@ -25,6 +25,7 @@ struct wp_runtime {
     struct wp_process_table *processes;
     struct wp_workspace workspace;
     struct wp_mcp *mcp;
+    int64_t started_ns;
 };
 
 static inline struct wp_runtime *
@@ -37,12 +38,13 @@ wp_runtime_of(const struct wp_http_req *req)
  *
  *   any port     GET /healthz, POST /v1/exec
  *   REST         GET /, POST /execute, POST /upload, GET /download/PATH,
- *                GET /list[/PATH], GET /exists/PATH; HEAD as GET
+ *                GET /list[/PATH], GET /exists/PATH; HEAD as GET; and those of
+ *                sandboxd (runtime/sandboxd/rest.h)
  *   MCP          every other path and method; on a port that serves only REST
  *                they are 404 (405 for a known path)
  *
  * With --token-digest the streamed commands of /v1/exec need the token (401);
- * with --token-for all everything but /healthz does.
+ * with --token-for all everything but /healthz and /v1/health does.
  *
  * A request with an Origin that is neither a loopback one nor allowed by name
  * is refused (403): a page of some site must not reach a sandbox by DNS

@@ -1,5 +1,7 @@
 #include "allocator/access/identity.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +13,7 @@
 
 enum {
     GROUPS_MAX = 256, /* More groups of one peer are not looked at. */
+    USER_MAP_MAX = 4096,
 };
 
 const struct wp_principal *
@@ -47,6 +50,46 @@ wp_identity_own_tenant(struct wp_identity *who)
     hash = wp_siphash128(key, name.ptr, name.len);
     (void)snprintf(who->tenant, sizeof(who->tenant), "~%016llx%016llx",
                    (unsigned long long)hash.high, (unsigned long long)hash.low);
+}
+
+bool
+wp_access_match_name(void *ctx, struct wp_str name)
+{
+    struct wp_name_search *search = ctx;
+    struct wp_identity *who = search->who;
+    const struct wp_principal *principal;
+    char text[sizeof(who->name)];
+
+    if (!wp_str_copy(name, text, sizeof(text)) || text[0] == '\0' ||
+        !wp_str_is_printable(name)) {
+        return true;
+    }
+    principal = wp_access_find(search->access, text);
+    if (principal != NULL) {
+        (void)snprintf(who->name, sizeof(who->name), "%s", principal->name);
+        wp_identity_take(who, principal);
+        search->found = true;
+        return false;
+    }
+    if (who->name[0] == '\0') {
+        memcpy(who->name, text, sizeof(who->name));
+    }
+    return true;
+}
+
+bool
+wp_access_end_names(struct wp_name_search *search)
+{
+    struct wp_identity *who = search->who;
+
+    if (who->name[0] == '\0') {
+        (void)snprintf(who->name, sizeof(who->name), "certificate");
+    }
+    if (search->access->n_principals == 0) {
+        wp_identity_own_tenant(who);
+        return true;
+    }
+    return search->found;
 }
 
 /* All groups of a peer, its primary one first; at most GROUPS_MAX. */
@@ -100,10 +143,47 @@ is_allowed(const struct wp_access *access, uid_t uid, const gid_t *groups,
     return false;
 }
 
+/* The map of a process's users; what it says needs no right to see. Returns how
+ * much was read; 0: nothing. */
+static size_t
+user_map_of(const char *process, char out[USER_MAP_MAX])
+{
+    char path[48];
+    ssize_t n;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%s/uid_map", process);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    n = read(fd, out, USER_MAP_MAX);
+    (void)close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool
+has_our_users(pid_t pid)
+{
+    char process[16];
+    char own[USER_MAP_MAX];
+    char theirs[USER_MAP_MAX];
+    size_t len = user_map_of("self", own);
+
+    (void)snprintf(process, sizeof(process), "%d", (int)pid);
+    return len > 0 && user_map_of(process, theirs) == len &&
+           memcmp(own, theirs, len) == 0;
+}
+
 /* A process that looks like ours but lives in another user namespace, as what
  * runs inside a sandbox does: the kernel maps its user to the one that made the
  * namespace. When it has gone already it is not given the benefit. A pid of 0
- * is in a process namespace that is not below ours, so no sandbox of ours. */
+ * is in a process namespace that is not below ours, so no sandbox of ours.
+ *
+ * The namespace of a process with more capabilities than ours may not be looked
+ * at, as root's clients are beside a daemon whose capabilities are cut down. In
+ * a namespace that we made we may look: then the map of its users decides, of
+ * which a namespace that is not ours cannot have the same. */
 static bool
 is_in_a_sandbox(pid_t pid)
 {
@@ -115,8 +195,13 @@ is_in_a_sandbox(pid_t pid)
         return false;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-    return stat("/proc/self/ns/user", &own) != 0 || stat(path, &theirs) != 0 ||
-           own.st_dev != theirs.st_dev || own.st_ino != theirs.st_ino;
+    if (stat("/proc/self/ns/user", &own) != 0) {
+        return true;
+    }
+    if (stat(path, &theirs) != 0) {
+        return errno != EACCES || !has_our_users(pid);
+    }
+    return own.st_dev != theirs.st_dev || own.st_ino != theirs.st_ino;
 }
 
 enum wp_peer_right

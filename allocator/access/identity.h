@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "pool/base/str.h"
 #include "pool/limits.h"
 
 /* Who calls, as the transport established it. */
@@ -57,6 +58,19 @@ void wp_identity_take(struct wp_identity *who,
  * when that cannot be one (too long, one of the daemon's own), '~' and a hash
  * of it. Only for names that the transport has proven. */
 void wp_identity_own_tenant(struct wp_identity *who);
+
+/* What is looked for among the names of a client's certificate. */
+struct wp_name_search {
+    const struct wp_access *access;
+    struct wp_identity *who; /* Zeroed before. */
+    bool found;              /* An entry names it. */
+};
+/* Takes the next name; false: no further one is wanted. The first of all names
+ * becomes the caller's; the first that has an entry decides. A name that does
+ * not fit is no name: cut, it could be another's. */
+bool wp_access_match_name(void *search, struct wp_str name);
+/* After all names. True: who may call, and is named. */
+bool wp_access_end_names(struct wp_name_search *search);
 
 enum wp_peer_right {
     WP_PEER_REFUSED, /* May not even connect; who->name says who it was. */

@@ -1,6 +1,9 @@
 #include "allocator/conf/conf.h"
 
+#include <string.h>
+
 #include "pool/base/address.h"
+#include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
 #include "allocator/conf/redis_url.h"
@@ -67,15 +70,142 @@ check_listeners(const struct wp_conf *conf, struct wp_err *err)
         if (wp_address_parse(text, &address, err) != WP_OK) {
             return wp_err_wrap(err, "setting 'http_listen'");
         }
-        if (!address.is_loopback) {
+        if (!address.is_loopback && conf->tls_cert[0] == '\0') {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "setting 'http_listen': '%.*s' is not "
-                              "loopback: HTTP is served in clear and only "
-                              "there; put a proxy that speaks TLS before it",
+                              "loopback, which needs TLS: expected 'tls_cert' "
+                              "and 'tls_key' to be set",
+                              WP_STR_ARG(text));
+        }
+        if (!address.is_loopback &&
+            conf->http_require_token == WP_CONF_TOKEN_NEVER) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'http_require_token': never is for "
+                              "loopback only, and 'http_listen' has '%.*s'; "
+                              "see 'trusting_listen'",
                               WP_STR_ARG(text));
         }
     }
     return WP_OK;
+}
+
+static enum wp_status
+check_webhook(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_address address;
+
+    if (conf->webhook_listen[0] != '\0' &&
+        (wp_address_parse(wp_str_from(conf->webhook_listen), &address, err) !=
+             WP_OK ||
+         address.is_unix)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'webhook_listen': expected host:port, got "
+                          "'%s'",
+                          conf->webhook_listen);
+    }
+    if (conf->webhook_url[0] != '\0' &&
+        strncmp(conf->webhook_url, "https://", 8) != 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'webhook_url': expected https://, got '%s'",
+                          conf->webhook_url);
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+check_networks(const char *setting, const struct wp_conf_list *list,
+               struct wp_err *err)
+{
+    struct wp_network network;
+
+    for (uint32_t i = 0; i < list->len; i++) {
+        if (wp_network_parse(wp_str_from(list->items[i]), &network, err) !=
+            WP_OK) {
+            return wp_err_wrap(err, "setting '%s'", setting);
+        }
+        if (wp_network_is_everything(&network)) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting '%s': expected networks that are known, "
+                              "got '%.80s', which is everybody",
+                              setting, list->items[i]);
+        }
+    }
+    return WP_OK;
+}
+
+/* "NAME" or "NAMESPACE/NAME". */
+static bool
+is_pool(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    struct wp_str ns = {text, slash != NULL ? (size_t)(slash - text) : 0};
+
+    return wp_str_is_dns_name(wp_str_from(slash != NULL ? slash + 1 : text),
+                              WP_POOL_NAME_MAX) &&
+           (slash == NULL || wp_str_is_dns_name(ns, WP_NAMESPACE_MAX));
+}
+
+/* Paths are put behind it. */
+static bool
+is_base_url(const char *text)
+{
+    size_t scheme = strncmp(text, "http://", 7) == 0    ? 7
+                    : strncmp(text, "https://", 8) == 0 ? 8
+                                                        : 0;
+    size_t len = strlen(text);
+
+    return scheme > 0 && len > scheme && text[len - 1] != '/' &&
+           strcspn(text, " \"<>\\^`{|}?#") == len;
+}
+
+static enum wp_status
+check_sessions(const struct wp_conf *conf, struct wp_err *err)
+{
+    if (conf->session_pool[0] != '\0' && !is_pool(conf->session_pool)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'session_pool': expected NAME or "
+                          "NAMESPACE/NAME of a pool, got '%.80s'",
+                          conf->session_pool);
+    }
+    if (conf->session_url[0] != '\0' && !is_base_url(conf->session_url)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'session_url': expected a URL as "
+                          "http://host:port, got '%.80s'",
+                          conf->session_url);
+    }
+    return WP_OK;
+}
+
+/* Who shows no credential is believed by its address; somebody must be. */
+static enum wp_status
+check_trust(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_address address;
+
+    for (uint32_t i = 0; i < conf->trusting_listen.len; i++) {
+        const char *text = conf->trusting_listen.items[i];
+
+        if (wp_address_parse(wp_str_from(text), &address, err) != WP_OK) {
+            return wp_err_wrap(err, "setting 'trusting_listen'");
+        }
+        if (address.is_unix) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'trusting_listen': expected host:port, "
+                              "got '%.80s'",
+                              text);
+        }
+        if (conf->trust_sessions.len == 0 && conf->trust_sandboxes.len == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting 'trusting_listen': nobody is trusted on "
+                              "'%.80s': expected 'trust_sessions' or "
+                              "'trust_sandboxes' beside it",
+                              text);
+        }
+    }
+    if (check_networks("trust_sessions", &conf->trust_sessions, err) != WP_OK) {
+        return err->status;
+    }
+    return check_networks("trust_sandboxes", &conf->trust_sandboxes, err);
 }
 
 static enum wp_status
@@ -374,6 +504,15 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_listeners(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_webhook(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_trust(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_sessions(conf, err);
     }
     if (status == WP_OK) {
         status = check_calls(conf, err);

@@ -14,36 +14,50 @@ is_own_dir(void)
            WP_OK;
 }
 
-static enum wp_status
-connect_client(struct wp_ctl *ctl, struct wp_err *err)
+enum wp_status
+wp_ctl_target(const struct wp_ctl_options *options,
+              struct wp_ctl_target_text *text, struct wp_rpc_target *out,
+              struct wp_err *err)
 {
-    char address[600];
-    char token_file[600];
-    struct wp_rpc_target target = {
-        .address = ctl->options.address,
-        .tls_ca = ctl->options.tls_ca,
-        .tls_cert = ctl->options.tls_cert,
-        .tls_key = ctl->options.tls_key,
-        .tls_name = ctl->options.tls_name,
-        .token_file = ctl->options.access_token_file,
+    *out = (struct wp_rpc_target){
+        .address = options->address,
+        .tls_ca = options->tls_ca,
+        .tls_cert = options->tls_cert,
+        .tls_key = options->tls_key,
+        .tls_name = options->tls_name,
+        .token_file = options->access_token_file,
     };
-
-    if (ctl->rpc != NULL) {
-        return WP_OK;
-    }
-    if (target.address == NULL) {
+    if (out->address == NULL) {
         enum wp_status status = wp_paths_check_dir(
-            wp_paths_runtime_dir(address, sizeof address), err);
+            wp_paths_runtime_dir(text->address, sizeof text->address), err);
 
         if (status != WP_OK) {
             return status;
         }
-        target.address = wp_paths_grpc_address(address, sizeof address);
+        out->address =
+            wp_paths_grpc_address(text->address, sizeof text->address);
     }
-    if (target.token_file == NULL && is_own_dir()) {
-        target.token_file =
-            wp_paths_access_token(token_file, sizeof token_file);
-        target.token_optional = true;
+    if (out->token_file == NULL && is_own_dir()) {
+        out->token_file =
+            wp_paths_access_token(text->token_file, sizeof text->token_file);
+        out->token_optional = true;
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+connect_client(struct wp_ctl *ctl, struct wp_err *err)
+{
+    struct wp_ctl_target_text text;
+    struct wp_rpc_target target;
+    enum wp_status status;
+
+    if (ctl->rpc != NULL) {
+        return WP_OK;
+    }
+    status = wp_ctl_target(&ctl->options, &text, &target, err);
+    if (status != WP_OK) {
+        return status;
     }
     ctl->rpc = wp_rpc_client_open(&target, err);
     return ctl->rpc != NULL ? WP_OK : err->status;

@@ -43,6 +43,19 @@
     X(drain, "PoolAdmin/Drain", drain_request, wp_wire_drain_request,          \
       drain_response, wp_wire_drain_response)
 
+/* Room for the defaults of a target. */
+struct wp_ctl_target_text {
+    char address[600];
+    char token_file[600];
+};
+
+/* Where the options lead: what they do not say is the daemon's default, kept in
+ * text. INVALID_ARGUMENT: the default directory is not to be trusted. */
+struct wp_rpc_target;
+enum wp_status wp_ctl_target(const struct wp_ctl_options *options,
+                             struct wp_ctl_target_text *text,
+                             struct wp_rpc_target *out, struct wp_err *err);
+
 /* How a call is made, and what it brought besides its reply. */
 struct wp_ctl_call {
     int64_t wait_ns; /* In: added to --timeout. */

@@ -101,14 +101,12 @@ is_word(const char *text, size_t len)
     return true;
 }
 
-/* "Bearer TOKEN" from the target's file into out[cap], "" when none is to be
- * sent. Neither a Unix socket, nor, unless it was named, another machine gets
- * it. */
-static enum wp_status
-read_token(const struct wp_rpc_target *target, char *out, size_t cap,
-           struct wp_err *err)
+enum wp_status
+wp_rpc_target_token(const struct wp_rpc_target *target,
+                    char out[WP_RPC_TOKEN_MAX], struct wp_err *err)
 {
     static const char scheme[] = "Bearer ";
+    const size_t cap = WP_RPC_TOKEN_MAX;
     const size_t skip = sizeof scheme - 1;
     char *word = out + skip;
     struct wp_address address;
@@ -203,10 +201,10 @@ wp_rpc_client_open(const struct wp_rpc_target *target, struct wp_err *err)
     grpc_channel_credentials *credentials;
     grpc_arg args[3];
     grpc_channel_args channel_args = {2, args};
-    char token[300];
+    char token[WP_RPC_TOKEN_MAX];
 
     if (check_target(target, err) != WP_OK ||
-        read_token(target, token, sizeof token, err) != WP_OK) {
+        wp_rpc_target_token(target, token, err) != WP_OK) {
         return NULL;
     }
     gpr_set_log_function(drop_log);

@@ -41,6 +41,16 @@ struct wp_rpc_call {
     int64_t retry_after_ns; /* Out, from RetryInfo; 0: none. */
 };
 
+enum {
+    WP_RPC_TOKEN_MAX = 300,
+};
+/* "Bearer TOKEN" from the target's file, "" when none is to be sent. Neither a
+ * Unix socket, nor, unless the file was named, another machine gets it. A
+ * secret: whoever has it clears it. INVALID_ARGUMENT: err names the file. */
+enum wp_status wp_rpc_target_token(const struct wp_rpc_target *target,
+                                   char out[WP_RPC_TOKEN_MAX],
+                                   struct wp_err *err);
+
 /* Connects on the first call. NULL and err when the target makes no sense: a
  * file cannot be read, or it is beyond loopback without TLS. */
 struct wp_rpc_client *wp_rpc_client_open(const struct wp_rpc_target *target,

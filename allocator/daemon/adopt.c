@@ -90,14 +90,15 @@ tell_record(void *ctx)
     wp_pools_on_record(news->pools, news->record);
 }
 
-/* Has a signal come that ends the daemon, while no thread waits for it? */
+/* Has a signal come that ends the daemon, taken by main or by nobody yet? */
 static bool
-stop_wanted(void)
+stop_wanted(const struct wp_daemon_core *core)
 {
     sigset_t pending;
 
-    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 ||
-                                         sigismember(&pending, SIGINT) == 1);
+    return atomic_load_explicit(&core->stopping, memory_order_relaxed) ||
+           (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 ||
+                                          sigismember(&pending, SIGINT) == 1));
 }
 
 /* Asks the store for as long as it takes: nothing else tells whether somebody
@@ -127,7 +128,7 @@ store_knows(struct wp_daemon_core *core, struct wp_lease_store store,
             warned = true;
         }
         (void)nanosleep(&again, NULL);
-        if (stop_wanted()) {
+        if (stop_wanted(core)) {
             /* Only so is nothing destroyed that somebody may hold. */
             wp_log_warn("leaving everything as it is");
             _exit(EXIT_FAILURE);

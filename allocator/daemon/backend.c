@@ -78,16 +78,20 @@ wp_daemon_backend_create(struct wp_daemon_core *core,
     self->locks = locks;
     atomic_init(&self->started, false);
     (void)pthread_mutex_init(&self->lock, NULL);
-    if (wp_conf_is_local(core->conf) &&
-        wp_daemon_probe_local(core->conf, manifest, err) != WP_OK) {
-        wp_daemon_backend_destroy(self);
-        return NULL;
-    }
     return self;
 }
 
+enum wp_status
+wp_daemon_backend_probe(const struct wp_daemon_backend *self,
+                        struct wp_err *err)
+{
+    return wp_conf_is_local(self->core->conf)
+               ? wp_daemon_probe_local(self->core->conf, self->manifest, err)
+               : WP_OK;
+}
+
 static enum wp_status
-open_machine(struct wp_daemon_backend *self, struct wp_err *err)
+open_machine(struct wp_daemon_backend *self, bool untried, struct wp_err *err)
 {
 #ifdef WP_TEST_TOOLS
     if (wp_conf_is_synthetic(self->core->conf)) {
@@ -96,16 +100,17 @@ open_machine(struct wp_daemon_backend *self, struct wp_err *err)
     }
 #endif
     return wp_daemon_create_local(self->core->conf, self->manifest, self->locks,
-                                  &self->machine, err);
+                                  untried, &self->machine, err);
 }
 
 enum wp_status
-wp_daemon_backend_open(struct wp_daemon_backend *self, struct wp_err *err)
+wp_daemon_backend_open(struct wp_daemon_backend *self, bool untried,
+                       struct wp_err *err)
 {
     enum wp_status status;
 
     (void)pthread_mutex_lock(&self->lock);
-    status = open_machine(self, err);
+    status = open_machine(self, untried, err);
     (void)pthread_mutex_unlock(&self->lock);
     return status;
 }

@@ -13,14 +13,19 @@
 
 struct wp_daemon_backend; /* Opaque. */
 
-/* Sees that this machine can make sandboxes. All is borrowed. NULL and err. */
+/* All is borrowed. NULL and err. */
 struct wp_daemon_backend *
 wp_daemon_backend_create(struct wp_daemon_core *core,
                          const struct wp_manifest *manifest,
                          struct wp_daemon_locks *locks, struct wp_err *err);
-/* Makes what makes them; takes the backend's lock over from locks. Once. */
+/* Sees whether this machine can make sandboxes, for one that opens later: open
+ * looks itself, and that takes longer than all else it does. */
+enum wp_status wp_daemon_backend_probe(const struct wp_daemon_backend *self,
+                                       struct wp_err *err);
+/* Makes what makes them; takes the backend's lock over from locks. Once.
+ * untried: whether it can make any is probed later. */
 enum wp_status wp_daemon_backend_open(struct wp_daemon_backend *self,
-                                      struct wp_err *err);
+                                      bool untried, struct wp_err *err);
 /* The manifest's templates are what sandboxes are made from, from here on:
  * changed[i] says that the i-th was something else before. One that is refused
  * is said in the log; then the earlier one stays, if there is one. True: the

@@ -8,6 +8,7 @@
 #include "allocator/metrics/cluster_metrics.h"
 #include "allocator/daemon/files.h"
 #include "allocator/daemon/servers.h"
+#include "allocator/webhook/webhook.h"
 #include "k8s/cluster/cluster.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -21,6 +22,9 @@ struct wp_daemon_cluster {
     struct wp_daemon_core *core;
     struct wp_api_config server;
     struct wp_cluster *cluster;
+    struct wp_webhook *webhook; /* NULL: nobody has objects converted. */
+    bool webhook_runs;
+    struct wp_cluster_webhook webhook_config;
     char identity[96];
     uint8_t sandbox_key[WP_SANDBOX_KEY_LEN];
     bool has_sandbox_key;
@@ -58,6 +62,18 @@ on_fatal(void *ctx, const char *reason)
 
     (void)reason; /* It was logged; whoever starts us starts us anew. */
     wp_daemon_fail(self->core);
+}
+
+static void
+use_certificate(void *ctx, const char *cert, const char *key)
+{
+    struct wp_daemon_cluster *self = ctx;
+    struct wp_err err;
+
+    if (wp_webhook_use(self->webhook, cert, key, &err) != WP_OK) {
+        wp_log_error("the webhook's certificate cannot be kept",
+                     wp_kv_err(&err));
+    }
 }
 
 /* --- Control thread --- */
@@ -208,12 +224,36 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->warm_pool_eviction = conf->warm_pool_eviction;
     out->gc = conf->garbage_collect;
     out->sandbox_key = self->has_sandbox_key ? self->sandbox_key : NULL;
+    out->webhook = self->webhook != NULL ? &self->webhook_config : NULL;
     out->allowed_label_domains_file =
         wp_conf_or_null(conf->allowed_label_domains_file);
     if (out->allowed_label_domains_file == NULL &&
         access(LABEL_DOMAINS, R_OK) == 0) {
         out->allowed_label_domains_file = LABEL_DOMAINS;
     }
+}
+
+static enum wp_status
+create_webhook(struct wp_daemon_cluster *self, struct wp_err *err)
+{
+    const struct wp_conf *conf = self->core->conf;
+
+    if (conf->webhook_listen[0] == '\0') {
+        return WP_OK;
+    }
+    self->webhook =
+        wp_webhook_create(conf->webhook_listen, conf->runtime_dir, err);
+    if (self->webhook == NULL) {
+        return wp_err_wrap(err, "setting 'webhook_listen'");
+    }
+    self->webhook_config = (struct wp_cluster_webhook){
+        .service = conf->webhook_service,
+        .url = wp_conf_or_null(conf->webhook_url),
+        .secret = conf->webhook_secret,
+        .ctx = self,
+        .use = use_certificate,
+    };
+    return WP_OK;
 }
 
 struct wp_daemon_cluster *
@@ -233,7 +273,8 @@ wp_daemon_cluster_create(struct wp_daemon_core *core, struct wp_err *err)
     atomic_init(&self->serves, self->shared);
     make_identity(self);
     if (read_sandbox_key(self, err) != WP_OK ||
-        read_server(core->conf, &self->server, err) != WP_OK) {
+        read_server(core->conf, &self->server, err) != WP_OK ||
+        create_webhook(self, err) != WP_OK) {
         wp_daemon_cluster_destroy(self);
         return NULL;
     }
@@ -267,6 +308,14 @@ wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err)
         .on_fatal = on_fatal,
     };
 
+    if (self->webhook != NULL) {
+        if (wp_webhook_start(self->webhook, err) != WP_OK) {
+            return err->status;
+        }
+        self->webhook_runs = true;
+        wp_log_info("listening", wp_kv_str("protocol", "webhook"),
+                    wp_kv_str("address", wp_webhook_address(self->webhook)));
+    }
     return wp_cluster_start(self->cluster, &core, err);
 }
 
@@ -327,6 +376,9 @@ wp_daemon_cluster_stop(struct wp_daemon_cluster *self)
 {
     if (self != NULL) {
         wp_cluster_stop(self->cluster, STOP_NS);
+        if (self->webhook_runs) {
+            wp_webhook_stop(self->webhook);
+        }
     }
 }
 
@@ -337,6 +389,7 @@ wp_daemon_cluster_destroy(struct wp_daemon_cluster *self)
         return;
     }
     wp_cluster_destroy(self->cluster);
+    wp_webhook_destroy(self->webhook);
     wp_api_config_fini(&self->server);
     explicit_bzero(self->sandbox_key, sizeof self->sandbox_key);
     free(self);

@@ -1,7 +1,7 @@
 /* allocator/daemon/core.h - what the parts of the daemon share: the settings,
  * the control thread and the pools that it owns, and whether this daemon makes
  * sandboxes. Each part borrows it. daemon.c fills it in, a field when it makes
- * what the field names; nothing else but the two flags changes after that.
+ * what the field names; nothing else but the flags changes after that.
  * Private to the daemon. */
 #ifndef WP_ALLOCATOR_DAEMON_CORE_H
 #define WP_ALLOCATOR_DAEMON_CORE_H
@@ -24,7 +24,8 @@ struct wp_daemon_core {
     /* This one makes, destroys and expires sandboxes. Written by the control
      * thread, or before it runs. */
     _Atomic(bool) keeper;
-    _Atomic(bool) failed; /* It leaves because it cannot go on. */
+    _Atomic(bool) failed;   /* It leaves because it cannot go on. */
+    _Atomic(bool) stopping; /* Main waits for the thread that takes over. */
     /* The grace an admin's Drain gave leases, -1 while nobody has asked.
      * Written on the control thread (release) before it signals main
      * (acquire). */

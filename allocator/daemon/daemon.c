@@ -14,10 +14,12 @@
 #include "allocator/daemon/keeper.h"
 #include "allocator/daemon/leave.h"
 #include "allocator/daemon/locks.h"
+#include "allocator/daemon/machine.h"
 #include "allocator/daemon/pools.h"
 #include "allocator/daemon/servers.h"
 #include "allocator/daemon/store.h"
 #include "allocator/services/services.h"
+#include "pool/base/log.h"
 
 enum {
     /* Posts that may wait for a loop: SetPool, Drain and the like. */
@@ -37,7 +39,9 @@ struct wp_daemon {
     struct wp_daemon_store *store;
     uint32_t restored; /* Records that the store had at the start. */
     struct wp_loop *http_loop;
-    struct wp_daemon_follower *follower; /* NULL: it waits for no lock. */
+    /* It has the locks, and serves while it takes up sandboxes. */
+    bool keeps_later;
+    struct wp_daemon_follower *follower; /* NULL: it is the keeper. */
     struct wp_daemon_servers *servers;
     bool leaves_ready; /* At the end, sandboxes that were ready run on. */
 };
@@ -83,11 +87,22 @@ create_dirs(struct wp_daemon *daemon, struct wp_err *err)
                      ? wp_daemon_lock_shared(&daemon->locks, &follows, err)
                      : wp_daemon_lock(&daemon->locks, err);
     }
+    if (status == WP_OK && conf->lease_store == WP_CONF_STORE_REDIS &&
+        !wp_conf_is_cluster(conf)) {
+        status = wp_daemon_locks_join(&daemon->locks, err);
+    }
     if (status == WP_OK) {
         status = wp_daemon_access_token(&daemon->access, conf, err);
     }
+    /* Who shares leases can serve those that it holds before it has looked at
+     * the sandboxes. Where none was left there is nothing to serve, and a
+     * machine that cannot make any is told before anybody counts on it. */
+    daemon->keeps_later = status == WP_OK && !follows &&
+                          conf->lease_store == WP_CONF_STORE_REDIS &&
+                          !wp_conf_is_cluster(conf) && wp_daemon_has_left(conf);
     /* In a cluster the leader is the keeper. */
-    atomic_store(&daemon->core.keeper, !follows && !wp_conf_is_cluster(conf));
+    atomic_store(&daemon->core.keeper,
+                 !follows && !daemon->keeps_later && !wp_conf_is_cluster(conf));
     return status;
 }
 
@@ -124,7 +139,8 @@ create_cluster(struct wp_daemon *daemon, struct wp_err *err)
 }
 
 /* A follower's is opened when it takes over; that it can be is seen now, which
- * takes longer than all else then. */
+ * takes longer than all else then. Whose earlier self has left sandboxes need
+ * not look. */
 static enum wp_status
 create_backend(struct wp_daemon *daemon, struct wp_err *err)
 {
@@ -137,9 +153,12 @@ create_backend(struct wp_daemon *daemon, struct wp_err *err)
         return err->status;
     }
     daemon->backend = wp_daemon_backend_port(daemon->maker);
+    if (daemon->keeps_later) {
+        return WP_OK;
+    }
     return wp_daemon_is_keeper(&daemon->core)
-               ? wp_daemon_backend_open(daemon->maker, err)
-               : WP_OK;
+               ? wp_daemon_backend_open(daemon->maker, false, err)
+               : wp_daemon_backend_probe(daemon->maker, err);
 }
 
 static void
@@ -159,7 +178,8 @@ destroy_backend(struct wp_daemon *daemon)
 static enum wp_status
 create_store(struct wp_daemon *daemon, struct wp_err *err)
 {
-    daemon->store = wp_daemon_store_open(&daemon->core, daemon->manifest, err);
+    daemon->store = wp_daemon_store_open(&daemon->core, daemon->manifest,
+                                         &daemon->locks, err);
     if (daemon->store == NULL) {
         return err->status;
     }
@@ -266,6 +286,9 @@ create_pools(struct wp_daemon *daemon, struct wp_err *err)
         wp_daemon_pools_create(&daemon->core, daemon->manifest, daemon->backend,
                                store, &key_made, err);
 
+    if (status == WP_OK && daemon->keeps_later) {
+        wp_pools_hold_unseen(daemon->core.pools);
+    }
     return status == WP_OK ? wp_daemon_restore(&daemon->core, store, key_made,
                                                &daemon->restored, err)
                            : status;
@@ -308,21 +331,17 @@ start_keeper(struct wp_daemon *daemon, struct wp_err *err)
     if (wp_daemon_is_keeper(&daemon->core)) {
         return WP_OK;
     }
-    daemon->follower = wp_daemon_follow(&keeping, err);
+    daemon->follower =
+        daemon->keeps_later
+            ? wp_daemon_keep_later(&keeping, daemon->restored, err)
+            : wp_daemon_follow(&keeping, err);
     return daemon->follower != NULL ? WP_OK : err->status;
-}
-
-static void
-stop_following(struct wp_daemon *daemon)
-{
-    wp_daemon_unfollow(daemon->follower);
-    daemon->follower = NULL;
 }
 
 static void
 stop_keeper(struct wp_daemon *daemon)
 {
-    stop_following(daemon);
+    wp_daemon_unfollow(&daemon->follower);
     wp_daemon_redis_quit(wp_daemon_store_redis(daemon->store));
     wp_daemon_cluster_stop(daemon->cluster);
 }
@@ -501,6 +520,7 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
     daemon->core.conf = conf;
     atomic_init(&daemon->core.keeper, true);
     atomic_init(&daemon->core.failed, false);
+    atomic_init(&daemon->core.stopping, false);
     atomic_init(&daemon->core.drain_grace_ns, -1);
     wp_daemon_locks_init(&daemon->locks, conf->state_dir);
     for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
@@ -549,11 +569,30 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
         .servers = daemon->servers,
         .cluster = daemon->cluster,
         .redis = wp_daemon_store_redis(daemon->store),
+        .keeping = keeping_of(daemon),
+        .follower = &daemon->follower,
     };
 
-    stop_following(daemon);
     return wp_daemon_leave(&leaving, ends, lease_grace_ns,
                            &daemon->leaves_ready);
+}
+
+static void
+reload(struct wp_daemon *daemon)
+{
+    struct wp_daemon_redis *redis = wp_daemon_store_redis(daemon->store);
+    struct wp_err err;
+
+    wp_daemon_notify("RELOADING=1");
+    wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc, daemon->argv);
+    /* Before that the keeper's start does it. */
+    if (redis != NULL && daemon->cluster == NULL &&
+        wp_daemon_is_keeper(&daemon->core) &&
+        wp_daemon_redis_note_pools(redis, &err) != WP_OK) {
+        wp_log_error("the pools' names cannot be kept for the next start",
+                     wp_kv_err(&err));
+    }
+    wp_daemon_notify("READY=1");
 }
 
 /* Until it is over. */
@@ -569,10 +608,7 @@ serve(struct wp_daemon *daemon)
                                                 memory_order_acquire);
 
         if (sig == SIGHUP) {
-            wp_daemon_notify("RELOADING=1");
-            wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc,
-                             daemon->argv);
-            wp_daemon_notify("READY=1");
+            reload(daemon);
         } else if (sig == SIGTERM || sig == SIGINT) {
             return leave(daemon,
                          wp_conf_stop_leaves(daemon->core.conf) ==

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pool/base/log.h"
@@ -17,8 +16,10 @@ enum {
 
 struct wp_daemon_follower {
     struct wp_daemon_keeping keeping;
-    pthread_t thread; /* Waits for the lock of the state directory. */
-    int stop_fd;      /* Ends that wait. */
+    pthread_t thread;  /* Waits for the lock of the state directory. */
+    int stop_fd;       /* Ends that wait. */
+    bool has_locks;    /* It need not wait for them. */
+    uint32_t restored; /* Then: sandboxes that its records name. */
 };
 
 /* Control thread, or before it runs. */
@@ -33,24 +34,35 @@ become_keeper(void *ctx)
     wp_control_wake(core->control);
 }
 
+/* False when the daemon stops. */
+static bool
+pause_for(int stop_fd, int ms)
+{
+    struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
+
+    return poll(&stop, 1, ms) == 0;
+}
+
 /* When sandboxes of the records are missing: is another keeper alive, whose
- * they are? Then ALREADY_EXISTS. */
+ * they are? Then ALREADY_EXISTS. CANCELLED when the daemon stops before that is
+ * known; stop_fd -1: it does not. */
 static enum wp_status
-check_alone(const struct wp_daemon_keeping *k, uint32_t missing,
+check_alone(const struct wp_daemon_keeping *k, uint32_t missing, int stop_fd,
             struct wp_err *err)
 {
     struct wp_daemon_redis *redis = wp_daemon_store_redis(k->store);
     const struct wp_conf *conf = k->core->conf;
     char host[WP_PEER_HOST_MAX + 1];
-    int64_t wait_ns = conf->heartbeat_timeout / 2;
-    struct timespec ts = {wait_ns / WP_NS_PER_S, wait_ns % WP_NS_PER_S};
 
     if (redis == NULL || missing == 0) {
         return WP_OK;
     }
     /* What is missing here may be alive elsewhere. One heartbeat, and half of
      * another for its way. */
-    (void)nanosleep(&ts, NULL);
+    if (!pause_for(stop_fd,
+                   (int)(conf->heartbeat_timeout / 2 / WP_NS_PER_MS))) {
+        return wp_err_set(err, WP_CANCELLED, "the daemon stops");
+    }
     if (!wp_daemon_redis_other_keeper(redis, host, sizeof host)) {
         return WP_OK;
     }
@@ -75,6 +87,12 @@ begin_keeping(const struct wp_daemon_keeping *k, struct wp_err *err)
     return status;
 }
 
+static uint32_t
+missing_of(uint32_t restored, uint32_t adopted)
+{
+    return restored > adopted ? restored - adopted : 0;
+}
+
 enum wp_status
 wp_daemon_keep(const struct wp_daemon_keeping *k, uint32_t restored,
                struct wp_err *err)
@@ -84,18 +102,9 @@ wp_daemon_keep(const struct wp_daemon_keeping *k, uint32_t restored,
         k->backend, wp_daemon_store_port(k->store), &adopted, err);
 
     if (status == WP_OK) {
-        status = check_alone(k, restored - adopted, err);
+        status = check_alone(k, missing_of(restored, adopted), -1, err);
     }
     return status == WP_OK ? begin_keeping(k, err) : status;
-}
-
-/* False when the daemon stops. */
-static bool
-pause_for(const struct wp_daemon_follower *self, int ms)
-{
-    struct pollfd stop = {.fd = self->stop_fd, .events = POLLIN};
-
-    return poll(&stop, 1, ms) == 0;
 }
 
 /* The process that had the lock may still be closing its files, of which the
@@ -117,7 +126,7 @@ take_pid_file(const struct wp_daemon_follower *self)
                          wp_kv_err(&err));
             logged = true;
         }
-        if (!pause_for(self, held ? LOCK_AGAIN_MS : FAILED_AGAIN_MS)) {
+        if (!pause_for(self->stop_fd, held ? LOCK_AGAIN_MS : FAILED_AGAIN_MS)) {
             return false;
         }
     }
@@ -125,23 +134,51 @@ take_pid_file(const struct wp_daemon_follower *self)
 }
 
 static enum wp_status
-take_over(const struct wp_daemon_keeping *k, struct wp_err *err)
+take_over(const struct wp_daemon_follower *self, struct wp_err *err)
 {
+    const struct wp_daemon_keeping *k = &self->keeping;
     int64_t begun_ns = wp_clock_mono_ns(wp_clock_system());
-    enum wp_status status = wp_daemon_backend_open(k->backend, err);
-    uint32_t adopted;
+    /* Claims may wait for what is there: a follower has probed at its start,
+     * and this one does when it is done. */
+    enum wp_status status = wp_daemon_backend_open(k->backend, true, err);
+    uint32_t adopted = 0;
 
     if (status == WP_OK) {
         status = wp_daemon_backend_start(
             k->backend, wp_daemon_store_port(k->store), &adopted, err);
     }
+    if (status == WP_OK && self->has_locks) {
+        status = check_alone(k, missing_of(self->restored, adopted),
+                             self->stop_fd, err);
+    }
     if (status == WP_OK) {
         status = begin_keeping(k, err);
     }
+    if (status == WP_OK && self->has_locks) {
+        status = wp_daemon_backend_probe(k->backend, err);
+    }
     if (status == WP_OK) {
-        wp_log_info("took over: this daemon makes the sandboxes from now on",
+        wp_log_info(self->has_locks
+                        ? "this daemon makes the sandboxes from now on"
+                        : "took over: this daemon makes the sandboxes from "
+                          "now on",
                     wp_kv_ms("took_ms",
                              wp_clock_mono_ns(wp_clock_system()) - begun_ns));
+    }
+    return status;
+}
+
+/* CANCELLED when the daemon stops. */
+static enum wp_status
+take_locks(const struct wp_daemon_follower *self, struct wp_err *err)
+{
+    const struct wp_daemon_keeping *k = &self->keeping;
+    enum wp_status status = wp_local_lock_wait(
+        k->core->conf->state_dir, self->stop_fd, &k->locks->backend_fd, err);
+
+    if (status == WP_OK && !take_pid_file(self)) {
+        wp_daemon_unlock_backend(k->locks);
+        return WP_CANCELLED;
     }
     return status;
 }
@@ -150,32 +187,24 @@ static void *
 wait_and_take_over(void *arg)
 {
     const struct wp_daemon_follower *self = arg;
-    const struct wp_daemon_keeping *k = &self->keeping;
     struct wp_err err = {.msg = ""};
-    enum wp_status status = wp_local_lock_wait(
-        k->core->conf->state_dir, self->stop_fd, &k->locks->backend_fd, &err);
+    enum wp_status status = self->has_locks ? WP_OK : take_locks(self, &err);
 
-    if (status == WP_CANCELLED) {
-        return NULL;
-    }
-    if (status == WP_OK && !take_pid_file(self)) {
-        wp_daemon_unlock_backend(k->locks);
-        return NULL;
-    }
     if (status == WP_OK) {
-        status = take_over(k, &err);
+        status = take_over(self, &err);
     }
-    if (status != WP_OK) {
+    if (status != WP_OK && status != WP_CANCELLED) {
         /* Half a keeper helps nobody: whoever started this one starts it anew,
          * and another may take over meanwhile. */
-        wp_log_error("cannot take over", wp_kv_err(&err));
-        wp_daemon_fail(k->core);
+        wp_log_error(self->has_locks ? "cannot go on" : "cannot take over",
+                     wp_kv_err(&err));
+        wp_daemon_fail(self->keeping.core);
     }
     return NULL;
 }
 
-struct wp_daemon_follower *
-wp_daemon_follow(const struct wp_daemon_keeping *k, struct wp_err *err)
+static struct wp_daemon_follower *
+start_thread(const struct wp_daemon_follower *as, struct wp_err *err)
 {
     struct wp_daemon_follower *self = calloc(1, sizeof *self);
     int error;
@@ -184,7 +213,7 @@ wp_daemon_follow(const struct wp_daemon_keeping *k, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    self->keeping = *k;
+    *self = *as;
     self->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->stop_fd < 0) {
         (void)wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno, "eventfd");
@@ -200,21 +229,46 @@ wp_daemon_follow(const struct wp_daemon_keeping *k, struct wp_err *err)
         return NULL;
     }
     (void)pthread_setname_np(self->thread, "follower");
-    wp_log_info("another daemon makes the sandboxes: this one shares its "
-                "leases, and takes over when that one ends",
-                wp_kv_str("state_dir", k->core->conf->state_dir));
     return self;
 }
 
-void
-wp_daemon_unfollow(struct wp_daemon_follower *self)
+struct wp_daemon_follower *
+wp_daemon_follow(const struct wp_daemon_keeping *k, struct wp_err *err)
 {
+    const struct wp_daemon_follower as = {.keeping = *k};
+    struct wp_daemon_follower *self = start_thread(&as, err);
+
+    if (self != NULL) {
+        wp_log_info("another daemon makes the sandboxes: this one shares its "
+                    "leases, and takes over when that one ends",
+                    wp_kv_str("state_dir", k->core->conf->state_dir));
+    }
+    return self;
+}
+
+struct wp_daemon_follower *
+wp_daemon_keep_later(const struct wp_daemon_keeping *k, uint32_t restored,
+                     struct wp_err *err)
+{
+    const struct wp_daemon_follower as = {
+        .keeping = *k, .has_locks = true, .restored = restored};
+
+    return start_thread(&as, err);
+}
+
+void
+wp_daemon_unfollow(struct wp_daemon_follower **follower)
+{
+    struct wp_daemon_follower *self = *follower;
     const uint64_t one = 1;
     ssize_t n;
 
     if (self == NULL) {
         return;
     }
+    *follower = NULL;
+    atomic_store_explicit(&self->keeping.core->stopping, true,
+                          memory_order_relaxed);
     n = write(self->stop_fd, &one, sizeof one);
     (void)n;
     (void)pthread_join(self->thread, NULL);

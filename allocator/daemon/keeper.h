@@ -31,7 +31,13 @@ struct wp_daemon_follower; /* Opaque. */
  * err. */
 struct wp_daemon_follower *
 wp_daemon_follow(const struct wp_daemon_keeping *keeping, struct wp_err *err);
-/* Ends it. NULL is fine. Main thread. */
-void wp_daemon_unfollow(struct wp_daemon_follower *self);
+/* The same of a daemon that has the locks already, and serves before it knows
+ * the sandboxes of its records: the thread does at once what wp_daemon_keep
+ * does. Should that fail, the daemon leaves, and its exit says so. */
+struct wp_daemon_follower *
+wp_daemon_keep_later(const struct wp_daemon_keeping *keeping, uint32_t restored,
+                     struct wp_err *err);
+/* Ends it, and forgets it. NULL is fine. Main thread. */
+void wp_daemon_unfollow(struct wp_daemon_follower **follower);
 
 #endif

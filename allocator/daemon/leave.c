@@ -100,18 +100,6 @@ stop_watches(void *ctx)
     wp_services_stop(l->core->services);
 }
 
-/* Is there another daemon that goes on with the sandboxes? */
-static bool
-is_succeeded(const struct wp_daemon_leaving *l)
-{
-    /* What is in a cluster stays there. */
-    if (l->cluster != NULL) {
-        return true;
-    }
-    return l->redis != NULL && (!wp_daemon_is_keeper(l->core) ||
-                                wp_daemon_redis_others(l->redis) > 0);
-}
-
 /* Do idle sandboxes run on, too? */
 static bool
 leaves_idle(const struct wp_daemon_leaving *l)
@@ -184,7 +172,9 @@ rest_gone(struct wp_daemon_leaving *l)
         struct wp_pool_stats stats;
 
         wp_pools_stats(l->core->pools, i, &stats);
-        rest += stats.dying + (all ? 0 : stats.ready + stats.warming);
+        /* Quarantined: the store is being asked whether it may go. */
+        rest += stats.dying +
+                (all ? 0 : stats.ready + stats.warming + stats.quarantined);
     }
     return rest == 0;
 }
@@ -223,15 +213,73 @@ leave_running(struct wp_daemon_leaving *l)
     return clean;
 }
 
-/* Which is looked at again when calls are over: others that leave at the same
- * time have said so by then. True when nobody goes on after all. */
+/* Nobody stays who goes on, and another one that leaves makes the sandboxes. */
 static bool
-is_left_alone(struct wp_daemon_leaving *l)
+may_keep(const struct wp_daemon_leaving *l)
 {
-    bool alone = l->succeeded && !is_succeeded(l);
+    return !l->succeeded && l->redis != NULL && l->cluster == NULL &&
+           !wp_daemon_is_keeper(l->core) &&
+           !atomic_load_explicit(&l->core->failed, memory_order_relaxed);
+}
 
-    l->succeeded = l->succeeded && !alone;
-    return alone;
+/* It keeps, cannot, or need not, since one has come that goes on. */
+static bool
+is_settled(struct wp_daemon_leaving *l)
+{
+    return !may_keep(l) || wp_daemon_locks_others(l->keeping.locks) > 0;
+}
+
+/* This one says that it leaves, and sees whether others stay. */
+static void
+quit(struct wp_daemon_leaving *l)
+{
+    wp_daemon_redis_leave(l->redis);
+    wp_daemon_locks_quit(l->keeping.locks);
+    /* What is in a cluster stays there. */
+    l->succeeded =
+        wp_daemon_locks_others(l->keeping.locks) > 0 || l->cluster != NULL;
+    if (!may_keep(l)) {
+        wp_daemon_unfollow(l->follower);
+    }
+}
+
+/* When all leave, the keeper ends what is to end; when it was over before the
+ * last of the others left, that one does so as soon as the keeper is gone. Each
+ * of them waits for that, and all but the first find nothing left. True when it
+ * had to be cut short. */
+static bool
+await_keeping(struct wp_daemon_leaving *l, int64_t lease_grace_ns)
+{
+    int64_t for_ns =
+        wp_time_add(wp_time_add(l->core->conf->drain_grace, lease_grace_ns),
+                    QUIET_NS + LAST_CALLS_NS);
+    bool hurry = false;
+    struct wp_err err;
+
+    if (may_keep(l)) {
+        wp_log_info("all daemons leave: waiting for the one that makes the "
+                    "sandboxes, to end what it leaves");
+        if (*l->follower == NULL) {
+            *l->follower = wp_daemon_follow(&l->keeping, &err);
+        }
+        hurry = *l->follower == NULL || wait_until(l, is_settled, for_ns);
+    }
+    wp_daemon_unfollow(l->follower);
+    return hurry;
+}
+
+/* When calls are over: others may have come since, or died, or left without
+ * being able to take over. True when this one may end what is to end. */
+static bool
+may_end(struct wp_daemon_leaving *l, int64_t lease_grace_ns, bool *hurry)
+{
+    if (l->redis == NULL || l->cluster != NULL) {
+        return !l->succeeded;
+    }
+    l->succeeded = wp_daemon_locks_others(l->keeping.locks) > 0;
+    *hurry = await_keeping(l, lease_grace_ns) || *hurry;
+    l->succeeded = wp_daemon_locks_others(l->keeping.locks) > 0;
+    return wp_daemon_is_keeper(l->core) && !l->succeeded;
 }
 
 /* True when it had to be cut short. */
@@ -252,15 +300,15 @@ wp_daemon_leave(struct wp_daemon_leaving *l, bool ends, int64_t lease_grace_ns,
 {
     bool hurry = false;
     bool asked = ends;
+    bool could;
 
-    wp_daemon_redis_leave(l->redis);
-    l->succeeded = is_succeeded(l);
+    quit(l);
     ends = asked && !l->succeeded;
     wp_daemon_notify("STOPPING=1");
     *leaves_ready = !ends;
     wp_daemon_servers_refuse(l->servers);
     wp_daemon_cluster_quiet(l->cluster);
-    if (ends) {
+    if (ends && !may_keep(l)) {
         wp_loop_call(l->core->loop, wp_daemon_refuse_claims, l->core);
     } else {
         wp_loop_call(l->core->loop, keep_leases, l);
@@ -275,13 +323,14 @@ wp_daemon_leave(struct wp_daemon_leaving *l, bool ends, int64_t lease_grace_ns,
                 hurried(ANSWERS_NS);
     }
     wp_daemon_servers_drain(l->servers, hurry ? 0 : LAST_CALLS_NS);
-    if (is_left_alone(l)) {
-        ends = asked;
-        *leaves_ready = !ends;
-        wp_loop_call(l->core->loop, ends ? end_idle : keep_leases, l);
-        if (ends && !hurry) {
-            (void)await_leases(l, lease_grace_ns);
-        }
+    could = ends;
+    ends = may_end(l, asked ? lease_grace_ns : 0, &hurry) && asked;
+    *leaves_ready = !ends;
+    if (ends && !could) {
+        wp_loop_call(l->core->loop, end_idle, l);
+        hurry = hurry || await_leases(l, lease_grace_ns);
+    } else if (!ends) {
+        wp_loop_call(l->core->loop, keep_leases, l);
     }
     if (!ends) {
         (void)wait_until(l, learned_saved, LEARNED_NS);

@@ -6,6 +6,7 @@
 
 #include "allocator/daemon/cluster.h"
 #include "allocator/daemon/core.h"
+#include "allocator/daemon/keeper.h"
 #include "allocator/daemon/redis.h"
 #include "allocator/daemon/servers.h"
 
@@ -13,8 +14,10 @@
 struct wp_daemon_leaving {
     struct wp_daemon_core *core;
     struct wp_daemon_servers *servers;
-    struct wp_daemon_cluster *cluster; /* NULL: none. */
-    struct wp_daemon_redis *redis;     /* NULL: none. */
+    struct wp_daemon_cluster *cluster;    /* NULL: none. */
+    struct wp_daemon_redis *redis;        /* NULL: none. */
+    struct wp_daemon_keeping keeping;     /* To take over once more. */
+    struct wp_daemon_follower **follower; /* Ended by leave. */
     bool succeeded; /* Others go on with the sandboxes. Set by leave. */
 };
 
@@ -22,7 +25,9 @@ struct wp_daemon_leaving {
  * sandbox stays behind, unless other daemons share them. lease_grace_ns: how
  * long leases may live on before, from an admin's Drain. *leaves_ready:
  * sandboxes that were ready run on. True when nothing else was left behind.
- * Main thread. */
+ * Of daemons that share sandboxes and leave at once, the last one ends what is
+ * to end: if another one still makes them, it first takes over. Main thread.
+ */
 bool wp_daemon_leave(struct wp_daemon_leaving *leaving, bool ends,
                      int64_t lease_grace_ns, bool *leaves_ready);
 

@@ -15,13 +15,14 @@
 
 enum {
     TRIES = 2000, /* A millisecond apart. */
+    PLACES = 64,  /* Of daemons that share the directory. */
 };
 
 void
 wp_daemon_locks_init(struct wp_daemon_locks *locks, const char *dir)
 {
-    *locks =
-        (struct wp_daemon_locks){.pid_fd = -1, .backend_fd = -1, .dir = dir};
+    *locks = (struct wp_daemon_locks){
+        .pid_fd = -1, .backend_fd = -1, .present_fd = -1, .dir = dir};
 }
 
 static enum wp_status
@@ -120,6 +121,74 @@ wp_daemon_lock_shared(struct wp_daemon_locks *locks, bool *follows,
     return other ? WP_OK : status;
 }
 
+/* --- Who stays --- */
+
+/* Each that stays has a byte of the file. The lock is the open file's, not the
+ * process's: a descriptor that is closed elsewhere frees nothing. */
+static struct flock
+places(short type, off_t first, off_t n)
+{
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = n};
+}
+
+/* The first place that is free; false when all are taken. */
+static bool
+take_place(int fd)
+{
+    for (off_t i = 0; i < PLACES; i++) {
+        struct flock lock = places(F_WRLCK, i, 1);
+
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum wp_status
+wp_daemon_locks_join(struct wp_daemon_locks *locks, struct wp_err *err)
+{
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%.480s/present", locks->dir);
+    locks->present_fd =
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (locks->present_fd < 0 || !take_place(locks->present_fd)) {
+        return wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "'%.160s'", path);
+    }
+    return WP_OK;
+}
+
+void
+wp_daemon_locks_quit(const struct wp_daemon_locks *locks)
+{
+    struct flock none = places(F_UNLCK, 0, PLACES);
+
+    if (locks->present_fd >= 0) {
+        (void)fcntl(locks->present_fd, F_OFD_SETLK, &none);
+    }
+}
+
+uint32_t
+wp_daemon_locks_others(const struct wp_daemon_locks *locks)
+{
+    uint32_t n = 0;
+
+    for (off_t i = 0; i < PLACES && locks->present_fd >= 0; i++) {
+        /* What is had here does not stand in its way. */
+        struct flock lock = places(F_WRLCK, i, 1);
+
+        n += fcntl(locks->present_fd, F_OFD_GETLK, &lock) == 0 &&
+                     lock.l_type != F_UNLCK
+                 ? 1
+                 : 0;
+    }
+    return n;
+}
+
+/* --- Giving up --- */
+
 int
 wp_daemon_locks_give(struct wp_daemon_locks *locks)
 {
@@ -143,6 +212,10 @@ void
 wp_daemon_unlock(struct wp_daemon_locks *locks)
 {
     wp_daemon_unlock_backend(locks);
+    if (locks->present_fd >= 0) {
+        (void)close(locks->present_fd);
+        locks->present_fd = -1;
+    }
     if (locks->pid_fd >= 0) {
         (void)unlink(locks->path);
         (void)close(locks->pid_fd);

@@ -1,6 +1,8 @@
 /* The local backend as a machine, configured by the settings. */
 #include "allocator/daemon/machine.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "allocator/daemon/files.h"
@@ -71,10 +73,27 @@ wp_daemon_probe_local(const struct wp_conf *conf,
 
     memset(&report, 0, sizeof report);
     fill_config(&machine, conf, manifest, &config);
-    if (wp_local_probe(&config, &report, err) != WP_OK) {
-        return wp_err_wrap(err, "this machine cannot make sandboxes");
+    return wp_local_probe(&config, &report, err);
+}
+
+bool
+wp_daemon_has_left(const struct wp_conf *conf)
+{
+    char path[WP_CONF_TEXT_MAX + 16];
+    const struct dirent *entry;
+    bool any = false;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof path, "%s/%s", conf->state_dir,
+                   wp_conf_is_local(conf) ? "sandboxes" : "synthetic");
+    dir = opendir(path);
+    while (dir != NULL && !any && (entry = readdir(dir)) != NULL) {
+        any = entry->d_name[0] != '.';
     }
-    return WP_OK;
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return any;
 }
 
 /* --- As a machine --- */
@@ -131,8 +150,8 @@ local_destroy(void *self)
 enum wp_status
 wp_daemon_create_local(const struct wp_conf *conf,
                        const struct wp_manifest *manifest,
-                       struct wp_daemon_locks *locks, struct wp_machine *out,
-                       struct wp_err *err)
+                       struct wp_daemon_locks *locks, bool untried,
+                       struct wp_machine *out, struct wp_err *err)
 {
     static const struct wp_machine_ops ops = {
         .name = "local",
@@ -148,6 +167,7 @@ wp_daemon_create_local(const struct wp_conf *conf,
     struct wp_local *local;
 
     fill_config(out, conf, manifest, &config);
+    config.untried = untried;
     config.lock_fd = wp_daemon_locks_give(locks);
     local = wp_local_create(&config, err);
     if (local == NULL) {

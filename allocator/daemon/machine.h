@@ -39,11 +39,15 @@ struct wp_machine {
 enum wp_status wp_daemon_probe_local(const struct wp_conf *conf,
                                      const struct wp_manifest *manifest,
                                      struct wp_err *err);
-/* The local backend; takes its lock over from locks. */
+/* Are there sandboxes of an earlier daemon below the state directory? Then this
+ * machine can make them. */
+bool wp_daemon_has_left(const struct wp_conf *conf);
+/* The local backend; takes its lock over from locks. untried: it is probed
+ * later. */
 enum wp_status wp_daemon_create_local(const struct wp_conf *conf,
                                       const struct wp_manifest *manifest,
                                       struct wp_daemon_locks *locks,
-                                      struct wp_machine *out,
+                                      bool untried, struct wp_machine *out,
                                       struct wp_err *err);
 
 #ifdef WP_TEST_TOOLS

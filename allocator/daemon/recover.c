@@ -88,13 +88,34 @@ ask_known(void *ctx)
                                known->records, ASSERT_CHUNK);
 }
 
+/* Each question may last as long as Redis is silent: looked at between any two
+ * of them. */
+static bool
+stops(struct wp_recovery *recovery)
+{
+    bool stop;
+
+    (void)pthread_mutex_lock(&recovery->lock);
+    stop = recovery->stop;
+    (void)pthread_mutex_unlock(&recovery->lock);
+    return stop;
+}
+
+static enum wp_status
+tell(struct wp_recovery *recovery, const struct wp_lease_record *record,
+     struct wp_err *err)
+{
+    return stops(recovery)
+               ? wp_err_set(err, WP_CANCELLED, "the daemon stops")
+               : wp_lease_redis_assert_record(recovery->redis, record, err);
+}
+
 /* *refused is set when a claim has another sandbox in Redis. */
 static enum wp_status
 assert_chunk(const struct known *known, bool *refused, struct wp_err *err)
 {
     for (uint32_t i = 0; i < known->n; i++) {
-        enum wp_status status = wp_lease_redis_assert_record(
-            known->recovery->redis, &known->records[i], err);
+        enum wp_status status = tell(known->recovery, &known->records[i], err);
 
         *refused = *refused || status == WP_ALREADY_EXISTS;
         /* Where Redis knows more, it tells. */
@@ -201,8 +222,7 @@ end_unknown(struct wp_recovery *recovery,
     }
     for (size_t i = 0; i < had.n && status == WP_OK; i++) {
         had.records[i].state = WP_RECORD_ENDED;
-        status =
-            wp_lease_redis_assert_record(recovery->redis, &had.records[i], err);
+        status = tell(recovery, &had.records[i], err);
         if (status == WP_ABORTED || status == WP_ALREADY_EXISTS) {
             status = WP_OK;
         }
@@ -422,7 +442,7 @@ run(void *arg)
         uint32_t n = pools_len(recovery);
 
         busy = false;
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n && !stops(recovery); i++) {
             busy = step(recovery, i) || busy;
         }
     }

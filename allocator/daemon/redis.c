@@ -35,6 +35,7 @@ enum {
 struct wp_daemon_redis {
     struct wp_daemon_core *core;
     const struct wp_manifest *manifest;
+    const struct wp_daemon_locks *locks;
     struct wp_lease_redis *redis;
     struct wp_redis_topology *topology; /* NULL: one server. */
     /* To the control thread, which alone may tell the core. When it is full the
@@ -282,7 +283,7 @@ add_pool(struct wp_daemon_redis *r, const char *pool_namespace,
     return true;
 }
 
-/* A pool that came since the start. */
+/* A pool that came since the start: by SIGHUP, or in a cluster. */
 static void
 take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
 {
@@ -333,7 +334,7 @@ wp_daemon_redis_run(struct wp_daemon_redis *r)
 
         wp_pools_stats(r->core->pools, i, &stats);
         waiting += stats.waiting;
-        if (wp_conf_is_cluster(r->core->conf) && !stats.gone) {
+        if (!stats.gone) {
             take_in_pool(r, &stats.spec);
         }
     }
@@ -487,6 +488,14 @@ wp_daemon_redis_note_pools(const struct wp_daemon_redis *r, struct wp_err *err)
     return status;
 }
 
+static uint32_t
+count_others(void *ctx)
+{
+    const struct wp_daemon_redis *r = ctx;
+
+    return wp_daemon_locks_others(r->locks);
+}
+
 static enum wp_status
 connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 {
@@ -502,11 +511,13 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
         .prefix = conf->redis_prefix,
         .pools = r->pools,
         .n_pools = r->n_pools,
-        .grows = wp_conf_is_cluster(conf),
+        .grows = true,
         .replicas = true,
         .host = conf->replica_name,
         .heartbeat_ns = conf->heartbeat_timeout / 3,
         .peer_gone_ns = conf->heartbeat_timeout,
+        .others = wp_conf_is_cluster(conf) ? NULL : count_others,
+        .others_ctx = r,
         .sink = {r, hear_record, hear_sync, hear_peer, hear_doubt},
     };
     struct wp_lease_redis_config config = base;
@@ -532,7 +543,8 @@ connect_redis(struct wp_daemon_redis *r, struct wp_err *err)
 
 struct wp_daemon_redis *
 wp_daemon_redis_open(struct wp_daemon_core *core,
-                     const struct wp_manifest *manifest, struct wp_err *err)
+                     const struct wp_manifest *manifest,
+                     const struct wp_daemon_locks *locks, struct wp_err *err)
 {
     struct wp_daemon_redis *r =
         aligned_alloc(_Alignof(struct wp_daemon_redis), sizeof *r);
@@ -546,6 +558,7 @@ wp_daemon_redis_open(struct wp_daemon_core *core,
     (void)pthread_mutex_init(&r->lock, NULL);
     r->core = core;
     r->manifest = manifest;
+    r->locks = locks;
     wp_random_bytes(r->replica_id, sizeof r->replica_id);
     r->replicas[0] = number_of(r->replica_id);
     r->n_replicas = 1;
@@ -644,19 +657,6 @@ wp_daemon_redis_leave(struct wp_daemon_redis *r)
     if (r != NULL) {
         wp_lease_redis_leave(r->redis);
     }
-}
-
-uint32_t
-wp_daemon_redis_others(const struct wp_daemon_redis *r)
-{
-    struct wp_lease_redis_peer peers[WP_PEERS_MAX];
-    uint32_t n = wp_lease_redis_peers(r->redis, peers, WP_PEERS_MAX);
-    uint32_t others = 0;
-
-    for (uint32_t i = 0; i < n && i < WP_PEERS_MAX; i++) {
-        others += peers[i].leaves ? 0 : 1;
-    }
-    return others;
 }
 
 void

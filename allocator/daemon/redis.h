@@ -4,6 +4,7 @@
 #define WP_ALLOCATOR_DAEMON_REDIS_H
 
 #include "allocator/daemon/core.h"
+#include "allocator/daemon/locks.h"
 #include "local/manifest/manifest.h"
 #include "allocator/stores/redis/store.h"
 #include "allocator/conf/redis_url.h"
@@ -14,18 +15,19 @@ struct wp_daemon_redis; /* Opaque. */
  * Errors name the setting. Without lease_store redis nobody asks. */
 WP_MUST_CHECK enum wp_status
 wp_daemon_redis_check_login(const struct wp_conf *conf, struct wp_err *err);
-/* Reads the settings and begins to connect; does not wait for Redis. Both
- * are borrowed. NULL and err. */
-struct wp_daemon_redis *wp_daemon_redis_open(struct wp_daemon_core *core,
-                                             const struct wp_manifest *manifest,
-                                             struct wp_err *err);
+/* Reads the settings and begins to connect; does not wait for Redis. All are
+ * borrowed. NULL and err. */
+struct wp_daemon_redis *
+wp_daemon_redis_open(struct wp_daemon_core *core,
+                     const struct wp_manifest *manifest,
+                     const struct wp_daemon_locks *locks, struct wp_err *err);
 struct wp_lease_store wp_daemon_redis_store(struct wp_daemon_redis *redis);
 /* After the core was told of every record: hears the others from now on, and
  * recovers pools when Redis may have forgotten. */
 enum wp_status wp_daemon_redis_follow(struct wp_daemon_redis *redis,
                                       struct wp_err *err);
 /* Leaves the names of the core's pools for the next start: see known_pools.h.
- * The keeper, once all records were told. */
+ * The keeper, once all records were told, and when pools have come. */
 enum wp_status wp_daemon_redis_note_pools(const struct wp_daemon_redis *redis,
                                           struct wp_err *err);
 /* Tells the core what was heard; returns when it is to be called again at the
@@ -41,9 +43,6 @@ bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,
 uint32_t wp_daemon_redis_keepers(const struct wp_daemon_redis *redis);
 /* Tells the other replicas that this one leaves. NULL is fine. Any thread. */
 void wp_daemon_redis_leave(struct wp_daemon_redis *redis);
-/* Other replicas that are alive, and have not said that they leave. Any
- * thread. */
-uint32_t wp_daemon_redis_others(const struct wp_daemon_redis *redis);
 /* Any thread. */
 void wp_daemon_redis_stats(const struct wp_daemon_redis *redis,
                            struct wp_lease_redis_stats *out,

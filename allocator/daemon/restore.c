@@ -108,7 +108,7 @@ wp_daemon_restore(struct wp_daemon_core *core, struct wp_lease_store store,
     if (status != WP_OK) {
         return status;
     }
-    *restored = restore.total;
+    *restored = restore.count[WP_RECORD_OPEN] + restore.count[WP_RECORD_HELD];
     wp_log_info(
         "leases taken up", wp_kv_int("held", restore.count[WP_RECORD_HELD]),
         wp_kv_int("lost", restore.count[WP_RECORD_LOST]),

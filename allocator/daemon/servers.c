@@ -18,6 +18,7 @@ struct wp_daemon_servers {
     struct wp_daemon_served from;
     struct wp_service service[2]; /* What gRPC serves. */
     struct wp_rpc_server *rpc;
+    struct wp_sessions *sessions;
     struct wp_gateway *http;
     struct wp_gateway *pages_only; /* Without the way to sandboxes. */
     struct wp_http_metrics metrics;
@@ -122,11 +123,20 @@ rules_of(const struct wp_daemon_access *access)
     };
 }
 
+/* How many of http_listen there are. */
+static uint32_t
+own_listeners(const struct wp_conf *conf)
+{
+    bool none = conf->http_listen.len == 1 &&
+                strcmp(conf->http_listen.items[0], "none") == 0;
+
+    return none ? 0 : conf->http_listen.len;
+}
+
 static bool
 has_http(const struct wp_conf *conf)
 {
-    return conf->http_listen.len != 1 ||
-           strcmp(conf->http_listen.items[0], "none") != 0;
+    return own_listeners(conf) > 0 || conf->trusting_listen.len > 0;
 }
 
 /* --- Descriptors, divided between the listeners --- */
@@ -257,7 +267,7 @@ gateway_config(struct wp_daemon_servers *self)
     return (struct wp_gateway_config){
         .loop = self->from.http_loop,
         .listen = (const char *const *)conf->http_listen.items,
-        .n_listen = conf->http_listen.len,
+        .n_listen = own_listeners(conf),
         .unix_mode = unix_mode(self->from.access),
         .access = rules_of(self->from.access),
         .token_rule = (enum wp_http_token_rule)conf->http_require_token,
@@ -270,6 +280,9 @@ gateway_config(struct wp_daemon_servers *self)
         .head_timeout_ns = conf->http_head_timeout,
         .idle_timeout_ns = conf->http_idle_timeout,
         .upstream_timeout_ns = conf->http_upstream_timeout,
+        .tls_cert = wp_conf_or_null(conf->tls_cert),
+        .tls_key = wp_conf_or_null(conf->tls_key),
+        .tls_client_ca = wp_conf_or_null(conf->tls_client_ca),
         .pages = self->pages,
         .n_pages = PAGES,
         .find = find_sandbox,
@@ -277,6 +290,29 @@ gateway_config(struct wp_daemon_servers *self)
         .sandbox_token = sandbox_token,
         .ctx = self,
     };
+}
+
+static enum wp_status
+create_sessions(struct wp_daemon_servers *self, struct wp_err *err)
+{
+    const struct wp_conf *conf = self->from.core->conf;
+    const struct wp_sessions_config config = {
+        .loop = self->from.http_loop,
+        .pools = self->from.core->pools,
+        .pool = conf->session_pool,
+        .ttl_ns = conf->session_ttl,
+        .wait_ns = conf->session_wait,
+        .calls_max = (uint32_t)conf->http_connections_max,
+        .url = conf->session_url,
+        .direct = wp_conf_is_cluster(conf),
+        .path = "/mcp",
+        .serves = wp_daemon_cluster_serves(self->from.cluster),
+        .sandbox_token = self->from.cluster != NULL ? sandbox_token : NULL,
+        .ctx = self,
+    };
+
+    self->sessions = wp_sessions_create(&config, err);
+    return self->sessions != NULL ? WP_OK : err->status;
 }
 
 static enum wp_status
@@ -300,6 +336,13 @@ create_pages_only(struct wp_daemon_servers *self, struct wp_err *err)
                : wp_err_wrap(err, "setting 'metrics_listen'");
 }
 
+static struct wp_http_trust
+trust_of(const struct wp_conf_list *networks)
+{
+    return (struct wp_http_trust){(const char *const *)networks->items,
+                                  networks->len};
+}
+
 static enum wp_status
 create_http(struct wp_daemon_servers *self, struct wp_err *err)
 {
@@ -309,6 +352,14 @@ create_http(struct wp_daemon_servers *self, struct wp_err *err)
     if (!has_http(conf)) {
         return WP_OK;
     }
+    if (create_sessions(self, err) != WP_OK) {
+        return err->status;
+    }
+    config.sessions = self->sessions;
+    config.trusting_listen = (const char *const *)conf->trusting_listen.items;
+    config.n_trusting_listen = conf->trusting_listen.len;
+    config.trust[WP_HTTP_TRUST_SESSIONS] = trust_of(&conf->trust_sessions);
+    config.trust[WP_HTTP_TRUST_SANDBOXES] = trust_of(&conf->trust_sandboxes);
     self->http = wp_gateway_create(&config, err);
     self->metrics.http = self->http;
     return self->http != NULL ? WP_OK : err->status;
@@ -353,7 +404,9 @@ log_addresses(const struct wp_daemon_servers *self)
         wp_log_info("listening", wp_kv_str("protocol", "grpc"),
                     wp_kv_str("address", wp_rpc_server_address(self->rpc, i)));
     }
-    for (uint32_t i = 0; self->http != NULL && i < conf->http_listen.len; i++) {
+    for (uint32_t i = 0; self->http != NULL &&
+                         i < own_listeners(conf) + conf->trusting_listen.len;
+         i++) {
         wp_log_info("listening", wp_kv_str("protocol", "http"),
                     wp_kv_str("address", wp_gateway_address(self->http, i)));
     }
@@ -391,6 +444,14 @@ warn_of_exposure(const struct wp_daemon_servers *self)
                     "proof of who it is",
                     wp_kv_str("setting", conf->tcp_anonymous ? "tcp_anonymous"
                                                              : "identities"));
+    }
+    if (conf->trust_sessions.len > 0 || conf->trust_sandboxes.len > 0) {
+        wp_log_warn("clients are served by their address, without proof of who "
+                    "they are: a network policy has to keep others from using "
+                    "it",
+                    wp_kv_str("setting", conf->trust_sessions.len > 0
+                                             ? "trust_sessions"
+                                             : "trust_sandboxes"));
     }
     if (conf->http_require_token == WP_CONF_TOKEN_NEVER &&
         serves_http_on_tcp(conf)) {
@@ -457,6 +518,8 @@ wp_daemon_servers_stop(struct wp_daemon_servers *self)
         wp_rpc_server_stop(self->rpc);
         wp_gateway_destroy(self->http);
         wp_gateway_destroy(self->pages_only);
+        wp_sessions_destroy(self->sessions);
+        self->sessions = NULL;
     }
 }
 

@@ -76,14 +76,15 @@ open_sqlite(struct wp_daemon_store *self, const struct wp_conf *conf,
 
 static enum wp_status
 open_chosen(struct wp_daemon_store *self, struct wp_daemon_core *core,
-            const struct wp_manifest *manifest, struct wp_err *err)
+            const struct wp_manifest *manifest,
+            const struct wp_daemon_locks *locks, struct wp_err *err)
 {
     self->port = wp_lease_memory();
     if (core->conf->lease_store == WP_CONF_STORE_SQLITE) {
         return open_sqlite(self, core->conf, err);
     }
     if (core->conf->lease_store == WP_CONF_STORE_REDIS) {
-        self->redis = wp_daemon_redis_open(core, manifest, err);
+        self->redis = wp_daemon_redis_open(core, manifest, locks, err);
         if (self->redis == NULL) {
             return err->status;
         }
@@ -111,7 +112,8 @@ add_meter(struct wp_daemon_store *self, struct wp_err *err)
 
 struct wp_daemon_store *
 wp_daemon_store_open(struct wp_daemon_core *core,
-                     const struct wp_manifest *manifest, struct wp_err *err)
+                     const struct wp_manifest *manifest,
+                     const struct wp_daemon_locks *locks, struct wp_err *err)
 {
     struct wp_daemon_store *self = calloc(1, sizeof *self);
 
@@ -119,7 +121,7 @@ wp_daemon_store_open(struct wp_daemon_core *core,
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    if (open_chosen(self, core, manifest, err) != WP_OK) {
+    if (open_chosen(self, core, manifest, locks, err) != WP_OK) {
         wp_daemon_store_destroy(self);
         return NULL;
     }

@@ -13,10 +13,11 @@
 struct evbuffer;
 struct wp_daemon_store; /* Opaque. */
 
-/* Opens the store that the settings choose. Both are borrowed. NULL and err. */
-struct wp_daemon_store *wp_daemon_store_open(struct wp_daemon_core *core,
-                                             const struct wp_manifest *manifest,
-                                             struct wp_err *err);
+/* Opens the store that the settings choose. All are borrowed. NULL and err. */
+struct wp_daemon_store *
+wp_daemon_store_open(struct wp_daemon_core *core,
+                     const struct wp_manifest *manifest,
+                     const struct wp_daemon_locks *locks, struct wp_err *err);
 /* The port for the core. */
 struct wp_lease_store wp_daemon_store_port(const struct wp_daemon_store *self);
 /* What commits go through; NULL: the store is memory. */
@@ -35,8 +36,9 @@ void wp_daemon_store_destroy(struct wp_daemon_store *self);
 
 /* --- restore.c --- */
 
-/* Tells the core of every record; *restored: how many. Before anything else
- * uses it. key_made: no earlier token verifies any more. */
+/* Tells the core of every record; *restored: of how many sandboxes that live.
+ * Before anything else uses it. key_made: no earlier token verifies any more.
+ */
 enum wp_status wp_daemon_restore(struct wp_daemon_core *core,
                                  struct wp_lease_store store, bool key_made,
                                  uint32_t *restored, struct wp_err *err);

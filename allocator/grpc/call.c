@@ -115,10 +115,31 @@ look_again(struct wp_rpc_call *call)
     }
 }
 
+/* The clock is read once for all that a turn of the thread answers. */
+static void
+measure(struct wp_rpc_call *call)
+{
+    struct wp_rpc_thread *thread = call->thread;
+    enum wp_status status = call->closed ? WP_CANCELLED
+                            : call->late ? WP_DEADLINE_EXCEEDED
+                                         : call->status;
+
+    if (wp_rpc_call_method(call)->kind != WP_RPC_UNARY) {
+        return;
+    }
+    if (thread->answers_ns < call->opened_ns) {
+        thread->answers_ns = wp_clock_mono_ns(call->server->clock);
+    }
+    wp_rpc_durations_add(thread, call->method,
+                         (unsigned)wp_status_grpc_code(status),
+                         thread->answers_ns - call->opened_ns);
+}
+
 static void
 answer(struct wp_rpc_call *call)
 {
     call->done = true;
+    measure(call);
     if (call->closed) {
         release(call);
         return;
@@ -306,6 +327,7 @@ wp_rpc_call_turn(void *ctx, struct wp_h2_worker *worker, bool last)
     struct wp_list *node;
 
     run_posts(thread);
+    thread->answers_ns = 0;
     while (last && (node = wp_list_pop_front(&thread->fresh)) != NULL) {
         struct wp_rpc_call *call =
             WP_CONTAINER_OF(node, struct wp_rpc_call, fresh);

@@ -29,7 +29,7 @@
 #include <event2/event_struct.h>
 
 #include "allocator/grpc/server.h"
-#include "allocator/h2/h2.h"
+#include "proto/h2/h2.h"
 #include "allocator/services/service.h"
 #include "pool/base/assert.h"
 
@@ -132,6 +132,12 @@ struct wp_rpc_call {
     size_t stash_len;
 };
 
+/* How long a thread's calls of one method took that ended with one code. */
+struct wp_rpc_durations {
+    _Atomic(uint64_t) sum_ns;
+    _Atomic(uint64_t) bucket[WP_RPC_DURATION_BUCKETS];
+};
+
 /* A serving thread's calls. Counters have one writer, that thread; anyone may
  * read them. */
 struct wp_rpc_thread {
@@ -144,6 +150,9 @@ struct wp_rpc_thread {
     uint32_t unflushed;   /* Methods started since the last flush. */
     uint32_t n_rooms;     /* Given to calls. */
     char *rooms;          /* Mapped. */
+    int64_t answers_ns;   /* When this turn answers; 0: not known yet. */
+    /* By method and code; owned, and never touched before it is needed. */
+    struct wp_rpc_durations (*durations)[WP_RPC_CODES];
 
     _Atomic(uint64_t) started;
     _Atomic(uint64_t) cancelled;
@@ -249,6 +258,14 @@ wp_rpc_server_add_service(struct wp_rpc_server *server,
 uint32_t wp_rpc_method_find(const struct wp_rpc_server *server,
                             struct wp_str path);
 
+/* --- durations.c --- */
+
+/* NULL when memory lacks; freed by free. */
+struct wp_rpc_durations (*wp_rpc_durations_create(void))[WP_RPC_CODES];
+/* A call of the thread took so long. Its serving thread only. */
+void wp_rpc_durations_add(struct wp_rpc_thread *thread, uint32_t method,
+                          unsigned code, int64_t duration_ns);
+
 /* --- error.c --- */
 
 /* The fields of a status: grpc-status, grpc-message and, when retry_after_ns is
@@ -280,10 +297,15 @@ void wp_rpc_health_end(struct wp_rpc_health *health);
 
 /* --- reflection.c --- */
 
+enum {
+    WP_RPC_REFLECTION_VERSIONS = 2,
+};
+
 struct wp_rpc_reflection *
 wp_rpc_reflection_create(struct wp_rpc_server *server);
 void wp_rpc_reflection_destroy(struct wp_rpc_reflection *reflection);
 const struct wp_service *
-wp_rpc_reflection_service(const struct wp_rpc_reflection *reflection);
+wp_rpc_reflection_service(const struct wp_rpc_reflection *reflection,
+                          int version);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/tls/tls.h"
 #include "pool/base/log.h"
 
 static void
@@ -30,51 +31,14 @@ learn_nobody(const struct wp_rpc_config *config, struct wp_rpc_peer *peer)
     }
 }
 
-/* What is looked for among the names of a certificate. */
-struct search {
-    const struct wp_access *access;
-    struct wp_rpc_peer *peer;
-};
-
-/* The first of all names becomes the caller's; the first that has an entry
- * decides. A name that does not fit is no name: cut, it could be another's. */
-static bool
-match_name(void *ctx, struct wp_str name)
-{
-    const struct search *search = ctx;
-    struct wp_identity *who = &search->peer->who;
-    const struct wp_principal *principal;
-    char text[sizeof(who->name)];
-
-    if (!wp_str_copy(name, text, sizeof(text)) || text[0] == '\0' ||
-        strlen(text) != name.len || !wp_str_is_printable(name)) {
-        return true;
-    }
-    principal = wp_access_find(search->access, text);
-    if (principal != NULL) {
-        take_principal(search->peer, principal);
-        return false;
-    }
-    if (who->name[0] == '\0') {
-        memcpy(who->name, text, sizeof(who->name));
-    }
-    return true;
-}
-
 static void
 learn_certificate(const struct wp_access *access, const void *tls,
                   struct wp_rpc_peer *peer)
 {
-    struct search search = {access, peer};
+    struct wp_name_search search = {access, &peer->who, false};
 
-    peer->known = access->n_principals == 0;
-    wp_h2_tls_names(tls, match_name, &search);
-    if (peer->who.name[0] == '\0') {
-        (void)snprintf(peer->who.name, sizeof(peer->who.name), "certificate");
-    }
-    if (access->n_principals == 0) {
-        wp_identity_own_tenant(&peer->who);
-    }
+    wp_tls_names(tls, wp_access_match_name, &search);
+    peer->known = wp_access_end_names(&search);
 }
 
 static bool

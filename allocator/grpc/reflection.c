@@ -1,5 +1,5 @@
-/* grpc.reflection.v1alpha: what services there are, and the files that describe
- * them, for grpcurl and its like.
+/* grpc.reflection, v1 and v1alpha: what services there are, and the files that
+ * describe them, for grpcurl and its like. The messages of both are the same.
  *
  * The build embeds a serialised FileDescriptorSet. Of protobuf's wire format
  * this file needs two things: to walk over fields, and to read names. A symbol
@@ -14,8 +14,18 @@
 
 struct wp_rpc_reflection {
     struct wp_rpc_server *server;
-    struct wp_service service;
-    struct wp_method method;
+    struct wp_service service[WP_RPC_REFLECTION_VERSIONS];
+    struct wp_method method[WP_RPC_REFLECTION_VERSIONS];
+};
+
+static const struct {
+    const char *service;
+    const char *method;
+} versions[WP_RPC_REFLECTION_VERSIONS] = {
+    {"grpc.reflection.v1.ServerReflection",
+     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"},
+    {"grpc.reflection.v1alpha.ServerReflection",
+     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"},
 };
 
 /* Kinds of descriptor messages, by the fields that hold named parts. */
@@ -271,16 +281,16 @@ wp_rpc_reflection_create(struct wp_rpc_server *server)
         return NULL;
     }
     reflection->server = server;
-    reflection->method =
-        (struct wp_method){.path = "/grpc.reflection.v1alpha.ServerReflection/"
-                                   "ServerReflectionInfo",
-                           .server_streaming = true,
-                           .start = info_start};
-    reflection->service =
-        (struct wp_service){.name = "grpc.reflection.v1alpha.ServerReflection",
-                            .methods = &reflection->method,
-                            .n_methods = 1,
-                            .self = reflection};
+    for (int i = 0; i < WP_RPC_REFLECTION_VERSIONS; i++) {
+        reflection->method[i] = (struct wp_method){.path = versions[i].method,
+                                                   .server_streaming = true,
+                                                   .start = info_start};
+        reflection->service[i] =
+            (struct wp_service){.name = versions[i].service,
+                                .methods = &reflection->method[i],
+                                .n_methods = 1,
+                                .self = reflection};
+    }
     return reflection;
 }
 
@@ -291,7 +301,8 @@ wp_rpc_reflection_destroy(struct wp_rpc_reflection *reflection)
 }
 
 const struct wp_service *
-wp_rpc_reflection_service(const struct wp_rpc_reflection *reflection)
+wp_rpc_reflection_service(const struct wp_rpc_reflection *reflection,
+                          int version)
 {
-    return &reflection->service;
+    return &reflection->service[version];
 }

@@ -140,8 +140,12 @@ add_services(struct wp_rpc_server *server,
             return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                               "memory for reflection");
         }
-        status = wp_rpc_server_add_service(
-            server, wp_rpc_reflection_service(server->reflection), true, err);
+        for (int i = 0; i < WP_RPC_REFLECTION_VERSIONS && status == WP_OK;
+             i++) {
+            status = wp_rpc_server_add_service(
+                server, wp_rpc_reflection_service(server->reflection, i), true,
+                err);
+        }
     }
     return status;
 }
@@ -180,6 +184,10 @@ create_threads(struct wp_rpc_server *server, struct wp_err *err)
                               "memory for %u calls (setting calls_max)",
                               server->config.calls_max);
         }
+        server->threads[i].durations = wp_rpc_durations_create();
+        if (server->threads[i].durations == NULL) {
+            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for threads");
+        }
     }
     return WP_OK;
 }
@@ -211,6 +219,7 @@ create_h2(struct wp_rpc_server *server, struct wp_err *err)
         .listen = c->listen,
         .n_listen = c->n_listen,
         .unix_mode = c->unix_mode,
+        .tls = &wp_h2_tls_by_openssl,
         .tls_cert = c->tls_cert,
         .tls_key = c->tls_key,
         .tls_client_ca = c->tls_client_ca,
@@ -398,6 +407,7 @@ wp_rpc_server_stop(struct wp_rpc_server *server)
                          server->objects_per_thread *
                              (WP_RPC_REPLY_INLINE + WP_CALL_ARENA_SIZE));
         }
+        free(server->threads[i].durations);
     }
     free(server->threads);
     wp_rpc_health_destroy(server->health);

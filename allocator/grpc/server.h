@@ -1,4 +1,4 @@
-/* allocator/grpc/server.h - the gRPC transport, on allocator/h2.
+/* allocator/grpc/server.h - the gRPC transport, on proto/h2.
  *
  * It carries what allocator/services/service.h describes: it finds the method
  * of a call, says who calls and until when, and sends what the service answers.
@@ -98,6 +98,26 @@ struct wp_rpc_stats {
     uint32_t calls_in_flight;
 };
 
+enum {
+    WP_RPC_CODES = 17,
+    WP_RPC_DURATION_BOUNDS = 20,
+    /* The last one has no bound. */
+    WP_RPC_DURATION_BUCKETS = WP_RPC_DURATION_BOUNDS + 1,
+};
+/* Upper bounds in nanoseconds, from 10 us up. */
+extern const int64_t wp_rpc_duration_bounds_ns[WP_RPC_DURATION_BOUNDS];
+
+/* Unary calls of one method that ended with one code: from their head to their
+ * answer being handed to HTTP/2, on the serving thread. Calls that are answered
+ * in one turn of that thread are timed to the same moment. */
+struct wp_rpc_duration {
+    const char *method; /* "warmpool.v1.Allocator/Claim" */
+    unsigned code;      /* gRPC's; CANCELLED when the client had gone. */
+    uint64_t count;
+    uint64_t sum_ns;
+    uint64_t bucket[WP_RPC_DURATION_BUCKETS];
+};
+
 /* Everything but listen: 1 unix listener's mode 0660, 4096 calls, 4096
  * connections, 1024 streams each, 64 KiB requests, 16 KiB metadata, 10 s
  * default deadline, keepalive 30 s / 10 s, silent 5 s, threads 0, reflection
@@ -148,5 +168,11 @@ void wp_rpc_server_stop(struct wp_rpc_server *server);
 /* Any thread. */
 void wp_rpc_server_stats(const struct wp_rpc_server *server,
                          struct wp_rpc_stats *out);
+
+/* The next one that has calls; *cursor is 0 at first. False at the end. There
+ * are at most as many as methods and codes. Any thread. */
+WP_MUST_CHECK bool wp_rpc_server_duration(const struct wp_rpc_server *server,
+                                          uint32_t *cursor,
+                                          struct wp_rpc_duration *out);
 
 #endif

@@ -4,20 +4,24 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "allocator/access/peer_limits.h"
+#include "allocator/http/secure.h"
+#include "proto/sockets/peer_limits.h"
 #include "allocator/http/proxy.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/list.h"
+#include "proto/sockets/network.h"
 #include "proto/sockets/listen.h"
 
 /* How long a connection beyond the bounds may take to send its request. */
 #define SPARE_HEAD_NS (2 * WP_NS_PER_S)
 
 enum {
-    ROLE_UNIX = 1,   /* The kernel knows the peer's user. */
-    KEPT_SHARE = 16, /* One of so many connections is kept for each share. */
-    KEPT_FROM = 4,   /* If there are so many. */
+    ROLE_UNIX = 1,     /* The kernel knows the peer's user. */
+    ROLE_TLS = 2,      /* A certificate may name the peer. */
+    ROLE_TRUSTING = 4, /* In clear; its peer is known by its address. */
+    KEPT_SHARE = 16,   /* One of so many connections is kept for each share. */
+    KEPT_FROM = 4,     /* If there are so many. */
 };
 
 struct listener {
@@ -32,6 +36,9 @@ struct wp_gateway {
     struct wp_list spares; /* Of struct peer, the oldest first. */
     uint32_t n_spares;
     struct wp_http_proxy proxy;
+    struct wp_tls *tls; /* NULL: in clear only. */
+    struct wp_http_secure secure;
+    struct wp_network *trusted[WP_HTTP_TRUST_ROUTES]; /* As config.trust. */
     struct listener *listeners;
     size_t n_listeners;
     uint64_t refused_total; /* Requests beyond the bounds. */
@@ -41,9 +48,12 @@ struct wp_gateway {
 struct peer {
     struct wp_list node; /* In spares. */
     struct wp_http_req *conn;
-    struct wp_identity who; /* On a Unix socket. */
+    struct wp_identity who; /* On a Unix socket, or by its certificate. */
     struct wp_peer_ticket ticket;
     bool is_unix;
+    bool is_proven;    /* So who says who it is. */
+    bool is_looked_at; /* TLS: for its certificate. */
+    bool trusted[WP_HTTP_TRUST_ROUTES];
     bool is_spare; /* Beyond the bounds: has no ticket. */
 };
 
@@ -62,6 +72,18 @@ admit_spare(struct wp_gateway *gateway, struct peer *peer)
     wp_http_set_deadline(peer->conn, SPARE_HEAD_NS);
 }
 
+static bool
+is_trusted(const struct wp_gateway *gateway, enum wp_http_trust_route route,
+           const struct sockaddr *address)
+{
+    for (size_t i = 0; i < gateway->config.trust[route].n_networks; i++) {
+        if (wp_network_has(&gateway->trusted[route][i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *
 admit(struct wp_http_req *conn, int fd, const struct sockaddr *address)
 {
@@ -72,6 +94,16 @@ admit(struct wp_http_req *conn, int fd, const struct sockaddr *address)
 
     peer->conn = conn;
     peer->is_unix = (wp_http_roles(conn) & ROLE_UNIX) != 0;
+    peer->is_proven = peer->is_unix;
+    for (int i = 0; !peer->is_unix && i < WP_HTTP_TRUST_ROUTES; i++) {
+        peer->trusted[i] =
+            is_trusted(gateway, (enum wp_http_trust_route)i, address);
+    }
+    if ((wp_http_roles(conn) & ROLE_TRUSTING) != 0 && !peer->trusted[0] &&
+        !peer->trusted[1]) {
+        return "this address is not trusted; see the settings trust_sessions "
+               "and trust_sandboxes";
+    }
     if (!peer->is_unix) {
         counted = wp_peer_from_address(address);
     } else if (wp_access_unix_peer(&gateway->config.access, fd, &peer->who,
@@ -135,8 +167,9 @@ may_without_token(const struct wp_gateway_config *config,
     if (config->token_rule == WP_HTTP_TOKEN_ALWAYS) {
         return false;
     }
-    if (!peer->is_unix) {
-        return config->token_rule == WP_HTTP_TOKEN_NEVER;
+    if (!peer->is_proven) {
+        return config->token_rule == WP_HTTP_TOKEN_NEVER &&
+               (wp_http_roles(req) & (ROLE_TLS | ROLE_TRUSTING)) == 0;
     }
     return peer->who.admin || (tenant != NULL && peer->who.tenant[0] != '\0' &&
                                strcmp(peer->who.tenant, tenant) == 0);
@@ -174,6 +207,19 @@ send_page(struct wp_http_req *req, const struct wp_http_page *page,
     evbuffer_free(body);
 }
 
+/* What is no secret on this machine may be one beyond it. */
+static bool
+may_see_pages(const struct wp_gateway_config *config, struct wp_http_req *req,
+              const struct wp_http_route *route)
+{
+    const struct peer *peer = wp_http_peer(req);
+    bool is_near = (wp_http_roles(req) & (ROLE_TLS | ROLE_TRUSTING)) == 0;
+
+    return token_known(config, route) ||
+           (config->token_rule != WP_HTTP_TOKEN_ALWAYS &&
+            (is_near || peer->is_proven));
+}
+
 static void
 serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
            const struct wp_http_route *route)
@@ -192,8 +238,7 @@ serve_page(const struct wp_gateway_config *config, struct wp_http_req *req,
         refuse(req, 404,
                "no such page; there are /metrics, /healthz, /readyz and "
                "/sandboxes/NAME/...");
-    } else if (!page->open && config->token_rule == WP_HTTP_TOKEN_ALWAYS &&
-               !token_known(config, route)) {
+    } else if (!page->open && !may_see_pages(config, req, route)) {
         refuse(req, 401, "a bearer token is needed");
     } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         refuse(req, 405, "expected GET or HEAD");
@@ -209,7 +254,8 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
     const struct wp_gateway_config *config = &gateway->config;
     const struct peer *peer = wp_http_peer(req);
     bool known = token_known(config, route);
-    bool may = known || may_without_token(config, req, NULL);
+    bool may = known || peer->trusted[WP_HTTP_TRUST_SANDBOXES] ||
+               may_without_token(config, req, NULL);
     char token[WP_SANDBOX_TOKEN_TEXT + 1] = "";
     struct wp_claim_info info;
 
@@ -241,6 +287,36 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
                               token);
 }
 
+/* Whose claims are those of the sessions that this request is about? NULL: it
+ * has no right to any. */
+static const char *
+tenant_of_sessions(const struct wp_gateway_config *config,
+                   struct wp_http_req *req, const struct wp_http_route *route)
+{
+    const struct peer *peer = wp_http_peer(req);
+
+    if (token_known(config, route) || peer->trusted[WP_HTTP_TRUST_SESSIONS] ||
+        may_without_token(config, req, NULL)) {
+        return peer->who.tenant;
+    }
+    return may_without_token(config, req, peer->who.tenant) ? peer->who.tenant
+                                                            : NULL;
+}
+
+static const struct wp_http_ops *
+serve_session(struct wp_gateway *gateway, struct wp_http_req *req,
+              const struct wp_http_route *route)
+{
+    const char *tenant = tenant_of_sessions(&gateway->config, req, route);
+
+    if (tenant == NULL) {
+        refuse(req, 401, "a bearer token is needed: that of http_token_file");
+        return NULL;
+    }
+    return wp_sessions_open(gateway->config.sessions, req, tenant,
+                            (wp_http_roles(req) & ROLE_TLS) != 0);
+}
+
 /* Is it a probe? Then it is answered beyond the bounds, too. */
 static bool
 is_probe(const struct wp_gateway_config *config,
@@ -255,6 +331,19 @@ is_probe(const struct wp_gateway_config *config,
     return false;
 }
 
+/* The handshake is over when there is a request. */
+static void
+learn_certificate(const struct wp_gateway *gateway, struct wp_http_req *req)
+{
+    struct peer *peer = wp_http_peer(req);
+
+    if ((wp_http_roles(req) & ROLE_TLS) != 0 && !peer->is_looked_at) {
+        peer->is_looked_at = true;
+        peer->is_proven = wp_secure_peer(wp_http_bufferevent(req),
+                                         &gateway->config.access, &peer->who);
+    }
+}
+
 static const struct wp_http_ops *
 on_request(struct wp_http_req *req)
 {
@@ -263,6 +352,7 @@ on_request(struct wp_http_req *req)
     const char *why = "";
     struct wp_http_route route;
 
+    learn_certificate(gateway, req);
     if (peer->is_spare) {
         wp_http_set_close(req);
     }
@@ -274,6 +364,8 @@ on_request(struct wp_http_req *req)
         refuse(req, 503, "too many connections; only probes are answered");
     } else if (route.proxy) {
         return serve_sandbox(gateway, req, &route);
+    } else if (gateway->config.sessions != NULL && wp_session_is(route.path)) {
+        return serve_session(gateway, req, &route);
     } else {
         serve_page(&gateway->config, req, &route);
     }
@@ -283,20 +375,36 @@ on_request(struct wp_http_req *req)
 /* --------------------------------------------------------------- listeners */
 
 static enum wp_status
-add_listener(struct wp_gateway *gateway, const char *text, struct wp_err *err)
+listen_on(struct wp_gateway *gateway, const struct wp_address *address,
+          bool trusting, int fd, struct wp_err *err)
+{
+    if (trusting) {
+        return wp_http_server_listen(gateway->server, fd, ROLE_TRUSTING, err);
+    }
+    if (!address->is_loopback && !gateway->config.anywhere) {
+        return wp_http_server_listen_secure(gateway->server, fd, ROLE_TLS,
+                                            &gateway->secure, err);
+    }
+    return wp_http_server_listen(gateway->server, fd,
+                                 address->is_unix ? ROLE_UNIX : 0, err);
+}
+
+static enum wp_status
+add_listener(struct wp_gateway *gateway, const char *text, bool trusting,
+             struct wp_err *err)
 {
     struct listener *listener = &gateway->listeners[gateway->n_listeners];
     struct wp_address address;
-    enum wp_status status;
     int fd;
 
     if (wp_address_parse(wp_str_from(text), &address, err) != WP_OK) {
         return err->status;
     }
-    if (!address.is_loopback && !gateway->config.anywhere) {
+    if (!address.is_loopback && !gateway->config.anywhere && !trusting &&
+        gateway->tls == NULL) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "HTTP in clear is served on loopback only, not on "
-                          "'%s'",
+                          "'%s'; set tls_cert and tls_key",
                           text);
     }
     if (wp_listener_open(&listener->socket, &address, gateway->config.unix_mode,
@@ -308,9 +416,63 @@ add_listener(struct wp_gateway *gateway, const char *text, struct wp_err *err)
                             sizeof listener->address);
     fd = listener->socket.fd;
     listener->socket.fd = -1;
-    status = wp_http_server_listen(gateway->server, fd,
-                                   address.is_unix ? ROLE_UNIX : 0, err);
+    return listen_on(gateway, &address, trusting, fd, err);
+}
+
+static enum wp_status
+add_listeners(struct wp_gateway *gateway, struct wp_err *err)
+{
+    const struct wp_gateway_config *config = &gateway->config;
+    enum wp_status status = WP_OK;
+
+    for (size_t i = 0; i < config->n_listen && status == WP_OK; i++) {
+        status = add_listener(gateway, config->listen[i], false, err);
+    }
+    for (size_t i = 0; i < config->n_trusting_listen && status == WP_OK; i++) {
+        status = add_listener(gateway, config->trusting_listen[i], true, err);
+    }
     return status;
+}
+
+static enum wp_status
+read_trust(struct wp_gateway *gateway, struct wp_err *err)
+{
+    for (int route = 0; route < WP_HTTP_TRUST_ROUTES; route++) {
+        const struct wp_http_trust *trust = &gateway->config.trust[route];
+
+        gateway->trusted[route] =
+            calloc(trust->n_networks + 1, sizeof *gateway->trusted[route]);
+        if (gateway->trusted[route] == NULL) {
+            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        }
+        for (size_t i = 0; i < trust->n_networks; i++) {
+            if (wp_network_parse(wp_str_from(trust->networks[i]),
+                                 &gateway->trusted[route][i], err) != WP_OK) {
+                return err->status;
+            }
+        }
+    }
+    return WP_OK;
+}
+
+static enum wp_status
+open_tls(struct wp_gateway *gateway, struct wp_err *err)
+{
+    const struct wp_gateway_config *config = &gateway->config;
+    const struct wp_tls_config tls = {
+        .cert = config->tls_cert,
+        .key = config->tls_key,
+        .client_ca = config->tls_client_ca,
+        .client_may_hide = true,
+        .protocol = "http/1.1",
+    };
+
+    if (config->tls_cert == NULL) {
+        return WP_OK;
+    }
+    gateway->tls = wp_tls_create(&tls, err);
+    gateway->secure = wp_secure(gateway->tls);
+    return gateway->tls != NULL ? WP_OK : err->status;
 }
 
 uint32_t
@@ -373,7 +535,8 @@ wp_gateway_create(const struct wp_gateway_config *config, struct wp_err *err)
             .upstream_timeout_ns = config->upstream_timeout_ns,
         };
         gateway->listeners =
-            calloc(config->n_listen + 1, sizeof *gateway->listeners);
+            calloc(config->n_listen + config->n_trusting_listen + 1,
+                   sizeof *gateway->listeners);
         wp_list_init(&gateway->spares);
         gateway->limits = create_limits(config, err);
         gateway->server = create_server(gateway);
@@ -384,11 +547,10 @@ wp_gateway_create(const struct wp_gateway_config *config, struct wp_err *err)
         wp_gateway_destroy(gateway);
         return NULL;
     }
-    for (size_t i = 0; i < config->n_listen; i++) {
-        if (add_listener(gateway, config->listen[i], err) != WP_OK) {
-            wp_gateway_destroy(gateway);
-            return NULL;
-        }
+    if (open_tls(gateway, err) != WP_OK || read_trust(gateway, err) != WP_OK ||
+        add_listeners(gateway, err) != WP_OK) {
+        wp_gateway_destroy(gateway);
+        return NULL;
     }
     return gateway;
 }
@@ -417,6 +579,10 @@ wp_gateway_destroy(struct wp_gateway *gateway)
 {
     if (gateway != NULL) {
         wp_loop_call(gateway->config.loop, close_all, gateway);
+        for (int i = 0; i < WP_HTTP_TRUST_ROUTES; i++) {
+            free(gateway->trusted[i]);
+        }
+        wp_tls_destroy(gateway->tls);
         free(gateway->listeners);
         free(gateway);
     }

@@ -1,8 +1,9 @@
 /* allocator/http/gateway.h - HTTP for people, probes and sandboxes' clients.
  *
  * Its own pages (metrics, health) are rendered by functions it is given. The
- * rest it proxies to leased sandboxes, streaming both ways with back-pressure;
- * `Upgrade` turns a connection into a plain pipe.
+ * session API has a header of its own. The rest it proxies to leased sandboxes,
+ * streaming both ways with back-pressure; `Upgrade` turns a connection into a
+ * plain pipe.
  *
  * Bounds: the HTTP server's, with 100 fields a head, and 64 KiB buffered a
  * direction.
@@ -12,10 +13,16 @@
  * not the tenant's, who has a bearer token, which is either the lease token of
  * that very sandbox in hexadecimal, or admin_token. The token is not handed on.
  * Who may reach every sandbox sees all of a page, everybody else a tenant's
- * view.
+ * view. Beyond loopback TCP is TLS, and nothing but probes is served to who has
+ * neither a token nor a certificate; a certificate's name counts as a user of a
+ * Unix socket does.
+ *
+ * Who can show nothing may be trusted by its address, for one route or the
+ * other: the session API, and the way to every sandbox. A trusting listener, in
+ * clear and anywhere, serves only that and probes, to those addresses only.
  * All of it runs on one loop.
  *
- * How many: as allocator/access/peer_limits.h bounds them. Connections beyond a
+ * How many: as proto/sockets/peer_limits.h bounds them. Connections beyond a
  * bound are answered probes only (open pages), if they ask within 2 s, and
  * closed then; there is room for spares_max of these, and the one that has been
  * silent for longest makes room for a new one. */
@@ -28,6 +35,7 @@
 
 #include "allocator/access/identity.h"
 #include "allocator/access/view.h"
+#include "allocator/http/session.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/loop/loop.h"
 #include "pool/claim.h"
@@ -52,12 +60,31 @@ enum wp_http_token_rule {
     WP_HTTP_TOKEN_NEVER,  /* Not on TCP; on Unix sockets as AUTO. */
 };
 
+/* The routes that may trust an address. */
+enum wp_http_trust_route {
+    WP_HTTP_TRUST_SESSIONS,
+    WP_HTTP_TRUST_SANDBOXES, /* Every one of them. */
+    WP_HTTP_TRUST_ROUTES,
+};
+
 /* Borrowed, with all it points to, until destroy. */
 struct wp_gateway_config {
     struct wp_loop *loop;
-    const char *const *listen; /* As in pool/base/address.h; loopback. */
+    const char *const *listen; /* As in pool/base/address.h. */
     size_t n_listen;
-    bool anywhere; /* Beyond loopback too: for pages that say no secrets. */
+    bool anywhere; /* Beyond loopback in clear: for pages without secrets. */
+    const char *const *trusting_listen; /* The same; TCP. */
+    size_t n_trusting_listen;
+    /* Beyond loopback, listen is served with these; NULL: it cannot be. */
+    const char *tls_cert;
+    const char *tls_key;
+    const char *tls_client_ca; /* NULL: certificates prove nothing. */
+    /* By route: networks whose peers need no proof, as proto/sockets/network.h
+     * has them. */
+    struct wp_http_trust {
+        const char *const *networks;
+        size_t n_networks;
+    } trust[WP_HTTP_TRUST_ROUTES];
     uint32_t unix_mode;      /* Of the Unix sockets. */
     struct wp_access access; /* Of their peers. */
     enum wp_http_token_rule token_rule;
@@ -70,6 +97,7 @@ struct wp_gateway_config {
     int64_t upstream_timeout_ns;
     const struct wp_http_page *pages;
     size_t n_pages;
+    struct wp_sessions *sessions; /* The session API; NULL: none. */
 
     /* The leased sandbox of that name; wp_pools_find_sandbox. */
     enum wp_status (*find)(void *ctx, struct wp_str sandbox,
@@ -101,7 +129,8 @@ uint32_t wp_gateway_sockets(uint32_t connections, uint32_t spares);
  * not. */
 struct wp_gateway *wp_gateway_create(const struct wp_gateway_config *config,
                                      struct wp_err *err);
-/* What listener i is bound to, with its real port; owned by it. */
+/* What listener i is bound to, with its real port; owned by it. The trusting
+ * ones are behind the others. */
 const char *wp_gateway_address(const struct wp_gateway *gateway, size_t i);
 /* Closes every connection and listener and frees all. Any thread but the
  * loop's, which may be running or stopped. Removes the Unix sockets. NULL is

@@ -181,8 +181,8 @@ put_upstream(struct evbuffer *out, const struct wp_cluster *cluster)
 static void
 put_claims(struct evbuffer *out, const struct wp_claim_metrics *claims)
 {
-    static const char *const writes[] = {"observed", "sandbox", "status",
-                                         "annotations", "delete"};
+    static const char *const writes[] = {"observed",    "sandbox", "status",
+                                         "annotations", "delete",  "alias"};
     const char *name = "warmpool_claim_startup_seconds";
 
     wp_prom_family(out, name, "histogram",
@@ -260,8 +260,10 @@ put_kinds(struct evbuffer *out, const struct wp_cluster_stats *s,
 {
     wp_prom_family(out, name, type, help);
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {
+        /* Watched apart from the Sandboxes that they are for the server. */
         const struct wp_prom_label label = {
-            "kind", wp_kind_info((enum wp_kind)i)->kind};
+            "kind", i == WP_KIND_ALIAS ? "SandboxAlias"
+                                       : wp_kind_info((enum wp_kind)i)->kind};
 
         if (s->kinds[i].watched) {
             wp_prom_sample(out, name, &label, 1, value(&s->kinds[i]));

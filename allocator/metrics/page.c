@@ -337,11 +337,49 @@ put_agent_warmpool_size(const struct scrape *sc)
     }
 }
 
+static const char *
+code_name(unsigned code)
+{
+    for (int status = 0; status < WP_STATUS_COUNT; status++) {
+        if ((unsigned)wp_status_grpc_code((enum wp_status)status) == code &&
+            status != WP_PENDING) {
+            return wp_status_name((enum wp_status)status);
+        }
+    }
+    return "UNKNOWN";
+}
+
+/* At most as many series as there are methods and codes. */
+static void
+put_rpc_durations(struct evbuffer *out, const struct wp_rpc_server *rpc)
+{
+    static const char name[] = "warmpool_rpc_duration_seconds";
+    struct wp_rpc_duration d;
+    uint32_t cursor = 0;
+    bool begun = false;
+
+    while (wp_rpc_server_duration(rpc, &cursor, &d)) {
+        const struct wp_prom_label labels[] = {{"method", d.method},
+                                               {"code", code_name(d.code)}};
+
+        if (!begun) {
+            begun = true;
+            wp_prom_family(out, name, "histogram",
+                           "From the head of a unary RPC to its answer.");
+        }
+        wp_prom_put_buckets(
+            out, name, labels, WP_ARRAY_LEN(labels),
+            &(struct wp_prom_buckets){wp_rpc_duration_bounds_ns, d.bucket,
+                                      WP_RPC_DURATION_BOUNDS, d.sum_ns});
+    }
+}
+
 static void
 put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
 {
     struct wp_rpc_stats s;
 
+    put_rpc_durations(out, rpc);
     wp_rpc_server_stats(rpc, &s);
     wp_prom_put(out, "warmpool_rpc_calls_total", "RPCs handed to a method.",
                 (double)s.calls_started);
@@ -653,6 +691,13 @@ wp_http_ready_page(void *ctx, enum wp_view view, struct evbuffer *body,
             (void)evbuffer_add_printf(body, "not ready: %s\n", why);
             ready = false;
         }
+    }
+    if (wp_pools_holds_unseen(m->pools)) {
+        (void)evbuffer_add_printf(body,
+                                  "not ready: which of the sandboxes live "
+                                  "that an earlier daemon left is being "
+                                  "found out\n");
+        ready = false;
     }
     for (uint32_t i = 0; m->not_ready == NULL && i < wp_pools_count(m->pools);
          i++) {

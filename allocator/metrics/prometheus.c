@@ -106,3 +106,31 @@ wp_prom_histogram(struct evbuffer *out, const char *name,
     put_labels(out, labels, n_labels, NULL);
     (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)view->count);
 }
+
+void
+wp_prom_put_buckets(struct evbuffer *out, const char *name,
+                    const struct wp_prom_label *labels, size_t n_labels,
+                    const struct wp_prom_buckets *buckets)
+{
+    uint64_t below = 0;
+    char le[32] = "+Inf";
+
+    for (size_t i = 0; i <= buckets->n_bounds; i++) {
+        bool last = i == buckets->n_bounds;
+
+        below += buckets->bucket[i];
+        if (!last) {
+            (void)snprintf(le, sizeof le, "%.9g",
+                           (double)buckets->bounds_ns[i] / 1e9);
+        }
+        (void)evbuffer_add_printf(out, "%s_bucket", name);
+        put_labels(out, labels, n_labels, last ? "+Inf" : le);
+        (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)below);
+    }
+    (void)evbuffer_add_printf(out, "%s_sum", name);
+    put_labels(out, labels, n_labels, NULL);
+    (void)evbuffer_add_printf(out, " %.9g\n%s_count",
+                              (double)buckets->sum_ns / 1e9, name);
+    put_labels(out, labels, n_labels, NULL);
+    (void)evbuffer_add_printf(out, " %llu\n", (unsigned long long)below);
+}

@@ -34,4 +34,17 @@ void wp_prom_histogram(struct evbuffer *out, const char *name,
                        const struct wp_prom_label *labels, size_t n_labels,
                        const struct wp_histogram_view *view);
 
+/* The same with bounds of its own. */
+struct wp_prom_buckets {
+    const int64_t *bounds_ns;
+    /* bucket[i] counts what is at most bounds_ns[i] and above the bound before;
+     * bucket[n_bounds] the rest. */
+    const uint64_t *bucket;
+    size_t n_bounds;
+    uint64_t sum_ns;
+};
+void wp_prom_put_buckets(struct evbuffer *out, const char *name,
+                         const struct wp_prom_label *labels, size_t n_labels,
+                         const struct wp_prom_buckets *buckets);
+
 #endif

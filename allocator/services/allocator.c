@@ -35,22 +35,29 @@ struct claim_call {
 /* --- Claim --- */
 
 /* So many calls may wait that others find room. */
-static void
+static bool
 claim_may_wait(struct claim_call *self)
 {
     struct wp_services *services = wp_services_of(self->call);
 
     /* Relaxed: a count, nothing is read by it. */
     self->waits =
-        self->claim.wait_ns > 0 &&
+        self->waits ||
         atomic_fetch_add_explicit(&services->waiting, 1, memory_order_relaxed) <
             services->config.waiting_max;
-    if (self->claim.wait_ns > 0 && !self->waits) {
+    if (!self->waits) {
         (void)atomic_fetch_sub_explicit(&services->waiting, 1,
                                         memory_order_relaxed);
-        self->claim.wait_ns = 0;
         self->crowded = true;
     }
+    return self->waits;
+}
+
+/* It waits for another call's answer, whatever it said of waiting. */
+static bool
+claim_may_follow(struct wp_claim *claim)
+{
+    return claim_may_wait(claim->ctx);
 }
 
 /* Before the call is finished. */
@@ -173,10 +180,13 @@ claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     self->claim.claim_id = request.claim_id;
     self->claim.ttl_ns = request.ttl_ms * WP_NS_PER_MS;
     self->claim.wait_ns = wp_service_wait_ns(call, request.wait_ms);
+    self->claim.may_follow = claim_may_follow;
     self->claim.done = claim_done;
     self->claim.ctx = self;
     atomic_init(&self->settled, SETTLED_OPEN);
-    claim_may_wait(self);
+    if (self->claim.wait_ns > 0 && !claim_may_wait(self)) {
+        self->claim.wait_ns = 0;
+    }
     call->state = self;
     call->cancelled = claim_cancelled;
     if (wp_pools_claim(services->config.pools, &self->claim) != WP_PENDING) {
@@ -333,7 +343,9 @@ get_claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     status = wp_pools_get(wp_services_of(call)->config.pools, tenant,
                           request.claim_id, &info);
     if (status != WP_OK) {
-        call->ops->finish(call, status, "claim_id: no such claim is held", 0);
+        (void)wp_service_no_claim(wp_services_of(call), tenant,
+                                  request.claim_id, &err);
+        wp_service_refuse(call, &err);
         return;
     }
     buf = wp_service_reserve(call, wp_wire_size_claim_info(&info));

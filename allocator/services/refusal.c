@@ -82,3 +82,19 @@ wp_service_ttl_too_long(int64_t ttl_max_ns, struct wp_err *err)
                      "pool allows",
                      (long long)(ttl_max_ns / WP_NS_PER_MS));
 }
+
+enum wp_status
+wp_service_no_claim(struct wp_services *services, struct wp_str tenant,
+                    struct wp_str claim_id, struct wp_err *err)
+{
+    int64_t expired_ms =
+        wp_pools_expired_wall_ms(services->config.pools, tenant, claim_id);
+    int64_t now_ms = wp_clock_wall_ns(services->config.clock) / WP_NS_PER_MS;
+
+    if (expired_ms == 0) {
+        return wp_err_set(err, WP_NOT_FOUND, "claim_id: no such claim is held");
+    }
+    return wp_err_set(err, WP_NOT_FOUND,
+                      "claim_id: EXPIRED: its lease ran out %lld s ago",
+                      (long long)((now_ms - expired_ms) / 1000));
+}

@@ -22,6 +22,9 @@ const char *wp_service_claim_reason(struct wp_services *services,
 enum wp_status wp_service_no_pool(struct wp_str pool_namespace,
                                   struct wp_str pool, struct wp_err *err);
 void wp_service_ttl_too_long(int64_t ttl_max_ns, struct wp_err *err);
+enum wp_status wp_service_no_claim(struct wp_services *services,
+                                   struct wp_str tenant, struct wp_str claim_id,
+                                   struct wp_err *err);
 
 /* advise.c */
 struct wp_batch; /* batch.c */

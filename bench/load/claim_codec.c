@@ -39,25 +39,47 @@ write_bytes(uint8_t *out, unsigned field, struct wp_str value)
     return n + value.len;
 }
 
+static size_t
+write_number(uint8_t *out, unsigned field, uint64_t value)
+{
+    if (value == 0) {
+        return 0;
+    }
+    out[0] = (uint8_t)(field << 3 | WIRE_VARINT);
+    return 1 + write_varint(out + 1, value);
+}
+
 size_t
-wp_codec_write_claim(uint8_t *out, struct wp_str pool_namespace,
-                     struct wp_str pool, struct wp_str claim_id,
-                     uint64_t wait_ms)
+wp_codec_write_request(uint8_t *out, const struct wp_codec_request *request,
+                       const struct wp_str *ids, size_t n_ids)
 {
     uint8_t ref[192];
     size_t ref_len;
     size_t n;
 
-    WP_ASSERT(pool_namespace.len < 64 && pool.len < 64 && claim_id.len <= 128);
-    ref_len = write_bytes(ref, 1, pool_namespace);
-    ref_len += write_bytes(ref + ref_len, 2, pool);
+    WP_ASSERT(request->pool_namespace.len < 64 && request->pool.len < 64 &&
+              request->tenant.len < 64);
+    ref_len = write_bytes(ref, 1, request->pool_namespace);
+    ref_len += write_bytes(ref + ref_len, 2, request->pool);
     n = write_bytes(out, 1, (struct wp_str){(const char *)ref, ref_len});
-    n += write_bytes(out + n, 2, claim_id);
-    if (wait_ms > 0) {
-        out[n++] = 5 << 3 | WIRE_VARINT;
-        n += write_varint(out + n, wait_ms);
+    for (size_t i = 0; i < n_ids; i++) {
+        WP_ASSERT(ids[i].len <= 128);
+        n += write_bytes(out + n, 2, ids[i]);
     }
-    return n;
+    n += write_bytes(out + n, 3, request->tenant);
+    n += write_number(out + n, 4, request->ttl_ms);
+    return n + write_number(out + n, 5, request->wait_ms);
+}
+
+size_t
+wp_codec_write_claim(uint8_t *out, struct wp_str pool_namespace,
+                     struct wp_str pool, struct wp_str claim_id,
+                     uint64_t wait_ms)
+{
+    const struct wp_codec_request request = {
+        .pool_namespace = pool_namespace, .pool = pool, .wait_ms = wait_ms};
+
+    return wp_codec_write_request(out, &request, &claim_id, 1);
 }
 
 size_t
@@ -197,5 +219,38 @@ wp_codec_read_release(const uint8_t *bytes, size_t len, bool *was_held)
             *was_held = field.varint != 0;
         }
     }
+    return true;
+}
+
+bool
+wp_codec_next_item(const uint8_t *bytes, size_t len, size_t *at,
+                   struct wp_codec_item *out)
+{
+    struct reader r = {bytes + *at, bytes + len};
+    struct field field;
+    struct reader item;
+
+    *out = (struct wp_codec_item){.code = 0};
+    do {
+        if (!read_field(&r, &field)) {
+            return false;
+        }
+    } while (field.number != 1 || field.bytes.ptr == NULL);
+    item.at = (const uint8_t *)field.bytes.ptr;
+    item.end = item.at + field.bytes.len;
+    while (item.at < item.end) {
+        struct field part;
+
+        if (!read_field(&item, &part) ||
+            (part.number == 4 && !read_lease(part.bytes, &out->lease))) {
+            return false;
+        }
+        if (part.number == 1) {
+            out->claim_id = part.bytes;
+        } else if (part.number == 2) {
+            out->code = part.varint;
+        }
+    }
+    *at = (size_t)(r.at - bytes);
     return true;
 }

@@ -15,6 +15,7 @@
 enum {
     WP_CODEC_CLAIM_MAX = 512, /* Room for any ClaimRequest of this client. */
     WP_CODEC_RELEASE_MAX = 256,
+    WP_CODEC_ID_MAX = 48,
 };
 
 /* What a load client reads of a ClaimResponse. Strings point into the bytes. */
@@ -28,7 +29,22 @@ struct wp_codec_lease {
     bool replayed;
 };
 
-/* The length of the message in out[WP_CODEC_CLAIM_MAX]. The names must fit. */
+/* What a Claim or a ClaimBatch asks for besides its ids. */
+struct wp_codec_request {
+    struct wp_str pool_namespace;
+    struct wp_str pool;
+    struct wp_str tenant;
+    uint64_t ttl_ms; /* 0: not said. */
+    uint64_t wait_ms;
+};
+
+/* The length of the message in out: WP_CODEC_CLAIM_MAX bytes, and for a batch
+ * WP_CODEC_ID_MAX more for each id. Names of at most 63 bytes, ids of at most
+ * WP_CODEC_ID_MAX - 4. */
+size_t wp_codec_write_request(uint8_t *out,
+                              const struct wp_codec_request *request,
+                              const struct wp_str *ids, size_t n_ids);
+/* The same for one id, with less to say. */
 size_t wp_codec_write_claim(uint8_t *out, struct wp_str pool_namespace,
                             struct wp_str pool, struct wp_str claim_id,
                             uint64_t wait_ms);
@@ -39,5 +55,16 @@ WP_MUST_CHECK bool wp_codec_read_claim(const uint8_t *bytes, size_t len,
                                        struct wp_codec_lease *out);
 WP_MUST_CHECK bool wp_codec_read_release(const uint8_t *bytes, size_t len,
                                          bool *was_held);
+
+/* One item of a ClaimBatchResponse. code 0: lease is read. */
+struct wp_codec_item {
+    struct wp_str claim_id;
+    uint64_t code;
+    struct wp_codec_lease lease;
+};
+/* Walks the items: *at is 0 at first. False at the end, and when the bytes are
+ * no such message; then *at is not len. */
+WP_MUST_CHECK bool wp_codec_next_item(const uint8_t *bytes, size_t len,
+                                      size_t *at, struct wp_codec_item *out);
 
 #endif

@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <nghttp2/nghttp2.h>
 
+#include "bench/load/h2_tls.h"
+#include "pool/base/address.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/str.h"
@@ -20,12 +21,13 @@
 enum {
     OUT_SIZE = 64 * 1024,
     IN_SIZE = 256 * 1024,
-    HEADERS = 6,
+    HEADERS_MAX = 8,
     WINDOW = 64 * 1024 * 1024, /* Never in the way of small answers. */
 };
 
 struct conn {
-    int fd;
+    int fd;    /* -1: lost. */
+    void *tls; /* Of wp_h2_tls_connect; NULL: none. */
     nghttp2_session *session;
     struct wp_h2 *h2;
     size_t out_len; /* Bytes of out, of which out_sent are gone. */
@@ -40,14 +42,16 @@ struct wp_h2 {
     unsigned next; /* Connection for the next call. */
     unsigned n_methods;
     bool broken; /* A server's answer was too long. */
-    nghttp2_nv headers[WP_H2_METHODS_MAX][HEADERS];
+    struct wp_h2_config config;
+    unsigned n_headers;
+    nghttp2_nv headers[WP_H2_METHODS_MAX][HEADERS_MAX];
     struct conn *conns[WP_H2_CONNECTIONS_MAX];
     uint8_t in[IN_SIZE];
 };
 
 /* --- nghttp2's callbacks. --- */
 
-static int
+static int /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
 on_header(nghttp2_session *session, const nghttp2_frame *frame,
           const uint8_t *name, size_t name_len, const uint8_t *value,
           size_t value_len, uint8_t flags, void *user)
@@ -82,7 +86,7 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
     if (call == NULL) {
         return 0;
     }
-    if (len > sizeof(call->reply) - call->received) {
+    if (len > call->reply_cap - call->received) {
         conn->h2->broken = true;
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
@@ -109,7 +113,7 @@ on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
     return 0;
 }
 
-static ssize_t
+static ssize_t /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
 read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
              size_t len, uint32_t *flags, nghttp2_data_source *source,
              void *user)
@@ -133,58 +137,90 @@ read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
 
 /* --- Connections. --- */
 
-static int
-connect_unix(const char *path, struct wp_err *err)
+/* A peer that does not answer keeps nobody longer than this. */
+static void
+bound_connect(int fd)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int fd;
+    struct timeval limit = {1, 0};
 
-    if (!wp_str_copy(wp_str_from(path), addr.sun_path, sizeof(addr.sun_path))) {
-        wp_err_set(err, WP_INVALID_ARGUMENT, "socket path '%s' is too long",
-                   path);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
+static int
+connect_to(const struct sockaddr *addr, socklen_t len)
+{
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1;
+
+    if (fd < 0) {
         return -1;
     }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0) {
-        wp_err_sys(err, WP_UNAVAILABLE, errno, "connect to unix:%s", path);
-        if (fd >= 0) {
-            close(fd);
-        }
+    bound_connect(fd);
+    if (connect(fd, addr, len) != 0) {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
         return -1;
+    }
+    if (addr->sa_family != AF_UNIX) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     }
     return fd;
 }
 
+/* A host that is a name; numbers need no resolver. */
 static int
-connect_tcp(const char *target, struct wp_err *err)
+connect_name(const char *target, struct wp_err *err)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     const char *colon = strrchr(target, ':');
-    char host[64];
-    uint64_t port;
-    int one = 1;
-    int fd;
+    struct addrinfo *list = NULL;
+    char host[256];
+    int fd = -1;
+    int failed;
 
     if (colon == NULL ||
         !wp_str_copy((struct wp_str){target, (size_t)(colon - target)}, host,
-                     sizeof(host)) ||
-        inet_pton(AF_INET, host, &addr.sin_addr) != 1 ||
-        !wp_str_to_u64(wp_str_from(colon + 1), &port) || port > UINT16_MAX) {
-        wp_err_set(err, WP_INVALID_ARGUMENT,
-                   "target '%s' is neither unix:/path nor a.b.c.d:port",
-                   target);
+                     sizeof(host))) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "address '%.100s': expected HOST:PORT or unix:/PATH",
+                         target);
         return -1;
     }
-    addr.sin_port = htons((uint16_t)port);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0) {
-        wp_err_sys(err, WP_UNAVAILABLE, errno, "connect to %s", target);
-        if (fd >= 0) {
-            close(fd);
-        }
+    failed = getaddrinfo(host, colon + 1, &hints, &list);
+    if (failed != 0) {
+        (void)wp_err_set(err, WP_UNAVAILABLE, "%.100s: %s", target,
+                         gai_strerror(failed));
         return -1;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
+        fd = connect_to(a->ai_addr, a->ai_addrlen);
+    }
+    if (fd < 0) {
+        (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot reach %.100s",
+                         target);
+    }
+    freeaddrinfo(list);
+    return fd;
+}
+
+static int
+connect_target(const char *target, struct wp_err *err)
+{
+    struct wp_address address;
+    int fd;
+
+    if (wp_address_parse(wp_str_from(target), &address, err) != WP_OK) {
+        return strncmp(target, "unix:", 5) == 0 ? -1
+                                                : connect_name(target, err);
+    }
+    fd = connect_to((struct sockaddr *)&address.sa, address.len);
+    if (fd < 0) {
+        (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot reach %.100s",
+                         target);
+    }
     return fd;
 }
 
@@ -214,50 +250,111 @@ start_session(struct conn *conn)
                conn->session, NGHTTP2_FLAG_NONE, 0, WINDOW) == 0;
 }
 
-/* False and err when it cannot; what was made is wp_h2_close's. */
-static bool
-open_conn(struct wp_h2 *h2, const char *target, struct wp_err *err)
+/* What a connection holds; the struct stays. */
+static void
+close_conn(struct conn *conn)
 {
-    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn->session != NULL) {
+        /* The calls in flight are forgotten, not ended. */
+        nghttp2_session_del(conn->session);
+        conn->session = NULL;
+    }
+    wp_h2_tls_close(conn->tls);
+    conn->tls = NULL;
+    if (conn->fd >= 0) {
+        close(conn->fd);
+        conn->fd = -1;
+    }
+    conn->out_len = 0;
+    conn->out_sent = 0;
+    conn->wants_out = false;
+}
+
+static bool
+open_conn(struct wp_h2 *h2, struct conn *conn, struct wp_err *err)
+{
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
 
-    if (conn == NULL) {
-        wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for a connection");
-        return false;
-    }
-    h2->conns[h2->n_conns++] = conn;
-    conn->h2 = h2;
-    conn->fd = strncmp(target, "unix:", 5) == 0 ? connect_unix(target + 5, err)
-                                                : connect_tcp(target, err);
+    conn->fd = connect_target(h2->config.target, err);
     if (conn->fd < 0) {
         return false;
+    }
+    if (h2->config.tls != NULL) {
+        conn->tls = wp_h2_tls_connect(h2->config.tls, conn->fd, err);
+        if (conn->tls == NULL) {
+            close_conn(conn);
+            return false;
+        }
     }
     if (!start_session(conn) ||
         epoll_ctl(h2->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
         wp_err_set(err, WP_RESOURCE_EXHAUSTED, "cannot start a session");
+        close_conn(conn);
         return false;
     }
     return true;
 }
 
+bool
+wp_h2_reopen(struct wp_h2 *h2, unsigned conn, struct wp_err *err)
+{
+    close_conn(h2->conns[conn]);
+    return open_conn(h2, h2->conns[conn], err);
+}
+
 struct wp_h2 *
 wp_h2_connect(const char *target, unsigned connections, struct wp_err *err)
 {
+    return wp_h2_open(
+        &(struct wp_h2_config){.target = target, .connections = connections},
+        err);
+}
+
+struct wp_h2 *
+wp_h2_open(const struct wp_h2_config *config, struct wp_err *err)
+{
     struct wp_h2 *h2 = calloc(1, sizeof(*h2));
 
-    WP_ASSERT(connections > 0 && connections <= WP_H2_CONNECTIONS_MAX);
+    WP_ASSERT(config->connections > 0 &&
+              config->connections <= WP_H2_CONNECTIONS_MAX);
     if (h2 == NULL) {
         wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for a client");
         return NULL;
     }
+    h2->config = *config;
     h2->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    for (unsigned i = 0; i < connections; i++) {
-        if (!open_conn(h2, target, err)) {
+    for (unsigned i = 0; i < config->connections; i++) {
+        struct conn *conn = calloc(1, sizeof(*conn));
+
+        if (conn == NULL) {
+            wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                       "no memory for a connection");
+            wp_h2_close(h2);
+            return NULL;
+        }
+        conn->h2 = h2;
+        conn->fd = -1;
+        h2->conns[h2->n_conns++] = conn;
+        if (!open_conn(h2, conn, err)) {
             wp_h2_close(h2);
             return NULL;
         }
     }
     return h2;
+}
+
+pid_t
+wp_h2_peer(const struct wp_h2 *h2)
+{
+    struct ucred peer = {.pid = 0};
+    socklen_t len = sizeof(peer);
+
+    if (strncmp(h2->config.target, "unix:", 5) != 0 ||
+        getsockopt(h2->conns[0]->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) !=
+            0) {
+        return 0;
+    }
+    return peer.pid;
 }
 
 void
@@ -267,16 +364,8 @@ wp_h2_close(struct wp_h2 *h2)
         return;
     }
     for (unsigned i = 0; i < h2->n_conns; i++) {
-        struct conn *conn = h2->conns[i];
-
-        if (conn->session != NULL) {
-            /* The calls in flight are forgotten, not ended. */
-            nghttp2_session_del(conn->session);
-        }
-        if (conn->fd >= 0) {
-            close(conn->fd);
-        }
-        free(conn);
+        close_conn(h2->conns[i]);
+        free(h2->conns[i]);
     }
     close(h2->epoll_fd);
     free(h2);
@@ -304,24 +393,47 @@ wp_h2_method(struct wp_h2 *h2, const char *path)
 
     WP_ASSERT(h2->n_methods < WP_H2_METHODS_MAX);
     headers[0] = header(":method", "POST");
-    headers[1] = header(":scheme", "http");
+    headers[1] = header(":scheme", h2->config.tls != NULL ? "https" : "http");
     headers[2] = header(":path", path);
     headers[3] = header(":authority", "localhost");
     headers[4] = header("te", "trailers");
     headers[5] = header("content-type", "application/grpc");
+    h2->n_headers = 6;
+    if (h2->config.timeout != NULL) {
+        headers[h2->n_headers++] = header("grpc-timeout", h2->config.timeout);
+    }
+    if (h2->config.authorization != NULL) {
+        headers[h2->n_headers++] =
+            header("authorization", h2->config.authorization);
+    }
     return h2->n_methods++;
 }
 
-void
+/* The next connection that lives; NULL: none. */
+static struct conn *
+next_conn(struct wp_h2 *h2, unsigned *index)
+{
+    for (unsigned i = 0; i < h2->n_conns; i++) {
+        *index = h2->next;
+        h2->next = h2->next + 1 < h2->n_conns ? h2->next + 1 : 0;
+        if (h2->conns[*index]->session != NULL) {
+            return h2->conns[*index];
+        }
+    }
+    return NULL;
+}
+
+bool
 wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
 {
-    struct conn *conn = h2->conns[h2->next];
+    struct conn *conn = next_conn(h2, &call->conn);
     nghttp2_data_provider body = {.source.ptr = call,
                                   .read_callback = read_request};
 
-    call->conn = h2->next;
-    h2->next = h2->next + 1 < h2->n_conns ? h2->next + 1 : 0;
-    WP_ASSERT(call->request_len <= WP_H2_MESSAGE_MAX);
+    WP_ASSERT(call->request_len <= WP_H2_REQUEST_MAX);
+    if (conn == NULL) {
+        return false;
+    }
     call->request[0] = 0; /* Not compressed. */
     call->request[1] = 0;
     call->request[2] = 0;
@@ -330,9 +442,10 @@ wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
     call->sent = 0;
     call->received = 0;
     call->status = WP_H2_NO_STATUS;
-    call->stream_id = nghttp2_submit_request(
-        conn->session, NULL, h2->headers[call->method], HEADERS, &body, call);
-    WP_ASSERT(call->stream_id > 0); /* Memory lacks, or 2^30 calls were made. */
+    call->stream_id =
+        nghttp2_submit_request(conn->session, NULL, h2->headers[call->method],
+                               h2->n_headers, &body, call);
+    return call->stream_id > 0; /* Memory lacks, or 2^30 calls were made. */
 }
 
 void
@@ -340,6 +453,9 @@ wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call)
 {
     nghttp2_session *session = h2->conns[call->conn]->session;
 
+    if (session == NULL) {
+        return;
+    }
     /* What still comes for the stream finds nobody; the reset goes out before
      * any of the request's own bytes that are left. Both fail when the stream
      * is over, which is as good. */
@@ -391,13 +507,31 @@ want_out(struct conn *conn, bool wants)
     }
 }
 
+/* As send and recv: -1 and EAGAIN when it would have to wait. */
+static ssize_t
+conn_send(struct conn *conn, const uint8_t *bytes, size_t len)
+{
+    if (conn->tls != NULL) {
+        return wp_h2_tls_send(conn->tls, bytes, len);
+    }
+    return send(conn->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static ssize_t
+conn_recv(struct conn *conn, uint8_t *bytes, size_t len, int flags)
+{
+    if (conn->tls != NULL) {
+        return wp_h2_tls_recv(conn->tls, bytes, len);
+    }
+    return recv(conn->fd, bytes, len, flags);
+}
+
 static enum wp_status
 flush(struct conn *conn, struct wp_err *err)
 {
     while (conn->out_sent < conn->out_len || fill(conn)) {
-        ssize_t n =
-            send(conn->fd, conn->out + conn->out_sent,
-                 conn->out_len - conn->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = conn_send(conn, conn->out + conn->out_sent,
+                              conn->out_len - conn->out_sent);
 
         if (n < 0 && errno == EAGAIN) {
             want_out(conn, true);
@@ -416,27 +550,59 @@ static enum wp_status
 receive(struct conn *conn, int flags, struct wp_err *err)
 {
     struct wp_h2 *h2 = conn->h2;
-    ssize_t n = recv(conn->fd, h2->in, IN_SIZE, flags);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return WP_OK;
+    do {
+        ssize_t n = conn_recv(conn, h2->in, IN_SIZE, flags);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return WP_OK;
+        }
+        if (n < 0) {
+            return wp_err_sys(err, WP_UNAVAILABLE, errno, "receive");
+        }
+        if (n == 0) {
+            return wp_err_set(err, WP_UNAVAILABLE,
+                              "the server closed the connection");
+        }
+        if (nghttp2_session_mem_recv(conn->session, h2->in, (size_t)n) != n ||
+            h2->broken) {
+            h2->broken = false;
+            return wp_err_set(
+                err, WP_INTERNAL,
+                "the server's bytes are no answer to a unary call");
+        }
+        /* What TLS has decrypted no poll tells of. */
+    } while (conn->tls != NULL);
+    return WP_OK;
+}
+
+/* It is over: the run too, unless somebody wants to know. */
+static enum wp_status
+lose(struct conn *conn, enum wp_status status, const struct wp_err *err)
+{
+    struct wp_h2 *h2 = conn->h2;
+
+    if (h2->config.on_lost == NULL) {
+        return status;
     }
-    if (n < 0) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "receive");
-    }
-    if (n == 0) {
-        return wp_err_set(err, WP_UNAVAILABLE,
-                          "the server closed the connection");
-    }
-    if (nghttp2_session_mem_recv(conn->session, h2->in, (size_t)n) != n ||
-        h2->broken) {
-        return wp_err_set(err, WP_INTERNAL,
-                          "the server's bytes are no answer to a unary call");
-    }
-    if (!nghttp2_session_want_read(conn->session)) {
-        return wp_err_set(err, WP_UNAVAILABLE, "the server said GOAWAY");
+    close_conn(conn);
+    for (unsigned i = 0; i < h2->n_conns; i++) {
+        if (h2->conns[i] == conn) {
+            h2->config.on_lost(h2->config.ctx, i, err);
+        }
     }
     return WP_OK;
+}
+
+static enum wp_status
+serve(struct conn *conn, int flags, struct wp_err *err)
+{
+    enum wp_status status = receive(conn, flags, err);
+
+    if (status == WP_OK && !nghttp2_session_want_read(conn->session)) {
+        status = wp_err_set(err, WP_UNAVAILABLE, "the server said GOAWAY");
+    }
+    return status == WP_OK ? WP_OK : lose(conn, status, err);
 }
 
 static enum wp_status
@@ -450,8 +616,9 @@ wait_and_receive(struct wp_h2 *h2, int64_t timeout_ns, struct wp_err *err)
     /* One connection, and all the time in the world or none: receive itself
      * waits or looks, and the call costs one system call less. */
     if (h2->n_conns == 1 && !h2->conns[0]->wants_out &&
+        h2->conns[0]->session != NULL && h2->config.tls == NULL &&
         (timeout_ns == WP_TIME_NEVER || timeout_ns == 0)) {
-        return receive(h2->conns[0], timeout_ns == 0 ? MSG_DONTWAIT : 0, err);
+        return serve(h2->conns[0], timeout_ns == 0 ? MSG_DONTWAIT : 0, err);
     }
     n = epoll_pwait2(h2->epoll_fd, events, (int)h2->n_conns,
                      timeout_ns == WP_TIME_NEVER ? NULL : &limit, NULL);
@@ -459,7 +626,7 @@ wait_and_receive(struct wp_h2 *h2, int64_t timeout_ns, struct wp_err *err)
         return wp_err_sys(err, WP_INTERNAL, errno, "epoll");
     }
     for (int i = 0; i < n; i++) {
-        enum wp_status status = receive(events[i].data.ptr, MSG_DONTWAIT, err);
+        enum wp_status status = serve(events[i].data.ptr, MSG_DONTWAIT, err);
 
         if (status != WP_OK) {
             return status;
@@ -472,8 +639,13 @@ enum wp_status
 wp_h2_turn(struct wp_h2 *h2, int64_t timeout_ns, struct wp_err *err)
 {
     for (unsigned i = 0; i < h2->n_conns; i++) {
-        enum wp_status status = flush(h2->conns[i], err);
+        struct conn *conn = h2->conns[i];
+        enum wp_status status =
+            conn->session != NULL ? flush(conn, err) : WP_OK;
 
+        if (status != WP_OK) {
+            status = lose(conn, status, err);
+        }
         if (status != WP_OK) {
             return status;
         }

@@ -6,13 +6,16 @@
  * this client is not what limits it: compare the CPU times of both.
  *
  * Errors of single calls are counted by the caller from their status. A lost
- * connection ends the run: wp_h2_turn says why. One thread. */
+ * connection ends the run, and wp_h2_turn says why; but with on_lost it is
+ * closed, its calls are the caller's again, and wp_h2_reopen tries to have
+ * another in its place. One thread. */
 #ifndef WP_BENCH_LOAD_H2_CLIENT_H
 #define WP_BENCH_LOAD_H2_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "pool/base/compiler.h"
 #include "pool/base/status.h"
@@ -20,34 +23,57 @@
 enum {
     WP_H2_CONNECTIONS_MAX = 64,
     WP_H2_METHODS_MAX = 8,
-    WP_H2_MESSAGE_MAX = 1024, /* Of a request or a reply, unframed. */
-    WP_H2_FRAME_HEAD = 5,     /* gRPC's flag and length before a message. */
-    WP_H2_NO_STATUS = -1,     /* The stream ended without grpc-status. */
+    WP_H2_MESSAGE_MAX = 1024,  /* What a call of this program needs. */
+    WP_H2_REQUEST_MAX = 65535, /* Of any request, unframed. */
+    WP_H2_FRAME_HEAD = 5,      /* gRPC's flag and length before a message. */
+    WP_H2_NO_STATUS = -1,      /* The stream ended without grpc-status. */
 };
 
 struct wp_h2; /* Opaque. */
+struct wp_h2_tls;
 
 /* One call; owned by the caller and kept until done. */
 struct wp_h2_call {
-    /* Request. The message starts at request + WP_H2_FRAME_HEAD. */
+    /* Request. The message starts at request + WP_H2_FRAME_HEAD. Both buffers
+     * are the caller's. */
     unsigned method;    /* From wp_h2_method. */
-    size_t request_len; /* Of the message. */
-    uint8_t request[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
+    size_t request_len; /* Of the message; at most WP_H2_REQUEST_MAX. */
+    uint8_t *request;
     void (*done)(struct wp_h2_call *call);
     void *ctx;
 
     /* Answer. The message starts at reply + WP_H2_FRAME_HEAD. */
     int status;       /* The grpc-status, or WP_H2_NO_STATUS. */
     size_t reply_len; /* Of the message; 0 when there is none. */
-    uint8_t reply[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
+    uint8_t *reply;
+    size_t reply_cap; /* Of the buffer, its head included. */
+    unsigned conn;    /* Which connection it is on. */
 
     size_t sent; /* Private, as is what follows. */
     size_t received;
     int32_t stream_id;
-    unsigned conn;
 };
 
-/* Connects. target is "unix:/path" or "a.b.c.d:port". NULL and err when it
+struct wp_h2_config {
+    const char *target; /* "unix:/path" or "host:port". */
+    unsigned connections;
+    const struct wp_h2_tls *tls; /* NULL: none. Borrowed. */
+    const char *authorization;   /* NULL: none; "Bearer ...". Borrowed. */
+    const char *timeout;         /* NULL: none; as grpc-timeout. Borrowed. */
+    /* Connection conn is gone, for err. NULL: that ends the run. */
+    void (*on_lost)(void *ctx, unsigned conn, const struct wp_err *err);
+    void *ctx;
+};
+
+/* The same as wp_h2_connect, with all there is to say. */
+struct wp_h2 *wp_h2_open(const struct wp_h2_config *config, struct wp_err *err);
+/* Another connection in the place of a lost one; it may take a second. */
+WP_MUST_CHECK bool wp_h2_reopen(struct wp_h2 *h2, unsigned conn,
+                                struct wp_err *err);
+/* The process at the other end of a Unix socket; 0: not known. */
+pid_t wp_h2_peer(const struct wp_h2 *h2);
+
+/* Connects. target is "unix:/path" or "host:port". NULL and err when it
  * cannot. */
 struct wp_h2 *wp_h2_connect(const char *target, unsigned connections,
                             struct wp_err *err);
@@ -56,8 +82,9 @@ void wp_h2_close(struct wp_h2 *h2); /* NULL is fine. */
 /* Registers "/package.Service/Method" (kept by the caller) for call->method. */
 unsigned wp_h2_method(struct wp_h2 *h2, const char *path);
 
-/* Queues a call on the next connection in turn; the next turn sends it. */
-void wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call);
+/* Queues a call on the next connection in turn; the next turn sends it. False
+ * when no connection is left that takes one: nothing has happened. */
+WP_MUST_CHECK bool wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call);
 
 /* Gives up a call that was started and is not done: the server is told, and the
  * call is the caller's again at once; done is not called. */

@@ -15,7 +15,7 @@ wp_hist_reset(struct wp_hist *hist)
     hist->min_ns = INT64_MAX;
 }
 
-/* Values below 128 have a bucket each; above, the top seven bits after the
+/* Values below 1024 have a bucket each; above, the top ten bits after the
  * leading one choose it. */
 static unsigned
 bucket_of(int64_t value)
@@ -32,9 +32,8 @@ bucket_of(int64_t value)
            (unsigned)((value >> shift) & (SUB - 1));
 }
 
-/* The largest value of bucket i. */
-static int64_t
-bucket_end(unsigned i)
+int64_t
+wp_hist_bound_ns(unsigned i)
 {
     unsigned octave = i >> WP_HIST_SUB_BITS;
     int64_t low;
@@ -94,7 +93,7 @@ wp_hist_quantile_ns(const struct wp_hist *hist, double q)
     for (unsigned i = 0; i < WP_HIST_BUCKETS; i++) {
         below += hist->bucket[i];
         if (below >= rank) {
-            int64_t end = bucket_end(i);
+            int64_t end = wp_hist_bound_ns(i);
 
             return end < hist->max_ns ? end : hist->max_ns;
         }

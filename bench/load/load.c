@@ -23,6 +23,8 @@ struct worker {
     int64_t from_ns; /* When the call was due or started. */
     bool claiming;
     char claim_id[CLAIM_ID_LEN + 1];
+    uint8_t request[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
+    uint8_t reply[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
 };
 
 struct load {
@@ -107,7 +109,7 @@ start_claim(struct worker *worker, int64_t from_ns)
         wp_str_from(load->config->pool),
         (struct wp_str){worker->claim_id, CLAIM_ID_LEN}, load->config->wait_ms);
     load->result->claim_request_len = worker->call.request_len;
-    wp_h2_start(load->h2, &worker->call);
+    WP_ASSERT(wp_h2_start(load->h2, &worker->call));
 }
 
 static void
@@ -122,7 +124,7 @@ start_release(struct worker *worker, struct wp_str token)
     worker->call.request_len =
         wp_codec_write_release(worker->call.request + WP_H2_FRAME_HEAD, token);
     load->result->release_request_len = worker->call.request_len;
-    wp_h2_start(load->h2, &worker->call);
+    WP_ASSERT(wp_h2_start(load->h2, &worker->call));
 }
 
 static bool
@@ -455,6 +457,9 @@ wp_load_run(const struct wp_load_config *config, struct wp_load_result *out,
         load.workers[i].load = &load;
         load.workers[i].call.ctx = &load.workers[i];
         load.workers[i].call.done = call_done;
+        load.workers[i].call.request = load.workers[i].request;
+        load.workers[i].call.reply = load.workers[i].reply;
+        load.workers[i].call.reply_cap = sizeof(load.workers[i].reply);
     }
     status = run_phases(&load, err);
 out:

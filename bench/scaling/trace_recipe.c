@@ -93,6 +93,64 @@ static const struct wp_trace_recipe recipes[] = {
      .length_s = 8 * HOUR,
      .warm_up_s = 2 * HOUR,
      .rate_per_s = 3},
+    {.name = "rare-2.5h",
+     .title = "Rare bursts, 2.5 hours apart",
+     .sentence = "200 claims within 20 s every 2.5 hours, over a calm of one "
+                 "claim in 20 s",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 14 * DAY,
+     .warm_up_s = 10 * HOUR,
+     .rate_per_s = 0.05,
+     .on_s = 20,
+     .off_s = 2.5 * HOUR,
+     .batch = 200},
+    {.name = "rare-5h",
+     .title = "Rare bursts, 5 hours apart",
+     .sentence = "the same every 5 hours",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 14 * DAY,
+     .warm_up_s = 20 * HOUR,
+     .rate_per_s = 0.05,
+     .on_s = 20,
+     .off_s = 5 * HOUR,
+     .batch = 200},
+    {.name = "daily-batch",
+     .title = "A daily batch",
+     .sentence = "300 claims within 20 s at the same minute of each day, over "
+                 "a calm of one claim in 20 s",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 14 * DAY,
+     .warm_up_s = 4 * DAY,
+     .rate_per_s = 0.05,
+     .on_s = 20,
+     .off_s = DAY,
+     .batch = 300},
+    {.name = "silence",
+     .title = "Silence, then a batch",
+     .sentence = "nothing for 3 to 9 hours, then 200 claims within 20 s",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 14 * DAY,
+     .warm_up_s = 24 * HOUR,
+     .on_s = 20,
+     .off_s = 6 * HOUR,
+     .jitter = 0.3,
+     .batch = 200},
+    {.name = "ramp",
+     .title = "A ramp",
+     .sentence = "from 0.1 to 20 claims a second in 12 hours",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 12 * HOUR,
+     .warm_up_s = 1 * HOUR,
+     .rate_per_s = 0.1,
+     .ratio = 200},
+    {.name = "regular",
+     .title = "One claim exactly every second",
+     .sentence = "a cron job of its own kind: one claim exactly every second",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 6 * HOUR,
+     .warm_up_s = 1 * HOUR,
+     .rate_per_s = 1,
+     .regular = true},
 };
 
 struct maker {
@@ -295,6 +353,56 @@ make_tenants(struct maker *maker)
     }
 }
 
+/* The background: its rate goes evenly from the first to the last one. */
+static void
+add_background(struct maker *maker)
+{
+    const struct wp_trace_recipe *recipe = maker->recipe;
+    double last = recipe->rate_per_s * (recipe->ratio > 0 ? recipe->ratio : 1);
+    double slope = (last - recipe->rate_per_s) / recipe->length_s;
+    double most = fmax(recipe->rate_per_s, last);
+    double t = 0;
+
+    if (most <= 0) {
+        return;
+    }
+    while (t < recipe->length_s) {
+        double rate = recipe->rate_per_s + slope * t;
+
+        if (recipe->regular) {
+            t += 1 / rate;
+            add(maker, t);
+        } else {
+            t += exponential(maker, 1 / most);
+            if (wp_rng_unit(&maker->rng) * most < rate) {
+                add(maker, t);
+            }
+        }
+    }
+}
+
+/* Each batch comes evenly spread at random over on_s. jitter is the share of
+ * the time between two that is exponential: what a memoryless process and a
+ * clock have in common. */
+static void
+make_recurring(struct maker *maker)
+{
+    const struct wp_trace_recipe *recipe = maker->recipe;
+    double t = recipe->off_s * wp_rng_unit(&maker->rng);
+
+    add_background(maker);
+    while (recipe->off_s > 0 && t < recipe->length_s) {
+        for (uint32_t i = 0; i < recipe->batch; i++) {
+            add(maker, t + recipe->on_s * wp_rng_unit(&maker->rng));
+        }
+        add_job(maker, t, t + recipe->on_s, recipe->batch);
+        t += recipe->off_s * (1 - recipe->jitter) +
+             (recipe->jitter > 0
+                  ? exponential(maker, recipe->off_s * recipe->jitter)
+                  : 0);
+    }
+}
+
 const struct wp_trace_recipe *
 wp_trace_recipe_at(unsigned i)
 {
@@ -319,10 +427,14 @@ wp_trace_recipe_make(const struct wp_trace_recipe *recipe, uint64_t seed,
                      struct wp_trace *out)
 {
     static void (*const makers[])(struct maker *) = {
-        [WP_TRACE_POISSON] = make_poisson, [WP_TRACE_DIURNAL] = make_diurnal,
-        [WP_TRACE_MMPP] = make_mmpp,       [WP_TRACE_FAN_OUT] = make_fan_out,
-        [WP_TRACE_FLASH] = make_flash,     [WP_TRACE_RL] = make_rl,
+        [WP_TRACE_POISSON] = make_poisson,
+        [WP_TRACE_DIURNAL] = make_diurnal,
+        [WP_TRACE_MMPP] = make_mmpp,
+        [WP_TRACE_FAN_OUT] = make_fan_out,
+        [WP_TRACE_FLASH] = make_flash,
+        [WP_TRACE_RL] = make_rl,
         [WP_TRACE_TENANTS] = make_tenants,
+        [WP_TRACE_RECURRING] = make_recurring,
     };
     struct maker maker = {.recipe = recipe, .trace = out};
     struct wp_err err;

@@ -17,6 +17,7 @@ enum wp_trace_kind {
     WP_TRACE_FLASH,
     WP_TRACE_RL,
     WP_TRACE_TENANTS,
+    WP_TRACE_RECURRING, /* Batches on a background. */
     WP_TRACE_READ, /* From a file; the seed puts calls within their minutes. */
 };
 
@@ -28,14 +29,19 @@ struct wp_trace_recipe {
     double length_s;
     double warm_up_s;  /* Not measured. */
     double rate_per_s; /* Claims; of jobs: FAN_OUT, RL; outside bursts: MMPP,
-                        * FLASH. */
-    double ratio;      /* Of the rate in a burst: MMPP, FLASH. */
+                        * FLASH, RECURRING. */
+    double ratio;      /* Of the rate in a burst: MMPP, FLASH. Of the rate at
+                        * the end, reached evenly: RECURRING; 0: none. */
     double on_s;       /* Mean length of a burst: MMPP, FLASH exactly. */
-    double off_s;      /* Mean time between: MMPP, FLASH. */
+    double off_s;      /* Mean time between: MMPP, FLASH. From one beginning to
+                        * the next: RECURRING; 0: no batches. */
+    double jitter;     /* RECURRING: 0 on the clock, 1 memoryless. */
+    bool regular;      /* RECURRING: the background comes evenly spaced. */
     const char *path;  /* READ. */
     const char *app;   /* READ; NULL: all. */
     enum wp_azure_format format; /* READ. */
-    uint32_t batch; /* Most claims of a job: FAN_OUT; problems: RL. */
+    uint32_t batch; /* Most claims of a job: FAN_OUT; problems: RL; claims of
+                     * each: RECURRING. */
 };
 
 /* NULL beyond the last. */

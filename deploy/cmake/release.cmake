@@ -17,6 +17,7 @@ install(CODE "
               ${WP_SBOM_ARCHIVES} --
               \"\${root}/${CMAKE_INSTALL_SBINDIR}/warmpoold\"
               \"\${root}/${CMAKE_INSTALL_BINDIR}/warmpoolctl\"
+              \"\${root}/${CMAKE_INSTALL_BINDIR}/warmpool-load\"
               \"\${root}/${CMAKE_INSTALL_BINDIR}/warmpool-runtime\"
               \"\${root}/${CMAKE_INSTALL_LIBEXECDIR}/warmpool/warmpool-init\"
       OUTPUT_FILE \"\${root}/${CMAKE_INSTALL_DOCDIR}/warmpool.spdx.json\"
@@ -28,4 +29,4 @@ install(CODE "
 add_custom_target(release_files
   COMMAND ${CMAKE_SOURCE_DIR}/deploy/release.sh ${CMAKE_BINARY_DIR}
           ${PROJECT_VERSION} ${CMAKE_BINARY_DIR}/release
-  DEPENDS warmpoold warmpoolctl warmpool-runtime warmpool-init VERBATIM)
+  DEPENDS warmpoold warmpoolctl warmpool-load warmpool-runtime warmpool-init VERBATIM)

@@ -254,11 +254,12 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
     static const struct {
         uint32_t bit;
         const struct wp_controller_ops *ops;
-    } all[WP_CLUSTER_CONTROLLERS] = {
+    } all[] = {
         {WP_CONTROLLER_POOL, &wp_pool_controller_ops},
         {WP_CONTROLLER_CLAIM, &wp_claim_controller_ops},
         {WP_CONTROLLER_TEMPLATE, &wp_template_controller_ops},
         {WP_CONTROLLER_SANDBOX, &wp_sandbox_controller_ops},
+        {WP_CONTROLLERS_ALL, &wp_webhook_controller_ops},
     };
     uint32_t chosen = cluster->parts.config.controllers;
     const uint32_t checks = WP_CONTROLLER_TEMPLATE | WP_CONTROLLER_SANDBOX;
@@ -281,7 +282,9 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
     for (size_t i = 0; i < WP_ARRAY_LEN(all); i++) {
         uint32_t n = cluster->controllers_len;
 
-        if ((chosen & all[i].bit) == 0) {
+        if ((chosen & all[i].bit) == 0 ||
+            (all[i].ops == &wp_webhook_controller_ops &&
+             cluster->parts.config.webhook == NULL)) {
             continue;
         }
         cluster->ops[n] = all[i].ops;

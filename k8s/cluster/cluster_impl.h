@@ -14,10 +14,6 @@
 #include "k8s/lead/competitor.h"
 #include "proto/loop/loop.h"
 
-enum {
-    WP_CLUSTER_CONTROLLERS = 4,
-};
-
 /* One kind that is watched. */
 struct wp_cluster_watch {
     struct wp_cluster *cluster;

@@ -14,6 +14,10 @@
 #include "k8s/cluster/sandbox_counts.h"
 #include "k8s/watch/work_queue.h"
 
+enum {
+    WP_CLUSTER_CONTROLLERS = 5, /* Pool, claim, template, sandbox, webhook. */
+};
+
 struct wp_cluster_kind_stats {
     bool watched; /* All else is 0 when it is not. */
     bool synced;
@@ -35,7 +39,7 @@ struct wp_cluster_stats {
     struct wp_http_stats http;
     struct wp_cluster_backend_stats backend;
     struct wp_cluster_kind_stats kinds[WP_KIND_COUNT];
-    struct wp_cluster_controller_stats controllers[4];
+    struct wp_cluster_controller_stats controllers[WP_CLUSTER_CONTROLLERS];
     uint32_t controllers_len;
 };
 

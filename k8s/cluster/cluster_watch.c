@@ -23,7 +23,8 @@ static const struct watched {
     const char *index_label;
     const char *selector;
 } watched[] = {
-    {WP_KIND_SANDBOX, SANDBOXES, WP_LABEL_WARM_POOL, NULL},
+    {WP_KIND_SANDBOX, SANDBOXES, WP_LABEL_WARM_POOL, "!" WP_LABEL_ALIAS},
+    {WP_KIND_ALIAS, WP_CONTROLLER_CLAIM, NULL, WP_LABEL_ALIAS},
     {WP_KIND_SANDBOX_CLAIM, WP_CONTROLLER_CLAIM, NULL, NULL},
     {WP_KIND_SANDBOX_TEMPLATE, TEMPLATES, NULL, NULL},
     {WP_KIND_SANDBOX_WARM_POOL, POOLS, NULL, NULL},
@@ -39,7 +40,11 @@ static const struct watched {
 static bool
 is_needed(const struct wp_cluster *cluster, const struct watched *row)
 {
-    return (row->controllers & cluster->parts.config.controllers) != 0;
+    const struct wp_cluster_config *config = &cluster->parts.config;
+
+    /* Only clients of v1alpha1 look for aliases. */
+    return (row->controllers & config->controllers) != 0 &&
+           (row->kind != WP_KIND_ALIAS || config->webhook != NULL);
 }
 
 enum wp_status

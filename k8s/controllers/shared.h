@@ -77,7 +77,7 @@ wp_parts_queue(const struct wp_parts *parts, uint32_t workers_max,
  * but nothing new is written. destroy comes after the API client has ended all
  * calls with CANCELLED. */
 struct wp_controller_ops {
-    const char *name; /* "pool", "claim", "template", "sandbox" */
+    const char *name; /* "pool", "claim", "template", "sandbox", "webhook" */
     void *(*create)(struct wp_parts *parts, struct wp_err *err);
     void (*activate)(void *self);
     void (*deactivate)(void *self);
@@ -91,5 +91,6 @@ extern const struct wp_controller_ops wp_pool_controller_ops;
 extern const struct wp_controller_ops wp_claim_controller_ops;
 extern const struct wp_controller_ops wp_template_controller_ops;
 extern const struct wp_controller_ops wp_sandbox_controller_ops;
+extern const struct wp_controller_ops wp_webhook_controller_ops;
 
 #endif

@@ -14,6 +14,8 @@
 /* X(NAME, group, version, Kind, plural) */
 #define WP_KIND_TABLE(X)                                                       \
     X(SANDBOX, "agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")           \
+    /* A Sandbox that shows another one: k8s/controllers/alias/alias.h. */     \
+    X(ALIAS, "agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")             \
     X(SANDBOX_CLAIM, "extensions.agents.x-k8s.io", "v1beta1", "SandboxClaim",  \
       "sandboxclaims")                                                         \
     X(SANDBOX_TEMPLATE, "extensions.agents.x-k8s.io", "v1beta1",               \
@@ -27,7 +29,10 @@
     X(NETWORK_POLICY, "networking.k8s.io", "v1", "NetworkPolicy",              \
       "networkpolicies")                                                       \
     X(EVENT, "events.k8s.io", "v1", "Event", "events")                         \
-    X(LEASE, "coordination.k8s.io", "v1", "Lease", "leases")
+    X(LEASE, "coordination.k8s.io", "v1", "Lease", "leases")                   \
+    X(SECRET, "", "v1", "Secret", "secrets")                                   \
+    X(DEFINITION, "apiextensions.k8s.io", "v1", "CustomResourceDefinition",    \
+      "customresourcedefinitions")
 
 enum wp_kind {
 #define X(name, group, version, kind, plural) WP_KIND_##name,

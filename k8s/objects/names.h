@@ -18,6 +18,8 @@
 #define WP_LABEL_CREATED_BY "agents.x-k8s.io/created-by"
 #define WP_LABEL_CLAIM_UID "agents.x-k8s.io/claim-uid"
 #define WP_LABEL_ADOPTABLE "agents.x-k8s.io/adoptable"
+/* Of a Sandbox that only shows another one: the uid of its claim. */
+#define WP_LABEL_ALIAS "warmpool.dev/alias"
 /* Annotations. */
 #define WP_ANNOTATION_SANDBOX_NAME "agents.x-k8s.io/sandbox-name"
 #define WP_ANNOTATION_POD_NAME "agents.x-k8s.io/pod-name"
@@ -28,6 +30,9 @@
 #define WP_ANNOTATION_FIRST_OBSERVED                                           \
     "agents.x-k8s.io/controller-first-observed-at"
 #define WP_ANNOTATION_FIRST_READY "agents.x-k8s.io/claim-first-ready-at"
+/* Of a SandboxTemplate: the port that has to serve before a sandbox is Ready.
+ */
+#define WP_ANNOTATION_SERVING_PORT "warmpool.dev/serving-port"
 #define WP_ANNOTATION_TRACE "opentelemetry.io/trace-context"
 #define WP_ANNOTATION_SAFE_TO_EVICT                                            \
     "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -40,6 +40,7 @@ wp_sandbox_secure_defaults(json_t *blueprint, const struct wp_object *template_)
 
     if (json_is_object(pod)) {
         wp_pod_secure_defaults(pod, view->managed && !view->has_network_policy);
+        wp_pod_wait_for_port(pod, view->serving_port);
     }
 }
 

@@ -39,6 +39,7 @@ struct wp_sandbox_view {
     struct wp_condition suspended;
     const char *pod_ip;         /* The first of status.podIPs. */
     const char *const *pod_ips; /* Ends with NULL. */
+    const char *service_fqdn;   /* "": no Service. */
     const char *node_name;
     int64_t shutdown_wall_ms;
     enum wp_shutdown_policy shutdown_policy;
@@ -51,6 +52,7 @@ struct wp_claim_view {
     const char *pool;    /* spec.warmPoolRef.name */
     const char *sandbox; /* status.sandbox.name */
     const char *const *pod_ips;
+    const char *service_fqdn;
     struct wp_condition ready;
     struct wp_condition finished;
     bool has_lifecycle;
@@ -91,6 +93,7 @@ struct wp_template_view {
     /* Of what sandboxes are made from; see wp_blueprint_hash; after the secure
      * defaults. */
     uint64_t blueprint_hash;
+    uint16_t serving_port; /* Of the annotation of that name; 0: none. */
     /* Of the labels and annotations of its Pods. */
     uint64_t pod_metadata_hash;
 };
@@ -124,6 +127,10 @@ const struct wp_pod_view *wp_pod_view(const struct wp_object *object);
  * account token; with public_dns (managed, and no rules of its own) resolvers
  * that know nothing of the cluster. Changes pod_spec, an object. */
 void wp_pod_secure_defaults(json_t *pod_spec, bool public_dns);
+/* A Pod is Ready only when this port takes connections: a readiness probe of
+ * the first container, unless it has one. 0: nothing. Changes pod_spec alone,
+ * not what is below it. */
+void wp_pod_wait_for_port(json_t *pod_spec, uint16_t port);
 /* FNV-1a of the canonical JSON of what the sandbox of this spec is made from:
  * the pod's spec, names and specs of volume claims, service. Equal: the same
  * sandbox. NULL is as an empty one. */

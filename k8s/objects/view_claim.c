@@ -16,6 +16,7 @@ wp_view_read_claim(struct wp_view_reader *reader, void *out)
     view->pool = wp_view_text(reader, "spec.warmPoolRef.name");
     view->sandbox = wp_view_text(reader, "status.sandbox.name");
     view->pod_ips = wp_view_texts(reader, "status.sandbox.podIPs");
+    view->service_fqdn = wp_view_text(reader, "status.sandbox.serviceFQDN");
     view->has_lifecycle = wp_view_object(reader, "spec.lifecycle") != NULL;
     view->shutdown_wall_ms =
         wp_view_time(reader, "spec.lifecycle.shutdownTime");

@@ -22,6 +22,7 @@ wp_view_read_sandbox(struct wp_view_reader *reader, void *out)
                               strcmp(scheduled.reason, "Unschedulable") == 0;
     view->pod_ips = wp_view_texts(reader, "status.podIPs");
     view->pod_ip = view->pod_ips[0] != NULL ? view->pod_ips[0] : "";
+    view->service_fqdn = wp_view_text(reader, "status.serviceFQDN");
     view->node_name = wp_view_text(reader, "status.nodeName");
     view->shutdown_wall_ms = wp_view_time(reader, "spec.shutdownTime");
     view->shutdown_policy = (enum wp_shutdown_policy)wp_view_choice(

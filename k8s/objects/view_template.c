@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "k8s/objects/view_read.h"
 #include "pool/base/fnv.h"
 
@@ -23,6 +24,31 @@ wp_pod_secure_defaults(json_t *pod_spec, bool public_dns)
         wp_json_set(pod_spec, "dnsConfig",
                     wp_json_set(json_object(), "nameservers", servers));
     }
+}
+
+void
+wp_pod_wait_for_port(json_t *pod_spec, uint16_t port)
+{
+    const json_t *has = json_object_get(pod_spec, "containers");
+    const json_t *first = json_array_get(has, 0);
+    json_t *containers;
+    json_t *container;
+    json_t *probe;
+
+    if (port == 0 || !json_is_object(first) ||
+        json_object_get(first, "readinessProbe") != NULL) {
+        return;
+    }
+    containers = json_copy(json_object_get(pod_spec, "containers"));
+    container = json_copy(json_array_get(containers, 0));
+    probe = json_pack("{s:{s:i}, s:i}", "tcpSocket", "port", (int)port,
+                      "periodSeconds", 1);
+    if (containers == NULL || container == NULL) {
+        wp_json_no_memory();
+    }
+    (void)wp_json_set(container, "readinessProbe", probe);
+    (void)json_array_set_new(containers, 0, container);
+    (void)wp_json_set(pod_spec, "containers", containers);
 }
 
 /* Of each volume claim what it is, without its labels and annotations. */
@@ -84,11 +110,12 @@ wp_blueprint_hash(const json_t *spec)
 }
 
 static uint64_t
-template_blueprint_hash(const json_t *spec, bool public_dns)
+template_blueprint_hash(const json_t *spec, bool public_dns, uint16_t port)
 {
     json_t *pod_spec = pod_spec_of(spec);
 
     wp_pod_secure_defaults(pod_spec, public_dns);
+    wp_pod_wait_for_port(pod_spec, port);
     return blueprint_hash(spec, pod_spec);
 }
 
@@ -119,6 +146,23 @@ read_policy(struct wp_view_reader *reader, const char *path)
                                                     WP_INJECTION_DISALLOWED);
 }
 
+static uint16_t
+read_serving_port(struct wp_view_reader *reader)
+{
+    const char *text = wp_json_text(reader->root, "metadata", "annotations",
+                                    WP_ANNOTATION_SERVING_PORT, NULL);
+    uint64_t port = 0;
+
+    if (text[0] != '\0' && (!wp_str_to_u64(wp_str_from(text), &port) ||
+                            port == 0 || port > UINT16_MAX)) {
+        wp_view_wrong(reader,
+                      "metadata.annotations." WP_ANNOTATION_SERVING_PORT,
+                      "a port, 1 to 65535");
+        return 0;
+    }
+    return (uint16_t)port;
+}
+
 void
 wp_view_read_template(struct wp_view_reader *reader, void *out)
 {
@@ -132,12 +176,14 @@ wp_view_read_template(struct wp_view_reader *reader, void *out)
     view->env_policy = read_policy(reader, "spec.envVarsInjectionPolicy");
     view->volume_policy =
         read_policy(reader, "spec.volumeClaimTemplatesPolicy");
+    view->serving_port = read_serving_port(reader);
     (void)wp_view_object(reader, "spec.podTemplate.spec");
     (void)wp_view_array(reader, "spec.volumeClaimTemplates");
     (void)wp_view_bool(reader, "spec.service", false);
     if (reader->block != NULL) { /* Once is enough: it is no small work. */
         view->blueprint_hash = template_blueprint_hash(
-            spec, view->managed && !view->has_network_policy);
+            spec, view->managed && !view->has_network_policy,
+            view->serving_port);
         view->pod_metadata_hash = pod_metadata_hash(spec);
     }
 }

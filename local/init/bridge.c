@@ -251,16 +251,10 @@ conn_connect(struct wp_bridge_conn *conn, int family)
 
 /* A program that listens on "localhost" may have only the IPv6 address. */
 static bool
-conn_connect_any(struct wp_bridge_conn *conn)
+conn_connect_v6(struct wp_bridge_conn *conn)
 {
-    if (!conn->tried_v6 && conn_connect(conn, AF_INET)) {
-        return true;
-    }
-    if (!conn->tried_v6) {
-        conn->tried_v6 = true;
-        return conn_connect(conn, AF_INET6);
-    }
-    return false;
+    conn->tried_v6 = true;
+    return conn_connect(conn, AF_INET6);
 }
 
 static void
@@ -274,12 +268,7 @@ conn_connected(struct wp_bridge_conn *conn)
         error != 0) {
         (void)close(inner->fd);
         inner->fd = -1;
-        if (conn->tried_v6) {
-            conn_end(conn);
-            return;
-        }
-        conn->tried_v6 = true;
-        if (!conn_connect(conn, AF_INET6)) {
+        if (conn->tried_v6 || !conn_connect_v6(conn)) {
             conn_end(conn);
         }
         return;
@@ -331,7 +320,7 @@ conn_start(struct wp_bridge *bridge, int fd)
     }
     event.data.ptr = &conn->half[OUTER].watch;
     if (epoll_ctl(bridge->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 ||
-        !conn_connect_any(conn)) {
+        (!conn_connect(conn, AF_INET) && !conn_connect_v6(conn))) {
         free(conn);
         return false;
     }

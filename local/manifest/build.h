@@ -46,12 +46,7 @@ struct wp_build {
 WP_MUST_CHECK bool wp_build_size(struct wp_decode *d,
                                  const struct wp_yaml *node, uint64_t *out);
 
-/* Readers of fields, for tables; out is a struct wp_build, or unused. The first
- * two allow a value as long as it asks for nothing. */
-bool wp_build_only_false(struct wp_decode *d, const struct wp_yaml *node,
-                         void *out);
-bool wp_build_only_empty_list(struct wp_decode *d, const struct wp_yaml *node,
-                              void *out);
+/* Readers of fields, for tables; out is a struct wp_build. */
 bool wp_build_container_security(struct wp_decode *d,
                                  const struct wp_yaml *node, void *out);
 bool wp_build_pod_security(struct wp_decode *d, const struct wp_yaml *node,

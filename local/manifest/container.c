@@ -90,7 +90,7 @@ add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
     static const struct wp_field fields[] = {
         WP_REQUIRED("name", use_env_name),
         WP_USED("value", use_env_value),
-        WP_REFUSED("valueFrom"),
+        WP_REFUSED("valueFrom", "give a value"),
     };
     struct wp_build *b = out;
     struct env_entry entry = {NULL, ""};
@@ -161,15 +161,16 @@ wp_build_container(struct wp_decode *d, const struct wp_yaml *node, void *out)
         WP_NOTED("tty"),
         WP_NOTED("terminationMessagePath"),
         WP_NOTED("terminationMessagePolicy"),
-        WP_REFUSED("envFrom"),
-        WP_REFUSED("volumeDevices"),
+        WP_REFUSED("envFrom", "name the variables in env, with their values"),
+        WP_REFUSED("volumeDevices", "use an emptyDir volume"),
     };
     struct wp_build *b = out;
 
     if (b->has_container) {
         return wp_decode_fail(d, node,
                               "more than one container is not supported on one"
-                              " machine");
+                              " machine: let this one's command start what it"
+                              " needs beside it");
     }
     b->has_container = true;
     return WP_DECODE_MAP(d, node, fields, b);

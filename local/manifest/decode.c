@@ -143,9 +143,19 @@ fail_unknown(struct wp_decode *d, const struct wp_yaml *node,
 }
 
 static bool
+refuse(struct wp_decode *d, const struct wp_yaml *node,
+       const struct wp_field *field)
+{
+    return wp_decode_fail(d, node, "not supported on one machine: %s",
+                          field->instead);
+}
+
+static bool
 decode_field(struct wp_decode *d, const struct wp_yaml *node,
              const struct wp_field *field, void *out)
 {
+    bool asked = true;
+
     switch (field->fate) {
     case WP_FIELD_USED:
         return field->use(d, node, out);
@@ -153,9 +163,15 @@ decode_field(struct wp_decode *d, const struct wp_yaml *node,
         return true;
     case WP_FIELD_NOTED:
         return wp_decode_note(d, node, "not enforced on one machine");
+    case WP_FIELD_EMPTY_LIST:
+        return wp_decode_is(d, node, WP_YAML_LIST) &&
+               (node->first == NULL || refuse(d, node, field));
+    case WP_FIELD_FALSE:
+        return wp_decode_bool(d, node, &asked) &&
+               (!asked || refuse(d, node, field));
     case WP_FIELD_REFUSED:
     default:
-        return wp_decode_fail(d, node, "not supported on one machine");
+        return refuse(d, node, field);
     }
 }
 

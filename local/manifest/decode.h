@@ -35,6 +35,9 @@ enum wp_field_fate {
     WP_FIELD_PLAIN,   /* Holds here whatever it says; accepted in silence. */
     WP_FIELD_NOTED,   /* Accepted; said to be not enforced. */
     WP_FIELD_REFUSED, /* Cannot be had on one machine. */
+    /* The same, unless it asks for nothing: an empty list; false. */
+    WP_FIELD_EMPTY_LIST,
+    WP_FIELD_FALSE,
 };
 
 struct wp_field {
@@ -43,27 +46,37 @@ struct wp_field {
     bool required;
     /* For WP_FIELD_USED; false with d->err set. */
     bool (*use)(struct wp_decode *d, const struct wp_yaml *node, void *out);
+    /* For what is refused: what to do instead, as the end of a sentence. */
+    const char *instead;
 };
 
 #define WP_USED(name, use)                                                     \
     {                                                                          \
-        name, WP_FIELD_USED, false, use                                        \
+        name, WP_FIELD_USED, false, use, NULL                                  \
     }
 #define WP_REQUIRED(name, use)                                                 \
     {                                                                          \
-        name, WP_FIELD_USED, true, use                                         \
+        name, WP_FIELD_USED, true, use, NULL                                   \
     }
 #define WP_PLAIN(name)                                                         \
     {                                                                          \
-        name, WP_FIELD_PLAIN, false, NULL                                      \
+        name, WP_FIELD_PLAIN, false, NULL, NULL                                \
     }
 #define WP_NOTED(name)                                                         \
     {                                                                          \
-        name, WP_FIELD_NOTED, false, NULL                                      \
+        name, WP_FIELD_NOTED, false, NULL, NULL                                \
     }
-#define WP_REFUSED(name)                                                       \
+#define WP_REFUSED(name, instead)                                              \
     {                                                                          \
-        name, WP_FIELD_REFUSED, false, NULL                                    \
+        name, WP_FIELD_REFUSED, false, NULL, instead                           \
+    }
+#define WP_EMPTY_LIST(name, instead)                                           \
+    {                                                                          \
+        name, WP_FIELD_EMPTY_LIST, false, NULL, instead                        \
+    }
+#define WP_FALSE(name, instead)                                                \
+    {                                                                          \
+        name, WP_FIELD_FALSE, false, NULL, instead                             \
     }
 
 /* Every child of a map goes by the table. */

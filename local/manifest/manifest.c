@@ -121,7 +121,7 @@ read_meta(struct wp_decode *d, const struct wp_yaml *root,
         WP_PLAIN("ownerReferences"),
         WP_PLAIN("finalizers"),
         WP_PLAIN("selfLink"),
-        WP_REFUSED("generateName"),
+        WP_REFUSED("generateName", "give a name"),
     };
     const struct wp_yaml *node = wp_yaml_find(root, "metadata");
     size_t mark;
@@ -242,10 +242,10 @@ static bool
 check_head(struct wp_decode *d, const struct wp_yaml *root)
 {
     static const struct wp_field fields[] = {
-        {"apiVersion", WP_FIELD_PLAIN, true, NULL},
-        {"kind", WP_FIELD_PLAIN, true, NULL},
-        {"metadata", WP_FIELD_PLAIN, true, NULL},
-        {"spec", WP_FIELD_PLAIN, true, NULL},
+        {"apiVersion", WP_FIELD_PLAIN, true, NULL, NULL},
+        {"kind", WP_FIELD_PLAIN, true, NULL, NULL},
+        {"metadata", WP_FIELD_PLAIN, true, NULL, NULL},
+        {"spec", WP_FIELD_PLAIN, true, NULL, NULL},
         WP_PLAIN("status"), /* An API server's own. */
     };
     const struct wp_yaml *api;

@@ -42,8 +42,8 @@ add_port(struct wp_decode *d, const struct wp_yaml *node, void *out)
         WP_REQUIRED("containerPort", use_port_number),
         WP_USED("name", use_port_name),
         WP_USED("protocol", use_protocol),
-        WP_REFUSED("hostPort"),
-        WP_REFUSED("hostIP"),
+        WP_REFUSED("hostPort", "clients reach the port by the daemon's proxy"),
+        WP_REFUSED("hostIP", "clients reach the port by the daemon's proxy"),
     };
     struct wp_build *b = out;
     struct wp_build_port *port = &b->ports[b->ports_len];
@@ -137,8 +137,9 @@ wp_build_readiness_probe(struct wp_decode *d, const struct wp_yaml *node,
     static const struct wp_field fields[] = {
         WP_USED("httpGet", use_http_get),
         WP_USED("tcpSocket", use_tcp_socket),
-        WP_REFUSED("exec"),
-        WP_REFUSED("grpc"),
+        WP_REFUSED("exec", "use httpGet, or tcpSocket: the program is ready "
+                           "when its port answers"),
+        WP_REFUSED("grpc", "use tcpSocket with the same port"),
         /* Readiness is looked for from the first millisecond on. */
         WP_PLAIN("initialDelaySeconds"),
         WP_PLAIN("periodSeconds"),

@@ -70,7 +70,7 @@ wp_build_resources(struct wp_decode *d, const struct wp_yaml *node, void *out)
         WP_USED("limits", use_limits),
         /* What a scheduler needs; there is one machine only. */
         WP_PLAIN("requests"),
-        WP_REFUSED("claims"),
+        WP_REFUSED("claims", "use cpu and memory"),
     };
 
     return WP_DECODE_MAP(d, node, fields, out);

@@ -4,34 +4,12 @@
 
 #include "local/manifest/build.h"
 
-bool
-wp_build_only_false(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    bool value;
-
-    (void)out;
-    if (!wp_decode_bool(d, node, &value)) {
-        return false;
-    }
-    return !value || wp_decode_fail(d, node, "not supported on one machine");
-}
-
-bool
-wp_build_only_empty_list(struct wp_decode *d, const struct wp_yaml *node,
-                         void *out)
-{
-    (void)out;
-    return wp_decode_is(d, node, WP_YAML_LIST) &&
-           (node->first == NULL ||
-            wp_decode_fail(d, node, "not supported on one machine"));
-}
-
 static bool
 use_capabilities(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     static const struct wp_field fields[] = {
         WP_PLAIN("drop"), /* All are. */
-        WP_USED("add", wp_build_only_empty_list),
+        WP_EMPTY_LIST("add", "leave it out, as no sandbox has capabilities"),
     };
 
     return WP_DECODE_MAP(d, node, fields, out);
@@ -56,7 +34,8 @@ use_seccomp(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     static const struct wp_field fields[] = {
         WP_REQUIRED("type", use_seccomp_type),
-        WP_REFUSED("localhostProfile"),
+        WP_REFUSED("localhostProfile",
+                   "leave it out: one filter holds for every sandbox"),
     };
 
     return WP_DECODE_MAP(d, node, fields, out);
@@ -64,18 +43,18 @@ use_seccomp(struct wp_decode *d, const struct wp_yaml *node, void *out)
 
 static const struct wp_field container_security_fields[] = {
     /* Always so here, whatever is asked. */
-    WP_USED("allowPrivilegeEscalation", wp_build_only_false),
+    WP_FALSE("allowPrivilegeEscalation", "leave it out, or say false"),
     WP_PLAIN("runAsNonRoot"),
     WP_PLAIN("readOnlyRootFilesystem"),
     WP_USED("capabilities", use_capabilities),
     WP_USED("seccompProfile", use_seccomp),
-    WP_USED("privileged", wp_build_only_false),
+    WP_FALSE("privileged", "leave it out, or say false"),
     WP_NOTED("runAsUser"),
     WP_NOTED("runAsGroup"),
     WP_NOTED("appArmorProfile"),
     WP_NOTED("seLinuxOptions"),
-    WP_REFUSED("procMount"),
-    WP_REFUSED("windowsOptions"),
+    WP_REFUSED("procMount", "leave it out: /proc is the sandbox's own"),
+    WP_REFUSED("windowsOptions", "leave it out"),
 };
 
 bool
@@ -101,8 +80,8 @@ wp_build_pod_security(struct wp_decode *d, const struct wp_yaml *node,
         WP_NOTED("appArmorProfile"),
         WP_NOTED("seLinuxOptions"),
         WP_NOTED("seLinuxChangePolicy"),
-        WP_REFUSED("sysctls"),
-        WP_REFUSED("windowsOptions"),
+        WP_REFUSED("sysctls", "leave it out: the kernel is shared"),
+        WP_REFUSED("windowsOptions", "leave it out"),
     };
 
     return WP_DECODE_MAP(d, node, fields, out);

@@ -73,6 +73,14 @@ allocate(struct wp_local *local, struct wp_err *err)
 }
 
 static enum wp_status
+say_cannot(enum wp_status status, struct wp_err *err)
+{
+    return status == WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "this machine cannot make sandboxes");
+}
+
+static enum wp_status
 look_at_host(struct wp_local *local, struct wp_err *err)
 {
     char path[WP_LOCAL_PATH_MAX + 16];
@@ -104,10 +112,10 @@ look_at_host(struct wp_local *local, struct wp_err *err)
                      " manager must use its subgroup " WP_CGROUP_LEAF
                      " (systemd 254: DelegateSubgroup=)");
     }
-    if (status == WP_OK) {
+    if (status == WP_OK && !local->config.untried) {
         status = wp_host_try(&local->config, &local->host, err);
     }
-    return status;
+    return say_cannot(status, err);
 }
 
 struct wp_local *
@@ -177,7 +185,10 @@ wp_local_probe(const struct wp_local_config *config,
     wp_cgroups_sweep(&groups, PROBE_GROUP);
     status = wp_host_look(config, &groups, report, err);
     wp_cgroups_close(&groups);
-    return status == WP_OK ? wp_host_try(config, report, err) : status;
+    if (status == WP_OK) {
+        status = wp_host_try(config, report, err);
+    }
+    return say_cannot(status, err);
 }
 
 /* --- The port --- */

@@ -63,6 +63,9 @@ struct wp_local_config {
      * those that had become ready live on and serve, and the next daemon on the
      * state directory adopts or destroys them. */
     bool outlive;
+    /* false, the default: create runs a trial sandbox. true: the caller does so
+     * later, by wp_local_probe, as who has living sandboxes to take up. */
+    bool untried;
     /* A lock from wp_local_lock_wait; wp_local_create takes it, also when it
      * fails. -1, the default: it locks the state directory itself. */
     int lock_fd;

@@ -45,7 +45,8 @@ add_bind(struct wp_root *root, const char *from, const char *to,
 
     if (root->binds_len == WP_ROOT_BINDS_MAX) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "the image has more than %d top directories",
+                          "the image has more than %d directories and files"
+                          " at its top",
                           (int)WP_ROOT_BINDS_MAX);
     }
     bind->from = strdup(from);
@@ -64,8 +65,21 @@ struct shown {
     const char *below; /* "" or "/opt". */
 };
 
+/* An empty file, for a file of the image to be mounted on. */
+static enum wp_status
+make_place(const char *here, struct wp_err *err)
+{
+    int fd = open(here, O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0444);
+
+    if (fd < 0) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot make %s", here);
+    }
+    (void)close(fd);
+    return WP_OK;
+}
+
 /* A link stays a link, which leads where it leads inside; a directory is
- * mounted. */
+ * mounted, and so is a file, such as an image's program. */
 static enum wp_status
 show_entry(struct wp_root *root, const struct shown *shown, const char *name,
            struct wp_err *err)
@@ -97,10 +111,11 @@ show_entry(struct wp_root *root, const struct shown *shown, const char *name,
         }
         return WP_OK;
     }
-    if (!S_ISDIR(st.st_mode)) {
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
         return WP_OK;
     }
-    status = wp_dir_make(here, 0755, err);
+    status = S_ISDIR(st.st_mode) ? wp_dir_make(here, 0755, err)
+                                 : make_place(here, err);
     if (status != WP_OK) {
         return status;
     }
@@ -169,6 +184,14 @@ show_all(struct wp_root *root, const struct shown *shown, struct wp_err *err)
     return status;
 }
 
+/* Does the error say that there is no such directory, rather than that it
+ * cannot be opened now? */
+static bool
+is_no_directory(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
 /* Who made the image decides where its links lead: every path of it is resolved
  * inside it. */
 static enum wp_status
@@ -190,6 +213,10 @@ make_image(struct wp_root *root, const char *image_dir, struct wp_err *err)
     status = show_all(root, &shown, err);
     if (status == WP_OK) {
         below.fd = wp_inside_open(shown.fd, "opt", WP_INSIDE_FOLLOW);
+        if (below.fd < 0 && !is_no_directory(errno)) {
+            status = wp_err_sys(err, WP_UNAVAILABLE, errno,
+                                "/opt of image directory %s", image_dir);
+        }
     }
     if (below.fd >= 0) {
         char here[WP_ROOT_PATH_MAX];

@@ -1,10 +1,11 @@
 /* local/walls/rootfs.h - the read-only root that sandboxes of a template see.
  *
  * A small prepared directory becomes "/": it holds mount points, symbolic links
- * and, for `image: host`, a short copied /etc. The image's own directories are
- * mounted over it read-only. A directory made once costs a sandbox one mount;
- * hiding things in the machine's root would cost one for each, and an
- * allow-list cannot forget a secret. */
+ * and, for `image: host`, a short copied /etc. What is at the image's own top,
+ * directories and files, is mounted over it read-only. A directory made once
+ * costs a sandbox one mount; hiding things in the machine's root would cost one
+ * for each, and an allow-list cannot forget a secret.
+ */
 #ifndef WP_LOCAL_WALLS_ROOTFS_H
 #define WP_LOCAL_WALLS_ROOTFS_H
 

@@ -4,26 +4,40 @@
 
 #include "pool/base/clock.h"
 
+/* How many threads were dealt a shard. */
+static _Atomic(uint64_t) dealt;
+
 unsigned
 wp_metric_shard(void)
 {
-    static _Atomic(unsigned) next;
     static _Thread_local unsigned mine; /* Shard plus one; 0 is unset. */
 
     if (WP_UNLIKELY(mine == 0)) {
-        mine = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) %
-                   WP_METRIC_SHARDS +
+        mine = (unsigned)(atomic_fetch_add_explicit(&dealt, 1,
+                                                    memory_order_relaxed) %
+                          WP_METRIC_SHARDS) +
                1;
     }
     return mine - 1;
 }
 
+/* Shards that somebody may have written to; the rest holds zeros. A reader that
+ * was told of a record by its thread sees that thread's shard, too. */
+static unsigned
+shards_used(void)
+{
+    uint64_t n = atomic_load_explicit(&dealt, memory_order_relaxed);
+
+    return n < WP_METRIC_SHARDS ? (unsigned)n : WP_METRIC_SHARDS;
+}
+
 uint64_t
 wp_counter_read(const struct wp_counter *counter)
 {
+    const unsigned used = shards_used();
     uint64_t sum = 0;
 
-    for (unsigned i = 0; i < WP_METRIC_SHARDS; i++) {
+    for (unsigned i = 0; i < used; i++) {
         sum += atomic_load_explicit(&counter->shard[i].value,
                                     memory_order_relaxed);
     }
@@ -84,8 +98,10 @@ void
 wp_histogram_read(const struct wp_histogram *histogram,
                   struct wp_histogram_view *out)
 {
+    const unsigned used = shards_used();
+
     memset(out, 0, sizeof *out);
-    for (unsigned s = 0; s < WP_METRIC_SHARDS; s++) {
+    for (unsigned s = 0; s < used; s++) {
         out->sum_ns += atomic_load_explicit(&histogram->shard[s].sum_ns,
                                             memory_order_relaxed);
         for (unsigned i = 0; i < WP_HISTOGRAM_BUCKETS; i++) {

@@ -136,6 +136,7 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_init(&pools->change_lock[i], NULL);
     }
+    wp_expired_init(&pools->expired);
     atomic_init(&pools->keeper, true);
     return pools;
 }
@@ -147,6 +148,7 @@ wp_pools_destroy(struct wp_pools *pools)
         return;
     }
     wp_pools_free_all(pools);
+    wp_expired_fini(&pools->expired);
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {
         (void)pthread_mutex_destroy(&pools->change_lock[i]);
     }

@@ -3,6 +3,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/core/control.h"
+#include "pool/grant/grant.h"
 #include "pool/records/records.h"
 #include "pool/table/pools.h"
 
@@ -149,6 +150,17 @@ wp_pools_knows(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
            wp_slot_state(&pools->slots, ref) != WP_SLOT_DYING;
 }
 
+/* What was held back enters its queue, whatever has become of it: a slot that
+ * was READY once is expected there. */
+static void
+let_go(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    if (wp_slot_control_change(wp_slot_at(&pools->slots, ref.index),
+                               WP_CONTROL_ON_LET_GO)) {
+        wp_pools_offer(wp_pools_of_slot(pools, ref.index), ref);
+    }
+}
+
 bool
 wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
               struct wp_slot_ref *ref)
@@ -159,7 +171,14 @@ wp_pools_seen(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN],
     }
     (void)wp_slot_control_change(wp_slot_at(&pools->slots, ref->index),
                                  WP_CONTROL_ON_SOUGHT);
+    let_go(pools, *ref);
     return true;
+}
+
+void
+wp_pools_hold_unseen(struct wp_pools *pools)
+{
+    atomic_store_explicit(&pools->holds_unseen, true, memory_order_relaxed);
 }
 
 bool
@@ -181,6 +200,7 @@ void
 wp_pools_lose_unseen(struct wp_pools *pools)
 {
     pools->swept = true;
+    atomic_store_explicit(&pools->holds_unseen, false, memory_order_relaxed);
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         struct wp_slot *slot = wp_slot_at(&pools->slots, i);
         struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
@@ -194,6 +214,7 @@ wp_pools_lose_unseen(struct wp_pools *pools)
                               memory_order_release);
         wp_pools_on_lost(pools, ref,
                          WP_STR("it was gone when the daemon came back"));
+        let_go(pools, ref);
     }
 }
 

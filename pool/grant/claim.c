@@ -411,6 +411,14 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
     if (view.fingerprint != fingerprint) {
         return wp_claim_answer(claim, WP_ALREADY_EXISTS, WP_REASON_OTHER);
     }
+    if (!view.held && claim->may_follow != NULL && !claim->may_follow(claim)) {
+        wp_counter_add(&pool->refused, 1);
+        claim->retry_after_ns =
+            atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
+        return wp_claim_answer(claim, WP_RESOURCE_EXHAUSTED,
+                               "an earlier request for this claim waits, and "
+                               "too many claims wait");
+    }
     if (!view.held) {
         (void)pthread_mutex_lock(&pool->wait_lock);
         follows = wp_claim_table_follow(&pools->claims, ref);

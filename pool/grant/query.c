@@ -70,6 +70,15 @@ wp_pools_get(struct wp_pools *pools, struct wp_str tenant,
                : WP_NOT_FOUND;
 }
 
+int64_t
+wp_pools_expired_wall_ms(struct wp_pools *pools, struct wp_str tenant,
+                         struct wp_str claim_id)
+{
+    return wp_expired_find(
+        &pools->expired,
+        wp_claim_hash(pools->config.hash_key, tenant, claim_id));
+}
+
 uint32_t
 wp_pools_list(struct wp_pools *pools, const struct wp_claim_filter *filter,
               uint64_t *cursor, struct wp_claim_info *out, uint32_t max)

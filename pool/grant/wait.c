@@ -7,6 +7,10 @@
 #include "pool/grant/claim_way.h"
 #include "pool/table/ready.h"
 
+/* After which a claim that may not wait is to ask again, while a backend looks
+ * which sandboxes live. */
+#define UNSEEN_AGAIN_NS (100 * WP_NS_PER_MS)
+
 /* The ring of pool/grant/claim_way.h. NOLINTBEGIN(misc-no-recursion) */
 
 void
@@ -132,6 +136,12 @@ wp_claim_await(struct wp_claim *claim)
         wp_pool_missed(pool, arrived_ns);
     }
     wp_pools_touch(pool);
+    if (reason != NULL && wp_pools_holds_unseen(pool->pools)) {
+        claim->retry_after_ns = UNSEEN_AGAIN_NS;
+        return wp_claim_refuse(claim, WP_UNAVAILABLE,
+                               "the daemon has just started: it has not found "
+                               "out yet which sandboxes live");
+    }
     if (reason != NULL) {
         return wp_claim_refuse(claim, WP_RESOURCE_EXHAUSTED, reason);
     }

@@ -76,6 +76,7 @@ finish_end(struct wp_store_request *end, enum wp_status status)
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     bool ended = status == WP_OK || status == WP_NOT_FOUND;
     bool expires = end->op.kind == WP_LEASE_EXPIRE;
+    struct wp_claim_view view;
     bool offer = false;
     bool push = false;
     bool dying = false;
@@ -93,7 +94,14 @@ finish_end(struct wp_store_request *end, enum wp_status status)
         }
     }
     if (ended && !offer) {
+        bool told =
+            expires && !end->undo && wp_pools_claim_of(pools, ref, &view);
+
         dying = wp_pools_end_held(pools, ref);
+        if (dying && told) {
+            wp_expired_add(&pools->expired, view.hash,
+                           end->op.deadline_wall_ms);
+        }
     } else if (status == WP_ABORTED && expires && !end->undo &&
                end->found.fence == end->op.fence) {
         take_deadline(pools, slot, &end->found);

@@ -131,7 +131,11 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
     switch (record->state) {
     case WP_RECORD_OPEN:
         moved = wp_slot_make_ready(&pools->slots, ref, endpoint, now);
-        wp_pools_offer(pool, ref);
+        if (wp_pools_holds_unseen(pools) && !WP_MUTANT(UNSEEN_OFFERED)) {
+            (void)wp_slot_control_change(slot, WP_CONTROL_ON_HOLD_BACK);
+        } else {
+            wp_pools_offer(pool, ref);
+        }
         break;
     case WP_RECORD_HELD:
     case WP_RECORD_LOST:

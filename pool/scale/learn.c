@@ -9,8 +9,6 @@ enum {
     STEPS = 3, /* Of the search, in one call. */
 };
 
-/* Time in which what was learned fades to a half. */
-static const double HALF_LIFE_S = 6 * 3600;
 /* What a group costs, in shares of what all is. */
 static const double GROUP_COST = 0.03;
 static const double WORTH_MAX_S = 1e9;
@@ -101,13 +99,13 @@ rescale(struct wp_learn *learn)
 
 void
 wp_learn_time(struct wp_learn *learn, unsigned state, uint32_t need,
-              double dt_s)
+              double dt_s, double half_life_s)
 {
     /* No single stretch may outweigh everything learned before. */
-    double dt = fmin(dt_s, HALF_LIFE_S);
+    double dt = fmin(dt_s, half_life_s);
 
     learn->seconds[state][bin_of(need)] += (float)(dt * learn->unit);
-    learn->unit *= exp2(dt / HALF_LIFE_S);
+    learn->unit *= exp2(dt / half_life_s);
     if (learn->unit > UNIT_MAX) {
         rescale(learn);
     }

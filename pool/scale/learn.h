@@ -2,7 +2,7 @@
  * for, depending on what the one before it had asked for.
  *
  * A state is how much was needed of late (an octave each). For each there is
- * kept, fading over hours: how many claims came that needed so much stock, and
+ * kept, fading: how many claims came that needed so much stock, and
  * for how long so much was needed. From that the stock of all states follows
  * together: the misses that the objective allows are spent where a sandbox more
  * would idle the longest for each miss it saves. Calm times get little, the
@@ -44,9 +44,10 @@ unsigned wp_learn_state(uint32_t need);
  * most. */
 void wp_learn_claims(struct wp_learn *learn, unsigned state, uint32_t before,
                      uint32_t n);
-/* For dt_s so much was needed in `state`; ages what was learned. */
+/* For dt_s so much was needed in `state`; what was learned before fades to a
+ * half in half_life_s. */
 void wp_learn_time(struct wp_learn *learn, unsigned state, uint32_t need,
-                   double dt_s);
+                   double dt_s, double half_life_s);
 /* The stock of all states such that a share of at most `miss` of the claims
  * finds none. A few steps of a search that goes on at the next call: O(states *
  * bins). */

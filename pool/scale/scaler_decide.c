@@ -315,7 +315,8 @@ look_ahead(struct wp_scaler *scaler, int64_t *season_changes_ns)
     make_forecast(scaler, season_changes_ns);
     hold_burst(scaler);
     scaler->theory_stock = scaler->forecast.stock;
-    if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
+    /* Quiet is no proof where what was learned says what comes after it. */
+    if (scaler->claims > 0) {
         wp_scaler_learned_stock(scaler);
     }
     /* What came, but no more than what was meant to serve: the peak of many

@@ -12,6 +12,9 @@ static const double STATE_LEADS = 8;
 /* Misses so many lead times apart are not of one jump of the rate. */
 static const double EPISODE_LEADS = 4;
 
+/* See unseen. */
+static const double ALLOWED_SEEN = 3;
+
 /* Of what is allowed so much is aimed at. */
 static const double AIM = 0.9;
 /* So many misses move the plan by a factor of e: few at first, more as there is
@@ -38,10 +41,11 @@ static void
 record_time(struct wp_scaler *scaler, double dt_s)
 {
     uint32_t now = wp_need_now(&scaler->need);
-    wp_trial_time(&scaler->trial, wp_need_least_plan(&scaler->need), now, dt_s);
+
+    wp_trial_time(&scaler->trial, dt_s);
     if (scaler->learn != NULL) {
         wp_learn_time(scaler->learn, wp_need_least_state(&scaler->need), now,
-                      dt_s);
+                      dt_s, wp_trial_half_life_s(&scaler->trial));
     }
 }
 
@@ -92,12 +96,13 @@ wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
     wp_need_add(&scaler->need, scaler->now_ns, n);
 }
 
-/* Learning begins when the theory fails. */
+/* Learning begins before the theory has failed, so that there is something to
+ * go by when it has. */
 static bool
 learning(struct wp_scaler *scaler)
 {
     if (scaler->learn == NULL &&
-        wp_trial_fails(&scaler->trial, wp_scaler_miss_allowed(scaler))) {
+        wp_trial_doubts(&scaler->trial, wp_scaler_miss_allowed(scaler))) {
         scaler->learn = malloc(sizeof *scaler->learn);
         if (scaler->learn != NULL) {
             wp_learn_init(scaler->learn);
@@ -125,6 +130,19 @@ solve(struct wp_scaler *scaler)
     }
 }
 
+/* So many claims that may miss must have been seen before the need that so few
+ * exceed is known. With fewer than that the next burst may well need more than
+ * any before it: by as much as chance moves a number of that size. */
+static uint32_t
+unseen(const struct wp_scaler *scaler, uint32_t stock)
+{
+    double allowed =
+        fmin(scaler->learn->grouped_claims * wp_scaler_miss_allowed(scaler),
+             ALLOWED_SEEN);
+
+    return (uint32_t)ceil((1 - allowed / ALLOWED_SEEN) * sqrt(stock));
+}
+
 void
 wp_scaler_learned_stock(struct wp_scaler *scaler)
 {
@@ -139,6 +157,7 @@ wp_scaler_learned_stock(struct wp_scaler *scaler)
     solve(scaler);
     state = wp_need_state(&scaler->need);
     stock = scaler->learn->stock[state];
+    stock = wp_scaler_add_u32(stock, unseen(scaler, stock));
     if (forecast->seasonal && forecast->stock >= stock) {
         return; /* What was learned knows nothing of a jump to come. */
     }

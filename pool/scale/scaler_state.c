@@ -16,8 +16,7 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 2,
-    VERSION_BARE = 1, /* Without the season; read, too. */
+    VERSION = 3,
     CHECKSUM_LEN = 8,
 };
 
@@ -164,10 +163,9 @@ code_learned(struct codec *codec, struct wp_scaler *scaler)
 
     code_double(codec, &scaler->trial.claims);
     code_double(codec, &scaler->trial.missed);
-    code_double(codec, &scaler->trial.seconds);
-    code_double(codec, &scaler->trial.idle_s);
     code_double(codec, &scaler->trial.episodes);
     code_double(codec, &scaler->trial.since_s);
+    code_double(codec, &scaler->trial.apart_s);
     code_u32(codec, &scaler->theory_stock);
     code_i64(codec, &scaler->solve_at_ns);
     code_signed(codec, &scaler->slack_log);
@@ -471,9 +469,7 @@ hold_is_sound(const struct wp_hold *hold, int64_t now_ns)
 static bool
 trial_is_sound(const struct wp_trial *trial)
 {
-    return trial->claims < 1e18 &&
-           trial->missed <= trial->claims * (1 + 1e-9) &&
-           trial->seconds < 1e18 && trial->idle_s < 1e30;
+    return trial->claims < 1e18 && trial->missed <= trial->claims * (1 + 1e-9);
 }
 
 /* Each group is named by its first state, and they follow each other. */
@@ -613,8 +609,7 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     }
     codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
-    if (head != ((uint64_t)VERSION << 32 | MAGIC) &&
-        head != ((uint64_t)VERSION_BARE << 32 | MAGIC)) {
+    if (head != ((uint64_t)VERSION << 32 | MAGIC)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: of another version");
     }
@@ -624,9 +619,7 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     read.season = NULL;
     code_fields(&codec, &read, &print);
     code_learn(&codec, &read.learn);
-    if (head >> 32 != VERSION_BARE) {
-        code_season(&codec, &read.season);
-    }
+    code_season(&codec, &read.season);
     if (codec.bad || !is_sound(&read) ||
         (read.learn != NULL && !learn_is_sound(read.learn)) ||
         (read.season != NULL && !wp_season_is_sound(read.season)) ||

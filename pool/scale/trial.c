@@ -2,9 +2,36 @@
 
 #include <math.h>
 
-/* Time in which the sums fade to a half. */
-static const double HALF_LIFE_S = 6 * 3600;
-static const double EPISODES = 3.5;
+/* The sums fade to a half in the time of so many episodes, within these: what
+ * comes once a week is as well remembered as what comes once an hour. */
+static const double HALF_LIFE_EPISODES = 6;
+static const double HALF_LIFE_MIN_S = 6 * 3600;
+static const double HALF_LIFE_MAX_S = 60 * 86400;
+/* That many are needed: the fourth of those that come as far apart as any. */
+static const double EPISODES = 3;
+/* The mean of the time between two is over so many. */
+static const double APART_OVER = 8;
+
+double
+wp_trial_half_life_s(const struct wp_trial *trial)
+{
+    if (trial->apart_s <= 0) {
+        return HALF_LIFE_MAX_S;
+    }
+    return fmin(fmax(HALF_LIFE_EPISODES * trial->apart_s, HALF_LIFE_MIN_S),
+                HALF_LIFE_MAX_S);
+}
+
+static void
+begin_episode(struct wp_trial *trial)
+{
+    if (trial->episodes > 0) {
+        double over = fmin(trial->episodes, APART_OVER);
+
+        trial->apart_s += (trial->since_s - trial->apart_s) / fmax(over, 1);
+    }
+    trial->episodes++;
+}
 
 void
 wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
@@ -15,32 +42,38 @@ wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
     trial->claims += n;
     if (n > served) {
         trial->missed += n - served;
-        trial->episodes += trial->since_s > apart_s ? 1 : 0;
+        if (trial->since_s > apart_s) {
+            begin_episode(trial);
+        }
         trial->since_s = 0;
     }
 }
 
 void
-wp_trial_time(struct wp_trial *trial, uint32_t stock, uint32_t need,
-              double dt_s)
+wp_trial_time(struct wp_trial *trial, double dt_s)
 {
-    double keep = exp2(-dt_s / HALF_LIFE_S);
+    double keep = exp2(-dt_s / wp_trial_half_life_s(trial));
 
     trial->claims *= keep;
     trial->missed *= keep;
     trial->episodes *= keep;
     trial->since_s += dt_s;
-    trial->seconds = trial->seconds * keep + dt_s;
-    trial->idle_s =
-        trial->idle_s * keep + (stock > need ? (stock - need) * dt_s : 0);
+}
+
+bool
+wp_trial_doubts(const struct wp_trial *trial, double miss)
+{
+    return trial->episodes > EPISODES / 2 &&
+           trial->missed > trial->claims * miss;
 }
 
 bool
 wp_trial_fails(const struct wp_trial *trial, double miss)
 {
     double allowed = trial->claims * miss;
+    double clump = trial->missed / fmax(trial->episodes, 1);
 
-    /* Misses come in clumps: many times what single ones would waver. */
+    /* Misses come in clumps: their number wavers as so many single ones. */
     return trial->episodes > EPISODES &&
-           trial->missed > 1.3 * allowed + 6 * sqrt(allowed + 1);
+           trial->missed > 1.3 * allowed + 4 * sqrt(allowed * clump);
 }

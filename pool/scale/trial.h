@@ -11,18 +11,21 @@
 struct wp_trial {
     double claims; /* Faded sums. */
     double missed;
-    double seconds;
-    double idle_s;
     double episodes; /* Of misses, apart from each other. */
     double since_s;  /* Time since the latest miss. */
+    double apart_s;  /* Mean time between episodes; 0: not known. */
 };
 
 /* Misses within apart_s of each other are one episode: one jump of the rate,
  * and be it a large one, does not make a theory wrong. */
 void wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
                      uint32_t n, double apart_s);
-void wp_trial_time(struct wp_trial *trial, uint32_t stock, uint32_t need,
-                   double dt_s);
+void wp_trial_time(struct wp_trial *trial, double dt_s);
+/* The time in which what was seen fades to a half. It follows the time between
+ * two episodes, from 6 hours to 60 days. */
+double wp_trial_half_life_s(const struct wp_trial *trial);
+/* It missed more than that, twice: time to look at what comes. */
+bool wp_trial_doubts(const struct wp_trial *trial, double miss);
 /* It missed clearly more than a share of `miss`, and again and again. */
 bool wp_trial_fails(const struct wp_trial *trial, double miss);
 

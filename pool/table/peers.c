@@ -76,6 +76,12 @@ wp_pools_set_replicas(struct wp_pools *pools, uint64_t own, const uint64_t *ids,
 }
 
 bool
+wp_pools_holds_unseen(const struct wp_pools *pools)
+{
+    return atomic_load_explicit(&pools->holds_unseen, memory_order_relaxed);
+}
+
+bool
 wp_pools_is_keeper(const struct wp_pools *pools)
 {
     return atomic_load_explicit(&pools->keeper, memory_order_relaxed);

@@ -65,6 +65,7 @@
 #include "pool/base/metrics.h"
 #include "pool/base/rng.h"
 #include "pool/claims/claim_table.h"
+#include "pool/claims/expired.h"
 #include "pool/claims/wait_queue.h"
 #include "pool/leases/token.h"
 #include "pool/pool.h"
@@ -173,6 +174,7 @@ struct wp_pools {
     struct wp_slots slots;
     struct wp_claim_table claims;
     struct wp_accounts accounts;
+    struct wp_expired expired;
     struct wp_token_key token_key;
     struct wp_hash_key name_key; /* For the suffixes of sandbox names. */
     bool durable;                /* What the store says of itself. */
@@ -183,6 +185,7 @@ struct wp_pools {
     _Atomic(uint64_t) records_refused;
     bool leaving; /* Control thread. */
     bool swept;   /* The same: as the keeper it knows what there is. */
+    _Atomic(bool) holds_unseen; /* Written by the control thread. */
 
     /* n_pools only grows. Who sees it (acquire) sees the pointers below it; who
      * finds an index in by_name (acquire) sees that pool, or a later one. */

@@ -118,6 +118,9 @@ linger(struct wp_http_req *req)
 {
     struct evbuffer *in = bufferevent_get_input(req->bev);
 
+    if (req->secure != NULL) {
+        req->secure->end(req->bev);
+    }
     (void)shutdown(bufferevent_getfd(req->bev), SHUT_WR);
     req->phase = WP_HTTP_LINGER;
     wp_http_set_deadline(req, LINGER_NS);
@@ -137,7 +140,7 @@ on_read(struct bufferevent *bev, void *ctx)
         wp_http_read_head(req);
     } else if (req->phase == WP_HTTP_BODY) {
         wp_http_read_body(req);
-    } else if (req->phase == WP_HTTP_STREAM) {
+    } else if (req->phase == WP_HTTP_STREAM && req->stream->input != NULL) {
         req->stream->input(req, in);
     } else if (req->phase == WP_HTTP_LINGER) {
         (void)evbuffer_drain(in, evbuffer_get_length(in));
@@ -255,7 +258,9 @@ on_event(struct bufferevent *bev, short what, void *ctx)
     struct wp_http_req *req = ctx;
 
     (void)bev;
-    if (req->phase == WP_HTTP_STREAM && req->stream->event != NULL) {
+    if ((what & BEV_EVENT_CONNECTED) != 0) {
+        req->opening = false;
+    } else if (req->phase == WP_HTTP_STREAM && req->stream->event != NULL) {
         req->stream->event(req, what);
     } else if ((what & BEV_EVENT_EOF) != 0) {
         on_eof(req);
@@ -271,6 +276,10 @@ on_deadline(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
+    if (req->opening) {
+        wp_http_conn_close(req);
+        return;
+    }
     if (req->phase == WP_HTTP_STREAM) {
         req->stream->late(req);
     } else if (req->phase == WP_HTTP_BODY ||
@@ -283,13 +292,16 @@ on_deadline(evutil_socket_t fd, short what, void *ctx)
 }
 
 struct wp_http_req *
-wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles)
+wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles,
+                  const struct wp_http_secure *secure)
 {
     struct wp_http_req *req = calloc(1, sizeof *req + server->config.peer_size);
 
     if (req != NULL) {
-        req->bev = bufferevent_socket_new(server->config.base, fd,
-                                          BEV_OPT_CLOSE_ON_FREE);
+        req->bev = secure != NULL
+                       ? secure->open(secure->ctx, server->config.base, fd)
+                       : bufferevent_socket_new(server->config.base, fd,
+                                                BEV_OPT_CLOSE_ON_FREE);
         req->deadline = evtimer_new(server->config.base, on_deadline, req);
         req->body = evbuffer_new();
         req->extra = evbuffer_new();
@@ -311,6 +323,8 @@ wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles)
         return NULL;
     }
     req->server = server;
+    req->secure = secure;
+    req->opening = secure != NULL;
     req->roles = roles;
     req->file_fd = -1;
     wp_list_push_back(&server->conns, &req->node);

@@ -39,8 +39,10 @@ struct wp_http_req {
     struct event *deadline;
     struct event *left; /* NULL, or tells that the client has left. */
     struct event *half; /* NULL, or looks for that after a half-close. */
+    const struct wp_http_secure *secure; /* NULL: in clear. */
     unsigned roles;
     enum wp_http_phase phase;
+    bool opening;      /* Its handshake is not over. */
     bool idle;         /* HEAD: between two requests. */
     bool said_all;     /* The client has closed its sending side. */
     bool answer_begun; /* A status line is queued. */
@@ -87,7 +89,8 @@ struct wp_http_server {
 
 /* http_conn.c. Takes fd; NULL on no memory. */
 struct wp_http_req *wp_http_conn_open(struct wp_http_server *server, int fd,
-                                      unsigned roles);
+                                      unsigned roles,
+                                      const struct wp_http_secure *secure);
 void wp_http_conn_close(struct wp_http_req *req);
 /* Frees what was closed. Outside of any connection's callback. */
 void wp_http_conn_reap(struct wp_http_server *server);

@@ -47,6 +47,23 @@ wp_http_path(const struct wp_http_req *req)
     return req->path;
 }
 
+struct wp_str
+wp_http_query(const struct wp_http_req *req)
+{
+    struct wp_str target = req->message.target;
+    size_t at = strlen(req->path);
+    size_t len;
+
+    if (at >= target.len || target.ptr[at] != '?') {
+        return (struct wp_str){"", 0};
+    }
+    target.ptr += at + 1;
+    target.len -= at + 1;
+    for (len = 0; len < target.len && target.ptr[len] != '#'; len++) {
+    }
+    return (struct wp_str){target.ptr, len};
+}
+
 const char *
 wp_http_header(const struct wp_http_req *req, const char *name)
 {
@@ -201,17 +218,31 @@ wp_http_reply_error(struct wp_http_req *req, int status, const char *fmt, ...)
     }
 }
 
-void
-wp_http_reply_file(struct wp_http_req *req, int fd, uint64_t size)
+static void
+send_file(struct wp_http_req *req, int status, int fd, uint64_t from,
+          uint64_t size)
 {
-    if (!send_head(req, HTTP_STATUS_OK, "application/octet-stream", size)) {
+    if (!send_head(req, status, "application/octet-stream", size)) {
         (void)close(fd);
         return;
     }
     req->file_fd = fd;
     req->file_left = size;
-    req->file_offset = 0;
+    req->file_offset = from;
     (void)wp_http_reply_continue(req);
+}
+
+void
+wp_http_reply_file(struct wp_http_req *req, int fd, uint64_t size)
+{
+    send_file(req, HTTP_STATUS_OK, fd, 0, size);
+}
+
+void
+wp_http_reply_file_part(struct wp_http_req *req, int fd, uint64_t from,
+                        uint64_t size)
+{
+    send_file(req, HTTP_STATUS_PARTIAL_CONTENT, fd, from, size);
 }
 
 bool

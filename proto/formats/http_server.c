@@ -22,6 +22,7 @@ struct listener {
     struct event *ready;
     int fd;
     unsigned roles;
+    const struct wp_http_secure *secure; /* NULL: in clear. */
 };
 
 static void
@@ -63,7 +64,7 @@ take(const struct listener *listener, int fd, const struct sockaddr *peer)
     /* Both are errors on a Unix socket, or without effect. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    req = wp_http_conn_open(server, fd, listener->roles);
+    req = wp_http_conn_open(server, fd, listener->roles, listener->secure);
     if (req != NULL && server->config.admit != NULL) {
         admit(req, fd, peer);
     }
@@ -157,11 +158,20 @@ enum wp_status
 wp_http_server_listen(struct wp_http_server *server, int fd, unsigned roles,
                       struct wp_err *err)
 {
+    return wp_http_server_listen_secure(server, fd, roles, NULL, err);
+}
+
+enum wp_status
+wp_http_server_listen_secure(struct wp_http_server *server, int fd,
+                             unsigned roles,
+                             const struct wp_http_secure *secure,
+                             struct wp_err *err)
+{
     struct listener *listener = calloc(1, sizeof *listener);
 
     if (listener != NULL && listen(fd, BACKLOG) == 0) {
-        *listener =
-            (struct listener){.server = server, .fd = fd, .roles = roles};
+        *listener = (struct listener){
+            .server = server, .fd = fd, .roles = roles, .secure = secure};
         listener->ready = event_new(server->config.base, fd,
                                     EV_READ | EV_PERSIST, on_ready, listener);
     }

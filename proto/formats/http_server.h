@@ -73,6 +73,21 @@ wp_http_server_create(const struct wp_http_server_config *config);
 WP_MUST_CHECK enum wp_status
 wp_http_server_listen(struct wp_http_server *server, int fd, unsigned roles,
                       struct wp_err *err);
+/* How a listener's connections are secured, by who knows how. */
+struct wp_http_secure {
+    /* The bufferevent of a new connection on fd, which it owns; it tells of
+     * the handshake's end with BEV_EVENT_CONNECTED. NULL: fd is the caller's
+     * still. */
+    struct bufferevent *(*open)(void *ctx, struct event_base *base, int fd);
+    /* Nothing more is sent: tells the client that this is the end. */
+    void (*end)(struct bufferevent *bev);
+    void *ctx;
+};
+/* The same with connections that secure opens; borrowed until destroy. A
+ * handshake has the time of a head. */
+WP_MUST_CHECK enum wp_status wp_http_server_listen_secure(
+    struct wp_http_server *server, int fd, unsigned roles,
+    const struct wp_http_secure *secure, struct wp_err *err);
 /* Stops accepting and drops idle connections; drained() runs once no request
  * is left, at once when there is none. */
 void wp_http_server_drain(struct wp_http_server *server,
@@ -98,6 +113,8 @@ unsigned wp_http_roles(const struct wp_http_req *req);
 const char *wp_http_method(const struct wp_http_req *req);
 /* The target without its query, still percent-encoded. */
 const char *wp_http_path(const struct wp_http_req *req);
+/* What stands behind '?' in the target, still encoded; empty without. */
+struct wp_str wp_http_query(const struct wp_http_req *req);
 /* NULL when absent; the first of several. Name in any case. */
 const char *wp_http_header(const struct wp_http_req *req, const char *name);
 /* True when the head asks to switch to `protocol`. */
@@ -132,6 +149,10 @@ void wp_http_reply_error(struct wp_http_req *req, int status, const char *fmt,
 /* Takes fd and streams size bytes of it from its start. A file that shrinks
  * under way ends the connection, so the client sees a short body. */
 void wp_http_reply_file(struct wp_http_req *req, int fd, uint64_t size);
+/* The same with 206 and the bytes from an offset on. The caller has added
+ * Content-Range. */
+void wp_http_reply_file_part(struct wp_http_req *req, int fd, uint64_t from,
+                             uint64_t size);
 /* Queues "HTTP/1.1 200 OK" and the end of line: every answer begins so. For
  * who took the connection over. */
 void wp_http_put_status(struct wp_http_req *req, unsigned status);
@@ -139,6 +160,7 @@ void wp_http_put_status(struct wp_http_req *req, unsigned status);
 /* --- Taking the connection over. --- */
 
 struct wp_http_stream_ops {
+    /* Optional for an answer in pieces. */
     void (*input)(struct wp_http_req *req, struct evbuffer *in);
     /* Optional: what is being sent has shrunk to half of WP_HTTP_BUFFER. */
     void (*drained)(struct wp_http_req *req);
@@ -154,6 +176,15 @@ void wp_http_upgrade(struct wp_http_req *req, const char *protocol,
  * it has sent no part of an answer it may also use wp_http_reply*(). */
 void wp_http_take(struct wp_http_req *req,
                   const struct wp_http_stream_ops *ops);
+/* From ready() or later: answers piece by piece, in chunks (to HTTP/1.0: up to
+ * the connection's end), until wp_http_pieces_end() or one of the ends below.
+ * What the client sends meanwhile is read when the answer is complete. */
+void wp_http_pieces_begin(struct wp_http_req *req, int status, const char *type,
+                          const struct wp_http_stream_ops *ops);
+/* Appends len bytes; nothing when len is 0. */
+void wp_http_piece(struct wp_http_req *req, const void *data, size_t len);
+/* The answer is complete; gone() follows from inside. */
+void wp_http_pieces_end(struct wp_http_req *req);
 /* Its timeouts are the handler's while the connection is taken over. */
 struct bufferevent *wp_http_bufferevent(struct wp_http_req *req);
 /* Calls late() when in_ns is over; 0: never. */

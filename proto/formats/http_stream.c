@@ -49,6 +49,66 @@ wp_http_upgrade(struct wp_http_req *req, const char *protocol,
     bufferevent_trigger(req->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
 }
 
+static bool
+takes_chunks(const struct wp_http_req *req)
+{
+    return req->message.minor > 0;
+}
+
+void
+wp_http_pieces_begin(struct wp_http_req *req, int status, const char *type,
+                     const struct wp_http_stream_ops *ops)
+{
+    struct evbuffer *out = bufferevent_get_output(req->bev);
+
+    WP_ASSERT(req->message.done);
+    wp_http_take(req, ops);
+    req->replied = true;
+    req->keep_alive =
+        req->keep_alive && takes_chunks(req) && !req->server->draining;
+    wp_http_put_status(req, (unsigned)status);
+    (void)evbuffer_add_printf(
+        out, "Content-Type: %s\r\n%s", type,
+        takes_chunks(req) ? "Transfer-Encoding: chunked\r\n" : "");
+    (void)evbuffer_add_buffer(out, req->extra);
+    (void)evbuffer_add_printf(out, "Connection: %s\r\n\r\n",
+                              req->keep_alive ? "keep-alive" : "close");
+}
+
+void
+wp_http_piece(struct wp_http_req *req, const void *data, size_t len)
+{
+    struct evbuffer *out = bufferevent_get_output(req->bev);
+
+    if (len == 0) {
+        return; /* An empty chunk would be the last one. */
+    }
+    if (takes_chunks(req)) {
+        (void)evbuffer_add_printf(out, "%zx\r\n", len);
+    }
+    (void)evbuffer_add(out, data, len);
+    if (takes_chunks(req)) {
+        (void)evbuffer_add(out, "\r\n", 2);
+    }
+}
+
+void
+wp_http_pieces_end(struct wp_http_req *req)
+{
+    static const char last[] = "0\r\n\r\n";
+
+    if (takes_chunks(req)) {
+        (void)evbuffer_add(bufferevent_get_output(req->bev), last,
+                           sizeof(last) - 1);
+    }
+    if (req->keep_alive && !req->server->draining) {
+        wp_http_stream_next(req);
+    } else {
+        wp_http_conn_end_request(req);
+        wp_http_stream_end(req);
+    }
+}
+
 struct bufferevent *
 wp_http_bufferevent(struct wp_http_req *req)
 {

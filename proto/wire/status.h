@@ -1,5 +1,5 @@
-/* proto/wire/status.h - google.rpc.Status with one google.rpc.RetryInfo, as the
- * trailer `grpc-status-details-bin` carries it; see proto/wire/wire.h. */
+/* proto/wire/status.h - google.rpc.Status with its details, as the trailer
+ * `grpc-status-details-bin` carries it; see proto/wire/wire.h. */
 #ifndef WP_PROTO_WIRE_STATUS_H
 #define WP_PROTO_WIRE_STATUS_H
 
@@ -7,8 +7,10 @@
 
 enum {
     WP_WIRE_STATUS_MESSAGE_MAX = 1024,
-    /* No packed status whose message has at most 240 bytes is longer. */
-    WP_WIRE_STATUS_SIZE_MAX = 320,
+    /* No packed status is longer whose message and description have at most 240
+     * bytes each, and its other texts 63. */
+    WP_WIRE_STATUS_SIZE_MAX = 1280,
+    WP_WIRE_STATUS_NAME_MAX = 63, /* Of those. */
 };
 
 struct wp_wire_status {
@@ -16,9 +18,19 @@ struct wp_wire_status {
     struct wp_str message;
     /* 0: no RetryInfo. Kept to whole nanoseconds; never negative. */
     int64_t retry_after_ns;
+
+    /* Not read by unpack, which sets them to "". */
+    struct wp_str reason;        /* Of ErrorInfo; "": none. */
+    struct wp_str field;         /* Of BadRequest; "": none. */
+    struct wp_str resource_type; /* Of ResourceInfo; "": none. */
+    struct wp_str resource_name; /* "" when it is not known. */
+    struct wp_str description;   /* Of either. */
 };
 
-/* unpack is for clients; details of other types are skipped. */
+/* What ErrorInfo says whose reasons these are. */
+#define WP_WIRE_STATUS_DOMAIN "warmpool.io"
+
+/* unpack is for clients; details but RetryInfo are skipped. */
 WP_WIRE_DECLARE(status, wp_wire_status)
 
 #endif

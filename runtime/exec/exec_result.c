@@ -14,8 +14,8 @@ buffer_text(struct evbuffer *buffer)
         (struct wp_str){(const char *)evbuffer_pullup(buffer, -1), len});
 }
 
-json_t *
-wp_exec_result_json(const struct wp_process_result *result, int exit_code)
+void
+wp_exec_result_note(const struct wp_process_result *result)
 {
     for (int i = 0; i < 2; i++) {
         if (result->dropped[i] > 0) {
@@ -25,6 +25,12 @@ wp_exec_result_json(const struct wp_process_result *result, int exit_code)
                 (unsigned long long)result->dropped[i], stream_names[i]);
         }
     }
+}
+
+json_t *
+wp_exec_result_json(const struct wp_process_result *result, int exit_code)
+{
+    wp_exec_result_note(result);
     return json_pack("{s:o, s:o, s:i}", "stdout",
                      buffer_text(result->output[0]), "stderr",
                      buffer_text(result->output[1]), "exit_code", exit_code);

@@ -7,6 +7,8 @@
 
 #include "runtime/exec/process.h"
 
+/* Tells of what was dropped, by a last line of stderr. */
+void wp_exec_result_note(const struct wp_process_result *result);
 /* {"stdout","stderr","exit_code"}. What was dropped is told by a last line of
  * stderr. NULL on no memory. */
 json_t *wp_exec_result_json(const struct wp_process_result *result,

@@ -84,7 +84,8 @@ become_leftover(struct wp_process *process)
     struct wp_process_table *table = process->table;
 
     wp_list_remove(&process->link);
-    if (process->timed_out || table->leftovers_count >= LEFTOVERS_MAX ||
+    if ((process->timed_out && !process->spares_children) ||
+        table->leftovers_count >= LEFTOVERS_MAX ||
         (process->streams[0].ev == NULL && process->streams[1].ev == NULL)) {
         wp_process_free(process);
         return;
@@ -126,6 +127,7 @@ finish(struct wp_process *process)
     }
     process->events = NULL;
     process->table->running_count--;
+    wp_process_room_check(process->table);
     events->done(process->user, &result);
     become_leftover(process);
 }
@@ -165,11 +167,28 @@ on_timer(evutil_socket_t fd, short what, void *arg)
         wp_process_finish_check(process);
     } else if (!process->timed_out) {
         process->timed_out = true;
-        kill(-process->pid, SIGKILL);
+        kill(process->spares_children ? process->pid : -process->pid, SIGKILL);
         timer_set(process->timer, KILL_WAIT_MS);
     } else {
         finish(process); /* Not even SIGKILL ends it: answer all the same. */
     }
+}
+
+/* How long the output of what was left behind is waited for. */
+static int64_t
+drain_ms(const struct wp_process *process)
+{
+    int64_t least_ms = process->table->limits.drain_ms;
+    int64_t wait_ms = process->drain_ms;
+
+    if (process->timeout_ms > 0) {
+        int64_t spent_ms = (now_ns() - process->started_ns) / WP_NS_PER_MS;
+
+        if (wait_ms > process->timeout_ms - spent_ms) {
+            wait_ms = process->timeout_ms - spent_ms;
+        }
+    }
+    return wait_ms > least_ms && !process->timed_out ? wait_ms : least_ms;
 }
 
 static void
@@ -186,7 +205,7 @@ process_reaped(struct wp_process *process, int wait_status)
             stream->due = (uint64_t)queued;
         }
     }
-    timer_set(process->timer, process->table->limits.drain_ms);
+    timer_set(process->timer, drain_ms(process));
     wp_process_finish_check(process);
 }
 
@@ -223,11 +242,19 @@ wp_process_signal(struct wp_process *process, int signal)
     }
 }
 
+bool
+wp_process_resize(struct wp_process *process, const struct winsize *size)
+{
+    return process->on_terminal && process->streams[0].ev != NULL &&
+           ioctl(process->streams[0].fd, TIOCSWINSZ, size) == 0;
+}
+
 void
 wp_process_cancel(struct wp_process *process)
 {
     wp_process_signal(process, SIGKILL);
     process->table->running_count--;
+    wp_process_room_check(process->table);
     wp_process_free(process);
 }
 
@@ -249,9 +276,15 @@ events_create(struct wp_process *process, struct wp_process_child *child)
         stream->process = process;
         stream->fd = child->out_fd[i];
         stream->kept = evbuffer_new();
+        if (stream->kept == NULL) {
+            return false;
+        }
+        if (stream->fd < 0) {
+            continue; /* A terminal has one stream. */
+        }
         stream->ev = event_new(base, stream->fd, EV_READ | EV_PERSIST,
                                wp_process_on_output, stream);
-        if (stream->kept == NULL || stream->ev == NULL) {
+        if (stream->ev == NULL) {
             return false;
         }
         child->out_fd[i] =
@@ -325,7 +358,12 @@ wp_process_start(struct wp_process_table *table,
     process->table = table;
     process->pid = child.pid;
     process->started_ns = now_ns();
+    process->timeout_ms = timeout_ms;
+    process->drain_ms = spec->drain_ms;
+    process->spares_children =
+        spec->timeout_spares_children && timeout_ms == spec->timeout_ms;
     process->output_max = spec->output_max;
+    process->on_terminal = spec->terminal != NULL;
     process->events = events;
     process->user = user;
     if (!events_create(process, &child)) {
@@ -355,8 +393,17 @@ wp_process_table_create(struct event_base *base,
     table->limits = *limits;
     wp_list_init(&table->running);
     wp_list_init(&table->leftovers);
+    wp_list_init(&table->waiting);
+    table->room = wp_process_room_event(table);
     table->sigchld = evsignal_new(base, SIGCHLD, on_sigchld, table);
-    if (table->sigchld == NULL || evsignal_add(table->sigchld, NULL) != 0) {
+    if (table->room == NULL || table->sigchld == NULL ||
+        evsignal_add(table->sigchld, NULL) != 0) {
+        if (table->room != NULL) {
+            event_free(table->room);
+        }
+        if (table->sigchld != NULL) {
+            event_free(table->sigchld);
+        }
         free(table);
         return NULL;
     }
@@ -389,6 +436,7 @@ wp_process_table_destroy(struct wp_process_table *table)
     list_free(&table->running);
     list_free(&table->leftovers);
     event_free(table->sigchld);
+    event_free(table->room);
     free(table);
 }
 

@@ -1,5 +1,5 @@
-/* runtime/exec/process_internal.h - what process.c and process_io.c share: a
- * running command. For these two files only. */
+/* runtime/exec/process_internal.h - what the process_*.c share: a
+ * running command. For these files only. */
 #ifndef WP_RUNTIME_EXEC_PROCESS_INTERNAL_H
 #define WP_RUNTIME_EXEC_PROCESS_INTERNAL_H
 
@@ -28,7 +28,11 @@ struct wp_process {
     bool reaped;
     bool drained; /* The drain timer ran out. */
     bool leftover;
+    bool on_terminal;
     int64_t started_ns;
+    int64_t timeout_ms; /* 0: none. */
+    int64_t drain_ms;   /* 0: the table's. */
+    bool spares_children;
     size_t output_max;
     struct wp_process_pipe streams[2];
     struct event *timer; /* Time limit, then drain. */
@@ -49,6 +53,9 @@ struct wp_process_table {
     struct wp_list leftovers;
     uint32_t running_count;
     uint32_t leftovers_count;
+    struct wp_list waiting; /* struct wp_process_wait. */
+    uint32_t waiting_count;
+    struct event *room;
 };
 
 /* process.c. Has done() called from the loop, so that nobody is freed under a
@@ -56,6 +63,11 @@ struct wp_process_table {
 void wp_process_finish_check(struct wp_process *process);
 /* Closes and frees all; calls nothing. */
 void wp_process_free(struct wp_process *process);
+
+/* process_wait.c. NULL on no memory; who waits is called from the loop. */
+struct event *wp_process_room_event(struct wp_process_table *table);
+/* A command has ended. */
+void wp_process_room_check(struct wp_process_table *table);
 
 /* process_io.c. Event callbacks; arg is the pipe, or the process. */
 void wp_process_on_output(evutil_socket_t fd, short what, void *arg);

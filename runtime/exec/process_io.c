@@ -178,6 +178,12 @@ wp_process_stdin_queued(const struct wp_process *process)
 void
 wp_process_stdin_close(struct wp_process *process)
 {
-    process->stdin_closing = true;
+    static const char end_of_file = 4; /* ^D */
+
+    if (process->on_terminal) {
+        evbuffer_add(process->stdin_queue, &end_of_file, 1);
+    } else {
+        process->stdin_closing = true;
+    }
     stdin_flush(process);
 }

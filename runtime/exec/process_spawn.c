@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "pool/base/os_error.h"
@@ -19,6 +21,7 @@ struct pipes {
     int child[3];
     int ours[3];
     int cwd;
+    char terminal[64]; /* The child's end of it, or "". */
 };
 
 static void
@@ -43,12 +46,28 @@ pipe_open(struct pipes *pipes, int index)
     return fcntl(ends[our_end], F_SETFL, O_NONBLOCK);
 }
 
+/* Our end twice: for its output, and to write to. */
+static int
+terminal_open(struct pipes *pipes, const struct winsize *size)
+{
+    int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    pipes->ours[1] = fd;
+    if (fd < 0 || grantpt(fd) != 0 || unlockpt(fd) != 0 ||
+        ptsname_r(fd, pipes->terminal, sizeof(pipes->terminal)) != 0 ||
+        ioctl(fd, TIOCSWINSZ, size) != 0 ||
+        fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) != 0) {
+        return -1;
+    }
+    pipes->ours[0] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return pipes->ours[0] < 0 ? -1 : 0;
+}
+
 static int
 pipes_open(struct pipes *pipes, bool open_stdin)
 {
     int rc;
 
-    *pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}, -1};
     if (open_stdin) {
         rc = pipe_open(pipes, 0);
     } else {
@@ -86,6 +105,15 @@ actions_fill(posix_spawn_file_actions_t *actions, const struct pipes *pipes,
     if (cwd >= 0) {
         rc = posix_spawn_file_actions_addfchdir_np(actions, cwd);
     }
+    if (rc == 0 && pipes->terminal[0] != '\0') {
+        /* The first that a new session opens becomes its own. */
+        rc = posix_spawn_file_actions_addopen(actions, 0, pipes->terminal,
+                                              O_RDWR, 0);
+        rc = rc == 0 ? posix_spawn_file_actions_adddup2(actions, 0, 1) : rc;
+        rc = rc == 0 ? posix_spawn_file_actions_adddup2(actions, 0, 2) : rc;
+        return rc == 0 ? posix_spawn_file_actions_addclosefrom_np(actions, 3)
+                       : rc;
+    }
     for (int i = 0; i < 3 && rc == 0; i++) {
         rc = posix_spawn_file_actions_adddup2(actions, pipes->child[i], i);
     }
@@ -118,6 +146,14 @@ run(const struct wp_process_spec *spec, const struct pipes *pipes, pid_t *pid)
     return rc;
 }
 
+static enum wp_status
+status_of(int os_errno)
+{
+    return os_errno == ENOENT   ? WP_NOT_FOUND
+           : os_errno == EACCES ? WP_PERMISSION_DENIED
+                                : WP_FAILED_PRECONDITION;
+}
+
 /* fork may fail for want of processes or memory; what else fails is the
  * command's own fault. */
 static enum wp_status
@@ -128,7 +164,7 @@ spawn_failed(const struct wp_process_spec *spec, int os_errno,
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "fork: %s",
                           wp_os_error(os_errno));
     }
-    return wp_err_set(err, WP_FAILED_PRECONDITION, "exec %s: %s", spec->argv[0],
+    return wp_err_set(err, status_of(os_errno), "exec %s: %s", spec->argv[0],
                       wp_os_error(os_errno));
 }
 
@@ -140,15 +176,18 @@ wp_process_spawn(const struct wp_process_spec *spec,
     enum wp_status status = WP_OK;
     int rc;
 
-    if (pipes_open(&pipes, spec->open_stdin) != 0) {
-        status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "pipe: %s",
+    pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}, -1, ""};
+    if ((spec->terminal != NULL ? terminal_open(&pipes, spec->terminal)
+                                : pipes_open(&pipes, spec->open_stdin)) != 0) {
+        status = wp_err_set(err, WP_RESOURCE_EXHAUSTED, "%s: %s",
+                            spec->terminal != NULL ? "terminal" : "pipe",
                             wp_os_error(errno));
         goto out;
     }
     if (spec->cwd_fd < 0 && spec->cwd != NULL) {
         pipes.cwd = open(spec->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (pipes.cwd < 0 || faccessat(pipes.cwd, ".", X_OK, 0) != 0) {
-            status = wp_err_set(err, WP_FAILED_PRECONDITION, "chdir %s: %s",
+            status = wp_err_set(err, status_of(errno), "chdir %s: %s",
                                 spec->cwd, wp_os_error(errno));
             goto out;
         }

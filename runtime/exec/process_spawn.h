@@ -8,8 +8,8 @@
 
 struct wp_process_child {
     pid_t pid;
-    int stdin_fd; /* -1 when it reads from /dev/null. */
-    int out_fd[2];
+    int stdin_fd;  /* -1 when it reads from /dev/null. */
+    int out_fd[2]; /* With a terminal the second is -1. */
 };
 
 /* Starts spec with its own session, default signals and no other descriptors

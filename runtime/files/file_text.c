@@ -177,9 +177,9 @@ wp_file_make_dirs(const char *path, struct wp_err *err)
         }
         memcpy(part, path, i);
         part[i] = '\0';
-        if (mkdir(part, 0755) != 0 && errno != EEXIST) {
+        if (mkdir(part, 0755) != 0) {
             /* A read-only file system refuses even what exists. */
-            int os_errno = errno;
+            int os_errno = errno == EEXIST ? ENOTDIR : errno;
 
             if (stat(part, &st) != 0 || !S_ISDIR(st.st_mode)) {
                 return failed(err, "mkdir", part, os_errno);

@@ -3,81 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "runtime/mcp/mcp_tools.h"
 #include "runtime/runtime.h"
 #include "runtime/mcp/skills.h"
 
-/* A POST that is being answered. req is NULL once the client has left. */
-struct post {
-    struct wp_http_req *req;
-    struct wp_mcp *mcp;
-    bool as_events;
-};
-
-/* -------------------------------------------------------------- sessions */
-
-static size_t
-session_find(const struct wp_mcp_sessions *sessions, const char *id)
-{
-    size_t i = 0;
-
-    if (*id == '\0') {
-        return WP_MCP_SESSIONS_MAX;
-    }
-    while (i < WP_MCP_SESSIONS_MAX &&
-           strcmp(sessions->entries[i].id, id) != 0) {
-        i++;
-    }
-    return i;
-}
-
-const char *
-wp_mcp_session_begin(struct wp_mcp_sessions *sessions)
-{
-    unsigned char random[WP_MCP_SESSION_ID_LEN / 2];
-    size_t oldest = 0;
-
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        return NULL;
-    }
-    for (size_t i = 1; i < WP_MCP_SESSIONS_MAX; i++) {
-        if (sessions->entries[i].used < sessions->entries[oldest].used) {
-            oldest = i;
-        }
-    }
-    wp_hex_encode(random, sizeof(random), sessions->entries[oldest].id);
-    sessions->entries[oldest].used = ++sessions->tick;
-    return sessions->entries[oldest].id;
-}
-
-bool
-wp_mcp_session_touch(struct wp_mcp_sessions *sessions, const char *id)
-{
-    size_t i = session_find(sessions, id);
-
-    if (i == WP_MCP_SESSIONS_MAX) {
-        return false;
-    }
-    sessions->entries[i].used = ++sessions->tick;
-    return true;
-}
-
-bool
-wp_mcp_session_end(struct wp_mcp_sessions *sessions, const char *id)
-{
-    size_t i = session_find(sessions, id);
-
-    if (i == WP_MCP_SESSIONS_MAX) {
-        return false;
-    }
-    sessions->entries[i].id[0] = '\0';
-    sessions->entries[i].used = 0;
-    return true;
-}
-
-/* --------------------------------------------------------------- answers */
+/* The first revision whose clients take an event that is nothing but an id. */
+#define PRIMED_SINCE "2025-11-25"
 
 static void
 rpc_error(struct wp_http_req *req, int status, const char *text)
@@ -86,60 +18,44 @@ rpc_error(struct wp_http_req *req, int status, const char *text)
                        wp_mcp_error(NULL, WP_MCP_INVALID_REQUEST, text));
 }
 
-static void
-reply_as_event(struct wp_http_req *req, int status, json_t *body)
+/* What is being answered is the user of its request. */
+static struct wp_mcp *
+mcp_of(const struct wp_http_req *req)
 {
-    char *text = json_dumps(body, JSON_COMPACT);
-    char *event = NULL;
-    int len = -1;
-
-    json_decref(body);
-    if (text != NULL) {
-        len = asprintf(&event, "event: message\ndata: %s\n\n", text);
-    }
-    free(text);
-    if (len < 0) {
-        wp_http_reply_json(req, 500, NULL);
-        return;
-    }
-    wp_http_add_header(req, "Cache-Control", "no-cache");
-    wp_http_reply(req, status, "text/event-stream", event, (size_t)len);
-    free(event);
+    return wp_runtime_of(req)->mcp;
 }
+
+/* ------------------------------------------------------------------ POST */
+
+/* A POST while its messages are looked at. */
+struct post {
+    struct wp_mcp *mcp;
+    const char *session; /* NULL: none. Valid while messages are looked at. */
+    struct wp_mcp_stream *stream;
+};
 
 static void
 on_reply(void *user, const struct wp_mcp_reply *reply)
 {
     struct post *post = user;
-    struct wp_http_req *req = post->req;
+    const char *session = NULL;
 
-    if (req ==
-        NULL) { /* The client has left; the work was done all the same. */
-        json_decref(reply->body);
-        free(post);
-        return;
-    }
-    wp_http_set_user(req, NULL);
     if (reply->initialized) {
-        const char *id = wp_mcp_session_begin(&post->mcp->sessions);
-
-        if (id != NULL) {
-            wp_http_add_header(req, "Mcp-Session-Id", id);
-        }
+        session = wp_mcp_session_begin(&post->mcp->sessions);
     }
-    if (reply->http_status == 202) {
-        wp_http_reply(req, 202, NULL, NULL, 0);
-    } else if (post->as_events && reply->body != NULL) {
-        reply_as_event(req, reply->http_status, reply->body);
-    } else {
-        wp_http_reply_json(req, reply->http_status, reply->body);
-    }
+    wp_mcp_stream_answer(post->stream, reply, session);
     free(post);
 }
 
-/* --------------------------------------------------------------- methods */
+static void
+on_cancelled(void *user, const json_t *id)
+{
+    struct post *post = user;
 
-/* Both false: the client takes neither. */
+    wp_mcp_streams_cancel(&post->mcp->streams, post->session, id);
+}
+
+/* Both false: the client takes neither. Who names no kind gets plain JSON. */
 struct accepts {
     bool json;
     bool events;
@@ -148,36 +64,40 @@ struct accepts {
 static struct accepts
 accepts_of(const char *header)
 {
-    struct accepts accepts;
-
-    if (header == NULL || strstr(header, "*/*") != NULL) {
-        return (struct accepts){true, true};
+    if (header == NULL) {
+        return (struct accepts){.json = true};
     }
-    accepts.json = strcasestr(header, "application/json") != NULL ||
-                   strcasestr(header, "application/*") != NULL;
-    accepts.events = strcasestr(header, "text/event-stream") != NULL ||
-                     strcasestr(header, "text/*") != NULL;
-    return accepts;
+    return (struct accepts){
+        .json = strcasestr(header, "application/json") != NULL ||
+                strcasestr(header, "application/*") != NULL ||
+                strstr(header, "*/*") != NULL,
+        .events = strcasestr(header, "text/event-stream") != NULL ||
+                  strcasestr(header, "text/*") != NULL,
+    };
 }
 
-/* Checks the headers of a POST; false when it was answered. */
+/* Checks the headers of a POST or GET; false when it was answered. */
 static bool
-post_headers_good(struct wp_http_req *req, struct wp_mcp *mcp,
-                  struct accepts accepts)
+headers_good(struct wp_http_req *req)
 {
     const char *type = wp_http_header(req, "Content-Type");
     const char *version = wp_http_header(req, "MCP-Protocol-Version");
     const char *session = wp_http_header(req, "Mcp-Session-Id");
+    struct accepts accepts = accepts_of(wp_http_header(req, "Accept"));
+    bool is_get = strcmp(wp_http_method(req), "GET") == 0;
 
-    if (type != NULL && strncasecmp(type, "application/json", 16) != 0) {
+    if (!is_get && type != NULL &&
+        strncasecmp(type, "application/json", 16) != 0) {
         rpc_error(req, 415, "Content-Type must be application/json");
+    } else if (is_get && !accepts.events) {
+        rpc_error(req, 400, "Accept must allow text/event-stream");
     } else if (!accepts.json && !accepts.events) {
-        rpc_error(req, 406,
+        rpc_error(req, 400,
                   "Accept must allow application/json or text/event-stream");
     } else if (version != NULL && !wp_mcp_version_known(version)) {
         rpc_error(req, 400, "MCP-Protocol-Version: not a supported revision");
     } else if (session != NULL &&
-               !wp_mcp_session_touch(&mcp->sessions, session)) {
+               !wp_mcp_session_touch(&mcp_of(req)->sessions, session)) {
         rpc_error(req, 404, "session not found");
     }
     return !wp_http_replied(req);
@@ -186,33 +106,66 @@ post_headers_good(struct wp_http_req *req, struct wp_mcp *mcp,
 static void
 post_ready(struct wp_http_req *req)
 {
-    struct wp_mcp *mcp = wp_runtime_of(req)->mcp;
     const char *version = wp_http_header(req, "MCP-Protocol-Version");
     struct accepts accepts = accepts_of(wp_http_header(req, "Accept"));
-    struct post *post;
+    const struct wp_mcp_manner manner = {
+        .session = wp_http_header(req, "Mcp-Session-Id"),
+        .events = accepts.events,
+        .json = accepts.json,
+        .primed = version != NULL && strcmp(version, PRIMED_SINCE) >= 0,
+    };
+    struct wp_mcp *mcp = mcp_of(req);
+    struct post *post = calloc(1, sizeof(*post));
+    struct wp_mcp_peer peer = {
+        .batch_allowed = version == NULL || wp_mcp_version_has_batch(version),
+        .reply = on_reply,
+        .cancelled = on_cancelled,
+        .user = post,
+    };
+    struct wp_mcp_exchange *exchange;
+    struct wp_mcp_stream *stream = NULL;
     const char *text;
     size_t len;
 
-    if (!post_headers_good(req, mcp, accepts)) {
-        return;
+    if (post != NULL) {
+        stream = wp_mcp_stream_open(&mcp->streams, req, &manner);
     }
-    post = malloc(sizeof(*post));
-    if (post == NULL) {
+    if (stream == NULL) {
+        free(post);
         wp_http_reply_json(req, 500, NULL);
         return;
     }
-    *post = (struct post){req, mcp, !accepts.json};
-    wp_http_set_user(req, post);
+    *post = (struct post){mcp, manner.session, stream};
     text = wp_http_body(req, &len);
-    wp_mcp_rpc_handle(&mcp->tools, text, len,
-                      version == NULL || wp_mcp_version_has_batch(version),
-                      on_reply, post);
+    exchange = wp_mcp_rpc_handle(&mcp->tools, text, len, &peer);
+    if (exchange != NULL) {
+        post->session = NULL;
+        wp_mcp_stream_wait(stream, exchange);
+    }
+}
+
+/* ----------------------------------------------------------- GET, DELETE */
+
+static void
+get_ready(struct wp_http_req *req)
+{
+    struct wp_mcp_streams *streams = &mcp_of(req)->streams;
+    const char *session = wp_http_header(req, "Mcp-Session-Id");
+    const char *last = wp_http_header(req, "Last-Event-ID");
+
+    if (last != NULL) {
+        wp_mcp_stream_resume(streams, req, session, last);
+    } else if (session == NULL) {
+        rpc_error(req, 400, "Mcp-Session-Id is required");
+    } else {
+        wp_mcp_stream_listen(streams, req, session);
+    }
 }
 
 static void
 delete_ready(struct wp_http_req *req)
 {
-    struct wp_mcp *mcp = wp_runtime_of(req)->mcp;
+    struct wp_mcp *mcp = mcp_of(req);
     const char *session = wp_http_header(req, "Mcp-Session-Id");
 
     if (session == NULL) {
@@ -220,6 +173,7 @@ delete_ready(struct wp_http_req *req)
     } else if (!wp_mcp_session_end(&mcp->sessions, session)) {
         rpc_error(req, 404, "session not found");
     } else {
+        wp_mcp_streams_end(&mcp->streams, session);
         wp_http_reply(req, 204, NULL, NULL, 0);
     }
 }
@@ -230,22 +184,28 @@ mcp_ready(struct wp_http_req *req)
     const char *method = wp_http_method(req);
 
     if (strcmp(method, "POST") == 0) {
-        post_ready(req);
+        if (headers_good(req)) {
+            post_ready(req);
+        }
+    } else if (strcmp(method, "GET") == 0) {
+        if (headers_good(req)) {
+            get_ready(req);
+        }
     } else if (strcmp(method, "DELETE") == 0) {
         delete_ready(req);
     } else {
-        wp_http_add_header(req, "Allow", "POST, DELETE");
-        rpc_error(req, 405, "only POST and DELETE are served here");
+        wp_http_add_header(req, "Allow", "GET, POST, DELETE");
+        rpc_error(req, 405, "only GET, POST and DELETE are served here");
     }
 }
 
 static void
 mcp_gone(struct wp_http_req *req)
 {
-    struct post *post = wp_http_user(req);
+    struct wp_mcp_stream *stream = wp_http_user(req);
 
-    if (post != NULL) {
-        post->req = NULL;
+    if (stream != NULL) {
+        wp_mcp_stream_gone(stream);
     }
 }
 
@@ -256,19 +216,28 @@ const struct wp_http_ops wp_mcp_ops = {
     .gone = mcp_gone,
 };
 
+/* ------------------------------------------------------------------- life */
+
 struct wp_mcp *
 wp_mcp_create(struct wp_runtime *runtime)
 {
     struct wp_mcp *mcp = calloc(1, sizeof(*mcp));
     char *skills = wp_skills_list(runtime->options.skills_dir);
+    bool good = mcp != NULL && skills != NULL &&
+                wp_mcp_streams_init(&mcp->streams, runtime->base,
+                                    runtime->options.progress_ms);
 
-    if (mcp != NULL && skills != NULL) {
+    if (good) {
         mcp->tools.list = wp_mcp_tools_describe(skills);
         mcp->tools.call = wp_mcp_tools_call;
         mcp->tools.app = runtime;
+        good = mcp->tools.list != NULL;
+        if (!good) {
+            wp_mcp_streams_fini(&mcp->streams);
+        }
     }
     free(skills);
-    if (mcp != NULL && mcp->tools.list == NULL) {
+    if (!good) {
         free(mcp);
         return NULL;
     }
@@ -276,9 +245,16 @@ wp_mcp_create(struct wp_runtime *runtime)
 }
 
 void
+wp_mcp_drain(struct wp_mcp *mcp)
+{
+    wp_mcp_streams_drain(&mcp->streams);
+}
+
+void
 wp_mcp_destroy(struct wp_mcp *mcp)
 {
     if (mcp != NULL) {
+        wp_mcp_streams_fini(&mcp->streams);
         json_decref(mcp->tools.list);
         free(mcp);
     }

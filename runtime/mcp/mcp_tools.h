@@ -23,7 +23,7 @@ json_t *wp_mcp_tools_describe(const char *skills);
 
 /* A wp_mcp_tools.call; app is the struct wp_runtime. A command goes on when
  * its client leaves. */
-void wp_mcp_tools_call(void *app, const char *name, const json_t *args,
+void wp_mcp_tools_call(void *app, const char *name, json_t *args,
                        wp_mcp_tool_done done, void *user);
 
 #endif

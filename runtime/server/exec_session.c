@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/log.h"
+#include "runtime/exec/environment.h"
 #include "runtime/server/exec_stream.h"
 #include "runtime/runtime.h"
 
@@ -19,8 +20,6 @@ enum {
     ARGS_MAX = 4096,
     ENV_MAX = 1024,
 };
-
-extern char **environ;
 
 struct session {
     struct wp_http_req *req;
@@ -239,64 +238,27 @@ argv_of(const json_t *list)
     return argv;
 }
 
-static void
-env_free(char **env, size_t own)
-{
-    for (size_t i = 0; env != NULL && i < own; i++) {
-        free(env[i]);
-    }
-    free(env);
-}
-
-/* Whether env, of own entries, sets the variable that entry sets. */
+/* False when a name or value is unfit. */
 static bool
-env_has(char *const *env, size_t own, const char *entry)
+env_fill(struct wp_environment *env, json_t *asked)
 {
-    size_t len = strcspn(entry, "=") + 1;
-
-    for (size_t i = 0; i < own; i++) {
-        if (strncmp(env[i], entry, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The asked variables (malloc'ed, *own of them), then those of this process
- * that they do not replace (borrowed). NULL when a name or value is unfit. */
-static char **
-env_of(json_t *asked, size_t *own)
-{
-    size_t inherited = 0;
-    size_t count;
     const char *key;
     json_t *value;
-    char **env;
 
-    while (environ[inherited] != NULL) {
-        inherited++;
+    if (!wp_environment_init(env, json_object_size(asked))) {
+        return false;
     }
-    *own = 0;
-    env = calloc(json_object_size(asked) + inherited + 1, sizeof(*env));
     json_object_foreach(asked, key, value)
     {
-        const char *text = json_string_value(value);
-
-        if (env == NULL || *key == '\0' || strchr(key, '=') != NULL ||
-            text == NULL || strlen(text) != json_string_length(value) ||
-            asprintf(&env[*own], "%s=%s", key, text) < 0) {
-            env_free(env, *own);
-            return NULL;
-        }
-        ++*own;
-    }
-    count = *own;
-    for (size_t i = 0; env != NULL && i < inherited; i++) {
-        if (!env_has(env, *own, environ[i])) {
-            env[count++] = environ[i];
+        if (!json_is_string(value) ||
+            !wp_environment_add(env, wp_str_from(key),
+                                (struct wp_str){json_string_value(value),
+                                                json_string_length(value)})) {
+            return false;
         }
     }
-    return env;
+    wp_environment_inherit(env);
+    return true;
 }
 
 static void
@@ -344,8 +306,7 @@ request_run(struct wp_http_req *req, json_t *root, char **argv)
         .timeout_ms = json_integer_value(timeout),
         .open_stdin = true,
     };
-    size_t own = 0;
-    char **env_list = NULL;
+    struct wp_environment environment = {NULL, 0};
 
     if (cwd != NULL && !json_is_string(cwd)) {
         wp_http_reply_error(req, 400, "cwd: a string is required");
@@ -355,15 +316,15 @@ request_run(struct wp_http_req *req, json_t *root, char **argv)
                             "timeout_ms: a whole number from 0 is required");
     } else if (env != NULL &&
                (!json_is_object(env) || json_object_size(env) > ENV_MAX ||
-                (env_list = env_of(env, &own)) == NULL)) {
+                !env_fill(&environment, env))) {
         wp_http_reply_error(req, 400,
                             "env: an object of at most %d strings is required",
                             ENV_MAX);
     } else {
-        spec.env = env_list;
+        spec.env = environment.list;
         session_start(req, &spec);
-        env_free(env_list, own);
     }
+    wp_environment_fini(&environment);
 }
 
 static void

@@ -22,6 +22,7 @@
 #include "proto/sockets/descriptors.h"
 #include "proto/sockets/listen.h"
 #include "runtime/runtime.h"
+#include "runtime/sandboxd/process_service.h"
 
 enum {
     EXIT_USAGE = 2,
@@ -33,10 +34,12 @@ enum {
 struct server {
     struct wp_runtime runtime;
     struct wp_http_server *http;
+    struct wp_process_service *grpc; /* NULL: not served. */
     struct event *signals[2];
     struct event *grace;
     struct wp_listener unix_socket; /* Its descriptor is the HTTP server's. */
     bool stopping;
+    int undrained; /* Of the two servers. */
 };
 
 static void
@@ -44,7 +47,9 @@ on_drained(void *arg)
 {
     struct server *server = arg;
 
-    event_base_loopbreak(server->runtime.base);
+    if (--server->undrained <= 0) {
+        event_base_loopbreak(server->runtime.base);
+    }
 }
 
 static void
@@ -53,7 +58,7 @@ on_grace_over(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     wp_log_warn("requests are cut off: the grace time is over");
-    on_drained(arg);
+    event_base_loopbreak(((struct server *)arg)->runtime.base);
 }
 
 static void
@@ -65,13 +70,18 @@ on_signal(evutil_socket_t fd, short what, void *arg)
 
     (void)what;
     if (server->stopping) {
-        on_drained(server);
+        event_base_loopbreak(server->runtime.base);
         return;
     }
     server->stopping = true;
     wp_log_info("stopping", wp_kv_int("signal", fd));
     evtimer_add(server->grace, &tv);
+    server->undrained = server->grpc != NULL ? 2 : 1;
+    if (server->grpc != NULL) {
+        wp_process_service_drain(server->grpc, on_drained, server);
+    }
     wp_http_server_drain(server->http, on_drained, server);
+    wp_mcp_drain(server->runtime.mcp);
 }
 
 /* Descriptors 0 to 2 must be taken: a socket there would be a child's. */
@@ -177,6 +187,44 @@ listen_port(struct server *server, int32_t port, unsigned roles,
     return status;
 }
 
+static struct wp_process_service *
+open_grpc(struct server *server, const char *host, struct wp_err *err)
+{
+    struct wp_runtime *runtime = &server->runtime;
+    bool v6 = strchr(host, ':') != NULL;
+    char text[128];
+
+    (void)snprintf(text, sizeof(text), "%s%s%s:%d", v6 ? "[" : "", host,
+                   v6 ? "]" : "", (int)runtime->options.grpc_port);
+    return wp_process_service_create(
+        runtime, text, conns_max_for(runtime->options.conns_max), err);
+}
+
+static enum wp_status
+listen_grpc(struct server *server, FILE *ports, struct wp_err *err)
+{
+    const struct wp_options *options = &server->runtime.options;
+    int32_t port;
+
+    if (options->grpc_port == WP_OPTIONS_PORT_NONE) {
+        return WP_OK;
+    }
+    server->grpc =
+        open_grpc(server, options->bind != NULL ? options->bind : "::", err);
+    if (server->grpc == NULL && options->bind == NULL) { /* No IPv6 here. */
+        server->grpc = open_grpc(server, "0.0.0.0", err);
+    }
+    if (server->grpc == NULL) {
+        return wp_err_wrap(err, "--grpc-port");
+    }
+    port = wp_process_service_port(server->grpc);
+    wp_log_info("listening", wp_kv_str("for", "grpc"), wp_kv_int("port", port));
+    if (ports != NULL) {
+        fprintf(ports, "grpc %d\n", (int)port);
+    }
+    return WP_OK;
+}
+
 static enum wp_status
 listen_unix(struct server *server, struct wp_err *err)
 {
@@ -220,6 +268,9 @@ listen_all(struct server *server, FILE *ports, struct wp_err *err)
     if (status == WP_OK) {
         status = listen_port(server, options->rest_port, WP_ROLE_REST, "rest",
                              ports, err);
+    }
+    if (status == WP_OK) {
+        status = listen_grpc(server, ports, err);
     }
     return status == WP_OK ? listen_unix(server, err) : status;
 }
@@ -278,6 +329,7 @@ parts_create(struct server *server, struct wp_err *err)
     struct wp_runtime *runtime = &server->runtime;
     const struct wp_process_limits limits = {
         .running_max = runtime->options.execs_max,
+        .waiting_max = runtime->options.execs_waiting_max,
         .timeout_max_ms = runtime->options.exec_timeout_max_ms,
         .drain_ms = DRAIN_MS,
     };
@@ -343,6 +395,7 @@ server_fini(struct server *server)
     sigaddset(&stops, SIGINT);
     (void)sigprocmask(SIG_BLOCK, &stops, NULL);
     wp_http_server_destroy(server->http);
+    wp_process_service_destroy(server->grpc);
     wp_process_table_destroy(runtime->processes);
     wp_mcp_destroy(runtime->mcp);
     for (int i = 0; i < 2; i++) {
@@ -382,6 +435,7 @@ main(int argc, char **argv)
     signals_prepare();
     server.runtime.workspace.fd = -1;
     server.unix_socket.fd = -1;
+    server.runtime.started_ns = wp_clock_mono_ns(wp_clock_system());
     status = server_start(&server, &err);
     if (status != WP_OK) {
         wp_log_error("cannot start", wp_kv_err(&err));

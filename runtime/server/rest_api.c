@@ -17,6 +17,7 @@
 enum {
     LIST_ENTRIES_MAX = 10000,
     EXECUTE_BODY_MAX = 4 << 20,
+    TIMEOUT_MAX_S = 86400,
 };
 
 static void
@@ -43,18 +44,29 @@ const struct wp_http_ops wp_rest_health_ops = {.body_max = 4096,
 
 /* --------------------------------------------------------------- execute */
 
-/* Lives from the start of the command to its end; user of the request. */
+/* Lives from the request to the command's end; user of the request. */
 struct execute {
     struct wp_http_req *req;
-    struct wp_process *process;
+    struct wp_process *process; /* NULL while it waits for room. */
+    struct wp_process_wait wait;
+    struct wp_shell_words words;
     int64_t timeout_ms;
 };
+
+static void
+execute_free(struct execute *execute)
+{
+    wp_process_wait_cancel(&execute->wait);
+    wp_shell_words_free(&execute->words);
+    free(execute);
+}
 
 static void
 on_execute_done(void *user, const struct wp_process_result *result)
 {
     struct execute *execute = user;
     int exit_code = result->exit_code;
+    json_t *answer;
 
     wp_exec_result_log("rest", result);
     if (result->timed_out) {
@@ -65,10 +77,12 @@ on_execute_done(void *user, const struct wp_process_result *result)
     } else if (result->signal != 0) {
         exit_code = -result->signal;
     }
+    answer = wp_exec_result_json(result, exit_code);
+    (void)json_object_set_new(answer, "timed_out",
+                              json_boolean(result->timed_out));
     wp_http_set_user(execute->req, NULL);
-    wp_http_reply_json(execute->req, 200,
-                       wp_exec_result_json(result, exit_code));
-    free(execute);
+    wp_http_reply_json(execute->req, 200, answer);
+    execute_free(execute);
 }
 
 /* What cannot start is a command that failed: 200, exit code 1. */
@@ -79,43 +93,98 @@ execute_failed(struct wp_http_req *req, const char *why)
 
     snprintf(text, sizeof(text), "Failed to execute command: %s", why);
     wp_http_reply_json(req, 200,
-                       json_pack("{s:s, s:o, s:i}", "stdout", "", "stderr",
-                                 wp_json_from_text(text), "exit_code", 1));
+                       json_pack("{s:s, s:o, s:i, s:b}", "stdout", "", "stderr",
+                                 wp_json_from_text(text), "exit_code", 1,
+                                 "timed_out", 0));
+}
+
+/* Clients do not repeat a POST by themselves when it is refused: this is for
+ * the case that the line is full, too. */
+static void
+execute_refused(struct wp_http_req *req, const char *why)
+{
+    wp_http_add_header(req, "Retry-After", "1");
+    wp_http_reply_error(req, 429, "%s", why);
 }
 
 static void
-execute_start(struct wp_http_req *req, char *const *argv)
+execute_start(void *user)
 {
     static const struct wp_process_events events = {.done = on_execute_done};
+    struct execute *execute = user;
+    struct wp_http_req *req = execute->req;
     struct wp_runtime *runtime = wp_runtime_of(req);
-    struct wp_process_spec spec = {
-        .argv = argv,
+    const struct wp_process_spec spec = {
+        .argv = execute->words.argv,
         .cwd_fd = runtime->workspace.fd,
-        .timeout_ms = runtime->options.rest_timeout_ms,
+        .timeout_ms = execute->timeout_ms,
         .output_max = runtime->options.output_max,
     };
-    struct execute *execute = malloc(sizeof(*execute));
     enum wp_status status;
     struct wp_err err;
 
-    if (execute == NULL) {
-        wp_http_reply_json(req, 500, NULL);
-        return;
-    }
-    *execute = (struct execute){req, NULL, spec.timeout_ms};
     status = wp_process_start(runtime->processes, &spec, &events, execute,
                               &execute->process, &err);
     if (status == WP_OK) {
-        wp_http_set_user(req, execute);
         return;
     }
-    free(execute);
+    wp_http_set_user(req, NULL);
+    execute_free(execute);
     if (status == WP_RESOURCE_EXHAUSTED) {
-        wp_http_add_header(req, "Retry-After", "1");
-        wp_http_reply_error(req, 429, "%s", err.msg);
+        execute_refused(req, err.msg);
     } else {
         execute_failed(req, err.msg);
     }
+}
+
+/* Starts the command, or lets it wait for room. Takes words. */
+static void
+execute_begin(struct wp_http_req *req, const struct wp_shell_words *words,
+              int64_t timeout_ms)
+{
+    struct wp_process_table *table = wp_runtime_of(req)->processes;
+    struct execute *execute = calloc(1, sizeof(*execute));
+    struct wp_shell_words unused = *words;
+    struct wp_err err;
+
+    if (execute == NULL) {
+        wp_shell_words_free(&unused);
+        wp_http_reply_json(req, 500, NULL);
+        return;
+    }
+    execute->req = req;
+    execute->words = *words;
+    execute->timeout_ms = timeout_ms;
+    execute->wait.room = execute_start;
+    execute->wait.user = execute;
+    wp_http_set_user(req, execute);
+    if (wp_process_has_room(table)) {
+        execute_start(execute);
+    } else if (wp_process_wait(table, &execute->wait, &err) != WP_OK) {
+        wp_http_set_user(req, NULL);
+        execute_free(execute);
+        execute_refused(req, err.msg);
+    }
+}
+
+/* The limit that was asked for, else the server's own; -1, and answered, when
+ * it is unfit. */
+static int64_t
+execute_timeout_ms(struct wp_http_req *req, const json_t *asked)
+{
+    double seconds = json_number_value(asked);
+
+    if (asked == NULL || json_is_null(asked)) {
+        return wp_runtime_of(req)->options.rest_timeout_ms;
+    }
+    if (!json_is_number(asked) || !(seconds > 0) || seconds > TIMEOUT_MAX_S) {
+        wp_http_reply_error(req, 422,
+                            "timeout_seconds: a number above 0 and up to %d "
+                            "is required",
+                            TIMEOUT_MAX_S);
+        return -1;
+    }
+    return seconds < 0.001 ? 1 : (int64_t)(seconds * 1000);
 }
 
 static void
@@ -127,24 +196,30 @@ execute_ready(struct wp_http_req *req)
     json_t *root = json_loadb(text, len, JSON_ALLOW_NUL, &why);
     const json_t *command = json_object_get(root, "command");
     struct wp_shell_words words;
+    int64_t timeout_ms = 0;
     struct wp_err err;
 
     if (root == NULL) {
         wp_http_reply_error(req, 400, "body: not JSON: %s", why.text);
     } else if (!json_is_string(command)) {
         wp_http_reply_error(req, 422, "command: a string is required");
-    } else if (wp_shell_words_split(
-                   (struct wp_str){json_string_value(command),
-                                   json_string_length(command)},
-                   &words, &err) != WP_OK) {
-        execute_failed(req, err.msg);
     } else {
-        if (words.count == 0) {
-            execute_failed(req, "the command is empty");
-        } else {
-            execute_start(req, words.argv);
-        }
+        timeout_ms =
+            execute_timeout_ms(req, json_object_get(root, "timeout_seconds"));
+    }
+    if (wp_http_replied(req)) {
+        json_decref(root);
+        return;
+    }
+    if (wp_shell_words_split((struct wp_str){json_string_value(command),
+                                             json_string_length(command)},
+                             &words, &err) != WP_OK) {
+        execute_failed(req, err.msg);
+    } else if (words.count == 0) {
+        execute_failed(req, "the command is empty");
         wp_shell_words_free(&words);
+    } else {
+        execute_begin(req, &words, timeout_ms);
     }
     json_decref(root);
 }
@@ -156,8 +231,10 @@ execute_gone(struct wp_http_req *req)
     struct execute *execute = wp_http_user(req);
 
     if (execute != NULL) {
-        wp_process_cancel(execute->process);
-        free(execute);
+        if (execute->process != NULL) {
+            wp_process_cancel(execute->process);
+        }
+        execute_free(execute);
     }
 }
 

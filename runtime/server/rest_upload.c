@@ -1,18 +1,14 @@
-/* POST /upload: the body is parsed as it comes and written to a file beside
- * its target, which takes the target's name when all of it is there. So a full
- * disk, a lost client or a bad body leaves the old file, or none, never half a
- * new one. The first part named "file" counts; the others are read past. */
-#include <errno.h>
-#include <fcntl.h>
+/* POST /upload: the body is parsed as it comes and written to a file that
+ * appears whole (runtime/files/incoming.h). The first part named "file" counts;
+ * the others are read past. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pool/base/log.h"
 #include "proto/formats/json_text.h"
+#include "runtime/files/incoming.h"
 #include "runtime/files/multipart.h"
-#include "pool/base/os_error.h"
 #include "runtime/runtime.h"
 
 enum {
@@ -22,15 +18,10 @@ enum {
 struct upload {
     struct wp_http_req *req;
     struct wp_multipart multipart;
-    char path[WP_WORKSPACE_PATH_MAX];
-    char name[256];
-    char temp[64];
-    int dir;      /* -1, or the folder of both files. */
-    int fd;       /* -1, or the file being written. */
+    struct wp_incoming file;
     bool mine;    /* The part being read is the one to keep. */
     bool taken;   /* It was found. */
     int os_errno; /* What went wrong with it; 0 when nothing. */
-    uint64_t written;
 };
 
 static void
@@ -38,7 +29,6 @@ on_part(void *user, const char *name, const char *filename)
 {
     struct upload *upload = user;
     struct wp_workspace *workspace = &wp_runtime_of(upload->req)->workspace;
-    static unsigned counter;
     int rc;
 
     upload->mine = !upload->taken && strcmp(name, "file") == 0 &&
@@ -47,19 +37,9 @@ on_part(void *user, const char *name, const char *filename)
         return;
     }
     upload->taken = true;
-    rc = wp_workspace_path_plain(workspace, filename, upload->path);
+    rc = wp_workspace_path_plain(workspace, filename, upload->file.path);
     if (rc == 0) {
-        rc = wp_workspace_open_parent(workspace, upload->path, upload->name);
-        upload->dir = rc;
-        rc = rc < 0 ? -rc : 0;
-    }
-    if (rc == 0) {
-        snprintf(upload->temp, sizeof(upload->temp), ".warmpool-upload-%d-%u",
-                 (int)getpid(), counter++);
-        upload->fd =
-            openat(upload->dir, upload->temp,
-                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        rc = upload->fd < 0 ? errno : 0;
+        rc = wp_incoming_open(&upload->file, workspace);
     }
     upload->os_errno = rc;
 }
@@ -69,19 +49,8 @@ on_data(void *user, const char *data, size_t len)
 {
     struct upload *upload = user;
 
-    while (upload->mine && upload->os_errno == 0 && len > 0) {
-        ssize_t put = write(upload->fd, data, len);
-
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put < 0) {
-            upload->os_errno = errno;
-            return;
-        }
-        data += put;
-        len -= (size_t)put;
-        upload->written += (uint64_t)put;
+    if (upload->mine && upload->os_errno == 0) {
+        upload->os_errno = wp_incoming_write(&upload->file, data, len);
     }
 }
 
@@ -91,24 +60,6 @@ on_end(void *user)
     struct upload *upload = user;
 
     upload->mine = false;
-}
-
-/* Removes what was written; before the answer, so that a client that was told
- * of a failure finds nothing. */
-static void
-upload_discard(struct upload *upload)
-{
-    if (upload->fd >= 0) {
-        close(upload->fd);
-        upload->fd = -1;
-    }
-    if (upload->dir >= 0) {
-        if (upload->temp[0] != '\0') {
-            unlinkat(upload->dir, upload->temp, 0);
-        }
-        close(upload->dir);
-        upload->dir = -1;
-    }
 }
 
 static void
@@ -122,8 +73,7 @@ upload_begin(struct wp_http_req *req)
         return;
     }
     upload->req = req;
-    upload->dir = -1;
-    upload->fd = -1;
+    wp_incoming_init(&upload->file);
     wp_http_set_user(req, upload);
     if (!wp_multipart_init(&upload->multipart,
                            wp_http_header(req, "Content-Type"), &events,
@@ -134,7 +84,8 @@ upload_begin(struct wp_http_req *req)
     }
 }
 
-/* Answers at once what cannot succeed any more, rather than read it all. */
+/* Answers at once what cannot succeed any more, rather than read it all. What
+ * was written goes before the answer: who was told of a failure finds none. */
 static void
 upload_body(struct wp_http_req *req, const char *data, size_t len)
 {
@@ -142,13 +93,13 @@ upload_body(struct wp_http_req *req, const char *data, size_t len)
     uint64_t max = wp_runtime_of(req)->options.upload_max;
 
     if (!wp_multipart_feed(&upload->multipart, data, len)) {
-        upload_discard(upload);
+        wp_incoming_discard(&upload->file);
         wp_http_reply_error(req, 400, "body: %s", upload->multipart.error);
     } else if (upload->os_errno != 0) {
-        upload_discard(upload);
-        wp_rest_reply_errno(req, upload->path, upload->os_errno);
-    } else if (upload->written > max) {
-        upload_discard(upload);
+        wp_incoming_discard(&upload->file);
+        wp_rest_reply_errno(req, upload->file.path, upload->os_errno);
+    } else if (upload->file.written > max) {
+        wp_incoming_discard(&upload->file);
         wp_http_reply_error(req, 413, "file: at most %llu bytes are taken",
                             (unsigned long long)max);
     }
@@ -161,7 +112,7 @@ upload_ready(struct wp_http_req *req)
     char text[WP_WORKSPACE_PATH_MAX + 64];
 
     if (!wp_multipart_complete(&upload->multipart)) {
-        upload_discard(upload);
+        wp_incoming_discard(&upload->file);
         wp_http_reply_error(req, 400, "body: the last boundary is missing");
         return;
     }
@@ -171,23 +122,18 @@ upload_ready(struct wp_http_req *req)
                             "required");
         return;
     }
-    if (close(upload->fd) != 0) { /* Some file systems tell only now. */
-        upload->os_errno = errno;
-    }
-    upload->fd = -1;
-    if (upload->os_errno == 0 &&
-        renameat(upload->dir, upload->temp, upload->dir, upload->name) != 0) {
-        upload->os_errno = errno;
+    if (upload->os_errno == 0) {
+        upload->os_errno = wp_incoming_commit(&upload->file);
     }
     if (upload->os_errno != 0) {
-        upload_discard(upload);
-        wp_rest_reply_errno(req, upload->path, upload->os_errno);
+        wp_incoming_discard(&upload->file);
+        wp_rest_reply_errno(req, upload->file.path, upload->os_errno);
         return;
     }
-    upload->temp[0] = '\0';
-    wp_log_info("file uploaded", wp_kv_int("bytes", (int64_t)upload->written));
+    wp_log_info("file uploaded",
+                wp_kv_int("bytes", (int64_t)upload->file.written));
     snprintf(text, sizeof(text), "File '%s' uploaded successfully.",
-             upload->path);
+             upload->file.path);
     wp_http_reply_json(req, 200,
                        json_pack("{s:o}", "message", wp_json_from_text(text)));
 }
@@ -198,7 +144,7 @@ upload_gone(struct wp_http_req *req)
     struct upload *upload = wp_http_user(req);
 
     if (upload != NULL) {
-        upload_discard(upload);
+        wp_incoming_discard(&upload->file);
         free(upload);
     }
 }

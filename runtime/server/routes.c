@@ -3,6 +3,7 @@
 
 #include "proto/formats/sandbox_token.h"
 #include "runtime/server/exec_stream.h"
+#include "runtime/sandboxd/rest.h"
 #include "runtime/runtime.h"
 
 struct route {
@@ -23,6 +24,11 @@ static const struct route routes[] = {
     {"GET", "/download", true, WP_ROLE_REST, &wp_rest_download_ops},
     {"GET", "/list", true, WP_ROLE_REST, &wp_rest_list_ops},
     {"GET", "/exists", true, WP_ROLE_REST, &wp_rest_exists_ops},
+    {"GET", "/v1/files", true, WP_ROLE_REST, &wp_sandboxd_get_ops},
+    {"PUT", "/v1/files", true, WP_ROLE_REST, &wp_sandboxd_put_ops},
+    {"DELETE", "/v1/files", true, WP_ROLE_REST, &wp_sandboxd_delete_ops},
+    {"GET", "/v1/health", false, WP_ROLE_REST, &wp_sandboxd_health_ops},
+    {"GET", "/v1/metadata", false, WP_ROLE_REST, &wp_sandboxd_metadata_ops},
 };
 
 static bool
@@ -101,9 +107,10 @@ bool
 wp_runtime_token_fits(const struct wp_options *options, const char *path,
                       const char *token)
 {
-    bool needs = options->token_for == WP_TOKEN_FOR_ALL
-                     ? strcmp(path, "/healthz") != 0
-                     : strcmp(path, WP_EXEC_PATH) == 0;
+    bool needs =
+        options->token_for == WP_TOKEN_FOR_ALL
+            ? strcmp(path, "/healthz") != 0 && strcmp(path, "/v1/health") != 0
+            : strcmp(path, WP_EXEC_PATH) == 0;
 
     return options->token_digest == NULL || !needs ||
            (token != NULL &&

@@ -18,6 +18,7 @@ import json
 import os
 import queue
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -189,6 +190,11 @@ class Client:
                                socket.AF_INET) as sock:
                 sock.settimeout(DEADLINE)
                 sock.connect(address if unix else tuple(address))
+                if self.target.get("http_ca"):
+                    context = ssl.create_default_context(
+                        cafile=self.target["http_ca"])
+                    context.check_hostname = False
+                    sock = context.wrap_socket(sock)
                 sock.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n"
                              b"Connection: close\r\n\r\n")
                 with sock.makefile("rb") as answer:

@@ -122,19 +122,26 @@ class Daemon:
         manifest = os.path.join(self.dir, "pool.yaml")
         with open(manifest, "w", encoding="utf-8") as handle:
             handle.write(MANIFEST % READY)
-        other = IPV6 and kind in ("tcp", "tls", "mtls", "http", "metrics")
+        other = IPV6 and kind in ("tcp", "tls", "mtls", "http", "metrics",
+                                  "https", "trusting")
         tcp = "127.0.0.1:0" + (",[::1]:0" if other else "")
+        # What is served beyond loopback listens everywhere.
+        far = "0.0.0.0:0" + (",[::]:0" if IPV6 else "")
+        own = {"https": "," + far, "trusting": ""}.get(kind, "," + tcp)
         args = [program, "--synthetic", "--manifests=" + manifest,
                 "--runtime-dir=" + self.dir, "--lease-store=memory",
                 "--slots-max=4096", "--http-listen=unix:" + self.http +
-                "," + tcp, "--metrics-listen=" + tcp,
+                own, "--metrics-listen=" + tcp,
                 f"--allowed-uids={NEIGHBOUR}", *flags]
         self.unix = os.path.join(self.dir, "rpc.sock")
         listen = ["unix:" + self.admin]
         listen.append("unix:" + self.unix if kind == "unix" or
-                      kind.startswith("http") or kind == "metrics"
-                      else tcp)
-        if kind in ("tls", "mtls"):
+                      kind.startswith("http") or
+                      kind in ("metrics", "trusting") else tcp)
+        if kind == "trusting":
+            args += ["--trusting-listen=" + far,
+                     "--trust-sessions=127.0.0.1,::1"]
+        if kind in ("tls", "mtls", "https"):
             args += ["--tls-cert=" + certificates.path("server.pem"),
                      "--tls-key=" + certificates.path("server.key")]
         if kind == "mtls":
@@ -175,6 +182,11 @@ class Daemon:
                          self.messages())[1]
         return [host, int(port)]
 
+    def far_address(self, host):
+        """The same for a listener on all addresses."""
+        return [host, self.address("http", "::" if ":" in host
+                                   else "0.0.0.0")[1]]
+
     def is_ready(self):
         if self.process.poll() is not None:
             raise AssertionError("the daemon has ended by itself")
@@ -207,13 +219,23 @@ class Daemon:
                           encoding="ascii") as handle:
                     target["bearer"] = handle.read().strip()
         elif kind != "unix":
+            # Who is not trusted comes from another address than who is.
+            near = kind == "trusting" and who == "stranger"
             place = (self.http if kind == "http-unix" else
+                     self.far_address("127.0.0.1" if near else host)
+                     if kind in ("https", "trusting") else
                      self.address(kind, host))
+            ca = self.certificates.path("ca.pem") if kind == "https" else None
             if who == "honest":
                 target["http"] = place
+                target["http_ca"] = ca
             else:
-                target = {"kind": "unix" if kind == "http-unix" else "tcp",
-                          "address": place}
+                target = {"kind": "unix" if kind == "http-unix" else
+                          "tls" if kind == "https" else "tcp",
+                          "address": place, "ca": ca, "alpn": "http/1.1"}
+            if near:
+                return {**target, "source": ATTACKER_ADDRESS,
+                        "uid": NEIGHBOUR}
         if who != "honest":
             target["source"] = None if IPV6 else ATTACKER_ADDRESS
             target["uid"] = STRANGER if who == "stranger" else NEIGHBOUR

@@ -2,7 +2,8 @@
 """Attacks on warmpoold, with an honest client beside each.
 
   run.py --list
-  run.py [--only NAME,...] [--kinds unix,tcp,tls,mtls,http-unix,http,metrics]
+  run.py [--only NAME,...] [--kinds unix,tcp,tls,mtls,http-unix,http,https,trusting,
+         metrics]
          [--seconds N] [--long] [--rate N] [--build DIRECTORY]
   run.py --group NAME       a few of them, as ctest runs them
 
@@ -31,7 +32,7 @@ import rig
 
 ROOT = os.path.dirname(os.path.dirname(rig.HERE))
 GRPC = ("unix", "tcp", "tls", "mtls")
-HTTP = ("http-unix", "http", "metrics")
+HTTP = ("http-unix", "http", "https", "trusting", "metrics")
 MEMORY_MIB = 128
 LOG_LINES = 500  # An attacker may not fill a disk with what is said of him.
 STOP_MIB = 1024  # The attack is over then, and has won.
@@ -48,6 +49,9 @@ RUNS += [(name, "stranger", None, ("unix", "mtls"))
 RUNS += [(name, "attacker", 256, GRPC)
          for name in ("silent_connections", "unfinished_handshakes")]
 RUNS += [("http_silent", "attacker", 256, HTTP)]
+RUNS += [("unfinished_handshakes", "attacker", None, ("https",))]
+RUNS += [(name, "stranger", None, ("trusting",))
+         for name in ("http_silent", "http_pipelined", "http_churn_asking")]
 # What ctest runs: (attack, who, descriptors, kind), for seconds each.
 GROUPS = {
     "streams": (0.7, [
@@ -83,6 +87,13 @@ GROUPS = {
         ("http_pipelined_unread", "attacker", None, "metrics"),
         ("http_endless_head", "attacker", None, "http-unix"),
         ("http_stalled_body", "attacker", None, "http")]),
+    "https": (1.0, [
+        ("http_silent", "attacker", 256, "https"),
+        ("unfinished_handshakes", "attacker", None, "https"),
+        ("http_pipelined_unread", "attacker", None, "https"),
+        ("http_stalled_body", "attacker", None, "https"),
+        ("http_silent", "attacker", None, "trusting"),
+        ("http_churn_asking", "stranger", None, "trusting")]),
 }
 
 

@@ -107,7 +107,7 @@ def tls_context(target):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(target["ca"])
     context.check_hostname = False
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols([target.get("alpn", "h2")])
     if target["kind"] == "mtls":
         context.load_cert_chain(target["cert"], target["key"])
     return context

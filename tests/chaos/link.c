@@ -17,6 +17,8 @@ enum {
 
 struct call {
     struct wp_h2_call h2;
+    uint8_t request[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
+    uint8_t reply[WP_H2_FRAME_HEAD + WP_H2_MESSAGE_MAX];
     struct wp_list node; /* In its replica's calls, or among the free. */
     struct wp_link *link;
     void *owner;
@@ -191,6 +193,9 @@ new_call(struct wp_link *link, void *owner, int replica, uint64_t claim,
         .what = what, .replica = (uint8_t)replica, .claim = claim};
     call->h2.method = link->methods[what];
     call->h2.done = on_answer;
+    call->h2.request = call->request;
+    call->h2.reply = call->reply;
+    call->h2.reply_cap = sizeof call->reply;
     call->h2.reply_len = 0;
     return call;
 }
@@ -214,7 +219,7 @@ start(struct call *call, int64_t timeout_ns, int64_t ttl_ns)
     }
     note(link, &event);
     wp_list_push_back(&replica->calls, &call->node);
-    wp_h2_start(replica->h2, &call->h2);
+    WP_ASSERT(wp_h2_start(replica->h2, &call->h2));
 }
 
 #define DEFINE_START(name, kind, type)                                         \

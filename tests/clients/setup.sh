@@ -52,7 +52,7 @@ make_node() {
 }
 
 make_go() {
-    (cd "$here/$1" && go build -ldflags="-s -w" -o "$2/${1##*/}" .)
+    (cd "$here/$1" && CGO_ENABLED=0 go build -ldflags="-s -w" -o "$2/${1##*/}" .)
 }
 
 mkdir -p "$cache" || unable "$cache cannot be written; WARMPOOL_CLIENTS_CACHE names another"

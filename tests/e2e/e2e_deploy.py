@@ -315,8 +315,12 @@ def test_base_settings(w):
         return json.loads(run.stdout)
 
     w.template()
+    # They share a host here, so each has ports of its own.
     pair = [w.daemon(config=files.config, lease_store="redis",
-                     leader_election_namespace=SYSTEM) for _ in range(2)]
+                     leader_election_namespace=SYSTEM,
+                     webhook_listen=f"127.0.0.1:{free_port()}",
+                     trusting_listen=f"127.0.0.1:{free_port()}")
+            for _ in range(2)]
     for daemon in pair:
         wait_for(f"{daemon.name} ready",
                  lambda d=daemon: page(d, "/readyz")[0] == 200)

@@ -22,7 +22,7 @@ class Upstream:
         program = control_plane.programs("upstream") / PROGRAM
         with open(w.dir / "upstream.log", "ab") as log:
             self.process = subprocess.Popen(
-                [program, "--extensions", "--enable-webhook=false",
+                [program, "--extensions",
                  "--leader-election-namespace=agent-sandbox-system",
                  "--metrics-bind-address=0",
                  "--health-probe-bind-address=127.0.0.1:0"],

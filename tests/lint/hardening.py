@@ -21,6 +21,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = {"warmpoold": "allocator/warmpoold",
             "warmpoolctl": "allocator/ctl/warmpoolctl",
+            "warmpool-load": "bench/harness/warmpool-load",
             "warmpool-init": "local/warmpool-init",
             "warmpool-runtime": "runtime/warmpool-runtime"}
 STATIC = {"warmpool-init", "warmpool-runtime"}

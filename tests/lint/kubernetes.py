@@ -55,10 +55,18 @@ ACCESS = {
     "events.k8s.io/events": "create patch",
     # k8s/lead/competitor.c: other installations
     "coordination.k8s.io/leases": "list",
+    # k8s/controllers/webhook
+    **{f"apiextensions.k8s.io/customresourcedefinitions@{name}": "get patch"
+       for name in ("sandboxes.agents.x-k8s.io",
+                    "sandboxclaims.extensions.agents.x-k8s.io",
+                    "sandboxtemplates.extensions.agents.x-k8s.io",
+                    "sandboxwarmpools.extensions.agents.x-k8s.io")},
 }
-# With watch_namespace: the same there. Leases of all namespaces are not seen then.
+# With watch_namespace: the same there. Leases of all namespaces are not seen then, and
+# definitions of kinds are not changed.
 NAMESPACED_ACCESS = {key: verbs for key, verbs in ACCESS.items()
-                     if key != "coordination.k8s.io/leases"}
+                     if key != "coordination.k8s.io/leases"
+                     and not key.startswith("apiextensions.k8s.io/")}
 OWN_ACCESS = {
     # k8s/lead/election.c
     "coordination.k8s.io/leases": "create",
@@ -66,6 +74,8 @@ OWN_ACCESS = {
     # k8s/lead/competitor.c
     "coordination.k8s.io/leases@a3317529.agent-sandbox.x-k8s.io": "get",
     "apps/deployments@agent-sandbox-controller": "get",
+    # k8s/controllers/webhook
+    "/secrets@warmpool-webhook": "get patch",
 }
 
 failures = []
@@ -365,6 +375,15 @@ def check_chart(base):
         fail("the chart's CRDs are not those of deploy/kubernetes/crds")
 
 
+def check_definitions():
+    """v1alpha1 of each kind is what its program makes of v1beta1."""
+    made = subprocess.run(
+        [sys.executable, DEPLOY / "kubernetes" / "v1alpha1.py", "--check"],
+        capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        fail(f"deploy/kubernetes/crds: {made.stderr.strip()}")
+
+
 # --- The overlay for one namespace ---
 
 
@@ -567,6 +586,7 @@ def main():
             base += load_all(path.read_text(), path.relative_to(ROOT))
     check_self()
     check_kinds_are_covered()
+    check_definitions()
     check_access(base, "deploy/kubernetes/base")
     check_chart(base)
     check_overlay(base)

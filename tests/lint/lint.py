@@ -20,7 +20,7 @@ HOUSES = {room.split("/")[0] for room in ROOMS}
 LIBRARIES = [
     (r"grpc/(?!.*\.pb-c\.h$)",
      r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
-    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*"),
+    (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*|runtime/sandboxd/process_wire\.c"),
     (r"nettle/", r"pool/leases/token\.c|proto/formats/sandbox_token\.c"),
     (r"hiredis/",
      r"allocator/stores/redis/.*\.c"
@@ -28,9 +28,9 @@ LIBRARIES = [
     (r"sqlite3\.h", r"allocator/stores/sqlite/[^/]*|tests/.*"),
     (r"curl/", r"k8s/api/http[^/]*\.c"),
     (r"nghttp2/",
-     r"allocator/h2/[^/]*|bench/.*|tests/support/http/http_peer_h2\.c"),
+     r"proto/h2/[^/]*|bench/.*|tests/support/http/http_peer_h2\.c"),
     (r"event2/",
-     r"(allocator|bench|local|runtime|k8s|tests|proto/formats|proto/loop)/.*"),
+     r"(allocator|bench|local|runtime|k8s|tests|proto/formats|proto/h2|proto/loop)/.*"),
     (r"http_parser\.h",
      r"proto/formats/http_[^/]*|allocator/ctl/sandbox_client\.c"),
     (r"yaml\.h", r"proto/formats/yaml_tree\.c"),
@@ -225,7 +225,7 @@ def self_test():
     missed = [p for p, t in bad.items() if not list(check_file(p, t))]
     good = {
         "pool/slots/slot.c": '#include "pool/base/str.h"\n',
-        "allocator/h2/session.c": "#include <nghttp2/nghttp2.h>\n",
+        "proto/h2/session.c": "#include <nghttp2/nghttp2.h>\n",
         "pool/slots/slot.h": "#ifndef WP_POOL_SLOTS_SLOT_H\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]

@@ -21,7 +21,7 @@ import tempfile
 import images
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PROGRAMS = ["bin/warmpool-runtime", "bin/warmpoolctl",
+PROGRAMS = ["bin/warmpool-load", "bin/warmpool-runtime", "bin/warmpoolctl",
             "libexec/warmpool/warmpool-init", "sbin/warmpoold"]
 
 

@@ -110,7 +110,8 @@ enum sim_fault {
     X(LEFT_HELD, "of them at another replica by then")                         \
     X(TAKEN_BACK, "leases of nobody taken back")                               \
     X(LOOKED, "leases told of by a Get")                                       \
-    X(OVER_QUOTA, "claims over a tenant's quota")
+    X(OVER_QUOTA, "claims over a tenant's quota")                              \
+    X(UNSEEN, "claims refused until it is known what lives")
 
 enum sim_met {
 #define X(name, text) SIM_MET_##name,

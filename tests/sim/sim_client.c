@@ -90,6 +90,15 @@ finish_claim(struct call *call)
               call->claim.status == WP_OK ? call->claim.grant.sandbox : "",
               call->claim.replayed ? ", as before" : "");
     call->status = call->claim.status;
+    if (call->status == WP_OK && !call->claim.replayed &&
+        wp_pools_holds_unseen(call->to->pools)) {
+        sim_wrong(sim, "%s is granted, and may be gone: nobody has looked",
+                  call->claim.grant.sandbox);
+    }
+    if (call->status == WP_UNAVAILABLE &&
+        wp_pools_holds_unseen(call->to->pools)) {
+        sim->n_met[SIM_MET_UNSEEN]++;
+    }
     call->until_ns =
         sim->profile.store == SIM_STORE_MEMORY
             ? call->claim.grant.deadline_ns

@@ -30,6 +30,7 @@ static const struct mutant {
     {"GENERATION_REUSED", "a slot's next sandbox has the same name", -1},
     {"USED_OFFERED_AGAIN", "a released sandbox is offered again", -1},
     {"USED_ADOPTED", "a used sandbox is ready after a restart", -1},
+    {"UNSEEN_OFFERED", "granted before the backend has found it", -1},
     {"CLAIM_ID_FORGOTTEN", "a repeat is taken for a new claim", -1},
     {"UNDONE_THOUGH_SHOWN", "undone though a follower was shown it", -1},
     {"UNDONE_ACROSS_REPLICAS", "undone though a replica has shown it",

@@ -135,6 +135,20 @@ take_lock(struct sim *sim, void *ctx, uint64_t arg)
     sim_feed_follow(replica);
 }
 
+/* It has served for a moment, with the lock, before it looks what there is. */
+static void
+keep_later(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_replica *replica = ctx;
+
+    if (sim_replica_lives(replica, (uint32_t)arg) && !replica->keeper &&
+        replica->generation != 0) {
+        sim_replica_enter(replica);
+        become_keeper(replica);
+        plan_turn(replica, sim->now_ns);
+    }
+}
+
 /* A sandbox that it does not know, a keeper asks the store for; so it begins
  * when that is open to it. */
 void
@@ -193,6 +207,7 @@ start(struct sim *sim, void *ctx, uint64_t arg)
         .ctx = replica,
     };
     struct wp_err err;
+    bool later;
 
     (void)arg;
     if (!sim_store_reachable(sim)) {
@@ -224,11 +239,21 @@ start(struct sim *sim, void *ctx, uint64_t arg)
     sim_trace(sim, "r%u: starts, life %u", replica->index, replica->life);
     know_peers(replica);
     add_pool(replica);
+    later = sim->profile.store == SIM_STORE_SHARED && sim->lock == NULL &&
+            replica->generation != 0 && (sim->seed + replica->life) % 3 != 0;
+    if (later) {
+        wp_pools_hold_unseen(replica->pools);
+    }
     load(replica);
     if (sim->profile.store == SIM_STORE_SHARED) {
         sim_feed_follow(replica);
     }
-    if (sim->lock == NULL && replica->generation != 0) {
+    if (later) {
+        sim->lock = replica;
+        wp_pools_set_keeper(replica->pools, false);
+        sim_in(sim, sim_between(sim, SIM_MS, 2 * SIM_S), replica, keep_later,
+               replica, replica->life);
+    } else if (sim->lock == NULL && replica->generation != 0) {
         become_keeper(replica);
     } else {
         sim->lock = sim->lock != NULL ? sim->lock : replica;

@@ -213,6 +213,7 @@ call_up(struct wp_redis_feed *feed, struct wp_err *err)
     (void)pthread_mutex_lock(&feed->peers_lock);
     for (uint32_t i = 0; i < feed->n_peers; i++) {
         feed->peers[i].heard_ns = wp_redis_feed_now_ns();
+        feed->peers[i].met = false;
     }
     (void)pthread_mutex_unlock(&feed->peers_lock);
     return status;
@@ -380,13 +381,32 @@ wp_redis_feed_destroy(struct wp_redis_feed *feed)
     free(feed);
 }
 
+/* Those that stay, since others are not counted either. */
+static bool
+has_met_all(struct wp_redis_feed *feed)
+{
+    const struct wp_lease_redis_config *config = &feed->redis->config;
+    uint32_t met = 0;
+
+    if (config->others == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&feed->peers_lock);
+    for (uint32_t i = 0; i < feed->n_peers; i++) {
+        met += feed->peers[i].met && !feed->peers[i].peer.leaves ? 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&feed->peers_lock);
+    return met >= config->others(config->others_ctx);
+}
+
 bool
-wp_redis_feed_has_heard(const struct wp_redis_feed *feed)
+wp_redis_feed_has_heard(struct wp_redis_feed *feed)
 {
     int64_t since_ns = atomic_load(&feed->listens_since_ns);
 
-    return since_ns != 0 && wp_redis_feed_now_ns() - since_ns >=
-                                2 * feed->redis->config.heartbeat_ns;
+    return since_ns != 0 && (wp_redis_feed_now_ns() - since_ns >=
+                                 2 * feed->redis->config.heartbeat_ns ||
+                             has_met_all(feed));
 }
 
 void

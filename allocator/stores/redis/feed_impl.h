@@ -30,6 +30,7 @@ struct wp_feed_pool {
 struct wp_feed_peer {
     struct wp_lease_redis_peer peer;
     int64_t heard_ns;
+    bool met; /* Heard since the latest call. */
 };
 
 struct wp_redis_feed {

@@ -140,6 +140,12 @@ note_peer(struct wp_redis_feed *feed, const struct wp_lease_redis_peer *peer)
     }
     if (known == NULL && feed->n_peers < WP_PEERS_MAX) {
         known = &feed->peers[feed->n_peers++];
+        known->met = false;
+    }
+    /* It may have called after this one's latest heartbeat. */
+    if (known != NULL && !known->met) {
+        known->met = true;
+        atomic_store(&feed->says_now, true);
     }
     if (known != NULL) {
         known->peer = *peer;

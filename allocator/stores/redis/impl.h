@@ -249,7 +249,7 @@ void wp_redis_commit_on_end(void *ctx, void *call, enum wp_status status);
 /* --- feed.c --- */
 
 /* It has listened for long enough to know who else is there. Any thread. */
-bool wp_redis_feed_has_heard(const struct wp_redis_feed *feed);
+bool wp_redis_feed_has_heard(struct wp_redis_feed *feed);
 /* What it hears is of this server process, or it hears nothing. If not, it
  * looks for its server anew, soon. Any thread. */
 bool wp_redis_feed_is_of(struct wp_redis_feed *feed, const char *run_id);

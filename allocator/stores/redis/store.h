@@ -120,6 +120,11 @@ struct wp_lease_redis_config {
     /* Of a cluster: connections to a server end after so long without a pool
      * there. 0: 10 s */
     int64_t server_idle_ns;
+    /* How many other replicas there are, for certain; any thread. A recovery
+     * then waits to hear of so many. NULL: nobody knows, and it waits for as
+     * long as it may take to hear of all. */
+    uint32_t (*others)(void *ctx);
+    void *others_ctx;
     struct wp_lease_redis_sink sink;
 };
 

@@ -205,7 +205,7 @@ fits_core(const struct wp_claim_ask *ask)
 
 struct wp_claim_ask *
 wp_claim_ask_begin(struct wp_claim_asks *asks, const struct wp_object *claim,
-                   int64_t wait_ns)
+                   const char *pool, int64_t wait_ns)
 {
     struct wp_claim_ask *ask = calloc(1, sizeof *ask);
 
@@ -215,7 +215,7 @@ wp_claim_ask_begin(struct wp_claim_asks *asks, const struct wp_object *claim,
     copy_text(claim->uid, ask->uid, sizeof ask->uid);
     copy_text(claim->ns, ask->ns, sizeof ask->ns);
     copy_text(claim->name, ask->name, sizeof ask->name);
-    copy_text(wp_claim_view(claim)->pool, ask->pool, sizeof ask->pool);
+    copy_text(pool, ask->pool, sizeof ask->pool);
     ask->claim.pool_namespace = wp_str_from(ask->ns);
     ask->claim.pool = wp_str_from(ask->pool);
     ask->claim.claim_id = wp_str_from(ask->uid);

@@ -21,11 +21,11 @@ struct wp_claim_asks *wp_claim_asks_create(
  * are held by the caller are freed. NULL is fine. */
 void wp_claim_asks_destroy(struct wp_claim_asks *asks);
 
-/* Asks for a warm sandbox of the claim's pool, waiting so long for one. The
- * claim's uid is the id: asked again, it gets what it has. Never NULL. */
+/* Asks for a warm sandbox of this pool for the claim, waiting so long for one.
+ * The claim's uid is the id: asked again, it gets what it has. Never NULL. */
 struct wp_claim_ask *wp_claim_ask_begin(struct wp_claim_asks *asks,
                                         const struct wp_object *claim,
-                                        int64_t wait_ns);
+                                        const char *pool, int64_t wait_ns);
 /* PENDING, or how it was answered. */
 enum wp_status wp_claim_ask_status(const struct wp_claim_ask *ask);
 /* The answer, when it is not pending. Valid until the ask ends. */

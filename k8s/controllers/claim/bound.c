@@ -246,14 +246,13 @@ wp_claim_bound(struct wp_claim_reconcile *reconcile)
             return;
         }
         if (wp_claim_view(reconcile->claim)->has_pod_metadata) {
-            const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
+            const char *name = wp_claim_reconcile_template_name(reconcile);
 
             wp_claim_reconcile_miss(
                 reconcile,
-                pool == NULL ? WP_KIND_SANDBOX_WARM_POOL
+                name == NULL ? WP_KIND_SANDBOX_WARM_POOL
                              : WP_KIND_SANDBOX_TEMPLATE,
-                pool == NULL ? wp_claim_view(reconcile->claim)->pool
-                             : wp_warm_pool_view(pool)->template_name);
+                name == NULL ? wp_claim_view(reconcile->claim)->pool : name);
             return;
         }
     }

@@ -157,6 +157,7 @@ sandbox_differs(const struct wp_object *before, const struct wp_object *after)
     const struct wp_sandbox_view *new = wp_sandbox_view(after);
 
     return before->deleting != after->deleting || !same_ips(old, new) ||
+           strcmp(old->service_fqdn, new->service_fqdn) != 0 ||
            !same_condition(&old->ready, &new->ready) ||
            !same_condition(&old->finished, &new->finished);
 }
@@ -235,6 +236,25 @@ on_sandbox(void *ctx, const struct wp_object *before,
     }
 }
 
+/* An alias that is gone may have stood in the way of a Sandbox of its claim's
+ * own. */
+static void
+on_alias(void *ctx, const struct wp_object *before,
+         const struct wp_object *after)
+{
+    struct wp_claim_controller *self = ctx;
+    const struct wp_object *claim;
+
+    if (!self->parts->active || after != NULL) {
+        return;
+    }
+    claim = wp_store_find(store_of(self, WP_KIND_SANDBOX_CLAIM), before->ns,
+                          before->name);
+    if (claim != NULL && wp_claim_view(claim)->sandbox[0] == '\0') {
+        look_at(self, claim);
+    }
+}
+
 /* --- What happens to pools and templates --- */
 
 /* Which claims may be waiting for one of them. */
@@ -242,8 +262,34 @@ struct waiters {
     struct wp_claim_controller *self;
     const char *ns;
     const char *pool;  /* NULL: of any, when its template is missing. */
-    const char *templ; /* Of wake_bound. */
+    const char *templ; /* The pool's, or the one that came or changed. */
 };
+
+/* The template that its sandbox is made from; NULL when it is not known. room
+ * is for the answer. */
+static const char *
+template_of(const struct wp_claim_controller *self,
+            const struct wp_object *claim,
+            char room[WP_CLAIM_OBJECT_NAME_MAX + 1])
+{
+    const struct wp_object *pool =
+        wp_store_find(store_of(self, WP_KIND_SANDBOX_WARM_POOL), claim->ns,
+                      wp_claim_view(claim)->pool);
+
+    if (pool != NULL) {
+        return wp_warm_pool_view(pool)->template_name;
+    }
+    return wp_claim_names_template(claim, room) ? room : NULL;
+}
+
+static bool
+is_of_template(const struct waiters *waiters, const struct wp_object *claim)
+{
+    char room[WP_CLAIM_OBJECT_NAME_MAX + 1];
+    const char *templ = template_of(waiters->self, claim, room);
+
+    return templ != NULL && strcmp(templ, waiters->templ) == 0;
+}
 
 static bool
 wake_one(void *ctx, const struct wp_object *claim)
@@ -256,7 +302,8 @@ wake_one(void *ctx, const struct wp_object *claim)
         (waiters->pool == NULL
              ? missing || (view->sandbox[0] == '\0' && view->has_pod_metadata)
              : view->sandbox[0] == '\0' &&
-                   strcmp(view->pool, waiters->pool) == 0)) {
+                   (strcmp(view->pool, waiters->pool) == 0 ||
+                    is_of_template(waiters, claim)))) {
         look_at(waiters->self, claim);
     }
     return true;
@@ -267,16 +314,9 @@ static bool
 wake_bound(void *ctx, const struct wp_object *claim)
 {
     struct waiters *waiters = ctx;
-    const struct wp_claim_view *view = wp_claim_view(claim);
-    const struct wp_object *pool;
 
-    if (view->sandbox[0] == '\0' || strcmp(claim->ns, waiters->ns) != 0) {
-        return true;
-    }
-    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
-                         claim->ns, view->pool);
-    if (pool != NULL &&
-        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+    if (wp_claim_view(claim)->sandbox[0] != '\0' &&
+        strcmp(claim->ns, waiters->ns) == 0 && is_of_template(waiters, claim)) {
         wp_work_add_last(waiters->self->queue, claim->ns, claim->name);
     }
     return true;
@@ -290,7 +330,8 @@ on_pool(void *ctx, const struct wp_object *before,
 
     if (self->parts->active && after != NULL &&
         (before == NULL || before->generation != after->generation)) {
-        struct waiters waiters = {self, after->ns, after->name, NULL};
+        struct waiters waiters = {self, after->ns, after->name,
+                                  wp_warm_pool_view(after)->template_name};
 
         wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_one,
                       &waiters);
@@ -342,16 +383,9 @@ static bool
 wake_waiting(void *ctx, const struct wp_object *claim)
 {
     struct waiters *waiters = ctx;
-    const struct wp_claim_view *view = wp_claim_view(claim);
-    const struct wp_object *pool;
 
-    if (view->sandbox[0] != '\0' || strcmp(claim->ns, waiters->ns) != 0) {
-        return true;
-    }
-    pool = wp_store_find(store_of(waiters->self, WP_KIND_SANDBOX_WARM_POOL),
-                         claim->ns, view->pool);
-    if (pool != NULL &&
-        strcmp(wp_warm_pool_view(pool)->template_name, waiters->templ) == 0) {
+    if (wp_claim_view(claim)->sandbox[0] == '\0' &&
+        strcmp(claim->ns, waiters->ns) == 0 && is_of_template(waiters, claim)) {
         look_at(waiters->self, claim);
     }
     return true;
@@ -411,6 +445,9 @@ claim_activate(void *arg)
     wp_claim_orphans_end(self->orphans);
     wp_work_pause(self->queue, false);
     wp_claim_endings_pause(self->endings, false);
+    if (self->aliases != NULL) {
+        wp_claim_aliases_activate(self->aliases);
+    }
 }
 
 static void
@@ -430,6 +467,9 @@ claim_deactivate(void *arg)
 
     wp_work_pause(self->queue, true);
     wp_claim_endings_pause(self->endings, true);
+    if (self->aliases != NULL) {
+        wp_claim_aliases_deactivate(self->aliases);
+    }
     wp_claim_cache_walk(self->cache, withdraw, NULL);
 }
 
@@ -446,6 +486,7 @@ claim_destroy(void *arg)
     wp_claim_asks_destroy(self->asks);
     wp_claim_orphans_destroy(self->orphans);
     wp_claim_endings_destroy(self->endings);
+    wp_claim_aliases_destroy(self->aliases);
     wp_claim_cache_destroy(self->cache);
     wp_work_queue_destroy(self->queue);
     wp_label_domains_fini(&self->domains);
@@ -483,8 +524,13 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     self->asks = wp_claim_asks_create(parts, on_answer, self);
     self->orphans = wp_claim_orphans_create(parts);
     self->endings = wp_claim_endings_create(parts, &self->metrics);
+    if (parts->stores[WP_KIND_ALIAS] != NULL) {
+        self->aliases = wp_claim_aliases_create(
+            parts, &self->metrics.writes[WP_CLAIM_WRITE_ALIAS]);
+    }
     if (self->queue == NULL || self->cache == NULL || self->asks == NULL ||
-        self->orphans == NULL || self->endings == NULL) {
+        self->orphans == NULL || self->endings == NULL ||
+        (parts->stores[WP_KIND_ALIAS] != NULL && self->aliases == NULL)) {
         claim_destroy(self);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");
         return NULL;
@@ -495,6 +541,9 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     wp_store_listen(store_of(self, WP_KIND_SANDBOX_WARM_POOL), on_pool, self);
     wp_store_listen(store_of(self, WP_KIND_SANDBOX_TEMPLATE), on_template,
                     self);
+    if (self->aliases != NULL) {
+        wp_store_listen(store_of(self, WP_KIND_ALIAS), on_alias, self);
+    }
     if (parts->verdicts != NULL) {
         wp_verdicts_listen(parts->verdicts, on_verdict, self);
     }

@@ -113,7 +113,7 @@ refused(struct wp_claim_reconcile *reconcile, const char *reason)
 void
 wp_claim_create(struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
+    const char *name = wp_claim_reconcile_template_name(reconcile);
     const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
     struct wp_api_target target = {.kind = WP_KIND_SANDBOX,
                                    .ns = reconcile->claim->ns,
@@ -122,10 +122,9 @@ wp_claim_create(struct wp_claim_reconcile *reconcile)
     const char *reason = WP_REASON_ERROR;
     json_t *body;
 
-    WP_ASSERT(pool != NULL);
+    WP_ASSERT(name != NULL);
     if (templ == NULL) {
-        wp_claim_reconcile_miss(reconcile, WP_KIND_SANDBOX_TEMPLATE,
-                                wp_warm_pool_view(pool)->template_name);
+        wp_claim_reconcile_miss(reconcile, WP_KIND_SANDBOX_TEMPLATE, name);
         return;
     }
     if (!wp_claim_reconcile_may_write(reconcile)) {

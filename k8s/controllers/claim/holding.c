@@ -56,10 +56,14 @@ judge_reserved(const struct wp_claim_controller *self,
         return WP_HOLDS_SANDBOX;
     }
     if (wp_object_controlled_by_kind(named, WP_KIND_SANDBOX_WARM_POOL)) {
-        return !named->deleting && strcmp(named->controller.name,
-                                          wp_claim_view(claim)->pool) == 0
-                   ? WP_HOLDS_HALF
-                   : WP_HOLDS_STALE;
+        const struct wp_object *pool =
+            wp_store_find(self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
+                          claim->ns, named->controller.name);
+        bool right = pool != NULL ? wp_claim_may_have_pool(claim, pool)
+                                  : strcmp(named->controller.name,
+                                           wp_claim_view(claim)->pool) == 0;
+
+        return !named->deleting && right ? WP_HOLDS_HALF : WP_HOLDS_STALE;
     }
     return wp_object_controlled_by_kind(named, WP_KIND_SANDBOX_CLAIM)
                ? WP_HOLDS_STALE

@@ -120,7 +120,8 @@ check_label(const struct wp_label_domains *domains, struct wp_str domain,
     if (!is_allowed(domains, domain)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "label '%s': its domain is not among those that are "
-                          "allowed",
+                          "allowed (setting allowed_label_domains_file; "
+                          "without it sandbox.users.io)",
                           key);
     }
     if (value[0] != '\0' && !is_name(wp_str_from(value))) {

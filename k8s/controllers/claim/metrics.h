@@ -69,7 +69,7 @@ struct wp_claim_metrics {
     struct wp_counter queued;    /* Had to wait for a warm sandbox. */
     struct wp_counter conflicts; /* Writes that met another's. */
     struct wp_counter lost;      /* Sandboxes somebody else had taken. */
-    struct wp_counter writes[5]; /* By enum wp_claim_write. */
+    struct wp_counter writes[6]; /* By enum wp_claim_write. */
 };
 
 enum wp_claim_write {
@@ -78,6 +78,7 @@ enum wp_claim_write {
     WP_CLAIM_WRITE_STATUS,
     WP_CLAIM_WRITE_ANNOTATIONS,
     WP_CLAIM_WRITE_DELETE,
+    WP_CLAIM_WRITE_ALIAS,
 };
 
 /* "go-client", "python-client", "controller"; anything else is "unknown". */

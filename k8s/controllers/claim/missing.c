@@ -9,9 +9,9 @@
 static void
 refuse_missing(struct wp_claim_reconcile *reconcile, bool pool)
 {
-    const struct wp_object *known = wp_claim_reconcile_pool(reconcile);
+    const char *name = wp_claim_reconcile_template_name(reconcile);
 
-    if (pool || known == NULL) {
+    if (pool || name == NULL) {
         (void)wp_err_set(&reconcile->err, WP_NOT_FOUND,
                          "SandboxWarmPool \"%s\" not found",
                          wp_claim_view(reconcile->claim)->pool);
@@ -21,8 +21,7 @@ refuse_missing(struct wp_claim_reconcile *reconcile, bool pool)
         return;
     }
     (void)wp_err_set(&reconcile->err, WP_NOT_FOUND,
-                     "SandboxTemplate \"%s\" not found",
-                     wp_warm_pool_view(known)->template_name);
+                     "SandboxTemplate \"%s\" not found", name);
     wp_claim_reconcile_refuse(reconcile, "TemplateNotFound", reconcile->err.msg,
                               WP_WORK_AFTER, MISSING_AGAIN_NS);
 }

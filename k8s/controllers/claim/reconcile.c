@@ -16,6 +16,9 @@ serve(struct wp_claim_reconcile *reconcile)
 
     if (wp_claim_reconcile_pool(reconcile) == NULL) {
         wp_claim_entry_drop_ask(reconcile->entry);
+        if (reconcile->by_template) {
+            return WP_CLAIM_CREATE;
+        }
         wp_claim_reconcile_miss(reconcile, WP_KIND_SANDBOX_WARM_POOL,
                                 view->pool);
         return WP_CLAIM_WAIT;
@@ -41,6 +44,10 @@ go_by_holding(struct wp_claim_reconcile *reconcile)
             break; /* The core knows whether it is still to be had. */
         }
         wp_claim_reconcile_set_sandbox(reconcile, sandbox);
+        if (!wp_str_copy(wp_str_from(sandbox->controller.name), reconcile->pool,
+                         sizeof reconcile->pool)) {
+            return WP_CLAIM_FORGET;
+        }
         return WP_CLAIM_ADOPT;
     case WP_HOLDS_UNKNOWN:
         return WP_CLAIM_CONFIRM;
@@ -67,6 +74,7 @@ decide(struct wp_claim_reconcile *reconcile)
     const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
 
     reconcile->decided_on = reconcile->claim->generation;
+    wp_claim_resolve(reconcile);
     if (wp_claim_expires_wall_ms(view) <=
         wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS) {
         return WP_CLAIM_EXPIRE;

@@ -19,7 +19,8 @@
  *            annotations.c    the annotations that go with it
  *            holding.c, sandbox_write.c
  *            endings.c        Sandboxes that claims leave behind
- *   ground   step.c           the reconcile, its objects, its end
+ *   ground   resolve.c        which pool and template it means
+ *            step.c           the reconcile, its objects, its end
  *
  * A step that another one is to follow names it (wp_claim_reconcile_go); only
  * the driver's table knows the function. */
@@ -27,11 +28,16 @@
 #define WP_K8S_CONTROLLERS_CLAIM_RECONCILE_H
 
 #include "k8s/controllers/claim/adopt.h"
+#include "k8s/controllers/alias/alias.h"
 #include "k8s/controllers/claim/cache.h"
 #include "k8s/controllers/claim/controller.h"
 #include "k8s/controllers/claim/metadata.h"
 #include "k8s/controllers/claim/status.h"
 #include "k8s/controllers/shared.h"
+
+enum {
+    WP_CLAIM_OBJECT_NAME_MAX = 253, /* As Kubernetes has it. */
+};
 
 struct wp_claim_controller {
     struct wp_parts *parts;
@@ -39,9 +45,13 @@ struct wp_claim_controller {
     struct wp_claim_asks *asks;
     struct wp_claim_orphans *orphans;
     struct wp_claim_endings *endings;
+    struct wp_claim_aliases *aliases; /* NULL: none are kept. */
     struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;
+    /* Learned from an answer: older CRDs lack status.sandbox.serviceFQDN. To
+     * write it again and again would cost a call of each reconcile. */
+    bool no_service_fqdn;
 };
 
 enum wp_claim_step {
@@ -66,7 +76,11 @@ struct wp_claim_reconcile {
     struct wp_claim_entry *entry;
     const struct wp_object *claim;   /* A reference. */
     const struct wp_object *sandbox; /* A reference; NULL: none yet. */
-    const char *named;  /* By the claim; borrowed from it. Of CONFIRM. */
+    const char *named; /* By the claim; borrowed from it. Of CONFIRM. */
+    /* What it means; see resolve.c. pool "": a Sandbox of its own. */
+    char pool[WP_CLAIM_OBJECT_NAME_MAX + 1];
+    char templ[WP_CLAIM_OBJECT_NAME_MAX + 1];
+    bool by_template;   /* Not by a pool alone: templ is what it names. */
     json_t *additional; /* spec.additionalPodMetadata; owned; NULL. */
     /* Runs when nothing is awaited any more. */
     void (*next)(struct wp_claim_reconcile *reconcile);
@@ -91,6 +105,26 @@ struct wp_claim_reconcile {
 enum {
     WP_CLAIM_ROUNDS_MAX = 8,
 };
+
+/* --- resolve.c --- */
+
+/* Decides on reconcile->pool, templ and by_template. */
+void wp_claim_resolve(struct wp_claim_reconcile *reconcile);
+/* Does it name a template (out), perhaps beside a pool? */
+WP_MUST_CHECK bool
+wp_claim_names_template(const struct wp_object *claim,
+                        char templ[WP_CLAIM_OBJECT_NAME_MAX + 1]);
+/* Is a sandbox of this pool one that it may have? */
+bool wp_claim_may_have_pool(const struct wp_object *claim,
+                            const struct wp_object *pool);
+/* The claim's pool and its template; NULL when they are not known. */
+const struct wp_object *
+wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile);
+const struct wp_object *
+wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile);
+/* Of its pool, or that it names; NULL: it names a pool that is not known. */
+const char *
+wp_claim_reconcile_template_name(const struct wp_claim_reconcile *reconcile);
 
 /* --- step.c --- */
 
@@ -126,11 +160,6 @@ wp_claim_reconcile_refresh(struct wp_claim_reconcile *reconcile);
  * looks at everything anew. */
 WP_MUST_CHECK bool
 wp_claim_reconcile_holds(struct wp_claim_reconcile *reconcile);
-/* The claim's pool and its template; NULL when they are not known. */
-const struct wp_object *
-wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile);
-const struct wp_object *
-wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile);
 /* Sets the reconcile's Sandbox; takes a reference. */
 void wp_claim_reconcile_set_sandbox(struct wp_claim_reconcile *reconcile,
                                     const struct wp_object *sandbox);

@@ -49,8 +49,7 @@ wp_claim_count_created(struct wp_claim_reconcile *reconcile,
 
     wp_claim_metrics_label(key.ns, sizeof key.ns, reconcile->claim->ns);
     wp_claim_metrics_label(key.templ, sizeof key.templ, templ);
-    wp_claim_metrics_label(key.pool, sizeof key.pool,
-                           wp_claim_view(reconcile->claim)->pool);
+    wp_claim_metrics_label(key.pool, sizeof key.pool, reconcile->pool);
     wp_claim_metrics_created(&reconcile->self->metrics, &key);
 }
 

@@ -123,6 +123,7 @@ sandbox_patch(const struct wp_claim_view *claim,
               const struct wp_claim_outcome *outcome)
 {
     const char *name = "";
+    const char *fqdn = "";
     static const char *const none[] = {NULL};
     const char *const *ips = none;
     json_t *patch;
@@ -131,15 +132,23 @@ sandbox_patch(const struct wp_claim_view *claim,
     if (outcome->sandbox != NULL) {
         name = outcome->sandbox->name;
         ips = wp_sandbox_view(outcome->sandbox)->pod_ips;
+        fqdn = outcome->no_service_fqdn
+                   ? ""
+                   : wp_sandbox_view(outcome->sandbox)->service_fqdn;
     } else if (outcome->reason != NULL && !outcome->forget_sandbox) {
         return NULL;
     }
-    if (strcmp(name, claim->sandbox) == 0 && same_texts(ips, claim->pod_ips)) {
+    if (strcmp(name, claim->sandbox) == 0 && same_texts(ips, claim->pod_ips) &&
+        strcmp(fqdn, claim->service_fqdn) == 0) {
         return NULL;
     }
     patch = json_object();
     (void)wp_json_set(patch, "name",
                       wp_json_text_or_null(name[0] == '\0' ? NULL : name));
+    if (strcmp(fqdn, claim->service_fqdn) != 0) {
+        (void)wp_json_set(patch, "serviceFQDN",
+                          wp_json_text_or_null(fqdn[0] == '\0' ? NULL : fqdn));
+    }
     if (ips[0] == NULL) {
         return wp_json_set(patch, "podIPs", json_null());
     }

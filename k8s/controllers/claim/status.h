@@ -22,6 +22,8 @@ struct wp_claim_outcome {
     const char *message;
     /* With a reason: what status.sandbox names is not the claim's any more. */
     bool forget_sandbox;
+    /* The API server's CRD has no status.sandbox.serviceFQDN and drops it. */
+    bool no_service_fqdn;
 };
 
 /* The merge patch that makes status say so, without resourceVersion; NULL when

@@ -132,6 +132,16 @@ reread(void *ctx, const struct wp_api_result *result)
     }
 }
 
+/* Was the Service's name left out of what was written? */
+static bool
+fqdn_was_dropped(const struct wp_claim_outcome *outcome,
+                 const struct wp_object *claim)
+{
+    return claim != NULL && outcome->sandbox != NULL &&
+           wp_sandbox_view(outcome->sandbox)->service_fqdn[0] != '\0' &&
+           wp_claim_view(claim)->service_fqdn[0] == '\0';
+}
+
 static void
 write_answered(void *ctx, const struct wp_api_result *result)
 {
@@ -139,11 +149,17 @@ write_answered(void *ctx, const struct wp_api_result *result)
 
     wp_fault("claim.after_status");
     if (result->status == WP_OK && result->object != NULL) {
+        const struct wp_object *claim;
+
         if (wp_claim_status_ready(&reconcile->outcome) &&
             reconcile->outcome.sandbox != NULL) {
             measure(reconcile);
         }
-        wp_object_unref(wp_claim_learn(reconcile->self, result));
+        claim = wp_claim_learn(reconcile->self, result);
+        if (fqdn_was_dropped(&reconcile->outcome, claim)) {
+            reconcile->self->no_service_fqdn = true;
+        }
+        wp_object_unref(claim);
         reconcile->status_written = true;
         reconcile->next(reconcile);
     } else if (result->status == WP_NOT_FOUND) {
@@ -175,6 +191,7 @@ try_to_write(struct wp_claim_reconcile *reconcile)
         return;
     }
     view = wp_claim_view(reconcile->claim);
+    reconcile->outcome.no_service_fqdn = reconcile->self->no_service_fqdn;
     patch = wp_claim_status_patch(reconcile->claim, &reconcile->outcome,
                                   wp_claim_reconcile_wall_ns(reconcile));
     if (patch == NULL) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "k8s/controllers/claim/reconcile.h"
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -115,6 +116,11 @@ wp_claim_learn(struct wp_claim_controller *self,
                     wp_kv_err(&err));
         return NULL;
     }
+    if (object->kind == WP_KIND_SANDBOX &&
+        wp_object_label(object, WP_LABEL_ALIAS) != NULL) {
+        wp_object_unref(object); /* It only shows another one. */
+        return NULL;
+    }
     wp_store_learn(store, wp_object_ref(object));
     known = wp_store_find(store, object->ns, object->name);
     if (known != NULL && known != object &&
@@ -149,27 +155,6 @@ wp_claim_reconcile_set_sandbox(struct wp_claim_reconcile *reconcile,
 
     reconcile->sandbox = sandbox == NULL ? NULL : wp_object_ref(sandbox);
     wp_object_unref(before);
-}
-
-const struct wp_object *
-wp_claim_reconcile_pool(const struct wp_claim_reconcile *reconcile)
-{
-    return wp_store_find(
-        reconcile->self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],
-        reconcile->claim->ns, wp_claim_view(reconcile->claim)->pool);
-}
-
-const struct wp_object *
-wp_claim_reconcile_template(const struct wp_claim_reconcile *reconcile)
-{
-    const struct wp_object *pool = wp_claim_reconcile_pool(reconcile);
-
-    return pool == NULL
-               ? NULL
-               : wp_store_find(
-                     reconcile->self->parts->stores[WP_KIND_SANDBOX_TEMPLATE],
-                     reconcile->claim->ns,
-                     wp_warm_pool_view(pool)->template_name);
 }
 
 bool

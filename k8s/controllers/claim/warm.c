@@ -42,9 +42,8 @@ static bool
 may_start_cold(const struct wp_claim_reconcile *reconcile)
 {
     struct wp_pools *pools = reconcile->self->parts->core.pools;
-    uint32_t index =
-        wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
-                       wp_str_from(wp_claim_view(reconcile->claim)->pool));
+    uint32_t index = wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
+                                    wp_str_from(reconcile->pool));
     struct wp_pool_stats stats;
 
     if (index != UINT32_MAX) {
@@ -77,7 +76,7 @@ static int64_t
 wait_ns(const struct wp_claim_reconcile *reconcile)
 {
     struct wp_pools *pools = reconcile->self->parts->core.pools;
-    const char *name = wp_claim_view(reconcile->claim)->pool;
+    const char *name = reconcile->pool;
     uint32_t index = wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
                                     wp_str_from(name));
     int64_t grace = grace_left_ns(reconcile);
@@ -105,8 +104,8 @@ ask(struct wp_claim_reconcile *reconcile)
         may_start_cold(reconcile) ? wait_ns(reconcile) : WP_WAIT_MAX_NS;
 
     wp_fault("claim.before_claim");
-    reconcile->entry->ask =
-        wp_claim_ask_begin(reconcile->self->asks, reconcile->claim, wait);
+    reconcile->entry->ask = wp_claim_ask_begin(
+        reconcile->self->asks, reconcile->claim, reconcile->pool, wait);
     wp_fault("claim.after_claim");
     if (wp_claim_ask_status(reconcile->entry->ask) == WP_PENDING) {
         wp_counter_add(&reconcile->self->metrics.queued, 1);
@@ -155,7 +154,7 @@ leave_waiting(struct wp_claim_reconcile *reconcile)
         (void)wp_err_set(&reconcile->err, WP_PENDING,
                          "Waiting for a warm sandbox of SandboxWarmPool "
                          "\"%s\"; cold starts are off",
-                         wp_claim_view(reconcile->claim)->pool);
+                         reconcile->pool);
         wp_claim_reconcile_say(reconcile, "SandboxNotReady", reconcile->err.msg,
                                WP_WORK_OK, WP_TIME_NEVER);
         return;
@@ -198,7 +197,7 @@ say_over_quota(struct wp_claim_reconcile *reconcile, enum wp_quota_kind kind,
         &reconcile->err, WP_RESOURCE_EXHAUSTED,
         "SandboxWarmPool \"%s\" allows SandboxClaims no more: %s %u; "
         "delete some, or raise the quota",
-        wp_claim_view(reconcile->claim)->pool, what[kind], most);
+        reconcile->pool, what[kind], most);
     wp_claim_reconcile_say(reconcile, WP_REASON_QUOTA, reconcile->err.msg,
                            WP_WORK_AFTER, after_ns);
 }
@@ -252,7 +251,7 @@ void
 wp_claim_warm(struct wp_claim_reconcile *reconcile)
 {
     struct wp_claim_entry *entry = reconcile->entry;
-    const char *pool = wp_claim_view(reconcile->claim)->pool;
+    const char *pool = reconcile->pool;
 
     if (reconcile->additional != NULL) {
         /* It must not take a sandbox that it cannot adopt then. */

@@ -138,6 +138,15 @@ warm_pool_label(const struct wp_object *sandbox)
                : NULL;
 }
 
+/* By it a claim's Pod is found without its Sandbox. */
+static const char *
+claim_label(const struct wp_object *sandbox)
+{
+    return wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_CLAIM)
+               ? extension_label(sandbox, WP_LABEL_CLAIM_UID)
+               : NULL;
+}
+
 /* Known makers by name, the others together: it is a metric's label. */
 static const char *
 created_by(const struct wp_object *sandbox)
@@ -191,6 +200,7 @@ set_system_labels(json_t *labels, const struct wp_object *sandbox,
 {
     wp_json_set_text(labels, WP_LABEL_NAME_HASH, hash);
     set_or_drop(labels, WP_LABEL_WARM_POOL, warm_pool_label(sandbox));
+    set_or_drop(labels, WP_LABEL_CLAIM_UID, claim_label(sandbox));
     set_or_drop(labels, WP_LABEL_TEMPLATE_REF_HASH,
                 template_label(sandbox, pod));
     set_or_drop(labels, WP_LABEL_CREATED_BY, created_by(sandbox));

@@ -3,6 +3,7 @@
 #
 #   tests/e2e/tools/build.sh             prints the folder that has them
 #   tests/e2e/tools/build.sh upstream    the same, with agent-sandbox's own controllers
+#   tests/e2e/tools/build.sh conformance the same, with its tests and its load harness
 #
 # etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok are built
 # from their Go modules at the versions of go.mod, once: into a cache outside the tree
@@ -23,9 +24,10 @@ unable() {
     exit 77
 }
 
-# build MODULE FLAGS NAME=PACKAGE...: each that is not there yet.
+# build MODULE FLAGS NAME=PACKAGE...: each that is not there yet. A NAME that ends with
+# .test is the package's tests. Built in the folder $from, else in the module's own.
 build() {
-    local module=$here/$1 flags=$2 dir package name
+    local module=$here/$1 flags=$2 dir package name verb
     dir=$cache/$1-$(cat "$module/go.mod" "$module/go.sum" - <<<"$flags" |
         sha256sum | cut -c1-16)
     mkdir -p "$dir"
@@ -39,8 +41,11 @@ build() {
         if [ ! -x "$dir/$name" ]; then
             command -v go >/dev/null || unable "Go is not installed"
             printf 'building %s\n' "$name" >&2
+            verb=(build)
+            [ "$name" = "${name%.test}" ] || verb=(test -c)
             # Without symbols: half the time to link.
-            (cd "$module" && go build -ldflags="-s -w $flags" -o "$dir/.new" "$package") ||
+            (cd "${from:-$module}" &&
+                go "${verb[@]}" -ldflags="-s -w $flags" -o "$dir/.new" "$package") ||
                 unable "$name does not build (Go $(go env GOVERSION), see above)"
             mv "$dir/.new" "$dir/$name"
         fi
@@ -62,8 +67,23 @@ build kubernetes "-X $version.gitVersion=$release -X $version.gitMajor=1
     kube-scheduler=$command/kube-scheduler kubectl=$command/kubectl
 build etcd "" etcd=go.etcd.io/etcd/server/v3
 build kwok "" kwok=sigs.k8s.io/kwok/cmd/kwok
-if [ "${1:-}" = upstream ]; then
-    build upstream "" \
-        agent-sandbox-controller=sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller
+if [ -n "${1:-}" ]; then
+    command -v go >/dev/null || unable "Go is not installed"
+    # go.sum is checked by this; the cache's copy is what was published, unmodified.
+    from=$(cd "$here/upstream" && go mod download sigs.k8s.io/agent-sandbox &&
+        go list -m -f '{{.Dir}}' sigs.k8s.io/agent-sandbox) ||
+        unable "agent-sandbox cannot be had"
+    ln -sfn "$from" "$bin/agent-sandbox"
+    for part in "$@"; do
+        case $part in
+        upstream)
+            build upstream "" agent-sandbox-controller=./cmd/agent-sandbox-controller
+            ;;
+        conformance)
+            build upstream "" agent-sandbox-stress=./test/stress core.test=./test/e2e \
+                extensions.test=./test/e2e/extensions
+            ;;
+        esac
+    done
 fi
 printf '%s\n' "$bin"

@@ -319,10 +319,149 @@ class TakeOver(Rig):
         self.assertTrue(again.release(lease).was_held)
 
 
+class ServesFirst(Rig):
+    """A start that finds sandboxes, on a machine that takes its time: bwrap
+    stands still while a file is there."""
+
+    def setUp(self):
+        super().setUp()
+        self.slow = os.path.join(self.dir, "slow")
+        self.bwrap = os.path.join(self.dir, "bwrap")
+        self.flags = ("--bwrap-path=" + self.bwrap,)
+        self.write_bwrap('exec %s "$@"' % shutil.which("bwrap"))
+        self.addCleanup(self.hurry)  # Before the sweeping daemon.
+
+    def write_bwrap(self, last):
+        with open(self.bwrap + ".new", "w", encoding="utf-8") as handle:
+            handle.write("#!/bin/sh\nwhile [ -e %s ]; do sleep 0.01; done\n"
+                         "%s\n" % (self.slow, last))
+        os.chmod(self.bwrap + ".new", 0o755)
+        os.rename(self.bwrap + ".new", self.bwrap)
+
+    def hurry(self):
+        if os.path.exists(self.slow):
+            os.unlink(self.slow)
+
+    def killed_and_slow(self):
+        """A daemon that knows its leases, not yet its sandboxes; a lease."""
+        daemon = self.start("a").wait_full(3)
+        lease = daemon.claim("held")
+        daemon.wait_full(3)
+        daemon.wait_recorded(4)
+        daemon.stop(signal.SIGKILL)
+        with open(self.slow, "w", encoding="utf-8"):
+            pass
+        again = self.start("b")
+        eventually(again.listening, "it serves")
+        return again, lease
+
+    def test_leases_are_answered_for_before_the_sandboxes_are_known(self):
+        daemon, lease = self.killed_and_slow()
+        self.assertEqual(claim_info(daemon, "held").state,
+                         pb.CLAIM_STATE_HELD)
+        self.assertEqual(daemon.claim("held").sandbox, lease.sandbox)
+        renew(daemon, lease)
+        self.assertEqual(
+            daemon.get(f"/sandboxes/{lease.sandbox}/healthz")[0], 200)
+        status, body = daemon.get("/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("an earlier daemon left", body)
+        with self.assertRaises(grpc.RpcError) as caught:
+            super(LeaseDaemon, daemon).claim("hasty")
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        self.assertIn("which sandboxes live", caught.exception.details())
+        self.assertIn("grpc-status-details-bin",
+                      dict(caught.exception.trailing_metadata()))
+        waiting = threading.Thread(target=daemon.claim, args=("waits",))
+        waiting.start()
+        eventually(lambda: daemon.pool().waiting == 1, "it waits")
+        self.hurry()
+        waiting.join(PATIENCE)
+        self.assertEqual(claim_info(daemon, "waits").state,
+                         pb.CLAIM_STATE_HELD)
+        eventually(daemon.ready, "ready")
+        daemon.wait_full(3)
+        self.assertTrue(daemon.release(lease).was_held)
+
+    def test_a_sandbox_that_is_gone_is_not_granted(self):
+        daemon, lease = self.killed_and_slow()
+        for name in daemon.sandboxes():
+            if name != lease.sandbox:
+                os.kill(int(daemon.pids(name)["inner"]), signal.SIGKILL)
+        gone = set(daemon.sandboxes()) - {lease.sandbox}
+        self.hurry()
+        self.assertNotIn(daemon.claim("new").sandbox, gone)
+        self.assertEqual(daemon.claim("held").sandbox, lease.sandbox)
+
+    def test_stopped_before_the_sandboxes_are_known(self):
+        daemon, lease = self.killed_and_slow()
+        daemon.process.send_signal(signal.SIGTERM)
+        self.hurry()
+        self.assertEqual(daemon.process.wait(PATIENCE), 0, daemon.messages())
+        last = self.start("c").wait_full(3)
+        self.assertEqual(last.claim("held").sandbox, lease.sandbox)
+
+    def test_a_machine_that_cannot_any_more_is_told_late(self):
+        daemon, lease = self.killed_and_slow()
+        self.addCleanup(self.write_bwrap,
+                        'exec %s "$@"' % shutil.which("bwrap"))
+        os.unlink(self.bwrap)  # One runs already: it is let go on.
+        self.hurry()
+        self.assertEqual(daemon.process.wait(PATIENCE), 1, daemon.messages())
+        self.assertIn("cannot make sandboxes", daemon.messages())
+        self.assertTrue(alive(daemon.pids(lease.sandbox)["inner"]))
+
+
 class Store(Rig):
     """What does not depend on what a sandbox is."""
 
     flags = ("--synthetic", "--redis-timeout=5s")
+
+    def synthetic(self):
+        path = os.path.join(self.state, "synthetic")
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+    def stop_at_once(self, n, killed=(), flags=()):
+        """Daemons, told to stop before any of them can have heard another."""
+        daemons = [self.start(str(i), *flags) for i in range(n)]
+        for daemon in daemons:
+            daemon.wait_full(3)
+        lease = daemons[-1].claim("held")
+        for daemon in daemons:
+            daemon.wait_full(3)
+        for i in killed:
+            daemons[i].process.kill()
+        order = daemons[::-1] if self.stops % 2 else daemons
+        self.stops += 1
+        for daemon in order:
+            daemon.process.send_signal(signal.SIGTERM)
+        for i, daemon in enumerate(daemons):
+            code = daemon.process.wait(PATIENCE)
+            self.assertEqual(code, -signal.SIGKILL if i in killed else 0,
+                             daemon.messages())
+        return lease
+
+    def test_all_that_stop_at_once_leave_nothing_idle(self):
+        self.stops = 0
+        for _ in range(4):
+            lease = self.stop_at_once(2)
+            self.assertEqual(len(self.synthetic()), 1)
+            stops = self.start("last")
+            stops.wait_full(3)
+            self.assertTrue(stops.release(lease).was_held)
+            self.assertEqual(stops.stop(), 0)
+            self.assertEqual(self.synthetic(), [])
+        for _ in range(2):
+            self.stop_at_once(3, flags=("--stop-leaves=nothing",))
+            self.assertEqual(self.synthetic(), [])
+
+    def test_who_was_killed_is_no_successor(self):
+        """Nobody counts on one that is dead, not even for a moment."""
+        self.stops = 0
+        for killed in (0, 1):
+            self.stop_at_once(2, killed=(killed,),
+                              flags=("--stop-leaves=nothing",))
+            self.assertEqual(self.synthetic(), [])
 
     def test_redis_comes_and_goes(self):
         daemon = self.start("a").wait_full(3)
@@ -396,9 +535,9 @@ class Store(Rig):
         self.assertTrue(keeper.release(b).was_held)
         self.assertTrue(follower.release(a).was_held)
 
-    def test_redis_forgets_many_pools(self):
-        """No replica waits in one pool for another that waits in the next."""
-        names = ["quickstart"] + [f"more{i}" for i in range(5)]
+    def several_pools(self, more):
+        """A manifest of the quickstart's pool and so many more; their names."""
+        names = ["quickstart"] + [f"more{i}" for i in range(more)]
         several = os.path.join(self.dir, "several.yaml")
         with open(MANIFEST, encoding="utf-8") as source:
             text = source.read()
@@ -409,6 +548,64 @@ class Store(Rig):
                                             "name: " + name, 1)
         with open(several, "w", encoding="utf-8") as target:
             target.write(text)
+        return several, names
+
+    def test_a_stop_waits_for_no_pool_in_doubt(self):
+        """They wait for a replica that stands still, and Redis does, too: one
+        question may be out, not one for each pool."""
+        several, names = self.several_pools(199)
+        self.flags = ("--synthetic", "--redis-timeout=2s",
+                      "--heartbeat-timeout=60s")
+        keeper, other = (self.start(n, manifest=several, replicas=1)
+                         for n in ("keeper", "other"))
+        for daemon in (keeper, other):
+            eventually(daemon.ready, "ready")
+            eventually(lambda d=daemon: self.value(
+                d, "warmpool_replicas") == 2, "they know of each other")
+        other.process.send_signal(signal.SIGSTOP)
+        self.redis.stop()
+        self.redis.start()
+        eventually(lambda: self.value(
+            keeper, "warmpool_redis_pools_in_doubt") == len(names), "doubt")
+        self.redis.process.send_signal(signal.SIGSTOP)
+        self.assertIn(keeper.stop(), (0, 1))
+        self.redis.process.send_signal(signal.SIGCONT)
+        other.process.send_signal(signal.SIGCONT)
+
+    def test_a_pool_that_comes_by_sighup_keeps_its_leases(self):
+        """At once, after kill -9, and at a daemon beside."""
+        daemons = {name: self.start(name).wait_full(3)
+                   for name in ("keeper", "follower")}
+        several, _ = self.several_pools(1)
+
+        def claim(daemon, claim_id):
+            return daemon.rpc("Allocator/Claim", pb.ClaimRequest(
+                pool=pb.PoolRef(name="more0"), claim_id=claim_id,
+                wait_ms=60000), pb.ClaimResponse).lease
+
+        for daemon in daemons.values():
+            daemon.write_manifest(3, several)
+            daemon.process.send_signal(signal.SIGHUP)
+            eventually(lambda d=daemon: self.code(d.rpc, "PoolAdmin/GetPool",
+                pb.GetPoolRequest(pool=pb.PoolRef(name="more0")), pb.Pool) ==
+                grpc.StatusCode.OK, "it has come")
+        held = eventually(lambda: self.granted(
+            claim, daemons["keeper"], "a"), "granted")
+        mine = eventually(lambda: self.granted(
+            claim, daemons["follower"], "b"), "granted by the follower")
+        self.assertNotEqual(held.sandbox, mine.sandbox)
+        self.assertEqual(eventually(lambda: self.granted(
+            claim, daemons["follower"], "a"), "known").sandbox, held.sandbox)
+        for daemon in daemons.values():
+            daemon.stop(signal.SIGKILL)
+        again = self.start("again", manifest=several)
+        eventually(again.ready, "ready")
+        self.assertEqual(claim(again, "a").sandbox, held.sandbox)
+        self.assertEqual(claim(again, "b").sandbox, mine.sandbox)
+
+    def test_redis_forgets_many_pools(self):
+        """No replica waits in one pool for another that waits in the next."""
+        several, names = self.several_pools(5)
         daemons = [self.start(n, manifest=several).wait_full(3)
                    for n in ("a", "b", "c")]
 

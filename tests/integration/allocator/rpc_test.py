@@ -30,6 +30,7 @@ sys.path.insert(0, GENERATED)
 grpc.__path__.append(os.path.join(GENERATED, "grpc"))
 
 from grpc.health.v1 import health_pb2  # noqa: E402
+from grpc.reflection.v1 import reflection_pb2 as reflection_v1  # noqa: E402
 from grpc.reflection.v1alpha import reflection_pb2  # noqa: E402
 from google.protobuf import descriptor_pb2  # noqa: E402
 
@@ -337,7 +338,9 @@ class Calls(unittest.TestCase):
             self.assertEqual(trailers["grpc-retry-pushback-ms"], "1500")
             details = trailers["grpc-status-details-bin"]
             self.assertTrue(details.startswith(b"\x08\x08\x12\nnone ready"))
-            self.assertIn(b"type.googleapis.com/google.rpc.RetryInfo", details)
+            for kind in (b"RetryInfo", b"ErrorInfo"):
+                self.assertIn(b"type.googleapis.com/google.rpc." + kind,
+                              details)
 
     def test_admin_methods_need_the_right(self):
         with Fixture(listen=["127.0.0.1:0"]) as f:
@@ -577,17 +580,18 @@ class Health(unittest.TestCase):
 
 
 class Reflection(unittest.TestCase):
-    PATH = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    VERSION, MESSAGES = "v1alpha", reflection_pb2
 
     def ask(self, channel, *requests):
+        request = self.MESSAGES.ServerReflectionRequest
         call = channel.stream_stream(
-            self.PATH,
-            request_serializer=(
-                reflection_pb2.ServerReflectionRequest.SerializeToString),
+            f"/grpc.reflection.{self.VERSION}.ServerReflection/"
+            "ServerReflectionInfo",
+            request_serializer=request.SerializeToString,
             response_deserializer=(
-                reflection_pb2.ServerReflectionResponse.FromString))
-        return list(call(iter([reflection_pb2.ServerReflectionRequest(**r)
-                               for r in requests]), timeout=TIMEOUT))
+                self.MESSAGES.ServerReflectionResponse.FromString))
+        return list(call(iter([request(**r) for r in requests]),
+                         timeout=TIMEOUT))
 
     def file_name(self, response):
         files = response.file_descriptor_response.file_descriptor_proto
@@ -600,7 +604,16 @@ class Reflection(unittest.TestCase):
             names = [s.name for s in answer.list_services_response.service]
             self.assertEqual(sorted(names), [
                 "grpc.health.v1.Health",
+                "grpc.reflection.v1.ServerReflection",
                 "grpc.reflection.v1alpha.ServerReflection", "test.Fixture"])
+
+    def test_describes_itself(self):
+        name = f"grpc/reflection/{self.VERSION}/reflection.proto"
+        with Fixture() as f:
+            (answer,) = self.ask(f.channel(), {
+                "file_containing_symbol":
+                f"grpc.reflection.{self.VERSION}.ServerReflection"})
+            self.assertEqual(self.file_name(answer), name)
 
     def test_finds_files_by_name_and_symbol_on_one_stream(self):
         allocator = "warmpool/v1/allocator.proto"
@@ -639,6 +652,11 @@ class Reflection(unittest.TestCase):
                 self.ask(f.channel(), {"list_services": ""})
             self.assertEqual(caught.exception.code(),
                              grpc.StatusCode.UNIMPLEMENTED)
+
+
+
+class ReflectionV1(Reflection):
+    VERSION, MESSAGES = "v1", reflection_v1
 
 
 class Listeners(unittest.TestCase):

@@ -1,6 +1,7 @@
 """A whole warmpoold against a fake API server: pools, claims, and every fault.
 
-Run by ctest: k8s_daemon_test.py WARMPOOLD FAKE_API [unittest arguments].
+Run by ctest in parts that run beside each other:
+k8s_daemon_test.py WARMPOOLD FAKE_API [--part=NAME] [unittest arguments].
 """
 
 import random
@@ -843,6 +844,22 @@ class Chaos(Case):
         self.run_once(3)
 
 
+# The long ones, by class; "rest" is what is not among them.
+PARTS = (Chaos, Faults, Kills)
+PART = None
+
+
+def load_tests(loader, tests, _):
+    if PART is None:
+        return tests
+    chosen = [one for one in tests
+              for kind in {type(test) for test in one}
+              if (kind in PARTS and kind.__name__ == PART)
+              or (kind not in PARTS and PART == "rest")]
+    assert chosen, f"no part {PART}"
+    return loader.suiteClass(chosen)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 3 and sys.argv[3].startswith("--chaos-seed="):
         # To look for trouble: one chaos run of any seed.
@@ -850,4 +867,6 @@ if __name__ == "__main__":
         Chaos.test_seed_1 = lambda self: self.run_once(SEED)
     k8s_rig.PROGRAMS["warmpoold"] = sys.argv.pop(1)
     k8s_rig.PROGRAMS["fake_api"] = sys.argv.pop(1)
+    if sys.argv[1:] and sys.argv[1].startswith("--part="):
+        PART = sys.argv.pop(1).split("=")[1]
     unittest.main()

@@ -1,7 +1,7 @@
 """MCP of the in-sandbox server, against the real program."""
 import json
 import os
-import time
+import signal
 
 from runtime_rig import (Server, ServerCase, main, process_gone, read_text,
                          wait_until)
@@ -36,10 +36,10 @@ class Protocol(ServerCase):
         self.assertEqual((status, answer), (200, {
             "jsonrpc": "2.0", "id": 0, "result": {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}},
+                "capabilities": {"logging": {}, "tools": {"listChanged": True}},
                 "serverInfo": {"name": "kagent-sandbox-mcp",
                                "version": "0.1.0"}}}))
-        self.assertEqual(headers["Content-Type"], "application/json")
+        self.assertEqual(headers["Content-Type"], "text/event-stream")
         session = {"Mcp-Session-Id": headers["Mcp-Session-Id"],
                    "MCP-Protocol-Version": "2025-06-18"}
         self.assertRegex(headers["Mcp-Session-Id"], "^[!-~]{16,}$")
@@ -49,7 +49,7 @@ class Protocol(ServerCase):
         status, _, answer = self.server.rpc(call("tools/list"), session)
         self.assertEqual(status, 200)
         tools = answer["result"]["tools"]
-        self.assertEqual([tool["name"] for tool in tools], list(TOOLS))
+        self.assertEqual([tool["name"] for tool in tools], sorted(TOOLS))
         for tool in tools:
             description, arguments, required = TOOLS[tool["name"]]
             self.assertEqual(tool["description"], description)
@@ -74,10 +74,12 @@ class Protocol(ServerCase):
             self.server.request("DELETE", "/mcp", headers=session)[0], 404)
 
     def test_versions(self):
-        for asked, given in (("2025-03-26", "2025-03-26"),
+        for asked, given in (("2025-11-25", "2025-11-25"),
+                             ("2025-06-18", "2025-06-18"),
+                             ("2025-03-26", "2025-03-26"),
                              ("2024-11-05", "2024-11-05"),
-                             ("2099-01-01", "2025-06-18"),
-                             (None, "2025-06-18"), (7, "2025-06-18")):
+                             ("2099-01-01", "2025-11-25"),
+                             (None, "2025-11-25"), (7, "2025-11-25")):
             params = {} if asked is None else {"protocolVersion": asked}
             _, _, answer = self.server.rpc(call("initialize", params))
             self.assertEqual(answer["result"]["protocolVersion"], given)
@@ -105,14 +107,20 @@ class Protocol(ServerCase):
             200, "text/event-stream",
             b'event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'))
         self.assertEqual(self.server.rpc(call("ping"),
-                                         {"Accept": "image/png"})[0], 406)
+                                         {"Accept": "image/png"})[0], 400)
+        for accept in ("application/json", "*/*"):
+            self.assertEqual(self.server.rpc(
+                call("ping"), {"Accept": accept})[1]["Content-Type"],
+                "application/json")
         self.assertEqual(self.server.rpc(
             call("ping"), {"Content-Type": "text/plain"})[0], 415)
 
     def test_methods(self):
-        for method in ("GET", "PUT", "OPTIONS"):
+        for method in ("PUT", "OPTIONS"):
             status, headers, _ = self.server.request(method, "/mcp")
-            self.assertEqual((status, headers["Allow"]), (405, "POST, DELETE"))
+            self.assertEqual((status, headers["Allow"]),
+                             (405, "GET, POST, DELETE"))
+        self.assertEqual(self.server.request("GET", "/mcp")[0], 400)
         self.assertEqual(self.server.request("DELETE", "/mcp")[0], 400)
 
     def test_errors(self):
@@ -139,6 +147,17 @@ class Protocol(ServerCase):
                 (call("tools/call", {"name": "exec", "arguments":
                                      {"command": "a", "timeout_ms": "x"}}),
                  200, -32602),
+                (call("tools/call", {"name": "exec", "arguments":
+                                     {"command": "a", "timeout_ms": 1.5}}),
+                 200, -32602),
+                (call("tools/call", {"name": "exec", "arguments":
+                                     {"command": "a", "timeout_ms": None}}),
+                 200, -32602),
+                (call("tools/call", {"name": "exec", "arguments":
+                                     {"command": "a", "no_such": 1}}),
+                 200, -32602),
+                (call("tools/call", {"name": "exec", "arguments": {}}), 200,
+                 -32602),
                 (call("tools/call", {"name": "write_file", "arguments":
                                      {"path": "x"}}), 200, -32602)):
             got, _, answer = self.server.rpc(message)
@@ -200,19 +219,23 @@ class Tools(ServerCase):
         got = self.server.exec_tool("kill -9 $$")
         self.assertEqual(got["exit_code"], -1)
         self.fails("exec", {"command": ""}, "command must not be empty")
-        self.fails("exec", {}, "command must not be empty")
         self.fails("exec", {"command": "true", "working_dir": "/no/such"},
                    "failed to run command: chdir /no/such: no such file or "
                    "directory")
 
     def test_exec_time_limit(self):
-        started = time.monotonic()
+        """The shell is killed; what it has started goes on."""
+        pids = self.server.path("time-limit-pids")
         got = self.server.exec_tool(
-            "trap '' TERM; echo part; sleep 1000 & wait", timeout_ms=2000)
+            "trap '' TERM; echo part; sleep 1000 & echo $$ $! > %s; wait" % pids,
+            timeout_ms=2000)
         self.assertEqual(got, {"stdout": "part\n", "stderr": "",
                                "exit_code": -1})
-        self.assertLess(time.monotonic() - started, 60)
-        for none in (0, -5, None):
+        shell, child = map(int, read_text(pids).split())
+        self.assertTrue(process_gone(shell))
+        self.assertFalse(process_gone(child))
+        os.kill(child, signal.SIGKILL)
+        for none in (0, -5, 5000000.0):
             got = self.server.exec_tool("echo x", timeout_ms=none)
             self.assertEqual(got["exit_code"], 0)
 
@@ -277,7 +300,7 @@ class Tools(ServerCase):
                    % (folder, folder))
         self.fails("write_file", {"path": blocker + "/x/y", "content": ""},
                    "failed to create directory %s/x: mkdir %s: not a directory"
-                   % (blocker, blocker + "/x"))
+                   % (blocker, blocker))
         self.fails("list_dir", {"path": "/no/such"},
                    "failed to list directory /no/such: open /no/such: no such "
                    "file or directory")
@@ -301,6 +324,18 @@ class Tools(ServerCase):
         self.assertEqual(list(entries[0]), ["name", "type", "size"])
         _, text = self.server.tool("list_dir", {})
         self.assertIn("ports", [e["name"] for e in json.loads(text)["entries"]])
+
+    def test_a_long_answer_is_plain(self):
+        """Clients bound an event, but not JSON."""
+        path = self.server.path("long")
+        for size, kind in ((400000, "text/event-stream"),
+                           (2000000, "application/json")):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("y" * size)
+            _, headers, answer = self.server.rpc(call("tools/call", {
+                "name": "read_file", "arguments": {"path": path}}))
+            self.assertEqual(headers["Content-Type"], kind)
+            self.assertEqual(len(answer["result"]["content"][0]["text"]), size)
 
     def test_a_large_file_is_refused(self):
         path = self.server.path("large")
@@ -338,7 +373,7 @@ class Skills(ServerCase):
     def test_description_lists_them(self):
         _, _, answer = self.server.rpc(call("tools/list"))
         self.assertEqual(
-            answer["result"]["tools"][-1]["description"],
+            answer["result"]["tools"][1]["description"],
             "Load the full content of a skill by name.\n\nAvailable skills:\n"
             "- bare: \n- pdf-tools: Read: PDF")
 
@@ -358,9 +393,8 @@ class Capped(ServerCase):
     ARGS = ("--exec-timeout-max-ms", "1500")
 
     def test_no_command_outlives_the_cap(self):
-        for asked in (None, 0, 100000):
-            got = self.server.exec_tool("echo $$; exec sleep 1000",
-                                        timeout_ms=asked)
+        for asked in ({}, {"timeout_ms": 0}, {"timeout_ms": 100000}):
+            got = self.server.exec_tool("echo $$; exec sleep 1000", **asked)
             self.assertEqual(got["exit_code"], -1)
             self.assertTrue(process_gone(int(got["stdout"])))
 

@@ -131,7 +131,8 @@ class Execute(ServerCase):
         status, answer = self.server.execute(
             "sh -c 'echo out; echo err >&2; exit 7'")
         self.assertEqual((status, answer), (200, {
-            "stdout": "out\n", "stderr": "err\n", "exit_code": 7}))
+            "stdout": "out\n", "stderr": "err\n", "exit_code": 7,
+            "timed_out": False}))
 
     def test_no_shell_and_words(self):
         _, answer = self.server.execute("printf '%s|' $HOME \"a b\" c\\ d ''")
@@ -197,7 +198,8 @@ class Execute(ServerCase):
 
     def test_closed_stdout(self):
         _, answer = self.server.execute("sh -c 'exec >&-; sleep 0.1; exit 4'")
-        self.assertEqual(answer, {"stdout": "", "stderr": "", "exit_code": 4})
+        self.assertEqual(answer, {"stdout": "", "stderr": "", "exit_code": 4,
+                                  "timed_out": False})
 
     def test_client_gone_kills_the_command(self):
         pids = self.server.path("left")
@@ -259,8 +261,122 @@ class ExecuteLimit(ServerCase):
         wait_until(lambda: process_gone(pid), "the grandchild's death")
 
 
+class Waiting(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="wp-wait-")
+        cls.socket = os.path.join(cls.folder.name, "socket")
+        cls.server = Server("--execs-max", "1", "--execs-waiting-max", "2",
+                            "--unix", cls.socket)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def begin(self, path, body):
+        """A POST whose answer is read later."""
+        conn = http.client.HTTPConnection("127.0.0.1", self.server.port,
+                                          timeout=DEADLINE_S)
+        conn.request("POST", path, json.dumps(body), {
+            "Accept": "application/json", "Content-Type": "application/json"})
+        return conn
+
+    def settle(self):
+        """What was sent before has been looked at: the server has one loop."""
+        for _ in range(3):
+            self.assertEqual(self.server.request("GET", "/healthz")[0], 200)
+
+    @staticmethod
+    def end(conn):
+        answer = conn.getresponse()
+        body = json.loads(answer.read())
+        conn.close()
+        return answer.status, body
+
+    def running(self, name):
+        """A command that has all the room until its gate is closed."""
+        gate = self.server.path(name)
+        os.mkfifo(gate)
+        first = self.begin("/execute", {"command": "cat " + gate})
+        return first, open(gate, "w")  # Opening waits for the other side.
+
+    def test_commands_wait_for_room(self):
+        """One runs, two wait; the next is refused."""
+        order = self.server.path("order")
+        first, gate = self.running("gate")
+        second = self.begin("/execute", {
+            "command": "sh -c 'echo second >> %s'" % order})
+        self.settle()
+        third = self.begin("/mcp", {
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "exec", "arguments": {
+                "command": "echo third >> " + order}}})
+        self.settle()
+        status, headers, body = self.server.request(
+            "POST", "/execute", '{"command": "true"}')
+        self.assertEqual((status, headers["Retry-After"]), (429, "1"))
+        self.assertIn("1 commands are running and 2 wait",
+                      json.loads(body)["error"])
+        is_error, text = self.server.tool("exec", {"command": "true"})
+        self.assertTrue(is_error)
+        self.assertIn("failed to run command: 1 commands", text)
+        gate.close()
+        for one in (first, second, third):
+            self.assertEqual(self.end(one)[0], 200)
+        self.assertEqual(read_text(order), "second\nthird\n")
+
+    def test_who_leaves_gives_up_its_place(self):
+        """Over a Unix socket, where a close is seen at once."""
+        first, gate = self.running("gate-leave")
+        mark = self.server.path("mark")
+        body = json.dumps({"command": "touch " + mark}).encode()
+        for _ in range(5):  # More than may wait at once.
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.connect(self.socket)
+                sock.sendall(b"POST /execute HTTP/1.1\r\nHost: x\r\n"
+                             b"Content-Length: %d\r\n\r\n%s"
+                             % (len(body), body))
+                self.settle()
+            self.settle()
+        stays = self.begin("/execute", {"command": "echo stays"})
+        self.settle()
+        gate.close()
+        self.assertEqual(self.end(first)[0], 200)
+        status, answer = self.end(stays)
+        self.assertEqual((status, answer["stdout"]), (200, "stays\n"))
+        self.assertFalse(os.path.exists(mark))
+
+
+class TimeLimit(ServerCase):
+    def ask(self, body):
+        status, _, answer = self.server.request("POST", "/execute",
+                                                json.dumps(body))
+        return status, json.loads(answer)
+
+    def test_timeout_seconds(self):
+        status, answer = self.ask({"command": "sleep 1000",
+                                   "timeout_seconds": 0.2})
+        self.assertEqual((status, answer["timed_out"], answer["exit_code"]),
+                         (200, True, -1))
+        self.assertIn("200 ms", answer["stderr"])
+        for none in ({}, {"timeout_seconds": None}, {"timeout_seconds": 90}):
+            status, answer = self.ask(dict(none, command="echo x"))
+            self.assertEqual((status, answer), (200, {
+                "stdout": "x\n", "stderr": "", "exit_code": 0,
+                "timed_out": False}))
+
+    def test_unfit_limits(self):
+        for unfit in (0, -1, "5", True, [], 86401, 1e300):
+            status, answer = self.ask({"command": "true",
+                                       "timeout_seconds": unfit})
+            self.assertEqual(status, 422, unfit)
+            self.assertIn("timeout_seconds: a number above 0",
+                          answer["error"])
+
+
 class Limits(ServerCase):
-    ARGS = ("--execs-max", "2")
+    ARGS = ("--execs-max", "2", "--execs-waiting-max", "0")
 
     def test_too_many_commands(self):
         # A pipe's opening waits for its other end, on both sides.
@@ -488,7 +604,7 @@ class Life(unittest.TestCase):
             self.assertEqual(sorted(server.ports), ["mcp", "rest"])
             rest, mcp = server.ports["rest"], server.ports["mcp"]
             self.assertEqual(server.request("GET", "/", port=rest)[0], 200)
-            self.assertEqual(server.request("GET", "/", port=mcp)[0], 405)
+            self.assertEqual(server.request("GET", "/", port=mcp)[0], 400)
             self.assertEqual(server.request("POST", "/mcp", port=rest)[0], 404)
             self.assertEqual(server.request("PUT", "/upload", port=rest)[0],
                              405)

@@ -49,6 +49,18 @@ def process_gone(pid):
         return True
 
 
+def events(body):
+    """[(id or None, decoded data or None)] of a text/event-stream."""
+    found = []
+    for block in body.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n")
+                      if ": " in line and not line.startswith(":"))
+        if fields:
+            data = fields.get("data")
+            found.append((fields.get("id"), json.loads(data) if data else None))
+    return found
+
+
 class Server:
     """One process of the server, with a workspace of its own."""
 
@@ -138,6 +150,8 @@ class Server:
         body = message if isinstance(message, (bytes, str)) \
             else json.dumps(message)
         status, got, answer = self.request("POST", path, body, send, **options)
+        if got.get("Content-Type") == "text/event-stream":
+            return status, got, events(answer)[-1][1]
         return status, got, json.loads(answer) if answer else None
 
     def tool(self, name, arguments, **options):

@@ -109,6 +109,17 @@ pass_over(void *ctx, const struct wp_lease_record *record)
     (void)record;
 }
 
+/* For those that start from now on: it is known how many others there are. */
+static bool others_known;
+static uint32_t others_n;
+
+static uint32_t
+count_others(void *ctx)
+{
+    (void)ctx;
+    return others_n;
+}
+
 static void
 start_with(struct replica *replica, struct redis_world *world, uint8_t id,
            const struct wp_lease_redis_pool *only)
@@ -130,6 +141,12 @@ start_with(struct replica *replica, struct redis_world *world, uint8_t id,
                                                .on_record = on_record,
                                                .on_sync = on_sync,
                                                .on_peer = on_peer};
+    if (others_known) {
+        /* Nobody is heard by waiting for a while. */
+        config.heartbeat_ns = 600 * WP_NS_PER_S;
+        config.peer_gone_ns = 1800 * WP_NS_PER_S;
+        config.others = count_others;
+    }
     if (only != NULL) {
         config.pools = only;
         config.n_pools = 1;
@@ -554,6 +571,40 @@ test_what_redis_forgot_is_not_let_go(void **state)
     redis_rig_fini(&world.rig);
 }
 
+/* Who knows how many others there are waits for these, and no longer. */
+static void
+test_all_that_are_there_are_waited_for(void **state)
+{
+    struct redis_world world;
+    struct replica a;
+    struct replica b;
+
+    (void)state;
+    others_known = true;
+    start_server(&world);
+    start_replica(&a, &world, 'a');
+    start_replica(&b, &world, 'b');
+    others_known = false;
+    WAIT_UNTIL(wp_lease_redis_peers(a.redis, NULL, 0) == 1 &&
+               wp_lease_redis_peers(b.redis, NULL, 0) == 1);
+    for (int i = 0; i < 3; i++) {
+        redis_rig_kill(&world.rig, 0, SIGKILL);
+        redis_rig_restart(&world.rig, 0);
+        begin_recovery(&a);
+        begin_recovery(&b);
+        end_recovery(&a);
+        end_recovery(&b);
+        others_n = 2;
+        assert_false(is_open(&a));
+        others_n = 1;
+        WAIT_UNTIL(is_open(&a));
+        WAIT_UNTIL(is_open(&b));
+    }
+    stop_replica(&a);
+    stop_replica(&b);
+    redis_rig_fini(&world.rig);
+}
+
 static void
 test_heartbeats(void **state)
 {
@@ -763,6 +814,7 @@ main(void)
         cmocka_unit_test(test_a_pool_is_read_again_when_asked),
         cmocka_unit_test(test_a_pool_that_may_not_be_read),
         cmocka_unit_test(test_what_redis_forgot_is_not_let_go),
+        cmocka_unit_test(test_all_that_are_there_are_waited_for),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_other_databases_are_not_heard),
         cmocka_unit_test(test_peers_survive_an_outage),

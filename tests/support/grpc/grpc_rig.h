@@ -4,7 +4,7 @@
 #define WP_TESTS_SUPPORT_GRPC_GRPC_RIG_H
 
 #include "allocator/grpc/internal.h"
-#include "allocator/h2/internal.h"
+#include "proto/h2/internal.h"
 
 /* A server of that service with 16 calls at most, never started. */
 struct wp_rpc_server *wp_grpc_rig_create(const struct wp_service *service);

@@ -23,6 +23,7 @@ struct wp_api_memory {
     int64_t version;
     int64_t named;
     int64_t wall_ns;
+    bool older_claims;
 };
 
 struct wp_api_memory *
@@ -318,6 +319,11 @@ changed(const struct wp_recorded *call, const json_t *old)
                         json_incref(json_object_get(now, "status")));
         }
         json_decref(now);
+        if (call->kind == WP_KIND_SANDBOX_CLAIM &&
+            wp_recorder_memory(call->api)->older_claims) {
+            (void)json_object_del(wp_json_at(only, "status", "sandbox", NULL),
+                                  "serviceFQDN");
+        }
         return only;
     }
     (void)json_object_del(now, "status");
@@ -474,6 +480,12 @@ void
 wp_recorder_number_from(struct wp_api *api, int64_t number)
 {
     wp_recorder_memory(api)->named = number;
+}
+
+void
+wp_recorder_set_older_claims(struct wp_api *api)
+{
+    wp_recorder_memory(api)->older_claims = true;
 }
 
 void

@@ -117,6 +117,8 @@ bool wp_recorder_step(struct wp_api *api);
 void wp_recorder_notify(struct wp_api *api);
 /* The wall clock of the server, for creationTimestamp; begins in 2026. */
 void wp_recorder_set_time(struct wp_api *api, int64_t wall_ns);
+/* The CRD of claims is from before status.sandbox.serviceFQDN: it is dropped. */
+void wp_recorder_set_older_claims(struct wp_api *api);
 /* The number from which uids and generated names count on; for a second server
  * that goes on with the objects of a first one. */
 void wp_recorder_number_from(struct wp_api *api, int64_t number);

@@ -17,9 +17,9 @@
 #include "k8s/objects/names.h"
 #include "pool/leases/memory.h"
 
-static const enum wp_kind watched[] = {WP_KIND_SANDBOX, WP_KIND_SANDBOX_CLAIM,
-                                       WP_KIND_SANDBOX_TEMPLATE,
-                                       WP_KIND_SANDBOX_WARM_POOL};
+static const enum wp_kind watched[] = {
+    WP_KIND_SANDBOX, WP_KIND_ALIAS, WP_KIND_SANDBOX_CLAIM,
+    WP_KIND_SANDBOX_TEMPLATE, WP_KIND_SANDBOX_WARM_POOL};
 
 #define WATCHED (sizeof watched / sizeof watched[0])
 
@@ -445,18 +445,15 @@ find_warm(struct wp_claim_rig *rig)
 void
 wp_claim_rig_restart(struct wp_claim_rig *rig)
 {
-    static const enum wp_kind kinds[] = {WP_KIND_SANDBOX, WP_KIND_SANDBOX_CLAIM,
-                                         WP_KIND_SANDBOX_TEMPLATE,
-                                         WP_KIND_SANDBOX_WARM_POOL};
-    char *texts[4][256];
-    uint32_t counts[4];
+    char *texts[WATCHED][256];
+    uint32_t counts[WATCHED];
 
-    for (size_t k = 0; k < 4; k++) {
-        counts[k] = wp_recorder_objects(rig->api, kinds[k]);
+    for (size_t k = 0; k < WATCHED; k++) {
+        counts[k] = wp_recorder_objects(rig->api, watched[k]);
         assert_true(counts[k] < 256);
         for (uint32_t i = 0; i < counts[k]; i++) {
             json_t *copy =
-                json_deep_copy(wp_recorder_object_at(rig->api, kinds[k], i));
+                json_deep_copy(wp_recorder_object_at(rig->api, watched[k], i));
 
             (void)json_object_del(json_object_get(copy, "metadata"),
                                   "resourceVersion");
@@ -467,9 +464,9 @@ wp_claim_rig_restart(struct wp_claim_rig *rig)
     }
     world_stop(rig);
     world_start(rig);
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < WATCHED; k++) {
         for (uint32_t i = 0; i < counts[k]; i++) {
-            (void)wp_recorder_put(rig->api, kinds[k], texts[k][i]);
+            (void)wp_recorder_put(rig->api, watched[k], texts[k][i]);
             free(texts[k][i]);
         }
     }

@@ -21,6 +21,7 @@
 #include "local/walls/rootfs.h"
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
+#include "tests/support/base/temp_dir.h"
 
 static struct local_rig_slot *
 slot_of(struct local_rig *rig, struct wp_slot_ref ref)
@@ -97,8 +98,7 @@ local_rig_init(struct local_rig *rig, const char *const *argv)
     memset(rig, 0, sizeof *rig);
     (void)pthread_mutex_init(&rig->lock, NULL);
     (void)pthread_cond_init(&rig->changed, NULL);
-    (void)snprintf(rig->dir, sizeof rig->dir, "/tmp/wpl-XXXXXX");
-    assert_non_null(mkdtemp(rig->dir));
+    temp_dir_make(rig->dir, sizeof rig->dir);
     assert_int_equal(chmod(rig->dir, 0755), 0);
     (void)snprintf(rig->state_dir, sizeof rig->state_dir, "%s/s", rig->dir);
     wp_local_config_init(&rig->config);

@@ -13,6 +13,7 @@ struct wp_clock_manual replica_clock;
 struct wp_scale_policy replica_policy;
 struct wp_err replica_unlearned;
 size_t replica_history_max;
+bool replica_holds;
 static uint64_t starts;
 
 static void
@@ -68,6 +69,9 @@ replica_open(struct replica *r, uint32_t port, uint32_t target, bool keeper)
     wp_pools_set_keeper(r->pools, keeper);
     wp_pools_set_replicas(r->pools, port + 1, ids,
                           replica_store.ops.shared ? 2 : 1);
+    if (replica_holds) {
+        wp_pools_hold_unseen(r->pools);
+    }
     wp_model_load(&replica_store, r->pools);
 }
 
@@ -186,6 +190,7 @@ replica_set_up(void **state)
     wp_model_init(&replica_store, false);
     wp_scale_policy_init(&replica_policy);
     replica_history_max = 1 << 18;
+    replica_holds = false;
     replica_unlearned = (struct wp_err){.status = WP_OK};
     return 0;
 }

@@ -40,6 +40,9 @@ extern struct wp_scale_policy replica_policy;
 /* Memory for the record of their claims; 0: none is kept, and no snapshots of
  * pools without an objective. set_up makes it 256 KiB. */
 extern size_t replica_history_max;
+/* Processes that are opened from now on offer what records say is idle only once
+ * it is seen; set_up clears it. */
+extern bool replica_holds;
 /* What the core said of snapshots that it could not read or write, latest
  * last. */
 extern struct wp_err replica_unlearned;

@@ -22,6 +22,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/compiler.h"
+#include "tests/support/base/temp_dir.h"
 
 void
 redis_rig_pause(int64_t *since, const char *what)
@@ -52,8 +53,7 @@ redis_rig_init(struct redis_rig *rig)
     memset(rig, 0, sizeof *rig);
     /* hiredis writes to connections that may be closed. */
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)snprintf(rig->dir, sizeof rig->dir, "/tmp/wpr-XXXXXX");
-    assert_non_null(mkdtemp(rig->dir));
+    temp_dir_make(rig->dir, sizeof rig->dir);
 }
 
 void

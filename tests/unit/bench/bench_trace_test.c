@@ -83,6 +83,10 @@ expected_rate(const struct wp_trace_recipe *recipe)
         return recipe->rate_per_s * recipe->batch * 12;
     case WP_TRACE_DIURNAL: /* Monday to Wednesday. */
         return recipe->rate_per_s * (1.1 + 1.05 + 1) / 3;
+    case WP_TRACE_RECURRING:
+        return recipe->rate_per_s *
+                   (recipe->ratio > 0 ? (1 + recipe->ratio) / 2 : 1) +
+               (recipe->off_s > 0 ? recipe->batch / recipe->off_s : 0);
     case WP_TRACE_POISSON:
     case WP_TRACE_TENANTS:
     case WP_TRACE_READ:
@@ -99,7 +103,7 @@ test_recipes(void **state)
     (void)state;
     for (unsigned i = 0; (recipe = wp_trace_recipe_at(i)) != NULL; i++) {
         double rate = 0;
-        uint64_t first = 0;
+        int64_t first = 0;
 
         assert_ptr_equal(wp_trace_recipe_named(recipe->name), recipe);
         assert_true(recipe->warm_up_s < recipe->length_s);
@@ -121,8 +125,9 @@ test_recipes(void **state)
                 recipe->kind == WP_TRACE_FAN_OUT) {
                 assert_true(of_jobs >= trace.n);
             }
-            assert_true(seed == 1 || trace.n != first);
-            first = seed == 1 ? trace.n : first;
+            assert_true(seed == 1 || trace.at_ns[0] != first ||
+                        recipe->regular);
+            first = seed == 1 ? trace.at_ns[0] : first;
             wp_trace_fini(&trace);
         }
         /* Heavy tails: within a fifth over eight seeds. */

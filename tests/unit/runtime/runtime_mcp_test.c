@@ -12,6 +12,7 @@
 #include "pool/base/str.h"
 #include "proto/formats/json_text.h"
 #include "runtime/mcp/mcp.h"
+#include "runtime/mcp/mcp_args.h"
 
 /* A tool runner that answers at once, or keeps calls for later. */
 struct runner {
@@ -22,7 +23,7 @@ struct runner {
 };
 
 static void
-on_call(void *app, const char *name, const json_t *args, wp_mcp_tool_done done,
+on_call(void *app, const char *name, json_t *args, wp_mcp_tool_done done,
         void *user)
 {
     struct runner *runner = app;
@@ -63,8 +64,10 @@ say(struct runner *runner, const char *text)
 {
     struct outcome outcome = {0};
     struct wp_mcp_tools tools = {json_array(), on_call, runner};
+    const struct wp_mcp_peer peer = {
+        .batch_allowed = true, .reply = on_reply, .user = &outcome};
 
-    wp_mcp_rpc_handle(&tools, text, strlen(text), true, on_reply, &outcome);
+    assert_null(wp_mcp_rpc_handle(&tools, text, strlen(text), &peer));
     json_decref(tools.list);
     return outcome;
 }
@@ -127,6 +130,8 @@ waits_for_every_call_of_a_batch(void **state)
     struct runner runner = {.later = true};
     struct outcome outcome = {0};
     struct wp_mcp_tools tools = {json_array(), on_call, &runner};
+    const struct wp_mcp_peer peer = {
+        .batch_allowed = true, .reply = on_reply, .user = &outcome};
     const char *text = "[" RPC(
         "\"id\":1,\"method\":\"tools/"
         "call\",\"params\":{\"name\":\"a\"}") "," RPC("\"id\":2,\"method\":"
@@ -135,7 +140,7 @@ waits_for_every_call_of_a_batch(void **state)
                                                       "\"name\":\"b\"}") "]";
 
     (void)state;
-    wp_mcp_rpc_handle(&tools, text, strlen(text), true, on_reply, &outcome);
+    assert_non_null(wp_mcp_rpc_handle(&tools, text, strlen(text), &peer));
     assert_int_equal(runner.kept, 2);
     runner.done[1](runner.users[1], wp_mcp_text_result(json_string("B"), true),
                    0, NULL);
@@ -152,6 +157,133 @@ waits_for_every_call_of_a_batch(void **state)
                                                  "memory\"}") "]");
     free(outcome.body);
     json_decref(tools.list);
+}
+
+#define CALL(id, more)                                                         \
+    RPC("\"id\":" id                                                           \
+        ",\"method\":\"tools/call\",\"params\":{\"name\":\"t\"" more "}")
+
+static void
+on_message(void *user, json_t *message)
+{
+    char *text = json_dumps(message, JSON_COMPACT);
+
+    assert_string_equal(text,
+                        RPC("\"method\":\"notifications/progress\",\"params\":{"
+                            "\"progressToken\":\"p\",\"progress\":12.5,"
+                            "\"message\":\"running for 12 s\"}"));
+    ++*(int *)user;
+    free(text);
+    json_decref(message);
+}
+
+static void
+tells_progress_to_who_asked(void **state)
+{
+    struct runner runner = {.later = true};
+    struct outcome outcome = {0};
+    struct wp_mcp_tools tools = {json_array(), on_call, &runner};
+    const struct wp_mcp_peer peer = {
+        .batch_allowed = true, .reply = on_reply, .user = &outcome};
+    const char *text =
+        "[" CALL("1", ",\"_meta\":{\"progressToken\":\"p\"}") "," CALL(
+            "2", ",\"_meta\":{\"progressToken\":{}}") "," CALL("3", "") "]";
+    struct wp_mcp_exchange *exchange;
+    int told = 0;
+
+    (void)state;
+    exchange = wp_mcp_rpc_handle(&tools, text, strlen(text), &peer);
+    assert_int_equal(
+        wp_mcp_exchange_progress(exchange, 12500, on_message, &told), 1);
+    assert_int_equal(told, 1);
+    runner.done[0](runner.users[0], NULL, 0, NULL);
+    assert_int_equal(
+        wp_mcp_exchange_progress(exchange, 99000, on_message, &told), 0);
+    runner.done[1](runner.users[1], NULL, 0, NULL);
+    runner.done[2](runner.users[2], NULL, 0, NULL);
+    assert_int_equal(outcome.replies, 1);
+    free(outcome.body);
+    json_decref(tools.list);
+}
+
+static void
+does_not_answer_what_was_cancelled(void **state)
+{
+    struct runner runner = {.later = true};
+    struct outcome outcome = {0};
+    struct wp_mcp_tools tools = {json_array(), on_call, &runner};
+    const struct wp_mcp_peer peer = {
+        .batch_allowed = true, .reply = on_reply, .user = &outcome};
+    const char *text = "[" CALL("1", "") "," CALL("\"x\"", "") "]";
+    json_t *one = json_integer(1);
+    json_t *x = json_string("x");
+    struct wp_mcp_exchange *exchange;
+
+    (void)state;
+    exchange = wp_mcp_rpc_handle(&tools, text, strlen(text), &peer);
+    assert_true(wp_mcp_exchange_cancel(exchange, one));
+    assert_false(wp_mcp_exchange_cancel(exchange, one));
+    assert_int_equal(outcome.replies, 0);
+    assert_true(wp_mcp_exchange_cancel(exchange, x));
+    assert_int_equal(outcome.replies, 1);
+    assert_int_equal(outcome.http_status, 202);
+    assert_null(outcome.body);
+    /* The tools end all the same, and nobody hears of it. */
+    runner.done[0](runner.users[0], wp_mcp_text_result(json_string("A"), false),
+                   0, NULL);
+    runner.done[1](runner.users[1], NULL, WP_MCP_INTERNAL_ERROR, "no");
+    assert_int_equal(outcome.replies, 1);
+    json_decref(one);
+    json_decref(x);
+    json_decref(tools.list);
+}
+
+static void
+names_the_argument_that_does_not_fit(void **state)
+{
+    static const struct wp_mcp_arg args[] = {
+        {"path", WP_MCP_ARG_STRING, "", true},
+        {"content", WP_MCP_ARG_CONTENT, "", false},
+        {"ms", WP_MCP_ARG_WHOLE, "", false},
+        {NULL, WP_MCP_ARG_STRING, NULL, false},
+    };
+    static const struct {
+        const char *given;
+        const char *why; /* NULL: it fits. */
+    } cases[] = {
+        {"{\"path\":\"\"}", NULL},
+        {"{\"path\":\"x\",\"content\":\"a\\u0000b\",\"ms\":5.0}", NULL},
+        {"{\"path\":\"x\",\"ms\":1e300}", NULL},
+        {"{}", "arguments.path: it is missing, a string without NUL is "
+               "required"},
+        {"{\"path\":\"a\\u0000\"}",
+         "arguments.path: a string without NUL is required"},
+        {"{\"path\":null}", "arguments.path: a string without NUL is required"},
+        {"{\"path\":\"x\",\"content\":[]}",
+         "arguments.content: a string is required"},
+        {"{\"path\":\"x\",\"ms\":1.5}",
+         "arguments.ms: a whole number is required"},
+        {"{\"path\":\"x\",\"ms\":true}",
+         "arguments.ms: a whole number is required"},
+        {"{\"path\":\"x\",\"shell\":1}",
+         "arguments.shell: no argument of that name is taken"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *given = json_loads(cases[i].given, JSON_ALLOW_NUL, NULL);
+        struct wp_err err;
+
+        assert_non_null(given);
+        if (cases[i].why == NULL) {
+            assert_int_equal(wp_mcp_args_check(args, given, &err), WP_OK);
+        } else {
+            assert_int_equal(wp_mcp_args_check(args, given, &err),
+                             WP_INVALID_ARGUMENT);
+            assert_string_equal(err.msg, cases[i].why);
+        }
+        json_decref(given);
+    }
 }
 
 static void
@@ -176,8 +308,8 @@ static void
 keeps_the_sessions_used_last(void **state)
 {
     static struct wp_mcp_sessions sessions;
-    char first[WP_MCP_SESSION_ID_LEN + 1];
-    char second[WP_MCP_SESSION_ID_LEN + 1];
+    char first[WP_MCP_ID_LEN + 1];
+    char second[WP_MCP_ID_LEN + 1];
 
     (void)state;
     strcpy(first, wp_mcp_session_begin(&sessions));
@@ -229,6 +361,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_each_message),
         cmocka_unit_test(waits_for_every_call_of_a_batch),
+        cmocka_unit_test(tells_progress_to_who_asked),
+        cmocka_unit_test(does_not_answer_what_was_cancelled),
+        cmocka_unit_test(names_the_argument_that_does_not_fit),
         cmocka_unit_test(begins_a_session_only_on_initialize),
         cmocka_unit_test(keeps_the_sessions_used_last),
         cmocka_unit_test(mends_what_is_no_text),

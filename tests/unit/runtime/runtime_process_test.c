@@ -198,13 +198,13 @@ refuses_what_cannot_run(void **state)
 
     assert_int_equal(
         wp_process_start(rig->table, &spec, &events, &outcome, &process, &err),
-        WP_FAILED_PRECONDITION);
+        WP_NOT_FOUND);
     assert_string_equal(err.msg,
                         "exec /no/such/program: no such file or directory");
     spec.cwd = "/no/such";
     assert_int_equal(
         wp_process_start(rig->table, &spec, &events, &outcome, &process, &err),
-        WP_FAILED_PRECONDITION);
+        WP_NOT_FOUND);
     assert_string_equal(err.msg, "chdir /no/such: no such file or directory");
     spec.cwd = "/etc/passwd";
     assert_int_equal(

@@ -7,8 +7,13 @@
 
 #include <cmocka.h>
 
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "allocator/access/identity.h"
 #include "pool/base/str.h"
@@ -67,12 +72,56 @@ test_principals_are_found_by_the_whole_name(void **state)
     assert_true(who.admin);
 }
 
+/* What a daemon without any capability makes of the peer of fd. */
+static enum wp_peer_right
+right_without_capabilities(int fd)
+{
+    struct __user_cap_header_struct header = {.version =
+                                                  _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0, 0, 0}};
+    const struct wp_access access = {NULL};
+    struct wp_identity who;
+    uid_t uid;
+
+    if (syscall(SYS_capset, &header, none) != 0) {
+        _exit(100);
+    }
+    return wp_access_unix_peer(&access, fd, &who, &uid);
+}
+
+/* systemd cuts the daemon's capabilities down, and root's clients have them all:
+ * of such a process the kernel shows the daemon little. */
+static void
+test_root_is_known_to_a_daemon_with_less(void **state)
+{
+    int ends[2];
+    int status = 0;
+    pid_t daemon;
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    daemon = fork();
+    assert_true(daemon >= 0);
+    if (daemon == 0) {
+        _exit((int)right_without_capabilities(ends[0]));
+    }
+    assert_int_equal(waitpid(daemon, &status, 0), daemon);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), WP_PEER_KNOWN);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proven_name_is_the_tenant),
         cmocka_unit_test(test_principals_are_found_by_the_whole_name),
+        cmocka_unit_test(test_root_is_known_to_a_daemon_with_less),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

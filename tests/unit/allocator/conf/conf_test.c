@@ -293,9 +293,8 @@ test_checks_across_settings(void **state)
                  "client must prove who it is: expected 'tls_client_ca' to be "
                  "set");
     assert_check("http_listen: '[::]:80'\n",
-                 "setting 'http_listen': '[::]:80' is not loopback: HTTP is "
-                 "served in clear and only there; put a proxy that speaks TLS "
-                 "before it");
+                 "setting 'http_listen': '[::]:80' is not loopback, which "
+                 "needs TLS: expected 'tls_cert' and 'tls_key' to be set");
     assert_check("backend: kubernetes\nmanifests: [a.yaml]\n",
                  "setting 'manifests': expected none with backend kubernetes, "
                  "whose pools and templates are the cluster's objects: kubectl "

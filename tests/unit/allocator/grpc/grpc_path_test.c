@@ -2,7 +2,7 @@
  * takes no memory and no lock of the listener.
  *
  * See tests/support/base/call_counts.h: it sees what our code asks for, and
- * nghttp2 asks our code (allocator/h2/memory.c). */
+ * nghttp2 asks our code (proto/h2/memory.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

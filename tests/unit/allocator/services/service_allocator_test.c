@@ -194,6 +194,42 @@ test_only_so_many_wait(void **state)
     wp_fake_call_cancel(&b);
 }
 
+/* A repeat waits for the first one's answer, without being asked to; so it is
+ * one of those that wait. */
+static void
+test_repeats_wait_among_so_many(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 10000);
+    wp_world_claim(&world, &b, "id", "", 0);
+    assert_false(a.finished);
+    assert_false(b.finished);
+    wp_world_claim(&world, &c, "id", "", 0);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(c.message, "rpc_waiting_max"));
+    assert_true(c.retry_after_ns > 0);
+    wp_world_claim(&world, wp_world_again(&world, &c), "id", "", 10000);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    /* As long as the first one, not as long as it asked for itself. */
+    wp_world_advance(&world, 9000 * WP_NS_PER_MS);
+    assert_false(b.finished);
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 1, &err), WP_OK);
+    wp_world_settle(&world);
+    assert_string_equal(wp_world_lease(&world, &b).grant->sandbox,
+                        wp_world_lease(&world, &a).grant->sandbox);
+    /* Both make room. */
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 0, &err), WP_OK);
+    wp_world_settle(&world);
+    wp_world_claim(&world, wp_world_again(&world, &a), "id-a", "", 10000);
+    wp_world_claim(&world, wp_world_again(&world, &b), "id-b", "", 10000);
+    assert_false(a.finished);
+    assert_false(b.finished);
+    wp_fake_call_cancel(&a);
+    wp_fake_call_cancel(&b);
+}
+
 /* The client hears RESOURCE_EXHAUSTED before its own deadline passes. */
 static void
 test_wait_is_cut_to_the_deadline(void **state)
@@ -458,6 +494,38 @@ get(struct wp_fake_call *fake, const char *id, const char *tenant)
                    &request);
 }
 
+/* Who asks for a claim whose lease has run out hears that, until it is had anew;
+ * of one that was released, or of another tenant's, nothing is known. */
+static void
+test_an_expired_claim(void **state)
+{
+    (void)state;
+    wp_world_claim(&world, &a, "id", "x", 0);
+    wp_world_claim(&world, wp_world_again(&world, &b), "other", "x", 0);
+    {
+        struct wp_wire_claim_response lease = wp_world_lease(&world, &b);
+        uint8_t token[WP_TOKEN_LEN];
+
+        memcpy(token, lease.grant->token, sizeof token);
+        wp_world_release(&world, wp_world_again(&world, &b), token);
+    }
+    wp_world_settle(&world);
+    wp_world_advance(&world, 3600 * WP_NS_PER_S);
+    wp_world_settle(&world);
+    get(wp_world_again(&world, &b), "id", "x");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_non_null(strstr(b.message, "claim_id: EXPIRED: its lease ran out"));
+    get(wp_world_again(&world, &b), "id", "y");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_null(strstr(b.message, "EXPIRED"));
+    get(wp_world_again(&world, &b), "other", "x");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_null(strstr(b.message, "EXPIRED"));
+    wp_world_claim(&world, wp_world_again(&world, &a), "id", "x", 0);
+    get(wp_world_again(&world, &b), "id", "x");
+    wp_world_assert_ended(&b, WP_OK);
+}
+
 static void
 test_get_claim(void **state)
 {
@@ -601,6 +669,7 @@ main(void)
         TEST_EMPTY(test_empty_pool_refuses),
         TEST_EMPTY(test_waiting_claim_is_served),
         TEST_EMPTY(test_only_so_many_wait),
+        TEST_EMPTY(test_repeats_wait_among_so_many),
         TEST_EMPTY(test_wait_is_cut_to_the_deadline),
         TEST_EMPTY(test_cancel_while_waiting),
         TEST(test_cancel_while_committing),
@@ -614,6 +683,7 @@ main(void)
         TEST(test_forged_tokens),
         TEST(test_cancel_of_a_release),
         TEST(test_get_claim),
+        TEST(test_an_expired_claim),
         TEST(test_list_claims),
         TEST(test_list_claims_refusals),
     };

@@ -16,6 +16,10 @@
     "{'metadata': {'name': 'test-warmpool', 'namespace': 'team', "             \
     "'uid': 'pool-uid'}, 'spec': {'replicas': 3, "                             \
     "'sandboxTemplateRef': {'name': 'template'}}}"
+#define WAITING(spec)                                                          \
+    "{'metadata': {'name': 'template', 'namespace': 'team', "                  \
+    "'uid': 'template-uid', 'annotations': {'warmpool.dev/serving-port': "     \
+    "'8494'}}, 'spec': {" spec "}}"
 #define TEMPLATE(spec)                                                         \
     "{'metadata': {'name': 'template', 'namespace': 'team', "                  \
     "'uid': 'template-uid'}, 'spec': {" spec "}}"
@@ -101,6 +105,22 @@ struct build_case {
 };
 
 static const struct build_case cases[] = {
+    {"a port that has to serve: a probe of the first container",
+     WAITING("'networkPolicyManagement': 'Unmanaged', 'podTemplate': {'spec': "
+             "{'containers': [{'name': 'c'}, {'name': 'd'}]}}"),
+     true,
+     SANDBOX("'podTemplate': {'metadata': {'labels': {" POD_LABELS "}}, "
+             "'spec': {'containers': [{'name': 'c', 'readinessProbe': "
+             "{'tcpSocket': {'port': 8494}, 'periodSeconds': 1}}, {'name': "
+             "'d'}], 'automountServiceAccountToken': false}}")},
+    {"a probe of its own stays",
+     WAITING(
+         "'networkPolicyManagement': 'Unmanaged', 'podTemplate': {'spec': "
+         "{'containers': [{'name': 'c', 'readinessProbe': {'exec': {}}}]}}"),
+     true,
+     SANDBOX("'podTemplate': {'metadata': {'labels': {" POD_LABELS "}}, "
+             "'spec': {'containers': [{'name': 'c', 'readinessProbe': "
+             "{'exec': {}}}], 'automountServiceAccountToken': false}}")},
     {"managed without rules: no token, public DNS",
      TEMPLATE("'podTemplate': {'spec': {'containers': [{'name': 'c'}]}}"),
      false,

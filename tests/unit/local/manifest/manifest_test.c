@@ -355,7 +355,9 @@ static const struct {
      " 'default'"},
     {HEAD "      containers: []\n", "one container was expected"},
     {HEAD CONTAINER "      - {name: d, image: host, command: [x]}\n",
-     "spec.podTemplate.spec.containers[1]: more than one container"},
+     "spec.podTemplate.spec.containers[1]: more than one container is not "
+     "supported on one machine: let this one's command start what it needs "
+     "beside it"},
     {HEAD "      containers: [{name: c, image: host}]\n",
      "containers[0].command: missing, but required"},
     {HEAD "      containers: [{name: c, command: [a]}]\n",
@@ -372,7 +374,8 @@ static const struct {
     {HEAD CONTAINER "        comand: [a]\n",
      "containers[0].comand: unknown field"},
     {HEAD CONTAINER "        envFrom: [{}]\n",
-     "containers[0].envFrom: not supported on one machine"},
+     "containers[0].envFrom: not supported on one machine: name the variables "
+     "in env, with their values"},
     {HEAD CONTAINER "        env: [{name: A, valueFrom: {}}]\n",
      "env[0].valueFrom: not supported"},
     {HEAD CONTAINER "        env: [{name: A=B, value: x}]\n",
@@ -391,7 +394,11 @@ static const struct {
     {HEAD CONTAINER "        workingDir: srv\n",
      "workingDir: an absolute path was expected"},
     {HEAD CONTAINER "        readinessProbe: {exec: {command: [a]}}\n",
-     "readinessProbe.exec: not supported"},
+     "readinessProbe.exec: not supported on one machine: use httpGet, or "
+     "tcpSocket"},
+    {HEAD CONTAINER "        readinessProbe: {grpc: {port: 8080}}\n",
+     "readinessProbe.grpc: not supported on one machine: use tcpSocket with "
+     "the same port"},
     {HEAD CONTAINER "        readinessProbe: {periodSeconds: 1}\n",
      "readinessProbe: httpGet or tcpSocket was expected"},
     {HEAD CONTAINER "        readinessProbe: {tcpSocket: {port: 81}}\n",
@@ -431,13 +438,22 @@ static const struct {
      "f.yaml:7: SandboxTemplate python: spec.podTemplate.spec.volumes[0]"
      ".hostPath: not supported on one machine"},
     {HEAD "      volumes: [{name: v, secret: {}}]\n",
-     "volumes[0].secret: not supported"},
+     "volumes[0].secret: not supported on one machine: put the values into "
+     "env, or the files into the image"},
+    {HEAD "      volumes: [{name: v, configMap: {name: c}}]\n",
+     "volumes[0].configMap: not supported on one machine: put the values into "
+     "env, or the files into the image"},
+    {HEAD "      volumes: [{name: v, persistentVolumeClaim: {}}]\n",
+     "persistentVolumeClaim: not supported on one machine: use emptyDir"},
     {HEAD "      volumes: [{name: v}]\n",
      "volumes[0].emptyDir: missing, but required"},
     {HEAD "      hostNetwork: true\n",
      "spec.podTemplate.spec.hostNetwork: not supported"},
     {HEAD "      hostPID: true\n", "hostPID: not supported"},
-    {HEAD "      initContainers: [{}]\n", "initContainers: not supported"},
+    {HEAD "      initContainers: [{}]\n",
+     "initContainers: not supported on one machine: put what they prepare into "
+     "the image, or let the command prepare it first"},
+    {HEAD "      initContainers: x\n", "initContainers: a list was expected"},
     {HEAD "      runtimeClassName: kata\n",
      "'gvisor', or none for bubblewrap, was expected, not 'kata'"},
 };

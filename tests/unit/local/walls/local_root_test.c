@@ -272,8 +272,8 @@ test_image_that_is_none(void **state)
     place_fini(&place);
 }
 
-/* Plain files of an image's root are not shown, nor is what the sandbox has of
- * its own. */
+/* What the sandbox has of its own is not shown, nor is what is no directory,
+ * file or link. */
 static void
 test_entries_left_out(void **state)
 {
@@ -287,12 +287,44 @@ test_entries_left_out(void **state)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         make_in_image(&place, own[i]);
     }
-    (void)snprintf(path, sizeof path, "%s/file", place.image);
-    write_file(path);
+    (void)snprintf(path, sizeof path, "%s/fifo", place.image);
+    assert_int_equal(mkfifo(path, 0666), 0);
     make_in_image(&place, "shown");
     assert_int_equal(make(&place, NULL), WP_OK);
     assert_int_equal(place.root.binds_len, 1);
     assert_string_equal(place.root.binds[0].to, "/shown");
+    place_fini(&place);
+}
+
+/* An image may have its program there. */
+static void
+test_files_at_the_top(void **state)
+{
+    struct place place;
+    char path[160];
+    struct stat st;
+
+    (void)state;
+    place_init(&place);
+    (void)snprintf(path, sizeof path, "%s/program", place.image);
+    write_file(path);
+    link_in_image(&place, "program", "alias");
+    assert_int_equal(make(&place, NULL), WP_OK);
+    assert_int_equal(place.root.binds_len, 1);
+    assert_string_equal(place.root.binds[0].from, path);
+    assert_string_equal(place.root.binds[0].to, "/program");
+    /* Mounted over: nothing of it is copied. */
+    (void)snprintf(path, sizeof path, "%s/program", place.root_dir);
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+    assert_int_equal(st.st_size, 0);
+    (void)snprintf(path, sizeof path, "%s/alias", place.root_dir);
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    wp_root_fini(&place.root);
+    /* A volume cannot lie below it. */
+    assert_int_equal(make(&place, "/program/below"), WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(place.err.msg, "is not a directory of the image"));
     place_fini(&place);
 }
 
@@ -313,7 +345,8 @@ test_too_many_directories(void **state)
     wp_root_fini(&place.root);
     make_in_image(&place, "one/too/many");
     expect_refused(&place, WP_INVALID_ARGUMENT,
-                   "the image has more than 64 top directories");
+                   "the image has more than 64 directories and files at its "
+                   "top");
     place_fini(&place);
 }
 
@@ -463,6 +496,7 @@ test_without_descriptors(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         assert_int_equal(count_descriptors(), open_before);
         if (status == WP_OK) {
+            assert_true(shows(&place, "/opt/tool"));
             break;
         }
         /* That is why, and not what the image has or lacks. */
@@ -514,6 +548,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_image_that_is_none),
         cmocka_unit_test(test_entries_left_out),
+        cmocka_unit_test(test_files_at_the_top),
         cmocka_unit_test(test_too_many_directories),
         cmocka_unit_test(test_root_in_the_way),
         cmocka_unit_test(test_made_again),

@@ -38,6 +38,56 @@ a_follower_becomes_the_keeper(void **state)
     replica_close(&b);
 }
 
+/* A process that serves before its backend has looked grants no sandbox that may
+ * be gone. Leases are answered for meanwhile. */
+static void
+what_is_not_seen_yet_is_not_granted(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim held;
+    struct wp_rig_claim again;
+    struct wp_rig_claim hasty;
+    struct wp_rig_claim waits;
+
+    (void)state;
+    replica_open(&a, 0, 3, true);
+    replica_settle(&a);
+    assert_int_equal(replica_claim(&a, &held, "held"), WP_OK);
+    replica_settle(&a);
+    replica_close(&a);
+    replica_holds = true;
+    replica_open(&b, 0, 3, false);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).ready, 3);
+    assert_true(wp_pools_holds_unseen(b.pools));
+    assert_int_equal(replica_claim(&b, &again, "held"), WP_OK);
+    assert_string_equal(again.claim.grant.sandbox, held.claim.grant.sandbox);
+    assert_int_equal(replica_change(&b, &held, true, NULL), WP_OK);
+    assert_int_equal(replica_claim(&b, &hasty, "hasty"), WP_UNAVAILABLE);
+    assert_true(hasty.claim.retry_after_ns > 0);
+    wp_rig_claim_init(&waits, "waits", "", 60 * WP_NS_PER_S, 60 * WP_NS_PER_S);
+    assert_int_equal(wp_pools_claim(b.pools, &waits.claim), WP_PENDING);
+    replica_settle(&b);
+    assert_int_equal(waits.answers, 0);
+    /* Of four records the first two are of sandboxes that are gone. */
+    replica_adopt_all(&b, 2);
+    assert_false(wp_pools_holds_unseen(b.pools));
+    replica_settle(&b);
+    assert_int_equal(waits.answers, 1);
+    assert_int_equal(waits.claim.status, WP_OK);
+    wp_pools_set_keeper(b.pools, true);
+    replica_settle(&b);
+    assert_int_equal(replica_stats(&b).ready, 3);
+    assert_int_equal(replica_stats(&b).dying, 0);
+    assert_int_equal(replica_claim(&b, &hasty, "hasty"), WP_OK);
+    wp_pools_stop(b.pools);
+    replica_settle(&b);
+    assert_true(wp_pools_quiet(b.pools));
+    assert_int_equal(wp_fake_backend_counts(&b.backend).live, 0);
+    replica_close(&b);
+}
+
 /* Who left its idle sandboxes to others may hear that there are none. */
 static void
 what_was_left_to_others_can_still_be_ended(void **state)
@@ -155,6 +205,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_follower_becomes_the_keeper,
                                replica_set_up_shared),
+        cmocka_unit_test_setup(what_is_not_seen_yet_is_not_granted,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_is_not_seen_yet_is_not_granted,
+                               replica_set_up),
         cmocka_unit_test_setup(what_was_left_to_others_can_still_be_ended,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_late_offer_of_a_dead_keeper_ends,

@@ -16,6 +16,8 @@ ZONES = ["UTC", "Europe/Zurich", "America/New_York", "America/Nuuk",
          "Antarctica/Troll", "Africa/Cairo", "Asia/Gaza", "Asia/Tehran"]
 LIMITS = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)]
 MINUTE, DAY = 60, 24 * 3600
+DAY_MINUTES = 24 * 60
+ASKED_EACH = 15 * MINUTE  # Of Python's zones, where no clock changes.
 AHEAD = 16 * DAY        # How far the search goes.
 BEHIND = 8 * DAY        # The longest window, and a day.
 UTC = datetime.timezone.utc
@@ -49,11 +51,22 @@ class Fields:
     def __init__(self, texts):
         self.texts = texts
         self.sets = [values(t, *limit) for t, limit in zip(texts, LIMITS)]
+        self.times = {hour * 60 + minute for hour in self.sets[1]
+                      for minute in self.sets[0]}
+        self.days = {}
 
-    def match(self, t):
-        minute, hour, day, month, weekday = self.sets
-        if (t.minute not in minute or t.hour not in hour
-                or t.month not in month):
+    def match(self, minute):
+        """A local minute, counted from the year 1 on."""
+        if minute % DAY_MINUTES not in self.times:
+            return False
+        day = minute // DAY_MINUTES
+        if day not in self.days:
+            self.days[day] = self.match_day(datetime.date.fromordinal(day))
+        return self.days[day]
+
+    def match_day(self, t):
+        _, _, day, month, weekday = self.sets
+        if t.month not in month:
             return False
         of_week = t.isoweekday() in weekday or t.isoweekday() % 7 in weekday
         of_month = t.day in day
@@ -63,19 +76,34 @@ class Fields:
         return of_month or of_week
 
 
+def local_minute(at, zone):
+    """What local clocks show, as Fields.match wants it."""
+    local = datetime.datetime.fromtimestamp(at, UTC).astimezone(zone)
+    return (local.toordinal() * DAY_MINUTES + local.hour * 60 + local.minute)
+
+
+def local_minutes(zone, begin, end):
+    """What local clocks show at every minute of [begin, end). Where they show the same
+    distance before and after so many minutes, no clock was changed between."""
+    for first in range(begin, end, ASKED_EACH):
+        local = local_minute(first, zone)
+        steady = (local_minute(first + ASKED_EACH, zone) - local) * MINUTE == ASKED_EACH
+        for at in range(first, min(first + ASKED_EACH, end), MINUTE):
+            yield at, (local + (at - first) // MINUTE if steady
+                       else local_minute(at, zone))
+
+
 def starts(fields, zone, begin, end):
     """Every moment in [begin, end) at which a window begins."""
     found = []
     reached = None
-    for at in range(begin - 2 * DAY, end, MINUTE):
-        local = datetime.datetime.fromtimestamp(at, UTC).astimezone(zone)
-        local = local.replace(tzinfo=None)
+    for at, local in local_minutes(zone, begin - 2 * DAY, end):
         if reached is None:
             reached = local
             continue
         hit = False
         while reached < local:
-            reached += datetime.timedelta(minutes=1)
+            reached += 1
             hit = fields.match(reached) or hit
         if hit and at >= begin:
             found.append(at)

@@ -153,7 +153,9 @@ test_status_round_trip(void **state)
     memset(text, 'm', 240);
     text[240] = '\0';
     for (size_t i = 0; i < WP_ARRAY_LEN(delays); i++) {
-        const struct wp_wire_status status = {8, wp_str_from(text), delays[i]};
+        const struct wp_wire_status status = {.code = 8,
+                                              .message = wp_str_from(text),
+                                              .retry_after_ns = delays[i]};
 
         WIRE_PACK(status, &status);
         assert_true(wire_packed_len <= WP_WIRE_STATUS_SIZE_MAX);
@@ -171,8 +173,63 @@ test_status_bytes(void **state)
     static const char expected[] =
         "\x08\x08\x12\x04none\x1a\x36\x0a\x28type.googleapis.com/"
         "google.rpc.RetryInfo\x12\x0a\x0a\x08\x08\x01\x10\x80\xca\xb5\xee\x01";
-    const struct wp_wire_status status = {8, WP_STR("none"),
-                                          1500 * WP_NS_PER_MS};
+    const struct wp_wire_status status = {.code = 8,
+                                          .message = WP_STR("none"),
+                                          .retry_after_ns =
+                                              1500 * WP_NS_PER_MS};
+
+    (void)state;
+    WIRE_PACK(status, &status);
+    assert_int_equal(wire_packed_len, sizeof expected - 1);
+    assert_memory_equal(wire_packed, expected, sizeof expected - 1);
+}
+
+/* The longest texts fit; who reads RetryInfo only is not disturbed. */
+static void
+test_status_details(void **state)
+{
+    char text[241];
+    char name[64];
+    struct wp_wire_status status = {.code = 3, .retry_after_ns = 1};
+    struct wp_wire_status out;
+
+    (void)state;
+    memset(text, 'm', 240);
+    text[240] = '\0';
+    memset(name, 'n', 63);
+    name[63] = '\0';
+    status.message = wp_str_from(text);
+    status.description = status.message;
+    status.reason = wp_str_from(name);
+    status.field = status.reason;
+    WIRE_PACK(status, &status);
+    assert_true(wire_packed_len <= WP_WIRE_STATUS_SIZE_MAX);
+    WIRE_UNPACK(status, &out);
+    assert_int_equal(out.retry_after_ns, 1);
+    assert_int_equal(out.reason.len, 0);
+    status.field = WP_STR("");
+    status.resource_type = status.reason;
+    status.resource_name = status.reason;
+    WIRE_PACK(status, &status);
+    assert_true(wire_packed_len <= WP_WIRE_STATUS_SIZE_MAX);
+    WIRE_UNPACK(status, &out);
+    assert_int_equal(out.retry_after_ns, 1);
+}
+
+/* The bytes other gRPC implementations write for ErrorInfo and BadRequest. */
+static void
+test_status_details_bytes(void **state)
+{
+    static const char expected[] =
+        "\x08\x03\x12\x04x: y\x1a\x3e\x0a\x28type.googleapis.com/"
+        "google.rpc.ErrorInfo\x12\x12\x0a\x03X_Y\x12\x0bwarmpool.io"
+        "\x1a\x35\x0a\x29type.googleapis.com/google.rpc.BadRequest\x12\x08"
+        "\x0a\x06\x0a\x01x\x12\x01y";
+    const struct wp_wire_status status = {.code = 3,
+                                          .message = WP_STR("x: y"),
+                                          .reason = WP_STR("X_Y"),
+                                          .field = WP_STR("x"),
+                                          .description = WP_STR("y")};
 
     (void)state;
     WIRE_PACK(status, &status);
@@ -190,6 +247,8 @@ main(void)
         WIRE_TEST(test_descriptor_set),
         WIRE_TEST(test_status_round_trip),
         WIRE_TEST(test_status_bytes),
+        WIRE_TEST(test_status_details),
+        WIRE_TEST(test_status_details_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,12 +104,54 @@ follows_its_sandbox(void **state)
         json_string_value(json_array_get(
             wp_json_at(claim(), "status", "sandbox", "podIPs", NULL), 1)),
         "fd00::9");
+    change_sandbox("{\"status\":{\"serviceFQDN\":\"s.ns.svc.x\"}}");
+    assert_int_equal(statuses(), 4);
+    assert_string_equal(
+        wp_json_text(claim(), "status", "sandbox", "serviceFQDN", NULL),
+        "s.ns.svc.x");
     /* Ready again: no second first time. */
     change_sandbox("{\"status\":{\"conditions\":[" READY(
         "True", "DependenciesReady", "2026-01-01T00:00:19Z") "]}}");
-    assert_int_equal(statuses(), 4);
+    assert_int_equal(statuses(), 5);
     assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX_CLAIM, false),
                      1);
+    wp_claim_rig_fini(&rig);
+}
+
+/* The last status that was written. */
+static const json_t *
+last_status(void)
+{
+    const json_t *last = NULL;
+
+    for (uint32_t i = 0; i < wp_recorder_calls(rig.api); i++) {
+        const struct wp_recorded *call = wp_recorder_call(rig.api, i);
+
+        if (call->kind == WP_KIND_SANDBOX_CLAIM &&
+            strcmp(call->subresource, "status") == 0) {
+            last = call->body;
+        }
+    }
+    return last;
+}
+
+/* An API server that has older CRDs is told of the Service once. */
+static void
+service_name_that_is_dropped(void **state)
+{
+    (void)state;
+    begin_bound(1, NULL);
+    wp_recorder_set_older_claims(rig.api);
+    change_sandbox("{\"status\":{\"serviceFQDN\":\"s.ns.svc.x\"}}");
+    assert_int_equal(statuses(), 2);
+    assert_non_null(
+        wp_json_at(last_status(), "status", "sandbox", "serviceFQDN", NULL));
+    change_sandbox("{\"status\":{\"podIPs\":[\"10.9.9.9\"]}}");
+    assert_int_equal(statuses(), 3);
+    assert_non_null(
+        wp_json_at(last_status(), "status", "sandbox", "podIPs", NULL));
+    assert_null(
+        wp_json_at(last_status(), "status", "sandbox", "serviceFQDN", NULL));
     wp_claim_rig_fini(&rig);
 }
 
@@ -770,6 +812,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_its_sandbox),
+        cmocka_unit_test(service_name_that_is_dropped),
         cmocka_unit_test(sandbox_that_expired_by_itself),
         cmocka_unit_test(lost_sandbox),
         cmocka_unit_test(sandbox_that_is_not_heard_of_yet),

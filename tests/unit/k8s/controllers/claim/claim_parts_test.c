@@ -464,6 +464,50 @@ status_says_only_what_differs(void **state)
     wp_object_unref(sandbox);
 }
 
+/* A client that has the claim alone finds the sandbox's Service by it. */
+static void
+status_names_the_service(void **state)
+{
+    struct wp_object *claim =
+        object(WP_KIND_SANDBOX_CLAIM,
+               "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":"
+               "\"cu\"},\"status\":{\"sandbox\":{\"name\":\"s\"}}}");
+    struct wp_object *told =
+        object(WP_KIND_SANDBOX_CLAIM,
+               "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":"
+               "\"cu\"},\"status\":{\"sandbox\":{\"name\":\"s\","
+               "\"serviceFQDN\":\"s.ns.svc.x\"}}}");
+    struct wp_object *sandbox = object(
+        WP_KIND_SANDBOX,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"s\",\"uid\":\"su\"},"
+        "\"status\":{\"serviceFQDN\":\"s.ns.svc.x\"}}");
+    struct wp_claim_outcome outcome = {.sandbox = sandbox};
+    json_t *patch = wp_claim_status_patch(claim, &outcome, 0);
+
+    (void)state;
+    assert_string_equal(
+        wp_json_text(patch, "status", "sandbox", "serviceFQDN", NULL),
+        "s.ns.svc.x");
+    json_decref(patch);
+    patch = wp_claim_status_patch(told, &outcome, 0);
+    assert_null(wp_json_at(patch, "status", "sandbox", NULL));
+    json_decref(patch);
+    /* An API server that drops it is not told again. */
+    outcome.no_service_fqdn = true;
+    patch = wp_claim_status_patch(claim, &outcome, 0);
+    assert_null(wp_json_at(patch, "status", "sandbox", NULL));
+    json_decref(patch);
+    /* It goes with the sandbox. */
+    outcome = (struct wp_claim_outcome){.expired = true};
+    patch = wp_claim_status_patch(told, &outcome, 0);
+    assert_true(json_is_null(
+        wp_json_at(patch, "status", "sandbox", "serviceFQDN", NULL)));
+    json_decref(patch);
+    wp_object_unref(claim);
+    wp_object_unref(told);
+    wp_object_unref(sandbox);
+}
+
 /* --- Numbers --- */
 
 static void
@@ -561,6 +605,7 @@ main(void)
         cmocka_unit_test(volumes_by_policy),
         cmocka_unit_test(expiry_is_the_earlier),
         cmocka_unit_test(status_says_only_what_differs),
+        cmocka_unit_test(status_names_the_service),
         cmocka_unit_test(series_are_bounded),
         cmocka_unit_test(states_move_along_their_edges),
     };

@@ -513,7 +513,14 @@ multiple_pods(void **state)
                      1);
     sandbox_rig_pass(&rig, 100000);
     assert_writes(&rig, "");
+    /* One more is the same trouble: its number is told, but no second event. */
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'s3','namespace':'n'," OURS "}}");
+    assert_writes(&rig, "PATCH Sandbox/status s");
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_WRITES, WP_KIND_EVENT),
+                     1);
     wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s2");
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s3");
     sandbox_rig_settle(&rig);
     assert_writes(&rig, "PATCH Sandbox/status s");
     assert_condition(&rig, "Ready", "True DependenciesReady");

@@ -243,7 +243,7 @@ static const struct follow_row {
      "'agents.x-k8s.io/propagated-labels':'app',"
      "'agents.x-k8s.io/propagated-annotations':"
      "'cluster-autoscaler.kubernetes.io/safe-to-evict'}",
-     "{'metadata':{'labels':{'team':'t',"
+     "{'metadata':{'labels':{'team':'t','agents.x-k8s.io/claim-uid':'cu',"
      "'agents.x-k8s.io/warm-pool-sandbox':null,"
      "'agents.x-k8s.io/created-by':null},'annotations':{"
      "'cluster-autoscaler.kubernetes.io/safe-to-evict':null,"
@@ -255,6 +255,9 @@ static const struct follow_row {
      "'agents.x-k8s.io/claim-uid,agents.x-k8s.io/sandbox-name-hash,,'}",
      "{'metadata':{'labels':{'agents.x-k8s.io/claim-uid':null},"
      "'annotations':{'agents.x-k8s.io/propagated-labels':''}}}"},
+    {"a Sandbox that a tenant made says nothing of claims",
+     "'labels':{'agents.x-k8s.io/claim-uid':'cu'}", "", "'labels':{" HASH "}",
+     NULL},
     {"values change", "'labels':{}",
      "'labels':{'app':'new'},'annotations':{'note':'new'}",
      "'labels':{'app':'old'," HASH "},'annotations':{'note':'old',"

@@ -1,0 +1,298 @@
+#include "bench/harness/compare.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/harness/stats.h"
+#include "pool/base/assert.h"
+#include "pool/base/str.h"
+
+enum {
+    VALUES_MAX = 4096,
+    EXIT_BAD_FILE = 2,
+};
+
+/* One figure of a phase, in what it is taken from. */
+struct figure {
+    const char *title;
+    const char *times; /* The object that has it; NULL: the phase itself. */
+    const char *name;  /* The whole phase's value. */
+    const char *slice; /* The same of a slice; NULL: none. */
+    bool less_is_better;
+};
+
+static const struct figure figures[] = {
+    {"claim p50", "claim", "p50_ms", "p50_ms", true},
+    {"claim p99", "claim", "p99_ms", "p99_ms", true},
+    {"granted a second", NULL, "granted_per_s", "granted", false},
+};
+
+struct values {
+    double v[VALUES_MAX];
+    uint64_t n;
+};
+
+static double
+number_at(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static double
+phase_value(const json_t *phase, const struct figure *figure)
+{
+    return number_at(
+        figure->times != NULL ? json_object_get(phase, figure->times) : phase,
+        figure->name);
+}
+
+static bool
+is_phase(const json_t *phase, const char *name, const char *target)
+{
+    const char *n = json_string_value(json_object_get(phase, "name"));
+    const char *t = json_string_value(json_object_get(phase, "target"));
+
+    return n != NULL && t != NULL && strcmp(n, name) == 0 &&
+           (target == NULL || strcmp(t, target) == 0);
+}
+
+static void
+push(struct values *values, double value)
+{
+    if (values->n < VALUES_MAX) {
+        values->v[values->n++] = value;
+    }
+}
+
+/* The phase's value in each of its turns. */
+static void
+turns_of(const json_t *run, const char *name, const char *target,
+         const struct figure *figure, struct values *out)
+{
+    const json_t *phase;
+    size_t i;
+
+    out->n = 0;
+    json_array_foreach(json_object_get(run, "phases"), i, phase)
+    {
+        if (is_phase(phase, name, target)) {
+            push(out, phase_value(phase, figure));
+        }
+    }
+}
+
+/* The values of its slices, but the last, which is not whole. */
+static void
+slices_of(const json_t *run, const char *name, const char *target,
+          const struct figure *figure, struct values *out)
+{
+    const json_t *phase;
+    const json_t *slice;
+    size_t i;
+    size_t k;
+
+    out->n = 0;
+    json_array_foreach(json_object_get(run, "phases"), i, phase)
+    {
+        const json_t *list = json_object_get(phase, "slices");
+        double width_s = number_at(phase, "slice_s");
+        bool is_rate = !figure->less_is_better;
+
+        if (!is_phase(phase, name, target)) {
+            continue;
+        }
+        json_array_foreach(list, k, slice)
+        {
+            double value = number_at(slice, figure->slice);
+
+            if (k + 1 < json_array_size(list) && (value > 0 || is_rate)) {
+                push(out, is_rate && width_s > 0 ? value / width_s : value);
+            }
+        }
+    }
+}
+
+/* --- In words. --- */
+
+static void
+verdict(FILE *out, const struct wp_stats_ratio *r, bool less_is_better)
+{
+    bool shown = r->low > 1 || r->high < 1;
+    bool less = r->ratio < 1;
+
+    if (!shown) {
+        (void)fputs("no difference shown", out);
+    } else {
+        (void)fprintf(out, "B is %s",
+                      less == less_is_better ? "better" : "worse");
+    }
+}
+
+struct side {
+    const json_t *run;
+    const char *target; /* NULL: any. */
+};
+
+static void
+compare_phase(FILE *out, const struct side *a, const struct side *b,
+              const char *name)
+{
+    struct values *v = calloc(2, sizeof *v);
+
+    WP_ASSERT(v != NULL);
+    (void)fprintf(out, "\n%s\n", name);
+    (void)fprintf(out, "  %-18s%10s%10s%8s%16s  %s\n", "", "A", "B", "B / A",
+                  "95 %", "verdict");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        const struct figure *figure = &figures[i];
+        struct wp_stats_ratio r;
+        double value_a;
+        double value_b;
+        bool paired;
+        bool known;
+        char interval[32];
+
+        turns_of(a->run, name, a->target, figure, &v[0]);
+        turns_of(b->run, name, b->target, figure, &v[1]);
+        value_a = v[0].v[0];
+        value_b = v[1].v[0];
+        paired = v[0].n == v[1].n && v[0].n >= 3;
+        if (paired) {
+            known = wp_stats_ratio_paired(v[0].v, v[1].v, v[0].n, &r);
+            wp_stats_sort(v[0].v, v[0].n);
+            wp_stats_sort(v[1].v, v[1].n);
+            value_a = wp_stats_linear(v[0].v, v[0].n, 0.5);
+            value_b = wp_stats_linear(v[1].v, v[1].n, 0.5);
+        } else {
+            slices_of(a->run, name, a->target, figure, &v[0]);
+            slices_of(b->run, name, b->target, figure, &v[1]);
+            known = v[0].n >= 5 && v[1].n >= 5 &&
+                    wp_stats_ratio(v[0].v, v[0].n, v[1].v, v[1].n, &r);
+            if (known && value_a > 0) {
+                /* Slices are coarser: only how much they move counts. */
+                double shift = value_b / value_a / r.ratio;
+
+                r = (struct wp_stats_ratio){r.ratio * shift, r.low * shift,
+                                            r.high * shift};
+            }
+        }
+        (void)fprintf(out, "  %-18s%10.3g%10.3g", figure->title, value_a,
+                      value_b);
+        if (!known) {
+            (void)fputs("  too few to say\n", out);
+            continue;
+        }
+        (void)snprintf(interval, sizeof interval, "%.3g to %.3g", r.low,
+                       r.high);
+        (void)fprintf(out, "%8.3g%16s  ", r.ratio, interval);
+        verdict(out, &r, figure->less_is_better);
+        (void)fputc('\n', out);
+    }
+    free(v);
+}
+
+static void
+compare_sides(FILE *out, const struct side *a, const struct side *b)
+{
+    const json_t *phases = json_object_get(a->run, "phases");
+    const json_t *phase;
+    const json_t *other;
+    size_t i;
+    size_t k;
+
+    (void)fputs("\nTimes are in ms. B / A with the interval that it is in with "
+                "95 % confidence.\n",
+                out);
+    json_array_foreach(phases, i, phase)
+    {
+        const char *name = json_string_value(json_object_get(phase, "name"));
+        bool first = true;
+        bool has = false;
+
+        for (k = 0; k < i && first; k++) {
+            first = !is_phase(json_array_get(phases, k), name, NULL);
+        }
+        json_array_foreach(json_object_get(b->run, "phases"), k, other)
+        {
+            has |= is_phase(other, name, b->target);
+        }
+        if (first && has) {
+            compare_phase(out, a, b, name);
+        }
+    }
+}
+
+void
+wp_compare_targets(const json_t *run, FILE *out)
+{
+    const struct side a = {run, "A"};
+    const struct side b = {run, "B"};
+
+    compare_sides(out, &a, &b);
+}
+
+/* A summary of warmpool-load's; NULL: it was told what is wrong. */
+static json_t *
+load_summary(const char *path)
+{
+    json_error_t error;
+    json_t *run = json_load_file(path, 0, &error);
+    const json_t *phase;
+    size_t i;
+
+    if (run == NULL) {
+        (void)fprintf(stderr, "warmpool-load: %s:%d: %s\n", path, error.line,
+                      error.text);
+        return NULL;
+    }
+    if (json_integer_value(json_object_get(run, "schema")) != 1 ||
+        json_array_size(json_object_get(run, "phases")) == 0) {
+        (void)fprintf(stderr,
+                      "warmpool-load: %s: expected what --output json wrote, "
+                      "schema 1, with phases\n",
+                      path);
+        json_decref(run);
+        return NULL;
+    }
+    json_array_foreach(json_object_get(run, "phases"), i, phase)
+    {
+        if (!json_is_string(json_object_get(phase, "name")) ||
+            !json_is_string(json_object_get(phase, "target")) ||
+            !json_is_object(json_object_get(phase, "claim"))) {
+            (void)fprintf(stderr,
+                          "warmpool-load: %s: phases[%zu]: expected name, "
+                          "target and claim\n",
+                          path, i);
+            json_decref(run);
+            return NULL;
+        }
+    }
+    return run;
+}
+
+int
+wp_compare_main(int argc, char **argv)
+{
+    struct side a = {NULL, NULL};
+    struct side b = {NULL, NULL};
+
+    if (argc != 3 || argv[1][0] == '-' || argv[2][0] == '-') {
+        (void)fputs("Usage: warmpool-load compare A.json B.json\n"
+                    "Compares what two runs wrote with --output json: ratios "
+                    "of B to A, their\nintervals, and a verdict.\n",
+                    argc == 2 && strcmp(argv[1], "--help") == 0 ? stdout
+                                                                : stderr);
+        return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : EXIT_BAD_FILE;
+    }
+    a.run = load_summary(argv[1]);
+    b.run = a.run != NULL ? load_summary(argv[2]) : NULL;
+    if (b.run != NULL) {
+        (void)fprintf(stdout, "A: %s\nB: %s\n", argv[1], argv[2]);
+        compare_sides(stdout, &a, &b);
+    }
+    json_decref((json_t *)(uintptr_t)a.run);
+    json_decref((json_t *)(uintptr_t)b.run);
+    return b.run != NULL ? 0 : EXIT_BAD_FILE;
+}

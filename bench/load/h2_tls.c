@@ -1,0 +1,156 @@
+#include "bench/load/h2_tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "pool/base/str.h"
+
+struct wp_h2_tls {
+    SSL_CTX *context;
+    char name[256];
+};
+
+/* OpenSSL's own sentence for what went wrong last. */
+static enum wp_status
+refused(struct wp_err *err, enum wp_status status, const char *what)
+{
+    char reason[128] = "no reason given";
+    unsigned long code = ERR_peek_last_error();
+
+    if (code != 0) {
+        ERR_error_string_n(code, reason, sizeof(reason));
+    }
+    ERR_clear_error();
+    return wp_err_set(err, status, "%.100s: %s", what, reason);
+}
+
+struct wp_h2_tls *
+wp_h2_tls_create(const char *ca, const char *cert, const char *key,
+                 const char *name, struct wp_err *err)
+{
+    struct wp_h2_tls *tls = calloc(1, sizeof(*tls));
+
+    if (tls == NULL) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for TLS");
+        return NULL;
+    }
+    tls->context = SSL_CTX_new(TLS_client_method());
+    if (tls->context == NULL ||
+        !wp_str_copy(wp_str_from(name), tls->name, sizeof(tls->name)) ||
+        SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1 ||
+        SSL_CTX_set_alpn_protos(tls->context, (const uint8_t *)"\2h2", 3) !=
+            0) {
+        (void)refused(err, WP_INVALID_ARGUMENT, "TLS");
+    } else if (SSL_CTX_load_verify_locations(tls->context, ca, NULL) != 1) {
+        (void)refused(err, WP_INVALID_ARGUMENT, ca);
+    } else if (cert != NULL &&
+               SSL_CTX_use_certificate_chain_file(tls->context, cert) != 1) {
+        (void)refused(err, WP_INVALID_ARGUMENT, cert);
+    } else if (cert != NULL && SSL_CTX_use_PrivateKey_file(
+                                   tls->context, key, SSL_FILETYPE_PEM) != 1) {
+        (void)refused(err, WP_INVALID_ARGUMENT, key);
+    } else {
+        SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
+        (void)SSL_CTX_set_mode(tls->context,
+                               SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        return tls;
+    }
+    wp_h2_tls_destroy(tls);
+    return NULL;
+}
+
+void
+wp_h2_tls_destroy(struct wp_h2_tls *tls)
+{
+    if (tls != NULL) {
+        SSL_CTX_free(tls->context);
+        free(tls);
+    }
+}
+
+/* The certificate has to be for that host: a name, or an address. */
+static bool
+expect_name(SSL *ssl, const struct wp_h2_tls *tls)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    char name[sizeof(tls->name)]; /* OpenSSL's macro wants it to be mutable. */
+
+    memcpy(name, tls->name, sizeof(name));
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1) {
+        return true;
+    }
+    return SSL_set1_host(ssl, name) == 1 &&
+           SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+void *
+wp_h2_tls_connect(const struct wp_h2_tls *tls, int fd, struct wp_err *err)
+{
+    SSL *ssl = SSL_new(tls->context);
+    const unsigned char *protocol = NULL;
+    unsigned protocol_len = 0;
+
+    ERR_clear_error();
+    if (ssl == NULL || !expect_name(ssl, tls) || SSL_set_fd(ssl, fd) != 1 ||
+        SSL_connect(ssl) != 1) {
+        (void)refused(err, WP_UNAVAILABLE, "TLS handshake");
+        SSL_free(ssl);
+        return NULL;
+    }
+    SSL_get0_alpn_selected(ssl, &protocol, &protocol_len);
+    if (protocol_len != 2 || memcmp(protocol, "h2", 2) != 0 ||
+        fcntl(fd, F_SETFL, O_NONBLOCK) != 0) {
+        (void)wp_err_set(err, WP_UNAVAILABLE,
+                         "the target's TLS does not offer HTTP/2");
+        SSL_free(ssl);
+        return NULL;
+    }
+    return ssl;
+}
+
+void
+wp_h2_tls_close(void *conn)
+{
+    SSL_free(conn);
+}
+
+static ssize_t
+outcome(SSL *ssl, int n)
+{
+    int reason;
+
+    if (n > 0) {
+        return n;
+    }
+    reason = SSL_get_error(ssl, n);
+    ERR_clear_error();
+    if (reason == SSL_ERROR_ZERO_RETURN) {
+        return 0;
+    }
+    errno = reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE
+                ? EAGAIN
+                : ECONNRESET;
+    return -1;
+}
+
+ssize_t
+wp_h2_tls_send(void *conn, const uint8_t *bytes, size_t len)
+{
+    return outcome(conn,
+                   SSL_write(conn, bytes, len < INT_MAX ? (int)len : INT_MAX));
+}
+
+ssize_t
+wp_h2_tls_recv(void *conn, uint8_t *bytes, size_t len)
+{
+    return outcome(conn,
+                   SSL_read(conn, bytes, len < INT_MAX ? (int)len : INT_MAX));
+}

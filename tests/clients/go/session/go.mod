@@ -1,0 +1,3 @@
+module warmpool.example/session
+
+go 1.23

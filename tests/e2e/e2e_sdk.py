@@ -1,0 +1,197 @@
+"""agent-sandbox's Python SDK, as it is published, on a real control plane with real
+data paths: KWOK says that a Pod runs, and a warmpool-runtime on a loopback address,
+which becomes the Pod's, is what answers there."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+import world
+from cluster import ROOT, Unavailable, free_port, wait_for
+
+LIVES = 13  # Of SDK below, with the one that fails.
+
+# What the SDK does, by itself, in its own Python.
+SDK = r'''
+import asyncio, io, os, sys
+from concurrent.futures import ThreadPoolExecutor
+from k8s_agent_sandbox import SandboxClient
+from k8s_agent_sandbox.async_sandbox_client import AsyncSandboxClient
+from k8s_agent_sandbox.exceptions import (SandboxClaimFailedError,
+    SandboxRequestError, SandboxWarmPoolNotFoundError)
+from k8s_agent_sandbox.models import (SandboxInClusterConnectionConfig,
+    SandboxdInClusterConnectionConfig)
+ns, rest, grpc = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+in_cluster = SandboxInClusterConnectionConfig(server_port=rest)
+sandboxd = SandboxdInClusterConnectionConfig(
+    mode="in-cluster-pod-ip", rest_port=rest, grpc_port=grpc)
+
+def life(config):
+    client = SandboxClient(config)
+    sandbox = client.create_sandbox("p", namespace=ns)
+    assert sandbox.status()[0] == "SandboxReady", sandbox.status()
+    assert sandbox.sandbox_id.startswith("p-"), sandbox.sandbox_id
+    assert sandbox.get_pod_ip().startswith("127."), sandbox.get_pod_ip()
+    assert sandbox.commands.run("echo hello").stdout == "hello\n"
+    sandbox.files.write("dir/file", io.BytesIO(b"x" * 3000000))
+    assert sandbox.files.read("dir/file") == b"x" * 3000000
+    assert sandbox.files.exists("dir/file")
+    assert [e.name for e in sandbox.files.list("dir")] == ["file"]
+    try:
+        sandbox.files.read("none")
+        raise AssertionError("read")
+    except SandboxRequestError as error:
+        assert error.status_code == 404
+    if config is sandboxd:
+        sandbox.files.delete("dir", recursive=True)
+        assert not sandbox.files.exists("dir")
+        late = sandbox.commands.run("sleep 1000", command_timeout=1)
+        assert late.timed_out
+    assert sandbox.claim_name in client.list_all_sandboxes(namespace=ns)
+    again = SandboxClient(config).get_sandbox(sandbox.claim_name, namespace=ns)
+    assert again.sandbox_id == sandbox.sandbox_id
+    again.close_connection()
+    sandbox.terminate()
+    return sandbox.sandbox_id
+
+async def async_life(config):
+    async with AsyncSandboxClient(config) as client:
+        sandbox = await client.create_sandbox("p", namespace=ns)
+        assert (await sandbox.commands.run("echo hi")).stdout == "hi\n"
+        await sandbox.files.write("a", "b")
+        assert await sandbox.files.read("a") == b"b"
+        await client.delete_sandbox(sandbox.claim_name, namespace=ns)
+
+for config in (in_cluster, sandboxd):
+    life(config)
+    asyncio.run(async_life(config))
+with ThreadPoolExecutor(8) as pool:
+    names = list(pool.map(life, [sandboxd] * 8))
+assert len(set(names)) == 8, names
+try:
+    SandboxClient(in_cluster).create_sandbox("none", namespace=ns)
+    raise AssertionError("a pool that is not there")
+except SandboxWarmPoolNotFoundError:
+    pass
+try:
+    SandboxClient(in_cluster).create_sandbox(
+        "p", namespace=ns, volume_claim_templates=[
+            {"metadata": {"name": "x"}, "spec": {}}])
+    raise AssertionError("a volume claim without a size")
+except SandboxClaimFailedError:
+    pass
+except Exception as error:
+    assert getattr(error, "status", None) in (400, 403, 422), repr(error)
+print("done")
+'''
+
+
+def sdk_python():
+    """The Python that has the SDK."""
+    setup = subprocess.run([ROOT / "tests/clients/setup.sh"], text=True,
+                           stdout=subprocess.PIPE, check=False)
+    if setup.returncode == 77:
+        raise Unavailable("no clients of others")
+    assert setup.returncode == 0
+    return pathlib.Path(setup.stdout.strip()) / "python/bin/python3"
+
+
+class Sandboxes:
+    """Answers for the Pods of a namespace: a real server for each that runs, at an
+    address that the Pod gets, until the Pod is gone."""
+
+    def __init__(self, w):
+        self.w = w
+        self.dir = tempfile.mkdtemp(prefix="warmpool-e2e-sdk-")
+        # One port for all of them, as in Pods; it is nobody else's here.
+        self.rest, self.grpc = free_port(), free_port()
+        self.running, self.count = {}, 0
+        self.ending = threading.Event()
+        self.failed = None
+        self.thread = threading.Thread(target=self.follow, daemon=True)
+        self.thread.start()
+
+    def start(self, name):
+        self.count += 1
+        number = os.getpid() % 200 * 200 + self.count
+        ip = f"127.{90 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
+        folder = os.path.join(self.dir, name)
+        os.mkdir(folder)
+        with open(folder + ".log", "wb") as log:
+            process = subprocess.Popen(
+                [world.world_binary("runtime/warmpool-runtime"), "--bind", ip,
+                 "--port", str(self.rest), "--grpc-port", str(self.grpc),
+                 "--workspace", folder, "--port-file", folder + ".ports"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.running[name] = process
+        wait_for(f"the server of {name}",
+                 lambda: os.path.exists(folder + ".ports"))
+        return ip
+
+    def look(self):
+        pods = {p["metadata"]["name"]: p for p in self.w.list("Pod")}
+        for name, pod in pods.items():
+            status = pod.get("status", {})
+            if (name not in self.running and status.get("phase") == "Running"
+                    and "deletionTimestamp" not in pod["metadata"]):
+                ip = self.start(name)
+                self.w.patch("Pod", name, {"status": {
+                    "podIP": ip, "podIPs": [{"ip": ip}]}}, "status")
+        for name in set(self.running) - set(pods):
+            self.end(name)
+
+    def follow(self):
+        while not self.ending.is_set():
+            try:
+                self.look()
+            except Exception as error:  # Told by whoever waits in vain.
+                self.failed = error
+            time.sleep(0.05)
+
+    def end(self, name):
+        process = self.running.pop(name)
+        process.terminate()
+        process.wait(60)
+        shutil.rmtree(os.path.join(self.dir, name), ignore_errors=True)
+
+    def stop(self):
+        self.ending.set()
+        self.thread.join()
+        for name in list(self.running):
+            self.end(name)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def test_python_sdk(w):
+    """In-cluster mode with both runtimes, at once and async; nothing is left over."""
+    python = sdk_python()
+    w.daemon()
+    w.template()
+    sandboxes = Sandboxes(w)
+    try:
+        # As many as the SDK takes in all: none is Ready, and taken, before its Pod
+        # has the address of a real server.
+        w.pool("p", LIVES)
+        wait_for("addresses of real sandboxes", lambda: all(
+            s.get("status", {}).get("podIPs", ["none"])[0].startswith("127.")
+            for s in w.list("Sandbox")))
+        run = subprocess.run(
+            [python, "-W", "ignore", "-c", SDK, w.namespace, str(sandboxes.rest),
+             str(sandboxes.grpc)], text=True, timeout=900, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+                 "PYTHONDONTWRITEBYTECODE": "1"})
+        assert run.returncode == 0 and run.stdout.endswith("done\n"), (
+            run.stdout[-4000:], sandboxes.failed)
+        wait_for("no claim", lambda: not w.list("SandboxClaim"))
+        w.wait_pool("p", LIVES)
+        wait_for("no sandbox without a Pod", lambda: len(
+            sandboxes.running) == len(w.list("Pod")) == LIVES)
+    finally:
+        sandboxes.stop()
+
+
+world.main(__name__)

@@ -1,0 +1,301 @@
+/* SandboxClaims that came as v1alpha1: the pool that they mean, and the Sandbox
+ * of their own name beside a warm one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "k8s/convert/convert.h"
+#include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
+#include "tests/support/k8s/claim_rig.h"
+
+static struct wp_claim_rig rig;
+
+static void
+begin(uint32_t target)
+{
+    wp_claim_rig_init(&rig);
+    wp_claim_rig_start(&rig, target);
+}
+
+/* A claim of v1alpha1 as the webhook stores it. */
+static void
+claim(const char *name, const char *templ, const char *warmpool,
+      const char *pool)
+{
+    char text[1024];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"annotations\":{"
+        "\"" WP_ANNOTATION_ALPHA_CLAIM
+        "\":\"{\\\"spec\\\":{\\\"sandboxTemplateRef\\\":{\\\"name\\\":"
+        "\\\"%s\\\"},\\\"warmpool\\\":\\\"%s\\\"}}\"}},"
+        "\"spec\":{\"warmPoolRef\":{\"name\":\"%s\"}}}",
+        name, templ, warmpool, pool);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM, text);
+    wp_claim_rig_settle(&rig);
+}
+
+static void
+put_template(const char *name)
+{
+    char text[512];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"},\"spec\":{"
+        "\"podTemplate\":{\"spec\":{\"containers\":[{\"name\":\"c\","
+        "\"image\":\"i\"}]}}}}",
+        name);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_TEMPLATE, text);
+    wp_claim_rig_settle(&rig);
+}
+
+static const json_t *
+alias(const char *name)
+{
+    return wp_recorder_object(rig.api, WP_KIND_ALIAS, "ns", name);
+}
+
+/* The sandbox controller, once its Service is there. */
+static void
+serve(const char *sandbox)
+{
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX, "ns", sandbox,
+                            "{\"status\":{\"service\":\"s\","
+                            "\"serviceFQDN\":\"s.ns.svc.cluster.local\"}}");
+    wp_claim_rig_settle(&rig);
+}
+
+/* --- Which pool --- */
+
+static void
+a_template_means_any_of_its_pools(void **state)
+{
+    (void)state;
+    begin(2);
+    claim("a", "t", "default", "shadow-pool-t");
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "status"), "True");
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
+    /* A pool that is gone, or never was: the template counts. */
+    claim("b", "t", "gone", "gone");
+    assert_string_equal(wp_claim_rig_ready(&rig, "b", "status"), "True");
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "b"), "b");
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+none_means_a_sandbox_of_its_own(void **state)
+{
+    (void)state;
+    begin(1);
+    claim("a", "t", "none", "shadow-pool-t");
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
+    assert_int_equal(wp_claim_rig_stats(&rig).ready, 1);
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+a_tenants_pool_is_not_anybodys(void **state)
+{
+    (void)state;
+    begin(1);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p",
+        "{\"metadata\":{\"annotations\":{\"warmpool.dev/tenant\":\"x\"}}}");
+    wp_claim_rig_settle(&rig);
+    claim("a", "t", "default", "shadow-pool-t");
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
+    /* Who names it has it. */
+    claim("b", "t", "p", "p");
+    assert_string_not_equal(wp_claim_rig_sandbox(&rig, "b"), "b");
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+a_template_without_a_pool_starts_cold(void **state)
+{
+    (void)state;
+    begin(1);
+    put_template("u");
+    claim("a", "u", "default", "shadow-pool-u");
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
+    assert_null(alias("a"));
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+a_missing_template_is_told_and_waited_for(void **state)
+{
+    (void)state;
+    begin(1);
+    claim("a", "u", "default", "shadow-pool-u");
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "reason"),
+                        "TemplateNotFound");
+    put_template("u");
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
+    wp_claim_rig_fini(&rig);
+}
+
+/* Of v1beta1, the pool that is named counts, and nothing else. */
+static void
+a_pool_that_v1beta1_names_is_not_looked_for(void **state)
+{
+    (void)state;
+    begin(1);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM,
+                          "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"},"
+                          "\"spec\":{\"warmPoolRef\":{\"name\":\"gone\"}}}");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "reason"),
+                        "WarmPoolNotFound");
+    wp_claim_rig_fini(&rig);
+}
+
+/* --- The alias --- */
+
+static void
+an_alias_shows_its_sandbox(void **state)
+{
+    const json_t *shown;
+    char sandbox[64];
+
+    (void)state;
+    begin(1);
+    claim("a", "t", "default", "shadow-pool-t");
+    (void)snprintf(sandbox, sizeof sandbox, "%s",
+                   wp_claim_rig_sandbox(&rig, "a"));
+    assert_true(json_is_true(wp_json_at(wp_claim_rig_object(&rig, sandbox),
+                                        "spec", "service", NULL)));
+    serve(sandbox);
+    shown = alias("a");
+    assert_non_null(shown);
+    assert_string_equal(wp_json_text(shown, "status", "serviceFQDN", NULL),
+                        "s.ns.svc.cluster.local");
+    assert_true(json_equal(wp_json_at(shown, "status", "podIPs", NULL),
+                           wp_json_at(wp_claim_rig_object(&rig, sandbox),
+                                      "status", "podIPs", NULL)));
+    assert_true(json_equal(wp_json_at(shown, "status", "conditions", NULL),
+                           wp_json_at(wp_claim_rig_object(&rig, sandbox),
+                                      "status", "conditions", NULL)));
+    assert_string_equal(wp_json_text(shown, "metadata", "annotations",
+                                     WP_ANNOTATION_POD_NAME, NULL),
+                        sandbox);
+    /* No reconciler makes a Pod of it. */
+    assert_string_equal(wp_json_text(shown, "spec", "operatingMode", NULL),
+                        "Suspended");
+    assert_null(json_object_get(
+        json_array_get(wp_json_at(shown, "metadata", "ownerReferences", NULL),
+                       0),
+        "controller"));
+    /* It follows. */
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX, "ns", sandbox,
+                            "{\"status\":{\"podIPs\":[\"10.0.0.9\"]}}");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(
+        json_string_value(json_array_get(
+            wp_json_at(alias("a"), "status", "podIPs", NULL), 0)),
+        "10.0.0.9");
+    wp_claim_rig_unclaim(&rig, "a");
+    wp_claim_rig_settle(&rig);
+    assert_null(alias("a"));
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+a_session_of_v1beta1_has_one_too(void **state)
+{
+    (void)state;
+    begin(1);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"labels\":{"
+        "\"kagent.dev/session-id\":\"7\"}},\"spec\":{\"warmPoolRef\":{"
+        "\"name\":\"p\"}}}");
+    wp_claim_rig_settle(&rig);
+    assert_non_null(alias("a"));
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+other_claims_cost_nothing_more(void **state)
+{
+    (void)state;
+    begin(1);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "status"), "True");
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_ANY, WP_KIND_ALIAS), 0);
+    wp_claim_rig_fini(&rig);
+}
+
+/* The same name again, at once: each claim has an alias of its own. */
+static void
+a_name_is_used_again_and_again(void **state)
+{
+    (void)state;
+    begin(4);
+    for (int i = 0; i < 20; i++) {
+        char sandbox[64];
+
+        claim("a", "t", "default", "shadow-pool-t");
+        (void)wp_claim_rig_make_ready(&rig, UINT32_MAX);
+        assert_string_equal(wp_claim_rig_ready(&rig, "a", "status"), "True");
+        (void)snprintf(sandbox, sizeof sandbox, "%s",
+                       wp_claim_rig_sandbox(&rig, "a"));
+        assert_string_equal(wp_claim_rig_owner(&rig, sandbox),
+                            wp_claim_rig_uid(&rig, "a"));
+        assert_string_equal(wp_json_text(alias("a"), "metadata", "labels",
+                                         WP_LABEL_ALIAS, NULL),
+                            wp_claim_rig_uid(&rig, "a"));
+        wp_claim_rig_unclaim(&rig, "a");
+        wp_recorder_collect(rig.api);
+        wp_claim_rig_settle(&rig);
+        (void)wp_claim_rig_make_ready(&rig, UINT32_MAX);
+    }
+    assert_int_equal(wp_recorder_objects(rig.api, WP_KIND_ALIAS), 0);
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+a_restart_changes_nothing(void **state)
+{
+    (void)state;
+    begin(2);
+    claim("a", "t", "default", "shadow-pool-t");
+    serve(wp_claim_rig_sandbox(&rig, "a"));
+    wp_claim_rig_restart(&rig);
+    wp_claim_rig_settle(&rig);
+    assert_non_null(alias("a"));
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_WRITES, WP_KIND_ALIAS),
+                     0);
+    wp_claim_rig_unclaim(&rig, "a");
+    wp_claim_rig_settle(&rig);
+    assert_null(alias("a"));
+    wp_claim_rig_fini(&rig);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_template_means_any_of_its_pools),
+        cmocka_unit_test(none_means_a_sandbox_of_its_own),
+        cmocka_unit_test(a_tenants_pool_is_not_anybodys),
+        cmocka_unit_test(a_template_without_a_pool_starts_cold),
+        cmocka_unit_test(a_missing_template_is_told_and_waited_for),
+        cmocka_unit_test(a_pool_that_v1beta1_names_is_not_looked_for),
+        cmocka_unit_test(an_alias_shows_its_sandbox),
+        cmocka_unit_test(a_session_of_v1beta1_has_one_too),
+        cmocka_unit_test(other_claims_cost_nothing_more),
+        cmocka_unit_test(a_name_is_used_again_and_again),
+        cmocka_unit_test(a_restart_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
