@@ -715,7 +715,7 @@ class Replicas(Case):
         self.wait_filled()
         self.wait_count(12 + 3)
         self.stop_all()
-        self.judge()
+        self.judge(late=6)
 
     def leader(self):
         return eventually(lambda: next(

@@ -31,9 +31,12 @@ def assigned(claim):
 class Judge:
     """Reads a history event by event; breaches collects what was wrong."""
 
-    def __init__(self, leases=0):
-        """leases: how many of gRPC may not be written yet, at any time."""
+    def __init__(self, leases=0, late=0):
+        """leases: how many of gRPC may not be written yet, at any time.
+        late: how many sandboxes a leader may have been creating when it froze;
+        what it has handed to its connection goes out when it goes on."""
         self.leases = leases
+        self.late = late
         self.breaches = []
         self.now = {}  # (kind, ns, name) -> object
         self.holder = {}  # Sandbox's uid -> the claim that had it.
@@ -64,7 +67,7 @@ class Judge:
                        if key[0] == "sandboxes")
             self.pool_sizes[uid] = max(size, self.pool_sizes.get(uid, 0))
             # One that was taken counts here until its adoption is written.
-            most = self.most.get(uid, size) + self.leases \
+            most = self.most.get(uid, size) + self.leases + self.late \
                 + self.claims_without()
             if size > most:
                 self.breach(event, f"the pool has {size} sandboxes, at most "

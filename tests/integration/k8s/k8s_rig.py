@@ -210,8 +210,8 @@ class Case(unittest.TestCase):
                 and one["kind"] not in ("leases", "events")
                 and one["agent"].startswith("warmpool")]
 
-    def judge(self, leases=0):
-        breaches = Judge(leases).read(self.api.control("history"))
+    def judge(self, leases=0, late=0):
+        breaches = Judge(leases, late).read(self.api.control("history"))
         self.assertEqual(breaches, [])
 
 
