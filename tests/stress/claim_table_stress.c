@@ -32,9 +32,15 @@ static _Atomic(uint64_t) ended;
 static _Atomic(uint64_t) refused;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t waiting[CLAIMS]; /* Followers by entry. Guarded by lock. */
-static uint64_t followed;        /* Guarded by lock. */
-static uint64_t told;            /* Guarded by lock. */
+/* Followers that nobody has told, by entry and life: an entry may live again
+ * before its last owner comes to tell. Guarded by lock. */
+static struct {
+    uint64_t ref;
+    uint32_t n;
+} waiting[CLAIMS + STRESS_THREADS_MAX];
+static uint32_t n_waiting; /* Guarded by lock. */
+static uint64_t followed;  /* Guarded by lock. */
+static uint64_t told;      /* Guarded by lock. */
 
 static struct wp_claim_key
 key_of(uint32_t id)
@@ -71,13 +77,28 @@ check_view(const struct wp_claim_view *view)
     }
 }
 
+/* Its place in waiting, or n_waiting. Under the lock. */
+static uint32_t
+find_waiting(struct wp_claim_ref ref)
+{
+    uint32_t i = 0;
+
+    while (i < n_waiting && waiting[i].ref != wp_claim_ref_pack(ref)) {
+        i++;
+    }
+    return i;
+}
+
 static void
 tell_followers(struct wp_claim_ref ref)
 {
+    uint32_t i;
+
     (void)pthread_mutex_lock(&lock);
-    STRESS_CHECK(waiting[ref.index] > 0);
-    told += waiting[ref.index];
-    waiting[ref.index] = 0;
+    i = find_waiting(ref);
+    STRESS_CHECK(i < n_waiting);
+    told += waiting[i].n;
+    waiting[i] = waiting[--n_waiting];
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -123,7 +144,15 @@ meet(struct stress_thread *self, struct wp_claim_ref ref)
     if (wp_rng_below(&self->rng, 2) == 0) {
         (void)pthread_mutex_lock(&lock);
         if (wp_claim_table_follow(&table, ref)) {
-            waiting[ref.index]++;
+            uint32_t i = find_waiting(ref);
+
+            if (i == n_waiting) {
+                /* Live entries, and one more for each owner on its way. */
+                STRESS_CHECK(n_waiting < WP_ARRAY_LEN(waiting));
+                waiting[n_waiting].ref = wp_claim_ref_pack(ref);
+                waiting[n_waiting++].n = 0;
+            }
+            waiting[i].n++;
             followed++;
         }
         (void)pthread_mutex_unlock(&lock);
@@ -248,7 +277,7 @@ main(int argc, char **argv)
         STRESS_CHECK(!wp_claim_table_find(&table, key.hash, &ref));
     }
     STRESS_CHECK(atomic_load(&begun) == atomic_load(&ended));
-    STRESS_CHECK(followed == told);
+    STRESS_CHECK(followed == told && n_waiting == 0);
     STRESS_CHECK(stress.ops < 10000 || atomic_load(&refused) > 0);
     for (uint32_t id = 0; id < CLAIMS; id++) {
         struct wp_claim_key key = key_of(id);
