@@ -175,16 +175,9 @@ wp_wire_unpack_pools(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     if (pb == NULL) {
         return WP_INVALID_ARGUMENT;
     }
-    status = wp_wire_check_range("pools", (int64_t)pb->n_pools, 0, WP_POOLS_MAX,
-                                 err);
-    if (status != WP_OK) {
-        return status;
-    }
-    pools = wp_arena_alloc(arena, pb->n_pools * sizeof *pools);
-    if (pools == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "pools: a shorter message expected");
-    }
+    pools = wp_wire_list_in("pools", pb->n_pools, WP_POOLS_MAX, sizeof *pools,
+                            arena, err);
+    status = pools != NULL ? WP_OK : WP_INVALID_ARGUMENT;
     for (size_t i = 0; status == WP_OK && i < pb->n_pools; i++) {
         status = pool_in(pb->pools[i], &pools[i], err);
     }
@@ -193,33 +186,16 @@ wp_wire_unpack_pools(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     return status;
 }
 
-size_t
-wp_wire_size_pools(const struct wp_wire_pools *message)
+/* A list and nothing else. */
+static void
+fill_pools(const struct wp_wire_pools *in, Warmpool__V1__ListPoolsResponse *pb)
 {
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < message->n_pools; i++) {
-        struct pool pb;
-
-        fill_pool(&message->pools[i], &pb);
-        size += wp_wire_part_size(&pb.pool.base);
-    }
-    return size;
+    (void)in;
+    warmpool__v1__list_pools_response__init(pb);
 }
 
-size_t
-wp_wire_pack_pools(const struct wp_wire_pools *message, uint8_t *buf)
-{
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < message->n_pools; i++) {
-        struct pool pb;
-
-        fill_pool(&message->pools[i], &pb);
-        size += wp_wire_part_pack(1, &pb.pool.base, buf + size);
-    }
-    return size;
-}
+WP_WIRE_DEFINE_PACK_LIST(pools, wp_wire_pools, pools, struct pool, fill_pool,
+                         Warmpool__V1__ListPoolsResponse, fill_pools)
 
 /* --- ListPoolsRequest --- */
 
