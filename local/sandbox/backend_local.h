@@ -190,7 +190,4 @@ uint32_t wp_local_stop(struct wp_local *local, int64_t timeout_ns);
 uint32_t wp_local_leave(struct wp_local *local, int64_t timeout_ns);
 void wp_local_destroy(struct wp_local *local); /* Stopped or never started. */
 
-/* Of all that a sandbox of it depends on. Differs between builds never. */
-uint64_t wp_template_hash(const struct wp_template *tmpl);
-
 #endif
