@@ -94,11 +94,11 @@ create_dirs(struct wp_daemon *daemon, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_daemon_access_token(&daemon->access, conf, err);
     }
-    /* Who shares leases can serve those that it holds before it has looked at
-     * the sandboxes. Where none was left there is nothing to serve, and a
+    /* Where leases outlive the daemon, it can serve them before it has looked
+     * at the sandboxes. Where none was left there is nothing to serve, and a
      * machine that cannot make any is told before anybody counts on it. */
     daemon->keeps_later = status == WP_OK && !follows &&
-                          conf->lease_store == WP_CONF_STORE_REDIS &&
+                          conf->lease_store != WP_CONF_STORE_MEMORY &&
                           !wp_conf_is_cluster(conf) && wp_daemon_has_left(conf);
     /* In a cluster the leader is the keeper. */
     atomic_store(&daemon->core.keeper,
