@@ -39,7 +39,7 @@ enum {
     WP_WIRE_AUTOSCALE_MAX = 12,         /* Keys of a policy. */
     WP_WIRE_AUTOSCALE_BYTES_MAX = 1536, /* Of them in a SetPoolRequest. */
     WP_WIRE_MANIFEST_MAX = 60000,       /* CreatePoolRequest.manifest */
-    WP_WIRE_MESSAGE_MAX = 65536, /* A request; the transport's limit too. */
+    WP_WIRE_MESSAGE_MAX = 65536,        /* No valid request is longer. */
     /* An arena of this size holds any valid request but those of ClaimBatch and
      * CreatePool, ... */
     WP_WIRE_ARENA_MIN = 4096,
