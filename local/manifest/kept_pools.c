@@ -40,6 +40,7 @@ is_manifest(const struct dirent *entry)
            entry->d_name[0] != '.' && strlen(entry->d_name) < FILE_MAX;
 }
 
+/* UNAVAILABLE: it could not be read this time. */
 static enum wp_status
 join_file(const char *dir, const char *file, struct wp_manifest *manifest,
           struct wp_err *err)
@@ -55,11 +56,43 @@ join_file(const char *dir, const char *file, struct wp_manifest *manifest,
     status = wp_manifest_add_file(one, path, err);
     if (status == WP_OK) {
         status = wp_manifest_join(manifest, one, err);
+    } else if (status != WP_INVALID_ARGUMENT) {
+        err->status = status = WP_UNAVAILABLE;
     }
     if (status != WP_OK) {
         wp_manifest_destroy(one);
     }
     return status;
+}
+
+/* Those that are left, each of which is then joined, refused, or left for the
+ * last round: its template may be in another one's file. */
+static enum wp_status
+join_round(const char *dir, struct dirent **entries, int n, bool is_last,
+           struct wp_manifest *manifest,
+           void (*refused)(void *ctx, const char *file,
+                           const struct wp_err *err),
+           void *ctx, struct wp_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        enum wp_status status =
+            entries[i] != NULL
+                ? join_file(dir, entries[i]->d_name, manifest, err)
+                : WP_OK;
+
+        if (status == WP_UNAVAILABLE) {
+            return status;
+        }
+        if (status == WP_FAILED_PRECONDITION && !is_last) {
+            continue;
+        }
+        if (status != WP_OK) {
+            refused(ctx, entries[i]->d_name, err);
+        }
+        free(entries[i]);
+        entries[i] = NULL;
+    }
+    return WP_OK;
 }
 
 enum wp_status
@@ -70,40 +103,43 @@ wp_kept_pools_join(const char *dir, struct wp_manifest *manifest,
                    void *ctx, struct wp_err *err)
 {
     char excepted[FILE_MAX] = "";
+    enum wp_status status = WP_OK;
     struct dirent **entries;
     int n = scandir(dir, &entries, is_manifest, alphasort);
 
+    if (n < 0 && errno == ENOENT) {
+        return WP_OK;
+    }
     if (n < 0) {
-        return errno == ENOENT ? WP_OK
-                               : wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                                            "cannot read '%.160s'", dir);
+        bool is_private = errno == EACCES;
+
+        (void)wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
+                         "cannot read '%.160s'", dir);
+        if (!is_private) {
+            return err->status;
+        }
+        /* Another user's: who looks at settings only cannot see them. */
+        refused(ctx, dir, err);
+        return WP_OK;
     }
     if (except != NULL) {
         file_of(except, excepted);
     }
-    /* Two rounds: one's template may be in another one's file. */
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < n; i++) {
-            if (entries[i] == NULL) {
-                continue;
-            }
-            if (strcmp(entries[i]->d_name, excepted) != 0) {
-                enum wp_status status =
-                    join_file(dir, entries[i]->d_name, manifest, err);
-
-                if (round == 0 && status == WP_FAILED_PRECONDITION) {
-                    continue;
-                }
-                if (status != WP_OK) {
-                    refused(ctx, entries[i]->d_name, err);
-                }
-            }
+    for (int i = 0; i < n; i++) {
+        if (strcmp(entries[i]->d_name, excepted) == 0) {
             free(entries[i]);
             entries[i] = NULL;
         }
     }
+    for (int round = 0; round < 2 && status == WP_OK; round++) {
+        status = join_round(dir, entries, n, round == 1, manifest, refused, ctx,
+                            err);
+    }
+    for (int i = 0; i < n; i++) {
+        free(entries[i]);
+    }
     free(entries);
-    return WP_OK;
+    return status;
 }
 
 bool
