@@ -498,8 +498,8 @@ wp_manifest_join(struct wp_manifest *manifest, struct wp_manifest *other,
     }
     for (size_t i = 0; i < other->notes.len; i++) {
         /* One that finds no memory is left out. */
-        (void)wp_notes_add(&manifest->notes, &manifest->region,
-                           other->notes.texts[i]);
+        (void)!wp_notes_add(&manifest->notes, &manifest->region,
+                            other->notes.texts[i]);
     }
     while (*last != NULL) {
         last = &(*last)->joined;

@@ -4,6 +4,7 @@
  *   e  a line on standard error      x  ends with status 7
  *   d  hears nothing more            a  answers HTTP: 500, nothing, then 200
  *   s  answers each probe with N     w  waits until the daemon closes
+ *   p  waits to be killed
  *   otherwise the message of that letter, with text for F and X
  *
  * Static: it needs no files. */
@@ -86,6 +87,10 @@ act(char letter)
     case 'w':
         listen_to_it('\0');
         break;
+    case 'p':
+        for (;;) {
+            (void)pause();
+        }
     default:
         say(letter);
         break;

@@ -1,4 +1,4 @@
-/* tests/integration/local/local_init_test.c - a warmpool-init that says what it should
+/* tests/integration/local/local_odd_init_test.c - a warmpool-init that says what it should
  * not, too much, or nothing: each sandbox comes to the end that fits, for the reason that
  * fits. */
 #include <setjmp.h>
@@ -102,7 +102,7 @@ test_it_does_not_hear_that_it_stays(void **state)
     static struct local_rig rig;
 
     (void)state;
-    begin(&rig, "HdOw");
+    begin(&rig, "HdOp");
     rig.config.outlive = true;
     local_rig_start(&rig);
     local_rig_create(&rig, 0, PATIENCE_MS);
