@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""bench/restart.py - how long a killed daemon is missed, with Redis and real sandboxes.
+"""bench/restart.py - how long a killed daemon is missed, with real sandboxes.
 
-    bench/restart.py [--kills N] [--held N] [--redis N] [--beside] [--log FILE] [BUILD_DIR]
+    bench/restart.py [--store sqlite] [--kills N] [--held N] [--redis N] [--beside]
+                     [--log FILE] [BUILD_DIR]
 
 The quickstart's pool of eight, its leases in a Redis started here (a Unix socket,
-appendonly yes, appendfsync everysec). Some sandboxes are held. Then, again and again:
+appendonly yes, appendfsync everysec), or in SQLite. Some sandboxes are held. Then, again and again:
 kill -9, a new start, and on a connection that is tried every millisecond
 
     GetClaim   of a lease that was held before: its first answer
@@ -139,7 +140,8 @@ class World:
             started = subprocess.Popen(
                 [build / "allocator/warmpoold",
                  f"--manifests={ROOT}/deploy/examples/quickstart.yaml",
-                 "--lease-store=redis", f"--redis-url=unix:{self.dir}/redis.sock",
+                 f"--lease-store={self.args.store}",
+                 f"--redis-url=unix:{self.dir}/redis.sock",
                  f"--init-path={build}/local/warmpool-init",
                  f"--runtime-path={build}/runtime/warmpool-runtime",
                  "--sandbox-limits=best_effort", "--stop-leaves=nothing",
@@ -237,6 +239,7 @@ class World:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("build", nargs="?", default=ROOT / "build/release")
+    parser.add_argument("--store", choices=("redis", "sqlite"), default="redis")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--held", type=int, default=4)
     parser.add_argument("--redis", type=int, default=0)
@@ -246,7 +249,8 @@ def main():
     world = World(args)
     rows = []
     try:
-        world.start_redis()
+        if args.store == "redis":
+            world.start_redis()
         world.start()
         caller = world.until(world.caller)
         held = [f"held-{i}" for i in range(args.held)]

@@ -66,9 +66,9 @@ struct wp_claim {
     uint32_t n_after;
 
     /* It repeats a claim that is not answered yet, and is to wait for that
-     * answer, however long its own wait_ns is. False: it may not, and is told
-     * RESOURCE_EXHAUSTED. NULL: it may. Before done, without a lock, perhaps
-     * more than once. */
+     * answer, as long as its own wait_ns says, and a second at least. False: it
+     * may not, and is told RESOURCE_EXHAUSTED. NULL: it may. Before done,
+     * without a lock, perhaps more than once. */
     bool (*may_follow)(struct wp_claim *claim);
     void (*done)(struct wp_claim *claim);
     void *ctx; /* The caller's. */
@@ -92,6 +92,7 @@ struct wp_claim {
     struct wp_hash128 hash; /* Of tenant and claim id. */
     int64_t arrived_ns;
     int64_t wait_until_ns;
+    int64_t follow_until_ns; /* Guarded by the pool's wait lock. */
     uint32_t account; /* Its tenant's; valid while the claim has its entry. */
     _Atomic(uint32_t) *tenant_waiting; /* The account's; NULL: nobody counts. */
     uint32_t tenant_slot;              /* Guarded by the pool's wait lock. */

@@ -445,7 +445,7 @@ run(struct sim *sim)
 }
 
 static int
-compare_told(const void *a, const void *b)
+compare_announced(const void *a, const void *b)
 {
     const struct announcement *x = a;
     const struct announcement *y = b;
@@ -483,7 +483,7 @@ load_announced(struct sim *sim)
     }
     if (sim->n_announced > 0) {
         qsort(sim->announced, sim->n_announced, sizeof(*sim->announced),
-              compare_told);
+              compare_announced);
     }
     return true;
 }

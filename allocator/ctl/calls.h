@@ -40,6 +40,11 @@
     X(cancel_reservation, "PoolAdmin/CancelReservation",                       \
       cancel_reservation_request, wp_wire_cancel_reservation_request,          \
       cancel_reservation_response, wp_wire_cancel_reservation_response)        \
+    X(create_pool, "PoolAdmin/CreatePool", create_pool_request,                \
+      wp_wire_create_pool_request, pool, wp_pool_stats)                        \
+    X(delete_pool, "PoolAdmin/DeletePool", delete_pool_request,                \
+      wp_wire_delete_pool_request, delete_pool_response,                       \
+      wp_wire_delete_pool_response)                                            \
     X(drain, "PoolAdmin/Drain", drain_request, wp_wire_drain_request,          \
       drain_response, wp_wire_drain_response)
 

@@ -106,9 +106,9 @@ print_table(FILE *out, const struct wp_wire_pools *pools)
     }
 }
 
-static void
-print_pools(const struct wp_ctl *ctl, const struct wp_wire_pools *pools,
-            bool pretty)
+void
+wp_print_pools(const struct wp_ctl *ctl, const struct wp_wire_pools *pools,
+               bool pretty)
 {
     json_t *array;
 
@@ -164,7 +164,7 @@ wp_cmd_pools(struct wp_ctl *ctl)
     if (status != WP_OK) {
         return wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
     }
-    print_pools(ctl, &pools, true);
+    wp_print_pools(ctl, &pools, true);
     return WP_EXIT_OK;
 }
 
@@ -191,7 +191,7 @@ wp_cmd_scale(struct wp_ctl *ctl)
     if (wp_ctl_call_set_pool(ctl, &request, stats, &call) != WP_OK) {
         return wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
     }
-    print_pools(ctl, &(struct wp_wire_pools){stats, 1}, true);
+    wp_print_pools(ctl, &(struct wp_wire_pools){stats, 1}, true);
     return WP_EXIT_OK;
 }
 
@@ -204,7 +204,7 @@ watch_pools(void *ctx, const struct wp_wire_pools *pools)
         /* Home, and clear what is below. */
         (void)fputs("\033[H\033[J", ctl->out);
     }
-    print_pools(ctl, pools, false);
+    wp_print_pools(ctl, pools, false);
     /* The reader of a pipe has gone: so does the watch. */
     return fflush(ctl->out) == 0;
 }

@@ -129,6 +129,27 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl set agents -s 'schedule=0 8 * * 1-5 for 10h at least 20'\n"
      "  warmpoolctl set agents -s schedule= --target 16\n",
      NAMES("target", "autoscale", ), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_set},
+    {"create", "[POOL]", "Add a pool",
+     "Adds a pool: POOL of a template that the daemon has, or what --file "
+     "says.\n"
+     "The daemon keeps it for later starts, until it is deleted. In a cluster\n"
+     "kubectl apply does this. Needs the admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl create ci --template python --target 8\n"
+     "  warmpoolctl create ci --template python -s objective=99%\n"
+     "  warmpoolctl create --file pool.yaml\n",
+     NAMES("template", "target", "autoscale", "file", ), 0, 1, false,
+     WP_SUBJECT_NONE, wp_cmd_create},
+    {"delete", "POOL", "Remove a pool that create has added",
+     "Removes the pool. Its idle sandboxes are destroyed; its leases live on.\n"
+     "A pool of the manifests goes when it is taken out of them and the "
+     "daemon\n"
+     "gets SIGHUP. Needs the admin right.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl delete ci\n",
+     NAMES(), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_delete},
     {"explain", "POOL", "Show why a pool has the size it has",
      "Shows the latest decision of the pool's scaler and what it was made of,\n"
      "the decisions before, and the reservations. A pool has a scaler when it\n"

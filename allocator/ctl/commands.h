@@ -24,10 +24,16 @@ int wp_cmd_reserve(struct wp_ctl *ctl);
 int wp_cmd_unreserve(struct wp_ctl *ctl);
 int wp_cmd_tenants(struct wp_ctl *ctl);
 int wp_cmd_watch(struct wp_ctl *ctl);
+int wp_cmd_create(struct wp_ctl *ctl);
+int wp_cmd_delete(struct wp_ctl *ctl);
 int wp_cmd_drain(struct wp_ctl *ctl);
 int wp_cmd_measure(struct wp_ctl *ctl);
 int wp_cmd_completion(struct wp_ctl *ctl);
 int wp_cmd_advise(struct wp_ctl *ctl);
 int wp_cmd_version(struct wp_ctl *ctl);
+
+/* cmd_pools.c: as the output format asks; JSON in many lines or in one. */
+void wp_print_pools(const struct wp_ctl *ctl, const struct wp_wire_pools *pools,
+                    bool pretty);
 
 #endif

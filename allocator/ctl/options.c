@@ -90,6 +90,11 @@ static const struct wp_ctl_option options_table[] = {
     TEXT("target", 0, "N", WP_SUBJECT_NONE, target,
          "How many sandboxes to keep ready, 0 to 1048576. With an objective "
          "this takes over from the scaler."),
+    TEXT("template", 0, "NAME", WP_SUBJECT_NONE, template_name,
+         "The SandboxTemplate that the pool's sandboxes are made from."),
+    TEXT("file", 'f', "FILE", WP_SUBJECT_FILE, file,
+         "A SandboxWarmPool in YAML or JSON, with its SandboxTemplate unless "
+         "the daemon has that; - is standard input."),
     {"autoscale", 's', "K=V", WP_OPTION_AUTOSCALE, WP_SUBJECT_NONE,
      AT(autoscale), 0, 0,
      "Set a key of the scaling policy, as in the annotations of the group "

@@ -49,6 +49,8 @@ struct wp_ctl_options {
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
     uint32_t n_autoscale;
     const char *target; /* NULL: not given. */
+    const char *template_name;
+    const char *file;
     enum wp_ctl_output output;
     int64_t timeout_ns; /* Of a call, besides what it is asked to wait. */
     int64_t ttl_ns;     /* 0: the pool's default. */

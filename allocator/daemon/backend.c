@@ -142,15 +142,21 @@ keep(struct wp_daemon_backend *self, struct wp_manifest *manifest)
     self->kept[self->kept_len++] = manifest;
 }
 
+static uint64_t
+hash_of(const struct wp_daemon_backend *self, const char *namespace_,
+        const char *name)
+{
+    return self->machine.ops->template_hash(
+        self->machine.self, wp_str_from(namespace_), wp_str_from(name));
+}
+
 /* Into what makes sandboxes. True: it is used. */
 static bool
 take_template(struct wp_daemon_backend *self, const struct wp_template *tmpl,
               bool *changed)
 {
     const struct wp_machine *machine = &self->machine;
-    uint64_t before = machine->ops->template_hash(
-        machine->self, wp_str_from(tmpl->template_namespace),
-        wp_str_from(tmpl->name));
+    uint64_t before = hash_of(self, tmpl->template_namespace, tmpl->name);
     struct wp_err err;
 
     if (before == wp_template_hash(tmpl)) {
@@ -197,18 +203,85 @@ wp_daemon_backend_reload(struct wp_daemon_backend *self,
     return used;
 }
 
+/* The template that comes along, if one does; under the lock. */
+static enum wp_status
+accept_template(struct wp_daemon_backend *self, struct wp_manifest *manifest,
+                bool *is_kept, struct wp_err *err)
+{
+    const struct wp_template *tmpl;
+    uint64_t before;
+
+    if (wp_manifest_templates(manifest, &tmpl) == 0) {
+        return WP_OK;
+    }
+    before = hash_of(self, tmpl->template_namespace, tmpl->name);
+    if (before == wp_template_hash(tmpl)) {
+        return WP_OK;
+    }
+    if (before != 0) {
+        return wp_err_set(err, WP_ALREADY_EXISTS,
+                          "manifest: SandboxTemplate %s: there is another one "
+                          "of this name in namespace '%s'; leave it out to "
+                          "use that one",
+                          tmpl->name, tmpl->template_namespace);
+    }
+    if (self->machine.ops->add_template(self->machine.self, tmpl, err) !=
+        WP_OK) {
+        return wp_err_wrap(err, "manifest");
+    }
+    keep(self, manifest);
+    *is_kept = true;
+    return WP_OK;
+}
+
+static enum wp_status
+accept(struct wp_daemon_backend *self, struct wp_manifest *manifest,
+       const struct wp_pool_spec *spec, bool *is_kept, struct wp_err *err)
+{
+    if (!takes_templates(self)) {
+        return WP_OK;
+    }
+    if (accept_template(self, manifest, is_kept, err) != WP_OK) {
+        return err->status;
+    }
+    return hash_of(self, spec->pool_namespace, spec->template_name) != 0
+               ? WP_OK
+               : wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "manifest: SandboxWarmPool %s: "
+                            "spec.sandboxTemplateRef.name: the daemon has no "
+                            "SandboxTemplate '%s' in namespace '%s'; give it "
+                            "along",
+                            spec->name, spec->template_name,
+                            spec->pool_namespace);
+}
+
+enum wp_status
+wp_daemon_backend_accept(struct wp_daemon_backend *self,
+                         struct wp_manifest *manifest,
+                         const struct wp_pool_spec *spec, bool *is_kept,
+                         struct wp_err *err)
+{
+    enum wp_status status;
+
+    (void)pthread_mutex_lock(&self->lock);
+    status = self->machine.self == NULL || !wp_daemon_is_keeper(self->core)
+                 ? wp_err_set(err, WP_UNAVAILABLE,
+                              "this daemon makes no sandboxes now; try again, "
+                              "or ask the one that does")
+                 : accept(self, manifest, spec, is_kept, err);
+    (void)pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
 bool
 wp_daemon_backend_has_template(struct wp_daemon_backend *self,
                                const struct wp_pool_spec *spec)
 {
-    const struct wp_machine *machine = &self->machine;
     bool has;
 
     (void)pthread_mutex_lock(&self->lock);
-    has = machine->self == NULL || !takes_templates(self) ||
-          machine->ops->template_hash(machine->self,
-                                      wp_str_from(spec->pool_namespace),
-                                      wp_str_from(spec->template_name)) != 0;
+    has = self->machine.self == NULL || !takes_templates(self) ||
+          hash_of(self, spec->pool_namespace, spec->template_name) != 0;
     (void)pthread_mutex_unlock(&self->lock);
     return has;
 }

@@ -33,6 +33,15 @@ enum wp_status wp_daemon_backend_open(struct wp_daemon_backend *self,
  * thread; blocks. */
 bool wp_daemon_backend_reload(struct wp_daemon_backend *self,
                               struct wp_manifest *manifest, bool *changed);
+/* The same for a pool that is added, with its template or without: OK when its
+ * sandboxes can be made. ALREADY_EXISTS: the template is another one here;
+ * FAILED_PRECONDITION: there is none; UNAVAILABLE: this daemon makes no
+ * sandboxes now. *is_kept: the manifest belongs to the backend. Main thread;
+ * blocks. */
+enum wp_status wp_daemon_backend_accept(struct wp_daemon_backend *self,
+                                        struct wp_manifest *manifest,
+                                        const struct wp_pool_spec *spec,
+                                        bool *is_kept, struct wp_err *err);
 /* Can sandboxes of this pool be made? Main thread; blocks. */
 bool wp_daemon_backend_has_template(struct wp_daemon_backend *self,
                                     const struct wp_pool_spec *spec);

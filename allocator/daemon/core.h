@@ -30,6 +30,8 @@ struct wp_daemon_core {
      * Written on the control thread (release) before it signals main
      * (acquire). */
     _Atomic(int64_t) drain_grace_ns;
+    /* The pool that main is to make or remove; NULL: none. See reload.c. */
+    _Atomic(struct wp_pool_job *) pool_job;
 };
 
 /* Any thread. */

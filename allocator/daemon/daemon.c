@@ -94,11 +94,11 @@ create_dirs(struct wp_daemon *daemon, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_daemon_access_token(&daemon->access, conf, err);
     }
-    /* Who shares leases can serve those that it holds before it has looked at
-     * the sandboxes. Where none was left there is nothing to serve, and a
+    /* Where leases outlive the daemon, it can serve them before it has looked
+     * at the sandboxes. Where none was left there is nothing to serve, and a
      * machine that cannot make any is told before anybody counts on it. */
     daemon->keeps_later = status == WP_OK && !follows &&
-                          conf->lease_store == WP_CONF_STORE_REDIS &&
+                          conf->lease_store != WP_CONF_STORE_MEMORY &&
                           !wp_conf_is_cluster(conf) && wp_daemon_has_left(conf);
     /* In a cluster the leader is the keeper. */
     atomic_store(&daemon->core.keeper,
@@ -384,6 +384,7 @@ create_services(struct wp_daemon *daemon, struct wp_err *err)
     config.post = post;
     config.wake = wp_daemon_wake;
     config.drain = drain_asked;
+    config.shape = wp_daemon_shape;
     config.ctx = &daemon->core;
     config.serves = wp_daemon_cluster_serves(daemon->cluster);
     config.targets_are_kept =
@@ -391,6 +392,12 @@ create_services(struct wp_daemon *daemon, struct wp_err *err)
             ? "target: in a cluster it is spec.replicas of the "
               "SandboxWarmPool; "
               "kubectl scale swp/NAME --replicas=N changes it"
+            : NULL;
+    config.pools_are_kept =
+        daemon->cluster != NULL
+            ? "pool: in a cluster it is a SandboxWarmPool object; kubectl "
+              "apply "
+              "-f FILE makes one, kubectl delete swp/NAME removes it"
             : NULL;
     daemon->core.services = wp_services_create(&config, err);
     return daemon->core.services != NULL ? WP_OK : err->status;
@@ -492,7 +499,7 @@ wp_daemon_signals(sigset_t *set)
     (void)sigaddset(set, SIGTERM);
     (void)sigaddset(set, SIGINT);
     (void)sigaddset(set, SIGHUP);
-    (void)sigaddset(set, SIGUSR1); /* drain_asked */
+    (void)sigaddset(set, SIGUSR1); /* drain_asked, wp_daemon_shape */
 }
 
 static void
@@ -522,6 +529,7 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
     atomic_init(&daemon->core.failed, false);
     atomic_init(&daemon->core.stopping, false);
     atomic_init(&daemon->core.drain_grace_ns, -1);
+    atomic_init(&daemon->core.pool_job, NULL);
     wp_daemon_locks_init(&daemon->locks, conf->state_dir);
     for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
         if (parts[i].create(daemon, err) != WP_OK) {
@@ -573,18 +581,18 @@ leave(struct wp_daemon *daemon, bool ends, int64_t lease_grace_ns)
         .follower = &daemon->follower,
     };
 
+    wp_daemon_shape_close(&daemon->core);
     return wp_daemon_leave(&leaving, ends, lease_grace_ns,
                            &daemon->leaves_ready);
 }
 
+/* For the next start, when they have changed. */
 static void
-reload(struct wp_daemon *daemon)
+note_pools(struct wp_daemon *daemon)
 {
     struct wp_daemon_redis *redis = wp_daemon_store_redis(daemon->store);
     struct wp_err err;
 
-    wp_daemon_notify("RELOADING=1");
-    wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc, daemon->argv);
     /* Before that the keeper's start does it. */
     if (redis != NULL && daemon->cluster == NULL &&
         wp_daemon_is_keeper(&daemon->core) &&
@@ -592,6 +600,14 @@ reload(struct wp_daemon *daemon)
         wp_log_error("the pools' names cannot be kept for the next start",
                      wp_kv_err(&err));
     }
+}
+
+static void
+reload(struct wp_daemon *daemon)
+{
+    wp_daemon_notify("RELOADING=1");
+    wp_daemon_reload(&daemon->core, daemon->maker, daemon->argc, daemon->argv);
+    note_pools(daemon);
     wp_daemon_notify("READY=1");
 }
 
@@ -607,6 +623,9 @@ serve(struct wp_daemon *daemon)
         int64_t grace_ns = atomic_load_explicit(&daemon->core.drain_grace_ns,
                                                 memory_order_acquire);
 
+        if (wp_daemon_shape_run(&daemon->core, daemon->maker)) {
+            note_pools(daemon);
+        }
         if (sig == SIGHUP) {
             reload(daemon);
         } else if (sig == SIGTERM || sig == SIGINT) {

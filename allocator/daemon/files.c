@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "local/manifest/kept_pools.h"
 #include "pool/base/file.h"
+#include "pool/base/log.h"
 #include "pool/base/rng.h"
 
 enum wp_status
@@ -157,8 +159,9 @@ check_room(const struct wp_conf *conf, const struct wp_manifest *manifest,
     return WP_OK;
 }
 
-struct wp_manifest *
-wp_daemon_read_manifests(const struct wp_conf *conf, struct wp_err *err)
+/* Those that the setting names. NULL and err. */
+static struct wp_manifest *
+read_named(const struct wp_conf *conf, struct wp_err *err)
 {
     struct wp_manifest *manifest = wp_manifest_create();
     enum wp_status status = WP_OK;
@@ -173,14 +176,104 @@ wp_daemon_read_manifests(const struct wp_conf *conf, struct wp_err *err)
     if (status == WP_OK) {
         status = wp_manifest_check(manifest, err);
     }
+    if (status != WP_OK) {
+        wp_manifest_destroy(manifest);
+        return NULL;
+    }
+    return manifest;
+}
+
+void
+wp_daemon_kept_dir(const struct wp_conf *conf, char out[WP_DAEMON_KEPT_PATH])
+{
+    (void)snprintf(out, WP_DAEMON_KEPT_PATH, "%s/pools.d", conf->state_dir);
+}
+
+static void
+say_left_out(void *ctx, const char *file, const struct wp_err *err)
+{
+    (void)ctx;
+    wp_log_error("a pool that CreatePool has kept is left out",
+                 wp_kv_str("file", file), wp_kv_err(err));
+}
+
+struct wp_manifest *
+wp_daemon_read_manifests(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_manifest *manifest = read_named(conf, err);
+    char dir[WP_DAEMON_KEPT_PATH];
+    enum wp_status status = WP_OK;
+
+    if (manifest == NULL) {
+        return NULL;
+    }
+    wp_daemon_kept_dir(conf, dir);
+    if (!wp_conf_is_cluster(conf)) {
+        status =
+            wp_kept_pools_join(dir, manifest, NULL, say_left_out, NULL, err);
+    }
     if (status == WP_OK) {
         status = check_room(conf, manifest, err);
     }
     if (status != WP_OK) {
         wp_manifest_destroy(manifest);
-        manifest = NULL;
+        return NULL;
     }
     return manifest;
+}
+
+/* Kept pools that cannot be used, and the last of their files. */
+struct left_out {
+    uint32_t n;
+    char file[160];
+};
+
+static void
+count_left_out(void *ctx, const char *file, const struct wp_err *err)
+{
+    struct left_out *out = ctx;
+
+    (void)err;
+    out->n++;
+    (void)snprintf(out->file, sizeof out->file, "%s", file);
+}
+
+static enum wp_status
+find_left_out(const struct wp_conf *conf, const struct wp_pool_spec *except,
+              struct left_out *out, struct wp_err *err)
+{
+    struct wp_manifest *manifest = read_named(conf, err);
+    char dir[WP_DAEMON_KEPT_PATH];
+    enum wp_status status;
+
+    out->n = 0;
+    if (manifest == NULL) {
+        return err->status;
+    }
+    wp_daemon_kept_dir(conf, dir);
+    status =
+        wp_kept_pools_join(dir, manifest, except, count_left_out, out, err);
+    wp_manifest_destroy(manifest);
+    return status;
+}
+
+enum wp_status
+wp_daemon_check_unneeded(const struct wp_conf *conf,
+                         const struct wp_pool_spec *pool, struct wp_err *err)
+{
+    struct left_out with;
+    struct left_out without;
+
+    if (find_left_out(conf, NULL, &with, err) != WP_OK ||
+        find_left_out(conf, pool, &without, err) != WP_OK) {
+        return err->status;
+    }
+    return without.n <= with.n
+               ? WP_OK
+               : wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "pool: the template that came with '%s' is used "
+                            "by the created pool in %s; delete that one first",
+                            pool->name, without.file);
 }
 
 void

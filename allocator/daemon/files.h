@@ -13,6 +13,10 @@
 #include "pool/base/status.h"
 #include "pool/leases/token.h"
 
+enum {
+    WP_DAEMON_KEPT_PATH = WP_CONF_TEXT_MAX + sizeof "/pools.d",
+};
+
 /* Makes the directory and its parents. */
 enum wp_status wp_daemon_make_dir(const char *path, uint32_t mode,
                                   struct wp_err *err);
@@ -38,9 +42,18 @@ enum wp_status wp_daemon_make_secret(const char *path, bool *made,
  * the setting, for messages. */
 enum wp_status wp_daemon_read_token(const char *what, const char *path,
                                     char *out, size_t cap, struct wp_err *err);
-/* All manifests of conf, checked. NULL and err. */
+/* All manifests of conf, checked, and the pools that CreatePool has kept; those
+ * of the latter that do not fit are left out, which the log says. NULL and err.
+ */
 struct wp_manifest *wp_daemon_read_manifests(const struct wp_conf *conf,
                                              struct wp_err *err);
+/* Where those are kept; see kept_pools.h. */
+void wp_daemon_kept_dir(const struct wp_conf *conf,
+                        char out[WP_DAEMON_KEPT_PATH]);
+/* Not WP_OK: another kept pool needs the template that came with this one. */
+WP_MUST_CHECK enum wp_status
+wp_daemon_check_unneeded(const struct wp_conf *conf,
+                         const struct wp_pool_spec *pool, struct wp_err *err);
 /* The helper program: named by the setting, or found beside this one; "" when
  * there is none. */
 void wp_daemon_find_program(const char *setting, const char *name, char *out,

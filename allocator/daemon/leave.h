@@ -40,6 +40,17 @@ void wp_daemon_reload(struct wp_daemon_core *core,
                       struct wp_daemon_backend *backend, int argc,
                       char *const *argv);
 
+/* CreatePool or DeletePool: has main do the job and end it, by SIGUSR1. As
+ * wp_services_config's shape; ctx is the core. Any thread. */
+enum wp_status wp_daemon_shape(void *ctx, struct wp_pool_job *job,
+                               struct wp_err *err);
+/* Does the job that waits, if there is one. True: pools have changed. Main
+ * thread. */
+bool wp_daemon_shape_run(struct wp_daemon_core *core,
+                         struct wp_daemon_backend *backend);
+/* Refuses the one that waits, and all to come. Main thread. */
+void wp_daemon_shape_close(struct wp_daemon_core *core);
+
 /* --- notify.c --- */
 
 /* Tells systemd, when it listens. Main thread. */

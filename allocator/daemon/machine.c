@@ -53,6 +53,7 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
         (uint32_t)(conf->sandbox_probe_timeout / WP_NS_PER_MS);
     out->probe_failures = (uint32_t)conf->sandbox_probe_failures;
     out->stop_grace_ms = (uint32_t)(conf->sandbox_stop_grace / WP_NS_PER_MS);
+    out->cgroup = conf->sandbox_cgroup;
     out->best_effort = conf->sandbox_limits == WP_CONF_LIMITS_BEST_EFFORT;
     out->memory_default = (uint64_t)conf->sandbox_memory_default;
     out->cpu_milli_default = (uint32_t)conf->sandbox_cpu_default;

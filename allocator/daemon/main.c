@@ -44,7 +44,7 @@ check(const struct wp_conf *conf)
     }
     wp_conf_print(conf, stdout);
     n = wp_manifest_pools(manifest, &specs);
-    (void)printf("\n# Pools in the manifests\n");
+    (void)printf("\n# Pools of the manifests, and created ones\n");
     for (size_t i = 0; i < n; i++) {
         (void)printf("# %s/%s: %u of template %s\n", specs[i].pool_namespace,
                      specs[i].name, specs[i].target, specs[i].template_name);

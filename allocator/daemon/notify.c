@@ -44,7 +44,7 @@ wp_daemon_notify(const char *state)
         sendto(fd, state, strlen(state), MSG_NOSIGNAL,
                (const struct sockaddr *)&un,
                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0) {
-        wp_log_warn("the service manager was not told",
+        wp_log_warn("the service manager could not be notified",
                     wp_kv_str("state", state), wp_kv_int("errno", errno));
     }
     (void)close(fd);

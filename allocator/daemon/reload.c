@@ -1,11 +1,15 @@
-/* SIGHUP: templates and pools become what the manifests say now. */
+/* SIGHUP: templates and pools become what the manifests say now. And pools that
+ * come and go by calls. */
 #include "allocator/daemon/leave.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "allocator/daemon/files.h"
 #include "allocator/daemon/pools.h"
+#include "local/manifest/kept_pools.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -256,4 +260,235 @@ wp_daemon_reload(struct wp_daemon_core *core, struct wp_daemon_backend *backend,
         }
     }
     wp_conf_destroy(conf);
+}
+
+/* --- CreatePool, DeletePool --- */
+
+/* In the place of a job: none is taken any more. */
+static struct wp_pool_job closed;
+
+enum wp_status
+wp_daemon_shape(void *ctx, struct wp_pool_job *job, struct wp_err *err)
+{
+    struct wp_daemon_core *core = ctx;
+    struct wp_pool_job *before = NULL;
+
+    if (atomic_compare_exchange_strong(&core->pool_job, &before, job)) {
+        (void)kill(getpid(), SIGUSR1);
+        return WP_OK;
+    }
+    return before == &closed
+               ? wp_err_set(err, WP_UNAVAILABLE, "the daemon is leaving")
+               : wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                            "another pool is being made or removed; try again");
+}
+
+void
+wp_daemon_shape_close(struct wp_daemon_core *core)
+{
+    struct wp_pool_job *job = atomic_exchange(&core->pool_job, &closed);
+    struct wp_err err;
+
+    if (job != NULL && job != &closed) {
+        (void)wp_err_set(&err, WP_UNAVAILABLE, "the daemon is leaving");
+        job->done(job, 0, &err);
+    }
+}
+
+/* One pool that is made or removed. */
+struct shaping {
+    struct wp_daemon_core *core;
+    struct wp_daemon_backend *backend;
+    const struct wp_pool_spec *spec;
+    uint32_t index;
+    enum wp_status status;
+    struct wp_err *err;
+};
+
+/* All that are wanted at once have room, this one among them. */
+static enum wp_status
+check_slots(const struct shaping *s)
+{
+    uint64_t total = s->spec->target;
+
+    for (uint32_t i = 0; i < wp_pools_count(s->core->pools); i++) {
+        struct wp_pool_stats stats;
+
+        wp_pools_stats(s->core->pools, i, &stats);
+        total += stats.removed ? 0 : stats.spec.target;
+    }
+    return total <= (uint64_t)s->core->conf->slots_max
+               ? WP_OK
+               : wp_err_set(s->err, WP_FAILED_PRECONDITION,
+                            "manifest: SandboxWarmPool %s: spec.replicas: the "
+                            "pools would want %llu ready sandboxes together; "
+                            "the setting slots_max allows %lld, leased ones "
+                            "included",
+                            s->spec->name, (unsigned long long)total,
+                            (long long)s->core->conf->slots_max);
+}
+
+/* One pool, and at most its own template. */
+static enum wp_status
+check_shape(const struct wp_manifest *manifest, struct shaping *s)
+{
+    const struct wp_template *templates;
+    size_t n_templates = wp_manifest_templates(manifest, &templates);
+    size_t n = wp_manifest_pools(manifest, &s->spec);
+
+    if (n != 1) {
+        return wp_err_set(s->err, WP_INVALID_ARGUMENT,
+                          "manifest: one SandboxWarmPool expected, got %zu", n);
+    }
+    if (n_templates > 1 ||
+        (n_templates == 1 &&
+         (strcmp(templates->name, s->spec->template_name) != 0 ||
+          strcmp(templates->template_namespace, s->spec->pool_namespace) !=
+              0))) {
+        return wp_err_set(s->err, WP_INVALID_ARGUMENT,
+                          "manifest: no SandboxTemplate expected but the "
+                          "pool's, '%s' in namespace '%s'",
+                          s->spec->template_name, s->spec->pool_namespace);
+    }
+    if (wp_pools_index(s->core->pools, wp_str_from(s->spec->pool_namespace),
+                       wp_str_from(s->spec->name)) != UINT32_MAX) {
+        return wp_err_set(s->err, WP_ALREADY_EXISTS,
+                          "manifest: SandboxWarmPool %s: there is one of this "
+                          "name in namespace '%s'",
+                          s->spec->name, s->spec->pool_namespace);
+    }
+    return check_slots(s);
+}
+
+/* Control thread. */
+static void
+add_shaped(void *ctx)
+{
+    struct shaping *s = ctx;
+
+    s->status = wp_pools_add(s->core->pools, s->spec, &s->index, s->err);
+    wp_control_wake(s->core->control);
+}
+
+/* Control thread. */
+static void
+remove_shaped(void *ctx)
+{
+    struct shaping *s = ctx;
+
+    wp_pools_remove(s->core->pools, s->index);
+    wp_control_wake(s->core->control);
+}
+
+/* The file comes first: what was answered is there after a crash, too. */
+static enum wp_status
+keep_and_add(struct shaping *s, struct wp_str text)
+{
+    char dir[WP_DAEMON_KEPT_PATH];
+    struct wp_err err;
+
+    wp_daemon_kept_dir(s->core->conf, dir);
+    if (wp_kept_pools_write(dir, s->spec, text, s->err) != WP_OK) {
+        return s->err->status;
+    }
+    wp_loop_call(s->core->loop, add_shaped, s);
+    if (s->status != WP_OK) {
+        if (wp_kept_pools_remove(dir, s->spec, &err) != WP_OK) {
+            wp_log_error("a pool that was refused is kept for the next start",
+                         wp_kv_str("pool", s->spec->name), wp_kv_err(&err));
+        }
+        return wp_err_wrap(s->err, "pool '%s'", s->spec->name);
+    }
+    wp_log_info("pool created by a call",
+                wp_kv_str("namespace", s->spec->pool_namespace),
+                wp_kv_str("pool", s->spec->name),
+                wp_kv_str("template", s->spec->template_name),
+                wp_kv_int("target", s->spec->target));
+    return WP_OK;
+}
+
+static enum wp_status
+create_pool(struct shaping *s, struct wp_str text)
+{
+    struct wp_manifest *manifest = wp_manifest_create();
+    bool is_kept = false;
+    enum wp_status status;
+
+    if (manifest == NULL) {
+        return wp_err_set(s->err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    status = wp_manifest_add_bytes(manifest, "manifest", text, s->err);
+    if (status == WP_OK) {
+        status = check_shape(manifest, s);
+    }
+    if (status == WP_OK) {
+        status = wp_daemon_backend_accept(s->backend, manifest, s->spec,
+                                          &is_kept, s->err);
+    }
+    if (status == WP_OK) {
+        status = keep_and_add(s, text);
+    }
+    if (!is_kept) {
+        wp_manifest_destroy(manifest);
+    }
+    return status;
+}
+
+static enum wp_status
+delete_pool(struct shaping *s)
+{
+    char dir[WP_DAEMON_KEPT_PATH];
+
+    wp_daemon_kept_dir(s->core->conf, dir);
+    s->index =
+        wp_pools_index(s->core->pools, wp_str_from(s->spec->pool_namespace),
+                       wp_str_from(s->spec->name));
+    if (s->index == UINT32_MAX) {
+        return wp_err_set(s->err, WP_NOT_FOUND, "pool: '%s' is not there",
+                          s->spec->name);
+    }
+    if (!wp_kept_pools_has(dir, s->spec)) {
+        return wp_err_set(s->err, WP_FAILED_PRECONDITION,
+                          "pool: '%s' was not made by CreatePool; take it out "
+                          "of the manifests and send the daemon SIGHUP",
+                          s->spec->name);
+    }
+    if (wp_daemon_check_unneeded(s->core->conf, s->spec, s->err) != WP_OK ||
+        wp_kept_pools_remove(dir, s->spec, s->err) != WP_OK) {
+        return s->err->status;
+    }
+    wp_loop_call(s->core->loop, remove_shaped, s);
+    wp_log_info("pool removed by a call: its leases live on, its idle "
+                "sandboxes go",
+                wp_kv_str("namespace", s->spec->pool_namespace),
+                wp_kv_str("pool", s->spec->name));
+    return WP_OK;
+}
+
+bool
+wp_daemon_shape_run(struct wp_daemon_core *core,
+                    struct wp_daemon_backend *backend)
+{
+    struct wp_pool_job *job = atomic_load(&core->pool_job);
+    struct wp_err err;
+    struct shaping s = {.core = core, .backend = backend, .err = &err};
+    struct wp_pool_spec named;
+    enum wp_status status;
+
+    if (job == NULL || job == &closed) {
+        return false;
+    }
+    if (job->manifest.ptr != NULL) {
+        status = create_pool(&s, job->manifest);
+    } else {
+        wp_pool_spec_init(&named);
+        s.spec = &named;
+        WP_ASSERT(wp_str_copy(job->pool_namespace, named.pool_namespace,
+                              sizeof named.pool_namespace) &&
+                  wp_str_copy(job->pool, named.name, sizeof named.name));
+        status = delete_pool(&s);
+    }
+    atomic_store(&core->pool_job, NULL);
+    job->done(job, s.index, status == WP_OK ? NULL : &err);
+    return status == WP_OK;
 }

@@ -34,8 +34,8 @@ write_policy(const struct wp_scale_policy *policy, struct policy_text *out)
 }
 
 /* With its policy, what its scaler has decided, and what is announced to it. */
-static void
-reply_pool(struct wp_call *call, uint32_t index)
+void
+wp_service_reply_pool(struct wp_call *call, uint32_t index)
 {
     struct wp_pools *pools = wp_services_of(call)->config.pools;
     struct wp_scale_decision decisions[WP_WIRE_DECISIONS_MAX];
@@ -153,7 +153,7 @@ get_pool_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     }
     index = wp_service_find_pool(call, &request.pool);
     if (index != UINT32_MAX) {
-        reply_pool(call, index);
+        wp_service_reply_pool(call, index);
     }
 }
 
@@ -223,7 +223,7 @@ set_pool(struct wp_call *call, const struct wp_wire_set_pool_request *request,
     status = change_pool(config->pools, index, request, err);
     if (status == WP_OK) {
         config->wake(config->ctx);
-        reply_pool(call, index);
+        wp_service_reply_pool(call, index);
     }
     return status;
 }
@@ -409,6 +409,12 @@ static const struct wp_method admin_methods[] = {
     {.path = "/warmpool.v1.PoolAdmin/SetPool",
      .admin_only = true,
      .start = set_pool_start},
+    {.path = "/warmpool.v1.PoolAdmin/CreatePool",
+     .admin_only = true,
+     .start = wp_service_create_pool_start},
+    {.path = "/warmpool.v1.PoolAdmin/DeletePool",
+     .admin_only = true,
+     .start = wp_service_delete_pool_start},
     {.path = "/warmpool.v1.PoolAdmin/Reserve",
      .admin_only = true,
      .start = reserve_start},

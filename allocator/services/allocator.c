@@ -53,7 +53,8 @@ claim_may_wait(struct claim_call *self)
     return self->waits;
 }
 
-/* It waits for another call's answer, whatever it said of waiting. */
+/* It waits for another call's answer, a second at least, whatever it said of
+ * waiting. */
 static bool
 claim_may_follow(struct wp_claim *claim)
 {

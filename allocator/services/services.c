@@ -14,6 +14,7 @@ void
 wp_services_config_init(struct wp_services_config *config)
 {
     *config = (struct wp_services_config){
+        .pools_are_kept = "pool: this daemon neither makes nor removes any",
         .waiting_max = 2048,
         .batches_max = 16,
         .watches_max = 64,
@@ -27,6 +28,7 @@ config_valid(const struct wp_services_config *config, struct wp_err *err)
     WP_ASSERT(config->pools != NULL && config->clock != NULL);
     WP_ASSERT(config->post != NULL && config->wake != NULL &&
               config->drain != NULL);
+    WP_ASSERT(config->shape != NULL || config->pools_are_kept != NULL);
     if (config->waiting_max < 1) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
                          "waiting_max: 1 or more expected");

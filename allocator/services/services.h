@@ -28,6 +28,17 @@
 
 struct wp_services; /* Opaque. */
 
+/* A pool to be made or removed, by who may block. */
+struct wp_pool_job {
+    struct wp_str manifest;       /* Of a pool to be made; else ptr is NULL. */
+    struct wp_str pool_namespace; /* Of one to be removed. */
+    struct wp_str pool;
+    /* Ends it, from any thread: index is the pool made or removed, and counts
+     * when err is NULL; err says what was refused. Once. */
+    void (*done)(struct wp_pool_job *job, uint32_t index,
+                 const struct wp_err *err);
+};
+
 struct wp_services_config {
     struct wp_pools *pools;       /* Borrowed until destroy. */
     const struct wp_clock *clock; /* The pools' own. */
@@ -41,6 +52,11 @@ struct wp_services_config {
      * the process ends when its leases have, or grace_ns later. Returns at
      * once. Control thread. */
     void (*drain)(void *ctx, int64_t grace_ns);
+    /* Has the job done and ended, later. RESOURCE_EXHAUSTED: another one is
+     * under way; UNAVAILABLE: the daemon leaves. Then the job is still the
+     * caller's. Any thread. */
+    enum wp_status (*shape)(void *ctx, struct wp_pool_job *job,
+                            struct wp_err *err);
     void *ctx;
     /* False while another replica is the only one that knows the leases: the
      * Allocator's methods then answer UNAVAILABLE. NULL: always true. */
@@ -49,6 +65,8 @@ struct wp_services_config {
     /* Why SetPool cannot change targets, and what can: a sentence for who calls
      * it, answered as FAILED_PRECONDITION. NULL: it can. */
     const char *targets_are_kept;
+    /* The same for CreatePool and DeletePool. Not NULL: shape is not used. */
+    const char *pools_are_kept;
 
     /* Claim calls that may wait for a sandbox, at least 1: more are tried at
      * once and then refused. What else is called finds the rest of the
@@ -59,8 +77,8 @@ struct wp_services_config {
     int64_t watch_interval_ns; /* Least time between two messages of one. */
 };
 
-/* 2048 waiting, 16 batches, 64 watches, 100 ms; the rest is 0 and has to be
- * filled in. */
+/* 2048 waiting, 16 batches, 64 watches, 100 ms; no pools are made. The rest is
+ * 0 and has to be filled in. */
 void wp_services_config_init(struct wp_services_config *config);
 
 /* Copies config. NULL and err when memory lacks or a bound is out of range. */

@@ -93,6 +93,15 @@ void wp_service_advise_start(struct wp_call *call, const uint8_t *bytes,
 /* After the watches' stop. */
 void wp_service_advise_stop(struct wp_services *services);
 
+/* shape.c */
+void wp_service_create_pool_start(struct wp_call *call, const uint8_t *bytes,
+                                  size_t len);
+void wp_service_delete_pool_start(struct wp_call *call, const uint8_t *bytes,
+                                  size_t len);
+
+/* admin.c: answers with all that there is to say of the pool. */
+void wp_service_reply_pool(struct wp_call *call, uint32_t index);
+
 /* batch.c */
 WP_MUST_CHECK bool wp_service_batch_create(struct wp_services *services);
 void wp_service_batch_destroy(struct wp_services *services);

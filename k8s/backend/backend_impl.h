@@ -1,7 +1,9 @@
 /* k8s/backend/backend_impl.h - what the backend_*.c files share; private to
  * them.
  *
- * backend.c        the port, what the core is asked and told, activation
+ * backend.c        the port, the pools' comings, create and destroy
+ * backend_ask.c    objects that the core is asked about
+ * backend_count.c  all of them at once: when this replica begins to lead
  * backend_work.c   the next step with one Sandbox object
  * backend_lease.c  sandboxes that gRPC leases hold */
 #ifndef WP_K8S_BACKEND_BACKEND_IMPL_H
@@ -31,6 +33,24 @@ struct wp_cluster_backend {
     struct wp_cluster_backend_stats stats;
 };
 
+/* What the core asks for, or is asked. */
+struct wp_backend_message {
+    struct wp_cluster_message base; /* First. */
+    struct wp_cluster_backend *backend;
+    struct wp_slot_ref ref;
+    uint8_t uid[WP_UID_LEN];
+    char ns[WP_NAMESPACE_MAX + 1];
+    char pool[WP_POOL_NAME_MAX + 1];
+    char name[WP_SANDBOX_NAME_MAX + 1];
+    struct wp_lease_note note;      /* leased; ask, when there is a record. */
+    struct wp_lease_record *record; /* ask: to be rebuilt; NULL. Owned. */
+    uint32_t epoch;                 /* swept */
+    uint32_t count_nr;              /* swept, counted */
+    bool listed;                    /* swept: all was read anew before. */
+    bool pooled;                    /* ask: it may be new to the core. */
+    bool is_new;                    /* Its answer: it was. */
+};
+
 /* One reconcile. */
 struct wp_backend_look {
     struct wp_cluster_backend *backend;
@@ -51,15 +71,33 @@ struct wp_backend_job {
 
 /* --- backend.c --- */
 
-/* Are orders begun? Not in doubt, nor before the core knows of what there is.
- */
-bool wp_backend_makes(const struct wp_cluster_backend *backend);
-/* Asks the core for the slot of an object that has none here. */
-void wp_backend_ask(struct wp_cluster_backend *backend,
-                    const struct wp_object *sandbox);
+/* Owned by the caller, to be sent; run on the other thread. NULL when memory
+ * lacks. */
+struct wp_backend_message *
+wp_backend_message(struct wp_cluster_backend *backend,
+                   void (*run)(struct wp_cluster_message *));
+/* Frees a message that is not sent, or has been taken. */
+void wp_backend_message_drop(struct wp_cluster_message *message);
 /* Has the object looked at. */
 void wp_backend_wake(struct wp_cluster_backend *backend, const char *ns,
                      const char *name);
+
+/* --- backend_ask.c --- */
+
+/* Asks the core for the slot of an object that has none here. */
+void wp_backend_ask(struct wp_cluster_backend *backend,
+                    const struct wp_object *sandbox);
+
+/* --- backend_count.c --- */
+
+/* Are orders begun? Not in doubt, nor before the core knows of what there is.
+ */
+bool wp_backend_makes(const struct wp_cluster_backend *backend);
+/* Has the core told of pooled sandboxes that have no slot here; until it knows
+ * them no order is begun. While this replica leads. */
+void wp_backend_count(struct wp_cluster_backend *backend);
+/* What waits for a list before the core gives up what it misses is over. */
+void wp_backend_drop_sweep(struct wp_cluster_backend *backend);
 
 /* --- backend_work.c --- */
 

@@ -20,12 +20,12 @@ enum {
 };
 
 static void
-tell_broken(struct wp_reflector *self, const char *error)
+say_broken(struct wp_reflector *self, const char *error)
 {
     self->stats.broken++;
     self->line_broken = true;
     self->list_needed = true;
-    wp_log_warn("a watch told what makes no sense",
+    wp_log_warn("a watch sent what makes no sense",
                 wp_kv_str("kind", wp_reflector_plural(self)),
                 wp_kv_str("error", error));
 }
@@ -113,7 +113,7 @@ on_line(void *ctx, struct wp_str text)
         return true;
     }
     if (wp_watch_event_read(&event, text, &err) != WP_OK) {
-        tell_broken(self, err.msg);
+        say_broken(self, err.msg);
         return false;
     }
     more = take_event(self, &event);
@@ -132,10 +132,10 @@ on_bytes(void *ctx, struct wp_str bytes)
     case WP_LINE_STOPPED:
         break; /* It was said why. */
     case WP_LINE_TOO_LONG:
-        tell_broken(self, "an event is too long");
+        say_broken(self, "an event is too long");
         break;
     case WP_LINE_NO_MEMORY:
-        tell_broken(self, "no memory for an event");
+        say_broken(self, "no memory for an event");
         break;
     }
     self->line_last = true;

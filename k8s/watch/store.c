@@ -338,12 +338,12 @@ wp_store_knows(const struct wp_store *store, const char *ns, const char *name,
                const char *uid, const char *version)
 {
     const struct wp_object *known = wp_store_find(store, ns, name);
-    const struct wp_object told = {.resource_version = version};
+    const struct wp_object asked = {.resource_version = version};
 
     return known != NULL && strcmp(known->uid, uid) == 0 &&
            version[0] != '\0' &&
            (strcmp(known->resource_version, version) == 0 ||
-            wp_object_is_older(&told, known));
+            wp_object_is_older(&asked, known));
 }
 
 void

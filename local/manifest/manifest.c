@@ -41,6 +41,7 @@ void
 wp_manifest_destroy(struct wp_manifest *manifest)
 {
     if (manifest != NULL) {
+        wp_manifest_destroy(manifest->joined);
         wp_region_free(&manifest->region);
         free(manifest->templates);
         free(manifest->pools);
@@ -376,20 +377,29 @@ wp_manifest_add_file(struct wp_manifest *manifest, const char *path,
     return status;
 }
 
+static const struct wp_template *
+find_template(const struct wp_manifest *manifest, const char *namespace_,
+              const char *name)
+{
+    for (size_t i = 0; i < manifest->templates_len; i++) {
+        const struct wp_template *tmpl = &manifest->templates[i];
+
+        if (strcmp(tmpl->name, name) == 0 &&
+            strcmp(tmpl->template_namespace, namespace_) == 0) {
+            return tmpl;
+        }
+    }
+    return NULL;
+}
+
 enum wp_status
 wp_manifest_check(const struct wp_manifest *manifest, struct wp_err *err)
 {
     for (size_t p = 0; p < manifest->pools_len; p++) {
         const struct wp_pool_spec *pool = &manifest->pools[p];
-        size_t t = 0;
 
-        while (t < manifest->templates_len &&
-               (strcmp(manifest->templates[t].name, pool->template_name) != 0 ||
-                strcmp(manifest->templates[t].template_namespace,
-                       pool->pool_namespace) != 0)) {
-            t++;
-        }
-        if (t == manifest->templates_len) {
+        if (find_template(manifest, pool->pool_namespace,
+                          pool->template_name) == NULL) {
             return wp_err_set(
                 err, WP_INVALID_ARGUMENT,
                 "%s: SandboxWarmPool %s: spec.sandboxTemplateRef"
@@ -398,6 +408,103 @@ wp_manifest_check(const struct wp_manifest *manifest, struct wp_err *err)
                 pool->pool_namespace);
         }
     }
+    return WP_OK;
+}
+
+/* --- Two of them --- */
+
+static bool
+has_pool(const struct wp_manifest *manifest, const struct wp_pool_spec *pool)
+{
+    for (size_t i = 0; i < manifest->pools_len; i++) {
+        if (strcmp(manifest->pools[i].name, pool->name) == 0 &&
+            strcmp(manifest->pools[i].pool_namespace, pool->pool_namespace) ==
+                0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum wp_status
+check_join(const struct wp_manifest *manifest, const struct wp_manifest *other,
+           struct wp_err *err)
+{
+    if (manifest->templates_len + other->templates_len >
+            WP_MANIFEST_TEMPLATES_MAX ||
+        manifest->pools_len + other->pools_len > WP_POOLS_MAX) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "more than %d templates or %d pools",
+                          (int)WP_MANIFEST_TEMPLATES_MAX, (int)WP_POOLS_MAX);
+    }
+    for (size_t i = 0; i < other->templates_len; i++) {
+        const struct wp_template *tmpl = &other->templates[i];
+        const struct wp_template *known =
+            find_template(manifest, tmpl->template_namespace, tmpl->name);
+
+        if (known != NULL &&
+            wp_template_hash(known) != wp_template_hash(tmpl)) {
+            return wp_err_set(err, WP_ALREADY_EXISTS,
+                              "SandboxTemplate %s: there is another one of "
+                              "this name in namespace '%s'",
+                              tmpl->name, tmpl->template_namespace);
+        }
+    }
+    for (size_t i = 0; i < other->pools_len; i++) {
+        const struct wp_pool_spec *pool = &other->pools[i];
+
+        if (has_pool(manifest, pool)) {
+            return wp_err_set(err, WP_ALREADY_EXISTS,
+                              "SandboxWarmPool %s: there is one of this name "
+                              "in namespace '%s'",
+                              pool->name, pool->pool_namespace);
+        }
+        if (find_template(manifest, pool->pool_namespace,
+                          pool->template_name) == NULL &&
+            find_template(other, pool->pool_namespace, pool->template_name) ==
+                NULL) {
+            return wp_err_set(err, WP_FAILED_PRECONDITION,
+                              "SandboxWarmPool %s: "
+                              "spec.sandboxTemplateRef.name: no "
+                              "SandboxTemplate '%s' in namespace '%s'",
+                              pool->name, pool->template_name,
+                              pool->pool_namespace);
+        }
+    }
+    return WP_OK;
+}
+
+enum wp_status
+wp_manifest_join(struct wp_manifest *manifest, struct wp_manifest *other,
+                 struct wp_err *err)
+{
+    enum wp_status status = check_join(manifest, other, err);
+    struct wp_manifest **last = &manifest->joined;
+
+    if (status != WP_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < other->templates_len; i++) {
+        const struct wp_template *tmpl = &other->templates[i];
+
+        if (find_template(manifest, tmpl->template_namespace, tmpl->name) ==
+            NULL) {
+            manifest->templates[manifest->templates_len++] = *tmpl;
+        }
+    }
+    for (size_t i = 0; i < other->pools_len; i++) {
+        manifest->pool_places[manifest->pools_len] = other->pool_places[i];
+        manifest->pools[manifest->pools_len++] = other->pools[i];
+    }
+    for (size_t i = 0; i < other->notes.len; i++) {
+        /* One that finds no memory is left out. */
+        (void)!wp_notes_add(&manifest->notes, &manifest->region,
+                            other->notes.texts[i]);
+    }
+    while (*last != NULL) {
+        last = &(*last)->joined;
+    }
+    *last = other;
     return WP_OK;
 }
 

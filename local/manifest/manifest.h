@@ -63,6 +63,9 @@ struct wp_template {
     enum wp_runtime_class runtime_class;
 };
 
+/* Of all that a sandbox of it depends on. Differs between builds never. */
+uint64_t wp_template_hash(const struct wp_template *tmpl);
+
 struct wp_manifest; /* Owns everything read into it. */
 
 /* NULL when memory lacks. */
@@ -82,6 +85,13 @@ WP_MUST_CHECK enum wp_status wp_manifest_add_bytes(struct wp_manifest *manifest,
 /* After the last add: every pool's template is there. */
 WP_MUST_CHECK enum wp_status
 wp_manifest_check(const struct wp_manifest *manifest, struct wp_err *err);
+/* Adds what other has, which belongs to manifest from here on. ALREADY_EXISTS:
+ * a pool of that name is there, or a template that says something else;
+ * FAILED_PRECONDITION: a pool's template is in neither; RESOURCE_EXHAUSTED:
+ * there are too many. Then nothing was added, and other is the caller's. */
+WP_MUST_CHECK enum wp_status wp_manifest_join(struct wp_manifest *manifest,
+                                              struct wp_manifest *other,
+                                              struct wp_err *err);
 
 /* Borrowed until the next add or destroy. Text inside lives until destroy. */
 size_t wp_manifest_templates(const struct wp_manifest *manifest,

@@ -18,6 +18,8 @@ struct wp_manifest {
     /* Where each pool came from, for wp_manifest_check: "file:line". */
     const char **pool_places;
     struct wp_notes notes;
+    struct wp_manifest
+        *joined; /* Owned: those whose text is used here; NULL. */
 };
 
 /* metadata, the same in every kind. */

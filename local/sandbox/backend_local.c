@@ -34,6 +34,7 @@ wp_local_config_init(struct wp_local_config *config)
         .socket_mode = 0600,
         .socket_uid = (uid_t)-1,
         .socket_gid = (gid_t)-1,
+        .cgroup = "",
         .lock_fd = -1,
     };
 }
@@ -90,7 +91,7 @@ look_at_host(struct wp_local *local, struct wp_err *err)
 
     group_name(local->state_dir, group, sizeof group);
     wp_cgroups_open(&local->cgroups, "/proc/self/mountinfo",
-                    "/proc/self/cgroup", group);
+                    "/proc/self/cgroup", local->config.cgroup, group);
     (void)snprintf(path, sizeof path, "%s/cgroups", local->state_dir);
     local->old_cgroups_len =
         wp_cgroups_load(local->old_cgroups, WP_LOCAL_OLD_GROUPS_MAX, path,
@@ -110,7 +111,8 @@ look_at_host(struct wp_local *local, struct wp_err *err)
                      "while sandboxes live, no process can be started in the"
                      " control group that this one was started in: a service"
                      " manager must use its subgroup " WP_CGROUP_LEAF
-                     " (systemd 254: DelegateSubgroup=)");
+                     " (systemd 254: DelegateSubgroup=), or the sandboxes"
+                     " another group (setting sandbox_cgroup)");
     }
     if (status == WP_OK && !local->config.untried) {
         status = wp_host_try(&local->config, &local->host, err);
@@ -181,7 +183,7 @@ wp_local_probe(const struct wp_local_config *config,
 
     (void)snprintf(group, sizeof group, PROBE_GROUP "%d", (int)getpid());
     wp_cgroups_open(&groups, "/proc/self/mountinfo", "/proc/self/cgroup",
-                    group);
+                    config->cgroup, group);
     wp_cgroups_sweep(&groups, PROBE_GROUP);
     status = wp_host_look(config, &groups, report, err);
     wp_cgroups_close(&groups);

@@ -47,6 +47,9 @@ struct wp_local_config {
     /* A template whose memory or cpu limit cannot be enforced here is: false,
      * the default, refused; true, run without it. */
     bool best_effort;
+    /* The control group below which theirs are made, version 2, from its root:
+     * "/system.slice/x.service". "", the default: the daemon's. */
+    const char *cgroup;
     /* Of a template without such a limit; where it cannot be enforced, it is
      * not. 0, the default: none. */
     uint64_t memory_default;
@@ -189,8 +192,5 @@ uint32_t wp_local_stop(struct wp_local *local, int64_t timeout_ns);
  * wp_local_stop. */
 uint32_t wp_local_leave(struct wp_local *local, int64_t timeout_ns);
 void wp_local_destroy(struct wp_local *local); /* Stopped or never started. */
-
-/* Of all that a sandbox of it depends on. Differs between builds never. */
-uint64_t wp_template_hash(const struct wp_template *tmpl);
 
 #endif

@@ -16,7 +16,6 @@
 #include "local/sandbox/subids.h"
 #include "local/walls/inside.h"
 #include "local/walls/seccomp_filter.h"
-#include "pool/base/fnv.h"
 #include "pool/base/log.h"
 
 enum {
@@ -345,53 +344,6 @@ check_runtime_class(struct wp_local *local, const struct wp_template *tmpl,
     }
     local->gvisor_tried = true;
     return WP_OK;
-}
-
-static uint64_t
-hash_u64(uint64_t hash, uint64_t value)
-{
-    return wp_fnv(hash, &value, sizeof value);
-}
-
-static uint64_t
-hash_text(uint64_t hash, const char *text)
-{
-    return text != NULL ? wp_fnv(hash, text, strlen(text) + 1)
-                        : hash_u64(hash, UINT64_MAX);
-}
-
-static uint64_t
-hash_texts(uint64_t hash, const char *const *texts)
-{
-    size_t i;
-
-    for (i = 0; texts[i] != NULL; i++) {
-        hash = hash_text(hash, texts[i]);
-    }
-    return hash_u64(hash, i);
-}
-
-/* Of all that a sandbox of it depends on. Differs between builds never. */
-uint64_t
-wp_template_hash(const struct wp_template *tmpl)
-{
-    uint64_t hash = WP_FNV_BASIS;
-
-    hash = hash_text(hash, tmpl->image);
-    hash = hash_texts(hash, tmpl->argv);
-    hash = hash_texts(hash, tmpl->env);
-    hash = hash_text(hash, tmpl->working_dir);
-    hash = hash_text(hash, tmpl->probe_path);
-    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
-        hash = hash_text(hash, tmpl->mounts[i].path);
-        hash = hash_u64(hash, tmpl->mounts[i].size_bytes);
-        hash = hash_u64(hash, tmpl->mounts[i].read_only);
-    }
-    hash = hash_u64(hash, tmpl->cpu_milli);
-    hash = hash_u64(hash, tmpl->memory_bytes);
-    hash = hash_u64(hash, tmpl->port);
-    hash = hash_u64(hash, tmpl->probe);
-    return hash_u64(hash, tmpl->runtime_class);
 }
 
 static enum wp_status

@@ -2,8 +2,8 @@
  *
  * Version 2 where this process may make groups below its own, else the version
  * 1 hierarchies memory, pids and cpu, else none. Groups are made below the
- * group that this process is in, so limits set on the daemon hold for the sum.
- */
+ * group that this process is in, so limits set on the daemon hold for the sum;
+ * or below another one that was given to it. */
 #ifndef WP_LOCAL_WALLS_CGROUP_H
 #define WP_LOCAL_WALLS_CGROUP_H
 
@@ -56,10 +56,12 @@ struct wp_cgroup_limits {
 
 /* Finds what can be used, and makes `group` (a file name) in it. Never fails:
  * kind is then WP_CGROUP_NONE, reason says why, and all is as it was. With
- * version 2 this process may move to WP_CGROUP_LEAF. mountinfo and self are
- * /proc/self/mountinfo and /proc/self/cgroup; tests give others. */
+ * version 2 this process may move to WP_CGROUP_LEAF; or, when `given` names
+ * another group ("/system.slice/x.service"; "": none), the processes in that
+ * one move to its WP_CGROUP_LEAF. mountinfo and self are /proc/self/mountinfo
+ * and /proc/self/cgroup; tests give others. */
 void wp_cgroups_open(struct wp_cgroups *groups, const char *mountinfo,
-                     const char *self, const char *group);
+                     const char *self, const char *given, const char *group);
 /* Removes our own group again, when empty; then undoes with version 2 the rest
  * of what wp_cgroups_open did, too. */
 void wp_cgroups_close(struct wp_cgroups *groups);

@@ -119,10 +119,10 @@ find_mount(const char *mountinfo, const char *controller, char *point,
     return found;
 }
 
-/* This process's own group as a directory of the machine. */
+/* This process's own group, or the given one, as a directory of the machine. */
 static bool
-own_dir(const char *mountinfo, const char *self, const char *controller,
-        char out[WP_CGROUP_PATH_MAX])
+own_dir(const char *mountinfo, const char *self, const char *given,
+        const char *controller, char out[WP_CGROUP_PATH_MAX])
 {
     char point[256];
     char root[256];
@@ -131,7 +131,8 @@ own_dir(const char *mountinfo, const char *self, const char *controller,
     int n;
 
     if (!find_mount(mountinfo, controller, point, root) ||
-        !own_path(self, controller, path, sizeof path)) {
+        !(given[0] != '\0' ? wp_str_copy(wp_str_from(given), path, sizeof path)
+                           : own_path(self, controller, path, sizeof path))) {
         return false;
     }
     if (strcmp(root, "/") != 0) {
@@ -154,7 +155,7 @@ open_v1(struct wp_cgroups *groups, const char *mountinfo, const char *self,
         char own[WP_CGROUP_PATH_MAX];
         bool same = false;
 
-        if (!own_dir(mountinfo, self, controllers[i].name, own) ||
+        if (!own_dir(mountinfo, self, "", controllers[i].name, own) ||
             !wp_cgroup_path(tree->dir, own, group)) {
             continue;
         }
@@ -260,21 +261,43 @@ is_plain(const char *dir)
 }
 
 static bool
-enter(const char *dir)
+move(pid_t process, const char *dir)
 {
     char pid[16];
 
-    (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
+    (void)snprintf(pid, sizeof pid, "%d", (int)process);
     return wp_cgroup_put(dir, "cgroup.procs", pid);
+}
+
+/* All processes of a group that was given to us; one that has ended since is
+ * no error. */
+static bool
+move_all(const char *from, const char *to)
+{
+    char path[WP_CGROUP_PATH_MAX + sizeof "/cgroup.procs"];
+    bool ok = true;
+    FILE *file;
+    int pid;
+
+    (void)snprintf(path, sizeof path, "%s/cgroup.procs", from);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    while (ok && fscanf(file, "%d", &pid) == 1) { /* NOLINT(cert-err34-c) */
+        ok = move((pid_t)pid, to) || errno == ESRCH;
+    }
+    (void)fclose(file);
+    return ok;
 }
 
 /* Version 2 gives controllers to children of a group only while no process is
  * in the group itself (its root excepted, which has no type): this one moves to
  * a leaf first. Only what was delegated to us is touched. Who starts a daemon
  * anew while sandboxes of the last one live must start it in that leaf, for the
- * same reason. */
+ * same reason. So with a group that was given to us, and who is in it. */
 static bool
-leave_inner_group(struct wp_cgroups *groups, const char *own)
+leave_inner_group(struct wp_cgroups *groups, const char *own, bool is_given)
 {
     char leaf[WP_CGROUP_PATH_MAX];
     char type[64];
@@ -283,13 +306,14 @@ leave_inner_group(struct wp_cgroups *groups, const char *own)
         return true;
     }
     if (!wp_cgroup_path(leaf, own, WP_CGROUP_LEAF) ||
-        !wp_cgroup_dir_make(leaf) || !enter(leaf)) {
+        !wp_cgroup_dir_make(leaf) ||
+        !(is_given ? move_all(own, leaf) : move(getpid(), leaf))) {
         explain(groups, "cannot move to %s/" WP_CGROUP_LEAF ": %s", own,
                 strerror(errno));
         (void)rmdir(leaf);
         return false;
     }
-    groups->moved = true;
+    groups->moved = !is_given;
     return true;
 }
 
@@ -303,7 +327,7 @@ undo_v2(struct wp_cgroups *groups, const char *own)
     disable(own, groups->enabled);
     groups->enabled = 0;
     if (groups->moved && wp_cgroup_path(leaf, own, WP_CGROUP_LEAF) &&
-        enter(own)) {
+        move(getpid(), own)) {
         (void)rmdir(leaf);
         groups->moved = false;
     }
@@ -339,20 +363,25 @@ switch_on(struct wp_cgroups *groups, const char *own)
 
 static void
 open_v2(struct wp_cgroups *groups, const char *mountinfo, const char *self,
-        const char *group)
+        const char *given, const char *group)
 {
     struct wp_cgroup_tree *tree = &groups->trees[0];
     char own[WP_CGROUP_PATH_MAX];
     bool in_leaf;
     char *slash;
 
-    if (!own_dir(mountinfo, self, "", own)) {
+    if (!own_dir(mountinfo, self, given, "", own)) {
         return;
     }
     slash = strrchr(own, '/');
-    in_leaf = slash != NULL && strcmp(slash + 1, WP_CGROUP_LEAF) == 0;
+    in_leaf = given[0] == '\0' && slash != NULL &&
+              strcmp(slash + 1, WP_CGROUP_LEAF) == 0;
     if (in_leaf) {
         *slash = '\0'; /* Ours is the one above. */
+    }
+    if (given[0] != '\0' && access(own, F_OK) != 0) {
+        explain(groups, "sandbox_cgroup: %s: %s", own, strerror(errno));
+        return;
     }
     if (listed(own, "cgroup.controllers") == 0 ||
         !wp_cgroup_path(tree->dir, own, group)) {
@@ -362,7 +391,7 @@ open_v2(struct wp_cgroups *groups, const char *mountinfo, const char *self,
         explain(groups, "cannot make %s: %s", tree->dir, strerror(errno));
         return;
     }
-    if ((!in_leaf && !leave_inner_group(groups, own)) ||
+    if ((!in_leaf && !leave_inner_group(groups, own, given[0] != '\0')) ||
         !switch_on(groups, own)) {
         (void)rmdir(tree->dir);
         undo_v2(groups, own);
@@ -375,10 +404,15 @@ open_v2(struct wp_cgroups *groups, const char *mountinfo, const char *self,
 
 void
 wp_cgroups_open(struct wp_cgroups *groups, const char *mountinfo,
-                const char *self, const char *group)
+                const char *self, const char *given, const char *group)
 {
     *groups = (struct wp_cgroups){.kind = WP_CGROUP_NONE};
-    open_v2(groups, mountinfo, self, group);
+    open_v2(groups, mountinfo, self, given, group);
+    if (groups->kind == WP_CGROUP_NONE && given[0] != '\0') {
+        explain(groups, "sandbox_cgroup: a control group of version 2 was "
+                        "expected");
+        return;
+    }
     if (groups->kind == WP_CGROUP_NONE) {
         open_v1(groups, mountinfo, self, group);
     }

@@ -170,6 +170,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     pool->identity = identity_of(pool);
     (void)pthread_mutex_init(&pool->wait_lock, NULL);
     wp_list_init(&pool->followers);
+    pool->followers_until_ns = WP_TIME_NEVER;
     wp_list_init(&pool->awaiting_store);
     atomic_store_explicit(&pool->target, spec->target, memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,

@@ -15,6 +15,9 @@
 #include "pool/grant/claim_way.h"
 #include "pool/table/ready.h"
 
+/* So long a repeat waits in any case: the answer may be on its way. */
+#define FOLLOW_MIN_NS WP_NS_PER_S
+
 /* How often a repeat looks again at a claim that is just ending. */
 enum {
     REPEAT_TRIES = 64,
@@ -394,6 +397,24 @@ wp_claim_grant(struct wp_claim *claim, struct wp_slot_ref ref)
     }
 }
 
+/* For the answer of the claim whose entry that is; under the pool's lock. */
+static void
+follow(struct wp_pool *pool, struct wp_claim *claim, struct wp_claim_ref ref)
+{
+    int64_t wait_ns = claim->wait_ns < pool->spec.wait_max_ns
+                          ? claim->wait_ns
+                          : pool->spec.wait_max_ns;
+
+    claim->entry = wp_claim_ref_pack(ref);
+    claim->phase = WP_PHASE_FOLLOWING;
+    claim->follow_until_ns = wp_time_add(
+        claim->arrived_ns, wait_ns > FOLLOW_MIN_NS ? wait_ns : FOLLOW_MIN_NS);
+    if (claim->follow_until_ns < pool->followers_until_ns) {
+        pool->followers_until_ns = claim->follow_until_ns;
+    }
+    wp_list_push_back(&pool->followers, &claim->followers);
+}
+
 /* The answer of the claim that has this id already; WP_TAKEN: it is ending,
  * look again. */
 static enum wp_status
@@ -423,12 +444,14 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
         (void)pthread_mutex_lock(&pool->wait_lock);
         follows = wp_claim_table_follow(&pools->claims, ref);
         if (follows) {
-            claim->entry = wp_claim_ref_pack(ref);
-            claim->phase = WP_PHASE_FOLLOWING;
-            wp_list_push_back(&pool->followers, &claim->followers);
+            follow(pool, claim, ref);
         }
         (void)pthread_mutex_unlock(&pool->wait_lock);
-        return follows ? WP_PENDING : WP_TAKEN;
+        if (!follows) {
+            return WP_TAKEN;
+        }
+        wp_pools_touch(pool); /* Control knows when the wait is over. */
+        return WP_PENDING;
     }
     if (pools->shared) {
         /* Another replica may have ended it, unheard as yet. */

@@ -152,8 +152,51 @@ wp_claim_await(struct wp_claim *claim)
 
 /* NOLINTEND(misc-no-recursion) */
 
-int64_t
-wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns)
+/* Those whose wait is over; returns when that is so of another one. */
+static int64_t
+expire_followers(struct wp_pool *pool, int64_t now_ns)
+{
+    int64_t next_ns;
+    struct wp_list mine;
+    struct wp_list *node;
+
+    wp_list_init(&mine);
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    next_ns = pool->followers_until_ns;
+    if (next_ns <= now_ns) {
+        next_ns = WP_TIME_NEVER;
+        for (node = pool->followers.next; node != &pool->followers;) {
+            struct wp_claim *claim =
+                WP_CONTAINER_OF(node, struct wp_claim, followers);
+
+            node = node->next;
+            if (claim->follow_until_ns <= now_ns) {
+                wp_list_remove(&claim->followers);
+                claim->phase = WP_PHASE_BUSY;
+                wp_list_push_back(&mine, &claim->followers);
+            } else if (claim->follow_until_ns < next_ns) {
+                next_ns = claim->follow_until_ns;
+            }
+        }
+        pool->followers_until_ns = next_ns;
+    }
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    while ((node = wp_list_pop_front(&mine)) != NULL) {
+        struct wp_claim *claim =
+            WP_CONTAINER_OF(node, struct wp_claim, followers);
+
+        wp_counter_add(&pool->refused, 1);
+        claim->retry_after_ns =
+            atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
+        (void)wp_claim_answer(claim, WP_RESOURCE_EXHAUSTED,
+                              "an earlier request for this claim waits still");
+        claim->done(claim);
+    }
+    return next_ns;
+}
+
+static int64_t
+expire_waiting(struct wp_pool *pool, int64_t now_ns)
 {
     for (;;) {
         struct wp_claim *claim;
@@ -174,6 +217,15 @@ wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns)
                               "no sandbox became ready within wait_ms");
         claim->done(claim);
     }
+}
+
+int64_t
+wp_pools_expire_waiters(struct wp_pool *pool, int64_t now_ns)
+{
+    int64_t waiting_ns = expire_waiting(pool, now_ns);
+    int64_t following_ns = expire_followers(pool, now_ns);
+
+    return waiting_ns < following_ns ? waiting_ns : following_ns;
 }
 
 void

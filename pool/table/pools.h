@@ -131,11 +131,12 @@ struct wp_pool {
     _Atomic(int64_t) order_oldest_ns;
     _Atomic(int64_t) order_newest_ns;
 
-    pthread_mutex_t wait_lock; /* guards: waiters, followers, awaiting_store,
+    pthread_mutex_t wait_lock; /* guards: waiters, followers*, awaiting_store,
                                 * the two reasons, and with them the decision
                                 * that a pool is empty */
     struct wp_wait_queue waiters;
     struct wp_list followers;      /* Claims that repeat a pending one. */
+    int64_t followers_until_ns;    /* None of them waits longer before that. */
     struct wp_list awaiting_store; /* Claims of ids that the store knows. */
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1];

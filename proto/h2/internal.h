@@ -83,7 +83,6 @@ struct wp_h2_conn {
     bool doomed;
 
     /* The header block that is being read. */
-    int32_t block_id;
     size_t block_sent;    /* Bytes of its frames. */
     size_t block_decoded; /* Names and values, and 32 each. */
     bool block_is_request;

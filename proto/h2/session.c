@@ -102,7 +102,6 @@ on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame,
     struct wp_h2_conn *conn = conn_of(user);
 
     (void)session;
-    conn->block_id = frame->hd.stream_id;
     conn->block_decoded = 0;
     conn->block_is_request = frame->headers.cat == NGHTTP2_HCAT_REQUEST;
     if (conn->block_is_request) {

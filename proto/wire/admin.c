@@ -175,16 +175,9 @@ wp_wire_unpack_pools(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     if (pb == NULL) {
         return WP_INVALID_ARGUMENT;
     }
-    status = wp_wire_check_range("pools", (int64_t)pb->n_pools, 0, WP_POOLS_MAX,
-                                 err);
-    if (status != WP_OK) {
-        return status;
-    }
-    pools = wp_arena_alloc(arena, pb->n_pools * sizeof *pools);
-    if (pools == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "pools: a shorter message expected");
-    }
+    pools = wp_wire_list_in("pools", pb->n_pools, WP_POOLS_MAX, sizeof *pools,
+                            arena, err);
+    status = pools != NULL ? WP_OK : WP_INVALID_ARGUMENT;
     for (size_t i = 0; status == WP_OK && i < pb->n_pools; i++) {
         status = pool_in(pb->pools[i], &pools[i], err);
     }
@@ -193,33 +186,16 @@ wp_wire_unpack_pools(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     return status;
 }
 
-size_t
-wp_wire_size_pools(const struct wp_wire_pools *message)
+/* A list and nothing else. */
+static void
+fill_pools(const struct wp_wire_pools *in, Warmpool__V1__ListPoolsResponse *pb)
 {
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < message->n_pools; i++) {
-        struct pool pb;
-
-        fill_pool(&message->pools[i], &pb);
-        size += wp_wire_part_size(&pb.pool.base);
-    }
-    return size;
+    (void)in;
+    warmpool__v1__list_pools_response__init(pb);
 }
 
-size_t
-wp_wire_pack_pools(const struct wp_wire_pools *message, uint8_t *buf)
-{
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < message->n_pools; i++) {
-        struct pool pb;
-
-        fill_pool(&message->pools[i], &pb);
-        size += wp_wire_part_pack(1, &pb.pool.base, buf + size);
-    }
-    return size;
-}
+WP_WIRE_DEFINE_PACK_LIST(pools, wp_wire_pools, pools, struct pool, fill_pool,
+                         Warmpool__V1__ListPoolsResponse, fill_pools)
 
 /* --- ListPoolsRequest --- */
 
@@ -286,6 +262,96 @@ fill_watch_pools_request(const struct wp_wire_watch_pools_request *in,
 
 WP_WIRE_DEFINE_PACK(watch_pools_request, wp_wire_watch_pools_request,
                     struct watch_pools_request, fill_watch_pools_request)
+
+/* --- CreatePool, DeletePool --- */
+
+static enum wp_status
+create_pool_request_in(const Warmpool__V1__CreatePoolRequest *pb,
+                       struct wp_wire_create_pool_request *out,
+                       struct wp_err *err)
+{
+    out->manifest = wp_str_from(pb->manifest);
+    if (out->manifest.len == 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "manifest: a SandboxWarmPool expected, got nothing");
+    }
+    if (out->manifest.len > WP_WIRE_MANIFEST_MAX) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "manifest: at most %d bytes expected, got %zu",
+                          (int)WP_WIRE_MANIFEST_MAX, out->manifest.len);
+    }
+    return WP_OK;
+}
+
+WP_WIRE_DEFINE_UNPACK(create_pool_request, wp_wire_create_pool_request,
+                      Warmpool__V1__CreatePoolRequest,
+                      warmpool__v1__create_pool_request, create_pool_request_in)
+
+static void
+fill_create_pool_request(const struct wp_wire_create_pool_request *in,
+                         Warmpool__V1__CreatePoolRequest *pb)
+{
+    warmpool__v1__create_pool_request__init(pb);
+    pb->manifest = wp_wire_borrow_str(in->manifest);
+}
+
+WP_WIRE_DEFINE_PACK(create_pool_request, wp_wire_create_pool_request,
+                    Warmpool__V1__CreatePoolRequest, fill_create_pool_request)
+
+static enum wp_status
+delete_pool_request_in(const Warmpool__V1__DeletePoolRequest *pb,
+                       struct wp_wire_delete_pool_request *out,
+                       struct wp_err *err)
+{
+    return wp_wire_pool_in(pb->pool, &out->pool, err);
+}
+
+WP_WIRE_DEFINE_UNPACK(delete_pool_request, wp_wire_delete_pool_request,
+                      Warmpool__V1__DeletePoolRequest,
+                      warmpool__v1__delete_pool_request, delete_pool_request_in)
+
+struct delete_pool_request {
+    Warmpool__V1__DeletePoolRequest request;
+    Warmpool__V1__PoolRef pool;
+};
+
+static void
+fill_delete_pool_request(const struct wp_wire_delete_pool_request *in,
+                         struct delete_pool_request *pb)
+{
+    warmpool__v1__delete_pool_request__init(&pb->request);
+    wp_wire_pool_out(&in->pool, &pb->pool);
+    pb->request.pool = &pb->pool;
+}
+
+WP_WIRE_DEFINE_PACK(delete_pool_request, wp_wire_delete_pool_request,
+                    struct delete_pool_request, fill_delete_pool_request)
+
+static enum wp_status
+delete_pool_response_in(const Warmpool__V1__DeletePoolResponse *pb,
+                        struct wp_wire_delete_pool_response *out,
+                        struct wp_err *err)
+{
+    (void)err;
+    out->leased = pb->leased;
+    return WP_OK;
+}
+
+WP_WIRE_DEFINE_UNPACK(delete_pool_response, wp_wire_delete_pool_response,
+                      Warmpool__V1__DeletePoolResponse,
+                      warmpool__v1__delete_pool_response,
+                      delete_pool_response_in)
+
+static void
+fill_delete_pool_response(const struct wp_wire_delete_pool_response *in,
+                          Warmpool__V1__DeletePoolResponse *pb)
+{
+    warmpool__v1__delete_pool_response__init(pb);
+    pb->leased = in->leased;
+}
+
+WP_WIRE_DEFINE_PACK(delete_pool_response, wp_wire_delete_pool_response,
+                    Warmpool__V1__DeletePoolResponse, fill_delete_pool_response)
 
 /* --- Drain --- */
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/wire/check.h"
 #include "proto/wire/read.h"
 
 enum {
@@ -175,6 +176,23 @@ wp_wire_copy(struct wp_arena *arena, const uint8_t *bytes, size_t len,
         memcpy(copy, bytes, len);
     }
     return copy;
+}
+
+void *
+wp_wire_list_in(const char *field, size_t n, size_t max, size_t size,
+                struct wp_arena *arena, struct wp_err *err)
+{
+    void *list;
+
+    if (wp_wire_check_range(field, (int64_t)n, 0, (int64_t)max, err) != WP_OK) {
+        return NULL;
+    }
+    list = wp_arena_alloc(arena, n * size);
+    if (list == NULL) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "%s: a shorter message expected", field);
+    }
+    return list;
 }
 
 enum wp_status

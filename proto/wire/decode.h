@@ -36,6 +36,11 @@ const void *wp_wire_decode(struct wp_arena *arena,
  * when they do not fit. For messages that are read without protobuf-c. */
 uint8_t *wp_wire_copy(struct wp_arena *arena, const uint8_t *bytes, size_t len,
                       struct wp_err *err);
+/* Memory in the arena for what a list of n parts becomes. NULL, and
+ * INVALID_ARGUMENT in err, when there are more than max, or they do not fit. */
+WP_MUST_CHECK void *wp_wire_list_in(const char *field, size_t n, size_t max,
+                                    size_t size, struct wp_arena *arena,
+                                    struct wp_err *err);
 /* Both fill err and return INVALID_ARGUMENT. */
 enum wp_status wp_wire_malformed(const char *message, struct wp_err *err);
 enum wp_status wp_wire_too_long(struct wp_err *err);

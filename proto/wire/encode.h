@@ -61,6 +61,44 @@ size_t wp_wire_part_pack(unsigned field, const ProtobufCMessage *part,
         return protobuf_c_message_pack((const ProtobufCMessage *)&pb, buf);    \
     }
 
+/* The same for a message whose field 1 is the list `items` of the struct, each
+ * turned by `fill_part` into a `part` struct whose first member is the message,
+ * and the rest of which `fill` turns into `rest`. */
+#define WP_WIRE_DEFINE_PACK_LIST(name, type, items, part, fill_part, rest,     \
+                                 fill)                                         \
+    size_t wp_wire_size_##name(const struct type *message)                     \
+    {                                                                          \
+        rest pb;                                                               \
+        size_t size;                                                           \
+                                                                               \
+        fill(message, &pb);                                                    \
+        size =                                                                 \
+            protobuf_c_message_get_packed_size((const ProtobufCMessage *)&pb); \
+        for (uint32_t i = 0; i < message->n_##items; i++) {                    \
+            part one;                                                          \
+                                                                               \
+            fill_part(&message->items[i], &one);                               \
+            size += wp_wire_part_size((const ProtobufCMessage *)&one);         \
+        }                                                                      \
+        return size;                                                           \
+    }                                                                          \
+    size_t wp_wire_pack_##name(const struct type *message, uint8_t *buf)       \
+    {                                                                          \
+        rest pb;                                                               \
+        size_t size = 0;                                                       \
+                                                                               \
+        for (uint32_t i = 0; i < message->n_##items; i++) {                    \
+            part one;                                                          \
+                                                                               \
+            fill_part(&message->items[i], &one);                               \
+            size += wp_wire_part_pack(1, (const ProtobufCMessage *)&one,       \
+                                      buf + size);                             \
+        }                                                                      \
+        fill(message, &pb);                                                    \
+        return size + protobuf_c_message_pack((const ProtobufCMessage *)&pb,   \
+                                              buf + size);                     \
+    }
+
 /* Defines all three functions of a message without a field. */
 #define WP_WIRE_DEFINE_EMPTY(name, type, pb_name)                              \
     enum wp_status wp_wire_unpack_##name(struct wp_arena *arena,               \

@@ -189,16 +189,9 @@ wp_wire_unpack_list_claims_response(struct wp_arena *arena,
     if (pb == NULL) {
         return WP_INVALID_ARGUMENT;
     }
-    status = wp_wire_check_range("claims", (int64_t)pb->n_claims, 0,
-                                 WP_PAGE_MAX, err);
-    if (status != WP_OK) {
-        return status;
-    }
-    claims = wp_arena_alloc(arena, pb->n_claims * sizeof *claims);
-    if (claims == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "claims: a shorter message expected");
-    }
+    claims = wp_wire_list_in("claims", pb->n_claims, WP_PAGE_MAX,
+                             sizeof *claims, arena, err);
+    status = claims != NULL ? WP_OK : WP_INVALID_ARGUMENT;
     for (size_t i = 0; status == WP_OK && i < pb->n_claims; i++) {
         status = claim_info_in(pb->claims[i], &claims[i], err);
     }
@@ -221,37 +214,6 @@ fill_page_token(const struct wp_wire_list_claims_response *in,
     pb->next_page_token = wp_wire_borrow_str(in->next_page_token);
 }
 
-size_t
-wp_wire_size_list_claims_response(
-    const struct wp_wire_list_claims_response *message)
-{
-    Warmpool__V1__ListClaimsResponse rest;
-    size_t size;
-
-    fill_page_token(message, &rest);
-    size = protobuf_c_message_get_packed_size(&rest.base);
-    for (uint32_t i = 0; i < message->n_claims; i++) {
-        struct claim_info pb;
-
-        fill_claim_info(&message->claims[i], &pb);
-        size += wp_wire_part_size(&pb.info.base);
-    }
-    return size;
-}
-
-size_t
-wp_wire_pack_list_claims_response(
-    const struct wp_wire_list_claims_response *message, uint8_t *buf)
-{
-    Warmpool__V1__ListClaimsResponse rest;
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < message->n_claims; i++) {
-        struct claim_info pb;
-
-        fill_claim_info(&message->claims[i], &pb);
-        size += wp_wire_part_pack(1, &pb.info.base, buf + size);
-    }
-    fill_page_token(message, &rest);
-    return size + protobuf_c_message_pack(&rest.base, buf + size);
-}
+WP_WIRE_DEFINE_PACK_LIST(list_claims_response, wp_wire_list_claims_response,
+                         claims, struct claim_info, fill_claim_info,
+                         Warmpool__V1__ListClaimsResponse, fill_page_token)

@@ -132,16 +132,9 @@ wp_wire_unpack_list_tenants_response(struct wp_arena *arena,
     if (pb == NULL) {
         return WP_INVALID_ARGUMENT;
     }
-    status = wp_wire_check_range("tenants", (int64_t)pb->n_tenants, 0,
-                                 WP_WIRE_TENANTS_MAX, err);
-    if (status != WP_OK) {
-        return status;
-    }
-    tenants = wp_arena_alloc(arena, pb->n_tenants * sizeof *tenants);
-    if (tenants == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "tenants: a shorter message expected");
-    }
+    tenants = wp_wire_list_in("tenants", pb->n_tenants, WP_WIRE_TENANTS_MAX,
+                              sizeof *tenants, arena, err);
+    status = tenants != NULL ? WP_OK : WP_INVALID_ARGUMENT;
     for (size_t i = 0; status == WP_OK && i < pb->n_tenants; i++) {
         status = tenant_in(pb->tenants[i], &tenants[i], err);
     }
@@ -162,37 +155,6 @@ fill_rest(const struct wp_wire_list_tenants_response *in,
     pb->next_page_token = wp_wire_borrow_str(in->next_page_token);
 }
 
-size_t
-wp_wire_size_list_tenants_response(
-    const struct wp_wire_list_tenants_response *message)
-{
-    Warmpool__V1__ListTenantsResponse rest;
-    size_t size;
-
-    fill_rest(message, &rest);
-    size = protobuf_c_message_get_packed_size(&rest.base);
-    for (uint32_t i = 0; i < message->n_tenants; i++) {
-        struct tenant_use pb;
-
-        fill_tenant(&message->tenants[i], &pb);
-        size += wp_wire_part_size(&pb.use.base);
-    }
-    return size;
-}
-
-size_t
-wp_wire_pack_list_tenants_response(
-    const struct wp_wire_list_tenants_response *message, uint8_t *buf)
-{
-    Warmpool__V1__ListTenantsResponse rest;
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < message->n_tenants; i++) {
-        struct tenant_use pb;
-
-        fill_tenant(&message->tenants[i], &pb);
-        size += wp_wire_part_pack(1, &pb.use.base, buf + size);
-    }
-    fill_rest(message, &rest);
-    return size + protobuf_c_message_pack(&rest.base, buf + size);
-}
+WP_WIRE_DEFINE_PACK_LIST(list_tenants_response, wp_wire_list_tenants_response,
+                         tenants, struct tenant_use, fill_tenant,
+                         Warmpool__V1__ListTenantsResponse, fill_rest)

@@ -38,8 +38,10 @@ enum {
     WP_WIRE_DECISIONS_MAX = 16,         /* In one Pool. */
     WP_WIRE_AUTOSCALE_MAX = 12,         /* Keys of a policy. */
     WP_WIRE_AUTOSCALE_BYTES_MAX = 1536, /* Of them in a SetPoolRequest. */
-    WP_WIRE_MESSAGE_MAX = 65536, /* A request; the transport's limit too. */
-    /* An arena of this size holds any valid request but ClaimBatch's, ... */
+    WP_WIRE_MANIFEST_MAX = 60000,       /* CreatePoolRequest.manifest */
+    WP_WIRE_MESSAGE_MAX = 65536,        /* No valid request is longer. */
+    /* An arena of this size holds any valid request but those of ClaimBatch and
+     * CreatePool, ... */
     WP_WIRE_ARENA_MIN = 4096,
     /* ... for which this one suffices. */
     WP_WIRE_ARENA_BATCH = WP_WIRE_MESSAGE_MAX + 8192,
@@ -239,6 +241,18 @@ struct wp_wire_advise_response {
     struct wp_advice_words words;
 };
 
+struct wp_wire_create_pool_request {
+    struct wp_str manifest; /* 1 .. WP_WIRE_MANIFEST_MAX bytes, any. */
+};
+
+struct wp_wire_delete_pool_request {
+    struct wp_wire_pool_ref pool;
+};
+
+struct wp_wire_delete_pool_response {
+    uint32_t leased;
+};
+
 struct wp_wire_drain_request {
     struct wp_wire_pool_ref pool; /* May be unset: the whole daemon. */
     int64_t grace_ms;
@@ -277,6 +291,9 @@ struct wp_wire_drain_response {
     X(reservation, wp_scale_reservation)                                       \
     X(cancel_reservation_request, wp_wire_cancel_reservation_request)          \
     X(cancel_reservation_response, wp_wire_cancel_reservation_response)        \
+    X(create_pool_request, wp_wire_create_pool_request)                        \
+    X(delete_pool_request, wp_wire_delete_pool_request)                        \
+    X(delete_pool_response, wp_wire_delete_pool_response)                      \
     X(drain_request, wp_wire_drain_request)                                    \
     X(drain_response, wp_wire_drain_response)                                  \
     X(advise_request, wp_wire_advise_request)                                  \

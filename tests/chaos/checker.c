@@ -165,19 +165,19 @@ add_lease(struct wp_checker *checker, const struct lease *lease)
 
 /* --- One claim --- */
 
-/* Of all leases of the claim that any answer has told. */
-struct told {
+/* Of all leases of the claim that any answer has shown. */
+struct known {
     struct lease leases[LEASES_MAX];
     uint32_t n;
     int64_t released_ns; /* When the first release started. */
 };
 
 static struct lease *
-find_told(struct told *told, const struct wp_chaos_event *call)
+find_known(struct known *known, const struct wp_chaos_event *call)
 {
-    for (uint32_t i = 0; i < told->n; i++) {
-        if (memcmp(told->leases[i].uid, call->uid, WP_UID_LEN) == 0) {
-            return &told->leases[i];
+    for (uint32_t i = 0; i < known->n; i++) {
+        if (memcmp(known->leases[i].uid, call->uid, WP_UID_LEN) == 0) {
+            return &known->leases[i];
         }
     }
     return NULL;
@@ -185,15 +185,15 @@ find_told(struct told *told, const struct wp_chaos_event *call)
 
 /* An answered Claim, Renew or Get tells a lease. */
 static void
-learn(struct wp_checker *checker, struct told *told,
+learn(struct wp_checker *checker, struct known *known,
       const struct wp_chaos_event *call, uint64_t claim)
 {
-    struct lease *lease = find_told(told, call);
+    struct lease *lease = find_known(known, call);
     int64_t to_ns = call->deadline_ns - MARGIN_NS;
 
     if (lease == NULL) {
-        WP_ASSERT(told->n < LEASES_MAX);
-        lease = &told->leases[told->n++];
+        WP_ASSERT(known->n < LEASES_MAX);
+        lease = &known->leases[known->n++];
         *lease = (struct lease){.claim = claim,
                                 .fence = call->fence,
                                 .from_ns = call->at_ns,
@@ -319,23 +319,23 @@ judge_call(struct wp_checker *checker, const struct wp_chaos_story *story,
 }
 
 static void
-judge_leases(struct wp_checker *checker, struct told *told)
+judge_leases(struct wp_checker *checker, struct known *known)
 {
     struct wp_chaos_event where = {.what = WP_CHAOS_CLAIM};
 
-    for (uint32_t i = 0; i < told->n; i++) {
-        struct lease *lease = &told->leases[i];
+    for (uint32_t i = 0; i < known->n; i++) {
+        struct lease *lease = &known->leases[i];
 
-        if (told->released_ns < lease->to_ns) {
-            lease->to_ns = told->released_ns;
-        } else if (told->released_ns != INT64_MAX) {
+        if (known->released_ns < lease->to_ns) {
+            lease->to_ns = known->released_ns;
+        } else if (known->released_ns != INT64_MAX) {
             checker->report.expired++;
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (!overlap(lease, &told->leases[j])) {
+            if (!overlap(lease, &known->leases[j])) {
                 continue;
             }
-            if (!lease->granted || !told->leases[j].granted) {
+            if (!lease->granted || !known->leases[j].granted) {
                 /* Taken back before anybody was shown it: the replica that was
                  * asked had not heard of that. */
                 checker->report.stale++;
@@ -354,7 +354,7 @@ judge_leases(struct wp_checker *checker, struct told *told)
 static void
 judge(struct wp_checker *checker, const struct wp_chaos_story *story)
 {
-    struct told told = {.released_ns = INT64_MAX};
+    struct known known = {.released_ns = INT64_MAX};
     const struct wp_chaos_event *last_first = NULL;
     uint32_t firsts = 0;
 
@@ -370,21 +370,21 @@ judge(struct wp_checker *checker, const struct wp_chaos_story *story)
                 firsts++;
                 last_first = call;
             }
-            if (started_ns < told.released_ns) {
-                told.released_ns = started_ns;
+            if (started_ns < known.released_ns) {
+                known.released_ns = started_ns;
             }
         } else if (wp_chaos_is_answered(call, OK)) {
-            learn(checker, &told, call, story->claim);
+            learn(checker, &known, call, story->claim);
         }
     }
     /* Whoever releases has been told of the lease. */
-    if (firsts > told.n) {
+    if (firsts > known.n) {
         tell(checker, WP_BREACH_TWICE, story->claim, last_first);
     }
-    judge_leases(checker, &told);
+    judge_leases(checker, &known);
     checker->report.claims++;
-    checker->report.claims_granted += told.n > 0;
-    checker->report.leases += told.n;
+    checker->report.claims_granted += known.n > 0;
+    checker->report.leases += known.n;
 }
 
 /* --- Reading --- */

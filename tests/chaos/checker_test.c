@@ -52,8 +52,8 @@ call(struct script *script, uint64_t claim, enum wp_chaos_what what,
 
 /* One that told of a lease on sandbox number n until deadline_ms. */
 static struct wp_chaos_event *
-told(struct script *script, uint64_t claim, enum wp_chaos_what what,
-     int64_t start_ms, int64_t end_ms, unsigned n, int64_t deadline_ms)
+say(struct script *script, uint64_t claim, enum wp_chaos_what what,
+    int64_t start_ms, int64_t end_ms, unsigned n, int64_t deadline_ms)
 {
     struct wp_chaos_event *event = call(script, claim, what, start_ms, end_ms);
 
@@ -106,20 +106,20 @@ test_clean(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 5000);
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 2, 3, 1, 5000); /* Repeated. */
-    (void)told(&script, 1, WP_CHAOS_RENEW, 10, 11, 1, 5010);
-    (void)told(&script, 1, WP_CHAOS_GET, 12, 13, 1, 0);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 2, 3, 1, 5000); /* Repeated. */
+    (void)say(&script, 1, WP_CHAOS_RENEW, 10, 11, 1, 5010);
+    (void)say(&script, 1, WP_CHAOS_GET, 12, 13, 1, 0);
     released(&script, 1, 20, 21);
     /* The second release finds nothing, nor does a late renewal. */
     (void)call(&script, 1, WP_CHAOS_RELEASE, 22, 23);
     call(&script, 1, WP_CHAOS_RENEW, 22, 23)->status = NOT_FOUND;
     (void)add(&script, 1, WP_CHAOS_DONE);
     /* Outstayed, then denied. */
-    (void)told(&script, 2, WP_CHAOS_CLAIM, 0, 1, 2, 1000);
+    (void)say(&script, 2, WP_CHAOS_CLAIM, 0, 1, 2, 1000);
     call(&script, 2, WP_CHAOS_RENEW, 1001, 1002)->status = NOT_FOUND;
     /* The same id after its lease has ended: another sandbox. */
-    (void)told(&script, 2, WP_CHAOS_CLAIM, 1003, 1004, 3, 2000);
+    (void)say(&script, 2, WP_CHAOS_CLAIM, 1003, 1004, 3, 2000);
     /* Unknown, refused, out of reach. */
     call(&script, 3, WP_CHAOS_CLAIM, 0, 9)->status = WP_CHAOS_NO_ANSWER;
     call(&script, 3, WP_CHAOS_CLAIM, 9, 10)->status = 14;
@@ -136,16 +136,16 @@ test_doubt(void **state)
 
     (void)state;
     /* The release has no known end; it may have been done. */
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 9000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 9000);
     start = add(&script, 1, WP_CHAOS_RELEASE);
     start->edge = WP_CHAOS_START;
     start->at_ns = 5 * MS;
     call(&script, 1, WP_CHAOS_RENEW, 6, 7)->status = NOT_FOUND;
     /* The renewal began before the claim was answered. */
     call(&script, 2, WP_CHAOS_RENEW, 0, 5)->status = NOT_FOUND;
-    (void)told(&script, 2, WP_CHAOS_CLAIM, 1, 4, 2, 9000);
+    (void)say(&script, 2, WP_CHAOS_CLAIM, 1, 4, 2, 9000);
     /* It ended too close to the deadline. */
-    (void)told(&script, 3, WP_CHAOS_CLAIM, 0, 1, 3, 1000);
+    (void)say(&script, 3, WP_CHAOS_CLAIM, 0, 1, 3, 1000);
     call(&script, 3, WP_CHAOS_RENEW, 900, 990)->status = NOT_FOUND;
     expect_clean(&script);
 }
@@ -156,8 +156,8 @@ test_i1(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
-    told(&script, 2, WP_CHAOS_CLAIM, 2, 3, 7, 5000)->fence = 2;
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    say(&script, 2, WP_CHAOS_CLAIM, 2, 3, 7, 5000)->fence = 2;
     expect(&script, WP_BREACH_I1, 1, 1U << WP_BREACH_I3);
 }
 
@@ -168,9 +168,9 @@ test_i1_renewed(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
-    (void)told(&script, 1, WP_CHAOS_RENEW, 500, 501, 7, 3000);
-    told(&script, 2, WP_CHAOS_CLAIM, 2000, 2001, 7, 5000)->fence = 2;
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
+    (void)say(&script, 1, WP_CHAOS_RENEW, 500, 501, 7, 3000);
+    say(&script, 2, WP_CHAOS_CLAIM, 2000, 2001, 7, 5000)->fence = 2;
     expect(&script, WP_BREACH_I1, 1, 1U << WP_BREACH_I3);
 }
 
@@ -180,7 +180,7 @@ test_i1_marked(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->flags = WP_CHAOS_MARKED;
+    say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->flags = WP_CHAOS_MARKED;
     expect(&script, WP_BREACH_I1, 1, 0);
 }
 
@@ -190,8 +190,8 @@ test_i2(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 5000);
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 2, 3, 2, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 1, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 2, 3, 2, 5000);
     released(&script, 1, 20, 21);
     expect(&script, WP_BREACH_I2, 1, 0);
 }
@@ -202,9 +202,9 @@ test_i3(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
     released(&script, 1, 2, 3);
-    told(&script, 2, WP_CHAOS_CLAIM, 4, 5, 7, 5000)->fence = 2;
+    say(&script, 2, WP_CHAOS_CLAIM, 4, 5, 7, 5000)->fence = 2;
     expect(&script, WP_BREACH_I3, 1, 0);
 }
 
@@ -214,7 +214,7 @@ test_i3_absent(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->flags = WP_CHAOS_ABSENT;
+    say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->flags = WP_CHAOS_ABSENT;
     expect(&script, WP_BREACH_ABSENT, 1, 0);
 }
 
@@ -224,14 +224,14 @@ test_i5(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->fence = 2;
+    say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000)->fence = 2;
     released(&script, 1, 2, 3);
-    told(&script, 2, WP_CHAOS_CLAIM, 4, 5, 7, 5000)->fence = 2;
+    say(&script, 2, WP_CHAOS_CLAIM, 4, 5, 7, 5000)->fence = 2;
     expect(&script, WP_BREACH_I5, 1, 1U << WP_BREACH_I3);
 
     script.n = 0;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
-    told(&script, 1, WP_CHAOS_RENEW, 2, 3, 7, 5000)->fence = 2;
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    say(&script, 1, WP_CHAOS_RENEW, 2, 3, 7, 5000)->fence = 2;
     expect(&script, WP_BREACH_I5, 1, 0);
 }
 
@@ -245,7 +245,7 @@ test_stale(void **state)
 
     (void)state;
     assert_non_null(checker);
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
     call(&script, 1, WP_CHAOS_GET, 2, 3)->status = NOT_FOUND;
     wp_checker_add(checker, script.events, script.n);
     wp_checker_report(checker, &report);
@@ -263,11 +263,11 @@ test_told_of_a_past_lease(void **state)
 
     (void)state;
     call(&script, 1, WP_CHAOS_CLAIM, 0, 1)->status = WP_CHAOS_NO_ANSWER;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 2, 3, 7, 5000);
-    (void)told(&script, 1, WP_CHAOS_GET, 4, 5, 8, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 2, 3, 7, 5000);
+    (void)say(&script, 1, WP_CHAOS_GET, 4, 5, 8, 5000);
     released(&script, 1, 6, 7);
     expect_clean(&script);
-    told(&script, 2, WP_CHAOS_CLAIM, 8, 9, 8, 5000)->fence = 2;
+    say(&script, 2, WP_CHAOS_CLAIM, 8, 9, 8, 5000)->fence = 2;
     expect(&script, WP_BREACH_I3, 1, 0);
 }
 
@@ -282,19 +282,19 @@ test_lost(void **state)
     for (size_t i = 0; i < sizeof denials; i++) {
         for (int what = WP_CHAOS_RENEW; what <= WP_CHAOS_RELEASE; what++) {
             script.n = 0;
-            (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+            (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
             call(&script, 1, (enum wp_chaos_what)what, 2, 3)->status =
                 denials[i];
             expect(&script, WP_BREACH_LOST, 1, 0);
         }
     }
     script.n = 0;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
     (void)call(&script, 1, WP_CHAOS_RELEASE, 2, 3); /* OK, but not held. */
     expect(&script, WP_BREACH_LOST, 1, 0);
     script.n = 0;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
-    (void)told(&script, 1, WP_CHAOS_RENEW, 500, 501, 7, 3000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
+    (void)say(&script, 1, WP_CHAOS_RENEW, 500, 501, 7, 3000);
     call(&script, 1, WP_CHAOS_RENEW, 2000, 2001)->status = NOT_FOUND;
     expect(&script, WP_BREACH_LOST, 1, 0);
 }
@@ -362,7 +362,7 @@ found(struct script *script, uint64_t claim, uint8_t replica,
       int64_t deadline_ms)
 {
     struct wp_chaos_event *event =
-        told(script, claim, what, start_ms, start_ms + 1, n, deadline_ms);
+        say(script, claim, what, start_ms, start_ms + 1, n, deadline_ms);
 
     event[-1].replica = event->replica = replica;
     if (what == WP_CHAOS_CLAIM) {
@@ -535,20 +535,20 @@ test_twice(void **state)
     struct script script = {.n = 0};
 
     (void)state;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
     released(&script, 1, 2, 3);
     released(&script, 1, 4, 5);
     expect(&script, WP_BREACH_TWICE, 1, 0);
     /* The second has another lease, of the same id. */
     script.n = 0;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 1100, 1101, 8, 6000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 1000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 1100, 1101, 8, 6000);
     released(&script, 1, 1200, 1201);
     released(&script, 1, 1202, 1203);
     expect_clean(&script);
     /* The first had no answer, the second was the first: or the other way. */
     script.n = 0;
-    (void)told(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
+    (void)say(&script, 1, WP_CHAOS_CLAIM, 0, 1, 7, 5000);
     call(&script, 1, WP_CHAOS_RELEASE, 2, 3)->status = WP_CHAOS_NO_ANSWER;
     released(&script, 1, 4, 5);
     (void)call(&script, 1, WP_CHAOS_RELEASE, 6, 7);
@@ -613,8 +613,8 @@ test_two_histories(void **state)
         uint32_t sandbox = i % 69999; /* The last is the first again. */
 
         script.n = 0;
-        event = told(&script, i + 1, WP_CHAOS_CLAIM, i, i + 1, 0,
-                     (int64_t)i + 5000);
+        event =
+            say(&script, i + 1, WP_CHAOS_CLAIM, i, i + 1, 0, (int64_t)i + 5000);
         memcpy(event->uid, &sandbox, sizeof sandbox);
         event->uid[15] = 1;
         event->fence = i + 1;

@@ -23,7 +23,7 @@ struct call {
     struct wp_link *link;
     void *owner;
     int64_t timeout_at_ns;
-    struct wp_link_call told;
+    struct wp_link_call view;
 };
 
 struct replica {
@@ -68,7 +68,7 @@ read_reply(struct call *call)
 {
     struct wp_arena *arena = &call->link->arena;
     const uint8_t *bytes = call->h2.reply + WP_H2_FRAME_HEAD;
-    struct wp_link_call *told = &call->told;
+    struct wp_link_call *view = &call->view;
     enum wp_status status = WP_INTERNAL;
     struct wp_wire_claim_response claim;
     struct wp_wire_renew_response renew;
@@ -77,14 +77,14 @@ read_reply(struct call *call)
     int64_t deadline_ms = 0;
 
     wp_arena_reset(arena);
-    switch (told->what) {
+    switch (view->what) {
     case WP_CHAOS_CLAIM:
         status = wp_wire_unpack_claim_response(arena, bytes, call->h2.reply_len,
                                                &claim, NULL);
         if (status == WP_OK) {
-            told->grant = claim.grant;
-            told->token = claim.grant->token;
-            told->replayed = claim.replayed;
+            view->grant = claim.grant;
+            view->token = claim.grant->token;
+            view->replayed = claim.replayed;
             deadline_ms = claim.grant->deadline_wall_ms;
         }
         break;
@@ -98,15 +98,15 @@ read_reply(struct call *call)
             memset(grant, 0, sizeof *grant);
             memcpy(grant->token, renew.token, WP_TOKEN_LEN);
             grant->fence = renew.fence;
-            told->grant = grant;
-            told->token = grant->token;
+            view->grant = grant;
+            view->token = grant->token;
             deadline_ms = renew.deadline_wall_ms;
         }
         break;
     case WP_CHAOS_RELEASE:
         status = wp_wire_unpack_release_response(
             arena, bytes, call->h2.reply_len, &release, NULL);
-        told->was_held = status == WP_OK && release.was_held;
+        view->was_held = status == WP_OK && release.was_held;
         break;
     case WP_CHAOS_GET:
         status = wp_wire_unpack_claim_info(arena, bytes, call->h2.reply_len,
@@ -118,7 +118,7 @@ read_reply(struct call *call)
             memset(grant, 0, sizeof *grant);
             memcpy(grant->endpoint, info.endpoint, sizeof grant->endpoint);
             grant->fence = info.fence;
-            told->grant = grant;
+            view->grant = grant;
             deadline_ms = info.deadline_wall_ms;
         }
         break;
@@ -128,38 +128,38 @@ read_reply(struct call *call)
     default:
         WP_ASSERT(false);
     }
-    told->deadline_ns = now_ns() + deadline_ms * WP_NS_PER_MS -
+    view->deadline_ns = now_ns() + deadline_ms * WP_NS_PER_MS -
                         wp_clock_wall_ns(wp_clock_system());
     if (status != WP_OK) {
-        told->status = 13;
+        view->status = 13;
     }
 }
 
-/* Ends a call in whatever way told.status says. */
+/* Ends a call in whatever way view.status says. */
 static void
 finish(struct call *call)
 {
     struct wp_link *link = call->link;
-    struct wp_link_call *told = &call->told;
-    struct wp_chaos_event event = {.started_ns = told->started_ns,
-                                   .claim = told->claim,
-                                   .what = (uint8_t)told->what,
+    struct wp_link_call *view = &call->view;
+    struct wp_chaos_event event = {.started_ns = view->started_ns,
+                                   .claim = view->claim,
+                                   .what = (uint8_t)view->what,
                                    .edge = WP_CHAOS_END,
-                                   .replica = told->replica};
+                                   .replica = view->replica};
 
     wp_list_remove(&call->node);
-    if (told->status == 0) {
+    if (view->status == 0) {
         read_reply(call);
     }
-    event.status = told->status;
+    event.status = view->status;
     event.at_ns = now_ns();
-    if (told->grant != NULL) {
-        event.fence = told->grant->fence;
-        event.deadline_ns = told->deadline_ns;
+    if (view->grant != NULL) {
+        event.fence = view->grant->fence;
+        event.deadline_ns = view->deadline_ns;
     }
-    event.flags = (uint8_t)((told->replayed ? WP_CHAOS_REPLAYED : 0) |
-                            (told->was_held ? WP_CHAOS_WAS_HELD : 0));
-    link->config.done(call->owner, told, &event);
+    event.flags = (uint8_t)((view->replayed ? WP_CHAOS_REPLAYED : 0) |
+                            (view->was_held ? WP_CHAOS_WAS_HELD : 0));
+    link->config.done(call->owner, view, &event);
     note(link, &event);
     wp_list_push_back(&link->free, &call->node);
 }
@@ -169,7 +169,7 @@ on_answer(struct wp_h2_call *h2)
 {
     struct call *call = WP_CONTAINER_OF(h2, struct call, h2);
 
-    call->told.status = h2->status == WP_H2_NO_STATUS ? WP_CHAOS_NO_ANSWER
+    call->view.status = h2->status == WP_H2_NO_STATUS ? WP_CHAOS_NO_ANSWER
                                                       : (uint8_t)h2->status;
     finish(call);
 }
@@ -189,7 +189,7 @@ new_call(struct wp_link *link, void *owner, int replica, uint64_t claim,
     }
     call->link = link;
     call->owner = owner;
-    call->told = (struct wp_link_call){
+    call->view = (struct wp_link_call){
         .what = what, .replica = (uint8_t)replica, .claim = claim};
     call->h2.method = link->methods[what];
     call->h2.done = on_answer;
@@ -205,14 +205,14 @@ static void
 start(struct call *call, int64_t timeout_ns, int64_t ttl_ns)
 {
     struct wp_link *link = call->link;
-    struct replica *replica = &link->replicas[call->told.replica];
-    struct wp_chaos_event event = {.claim = call->told.claim,
+    struct replica *replica = &link->replicas[call->view.replica];
+    struct wp_chaos_event event = {.claim = call->view.claim,
                                    .deadline_ns = ttl_ns,
-                                   .what = (uint8_t)call->told.what,
+                                   .what = (uint8_t)call->view.what,
                                    .edge = WP_CHAOS_START,
-                                   .replica = call->told.replica};
+                                   .replica = call->view.replica};
 
-    event.at_ns = call->told.started_ns = now_ns();
+    event.at_ns = call->view.started_ns = now_ns();
     call->timeout_at_ns = wp_time_add(event.at_ns, timeout_ns);
     if (call->timeout_at_ns < link->next_look_ns) {
         link->next_look_ns = call->timeout_at_ns;
@@ -277,7 +277,7 @@ drop(struct wp_link *link, struct replica *replica)
     while ((node = wp_list_pop_front(&calls)) != NULL) {
         struct call *call = WP_CONTAINER_OF(node, struct call, node);
 
-        call->told.status = WP_CHAOS_NO_ANSWER;
+        call->view.status = WP_CHAOS_NO_ANSWER;
         finish(call);
     }
 }
@@ -367,7 +367,7 @@ look(struct wp_link *link, int64_t at_ns)
             struct call *call = WP_CONTAINER_OF(node, struct call, node);
 
             wp_h2_cancel(replica->h2, &call->h2);
-            call->told.status = WP_CHAOS_NO_ANSWER;
+            call->view.status = WP_CHAOS_NO_ANSWER;
             finish(call);
         }
     }

@@ -92,7 +92,7 @@ def code_families():
                     yield name, None
             for name, (kind, meaning) in here.items():
                 # Of two writers of one name the one machine's comes last.
-                if name not in found or path.name == "page.c":
+                if name not in found or path.name == "pool_metrics.c":
                     found[name] = (kind, meaning)
     yield from found.items()
 

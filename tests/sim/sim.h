@@ -111,7 +111,9 @@ enum sim_fault {
     X(TAKEN_BACK, "leases of nobody taken back")                               \
     X(LOOKED, "leases told of by a Get")                                       \
     X(OVER_QUOTA, "claims over a tenant's quota")                              \
-    X(UNSEEN, "claims refused until it is known what lives")
+    X(UNSEEN, "claims refused until it is known what lives")                   \
+    X(REBUILT, "leases rebuilt from what sandboxes say")                       \
+    X(FORGOTTEN, "leases that no sandbox told of in time")
 
 enum sim_met {
 #define X(name, text) SIM_MET_##name,
@@ -136,7 +138,9 @@ struct sim_profile {
     uint32_t tenant_leases_max; /* 0: no bound. */
     enum wp_cold_start cold_start;
     enum sim_store_kind store;
-    bool store_inline;   /* LOCAL: commits are answered at once. */
+    bool store_inline; /* LOCAL: commits are answered at once. */
+    bool noted; /* MEMORY: sandboxes outlive the process and say who leases
+                 * them, as in a cluster. */
     bool claims_again;   /* Clients use the ids of released claims again. */
     int64_t skew_max_ns; /* Of a replica's wall clock, either way. */
     int64_t ttl_max_ns;
@@ -155,6 +159,19 @@ struct sim_shown {
     bool given_up;         /* Its client released it, or forgot it. */
 };
 
+/* What stands on a sandbox of its lease, for the next process. */
+struct sim_note {
+    bool there;
+    char claim_id[SIM_ID_MAX];
+    char tenant[4];
+    uint64_t fence;
+    int64_t deadline_wall_ms;
+    int64_t until_wall_ms; /* No renewal goes beyond without another note. */
+    int64_t granted_wall_ms;
+    uint64_t fingerprint;
+    uint32_t served;
+};
+
 struct sim_sandbox {
     uint32_t id;
     uint8_t uid[WP_UID_LEN];
@@ -170,6 +187,7 @@ struct sim_sandbox {
     bool told;                /* Its lease was in an answer to somebody. */
     int64_t unshown_since_ns; /* It is held, and nobody has been told. */
     struct sim_shown shown;
+    struct sim_note note;
     char claim_told[SIM_ID_MAX]; /* A Get said that it holds this. */
 };
 
@@ -465,12 +483,17 @@ void sim_backend_take_over(struct sim_replica *replica);
 void sim_backend_find_foreign(struct sim_replica *replica);
 /* NULL when there never was one of that name. */
 struct sim_sandbox *sim_backend_find(struct sim *sim, const char *name);
+/* Does it say that this claim has it? */
+bool sim_backend_is_noted(const struct sim_sandbox *sandbox,
+                          const char *claim_id, uint64_t fence);
 uint32_t sim_backend_living(const struct sim *sim);
 
 /* --- sim_client.c --- */
 
 void sim_client_init(struct sim *sim, uint32_t index);
 /* A replica has a call of this claim. */
+/* The lease of the sandbox is forgotten: whoever has it goes on without. */
+void sim_client_forget(struct sim *sim, const struct sim_sandbox *sandbox);
 bool sim_client_waits(const struct sim *sim, const char *claim_id);
 /* Frees the calls that replica has not answered: it is gone. */
 void sim_client_drop_calls(struct sim_replica *replica);
@@ -510,6 +533,10 @@ void sim_oracle_renewed(struct sim *sim, struct sim_client *client,
 /* A replica has ordered another sandbox: may it have? */
 void sim_oracle_ordered(struct sim *sim, struct sim_replica *replica);
 /* A replica has the sandbox destroyed. */
+/* The process is gone: what was shown of the sandbox's lease holds as far as
+ * the sandbox itself says so. */
+void sim_oracle_crashed(struct sim *sim, struct sim_sandbox *sandbox,
+                        int64_t noted_until_ns);
 void sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox);
 /* True while the lease that was shown must be honoured. */
 bool sim_oracle_is_live(const struct sim *sim,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/mutant.h"
 #include "tests/sim/sim.h"
 
 enum report_kind {
@@ -214,6 +215,102 @@ destroy(void *self, struct wp_slot_ref ref)
     return WP_OK;
 }
 
+/* --- What sandboxes say of their leases --- */
+
+bool
+sim_backend_is_noted(const struct sim_sandbox *sandbox, const char *claim_id,
+                     uint64_t fence)
+{
+    return sandbox->note.there && sandbox->note.fence == fence &&
+           strcmp(sandbox->note.claim_id, claim_id) == 0;
+}
+
+/* A note on its way to the sandbox. */
+struct noting {
+    struct sim_sandbox *sandbox;
+    struct sim_replica *from;
+    uint32_t life;
+    struct sim_note note;
+};
+
+/* Who has found the sandbox meanwhile has written, too: this one is refused. */
+static void
+note_arrives(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct noting *noting = ctx;
+    struct sim_sandbox *sandbox = noting->sandbox;
+
+    (void)arg;
+    if (!sandbox->gone && !sandbox->destroying &&
+        sandbox->owner_life == noting->life &&
+        (!sandbox->note.there ||
+         sandbox->note.deadline_wall_ms <= noting->note.deadline_wall_ms)) {
+        sandbox->note = noting->note;
+        sim_trace(sim, "backend: %s says that claim %s has it", sandbox->name,
+                  sandbox->note.claim_id);
+    }
+    free(noting);
+}
+
+/* Once it has left, its sender may end. */
+static void
+note_leaves(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct noting *noting = ctx;
+    struct noting *sent;
+
+    (void)arg;
+    if (sim_replica_lives(noting->from, noting->life)) {
+        sent = sim_alloc(sizeof *sent);
+        *sent = *noting;
+        sim_send(sim, sim_between(sim, 0, 20 * SIM_MS), NULL, note_arrives,
+                 sent);
+    }
+    free(noting);
+}
+
+/* Not each renewal is worth a note: it may have said that it can last so long.
+ */
+static void
+note_lease(struct sim_replica *replica, struct sim_sandbox *sandbox,
+           const struct wp_lease_notice *notice)
+{
+    struct sim *sim = replica->sim;
+    int64_t now_ms = replica->clock.now_wall_ns / SIM_MS;
+    const struct sim_note *old = &sandbox->note;
+    struct noting *noting;
+    struct sim_note *note;
+
+    if (old->there && old->fence == notice->fence &&
+        old->until_wall_ms >= notice->deadline_wall_ms) {
+        return;
+    }
+    noting = sim_alloc(sizeof *noting);
+    noting->sandbox = sandbox;
+    noting->from = replica;
+    noting->life = replica->life;
+    note = &noting->note;
+    note->there = true;
+    WP_ASSERT(
+        wp_str_copy(notice->claim_id, note->claim_id, sizeof note->claim_id) &&
+        wp_str_copy(notice->tenant, note->tenant, sizeof note->tenant));
+    note->fence = notice->fence;
+    note->deadline_wall_ms = notice->deadline_wall_ms;
+    note->until_wall_ms = notice->deadline_wall_ms;
+    if (notice->deadline_wall_ms > now_ms) {
+        note->until_wall_ms += notice->deadline_wall_ms - now_ms;
+    }
+    note->granted_wall_ms = notice->granted_wall_ms;
+    note->fingerprint = notice->fingerprint;
+    note->served = notice->served;
+    sim_send(sim,
+             sim_between(sim, 0,
+                         sim->backend_slow_until_ns > sim->now_ns
+                             ? 500 * SIM_MS
+                             : 10 * SIM_MS),
+             replica, note_leaves, noting);
+}
+
 static void
 leased(void *self, const struct wp_lease_notice *notice)
 {
@@ -236,6 +333,9 @@ leased(void *self, const struct wp_lease_notice *notice)
          !wp_str_is(notice->claim_id, sandbox->shown.claim_id))) {
         sim_wrong(replica->sim, "r%u: the lease of %s is told wrongly",
                   replica->index, name);
+    }
+    if (sandbox != NULL && replica->sim->profile.noted) {
+        note_lease(replica, sandbox, notice);
     }
 }
 
@@ -284,8 +384,74 @@ sim_backend_port(struct sim_replica *replica)
     };
 
     /* Where it is told of leases, an undone one costs the sandbox. */
-    return (struct wp_backend){replica->sim->seed % 3 == 0 ? &untold : &told,
-                               replica};
+    return (struct wp_backend){
+        replica->sim->seed % 3 == 0 && !replica->sim->profile.noted ? &untold
+                                                                    : &told,
+        replica};
+}
+
+/* The next process of a world whose sandboxes say who has them: it knows of
+ * nothing else. */
+static struct wp_slot_ref
+take_noted(struct sim_replica *replica, struct sim_sandbox *sandbox)
+{
+    const struct sim_note *note = &sandbox->note;
+    struct wp_lease_record record = {
+        .state = WP_RECORD_HELD,
+        .fence = note->fence,
+        .deadline_wall_ms = WP_MUTANT(REBUILT_WITHOUT_RENEWALS)
+                                ? note->deadline_wall_ms
+                                : note->until_wall_ms,
+        .granted_wall_ms = note->granted_wall_ms,
+        .fingerprint = note->fingerprint,
+        .served = note->served,
+        .pool_namespace = "default",
+        .pool = "p",
+    };
+    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
+
+    memcpy(record.uid, sandbox->uid, sizeof record.uid);
+    memcpy(record.claim_id, note->claim_id, sizeof note->claim_id);
+    memcpy(record.tenant, note->tenant, sizeof note->tenant);
+    memcpy(record.sandbox, sandbox->name, sizeof record.sandbox);
+    (void)snprintf(record.endpoint, sizeof record.endpoint, "unix:/%s",
+                   sandbox->name);
+    wp_pools_on_record(replica->pools, &record);
+    if (wp_pools_seen(replica->pools, sandbox->uid, &ref)) {
+        replica->sim->n_met[SIM_MET_REBUILT]++;
+    }
+    return ref;
+}
+
+static struct wp_slot_ref
+take_idle(struct sim_replica *replica, struct sim_sandbox *sandbox)
+{
+    struct sim *sim = replica->sim;
+    struct wp_slot_ref ref = WP_SLOT_REF_NONE;
+
+    if (wp_pools_found(replica->pools, 0, sandbox->uid,
+                       wp_str_from(sandbox->name), &ref)) {
+        sandbox->foreign = true; /* Not ordered in this life. */
+        sim_in(sim, sim_between(sim, 1, sim->profile.lead_ns), NULL,
+               become_ready, sandbox, 0);
+    }
+    return ref;
+}
+
+static void
+take_found(struct sim_replica *replica, struct sim_sandbox *sandbox)
+{
+    struct sim *sim = replica->sim;
+    bool noted = sandbox->note.there && !WP_MUTANT(LEASE_NOT_REBUILT);
+
+    sandbox->ref =
+        noted ? take_noted(replica, sandbox) : take_idle(replica, sandbox);
+    sim_trace(sim, "r%u: finds %s%s, slot %u.%u", replica->index, sandbox->name,
+              noted ? ", which is leased" : "", sandbox->ref.index,
+              sandbox->ref.generation);
+    if (sandbox->ref.generation == 0) {
+        begin_destroying(sim, sandbox);
+    }
 }
 
 void
@@ -307,8 +473,10 @@ sim_backend_take_over(struct sim_replica *replica)
         /* Who was destroying it is gone; it may not have come to it. */
         sandbox->destroying = false;
         sandbox->dead = sandbox->dead || (destroying && sim_chance(sim, 50));
-        if (!sandbox->dead &&
-            wp_pools_seen(replica->pools, sandbox->uid, &ref)) {
+        if (!sandbox->dead && sim->profile.noted) {
+            take_found(replica, sandbox);
+        } else if (!sandbox->dead &&
+                   wp_pools_seen(replica->pools, sandbox->uid, &ref)) {
             sim_trace(sim, "r%u: takes over %s, slot %u.%u", replica->index,
                       sandbox->name, ref.index, ref.generation);
             sandbox->ref = ref;

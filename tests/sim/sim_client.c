@@ -22,6 +22,7 @@ struct call {
     const struct sim_sandbox *about; /* What the client held when it called. */
     enum call_kind kind;
     bool cancelled; /* The client has said that it will not hear the answer. */
+    uint32_t life;  /* Of the replica, when it came there. */
     int64_t received_ns;
     int64_t until_ns; /* Of the grant, true time, by who granted it. */
     enum wp_status status;
@@ -32,6 +33,7 @@ struct call {
 };
 
 static void ask(struct sim *sim, struct sim_client *client);
+static void become_idle(struct sim *sim, struct sim_client *client);
 static void plan_next(struct sim *sim, struct sim_client *client,
                       int64_t delay_ns);
 
@@ -203,6 +205,7 @@ receive_call(struct sim *sim, void *ctx, uint64_t arg)
 
     (void)arg;
     call->received_ns = sim->now_ns;
+    call->life = call->to->life;
     wp_list_push_back(&call->to->calls, &call->node);
     sim->calls_open++;
     look_at(sim, call);
@@ -294,6 +297,19 @@ send_cancel(struct sim *sim, struct sim_client *client)
     if (!is_lost(sim)) {
         sim_in(sim, one_way_ns(sim), client->asked, receive_cancel,
                client->asked, client->call);
+    }
+}
+
+void
+sim_client_forget(struct sim *sim, const struct sim_sandbox *sandbox)
+{
+    for (uint32_t i = 0; i < sim->profile.n_clients; i++) {
+        struct sim_client *client = &sim->clients[i];
+
+        if (client->holds == sandbox) {
+            client->holds = NULL;
+            become_idle(sim, client);
+        }
     }
 }
 
@@ -609,6 +625,24 @@ hear_renew(struct sim *sim, struct call *call)
     }
 }
 
+/* Whoever said it is gone, and the sandbox does not say so: the lease is
+ * forgotten, or ends as it was before. */
+static bool
+is_forgotten(struct sim *sim, const struct call *call)
+{
+    const struct sim_sandbox *sandbox;
+
+    if (!sim->profile.noted || call->status != WP_OK ||
+        sim_replica_lives(call->to, call->life)) {
+        return false;
+    }
+    sandbox = call->kind == CALL_CLAIM
+                  ? sim_backend_find(sim, call->claim.grant.sandbox)
+                  : NULL;
+    return sandbox == NULL || !sim_backend_is_noted(sandbox, call->claim_id,
+                                                    call->claim.grant.fence);
+}
+
 static void
 receive_answer(struct sim *sim, void *ctx, uint64_t arg)
 {
@@ -616,6 +650,10 @@ receive_answer(struct sim *sim, void *ctx, uint64_t arg)
     struct sim_client *client = call->client;
 
     (void)arg;
+    if (call->kind != CALL_RELEASE && is_forgotten(sim, call)) {
+        free_call(call);
+        return;
+    }
     if (call->kind == CALL_RELEASE) {
         if (call->status != WP_OK && call->status != WP_UNAVAILABLE &&
             call->status != WP_ABORTED) {

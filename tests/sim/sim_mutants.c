@@ -52,6 +52,10 @@ static const struct mutant {
      SIM_STORE_FORGETS},
     {"QUOTA_NOT_KEPT", "a tenant has more than its quota", -1},
     {"ACCOUNT_LEAKED", "the end of a waiting claim is not counted", -1},
+    {"LEASE_NOT_REBUILT", "a sandbox that says it is leased is offered",
+     SIM_CRASHES},
+    {"REBUILT_WITHOUT_RENEWALS", "a lease that was renewed ends as granted",
+     SIM_CRASHES},
     {"TOLD_TO_TWO_SERVERS", "a recovery is bound to no server",
      SIM_STORE_FORGETS},
 };

@@ -52,8 +52,11 @@ sim_profile_draw(struct sim *sim)
             : 1;
     profile->store_inline =
         profile->store == SIM_STORE_LOCAL && sim_chance(sim, 50);
-    profile->skew_max_ns =
-        profile->store == SIM_STORE_MEMORY ? 3600 * SIM_S : 500 * SIM_MS;
+    profile->noted =
+        profile->store == SIM_STORE_MEMORY && sim_has_fault(sim, SIM_CRASHES);
+    profile->skew_max_ns = profile->store == SIM_STORE_MEMORY && !profile->noted
+                               ? 3600 * SIM_S
+                               : 500 * SIM_MS;
     profile->ttl_max_ns = sim_between(sim, 3 * SIM_S, 12 * SIM_S);
     profile->lead_ns = sim_between(sim, SIM_MS, 500 * SIM_MS);
     profile->faults_end_ns =
@@ -119,7 +122,8 @@ break_conn(struct sim *sim, void *ctx, uint64_t arg)
 static void
 crash_one(struct sim *sim, struct sim_replica *replica)
 {
-    if (sim->profile.store != SIM_STORE_MEMORY && !sim->lossy) {
+    if ((sim->profile.store != SIM_STORE_MEMORY || sim->profile.noted) &&
+        !sim->lossy) {
         sim_replica_crash(replica);
     }
 }

@@ -13,7 +13,7 @@
 static int64_t
 allowance_ns(const struct sim *sim)
 {
-    return sim->profile.store == SIM_STORE_MEMORY
+    return sim->profile.store == SIM_STORE_MEMORY && !sim->profile.noted
                ? 0
                : 2 * sim->profile.skew_max_ns + 2 * SIM_MS;
 }
@@ -111,6 +111,28 @@ sim_oracle_renewed(struct sim *sim, struct sim_client *client, int64_t until_ns)
 }
 
 void
+sim_oracle_crashed(struct sim *sim, struct sim_sandbox *sandbox,
+                   int64_t noted_until_ns)
+{
+    struct sim_shown *shown = &sandbox->shown;
+
+    if (sim_backend_is_noted(sandbox, shown->claim_id, shown->fence)) {
+        noted_until_ns -= allowance_ns(sim);
+        if (noted_until_ns < shown->live_until_ns) {
+            shown->live_until_ns = noted_until_ns;
+        }
+        return;
+    }
+    if (sim_oracle_is_live(sim, sandbox)) {
+        sim->n_met[SIM_MET_FORGOTTEN]++;
+        sim_trace(sim, "the lease of %s is forgotten", sandbox->name);
+    }
+    sim_client_forget(sim, sandbox);
+    *shown = (struct sim_shown){.fence = 0};
+    sandbox->claim_told[0] = '\0';
+}
+
+void
 sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox)
 {
     if (sim_oracle_is_live(sim, sandbox) && !sandbox->dead) {
@@ -178,7 +200,8 @@ check_tenants(struct sim *sim, struct sim_replica *replica)
     uint32_t cursor = 0;
     uint32_t n;
 
-    if (most == 0 || sim->profile.store != SIM_STORE_MEMORY) {
+    if (most == 0 || sim->profile.store != SIM_STORE_MEMORY ||
+        sim->profile.noted) {
         return;
     }
     n = wp_pools_tenants(replica->pools, UINT32_MAX, NULL, &cursor, uses,
@@ -211,7 +234,7 @@ check_counts(struct sim *sim, struct sim_replica *replica)
     if (sim->profile.cold_start == WP_COLD_ALLOWED) {
         most += SIM_CLIENTS_MAX;
     }
-    if (sim_has_fault(sim, SIM_FOUND)) {
+    if (sim_has_fault(sim, SIM_FOUND) || sim->profile.noted) {
         most += count_foreign(sim);
     }
     if (stats.warming > most) {

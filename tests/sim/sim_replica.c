@@ -325,6 +325,13 @@ sim_replica_crash(struct sim_replica *replica)
     }
     sim_trace(sim, "r%u: crashes", replica->index);
     end(replica);
+    for (uint32_t i = 0; sim->profile.noted && i < sim->n_sandboxes; i++) {
+        struct sim_sandbox *sandbox = sim->sandboxes[i];
+
+        sim_oracle_crashed(
+            sim, sandbox,
+            sim_replica_true_ns(replica, sandbox->note.until_wall_ms));
+    }
     sim_in(sim,
            sim_between(sim, SIM_MS,
                        sim_chance(sim, 30) ? 8 * SIM_S : 500 * SIM_MS),

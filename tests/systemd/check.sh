@@ -79,6 +79,33 @@ check "is down for a good reason" is Result success
 check "leaves no process behind" bash -c \
     '[ -z "$(find /sys/fs/cgroup/system.slice/warmpoold.service -name cgroup.procs \
         -exec cat {} + 2>/dev/null)" ]'
+
+# What leases and their sandboxes outlive, with this systemd and the default settings.
+rm /etc/systemd/system/warmpoold.service.d/subgroup.conf
+cp "$TREE/sandboxes.conf" /etc/systemd/system/warmpoold.service.d/
+printf '%s\n' 'manifests: /etc/warmpool/quickstart.yaml' >/etc/warmpool/warmpoold.yaml
+systemctl daemon-reload
+check "starts with sandboxes.conf" systemctl start warmpoold.service
+check "claims there" within 60 warmpoolctl claim quickstart --id five --ttl 10m
+check "keeps a file in the sandbox" warmpoolctl exec five -- sh -c 'echo kept >mark'
+check "has the sandboxes in the other service's group, with limits" bash -c \
+    'find /sys/fs/cgroup/system.slice/warmpoold-sandboxes.service -name memory.max |
+     xargs grep -qx 268435456'
+kept() { [ "$(warmpoolctl exec five -- cat mark)" = kept ]; }
+before=$(show MainPID)
+kill -9 "$before"
+check "holds the lease and its sandbox after a kill" within 60 kept
+check "in another process" bash -c "[ $(show MainPID) != $before ]"
+check "has limits for new ones" within 60 warmpoolctl claim quickstart --id six
+check "restarts beside its sandboxes" systemctl restart warmpoold.service
+check "holds the lease after that" within 60 kept
+check "stops, and leaves them" systemctl stop warmpoold.service
+check "starts beside them" systemctl start warmpoold.service
+check "holds the lease for ever" within 60 kept
+check "ends with the sandboxes' service" systemctl stop warmpoold-sandboxes.service
+check "and nothing of them is left" bash -c \
+    '[ -z "$(find /sys/fs/cgroup/system.slice/warmpoold-sandboxes.service \
+        -name cgroup.procs -exec cat {} + 2>/dev/null)" ]'
 printf 'no_such_setting: 1\n' >/etc/warmpool/warmpoold.yaml
 check "refuses a wrong setting" bash -c '! systemctl start warmpoold.service'
 check "and does not try again" is ActiveState failed

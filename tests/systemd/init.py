@@ -55,6 +55,7 @@ def install(stage, tree):
     shutil.copytree(stage, NEW, dirs_exist_ok=True, symlinks=True)
     # /tmp, where the tree may lie, will be empty.
     for name in ("tests/systemd/check.sh", "deploy/examples/quickstart.yaml",
+                 "deploy/systemd/warmpoold.service.d/sandboxes.conf",
                  "deploy/systemd/warmpoold.service.d/subgroup.conf"):
         (NEW / "opt/tree").mkdir(parents=True, exist_ok=True)
         shutil.copy(f"{tree}/{name}", NEW / "opt/tree")
@@ -68,7 +69,8 @@ def install(stage, tree):
     for name in MASKED:
         (UNITS / name).unlink(missing_ok=True)
         (UNITS / name).symlink_to("/dev/null")
-    shutil.copy(f"{tree}/deploy/systemd/warmpoold.service", UNITS)
+    for name in ("warmpoold", "warmpoold-sandboxes"):
+        shutil.copy(f"{tree}/deploy/systemd/{name}.service", UNITS)
     (UNITS / "default.target").unlink(missing_ok=True)
     (UNITS / "default.target").symlink_to("warmpool-check.target")
     (NEW / "etc/systemd/system.conf").write_text(

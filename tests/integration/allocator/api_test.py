@@ -4,6 +4,7 @@ Every RPC of warmpool.v1 is found, called and answered; every kind of bad input
 is refused by name and leaves nothing behind. Arguments as of daemon_test.py.
 """
 
+import json
 import os
 import socket
 import sys
@@ -179,6 +180,14 @@ class ApiTest(unittest.TestCase):
                            first_unix_ms=1000000,
                            claim_gaps_ms=[1000] * 100))
         self.assertTrue(advice[-1].HasField("report"))
+        made = call("PoolAdmin/CreatePool", manifest=json.dumps({
+            "apiVersion": "extensions.agents.x-k8s.io/v1beta1",
+            "kind": "SandboxWarmPool", "metadata": {"name": "made"},
+            "spec": {"replicas": 1,
+                     "sandboxTemplateRef": {"name": "quickstart"}}}))
+        self.assertEqual((made.ref.name, made.target), ("made", 1))
+        self.assertEqual(call("PoolAdmin/DeletePool",
+                              pool=made.ref).leased, 0)
         # Of a pool that nothing scales nothing can be reserved.
         for method, more in (
                 ("Reserve", {"sandboxes": 1,

@@ -495,6 +495,38 @@ class Pools(CtlCase):
         self.assertEqual(self.daemon.json("explain", POOL)["autoscale"], {})
         eventually(self.daemon.full, "back at its size")
 
+    def test_create_and_delete(self):
+        ctl = self.daemon.ctl
+        made = self.daemon.json("create", "ci", "--template", "quickstart",
+                                "--target", "1", "-s", "objective=99%")
+        self.assertEqual(made["pools"][0]["name"], "ci")
+        done = ctl("create", "ci", "--template", "quickstart", "--target", "1")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"there is one of this name", done.stderr)
+        done = ctl("delete", "ci")
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, b"ci is removed; leases still held: 0\n"),
+                         done.stderr)
+        text = (b"{apiVersion: extensions.agents.x-k8s.io/v1beta1, "
+                b"kind: SandboxWarmPool, metadata: {name: of-file}, spec: "
+                b"{replicas: 0, sandboxTemplateRef: {name: quickstart}}}")
+        self.assertEqual(ctl("create", "-f", "-", "-o", "name",
+                             data=text).stdout, b"default/of-file\n")
+        self.assertEqual(ctl("delete", "of-file").returncode, 0)
+        for words, code, say in (
+                (("create", "ci"), 2, b"expected --template"),
+                (("create",), 2, b"expected POOL"),
+                (("create", "ci", "--file", "x"), 2, b"--file says all"),
+                (("create", "--file", "/no/such"), 3, b"--file '/no/such'"),
+                (("create", "ci", "--template", "gone", "--target", "1"), None,
+                 b"no SandboxTemplate 'gone'"),
+                (("delete", POOL), None, b"not made by CreatePool")):
+            done = ctl(*words)
+            self.assertIn(say, done.stderr)
+            self.assertNotEqual(done.returncode, 0)
+            if code is not None:
+                self.assertEqual(done.returncode, code, words)
+
     def test_watch_sees_a_scale(self):
         watch = subprocess.Popen([CTL, "watch", POOL, "-o", "json"],
                                  stdout=subprocess.PIPE, env=self.daemon.env)

@@ -18,7 +18,8 @@ import unittest
 
 import grpc
 
-from daemon_lease_test import LeaseDaemon, claim_info, renew
+from daemon_lease_test import (LeaseDaemon, ServesFirstTests, claim_info,
+                               renew)
 from daemon_test import (MANIFEST, PATIENCE, alive, eventually, host_can,
                          metrics, pb, tell_if_failed)
 
@@ -319,97 +320,11 @@ class TakeOver(Rig):
         self.assertTrue(again.release(lease).was_held)
 
 
-class ServesFirst(Rig):
-    """A start that finds sandboxes, on a machine that takes its time: bwrap
-    stands still while a file is there."""
+class ServesFirst(ServesFirstTests, Rig):
+    """With leases in Redis."""
 
-    def setUp(self):
-        super().setUp()
-        self.slow = os.path.join(self.dir, "slow")
-        self.bwrap = os.path.join(self.dir, "bwrap")
-        self.flags = ("--bwrap-path=" + self.bwrap,)
-        self.write_bwrap('exec %s "$@"' % shutil.which("bwrap"))
-        self.addCleanup(self.hurry)  # Before the sweeping daemon.
-
-    def write_bwrap(self, last):
-        with open(self.bwrap + ".new", "w", encoding="utf-8") as handle:
-            handle.write("#!/bin/sh\nwhile [ -e %s ]; do sleep 0.01; done\n"
-                         "%s\n" % (self.slow, last))
-        os.chmod(self.bwrap + ".new", 0o755)
-        os.rename(self.bwrap + ".new", self.bwrap)
-
-    def hurry(self):
-        if os.path.exists(self.slow):
-            os.unlink(self.slow)
-
-    def killed_and_slow(self):
-        """A daemon that knows its leases, not yet its sandboxes; a lease."""
-        daemon = self.start("a").wait_full(3)
-        lease = daemon.claim("held")
-        daemon.wait_full(3)
-        daemon.wait_recorded(4)
-        daemon.stop(signal.SIGKILL)
-        with open(self.slow, "w", encoding="utf-8"):
-            pass
-        again = self.start("b")
-        eventually(again.listening, "it serves")
-        return again, lease
-
-    def test_leases_are_answered_for_before_the_sandboxes_are_known(self):
-        daemon, lease = self.killed_and_slow()
-        self.assertEqual(claim_info(daemon, "held").state,
-                         pb.CLAIM_STATE_HELD)
-        self.assertEqual(daemon.claim("held").sandbox, lease.sandbox)
-        renew(daemon, lease)
-        self.assertEqual(
-            daemon.get(f"/sandboxes/{lease.sandbox}/healthz")[0], 200)
-        status, body = daemon.get("/readyz")
-        self.assertEqual(status, 503)
-        self.assertIn("an earlier daemon left", body)
-        with self.assertRaises(grpc.RpcError) as caught:
-            super(LeaseDaemon, daemon).claim("hasty")
-        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
-        self.assertIn("which sandboxes live", caught.exception.details())
-        self.assertIn("grpc-status-details-bin",
-                      dict(caught.exception.trailing_metadata()))
-        waiting = threading.Thread(target=daemon.claim, args=("waits",))
-        waiting.start()
-        eventually(lambda: daemon.pool().waiting == 1, "it waits")
-        self.hurry()
-        waiting.join(PATIENCE)
-        self.assertEqual(claim_info(daemon, "waits").state,
-                         pb.CLAIM_STATE_HELD)
-        eventually(daemon.ready, "ready")
-        daemon.wait_full(3)
-        self.assertTrue(daemon.release(lease).was_held)
-
-    def test_a_sandbox_that_is_gone_is_not_granted(self):
-        daemon, lease = self.killed_and_slow()
-        for name in daemon.sandboxes():
-            if name != lease.sandbox:
-                os.kill(int(daemon.pids(name)["inner"]), signal.SIGKILL)
-        gone = set(daemon.sandboxes()) - {lease.sandbox}
-        self.hurry()
-        self.assertNotIn(daemon.claim("new").sandbox, gone)
-        self.assertEqual(daemon.claim("held").sandbox, lease.sandbox)
-
-    def test_stopped_before_the_sandboxes_are_known(self):
-        daemon, lease = self.killed_and_slow()
-        daemon.process.send_signal(signal.SIGTERM)
-        self.hurry()
-        self.assertEqual(daemon.process.wait(PATIENCE), 0, daemon.messages())
-        last = self.start("c").wait_full(3)
-        self.assertEqual(last.claim("held").sandbox, lease.sandbox)
-
-    def test_a_machine_that_cannot_any_more_is_told_late(self):
-        daemon, lease = self.killed_and_slow()
-        self.addCleanup(self.write_bwrap,
-                        'exec %s "$@"' % shutil.which("bwrap"))
-        os.unlink(self.bwrap)  # One runs already: it is let go on.
-        self.hurry()
-        self.assertEqual(daemon.process.wait(PATIENCE), 1, daemon.messages())
-        self.assertIn("cannot make sandboxes", daemon.messages())
-        self.assertTrue(alive(daemon.pids(lease.sandbox)["inner"]))
+    def begin(self, name):
+        return self.start(name)
 
 
 class Store(Rig):

@@ -541,6 +541,108 @@ class DaemonTest(unittest.TestCase):
         eventually(of_third, "a sandbox of the third template")
         self.assertEqual(daemon.stop(), 0, daemon.messages())
 
+    # --- Pools that come and go by calls ---
+
+    def refused(self, daemon, code, say, method, request):
+        with self.assertRaises(grpc.RpcError) as caught:
+            daemon.rpc("PoolAdmin/" + method, request, pb.Pool)
+        self.assertEqual((caught.exception.code().name,
+                          say in caught.exception.details()), (code, True),
+                         caught.exception.details())
+
+    def parts(self, daemon, name, template):
+        """The manifest's template under that name, and a pool of it."""
+        with open(daemon.manifest, encoding="utf-8") as handle:
+            one, pool = handle.read().split("---\n", 1)
+        return (one.replace("name: quickstart", f"name: {template}", 1),
+                re.sub(r"name: quickstart\n(  annot|spec)",
+                       rf"name: {name}\n\1", pool, count=1).replace(
+                    "Ref:\n    name: quickstart", f"Ref:\n    name: {template}"))
+
+    def test_a_pool_that_is_refused(self):
+        daemon = self.start(replicas=1).wait_full(1)
+        template, pool = self.parts(daemon, "made", "quickstart")
+
+        def create(code, say, manifest):
+            self.refused(daemon, code, say, "CreatePool",
+                         pb.CreatePoolRequest(manifest=manifest))
+
+        create("INVALID_ARGUMENT", "manifest:2: ", "kind: x\n[")
+        create("INVALID_ARGUMENT", "spec.replicaz", pool.replace(
+            "replicas:", "replicaz:"))
+        create("INVALID_ARGUMENT", "one SandboxWarmPool expected, got 0",
+               template)
+        create("INVALID_ARGUMENT", "no SandboxTemplate expected but",
+               template.replace("name: quickstart", "name: other", 1) +
+               "---\n" + pool)
+        create("FAILED_PRECONDITION", "no SandboxTemplate 'gone'",
+               self.parts(daemon, "made", "gone")[1])
+        create("FAILED_PRECONDITION", "slots_max",
+               re.sub(r"replicas: \d+", "replicas: 1000000", pool))
+        create("ALREADY_EXISTS", "another one of this name",
+               template.replace("mountPath: /workspace\n",
+                                "mountPath: /other\n").replace(
+                   '"--workspace", "/workspace"', '"--workspace", "/other"') +
+               "---\n" + pool)
+        create("ALREADY_EXISTS", "there is one of this name",
+               self.parts(daemon, "quickstart", "quickstart")[1])
+        self.refused(daemon, "FAILED_PRECONDITION", "not made by CreatePool",
+                     "DeletePool", pb.DeletePoolRequest(pool=POOL))
+        self.assertEqual(len(daemon.rpc("PoolAdmin/ListPools",
+                                        pb.ListPoolsRequest(),
+                                        pb.ListPoolsResponse).pools), 1)
+        self.assertFalse(os.path.exists(os.path.join(daemon.state, "pools.d")))
+
+    def test_a_pool_comes_and_goes(self):
+        """It is there after a kill and through SIGHUP; its leases outlive
+        it."""
+        daemon = self.start(replicas=1).wait_full(1)
+        made, needs = pb.PoolRef(name="made"), pb.PoolRef(name="needs")
+        template, pool = self.parts(daemon, "made", "own")
+
+        def create(manifest):
+            return daemon.rpc("PoolAdmin/CreatePool",
+                              pb.CreatePoolRequest(manifest=manifest), pb.Pool)
+
+        def delete(ref):
+            return daemon.rpc("PoolAdmin/DeletePool",
+                              pb.DeletePoolRequest(pool=ref),
+                              pb.DeletePoolResponse)
+
+        def claim(ref, name):
+            return daemon.rpc("Allocator/Claim", pb.ClaimRequest(
+                pool=ref, claim_id=name, wait_ms=60000),
+                pb.ClaimResponse).lease
+
+        said = create(template + "---\n" + pool)
+        self.assertEqual((said.ref.name, said.template, said.target),
+                         ("made", "own", 1))
+        claim(made, "first")
+        create(self.parts(daemon, "needs", "own")[1])
+        self.refused(daemon, "FAILED_PRECONDITION", "default_needs.yaml",
+                     "DeletePool", pb.DeletePoolRequest(pool=made))
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "reloaded the manifests" in daemon.messages(),
+                   "reloaded")
+        claim(made, "second")
+        daemon.stop(signal.SIGKILL)
+        daemon = self.start(directory=daemon.dir, replicas=1).wait_full(1)
+        lease = claim(made, "third")
+        claim(needs, "fourth")
+        self.assertEqual(delete(needs).leased, 1)
+        self.assertEqual(delete(made).leased, 1)
+        self.refused(daemon, "NOT_FOUND", "made", "DeletePool",
+                     pb.DeletePoolRequest(pool=made))
+        with self.assertRaises(grpc.RpcError) as caught:
+            claim(made, "fifth")
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+        self.assertTrue(daemon.release(lease).was_held)
+        self.assertEqual(os.listdir(os.path.join(daemon.state, "pools.d")), [])
+        # Made again, of the template that is still known.
+        create(pool)
+        claim(made, "sixth")
+        self.assertEqual(daemon.stop(), 0, daemon.messages())
+
     def test_waiting_claims_are_told_at_sigterm(self):
         daemon = self.start(replicas=0)
         eventually(daemon.ready, "ready")

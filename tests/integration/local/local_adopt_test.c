@@ -173,7 +173,8 @@ test_other_group(void **state)
 
     (void)state;
     (void)snprintf(name, sizeof name, "wp-adopt-test-%d", (int)getpid());
-    wp_cgroups_open(&groups, "/proc/self/mountinfo", "/proc/self/cgroup", name);
+    wp_cgroups_open(&groups, "/proc/self/mountinfo", "/proc/self/cgroup", "",
+                    name);
     if (groups.kind != WP_CGROUP_V1) {
         print_message("SKIP: no control groups of version 1 here\n");
         wp_cgroups_close(&groups);

@@ -103,7 +103,8 @@ is_there(const char *path)
 static void
 open_groups(struct wp_cgroups *groups)
 {
-    wp_cgroups_open(groups, "/proc/self/mountinfo", "/proc/self/cgroup", "wp");
+    wp_cgroups_open(groups, "/proc/self/mountinfo", "/proc/self/cgroup", "",
+                    "wp");
 }
 
 /* Runs fn as a daemon that a service manager started in SERVICE, to which it

@@ -41,6 +41,18 @@ drain(void *ctx, int64_t grace_ns)
     world->drain_grace_ns = grace_ns;
 }
 
+static enum wp_status
+shape(void *ctx, struct wp_pool_job *job, struct wp_err *err)
+{
+    struct wp_world *world = ctx;
+
+    if (world->job != NULL) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "one is under way");
+    }
+    world->job = job;
+    return WP_OK;
+}
+
 void
 wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
 {
@@ -57,6 +69,8 @@ wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
     config.post = post;
     config.wake = wake;
     config.drain = drain;
+    config.shape = shape;
+    config.pools_are_kept = NULL;
     config.ctx = world;
     config.waiting_max = 2;
     config.batches_max = 2;

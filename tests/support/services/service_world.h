@@ -27,6 +27,7 @@ struct wp_world {
     uint32_t wakes;
     uint32_t drains;
     int64_t drain_grace_ns;
+    struct wp_pool_job *job; /* Handed over to be done; NULL: none. */
     uint32_t changes_seen;
     _Atomic(bool) serves; /* True; what the services are told. */
     int64_t next_run_ns;  /* What wp_services_run asked for. */

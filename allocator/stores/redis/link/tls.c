@@ -213,14 +213,18 @@ not_greeted(SSL *ssl, int rc, const char *name, struct wp_err *err)
     return wp_err_set(err, WP_UNAVAILABLE, "TLS: %s", reason_of(ssl, rc));
 }
 
+/* All steps together take timeout_ns at most, however many there are. */
 static enum wp_status
 greet(SSL *ssl, int fd, const char *name, int64_t timeout_ns,
       struct wp_err *err)
 {
-    int64_t ms = timeout_ns / WP_NS_PER_MS + 1;
+    const struct wp_clock *clock = wp_clock_system();
+    int64_t end_ns = wp_time_add(wp_clock_mono_ns(clock), timeout_ns);
 
     for (;;) {
         struct pollfd socket = {.fd = fd};
+        int64_t left_ns;
+        int64_t ms;
         int rc;
         int kind;
 
@@ -237,6 +241,8 @@ greet(SSL *ssl, int fd, const char *name, int64_t timeout_ns,
             return status;
         }
         socket.events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        left_ns = end_ns - wp_clock_mono_ns(clock);
+        ms = left_ns > 0 ? left_ns / WP_NS_PER_MS + 1 : 0;
         rc = poll(&socket, 1, ms < INT_MAX ? (int)ms : INT_MAX);
         if (rc == 0) {
             return wp_err_set(err, WP_UNAVAILABLE,

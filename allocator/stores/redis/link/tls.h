@@ -37,8 +37,8 @@ WP_MUST_CHECK enum wp_status wp_redis_tls_check(const struct wp_redis_tls *tls,
 
 /* A session with the server at the other end of fd, which must not block:
  * greets it and checks its certificate for tls->name, or else for host (a name
- * or an address). UNAVAILABLE says why not, after timeout_ns of silence at the
- * latest; INVALID_ARGUMENT: a file cannot be used. fd stays the caller's. */
+ * or an address). UNAVAILABLE says why not, after timeout_ns at the latest;
+ * INVALID_ARGUMENT: a file cannot be used. fd stays the caller's. */
 WP_MUST_CHECK enum wp_status
 wp_redis_session_open(const struct wp_redis_tls *tls, const char *host, int fd,
                       int64_t timeout_ns, struct wp_redis_session **out,

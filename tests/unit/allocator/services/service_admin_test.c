@@ -69,7 +69,7 @@ static void
 test_every_method_needs_the_admin_right(void **state)
 {
     (void)state;
-    assert_int_equal(world.admin.n_methods, 7);
+    assert_int_equal(world.admin.n_methods, 9);
     for (size_t i = 0; i < world.admin.n_methods; i++) {
         assert_true(world.admin.methods[i].admin_only);
     }
@@ -298,6 +298,106 @@ test_drain_the_daemon(void **state)
     assert_int_equal(world.drain_grace_ns, 5 * WP_NS_PER_S);
 }
 
+/* --- Pools that come and go: done elsewhere, in the end answered there --- */
+
+static void
+end_job(uint32_t index, const struct wp_err *err)
+{
+    struct wp_pool_job *job = world.job;
+
+    assert_non_null(job);
+    world.job = NULL;
+    job->done(job, index, err);
+}
+
+static void
+create_pool(struct wp_fake_call *fake, const char *manifest)
+{
+    const struct wp_wire_create_pool_request request = {wp_str_from(manifest)};
+
+    WP_WORLD_START(&world.admin, fake, "CreatePool", create_pool_request,
+                   &request);
+}
+
+static void
+delete_pool(struct wp_fake_call *fake, const char *name)
+{
+    const struct wp_wire_delete_pool_request request = {
+        {WP_STR("default"), wp_str_from(name)}};
+
+    WP_WORLD_START(&world.admin, fake, "DeletePool", delete_pool_request,
+                   &request);
+}
+
+static void
+test_pools_come_and_go_elsewhere(void **state)
+{
+    struct wp_wire_delete_pool_response deleted;
+    struct wp_pool_stats pool;
+    struct wp_err err;
+
+    (void)state;
+    create_pool(&a, "");
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+    create_pool(wp_world_again(&world, &a), "text");
+    assert_true(wp_str_is(world.job->manifest, "text"));
+    create_pool(&b, "more");
+    wp_world_assert_ended(&b, WP_RESOURCE_EXHAUSTED);
+    assert_true(b.retry_after_ns > 0);
+    end_job(0, NULL);
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, pool, &pool);
+    assert_string_equal(pool.spec.name, "p");
+    (void)wp_err_set(&err, WP_ALREADY_EXISTS, "manifest: there is one");
+    create_pool(wp_world_again(&world, &a), "text");
+    end_job(0, &err);
+    wp_world_assert_ended(&a, WP_ALREADY_EXISTS);
+
+    wp_world_claim(&world, wp_world_again(&world, &a), "id", "", 0);
+    delete_pool(wp_world_again(&world, &b), "other");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    delete_pool(wp_world_again(&world, &b), "p");
+    assert_null(world.job->manifest.ptr);
+    assert_true(wp_str_is(world.job->pool, "p"));
+    end_job(0, NULL);
+    wp_world_assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, delete_pool_response, &deleted);
+    assert_int_equal(deleted.leased, 1);
+}
+
+static void
+init_config(struct wp_services_config *config)
+{
+    wp_services_config_init(config);
+    config->pools = world.rig.pools;
+    config->clock = &world.rig.clock.clock;
+    config->post = (bool (*)(void *, struct wp_message))(uintptr_t)1;
+    config->wake = (void (*)(void *))(uintptr_t)1;
+    config->drain = (void (*)(void *, int64_t))(uintptr_t)1;
+}
+
+/* As in a cluster, whose objects they are. */
+static void
+test_pools_come_and_go_by_others(void **state)
+{
+    const struct wp_wire_create_pool_request request = {WP_STR("text")};
+    struct wp_services_config config;
+    struct wp_services *services;
+    struct wp_service admin;
+    struct wp_err err;
+
+    (void)state;
+    init_config(&config);
+    config.pools_are_kept = "pool: kubectl makes it";
+    services = wp_services_create(&config, &err);
+    assert_non_null(services);
+    admin = wp_service_admin(services);
+    WP_WORLD_START(&admin, &a, "CreatePool", create_pool_request, &request);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+    assert_string_equal(a.message, "pool: kubectl makes it");
+    wp_services_destroy(services);
+}
+
 static void
 test_bounds_of_the_configuration(void **state)
 {
@@ -305,12 +405,7 @@ test_bounds_of_the_configuration(void **state)
     struct wp_err err;
 
     (void)state;
-    wp_services_config_init(&config);
-    config.pools = world.rig.pools;
-    config.clock = &world.rig.clock.clock;
-    config.post = (bool (*)(void *, struct wp_message))(uintptr_t)1;
-    config.wake = (void (*)(void *))(uintptr_t)1;
-    config.drain = (void (*)(void *, int64_t))(uintptr_t)1;
+    init_config(&config);
     config.batches_max = 65;
     assert_null(wp_services_create(&config, &err));
     assert_string_equal(err.msg, "batches_max: 1 to 64 expected, got 65");
@@ -336,6 +431,8 @@ main(void)
         TEST(test_drain_one_pool),
         TEST(test_a_drain_is_taken_back),
         TEST(test_drain_the_daemon),
+        TEST(test_pools_come_and_go_elsewhere),
+        TEST(test_pools_come_and_go_by_others),
         TEST(test_bounds_of_the_configuration),
     };
 

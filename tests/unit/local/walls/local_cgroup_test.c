@@ -121,7 +121,7 @@ test_v2(void **state)
     put_in(one, "pids.max", "");
     put_in(one, "cpu.max", "");
     put_in(one, "cgroup.procs", "");
-    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
     assert_int_equal(groups.kind, WP_CGROUP_V2);
     assert_int_equal(groups.controllers,
                      WP_CGROUP_MEMORY | WP_CGROUP_PIDS | WP_CGROUP_CPU);
@@ -131,7 +131,7 @@ test_v2(void **state)
      * that moved there. */
     (void)snprintf(text, sizeof text, "0::/user/service/%s\n", WP_CGROUP_LEAF);
     put(tree.self, text);
-    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
     assert_string_equal(groups.trees[0].dir, group);
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
     expect_in(one, "memory.max", "1048576");
@@ -175,7 +175,7 @@ test_v1(void **state)
     put_in(memory, "memory.limit_in_bytes", "");
     put_in(cpu, "cpu.cfs_period_us", "");
     put_in(cpu, "cpu.cfs_quota_us", "");
-    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
     assert_int_equal(groups.kind, WP_CGROUP_V1);
     assert_int_equal(groups.controllers, WP_CGROUP_MEMORY | WP_CGROUP_CPU);
     assert_int_equal(groups.trees_len, 2);
@@ -278,13 +278,53 @@ test_none(void **state)
     tree_init(&tree);
     put(tree.mountinfo, "1 0 8:1 / / rw - ext4 /dev/sda rw\nnonsense\n - \n");
     put(tree.self, "0::/\nx\n");
-    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "wp");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
     assert_int_equal(groups.kind, WP_CGROUP_NONE);
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
     assert_int_equal(wp_cgroup_open_procs(&groups, "one", fds), 0);
     assert_true(wp_cgroup_remove(&groups, "one"));
-    wp_cgroups_open(&groups, "/nonexistent", "/nonexistent", "wp");
+    wp_cgroups_open(&groups, "/nonexistent", "/nonexistent", "", "wp");
     assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    tree_fini(&tree);
+}
+
+/* A group that was given: who is in it makes room, and this process stays where
+ * it is. */
+static void
+test_v2_given(void **state)
+{
+    struct wp_cgroups groups;
+    struct tree tree;
+    char text[256];
+    char given[128];
+    char group[192];
+    char leaf[192];
+
+    (void)state;
+    tree_init(&tree);
+    make_dir(given, sizeof given, tree.dir, "other.service");
+    make_dir(leaf, sizeof leaf, given, WP_CGROUP_LEAF);
+    (void)snprintf(text, sizeof text,
+                   "30 1 0:26 / %s rw - cgroup2 cgroup2 rw\n", tree.dir);
+    put(tree.mountinfo, text);
+    put(tree.self, "0::/user/service\n");
+    put_in(given, "cgroup.type", "domain\n");
+    put_in(given, "cgroup.procs", "4711\n");
+    put_in(given, "cgroup.controllers", "cpu memory pids\n");
+    put_in(given, "cgroup.subtree_control", "cpu memory pids\n");
+    put_in(leaf, "cgroup.procs", "");
+    make_dir(group, sizeof group, given, "wp");
+    put_in(group, "cgroup.controllers", "cpu memory pids\n");
+    put_in(group, "cgroup.subtree_control", "cpu memory pids\n");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "/other.service", "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_V2);
+    assert_string_equal(groups.trees[0].dir, group);
+    assert_false(groups.moved);
+    expect_in(leaf, "cgroup.procs", "4711");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "/no.service", "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    assert_non_null(strstr(groups.reason, "sandbox_cgroup: "));
+    assert_non_null(strstr(groups.reason, "/no.service: No such file"));
     tree_fini(&tree);
 }
 
@@ -292,11 +332,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v2),
-        cmocka_unit_test(test_v1),
-        cmocka_unit_test(test_save_and_load),
-        cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_v2),    cmocka_unit_test(test_v2_given),
+        cmocka_unit_test(test_v1),    cmocka_unit_test(test_save_and_load),
+        cmocka_unit_test(test_sweep), cmocka_unit_test(test_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

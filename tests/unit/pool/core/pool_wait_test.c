@@ -166,6 +166,47 @@ repeats_of_a_waiting_claim_share_its_sandbox(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Not as long as the first: each as long as it asked, and a second at least. */
+static void
+repeats_wait_no_longer_than_they_asked(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim first;
+    struct wp_rig_claim c[3];
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    wp_rig_claim_init(&first, "same", "", 0, 60 * S);
+    assert_int_equal(wp_rig_claim(&rig, &first), WP_PENDING);
+    for (int i = 0; i < 3; i++) {
+        wp_rig_claim_init(&c[i], "same", "", 0, i * 5 * S);
+        assert_int_equal(wp_rig_claim(&rig, &c[i]), WP_PENDING);
+    }
+    wp_rig_settle(&rig);
+    wp_rig_advance(&rig, S - 1);
+    assert_int_equal(c[0].answers, 0);
+    wp_rig_advance(&rig, 1);
+    assert_int_equal(c[0].answers, 1);
+    assert_int_equal(c[0].claim.status, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(c[0].claim.reason,
+                        "an earlier request for this claim waits still");
+    assert_true(wp_pools_cancel(rig.pools, &c[1].claim));
+    wp_rig_advance(&rig, 9 * S - 1);
+    assert_int_equal(c[1].answers + c[2].answers, 0);
+    wp_rig_advance(&rig, 1);
+    assert_int_equal(c[2].answers, 1);
+    assert_int_equal(first.answers, 0);
+    /* It is served, and so is who repeats it in time. */
+    wp_rig_claim_init(&c[0], "same", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &c[0]), WP_PENDING);
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 1, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(first.claim.status, WP_OK);
+    assert_int_equal(c[0].claim.status, WP_OK);
+    assert_true(c[0].claim.replayed);
+    wp_rig_fini(&rig);
+}
+
 static void
 draining_pool_refuses_and_empties(void **state)
 {
@@ -203,6 +244,7 @@ main(void)
         cmocka_unit_test(
             cold_start_makes_one_for_each_waiting_claim_and_no_more),
         cmocka_unit_test(repeats_of_a_waiting_claim_share_its_sandbox),
+        cmocka_unit_test(repeats_wait_no_longer_than_they_asked),
         cmocka_unit_test(draining_pool_refuses_and_empties),
     };
 

@@ -91,6 +91,37 @@ test_admin_requests(void **state)
 }
 
 static void
+test_pools_that_come_and_go(void **state)
+{
+    static char text[WP_WIRE_MANIFEST_MAX + 2];
+    static char memory[WP_WIRE_ARENA_BATCH];
+    struct wp_wire_create_pool_request create;
+
+    (void)state;
+    WIRE_EXPECT_REFUSED(create_pool_request, wp_wire_create_pool_request,
+                        "manifest: a SandboxWarmPool expected, got nothing");
+    wire_set_up(NULL);
+    WIRE_EXPECT_REFUSED(delete_pool_request, wp_wire_delete_pool_request,
+                        "pool: the name of a pool expected, got none");
+    memset(text, 'x', sizeof text - 1);
+    for (size_t over = 0; over < 2; over++) {
+        const struct wp_wire_create_pool_request request = {
+            {text + 1 - over, WP_WIRE_MANIFEST_MAX + over}};
+        static uint8_t bytes[WP_WIRE_MESSAGE_MAX];
+        size_t len = wp_wire_size_create_pool_request(&request);
+
+        assert_true(len <= sizeof bytes);
+        (void)wp_wire_pack_create_pool_request(&request, bytes);
+        wp_arena_init(&wire_arena, memory, sizeof memory);
+        assert_int_equal(wp_wire_unpack_create_pool_request(
+                             &wire_arena, bytes, len, &create, &wire_err),
+                         over == 0 ? WP_OK : WP_INVALID_ARGUMENT);
+    }
+    assert_string_equal(wire_err.msg,
+                        "manifest: at most 60000 bytes expected, got 60001");
+}
+
+static void
 put_reservation(int64_t sandboxes, int64_t from_ms, int64_t until_ms)
 {
     wire_set_up(NULL);
@@ -144,6 +175,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         WIRE_TEST(test_admin_requests),
+        WIRE_TEST(test_pools_that_come_and_go),
         WIRE_TEST(test_reservations),
     };
 

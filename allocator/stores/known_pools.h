@@ -1,12 +1,12 @@
-/* allocator/daemon/known_pools.h - the pools whose leases a state directory may
+/* allocator/stores/known_pools.h - the pools whose leases a state directory may
  * hold.
  *
  * Redis keeps the records of each pool apart, so that who does not know a
  * pool's name cannot find its leases. A pool that is taken out of the manifests
  * while it has some would be forgotten: its name stays in this file, one
  * "NAMESPACE/POOL" a line, until nothing of it is left. */
-#ifndef WP_ALLOCATOR_DAEMON_KNOWN_POOLS_H
-#define WP_ALLOCATOR_DAEMON_KNOWN_POOLS_H
+#ifndef WP_ALLOCATOR_STORES_KNOWN_POOLS_H
+#define WP_ALLOCATOR_STORES_KNOWN_POOLS_H
 
 #include <stdint.h>
 

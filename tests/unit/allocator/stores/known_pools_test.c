@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocator/daemon/known_pools.h"
+#include "allocator/stores/known_pools.h"
 
 static void
 reads_what_it_wrote(void **state)

@@ -1,4 +1,4 @@
-#include "allocator/daemon/known_pools.h"
+#include "allocator/stores/known_pools.h"
 
 #include <errno.h>
 #include <stdio.h>

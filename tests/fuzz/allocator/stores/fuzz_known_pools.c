@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/daemon/known_pools.h"
+#include "allocator/stores/known_pools.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

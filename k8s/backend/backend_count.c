@@ -1,0 +1,243 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/backend/backend_impl.h"
+#include "pool/base/assert.h"
+
+/* --- Counting --- */
+
+/* An order that is not begun will not be. */
+static void
+outdate(void *ctx, struct wp_sandbox_ref *entry)
+{
+    if (entry->phase == WP_SANDBOX_CREATING) {
+        entry->outdated = true;
+        wp_backend_wake(ctx, entry->ns, entry->name);
+    }
+}
+
+/* The core knows of all there was when the message left, and what it had
+ * ordered before has come here. */
+static void
+end_count(struct wp_cluster_backend *backend,
+          const struct wp_backend_message *message)
+{
+    if (backend->counting && message->count_nr == backend->count_nr) {
+        backend->counting = false;
+        wp_sandbox_refs_walk(backend->refs, outdate, backend);
+    }
+}
+
+static void
+take_counted(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *counted =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+
+    end_count(counted->backend, counted);
+    free(counted);
+}
+
+/* On the control thread, after all that was asked. */
+static void
+pass_back(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *message =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+
+    message->base.run = take_counted;
+    wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
+}
+
+static bool
+ask_if_unknown(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_cluster_backend *backend = ctx;
+
+    if (wp_backend_is_pooled(backend, sandbox) && !sandbox->deleting &&
+        wp_sandbox_refs_find(backend->refs, sandbox->ns, sandbox->name) ==
+            NULL) {
+        wp_backend_ask(backend, sandbox);
+    }
+    return true;
+}
+
+static void
+begin_count(struct wp_cluster_backend *backend,
+            struct wp_backend_message *message)
+{
+    backend->counting = true;
+    message->count_nr = ++backend->count_nr;
+    wp_cluster_channel_to_control(backend->channel, &message->base);
+}
+
+/* While this replica leads. */
+void
+wp_backend_count(struct wp_cluster_backend *backend)
+{
+    struct wp_backend_message *message = wp_backend_message(backend, pass_back);
+
+    WP_ASSERT(message != NULL);
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_if_unknown,
+                  backend);
+    begin_count(backend, message);
+}
+
+void
+wp_cluster_backend_doubt(struct wp_cluster_backend *backend, bool doubtful)
+{
+    bool over = backend->doubtful && !doubtful;
+
+    backend->doubtful = doubtful;
+    if (over && backend->parts->active) {
+        wp_backend_count(backend);
+    }
+}
+
+bool
+wp_backend_makes(const struct wp_cluster_backend *backend)
+{
+    return backend->parts->active && !backend->doubtful && !backend->counting;
+}
+
+bool
+wp_cluster_backend_may_send(const struct wp_cluster_backend *backend,
+                            const char *method, const char *path,
+                            enum wp_http_priority priority)
+{
+    static const char sandboxes[] = "/sandboxes";
+    size_t len = strlen(path);
+    bool makes = priority >= WP_HTTP_REFILL && strcmp(method, "POST") == 0 &&
+                 len >= sizeof sandboxes - 1 &&
+                 strcmp(path + len - (sizeof sandboxes - 1), sandboxes) == 0;
+
+    return !makes || wp_backend_makes(backend);
+}
+
+/* --- Leading --- */
+
+static void
+take_swept(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *swept =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+    struct wp_cluster_backend *backend = swept->backend;
+
+    if (swept->epoch == backend->epoch) {
+        end_count(backend, swept);
+        backend->ready(backend->ready_ctx);
+    }
+    free(swept);
+}
+
+static bool
+ask_of_each(void *ctx, const struct wp_object *sandbox)
+{
+    struct wp_cluster_backend *backend = ctx;
+    bool pooled = wp_backend_is_pooled(backend, sandbox);
+
+    if ((pooled && !sandbox->deleting) ||
+        (!pooled &&
+         (wp_object_annotation(sandbox, WP_ANNOTATION_UID) != NULL ||
+          wp_object_annotation(sandbox, WP_ANNOTATION_LEASE) != NULL ||
+          wp_object_controlled_by_kind(sandbox, WP_KIND_SANDBOX_CLAIM)))) {
+        wp_backend_ask(backend, sandbox);
+    }
+    return true;
+}
+
+static void sweep(struct wp_cluster_message *from);
+
+/* Nothing that the core still misses was there when it was listed. */
+static void
+sweep_listed(void *ctx)
+{
+    struct wp_cluster_backend *backend = ctx;
+    struct wp_cluster_message *message = backend->sweeping;
+
+    backend->sweeping = NULL;
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
+                  backend);
+    wp_cluster_channel_to_control(backend->channel, message);
+}
+
+/* The core has records of sandboxes that the store lacks. Its watch may lag
+ * behind the leader before this one, whose leases live. */
+static void
+list_before_sweep(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *message =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+    struct wp_cluster_backend *backend = message->backend;
+
+    if (message->epoch != backend->epoch) {
+        free(message);
+        return;
+    }
+    message->listed = true;
+    message->base.run = sweep;
+    backend->sweeping = &message->base;
+    wp_fresh_list_begin(backend->fresh, sweep_listed, backend);
+}
+
+/* On the control thread, after all that was asked. */
+static void
+sweep(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *message =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+    struct wp_pools *pools = message->backend->parts->core.pools;
+
+    if (message->listed || !wp_pools_have_unseen(pools)) {
+        wp_pools_lose_unseen(pools);
+        message->base.run = take_swept;
+    } else {
+        message->base.run = list_before_sweep;
+    }
+    wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
+}
+
+void
+wp_backend_drop_sweep(struct wp_cluster_backend *backend)
+{
+    wp_fresh_list_cancel(backend->fresh);
+    if (backend->sweeping != NULL) {
+        wp_backend_message_drop(backend->sweeping);
+        backend->sweeping = NULL;
+    }
+}
+
+static void
+look_at_entry(void *ctx, struct wp_sandbox_ref *entry)
+{
+    wp_backend_recheck(ctx, entry);
+    wp_backend_wake(ctx, entry->ns, entry->name);
+}
+
+void
+wp_cluster_backend_activate(struct wp_cluster_backend *backend,
+                            void (*ready)(void *ctx), void *ctx)
+{
+    struct wp_backend_message *message = wp_backend_message(backend, sweep);
+
+    WP_ASSERT(message != NULL && backend->parts->active);
+    backend->epoch++;
+    backend->ready = ready;
+    backend->ready_ctx = ctx;
+    backend->counting = true; /* Before anything is looked at. */
+    wp_work_pause(backend->queue, false);
+    wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
+                  backend);
+    message->epoch = backend->epoch;
+    begin_count(backend, message);
+}
+
+void
+wp_cluster_backend_deactivate(struct wp_cluster_backend *backend)
+{
+    backend->epoch++;
+    backend->count_nr++; /* What is under way counts no more. */
+    wp_backend_drop_sweep(backend);
+    wp_work_pause(backend->queue, true);
+}
