@@ -34,6 +34,8 @@ wp_cluster_config_init(struct wp_cluster_config *config)
         .ready_grace_ns = 300 * WP_NS_PER_S,
         .watch_silence_ns = 90 * WP_NS_PER_S,
         .create_inflight_max = 300,
+        .implicit_pool_idle_ns = 600 * WP_NS_PER_S,
+        .implicit_pools_max = 64,
         .sandboxes_max = 4096,
         .claim_events = true,
         .observability_annotations = true,

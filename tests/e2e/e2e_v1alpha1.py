@@ -184,6 +184,33 @@ def test_without_a_pool(w):
     assert w.wait_claim("own")["status"]["sandbox"]["name"] == "own"
 
 
+def test_implicit_pool(w):
+    """A template that nobody made a pool for: the first claim starts cold, the next one is
+    warm; people see whose pool it is; and it goes when its template says no."""
+    begin(w, implicit_pool=2)
+    make_template(w)
+    make_claim(w, "first")
+    assert w.wait_claim("first")["status"]["sandbox"]["name"] == "first"
+    w.wait_pool("shadow-pool-agent", 2)
+    pool = w.get("SandboxWarmPool", "shadow-pool-agent")
+    assert pool["metadata"]["labels"]["warmpool.dev/implicit-pool"] == "true"
+    owner, = pool["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("SandboxTemplate", "agent")
+    wait_for("an event", lambda: [e for e in w.list("Event")
+                                  if e["reason"] == "ImplicitPoolMade"])
+    make_claim(w, "second", labels={"kagent.dev/session-id": "s2"})
+    assert w.wait_claim("second")["status"]["sandbox"]["name"].startswith(
+        "shadow-pool-agent-")
+    poll(w, "an MCP URL", lambda: kagent_url(w, "second"))
+    w.cluster.kubectl("-n", w.namespace, "annotate", "sandboxtemplate", "agent",
+                      "warmpool.dev/implicit-pool=0")
+    w.wait_gone("SandboxWarmPool", "shadow-pool-agent")
+    # Never a pool that is missed: neither by who was served, nor by who comes now.
+    make_claim(w, "third")
+    assert w.wait_claim("third")["status"]["sandbox"]["name"] == "third"
+    assert is_ready(read(w, "SandboxClaim", "second"))
+
+
 def test_ax_cycles(w):
     """One name, made and deleted again and again: each gets an address of its own Pod."""
     begin(w)
