@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "local/sandbox/extras.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/host_probe.h"
 #include "local/sandbox/lock.h"
@@ -371,6 +372,25 @@ hash_texts(uint64_t hash, const char *const *texts)
     return hash_u64(hash, i);
 }
 
+static uint64_t
+hash_files(uint64_t hash, const struct wp_template_mount *mount)
+{
+    if (mount->kind == WP_MOUNT_EMPTY && !mount->prepared) {
+        return hash;
+    }
+    hash = hash_u64(hash, mount->kind);
+    hash = hash_u64(hash, mount->prepared);
+    for (uint32_t i = 0; i < mount->files_len; i++) {
+        const struct wp_template_file *file = &mount->files[i];
+
+        hash = hash_text(hash, file->path);
+        hash = hash_u64(hash, file->mode);
+        hash = hash_u64(hash, file->bytes.len);
+        hash = wp_fnv(hash, file->bytes.ptr, file->bytes.len);
+    }
+    return hash;
+}
+
 /* Of all that a sandbox of it depends on. Differs between builds never. */
 uint64_t
 wp_template_hash(const struct wp_template *tmpl)
@@ -386,6 +406,17 @@ wp_template_hash(const struct wp_template *tmpl)
         hash = hash_text(hash, tmpl->mounts[i].path);
         hash = hash_u64(hash, tmpl->mounts[i].size_bytes);
         hash = hash_u64(hash, tmpl->mounts[i].read_only);
+        hash = hash_files(hash, &tmpl->mounts[i]);
+    }
+    for (uint32_t i = 0; i < tmpl->inits_len; i++) {
+        hash = hash_text(hash, tmpl->inits[i].name);
+        hash = hash_texts(hash, tmpl->inits[i].argv);
+        hash = hash_texts(hash, tmpl->inits[i].env);
+        hash = hash_text(hash, tmpl->inits[i].working_dir);
+    }
+    if (tmpl->probe == WP_READY_EXEC) {
+        hash = hash_texts(hash, tmpl->probe_argv);
+        hash = hash_u64(hash, tmpl->probe_timeout_s);
     }
     hash = hash_u64(hash, tmpl->cpu_milli);
     hash = hash_u64(hash, tmpl->memory_bytes);
@@ -434,6 +465,24 @@ find_limits(const struct wp_local *local, const struct wp_template *tmpl,
     return WP_OK;
 }
 
+/* Only Landlock tells a container from its init containers, which write there.
+ */
+static void
+note_writable(const struct wp_local *local, const struct wp_template *tmpl)
+{
+    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
+        const struct wp_template_mount *mount = &tmpl->mounts[i];
+
+        if (mount->read_only && mount->prepared &&
+            local->host.landlock_abi == 0) {
+            wp_log_warn("a volume that init containers fill stays writable: "
+                        "this kernel has no Landlock",
+                        wp_kv_str("template", tmpl->name),
+                        wp_kv_str("mount_path", mount->path));
+        }
+    }
+}
+
 enum wp_status
 wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
                           const char *dir, struct wp_err *err)
@@ -462,6 +511,10 @@ wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
         status = wp_gvisor_make(local, out, err);
     }
     if (status == WP_OK) {
+        status = wp_extras_make(out, err);
+    }
+    if (status == WP_OK) {
+        note_writable(local, out->tmpl);
         status = wp_bwrap_args_make(local, out, err);
     }
     return status == WP_OK ? WP_OK

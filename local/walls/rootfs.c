@@ -290,6 +290,78 @@ make_point(const struct wp_root *root, int root_fd, const char *point,
     return WP_OK;
 }
 
+/* The file of a volume covers one that is there, or an empty one that is made
+ * here. */
+static enum wp_status
+make_file_point(const struct wp_root *root, int root_fd, const char *point,
+                struct wp_err *err)
+{
+    const char *base = strrchr(point, '/');
+    char parent[WP_ROOT_PATH_MAX];
+    enum wp_status status = WP_OK;
+    struct stat st;
+    int top = -1;
+    int fd;
+
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)(base - point), point);
+    for (size_t i = 0; i < root->binds_len && top < 0; i++) {
+        const struct wp_root_bind *bind = &root->binds[i];
+        size_t len = strlen(bind->to);
+
+        if (strncmp(point, bind->to, len) == 0 && point[len] == '/') {
+            top =
+                open(bind->from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            (void)memmove(parent, parent + len, strlen(parent + len) + 1);
+        }
+    }
+    if (top < 0 && parent[0] != '\0' &&
+        !wp_inside_make(root_fd, parent + 1, 0755)) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno,
+                          "cannot make mountPath %s", point);
+    }
+    fd = wp_inside_open(top >= 0 ? top : root_fd,
+                        parent[0] != '\0' ? parent + 1 : ".",
+                        WP_INSIDE_NO_LINKS);
+    if (top < 0 && fd >= 0) {
+        int file = openat(fd, base + 1,
+                          O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0444);
+
+        if (file >= 0) {
+            (void)close(file);
+        }
+    }
+    if (fd < 0 || fstatat(fd, base + 1, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(st.st_mode)) {
+        status = wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "mountPath %s with subPath is not a file of the"
+                            " image, which is read-only",
+                            point);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (top >= 0) {
+        (void)close(top);
+    }
+    return status;
+}
+
+static enum wp_status
+make_mount_point(const struct wp_root *root, int root_fd,
+                 const struct wp_template_mount *mount, struct wp_err *err)
+{
+    switch (mount->kind) {
+    case WP_MOUNT_FILE:
+        return make_file_point(root, root_fd, mount->path, err);
+    case WP_MOUNT_EMPTY:
+    case WP_MOUNT_FILES:
+        return make_point(root, root_fd, mount->path, err);
+    case WP_MOUNT_NONE:
+        break;
+    }
+    return WP_OK;
+}
+
 static enum wp_status
 make_points(const struct wp_root *root, const struct wp_template *tmpl,
             struct wp_err *err)
@@ -308,7 +380,7 @@ make_points(const struct wp_root *root, const struct wp_template *tmpl,
         }
     }
     for (uint32_t i = 0; i < tmpl->mounts_len && status == WP_OK; i++) {
-        status = make_point(root, fd, tmpl->mounts[i].path, err);
+        status = make_mount_point(root, fd, &tmpl->mounts[i], err);
     }
     (void)close(fd);
     return status;
