@@ -1,8 +1,8 @@
 """agent-sandbox's Python SDK, as it is published, on a real control plane with real
 data paths: KWOK says that a Pod runs, and a warmpool-runtime on a loopback address,
 which becomes the Pod's, is what answers there."""
+import json
 import os
-import pathlib
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +10,7 @@ import threading
 import time
 
 import world
-from cluster import ROOT, Unavailable, free_port, wait_for
+from cluster import ROOT, free_port, wait_for
 
 LIVES = 13  # Of SDK below, with the one that fails.
 
@@ -89,16 +89,6 @@ print("done")
 '''
 
 
-def sdk_python():
-    """The Python that has the SDK."""
-    setup = subprocess.run([ROOT / "tests/clients/setup.sh"], text=True,
-                           stdout=subprocess.PIPE, check=False)
-    if setup.returncode == 77:
-        raise Unavailable("no clients of others")
-    assert setup.returncode == 0
-    return pathlib.Path(setup.stdout.strip()) / "python/bin/python3"
-
-
 class Sandboxes:
     """Answers for the Pods of a namespace: a real server for each that runs, at an
     address that the Pod gets, until the Pod is gone."""
@@ -167,7 +157,7 @@ class Sandboxes:
 
 def test_python_sdk(w):
     """In-cluster mode with both runtimes, at once and async; nothing is left over."""
-    python = sdk_python()
+    python = world.clients() / "python/bin/python3"
     w.daemon()
     w.template()
     sandboxes = Sandboxes(w)
@@ -192,6 +182,66 @@ def test_python_sdk(w):
             sandboxes.running) == len(w.list("Pod")) == LIVES)
     finally:
         sandboxes.stop()
+
+
+# As its template has it, on a cluster whose nodes have no labels.
+PERFKIT = """
+apiVersion: extensions.agents.x-k8s.io/v1beta1
+kind: SandboxTemplate
+metadata: {name: agent-sandbox}
+spec:
+  podTemplate:
+    spec:
+      automountServiceAccountToken: false
+      restartPolicy: OnFailure
+      securityContext: {runAsNonRoot: true}
+      tolerations:
+      - {key: sandbox.gke.io/runtime, operator: Equal, value: runsc, effect: NoSchedule}
+      containers:
+      - name: python-runtime
+        image: registry.k8s.io/agent-sandbox/python-runtime-sandbox:v0.4.6
+        ports: [{containerPort: 8888}]
+        readinessProbe: {httpGet: {path: /, port: 8888}, periodSeconds: 1}
+        resources:
+          requests: {cpu: 100m, memory: 256Mi, ephemeral-storage: 256Mi}
+          limits: {cpu: 500m, memory: 1Gi, ephemeral-storage: 256Mi}
+        securityContext: {capabilities: {drop: [ALL]}}
+---
+apiVersion: extensions.agents.x-k8s.io/v1beta1
+kind: SandboxWarmPool
+metadata: {name: agent-sandbox}
+spec: {replicas: 20, sandboxTemplateRef: {name: agent-sandbox}}
+"""
+
+
+def test_perfkit(w):
+    """PerfKitBenchmarker's resource: the controller's flags, its template, a pool of
+    exactly so many, and its load, of which every claim is served warm."""
+    python = world.clients() / "python/bin/python3"
+    one = w.daemon(kube_api_qps="-1", kube_api_burst="1000", enable_tracing="false",
+                   extensions="true", sandbox_claim_concurrent_workers="400",
+                   sandbox_concurrent_workers="400",
+                   sandbox_warm_pool_concurrent_workers="4",
+                   sandbox_warm_pool_max_batch_size="100")
+    w.cluster.kubectl("-n", w.namespace, "apply", "-f", "-", stdin=PERFKIT)
+    w.cluster.kubectl("-n", w.namespace, "wait", "sandboxwarmpool/agent-sandbox",
+                      "--for=jsonpath={.status.readyReplicas}=20", "--timeout=600s")
+    assert "sandbox-claim-concurrent-workers" in one.log()
+    run = subprocess.run(
+        [python, ROOT / "tests/clients/python/perfkit_load.py", w.namespace,
+         "agent-sandbox", "10", "2", "180"], text=True, timeout=900, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+             "PYTHONDONTWRITEBYTECODE": "1"})
+    assert run.returncode == 0, run.stdout[-4000:]
+    lines = run.stdout.split("---RESULTS---\n")[1].splitlines()
+    records, samples = [json.loads(line) for line in lines[:-2]], json.loads(lines[-1])
+    print(f"     startup p50 {samples['startup_time_p50'] * 1000:.0f} ms, "
+          f"p99 {samples['startup_time_p99'] * 1000:.0f} ms", flush=True)
+    assert len(records) == samples["success_count"] == 20, samples
+    assert samples["error_count"] == 0 and samples["warm_served_fraction"] == 1, samples
+    wait_for("no claim", lambda: not w.list("SandboxClaim"))
+    w.wait_pool("agent-sandbox", 20)
 
 
 world.main(__name__)

@@ -1,6 +1,7 @@
 """Clients of v1alpha1: what they write and read, converted by the daemon's webhook; the
 calls of kagent, AX and kagenti one after the other; and the same objects in v1beta1."""
 import os
+import subprocess
 import time
 import urllib.error
 
@@ -167,6 +168,24 @@ def test_kagent(w):
         w.cluster.delete(path_of(w, "SandboxClaim", item["metadata"]["name"]))
     w.wait_gone("Sandbox", name)
     w.wait_gone("Sandbox", bound["name"])
+
+
+def test_kagents_provider(w):
+    """Its provider in Go, which reads through a cache, with the types of both versions of
+    the API that it has been built with: create, poll, alias, URL, delete."""
+    programs = world.clients() / "go"
+    begin(w)
+    make_template(w)
+    make_pool(w, replicas=8)
+    for name in ("kagent", "kagent-late"):
+        run = subprocess.run(
+            [programs / name / name, str(w.cluster.kubeconfig), w.namespace, "agent"],
+            text=True, timeout=900, check=False, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        assert run.returncode == 0 and run.stdout.endswith("done\n"), run.stdout[-4000:]
+        print(f"     {name}: {run.stdout.splitlines()[-2]}", flush=True)
+        wait_for("no claim", lambda: not w.list("SandboxClaim"))
+        w.wait_pool("warm", 8)
 
 
 def test_without_a_pool(w):
