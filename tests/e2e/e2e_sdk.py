@@ -4,6 +4,7 @@ which becomes the Pod's, is what answers there."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -13,6 +14,7 @@ import world
 from cluster import ROOT, free_port, wait_for
 
 LIVES = 13  # Of SDK below, with the one that fails.
+ROUTED = 4  # The same by way of the router.
 
 # What the SDK does, by itself, in its own Python.
 SDK = r'''
@@ -22,9 +24,14 @@ from k8s_agent_sandbox import SandboxClient
 from k8s_agent_sandbox.async_sandbox_client import AsyncSandboxClient
 from k8s_agent_sandbox.exceptions import (SandboxClaimFailedError,
     SandboxRequestError, SandboxWarmPoolNotFoundError)
-from k8s_agent_sandbox.models import (SandboxInClusterConnectionConfig,
+from k8s_agent_sandbox.models import (SandboxDirectConnectionConfig,
+    SandboxGatewayConnectionConfig, SandboxInClusterConnectionConfig,
     SandboxdInClusterConnectionConfig)
 ns, rest, grpc = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+routers = [SandboxDirectConnectionConfig(api_url=url, server_port=rest)
+           for url in sys.argv[4:5]]
+routers += [SandboxGatewayConnectionConfig(gateway_name=name, gateway_namespace=ns,
+                                           server_port=rest) for name in sys.argv[5:]]
 in_cluster = SandboxInClusterConnectionConfig(server_port=rest)
 sandboxd = SandboxdInClusterConnectionConfig(
     mode="in-cluster-pod-ip", rest_port=rest, grpc_port=grpc)
@@ -65,9 +72,12 @@ async def async_life(config):
         assert await sandbox.files.read("a") == b"b"
         await client.delete_sandbox(sandbox.claim_name, namespace=ns)
 
-for config in (in_cluster, sandboxd):
+for config in routers or (in_cluster, sandboxd):
     life(config)
     asyncio.run(async_life(config))
+if routers:
+    print("done")
+    sys.exit()
 with ThreadPoolExecutor(8) as pool:
     names = list(pool.map(life, [sandboxd] * 8))
 assert len(set(names)) == 8, names
@@ -155,27 +165,77 @@ class Sandboxes:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def fill(w, lives):
+    """As many as the SDK takes in all: none is Ready, and taken, before its Pod has the
+    address of a real server."""
+    w.pool("p", lives)
+    wait_for("addresses of real sandboxes", lambda: all(
+        s.get("status", {}).get("podIPs", ["none"])[0].startswith("127.")
+        for s in w.list("Sandbox")))
+
+
+def run_sdk(w, sandboxes, *routers):
+    run = subprocess.run(
+        [world.clients() / "python/bin/python3", "-W", "ignore", "-c", SDK,
+         w.namespace, str(sandboxes.rest), str(sandboxes.grpc), *routers],
+        text=True, timeout=900, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+             "PYTHONDONTWRITEBYTECODE": "1"})
+    assert run.returncode == 0 and run.stdout.endswith("done\n"), (
+        run.stdout[-4000:], sandboxes.failed)
+
+
+def make_gateway(w, address):
+    """A Gateway that some controller has given that address."""
+    w.cluster.kubectl("apply", "-f", "-", stdin=GATEWAYS)
+    w.cluster.kubectl("wait", "--for=condition=Established", "--timeout=300s",
+                      "crd/gateways.gateway.networking.k8s.io")
+    path = f"/apis/gateway.networking.k8s.io/v1/namespaces/{w.namespace}/gateways"
+    wait_for("the kind Gateway", lambda: w.cluster.get(path) is not None)
+    w.cluster.request("POST", path, {
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+        "metadata": {"name": "sandboxes"}, "spec": {},
+        "status": {"addresses": [{"type": "IPAddress", "value": address}]}})
+
+
+def may_listen(address, port):
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except PermissionError:
+            return False
+    return True
+
+
+def test_python_sdk_by_the_router(w):
+    """Direct mode, and a Gateway in front of sandbox-router-svc: the daemon finds the
+    Pod by the SDK's headers."""
+    address = f"127.88.{os.getpid() >> 8 & 255}.{os.getpid() & 255 or 1}"
+    has_gateway = may_listen(address, 80)  # The SDK adds no port.
+    routers = [f"127.0.0.1:{free_port()}"] + [f"{address}:80"] * has_gateway
+    w.template()
+    sandboxes = Sandboxes(w)
+    try:
+        w.daemon(trusting_listen=",".join(routers), trust_sandboxes="127.0.0.0/8",
+                 sandbox_port=sandboxes.rest)
+        if has_gateway:
+            make_gateway(w, address)
+        fill(w, ROUTED)
+        run_sdk(w, sandboxes, "http://" + routers[0], *["sandboxes"] * has_gateway)
+        wait_for("no claim", lambda: not w.list("SandboxClaim"))
+    finally:
+        sandboxes.stop()
+
+
 def test_python_sdk(w):
     """In-cluster mode with both runtimes, at once and async; nothing is left over."""
-    python = world.clients() / "python/bin/python3"
     w.daemon()
     w.template()
     sandboxes = Sandboxes(w)
     try:
-        # As many as the SDK takes in all: none is Ready, and taken, before its Pod
-        # has the address of a real server.
-        w.pool("p", LIVES)
-        wait_for("addresses of real sandboxes", lambda: all(
-            s.get("status", {}).get("podIPs", ["none"])[0].startswith("127.")
-            for s in w.list("Sandbox")))
-        run = subprocess.run(
-            [python, "-W", "ignore", "-c", SDK, w.namespace, str(sandboxes.rest),
-             str(sandboxes.grpc)], text=True, timeout=900, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
-                 "PYTHONDONTWRITEBYTECODE": "1"})
-        assert run.returncode == 0 and run.stdout.endswith("done\n"), (
-            run.stdout[-4000:], sandboxes.failed)
+        fill(w, LIVES)
+        run_sdk(w, sandboxes)
         wait_for("no claim", lambda: not w.list("SandboxClaim"))
         w.wait_pool("p", LIVES)
         wait_for("no sandbox without a Pod", lambda: len(
@@ -183,6 +243,24 @@ def test_python_sdk(w):
     finally:
         sandboxes.stop()
 
+
+# As much of the kind as the SDK looks at.
+GATEWAYS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gateways.gateway.networking.k8s.io
+  annotations: {api-approved.kubernetes.io: "unapproved, for a test"}
+spec:
+  group: gateway.networking.k8s.io
+  scope: Namespaced
+  names: {kind: Gateway, plural: gateways, singular: gateway}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
 
 # As its template has it, on a cluster whose nodes have no labels.
 PERFKIT = """
