@@ -1,7 +1,10 @@
 """Clients of v1alpha1: what they write and read, converted by the daemon's webhook; the
 calls of kagent, AX and kagenti one after the other; and the same objects in v1beta1."""
+import contextlib
 import os
+import socket
 import subprocess
+import threading
 import time
 import urllib.error
 
@@ -34,13 +37,9 @@ def read(w, kind, name, version="v1alpha1"):
     return w.cluster.get(path_of(w, kind, name, version))
 
 
-def begin(w, **settings):
-    """A daemon whose webhook the API server trusts."""
-    port = free_port()
-    one = w.daemon(webhook_listen=f"127.0.0.1:{port}",
-                   webhook_url=f"https://127.0.0.1:{port}/convert", **settings)
-    # Lists need no conversion while there is nothing; so one object is made, of which
-    # nothing comes until the definitions trust the certificate.
+def wait_converts(w):
+    """Lists need no conversion while there is nothing; so one object is made, of which
+    nothing comes until the definitions trust the certificate."""
     def converts():
         try:
             return w.cluster.request(
@@ -50,7 +49,109 @@ def begin(w, **settings):
     w.template("probe")
     wait_for("a webhook that is trusted", converts)
     w.delete("SandboxTemplate", "probe")
+
+
+def begin(w, **settings):
+    """A daemon whose webhook the API server trusts."""
+    port = free_port()
+    one = w.daemon(webhook_listen=f"127.0.0.1:{port}",
+                   webhook_url=f"https://127.0.0.1:{port}/convert", **settings)
+    wait_converts(w)
     return one
+
+
+class Relay:
+    """Stands for the Service: each connection goes to the next of the ports that takes
+    one. cut() ends those that there are, so that the next request makes another."""
+
+    def __init__(self, ports):
+        self.ports, self.asked, self.open = list(ports), {p: 0 for p in ports}, set()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near = self.server.accept()[0]
+                far = self.connect()
+                if far is None:
+                    near.close()
+                    continue
+                self.open |= {near, far}
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self.carry, args=pair, daemon=True).start()
+
+    def connect(self):
+        for _ in self.ports:
+            port = self.ports.pop(0)
+            self.ports.append(port)
+            with contextlib.suppress(OSError):
+                far = socket.create_connection(("127.0.0.1", port))
+                self.asked[port] += 1
+                return far
+        return None
+
+    def carry(self, source, sink):
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                sink.sendall(piece)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        for end in self.open:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self.open = set()
+
+    def close(self):
+        self.server.close()
+        self.cut()
+
+
+def test_two_replicas_convert(w):
+    """Either of two replicas is asked, also when one is gone; and a certificate that is
+    lost is replaced by another, which the definitions trust."""
+    ports = [free_port(), free_port()]
+    relay = Relay(ports)
+    try:
+        daemons = [w.daemon(f"replica-{port}", webhook_listen=f"127.0.0.1:{port}",
+                            webhook_url=f"https://127.0.0.1:{relay.port}/convert",
+                            leader_election_namespace=world.SYSTEM) for port in ports]
+        wait_converts(w)
+
+        def both():
+            relay.cut()
+            wait_converts(w)
+            return all(relay.asked.values())
+        wait_for("both are asked", both)
+        daemons[0].kill()
+        relay.cut()
+        wait_converts(w)
+        secret = f"/api/v1/namespaces/{world.SYSTEM}/secrets/warmpool-webhook"
+        crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + ".".join(
+            PLURALS["SandboxClaim"][::-1])
+
+        def trusted():
+            return w.cluster.get(crd)["spec"]["conversion"]["webhook"]["clientConfig"][
+                "caBundle"]
+        before = trusted()
+        w.cluster.patch(secret, {"data": None})
+        wait_for("another certificate", lambda: trusted() != before)
+        relay.cut()
+        wait_converts(w)
+        daemons[0].start()
+        relay.asked[ports[0]] = 0
+
+        def first_again():
+            relay.cut()
+            wait_converts(w)
+            return relay.asked[ports[0]] > 0
+        wait_for("the first replica with the new certificate", first_again)
+    finally:
+        relay.close()
 
 
 def make_template(w, name="agent", **spec):
