@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import world
 from cluster import ROOT, free_port, wait_for
@@ -208,6 +210,17 @@ def may_listen(address, port):
     return True
 
 
+def answer_of(router, sandbox, namespace):
+    """The status of the sandbox's answer; the router's own, where it has none."""
+    request = urllib.request.Request(f"http://{router}/", headers={
+        "X-Sandbox-ID": sandbox, "X-Sandbox-Namespace": namespace})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
 def test_python_sdk_by_the_router(w):
     """Direct mode, and a Gateway in front of sandbox-router-svc: the daemon finds the
     Pod by the SDK's headers."""
@@ -224,6 +237,19 @@ def test_python_sdk_by_the_router(w):
         fill(w, ROUTED)
         run_sdk(w, sandboxes, "http://" + routers[0], *["sandboxes"] * has_gateway)
         wait_for("no claim", lambda: not w.list("SandboxClaim"))
+        # A Sandbox that started cold, and one that nobody claimed.
+        w.pool("none", 0)
+        w.claim("cold", "none")
+        w.create("Sandbox", "bare", {"podTemplate": {"spec": {"containers": [
+            {"name": "main", "image": "registry.invalid/pause:1"}]}}})
+        for name in ("cold", "bare"):
+            wait_for(f"{name} by the router",
+                     lambda n=name: answer_of(routers[0], n, w.namespace) == 200)
+        # Nobody reaches what waits in a pool, or lies in another namespace.
+        idle = next(s["metadata"]["name"] for s in w.list("Sandbox")
+                    if s["metadata"]["name"].startswith("p-"))
+        assert answer_of(routers[0], idle, w.namespace) == 404
+        assert answer_of(routers[0], "bare", "default") == 404
     finally:
         sandboxes.stop()
 
