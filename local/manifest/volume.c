@@ -1,4 +1,6 @@
 /* local/manifest/volume.c - volumes and where they are mounted. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "local/manifest/build.h"
@@ -251,6 +253,23 @@ struct placing {
     const char *sub_paths[WP_TEMPLATE_MOUNTS_MAX];
 };
 
+/* Of a mount that was read before. */
+WP_PRINTF(3, 4)
+static bool
+refuse(struct placing *p, const struct wp_build_mount *from, const char *fmt,
+       ...)
+{
+    char words[sizeof p->d->err->msg];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(words, sizeof words, fmt, args);
+    va_end(args);
+    (void)wp_err_set(p->d->err, WP_INVALID_ARGUMENT, "%s%s", from->place,
+                     words);
+    return false;
+}
+
 static const struct wp_build_volume *
 find_volume(const struct wp_build *b, const char *name)
 {
@@ -301,14 +320,13 @@ add_place(struct placing *p, const struct wp_build_mount *from,
     bool own = from->of == &p->b->container;
 
     if (at == WP_TEMPLATE_MOUNTS_MAX) {
-        return wp_decode_fail(p->d, from->node,
-                              "at most %d mounts in one sandbox were expected",
-                              (int)WP_TEMPLATE_MOUNTS_MAX);
+        return refuse(p, from, "at most %d mounts in one sandbox were expected",
+                      (int)WP_TEMPLATE_MOUNTS_MAX);
     }
     for (uint32_t i = 0; volume->empty && i < at; i++) {
         if (p->volumes[i] == volume) {
-            return wp_decode_fail(
-                p->d, from->node,
+            return refuse(
+                p, from,
                 "volume '%s' is mounted at %s already, and an emptyDir has one"
                 " place on one machine: name that",
                 volume->name, p->mounts[i].path);
@@ -334,13 +352,12 @@ place_mount(struct placing *p, const struct wp_build_mount *from)
     const struct wp_build_volume *volume = find_volume(p->b, from->volume);
 
     if (volume == NULL) {
-        return wp_decode_fail(p->d, from->node, "no volume is named '%s'",
-                              from->volume);
+        return refuse(p, from, "no volume is named '%s'", from->volume);
     }
     if (volume->empty && from->sub_path != NULL) {
-        return wp_decode_fail(p->d, from->node,
-                              "subPath of an emptyDir is not supported on one"
-                              " machine: mount the whole volume");
+        return refuse(p, from,
+                      "subPath of an emptyDir is not supported on one"
+                      " machine: mount the whole volume");
     }
     for (uint32_t i = 0; i < p->b->tmpl->mounts_len; i++) {
         if (strcmp(p->mounts[i].path, from->path) != 0) {
@@ -349,10 +366,10 @@ place_mount(struct placing *p, const struct wp_build_mount *from)
         p->mounts[i].prepared |= volume->empty && !from->read_only;
         return (p->volumes[i] == volume &&
                 same_text(p->sub_paths[i], from->sub_path)) ||
-               wp_decode_fail(p->d, from->node,
-                              "another volume is mounted at %s, and on one"
-                              " machine all containers see the same files",
-                              from->path);
+               refuse(p, from,
+                      "another volume is mounted at %s, and on one"
+                      " machine all containers see the same files",
+                      from->path);
     }
     return add_place(p, from, volume);
 }

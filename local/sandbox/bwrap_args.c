@@ -357,7 +357,7 @@ add_sandbox(struct builder *b, const struct wp_local *local,
 }
 
 /* Where gVisor's configuration binds them from. There they have another owner
- * than the program is: what their owner may do, everybody may. */
+ * than the program is: what their owner may read, everybody may. */
 static void
 add_gvisor_volumes(struct builder *b, const struct wp_local *local,
                    const struct wp_local_template *lt)
@@ -380,8 +380,8 @@ add_gvisor_volumes(struct builder *b, const struct wp_local *local,
             (void)snprintf(path, sizeof path, "%s%s%s", at,
                            mount->kind == WP_MOUNT_FILES ? "/" : "",
                            mount->files[j].path);
-            add_file(b, "--file", fd++, mode | (mode >> 3 & 070) | mode >> 6,
-                     path);
+            add_file(b, "--file", fd++,
+                     mode | (mode >> 3 & 050) | (mode >> 6 & 05), path);
         }
     }
 }

@@ -309,7 +309,7 @@ test_upstream_flags(void **state)
         "30s or 5m, got 'soon'");
     assert_flags_refused("--kube-api-qps=many",
                          "--kube-api-qps: setting 'kube_api_qps': expected a "
-                         "whole number from 0 to 1000000 (requests), got "
+                         "whole number from 0 to 1000000, got "
                          "'many'");
     assert_flags_refused("--api-connections",
                          "--api-connections needs a value: "

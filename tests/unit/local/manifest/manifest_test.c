@@ -602,7 +602,7 @@ static const struct {
     {MAP HEAD CONTAINER
      "        volumeMounts: [{name: v, mountPath: /v}]\n"
      "      volumes: [{name: v, configMap: {name: c, items: [{key: x, path: "
-     "y}]}}]\n",
+     "yy}]}}]\n",
      "volumeMounts[0]: ConfigMap 'c' has no key 'x'"},
     {MAP HEAD CONTAINER
      "        volumeMounts: [{name: v, mountPath: /v, subPath: x}]\n"
@@ -611,8 +611,8 @@ static const struct {
     {MAP HEAD CONTAINER
      "        volumeMounts: [{name: v, mountPath: /v}]\n"
      "      volumes: [{name: v, configMap: {name: c, items: [{key: a, path: "
-     "y}, {key: a, path: y/z}]}}]\n",
-     "'y' is a file, and 'y/z' is below it"},
+     "yy}, {key: a, path: yy/z}]}}]\n",
+     "'yy' is a file, and 'yy/z' is below it"},
     {MAP HEAD CONTAINER
      "        volumeMounts: [{name: v, mountPath: /v, subPath: /x}]\n",
      "subPath: a relative path without"},
