@@ -59,7 +59,7 @@ struct wp_cluster_config {
     uint32_t implicit_pool;
     int64_t implicit_pool_idle_ns; /* 10 min */
     uint32_t implicit_pools_max;   /* 64 */
-    uint32_t sandboxes_max;       /* What the backend takes; as slots_max. */
+    uint32_t sandboxes_max;        /* What the backend takes; as slots_max. */
     /* The lease store keeps nothing: leases are rebuilt from the Sandboxes that
      * tell of them, before this replica serves. False. */
     bool rebuild_leases;

@@ -35,7 +35,7 @@
 /* Of a SandboxTemplate: the port that has to serve before a sandbox is Ready.
  */
 #define WP_ANNOTATION_SERVING_PORT "warmpool.dev/serving-port"
-/* Of a SandboxTemplate: how many sandboxes its implicit pool keeps; "0": it gets
+/* Of a SandboxTemplate: how many sandboxes its implicit pool keeps; "0": it has
  * none. */
 #define WP_ANNOTATION_IMPLICIT_POOL "warmpool.dev/implicit-pool"
 /* A pool with it serves only claims that name it. */

@@ -2,7 +2,7 @@
  * command: init containers before it, and a probe that asks it.
  *
  * They come through a descriptor, since their environment is nobody's business
- * and every user can read a command line. local/control.h says in which form. */
+ * and every user can read a command line; local/control.h says how. */
 #ifndef WP_LOCAL_INIT_PROGRAMS_H
 #define WP_LOCAL_INIT_PROGRAMS_H
 
