@@ -53,7 +53,13 @@ struct wp_cluster_config {
         ready_grace_ns; /* 5 min: a sandbox not ready by then is replaced. */
     int64_t watch_silence_ns;     /* 90 s: a watch that is silent is ended. */
     uint32_t create_inflight_max; /* 300 in each pool. */
-    uint32_t sandboxes_max;       /* What the backend takes; as slots_max. */
+    /* Of a template that claims name and nobody made a pool for: how many
+     * sandboxes it keeps, 0: there is none unless its template says so; how
+     * long without such a claim; and how many such pools there may be. */
+    uint32_t implicit_pool;
+    int64_t implicit_pool_idle_ns; /* 10 min */
+    uint32_t implicit_pools_max;   /* 64 */
+    uint32_t sandboxes_max;        /* What the backend takes; as slots_max. */
     /* The lease store keeps nothing: leases are rebuilt from the Sandboxes that
      * tell of them, before this replica serves. False. */
     bool rebuild_leases;

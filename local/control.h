@@ -10,6 +10,8 @@
 enum {
     WP_CONTROL_MAX = 256, /* Bytes of a message. */
 
+    WP_CONTROL_INITS_MAX = 16, /* Init containers. */
+
     /* From warmpool-init. */
     WP_CONTROL_HELLO = 'H',   /* Up; its credentials come along. */
     WP_CONTROL_OPEN = 'O',    /* First answer on the port. */
@@ -23,5 +25,12 @@ enum {
     WP_CONTROL_TERMINATE = 'T', /* SIGTERM to the program. */
     WP_CONTROL_KEEP = 'K',      /* Stay when the daemon is gone. */
 };
+
+/* What warmpool-init runs beside the command comes through a descriptor: as
+ * terminated texts, of each program its kind, its name, its timeout in seconds,
+ * its directory ("": where warmpool-init is), the number of its arguments and
+ * they, the number of its variables (0: those of warmpool-init) and they. */
+#define WP_PROGRAM_INIT "init"   /* Runs to its end before the command. */
+#define WP_PROGRAM_PROBE "probe" /* Status 0: the command is ready. */
 
 #endif

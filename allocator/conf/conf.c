@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "pool/base/address.h"
+#include "allocator/conf/upstream.h"
 #include "allocator/conf/value.h"
 #include "allocator/conf/paths.h"
 
@@ -50,14 +51,17 @@ read_flag(struct wp_conf *conf, const char *arg, const char *next, bool *used,
     const char *equals = strchr(arg, '=');
     struct wp_str name = {arg, equals != NULL ? (size_t)(equals - arg)
                                               : strlen(arg)};
+    const struct wp_upstream_flag *theirs = wp_upstream_find(name);
     enum wp_setting_id id = wp_setting_find(name);
+    enum wp_status status;
     bool is_bool;
     struct wp_str value;
 
-    if (id == WP_SETTINGS) {
+    if (id == WP_SETTINGS && theirs == NULL) {
         return unknown_flag(name, err);
     }
-    is_bool = wp_setting_get(id)->type == WP_SETTING_BOOL;
+    is_bool = theirs != NULL ? wp_upstream_is_bool(theirs)
+                             : wp_setting_get(id)->type == WP_SETTING_BOOL;
     if (equals != NULL) {
         value = wp_str_from(equals + 1);
     } else if (is_bool) {
@@ -69,12 +73,14 @@ read_flag(struct wp_conf *conf, const char *arg, const char *next, bool *used,
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "--%s needs a value: --%s=VALUE", arg, arg);
     }
-    if (wp_conf_set_text(conf, id, value,
-                         (struct wp_conf_origin){WP_CONF_FLAG, 0},
-                         err) != WP_OK) {
-        return wp_err_wrap(err, "--%.*s", (int)name.len, name.ptr);
-    }
-    return WP_OK;
+    status =
+        theirs != NULL
+            ? wp_upstream_set(conf, theirs, value, err)
+            : wp_conf_set_text(conf, id, value,
+                               (struct wp_conf_origin){WP_CONF_FLAG, 0}, err);
+    return status == WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "--%.*s", (int)name.len, name.ptr);
 }
 
 enum wp_status

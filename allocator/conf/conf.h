@@ -93,6 +93,8 @@ struct wp_conf {
 #undef WP_SETTING
 #undef WP_GROUP
     struct wp_conf_origin origin[WP_SETTINGS];
+    /* Flags of agent-sandbox's controller that do nothing; bits. */
+    uint64_t upstream_idle;
 };
 
 /* Numbers of the choices of ENUM settings, in the order of the table. */
@@ -243,6 +245,11 @@ enum wp_status wp_conf_check(const struct wp_conf *conf, struct wp_err *err);
  * backend's: their names, "a, b", as many whole ones as fit in cap (at least 1)
  * bytes. Returns how many there are. */
 size_t wp_conf_idle(const struct wp_conf *conf, char *out, size_t cap);
+
+/* The i-th flag of agent-sandbox's controller that was given and does nothing,
+ * and what to look at instead; NULL: there are no more. Static storage. */
+const char *wp_conf_upstream_idle(const struct wp_conf *conf, size_t i,
+                                  const char **instead);
 
 /* The effective settings as a configuration file with their sources. */
 void wp_conf_print(const struct wp_conf *conf, FILE *out);

@@ -214,6 +214,9 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->ready_grace_ns = conf->readiness_grace;
     out->watch_silence_ns = conf->watch_silence;
     out->create_inflight_max = (uint32_t)conf->create_inflight_max;
+    out->implicit_pool = (uint32_t)conf->implicit_pool;
+    out->implicit_pool_idle_ns = conf->implicit_pool_idle;
+    out->implicit_pools_max = (uint32_t)conf->implicit_pools_max;
     out->sandboxes_max = (uint32_t)conf->slots_max;
     out->rebuild_leases = conf->lease_store == WP_CONF_STORE_MEMORY;
     out->qps = (double)conf->kube_api_qps;
@@ -341,13 +344,27 @@ wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self)
                : NULL;
 }
 
+bool
+wp_daemon_cluster_find(const struct wp_daemon_cluster *self, struct wp_str ns,
+                       struct wp_str name, struct wp_claim_info *out)
+{
+    memset(out, 0, sizeof *out);
+    if (self == NULL ||
+        !wp_cluster_find_sandbox(self->cluster, ns, name, out->endpoint)) {
+        return false;
+    }
+    memcpy(out->tenant, WP_TENANT_SANDBOX_CLAIMS,
+           sizeof WP_TENANT_SANDBOX_CLAIMS);
+    return wp_str_copy(ns, out->pool_namespace, sizeof out->pool_namespace);
+}
+
 void
 wp_daemon_cluster_sandbox_token(const struct wp_daemon_cluster *self,
                                 const struct wp_claim_info *info,
                                 char out[WP_SANDBOX_TOKEN_TEXT + 1])
 {
     out[0] = '\0';
-    if (self != NULL && self->has_sandbox_key) {
+    if (self != NULL && self->has_sandbox_key && info->sandbox[0] != '\0') {
         wp_sandbox_token(self->sandbox_key, info->pool_namespace, info->sandbox,
                          out);
     }

@@ -39,6 +39,12 @@ wp_daemon_cluster_serves(const struct wp_daemon_cluster *self);
 /* Why the cluster lets this replica do nothing yet; NULL: it does, or there is
  * no cluster. Static. Any thread. */
 const char *wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self);
+/* A Sandbox that the core has no lease of, since no pool has given it out. Its
+ * tenant is that of all SandboxClaims, and its name is left out of info: it has
+ * no token. Any thread. */
+WP_MUST_CHECK bool wp_daemon_cluster_find(const struct wp_daemon_cluster *self,
+                                          struct wp_str ns, struct wp_str name,
+                                          struct wp_claim_info *out);
 /* The token that the lease's sandbox is called with; "" where there is none,
  * since no token_key_file was named. Any thread. */
 void wp_daemon_cluster_sandbox_token(const struct wp_daemon_cluster *self,

@@ -33,6 +33,8 @@ check(const struct wp_conf *conf)
     struct wp_manifest *manifest = wp_daemon_read_manifests(conf, &err);
     const struct wp_pool_spec *specs;
     char idle[IDLE_MAX];
+    const char *flag;
+    const char *instead;
     size_t n;
 
     if (manifest == NULL) {
@@ -53,6 +55,10 @@ check(const struct wp_conf *conf)
         (void)printf("# note: with this backend these settings do nothing: "
                      "%s\n",
                      idle);
+    }
+    for (size_t i = 0;
+         (flag = wp_conf_upstream_idle(conf, i, &instead)) != NULL; i++) {
+        (void)printf("# note: --%s does nothing: %s\n", flag, instead);
     }
     for (size_t i = 0; i < wp_manifest_notes_count(manifest); i++) {
         (void)printf("# note: %s\n", wp_manifest_note(manifest, i));
@@ -79,6 +85,8 @@ run(const struct wp_conf *conf, int argc, char **argv)
     struct wp_err err = {.msg = ""};
     struct wp_daemon *daemon;
     char idle[IDLE_MAX];
+    const char *flag;
+    const char *instead;
     bool clean;
 
     wp_log_configure((enum wp_log_level)conf->log_level,
@@ -90,6 +98,11 @@ run(const struct wp_conf *conf, int argc, char **argv)
                     wp_kv_str("backend", wp_conf_is_cluster(conf) ? "kubernetes"
                                                                   : "local"),
                     wp_kv_str("settings", idle));
+    }
+    for (size_t i = 0;
+         (flag = wp_conf_upstream_idle(conf, i, &instead)) != NULL; i++) {
+        wp_log_warn("a flag of agent-sandbox's controller does nothing here",
+                    wp_kv_str("flag", flag), wp_kv_str("instead", instead));
     }
     daemon = wp_daemon_create(conf, argc, argv, &err);
     if (daemon == NULL) {

@@ -419,6 +419,9 @@ create_pool(struct shaping *s, struct wp_str text)
     }
     status = wp_manifest_add_bytes(manifest, "manifest", text, s->err);
     if (status == WP_OK) {
+        status = wp_manifest_resolve(manifest, s->err);
+    }
+    if (status == WP_OK) {
         status = check_shape(manifest, s);
     }
     if (status == WP_OK) {

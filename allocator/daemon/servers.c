@@ -30,11 +30,20 @@ struct wp_daemon_servers {
 /* --- What the servers ask; their threads --- */
 
 static enum wp_status
-find_sandbox(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
+find_sandbox(void *ctx, struct wp_str ns, struct wp_str sandbox,
+             struct wp_claim_info *out)
 {
     const struct wp_daemon_servers *self = ctx;
+    enum wp_status status =
+        wp_pools_find_sandbox(self->from.core->pools, sandbox, out);
 
-    return wp_pools_find_sandbox(self->from.core->pools, sandbox, out);
+    /* As agent-sandbox's router has it, where no namespace is said. */
+    return status == WP_OK ||
+                   !wp_daemon_cluster_find(self->from.cluster,
+                                           ns.len > 0 ? ns : WP_STR("default"),
+                                           sandbox, out)
+               ? status
+               : WP_OK;
 }
 
 static bool
@@ -95,9 +104,11 @@ sandbox_token(void *ctx, const struct wp_claim_info *info,
 }
 
 static enum wp_status
-find_nothing(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
+find_nothing(void *ctx, struct wp_str ns, struct wp_str sandbox,
+             struct wp_claim_info *out)
 {
     (void)ctx;
+    (void)ns;
     (void)sandbox;
     (void)out;
     return WP_NOT_FOUND;

@@ -266,7 +266,8 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
         return NULL;
     }
     memset(&info, 0, sizeof info);
-    if (config->find(config->ctx, route->sandbox, &info) != WP_OK ||
+    if (config->find(config->ctx, route->sandbox_namespace, route->sandbox,
+                     &info) != WP_OK ||
         (!may && !may_without_token(config, req, info.tenant)) ||
         (route->sandbox_namespace.len > 0 &&
          !wp_str_is(route->sandbox_namespace, info.pool_namespace))) {

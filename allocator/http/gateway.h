@@ -99,8 +99,9 @@ struct wp_gateway_config {
     size_t n_pages;
     struct wp_sessions *sessions; /* The session API; NULL: none. */
 
-    /* The leased sandbox of that name; wp_pools_find_sandbox. */
-    enum wp_status (*find)(void *ctx, struct wp_str sandbox,
+    /* The leased sandbox of that name, as wp_pools_find_sandbox has it, or
+     * another one of this namespace (empty: not said). */
+    enum wp_status (*find)(void *ctx, struct wp_str ns, struct wp_str sandbox,
                            struct wp_claim_info *out);
     /* wp_pools_token_valid. */
     bool (*token_valid)(void *ctx, const uint8_t *token, struct wp_str sandbox);

@@ -34,6 +34,8 @@ wp_cluster_config_init(struct wp_cluster_config *config)
         .ready_grace_ns = 300 * WP_NS_PER_S,
         .watch_silence_ns = 90 * WP_NS_PER_S,
         .create_inflight_max = 300,
+        .implicit_pool_idle_ns = 600 * WP_NS_PER_S,
+        .implicit_pools_max = 64,
         .sandboxes_max = 4096,
         .claim_events = true,
         .observability_annotations = true,
@@ -206,7 +208,9 @@ make_parts(struct wp_cluster *cluster, struct wp_err *err)
     if (status == WP_OK) {
         cluster->counts = wp_sandbox_counts_create(
             cluster->parts.stores[WP_KIND_SANDBOX], &cluster->parts.active);
-        status = cluster->counts != NULL
+        cluster->routes =
+            wp_sandbox_routes_create(cluster->parts.stores[WP_KIND_SANDBOX]);
+        status = cluster->counts != NULL && cluster->routes != NULL
                      ? WP_OK
                      : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
@@ -337,6 +341,14 @@ wp_cluster_refused(const struct wp_cluster *cluster)
     return atomic_load_explicit(&cluster->refused, memory_order_relaxed);
 }
 
+bool
+wp_cluster_find_sandbox(const struct wp_cluster *cluster, struct wp_str ns,
+                        struct wp_str name, char out[WP_ENDPOINT_MAX + 1])
+{
+    return wp_sandbox_routes_find(cluster->routes, ns, name,
+                                  cluster->parts.config.sandbox_port, out);
+}
+
 struct wp_backend
 wp_cluster_backend(struct wp_cluster *cluster)
 {
@@ -400,6 +412,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
         wp_store_destroy(parts->stores[i]);
     }
     wp_sandbox_counts_destroy(cluster->counts);
+    wp_sandbox_routes_destroy(cluster->routes);
     if (cluster->tick != NULL) {
         event_free(cluster->tick);
     }

@@ -8,6 +8,7 @@
 #include "k8s/backend/backend.h"
 #include "k8s/controllers/shared.h"
 #include "k8s/cluster/cluster_stats.h"
+#include "k8s/cluster/sandbox_routes.h"
 #include "k8s/lead/election.h"
 #include "k8s/backend/pool_sync.h"
 #include "k8s/watch/reflector.h"
@@ -33,6 +34,7 @@ struct wp_cluster {
     struct wp_cluster_backend *backend;
     struct wp_pool_sync *pool_sync;
     struct wp_sandbox_counts *counts;
+    struct wp_sandbox_routes *routes;
     struct wp_cluster_watch watches[WP_KIND_COUNT];
     const struct wp_controller_ops *ops[WP_CLUSTER_CONTROLLERS];
     void *controllers[WP_CLUSTER_CONTROLLERS];

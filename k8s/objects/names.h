@@ -20,6 +20,8 @@
 #define WP_LABEL_ADOPTABLE "agents.x-k8s.io/adoptable"
 /* Of a Sandbox that only shows another one: the uid of its claim. */
 #define WP_LABEL_ALIAS "warmpool.dev/alias"
+/* Of a SandboxWarmPool that nobody made; see k8s/controllers/implicit. */
+#define WP_LABEL_IMPLICIT_POOL "warmpool.dev/implicit-pool"
 /* Annotations. */
 #define WP_ANNOTATION_SANDBOX_NAME "agents.x-k8s.io/sandbox-name"
 #define WP_ANNOTATION_POD_NAME "agents.x-k8s.io/pod-name"
@@ -33,6 +35,11 @@
 /* Of a SandboxTemplate: the port that has to serve before a sandbox is Ready.
  */
 #define WP_ANNOTATION_SERVING_PORT "warmpool.dev/serving-port"
+/* Of a SandboxTemplate: how many sandboxes its implicit pool keeps; "0": it has
+ * none. */
+#define WP_ANNOTATION_IMPLICIT_POOL "warmpool.dev/implicit-pool"
+/* A pool with it serves only claims that name it. */
+#define WP_ANNOTATION_TENANT "warmpool.dev/tenant"
 #define WP_ANNOTATION_TRACE "opentelemetry.io/trace-context"
 #define WP_ANNOTATION_SAFE_TO_EVICT                                            \
     "cluster-autoscaler.kubernetes.io/safe-to-evict"

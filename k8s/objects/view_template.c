@@ -6,6 +6,10 @@
 #include "k8s/objects/view_read.h"
 #include "pool/base/fnv.h"
 
+enum {
+    IMPLICIT_REPLICAS_MAX = 1000, /* As the setting implicit_pool. */
+};
+
 static const char *const management[] = {"Managed", "Unmanaged", NULL};
 static const char *const injection[] = {"Disallowed", "Allowed", "Overrides",
                                         NULL};
@@ -163,6 +167,26 @@ read_serving_port(struct wp_view_reader *reader)
     return (uint16_t)port;
 }
 
+static int32_t
+read_implicit_pool(struct wp_view_reader *reader)
+{
+    const char *text = wp_json_text(reader->root, "metadata", "annotations",
+                                    WP_ANNOTATION_IMPLICIT_POOL, NULL);
+    uint64_t replicas = 0;
+
+    if (text[0] == '\0') {
+        return -1;
+    }
+    if (!wp_str_to_u64(wp_str_from(text), &replicas) ||
+        replicas > IMPLICIT_REPLICAS_MAX) {
+        wp_view_wrong(reader,
+                      "metadata.annotations." WP_ANNOTATION_IMPLICIT_POOL,
+                      "a number of sandboxes, 0 to 1000");
+        return -1;
+    }
+    return (int32_t)replicas;
+}
+
 void
 wp_view_read_template(struct wp_view_reader *reader, void *out)
 {
@@ -177,6 +201,7 @@ wp_view_read_template(struct wp_view_reader *reader, void *out)
     view->volume_policy =
         read_policy(reader, "spec.volumeClaimTemplatesPolicy");
     view->serving_port = read_serving_port(reader);
+    view->implicit_pool = read_implicit_pool(reader);
     (void)wp_view_object(reader, "spec.podTemplate.spec");
     (void)wp_view_array(reader, "spec.volumeClaimTemplates");
     (void)wp_view_bool(reader, "spec.service", false);

@@ -8,7 +8,7 @@
 #include "pool/base/fnv.h"
 
 enum {
-    LISTENERS_MAX = 8,
+    LISTENERS_MAX = 12,
     /* Uids remembered after they went: more than writes can be under way. Older
      * ones are forgotten; a late answer about one of those would put a gone
      * object back until the next list. */

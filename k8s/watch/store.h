@@ -23,7 +23,7 @@ void wp_store_destroy(struct wp_store *store); /* NULL is fine. */
  * others, but not this one. */
 typedef void wp_store_listener(void *ctx, const struct wp_object *before,
                                const struct wp_object *after);
-/* At most 8, before anything is put in, told in this order. */
+/* At most 12, before anything is put in, told in this order. */
 void wp_store_listen(struct wp_store *store, wp_store_listener *listener,
                      void *ctx);
 

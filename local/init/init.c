@@ -1,7 +1,8 @@
 /* local/init/init.c - warmpool-init, process 1 of every sandbox.
  *
- * Starts the template's command confined, bridges its port to the daemon's Unix
- * socket, probes it, reaps orphans and tells the daemon how it ended.
+ * Runs the template's init containers, one after the other, then starts its
+ * command confined, bridges its port to the daemon's Unix socket, probes it,
+ * reaps orphans and tells the daemon how it ended.
  * Statically linked, so that it runs in any root filesystem.
  *
  * The command runs as the same user, so init defends itself: it is not dumpable
@@ -32,6 +33,7 @@
 #include "local/init/bridge.h"
 #include "local/control.h"
 #include "local/init/inner_probe.h"
+#include "local/init/programs.h"
 #include "proto/sockets/descriptors.h"
 #include "local/walls/landlock.h"
 #include "pool/base/compiler.h"
@@ -43,6 +45,7 @@ enum {
     RUNSC_FAILED = 128, /* Its status when it could not run the program. */
     RETRY_FIRST_US = 1000,
     RETRY_LAST_US = 16000,
+    RETRY_LAST_EXEC_US = 250000, /* To start a program costs more. */
     PROBE_TIMEOUT_US = 1000000,
     FILES_SOFT = 1024,
     FILES_HARD = 65536,
@@ -66,9 +69,17 @@ struct init {
     bool asked;           /* The daemon waits for a probe's outcome. */
     int64_t retry_us;
     int64_t wake_us; /* When on_timer is due; INT64_MAX: never. */
-    pid_t child;
+    int programs_fd; /* -1: there are none but the command. */
+    struct wp_programs programs;
+    size_t inits_done;
+    struct wp_program command;
+    pid_t child;       /* The init container that runs, or the command. */
+    pid_t probe_child; /* The probe's program; 0: it does not run. */
     const char *writable[WRITABLE_MAX];
     size_t writable_len;
+    /* The same for init containers, in addition. */
+    const char *prepared[WRITABLE_MAX];
+    size_t prepared_len;
     struct wp_watch control_watch;
     struct wp_watch rejoin_watch;
     struct wp_watch signal_watch;
@@ -128,9 +139,32 @@ limit(int resource, rlim_t soft, rlim_t hard)
     }
 }
 
+static bool
+is_command(const struct init *init, const struct wp_program *program)
+{
+    return program == &init->command;
+}
+
+/* Init containers write where the command may not. */
+static int
+confine(const struct init *init, const struct wp_program *program)
+{
+    const char *writable[2 * WRITABLE_MAX];
+    size_t len = init->writable_len;
+
+    memcpy(writable, init->writable, len * sizeof *writable);
+    if (!is_command(init, program) && program != &init->programs.probe) {
+        memcpy(writable + len, init->prepared,
+               init->prepared_len * sizeof *writable);
+        len += init->prepared_len;
+    }
+    return wp_landlock_confine(writable, len);
+}
+
 /* In the child, up to exec: only what is safe after fork. */
 WP_NORETURN static void
-run_program(const struct init *init, char **argv, int output, int report)
+run_program(const struct init *init, const struct wp_program *program,
+            int output, int report)
 {
     static const char score[] = "500";
     sigset_t none;
@@ -158,13 +192,18 @@ run_program(const struct init *init, char **argv, int output, int report)
         goto broken;
     }
     (void)close(null);
-    if (!init->confines_itself &&
-        wp_landlock_confine(init->writable, init->writable_len) != 0) {
+    if (!init->confines_itself && confine(init, program) != 0) {
         goto broken;
     }
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)execvp(argv[0], argv);
+    if (program->dir[0] != '\0' && chdir(program->dir) != 0) {
+        goto broken;
+    }
+    if (program->env != NULL) {
+        environ = program->env;
+    }
+    (void)execvp(program->argv[0], program->argv);
 broken:
     fd = errno;
     {
@@ -176,8 +215,10 @@ broken:
 }
 
 static void
-start_program(struct init *init, char **argv)
+start_program(struct init *init, const struct wp_program *program)
 {
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data.ptr = &init->output_watch};
     int output[2];
     int report[2];
     int error = 0;
@@ -190,7 +231,7 @@ start_program(struct init *init, char **argv)
         fail(init, "fork");
     }
     if (init->child == 0) {
-        run_program(init, argv, output[1], report[1]);
+        run_program(init, program, output[1], report[1]);
     }
     (void)close(output[1]);
     (void)close(report[1]);
@@ -198,13 +239,89 @@ start_program(struct init *init, char **argv)
     if (read(report[0], &error, sizeof error) == (ssize_t)sizeof error) {
         char what[WP_CONTROL_MAX - 64];
 
-        (void)snprintf(what, sizeof what, "cannot start '%s'", argv[0]);
+        (void)snprintf(what, sizeof what, "cannot start %s%s'%s'",
+                       is_command(init, program) ? "" : program->name,
+                       is_command(init, program) ? "" : ": ", program->argv[0]);
         errno = error;
         fail(init, what);
     }
     (void)close(report[0]);
     (void)fcntl(output[0], F_SETFL, O_NONBLOCK);
     init->output_fd = output[0];
+    if (epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, output[0], &event) != 0) {
+        fail(init, "epoll");
+    }
+}
+
+/* The next init container; after the last one the command, which is probed from
+ * then on. */
+static void
+start_next(struct init *init)
+{
+    if (init->inits_done < init->programs.inits_len) {
+        start_program(init, &init->programs.inits[init->inits_done]);
+        return;
+    }
+    start_program(init, &init->command);
+    init->wake_us = now_us();
+}
+
+/* --- A probe that is a program --- */
+
+static void
+end_exec_probe(struct init *init)
+{
+    if (init->probe_child > 0) {
+        (void)kill(-init->probe_child, SIGKILL); /* It has its own session. */
+        init->probe_child = 0;
+    }
+}
+
+static bool
+is_probing(const struct init *init)
+{
+    return init->probe_child > 0 || wp_inner_probe_running(&init->probe);
+}
+
+/* A program first, where the template has one; then the port. */
+static void
+start_probe(struct init *init)
+{
+    const struct wp_program *program = &init->programs.probe;
+    pid_t pid;
+    int null;
+
+    if (program->argv == NULL) {
+        init->wake_us = now_us() + PROBE_TIMEOUT_US;
+        wp_inner_probe_start(&init->probe);
+        return;
+    }
+    init->wake_us = now_us() + (int64_t)program->timeout_s * 1000000;
+    null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    pid = null >= 0 ? fork() : -1;
+    if (pid == 0) {
+        run_program(init, program, null, null);
+    }
+    if (null >= 0) {
+        (void)close(null);
+    }
+    if (pid < 0) {
+        init->probe.done(&init->probe, false);
+        return;
+    }
+    init->probe_child = pid;
+}
+
+static void
+exec_probe_ended(struct init *init, int status)
+{
+    init->probe_child = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        init->wake_us = now_us() + PROBE_TIMEOUT_US;
+        wp_inner_probe_start(&init->probe);
+    } else {
+        init->probe.done(&init->probe, false);
+    }
 }
 
 /* Keeps the last bytes of what the program prints, as one printable line. */
@@ -271,21 +388,20 @@ last_words(const struct init *init, int status)
     return at < init->tail_len ? at : init->tail_len - WORDS_BYTES;
 }
 
-WP_NORETURN static void
-program_ended(struct init *init, int status)
+/* How it ended, with its last words. */
+static void
+print_end(struct init *init, int status, char text[WP_CONTROL_MAX])
 {
-    char text[WP_CONTROL_MAX];
-    size_t n;
+    size_t n = strlen(text);
 
-    drain_output(init, 16);
     if (WIFSIGNALED(status)) {
-        n = (size_t)snprintf(text, sizeof text, "killed by SIG%s",
-                             sigabbrev_np(WTERMSIG(status)) != NULL
-                                 ? sigabbrev_np(WTERMSIG(status))
-                                 : "?");
+        n += (size_t)snprintf(text + n, WP_CONTROL_MAX - n, "killed by SIG%s",
+                              sigabbrev_np(WTERMSIG(status)) != NULL
+                                  ? sigabbrev_np(WTERMSIG(status))
+                                  : "?");
     } else {
-        n = (size_t)snprintf(text, sizeof text, "exited with status %d",
-                             WEXITSTATUS(status));
+        n += (size_t)snprintf(text + n, WP_CONTROL_MAX - n,
+                              "exited with status %d", WEXITSTATUS(status));
     }
     if (init->tail_len > 0 && init->tail[init->tail_len - 1] == ' ') {
         init->tail_len--;
@@ -293,9 +409,45 @@ program_ended(struct init *init, int status)
     if (init->tail_len > 0) {
         size_t at = last_words(init, status);
 
-        (void)snprintf(text + n, sizeof text - n, ": %.*s",
+        (void)snprintf(text + n, WP_CONTROL_MAX - n, ": %.*s",
                        (int)(init->tail_len - at), init->tail + at);
     }
+}
+
+/* What it has left running goes as well, as a container's would. */
+static void
+init_container_ended(struct init *init, int status)
+{
+    const struct wp_program *program = &init->programs.inits[init->inits_done];
+    char text[WP_CONTROL_MAX];
+
+    if (getpid() == 1) {
+        (void)kill(-1, SIGKILL);
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        (void)snprintf(text, sizeof text, "init container '%s' ",
+                       program->name);
+        print_end(init, status, text);
+        tell(init, WP_CONTROL_FAIL, text);
+        _exit(1);
+    }
+    (void)close(init->output_fd); /* And so out of the set. */
+    init->tail_len = 0;
+    init->inits_done++;
+    start_next(init);
+}
+
+static void
+program_ended(struct init *init, int status)
+{
+    char text[WP_CONTROL_MAX] = "";
+
+    drain_output(init, 16);
+    if (init->inits_done < init->programs.inits_len) {
+        init_container_ended(init, status);
+        return;
+    }
+    print_end(init, status, text);
     tell(init, WP_CONTROL_EXIT, text);
     /* Process 1 leaving takes the whole sandbox with it. */
     _exit(0);
@@ -323,6 +475,8 @@ on_signal(struct wp_watch *watch, uint32_t events)
         if (pid == init->child) {
             ended = true;
             ended_status = status;
+        } else if (pid == init->probe_child) {
+            exec_probe_ended(init, status);
         }
     }
     if (ended) {
@@ -366,9 +520,8 @@ on_control(struct wp_watch *watch, uint32_t events)
         (void)kill(init->child, SIGTERM);
     } else if (msg[0] == WP_CONTROL_PROBE && !init->asked) {
         init->asked = true;
-        if (!wp_inner_probe_running(&init->probe)) {
-            init->wake_us = now_us() + PROBE_TIMEOUT_US;
-            wp_inner_probe_start(&init->probe);
+        if (!is_probing(init)) {
+            start_probe(init);
         }
     }
 }
@@ -401,6 +554,8 @@ static void
 on_probe_done(struct wp_inner_probe *probe, bool answered)
 {
     struct init *init = WP_CONTAINER_OF(probe, struct init, probe);
+    int64_t last_us =
+        init->programs.probe.argv != NULL ? RETRY_LAST_EXEC_US : RETRY_LAST_US;
 
     init->wake_us = INT64_MAX;
     if (init->opened) {
@@ -414,8 +569,8 @@ on_probe_done(struct wp_inner_probe *probe, bool answered)
     } else {
         init->wake_us = now_us() + init->retry_us;
         init->retry_us = init->retry_us * 3 / 2;
-        if (init->retry_us > RETRY_LAST_US) {
-            init->retry_us = RETRY_LAST_US;
+        if (init->retry_us > last_us) {
+            init->retry_us = last_us;
         }
     }
 }
@@ -424,11 +579,13 @@ static void
 on_timer(struct init *init)
 {
     init->wake_us = INT64_MAX;
-    if (wp_inner_probe_running(&init->probe)) {
+    if (init->probe_child > 0) {
+        end_exec_probe(init);
+        init->probe.done(&init->probe, false);
+    } else if (wp_inner_probe_running(&init->probe)) {
         wp_inner_probe_give_up(&init->probe);
     } else if (!init->opened) {
-        init->wake_us = now_us() + PROBE_TIMEOUT_US;
-        wp_inner_probe_start(&init->probe);
+        start_probe(init);
     }
 }
 
@@ -513,6 +670,8 @@ parse_args(struct init *init, int argc, char **argv)
         {"conns", required_argument, NULL, 'm'},
         {"rejoin", required_argument, NULL, 'r'},
         {"confines-itself", no_argument, NULL, 's'},
+        {"programs", required_argument, NULL, 'x'},
+        {"prepare", required_argument, NULL, 'i'},
         {NULL, 0, NULL, 0},
     };
     int c;
@@ -548,6 +707,14 @@ parse_args(struct init *init, int argc, char **argv)
         case 's':
             init->confines_itself = true;
             break;
+        case 'x':
+            init->programs_fd = (int)parse_u32(optarg);
+            break;
+        case 'i':
+            if (init->prepared_len < WRITABLE_MAX) {
+                init->prepared[init->prepared_len++] = optarg;
+            }
+            break;
         default:
             exit(2);
         }
@@ -582,6 +749,7 @@ main(int argc, char **argv)
         .listen_fd = -1,
         .control_fd = -1,
         .rejoin_fd = -1,
+        .programs_fd = -1,
         .conns_max = 64,
         .procs_max = 512,
         .retry_us = RETRY_FIRST_US,
@@ -591,8 +759,10 @@ main(int argc, char **argv)
         .control_watch = {on_control},
         .rejoin_watch = {on_rejoin},
     };
-    char **program = parse_args(&init, argc, argv);
     sigset_t signals;
+
+    init.command = (struct wp_program){.name = "", .dir = ""};
+    init.command.argv = parse_args(&init, argc, argv);
 
     protect(&init);
     tell(&init, WP_CONTROL_HELLO, "");
@@ -605,10 +775,15 @@ main(int argc, char **argv)
     if (init.epoll_fd < 0 || init.signal_fd < 0) {
         fail(&init, "epoll");
     }
-    start_program(&init, program);
+    if (init.programs_fd >= 0) {
+        if (!wp_programs_read(init.programs_fd, &init.programs)) {
+            errno = EINVAL;
+            fail(&init, "programs");
+        }
+        (void)close(init.programs_fd);
+    }
     watch_fd(&init, init.signal_fd, &init.signal_watch);
     watch_fd(&init, init.control_fd, &init.control_watch);
-    watch_fd(&init, init.output_fd, &init.output_watch);
     if (init.rejoin_fd >= 0) {
         (void)fcntl(init.rejoin_fd, F_SETFL, O_NONBLOCK);
         watch_fd(&init, init.rejoin_fd, &init.rejoin_watch);
@@ -620,6 +795,6 @@ main(int argc, char **argv)
     }
     wp_inner_probe_init(&init.probe, init.epoll_fd, init.port, init.probe_path);
     init.probe.done = on_probe_done;
-    init.wake_us = now_us();
+    start_next(&init);
     run_loop(&init);
 }

@@ -2,11 +2,13 @@
 #ifndef WP_LOCAL_MANIFEST_BUILD_H
 #define WP_LOCAL_MANIFEST_BUILD_H
 
+#include "local/manifest/files.h"
 #include "local/manifest/manifest_impl.h"
 
 enum {
     WP_BUILD_PORTS_MAX = 32,
     WP_BUILD_VOLUMES_MAX = WP_TEMPLATE_MOUNTS_MAX,
+    WP_BUILD_MOUNTS_MAX = 2 * WP_TEMPLATE_MOUNTS_MAX,
     WP_BUILD_IMAGE_MAX = 255,
     WP_BUILD_PATH_MAX_BYTES = 255,
 };
@@ -19,26 +21,50 @@ struct wp_build_port {
 struct wp_build_volume {
     const char *name;
     uint64_t size_bytes;
-    bool mounted;
+    bool empty;                      /* emptyDir. */
+    struct wp_volume_source *source; /* Of files; NULL: of none. */
+};
+
+/* What a container runs. */
+struct wp_build_program {
+    const struct wp_yaml *node;
+    const char *name;
+    const char *image;
+    const char **command;
+    uint32_t command_len;
+    const char **args;
+    uint32_t args_len;
+    const char **env; /* Ends with NULL. */
+    uint32_t env_len;
+    const char *working_dir;
+};
+
+/* A mount as a container says it. */
+struct wp_build_mount {
+    const struct wp_yaml *node;
+    const struct wp_build_program *of;
+    const char *volume;
+    const char *path;
+    const char *sub_path; /* NULL: the whole volume. */
+    const char *place;    /* For mistakes that show later. */
+    bool read_only;
 };
 
 /* What is collected before it can be put together. */
 struct wp_build {
     struct wp_template *tmpl;
-    const char **args;
-    uint32_t args_len;
-    const char **command;
-    uint32_t command_len;
-    const char **env;
-    uint32_t env_len;
+    struct wp_build_program container;
+    struct wp_build_program inits[WP_TEMPLATE_INITS_MAX];
+    uint32_t inits_len;
+    struct wp_build_program *program; /* The one that is being read. */
     struct wp_build_port ports[WP_BUILD_PORTS_MAX];
     uint32_t ports_len;
     struct wp_build_volume volumes[WP_BUILD_VOLUMES_MAX];
     uint32_t volumes_len;
-    struct wp_template_mount *mounts;
-    const char *mount_volumes[WP_TEMPLATE_MOUNTS_MAX];
-    const struct wp_yaml *mount_nodes[WP_TEMPLATE_MOUNTS_MAX];
-    const struct wp_yaml *probe_port; /* Not yet looked up. */
+    struct wp_build_mount mounts[WP_BUILD_MOUNTS_MAX];
+    uint32_t mounts_len;
+    struct wp_file_mount *file_mounts; /* The template's, the last one first. */
+    const struct wp_yaml *probe_port;  /* Not yet looked up. */
     bool has_container;
 };
 
@@ -62,15 +88,36 @@ bool wp_build_resources(struct wp_decode *d, const struct wp_yaml *node,
                         void *out);
 bool wp_build_container(struct wp_decode *d, const struct wp_yaml *node,
                         void *out);
+bool wp_build_init_containers(struct wp_decode *d, const struct wp_yaml *node,
+                              void *out);
+/* Of what a container runs, into b->program. */
+bool wp_build_image(struct wp_decode *d, const struct wp_yaml *node, void *out);
+bool wp_build_command(struct wp_decode *d, const struct wp_yaml *node,
+                      void *out);
+bool wp_build_args(struct wp_decode *d, const struct wp_yaml *node, void *out);
+bool wp_build_env(struct wp_decode *d, const struct wp_yaml *node, void *out);
+bool wp_build_working_dir(struct wp_decode *d, const struct wp_yaml *node,
+                          void *out);
+/* A list of texts, which ends with NULL. */
+WP_MUST_CHECK bool wp_build_texts(struct wp_decode *d,
+                                  const struct wp_yaml *node,
+                                  const char ***texts, uint32_t *len);
 
 /* When all fields are read: what refers to something else is looked up. */
 WP_MUST_CHECK bool wp_build_resolve_port(struct wp_decode *d,
                                          const struct wp_yaml *spec,
                                          struct wp_build *b);
 WP_MUST_CHECK bool wp_build_resolve_mounts(struct wp_decode *d,
+                                           const struct wp_yaml *spec,
                                            struct wp_build *b);
-WP_MUST_CHECK bool wp_build_resolve_argv(struct wp_decode *d,
-                                         const struct wp_yaml *spec,
-                                         struct wp_build *b);
+/* The program's argv, expanded, in the region; NULL: d->err says why. where
+ * names the container in messages. */
+WP_MUST_CHECK const char **
+wp_build_resolve_argv(struct wp_decode *d, const struct wp_yaml *spec,
+                      const struct wp_build_program *program,
+                      const char *where);
+WP_MUST_CHECK bool wp_build_resolve_inits(struct wp_decode *d,
+                                          const struct wp_yaml *spec,
+                                          struct wp_build *b);
 
 #endif

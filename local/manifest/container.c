@@ -1,5 +1,5 @@
-/* local/manifest/container.c - the one container: command, environment, limits.
- */
+/* local/manifest/container.c - the one container, and what any container runs:
+ * command, environment. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,54 +8,65 @@
 
 /* --- command, args, env --- */
 
-static bool
-use_image(struct wp_decode *d, const struct wp_yaml *node, void *out)
+bool
+wp_build_image(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     struct wp_build *b = out;
 
-    return wp_decode_text(d, node, WP_BUILD_IMAGE_MAX, &b->tmpl->image) &&
-           (*b->tmpl->image != '\0' ||
+    return wp_decode_text(d, node, WP_BUILD_IMAGE_MAX, &b->program->image) &&
+           (*b->program->image != '\0' ||
             wp_decode_fail(d, node, "the name of an image was expected"));
 }
 
+/* A list that is being read. */
+struct texts {
+    const char **texts;
+    uint32_t len;
+};
+
 static bool
-add_command(struct wp_decode *d, const struct wp_yaml *node, void *out)
+add_text(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
-    struct wp_build *b = out;
+    struct texts *texts = out;
 
     return wp_decode_text(d, node, WP_TEMPLATE_TEXT_MAX,
-                          &b->command[b->command_len++]);
+                          &texts->texts[texts->len++]);
 }
 
-static bool
-use_command(struct wp_decode *d, const struct wp_yaml *node, void *out)
+bool
+wp_build_texts(struct wp_decode *d, const struct wp_yaml *node,
+               const char ***out, uint32_t *len)
+{
+    struct texts texts = {.len = 0};
+
+    texts.texts =
+        wp_decode_reserve(d, node,
+                          (wp_decode_count(node, WP_TEMPLATE_ARGS_MAX) + 1) *
+                              sizeof *texts.texts);
+    if (texts.texts == NULL ||
+        !wp_decode_list(d, node, WP_TEMPLATE_ARGS_MAX, add_text, &texts)) {
+        return false;
+    }
+    *out = texts.texts;
+    *len = texts.len;
+    return true;
+}
+
+bool
+wp_build_command(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     struct wp_build *b = out;
 
-    b->command = wp_decode_reserve(
-        d, node, (WP_TEMPLATE_ARGS_MAX + 1) * sizeof *b->command);
-    return b->command != NULL &&
-           wp_decode_list(d, node, WP_TEMPLATE_ARGS_MAX, add_command, b);
+    return wp_build_texts(d, node, &b->program->command,
+                          &b->program->command_len);
 }
 
-static bool
-add_arg(struct wp_decode *d, const struct wp_yaml *node, void *out)
+bool
+wp_build_args(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     struct wp_build *b = out;
 
-    return wp_decode_text(d, node, WP_TEMPLATE_TEXT_MAX,
-                          &b->args[b->args_len++]);
-}
-
-static bool
-use_args(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    struct wp_build *b = out;
-
-    b->args = wp_decode_reserve(d, node,
-                                (WP_TEMPLATE_ARGS_MAX + 1) * sizeof *b->args);
-    return b->args != NULL &&
-           wp_decode_list(d, node, WP_TEMPLATE_ARGS_MAX, add_arg, b);
+    return wp_build_texts(d, node, &b->program->args, &b->program->args_len);
 }
 
 struct env_entry {
@@ -90,9 +101,10 @@ add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
     static const struct wp_field fields[] = {
         WP_REQUIRED("name", use_env_name),
         WP_USED("value", use_env_value),
-        WP_REFUSED("valueFrom", "give a value"),
+        WP_REFUSED("valueFrom",
+                   "give a value, or mount the ConfigMap or Secret"),
     };
-    struct wp_build *b = out;
+    struct wp_build_program *program = ((struct wp_build *)out)->program;
     struct env_entry entry = {NULL, ""};
     const char *value;
     char *text;
@@ -102,7 +114,8 @@ add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
         return false;
     }
     /* As in Kubernetes, a value may name the variables before it. */
-    value = wp_expand(d->region, entry.value, b->env, WP_TEMPLATE_TEXT_MAX);
+    value =
+        wp_expand(d->region, entry.value, program->env, WP_TEMPLATE_TEXT_MAX);
     if (value == NULL) {
         return wp_decode_fail(d, node, "the value is too long");
     }
@@ -112,24 +125,31 @@ add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
         return false;
     }
     (void)snprintf(text, size, "%s=%s", entry.name, value);
-    b->env[b->env_len++] = text;
+    program->env[program->env_len++] = text;
     return true;
 }
 
-static bool
-use_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
+bool
+wp_build_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
-    return wp_decode_list(d, node, WP_TEMPLATE_ENV_MAX, add_env, out);
+    struct wp_build *b = out;
+
+    b->program->env =
+        wp_decode_reserve(d, node,
+                          (wp_decode_count(node, WP_TEMPLATE_ENV_MAX) + 1) *
+                              sizeof *b->program->env);
+    return b->program->env != NULL &&
+           wp_decode_list(d, node, WP_TEMPLATE_ENV_MAX, add_env, out);
 }
 
-static bool
-use_working_dir(struct wp_decode *d, const struct wp_yaml *node, void *out)
+bool
+wp_build_working_dir(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     struct wp_build *b = out;
 
     return wp_decode_text(d, node, WP_BUILD_PATH_MAX_BYTES,
-                          &b->tmpl->working_dir) &&
-           (b->tmpl->working_dir[0] == '/' ||
+                          &b->program->working_dir) &&
+           (b->program->working_dir[0] == '/' ||
             wp_decode_fail(d, node, "an absolute path was expected"));
 }
 
@@ -140,11 +160,11 @@ wp_build_container(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     static const struct wp_field fields[] = {
         WP_PLAIN("name"),
-        WP_REQUIRED("image", use_image),
-        WP_REQUIRED("command", use_command),
-        WP_USED("args", use_args),
-        WP_USED("env", use_env),
-        WP_USED("workingDir", use_working_dir),
+        WP_REQUIRED("image", wp_build_image),
+        WP_REQUIRED("command", wp_build_command),
+        WP_USED("args", wp_build_args),
+        WP_USED("env", wp_build_env),
+        WP_USED("workingDir", wp_build_working_dir),
         WP_USED("ports", wp_build_ports),
         WP_USED("readinessProbe", wp_build_readiness_probe),
         WP_USED("resources", wp_build_resources),
@@ -161,7 +181,8 @@ wp_build_container(struct wp_decode *d, const struct wp_yaml *node, void *out)
         WP_NOTED("tty"),
         WP_NOTED("terminationMessagePath"),
         WP_NOTED("terminationMessagePolicy"),
-        WP_REFUSED("envFrom", "name the variables in env, with their values"),
+        WP_REFUSED("envFrom", "name the variables in env, with their values, or"
+                              " mount the ConfigMap or Secret"),
         WP_REFUSED("volumeDevices", "use an emptyDir volume"),
     };
     struct wp_build *b = out;
@@ -173,36 +194,38 @@ wp_build_container(struct wp_decode *d, const struct wp_yaml *node, void *out)
                               " needs beside it");
     }
     b->has_container = true;
+    b->program = &b->container;
     return WP_DECODE_MAP(d, node, fields, b);
 }
 
-bool
+const char **
 wp_build_resolve_argv(struct wp_decode *d, const struct wp_yaml *spec,
-                      struct wp_build *b)
+                      const struct wp_build_program *program, const char *where)
 {
-    uint32_t total = b->command_len + b->args_len;
+    uint32_t total = program->command_len + program->args_len;
     const char **argv = wp_decode_reserve(d, spec, (total + 1) * sizeof *argv);
 
     if (argv == NULL) {
-        return false;
+        return NULL;
     }
-    if (b->command_len == 0 || b->command[0][0] == '\0') {
-        return wp_decode_fail(
-            d, spec,
-            "podTemplate.spec.containers[0].command: a program"
-            " was expected: an image has no entry point on one"
-            " machine");
+    if (program->command_len == 0 || program->command[0][0] == '\0') {
+        (void)wp_decode_fail(d, spec,
+                             "podTemplate.spec.%s.command: a program"
+                             " was expected: an image has no entry point on one"
+                             " machine",
+                             where);
+        return NULL;
     }
     for (uint32_t i = 0; i < total; i++) {
-        const char *raw =
-            i < b->command_len ? b->command[i] : b->args[i - b->command_len];
+        const char *raw = i < program->command_len
+                              ? program->command[i]
+                              : program->args[i - program->command_len];
 
-        argv[i] = wp_expand(d->region, raw, b->env, WP_TEMPLATE_TEXT_MAX);
+        argv[i] = wp_expand(d->region, raw, program->env, WP_TEMPLATE_TEXT_MAX);
         if (argv[i] == NULL) {
-            return wp_decode_fail(d, spec, "an argument is too long");
+            (void)wp_decode_fail(d, spec, "an argument is too long");
+            return NULL;
         }
     }
-    b->tmpl->argv = argv;
-    b->tmpl->env = b->env;
-    return true;
+    return argv;
 }

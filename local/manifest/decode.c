@@ -91,6 +91,32 @@ wp_decode_note(struct wp_decode *d, const struct wp_yaml *node,
            wp_decode_fail(d, node, "no memory");
 }
 
+const char *
+wp_decode_place(struct wp_decode *d, const struct wp_yaml *node)
+{
+    char text[NOTE_MAX];
+    const char *place;
+
+    (void)print_position(d, node, text, sizeof text);
+    place = wp_region_str(d->region, wp_str_from(text));
+    if (place == NULL) {
+        (void)wp_decode_fail(d, node, "no memory");
+    }
+    return place;
+}
+
+uint32_t
+wp_decode_count(const struct wp_yaml *node, uint32_t max)
+{
+    uint32_t n = 0;
+
+    for (const struct wp_yaml *item = node->first; item != NULL && n < max;
+         item = item->next) {
+        n++;
+    }
+    return n;
+}
+
 void *
 wp_decode_reserve(struct wp_decode *d, const struct wp_yaml *node, size_t size)
 {

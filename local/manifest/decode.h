@@ -117,6 +117,13 @@ WP_MUST_CHECK bool wp_decode_note(struct wp_decode *d,
                                   const struct wp_yaml *node,
                                   const char *words);
 
+/* "file:line: Kind object: path: ", for a mistake that shows later; in the
+ * region. NULL with d->err set. */
+WP_MUST_CHECK const char *wp_decode_place(struct wp_decode *d,
+                                          const struct wp_yaml *node);
+/* How many items a list has, at most max; 0 when it is none. */
+uint32_t wp_decode_count(const struct wp_yaml *node, uint32_t max);
+
 /* Zeroed memory in the region; NULL with d->err set. */
 void *wp_decode_reserve(struct wp_decode *d, const struct wp_yaml *node,
                         size_t size);

@@ -55,6 +55,9 @@ join_file(const char *dir, const char *file, struct wp_manifest *manifest,
     (void)snprintf(path, sizeof path, "%.3900s/%s", dir, file);
     status = wp_manifest_add_file(one, path, err);
     if (status == WP_OK) {
+        status = wp_manifest_resolve(one, err);
+    }
+    if (status == WP_OK) {
         status = wp_manifest_join(manifest, one, err);
     } else if (status != WP_INVALID_ARGUMENT) {
         err->status = status = WP_UNAVAILABLE;

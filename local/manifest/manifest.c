@@ -186,7 +186,8 @@ add_template(struct wp_manifest *manifest, struct wp_decode *d,
                      sizeof tmpl->template_namespace)) {
         return wp_decode_fail(d, root, "the name is too long");
     }
-    if (!wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl)) {
+    if (!wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl,
+                              &manifest->file_mounts)) {
         return false;
     }
     manifest->templates_len++;
@@ -237,6 +238,52 @@ add_pool(struct wp_manifest *manifest, struct wp_decode *d,
     return true;
 }
 
+static bool
+add_config(struct wp_manifest *manifest, struct wp_decode *d,
+           const struct wp_yaml *root)
+{
+    const struct wp_yaml *api = wp_yaml_find(root, "apiVersion");
+    struct wp_object_meta meta = {.name = NULL};
+    struct wp_config_object *object;
+
+    if (api == NULL || api->kind != WP_YAML_STRING ||
+        !wp_str_is(api->text, "v1")) {
+        return wp_decode_fail(d, api != NULL ? api : root,
+                              "apiVersion: 'v1' was expected");
+    }
+    if (manifest->objects_len == WP_MANIFEST_OBJECTS_MAX) {
+        return wp_decode_fail(d, root, "more than %d ConfigMaps and Secrets",
+                              (int)WP_MANIFEST_OBJECTS_MAX);
+    }
+    object = wp_decode_reserve(d, root, sizeof *object);
+    if (object == NULL || !read_meta(d, root, &meta, 253)) {
+        return false;
+    }
+    d->object = meta.name;
+    *object = (struct wp_config_object){
+        .next = manifest->objects,
+        .secret = strcmp(d->kind, "Secret") == 0,
+        .object_namespace = meta.object_namespace,
+        .name = meta.name,
+    };
+    for (const struct wp_config_object *other = manifest->objects;
+         other != NULL; other = other->next) {
+        if (other->secret == object->secret &&
+            strcmp(other->name, object->name) == 0 &&
+            strcmp(other->object_namespace, object->object_namespace) == 0) {
+            return wp_decode_fail(d, root,
+                                  "a second %s of this name in namespace '%s'",
+                                  d->kind, object->object_namespace);
+        }
+    }
+    if (!wp_config_object_read(d, root, object)) {
+        return false;
+    }
+    manifest->objects = object;
+    manifest->objects_len++;
+    return true;
+}
+
 /* The top of an object: what it is, and nothing beside the four known fields.
  */
 static bool
@@ -258,16 +305,18 @@ check_head(struct wp_decode *d, const struct wp_yaml *root)
     kind = wp_yaml_find(root, "kind");
     api = wp_yaml_find(root, "apiVersion");
     if (kind == NULL || kind->kind != WP_YAML_STRING) {
-        return wp_decode_fail(d, kind != NULL ? kind : root,
-                              "kind: SandboxTemplate or SandboxWarmPool was"
-                              " expected");
+        return wp_decode_fail(
+            d, kind != NULL ? kind : root,
+            "kind: SandboxTemplate, SandboxWarmPool, ConfigMap"
+            " or Secret was expected");
     }
     if (!wp_str_is(kind->text, "SandboxTemplate") &&
         !wp_str_is(kind->text, "SandboxWarmPool")) {
-        return wp_decode_fail(d, kind,
-                              "kind: SandboxTemplate or SandboxWarmPool was"
-                              " expected, not '%.60s'",
-                              kind->text.ptr);
+        return wp_decode_fail(
+            d, kind,
+            "kind: SandboxTemplate, SandboxWarmPool, ConfigMap"
+            " or Secret was expected, not '%.60s'",
+            kind->text.ptr);
     }
     d->kind = kind->text.ptr;
     if (api == NULL || api->kind != WP_YAML_STRING ||
@@ -289,6 +338,10 @@ add_object(struct wp_manifest *manifest, struct wp_decode *d,
         if (kind != NULL && wp_str_is(kind->text, "Namespace")) {
             d->kind = "Namespace";
             return wp_decode_note(d, root, "ignored on one machine");
+        }
+        if (kind != NULL && wp_config_is_kind(kind->text)) {
+            d->kind = kind->text.ptr;
+            return add_config(manifest, d, root);
         }
     }
     if (!check_head(d, root)) {
@@ -393,8 +446,25 @@ find_template(const struct wp_manifest *manifest, const char *namespace_,
 }
 
 enum wp_status
-wp_manifest_check(const struct wp_manifest *manifest, struct wp_err *err)
+wp_manifest_resolve(struct wp_manifest *manifest, struct wp_err *err)
 {
+    enum wp_status status = wp_file_mounts_resolve(
+        manifest->file_mounts, manifest->objects, &manifest->region, err);
+
+    if (status == WP_OK) {
+        manifest->file_mounts = NULL;
+    }
+    return status;
+}
+
+enum wp_status
+wp_manifest_check(struct wp_manifest *manifest, struct wp_err *err)
+{
+    enum wp_status status = wp_manifest_resolve(manifest, err);
+
+    if (status != WP_OK) {
+        return status;
+    }
     for (size_t p = 0; p < manifest->pools_len; p++) {
         const struct wp_pool_spec *pool = &manifest->pools[p];
 

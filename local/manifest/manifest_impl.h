@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "local/manifest/decode.h"
+#include "local/manifest/files.h"
 #include "local/manifest/manifest.h"
 
 struct wp_manifest {
@@ -17,6 +18,9 @@ struct wp_manifest {
     size_t pools_len;
     /* Where each pool came from, for wp_manifest_check: "file:line". */
     const char **pool_places;
+    struct wp_config_object *objects; /* The last one first. */
+    uint32_t objects_len;
+    struct wp_file_mount *file_mounts; /* Until they have their files. */
     struct wp_notes notes;
     struct wp_manifest
         *joined; /* Owned: those whose text is used here; NULL. */
@@ -29,10 +33,12 @@ struct wp_object_meta {
     const struct wp_yaml *annotations; /* NULL when there are none. */
 };
 
-/* spec of a SandboxTemplate into tmpl, whose names are set. */
+/* spec of a SandboxTemplate into tmpl, whose names are set; mounts that wait
+ * for files are added to waits. */
 WP_MUST_CHECK bool wp_manifest_template(struct wp_decode *d,
                                         const struct wp_yaml *spec,
-                                        struct wp_template *tmpl);
+                                        struct wp_template *tmpl,
+                                        struct wp_file_mount **waits);
 /* spec and annotations of a SandboxWarmPool into pool, whose names are set. */
 WP_MUST_CHECK bool wp_manifest_pool(struct wp_decode *d,
                                     const struct wp_yaml *spec,

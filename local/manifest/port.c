@@ -4,6 +4,10 @@
 #include "local/http_probe.h"
 #include "local/manifest/build.h"
 
+enum {
+    TIMEOUT_MAX_S = 3600,
+};
+
 static bool
 use_port_number(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
@@ -130,6 +134,46 @@ use_tcp_socket(struct wp_decode *d, const struct wp_yaml *node, void *out)
     return WP_DECODE_MAP(d, node, fields, b);
 }
 
+static bool
+use_exec_command(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_build *b = out;
+    const char **argv;
+    uint32_t len;
+
+    if (!wp_build_texts(d, node, &argv, &len)) {
+        return false;
+    }
+    b->tmpl->probe_argv = argv;
+    return (len > 0 && argv[0][0] != '\0') ||
+           wp_decode_fail(d, node, "a program was expected");
+}
+
+static bool
+use_exec(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    static const struct wp_field fields[] = {
+        WP_REQUIRED("command", use_exec_command),
+    };
+    struct wp_build *b = out;
+
+    b->tmpl->probe = WP_READY_EXEC;
+    return WP_DECODE_MAP(d, node, fields, b);
+}
+
+static bool
+use_timeout(struct wp_decode *d, const struct wp_yaml *node, void *out)
+{
+    struct wp_build *b = out;
+    int64_t value;
+
+    if (!wp_decode_int(d, node, 1, TIMEOUT_MAX_S, &value)) {
+        return false;
+    }
+    b->tmpl->probe_timeout_s = (uint32_t)value;
+    return true;
+}
+
 bool
 wp_build_readiness_probe(struct wp_decode *d, const struct wp_yaml *node,
                          void *out)
@@ -137,24 +181,29 @@ wp_build_readiness_probe(struct wp_decode *d, const struct wp_yaml *node,
     static const struct wp_field fields[] = {
         WP_USED("httpGet", use_http_get),
         WP_USED("tcpSocket", use_tcp_socket),
-        WP_REFUSED("exec", "use httpGet, or tcpSocket: the program is ready "
-                           "when its port answers"),
+        WP_USED("exec", use_exec),
         WP_REFUSED("grpc", "use tcpSocket with the same port"),
         /* Readiness is looked for from the first millisecond on. */
         WP_PLAIN("initialDelaySeconds"),
         WP_PLAIN("periodSeconds"),
         WP_PLAIN("successThreshold"),
         WP_PLAIN("failureThreshold"),
-        WP_PLAIN("timeoutSeconds"),
+        WP_USED("timeoutSeconds", use_timeout), /* Of exec. */
         WP_PLAIN("terminationGracePeriodSeconds"),
     };
     struct wp_build *b = out;
 
+    b->tmpl->probe_timeout_s = 1;
     if (!WP_DECODE_MAP(d, node, fields, b)) {
         return false;
     }
-    return b->probe_port != NULL ||
-           wp_decode_fail(d, node, "httpGet or tcpSocket was expected");
+    if ((b->probe_port != NULL) == (b->tmpl->probe_argv != NULL)) {
+        return wp_decode_fail(d, node, "%s was expected",
+                              b->probe_port != NULL
+                                  ? "one kind of probe"
+                                  : "httpGet, tcpSocket or exec");
+    }
+    return true;
 }
 
 /* The probe's port by number or name; it must be the one that claims reach. */

@@ -49,8 +49,7 @@ use_pod_spec(struct wp_decode *d, const struct wp_yaml *node, void *out)
         WP_FALSE("hostIPC", "leave it out, as a sandbox has IPC of its own"),
         WP_FALSE("shareProcessNamespace",
                  "leave it out, as a sandbox has one container"),
-        WP_EMPTY_LIST("initContainers", "put what they prepare into the image, "
-                                        "or let the command prepare it first"),
+        WP_USED("initContainers", wp_build_init_containers),
         WP_EMPTY_LIST("ephemeralContainers", "use warmpoolctl exec"),
         WP_EMPTY_LIST("resourceClaims", "use cpu and memory"),
         WP_NOTED("activeDeadlineSeconds"),
@@ -108,21 +107,64 @@ static const struct wp_field template_fields[] = {
     WP_NOTED("volumeClaimTemplatesPolicy"),
 };
 
+/* Its programs run where warmpool-init does not. */
+static bool
+check_gvisor(struct wp_decode *d, const struct wp_yaml *spec,
+             const struct wp_template *tmpl)
+{
+    if (tmpl->runtime_class != WP_RUNTIME_GVISOR) {
+        return true;
+    }
+    if (tmpl->inits_len > 0) {
+        return wp_decode_fail(d, spec,
+                              "podTemplate.spec.initContainers: not supported"
+                              " with runtimeClassName gvisor on one machine:"
+                              " let the command prepare it first");
+    }
+    return tmpl->probe != WP_READY_EXEC ||
+           wp_decode_fail(d, spec,
+                          "podTemplate.spec.containers[0].readinessProbe.exec:"
+                          " not supported with runtimeClassName gvisor on one"
+                          " machine: use httpGet or tcpSocket");
+}
+
+/* In front of the others; a template's stay together. */
+static void
+add_file_mounts(struct wp_file_mount **waits, struct wp_file_mount *mounts)
+{
+    struct wp_file_mount **end = &mounts;
+
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = *waits;
+    *waits = mounts;
+}
+
 bool
 wp_manifest_template(struct wp_decode *d, const struct wp_yaml *spec,
-                     struct wp_template *tmpl)
+                     struct wp_template *tmpl, struct wp_file_mount **waits)
 {
     struct wp_build b = {.tmpl = tmpl};
     size_t mark = wp_decode_enter(d, WP_STR("spec"));
 
-    b.env =
-        wp_decode_reserve(d, spec, (WP_TEMPLATE_ENV_MAX + 1) * sizeof *b.env);
-    if (b.env == NULL || !WP_DECODE_MAP(d, spec, template_fields, &b) ||
-        !wp_build_resolve_mounts(d, &b) ||
-        !wp_build_resolve_argv(d, spec, &b) ||
-        !wp_build_resolve_port(d, spec, &b)) {
+    b.program = &b.container;
+    b.container.env = wp_decode_reserve(d, spec, sizeof *b.container.env);
+    if (b.container.env == NULL ||
+        !WP_DECODE_MAP(d, spec, template_fields, &b) ||
+        !wp_build_resolve_mounts(d, spec, &b) ||
+        !wp_build_resolve_inits(d, spec, &b)) {
         return false;
     }
+    tmpl->argv = wp_build_resolve_argv(d, spec, &b.container, "containers[0]");
+    if (tmpl->argv == NULL || !wp_build_resolve_port(d, spec, &b) ||
+        !check_gvisor(d, spec, tmpl)) {
+        return false;
+    }
+    tmpl->image = b.container.image;
+    tmpl->env = b.container.env;
+    tmpl->working_dir = b.container.working_dir;
+    add_file_mounts(waits, b.file_mounts);
     wp_decode_leave(d, mark);
     return true;
 }

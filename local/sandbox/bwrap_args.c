@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "local/sandbox/extras.h"
 #include "local/sandbox/gvisor.h"
 #include "pool/base/compiler.h"
 
@@ -110,7 +110,8 @@ bool
 wp_template_mounts(const struct wp_template *tmpl, const char *path)
 {
     for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
-        if (strcmp(tmpl->mounts[i].path, path) == 0) {
+        if (tmpl->mounts[i].kind != WP_MOUNT_NONE &&
+            strcmp(tmpl->mounts[i].path, path) == 0) {
             return true;
         }
     }
@@ -157,6 +158,63 @@ add_proc_masks(struct builder *b)
     }
 }
 
+/* A file whose bytes are read from descriptor fd. */
+static void
+add_file(struct builder *b, const char *option, int fd, uint32_t mode,
+         const char *path)
+{
+    char mode_text[8];
+    char fd_text[12];
+
+    (void)snprintf(mode_text, sizeof mode_text, "%04o", mode);
+    (void)snprintf(fd_text, sizeof fd_text, "%d", fd);
+    add_all(b, "--perms", mode_text, option, fd_text, path, NULL);
+}
+
+/* Below `at`, which is the mount's place; fd is of its first file. */
+static void
+add_files(struct builder *b, const char *at,
+          const struct wp_template_mount *mount, int fd)
+{
+    for (uint32_t i = 0; i < mount->files_len; i++) {
+        char path[WP_ROOT_PATH_MAX];
+
+        (void)snprintf(path, sizeof path, "%s/%s", at, mount->files[i].path);
+        add_file(b, "--file", fd + (int)i, mount->files[i].mode, path);
+    }
+}
+
+static void
+add_volumes(struct builder *b, const struct wp_local *local,
+            const struct wp_local_template *lt, uint64_t size)
+{
+    const struct wp_template *tmpl = lt->tmpl;
+    int fd = wp_extras_files_fd(local, lt);
+
+    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
+        const struct wp_template_mount *mount = &tmpl->mounts[i];
+
+        switch (mount->kind) {
+        case WP_MOUNT_FILE:
+            add_file(b, "--ro-bind-data", fd, mount->files[0].mode,
+                     mount->path);
+            break;
+        case WP_MOUNT_EMPTY:
+        case WP_MOUNT_FILES:
+            add_tmpfs(b, mount->path, "0755",
+                      mount->size_bytes != 0 ? mount->size_bytes : size);
+            add_files(b, mount->path, mount, fd);
+            if (mount->read_only && !mount->prepared) {
+                add_all(b, "--remount-ro", mount->path, NULL);
+            }
+            break;
+        case WP_MOUNT_NONE:
+            break;
+        }
+        fd += (int)mount->files_len;
+    }
+}
+
 static void
 add_mounts(struct builder *b, const struct wp_local *local,
            const struct wp_local_template *lt)
@@ -177,15 +235,7 @@ add_mounts(struct builder *b, const struct wp_local *local,
      * be filled: only its shared memory stays writable, with a size. */
     add_tmpfs(b, "/dev/shm", "1777", size);
     add_all(b, "--remount-ro", "/dev", NULL);
-    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
-        const struct wp_template_mount *mount = &tmpl->mounts[i];
-
-        add_tmpfs(b, mount->path, "0755",
-                  mount->size_bytes != 0 ? mount->size_bytes : size);
-        if (mount->read_only) {
-            add_all(b, "--remount-ro", mount->path, NULL);
-        }
-    }
+    add_volumes(b, local, lt, size);
     if (!wp_template_mounts(tmpl, WP_ROOT_WORKSPACE)) {
         add_tmpfs(b, WP_ROOT_WORKSPACE, "0755", size);
     }
@@ -223,8 +273,10 @@ add_identity(struct builder *b, struct wp_local_template *lt)
 
 static void
 add_init(struct builder *b, const struct wp_local *local,
-         const struct wp_template *tmpl)
+         const struct wp_local_template *lt)
 {
+    const struct wp_template *tmpl = lt->tmpl;
+
     add_all(b, "--listen", FD_LISTEN, "--control", FD_CONTROL, NULL);
     add_u64(b, "--port", tmpl->port);
     add_u64(b, "--conns", local->config.connections_max);
@@ -233,6 +285,9 @@ add_init(struct builder *b, const struct wp_local *local,
     }
     if (local->config.outlive) {
         add_all(b, "--rejoin", FD_REJOIN, NULL);
+    }
+    if (lt->programs.len > 0) {
+        add_u64(b, "--programs", (uint64_t)wp_extras_programs_fd(local));
     }
 }
 
@@ -254,12 +309,14 @@ add_program(struct builder *b, const struct wp_local *local,
     const struct wp_template *tmpl = out->tmpl;
 
     begin_command(b, out, "/", WP_ROOT_BIN "/warmpool-init");
-    add_init(b, local, tmpl);
+    add_init(b, local, out);
     add_u64(b, "--procs", local->config.pids_max);
     add_all(b, "--write", "/tmp", "--write", WP_ROOT_WORKSPACE, NULL);
     for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
         if (!tmpl->mounts[i].read_only) {
             add_all(b, "--write", tmpl->mounts[i].path, NULL);
+        } else if (tmpl->mounts[i].prepared) {
+            add_all(b, "--prepare", tmpl->mounts[i].path, NULL);
         }
     }
     add(b, "--");
@@ -299,6 +356,36 @@ add_sandbox(struct builder *b, const struct wp_local *local,
     add_program(b, local, out);
 }
 
+/* Where gVisor's configuration binds them from. There they have another owner
+ * than the program is: what their owner may read, everybody may. */
+static void
+add_gvisor_volumes(struct builder *b, const struct wp_local *local,
+                   const struct wp_local_template *lt)
+{
+    const struct wp_template *tmpl = lt->tmpl;
+    int fd = wp_extras_files_fd(local, lt);
+
+    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
+        const struct wp_template_mount *mount = &tmpl->mounts[i];
+        char at[WP_GVISOR_VOLUME_MAX];
+
+        wp_gvisor_volume(i, at);
+        if (mount->kind == WP_MOUNT_FILES) {
+            add_all(b, "--perms", "0755", "--dir", at, NULL);
+        }
+        for (uint32_t j = 0; j < mount->files_len; j++) {
+            char path[WP_ROOT_PATH_MAX];
+            uint32_t mode = mount->files[j].mode;
+
+            (void)snprintf(path, sizeof path, "%s%s%s", at,
+                           mount->kind == WP_MOUNT_FILES ? "/" : "",
+                           mount->files[j].path);
+            add_file(b, "--file", fd++,
+                     mode | (mode >> 3 & 050) | (mode >> 6 & 05), path);
+        }
+    }
+}
+
 /* Only warmpool-init and gVisor's own processes see this root. */
 static void
 add_gvisor_sandbox(struct builder *b, const struct wp_local *local,
@@ -321,11 +408,12 @@ add_gvisor_sandbox(struct builder *b, const struct wp_local *local,
             "/bin", "--ro-bind", local->host.runsc_path, "/runsc",
             "--ro-bind-data", FD_INPUT, WP_GVISOR_BUNDLE "/config.json",
             "--proc", "/proc", "--dev", "/dev", NULL);
+    add_gvisor_volumes(b, local, out);
     add_tmpfs(b, "/tmp", "0700", GVISOR_STATE_BYTES);
     add_tmpfs(b, "/run", "0700", GVISOR_STATE_BYTES);
     add_all(b, "--remount-ro", "/", NULL);
     begin_command(b, out, WP_GVISOR_ROOT, "/bin/warmpool-init");
-    add_init(b, local, out->tmpl);
+    add_init(b, local, out);
     add_all(b, "--confines-itself", "--", "/runsc", WP_GVISOR_RUNSC, "run",
             "--bundle", WP_GVISOR_BUNDLE, "sandbox", NULL);
 }
@@ -352,45 +440,27 @@ wp_bwrap_args_make(const struct wp_local *local, struct wp_local_template *out,
     return WP_OK;
 }
 
-static bool
-write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, bytes, len);
-
-        if (n <= 0) {
-            return false;
-        }
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 int
 wp_bwrap_options_open(char *const *argv, size_t len)
 {
-    int fd = memfd_create("warmpool-options", MFD_CLOEXEC);
     size_t size = 0;
     char *text;
     char *at;
-    bool ok;
+    int fd;
 
     for (size_t i = 0; i < len; i++) {
         size += strlen(argv[i]) + 1;
     }
     text = malloc(size + 1);
+    if (text == NULL) {
+        return -1;
+    }
     at = text;
-    for (size_t i = 0; text != NULL && i < len; i++) {
+    for (size_t i = 0; i < len; i++) {
         at = stpcpy(at, argv[i]) + 1;
     }
-    ok = fd >= 0 && text != NULL && write_all(fd, text, size) &&
-         lseek(fd, 0, SEEK_SET) == 0;
+    fd = wp_extras_memory((struct wp_str){text, size});
     free(text);
-    if (!ok && fd >= 0) {
-        (void)close(fd);
-        fd = -1;
-    }
     return fd;
 }
 

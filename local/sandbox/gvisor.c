@@ -80,6 +80,27 @@ add_tmpfs(json_t *mounts, const char *path, unsigned mode, uint64_t size)
                          mode_text, "uid=1000", "gid=1000", size_text)) == 0;
 }
 
+void
+wp_gvisor_volume(uint32_t i, char out[WP_GVISOR_VOLUME_MAX])
+{
+    (void)snprintf(out, WP_GVISOR_VOLUME_MAX, "/volumes-%u", i);
+}
+
+static bool
+add_files(json_t *mounts, const struct wp_template_mount *mount, uint32_t i)
+{
+    char from[WP_GVISOR_VOLUME_MAX];
+
+    if (mount->kind == WP_MOUNT_NONE) {
+        return true;
+    }
+    wp_gvisor_volume(i, from);
+    return json_array_append_new(
+               mounts, json_pack("{s:s, s:s, s:s, s:[s, s]}", "destination",
+                                 mount->path, "type", "bind", "source", from,
+                                 "options", "bind", "ro")) == 0;
+}
+
 static json_t *
 make_mounts(const struct wp_local *local, const struct wp_template *tmpl)
 {
@@ -97,6 +118,10 @@ make_mounts(const struct wp_local *local, const struct wp_template *tmpl)
     for (uint32_t i = 0; i < tmpl->mounts_len && ok; i++) {
         const struct wp_template_mount *mount = &tmpl->mounts[i];
 
+        if (mount->kind != WP_MOUNT_EMPTY) {
+            ok = add_files(mounts, mount, i);
+            continue;
+        }
         ok = add_tmpfs(mounts, mount->path, 0755,
                        mount->size_bytes != 0 ? mount->size_bytes : size);
         if (ok && mount->read_only) {

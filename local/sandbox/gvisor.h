@@ -31,10 +31,14 @@
         "--ignore-cgroups"
 
 enum {
+    WP_GVISOR_VOLUME_MAX = 32,
     /* Host processes and threads that gVisor's own parts need at most, besides
      * those that stand for the program's. */
     WP_GVISOR_PIDS = 128,
 };
+
+/* Where the wall has the files of the template's mount i. */
+void wp_gvisor_volume(uint32_t i, char out[WP_GVISOR_VOLUME_MAX]);
 
 /* Makes out->gvisor from its template; wp_gvisor_fini frees it. */
 WP_MUST_CHECK enum wp_status wp_gvisor_make(const struct wp_local *local,

@@ -63,6 +63,8 @@ struct wp_local_template {
     size_t at_hostname;
     size_t at_name;
     size_t at_uid;
+    /* What warmpool-init runs beside the command, as it reads it. */
+    struct wp_str programs;
     json_t *gvisor; /* Its OCI configuration; NULL: not of that class. */
     struct wp_cgroup_limits limits;
 };

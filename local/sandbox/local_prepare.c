@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "local/sandbox/extras.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/host_probe.h"
 #include "local/sandbox/lock.h"
@@ -386,6 +387,24 @@ find_limits(const struct wp_local *local, const struct wp_template *tmpl,
     return WP_OK;
 }
 
+/* Only Landlock tells a container from its init containers, which write there.
+ */
+static void
+note_writable(const struct wp_local *local, const struct wp_template *tmpl)
+{
+    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
+        const struct wp_template_mount *mount = &tmpl->mounts[i];
+
+        if (mount->read_only && mount->prepared &&
+            local->host.landlock_abi == 0) {
+            wp_log_warn("a volume that init containers fill stays writable: "
+                        "this kernel has no Landlock",
+                        wp_kv_str("template", tmpl->name),
+                        wp_kv_str("mount_path", mount->path));
+        }
+    }
+}
+
 enum wp_status
 wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
                           const char *dir, struct wp_err *err)
@@ -414,6 +433,10 @@ wp_local_prepare_template(struct wp_local *local, struct wp_local_template *out,
         status = wp_gvisor_make(local, out, err);
     }
     if (status == WP_OK) {
+        status = wp_extras_make(out, err);
+    }
+    if (status == WP_OK) {
+        note_writable(local, out->tmpl);
         status = wp_bwrap_args_make(local, out, err);
     }
     return status == WP_OK ? WP_OK

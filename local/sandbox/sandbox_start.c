@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "local/sandbox/extras.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/spawn.h"
 #include "pool/base/assert.h"
@@ -201,7 +202,10 @@ open_inputs(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
         }
         spawn->fds_len = AT_REJOIN + 1;
     }
-    return WP_OK;
+    return wp_extras_open(local, sandbox->tmpl, fds, &spawn->fds_len)
+               ? WP_OK
+               : wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+                            "no descriptors or memory for its files");
 }
 
 static enum wp_status

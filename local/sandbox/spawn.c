@@ -124,18 +124,30 @@ wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
     return WP_OK;
 }
 
-int
-wp_spawn_fd(int fd)
+static int
+move_to(int fd, int floor)
 {
     int high;
     int saved;
 
-    if (fd < 0 || fd >= WP_SPAWN_FD_FLOOR) {
+    if (fd < 0 || fd >= floor) {
         return fd;
     }
-    high = fcntl(fd, F_DUPFD_CLOEXEC, WP_SPAWN_FD_FLOOR);
+    high = fcntl(fd, F_DUPFD_CLOEXEC, floor);
     saved = errno;
     (void)close(fd);
     errno = saved;
     return high;
+}
+
+int
+wp_spawn_fd(int fd)
+{
+    return move_to(fd, WP_SPAWN_FD_FLOOR);
+}
+
+int
+wp_spawn_fd_above(int fd)
+{
+    return move_to(fd, WP_SPAWN_FDS_MAX);
 }

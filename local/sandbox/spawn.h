@@ -13,8 +13,9 @@
 #include "pool/base/status.h"
 
 enum {
-    WP_SPAWN_FDS_MAX = 8,
-    /* Descriptors given to wp_spawn must be at least this. */
+    WP_SPAWN_FDS_MAX = 144,
+    /* Descriptors given to wp_spawn as one of the first 16 are at least this.
+     */
     WP_SPAWN_FD_FLOOR = 16,
 };
 
@@ -22,7 +23,8 @@ struct wp_spawn {
     const char *path; /* Absolute. */
     char *const *argv;
     char *const *envp;
-    /* fds[i] becomes descriptor i; all others are closed in the child. */
+    /* fds[i], which is above i, becomes descriptor i; all others are closed in
+     * the child. */
     int fds[WP_SPAWN_FDS_MAX];
     int fds_len;
     /* cgroup.procs files to join before rights are dropped. */
@@ -47,5 +49,7 @@ WP_MUST_CHECK enum wp_status wp_spawn(const struct wp_spawn *spawn,
 /* Moves fd to WP_SPAWN_FD_FLOOR or above, close-on-exec; closes the old one.
  * Returns the new one, or -1 with errno (fd is then closed too). */
 int wp_spawn_fd(int fd);
+/* The same, for one that may become any descriptor. */
+int wp_spawn_fd_above(int fd);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "local/sandbox/extras.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/local_impl.h"
 #include "pool/base/log.h"
@@ -47,6 +48,7 @@ fini_template(struct wp_local_template *template_)
 {
     wp_bwrap_args_fini(template_);
     wp_gvisor_fini(template_);
+    wp_extras_fini(template_);
     wp_root_fini(&template_->root);
     free(template_);
 }

@@ -290,6 +290,94 @@ make_point(const struct wp_root *root, int root_fd, const char *point,
     return WP_OK;
 }
 
+/* The directory that a file's mount point is in: the image's, or one that is
+ * made here (*made). -1 with errno. */
+static int
+open_parent(const struct wp_root *root, int root_fd, struct wp_str parent,
+            bool *made)
+{
+    char path[WP_ROOT_PATH_MAX];
+
+    *made = false;
+    if (!wp_str_copy(parent, path, sizeof path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (size_t i = 0; i < root->binds_len; i++) {
+        const struct wp_root_bind *bind = &root->binds[i];
+        size_t len = strlen(bind->to);
+        int there;
+        int fd;
+
+        if (strncmp(path, bind->to, len) != 0 ||
+            (path[len] != '/' && path[len] != '\0')) {
+            continue;
+        }
+        fd = open(bind->from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || path[len] == '\0') {
+            return fd;
+        }
+        there = wp_inside_open(fd, path + len + 1, WP_INSIDE_NO_LINKS);
+        (void)close(fd);
+        return there;
+    }
+    *made = true;
+    return path[0] == '\0' || wp_inside_make(root_fd, path + 1, 0755)
+               ? wp_inside_open(root_fd, path[0] != '\0' ? path + 1 : ".",
+                                WP_INSIDE_NO_LINKS)
+               : -1;
+}
+
+/* The file of a volume covers one that is there, or an empty one that is made
+ * here. */
+static enum wp_status
+make_file_point(const struct wp_root *root, int root_fd, const char *point,
+                struct wp_err *err)
+{
+    const char *base = strrchr(point, '/') + 1;
+    struct stat st;
+    bool made;
+    bool fits;
+    int fd =
+        open_parent(root, root_fd,
+                    (struct wp_str){point, (size_t)(base - point) - 1}, &made);
+
+    if (fd >= 0 && made) {
+        int file =
+            openat(fd, base, O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0444);
+
+        if (file >= 0) {
+            (void)close(file);
+        }
+    }
+    fits = fd >= 0 && fstatat(fd, base, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(st.st_mode);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fits ? WP_OK
+                : wp_err_set(err, WP_INVALID_ARGUMENT,
+                             "mountPath %s with subPath is not a file of the"
+                             " image, which is read-only",
+                             point);
+}
+
+static enum wp_status
+make_mount_point(const struct wp_root *root, int root_fd,
+                 const struct wp_template_mount *mount, struct wp_err *err)
+{
+    switch (mount->kind) {
+    case WP_MOUNT_FILE:
+        return make_file_point(root, root_fd, mount->path, err);
+    case WP_MOUNT_EMPTY:
+    case WP_MOUNT_FILES:
+        return make_point(root, root_fd, mount->path, err);
+    case WP_MOUNT_NONE:
+        break;
+    }
+    return WP_OK;
+}
+
 static enum wp_status
 make_points(const struct wp_root *root, const struct wp_template *tmpl,
             struct wp_err *err)
@@ -308,7 +396,7 @@ make_points(const struct wp_root *root, const struct wp_template *tmpl,
         }
     }
     for (uint32_t i = 0; i < tmpl->mounts_len && status == WP_OK; i++) {
-        status = make_point(root, fd, tmpl->mounts[i].path, err);
+        status = make_mount_point(root, fd, &tmpl->mounts[i], err);
     }
     (void)close(fd);
     return status;

@@ -47,8 +47,9 @@ class NoSandboxes(Exception):
 class Daemon:
     """Listens on a Unix socket, http_path, where nobody needs a token."""
 
-    def __init__(self, build, folder, container, more=None):
+    def __init__(self, build, folder, container, more=None, text=None, pool="tools"):
         self.build = build
+        self.pool = pool
         self.folder = os.path.join(folder, "daemon")
         os.makedirs(self.folder)
         for part in (folder, self.folder):
@@ -57,8 +58,8 @@ class Daemon:
         self.http_path = os.path.join(self.run, "warmpoold-http.sock")
         manifest = os.path.join(self.folder, "m.yaml")
         workspace = [{"name": "workspace", "mountPath": "/workspace"}]
-        fields = {"image": container["image"],
-                  "command": json.dumps(container["command"]),
+        fields = {"image": container.get("image"),
+                  "command": json.dumps(container.get("command")),
                   "args": json.dumps(container.get("args", [])),
                   "env": json.dumps(container.get("env", [])),
                   "mounts": json.dumps(workspace + container.get("mounts", [])),
@@ -66,7 +67,7 @@ class Daemon:
                                         container.get("volumes", [])),
                   "more": more or ""}
         with open(manifest, "w", encoding="utf-8") as file:
-            file.write(MANIFEST % fields)
+            file.write(text or MANIFEST % fields)
         self.log_path = os.path.join(self.folder, "log")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -114,9 +115,13 @@ class Daemon:
 
     def claim(self, name):
         """The name of a sandbox that is this claim's."""
+        return self.claimed(name)["sandbox"]
+
+    def claimed(self, name):
+        """What is told of it."""
         done = subprocess.run(
             [os.path.join(self.build, "allocator", "ctl", "warmpoolctl"), "claim",
-             "tools", "--id", name, "--ttl", "10m", "--wait", "60s", "--output",
+             self.pool, "--id", name, "--ttl", "10m", "--wait", "60s", "--output",
              "json"], text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=dict(
                 os.environ, HOME=self.folder, XDG_STATE_HOME=self.folder,
@@ -124,7 +129,7 @@ class Daemon:
                                                         "warmpoold.sock")))
         if done.returncode != 0:
             raise AssertionError(done.stderr + self.log())
-        return json.loads(done.stdout)["sandbox"]
+        return json.loads(done.stdout)
 
 
 def image(folder, name, *programs):

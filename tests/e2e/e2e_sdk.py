@@ -1,18 +1,22 @@
 """agent-sandbox's Python SDK, as it is published, on a real control plane with real
 data paths: KWOK says that a Pod runs, and a warmpool-runtime on a loopback address,
 which becomes the Pod's, is what answers there."""
+import json
 import os
-import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import world
-from cluster import ROOT, Unavailable, free_port, wait_for
+from cluster import ROOT, free_port, wait_for
 
 LIVES = 13  # Of SDK below, with the one that fails.
+ROUTED = 4  # The same by way of the router.
 
 # What the SDK does, by itself, in its own Python.
 SDK = r'''
@@ -22,9 +26,14 @@ from k8s_agent_sandbox import SandboxClient
 from k8s_agent_sandbox.async_sandbox_client import AsyncSandboxClient
 from k8s_agent_sandbox.exceptions import (SandboxClaimFailedError,
     SandboxRequestError, SandboxWarmPoolNotFoundError)
-from k8s_agent_sandbox.models import (SandboxInClusterConnectionConfig,
+from k8s_agent_sandbox.models import (SandboxDirectConnectionConfig,
+    SandboxGatewayConnectionConfig, SandboxInClusterConnectionConfig,
     SandboxdInClusterConnectionConfig)
 ns, rest, grpc = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+routers = [SandboxDirectConnectionConfig(api_url=url, server_port=rest)
+           for url in sys.argv[4:5]]
+routers += [SandboxGatewayConnectionConfig(gateway_name=name, gateway_namespace=ns,
+                                           server_port=rest) for name in sys.argv[5:]]
 in_cluster = SandboxInClusterConnectionConfig(server_port=rest)
 sandboxd = SandboxdInClusterConnectionConfig(
     mode="in-cluster-pod-ip", rest_port=rest, grpc_port=grpc)
@@ -65,9 +74,12 @@ async def async_life(config):
         assert await sandbox.files.read("a") == b"b"
         await client.delete_sandbox(sandbox.claim_name, namespace=ns)
 
-for config in (in_cluster, sandboxd):
+for config in routers or (in_cluster, sandboxd):
     life(config)
     asyncio.run(async_life(config))
+if routers:
+    print("done")
+    sys.exit()
 with ThreadPoolExecutor(8) as pool:
     names = list(pool.map(life, [sandboxd] * 8))
 assert len(set(names)) == 8, names
@@ -87,16 +99,6 @@ except Exception as error:
     assert getattr(error, "status", None) in (400, 403, 422), repr(error)
 print("done")
 '''
-
-
-def sdk_python():
-    """The Python that has the SDK."""
-    setup = subprocess.run([ROOT / "tests/clients/setup.sh"], text=True,
-                           stdout=subprocess.PIPE, check=False)
-    if setup.returncode == 77:
-        raise Unavailable("no clients of others")
-    assert setup.returncode == 0
-    return pathlib.Path(setup.stdout.strip()) / "python/bin/python3"
 
 
 class Sandboxes:
@@ -165,33 +167,185 @@ class Sandboxes:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def fill(w, lives):
+    """As many as the SDK takes in all: none is Ready, and taken, before its Pod has the
+    address of a real server."""
+    w.pool("p", lives)
+    wait_for("addresses of real sandboxes", lambda: all(
+        s.get("status", {}).get("podIPs", ["none"])[0].startswith("127.")
+        for s in w.list("Sandbox")))
+
+
+def run_sdk(w, sandboxes, *routers):
+    run = subprocess.run(
+        [world.clients() / "python/bin/python3", "-W", "ignore", "-c", SDK,
+         w.namespace, str(sandboxes.rest), str(sandboxes.grpc), *routers],
+        text=True, timeout=900, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+             "PYTHONDONTWRITEBYTECODE": "1"})
+    assert run.returncode == 0 and run.stdout.endswith("done\n"), (
+        run.stdout[-4000:], sandboxes.failed)
+
+
+def make_gateway(w, address):
+    """A Gateway that some controller has given that address."""
+    w.cluster.kubectl("apply", "-f", "-", stdin=GATEWAYS)
+    w.cluster.kubectl("wait", "--for=condition=Established", "--timeout=300s",
+                      "crd/gateways.gateway.networking.k8s.io")
+    path = f"/apis/gateway.networking.k8s.io/v1/namespaces/{w.namespace}/gateways"
+    wait_for("the kind Gateway", lambda: w.cluster.get(path) is not None)
+    w.cluster.request("POST", path, {
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+        "metadata": {"name": "sandboxes"}, "spec": {},
+        "status": {"addresses": [{"type": "IPAddress", "value": address}]}})
+
+
+def may_listen(address, port):
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except PermissionError:
+            return False
+    return True
+
+
+def answer_of(router, sandbox, namespace):
+    """The status of the sandbox's answer; the router's own, where it has none."""
+    request = urllib.request.Request(f"http://{router}/", headers={
+        "X-Sandbox-ID": sandbox, "X-Sandbox-Namespace": namespace})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_python_sdk_by_the_router(w):
+    """Direct mode, and a Gateway in front of sandbox-router-svc: the daemon finds the
+    Pod by the SDK's headers."""
+    address = f"127.88.{os.getpid() >> 8 & 255}.{os.getpid() & 255 or 1}"
+    has_gateway = may_listen(address, 80)  # The SDK adds no port.
+    routers = [f"127.0.0.1:{free_port()}"] + [f"{address}:80"] * has_gateway
+    w.template()
+    sandboxes = Sandboxes(w)
+    try:
+        w.daemon(trusting_listen=",".join(routers), trust_sandboxes="127.0.0.0/8",
+                 sandbox_port=sandboxes.rest)
+        if has_gateway:
+            make_gateway(w, address)
+        fill(w, ROUTED)
+        run_sdk(w, sandboxes, "http://" + routers[0], *["sandboxes"] * has_gateway)
+        wait_for("no claim", lambda: not w.list("SandboxClaim"))
+        # A Sandbox that started cold, and one that nobody claimed.
+        w.pool("none", 0)
+        w.claim("cold", "none")
+        w.create("Sandbox", "bare", {"podTemplate": {"spec": {"containers": [
+            {"name": "main", "image": "registry.invalid/pause:1"}]}}})
+        for name in ("cold", "bare"):
+            wait_for(f"{name} by the router",
+                     lambda n=name: answer_of(routers[0], n, w.namespace) == 200)
+        # Nobody reaches what waits in a pool, or lies in another namespace.
+        idle = next(s["metadata"]["name"] for s in w.list("Sandbox")
+                    if s["metadata"]["name"].startswith("p-"))
+        assert answer_of(routers[0], idle, w.namespace) == 404
+        assert answer_of(routers[0], "bare", "default") == 404
+    finally:
+        sandboxes.stop()
+
+
 def test_python_sdk(w):
     """In-cluster mode with both runtimes, at once and async; nothing is left over."""
-    python = sdk_python()
     w.daemon()
     w.template()
     sandboxes = Sandboxes(w)
     try:
-        # As many as the SDK takes in all: none is Ready, and taken, before its Pod
-        # has the address of a real server.
-        w.pool("p", LIVES)
-        wait_for("addresses of real sandboxes", lambda: all(
-            s.get("status", {}).get("podIPs", ["none"])[0].startswith("127.")
-            for s in w.list("Sandbox")))
-        run = subprocess.run(
-            [python, "-W", "ignore", "-c", SDK, w.namespace, str(sandboxes.rest),
-             str(sandboxes.grpc)], text=True, timeout=900, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
-                 "PYTHONDONTWRITEBYTECODE": "1"})
-        assert run.returncode == 0 and run.stdout.endswith("done\n"), (
-            run.stdout[-4000:], sandboxes.failed)
+        fill(w, LIVES)
+        run_sdk(w, sandboxes)
         wait_for("no claim", lambda: not w.list("SandboxClaim"))
         w.wait_pool("p", LIVES)
         wait_for("no sandbox without a Pod", lambda: len(
             sandboxes.running) == len(w.list("Pod")) == LIVES)
     finally:
         sandboxes.stop()
+
+
+# As much of the kind as the SDK looks at.
+GATEWAYS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gateways.gateway.networking.k8s.io
+  annotations: {api-approved.kubernetes.io: "unapproved, for a test"}
+spec:
+  group: gateway.networking.k8s.io
+  scope: Namespaced
+  names: {kind: Gateway, plural: gateways, singular: gateway}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+
+# As its template has it, on a cluster whose nodes have no labels.
+PERFKIT = """
+apiVersion: extensions.agents.x-k8s.io/v1beta1
+kind: SandboxTemplate
+metadata: {name: agent-sandbox}
+spec:
+  podTemplate:
+    spec:
+      automountServiceAccountToken: false
+      restartPolicy: OnFailure
+      securityContext: {runAsNonRoot: true}
+      tolerations:
+      - {key: sandbox.gke.io/runtime, operator: Equal, value: runsc, effect: NoSchedule}
+      containers:
+      - name: python-runtime
+        image: registry.k8s.io/agent-sandbox/python-runtime-sandbox:v0.4.6
+        ports: [{containerPort: 8888}]
+        readinessProbe: {httpGet: {path: /, port: 8888}, periodSeconds: 1}
+        resources:
+          requests: {cpu: 100m, memory: 256Mi, ephemeral-storage: 256Mi}
+          limits: {cpu: 500m, memory: 1Gi, ephemeral-storage: 256Mi}
+        securityContext: {capabilities: {drop: [ALL]}}
+---
+apiVersion: extensions.agents.x-k8s.io/v1beta1
+kind: SandboxWarmPool
+metadata: {name: agent-sandbox}
+spec: {replicas: 20, sandboxTemplateRef: {name: agent-sandbox}}
+"""
+
+
+def test_perfkit(w):
+    """PerfKitBenchmarker's resource: the controller's flags, its template, a pool of
+    exactly so many, and its load, of which every claim is served warm."""
+    python = world.clients() / "python/bin/python3"
+    one = w.daemon(kube_api_qps="-1", kube_api_burst="1000", enable_tracing="false",
+                   extensions="true", sandbox_claim_concurrent_workers="400",
+                   sandbox_concurrent_workers="400",
+                   sandbox_warm_pool_concurrent_workers="4",
+                   sandbox_warm_pool_max_batch_size="100")
+    w.cluster.kubectl("-n", w.namespace, "apply", "-f", "-", stdin=PERFKIT)
+    w.cluster.kubectl("-n", w.namespace, "wait", "sandboxwarmpool/agent-sandbox",
+                      "--for=jsonpath={.status.readyReplicas}=20", "--timeout=600s")
+    assert "sandbox-claim-concurrent-workers" in one.log()
+    run = subprocess.run(
+        [python, ROOT / "tests/clients/python/perfkit_load.py", w.namespace,
+         "agent-sandbox", "10", "2", "180"], text=True, timeout=900, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+             "PYTHONDONTWRITEBYTECODE": "1"})
+    assert run.returncode == 0, run.stdout[-4000:]
+    lines = run.stdout.split("---RESULTS---\n")[1].splitlines()
+    records, samples = [json.loads(line) for line in lines[:-2]], json.loads(lines[-1])
+    print(f"     startup p50 {samples['startup_time_p50'] * 1000:.0f} ms, "
+          f"p99 {samples['startup_time_p99'] * 1000:.0f} ms", flush=True)
+    assert len(records) == samples["success_count"] == 20, samples
+    assert samples["error_count"] == 0 and samples["warm_served_fraction"] == 1, samples
+    wait_for("no claim", lambda: not w.list("SandboxClaim"))
+    w.wait_pool("agent-sandbox", 20)
 
 
 world.main(__name__)

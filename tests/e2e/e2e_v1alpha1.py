@@ -1,6 +1,10 @@
 """Clients of v1alpha1: what they write and read, converted by the daemon's webhook; the
 calls of kagent, AX and kagenti one after the other; and the same objects in v1beta1."""
+import contextlib
 import os
+import socket
+import subprocess
+import threading
 import time
 import urllib.error
 
@@ -33,13 +37,9 @@ def read(w, kind, name, version="v1alpha1"):
     return w.cluster.get(path_of(w, kind, name, version))
 
 
-def begin(w, **settings):
-    """A daemon whose webhook the API server trusts."""
-    port = free_port()
-    one = w.daemon(webhook_listen=f"127.0.0.1:{port}",
-                   webhook_url=f"https://127.0.0.1:{port}/convert", **settings)
-    # Lists need no conversion while there is nothing; so one object is made, of which
-    # nothing comes until the definitions trust the certificate.
+def wait_converts(w):
+    """Lists need no conversion while there is nothing; so one object is made, of which
+    nothing comes until the definitions trust the certificate."""
     def converts():
         try:
             return w.cluster.request(
@@ -49,7 +49,109 @@ def begin(w, **settings):
     w.template("probe")
     wait_for("a webhook that is trusted", converts)
     w.delete("SandboxTemplate", "probe")
+
+
+def begin(w, **settings):
+    """A daemon whose webhook the API server trusts."""
+    port = free_port()
+    one = w.daemon(webhook_listen=f"127.0.0.1:{port}",
+                   webhook_url=f"https://127.0.0.1:{port}/convert", **settings)
+    wait_converts(w)
     return one
+
+
+class Relay:
+    """Stands for the Service: each connection goes to the next of the ports that takes
+    one. cut() ends those that there are, so that the next request makes another."""
+
+    def __init__(self, ports):
+        self.ports, self.asked, self.open = list(ports), {p: 0 for p in ports}, set()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near = self.server.accept()[0]
+                far = self.connect()
+                if far is None:
+                    near.close()
+                    continue
+                self.open |= {near, far}
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self.carry, args=pair, daemon=True).start()
+
+    def connect(self):
+        for _ in self.ports:
+            port = self.ports.pop(0)
+            self.ports.append(port)
+            with contextlib.suppress(OSError):
+                far = socket.create_connection(("127.0.0.1", port))
+                self.asked[port] += 1
+                return far
+        return None
+
+    def carry(self, source, sink):
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                sink.sendall(piece)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        for end in self.open:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self.open = set()
+
+    def close(self):
+        self.server.close()
+        self.cut()
+
+
+def test_two_replicas_convert(w):
+    """Either of two replicas is asked, also when one is gone; and a certificate that is
+    lost is replaced by another, which the definitions trust."""
+    ports = [free_port(), free_port()]
+    relay = Relay(ports)
+    try:
+        daemons = [w.daemon(f"replica-{port}", webhook_listen=f"127.0.0.1:{port}",
+                            webhook_url=f"https://127.0.0.1:{relay.port}/convert",
+                            leader_election_namespace=world.SYSTEM) for port in ports]
+        wait_converts(w)
+
+        def both():
+            relay.cut()
+            wait_converts(w)
+            return all(relay.asked.values())
+        wait_for("both are asked", both)
+        daemons[0].kill()
+        relay.cut()
+        wait_converts(w)
+        secret = f"/api/v1/namespaces/{world.SYSTEM}/secrets/warmpool-webhook"
+        crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + ".".join(
+            PLURALS["SandboxClaim"][::-1])
+
+        def trusted():
+            return w.cluster.get(crd)["spec"]["conversion"]["webhook"]["clientConfig"][
+                "caBundle"]
+        before = trusted()
+        w.cluster.patch(secret, {"data": None})
+        wait_for("another certificate", lambda: trusted() != before)
+        relay.cut()
+        wait_converts(w)
+        daemons[0].start()
+        relay.asked[ports[0]] = 0
+
+        def first_again():
+            relay.cut()
+            wait_converts(w)
+            return relay.asked[ports[0]] > 0
+        wait_for("the first replica with the new certificate", first_again)
+    finally:
+        relay.close()
 
 
 def make_template(w, name="agent", **spec):
@@ -169,6 +271,24 @@ def test_kagent(w):
     w.wait_gone("Sandbox", bound["name"])
 
 
+def test_kagents_provider(w):
+    """Its provider in Go, which reads through a cache, with the types of both versions of
+    the API that it has been built with: create, poll, alias, URL, delete."""
+    programs = world.clients() / "go"
+    begin(w)
+    make_template(w)
+    make_pool(w, replicas=8)
+    for name in ("kagent", "kagent-late"):
+        run = subprocess.run(
+            [programs / name / name, str(w.cluster.kubeconfig), w.namespace, "agent"],
+            text=True, timeout=900, check=False, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        assert run.returncode == 0 and run.stdout.endswith("done\n"), run.stdout[-4000:]
+        print(f"     {name}: {run.stdout.splitlines()[-2]}", flush=True)
+        wait_for("no claim", lambda: not w.list("SandboxClaim"))
+        w.wait_pool("warm", 8)
+
+
 def test_without_a_pool(w):
     """A template alone: a sandbox of its own; without a template: told at once."""
     begin(w)
@@ -182,6 +302,33 @@ def test_without_a_pool(w):
     make_pool(w)
     make_claim(w, "own", spec={"warmpool": "none"})
     assert w.wait_claim("own")["status"]["sandbox"]["name"] == "own"
+
+
+def test_implicit_pool(w):
+    """A template that nobody made a pool for: the first claim starts cold, the next one is
+    warm; people see whose pool it is; and it goes when its template says no."""
+    begin(w, implicit_pool=2)
+    make_template(w)
+    make_claim(w, "first")
+    assert w.wait_claim("first")["status"]["sandbox"]["name"] == "first"
+    w.wait_pool("shadow-pool-agent", 2)
+    pool = w.get("SandboxWarmPool", "shadow-pool-agent")
+    assert pool["metadata"]["labels"]["warmpool.dev/implicit-pool"] == "true"
+    owner, = pool["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("SandboxTemplate", "agent")
+    wait_for("an event", lambda: [e for e in w.list("Event")
+                                  if e["reason"] == "ImplicitPoolMade"])
+    make_claim(w, "second", labels={"kagent.dev/session-id": "s2"})
+    assert w.wait_claim("second")["status"]["sandbox"]["name"].startswith(
+        "shadow-pool-agent-")
+    poll(w, "an MCP URL", lambda: kagent_url(w, "second"))
+    w.cluster.kubectl("-n", w.namespace, "annotate", "sandboxtemplate", "agent",
+                      "warmpool.dev/implicit-pool=0")
+    w.wait_gone("SandboxWarmPool", "shadow-pool-agent")
+    # Never a pool that is missed: neither by who was served, nor by who comes now.
+    make_claim(w, "third")
+    assert w.wait_claim("third")["status"]["sandbox"]["name"] == "third"
+    assert is_ready(read(w, "SandboxClaim", "second"))
 
 
 def test_ax_cycles(w):

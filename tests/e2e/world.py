@@ -63,6 +63,16 @@ def is_ready(item):
     return condition(item).get("status") == "True"
 
 
+def clients():
+    """The folder of others' clients; see tests/clients/setup.sh."""
+    setup = subprocess.run([ROOT / "tests/clients/setup.sh"], text=True,
+                           stdout=subprocess.PIPE, check=False)
+    if setup.returncode == 77:
+        raise control_plane.Unavailable("no clients of others")
+    assert setup.returncode == 0
+    return pathlib.Path(setup.stdout.strip())
+
+
 class Watch:
     """Events of one kind in one namespace as they arrive, with the time of arrival
     (monotonic): iterate, or use until(). A thread reads; close() ends it."""

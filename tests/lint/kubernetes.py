@@ -37,8 +37,8 @@ ACCESS = {
     "extensions.agents.x-k8s.io/sandboxclaims/status": "patch",
     # the template controller: its label
     "extensions.agents.x-k8s.io/sandboxtemplates": f"{WATCH} patch",
-    # the pool controller
-    "extensions.agents.x-k8s.io/sandboxwarmpools": WATCH,
+    # the pool controller; implicit pools
+    "extensions.agents.x-k8s.io/sandboxwarmpools": f"{WATCH} create delete",
     "extensions.agents.x-k8s.io/sandboxwarmpools/status": "patch",
     # blockOwnerDeletion, where the admission plugin asks
     "agents.x-k8s.io/sandboxes/finalizers": "update",

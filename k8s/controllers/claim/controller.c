@@ -98,6 +98,21 @@ collect_one(void *ctx, const struct wp_object *sandbox)
     return true;
 }
 
+/* Its template was used. Told when the claim has a sandbox: so a pool that is
+ * made for it is in nobody's way. */
+static void
+note_use(struct wp_claim_controller *self, const struct wp_object *before,
+         const struct wp_object *after)
+{
+    char templ[WP_CLAIM_OBJECT_NAME_MAX + 1];
+
+    if (!after->deleting && wp_claim_view(after)->sandbox[0] != '\0' &&
+        (before == NULL || wp_claim_view(before)->sandbox[0] == '\0') &&
+        wp_claim_means_any_pool(after, templ)) {
+        wp_implicit_pools_use(self->implicit, after->ns, templ);
+    }
+}
+
 static void
 on_claim(void *ctx, const struct wp_object *before,
          const struct wp_object *after)
@@ -106,6 +121,9 @@ on_claim(void *ctx, const struct wp_object *before,
 
     if (!self->parts->active) {
         return; /* activate looks at all of them. */
+    }
+    if (after != NULL) {
+        note_use(self, before, after);
     }
     if (after == NULL) {
         wp_work_add(self->queue, before->ns, before->name, false);
@@ -445,6 +463,8 @@ claim_activate(void *arg)
     wp_claim_orphans_end(self->orphans);
     wp_work_pause(self->queue, false);
     wp_claim_endings_pause(self->endings, false);
+    wp_implicit_pools_look(self->implicit);
+    wp_implicit_pools_pause(self->implicit, false);
     if (self->aliases != NULL) {
         wp_claim_aliases_activate(self->aliases);
     }
@@ -467,6 +487,7 @@ claim_deactivate(void *arg)
 
     wp_work_pause(self->queue, true);
     wp_claim_endings_pause(self->endings, true);
+    wp_implicit_pools_pause(self->implicit, true);
     if (self->aliases != NULL) {
         wp_claim_aliases_deactivate(self->aliases);
     }
@@ -487,6 +508,7 @@ claim_destroy(void *arg)
     wp_claim_orphans_destroy(self->orphans);
     wp_claim_endings_destroy(self->endings);
     wp_claim_aliases_destroy(self->aliases);
+    wp_implicit_pools_destroy(self->implicit);
     wp_claim_cache_destroy(self->cache);
     wp_work_queue_destroy(self->queue);
     wp_label_domains_fini(&self->domains);
@@ -524,12 +546,14 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     self->asks = wp_claim_asks_create(parts, on_answer, self);
     self->orphans = wp_claim_orphans_create(parts);
     self->endings = wp_claim_endings_create(parts, &self->metrics);
+    self->implicit = wp_implicit_pools_create(parts);
     if (parts->stores[WP_KIND_ALIAS] != NULL) {
         self->aliases = wp_claim_aliases_create(
             parts, &self->metrics.writes[WP_CLAIM_WRITE_ALIAS]);
     }
     if (self->queue == NULL || self->cache == NULL || self->asks == NULL ||
         self->orphans == NULL || self->endings == NULL ||
+        self->implicit == NULL ||
         (parts->stores[WP_KIND_ALIAS] != NULL && self->aliases == NULL)) {
         claim_destroy(self);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "claims: no memory");

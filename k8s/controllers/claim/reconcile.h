@@ -33,6 +33,7 @@
 #include "k8s/controllers/claim/controller.h"
 #include "k8s/controllers/claim/metadata.h"
 #include "k8s/controllers/claim/status.h"
+#include "k8s/controllers/implicit/implicit.h"
 #include "k8s/controllers/shared.h"
 
 enum {
@@ -46,6 +47,7 @@ struct wp_claim_controller {
     struct wp_claim_orphans *orphans;
     struct wp_claim_endings *endings;
     struct wp_claim_aliases *aliases; /* NULL: none are kept. */
+    struct wp_implicit_pools *implicit;
     struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;
@@ -113,6 +115,10 @@ void wp_claim_resolve(struct wp_claim_reconcile *reconcile);
 /* Does it name a template (out), perhaps beside a pool? */
 WP_MUST_CHECK bool
 wp_claim_names_template(const struct wp_object *claim,
+                        char templ[WP_CLAIM_OBJECT_NAME_MAX + 1]);
+/* The same; and any pool of it will do. */
+WP_MUST_CHECK bool
+wp_claim_means_any_pool(const struct wp_object *claim,
                         char templ[WP_CLAIM_OBJECT_NAME_MAX + 1]);
 /* Is a sandbox of this pool one that it may have? */
 bool wp_claim_may_have_pool(const struct wp_object *claim,

@@ -12,10 +12,8 @@
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/convert/convert.h"
 #include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
-
-/* A pool with it serves only claims that name it. */
-#define ANNOTATION_TENANT "warmpool.dev/tenant"
 
 static bool
 is_alpha(const struct wp_object *claim)
@@ -72,6 +70,13 @@ wants_its_own(const struct wp_object *claim)
     return none;
 }
 
+bool
+wp_claim_means_any_pool(const struct wp_object *claim,
+                        char templ[WP_CLAIM_OBJECT_NAME_MAX + 1])
+{
+    return wp_claim_names_template(claim, templ) && !wants_its_own(claim);
+}
+
 static const struct wp_object *
 find_pool(const struct wp_claim_reconcile *reconcile, const char *name)
 {
@@ -89,7 +94,7 @@ wp_claim_may_have_pool(const struct wp_object *claim,
     return strcmp(wp_claim_view(claim)->pool, pool->name) == 0 ||
            (wp_claim_names_template(claim, templ) &&
             strcmp(wp_warm_pool_view(pool)->template_name, templ) == 0 &&
-            wp_object_annotation(pool, ANNOTATION_TENANT) == NULL);
+            wp_object_annotation(pool, WP_ANNOTATION_TENANT) == NULL);
 }
 
 /* The pool of the template with the most that can be had now. */
@@ -110,7 +115,7 @@ see_pool(void *ctx, const struct wp_object *pool)
 
     if (pool->deleting || strcmp(pool->ns, reconcile->claim->ns) != 0 ||
         strcmp(wp_warm_pool_view(pool)->template_name, reconcile->templ) != 0 ||
-        wp_object_annotation(pool, ANNOTATION_TENANT) != NULL) {
+        wp_object_annotation(pool, WP_ANNOTATION_TENANT) != NULL) {
         return true;
     }
     index =

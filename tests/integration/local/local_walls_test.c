@@ -287,7 +287,8 @@ static void
 test_image_directory(void **state)
 {
     static const char *const argv[] = {"/app/server", "8080", NULL};
-    static const struct wp_template_mount data = {"/data/in", 1 << 20, false};
+    static const struct wp_template_mount data = {.path = "/data/in",
+                                                  .size_bytes = 1 << 20};
     static struct local_rig rig;
     static char answer[4096];
     struct wp_err err;

@@ -124,9 +124,11 @@ assert_lacks(const char *text, const char *part)
 /* --- The world around the server --- */
 
 static enum wp_status
-find(void *ctx, struct wp_str sandbox, struct wp_claim_info *out)
+find(void *ctx, struct wp_str ns, struct wp_str sandbox,
+     struct wp_claim_info *out)
 {
     (void)ctx;
+    (void)ns;
     if (!wp_str_is(sandbox, "box-1") && !wp_str_is(sandbox, "gone")) {
         return WP_NOT_FOUND;
     }

@@ -196,6 +196,8 @@ wp_claim_rig_init(struct wp_claim_rig *rig)
     rig->parts.config = (struct wp_cluster_config){
         .cold_grace_ns = 2 * WP_NS_PER_S,
         .cold_start = true,
+        .implicit_pool_idle_ns = 600 * WP_NS_PER_S,
+        .implicit_pools_max = 4,
         .claim_events = true,
         .observability_annotations = true,
         .allowed_label_domains_file = "/nonexistent/domains",
@@ -318,6 +320,7 @@ turn_queue(struct wp_claim_rig *rig)
     if (rig->parts.active) {
         wp_work_pause(self->queue, false);
         wp_claim_endings_pause(self->endings, false);
+        wp_implicit_pools_pause(self->implicit, false);
     }
     assert_int_not_equal(event_base_loop(rig->parts.base, EVLOOP_NONBLOCK), -1);
 }

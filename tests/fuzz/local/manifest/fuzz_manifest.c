@@ -10,6 +10,18 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void
+check_files(const struct wp_template_mount *mount)
+{
+    WP_ASSERT(mount->kind != WP_MOUNT_FILE || mount->files_len == 1);
+    WP_ASSERT(mount->kind != WP_MOUNT_EMPTY || mount->files_len == 0);
+    for (uint32_t i = 0; i < mount->files_len; i++) {
+        WP_ASSERT(mount->files[i].path[0] != '/');
+        WP_ASSERT(strstr(mount->files[i].path, "/../") == NULL);
+        WP_ASSERT(mount->files[i].mode <= 0777);
+    }
+}
+
+static void
 check_template(const struct wp_template *tmpl)
 {
     WP_ASSERT(tmpl->image != NULL && tmpl->image[0] != '\0');
@@ -19,6 +31,11 @@ check_template(const struct wp_template *tmpl)
     for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
         WP_ASSERT(tmpl->mounts[i].path[0] == '/');
         WP_ASSERT(strstr(tmpl->mounts[i].path, "/../") == NULL);
+        check_files(&tmpl->mounts[i]);
+    }
+    for (uint32_t i = 0; i < tmpl->inits_len; i++) {
+        WP_ASSERT(tmpl->inits[i].argv[0] != NULL);
+        WP_ASSERT(tmpl->inits[i].env != NULL);
     }
     for (size_t i = 0; tmpl->env[i] != NULL; i++) {
         WP_ASSERT(strchr(tmpl->env[i], '=') != NULL);

@@ -118,9 +118,12 @@ build(int top, char *text, struct wp_template_mount *mounts)
             }
             break;
         case 'm':
+        case 'f': /* A file there. */
             if (mounts_len < MOUNTS_MAX && is_mount_path(line + 2)) {
-                mounts[mounts_len++] =
-                    (struct wp_template_mount){line + 2, 4096, false};
+                mounts[mounts_len++] = (struct wp_template_mount){
+                    .kind = line[0] == 'f' ? WP_MOUNT_FILE : WP_MOUNT_EMPTY,
+                    .path = line + 2,
+                    .size_bytes = 4096};
             }
             break;
         default:

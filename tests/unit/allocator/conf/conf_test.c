@@ -258,6 +258,79 @@ test_flags(void **state)
                          "got '1ms'");
 }
 
+/* The arguments of agent-sandbox's Deployment, as others change them, are taken:
+ * as settings, or told to do nothing. */
+static void
+test_upstream_flags(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    enum wp_conf_action action;
+    const char *instead;
+    char *const argv[] = {"warmpoold",
+                          "--leader-elect=true",
+                          "--extensions",
+                          "--kube-api-qps=-1",
+                          "--kube-api-burst=1000",
+                          "--enable-tracing=false",
+                          "--metrics-bind-address=:9090",
+                          "--sandbox-warm-pool-max-batch-size=50",
+                          "--sandbox-warm-pool-readiness-grace-period=1m30s",
+                          "--sandbox-claim-concurrent-workers",
+                          "400",
+                          "--enable-warm-pool-eviction=0",
+                          "--disable-claim-events",
+                          "--kube-api-qps=99.5",
+                          NULL};
+
+    if (wp_conf_read_args(conf, 14, argv, &action, &err) != WP_OK) {
+        fail_msg("%s", err.msg);
+    }
+    assert_true(conf->leader_elect);
+    assert_int_equal(conf->controllers.len, 4);
+    assert_int_equal(conf->kube_api_qps, 100);
+    assert_int_equal(conf->kube_api_burst, 1000);
+    assert_int_equal(conf->metrics_listen.len, 1);
+    assert_string_equal(conf->metrics_listen.items[0], "0.0.0.0:9090");
+    assert_int_equal(conf->create_inflight_max, 50);
+    assert_int_equal(conf->readiness_grace, 90 * WP_NS_PER_S);
+    assert_false(conf->warm_pool_eviction);
+    assert_true(conf->disable_claim_events);
+    assert_string_equal(wp_conf_upstream_idle(conf, 0, &instead),
+                        "sandbox-claim-concurrent-workers");
+    assert_non_null(strstr(instead, "kube_api_qps"));
+    assert_string_equal(wp_conf_upstream_idle(conf, 1, &instead),
+                        "enable-tracing");
+    assert_null(wp_conf_upstream_idle(conf, 2, &instead));
+    assert_flags_refused(
+        "--sandbox-warm-pool-readiness-grace-period=soon",
+        "--sandbox-warm-pool-readiness-grace-period: setting "
+        "'readiness_grace': expected a duration from 1s to 1d, such as 500ms, "
+        "30s or 5m, got 'soon'");
+    assert_flags_refused("--kube-api-qps=many",
+                         "--kube-api-qps: setting 'kube_api_qps': expected a "
+                         "whole number from 0 to 1000000, got "
+                         "'many'");
+    assert_flags_refused("--api-connections",
+                         "--api-connections needs a value: "
+                         "--api-connections=VALUE");
+}
+
+static void
+test_upstream_without_extensions(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    enum wp_conf_action action;
+    char *const argv[] = {"warmpoold", "--extensions=false",
+                          "--metrics-bind-address=0", NULL};
+
+    assert_int_equal(wp_conf_read_args(conf, 3, argv, &action, &err), WP_OK);
+    assert_int_equal(conf->controllers.len, 1);
+    assert_string_equal(conf->controllers.items[0], "sandbox");
+    assert_int_equal(conf->metrics_listen.len, 0);
+}
+
 static void
 assert_check(const char *text, const char *message)
 {
@@ -627,6 +700,9 @@ main(void)
         cmocka_unit_test_setup_teardown(test_list_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_upstream_flags, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_upstream_without_extensions, setup,
+                                        teardown),
         cmocka_unit_test(test_checks_across_settings),
         cmocka_unit_test(test_checks_of_stores),
         cmocka_unit_test_setup_teardown(test_secrets_are_masked, setup,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -36,6 +37,7 @@ struct rig {
     int peer; /* init's end of control, while it starts. */
     int outer;
     int rejoin;
+    int programs; /* -1: none. */
     struct sockaddr_un rejoin_address;
     int inner; /* The program's port; the test answers there. */
     in_port_t port;
@@ -75,6 +77,7 @@ rig_init(struct rig *rig)
     int pair[2];
 
     memset(rig, 0, sizeof *rig);
+    rig->programs = -1;
     temp_dir_make(rig->dir, sizeof rig->dir);
     (void)snprintf(rig->fifo, sizeof rig->fifo, "%s/fifo", rig->dir);
     assert_int_equal(mkfifo(rig->fifo, 0600), 0);
@@ -105,7 +108,7 @@ static void
 rig_start(struct rig *rig, const char *http, const char *program,
           const char *script)
 {
-    char numbers[4][12];
+    char numbers[5][12];
     char *argv[ARGS_MAX] = {"warmpool-init",    "--listen", numbers[0],
                             "--control",        numbers[1], "--rejoin",
                             numbers[2],         "--port",   numbers[3],
@@ -116,6 +119,11 @@ rig_start(struct rig *rig, const char *http, const char *program,
     (void)snprintf(numbers[1], sizeof numbers[1], "%d", rig->peer);
     (void)snprintf(numbers[2], sizeof numbers[2], "%d", rig->rejoin);
     (void)snprintf(numbers[3], sizeof numbers[3], "%u", rig->port);
+    if (rig->programs >= 0) {
+        (void)snprintf(numbers[4], sizeof numbers[4], "%d", rig->programs);
+        argv[n++] = "--programs";
+        argv[n++] = numbers[4];
+    }
     if (http != NULL) {
         argv[n++] = "--http";
         argv[n++] = (char *)(uintptr_t)http;
@@ -134,6 +142,9 @@ rig_start(struct rig *rig, const char *http, const char *program,
         pass_on(rig->outer);
         pass_on(rig->peer);
         pass_on(rig->rejoin);
+        if (rig->programs >= 0) {
+            pass_on(rig->programs);
+        }
         (void)execv(WP_TEST_INIT, argv);
         _exit(99);
     }
@@ -372,6 +383,139 @@ test_rejoin(void **state)
     rig_fini(&rig);
 }
 
+/* --- Init containers, and a probe that is a program --- */
+
+/* A shell's script as one of them; env NULL: init's own. */
+static void
+add_program(struct rig *rig, const char *kind, const char *timeout_s,
+            const char *script, const char *env)
+{
+    const char *const texts[] = {kind, "its-name", timeout_s, rig->dir,
+                                 "3",  "/bin/sh",  "-c",      script};
+
+    if (rig->programs < 0) {
+        rig->programs = memfd_create("programs", MFD_CLOEXEC);
+        assert_true(rig->programs >= 0);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_true(write(rig->programs, texts[i], strlen(texts[i]) + 1) > 0);
+    }
+    if (env != NULL) {
+        assert_true(write(rig->programs, "1", 2) == 2);
+        assert_true(write(rig->programs, env, strlen(env) + 1) > 0);
+    } else {
+        assert_true(write(rig->programs, "0", 2) == 2);
+    }
+}
+
+/* One after the other, in their order, each to its end, and then the command;
+ * with a directory and variables of their own. */
+static void
+test_init_containers(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    add_program(&rig, "init", "0", "sleep 0.2; echo $A >one", "A=first");
+    add_program(&rig, "init", "0", "echo $A >>one; pwd >>one", "A=second");
+    rig_start(&rig, NULL, "/bin/sh", "tr '\\n' ' ' <\"${1%fifo}one\"; exit 5");
+    expect_message(rig.control, WP_CONTROL_HELLO, "");
+    {
+        char text[160];
+
+        (void)snprintf(text, sizeof text,
+                       "exited with status 5: first second %s", rig.dir);
+        expect_message(rig.control, WP_CONTROL_EXIT, text);
+    }
+    assert_int_equal(exit_status(&rig), 0);
+    (void)close(rig.programs);
+    rig_fini(&rig);
+}
+
+static void
+test_an_init_container_fails(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    add_program(&rig, "init", "0", "echo no key; exit 4", "A=b");
+    rig_start(&rig, NULL, "/bin/sh", "exit 5");
+    expect_message(rig.control, WP_CONTROL_HELLO, "");
+    expect_message(rig.control, WP_CONTROL_FAIL,
+                   "init container 'its-name' exited with status 4: no key");
+    assert_int_equal(exit_status(&rig), 1);
+    (void)close(rig.programs);
+    rig_fini(&rig);
+}
+
+/* What makes no sense is refused whole. */
+static void
+test_broken_programs(void **state)
+{
+    static const char *const broken[] = {"init", "other", "probe\0a"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct rig rig;
+
+        rig_init(&rig);
+        rig.programs = memfd_create("programs", MFD_CLOEXEC);
+        assert_true(write(rig.programs, broken[i], strlen(broken[i]) + 1) > 0);
+        rig_start(&rig, NULL, "/bin/sh", "exit 5");
+        expect_message(rig.control, WP_CONTROL_HELLO, "");
+        expect_message(rig.control, WP_CONTROL_FAIL,
+                       "programs: Invalid argument");
+        assert_int_equal(exit_status(&rig), 1);
+        (void)close(rig.programs);
+        rig_fini(&rig);
+    }
+}
+
+/* Its status counts first, then the port; one that hangs is ended. */
+static void
+test_exec_probe(void **state)
+{
+    struct rig rig;
+    char path[96];
+    int fd;
+
+    (void)state;
+    rig_init(&rig);
+    assert_int_equal(listen(rig.inner, 4), 0);
+    add_program(&rig, "probe", "1",
+                "test ! -e hang || exec sleep 1000; echo >>asked; test -e good",
+                NULL);
+    rig_start(&rig, NULL, "/bin/sh", LASTING);
+    expect_message(rig.control, WP_CONTROL_HELLO, "");
+    (void)snprintf(path, sizeof path, "%s/asked", rig.dir);
+    while (access(path, F_OK) != 0) {
+        (void)usleep(1000);
+    }
+    (void)snprintf(path, sizeof path, "%s/good", rig.dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    expect_message(rig.control, WP_CONTROL_OPEN, "");
+    say(rig.control, WP_CONTROL_PROBE);
+    expect_message(rig.control, WP_CONTROL_ANSWERS, "");
+    assert_int_equal(unlink(path), 0);
+    say(rig.control, WP_CONTROL_PROBE);
+    expect_message(rig.control, WP_CONTROL_SILENT, "");
+    (void)snprintf(path, sizeof path, "%s/hang", rig.dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    say(rig.control, WP_CONTROL_PROBE);
+    expect_message(rig.control, WP_CONTROL_SILENT, "");
+    say(rig.control, WP_CONTROL_TERMINATE);
+    expect_message(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(exit_status(&rig), 0);
+    (void)close(rig.programs);
+    rig_fini(&rig);
+}
+
 /* --- Probes --- */
 
 /* The program's answer to the next request; NULL: none, for as long as init
@@ -447,6 +591,10 @@ main(void)
         cmocka_unit_test(test_ends_with_its_daemon),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_rejoin),
+        cmocka_unit_test(test_init_containers),
+        cmocka_unit_test(test_an_init_container_fails),
+        cmocka_unit_test(test_broken_programs),
+        cmocka_unit_test(test_exec_probe),
         cmocka_unit_test(test_http_probes),
     };
 

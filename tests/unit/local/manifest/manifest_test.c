@@ -25,6 +25,12 @@
     "        image: host\n"                                                    \
     "        command: [server]\n"                                              \
     "        ports: [{containerPort: 8080}]\n"
+#define MAP                                                                    \
+    "apiVersion: v1\n"                                                         \
+    "kind: ConfigMap\n"                                                        \
+    "metadata: {name: c}\n"                                                    \
+    "data: {a: alpha}\n"                                                       \
+    "---\n"
 #define POOL                                                                   \
     "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"                         \
     "kind: SandboxWarmPool\n"                                                  \
@@ -123,6 +129,125 @@ test_template_is_read(void **state)
     assert_true(tmpl->mounts[1].read_only);
     assert_int_equal(tmpl->runtime_class, WP_RUNTIME_BWRAP);
     assert_int_equal(wp_manifest_notes_count(manifest), 0);
+    wp_manifest_destroy(manifest);
+}
+
+static void
+expect_file(const struct wp_template_mount *mount, uint32_t i, const char *path,
+            const char *bytes, uint32_t mode)
+{
+    assert_true(i < mount->files_len);
+    assert_string_equal(mount->files[i].path, path);
+    assert_int_equal(mount->files[i].bytes.len, strlen(bytes));
+    assert_memory_equal(mount->files[i].bytes.ptr, bytes, strlen(bytes));
+    assert_int_equal(mount->files[i].mode, mode);
+}
+
+/* Files of objects that come before and after their template. */
+static void
+test_files_are_read(void **state)
+{
+    const struct wp_template *tmpl;
+    struct wp_manifest *manifest;
+
+    (void)state;
+    accepts(&manifest, MAP HEAD CONTAINER
+            "        volumeMounts:\n"
+            "        - {name: all, mountPath: /all}\n"
+            "        - {name: some, mountPath: /some}\n"
+            "        - {name: key, mountPath: /etc/key, subPath: id}\n"
+            "        - {name: some, mountPath: /below, subPath: deep}\n"
+            "        - {name: none, mountPath: /none}\n"
+            "        - {name: none, mountPath: /nothing, subPath: x}\n"
+            "      volumes:\n"
+            "      - {name: all, configMap: {name: c}}\n"
+            "      - name: some\n"
+            "        secret:\n"
+            "          secretName: s\n"
+            "          defaultMode: 0400\n"
+            "          items:\n"
+            "          - {key: id, path: deep/er/id}\n"
+            "          - {key: pin, path: pin, mode: 288}\n"
+            "      - {name: key, secret: {secretName: s, defaultMode: 256}}\n"
+            "      - {name: none, configMap: {name: x, optional: true}}\n"
+            "---\n"
+            "apiVersion: v1\n"
+            "kind: Secret\n"
+            "metadata: {name: s}\n"
+            "type: Opaque\n"
+            "data: {id: aGlkZGVu, pin: MQ==}\n"
+            "stringData: {pin: \"1234\"}\n");
+    assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
+    assert_int_equal(tmpl->mounts_len, 6);
+    assert_int_equal(tmpl->mounts[0].kind, WP_MOUNT_FILES);
+    assert_true(tmpl->mounts[0].read_only);
+    assert_int_equal(tmpl->mounts[0].files_len, 1);
+    expect_file(&tmpl->mounts[0], 0, "a", "alpha", 0644);
+    assert_int_equal(tmpl->mounts[1].files_len, 2);
+    expect_file(&tmpl->mounts[1], 0, "deep/er/id", "hidden", 0400);
+    expect_file(&tmpl->mounts[1], 1, "pin", "1234", 0440);
+    assert_int_equal(tmpl->mounts[2].kind, WP_MOUNT_FILE);
+    assert_int_equal(tmpl->mounts[2].files_len, 1);
+    expect_file(&tmpl->mounts[2], 0, "", "hidden", 0400);
+    assert_int_equal(tmpl->mounts[3].kind, WP_MOUNT_FILES);
+    assert_int_equal(tmpl->mounts[3].files_len, 1);
+    expect_file(&tmpl->mounts[3], 0, "er/id", "hidden", 0400);
+    assert_int_equal(tmpl->mounts[4].kind, WP_MOUNT_FILES);
+    assert_int_equal(tmpl->mounts[4].files_len, 0);
+    assert_int_equal(tmpl->mounts[5].kind, WP_MOUNT_NONE);
+    assert_int_equal(wp_manifest_notes_count(manifest), 0);
+    wp_manifest_destroy(manifest);
+}
+
+static void
+test_inits_are_read(void **state)
+{
+    const struct wp_template *tmpl;
+    struct wp_manifest *manifest;
+
+    (void)state;
+    accepts(&manifest, HEAD CONTAINER
+            "        env: [{name: A, value: main}]\n"
+            "        readinessProbe:\n"
+            "          exec: {command: [test, -e, /data/done]}\n"
+            "          timeoutSeconds: 5\n"
+            "        volumeMounts:\n"
+            "        - {name: data, mountPath: /data, readOnly: true}\n"
+            "      initContainers:\n"
+            "      - name: one\n"
+            "        image: host\n"
+            "        command: [sh, -c]\n"
+            "        args: [\"echo $(A) >/data/done\"]\n"
+            "        env: [{name: A, value: init}]\n"
+            "        workingDir: /srv\n"
+            "        volumeMounts:\n"
+            "        - {name: data, mountPath: /data}\n"
+            "        - {name: own, mountPath: /own}\n"
+            "      - {name: two, image: host, command: [\"true\"]}\n"
+            "      volumes:\n"
+            "      - {name: data, emptyDir: {}}\n"
+            "      - {name: own, emptyDir: {sizeLimit: 1Mi}}\n");
+    assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
+    assert_int_equal(tmpl->probe, WP_READY_EXEC);
+    assert_string_equal(tmpl->probe_argv[2], "/data/done");
+    assert_null(tmpl->probe_argv[3]);
+    assert_int_equal(tmpl->probe_timeout_s, 5);
+    assert_int_equal(tmpl->port, 8080);
+    assert_int_equal(tmpl->inits_len, 2);
+    assert_string_equal(tmpl->inits[0].name, "one");
+    assert_string_equal(tmpl->inits[0].argv[2], "echo init >/data/done");
+    assert_string_equal(tmpl->inits[0].env[0], "A=init");
+    assert_null(tmpl->inits[0].env[1]);
+    assert_string_equal(tmpl->inits[0].working_dir, "/srv");
+    assert_string_equal(tmpl->inits[1].argv[0], "true");
+    assert_null(tmpl->inits[1].env[0]);
+    assert_string_equal(tmpl->env[0], "A=main");
+    /* The container may not write what its init container prepares. */
+    assert_int_equal(tmpl->mounts_len, 2);
+    assert_true(tmpl->mounts[0].read_only && tmpl->mounts[0].prepared);
+    assert_string_equal(tmpl->mounts[1].path, "/own");
+    assert_true(tmpl->mounts[1].read_only && tmpl->mounts[1].prepared);
+    assert_int_equal(tmpl->mounts[1].size_bytes, 1 << 20);
     wp_manifest_destroy(manifest);
 }
 
@@ -262,9 +387,9 @@ static const struct {
     {"<<: {a: b}\n", "merge keys"},
     {"{a: b}: c\n", "a key was expected to be a word"},
     {"kind: Pod\napiVersion: v1\n",
-     "f.yaml:1: kind: SandboxTemplate or SandboxWarmPool was expected, not"
-     " 'Pod'"},
-    {"apiVersion: v1\n", "kind: SandboxTemplate or SandboxWarmPool"},
+     "f.yaml:1: kind: SandboxTemplate, SandboxWarmPool, ConfigMap or Secret was"
+     " expected, not 'Pod'"},
+    {"apiVersion: v1\n", "kind: SandboxTemplate, SandboxWarmPool, ConfigMap"},
     {"apiVersion: extensions.agents.x-k8s.io/v1alpha1\nkind: SandboxTemplate\n",
      "f.yaml:1: SandboxTemplate: apiVersion: "
      "'extensions.agents.x-k8s.io/v1beta1'"
@@ -375,7 +500,7 @@ static const struct {
      "containers[0].comand: unknown field"},
     {HEAD CONTAINER "        envFrom: [{}]\n",
      "containers[0].envFrom: not supported on one machine: name the variables "
-     "in env, with their values"},
+     "in env, with their values, or mount the ConfigMap or Secret"},
     {HEAD CONTAINER "        env: [{name: A, valueFrom: {}}]\n",
      "env[0].valueFrom: not supported"},
     {HEAD CONTAINER "        env: [{name: A=B, value: x}]\n",
@@ -393,14 +518,23 @@ static const struct {
      "only RuntimeDefault is supported on one machine, not 'Unconfined'"},
     {HEAD CONTAINER "        workingDir: srv\n",
      "workingDir: an absolute path was expected"},
-    {HEAD CONTAINER "        readinessProbe: {exec: {command: [a]}}\n",
-     "readinessProbe.exec: not supported on one machine: use httpGet, or "
-     "tcpSocket"},
+    {HEAD CONTAINER "        readinessProbe: {exec: {command: []}}\n",
+     "readinessProbe.exec.command: a program was expected"},
+    {HEAD CONTAINER "        readinessProbe: {exec: {command: [a]}, tcpSocket: "
+                    "{port: 8080}}\n",
+     "readinessProbe: one kind of probe was expected"},
+    {HEAD CONTAINER
+     "        readinessProbe: {exec: {command: [a]}, timeoutSeconds: 0}\n",
+     "readinessProbe.timeoutSeconds: a number from 1 to 3600 was expected"},
+    {HEAD CONTAINER "        readinessProbe: {exec: {command: [a]}}\n"
+                    "      runtimeClassName: gvisor\n",
+     "readinessProbe.exec: not supported with runtimeClassName gvisor on one "
+     "machine: use httpGet or tcpSocket"},
     {HEAD CONTAINER "        readinessProbe: {grpc: {port: 8080}}\n",
      "readinessProbe.grpc: not supported on one machine: use tcpSocket with "
      "the same port"},
     {HEAD CONTAINER "        readinessProbe: {periodSeconds: 1}\n",
-     "readinessProbe: httpGet or tcpSocket was expected"},
+     "readinessProbe: httpGet, tcpSocket or exec was expected"},
     {HEAD CONTAINER "        readinessProbe: {tcpSocket: {port: 81}}\n",
      "the first containerPort (8080) was expected"},
     {HEAD CONTAINER "        readinessProbe: {httpGet: {port: web}}\n",
@@ -438,21 +572,106 @@ static const struct {
      "f.yaml:7: SandboxTemplate python: spec.podTemplate.spec.volumes[0]"
      ".hostPath: not supported on one machine"},
     {HEAD "      volumes: [{name: v, secret: {}}]\n",
-     "volumes[0].secret: not supported on one machine: put the values into "
-     "env, or the files into the image"},
-    {HEAD "      volumes: [{name: v, configMap: {name: c}}]\n",
-     "volumes[0].configMap: not supported on one machine: put the values into "
-     "env, or the files into the image"},
+     "volumes[0].secret.secretName: missing, but required"},
+    {HEAD
+     "      volumes: [{name: v, configMap: {name: c}, secret: {secretName: "
+     "c}}]\n",
+     "volumes[0].secret: one kind of volume was expected"},
+    {HEAD "      volumes: [{name: v, configMap: {name: c}, emptyDir: {}}]\n",
+     "volumes[0]: one kind of volume was expected"},
+    {HEAD "      volumes: [{name: v, configMap: {name: c, defaultMode: "
+          "01000}}]\n",
+     "configMap.defaultMode: a mode from 0000 to 0777 was expected"},
+    {HEAD "      volumes: [{name: v, configMap: {name: c, items: [{key: a, "
+          "path: ../a}]}}]\n",
+     "items[0].path: a relative path without '.' and '..' was expected"},
+    {HEAD "      volumes: [{name: v, configMap: {name: c, items: [{key: a, "
+          "path: a}, {key: b, path: a}]}}]\n",
+     "items[1]: a second item at 'a'"},
+    {HEAD "      volumes: [{name: v, projected: {}}]\n",
+     "volumes[0].projected: not supported on one machine: mount each ConfigMap "
+     "or Secret by a volume of its own"},
+    {HEAD CONTAINER "        volumeMounts: [{name: v, mountPath: /v}]\n"
+                    "      volumes: [{name: v, configMap: {name: c}}]\n",
+     "f.yaml:12: SandboxTemplate python: spec.podTemplate.spec.containers[0]."
+     "volumeMounts[0]: no ConfigMap 'c' in namespace 'default': add it to the "
+     "manifests"},
+    {MAP HEAD CONTAINER "        volumeMounts: [{name: v, mountPath: /v}]\n"
+                        "      volumes: [{name: v, secret: {secretName: c}}]\n",
+     "no Secret 'c' in namespace 'default'"},
+    {MAP HEAD CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /v}]\n"
+     "      volumes: [{name: v, configMap: {name: c, items: [{key: x, path: "
+     "yy}]}}]\n",
+     "volumeMounts[0]: ConfigMap 'c' has no key 'x'"},
+    {MAP HEAD CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /v, subPath: x}]\n"
+     "      volumes: [{name: v, configMap: {name: c}}]\n",
+     "volumeMounts[0]: subPath: the volume has no file 'x'"},
+    {MAP HEAD CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /v}]\n"
+     "      volumes: [{name: v, configMap: {name: c, items: [{key: a, path: "
+     "yy}, {key: a, path: yy/z}]}}]\n",
+     "'yy' is a file, and 'yy/z' is below it"},
+    {MAP HEAD CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /v, subPath: /x}]\n",
+     "subPath: a relative path without"},
+    {MAP MAP, "ConfigMap c: a second ConfigMap of this name in namespace"},
+    {"apiVersion: v2\nkind: Secret\n", "Secret: apiVersion: 'v1' was expected"},
+    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a/b: c}\n",
+     "ConfigMap c: data.a/b: a key of letters, digits"},
+    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+     "data: {a: b}\nbinaryData: {a: Yg==}\n",
+     "ConfigMap c: binaryData.a: the key is in data, too"},
+    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndate: {a: b}\n",
+     "ConfigMap c: date: unknown field"},
+    {"apiVersion: v1\nkind: Secret\nmetadata: {name: c}\ndata: {a: b}\n",
+     "Secret c: data.a: base64 was expected"},
+    /* Never the value itself. */
+    {"apiVersion: v1\nkind: Secret\nmetadata: {name: c}\n"
+     "stringData: {pin: 1234}\n",
+     "Secret c: stringData.pin: a string was expected, in quotes"},
     {HEAD "      volumes: [{name: v, persistentVolumeClaim: {}}]\n",
      "persistentVolumeClaim: not supported on one machine: use emptyDir"},
     {HEAD "      volumes: [{name: v}]\n",
-     "volumes[0].emptyDir: missing, but required"},
+     "volumes[0]: emptyDir, configMap or secret was expected"},
     {HEAD "      hostNetwork: true\n",
      "spec.podTemplate.spec.hostNetwork: not supported"},
     {HEAD "      hostPID: true\n", "hostPID: not supported"},
     {HEAD "      initContainers: [{}]\n",
-     "initContainers: not supported on one machine: put what they prepare into "
-     "the image, or let the command prepare it first"},
+     "initContainers[0].name: missing, but required"},
+    {HEAD CONTAINER
+     "      initContainers: [{name: i, image: host, command: [a], "
+     "restartPolicy: Always}]\n",
+     "initContainers[0].restartPolicy: a sidecar is not supported on one "
+     "machine: let the container's command start it"},
+    {HEAD CONTAINER
+     "      initContainers: [{name: i, image: other, command: [a]}]\n",
+     "podTemplate.spec.initContainers[0].image: the container's image 'host' "
+     "was expected"},
+    {HEAD CONTAINER "      initContainers: [{name: i, image: host, command: "
+                    "[a], livenessProbe: {}}]\n",
+     "initContainers[0].livenessProbe: not supported on one machine: leave it "
+     "out"},
+    {HEAD CONTAINER "      initContainers:\n"
+                    "      - {name: i, image: host, command: [a]}\n"
+                    "      - {name: i, image: host, command: [a]}\n",
+     "initContainers[1]: a second init container 'i'"},
+    {HEAD CONTAINER "        volumeMounts: [{name: v, mountPath: /a}]\n"
+                    "      initContainers: [{name: i, image: host, command: "
+                    "[a], volumeMounts: [{name: v, mountPath: /b}]}]\n"
+                    "      volumes: [{name: v, emptyDir: {}}]\n",
+     "initContainers[0].volumeMounts[0]"},
+    {HEAD CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /a}]\n"
+     "      initContainers: [{name: i, image: host, command: [a], "
+     "volumeMounts: [{name: w, mountPath: /a}]}]\n"
+     "      volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {}}]\n",
+     "another volume is mounted at /a"},
+    {HEAD CONTAINER "      runtimeClassName: gvisor\n"
+                    "      initContainers: [{name: i, image: host, command: "
+                    "[a]}]\n",
+     "initContainers: not supported with runtimeClassName gvisor"},
     {HEAD "      initContainers: x\n", "initContainers: a list was expected"},
     {HEAD "      runtimeClassName: kata\n",
      "'gvisor', or none for bubblewrap, was expected, not 'kata'"},
@@ -557,6 +776,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_template_is_read),
+        cmocka_unit_test(test_files_are_read),
+        cmocka_unit_test(test_inits_are_read),
         cmocka_unit_test(test_pool_is_read),
         cmocka_unit_test(test_security_and_notes),
         cmocka_unit_test(test_shipped_example),

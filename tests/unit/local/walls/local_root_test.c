@@ -63,14 +63,21 @@ link_in_image(const struct place *place, const char *target, const char *path)
 }
 
 static enum wp_status
-make(struct place *place, const char *mount)
+make_kind(struct place *place, enum wp_mount_kind kind, const char *mount)
 {
-    const struct wp_template_mount mounts[] = {{mount, 4096, false}};
+    const struct wp_template_mount mounts[] = {
+        {.kind = kind, .path = mount, .size_bytes = 4096}};
     const struct wp_template tmpl = {
         .name = "t", .mounts = mounts, .mounts_len = mount != NULL ? 1 : 0};
 
     return wp_root_make(&place->root, place->root_dir, place->image, &tmpl,
                         &place->err);
+}
+
+static enum wp_status
+make(struct place *place, const char *mount)
+{
+    return make_kind(place, WP_MOUNT_EMPTY, mount);
 }
 
 static bool
@@ -129,6 +136,50 @@ test_opt_that_leads_out(void **state)
     link_in_image(&place, "/proc/self/root", "opt");
     assert_int_equal(make(&place, NULL), WP_OK);
     assert_int_equal(place.root.binds_len, 0);
+    place_fini(&place);
+}
+
+/* A file is mounted on one of the image, or on an empty one that is made beside
+ * it; never through a link. */
+static void
+test_points_that_are_files(void **state)
+{
+    char full[256];
+    struct place place;
+    struct stat st;
+
+    (void)state;
+    place_init(&place);
+    make_in_image(&place, "etc");
+    (void)snprintf(full, sizeof full, "%s/etc/app.ini", place.image);
+    assert_int_equal(close(open(full, O_CREAT | O_WRONLY, 0644)), 0);
+    assert_int_equal(make_kind(&place, WP_MOUNT_FILE, "/etc/app.ini"), WP_OK);
+    place_fini(&place);
+
+    place_init(&place);
+    assert_int_equal(make_kind(&place, WP_MOUNT_FILE, "/conf/d/app.ini"),
+                     WP_OK);
+    (void)snprintf(full, sizeof full, "%s/conf/d/app.ini", place.root_dir);
+    assert_int_equal(lstat(full, &st), 0);
+    assert_true(S_ISREG(st.st_mode) && st.st_size == 0);
+    place_fini(&place);
+
+    place_init(&place);
+    make_in_image(&place, "etc/dir");
+    link_in_image(&place, "dir", "etc/link");
+    link_in_image(&place, place.outside, "out");
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const bad[] = {"/etc/none", "/etc/dir",
+                                          "/etc/link/x", "/out/x"};
+
+        assert_int_equal(make_kind(&place, WP_MOUNT_FILE, bad[i]),
+                         WP_INVALID_ARGUMENT);
+        assert_non_null(strstr(place.err.msg, bad[i]));
+        wp_root_fini(&place.root);
+        assert_int_equal(wp_dir_remove(place.root_dir, &place.err), WP_OK);
+    }
+    /* An optional one that is not there takes no place. */
+    assert_int_equal(make_kind(&place, WP_MOUNT_NONE, "/etc/none"), WP_OK);
     place_fini(&place);
 }
 
@@ -557,6 +608,7 @@ main(void)
         cmocka_unit_test(test_without_descriptors),
         cmocka_unit_test(test_host),
         cmocka_unit_test(test_opt_that_leads_out),
+        cmocka_unit_test(test_points_that_are_files),
         cmocka_unit_test(test_points_through_links),
         cmocka_unit_test(test_plain_image),
         cmocka_unit_test(test_failures_keep_nothing_open),

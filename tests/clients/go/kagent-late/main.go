@@ -1,0 +1,1 @@
+../kagent/main.go
