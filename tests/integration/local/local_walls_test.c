@@ -122,7 +122,8 @@ test_largest_template(void **state)
     }
     for (int i = 0; i < WP_TEMPLATE_MOUNTS_MAX; i++) {
         (void)snprintf(paths[i], sizeof paths[i], "/data/%d", i);
-        mounts[i] = (struct wp_template_mount){paths[i], 4096, i % 2 == 0};
+        mounts[i] = (struct wp_template_mount){
+            .path = paths[i], .size_bytes = 4096, .read_only = i % 2 == 0};
     }
     rig.tmpl.argv = argv;
     rig.tmpl.env = env;
