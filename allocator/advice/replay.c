@@ -66,7 +66,6 @@ struct sim {
 
     uint32_t ready;
     uint32_t target;
-    int64_t last_lead_ns;
     int64_t *waiting; /* Ring of arrival times. */
     uint32_t waiting_cap;
     uint32_t waiting_from;
@@ -219,7 +218,6 @@ on_warm(struct sim *sim)
         return;
     }
     sim->all.became_ready++;
-    sim->last_lead_ns = lead_ns;
     wp_refill_on_ready(&sim->refill, lead_ns);
     if (sim->n_waiting > 0) {
         int64_t came_ns = sim->waiting[sim->waiting_from];
@@ -265,8 +263,6 @@ ask_policy(struct sim *sim)
         .claims = sim->all.claims,
         .missed = sim->all.claims - sim->all.hits,
         .became_ready = sim->all.became_ready,
-        .last_lead_ns = sim->last_lead_ns,
-        .target = sim->target,
         .stuck = wp_refill_breaker_open(&sim->refill),
     };
     int64_t next_ns = WP_TIME_NEVER;

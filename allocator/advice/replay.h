@@ -54,9 +54,7 @@ struct wp_replay_view {
     uint64_t claims; /* In all, so far. */
     uint64_t missed;
     uint64_t became_ready;
-    int64_t last_lead_ns; /* 0: none yet. */
-    uint32_t target;      /* As it is. */
-    bool stuck;           /* The refill's breaker is open. */
+    bool stuck; /* The refill's breaker is open. */
 };
 
 struct wp_replay_policy {

@@ -26,7 +26,6 @@ struct side {
 };
 
 struct copy {
-    struct wp_ctl *ctl;
     struct wp_sandbox_client *client;
     struct wp_token_record record;
     char bearer[2 * WP_TOKEN_LEN + 1];
@@ -389,7 +388,7 @@ copy_out(struct copy *copy, const char *from, const char *to,
 int
 wp_cmd_cp(struct wp_ctl *ctl)
 {
-    struct copy copy = {.ctl = ctl};
+    struct copy copy = {.client = NULL};
     struct side from;
     struct side to;
     struct wp_err err;

@@ -14,10 +14,10 @@
 
 /* Joins all that are kept in dir to manifest, whose own pools count more. One
  * that cannot be joined is left out, and refused is called with its file's
- * name; so is a file that is no such manifest, and a directory that this user may
- * not read. What cannot be read for another reason is an error: then not all may
- * have been joined. No directory: nothing is kept.
- * except: a pool that is passed over; NULL. */
+ * name; so is a file that is no such manifest, and a directory that this user
+ * may not read. What cannot be read for another reason is an error: then not
+ * all may have been joined. No directory: nothing is kept. except: a pool that
+ * is passed over; NULL. */
 enum wp_status wp_kept_pools_join(const char *dir, struct wp_manifest *manifest,
                                   const struct wp_pool_spec *except,
                                   void (*refused)(void *ctx, const char *file,

@@ -6,19 +6,13 @@
 
 /* Of the Sandboxes that a claim controls: the first by name that is not going,
  * else the first. */
-struct owned {
-    const struct wp_object *best;
-    uint32_t count;
-};
-
 static bool
 see_owned(void *ctx, const struct wp_object *object)
 {
-    struct owned *owned = ctx;
+    const struct wp_object **best = ctx;
 
-    owned->count++;
-    if (owned->best == NULL || (owned->best->deleting && !object->deleting)) {
-        owned->best = object;
+    if (*best == NULL || ((*best)->deleting && !object->deleting)) {
+        *best = object;
     }
     return true;
 }
@@ -78,7 +72,7 @@ wp_claim_look_up(const struct wp_claim_controller *self,
 {
     const char *bound = wp_claim_view(claim)->sandbox;
     const char *reserved = wp_claim_reserved_name(claim);
-    struct owned owned = {NULL, 0};
+    const struct wp_object *owned = NULL;
     enum wp_claim_holding holding = WP_HOLDS_NOTHING;
 
     if (bound[0] != '\0') {
@@ -89,8 +83,8 @@ wp_claim_look_up(const struct wp_claim_controller *self,
     }
     wp_store_owned_by(self->parts->stores[WP_KIND_SANDBOX], claim->uid,
                       see_owned, &owned);
-    if (owned.best != NULL) {
-        *sandbox = owned.best;
+    if (owned != NULL) {
+        *sandbox = owned;
         return WP_HOLDS_SANDBOX;
     }
     if (bound[0] != '\0' && *sandbox == NULL) {
