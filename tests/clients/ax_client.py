@@ -126,7 +126,8 @@ class Ax(unittest.TestCase):
         answers = client.connect(
             "import time\nprint('first')\nwhile True:\n"
             "    open('beat', 'w').write('x')\n    time.sleep(0.01)")
-        self.assertEqual(next(answers).outputs.messages[0].content.text.text, "first\n")
+        self.assertTrue(next(answers).outputs.messages[0].content.text.text.startswith(
+            "first"))
         # Who hangs up ends the program.
         answers.cancel()
         silent = ("import os, time\nwas = os.stat('beat').st_mtime_ns\n"
