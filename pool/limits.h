@@ -20,6 +20,8 @@ enum {
     WP_ENDPOINT_MAX = 107, /* What sockaddr_un holds, without the NUL. */
     WP_REASON_MAX = 95,    /* Why a sandbox was lost, for people. */
     WP_BATCH_MAX = 256,    /* Claims in one ClaimBatch. */
+    WP_AHEAD_MAX = 256,    /* Leases that one ClaimStream has ahead. */
+    WP_STREAM_ID_MAX = 100, /* Leaves room for "/" and a number. */
     WP_PAGE_MAX = 1000,    /* Claims in one page of ListClaims. */
     WP_POOLS_MAX = 1024,
     WP_SLOTS_MAX = 1 << 24,
