@@ -372,8 +372,8 @@ struct saying {
     struct wp_wire_stream_request request;
 };
 
-/* What the daemon is to hear now. again: also what it has been told, and what is
- * kept. */
+/* What the daemon is to hear now. again: also what it has been told, and what
+ * is kept. */
 static void
 gather(struct warmpool_stock *stock, bool again, struct saying *s)
 {
@@ -433,7 +433,7 @@ tell(struct warmpool_stock *stock, int64_t now_ns)
     }
 }
 
-/* --- Leases by call: renewals, and what is left of a stream that is gone --- */
+/* --- Leases by call: renewals, and what a stream that is gone has left --- */
 
 static struct wp_job *
 make_job(struct warmpool_stock *stock, enum wp_method_of_client method,

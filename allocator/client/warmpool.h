@@ -10,8 +10,8 @@
  *
  * Functions that return int return WARMPOOL_OK or a gRPC status code, and then
  * fill error, which may be NULL. */
-#ifndef WARMPOOL_H
-#define WARMPOOL_H
+#ifndef WP_ALLOCATOR_CLIENT_WARMPOOL_H
+#define WP_ALLOCATOR_CLIENT_WARMPOOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,12 +68,12 @@ struct warmpool_lease {
 };
 
 /* Connects. NULL, with error filled, when the options contradict themselves, a
- * file cannot be used, or nobody answers. A connection that breaks later is made
- * anew by itself. Reads the environment. */
+ * file cannot be used, or nobody answers. A connection that breaks later is
+ * made anew by itself. Reads the environment. */
 struct warmpool *warmpool_connect(const struct warmpool_options *options,
                                   struct warmpool_error *error);
-/* Closes its stocks first, as warmpool_stock_close does. No other thread may use
- * the client any more. NULL is fine. */
+/* Closes its stocks first, as warmpool_stock_close does. No other thread may
+ * use the client any more. NULL is fine. */
 void warmpool_disconnect(struct warmpool *client);
 
 /* Leases a sandbox of the pool ("name", or "namespace/name"). claim_id: chosen

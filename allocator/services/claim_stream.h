@@ -1,5 +1,5 @@
 /* allocator/services/claim_stream.h - ClaimStream: leases granted ahead of
- * need; what its two files share. Private to allocator/services.
+ * need; what its files share. Private to allocator/services.
  *
  *         open                 its client ends its side, or the grace is over
  *   FREE ------> OPEN ---------------------------------------> CLOSING --> FREE
@@ -113,15 +113,45 @@ wp_stream_lacks(const struct wp_claim_stream *stream)
            stream->n_shown + stream->n_busy < stream->ahead;
 }
 
+/* Sandboxes whose leases are to end once the lock is free. */
+struct wp_stream_ends {
+    uint32_t n;
+    struct wp_slot_ref ref[WP_AHEAD_MAX];
+};
+
+static inline int64_t
+wp_stream_now_ns(const struct wp_claim_stream *stream)
+{
+    return wp_clock_mono_ns(stream->services->config.clock);
+}
+
 /* --- claim_stream.c --- */
 
+/* Under the lock: its index among those shown, or n_shown. */
+uint32_t wp_stream_find_shown(const struct wp_claim_stream *stream,
+                              uint64_t number);
+void wp_stream_forget_shown(struct wp_claim_stream *stream, uint32_t i);
+/* What is to be told of a number. False when there is no room: the client reads
+ * nothing. */
+WP_MUST_CHECK bool wp_stream_tell(struct wp_claim_stream *stream,
+                                  uint64_t number, bool taken);
+/* What the pools know of the number's claim; false: it is held no more. */
+WP_MUST_CHECK bool wp_stream_look_up(const struct wp_claim_stream *stream,
+                                     uint64_t number,
+                                     struct wp_claim_info *info);
 /* The call ends so, and what was shown waits for the client's return.
- * wp_stream_take_back is to follow. Under the lock. */
+ * wp_stream_take_back is to follow. */
 void wp_stream_park(struct wp_claim_stream *stream, enum wp_status status,
                     const char *message);
 
-/* Has the control thread come when the stream next needs it. Without the lock.
- */
+/* Without the lock. */
+void wp_stream_end_all(struct wp_claim_stream *stream,
+                       const struct wp_stream_ends *ends);
+/* Releases what was shown. After a grace, what its holder has renewed meanwhile
+ * is held: the client says so in this way where it cannot resume. The stream is
+ * CLOSING, and FREE when it returns. */
+void wp_stream_close(struct wp_claim_stream *stream, bool after_grace);
+/* Has the control thread come when the stream next needs it. */
 void wp_stream_keep_time(struct wp_claim_stream *stream);
 
 /* --- claim_stream_grant.c --- */

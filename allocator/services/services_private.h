@@ -27,7 +27,7 @@ enum wp_status wp_service_no_claim(struct wp_services *services,
                                    struct wp_err *err);
 
 /* advise.c */
-struct wp_batch; /* batch.c */
+struct wp_batch;        /* batch.c */
 struct wp_claim_stream; /* claim_stream.h */
 struct wp_watch;        /* watch.c */
 
@@ -52,7 +52,7 @@ struct wp_services {
     struct wp_advise *advise; /* Owned. */
     _Atomic(bool) stopping;
 
-    pthread_mutex_t streams_lock; /* guards: which stream has which id */
+    pthread_mutex_t streams_lock;     /* guards: which stream has which id */
     struct wp_claim_stream *streams;  /* Owned; WP_STREAMS_MAX. */
     _Atomic(uint64_t) streams_opened; /* Ever. */
     _Atomic(bool) streams_end;
@@ -115,7 +115,7 @@ void wp_service_batch_destroy(struct wp_services *services);
 void wp_service_batch_start(struct wp_call *call, const uint8_t *bytes,
                             size_t len);
 
-/* claim_stream.c */
+/* claim_stream.c; start is in claim_stream_client.c */
 WP_MUST_CHECK bool wp_service_stream_create(struct wp_services *services);
 void wp_service_stream_destroy(struct wp_services *services);
 void wp_service_stream_start(struct wp_call *call, const uint8_t *bytes,

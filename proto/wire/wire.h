@@ -134,8 +134,8 @@ struct wp_wire_stream_response {
     const uint64_t *taken;
     uint32_t n_taken; /* .. 2 * WP_AHEAD_MAX */
     const uint64_t *ended;
-    uint32_t n_ended;     /* .. 2 * WP_AHEAD_MAX */
-    int lacking_code;     /* gRPC's; 0: nothing new. */
+    uint32_t n_ended;      /* .. 2 * WP_AHEAD_MAX */
+    int lacking_code;      /* gRPC's; 0: nothing new. */
     struct wp_str lacking; /* When it is not 0. */
 };
 
