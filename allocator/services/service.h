@@ -53,8 +53,8 @@ struct wp_call {
     void (*cancelled)(struct wp_call *call);
     void (*writable)(struct wp_call *call);
     /* Streams in both directions: another request has come, borrowed for it;
-     * the client sends no more. Both on the transport's thread, perhaps just after
-     * another one has finished the call. */
+     * the client sends no more. Both on the transport's thread, perhaps just
+     * after another one has finished the call. */
     void (*received)(struct wp_call *call, const uint8_t *request, size_t len);
     void (*ended)(struct wp_call *call);
     void *state;   /* The method's, in the arena. */
