@@ -23,8 +23,8 @@ was_shown(const struct wp_claim_stream *stream, uint64_t number)
     return shown;
 }
 
-/* False after having set err to the first of the numbers that was not. Under the
- * lock. */
+/* False after having set err to the first of the numbers that was not. Under
+ * the lock. */
 static bool
 were_shown(const struct wp_claim_stream *stream, const char *field,
            const uint64_t *numbers, uint32_t n, struct wp_err *err)
@@ -76,7 +76,8 @@ take(struct wp_claim_stream *stream, uint64_t number,
     WP_ASSERT(told); /* The caller has seen that there is room. */
 }
 
-/* All of what it says, or nothing. False: the call has ended. Under the lock. */
+/* All of what it says, or nothing. False: the call has ended. Under the lock.
+ */
 static bool
 apply(struct wp_claim_stream *stream,
       const struct wp_wire_stream_request *request, struct wp_stream_ends *ends)
