@@ -64,6 +64,10 @@ struct wp_claim {
      * and need a sandbox, too. A claim that does not wait is refused at once
      * when not as many are ready, so that none is granted in vain. */
     uint32_t n_after;
+    /* Granted ahead of need, to a client that takes it later: those who need
+     * one now come first. It has what is ready while nobody waits, and does not
+     * wait; that it finds nothing is no miss, and counts nowhere. */
+    bool ahead;
 
     /* It repeats a claim that is not answered yet, and is to wait for that
      * answer, as long as its own wait_ns says, and a second at least. False: it

@@ -93,6 +93,14 @@ all_quiet(struct wp_daemon_leaving *l)
 }
 
 static void
+end_streams(void *ctx)
+{
+    struct wp_daemon_leaving *l = ctx;
+
+    wp_services_end_streams(l->core->services);
+}
+
+static void
 stop_watches(void *ctx)
 {
     struct wp_daemon_leaving *l = ctx;
@@ -313,6 +321,7 @@ wp_daemon_leave(struct wp_daemon_leaving *l, bool ends, int64_t lease_grace_ns,
     } else {
         wp_loop_call(l->core->loop, keep_leases, l);
     }
+    wp_loop_call(l->core->loop, end_streams, l);
     if (ends) {
         hurry = await_leases(l, lease_grace_ns);
     }

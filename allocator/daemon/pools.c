@@ -5,7 +5,6 @@
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
 #include "allocator/daemon/files.h"
-#include "allocator/services/watch.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 #include "pool/leases/token.h"
@@ -17,7 +16,7 @@ pool_changed(void *ctx, uint32_t pool_index)
 {
     struct wp_daemon_core *core = ctx;
 
-    wp_service_watch_changed(core->services, pool_index);
+    wp_services_changed(core->services, pool_index);
 }
 
 /* The log is for people: each change of a target is one line, with its

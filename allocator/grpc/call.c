@@ -375,6 +375,8 @@ wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
     call->base.who = *who;
     call->base.cancelled = NULL;
     call->base.writable = NULL;
+    call->base.received = NULL;
+    call->base.ended = NULL;
     call->base.state = NULL;
     call->base.service = wp_rpc_call_method(call)->service->self;
     wp_arena_init(&call->base.arena, call->room + WP_RPC_REPLY_INLINE,
@@ -440,6 +442,11 @@ wp_rpc_call_run(struct wp_rpc_call *call, const uint8_t *message, size_t len)
     const struct wp_rpc_config *config = &call->server->config;
     struct wp_rpc_thread *thread = call->thread;
 
+    if (call->started &&
+        wp_rpc_call_method(call)->kind == WP_RPC_BIDIRECTIONAL) {
+        call->base.received(&call->base, message, len);
+        return;
+    }
     if (call->started) { /* WP_RPC_LOCKSTEP: another round. */
         wp_arena_reset(&call->base.arena);
     } else if (WP_UNLIKELY(!enter(call))) {

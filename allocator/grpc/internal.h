@@ -59,6 +59,8 @@ enum wp_rpc_kind {
     /* A stream in both directions in which each request gets one reply before
      * the next is read. Only reflection. */
     WP_RPC_LOCKSTEP,
+    /* One whose requests and replies do not wait for each other. */
+    WP_RPC_BIDIRECTIONAL,
 };
 
 struct wp_rpc_method {

@@ -190,7 +190,8 @@ wp_rpc_message_data(struct wp_h2_stream *stream, const uint8_t *bytes,
 {
     struct wp_rpc_call *call =
         WP_CONTAINER_OF(stream, struct wp_rpc_call, stream);
-    bool lockstep = wp_rpc_call_method(call)->kind == WP_RPC_LOCKSTEP;
+    enum wp_rpc_kind kind = wp_rpc_call_method(call)->kind;
+    bool lockstep = kind == WP_RPC_LOCKSTEP;
 
     while (len > 0 && !is_over(call)) {
         size_t used;
@@ -202,7 +203,7 @@ wp_rpc_message_data(struct wp_h2_stream *stream, const uint8_t *bytes,
             }
             return;
         }
-        if (!lockstep && call->started) {
+        if (!lockstep && kind != WP_RPC_BIDIRECTIONAL && call->started) {
             return; /* It has its one message. */
         }
         used = take(call, bytes, len);
@@ -228,6 +229,8 @@ wp_rpc_message_ended(struct wp_h2_stream *stream)
     } else if (!call->started) {
         wp_rpc_call_fail(call, WP_INVALID_ARGUMENT,
                          "request: a message was expected");
+    } else if (wp_rpc_call_method(call)->kind == WP_RPC_BIDIRECTIONAL) {
+        call->base.ended(&call->base);
     }
 }
 

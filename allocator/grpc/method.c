@@ -9,6 +9,9 @@ kind_of(const struct wp_method *method, bool lockstep)
     if (lockstep) {
         return WP_RPC_LOCKSTEP;
     }
+    if (method->bidirectional) {
+        return WP_RPC_BIDIRECTIONAL;
+    }
     return method->server_streaming ? WP_RPC_SERVER_STREAM : WP_RPC_UNARY;
 }
 

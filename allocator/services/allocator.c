@@ -1,4 +1,5 @@
-/* The methods of warmpool.v1.Allocator, but for ClaimBatch and WatchPools.
+/* The methods of warmpool.v1.Allocator, but for ClaimBatch,
+ * ClaimStream and WatchPools.
  *
  * A Claim's answer comes from the pool, on any thread; that its client has gone
  * comes from the transport, on its own. `settled` decides between the two:
@@ -515,6 +516,9 @@ static const struct wp_method allocator_methods[] = {
     {.path = "/warmpool.v1.Allocator/Claim", .start = claim_start},
     {.path = "/warmpool.v1.Allocator/ClaimBatch",
      .start = wp_service_batch_start},
+    {.path = "/warmpool.v1.Allocator/ClaimStream",
+     .bidirectional = true,
+     .start = wp_service_stream_start},
     {.path = "/warmpool.v1.Allocator/Renew", .start = renew_start},
     {.path = "/warmpool.v1.Allocator/Release", .start = release_start},
     {.path = "/warmpool.v1.Allocator/GetClaim", .start = get_claim_start},

@@ -52,6 +52,11 @@ struct wp_call {
      * writable: the stream can take the next message. */
     void (*cancelled)(struct wp_call *call);
     void (*writable)(struct wp_call *call);
+    /* Streams in both directions: another request has come, borrowed for it;
+     * the client sends no more. Both on the transport's thread, perhaps just
+     * after another one has finished the call. */
+    void (*received)(struct wp_call *call, const uint8_t *request, size_t len);
+    void (*ended)(struct wp_call *call);
     void *state;   /* The method's, in the arena. */
     void *service; /* What the method was registered with. */
 };
@@ -60,6 +65,7 @@ struct wp_call {
 struct wp_method {
     const char *path; /* "/warmpool.v1.Allocator/Claim" */
     bool server_streaming;
+    bool bidirectional; /* start is for the first request. */
     bool admin_only;
     void (*start)(struct wp_call *call, const uint8_t *request, size_t len);
 };

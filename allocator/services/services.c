@@ -76,6 +76,7 @@ wp_services_create(const struct wp_services_config *config, struct wp_err *err)
     if (services->claims == NULL || services->pools == NULL ||
         !wp_service_batch_create(services) ||
         !wp_service_watch_create(services) ||
+        !wp_service_stream_create(services) ||
         !wp_service_advise_create(services)) {
         wp_services_destroy(services);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "services: out of memory");
@@ -91,6 +92,7 @@ wp_services_destroy(struct wp_services *services)
         return;
     }
     wp_service_advise_destroy(services);
+    wp_service_stream_destroy(services);
     wp_service_watch_destroy(services);
     wp_service_batch_destroy(services);
     free(services->claims);
@@ -99,15 +101,34 @@ wp_services_destroy(struct wp_services *services)
     free(services);
 }
 
+void
+wp_services_changed(void *ctx, uint32_t pool_index)
+{
+    struct wp_services *services = ctx;
+
+    wp_service_watch_changed(services, pool_index);
+    wp_service_stream_changed(services, pool_index);
+}
+
 int64_t
 wp_services_run(struct wp_services *services)
 {
-    return wp_service_watch_run(services);
+    int64_t stream_ns = wp_service_stream_run(services);
+    int64_t watch_ns = wp_service_watch_run(services);
+
+    return stream_ns < watch_ns ? stream_ns : watch_ns;
+}
+
+void
+wp_services_end_streams(struct wp_services *services)
+{
+    wp_service_stream_end(services);
 }
 
 void
 wp_services_stop(struct wp_services *services)
 {
+    wp_service_stream_end(services);
     wp_service_watch_stop(services);
     wp_service_advise_stop(services);
 }

@@ -7,8 +7,10 @@
  * shapes pools is posted to the control thread and answered there.
  *
  * The daemon wires it so:
- *   wp_pools_config.changed -> wp_service_watch_changed(services, pool_index)
+ *   wp_pools_config.changed -> wp_services_changed(services, pool_index)
  *   a turn of control       -> wp_pools_run, then wp_services_run
+ *   leases are waited for   -> before it, wp_services_end_streams on the
+ *                              control thread
  *   leaving                 -> wp_services_stop on the control thread before
  *                              the transport's drain, so that watches end
  * When the transport has stopped, all calls have been answered, and the control
@@ -91,10 +93,19 @@ void wp_services_destroy(struct wp_services *services);
 struct wp_service wp_service_allocator(struct wp_services *services);
 struct wp_service wp_service_admin(struct wp_services *services);
 
-/* Sends what watches are owed; returns when to be called again at the latest
+/* The pool's numbers changed. Fits wp_pools_config.changed, with the services
+ * as ctx. Control thread; wp_services_run is to follow in the same turn. */
+void wp_services_changed(void *ctx, uint32_t pool_index);
+/* Sends what watches and claim streams are owed, and releases what streams
+ * that broke have left; returns when to be called again at the latest
  * (monotonic), WP_TIME_NEVER when nothing is owed. Control thread. */
 int64_t wp_services_run(struct wp_services *services);
-/* Ends all watches with UNAVAILABLE and refuses new ones. Control thread. */
+/* Ends all claim streams with UNAVAILABLE and refuses new ones, so that leases
+ * that nobody has taken are held no longer than the grace of a stream. Control
+ * thread. */
+void wp_services_end_streams(struct wp_services *services);
+/* Ends all watches and claim streams with UNAVAILABLE and refuses new ones.
+ * Control thread. */
 void wp_services_stop(struct wp_services *services);
 
 #endif

@@ -27,11 +27,13 @@ enum wp_status wp_service_no_claim(struct wp_services *services,
                                    struct wp_err *err);
 
 /* advise.c */
-struct wp_batch; /* batch.c */
-struct wp_watch; /* watch.c */
+struct wp_batch;        /* batch.c */
+struct wp_claim_stream; /* claim_stream.h */
+struct wp_watch;        /* watch.c */
 
-/* Locks: a watch's lock, then page_lock, or that of Advise; nothing else is
- * taken under them but what the transport's reserve, send and finish take. */
+/* Locks: a watch's lock, then page_lock, or that of Advise; streams_lock, then
+ * one of the streams'. Nothing else is taken under them but what the
+ * transport's reserve, send and finish take. */
 struct wp_services {
     struct wp_services_config config;
 
@@ -49,6 +51,11 @@ struct wp_services {
     struct wp_watch *watches; /* Owned; config.watches_max. */
     struct wp_advise *advise; /* Owned. */
     _Atomic(bool) stopping;
+
+    pthread_mutex_t streams_lock;     /* guards: which stream has which id */
+    struct wp_claim_stream *streams;  /* Owned; WP_STREAMS_MAX. */
+    _Atomic(uint64_t) streams_opened; /* Ever. */
+    _Atomic(bool) streams_end;
 };
 
 static inline struct wp_services *
@@ -108,11 +115,23 @@ void wp_service_batch_destroy(struct wp_services *services);
 void wp_service_batch_start(struct wp_call *call, const uint8_t *bytes,
                             size_t len);
 
+/* claim_stream.c; start is in claim_stream_client.c */
+WP_MUST_CHECK bool wp_service_stream_create(struct wp_services *services);
+void wp_service_stream_destroy(struct wp_services *services);
+void wp_service_stream_start(struct wp_call *call, const uint8_t *bytes,
+                             size_t len);
+void wp_service_stream_changed(struct wp_services *services,
+                               uint32_t pool_index);
+int64_t wp_service_stream_run(struct wp_services *services);
+void wp_service_stream_end(struct wp_services *services);
+
 /* watch.c */
 WP_MUST_CHECK bool wp_service_watch_create(struct wp_services *services);
 void wp_service_watch_destroy(struct wp_services *services);
 void wp_service_watch_start(struct wp_call *call, const uint8_t *bytes,
                             size_t len);
+void wp_service_watch_changed(struct wp_services *services,
+                              uint32_t pool_index);
 int64_t wp_service_watch_run(struct wp_services *services);
 void wp_service_watch_stop(struct wp_services *services);
 

@@ -1,11 +1,14 @@
-/* WatchPools. The first message is sent where the call comes in, all others on
+/* WatchPools: pools' numbers as they change. A stream holds no queue: it
+ * remembers which pools changed since its last message, and its next message
+ * carries their newest numbers. Messages of one stream are watch_interval_ns
+ * apart at least; a client that reads slowly gets fewer of them.
+ *
+ * The first message is sent where the call comes in, all others on
  * the control thread; that the client has gone, or can take the next message,
  * is heard on the transport's thread. A watch's lock settles it: who holds it
  * owns the call, and the call is open as long as watch->call points at it. The
  * watches themselves are never freed while calls may come, so that a late
  * `cancelled` finds its watch, and sees that it is another's by now. */
-#include "allocator/services/watch.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -234,10 +237,8 @@ wp_service_watch_start(struct wp_call *call, const uint8_t *bytes, size_t len)
 /* --- On the control thread --- */
 
 void
-wp_service_watch_changed(void *ctx, uint32_t pool_index)
+wp_service_watch_changed(struct wp_services *services, uint32_t pool_index)
 {
-    struct wp_services *services = ctx;
-
     for (uint32_t i = 0; i < services->config.watches_max; i++) {
         struct wp_watch *watch = &services->watches[i];
 

@@ -524,7 +524,7 @@ wp_lane_create(const struct wp_lane_config *config, struct wp_err *err)
     if (!make_workers(lane)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for %u calls",
                          lane->n_workers);
-    } else if (connect_lane(lane, err)) {
+    } else if (connect_lane(lane, err) && wp_lane_open_stock(lane, err)) {
         return lane;
     }
     wp_lane_destroy(lane);
@@ -537,6 +537,7 @@ wp_lane_destroy(struct wp_lane *lane)
     if (lane == NULL) {
         return;
     }
+    wp_lane_close_stock(lane);
     wp_h2_close(lane->h2);
     wp_tally_destroy(lane->tally);
     free(lane->workers);

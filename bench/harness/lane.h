@@ -11,7 +11,7 @@
 
 #include "bench/harness/arrivals.h"
 #include "bench/harness/tally.h"
-#include "bench/load/h2_client.h"
+#include "proto/client/h2_client.h"
 #include "pool/base/siphash.h"
 
 /* Shared by all threads of a phase. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/client/warmpool.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
@@ -109,30 +110,6 @@ count_sent(struct wp_worker *worker)
 }
 
 void
-wp_lane_start_claim(struct wp_lane *lane, int64_t due_ns, uint64_t number)
-{
-    struct wp_worker *worker = lane->idle[--lane->n_idle];
-
-    lane->active++;
-    worker->due_ns = due_ns;
-    worker->number = number;
-    worker->counted = due_ns >= lane->zero_ns;
-    worker->releasing = false;
-    worker->n_tokens = 0;
-    worker->record = -1;
-    if (worker->counted) {
-        lane->tally->due += lane->batch;
-        wp_slices_at(&lane->tally->slices, due_ns - lane->zero_ns)->due +=
-            lane->batch;
-    }
-    worker->call.method = lane->claim_method;
-    worker->call.request_len = write_claim(worker);
-    if (send_call(worker, &lane->claiming)) {
-        count_sent(worker);
-    }
-}
-
-void
 wp_lane_start_release(struct wp_worker *worker)
 {
     struct wp_lane *lane = worker->lane;
@@ -206,7 +183,9 @@ take_lease(struct wp_worker *worker, uint32_t i,
     struct wp_lane_token *token;
     char id[WP_LANE_ID_MAX];
 
-    if (!wp_str_eq(lease->claim_id, claim_id(worker, i, id)) ||
+    /* Ahead of need the daemon makes up the ids. */
+    if ((worker->lane->stock == NULL &&
+         !wp_str_eq(lease->claim_id, claim_id(worker, i, id))) ||
         lease->fence == 0 || lease->replayed || lease->token.len == 0 ||
         lease->token.len > WP_LANE_TOKEN_MAX || lease->sandbox.len == 0) {
         lane->tally->bad_answers++;
@@ -290,6 +269,55 @@ go_on(struct wp_worker *worker)
         wp_list_push_back(&lane->holding, &worker->link);
     } else {
         wp_lane_start_release(worker);
+    }
+}
+
+/* False: a call has to be made. */
+static bool
+claim_ahead(struct wp_worker *worker)
+{
+    struct wp_lane *lane = worker->lane;
+    struct warmpool_lease memory;
+    struct wp_codec_lease lease;
+
+    worker->sent_ns = wp_lane_now_ns();
+    if (!wp_lane_take_ahead(lane, &lease, &memory)) {
+        return false;
+    }
+    lane->now_ns = wp_lane_now_ns();
+    if (worker->counted) {
+        wp_hist_record(&lane->tally->late, worker->sent_ns - worker->due_ns);
+    }
+    record_claim(worker, 0, take_lease(worker, 0, &lease) ? 0 : 2,
+                 (unsigned)lease.served, lane->now_ns);
+    go_on(worker);
+    return true;
+}
+
+void
+wp_lane_start_claim(struct wp_lane *lane, int64_t due_ns, uint64_t number)
+{
+    struct wp_worker *worker = lane->idle[--lane->n_idle];
+
+    lane->active++;
+    worker->due_ns = due_ns;
+    worker->number = number;
+    worker->counted = due_ns >= lane->zero_ns;
+    worker->releasing = false;
+    worker->n_tokens = 0;
+    worker->record = -1;
+    if (worker->counted) {
+        lane->tally->due += lane->batch;
+        wp_slices_at(&lane->tally->slices, due_ns - lane->zero_ns)->due +=
+            lane->batch;
+    }
+    if (claim_ahead(worker)) {
+        return;
+    }
+    worker->call.method = lane->claim_method;
+    worker->call.request_len = write_claim(worker);
+    if (send_call(worker, &lane->claiming)) {
+        count_sent(worker);
     }
 }
 

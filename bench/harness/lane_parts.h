@@ -10,6 +10,10 @@ enum {
     WP_LANE_TOKEN_MAX = 128,
 };
 
+struct warmpool;
+struct warmpool_lease;
+struct warmpool_stock;
+
 struct wp_lane_token {
     uint16_t len;
     char bytes[WP_LANE_TOKEN_MAX];
@@ -39,7 +43,9 @@ struct wp_lane {
     unsigned claim_method;
     unsigned release_method;
     char timeout_text[32];
-    char paths[2][64]; /* Of the methods. */
+    char paths[2][64];            /* Of the methods. */
+    struct warmpool *client;      /* NULL: no leases ahead. */
+    struct warmpool_stock *stock; /* The same. */
     struct wp_codec_request request;
     char tenant[32]; /* Of the latest request. */
 
@@ -77,6 +83,17 @@ struct wp_lane {
     int64_t dead_since_ns;
     int64_t reopen_ns;
 };
+
+/* --- lane_ahead.c --- */
+
+/* Begins to fill the stock that the plan wants, if it wants one. */
+WP_MUST_CHECK bool wp_lane_open_stock(struct wp_lane *lane, struct wp_err *err);
+/* Also when it was not opened. */
+void wp_lane_close_stock(struct wp_lane *lane);
+/* False: there is no stock, or nothing in it. out borrows from lease. */
+WP_MUST_CHECK bool wp_lane_take_ahead(struct wp_lane *lane,
+                                      struct wp_codec_lease *out,
+                                      struct warmpool_lease *lease);
 
 /* --- lane_call.c --- */
 

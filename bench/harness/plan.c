@@ -111,6 +111,9 @@ const struct wp_key wp_plan_keys[] = {
          "How long a call may take besides --wait. Default: 10s."),
     LOAD("batch", NULL, 0, WP_KEY_COUNT, batch, 1, WP_PLAN_BATCH_MAX, "N",
          "Claim N sandboxes in one call (ClaimBatch)."),
+    LOAD("ahead", NULL, 0, WP_KEY_COUNT, ahead, 1, 256, "N",
+         "Have N leases granted ahead of need for each thread (ClaimStream): a "
+         "claim takes one of them, or is made as ever when there is none."),
     LOAD("tenants", NULL, 0, WP_KEY_COUNT, tenants, 1, 10000, "N",
          "Claim for N tenants in turn, load-0 and on; the daemon must let "
          "this caller name them."),
@@ -491,6 +494,9 @@ wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
          "pause: only closed arrivals pause; a rate goes on"},
         {plan->batch > 0 && plan->hold_ns > 0,
          "hold: a batch is released at once"},
+        {plan->ahead > 0 &&
+             (plan->batch > 0 || plan->tenants > 0 || plan->echo),
+         "ahead: not with batches, several tenants or an echo"},
         {plan->echo && (plan->batch > 0 || plan->has_pool_size),
          "echo: an echo has no pool to resize and no batches"},
         {!plan->echo && plan->pool[0] == '\0',

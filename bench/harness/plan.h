@@ -77,6 +77,7 @@ struct wp_plan {
     int64_t ttl_ns; /* 0: the pool's. */
     int64_t timeout_ns;
     uint32_t batch;     /* Claims of one call; 0: Claim, not ClaimBatch. */
+    uint32_t ahead;     /* Leases that each thread has ahead; 0: none. */
     uint32_t tenants;   /* Claims by so many in turn; 0: by one. */
     uint32_t pool_size; /* Set before the phase, if has_pool_size. */
     bool has_pool_size;

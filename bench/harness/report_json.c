@@ -108,6 +108,7 @@ load_of(const struct wp_plan *plan)
     put(object, "hold_s", json_real((double)plan->hold_ns / 1e9));
     put(object, "wait_s", json_real((double)plan->wait_ns / 1e9));
     put(object, "batch", count(plan->batch));
+    put(object, "ahead", count(plan->ahead));
     put(object, "tenants", count(plan->tenants));
     put(object, "keep", json_boolean(plan->keep));
     put(object, "seed", count(plan->seed));

@@ -11,7 +11,7 @@
 #include "allocator/ctl/calls.h"
 #include "allocator/ctl/rpc_client.h"
 #include "bench/harness/plan.h"
-#include "bench/load/h2_tls.h"
+#include "proto/client/h2_tls.h"
 
 struct wp_target {
     char address[600];

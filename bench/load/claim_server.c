@@ -20,7 +20,6 @@
 #include "allocator/threads/control.h"
 #include "proto/loop/loop.h"
 #include "allocator/grpc/server.h"
-#include "allocator/services/watch.h"
 #include "allocator/services/services.h"
 #include "bench/micro/synthetic_backend.h"
 #include "pool/base/assert.h"
@@ -123,7 +122,7 @@ changed(void *ctx, uint32_t pool_index)
 {
     struct server *server = ctx;
 
-    wp_service_watch_changed(server->services, pool_index);
+    wp_services_changed(server->services, pool_index);
 }
 
 static bool

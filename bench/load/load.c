@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench/load/claim_codec.h"
-#include "bench/load/h2_client.h"
+#include "proto/client/h2_client.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 

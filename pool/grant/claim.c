@@ -109,7 +109,9 @@ wp_claim_refuse(struct wp_claim *claim, enum wp_status status,
         claim->retry_after_ns =
             atomic_load_explicit(&pool->retry_after_ns, memory_order_relaxed);
     }
-    wp_counter_add(&pool->refused, 1);
+    if (!claim->ahead) {
+        wp_counter_add(&pool->refused, 1);
+    }
     return wp_claim_answer(claim, status, reason);
 }
 
@@ -512,6 +514,12 @@ begin_new(struct wp_claim *claim, struct wp_counted counted)
     if (over != NULL && !WP_MUTANT(QUOTA_NOT_KEPT)) {
         return wp_claim_refuse(claim, WP_RESOURCE_EXHAUSTED, over);
     }
+    if (claim->ahead &&
+        atomic_load_explicit(&pool->waiting, memory_order_relaxed) > 0) {
+        return wp_claim_refuse(claim, WP_RESOURCE_EXHAUSTED,
+                               "claims wait, and come before those ahead of "
+                               "need");
+    }
     if (claim->n_after > 0 && claim->wait_ns <= 0 &&
         wp_slots_count(&pool->pools->slots, pool->index, WP_SLOT_READY) <=
             claim->n_after) {
@@ -581,6 +589,7 @@ wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
     struct wp_pool *pool;
 
     WP_ASSERT(claim->ttl_ns >= 0 && claim->claim_id.len > 0);
+    WP_ASSERT(!claim->ahead || claim->wait_ns == 0);
     claim->hash =
         wp_claim_hash(pools->config.hash_key, claim->tenant, claim->claim_id);
     if (WP_MUTANT(CLAIM_ID_FORGOTTEN)) {

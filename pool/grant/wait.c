@@ -132,6 +132,9 @@ wp_claim_await(struct wp_claim *claim)
     if (ref.generation != 0) {
         return wp_claim_grant(claim, ref);
     }
+    if (reason != NULL && claim->ahead) {
+        return wp_claim_refuse(claim, WP_RESOURCE_EXHAUSTED, reason);
+    }
     if (!counted) {
         wp_pool_missed(pool, arrived_ns);
     }

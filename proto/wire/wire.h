@@ -40,10 +40,12 @@ enum {
     WP_WIRE_AUTOSCALE_BYTES_MAX = 1536, /* Of them in a SetPoolRequest. */
     WP_WIRE_MANIFEST_MAX = 60000,       /* CreatePoolRequest.manifest */
     WP_WIRE_MESSAGE_MAX = 65536,        /* No valid request is longer. */
-    /* An arena of this size holds any valid request but those of ClaimBatch and
-     * CreatePool, ... */
+    /* An arena of this size holds any valid request but those of ClaimBatch,
+     * ClaimStream and CreatePool, ... */
     WP_WIRE_ARENA_MIN = 4096,
-    /* ... for which this one suffices. */
+    /* ... this one a ClaimStreamRequest, ... */
+    WP_WIRE_ARENA_STREAM = 24 * 1024,
+    /* ... and for the other two this one suffices. */
     WP_WIRE_ARENA_BATCH = WP_WIRE_MESSAGE_MAX + 8192,
 };
 
@@ -96,6 +98,45 @@ struct wp_wire_batch_item {
 struct wp_wire_batch_response {
     const struct wp_wire_batch_item *items;
     uint32_t n_items;
+};
+
+struct wp_wire_stream_open {
+    struct wp_wire_pool_ref pool;
+    struct wp_str stream_id;
+    struct wp_str tenant;
+    int64_t ttl_ms;
+    uint32_t ahead; /* 1 .. WP_AHEAD_MAX */
+    bool resume;
+    const uint64_t *keep;
+    uint32_t n_keep; /* .. WP_AHEAD_MAX */
+};
+
+/* ClaimStreamRequest. */
+struct wp_wire_stream_request {
+    bool has_open;
+    struct wp_wire_stream_open open; /* When has_open. */
+    const uint64_t *took;
+    uint32_t n_took; /* .. WP_AHEAD_MAX */
+    const uint64_t *back;
+    uint32_t n_back; /* .. WP_AHEAD_MAX */
+};
+
+struct wp_wire_lease_ahead {
+    uint64_t number;
+    struct wp_str claim_id;
+    const struct wp_grant *grant; /* As in wp_wire_claim_response. */
+};
+
+/* ClaimStreamResponse. */
+struct wp_wire_stream_response {
+    const struct wp_wire_lease_ahead *leases;
+    uint32_t n_leases; /* .. WP_AHEAD_MAX */
+    const uint64_t *taken;
+    uint32_t n_taken; /* .. 2 * WP_AHEAD_MAX */
+    const uint64_t *ended;
+    uint32_t n_ended;      /* .. 2 * WP_AHEAD_MAX */
+    int lacking_code;      /* gRPC's; 0: nothing new. */
+    struct wp_str lacking; /* When it is not 0. */
 };
 
 struct wp_wire_renew_request {
@@ -297,7 +338,9 @@ struct wp_wire_drain_response {
     X(drain_request, wp_wire_drain_request)                                    \
     X(drain_response, wp_wire_drain_response)                                  \
     X(advise_request, wp_wire_advise_request)                                  \
-    X(advise_response, wp_wire_advise_response)
+    X(advise_response, wp_wire_advise_response)                                \
+    X(stream_request, wp_wire_stream_request)                                  \
+    X(stream_response, wp_wire_stream_response)
 
 #define WP_WIRE_DECLARE(name, type)                                            \
     WP_MUST_CHECK enum wp_status wp_wire_unpack_##name(                        \

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/load/h2_client.h"
+#include "proto/client/h2_client.h"
 #include "pool/base/arena.h"
 #include "pool/base/list.h"
 #include "proto/wire/wire.h"

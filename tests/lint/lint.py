@@ -28,7 +28,7 @@ LIBRARIES = [
     (r"sqlite3\.h", r"allocator/stores/sqlite/[^/]*|tests/.*"),
     (r"curl/", r"k8s/api/http[^/]*\.c"),
     (r"nghttp2/",
-     r"proto/h2/[^/]*|bench/.*|tests/support/http/http_peer_h2\.c"),
+     r"proto/(h2|client)/[^/]*|tests/support/http/http_peer_h2\.c"),
     (r"event2/",
      r"(allocator|bench|local|runtime|k8s|tests|proto/formats|proto/h2|proto/loop)/.*"),
     (r"http_parser\.h",

@@ -87,6 +87,12 @@ class Api:
 
     def stub(self, name):
         method = self.methods[name]
+        if name.endswith("/ClaimStream"):  # One request, and no more.
+            stream = self.channel.stream_stream(
+                "/" + name, lambda m: m.SerializeToString(),
+                self.type(method.output_type).FromString)
+            return lambda request, timeout: stream(iter([request]),
+                                                   timeout=timeout)
         make = (self.channel.unary_stream if name.endswith(("/WatchPools", "/Advise"))
                 else self.channel.unary_unary)
         return make("/" + name, lambda m: m if isinstance(m, bytes)
@@ -196,6 +202,8 @@ class ApiTest(unittest.TestCase):
             called.add("warmpool.v1.PoolAdmin/" + method)
             self.refused(Code.FAILED_PRECONDITION, "objective",
                          "PoolAdmin/" + method, pool=POOL, id="r", **more)
+        self.assertTrue(list(call("Allocator/ClaimStream", open={
+            "pool": POOL, "stream_id": "s", "ahead": 1})))
         self.assertEqual(set(self.api.methods) - called,
                          {"warmpool.v1.PoolAdmin/Drain"})
 

@@ -617,7 +617,7 @@ class Hopeless(unittest.TestCase):
     def test_scenarios_are_listed(self):
         text = load("scenarios").stdout
         for name in ("serial", "rested", "ladder", "burst-300", "burst-3600",
-                     "batch-100", "sizes", "churn", "empty-storm", "tenants",
+                     "batch-100", "ahead", "sizes", "churn", "empty-storm", "tenants",
                      "soak"):
             self.assertRegex(text, rf"(?m)^{name}$")
 

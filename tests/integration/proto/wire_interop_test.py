@@ -34,6 +34,13 @@ MESSAGES = {
     "batch_response": (ALLOCATOR, "warmpool.v1.ClaimBatchResponse",
         'items { claim_id: "a" code: 8 message: "none" } items { '
         'claim_id: "gr\\303\\274\\303\\237e" lease %s replayed: true }' % LEASE),
+    "stream_request": (ALLOCATOR, "warmpool.v1.ClaimStreamRequest",
+        'open { pool { namespace: "team" name: "p" } stream_id: "s" '
+        'tenant: "t" ttl_ms: 60000 ahead: 256 resume: true keep: 4 keep: 300 } '
+        'took: 1 took: 18446744073709551615 back: 2'),
+    "stream_response": (ALLOCATOR, "warmpool.v1.ClaimStreamResponse",
+        'leases { number: 7 lease %s } taken: 1 taken: 2 ended: 300 '
+        'lacking_code: 8 lacking: "none is ready"' % LEASE),
     "renew_request": (ALLOCATOR, "warmpool.v1.RenewRequest",
         'token: "%s" ttl_ms: 60000' % ("t" * 68)),
     "renew_response": (ALLOCATOR, "warmpool.v1.RenewResponse",

@@ -84,6 +84,9 @@ fake_send(struct wp_call *call)
         fake->sends++;
     }
     (void)pthread_mutex_unlock(&fake->lock);
+    if (sent && fake->sent != NULL) {
+        fake->sent(fake);
+    }
     return sent;
 }
 
@@ -129,21 +132,50 @@ find_method(const struct wp_service *service, const char *name)
     return NULL;
 }
 
+static uint8_t *
+copy_of(const uint8_t *request, size_t len)
+{
+    uint8_t *copy = malloc(len > 0 ? len : 1);
+
+    WP_ASSERT(copy != NULL);
+    if (len > 0) {
+        memcpy(copy, request, len);
+    }
+    return copy;
+}
+
 void
 wp_fake_call_start(struct wp_fake_call *fake, const struct wp_service *service,
                    const char *name, const uint8_t *request, size_t len)
 {
     const struct wp_method *method = find_method(service, name);
-    uint8_t *copy = malloc(len > 0 ? len : 1);
+    uint8_t *copy = copy_of(request, len);
 
-    WP_ASSERT(method != NULL && copy != NULL);
-    if (len > 0) {
-        memcpy(copy, request, len);
-    }
+    WP_ASSERT(method != NULL);
     fake->call.service = service->self;
-    fake->streaming = method->server_streaming;
+    fake->streaming = method->server_streaming || method->bidirectional;
     method->start(&fake->call, copy, len);
     free(copy);
+}
+
+void
+wp_fake_call_receive(struct wp_fake_call *fake, const uint8_t *request,
+                     size_t len)
+{
+    uint8_t *copy = copy_of(request, len);
+
+    if (!wp_fake_call_finished(fake)) {
+        fake->call.received(&fake->call, copy, len);
+    }
+    free(copy);
+}
+
+void
+wp_fake_call_end(struct wp_fake_call *fake)
+{
+    if (!wp_fake_call_finished(fake)) {
+        fake->call.ended(&fake->call);
+    }
 }
 
 void

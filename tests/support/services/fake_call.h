@@ -5,8 +5,8 @@
  * sending or reserving after the end, answering OK without a message. The
  * request is gone when start returns, as a transport's buffer would be.
  *
- * finish and send may come from any thread; cancel and writable are for the
- * thread that started the call. */
+ * finish and send may come from any thread; cancel, writable, receive and end
+ * are for the thread that started the call. */
 #ifndef WP_TESTS_SUPPORT_SERVICES_FAKE_CALL_H
 #define WP_TESTS_SUPPORT_SERVICES_FAKE_CALL_H
 
@@ -24,6 +24,9 @@ struct wp_fake_call {
     /* Set by the test. */
     bool no_memory;   /* reserve answers NULL. */
     bool block_sends; /* send answers false. */
+    /* Told of each message that send took, on its thread; or NULL. */
+    void (*sent)(struct wp_fake_call *fake);
+    void *ctx; /* The test's. */
 
     /* What the service did; read it when finished, or with the lock. */
     bool finished;
@@ -53,6 +56,11 @@ void wp_fake_call_fini(struct wp_fake_call *fake);
 void wp_fake_call_start(struct wp_fake_call *fake,
                         const struct wp_service *service, const char *name,
                         const uint8_t *request, size_t len);
+/* A stream in both directions: another request has come; the client sends no
+ * more. Nothing when the call has finished. */
+void wp_fake_call_receive(struct wp_fake_call *fake, const uint8_t *request,
+                          size_t len);
+void wp_fake_call_end(struct wp_fake_call *fake);
 /* The client has gone: tells the service, unless the call has finished. */
 void wp_fake_call_cancel(struct wp_fake_call *fake);
 /* Lets sends through again, and tells the service so. */

@@ -345,18 +345,18 @@ forever_start(struct wp_call *call, const uint8_t *request, size_t len)
 }
 
 static const struct wp_method methods[] = {
-    {"/test.Fixture/Echo", false, false, echo_start},
-    {"/test.Fixture/Whoami", false, false, whoami_start},
-    {"/test.Fixture/Left", false, false, left_start},
-    {"/test.Fixture/Delay", false, false, delay_start},
-    {"/test.Fixture/Deaf", false, false, deaf_start},
-    {"/test.Fixture/Wake", false, false, wake_start},
-    {"/test.Fixture/Hang", false, false, hang_start},
-    {"/test.Fixture/Fail", false, false, fail_start},
-    {"/test.Fixture/Stream", true, false, stream_start},
-    {"/test.Fixture/Forever", true, false, forever_start},
-    {"/test.Fixture/Gather", false, false, gather_start},
-    {"/test.Fixture/Admin", false, true, echo_start},
+    {"/test.Fixture/Echo", false, false, false, echo_start},
+    {"/test.Fixture/Whoami", false, false, false, whoami_start},
+    {"/test.Fixture/Left", false, false, false, left_start},
+    {"/test.Fixture/Delay", false, false, false, delay_start},
+    {"/test.Fixture/Deaf", false, false, false, deaf_start},
+    {"/test.Fixture/Wake", false, false, false, wake_start},
+    {"/test.Fixture/Hang", false, false, false, hang_start},
+    {"/test.Fixture/Fail", false, false, false, fail_start},
+    {"/test.Fixture/Stream", true, false, false, stream_start},
+    {"/test.Fixture/Forever", true, false, false, forever_start},
+    {"/test.Fixture/Gather", false, false, false, gather_start},
+    {"/test.Fixture/Admin", false, false, true, echo_start},
 };
 
 static const struct wp_service service = {"test.Fixture", methods,

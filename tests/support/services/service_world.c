@@ -53,16 +53,13 @@ shape(void *ctx, struct wp_pool_job *job, struct wp_err *err)
     return WP_OK;
 }
 
-void
-wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
+static void
+start_services(struct wp_world *world)
 {
     struct wp_services_config config;
     struct wp_err err;
 
-    memset(world, 0, sizeof *world);
-    wp_rig_init(&world->rig, slots_max, target, NULL);
     wp_services_config_init(&config);
-    atomic_init(&world->serves, true);
     config.serves = &world->serves;
     config.pools = world->rig.pools;
     config.clock = &world->rig.clock.clock;
@@ -79,10 +76,27 @@ wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
     WP_ASSERT(world->services != NULL);
     world->allocator = wp_service_allocator(world->services);
     world->admin = wp_service_admin(world->services);
+}
+
+void
+wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target)
+{
+    memset(world, 0, sizeof *world);
+    wp_rig_init(&world->rig, slots_max, target, NULL);
+    atomic_init(&world->serves, true);
+    start_services(world);
     world->arena_memory = malloc(ARENA_SIZE);
     WP_ASSERT(world->arena_memory != NULL);
     wp_arena_init(&world->arena, world->arena_memory, ARENA_SIZE);
     wp_world_settle(world);
+}
+
+void
+wp_world_restart(struct wp_world *world)
+{
+    wp_services_stop(world->services);
+    wp_services_destroy(world->services);
+    start_services(world);
 }
 
 void
@@ -109,7 +123,7 @@ wp_world_settle(struct wp_world *world)
     wp_rig_settle(rig);
     if (world->changes_seen != rig->changes) {
         world->changes_seen = rig->changes;
-        wp_service_watch_changed(world->services, 0);
+        wp_services_changed(world->services, 0);
     }
     world->next_run_ns = wp_services_run(world->services);
 }

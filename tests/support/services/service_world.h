@@ -5,7 +5,6 @@
 #ifndef WP_TESTS_SUPPORT_SERVICES_SERVICE_WORLD_H
 #define WP_TESTS_SUPPORT_SERVICES_SERVICE_WORLD_H
 
-#include "allocator/services/watch.h"
 #include "allocator/services/services.h"
 #include "proto/wire/wire.h"
 #include "tests/support/services/fake_call.h"
@@ -39,6 +38,9 @@ struct wp_world {
 
 void wp_world_init(struct wp_world *world, uint32_t slots_max, uint32_t target);
 void wp_world_fini(struct wp_world *world);
+/* Other services on the same pools, as a daemon's next process has them whose
+ * leases are durable. All calls must have finished, and no commit be kept. */
+void wp_world_restart(struct wp_world *world);
 /* Runs messages, the pool, the backend and the services until all is quiet. */
 void wp_world_settle(struct wp_world *world);
 void wp_world_advance(struct wp_world *world, int64_t delta_ns);

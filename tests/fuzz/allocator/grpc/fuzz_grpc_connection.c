@@ -54,6 +54,31 @@ stream_start(struct wp_call *call, const uint8_t *request, size_t len)
     stream_writable(call);
 }
 
+static void
+talk_received(struct wp_call *call, const uint8_t *request, size_t len)
+{
+    if (len == 3) {
+        call->ops->finish(call, WP_INVALID_ARGUMENT, "three", 0);
+    } else if (len != 0 && request[0] != 'q') {
+        stream_writable(call);
+    }
+}
+
+static void
+talk_ended(struct wp_call *call)
+{
+    call->ops->finish(call, WP_OK, NULL, 0);
+}
+
+static void
+talk_start(struct wp_call *call, const uint8_t *request, size_t len)
+{
+    call->received = talk_received;
+    call->ended = talk_ended;
+    call->cancelled = stream_cancelled;
+    talk_received(call, request, len);
+}
+
 /* Takes no notice of its client; the next one answers it. */
 static void
 hold_start(struct wp_call *call, const uint8_t *request, size_t len)
@@ -69,10 +94,11 @@ hold_start(struct wp_call *call, const uint8_t *request, size_t len)
 }
 
 static const struct wp_method methods[] = {
-    {"/f.F/Echo", false, false, echo_start},
-    {"/f.F/Stream", true, false, stream_start},
-    {"/f.F/Hold", false, false, hold_start},
-    {"/f.F/Admin", false, true, echo_start},
+    {"/f.F/Echo", false, false, false, echo_start},
+    {"/f.F/Stream", true, false, false, stream_start},
+    {"/f.F/Talk", false, true, false, talk_start},
+    {"/f.F/Hold", false, false, false, hold_start},
+    {"/f.F/Admin", false, false, true, echo_start},
 };
 static const struct wp_service service = {"f.F", methods, WP_ARRAY_LEN(methods),
                                           NULL};

@@ -25,7 +25,7 @@ echo_start(struct wp_call *call, const uint8_t *request, size_t len)
 }
 
 static const struct wp_method methods[] = {
-    {"/test.Path/Echo", false, false, echo_start},
+    {"/test.Path/Echo", false, false, false, echo_start},
 };
 static const struct wp_service service = {"test.Path", methods, 1, NULL};
 

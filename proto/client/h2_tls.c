@@ -1,4 +1,4 @@
-#include "bench/load/h2_tls.h"
+#include "proto/client/h2_tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
-/* bench/load/h2_tls.h - TLS of the load client's connections, on OpenSSL.
+/* proto/client/h2_tls.h - TLS of the load client's connections, on OpenSSL.
  *
  * One context for all connections of a client, made once from files; it may be
  * shared by threads. A connection is one thread's. */
-#ifndef WP_BENCH_LOAD_H2_TLS_H
-#define WP_BENCH_LOAD_H2_TLS_H
+#ifndef WP_PROTO_CLIENT_H2_TLS_H
+#define WP_PROTO_CLIENT_H2_TLS_H
 
 #include <stdint.h>
 #include <sys/types.h>

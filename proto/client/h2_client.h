@@ -1,16 +1,20 @@
-/* bench/load/h2_client.h - a gRPC client that is lighter than any server it drives.
+/* proto/client/h2_client.h - a gRPC client that is lighter than any server it
+ * calls: libwarmpool's, and that of the load generators.
  *
- * nghttp2 in one thread, unary calls only, several connections, and nothing on
- * the way of a call that allocates of ours. One write carries all the requests
- * started since the last turn. A server's figure is only worth something while
- * this client is not what limits it: compare the CPU times of both.
+ * nghttp2 in one thread, several connections, and nothing on the way of a call
+ * that allocates of ours. One write carries all the requests started since the
+ * last turn. A server's figure is only worth something while this client is not
+ * what limits it: compare the CPU times of both.
+ *
+ * A call has one request and one reply; or, with `received`, it is a stream in
+ * both directions.
  *
  * Errors of single calls are counted by the caller from their status. A lost
  * connection ends the run, and wp_h2_turn says why; but with on_lost it is
  * closed, its calls are the caller's again, and wp_h2_reopen tries to have
  * another in its place. One thread. */
-#ifndef WP_BENCH_LOAD_H2_CLIENT_H
-#define WP_BENCH_LOAD_H2_CLIENT_H
+#ifndef WP_PROTO_CLIENT_H2_CLIENT_H
+#define WP_PROTO_CLIENT_H2_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +45,12 @@ struct wp_h2_call {
     uint8_t *request;
     void (*done)(struct wp_h2_call *call);
     void *ctx;
+    /* Makes it a stream: told of the bytes that come, framed messages and parts
+     * of them; reply is not used. False: they make no sense, and the connection
+     * ends. NULL: a unary call. */
+    bool (*received)(struct wp_h2_call *call, const uint8_t *bytes, size_t len);
+    char *details; /* NULL, or room for the grpc-message; terminated. */
+    size_t details_cap;
 
     /* Answer. The message starts at reply + WP_H2_FRAME_HEAD. */
     int status;       /* The grpc-status, or WP_H2_NO_STATUS. */
@@ -50,7 +60,8 @@ struct wp_h2_call {
     unsigned conn;    /* Which connection it is on. */
 
     size_t sent; /* Private, as is what follows. */
-    size_t received;
+    bool ends;   /* A stream: no more requests come. */
+    size_t n_received;
     int32_t stream_id;
 };
 
@@ -82,9 +93,20 @@ void wp_h2_close(struct wp_h2 *h2); /* NULL is fine. */
 /* Registers "/package.Service/Method" (kept by the caller) for call->method. */
 unsigned wp_h2_method(struct wp_h2 *h2, const char *path);
 
+/* The same for calls that are to end within that; "30S". NULL: whenever. */
+unsigned wp_h2_method_within(struct wp_h2 *h2, const char *path,
+                             const char *timeout);
+
 /* Queues a call on the next connection in turn; the next turn sends it. False
  * when no connection is left that takes one: nothing has happened. */
 WP_MUST_CHECK bool wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call);
+
+/* A stream that was started and is not done: may its request be used anew? */
+WP_MUST_CHECK bool wp_h2_may_send(const struct wp_h2_call *call);
+/* Then: sends what is in it by now, request_len bytes. */
+void wp_h2_send(struct wp_h2 *h2, struct wp_h2_call *call);
+/* Sends no more requests. */
+void wp_h2_end(struct wp_h2 *h2, struct wp_h2_call *call);
 
 /* Gives up a call that was started and is not done: the server is told, and the
  * call is the caller's again at once; done is not called. */
@@ -92,6 +114,9 @@ void wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call);
 
 /* Readable when a turn has something to do; for poll. */
 int wp_h2_fd(const struct wp_h2 *h2);
+
+/* Is there something queued that a turn would send? */
+WP_MUST_CHECK bool wp_h2_has_output(const struct wp_h2 *h2);
 
 /* Sends what is queued, waits at most timeout_ns for answers (0: only looks;
  * WP_TIME_NEVER: until one comes), and calls done for each. Not WP_OK: a

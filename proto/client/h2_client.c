@@ -1,4 +1,4 @@
-#include "bench/load/h2_client.h"
+#include "proto/client/h2_client.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "bench/load/h2_tls.h"
+#include "proto/client/h2_tls.h"
 #include "pool/base/address.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
@@ -41,15 +41,47 @@ struct wp_h2 {
     unsigned n_conns;
     unsigned next; /* Connection for the next call. */
     unsigned n_methods;
-    bool broken; /* A server's answer was too long. */
+    bool broken; /* A server's answer was too long, or none at all. */
     struct wp_h2_config config;
-    unsigned n_headers;
+    unsigned n_headers[WP_H2_METHODS_MAX];
     nghttp2_nv headers[WP_H2_METHODS_MAX][HEADERS_MAX];
     struct conn *conns[WP_H2_CONNECTIONS_MAX];
     uint8_t in[IN_SIZE];
 };
 
 /* --- nghttp2's callbacks. --- */
+
+static int
+hex_digit(uint8_t c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A grpc-message, whose odd bytes are %XX. */
+static void
+take_details(struct wp_h2_call *call, const uint8_t *value, size_t len)
+{
+    size_t n = 0;
+
+    if (call->details == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < len && n + 1 < call->details_cap; i++) {
+        bool coded = value[i] == '%' && i + 2 < len &&
+                     hex_digit(value[i + 1]) >= 0 &&
+                     hex_digit(value[i + 2]) >= 0;
+
+        call->details[n++] = (char)(coded ? hex_digit(value[i + 1]) * 16 +
+                                                hex_digit(value[i + 2])
+                                          : value[i]);
+        i += coded ? 2 : 0;
+    }
+    call->details[n] = '\0';
+}
 
 static int /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
 on_header(nghttp2_session *session, const nghttp2_frame *frame,
@@ -61,11 +93,13 @@ on_header(nghttp2_session *session, const nghttp2_frame *frame,
 
     (void)flags;
     (void)user;
-    if (name_len != 11 || memcmp(name, "grpc-status", 11) != 0) {
-        return 0;
-    }
     call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (call != NULL &&
+    if (call != NULL && name_len == 12 &&
+        memcmp(name, "grpc-message", 12) == 0) {
+        take_details(call, value, value_len);
+    }
+    if (call != NULL && name_len == 11 &&
+        memcmp(name, "grpc-status", 11) == 0 &&
         wp_str_to_u64((struct wp_str){(const char *)value, value_len},
                       &status) &&
         status <= 16) {
@@ -86,12 +120,16 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
     if (call == NULL) {
         return 0;
     }
-    if (len > call->reply_cap - call->received) {
+    if (call->received != NULL) {
+        conn->h2->broken = !call->received(call, data, len);
+        return conn->h2->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    }
+    if (len > call->reply_cap - call->n_received) {
         conn->h2->broken = true;
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    memcpy(call->reply + call->received, data, len);
-    call->received += len;
+    memcpy(call->reply + call->n_received, data, len);
+    call->n_received += len;
     return 0;
 }
 
@@ -105,8 +143,8 @@ on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
     (void)error_code;
     (void)user;
     if (call != NULL) {
-        call->reply_len = call->received > WP_H2_FRAME_HEAD
-                              ? call->received - WP_H2_FRAME_HEAD
+        call->reply_len = call->n_received > WP_H2_FRAME_HEAD
+                              ? call->n_received - WP_H2_FRAME_HEAD
                               : 0;
         call->done(call);
     }
@@ -120,6 +158,7 @@ read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
 {
     struct wp_h2_call *call = source->ptr;
     size_t left = WP_H2_FRAME_HEAD + call->request_len - call->sent;
+    bool last = call->received == NULL || call->ends;
 
     (void)session;
     (void)stream_id;
@@ -127,9 +166,12 @@ read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
     if (len > left) {
         len = left;
     }
+    if (left == 0 && !last) {
+        return NGHTTP2_ERR_DEFERRED;
+    }
     memcpy(buf, call->request + call->sent, len);
     call->sent += len;
-    if (len == left) {
+    if (len == left && last) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     }
     return (ssize_t)len;
@@ -387,9 +429,10 @@ header(const char *name, const char *value)
 }
 
 unsigned
-wp_h2_method(struct wp_h2 *h2, const char *path)
+wp_h2_method_within(struct wp_h2 *h2, const char *path, const char *timeout)
 {
     nghttp2_nv *headers = h2->headers[h2->n_methods];
+    unsigned n = 6;
 
     WP_ASSERT(h2->n_methods < WP_H2_METHODS_MAX);
     headers[0] = header(":method", "POST");
@@ -398,15 +441,20 @@ wp_h2_method(struct wp_h2 *h2, const char *path)
     headers[3] = header(":authority", "localhost");
     headers[4] = header("te", "trailers");
     headers[5] = header("content-type", "application/grpc");
-    h2->n_headers = 6;
-    if (h2->config.timeout != NULL) {
-        headers[h2->n_headers++] = header("grpc-timeout", h2->config.timeout);
+    if (timeout != NULL) {
+        headers[n++] = header("grpc-timeout", timeout);
     }
     if (h2->config.authorization != NULL) {
-        headers[h2->n_headers++] =
-            header("authorization", h2->config.authorization);
+        headers[n++] = header("authorization", h2->config.authorization);
     }
+    h2->n_headers[h2->n_methods] = n;
     return h2->n_methods++;
+}
+
+unsigned
+wp_h2_method(struct wp_h2 *h2, const char *path)
+{
+    return wp_h2_method_within(h2, path, h2->config.timeout);
 }
 
 /* The next connection that lives; NULL: none. */
@@ -423,6 +471,18 @@ next_conn(struct wp_h2 *h2, unsigned *index)
     return NULL;
 }
 
+/* The request is to be sent from its beginning. */
+static void
+frame_request(struct wp_h2_call *call)
+{
+    call->request[0] = 0; /* Not compressed. */
+    call->request[1] = 0;
+    call->request[2] = 0;
+    call->request[3] = (uint8_t)(call->request_len >> 8);
+    call->request[4] = (uint8_t)call->request_len;
+    call->sent = 0;
+}
+
 bool
 wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
 {
@@ -434,18 +494,41 @@ wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
     if (conn == NULL) {
         return false;
     }
-    call->request[0] = 0; /* Not compressed. */
-    call->request[1] = 0;
-    call->request[2] = 0;
-    call->request[3] = (uint8_t)(call->request_len >> 8);
-    call->request[4] = (uint8_t)call->request_len;
-    call->sent = 0;
-    call->received = 0;
+    frame_request(call);
+    call->ends = false;
+    call->n_received = 0;
     call->status = WP_H2_NO_STATUS;
+    if (call->details != NULL) {
+        call->details[0] = '\0';
+    }
     call->stream_id =
         nghttp2_submit_request(conn->session, NULL, h2->headers[call->method],
-                               h2->n_headers, &body, call);
+                               h2->n_headers[call->method], &body, call);
     return call->stream_id > 0; /* Memory lacks, or 2^30 calls were made. */
+}
+
+bool
+wp_h2_may_send(const struct wp_h2_call *call)
+{
+    return !call->ends && call->sent == WP_H2_FRAME_HEAD + call->request_len;
+}
+
+void
+wp_h2_send(struct wp_h2 *h2, struct wp_h2_call *call)
+{
+    WP_ASSERT(!call->ends && call->request_len <= WP_H2_REQUEST_MAX);
+    frame_request(call);
+    /* Fails when the stream is just ending: done will say so. */
+    (void)nghttp2_session_resume_data(h2->conns[call->conn]->session,
+                                      call->stream_id);
+}
+
+void
+wp_h2_end(struct wp_h2 *h2, struct wp_h2_call *call)
+{
+    call->ends = true;
+    (void)nghttp2_session_resume_data(h2->conns[call->conn]->session,
+                                      call->stream_id);
 }
 
 void
@@ -567,9 +650,8 @@ receive(struct conn *conn, int flags, struct wp_err *err)
         if (nghttp2_session_mem_recv(conn->session, h2->in, (size_t)n) != n ||
             h2->broken) {
             h2->broken = false;
-            return wp_err_set(
-                err, WP_INTERNAL,
-                "the server's bytes are no answer to a unary call");
+            return wp_err_set(err, WP_INTERNAL,
+                              "the server's bytes are no answer to the call");
         }
         /* What TLS has decrypted no poll tells of. */
     } while (conn->tls != NULL);
@@ -633,6 +715,20 @@ wait_and_receive(struct wp_h2 *h2, int64_t timeout_ns, struct wp_err *err)
         }
     }
     return WP_OK;
+}
+
+bool
+wp_h2_has_output(const struct wp_h2 *h2)
+{
+    for (unsigned i = 0; i < h2->n_conns; i++) {
+        const struct conn *conn = h2->conns[i];
+
+        if (conn->session != NULL && !conn->wants_out &&
+            nghttp2_session_want_write(conn->session) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 enum wp_status

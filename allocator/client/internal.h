@@ -1,0 +1,125 @@
+/* allocator/client/internal.h - what the files of libwarmpool share.
+ *
+ * One thread (client.c) has the connection. A call is a job: its thread puts it
+ * into a list, wakes the client's, and waits. A stock's leases lie in memory
+ * that all may take from; what was taken, the client's thread finds and tells.
+ */
+#ifndef WP_ALLOCATOR_CLIENT_INTERNAL_H
+#define WP_ALLOCATOR_CLIENT_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allocator/client/warmpool.h"
+#include "pool/base/compiler.h"
+#include "pool/base/list.h"
+#include "pool/limits.h"
+#include "proto/client/h2_client.h"
+#include "proto/client/h2_tls.h"
+#include "proto/wire/wire.h"
+
+enum {
+    WP_JOB_ROOM = 1024,     /* Of a request, and of a reply. */
+    WP_STOCK_SLOTS = 512,   /* In stock, or taken and not confirmed. */
+    WP_STOCK_IN = 64 << 10, /* Of messages that are not whole. */
+};
+
+_Static_assert(WP_STOCK_SLOTS >= 2 * WARMPOOL_AHEAD_MAX, "room");
+_Static_assert(WARMPOOL_AHEAD_MAX == (int)WP_AHEAD_MAX, "the contract's");
+_Static_assert(WARMPOOL_TOKEN_LEN == (int)WP_TOKEN_LEN, "the contract's");
+
+enum wp_method_of_client {
+    WP_CALL_CLAIM,
+    WP_CALL_RENEW,
+    WP_CALL_RELEASE,
+    WP_CALL_STREAM,
+    WP_CALL_COUNT,
+};
+
+/* One unary call. Its caller's until it is queued, and again when it is done.
+ */
+struct wp_job {
+    struct wp_list node; /* Of the client's queue, or of those under way. */
+    struct warmpool *client;
+    enum wp_method_of_client method;
+    int64_t until_ns; /* Monotonic: given up then. */
+    unsigned tries;
+    /* On the client's thread, when it is over; call.status says how. NULL: the
+     * caller waits for is_done. */
+    void (*over)(struct wp_job *job);
+    void *ctx;
+    uint64_t number; /* Of over's. */
+    bool is_done;    /* Guarded by the client's lock. */
+    pthread_cond_t done;
+    struct wp_h2_call call;
+    uint8_t request[WP_H2_FRAME_HEAD + WP_JOB_ROOM];
+    uint8_t reply[WP_H2_FRAME_HEAD + WP_JOB_ROOM];
+    char details[sizeof(((struct warmpool_error *)0)->message)];
+};
+
+struct warmpool {
+    /* Set by connect. */
+    char address[600];
+    char authorization[300]; /* "Bearer TOKEN"; a secret. */
+    char tenant[WP_TENANT_MAX + 1];
+    char id[33]; /* Random: claim ids and streams begin with it. */
+    struct wp_h2_tls *tls;
+    int wake_fd;
+    pthread_t thread;
+    _Atomic(uint64_t) n_ids;
+
+    pthread_mutex_t lock; /* guards: queue, stocks, closing, jobs' is_done,
+                             stocks' closing and left */
+    pthread_cond_t stock_left;
+    struct wp_list queue; /* Of jobs. */
+    struct wp_list stocks;
+    bool closing;
+
+    /* The thread's. */
+    struct wp_h2 *h2;
+    bool connected;
+    int64_t reconnect_ns;
+    uint32_t failures;
+    struct wp_list under_way; /* Jobs that were started. */
+};
+
+/* --- client.c --- */
+
+void wp_client_error(struct warmpool_error *error, int code, const char *text);
+/* "name" or "namespace/name", into texts of its own. False, with error filled,
+ * when it is neither. */
+struct wp_pool_name {
+    char pool_namespace[WP_NAMESPACE_MAX + 1];
+    char name[WP_POOL_NAME_MAX + 1];
+};
+WP_MUST_CHECK bool wp_client_pool(const char *pool, struct wp_pool_name *out,
+                                  struct warmpool_error *error);
+/* Has the client's thread look. Any thread. */
+void wp_client_wake(struct warmpool *client);
+/* The job's; its request is to be filled in next. */
+void wp_job_init(struct wp_job *job, struct warmpool *client,
+                 enum wp_method_of_client method, int64_t for_ns);
+void wp_job_renew(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN],
+                  int64_t ttl_ms);
+void wp_job_release(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN]);
+/* Any thread; the client's lock is not held. */
+void wp_job_queue(struct wp_job *job);
+int64_t wp_client_now_ns(void);
+void wp_client_lease(struct wp_str claim_id, const struct wp_grant *grant,
+                     struct warmpool_lease *out);
+
+/* --- stock.c; the client's thread --- */
+
+struct warmpool_stock *wp_stock_of(struct wp_list *node);
+/* Tells, renews, opens; returns when to be called again at the latest
+ * (monotonic). Without the client's lock. */
+int64_t wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns);
+/* The connection is gone. Takes no lock. */
+void wp_stock_cut(struct warmpool_stock *stock);
+/* After a turn: is it closed, with nothing under way? Then it has left the
+ * client when the lock is free. Under the lock. */
+WP_MUST_CHECK bool wp_stock_leaves(struct warmpool_stock *stock);
+
+#endif

@@ -1,0 +1,218 @@
+"""ClaimStream, by grpcio's client and by libwarmpool, against a real daemon.
+
+Run by ctest: claim_stream_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR
+CLIENT_PROBE [unittest arguments]. Sandboxes are files.
+"""
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+import grpc
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from daemon_test import PATIENCE, POOL, Daemon, eventually, pb  # noqa: E402
+
+PROBE = os.path.abspath(sys.argv[4])
+SIZE = 16
+
+
+class Stream:
+    """A client that holds leases ahead; says nothing by itself."""
+
+    def __init__(self, daemon, stream_id="s", ahead=4, took=(), **open_more):
+        self.requests = queue.Queue()
+        self.leases = {}
+        self.taken = set()
+        self.ended = set()
+        self.lacking = ""
+        self.say(open=pb.ClaimStreamOpen(pool=POOL, stream_id=stream_id,
+                                         ahead=ahead, **open_more), took=took)
+        self.call = daemon.channel.stream_stream(
+            "/warmpool.v1.Allocator/ClaimStream",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=pb.ClaimStreamResponse.FromString)(
+                iter(self.requests.get, None), timeout=PATIENCE)
+
+    def say(self, **request):
+        self.requests.put(pb.ClaimStreamRequest(**request))
+
+    def end(self):
+        self.requests.put(None)
+
+    def read(self):
+        """One message; every number in it is new."""
+        message = next(self.call)
+        for ahead in message.leases:
+            assert ahead.number not in self.leases
+            self.leases[ahead.number] = ahead.lease
+        self.taken.update(message.taken)
+        self.ended.update(message.ended)
+        self.lacking = message.lacking or self.lacking
+        return message
+
+    def until(self, check):
+        while not check():
+            self.read()
+        return self
+
+    def fill(self, n):
+        return self.until(lambda: len(self.leases) >= n)
+
+    def code(self):
+        try:
+            while True:
+                self.read()
+        except StopIteration:
+            return grpc.StatusCode.OK
+        except grpc.RpcError as error:
+            self.details = error.details()
+            return error.code()
+
+
+class ClaimStreams(unittest.TestCase):
+    def setUp(self):
+        self.daemon = self.start()
+
+    def start(self, *flags, **more):
+        daemon = Daemon("--synthetic", *flags, replicas=SIZE, **more)
+        self.addCleanup(daemon.clean)
+        return daemon.wait_full(SIZE)
+
+    def leased(self, n):
+        eventually(lambda: self.daemon.pool().leased == n, f"{n} leased")
+
+    def test_takes_and_gives_back(self):
+        stream = Stream(self.daemon).fill(4)
+        self.assertEqual({lease.claim_id for lease in stream.leases.values()},
+                         {f"s/{n}" for n in range(1, 5)})
+        stream.say(took=[2, 3])
+        stream.until(lambda: stream.taken == {2, 3}).fill(6)
+        self.assertEqual(len({x.sandbox for x in stream.leases.values()}), 6)
+        stream.end()
+        self.assertEqual(stream.code(), grpc.StatusCode.OK)
+        self.leased(2)
+        for number in (2, 3):
+            self.assertTrue(self.daemon.release(stream.leases[number]).was_held)
+        self.assertFalse(self.daemon.release(stream.leases[1]).was_held)
+
+    def test_breaks_and_resumes(self):
+        stream = Stream(self.daemon).fill(4)
+        stream.call.cancel()
+        again = Stream(self.daemon, took=[1], resume=True, keep=[2, 3])
+        again.until(lambda: again.taken == {1}).fill(2)
+        # 4 was not kept: it is released, and nobody else is given it.
+        self.leased(5)
+        self.assertFalse(self.daemon.release(stream.leases[4]).was_held)
+        self.assertTrue(self.daemon.release(stream.leases[2]).was_held)
+
+    def test_breaks_for_good(self):
+        stream = Stream(self.daemon).fill(4)
+        stream.say(took=[1])
+        stream.until(lambda: stream.taken == {1})
+        stream.call.cancel()
+        self.leased(1)
+        self.assertEqual(Stream(self.daemon, resume=True).code(),
+                         grpc.StatusCode.NOT_FOUND)
+
+    def test_refuses_bad_requests(self):
+        def refused(code, words, **more):
+            stream = Stream(self.daemon, **more)
+            self.assertEqual(stream.code(), code)
+            self.assertIn(words, stream.details)
+
+        invalid = grpc.StatusCode.INVALID_ARGUMENT
+        refused(invalid, "ahead: 1 to 256 expected, got 1000000",
+                ahead=1000000)
+        refused(invalid, "stream_id", stream_id="")
+        refused(invalid, "ttl_ms", ttl_ms=5)
+        refused(invalid, "took: a number that this stream was given expected, "
+                "got 77", took=[77])
+        refused(grpc.StatusCode.ALREADY_EXISTS, "stream_id: in use")
+        refused(grpc.StatusCode.NOT_FOUND, "stream_id", stream_id="other",
+                resume=True)
+        stream = Stream(self.daemon, stream_id="twice").fill(4)
+        stream.say(took=[1, 1])
+        stream.until(lambda: stream.taken == {1})
+        stream.say(open=pb.ClaimStreamOpen(pool=POOL, stream_id="x", ahead=1))
+        self.assertEqual(stream.code(), invalid)
+
+    def test_a_quota_bounds_what_is_ahead(self):
+        conf = os.path.join(self.daemon.dir, "conf")
+        with open(conf, "w", encoding="ascii") as handle:
+            handle.write('tenant_quotas: ["a leases=2"]\n')
+        daemon = self.start("--config=" + conf)
+        stream = Stream(daemon, tenant="a").fill(2)
+        stream.until(lambda: "quota" in stream.lacking)
+        with self.assertRaises(grpc.RpcError) as caught:
+            daemon.claim("person", tenant="a")
+        self.assertEqual(caught.exception.code(),
+                         grpc.StatusCode.RESOURCE_EXHAUSTED)
+        daemon.release(stream.leases[1])
+        stream.until(lambda: 1 in stream.ended).fill(3)
+
+    def test_never_read_is_bounded(self):
+        """What it holds is bounded, and others are served meanwhile."""
+        stream = Stream(self.daemon, ahead=8)
+        for _ in range(3000):
+            stream.say(back=[1])
+        self.assertTrue(self.daemon.claim("person").sandbox)
+        self.assertLessEqual(self.daemon.pool().leased, 9)
+        stream.call.cancel()
+
+    def test_expires_and_is_replaced(self):
+        stream = Stream(self.daemon, ttl_ms=1000).fill(4)
+        stream.until(lambda: len(stream.ended) >= 4).fill(8)
+
+    def test_leaving_ends_streams(self):
+        stream = Stream(self.daemon).fill(4)
+        self.daemon.process.send_signal(signal.SIGTERM)
+        self.assertEqual(stream.code(), grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(self.daemon.process.wait(PATIENCE), 0)
+
+    # --- libwarmpool ---
+
+    def probe(self, *args):
+        return subprocess.Popen(
+            [PROBE, "unix:" + self.daemon.grpc_path, "quickstart", *args],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finished(self, probe):
+        said = probe.communicate(timeout=PATIENCE)[0]
+        self.assertEqual(probe.returncode, 0, said)
+        return said
+
+    def test_library(self):
+        self.finished(self.probe("check"))
+        self.leased(0)
+
+    def test_library_outlives_daemons(self):
+        """Killed once, drained once: claims go on, and none is shown twice."""
+        probe = self.probe("soak")
+        for sig in (signal.SIGKILL, signal.SIGTERM):
+            eventually(lambda: self.daemon.pool().released_total > 100,
+                       "100 claims")
+            old = self.daemon
+            old.stop(sig)
+            self.daemon = Daemon("--synthetic", replicas=SIZE,
+                                 directory=old.dir)
+            self.addCleanup(self.daemon.clean)
+            eventually(self.daemon.ready, "the next daemon")
+        eventually(lambda: self.daemon.pool().released_total > 100,
+                   "100 claims more")
+        said = self.finished(probe)
+        ahead, called, twice = (
+            int(re.search(word + r" (\d+)", said)[1])
+            for word in ("ahead", "called", "twice"))
+        self.assertGreater(ahead, 100, said)
+        self.assertGreater(called, 0, said)
+        self.assertEqual(twice, 0, said)
+        self.leased(0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[5:], verbosity=2)
