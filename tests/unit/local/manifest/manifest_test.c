@@ -815,12 +815,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_template_is_read),
-<<<<<<< HEAD
         cmocka_unit_test(test_files_are_read),
         cmocka_unit_test(test_inits_are_read),
-=======
         cmocka_unit_test(test_template_that_is_never_bound),
->>>>>>> dc631b3 (Bind sandboxes of one machine through their init, whole or not at all)
         cmocka_unit_test(test_pool_is_read),
         cmocka_unit_test(test_security_and_notes),
         cmocka_unit_test(test_shipped_example),
