@@ -35,6 +35,7 @@ POOL = "quickstart"
 PATIENCE = 60
 DATA, HEADERS, SETTINGS, PING = 0, 1, 4, 6
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
+FRAME_MAX = 16384
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -83,9 +84,12 @@ class Caller:
     def call(self, method, body):
         """The answer's message; None: an error was answered."""
         stream, self.stream = self.stream, self.stream + 2
+        message = struct.pack(">BI", 0, len(body)) + body
+        pieces = [message[i:i + FRAME_MAX] for i in range(0, len(message), FRAME_MAX)]
         self.sock.sendall(
             frame(HEADERS, END_HEADERS, stream, head(b"/warmpool.v1." + method)) +
-            frame(DATA, END_STREAM, stream, struct.pack(">BI", 0, len(body)) + body))
+            b"".join(frame(DATA, END_STREAM if i + 1 == len(pieces) else 0, stream, piece)
+                     for i, piece in enumerate(pieces)))
         answer = None
         while True:
             start = self.read(9)

@@ -19,11 +19,19 @@ enum {
     WP_CONTROL_SILENT = 'N',  /* Reply to PROBE. */
     WP_CONTROL_EXIT = 'X',    /* The program ended; text says how. */
     WP_CONTROL_FAIL = 'F',    /* It could not be started; text says why. */
+    /* Replies to BIND. After UNBOUND with another cause than that it cannot be
+     * bound at all, init leaves, and takes what is half bound with it. */
+    WP_CONTROL_BOUND = 'D',   /* All is there. */
+    WP_CONTROL_UNBOUND = 'U', /* Text says what is not. */
 
     /* From the daemon. */
     WP_CONTROL_PROBE = 'P',
     WP_CONTROL_TERMINATE = 'T', /* SIGTERM to the program. */
     WP_CONTROL_KEEP = 'K',      /* Stay when the daemon is gone. */
+    /* A parcel (local/bind_parcel.h) comes along as a descriptor; text is the
+     * binding's fingerprint in hexadecimal. A second one with the same
+     * fingerprint is answered as the first, without a look at it. */
+    WP_CONTROL_BIND = 'B',
 };
 
 /* What warmpool-init runs beside the command comes through a descriptor: as

@@ -17,6 +17,7 @@
 
 #include "pool/base/status.h"
 #include "pool/base/str.h"
+#include "pool/binding.h"
 #include "pool/limits.h"
 #include "pool/slot_ref.h"
 
@@ -74,6 +75,19 @@ struct wp_backend_ops {
      * with a store that keeps nothing, when its deadline has moved. The keeper
      * only. Control thread; must not block. May be NULL. */
     void (*leased)(void *self, const struct wp_lease_notice *notice);
+
+    /* Binds a leased sandbox. WP_PENDING: op is kept, and done comes exactly
+     * once, on any thread, within_ns later at the latest. Anything else, with
+     * op->reason: nothing was tried. A sandbox takes one binding in its life:
+     * the same one again, by its fingerprint, is answered as the first, and
+     * with it while that is under way; a
+     * sandbox that took a part of it only is lost. Any thread; does not block.
+     * NULL: no sandbox can be bound. */
+    enum wp_status (*bind)(void *self, struct wp_bind_op *op);
+    /* Why the sandboxes of that template cannot be bound: a sentence in static
+     * storage. NULL: they can. Any thread. With bind. */
+    const char *(*unbound)(void *self, struct wp_str template_namespace,
+                           struct wp_str template_name);
 };
 
 struct wp_backend {

@@ -68,6 +68,8 @@ struct wp_claim {
      * one now come first. It has what is ready while nobody waits, and does not
      * wait; that it finds nothing is no miss, and counts nowhere. */
     bool ahead;
+    /* Of the binding that it is to have, by wp_pools_bind; 0: none. */
+    uint64_t binding;
 
     /* It repeats a claim that is not answered yet, and is to wait for that
      * answer, as long as its own wait_ns says, and a second at least. False: it
@@ -104,6 +106,7 @@ struct wp_claim {
     uint32_t phase;     /* The same: what a cancel may withdraw. */
     uint32_t asked;     /* How often the store was asked for it. */
     bool confirms;      /* It repeats: the store is to confirm the lease. */
+    bool bound;         /* Its sandbox may have taken what it brought. */
     _Atomic(bool) left; /* It was cancelled while it was being answered. */
 };
 

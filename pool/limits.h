@@ -28,6 +28,18 @@ enum {
     WP_TARGET_MAX = 1 << 20, /* spec.replicas of one pool. */
     WP_TOKEN_LEN = 68,
     WP_REPLICAS_MAX = 64,
+
+    /* Of what a claim brings for its sandbox. */
+    WP_BINDING_ENV_MAX = 256,
+    WP_BINDING_SECRETS_MAX = 64,
+    WP_BINDING_FILES_MAX = 256,
+    WP_BINDING_ARGS_MAX = 64,     /* Words of its command. */
+    WP_BINDING_NAME_MAX = 128,    /* Of a variable or secret. */
+    WP_BINDING_VALUE_MAX = 65536, /* The same; of a command's word. */
+    WP_BINDING_TEXT_MAX = 131072, /* Of names, values and words in all. */
+    WP_BINDING_PATH_MAX = 512,
+    WP_BINDING_FILES_BYTES_MAX = 1 << 20, /* Of all files' contents. */
+    WP_BIND_REASON_MAX = 159,
 };
 
 #define WP_TTL_MIN_NS (1 * WP_NS_PER_S)
@@ -36,6 +48,8 @@ enum {
  * second of the year 9999, in milliseconds since 1970. */
 #define WP_WALL_NEVER_MS INT64_C(253402300799000)
 #define WP_WAIT_MAX_NS (600 * WP_NS_PER_S)
+/* How long a sandbox may take to be bound. */
+#define WP_BIND_MAX_NS (5 * WP_NS_PER_S)
 
 /* Tenants that begin so are the daemon's own; no client is one. */
 #define WP_TENANT_OWN_PREFIX "system:"

@@ -123,6 +123,8 @@ struct wp_pool_stats {
     uint64_t released_total;
     uint64_t expired_total;
     uint64_t undone_total;
+    uint64_t bound_total;   /* Claims whose sandbox took what they brought. */
+    uint64_t unbound_total; /* It did not. */
     bool draining;
     bool removed; /* By wp_pools_remove; not found by its name. */
     bool gone;    /* And nothing is left of it: not worth telling of. */
@@ -158,11 +160,30 @@ enum wp_status wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim);
  * all the same. */
 bool wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
 /* Takes a grant back that nobody has been shown: the lease ends and the sandbox
- * is offered again; with replicas it is destroyed, since one of them may tell
- * of the lease a little longer. When a repeat of the claim was shown the lease,
- * here or by another replica, or wp_pools_get was here, it stands. The claim
- * object is the caller's at once. */
+ * is offered again. A bound one is destroyed; with replicas every one is, since
+ * one of them may tell of the lease a little longer. When a repeat of the claim
+ * was shown the lease, here or by another replica, or wp_pools_get was here, it
+ * stands. The claim object is the caller's at once. */
 void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
+/* Can sandboxes of that pool be bound, by this replica? FAILED_PRECONDITION:
+ * never; UNAVAILABLE: another replica keeps them. A pool that is not there is
+ * left to the claim to find. */
+WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
+                                               struct wp_str pool_namespace,
+                                               struct wp_str pool,
+                                               struct wp_err *err);
+/* Has a claim's sandbox take its binding, before anybody is told of the lease;
+ * after wp_pools_may_bind. WP_PENDING: done comes, once. The answer is the
+ * claim's status and reason, which stay as they are when all was bound. When it
+ * was not, the lease is ended, as by wp_pools_end, unless somebody may use the
+ * sandbox: then the claim is replayed, or a repeat of it was answered, and what
+ * is wrong with the sandbox the backend tells. UNAVAILABLE and RESOURCE_EXHAUSTED: a repeat is safe. From
+ * here on wp_pools_undo has the sandbox destroyed. */
+enum wp_status wp_pools_bind(struct wp_pools *pools, struct wp_bind *bind);
+/* The fingerprint of a binding of these bytes: the same with the same key, and
+ * never 0. Any thread. */
+uint64_t wp_pools_fingerprint(const struct wp_pools *pools,
+                              struct wp_str bytes);
 /* Both are for whoever has the token; a tenant given with it must be the
  * claim's own, else PERMISSION_DENIED. */
 enum wp_status wp_pools_renew(struct wp_pools *pools,

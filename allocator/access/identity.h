@@ -16,6 +16,7 @@ struct wp_identity {
     char name[128]; /* Certificate name, "uid:1000", "access-token"... */
     char tenant[WP_TENANT_MAX + 1]; /* Fixed by its credentials when not "". */
     bool admin;                     /* May see all tenants and shape pools. */
+    bool unread; /* Nobody on the way reads along: TLS, or a Unix socket. */
 };
 
 /* What a proven name may do. Names are matched as a whole:

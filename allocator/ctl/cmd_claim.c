@@ -48,16 +48,64 @@ remember(const struct wp_ctl *ctl, struct wp_str claim_id,
     }
 }
 
-static void
-print_lease(const struct wp_ctl *ctl, struct wp_str claim_id,
-            const struct wp_grant *grant, bool replayed)
+static json_t *
+names_json(const char *const *names, uint32_t n)
 {
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, wp_json_from_text(names[i]));
+    }
+    return list;
+}
+
+static json_t *
+bound_json(const struct wp_wire_bound *bound)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:b}", "env",
+                     names_json(bound->env, bound->n_env), "secrets",
+                     names_json(bound->secrets, bound->n_secrets), "files",
+                     names_json(bound->files, bound->n_files), "working_dir",
+                     wp_json_from_text(bound->working_dir), "started",
+                     (int)bound->started);
+}
+
+static void
+print_bound(FILE *out, const struct wp_wire_bound *bound)
+{
+    wp_print_field(out, FIELD, "bound", "%u variable%s, %u secret%s, %u file%s",
+                   bound->n_env, bound->n_env == 1 ? "" : "s", bound->n_secrets,
+                   bound->n_secrets == 1 ? "" : "s", bound->n_files,
+                   bound->n_files == 1 ? "" : "s");
+    if (bound->started) {
+        wp_print_field(out, FIELD, "", "the command was started");
+    }
+}
+
+static json_t *
+claim_json(const struct wp_wire_claim_response *response)
+{
+    json_t *lease = wp_ctl_lease_json(response->claim_id, response->grant,
+                                      response->replayed);
+
+    if (response->bound != NULL) {
+        (void)json_object_set_new(lease, "bound", bound_json(response->bound));
+    }
+    return lease;
+}
+
+static void
+print_lease(const struct wp_ctl *ctl,
+            const struct wp_wire_claim_response *response)
+{
+    const struct wp_grant *grant = response->grant;
+    struct wp_str claim_id = response->claim_id;
     FILE *out = ctl->out;
     char text[32];
 
     switch (ctl->options.output) {
     case WP_OUTPUT_JSON:
-        wp_print_json(out, wp_ctl_lease_json(claim_id, grant, replayed), true);
+        wp_print_json(out, claim_json(response), true);
         return;
     case WP_OUTPUT_NAME:
         (void)fprintf(out, "%.*s\n", WP_STR_ARG(claim_id));
@@ -74,9 +122,12 @@ print_lease(const struct wp_ctl *ctl, struct wp_str claim_id,
         out, FIELD, "served", "%s, %s%s%s", wp_ctl_served_name(grant->served),
         grant->waited_ns > 0 ? "after " : "at once",
         grant->waited_ns > 0 ? wp_print_duration(grant->waited_ns, text) : "",
-        replayed ? " (the same lease as before)" : "");
+        response->replayed ? " (the same lease as before)" : "");
     wp_print_field(out, FIELD, "ends in", "%s",
                    wp_ctl_left(grant->deadline_wall_ms, text));
+    if (response->bound != NULL) {
+        print_bound(out, response->bound);
+    }
     if (isatty(fileno(out)) == 1) {
         (void)fprintf(out,
                       "\nUse it:  warmpoolctl exec %.*s -- sh -c 'uname -a'\n"
@@ -98,11 +149,14 @@ claim_one(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
     struct wp_wire_claim_response response;
     struct wp_ctl_call call = {.wait_ns = ctl->options.wait_ns};
 
+    if (wp_ctl_read_binding(ctl, &request.binding, &call.err) != WP_OK) {
+        return wp_ctl_usage(ctl, &call.err);
+    }
     if (wp_ctl_call_claim(ctl, &request, &response, &call) != WP_OK) {
         return wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
     }
     remember(ctl, response.claim_id, response.grant);
-    print_lease(ctl, response.claim_id, response.grant, response.replayed);
+    print_lease(ctl, &response);
     return WP_EXIT_OK;
 }
 
@@ -220,6 +274,15 @@ claim_batch(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
                : WP_EXIT_FAILED;
 }
 
+static bool
+brings_something(const struct wp_ctl_options *options)
+{
+    return options->n_env + options->secrets.n + options->env_secrets.n +
+                   options->files.n !=
+               0 ||
+           options->workdir != NULL || options->run;
+}
+
 int
 wp_cmd_claim(struct wp_ctl *ctl)
 {
@@ -233,6 +296,12 @@ wp_cmd_claim(struct wp_ctl *ctl)
     if (ctl->options.all_or_nothing && ctl->options.count == 0) {
         (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
                          "--all-or-nothing goes with --count");
+        return wp_ctl_usage(ctl, &err);
+    }
+    if (ctl->options.count > 0 && brings_something(&ctl->options)) {
+        (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
+                         "--count: claims that bring something are made one "
+                         "by one");
         return wp_ctl_usage(ctl, &err);
     }
     if (id == NULL) {

@@ -120,7 +120,24 @@ static const struct wp_ctl_option options_table[] = {
     TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,
          "Directory in the sandbox to run the command in."),
     {"env", 'e', "K=V", WP_OPTION_ENV, WP_SUBJECT_NONE, AT(env), 0, 0,
-     "Set a variable for the command; may be repeated."},
+     "Set a variable for the command, or, of claim, for all commands in the "
+     "sandbox; may be repeated. Others on this machine can see it."},
+    {"secret", 0, "NAME=@FILE", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(secrets),
+     0, 0,
+     "Bring what is in FILE, byte for byte, as the file "
+     "$WARMPOOL_BOUND_DIR/secrets/NAME; NAME=- reads standard input. May be "
+     "repeated."},
+    {"secret-env", 0, "NAME=@FILE", WP_OPTION_WORDS, WP_SUBJECT_FILE,
+     AT(env_secrets), 0, 0,
+     "The same, and set it as a variable, too. May be repeated."},
+    {"file", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
+     "Bring the file LOCAL as PATH, below the workspace. May be repeated; "
+     "1 MiB in all."},
+    TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,
+         "Where commands run that name no folder; made when it is below the "
+         "workspace."),
+    FLAG("run", 0, run,
+         "Start the command that follows --, once the rest is there."),
     DURATION("time-limit", 0, time_limit_ns, WP_NS_PER_MS,
              24 * 3600 * WP_NS_PER_S,
              "Stop the command after this long, and exit with 124."),
@@ -319,6 +336,19 @@ set_objective(const struct parser *parser, const char *value)
 }
 
 static enum wp_status
+add_word(const struct parser *parser, const struct wp_ctl_option *option,
+         const char *value, struct wp_ctl_words *words)
+{
+    if (words->n == WP_CTL_WORDS_MAX) {
+        return wp_err_set(parser->err, WP_INVALID_ARGUMENT,
+                          "--%s: at most %d times", option->name,
+                          WP_CTL_WORDS_MAX);
+    }
+    words->word[words->n++] = value;
+    return WP_OK;
+}
+
+static enum wp_status
 set_option(const struct parser *parser, const struct wp_ctl_option *option,
            const char *value)
 {
@@ -343,6 +373,8 @@ set_option(const struct parser *parser, const struct wp_ctl_option *option,
         return set_autoscale(parser, value);
     case WP_OPTION_OBJECTIVE:
         return set_objective(parser, value);
+    case WP_OPTION_WORDS:
+        return add_word(parser, option, value, field);
     }
     return WP_INTERNAL;
 }
@@ -413,7 +445,7 @@ wp_ctl_options_parse(struct wp_ctl_options *options, const char *const *names,
             args[options->n_args++] = word;
         }
     }
-    if (with_rest && options->n_args > 0) {
+    if ((with_rest || options->run) && options->n_args > 0) {
         options->rest = args + parser.at;
         options->n_rest = n - parser.at;
     } else {

@@ -14,7 +14,8 @@
 #include "pool/base/status.h"
 
 enum {
-    WP_CTL_ENV_MAX = 64,       /* Of --env. */
+    WP_CTL_ENV_MAX = 256,      /* Of --env. */
+    WP_CTL_WORDS_MAX = 64,     /* Of an option that may be repeated. */
     WP_CTL_AUTOSCALE_MAX = 12, /* Of --autoscale. */
     WP_CTL_OBJECTIVES_MAX = 8, /* Of --objective. */
 };
@@ -23,6 +24,12 @@ enum wp_ctl_output {
     WP_OUTPUT_TABLE,
     WP_OUTPUT_JSON,
     WP_OUTPUT_NAME, /* Names only, one a line. */
+};
+
+/* Of an option that may be repeated. */
+struct wp_ctl_words {
+    const char *word[WP_CTL_WORDS_MAX];
+    uint32_t n;
 };
 
 /* What was said; what was not has its default. */
@@ -46,6 +53,10 @@ struct wp_ctl_options {
     uint32_t n_objectives;
     const char *env[WP_CTL_ENV_MAX];
     uint32_t n_env;
+    struct wp_ctl_words secrets;     /* NAME=@FILE or NAME=- */
+    struct wp_ctl_words env_secrets; /* The same. */
+    struct wp_ctl_words files;       /* LOCAL:PATH */
+    const char *workdir;
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
     uint32_t n_autoscale;
     const char *target; /* NULL: not given. */
@@ -68,6 +79,7 @@ struct wp_ctl_options {
     bool all_or_nothing;
     bool undo;
     bool no_stdin;
+    bool run; /* What follows "--" is the rest. */
     bool help;
 
     char *const *args; /* Positional ones, in order. */
@@ -85,6 +97,7 @@ enum wp_ctl_option_type {
     WP_OPTION_ENV,
     WP_OPTION_AUTOSCALE,
     WP_OPTION_OBJECTIVE,
+    WP_OPTION_WORDS,
 };
 
 /* What a shell may offer to complete. */

@@ -307,11 +307,49 @@ port_destroy(void *self, struct wp_slot_ref ref)
                              : WP_RESOURCE_EXHAUSTED;
 }
 
+/* By any thread, unlike `port`. NULL ops: its sandboxes are not there yet. */
+static struct wp_backend
+started_port(const struct wp_daemon_backend *self)
+{
+    return atomic_load_explicit(&self->started, memory_order_acquire)
+               ? self->machine.ops->port(self->machine.self)
+               : (struct wp_backend){NULL, NULL};
+}
+
+static enum wp_status
+port_bind(void *self, struct wp_bind_op *op)
+{
+    const struct wp_backend port = started_port(self);
+
+    if (port.ops == NULL) {
+        (void)snprintf(op->reason, sizeof op->reason,
+                       "binding: the sandboxes are being taken over; try "
+                       "again");
+        return WP_UNAVAILABLE;
+    }
+    return port.ops->bind(port.self, op);
+}
+
+static const char *
+port_unbound(void *self, struct wp_str template_namespace, struct wp_str name)
+{
+    const struct wp_backend port = started_port(self);
+
+    return port.ops != NULL
+               ? port.ops->unbound(port.self, template_namespace, name)
+               : NULL;
+}
+
 struct wp_backend
 wp_daemon_backend_port(struct wp_daemon_backend *self)
 {
     static const struct wp_backend_ops local = {
-        .name = "local", .create = port_create, .destroy = port_destroy};
+        .name = "local",
+        .create = port_create,
+        .destroy = port_destroy,
+        .bind = port_bind,
+        .unbound = port_unbound,
+    };
 #ifdef WP_TEST_TOOLS
     static const struct wp_backend_ops synthetic = {
         .name = "synthetic", .create = port_create, .destroy = port_destroy};

@@ -26,11 +26,19 @@ is_over(const struct wp_rpc_call *call)
             WP_RPC_FINISHED) != 0;
 }
 
+/* Long messages may have files and secrets in them. */
+static void
+wipe_and_free(uint8_t *bytes, size_t len)
+{
+    explicit_bzero(bytes, len);
+    free(bytes);
+}
+
 static void
 drop_partial(struct wp_rpc_call *call)
 {
     call->thread->partial_bytes -= call->partial_cap;
-    free(call->partial);
+    wipe_and_free(call->partial, call->partial_len);
     call->partial = NULL;
     call->partial_cap = 0;
     call->partial_len = 0;
@@ -76,9 +84,13 @@ make_room(struct wp_rpc_call *call, uint32_t more)
         PARTIAL_BYTES_MAX) {
         return false;
     }
-    grown = realloc(call->partial, cap);
+    grown = malloc(cap);
     if (grown == NULL) {
         return false;
+    }
+    if (call->partial != NULL) {
+        memcpy(grown, call->partial, call->partial_len);
+        wipe_and_free(call->partial, call->partial_len);
     }
     call->thread->partial_bytes += cap - call->partial_cap;
     call->partial = grown;
@@ -151,13 +163,14 @@ take(struct wp_rpc_call *call, const uint8_t *bytes, size_t len)
     if (call->partial_len == call->message_len) {
         uint8_t *whole = call->partial;
         uint32_t cap = call->partial_cap;
+        uint32_t whole_len = call->message_len;
 
         call->prefix_len = 0;
         call->partial = NULL;
         call->partial_cap = 0;
         call->partial_len = 0;
-        wp_rpc_call_run(call, whole, call->message_len);
-        free(whole);
+        wp_rpc_call_run(call, whole, whole_len);
+        wipe_and_free(whole, whole_len);
         call->thread->partial_bytes -= cap;
     }
     return used;

@@ -71,5 +71,6 @@ wp_rpc_peer_admit(void *ctx, const struct wp_h2_origin *origin, void *out)
     } else {
         learn_nobody(config, peer);
     }
+    peer->who.unread = origin->is_unix || origin->tls != NULL;
     return true;
 }

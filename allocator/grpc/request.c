@@ -124,11 +124,13 @@ refuse_http(struct wp_h2_conn *conn, int32_t id, const char *status)
 static const struct wp_identity *
 caller_of(const struct request *request, const struct wp_rpc_peer *peer)
 {
-    static const struct wp_identity token_holder = {.name = "access-token",
-                                                    .admin = true};
+    static const struct wp_identity token_holders[] = {
+        [false] = {.name = "access-token", .admin = true},
+        [true] = {.name = "access-token", .admin = true, .unread = true},
+    };
 
     if (WP_UNLIKELY(peer->unproven) && request->has_token) {
-        return &token_holder;
+        return &token_holders[peer->who.unread];
     }
     return peer->known ? &peer->who : NULL;
 }

@@ -25,6 +25,8 @@ NUMBER(missed_total)
 NUMBER(released_total)
 NUMBER(expired_total)
 NUMBER(undone_total)
+NUMBER(bound_total)
+NUMBER(unbound_total)
 NUMBER(created_total)
 NUMBER(destroyed_total)
 NUMBER(failed_total)
@@ -49,6 +51,12 @@ static const struct pool_family pool_families[] = {
     {"warmpool_claims_missed_total", "counter",
      "Claims that found no sandbox ready, whatever became of them.",
      get_missed_total, WP_VIEW_ALL},
+    {"warmpool_claims_bound_total", "counter",
+     "Claims whose sandbox took what they brought.", get_bound_total,
+     WP_VIEW_ALL},
+    {"warmpool_claims_unbound_total", "counter",
+     "Claims that failed because their sandbox did not take it.",
+     get_unbound_total, WP_VIEW_ALL},
     {"warmpool_leases_released_total", "counter",
      "Leases ended by their holder.", get_released_total, WP_VIEW_ALL},
     {"warmpool_leases_expired_total", "counter", "Leases that ran out.",

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "allocator/services/claim_binding.h"
 #include "allocator/services/services_private.h"
 #include "pool/base/assert.h"
 
@@ -28,6 +29,7 @@ enum settled {
 struct claim_call {
     struct wp_claim claim;
     struct wp_call *call;
+    struct wp_claim_binding *binding; /* NULL: it brings nothing. */
     _Atomic(int) settled;
     bool waits;   /* It is counted among those that may wait. */
     bool crowded; /* It would have waited, but too many do. */
@@ -83,13 +85,43 @@ claim_undo(struct claim_call *self)
     }
 }
 
+/* Why it got nothing: a copy, for the reason may lie in what it brought. */
+static void
+claim_reason(const struct claim_call *self, char *out, size_t cap)
+{
+    const struct wp_claim *claim = &self->claim;
+    const char *reason = claim->reason;
+    struct wp_err err;
+
+    if (!claim->bound) {
+        reason = self->crowded && claim->status == WP_RESOURCE_EXHAUSTED
+                     ? "no sandbox is ready and too many claims "
+                       "wait (setting rpc_waiting_max)"
+                     : wp_service_claim_reason(wp_services_of(self->call),
+                                               claim, &err);
+    }
+    (void)snprintf(out, cap, "%s", reason);
+}
+
+static void
+claim_refuse(struct claim_call *self)
+{
+    struct wp_call *call = self->call;
+    char reason[sizeof(((struct wp_err *)NULL)->msg)];
+
+    claim_reason(self, reason, sizeof reason);
+    wp_service_binding_drop(wp_services_of(call), self->binding);
+    call->ops->finish(call, self->claim.status, reason,
+                      self->claim.retry_after_ns);
+}
+
 /* Finishes the call with the claim's answer; self is gone when it returns. */
 static void
 claim_reply(struct claim_call *self)
 {
     const struct wp_claim *claim = &self->claim;
     struct wp_call *call = self->call;
-    const struct wp_wire_claim_response response = {
+    struct wp_wire_claim_response response = {
         .claim_id = claim->claim_id,
         .grant = &claim->grant,
         .replayed = claim->replayed,
@@ -98,33 +130,31 @@ claim_reply(struct claim_call *self)
 
     claim_waits_no_more(self);
     if (claim->status != WP_OK) {
-        bool full = self->crowded && claim->status == WP_RESOURCE_EXHAUSTED;
-        struct wp_err err;
-
-        call->ops->finish(
-            call, claim->status,
-            full ? "no sandbox is ready and too many claims "
-                   "wait (setting rpc_waiting_max)"
-                 : wp_service_claim_reason(wp_services_of(call), claim, &err),
-            claim->retry_after_ns);
+        claim_refuse(self);
         return;
     }
+    if (WP_UNLIKELY(self->binding != NULL)) {
+        response.binding = wp_service_binding_view(self->binding);
+    }
     buf = call->ops->reserve(call, wp_wire_size_claim_response(&response));
-    if (WP_UNLIKELY(buf == NULL)) {
+    if (WP_LIKELY(buf != NULL)) {
+        (void)wp_wire_pack_claim_response(&response, buf);
+    } else {
         claim_undo(self);
+    }
+    wp_service_binding_drop(wp_services_of(call), self->binding);
+    if (WP_UNLIKELY(buf == NULL)) {
         call->ops->finish(call, WP_RESOURCE_EXHAUSTED,
                           "no memory for the reply", 0);
         return;
     }
-    (void)wp_wire_pack_claim_response(&response, buf);
     call->ops->finish(call, WP_OK, NULL, 0);
 }
 
-/* The pool's answer. Any thread. */
+/* There is an answer, but its client may have gone first. Any thread. */
 static void
-claim_done(struct wp_claim *claim)
+claim_settle(struct claim_call *self)
 {
-    struct claim_call *self = claim->ctx;
     struct wp_call *call = self->call;
     int open = SETTLED_OPEN;
 
@@ -137,7 +167,36 @@ claim_done(struct wp_claim *claim)
     }
     claim_waits_no_more(self);
     claim_undo(self);
+    wp_service_binding_drop(wp_services_of(call), self->binding);
     call->ops->finish(call, WP_CANCELLED, NULL, 0);
+}
+
+static void
+claim_bound(struct wp_bind *bind)
+{
+    claim_settle(bind->ctx);
+}
+
+/* True: the claim is granted, and its sandbox takes what it brings; claim_bound
+ * answers. */
+static bool
+claim_binds(struct claim_call *self)
+{
+    return WP_UNLIKELY(self->binding != NULL) && self->claim.status == WP_OK &&
+           wp_service_binding_bind(wp_services_of(self->call), self->binding,
+                                   &self->claim, claim_bound,
+                                   self) == WP_PENDING;
+}
+
+/* The pool's answer. Any thread. */
+static void
+claim_done(struct wp_claim *claim)
+{
+    struct claim_call *self = claim->ctx;
+
+    if (!claim_binds(self)) {
+        claim_settle(self);
+    }
 }
 
 static void
@@ -148,6 +207,7 @@ claim_cancelled(struct wp_call *call)
 
     if (wp_pools_cancel(wp_services_of(call)->config.pools, &self->claim)) {
         claim_waits_no_more(self);
+        wp_service_binding_drop(wp_services_of(call), self->binding);
         call->ops->finish(call, WP_CANCELLED, NULL, 0);
         return;
     }
@@ -176,6 +236,14 @@ claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     if (!wp_service_tenant(call, request.tenant, &self->claim.tenant)) {
         return;
     }
+    if (WP_UNLIKELY(request.binding.ptr != NULL)) {
+        self->binding = wp_service_binding_take(call, &request);
+        if (self->binding == NULL) {
+            return;
+        }
+        self->claim.binding =
+            wp_service_binding_view(self->binding)->fingerprint;
+    }
     self->call = call;
     self->claim.pool_namespace = request.pool.pool_namespace;
     self->claim.pool = request.pool.name;
@@ -191,7 +259,8 @@ claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     }
     call->state = self;
     call->cancelled = claim_cancelled;
-    if (wp_pools_claim(services->config.pools, &self->claim) != WP_PENDING) {
+    if (wp_pools_claim(services->config.pools, &self->claim) != WP_PENDING &&
+        !claim_binds(self)) {
         claim_reply(self);
     }
 }

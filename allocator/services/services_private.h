@@ -43,7 +43,8 @@ struct wp_services {
     struct wp_claim_info *claims; /* Owned; WP_PAGE_MAX. */
     struct wp_pool_stats *pools;  /* Owned; WP_POOLS_MAX. */
 
-    _Atomic(uint32_t) waiting; /* Claim calls that may wait. */
+    _Atomic(uint32_t) waiting;     /* Claim calls that may wait. */
+    _Atomic(size_t) binding_bytes; /* Of what claims under way bring. */
 
     struct wp_batch *batches;         /* Owned; config.batches_max. */
     _Atomic(uint64_t) batches_in_use; /* One bit each. */

@@ -22,14 +22,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "local/bind_parcel.h"
+#include "local/init/bind.h"
 #include "local/init/bridge.h"
 #include "local/control.h"
 #include "local/init/inner_probe.h"
@@ -50,6 +54,7 @@ enum {
     FILES_SOFT = 1024,
     FILES_HARD = 65536,
     FILES_OWN = 64, /* Descriptors for all but the bridge's connections. */
+    FINGERPRINT_MAX = 17,
 };
 
 struct init {
@@ -73,8 +78,12 @@ struct init {
     struct wp_programs programs;
     size_t inits_done;
     struct wp_program command;
-    pid_t child;       /* The init container that runs, or the command. */
-    pid_t probe_child; /* The probe's program; 0: it does not run. */
+    pid_t child;           /* The init container that runs, or the command. */
+    pid_t probe_child;     /* The probe's program; 0: it does not run. */
+    const char *bound_dir; /* Where what a claim brings goes; NULL: nowhere. */
+    const char *workspace;
+    char bound[FINGERPRINT_MAX]; /* "": nothing is bound. */
+    struct wp_program brought;   /* The command that a claim brings. */
     const char *writable[WRITABLE_MAX];
     size_t writable_len;
     /* The same for init containers, in addition. */
@@ -153,7 +162,8 @@ confine(const struct init *init, const struct wp_program *program)
     size_t len = init->writable_len;
 
     memcpy(writable, init->writable, len * sizeof *writable);
-    if (!is_command(init, program) && program != &init->programs.probe) {
+    if (!is_command(init, program) && program != &init->programs.probe &&
+        program != &init->brought) {
         memcpy(writable + len, init->prepared,
                init->prepared_len * sizeof *writable);
         len += init->prepared_len;
@@ -453,6 +463,98 @@ program_ended(struct init *init, int status)
     _exit(0);
 }
 
+/* --- What a claim brings --- */
+
+/* Starts it beside the program; its output is thrown away, and on_signal reaps
+ * it. 0, or an errno. */
+static int
+start_brought(struct init *init, const struct wp_bind_command *command)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int report[2];
+    int error = 0;
+    pid_t pid;
+
+    if (null < 0 || pipe2(report, O_CLOEXEC) != 0) {
+        return errno;
+    }
+    init->brought = (struct wp_program){
+        .name = "", .dir = "", .argv = command->argv, .env = command->env};
+    pid = fork();
+    if (pid == 0) {
+        if (command->dir_fd < 0 || fchdir(command->dir_fd) == 0) {
+            run_program(init, &init->brought, null, report[1]);
+        }
+        _exit(127);
+    }
+    if (pid < 0) {
+        error = errno;
+    }
+    (void)close(report[1]);
+    (void)close(null);
+    if (pid > 0 &&
+        read(report[0], &error, sizeof error) != (ssize_t)sizeof error) {
+        error = 0;
+    }
+    (void)close(report[0]);
+    return error;
+}
+
+/* False: why says what is not bound. */
+static bool
+take_parcel(struct init *init, int fd, char why[WP_BIND_WHY_MAX])
+{
+    struct wp_bind_command command;
+    void *parcel = MAP_FAILED;
+    struct stat st;
+    bool ok;
+
+    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= WP_PARCEL_MAX) {
+        parcel = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (parcel == MAP_FAILED) {
+        (void)snprintf(why, WP_BIND_WHY_MAX, "what came cannot be read");
+        return false;
+    }
+    ok = wp_bind_take(init->bound_dir, init->workspace, parcel,
+                      (size_t)st.st_size, &command, why);
+    if (ok && command.argv != NULL) {
+        int error = start_brought(init, &command);
+
+        ok = error == 0;
+        if (!ok) {
+            (void)snprintf(why, WP_BIND_WHY_MAX, "command '%.60s': %s",
+                           command.argv[0], strerror(error));
+        }
+    }
+    wp_bind_command_fini(&command);
+    (void)munmap(parcel, (size_t)st.st_size);
+    return ok;
+}
+
+static void
+on_bind(struct init *init, const char *fingerprint, int fd)
+{
+    char why[WP_BIND_WHY_MAX];
+
+    if (init->bound_dir == NULL) {
+        tell(init, WP_CONTROL_UNBOUND, "its runtime class keeps its files");
+    } else if (init->bound[0] != '\0') {
+        bool same = strcmp(init->bound, fingerprint) == 0;
+
+        tell(init, same ? WP_CONTROL_BOUND : WP_CONTROL_UNBOUND,
+             same ? "" : "it has another binding");
+    } else if (take_parcel(init, fd, why)) {
+        (void)snprintf(init->bound, sizeof init->bound, "%.*s",
+                       FINGERPRINT_MAX - 1, fingerprint);
+        tell(init, WP_CONTROL_BOUND, "");
+    } else {
+        tell(init, WP_CONTROL_UNBOUND, why);
+        /* Process 1 leaving takes what is half bound with it. */
+        _exit(0);
+    }
+}
+
 /* --- Events --- */
 
 static void
@@ -491,18 +593,42 @@ on_output(struct wp_watch *watch, uint32_t events)
     drain_output(WP_CONTAINER_OF(watch, struct init, output_watch), 4);
 }
 
+/* A message, and the descriptor that came along, or -1. */
+static ssize_t
+receive(int fd, char *msg, size_t len, int *passed)
+{
+    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    struct iovec iov = {msg, len};
+    struct msghdr header = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = ancillary,
+        .msg_controllen = sizeof ancillary,
+    };
+    ssize_t n = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+
+    *passed = -1;
+    if (c != NULL && c->cmsg_level == SOL_SOCKET &&
+        c->cmsg_type == SCM_RIGHTS) {
+        memcpy(passed, CMSG_DATA(c), sizeof *passed);
+    }
+    return n;
+}
+
 static void
 on_control(struct wp_watch *watch, uint32_t events)
 {
     struct init *init = WP_CONTAINER_OF(watch, struct init, control_watch);
-    char msg[WP_CONTROL_MAX];
+    char msg[WP_CONTROL_MAX + 1];
+    int passed = -1;
     ssize_t n;
 
     (void)events;
     if (init->control_fd < 0) {
         return; /* Closed by an earlier event of this batch. */
     }
-    n = recv(init->control_fd, msg, sizeof msg, MSG_DONTWAIT);
+    n = receive(init->control_fd, msg, WP_CONTROL_MAX, &passed);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -523,6 +649,12 @@ on_control(struct wp_watch *watch, uint32_t events)
         if (!is_probing(init)) {
             start_probe(init);
         }
+    } else if (msg[0] == WP_CONTROL_BIND && passed >= 0) {
+        msg[n] = '\0';
+        on_bind(init, msg + 1, passed);
+    }
+    if (passed >= 0) {
+        (void)close(passed);
     }
 }
 
@@ -672,6 +804,8 @@ parse_args(struct init *init, int argc, char **argv)
         {"confines-itself", no_argument, NULL, 's'},
         {"programs", required_argument, NULL, 'x'},
         {"prepare", required_argument, NULL, 'i'},
+        {"bound", required_argument, NULL, 'b'},
+        {"workspace", required_argument, NULL, 'd'},
         {NULL, 0, NULL, 0},
     };
     int c;
@@ -714,6 +848,11 @@ parse_args(struct init *init, int argc, char **argv)
             if (init->prepared_len < WRITABLE_MAX) {
                 init->prepared[init->prepared_len++] = optarg;
             }
+        case 'b':
+            init->bound_dir = optarg;
+            break;
+        case 'd':
+            init->workspace = optarg;
             break;
         default:
             exit(2);
@@ -752,6 +891,7 @@ main(int argc, char **argv)
         .programs_fd = -1,
         .conns_max = 64,
         .procs_max = 512,
+        .workspace = ".",
         .retry_us = RETRY_FIRST_US,
         .wake_us = INT64_MAX,
         .signal_watch = {on_signal},

@@ -153,6 +153,41 @@ read_meta(struct wp_decode *d, const struct wp_yaml *root,
 
 /* --- Objects --- */
 
+/* Of the group template.warmpool.io/; those of others are passed over. */
+static bool
+read_template_note(struct wp_decode *d, const struct wp_yaml *node,
+                   struct wp_template *tmpl)
+{
+    if (!wp_str_starts_with(node->key, WP_STR("template.warmpool.io/")) ||
+        node->kind == WP_YAML_NULL) {
+        return true;
+    }
+    if (!wp_str_is(node->key, WP_TEMPLATE_BINDING_KEY)) {
+        return wp_decode_fail(d, node,
+                              "metadata.annotations: %.*s: unknown annotation",
+                              WP_STR_ARG(node->key));
+    }
+    tmpl->unbound = wp_str_is(node->text, "none");
+    return tmpl->unbound || wp_str_is(node->text, "allowed") ||
+           wp_decode_fail(d, node,
+                          "metadata.annotations: " WP_TEMPLATE_BINDING_KEY
+                          ": 'allowed' or 'none' was expected, not '%.40s'",
+                          node->text.ptr);
+}
+
+static bool
+read_template_notes(struct wp_decode *d, const struct wp_object_meta *meta,
+                    struct wp_template *tmpl)
+{
+    const struct wp_yaml *node =
+        meta->annotations != NULL ? meta->annotations->first : NULL;
+
+    while (node != NULL && read_template_note(d, node, tmpl)) {
+        node = node->next;
+    }
+    return node == NULL;
+}
+
 static bool
 add_template(struct wp_manifest *manifest, struct wp_decode *d,
              const struct wp_yaml *root)
@@ -186,7 +221,8 @@ add_template(struct wp_manifest *manifest, struct wp_decode *d,
                      sizeof tmpl->template_namespace)) {
         return wp_decode_fail(d, root, "the name is too long");
     }
-    if (!wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl,
+    if (!read_template_notes(d, &meta, tmpl) ||
+        !wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl,
                               &manifest->file_mounts)) {
         return false;
     }

@@ -31,6 +31,9 @@ enum {
     WP_TEMPLATE_TEXT_MAX = 64 << 10, /* Of one argument or variable. */
 };
 
+/* "none": claims of its sandboxes may bring nothing. */
+#define WP_TEMPLATE_BINDING_KEY "template.warmpool.io/binding"
+
 enum wp_ready_probe {
     WP_READY_TCP,  /* The port takes a connection. */
     WP_READY_HTTP, /* GET probe_path answers 200 to 399. */
@@ -93,11 +96,12 @@ struct wp_template {
     uint32_t cpu_milli;    /* 0: no limit. */
     uint64_t memory_bytes; /* 0: no limit. */
     uint16_t port;         /* The one that claims reach. */
+    bool unbound;          /* Its annotation WP_TEMPLATE_BINDING_KEY says so. */
     enum wp_ready_probe probe;
     enum wp_runtime_class runtime_class;
 };
 
-/* Of all that a sandbox of it depends on. Differs between builds never. */
+/* Of all that a sandbox of it depends on, what a build gives it included. */
 uint64_t wp_template_hash(const struct wp_template *tmpl);
 
 struct wp_manifest; /* Owns everything read into it. */

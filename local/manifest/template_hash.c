@@ -3,6 +3,12 @@
 #include "local/manifest/manifest.h"
 #include "pool/base/fnv.h"
 
+enum {
+    /* What sandboxes have beside their templates: raised when that changes, so
+     * that a newer daemon replaces idle ones that lack it. */
+    LAYOUT = 2,
+};
+
 static uint64_t
 hash_u64(uint64_t hash, uint64_t value)
 {
@@ -49,7 +55,7 @@ hash_files(uint64_t hash, const struct wp_template_mount *mount)
 uint64_t
 wp_template_hash(const struct wp_template *tmpl)
 {
-    uint64_t hash = WP_FNV_BASIS;
+    uint64_t hash = hash_u64(WP_FNV_BASIS, LAYOUT);
 
     hash = hash_text(hash, tmpl->image);
     hash = hash_texts(hash, tmpl->argv);
@@ -76,5 +82,6 @@ wp_template_hash(const struct wp_template *tmpl)
     hash = hash_u64(hash, tmpl->memory_bytes);
     hash = hash_u64(hash, tmpl->port);
     hash = hash_u64(hash, tmpl->probe);
+    hash = tmpl->unbound ? hash_u64(hash, 1) : hash;
     return hash_u64(hash, tmpl->runtime_class);
 }

@@ -288,13 +288,11 @@ full:
 static void
 run_destroy(void *ctx, uint64_t a, uint64_t b)
 {
-    struct wp_local *local = ctx;
-    struct wp_slot_ref ref = wp_slot_ref_unpack(a);
+    struct wp_sandbox *sandbox = wp_sandbox_find(ctx, wp_slot_ref_unpack(a));
 
     (void)b;
-    if (ref.index < local->by_index_len && local->by_index[ref.index] != NULL &&
-        wp_slot_ref_eq(local->by_index[ref.index]->ref, ref)) {
-        wp_sandbox_destroy(local->by_index[ref.index]);
+    if (sandbox != NULL) {
+        wp_sandbox_destroy(sandbox);
     }
 }
 
@@ -316,6 +314,8 @@ wp_local_backend(struct wp_local *local)
         .name = "local",
         .create = local_create,
         .destroy = local_destroy,
+        .bind = wp_local_bind,
+        .unbound = wp_local_unbound,
     };
 
     return (struct wp_backend){&ops, local};

@@ -20,6 +20,7 @@
 
 enum {
     GVISOR_STATE_BYTES = 1 << 20,
+    BOUND_BYTES = 1 << 20, /* Room for the longest binding's texts, twice. */
 };
 
 struct builder {
@@ -242,13 +243,15 @@ add_mounts(struct builder *b, const struct wp_local *local,
     if (!wp_template_mounts(tmpl, "/tmp")) {
         add_tmpfs(b, "/tmp", "1777", size);
     }
+    add_tmpfs(b, WP_ROOT_BOUND, "0700", BOUND_BYTES);
 }
 
 static void
 add_env(struct builder *b, const struct wp_template *tmpl)
 {
     add_all(b, "--setenv", "PATH", WP_SANDBOX_PATH, "--setenv", "HOME",
-            WP_ROOT_WORKSPACE, "--setenv", "LANG", "C.UTF-8", NULL);
+            WP_ROOT_WORKSPACE, "--setenv", "LANG", "C.UTF-8", "--setenv",
+            "WARMPOOL_BOUND_DIR", WP_ROOT_BOUND, NULL);
     for (size_t i = 0; tmpl->env[i] != NULL; i++) {
         const char *entry = tmpl->env[i];
         const char *equals = strchr(entry, '=');
@@ -311,7 +314,8 @@ add_program(struct builder *b, const struct wp_local *local,
     begin_command(b, out, "/", WP_ROOT_BIN "/warmpool-init");
     add_init(b, local, out);
     add_u64(b, "--procs", local->config.pids_max);
-    add_all(b, "--write", "/tmp", "--write", WP_ROOT_WORKSPACE, NULL);
+    add_all(b, "--bound", WP_ROOT_BOUND, "--workspace", WP_ROOT_WORKSPACE,
+            "--write", "/tmp", "--write", WP_ROOT_WORKSPACE, NULL);
     for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
         if (!tmpl->mounts[i].read_only) {
             add_all(b, "--write", tmpl->mounts[i].path, NULL);

@@ -115,6 +115,8 @@ struct wp_sandbox {
     struct event bridge_event;
     struct event timer; /* Deadline, next probe, grace or retry, by state. */
     struct event bridge_timer;
+    struct event bind_timer;
+    struct wp_list binds; /* Asked for by its claim, and not answered. */
     char stderr_text[WP_LOCAL_STDERR_MAX];
     uint32_t stderr_len;
     char reply[WP_HTTP_STATUS_LINE];
@@ -146,6 +148,7 @@ struct wp_local {
     atomic_uint starting;
     atomic_uint ready;
     atomic_uint dying;
+    atomic_uint binds; /* Taken and not answered. */
     atomic_ullong spawned_total;
     atomic_ullong lost_total;
 
@@ -208,6 +211,17 @@ void wp_sandbox_index(struct wp_sandbox *sandbox);
 WP_MUST_CHECK bool wp_local_endpoint(const struct wp_local *local,
                                      struct wp_str name,
                                      char out[WP_ENDPOINT_MAX + 1]);
+
+/* NULL: there is none of that name. */
+struct wp_sandbox *wp_sandbox_find(const struct wp_local *local,
+                                   struct wp_slot_ref ref);
+
+/* --- sandbox_bind.c --- */
+
+/* As struct wp_backend_ops has them. */
+enum wp_status wp_local_bind(void *self, struct wp_bind_op *op);
+const char *wp_local_unbound(void *self, struct wp_str template_namespace,
+                             struct wp_str name);
 
 /* --- bwrap_args.c --- */
 

@@ -121,6 +121,7 @@ wp_sandbox_lost(struct wp_sandbox *sandbox, const char *reason)
     sandbox->lost = true;
     (void)evtimer_del(&sandbox->timer);
     end_bridge_check(sandbox);
+    wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, reason);
     if (sandbox->state == WP_SANDBOX_QUEUED) {
         /* Too late to be started. */
         wp_list_remove(&sandbox->node);
@@ -226,6 +227,7 @@ wp_sandbox_destroy(struct wp_sandbox *sandbox)
     }
     (void)evtimer_del(&sandbox->timer);
     end_bridge_check(sandbox);
+    wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its lease has ended");
     wp_sandbox_set_state(sandbox, WP_SANDBOX_DYING);
     if (sandbox->inner_fd < 0 && sandbox->outer_fd >= 0) {
         /* bwrap killed in the middle could leave its child behind: wait for
@@ -370,6 +372,8 @@ assign_events(struct wp_sandbox *sandbox)
     (void)evtimer_assign(&sandbox->timer, local->base, on_timer, sandbox);
     (void)evtimer_assign(&sandbox->bridge_timer, local->base,
                          wp_sandbox_on_bridge_timer, sandbox);
+    (void)evtimer_assign(&sandbox->bind_timer, local->base,
+                         wp_sandbox_on_bind_timer, sandbox);
 }
 
 void
@@ -423,6 +427,7 @@ wp_sandbox_abandon(struct wp_sandbox *sandbox)
     wp_sandbox_unwatch(&sandbox->control_event, &sandbox->control_fd);
     wp_sandbox_unwatch(&sandbox->stderr_event, &sandbox->stderr_fd);
     wp_sandbox_unwatch(&sandbox->bridge_event, &sandbox->bridge_fd);
+    wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "the daemon leaves");
     (void)evtimer_del(&sandbox->timer);
     (void)evtimer_del(&sandbox->bridge_timer);
     wp_list_remove(&sandbox->node);

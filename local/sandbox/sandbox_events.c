@@ -165,6 +165,13 @@ on_message(struct wp_sandbox *sandbox, char *text, size_t len, pid_t sender)
     case WP_CONTROL_FAIL:
         wp_sandbox_lost(sandbox, text + 1);
         break;
+    case WP_CONTROL_BOUND:
+        wp_sandbox_end_binds(sandbox, WP_OK, "");
+        break;
+    case WP_CONTROL_UNBOUND:
+        wp_sandbox_end_binds(sandbox, WP_FAILED_PRECONDITION, text + 1);
+        wp_sandbox_lost(sandbox, text + 1);
+        break;
     default:
         break;
     }

@@ -23,6 +23,13 @@ void wp_sandbox_kill(struct wp_sandbox *sandbox);
 /* Goes on with a destroy once its processes are gone. May free the sandbox. */
 void wp_sandbox_step_dying(struct wp_sandbox *sandbox);
 
+/* --- sandbox_bind.c --- */
+
+/* Answers whoever waits for its being bound; reason unless WP_OK. */
+void wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
+                          const char *reason);
+void wp_sandbox_on_bind_timer(int fd, short what, void *arg);
+
 /* --- sandbox_ready.c --- */
 
 /* The program has answered init on its port; now see it from outside. */

@@ -19,6 +19,7 @@ wp_sandbox_make(struct wp_local *local)
         sandbox->outer_fd = sandbox->inner_fd = sandbox->control_fd = -1;
         sandbox->stderr_fd = sandbox->bridge_fd = -1;
         wp_list_init(&sandbox->node);
+        wp_list_init(&sandbox->binds);
     }
     return sandbox;
 }
@@ -55,4 +56,13 @@ wp_sandbox_index(struct wp_sandbox *sandbox)
     /* The pool uses a slot again only after its on_destroyed. */
     WP_ASSERT(local->by_index[index] == NULL);
     local->by_index[index] = sandbox;
+}
+
+struct wp_sandbox *
+wp_sandbox_find(const struct wp_local *local, struct wp_slot_ref ref)
+{
+    struct wp_sandbox *found =
+        ref.index < local->by_index_len ? local->by_index[ref.index] : NULL;
+
+    return found != NULL && wp_slot_ref_eq(found->ref, ref) ? found : NULL;
 }

@@ -20,8 +20,18 @@ static const char *const host_dirs[] = {
 
 /* Mount points that every root has. */
 static const char *const points[] = {
-    "proc", "dev",  "tmp", "workspace", "opt/warmpool/bin", "run", "var",
-    "home", "root", "mnt", "srv",
+    "proc",
+    "dev",
+    "tmp",
+    "workspace",
+    "opt/warmpool/bin",
+    "opt/warmpool/bound",
+    "run",
+    "var",
+    "home",
+    "root",
+    "mnt",
+    "srv",
 };
 
 /* Not taken from an image: made anew, or a sandbox's own. */

@@ -32,6 +32,8 @@ struct wp_root {
 
 #define WP_ROOT_BIN "/opt/warmpool/bin" /* Where our programs are seen. */
 #define WP_ROOT_WORKSPACE "/workspace"
+/* What claims bring; named by WARMPOOL_BOUND_DIR. */
+#define WP_ROOT_BOUND "/opt/warmpool/bound"
 
 /* Makes the directory `dir` (which must not exist) for a template. image_dir is
  * NULL for the machine's own root; its content is not trusted: no link in it

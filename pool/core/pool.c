@@ -203,6 +203,8 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     out->released_total = wp_counter_read(&pool->released);
     out->expired_total = wp_counter_read(&pool->expired);
     out->undone_total = wp_counter_read(&pool->undone);
+    out->bound_total = wp_counter_read(&pool->bound);
+    out->unbound_total = wp_counter_read(&pool->unbound);
     out->draining = atomic_load_explicit(&pool->draining, memory_order_relaxed);
     out->breaker_open =
         atomic_load_explicit(&pool->breaker_open, memory_order_relaxed);

@@ -487,7 +487,7 @@ fingerprint_of(const struct wp_claim *claim)
 {
     uint64_t x = (uint64_t)claim->ttl_ns * UINT64_C(0x9e3779b97f4a7c15);
 
-    return x ^ wp_claim_pool(claim)->identity;
+    return x ^ wp_claim_pool(claim)->identity ^ claim->binding;
 }
 
 /* The claim has an entry, which was counted as that. */

@@ -17,7 +17,8 @@ enum {
     WP_PHASE_AWAITING_STORE, /* Until it tells of the id. */
 };
 
-#define WP_REASON_OTHER "claim_id: in use by a claim with another pool or ttl"
+#define WP_REASON_OTHER                                                        \
+    "claim_id: in use by a claim with another pool, ttl or binding"
 #define WP_REASON_LOST                                                         \
     "the sandbox of this claim was lost: release the claim or use another "    \
     "claim_id"

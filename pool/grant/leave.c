@@ -68,7 +68,11 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
                                   wp_claim_ref_unpack(claim->entry), NULL)
              : wp_claim_table_end_unshared(
                    &pools->claims, wp_claim_ref_unpack(claim->entry)))) {
-        (void)wp_slot_work_change(slot, WP_WORK_ON_UNDONE);
+        /* Another claim must not find what was bound. */
+        (void)wp_slot_work_change(slot,
+                                  claim->bound && !WP_MUTANT(BOUND_OFFERED)
+                                      ? WP_WORK_ON_STOPPED
+                                      : WP_WORK_ON_UNDONE);
         undone = true;
     }
     (void)pthread_mutex_unlock(lock);

@@ -166,6 +166,8 @@ struct wp_pool {
     struct wp_counter failures;
     struct wp_counter lost;
     struct wp_counter retired;
+    struct wp_counter bound;
+    struct wp_counter unbound;
     struct wp_histogram claim_latency;
     struct wp_histogram lead_time;
 };

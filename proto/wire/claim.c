@@ -4,6 +4,9 @@
  * which is a control character. */
 #include "proto/wire/wire.h"
 
+#include <string.h>
+
+#include "proto/wire/binding.h"
 #include "proto/wire/check.h"
 #include "proto/wire/decode.h"
 #include "proto/wire/encode.h"
@@ -18,9 +21,9 @@ static bool
 read_claim_field(const struct wp_wire_field *field,
                  struct wp_wire_claim_request *out, bool *has_pool)
 {
-    bool number = field->number >= 4;
+    bool number = field->number == 4 || field->number == 5;
 
-    if (field->number > 5) {
+    if (field->number > 6) {
         return true;
     }
     if (field->type != (number ? WP_WIRE_VARINT : WP_WIRE_BYTES)) {
@@ -39,9 +42,35 @@ read_claim_field(const struct wp_wire_field *field,
     case 4:
         out->ttl_ms = (int64_t)field->value;
         break;
-    default:
+    case 5:
         out->wait_ms = (int64_t)field->value;
         break;
+    default:
+        out->binding = wp_wire_field_str(field);
+        break;
+    }
+    return true;
+}
+
+/* The texts of a request that is too long for the arena, as one with files may
+ * be, all but its binding. */
+static bool
+copy_texts(struct wp_arena *arena, struct wp_wire_claim_request *out)
+{
+    struct wp_str *const texts[] = {&out->pool.pool_namespace, &out->pool.name,
+                                    &out->claim_id, &out->tenant};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(texts); i++) {
+        char *copy = wp_arena_alloc(arena, texts[i]->len + 1);
+
+        if (copy == NULL) {
+            return false;
+        }
+        if (texts[i]->len > 0) {
+            memcpy(copy, texts[i]->ptr, texts[i]->len);
+        }
+        copy[texts[i]->len] = '\0';
+        texts[i]->ptr = copy;
     }
     return true;
 }
@@ -52,16 +81,14 @@ wp_wire_unpack_claim_request(struct wp_arena *arena, const uint8_t *bytes,
                              struct wp_err *err)
 {
     uint8_t *copy = wp_wire_copy(arena, bytes, len, err);
-    struct wp_wire_reader reader = {copy, copy + len};
+    const uint8_t *from = copy != NULL ? copy : bytes;
+    struct wp_wire_reader reader = {from, from + len};
     struct wp_wire_field field;
     enum wp_wire_read read;
     bool has_pool = false;
     enum wp_status status;
 
     *out = (struct wp_wire_claim_request){0};
-    if (copy == NULL) {
-        return WP_INVALID_ARGUMENT;
-    }
     while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
         if (!read_claim_field(&field, out, &has_pool)) {
             read = WP_WIRE_READ_BAD;
@@ -71,10 +98,16 @@ wp_wire_unpack_claim_request(struct wp_arena *arena, const uint8_t *bytes,
     if (read == WP_WIRE_READ_BAD) {
         return wp_wire_malformed("warmpool.v1.ClaimRequest", err);
     }
-    wp_wire_terminate(&out->pool.pool_namespace);
-    wp_wire_terminate(&out->pool.name);
-    wp_wire_terminate(&out->claim_id);
-    wp_wire_terminate(&out->tenant);
+    if (WP_UNLIKELY(copy == NULL)) {
+        if (!copy_texts(arena, out)) {
+            return wp_wire_too_long(err);
+        }
+    } else {
+        wp_wire_terminate(&out->pool.pool_namespace);
+        wp_wire_terminate(&out->pool.name);
+        wp_wire_terminate(&out->claim_id);
+        wp_wire_terminate(&out->tenant);
+    }
     status = wp_wire_check_pool(has_pool, &out->pool, err);
     if (status == WP_OK) {
         status = wp_wire_check_text("claim_id", out->claim_id, 1,
@@ -85,28 +118,70 @@ wp_wire_unpack_claim_request(struct wp_arena *arena, const uint8_t *bytes,
                            : status;
 }
 
-struct claim_request {
-    Warmpool__V1__ClaimRequest request;
-    Warmpool__V1__PoolRef pool;
-};
-
-static void
-fill_claim_request(const struct wp_wire_claim_request *in,
-                   struct claim_request *pb)
+static size_t
+pool_size(const struct wp_wire_pool_ref *pool)
 {
-    warmpool__v1__claim_request__init(&pb->request);
-    wp_wire_pool_out(&in->pool, &pb->pool);
-    pb->request.pool = &pb->pool;
-    pb->request.claim_id = wp_wire_borrow_str(in->claim_id);
-    pb->request.tenant = wp_wire_borrow_str(in->tenant);
-    pb->request.ttl_ms = in->ttl_ms;
-    pb->request.wait_ms = in->wait_ms;
+    return wp_wire_bytes_size(pool->pool_namespace.len) +
+           wp_wire_bytes_size(pool->name.len);
 }
 
-WP_WIRE_DEFINE_PACK(claim_request, wp_wire_claim_request, struct claim_request,
-                    fill_claim_request)
+size_t
+wp_wire_size_claim_request(const struct wp_wire_claim_request *message)
+{
+    return wp_wire_message_size(pool_size(&message->pool)) +
+           wp_wire_bytes_size(message->claim_id.len) +
+           wp_wire_bytes_size(message->tenant.len) +
+           wp_wire_int_size((uint64_t)message->ttl_ms) +
+           wp_wire_int_size((uint64_t)message->wait_ms) +
+           (message->binding.ptr != NULL
+                ? wp_wire_message_size(message->binding.len)
+                : 0);
+}
+
+size_t
+wp_wire_pack_claim_request(const struct wp_wire_claim_request *message,
+                           uint8_t *buf)
+{
+    const struct wp_wire_pool_ref *pool = &message->pool;
+    uint8_t *pos = wp_wire_put_head(buf, 1, pool_size(pool));
+
+    pos = wp_wire_put_bytes(pos, 1, pool->pool_namespace.ptr,
+                            pool->pool_namespace.len);
+    pos = wp_wire_put_bytes(pos, 2, pool->name.ptr, pool->name.len);
+    pos =
+        wp_wire_put_bytes(pos, 2, message->claim_id.ptr, message->claim_id.len);
+    pos = wp_wire_put_bytes(pos, 3, message->tenant.ptr, message->tenant.len);
+    pos = wp_wire_put_int(pos, 4, (uint64_t)message->ttl_ms);
+    pos = wp_wire_put_int(pos, 5, (uint64_t)message->wait_ms);
+    if (message->binding.ptr != NULL) {
+        pos = wp_wire_put_head(pos, 6, message->binding.len);
+        memcpy(pos, message->binding.ptr, message->binding.len);
+        pos += message->binding.len;
+    }
+    return (size_t)(pos - buf);
+}
 
 /* --- ClaimResponse --- */
+
+static const struct wp_wire_bound *
+bound_in(struct wp_arena *arena, const Warmpool__V1__Bound *pb)
+{
+    struct wp_wire_bound *out = wp_arena_alloc(arena, sizeof *out);
+
+    if (out != NULL) {
+        *out = (struct wp_wire_bound){
+            .env = (const char *const *)pb->env,
+            .secrets = (const char *const *)pb->secrets,
+            .files = (const char *const *)pb->files,
+            .n_env = (uint32_t)pb->n_env,
+            .n_secrets = (uint32_t)pb->n_secrets,
+            .n_files = (uint32_t)pb->n_files,
+            .working_dir = pb->working_dir,
+            .started = pb->started,
+        };
+    }
+    return out;
+}
 
 enum wp_status
 wp_wire_unpack_claim_response(struct wp_arena *arena, const uint8_t *bytes,
@@ -124,6 +199,14 @@ wp_wire_unpack_claim_response(struct wp_arena *arena, const uint8_t *bytes,
                           "lease: a lease expected, got none");
     }
     out->replayed = pb->replayed;
+    out->binding = NULL;
+    out->bound = NULL;
+    if (pb->bound != NULL) {
+        out->bound = bound_in(arena, pb->bound);
+        if (out->bound == NULL) {
+            return wp_wire_too_long(err);
+        }
+    }
     return wp_wire_lease_in(arena, pb->lease, &out->claim_id, &out->grant, err);
 }
 
@@ -134,7 +217,10 @@ wp_wire_size_claim_response(const struct wp_wire_claim_response *message)
 
     wp_wire_lease_measure(message->claim_id, message->grant, &sizes);
     return wp_wire_message_size(sizes.lease) +
-           wp_wire_int_size(message->replayed);
+           wp_wire_int_size(message->replayed) +
+           (message->binding != NULL
+                ? wp_wire_message_size(wp_wire_bound_size(message->binding))
+                : 0);
 }
 
 size_t
@@ -148,6 +234,10 @@ wp_wire_pack_claim_response(const struct wp_wire_claim_response *message,
     pos = wp_wire_put_head(buf, 1, sizes.lease);
     pos = wp_wire_lease_put(message->claim_id, message->grant, &sizes, pos);
     pos = wp_wire_put_int(pos, 2, message->replayed);
+    if (WP_UNLIKELY(message->binding != NULL)) {
+        pos = wp_wire_put_head(pos, 3, wp_wire_bound_size(message->binding));
+        pos = wp_wire_bound_put(message->binding, pos);
+    }
     return (size_t)(pos - buf);
 }
 

@@ -13,7 +13,8 @@
  *           Checks nothing: a client may pack what a server will refuse.
  *
  * Strings that unpack gives are terminated; strings given to size and pack must
- * be, with ptr[len] == '\0' (ptr may be NULL when len is 0). Any thread. */
+ * be, with ptr[len] == '\0' (ptr may be NULL when len is 0). Of both a Binding
+ * is the exception: it points into the bytes that were unpacked. Any thread. */
 #ifndef WP_PROTO_WIRE_WIRE_H
 #define WP_PROTO_WIRE_WIRE_H
 
@@ -47,6 +48,8 @@ enum {
     WP_WIRE_ARENA_STREAM = 24 * 1024,
     /* ... and for the other two this one suffices. */
     WP_WIRE_ARENA_BATCH = WP_WIRE_MESSAGE_MAX + 8192,
+    /* For the parts of any Binding, whose texts stay where they lie. */
+    WP_WIRE_ARENA_BINDING = 24 << 10,
 };
 
 /* ReserveRequest: from not_before to until. */
@@ -67,6 +70,21 @@ struct wp_wire_claim_request {
     struct wp_str tenant;
     int64_t ttl_ms; /* 0: the pool's default. */
     int64_t wait_ms;
+    /* The bytes of a Binding, for wp_wire_unpack_binding; ptr is NULL without
+     * one. Not copied: as the request's own bytes. */
+    struct wp_str binding;
+};
+
+/* What a sandbox has of its claim's binding. */
+struct wp_wire_bound {
+    const char *const *env;
+    const char *const *secrets;
+    const char *const *files;
+    uint32_t n_env;
+    uint32_t n_secrets;
+    uint32_t n_files;
+    const char *working_dir; /* "": the workspace. */
+    bool started;
 };
 
 struct wp_wire_claim_response {
@@ -75,6 +93,8 @@ struct wp_wire_claim_response {
      * borrows it; unpack puts it into the arena. */
     const struct wp_grant *grant;
     bool replayed;
+    const struct wp_binding *binding;  /* Packing: it was bound; or NULL. */
+    const struct wp_wire_bound *bound; /* Unpacked; or NULL. */
 };
 
 struct wp_wire_batch_request {
@@ -350,5 +370,7 @@ struct wp_wire_drain_response {
     size_t wp_wire_pack_##name(const struct type *message, uint8_t *buf);
 
 WP_WIRE_MESSAGES(WP_WIRE_DECLARE)
+/* A ClaimRequest's. */
+WP_WIRE_DECLARE(binding, wp_binding)
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/exec/bound.h"
+
 extern char **environ;
 
 static size_t
@@ -19,6 +21,7 @@ inherited(void)
 bool
 wp_environment_init(struct wp_environment *environment, size_t count)
 {
+    wp_bound_look();
     environment->own = 0;
     environment->list = calloc(count + inherited() + 1, sizeof(char *));
     return environment->list != NULL;

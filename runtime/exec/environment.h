@@ -14,8 +14,8 @@ struct wp_environment {
     size_t own;  /* The first of them are freed with it, the rest borrowed. */
 };
 
-/* Begins with room for count asked variables and those of this process. False
- * on no memory. */
+/* Begins with room for count asked variables and those of this process, what
+ * the claim brought included. Loop thread. False on no memory. */
 WP_MUST_CHECK bool wp_environment_init(struct wp_environment *environment,
                                        size_t count);
 /* Adds an asked variable; of two with one name the later counts. False: the

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "pool/base/os_error.h"
+#include "runtime/exec/bound.h"
 
 extern char **environ;
 
@@ -176,6 +177,9 @@ wp_process_spawn(const struct wp_process_spec *spec,
     enum wp_status status = WP_OK;
     int rc;
 
+    if (spec->env == NULL) {
+        wp_bound_look();
+    }
     pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}, -1, ""};
     if ((spec->terminal != NULL ? terminal_open(&pipes, spec->terminal)
                                 : pipes_open(&pipes, spec->open_stdin)) != 0) {

@@ -14,7 +14,7 @@ struct wp_process_child {
 
 /* Starts spec with its own session, default signals and no other descriptors
  * than the three. Our ends of the pipes are non-blocking and the caller's to
- * close. Errors as wp_process_start. Any thread. */
+ * close. Errors as wp_process_start. Loop thread. */
 WP_MUST_CHECK enum wp_status
 wp_process_spawn(const struct wp_process_spec *spec,
                  struct wp_process_child *out, struct wp_err *err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/exec/bound.h"
 #include "runtime/exec/exec_result.h"
 #include "runtime/mcp/mcp_args.h"
 #include "runtime/runtime.h"
@@ -56,7 +57,7 @@ exec_start(void *user)
     const struct wp_process_spec spec = {
         .argv = argv,
         .cwd = *exec->dir != '\0' ? exec->dir : NULL,
-        .cwd_fd = -1,
+        .cwd_fd = *exec->dir != '\0' ? -1 : wp_bound_folder(-1),
         .timeout_ms = exec->timeout_ms,
         .drain_ms = options->background_ms,
         .output_max = options->output_max,

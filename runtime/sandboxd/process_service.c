@@ -7,6 +7,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/os_error.h"
+#include "runtime/exec/bound.h"
 #include "runtime/exec/exec_result.h"
 #include "runtime/sandboxd/grpc.h"
 #include "runtime/sandboxd/process_wire.h"
@@ -212,7 +213,7 @@ open_folder(const struct wp_workspace *workspace, const char *cwd,
             struct wp_err *err)
 {
     char path[WP_WORKSPACE_PATH_MAX];
-    int rc = wp_sandboxd_path_plain(workspace, cwd != NULL ? cwd : ".", path);
+    int rc = wp_sandboxd_path_plain(workspace, cwd, path);
     int fd = -rc;
 
     if (rc == 0) {
@@ -243,16 +244,24 @@ command_start(struct command *command, struct wp_err *err)
         .terminal = ask->on_terminal ? &ask->terminal : NULL,
     };
     enum wp_status status;
+    int opened = -1;
 
-    spec.cwd_fd = open_folder(&runtime->workspace, ask->cwd, err);
-    if (spec.cwd_fd < 0) {
-        return err->status;
+    if (ask->cwd == NULL) {
+        spec.cwd_fd = wp_bound_folder(runtime->workspace.fd);
+    } else {
+        opened = open_folder(&runtime->workspace, ask->cwd, err);
+        if (opened < 0) {
+            return err->status;
+        }
+        spec.cwd_fd = opened;
     }
     status =
         wp_process_start(runtime->processes, &spec,
                          command->streams ? &stream_events : &execute_events,
                          command, &command->process, err);
-    close(spec.cwd_fd);
+    if (opened >= 0) {
+        close(opened);
+    }
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/log.h"
+#include "runtime/exec/bound.h"
 #include "runtime/exec/environment.h"
 #include "runtime/server/exec_stream.h"
 #include "runtime/runtime.h"
@@ -302,7 +303,9 @@ request_run(struct wp_http_req *req, json_t *root, char **argv)
     struct wp_process_spec spec = {
         .argv = argv,
         .cwd = json_string_value(cwd),
-        .cwd_fd = cwd == NULL ? wp_runtime_of(req)->workspace.fd : -1,
+        .cwd_fd = cwd == NULL
+                      ? wp_bound_folder(wp_runtime_of(req)->workspace.fd)
+                      : -1,
         .timeout_ms = json_integer_value(timeout),
         .open_stdin = true,
     };

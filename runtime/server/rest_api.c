@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/formats/json_text.h"
+#include "runtime/exec/bound.h"
 #include "runtime/exec/exec_result.h"
 #include "pool/base/os_error.h"
 #include "runtime/runtime.h"
@@ -116,7 +117,7 @@ execute_start(void *user)
     struct wp_runtime *runtime = wp_runtime_of(req);
     const struct wp_process_spec spec = {
         .argv = execute->words.argv,
-        .cwd_fd = runtime->workspace.fd,
+        .cwd_fd = wp_bound_folder(runtime->workspace.fd),
         .timeout_ms = execute->timeout_ms,
         .output_max = runtime->options.output_max,
     };

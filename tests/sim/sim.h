@@ -189,6 +189,8 @@ struct sim_sandbox {
     struct sim_shown shown;
     struct sim_note note;
     char claim_told[SIM_ID_MAX]; /* A Get said that it holds this. */
+    uint64_t bound;              /* The binding that it has; 0: none. */
+    struct sim_binding *binding; /* Under way to it; or NULL. */
 };
 
 /* What a process of the store has. */
@@ -525,6 +527,9 @@ void sim_shape_remove(struct sim *sim, int64_t for_ns);
 /* A client has been shown this grant for its claim. */
 void sim_oracle_shown(struct sim *sim, struct sim_client *client,
                       const struct wp_grant *grant, int64_t until_ns);
+/* What the client's claim brings; 0: nothing. Draws nothing. */
+uint64_t sim_client_binding(const struct sim *sim,
+                            const struct sim_client *client);
 /* A Get at some replica said that the claim holds the sandbox of that name. */
 void sim_oracle_told(struct sim *sim, const char *claim_id, const char *name);
 /* The client's lease was renewed until then. */

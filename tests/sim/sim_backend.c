@@ -5,6 +5,10 @@
 #include "pool/base/mutant.h"
 #include "tests/sim/sim.h"
 
+enum {
+    BINDERS_MAX = 8, /* Claims that wait for one sandbox to be bound. */
+};
+
 enum report_kind {
     REPORT_READY,
     REPORT_LOST,
@@ -339,6 +343,130 @@ leased(void *self, const struct wp_lease_notice *notice)
     }
 }
 
+/* --- Binding --- */
+
+/* From the backend to a sandbox's init, and back; and who waits for it. */
+struct sim_binding {
+    struct sim_replica *from;
+    uint32_t life;
+    struct wp_bind_op *ops[BINDERS_MAX]; /* Gone with that life. */
+    uint32_t n_ops;
+    struct sim_sandbox *sandbox;
+    uint64_t fingerprint;
+    int64_t until_ns; /* The backend waits no longer. */
+    bool bound;
+};
+
+/* The answer, or the end of the time for it. */
+static void
+end_bind(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_binding *binding = ctx;
+    bool late = sim->now_ns >= binding->until_ns;
+
+    (void)arg;
+    if (binding->sandbox->binding == binding) {
+        binding->sandbox->binding = NULL;
+    }
+    if (sim_replica_lives(binding->from, binding->life)) {
+        sim_trace(sim, "r%u: told that %s is %s", binding->from->index,
+                  binding->sandbox->name,
+                  late             ? "not bound in time"
+                  : binding->bound ? "bound"
+                                   : "not bound");
+        sim_replica_enter(binding->from);
+        for (uint32_t i = 0; i < binding->n_ops; i++) {
+            struct wp_bind_op *op = binding->ops[i];
+
+            op->status = late             ? WP_DEADLINE_EXCEEDED
+                         : binding->bound ? WP_OK
+                                          : WP_FAILED_PRECONDITION;
+            (void)snprintf(op->reason, sizeof op->reason,
+                           "not all could be bound");
+            op->done(op);
+        }
+    }
+    free(binding);
+}
+
+/* An init takes a binding whole, or leaves, whoever is there to hear of it. */
+static void
+take_binding(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_binding *binding = ctx;
+    struct sim_sandbox *sandbox = binding->sandbox;
+    int64_t back_ns = sim_between(sim, 1, 10 * SIM_MS);
+
+    (void)arg;
+    if (!sandbox->gone && !sandbox->dead && sandbox->bound == 0) {
+        if (sim_chance(sim, 10)) {
+            end_itself(sim, sandbox, 0);
+        } else {
+            sandbox->bound = binding->fingerprint;
+        }
+    }
+    binding->bound = !sandbox->gone && !sandbox->dead &&
+                     sandbox->bound == binding->fingerprint;
+    if (sandbox->dead || sim_chance(sim, 5) ||
+        sim->now_ns + back_ns > binding->until_ns) {
+        back_ns = binding->until_ns - sim->now_ns;
+    }
+    sim_send(sim, back_ns, binding->from, end_bind, binding);
+}
+
+static enum wp_status
+refuse_bind(struct wp_bind_op *op, enum wp_status status)
+{
+    (void)snprintf(op->reason, sizeof op->reason, "not now");
+    return status;
+}
+
+static enum wp_status
+bind(void *self, struct wp_bind_op *op)
+{
+    struct sim_replica *replica = self;
+    struct sim *sim = replica->sim;
+    struct sim_sandbox *sandbox = find_by_ref(replica, op->ref);
+    struct sim_binding *binding;
+
+    if (sandbox == NULL || sandbox->destroying || sandbox->dead) {
+        return refuse_bind(op, WP_UNAVAILABLE);
+    }
+    binding = sandbox->binding;
+    if (binding != NULL && binding->from == replica &&
+        binding->life == replica->life) {
+        if (binding->n_ops == BINDERS_MAX) {
+            return refuse_bind(op, WP_RESOURCE_EXHAUSTED);
+        }
+        binding->ops[binding->n_ops++] = op;
+        return WP_PENDING;
+    }
+    if (sim->backend_full_until_ns > sim->now_ns) {
+        return refuse_bind(op, WP_RESOURCE_EXHAUSTED);
+    }
+    sim_trace(sim, "r%u: binds %s", replica->index, sandbox->name);
+    binding = sim_alloc(sizeof *binding);
+    binding->from = replica;
+    binding->life = replica->life;
+    binding->ops[binding->n_ops++] = op;
+    binding->sandbox = sandbox;
+    binding->fingerprint = op->binding->fingerprint;
+    binding->until_ns = sim->now_ns + op->within_ns;
+    sandbox->binding = binding;
+    sim_send(sim, sim_between(sim, 1, 10 * SIM_MS), NULL, take_binding,
+             binding);
+    return WP_PENDING;
+}
+
+static const char *
+unbound(void *self, struct wp_str template_namespace, struct wp_str name)
+{
+    (void)self;
+    (void)template_namespace;
+    (void)name;
+    return NULL;
+}
+
 void
 sim_backend_find_foreign(struct sim_replica *replica)
 {
@@ -375,12 +503,16 @@ sim_backend_port(struct sim_replica *replica)
         .create = create,
         .destroy = destroy,
         .leased = leased,
+        .bind = bind,
+        .unbound = unbound,
     };
     static const struct wp_backend_ops untold = {
         .name = "simulated",
         .foreign = true,
         .create = create,
         .destroy = destroy,
+        .bind = bind,
+        .unbound = unbound,
     };
 
     /* Where it is told of leases, an undone one costs the sandbox. */

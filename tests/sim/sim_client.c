@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/fnv.h"
 #include "tests/sim/sim.h"
 
 enum call_kind {
@@ -29,6 +30,8 @@ struct call {
     char claim_id[SIM_ID_MAX];
     char tenant[4];
     struct wp_claim claim;
+    struct wp_binding binding;
+    struct wp_bind bind;
     struct wp_lease_change change;
 };
 
@@ -114,12 +117,46 @@ finish_claim(struct call *call)
     send_back(call);
 }
 
+uint64_t
+sim_client_binding(const struct sim *sim, const struct sim_client *client)
+{
+    uint32_t hash = wp_fnv32_str(wp_str_from(client->claim_id));
+
+    /* Every other claim in every other world. */
+    return sim->seed % 2 == 0 && hash % 2 == 0 ? (uint64_t)hash + 1 : 0;
+}
+
+static void
+bind_done(struct wp_bind *bind)
+{
+    struct call *call = bind->ctx;
+
+    if (!call->to->ending) {
+        finish_claim(call);
+    }
+}
+
+/* True: it is granted, and its sandbox takes what it brings. */
+static bool
+binds(struct call *call)
+{
+    if (call->claim.status != WP_OK || call->claim.binding == 0) {
+        return false;
+    }
+    call->binding.fingerprint = call->claim.binding;
+    call->bind.claim = &call->claim;
+    call->bind.binding = &call->binding;
+    call->bind.done = bind_done;
+    call->bind.ctx = call;
+    return wp_pools_bind(call->to->pools, &call->bind) == WP_PENDING;
+}
+
 static void
 claim_done(struct wp_claim *claim)
 {
     struct call *call = claim->ctx;
 
-    if (!call->to->ending) {
+    if (!call->to->ending && !binds(call)) {
         finish_claim(call);
     }
 }
@@ -155,7 +192,18 @@ hand_over_claim(struct call *call)
     claim->tenant = wp_str_from(call->tenant);
     claim->done = claim_done;
     claim->ctx = call;
-    if (wp_pools_claim(call->to->pools, claim) != WP_PENDING) {
+    if (claim->binding != 0) {
+        struct wp_err err;
+
+        claim->status = wp_pools_may_bind(
+            call->to->pools, claim->pool_namespace, claim->pool, &err);
+        if (claim->status != WP_OK) {
+            claim->reason = "another replica keeps the sandboxes";
+            finish_claim(call);
+            return;
+        }
+    }
+    if (wp_pools_claim(call->to->pools, claim) != WP_PENDING && !binds(call)) {
         finish_claim(call);
     }
 }
@@ -247,6 +295,7 @@ make_call(struct sim *sim, struct sim_client *client, enum call_kind kind)
     memcpy(call->tenant, client->tenant, sizeof call->tenant);
     call->claim.ttl_ns = client->ttl_ns;
     call->claim.wait_ns = client->wait_ns;
+    call->claim.binding = sim_client_binding(sim, client);
     memcpy(call->change.token, client->token, sizeof call->change.token);
     return call;
 }

@@ -56,6 +56,8 @@ static const struct mutant {
      SIM_CRASHES},
     {"REBUILT_WITHOUT_RENEWALS", "a lease that was renewed ends as granted",
      SIM_CRASHES},
+    {"SHOWN_UNBOUND", "answered though not all was bound", -1},
+    {"BOUND_OFFERED", "offered again after it was bound", -1},
     {"TOLD_TO_TWO_SERVERS", "a recovery is bound to no server",
      SIM_STORE_FORGETS},
 };

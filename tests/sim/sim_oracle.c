@@ -39,6 +39,11 @@ sim_oracle_shown(struct sim *sim, struct sim_client *client,
     if (sandbox == NULL || !sandbox->answers || grant->endpoint[0] == '\0') {
         sim_wrong(sim, "I3: %s was shown before it answered", grant->sandbox);
     }
+    if (sandbox->bound != sim_client_binding(sim, client)) {
+        sim_wrong(sim, "I8: %s is shown to claim %s, and has %s binding",
+                  sandbox->name, client->claim_id,
+                  sandbox->bound == 0 ? "no" : "another");
+    }
     shown = &sandbox->shown;
     if (shown->claim_id[0] != '\0' &&
         strcmp(shown->claim_id, client->claim_id) != 0) {

@@ -43,10 +43,10 @@ class Claims(Case):
                 response_deserializer=reply.FromString)(
                     request, timeout=PATIENCE, wait_for_ready=True)
 
-    def claim(self, daemon, claim_id, wait_ms=PATIENCE * 1000):
+    def claim(self, daemon, claim_id, wait_ms=PATIENCE * 1000, **more):
         return self.rpc(daemon, "Claim", pb.ClaimRequest(
             pool=pb.PoolRef(namespace=NS, name="pool"), claim_id=claim_id,
-            wait_ms=wait_ms, ttl_ms=600000), pb.ClaimResponse).lease
+            wait_ms=wait_ms, ttl_ms=600000, **more), pb.ClaimResponse).lease
 
     def sandbox(self, name):
         return self.api.get("sandboxes", NS, name)
@@ -67,6 +67,12 @@ class Claims(Case):
         again = self.claim(daemon, "g")
         self.assertEqual((again.sandbox, again.fence),
                          (lease.sandbox, lease.fence))
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim(daemon, "brings", binding=pb.Binding(
+                env=[pb.EnvVar(name="A", value="1")]))
+        self.assertEqual(caught.exception.details(),
+                         "binding: sandboxes of the backend 'kubernetes' "
+                         "cannot be bound")
         self.rpc(daemon, "Release", pb.ReleaseRequest(token=lease.token),
                  pb.ReleaseResponse)
         eventually(lambda: not self.sandbox(lease.sandbox),

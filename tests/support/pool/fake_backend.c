@@ -32,7 +32,8 @@ void
 wp_fake_backend_init(struct wp_fake_backend *fake, uint32_t cap,
                      const struct wp_clock *clock)
 {
-    *fake = (struct wp_fake_backend){.clock = clock, .cap = cap};
+    *fake = (struct wp_fake_backend){
+        .clock = clock, .cap = cap, .bind_status = WP_PENDING};
     WP_ASSERT(pthread_mutex_init(&fake->lock, NULL) == 0);
     fake->sandboxes = calloc(cap, sizeof *fake->sandboxes);
     WP_ASSERT(fake->sandboxes != NULL);
@@ -248,18 +249,73 @@ leased(void *self, const struct wp_lease_notice *notice)
     (void)pthread_mutex_unlock(&fake->lock);
 }
 
+static enum wp_status
+bind(void *self, struct wp_bind_op *op)
+{
+    struct wp_fake_backend *fake = self;
+    enum wp_status status;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    WP_ASSERT(lookup(fake, op->ref) != NULL);
+    status = fake->bind_status;
+    if (status == WP_PENDING) {
+        WP_ASSERT(fake->n_binds < WP_ARRAY_LEN(fake->binds));
+        fake->binds[fake->n_binds++] = op;
+    } else {
+        (void)snprintf(op->reason, sizeof op->reason, "as it was told");
+    }
+    (void)pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+bool
+wp_fake_backend_bound(struct wp_fake_backend *fake, enum wp_status status,
+                      const char *reason)
+{
+    struct wp_bind_op *op = NULL;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    if (fake->n_binds > 0) {
+        op = fake->binds[0];
+        fake->n_binds--;
+        memmove(fake->binds, fake->binds + 1,
+                fake->n_binds * sizeof(struct wp_bind_op *));
+    }
+    (void)pthread_mutex_unlock(&fake->lock);
+    if (op == NULL) {
+        return false;
+    }
+    op->status = status;
+    (void)snprintf(op->reason, sizeof op->reason, "%s", reason);
+    op->done(op);
+    return true;
+}
+
+static const char *
+unbound(void *self, struct wp_str template_namespace, struct wp_str name)
+{
+    const struct wp_fake_backend *fake = self;
+
+    WP_ASSERT(wp_str_is(template_namespace, "default") && name.len > 0);
+    return fake->unbound;
+}
+
 static const struct wp_backend_ops foreign_ops = {
     .name = "foreign",
     .foreign = true,
     .create = create,
     .destroy = destroy,
     .leased = leased,
+    .bind = bind,
+    .unbound = unbound,
 };
 
 static const struct wp_backend_ops fake_ops = {
     .name = "fake",
     .create = create,
     .destroy = destroy,
+    .bind = bind,
+    .unbound = unbound,
 };
 
 struct wp_backend

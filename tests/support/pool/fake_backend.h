@@ -59,6 +59,12 @@ struct wp_fake_backend {
         uint32_t live_max;
         uint32_t warming; /* Live, not yet reported ready. */
     } counts;
+    /* What `bind` answers; WP_PENDING, the default, keeps the op for
+     * wp_fake_backend_bound. */
+    enum wp_status bind_status;
+    const char *unbound;          /* What `unbound` answers; NULL at first. */
+    struct wp_bind_op *binds[64]; /* Kept; the oldest first. */
+    uint32_t n_binds;
     /* What `leased` was told; with the foreign port. */
     uint32_t notices;
     struct wp_fake_notice {
@@ -112,6 +118,9 @@ void wp_fake_backend_found(struct wp_fake_backend *fake, struct wp_slot_ref ref,
 /* The ref of a live sandbox by its name; WP_SLOT_REF_NONE when there is none. */
 struct wp_slot_ref wp_fake_backend_find(struct wp_fake_backend *fake,
                                         struct wp_str name);
+/* Answers the oldest kept bind; false when there is none. */
+bool wp_fake_backend_bound(struct wp_fake_backend *fake, enum wp_status status,
+                           const char *reason);
 struct wp_fake_counts wp_fake_backend_counts(struct wp_fake_backend *fake);
 
 #endif

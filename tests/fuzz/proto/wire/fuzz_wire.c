@@ -63,7 +63,8 @@ static alignas(max_align_t) char second_memory[ARENA_SIZE];
     X(health_response, wp_wire_health_response)                                \
     X(reflection_request, wp_wire_reflection_request)                          \
     X(reflection_response, wp_wire_reflection_response)                        \
-    X(status, wp_wire_status)
+    X(status, wp_wire_status)                                                  \
+    X(binding, wp_binding)
 
 WP_WIRE_MESSAGES(WP_FUZZ_ROUND)
 WP_FUZZ_MORE(WP_FUZZ_ROUND)

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "local/bind_parcel.h"
 #include "local/control.h"
 #include "tests/support/base/temp_dir.h"
 
@@ -41,6 +42,7 @@ struct rig {
     struct sockaddr_un rejoin_address;
     int inner; /* The program's port; the test answers there. */
     in_port_t port;
+    bool bound; /* Claims may bring something, into dir. */
     pid_t pid;
 };
 
@@ -124,6 +126,12 @@ rig_start(struct rig *rig, const char *http, const char *program,
         argv[n++] = "--programs";
         argv[n++] = numbers[4];
     }
+    if (rig->bound) {
+        argv[n++] = "--bound";
+        argv[n++] = rig->dir;
+        argv[n++] = "--workspace";
+        argv[n++] = rig->dir;
+    }
     if (http != NULL) {
         argv[n++] = "--http";
         argv[n++] = (char *)(uintptr_t)http;
@@ -164,6 +172,15 @@ expect_message(int fd, char what, const char *text)
     if (text != NULL) {
         assert_string_equal(message + 1, text);
     }
+}
+
+static const char *
+rig_path(const struct rig *rig, const char *name)
+{
+    static char path[128];
+
+    (void)snprintf(path, sizeof path, "%s/%s", rig->dir, name);
+    return path;
 }
 
 static void
@@ -256,6 +273,8 @@ test_no_such_program(void **state)
     rig_fini(&rig);
 }
 
+#define LASTING "exec cat \"$1\""
+
 /* --- The end of the program --- */
 
 static void
@@ -301,9 +320,102 @@ test_last_words(void **state)
         "w035 w036 w037 w038 w039");
 }
 
-/* --- At the daemon's word --- */
+/* --- What a claim brings --- */
 
-#define LASTING "exec cat \"$1\""
+/* A parcel of one file, and the fingerprint it goes by. */
+static void
+send_parcel(int control, const char *fingerprint, const char *path)
+{
+    const struct wp_parcel_entry entry = {
+        .kind = WP_PARCEL_FILE, .number = 0600, .first_len = strlen(path)};
+    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+    char text[32];
+    struct iovec iov = {text, (size_t)snprintf(text, sizeof text, "%c%s",
+                                               WP_CONTROL_BIND, fingerprint)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = ancillary,
+                         .msg_controllen = sizeof ancillary};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    int fd = memfd_create("parcel", MFD_CLOEXEC);
+    uint8_t head[WP_PARCEL_HEAD];
+
+    wp_parcel_put_head(&entry, head);
+    assert_int_equal(write(fd, head, sizeof head), sizeof head);
+    assert_int_equal(write(fd, path, strlen(path)), strlen(path));
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    assert_int_equal(sendmsg(control, &msg, MSG_NOSIGNAL), iov.iov_len);
+    (void)close(fd);
+}
+
+/* Once; a repeat is answered without a look at it, another is refused. What is
+ * half bound goes at once, by KEEP or not. */
+static void
+test_bind(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    rig.bound = true;
+    rig_start(&rig, NULL, "/bin/sh", LASTING);
+    expect_message(rig.control, WP_CONTROL_HELLO, "");
+    say(rig.control, WP_CONTROL_KEEP);
+    send_parcel(rig.control, "0123", "brought");
+    expect_message(rig.control, WP_CONTROL_BOUND, "");
+    assert_int_equal(faccessat(AT_FDCWD, rig_path(&rig, "brought"), F_OK, 0),
+                     0);
+    send_parcel(rig.control, "0123", "../not/looked/at");
+    expect_message(rig.control, WP_CONTROL_BOUND, "");
+    send_parcel(rig.control, "4567", "other");
+    expect_message(rig.control, WP_CONTROL_UNBOUND, "it has another binding");
+    say(rig.control, WP_CONTROL_TERMINATE);
+    expect_message(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(exit_status(&rig), 0);
+    rig_fini(&rig);
+}
+
+static void
+test_half_bound(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    rig.bound = true;
+    rig_start(&rig, NULL, "/bin/sh", LASTING);
+    expect_message(rig.control, WP_CONTROL_HELLO, "");
+    say(rig.control, WP_CONTROL_KEEP);
+    send_parcel(rig.control, "0123", "../out");
+    expect_message(rig.control, WP_CONTROL_UNBOUND,
+                   "file '../out': Invalid argument");
+    assert_int_equal(exit_status(&rig), 0);
+    rig_fini(&rig);
+}
+
+/* Nor does it leave where nothing can be bound. */
+static void
+test_cannot_be_bound(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    rig_start(&rig, NULL, "/bin/sh", LASTING);
+    expect_message(rig.control, WP_CONTROL_HELLO, "");
+    send_parcel(rig.control, "0123", "a");
+    expect_message(rig.control, WP_CONTROL_UNBOUND,
+                   "its runtime class keeps its files");
+    say(rig.control, WP_CONTROL_TERMINATE);
+    expect_message(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(exit_status(&rig), 0);
+    rig_fini(&rig);
+}
+
+/* --- At the daemon's word --- */
 
 /* The daemon's channel closes: all is over, unless it said otherwise. */
 static void
@@ -588,6 +700,9 @@ main(void)
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_no_such_program),
         cmocka_unit_test(test_last_words),
+        cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_half_bound),
+        cmocka_unit_test(test_cannot_be_bound),
         cmocka_unit_test(test_ends_with_its_daemon),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_rejoin),

@@ -132,6 +132,36 @@ test_template_is_read(void **state)
     wp_manifest_destroy(manifest);
 }
 
+/* Its program can live with what claims bring, unless it says so. */
+static void
+test_template_that_is_never_bound(void **state)
+{
+    static const struct {
+        const char *value;
+        bool unbound;
+    } rows[] = {{"none", true}, {"allowed", false}, {"", false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct wp_template *tmpl;
+        struct wp_manifest *manifest;
+        char text[1024];
+
+        (void)snprintf(text, sizeof text,
+                       "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+                       "kind: SandboxTemplate\n"
+                       "metadata:\n  name: python\n  annotations:\n"
+                       "    example.com/other: none\n"
+                       "    template.warmpool.io/binding: %s\n"
+                       "spec:\n  podTemplate:\n    spec:\n" CONTAINER,
+                       rows[i].value);
+        accepts(&manifest, text);
+        assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
+        assert_int_equal(tmpl->unbound, rows[i].unbound);
+        wp_manifest_destroy(manifest);
+    }
+}
+
 static void
 expect_file(const struct wp_template_mount *mount, uint32_t i, const char *path,
             const char *bytes, uint32_t mode)
@@ -428,6 +458,15 @@ static const struct {
           "  updateStrategy: {type: Rolling}\n",
      "spec.updateStrategy.type: one of OnReplenish, Recreate was expected, not"
      " 'Rolling'"},
+    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+     "kind: SandboxTemplate\n"
+     "metadata: {name: a, annotations: {template.warmpool.io/binding: no-}}\n",
+     "metadata.annotations: template.warmpool.io/binding: 'allowed' or 'none' "
+     "was expected, not 'no-'"},
+    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+     "kind: SandboxTemplate\n"
+     "metadata: {name: a, annotations: {template.warmpool.io/bind: none}}\n",
+     "metadata.annotations: template.warmpool.io/bind: unknown annotation"},
     {POOL "  annotations: {pool.warmpool.io/ttl: 1h}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "metadata.annotations: pool.warmpool.io/ttl: unknown annotation; did you "
@@ -778,6 +817,7 @@ main(void)
         cmocka_unit_test(test_template_is_read),
         cmocka_unit_test(test_files_are_read),
         cmocka_unit_test(test_inits_are_read),
+        cmocka_unit_test(test_template_that_is_never_bound),
         cmocka_unit_test(test_pool_is_read),
         cmocka_unit_test(test_security_and_notes),
         cmocka_unit_test(test_shipped_example),

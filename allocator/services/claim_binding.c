@@ -1,0 +1,124 @@
+#include "allocator/services/claim_binding.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Of all claims that bring something and are not answered. */
+    BINDINGS_BYTES_MAX = 64 << 20,
+};
+
+struct wp_claim_binding {
+    struct wp_bind bind;
+    struct wp_binding view;
+    size_t size;
+    alignas(max_align_t) uint8_t bytes[]; /* The message, then its parts. */
+};
+
+/* NULL after having finished the call. */
+static struct wp_claim_binding *
+allocate(struct wp_call *call, size_t len)
+{
+    struct wp_services *services = wp_services_of(call);
+    struct wp_claim_binding *self = NULL;
+    size_t size = sizeof *self + len + WP_WIRE_ARENA_BINDING;
+
+    /* Relaxed: a count, nothing is read by it. */
+    if (atomic_fetch_add_explicit(&services->binding_bytes, size,
+                                  memory_order_relaxed) +
+            size <=
+        BINDINGS_BYTES_MAX) {
+        self = malloc(size);
+    }
+    if (self == NULL) {
+        (void)atomic_fetch_sub_explicit(&services->binding_bytes, size,
+                                        memory_order_relaxed);
+        call->ops->finish(call, WP_RESOURCE_EXHAUSTED,
+                          "binding: too many claims that bring one are under "
+                          "way",
+                          WP_NS_PER_S);
+        return NULL;
+    }
+    memset(self, 0, sizeof *self);
+    self->size = size;
+    return self;
+}
+
+void
+wp_service_binding_drop(struct wp_services *services,
+                        struct wp_claim_binding *binding)
+{
+    if (binding != NULL) {
+        size_t size = binding->size;
+
+        explicit_bzero(binding, size);
+        free(binding);
+        (void)atomic_fetch_sub_explicit(&services->binding_bytes, size,
+                                        memory_order_relaxed);
+    }
+}
+
+/* What it says, and whether that can be had. */
+static enum wp_status
+check(struct wp_claim_binding *self, const struct wp_call *call,
+      const struct wp_wire_claim_request *request, struct wp_err *err)
+{
+    struct wp_pools *pools = wp_services_of(call)->config.pools;
+    struct wp_arena arena;
+    enum wp_status status;
+
+    wp_arena_init(&arena, self->bytes + request->binding.len,
+                  WP_WIRE_ARENA_BINDING);
+    status = wp_wire_unpack_binding(&arena, self->bytes, request->binding.len,
+                                    &self->view, err);
+    if (status == WP_OK && self->view.n_secrets > 0 && !call->who.unread) {
+        status = wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.secrets: a connection with TLS, or the "
+                            "Unix socket, expected");
+    }
+    if (status == WP_OK) {
+        status = wp_pools_may_bind(pools, request->pool.pool_namespace,
+                                   request->pool.name, err);
+    }
+    self->view.fingerprint = wp_pools_fingerprint(pools, request->binding);
+    return status;
+}
+
+struct wp_claim_binding *
+wp_service_binding_take(struct wp_call *call,
+                        const struct wp_wire_claim_request *request)
+{
+    struct wp_claim_binding *self = allocate(call, request->binding.len);
+    struct wp_err err;
+
+    if (self == NULL) {
+        return NULL;
+    }
+    memcpy(self->bytes, request->binding.ptr, request->binding.len);
+    if (check(self, call, request, &err) != WP_OK) {
+        wp_service_binding_drop(wp_services_of(call), self);
+        wp_service_refuse(call, &err);
+        return NULL;
+    }
+    return self;
+}
+
+const struct wp_binding *
+wp_service_binding_view(const struct wp_claim_binding *binding)
+{
+    return &binding->view;
+}
+
+enum wp_status
+wp_service_binding_bind(struct wp_services *services,
+                        struct wp_claim_binding *binding,
+                        struct wp_claim *claim,
+                        void (*done)(struct wp_bind *bind), void *ctx)
+{
+    binding->bind.claim = claim;
+    binding->bind.binding = &binding->view;
+    binding->bind.done = done;
+    binding->bind.ctx = ctx;
+    return wp_pools_bind(services->config.pools, &binding->bind);
+}

@@ -1,0 +1,60 @@
+/* local/bind_parcel.h - a binding on its way into a sandbox.
+ *
+ * The daemon packs it into a sealed memory file, which warmpool-init is handed
+ * over the control channel: it comes whole, or not at all. A row of entries,
+ * each a head of four numbers of the machine's own byte order and two texts:
+ *
+ *   kind   number         first   second
+ *   ENV                   name    value
+ *   SECRET in_env         name    value
+ *   FILE   mode           path    content
+ *   DIR                   path
+ *   WORD                  word
+ *
+ * Pure; any thread. */
+#ifndef WP_LOCAL_BIND_PARCEL_H
+#define WP_LOCAL_BIND_PARCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/base/compiler.h"
+
+enum wp_parcel_kind {
+    WP_PARCEL_ENV = 1,
+    WP_PARCEL_SECRET,
+    WP_PARCEL_FILE,
+    WP_PARCEL_DIR,
+    WP_PARCEL_WORD,
+};
+
+enum {
+    WP_PARCEL_HEAD = 16,
+    WP_PARCEL_MAX = 2 << 20, /* Bytes of one. */
+};
+
+struct wp_parcel_entry {
+    uint32_t kind; /* enum wp_parcel_kind */
+    uint32_t number;
+    const char *first;
+    size_t first_len;
+    const char *second;
+    size_t second_len;
+};
+
+/* Writes the head of an entry. */
+void wp_parcel_put_head(const struct wp_parcel_entry *entry,
+                        uint8_t out[WP_PARCEL_HEAD]);
+
+struct wp_parcel {
+    const uint8_t *pos;
+    const uint8_t *end;
+};
+
+/* The next entry, whose texts lie in the parcel. False at the end, which is
+ * parcel->pos == parcel->end, and for what is no entry. */
+WP_MUST_CHECK bool wp_parcel_next(struct wp_parcel *parcel,
+                                  struct wp_parcel_entry *entry);
+
+#endif

@@ -1,0 +1,84 @@
+/* pool/binding.h - what a claim brings for the sandbox that it gets.
+ *
+ * Only a granted sandbox is bound, once, and it is destroyed at the end of its
+ * lease: nothing of a binding reaches another claim. A binding names itself by
+ * its fingerprint, which is keyed: a record with it tells nothing of what was
+ * bound. */
+#ifndef WP_POOL_BINDING_H
+#define WP_POOL_BINDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/base/list.h"
+#include "pool/base/status.h"
+#include "pool/base/str.h"
+#include "pool/limits.h"
+#include "pool/slot_ref.h"
+
+struct wp_claim;
+
+struct wp_binding_env {
+    struct wp_str name;
+    struct wp_str value;
+};
+
+struct wp_binding_secret {
+    struct wp_str name;
+    struct wp_str value; /* Any bytes; without NUL when in_env. */
+    bool in_env;         /* A variable as well as a file. */
+};
+
+struct wp_binding_file {
+    struct wp_str path; /* Below the workspace; without ".." */
+    struct wp_str content;
+    uint32_t mode; /* 0001 to 0777. */
+};
+
+/* Checked against limits.h. Nothing in it is terminated; all is borrowed. */
+struct wp_binding {
+    uint64_t fingerprint; /* Not 0. */
+    const struct wp_binding_env *env;
+    uint32_t n_env;
+    const struct wp_binding_secret *secrets;
+    uint32_t n_secrets;
+    const struct wp_binding_file *files;
+    uint32_t n_files;
+    struct wp_str working_dir;    /* Empty: the workspace. */
+    const struct wp_str *command; /* To be started once all else is there. */
+    uint32_t n_command;
+};
+
+/* What the backend is asked to bind. */
+struct wp_bind_op {
+    /* Request. */
+    const struct wp_binding *binding; /* Borrowed for the call only. */
+    struct wp_slot_ref ref;
+    int64_t within_ns; /* DEADLINE_EXCEEDED after this. */
+    void (*done)(struct wp_bind_op *op);
+
+    /* Answer. */
+    enum wp_status status;
+    char reason[WP_BIND_REASON_MAX + 1]; /* Unless WP_OK: what was not bound. */
+
+    /* Private to the backend. */
+    struct wp_list node;
+    void *owner;
+    uint64_t fingerprint;
+    int fd;
+};
+
+/* A granted claim on its way to its answer. The caller owns it, and keeps it
+ * until it is answered. */
+struct wp_bind {
+    /* Request. */
+    struct wp_claim *claim; /* Answered with WP_OK. */
+    const struct wp_binding *binding;
+    void (*done)(struct wp_bind *bind);
+    void *ctx; /* The caller's. */
+
+    /* Private to pool/. */
+    struct wp_bind_op op;
+};
+
+#endif

@@ -1,0 +1,350 @@
+/* tests/unit/pool/core/pool_bind_test.c - between a claim's grant and its answer
+ * the sandbox takes what the claim brings: all of it, or the lease ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/support/pool/replica_rig.h"
+
+#define S WP_NS_PER_S
+
+/* A claim that brings something, and its answer. */
+struct bound_claim {
+    struct wp_rig_claim c;
+    struct wp_binding binding;
+    struct wp_bind bind;
+    uint32_t answers;
+};
+
+static struct wp_rig rig;
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    wp_rig_init(&rig, 16, 2, NULL);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    wp_rig_fini(&rig);
+    return 0;
+}
+
+static void
+on_bound(struct wp_bind *bind)
+{
+    struct bound_claim *b = bind->ctx;
+
+    b->answers++;
+}
+
+static enum wp_status
+claim(struct bound_claim *b, const char *id, const char *bytes)
+{
+    memset(b, 0, sizeof *b);
+    wp_rig_claim_init(&b->c, id, "", 60 * S, 0);
+    b->binding.fingerprint =
+        wp_pools_fingerprint(rig.pools, wp_str_from(bytes));
+    b->c.claim.binding = b->binding.fingerprint;
+    b->bind.claim = &b->c.claim;
+    b->bind.binding = &b->binding;
+    b->bind.done = on_bound;
+    b->bind.ctx = b;
+    return wp_rig_claim(&rig, &b->c);
+}
+
+static void
+test_bound_then_answered(void **state)
+{
+    struct bound_claim b;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_int_equal(b.answers, 0);
+    assert_true(wp_slot_ref_eq(rig.backend.binds[0]->ref, b.c.claim.grant.ref));
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    assert_int_equal(b.answers, 1);
+    assert_int_equal(b.c.claim.status, WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+}
+
+/* The claim says what was not bound, its id is free at once, and the sandbox is
+ * destroyed, never offered again. */
+static void
+test_not_bound(void **state)
+{
+    struct bound_claim b;
+    struct bound_claim again;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_FAILED_PRECONDITION,
+                                      "binding: file 'a': no room"));
+    assert_int_equal(b.c.claim.status, WP_FAILED_PRECONDITION);
+    assert_string_equal(b.c.claim.reason, "binding: file 'a': no room");
+    assert_int_equal(claim(&again, "a", "x"), WP_OK);
+    assert_false(again.c.claim.replayed);
+    assert_string_not_equal(again.c.claim.grant.sandbox,
+                            b.c.claim.grant.sandbox);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 1);
+    assert_int_equal(wp_rig_stats(&rig).undone_total, 0);
+}
+
+static void
+test_refused_at_once(void **state)
+{
+    struct bound_claim b;
+
+    (void)state;
+    rig.backend.bind_status = WP_RESOURCE_EXHAUSTED;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(b.c.claim.status, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(b.c.claim.reason, "as it was told");
+    assert_int_equal(b.answers, 0);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 0);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 1);
+}
+
+/* Its client went while it was bound: nobody else gets the sandbox. */
+static void
+test_undone_is_destroyed(void **state)
+{
+    struct bound_claim b;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    wp_pools_undo(rig.pools, &b.c.claim);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 0);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 1);
+    assert_int_equal(wp_rig_stats(&rig).ready, 2);
+}
+
+/* Before it was tried to be bound it is as good as new. */
+static void
+test_undone_before_is_offered(void **state)
+{
+    struct bound_claim b;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    wp_pools_undo(rig.pools, &b.c.claim);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+}
+
+static void
+test_part_of_the_request(void **state)
+{
+    struct bound_claim b;
+    struct bound_claim same;
+    struct bound_claim other;
+    struct wp_rig_claim bare;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(claim(&same, "a", "x"), WP_OK);
+    assert_true(same.c.claim.replayed);
+    assert_int_equal(claim(&other, "a", "y"), WP_ALREADY_EXISTS);
+    assert_non_null(strstr(other.c.claim.reason, "binding"));
+    wp_rig_claim_init(&bare, "a", "", 60 * S, 0);
+    assert_int_equal(wp_rig_claim(&rig, &bare), WP_ALREADY_EXISTS);
+}
+
+/* The first answer may have been heard, and the sandbox be in use. */
+static void
+test_a_repeat_ends_nothing(void **state)
+{
+    struct bound_claim b;
+    struct bound_claim again;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    assert_int_equal(claim(&again, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &again.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_DEADLINE_EXCEEDED,
+                                      "binding: no answer in time"));
+    assert_int_equal(again.c.claim.status, WP_DEADLINE_EXCEEDED);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+}
+
+/* The first is refused, the second's is under way: it is not told of a lease
+ * that ends. */
+static void
+test_a_repeat_of_what_ends(void **state)
+{
+    struct bound_claim b;
+    struct bound_claim again;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(claim(&again, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &again.bind), WP_PENDING);
+    rig.backend.bind_status = WP_RESOURCE_EXHAUSTED;
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_RESOURCE_EXHAUSTED);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    assert_int_equal(again.c.claim.status, WP_UNAVAILABLE);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 0);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 1);
+}
+
+/* The other way round: who was told keeps it. */
+static void
+test_a_repeat_that_was_told(void **state)
+{
+    struct bound_claim b;
+    struct bound_claim again;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(claim(&again, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &again.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    rig.backend.bind_status = WP_RESOURCE_EXHAUSTED;
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(again.c.claim.status, WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+}
+
+/* The sandbox dies first: the lease is ended all the same. */
+static void
+test_lost_meanwhile(void **state)
+{
+    struct bound_claim b;
+
+    (void)state;
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_true(
+        wp_fake_backend_lose(&rig.backend, b.c.claim.grant.ref, "it died"));
+    wp_rig_settle(&rig);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_UNAVAILABLE, "lost"));
+    wp_rig_settle(&rig);
+    assert_int_equal(b.c.claim.status, WP_UNAVAILABLE);
+    assert_int_equal(wp_rig_stats(&rig).leased, 0);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 1);
+}
+
+static void
+test_what_can_be_bound(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(
+        wp_pools_may_bind(rig.pools, WP_STR("default"), WP_STR("p"), &err),
+        WP_OK);
+    /* The claim will say so. */
+    assert_int_equal(
+        wp_pools_may_bind(rig.pools, WP_STR("default"), WP_STR("none"), &err),
+        WP_OK);
+    rig.backend.unbound = "they have no files";
+    assert_int_equal(
+        wp_pools_may_bind(rig.pools, WP_STR("default"), WP_STR("p"), &err),
+        WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "binding: sandboxes of template 't' cannot be "
+                                 "bound: they have no files");
+    wp_pools_set_keeper(rig.pools, false);
+    assert_int_equal(
+        wp_pools_may_bind(rig.pools, WP_STR("default"), WP_STR("p"), &err),
+        WP_UNAVAILABLE);
+    wp_pools_set_keeper(rig.pools, true);
+}
+
+static void
+test_fingerprints(void **state)
+{
+    uint64_t one = wp_pools_fingerprint(rig.pools, WP_STR("one"));
+
+    (void)state;
+    assert_int_not_equal(one, 0);
+    assert_int_equal(wp_pools_fingerprint(rig.pools, WP_STR("one")), one);
+    assert_int_not_equal(wp_pools_fingerprint(rig.pools, WP_STR("two")), one);
+    assert_int_not_equal(wp_pools_fingerprint(rig.pools, WP_STR("")), 0);
+}
+
+/* A process that dies between the two: the next one binds the sandbox for who
+ * repeats the claim. */
+static void
+test_a_repeat_at_the_next_process(void **state)
+{
+    struct replica first;
+    struct replica next;
+    struct bound_claim b = {.answers = 0};
+    struct bound_claim again = {.answers = 0};
+
+    (void)state;
+    replica_open(&first, 0, 2, true);
+    replica_settle(&first);
+    wp_rig_claim_init(&b.c, "a", "", 60 * S, 0);
+    b.c.claim.binding = 7;
+    assert_int_equal(wp_pools_claim(first.pools, &b.c.claim), WP_OK);
+    replica_close(&first);
+    replica_open(&next, 0, 2, true);
+    replica_adopt_all(&next, 0);
+    replica_settle(&next);
+    wp_rig_claim_init(&again.c, "a", "", 60 * S, 0);
+    assert_int_equal(wp_pools_claim(next.pools, &again.c.claim),
+                     WP_ALREADY_EXISTS);
+    again.c.claim.binding = 7;
+    assert_int_equal(wp_pools_claim(next.pools, &again.c.claim), WP_OK);
+    assert_true(again.c.claim.replayed);
+    again.binding.fingerprint = 7;
+    again.bind = (struct wp_bind){.claim = &again.c.claim,
+                                  .binding = &again.binding,
+                                  .done = on_bound,
+                                  .ctx = &again};
+    assert_int_equal(wp_pools_bind(next.pools, &again.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&next.backend, WP_OK, ""));
+    assert_int_equal(again.answers, 1);
+    replica_close(&next);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_bound_then_answered),
+        TEST(test_not_bound),
+        TEST(test_refused_at_once),
+        TEST(test_undone_is_destroyed),
+        TEST(test_undone_before_is_offered),
+        TEST(test_part_of_the_request),
+        TEST(test_a_repeat_ends_nothing),
+        TEST(test_a_repeat_of_what_ends),
+        TEST(test_a_repeat_that_was_told),
+        TEST(test_lost_meanwhile),
+        TEST(test_what_can_be_bound),
+        TEST(test_fingerprints),
+        cmocka_unit_test_setup(test_a_repeat_at_the_next_process,
+                               replica_set_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
