@@ -848,6 +848,7 @@ parse_args(struct init *init, int argc, char **argv)
             if (init->prepared_len < WRITABLE_MAX) {
                 init->prepared[init->prepared_len++] = optarg;
             }
+            break;
         case 'b':
             init->bound_dir = optarg;
             break;
