@@ -177,8 +177,9 @@ WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
  * claim's status and reason, which stay as they are when all was bound. When it
  * was not, the lease is ended, as by wp_pools_end, unless somebody may use the
  * sandbox: then the claim is replayed, or a repeat of it was answered, and what
- * is wrong with the sandbox the backend tells. UNAVAILABLE and RESOURCE_EXHAUSTED: a repeat is safe. From
- * here on wp_pools_undo has the sandbox destroyed. */
+ * is wrong with the sandbox the backend tells. UNAVAILABLE and
+ * RESOURCE_EXHAUSTED: a repeat is safe. From here on wp_pools_undo has the
+ * sandbox destroyed. */
 enum wp_status wp_pools_bind(struct wp_pools *pools, struct wp_bind *bind);
 /* The fingerprint of a binding of these bytes: the same with the same key, and
  * never 0. Any thread. */

@@ -13,7 +13,7 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "the\n"
      "same lease, so that a claim whose answer was lost can be repeated.\n"
      "\n"
-     "With --env, --secret, --file, --workdir or --run the sandbox has all of\n"
+     "With --env, --secret, --copy, --workdir or --run the sandbox has all of\n"
      "that before the answer, or the claim fails and says what it has not.\n"
      "Variables are of the commands that are run in it from then on. All is\n"
      "gone at the end of the lease.\n"
@@ -22,11 +22,11 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl claim agents\n"
      "  warmpoolctl claim agents --ttl 30m --wait 10s\n"
      "  warmpoolctl claim agents --env CI=1 --secret-env TOKEN=@token.txt\n"
-     "  warmpoolctl claim agents --file app.py:app.py --run -- python3 app.py\n"
+     "  warmpoolctl claim agents --copy app.py:app.py --run -- python3 app.py\n"
      "  id=$(warmpoolctl claim agents --output name)\n"
      "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
      NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", "env",
-           "secret", "secret-env", "file", "workdir", "run", ),
+           "secret", "secret-env", "copy", "workdir", "run", ),
      1, 1, false, WP_SUBJECT_POOL, wp_cmd_claim},
     {"release", "ID...", "End leases and destroy their sandboxes",
      "Ends the leases of the claims. A sandbox that was used is destroyed,\n"

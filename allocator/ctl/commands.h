@@ -8,11 +8,6 @@
 /* Ends with a name of NULL. */
 extern const struct wp_ctl_command wp_ctl_commands[];
 
-/* The bytes of the Binding that the options of claim ask for; ptr is NULL when
- * they ask for none. INVALID_ARGUMENT: err names the option. */
-enum wp_status wp_ctl_read_binding(struct wp_ctl *ctl, struct wp_str *out,
-                                   struct wp_err *err);
-
 /* Each returns the exit code. */
 int wp_cmd_claim(struct wp_ctl *ctl);
 int wp_cmd_release(struct wp_ctl *ctl);

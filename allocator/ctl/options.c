@@ -130,7 +130,7 @@ static const struct wp_ctl_option options_table[] = {
     {"secret-env", 0, "NAME=@FILE", WP_OPTION_WORDS, WP_SUBJECT_FILE,
      AT(env_secrets), 0, 0,
      "The same, and set it as a variable, too. May be repeated."},
-    {"file", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
+    {"copy", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
      "Bring the file LOCAL as PATH, below the workspace. May be repeated; "
      "1 MiB in all."},
     TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,

@@ -69,8 +69,8 @@ static void
 bench_pack_claim(struct wp_bench_state *state)
 {
     struct wp_grant grant;
-    struct wp_wire_claim_response response = {claim_request.claim_id, &grant,
-                                              false};
+    struct wp_wire_claim_response response = {
+        .claim_id = claim_request.claim_id, .grant = &grant};
     size_t len = 0;
 
     fill_grant(&grant);

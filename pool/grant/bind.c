@@ -74,9 +74,9 @@ is_held(struct wp_pools *pools, const struct wp_claim *claim)
                memory_order_relaxed) == claim->grant.fence;
 }
 
-/* The lease is nobody's yet: it ends, and the sandbox with it. The claim's id
- * is free at once, so that a repeat has another sandbox. When a repeat was told
- * of it already, it stands. */
+/* The lease is nobody's yet: it ends, and the sandbox with it. Here the claim's
+ * id is free at once, so that a repeat has another sandbox; the store has to
+ * hear of the end first. When a repeat was told of the lease, it stands. */
 static void
 end_unshown(struct wp_pools *pools, const struct wp_claim *claim)
 {

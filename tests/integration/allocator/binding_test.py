@@ -158,11 +158,11 @@ class Binding(unittest.TestCase):
         said = self.refused(grpc.StatusCode.FAILED_PRECONDITION, daemon, "c1",
                             files=[a_file("a", b"x"), a_file("a/b", b"y")])
         self.assertEqual(said, "binding: file 'a/b': Not a directory")
-        said = self.refused(grpc.StatusCode.FAILED_PRECONDITION, daemon, "c1",
+        said = self.refused(grpc.StatusCode.FAILED_PRECONDITION, daemon, "c2",
                             command=["/no/such/program"])
         self.assertEqual(said, "binding: command '/no/such/program': "
                          "No such file or directory")
-        said = self.refused(grpc.StatusCode.FAILED_PRECONDITION, daemon, "c1",
+        said = self.refused(grpc.StatusCode.FAILED_PRECONDITION, daemon, "c3",
                             working_dir="/no/such/folder")
         self.assertIn("working_dir '/no/such/folder'", said)
         eventually(lambda: daemon.pool().destroyed_total == before + 3,
@@ -337,7 +337,7 @@ class Binding(unittest.TestCase):
             handle.write(SECRET.encode())
         done = self.ctl(
             "claim", "quickstart", "--id", "c1", "--env", "A=1=2", "-e", "B=",
-            "--secret-env", "TOKEN=@" + local, "--secret", "raw=-", "--file",
+            "--secret-env", "TOKEN=@" + local, "--secret", "raw=-", "--copy",
             local + ":in/f.txt", "--workdir", "in", "-o", "json", "--run",
             "--", "sh", "-c", "echo $A > ../started", data=b"by stdin")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -362,8 +362,8 @@ class Binding(unittest.TestCase):
                 (["--secret", "T=" + SECRET],
                  b"--secret: expected NAME=@FILE"),
                 (["--secret", "T=@/no/such"], b"--secret: /no/such: no such"),
-                (["--file", "x"], b"--file 'x': expected LOCAL:PATH"),
-                (["--file", local + ":../x"], b"binding.files[0].path: "),
+                (["--copy", "x"], b"--copy 'x': expected LOCAL:PATH"),
+                (["--copy", local + ":../x"], b"binding.files[0].path: "),
                 (["--run"], b"--run: expected -- and a command"),
                 (["-n", "2", "-e", "A=1"], b"--count: claims that bring")):
             done = self.ctl("claim", "quickstart", *words)

@@ -460,12 +460,14 @@ static const struct {
      " 'Rolling'"},
     {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
      "kind: SandboxTemplate\n"
-     "metadata: {name: a, annotations: {template.warmpool.io/binding: no-}}\n",
+     "metadata: {name: a, annotations: {template.warmpool.io/binding: no-}}\n"
+     "spec: {}\n",
      "metadata.annotations: template.warmpool.io/binding: 'allowed' or 'none' "
      "was expected, not 'no-'"},
     {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
      "kind: SandboxTemplate\n"
-     "metadata: {name: a, annotations: {template.warmpool.io/bind: none}}\n",
+     "metadata: {name: a, annotations: {template.warmpool.io/bind: none}}\n"
+     "spec: {}\n",
      "metadata.annotations: template.warmpool.io/bind: unknown annotation"},
     {POOL "  annotations: {pool.warmpool.io/ttl: 1h}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
