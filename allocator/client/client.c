@@ -428,9 +428,10 @@ or_env(const char *said, const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* "Bearer TOKEN" from the file. */
+/* "Bearer TOKEN" from the file. optional: it need not be there. */
 static bool
-read_token(struct warmpool *client, const char *path, struct wp_err *err)
+read_token(struct warmpool *client, const char *path, bool optional,
+           struct wp_err *err)
 {
     static const char scheme[] = "Bearer ";
     const size_t skip = sizeof scheme - 1;
@@ -441,7 +442,7 @@ read_token(struct warmpool *client, const char *path, struct wp_err *err)
     if (n < 0) {
         (void)wp_err_sys(err, WP_INVALID_ARGUMENT, errno,
                          "access_token_file %.120s", path);
-        return false;
+        return optional;
     }
     while (n > 0 && (word[n - 1] == '\n' || word[n - 1] == '\r')) {
         n--;
@@ -504,13 +505,31 @@ check_options(const struct warmpool_options *options,
     return true;
 }
 
+/* A Unix socket says who calls; the daemon's own token is for this machine. */
+static bool
+find_token(struct warmpool *client, const struct warmpool_options *options,
+           const struct wp_address *address, bool is_known, struct wp_err *err)
+{
+    const char *said =
+        or_env(options->access_token_file, "WARMPOOL_ACCESS_TOKEN_FILE");
+    char own[sizeof client->address];
+
+    if (is_known && address->is_unix) {
+        return true;
+    }
+    if (said != NULL) {
+        return read_token(client, said, false, err);
+    }
+    return !is_known || !address->is_loopback ||
+           read_token(client, wp_paths_access_token(own, sizeof own), true,
+                      err);
+}
+
 static bool
 find_daemon(struct warmpool *client, const struct warmpool_options *options,
             struct wp_err *err)
 {
     const char *said = or_env(options->address, "WARMPOOL_ADDRESS");
-    const char *token =
-        or_env(options->access_token_file, "WARMPOOL_ACCESS_TOKEN_FILE");
     const char *tenant = or_env(options->tenant, "WARMPOOL_TENANT");
     struct wp_address address;
     struct wp_err ignored;
@@ -527,8 +546,7 @@ find_daemon(struct warmpool *client, const struct warmpool_options *options,
     is_known = wp_address_parse(wp_str_from(client->address), &address,
                                 &ignored) == WP_OK;
     if (!check_options(options, &address, is_known, err) ||
-        (token != NULL && !(is_known && address.is_unix) &&
-         !read_token(client, token, err))) {
+        !find_token(client, options, &address, is_known, err)) {
         return false;
     }
     if (tenant != NULL && !wp_str_copy(wp_str_from(tenant), client->tenant,

@@ -50,7 +50,7 @@ struct warmpool_options {
     const char *tls_key;
     const char *tls_name; /* NULL: the address' host. */
     /* Holds the token of calls over TCP. NULL: $WARMPOOL_ACCESS_TOKEN_FILE, or
-     * none. */
+     * on loopback the daemon's own, where it can be read. */
     const char *access_token_file;
     /* Whose claims these are. NULL: $WARMPOOL_TENANT, or as the credentials
      * say. */
