@@ -2,7 +2,8 @@
  *
  * The proxy asks here for those that the core has no lease of, since they
  * started cold for a claim or somebody made them, and where a leased one's Pod
- * is now. What waits in a pool is not in it. The store's thread keeps it, any thread reads. */
+ * is now. What waits in a pool is not in it. The store's thread keeps it, any
+ * thread reads. */
 #ifndef WP_K8S_CLUSTER_SANDBOX_ROUTES_H
 #define WP_K8S_CLUSTER_SANDBOX_ROUTES_H
 
