@@ -344,6 +344,19 @@ wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self)
                : NULL;
 }
 
+void
+wp_daemon_cluster_locate(const struct wp_daemon_cluster *self,
+                         struct wp_claim_info *info)
+{
+    char endpoint[WP_ENDPOINT_MAX + 1];
+
+    if (self != NULL && wp_cluster_find_sandbox(
+                            self->cluster, wp_str_from(info->pool_namespace),
+                            wp_str_from(info->sandbox), endpoint)) {
+        memcpy(info->endpoint, endpoint, sizeof endpoint);
+    }
+}
+
 bool
 wp_daemon_cluster_find(const struct wp_daemon_cluster *self, struct wp_str ns,
                        struct wp_str name, struct wp_claim_info *out)

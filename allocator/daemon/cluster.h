@@ -39,6 +39,10 @@ wp_daemon_cluster_serves(const struct wp_daemon_cluster *self);
 /* Why the cluster lets this replica do nothing yet; NULL: it does, or there is
  * no cluster. Static. Any thread. */
 const char *wp_daemon_cluster_not_ready(const struct wp_daemon_cluster *self);
+/* Where a leased Sandbox's Pod is now, into info: it may have another one than
+ * when the core heard of it. Any thread. */
+void wp_daemon_cluster_locate(const struct wp_daemon_cluster *self,
+                              struct wp_claim_info *info);
 /* A Sandbox that the core has no lease of, since no pool has given it out. Its
  * tenant is that of all SandboxClaims, and its name is left out of info: it has
  * no token. Any thread. */

@@ -34,16 +34,17 @@ find_sandbox(void *ctx, struct wp_str ns, struct wp_str sandbox,
              struct wp_claim_info *out)
 {
     const struct wp_daemon_servers *self = ctx;
-    enum wp_status status =
-        wp_pools_find_sandbox(self->from.core->pools, sandbox, out);
 
+    if (wp_pools_find_sandbox(self->from.core->pools, sandbox, out) == WP_OK) {
+        wp_daemon_cluster_locate(self->from.cluster, out);
+        return WP_OK;
+    }
     /* As agent-sandbox's router has it, where no namespace is said. */
-    return status == WP_OK ||
-                   !wp_daemon_cluster_find(self->from.cluster,
-                                           ns.len > 0 ? ns : WP_STR("default"),
-                                           sandbox, out)
-               ? status
-               : WP_OK;
+    return wp_daemon_cluster_find(self->from.cluster,
+                                  ns.len > 0 ? ns : WP_STR("default"), sandbox,
+                                  out)
+               ? WP_OK
+               : WP_NOT_FOUND;
 }
 
 static bool

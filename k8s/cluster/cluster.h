@@ -31,9 +31,8 @@ bool wp_cluster_leads(const struct wp_cluster *cluster); /* Any thread. */
 /* The API server refuses the lease to this replica, which has never led: as it
  * is set up it never will. Any thread. */
 bool wp_cluster_refused(const struct wp_cluster *cluster);
-/* The endpoint of a Sandbox that no pool has given out: of a claim that started
- * cold, or one that somebody made. False: there is none, or it has no address
- * yet. Any thread. */
+/* The endpoint of a Sandbox that waits in no pool: a claim's, or one that
+ * somebody made. False: there is none, or it has no address. Any thread. */
 WP_MUST_CHECK bool wp_cluster_find_sandbox(const struct wp_cluster *cluster,
                                            struct wp_str ns, struct wp_str name,
                                            char out[WP_ENDPOINT_MAX + 1]);

@@ -1,8 +1,9 @@
-/* k8s/cluster/sandbox_routes.h - where Sandboxes are that no pool has given
- * out: those that started cold for a claim, and those that somebody made.
+/* k8s/cluster/sandbox_routes.h - where Sandboxes are that wait in no pool.
  *
- * The proxy asks here for what the core has no lease of. What waits in a pool
- * is not in it. The store's thread keeps it, any thread reads. */
+ * The proxy asks here for those that the core has no lease of, since they
+ * started cold for a claim or somebody made them, and where a leased one's Pod
+ * is now. What waits in a pool is not in it. The store's thread keeps it, any
+ * thread reads. */
 #ifndef WP_K8S_CLUSTER_SANDBOX_ROUTES_H
 #define WP_K8S_CLUSTER_SANDBOX_ROUTES_H
 

@@ -292,7 +292,8 @@ class Cluster:
         for number in range(self.nodes):
             name = f"node-{number}"
             # Not 20000, which is told as "20k": load harnesses read a number.
-            room = {"cpu": "4000", "memory": "16Ti", "pods": "20001"}
+            room = {"cpu": "4000", "memory": "16Ti", "pods": "20001",
+                    "ephemeral-storage": "16Ti"}
             self.request("POST", "/api/v1/nodes", {
                 "apiVersion": "v1", "kind": "Node",
                 "metadata": {"name": name, "labels": {

@@ -5,6 +5,7 @@ an even rate, one watch for all of them, JSON lines, and the samples made of the
 """
 import dataclasses
 import json
+import os
 import sys
 import threading
 import time
@@ -180,7 +181,9 @@ def main():
     for record in load.records.values():
         print(json.dumps(dataclasses.asdict(record)))
     print(json.dumps({"summary": {"peak_concurrency": load.peak}}))
-    print(json.dumps(build_samples(list(load.records.values()), load.peak)))
+    print(json.dumps(build_samples(list(load.records.values()), load.peak)), flush=True)
+    # The watch's thread may stand in a read, which Python's own end does not survive.
+    os._exit(0)
 
 
 if __name__ == "__main__":
