@@ -117,9 +117,9 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl tenants agents --tenant ci --output json\n",
      NAMES("tenant", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_tenants},
     {"scale", "POOL N", "Change how many sandboxes a pool keeps ready",
-     "Sets the pool's target until the next change or restart. Needs the "
-     "admin\n"
-     "right. Scaling down destroys idle sandboxes, never leased ones.\n"
+     "Sets the pool's target until the next change, or until the daemon gets\n"
+     "SIGHUP or restarts. Scaling down destroys idle sandboxes, never leased\n"
+     "ones. Needs the admin right.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl scale agents 16\n",
@@ -128,8 +128,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "Changes what the options name, and shows the new policy. When one value\n"
      "is wrong, nothing changes. The change lasts until the next one, or "
      "until\n"
-     "the daemon restarts. The keys are those of the annotations; see\n"
-     "warmpool-autoscale(7). Needs the admin right.\n"
+     "the daemon gets SIGHUP or restarts. The keys are those of the\n"
+     "annotations; see warmpool-autoscale(7). Needs the admin right.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl set agents --autoscale objective=99.9% --autoscale "

@@ -94,7 +94,8 @@ add_pools(struct wp_daemon_core *core, const struct wp_manifest *manifest,
                     wp_kv_int("target", specs[i].target));
     }
     if (n == 0 && !wp_conf_is_cluster(core->conf)) {
-        wp_log_warn("no pools: the setting 'manifests' names none");
+        wp_log_warn("no pools: the setting 'manifests' names none, and none "
+                    "was created by a call");
     }
     return WP_OK;
 }

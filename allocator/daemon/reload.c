@@ -27,13 +27,13 @@ struct reload {
 
 /* One that was refused, and was not there before. */
 static bool
-has_template(const struct reload *job, const struct wp_pool_spec *spec)
+has_template(const struct reload *job, const struct wp_pool_spec *spec,
+             const char *otherwise)
 {
     if (job->usable[spec - job->specs]) {
         return true;
     }
-    wp_log_warn("a pool's template was refused; the pool stays as it was",
-                wp_kv_str("pool", spec->name),
+    wp_log_warn(otherwise, wp_kv_str("pool", spec->name),
                 wp_kv_str("template", spec->template_name));
     return false;
 }
@@ -59,7 +59,8 @@ add_pool(const struct reload *job, const struct wp_pool_spec *spec)
 {
     struct wp_err err;
 
-    if (!has_template(job, spec)) {
+    if (!has_template(job, spec,
+                      "a new pool is left out: its template was refused")) {
         return;
     }
     if (wp_pools_add(job->core->pools, spec, NULL, &err) != WP_OK) {
@@ -121,7 +122,8 @@ change_pool(const struct reload *job, uint32_t index,
         retire_idle(job, index, outdated);
         return;
     }
-    if (!has_template(job, spec)) {
+    if (!has_template(job, spec,
+                      "a pool stays as it was: its new template was refused")) {
         return;
     }
     if (!rescaled) {

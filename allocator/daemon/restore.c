@@ -35,8 +35,8 @@ add_gone_pool(struct restore *restore, const struct wp_lease_record *record)
         return; /* The cluster says later what is to be in it. */
     }
     wp_pools_drain(pools, index);
-    wp_log_warn("a pool is gone from the manifests: its leases live on, it "
-                "takes no new claims",
+    wp_log_warn("a pool is gone that leases are of: they live on, it takes no "
+                "new claims",
                 wp_kv_str("namespace", record->pool_namespace),
                 wp_kv_str("pool", record->pool));
 }

@@ -371,7 +371,7 @@ class Files(Rig):
                                 r"quickstart", r"\1other", source.read()))
         again = self.start(manifest=other)
         eventually(again.ready, "ready")
-        self.assertIn("a pool is gone from the manifests", again.messages())
+        self.assertIn("a pool is gone that leases are of", again.messages())
         self.assertEqual(claim_info(again, "a").sandbox, lease.sandbox)
         self.assertEqual(self.error(again.claim, "b"),
                          grpc.StatusCode.UNAVAILABLE)

@@ -719,7 +719,7 @@ class Store(Rig):
         for name in ("b", "c"):
             again = self.start(name, manifest=other)
             eventually(again.ready, "ready")
-            self.assertIn("a pool is gone from the manifests",
+            self.assertIn("a pool is gone that leases are of",
                           again.messages())
             self.assertEqual(claim_info(again, "a").sandbox, lease.sandbox)
             self.assertEqual(self.code(again.claim, "b"),

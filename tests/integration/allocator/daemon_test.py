@@ -592,7 +592,7 @@ class DaemonTest(unittest.TestCase):
             self.refused(daemon, code, say, "CreatePool",
                          pb.CreatePoolRequest(manifest=manifest))
 
-        create("INVALID_ARGUMENT", "manifest:2: ", "kind: x\n[")
+        create("INVALID_ARGUMENT", "not YAML", "kind: x\n[")
         create("INVALID_ARGUMENT", "spec.replicaz", pool.replace(
             "replicas:", "replicaz:"))
         create("INVALID_ARGUMENT", "one SandboxWarmPool expected, got 0",

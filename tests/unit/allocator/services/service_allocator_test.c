@@ -212,8 +212,13 @@ test_repeats_wait_among_so_many(void **state)
     assert_true(c.retry_after_ns > 0);
     wp_world_claim(&world, wp_world_again(&world, &c), "id", "", 10000);
     wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
-    /* As long as the first one, not as long as it asked for itself. */
-    wp_world_advance(&world, 9000 * WP_NS_PER_MS);
+    /* Not as long as the first one: as long as it asked, and a second. */
+    wp_world_advance(&world, 1000 * WP_NS_PER_MS);
+    wp_world_assert_ended(&b, WP_RESOURCE_EXHAUSTED);
+    assert_true(b.retry_after_ns > 0);
+    wp_world_claim(&world, wp_world_again(&world, &b), "id", "", 10000);
+    wp_world_advance(&world, 8000 * WP_NS_PER_MS);
+    assert_false(a.finished);
     assert_false(b.finished);
     assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 1, &err), WP_OK);
     wp_world_settle(&world);

@@ -277,9 +277,6 @@ test_small_requests_round_trip(void **state)
     const struct wp_wire_drain_request undrain = {
         .pool = {WP_STR("default"), WP_STR("agents")}, .undo = true};
     const struct wp_wire_drain_response drained = {9};
-    const struct wp_wire_create_pool_request create = {WP_STR("kind: x")};
-    const struct wp_wire_delete_pool_request delete_pool = {ref};
-    const struct wp_wire_delete_pool_response deleted = {3};
     const struct wp_wire_list_pools_request list_pools = {0};
     struct wp_wire_get_claim_request get_out;
     struct wp_wire_list_claims_request list_out;
@@ -288,9 +285,6 @@ test_small_requests_round_trip(void **state)
     struct wp_wire_set_pool_request set_out;
     struct wp_wire_drain_request drain_out;
     struct wp_wire_drain_response drained_out;
-    struct wp_wire_create_pool_request create_out;
-    struct wp_wire_delete_pool_request delete_out;
-    struct wp_wire_delete_pool_response deleted_out;
     struct wp_wire_list_pools_request list_pools_out;
 
     (void)state;
@@ -335,6 +329,22 @@ test_small_requests_round_trip(void **state)
     WIRE_PACK(drain_response, &drained);
     WIRE_UNPACK(drain_response, &drained_out);
     assert_int_equal(drained_out.leased, 9);
+    WIRE_PACK(list_pools_request, &list_pools);
+    WIRE_UNPACK(list_pools_request, &list_pools_out);
+}
+
+static void
+test_pools_that_come_and_go_round_trip(void **state)
+{
+    const struct wp_wire_create_pool_request create = {WP_STR("kind: x")};
+    const struct wp_wire_delete_pool_request delete_pool = {
+        {WP_STR("team"), WP_STR("agents")}};
+    const struct wp_wire_delete_pool_response deleted = {3};
+    struct wp_wire_create_pool_request create_out;
+    struct wp_wire_delete_pool_request delete_out;
+    struct wp_wire_delete_pool_response deleted_out;
+
+    (void)state;
     WIRE_PACK(create_pool_request, &create);
     WIRE_UNPACK(create_pool_request, &create_out);
     assert_true(wp_str_is(create_out.manifest, "kind: x"));
@@ -344,8 +354,6 @@ test_small_requests_round_trip(void **state)
     WIRE_PACK(delete_pool_response, &deleted);
     WIRE_UNPACK(delete_pool_response, &deleted_out);
     assert_int_equal(deleted_out.leased, 3);
-    WIRE_PACK(list_pools_request, &list_pools);
-    WIRE_UNPACK(list_pools_request, &list_pools_out);
 }
 
 int
@@ -357,6 +365,7 @@ main(void)
         WIRE_TEST(test_reservations_round_trip),
         WIRE_TEST(test_tenants_round_trip),
         WIRE_TEST(test_small_requests_round_trip),
+        WIRE_TEST(test_pools_that_come_and_go_round_trip),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
