@@ -22,7 +22,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KERNEL = pathlib.Path("/usr/bin/linux.uml")
-TARGETS = ("warmpoold", "warmpoolctl", "warmpool-init", "warmpool-runtime")
+TARGETS = ("warmpoold", "warmpoolctl", "warmpool-init", "warmpool-runtime",
+           "warmpool-load")
 VERDICT = "systemd check: "
 LONGEST_S = 900
 
