@@ -284,7 +284,8 @@ def test_kagents_provider(w):
             text=True, timeout=900, check=False, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT)
         assert run.returncode == 0 and run.stdout.endswith("done\n"), run.stdout[-4000:]
-        print(f"     {name}: {run.stdout.splitlines()[-2]}", flush=True)
+        print(f"     {name}:", next(line for line in run.stdout.splitlines()
+                                    if " polls at most" in line), flush=True)
         wait_for("no claim", lambda: not w.list("SandboxClaim"))
         w.wait_pool("warm", 8)
 

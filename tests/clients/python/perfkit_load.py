@@ -38,6 +38,7 @@ class Load:
         self.lock = threading.Lock()
         self.live = self.peak = 0
         self.ending = threading.Event()
+        self.workers = ThreadPoolExecutor(MAX_CONCURRENT)
 
     def create(self, name):
         record = self.records[name] = ClaimRecord(name, requested_at=time.monotonic())
@@ -97,13 +98,20 @@ class Load:
         record = self.records[name]
         if not ready or record.ready_at is not None:
             return
-        record.ready_at = time.monotonic()
+        now = time.monotonic()
         sandbox = status["sandbox"]["name"]
         record.warm_served = sandbox.startswith(self.pool)
-        self.find_pod(sandbox)
-        self.release(record)
+        self.workers.submit(self.use, record, sandbox)
+        record.ready_at = now  # The last one of these ends the wait.
 
-    # Where its workload would be started.
+    # Where its workload would be started; then it is let go.
+    def use(self, record, sandbox):
+        try:
+            self.find_pod(sandbox)
+            self.release(record)
+        except (AssertionError, client.ApiException) as error:
+            record.error = type(error).__name__
+
     def find_pod(self, sandbox):
         item = self.api.get_namespaced_custom_object(
             "agents.x-k8s.io", "v1beta1", self.namespace, "sandboxes", sandbox)
@@ -132,6 +140,7 @@ class Load:
                 r.ready_at is None and r.error is None for r in self.records.values()):
             time.sleep(0.1)
         self.ending.set()
+        self.workers.shutdown()
         for record in self.records.values():
             if record.ready_at is None and record.error is None:
                 record.error = "Timeout"
