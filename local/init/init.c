@@ -476,7 +476,7 @@ start_brought(struct init *init, const struct wp_bind_command *command)
     pid_t pid;
 
     if (null < 0 || pipe2(report, O_CLOEXEC) != 0) {
-        return errno;
+        return errno; /* And init leaves. */
     }
     init->brought = (struct wp_program){
         .name = "", .dir = "", .argv = command->argv, .env = command->env};

@@ -398,6 +398,14 @@ count_fields(struct wp_wire_reader reader, uint32_t count[FIELDS],
 static enum wp_status
 check_sums(const struct reading *r)
 {
+    const struct wp_binding *out = r->out;
+
+    if (out->n_env + out->n_secrets + out->n_files + out->n_command +
+            out->working_dir.len ==
+        0) {
+        return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                          "binding: something expected in it, or no binding");
+    }
     if (r->text > WP_BINDING_TEXT_MAX) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                           "binding: at most %d bytes of names, values and "

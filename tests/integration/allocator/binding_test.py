@@ -241,6 +241,9 @@ class Binding(unittest.TestCase):
         said = self.refused(grpc.StatusCode.INVALID_ARGUMENT, plain, "c1",
                             files=[a_file("../x")])
         self.assertIn("binding.files[0].path: ", said)
+        said = self.refused(grpc.StatusCode.INVALID_ARGUMENT, plain, "c1")
+        self.assertEqual(said, "binding: something expected in it, or no "
+                         "binding")
         plain.claim("c1")
 
     def test_secrets_over_plain_tcp(self):

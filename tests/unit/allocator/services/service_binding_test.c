@@ -162,6 +162,9 @@ test_refused_before_it_is_granted(void **state)
     claim(&a, &binding);
     wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_int_equal(strncmp(a.message, "binding.env[0].name:", 20), 0);
+    wp_world_again(&world, &a);
+    claim(&a, &(struct wp_binding){.fingerprint = 0});
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     world.rig.backend.unbound = "they say so";
     claim(&b, &with_env);
     wp_world_assert_ended(&b, WP_FAILED_PRECONDITION);
