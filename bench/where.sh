@@ -4,8 +4,8 @@
 #   bench/where.sh [BUILD_DIR [STORE ...]]      stores: memory, sqlite
 #
 # Starts warmpoold on synthetic sandboxes with each lease store, loads it with
-# warmpool-load, one call in flight and then 64, and prints for each claim: what the
-# client saw, what the daemon's own metrics say of the RPC and of the store, how often its
+# warmpool-load, one call in flight, one after 20 ms of rest, and then 64, and prints for
+# each claim: what the client saw, what the daemon's own metrics say of the RPC and of the store, how often its
 # threads were woken, and its system calls (perf or strace, where they may attach). What
 # is left between the client's time and the RPC's is the transport and the scheduler. With
 # perf it ends with the functions that took most. Needs a release build.
@@ -16,7 +16,6 @@ build=${1:-build/release}
 shift || true
 [ $# -gt 0 ] || set -- memory sqlite
 load=$build/bench/harness/warmpool-load
-claims=4000
 dir=$(mktemp -d)
 pid=
 trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
@@ -55,37 +54,40 @@ wakes() { # Times that a thread of the daemon slept and was woken.
     cat "/proc/$pid/task/"*/status | awk '/^voluntary/ {n += $2} END {print n + 0}'
 }
 
-# The load: $1 in flight. Leaves the client's mean latency in us in $dir/mean.
+# The load: $1 in flight, $2 of rest, $3 claims. Leaves the client's mean latency in us in
+# $dir/mean.
 run() {
-    "$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c "$1" -n $claims -o jsonl |
+    "$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c "$1" --pause "$2" -n "$3" \
+        -o jsonl |
         python3 -c '
 import json, sys
 took = [(r["done_s"] - r["sent_s"]) * 1e6 for r in map(json.loads, sys.stdin)]
 print(sum(took) / len(took))' >"$dir/mean"
 }
 
-# System calls of the daemon during the load, or "-".
+# System calls of the daemon for each claim of the same load, or "-".
 syscalls() {
+    local -a command=("$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c "$1"
+        --pause "$2" -n "$3")
     if perf stat -e raw_syscalls:sys_enter -p "$pid" -x, -o "$dir/perf" -- \
-        "$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c "$1" -n $claims \
-        >/dev/null 2>&1; then
-        awk -F, -v c=$claims '/sys_enter/ && $1 ~ /^[0-9]/ {printf "%.2f\n", $1 / c; f = 1}
+        "${command[@]}" >/dev/null 2>&1; then
+        awk -F, -v c="$3" '/sys_enter/ && $1 ~ /^[0-9]/ {printf "%.2f\n", $1 / c; f = 1}
             END {if (!f) print "-"}' "$dir/perf"
     elif command -v strace >/dev/null; then
         strace -f -c -o "$dir/strace" -p "$pid" 2>/dev/null &
         local tracer=$!
-        "$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c "$1" -n $claims >/dev/null
+        sleep 0.5 # Until it has attached to all threads.
+        "${command[@]}" >/dev/null
         kill -INT $tracer
         wait $tracer || true
-        awk -v c=$claims '$NF == "total" {printf "%.2f\n", $(NF - 1) / c > "/dev/stderr"
-            print $3 / c}' "$dir/strace" 2>/dev/null | head -1
+        awk -v c="$3" '$NF == "total" {printf "%.2f\n", $4 / c}' "$dir/strace"
     else
         echo -
     fi
 }
 
 rpc='warmpool_rpc_duration_seconds_%s\{method="warmpool.v1.Allocator/Claim",code="OK"\}'
-printf '| store, in flight | client us | RPC us | of it store us | way there and back us '
+printf '| store, in flight, rest | client us | RPC us | of it store us | way there and back us '
 printf '| wake-ups | system calls |\n|---|---|---|---|---|---|---|\n'
 for store in "$@"; do
     rm -rf "$dir/run" "$dir/state"
@@ -98,26 +100,28 @@ for store in "$@"; do
         kill -0 "$pid" || { cat "$dir/log" >&2; exit 1; }
         sleep 0.1
     done
-    for in_flight in 1 64; do
+    for load_case in "1 0s 4000" "1 20ms 200" "64 0s 4000"; do
+        read -r in_flight rest claims <<<"$load_case"
         # shellcheck disable=SC2059 # The name is a format.
         before="$(metric "$(printf "$rpc" sum)") $(metric "$(printf "$rpc" count)")
             $(metric 'warmpool_lease_commit_seconds_sum')
             $(metric 'warmpool_lease_commit_seconds_count') $(wakes)"
-        run $in_flight
+        run "$in_flight" "$rest" "$claims"
         # shellcheck disable=SC2059
         after="$(metric "$(printf "$rpc" sum)") $(metric "$(printf "$rpc" count)")
             $(metric 'warmpool_lease_commit_seconds_sum')
             $(metric 'warmpool_lease_commit_seconds_count') $(wakes)"
         # shellcheck disable=SC2086 # Words of one line.
-        echo $before $after "$(cat "$dir/mean")" "$(syscalls $in_flight)" |
-            awk -v name="$store, $in_flight" -v c=$claims '{
+        echo $before $after "$(cat "$dir/mean")" \
+            "$(syscalls "$in_flight" "$rest" "$claims")" |
+            awk -v name="$store, $in_flight, $rest" -v c="$claims" '{
                 rpc = ($6 - $1) / ($7 - $2) * 1e6
                 store = $9 > $4 ? ($8 - $3) / ($9 - $4) * 1e6 : 0
                 printf "| %s | %.1f | %.1f | %.1f | %.1f | %.2f | %s |\n", name, $11, rpc,
                     store, $11 - rpc, ($10 - $5) / c, $12}'
     done
     if perf record -q -F 999 --call-graph fp -p "$pid" -o "$dir/perf.data" -- \
-        "$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c 64 -n $((claims * 5)) \
+        "$load" bench -a "unix:$dir/run/warmpoold.sock" -q -c 64 -n 20000 \
         >/dev/null 2>&1; then
         perf report -i "$dir/perf.data" --no-children -g none --percent-limit 2 --stdio \
             2>/dev/null | awk 'NF && !/^#/' | head -12 | sed 's/^/    /' >"$dir/top.$store"

@@ -117,7 +117,7 @@ say "Releasing it"
 show "$bin/warmpoolctl" release demo
 show "$bin/warmpoolctl" list
 
-say "Measuring"
+say "Measuring: the default configuration, state on $(stat -f -c %T "$run"), 20 ms between claims"
 show "$bin/warmpoolctl" measure quickstart --claims 300 --pause 20ms
 
 if $keep; then

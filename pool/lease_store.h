@@ -76,6 +76,9 @@ struct wp_lease_op {
      * (FETCH) or ABORTED (EXPIRE). May be NULL. */
     struct wp_lease_record *found;
     struct wp_pool_snapshot *snapshot; /* PUT_SNAPSHOT, GET_SNAPSHOT */
+    /* The committing thread calls flush before it sleeps: the op may wait for
+     * that. */
+    bool gathered;
 
     void (*done)(struct wp_lease_op *op, enum wp_status status);
     /* For the store's queue while it has the op. */
@@ -112,9 +115,11 @@ struct wp_lease_store_ops {
     /* Any thread. */
     enum wp_status (*commit)(void *self, struct wp_lease_op *op);
     /* This thread has nothing more to commit for now: send what is gathered.
-     * NULL when commit needs no such hint. Any thread; cheap when there is
-     * nothing. Who commits and then sleeps without it may wait for up to a
-     * millisecond longer. */
+     * The store may do it here and now, and call done of any thread's ops; it
+     * waits for no disk. NULL when commit needs no such hint. Any thread, not
+     * from done; cheap when there is nothing. Who commits an op that is not
+     * gathered and then sleeps without it may wait for up to a millisecond
+     * longer. */
     void (*flush)(void *self);
     /* Every record, in any order; before anything is committed. Blocks, within
      * the store's bound. Not WP_OK: err says why, and what was told is void.

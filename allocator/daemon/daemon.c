@@ -220,6 +220,7 @@ run_turn(void *ctx)
     int64_t pools_ns;
     int64_t services_ns;
 
+    wp_lease_meter_gather(true);
     wp_daemon_cluster_turn(daemon->cluster, daemon->servers);
     redis_ns = redis != NULL ? wp_daemon_redis_run(redis) : WP_TIME_NEVER;
     pools_ns = wp_pools_run(daemon->core.pools);
@@ -227,6 +228,7 @@ run_turn(void *ctx)
     if (meter != NULL && wp_lease_meter_wants_flush(meter)) {
         wp_lease_meter_flush(meter);
     }
+    wp_lease_meter_gather(false); /* Messages come without a turn. */
     pools_ns = pools_ns < redis_ns ? pools_ns : redis_ns;
     return pools_ns < services_ns ? pools_ns : services_ns;
 }

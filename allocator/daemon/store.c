@@ -23,18 +23,31 @@ is_in_memory(const char *path)
     return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }
 
+/* Does a commit wait for the disk? */
+static bool
+syncs(const struct wp_conf *conf)
+{
+    return conf->sqlite_synchronous == WP_CONF_SYNCHRONOUS_FULL ||
+           (conf->sqlite_synchronous == WP_CONF_SYNCHRONOUS_AUTO &&
+            wp_conf_is_cluster(conf));
+}
+
 static const char *
 promise(const struct wp_conf *conf)
 {
     switch (conf->lease_store) {
     case WP_CONF_STORE_SQLITE:
         if (!wp_conf_is_cluster(conf)) {
-            return "a lease is in a file before its claim is answered; it "
-                   "survives a kill of the daemon; leases and sandboxes end "
-                   "with the machine";
+            return is_in_memory(conf->lease_store_path)
+                       ? "a lease is in a file before its claim is answered; "
+                         "it survives a kill of the daemon; leases, sandboxes "
+                         "and what scalers have learned end with the machine"
+                       : "a lease is in a file before its claim is answered; "
+                         "it survives a kill of the daemon; leases and "
+                         "sandboxes end with the machine; what scalers have "
+                         "learned survives a power loss";
         }
-        return conf->sqlite_synchronous == WP_CONF_SYNCHRONOUS_FULL &&
-                       !is_in_memory(conf->lease_store_path)
+        return syncs(conf) && !is_in_memory(conf->lease_store_path)
                    ? "a lease is on disk before its claim is answered; it "
                      "survives a kill of the daemon and a power loss"
                    : "a lease is in a file before its claim is answered; it "
@@ -61,9 +74,8 @@ open_sqlite(struct wp_daemon_store *self, const struct wp_conf *conf,
 {
     const struct wp_lease_sqlite_config config = {
         .path = conf->lease_store_path,
-        .synchronous = conf->sqlite_synchronous == WP_CONF_SYNCHRONOUS_FULL
-                           ? WP_LEASE_SQLITE_FULL
-                           : WP_LEASE_SQLITE_NORMAL,
+        .synchronous =
+            syncs(conf) ? WP_LEASE_SQLITE_FULL : WP_LEASE_SQLITE_NORMAL,
     };
 
     self->sqlite = wp_lease_sqlite_create(&config, err);

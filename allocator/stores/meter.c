@@ -6,6 +6,7 @@
 
 /* One store in a process is flushed, so one mark for each thread is enough. */
 static _Thread_local bool dirty;
+static _Thread_local bool gathers;
 
 static bool
 writes(enum wp_lease_op_kind kind)
@@ -56,6 +57,7 @@ commit(void *self, struct wp_lease_op *op)
     op->outer.done = op->done;
     op->outer.begun_ns = wp_clock_mono_ns(meter->clock);
     op->done = on_done;
+    op->gathered = gathers && meter->ops.flush != NULL;
     dirty = meter->ops.flush != NULL;
     atomic_fetch_add_explicit(&meter->pending, 1, memory_order_relaxed);
     status = meter->store.ops->commit(meter->store.self, op);
@@ -105,10 +107,17 @@ wp_lease_meter_store(struct wp_lease_meter *meter)
     return (struct wp_lease_store){&meter->ops, meter};
 }
 
+void
+wp_lease_meter_gather(bool flushes)
+{
+    gathers = flushes;
+}
+
 bool
 wp_lease_meter_wants_flush(void *ctx)
 {
     (void)ctx;
+    gathers = true;
     return dirty;
 }
 

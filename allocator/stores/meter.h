@@ -38,8 +38,12 @@ void wp_lease_meter_init(struct wp_lease_meter *meter,
 /* The same store, counted. */
 struct wp_lease_store wp_lease_meter_store(struct wp_lease_meter *meter);
 
+/* From here on the calling thread flushes before it sleeps: what it commits may
+ * wait for that (wp_lease_op.gathered). Or it does so no more. Any thread. */
+void wp_lease_meter_gather(bool flushes);
 /* Has the calling thread committed since it last flushed? Only true for a store
- * that wants to be flushed. Any thread; ctx is the meter. */
+ * that wants to be flushed. Who asks is a thread that flushes, as above. Any
+ * thread; ctx is the meter. */
 bool wp_lease_meter_wants_flush(void *ctx);
 /* Any thread; ctx is the meter. */
 void wp_lease_meter_flush(void *ctx);

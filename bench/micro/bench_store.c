@@ -105,10 +105,26 @@ submit(struct wp_lease_store store, struct claimant *claimant,
        enum wp_lease_op_kind kind)
 {
     prepare(claimant, kind);
+    claimant->op.gathered = store.ops->flush != NULL;
     claimant->start_ns = wp_clock_mono_ns(wp_clock_system());
     if (store.ops->commit(store.self, &claimant->op) != WP_PENDING) {
         abort();
     }
+}
+
+/* Does here what nobody does, and waits for what somebody has answered. */
+static struct wp_lease_op *
+take_answers(struct wp_lease_store store)
+{
+    struct wp_lease_op *list = NULL;
+    bool open;
+
+    if (store.ops->flush != NULL) {
+        store.ops->flush(store.self);
+    }
+    open = wp_commit_queue_take(&answers, &list);
+    WP_ASSERT(open);
+    return list;
 }
 
 static void
@@ -122,7 +138,7 @@ offer_all(struct wp_lease_store store)
         submit(store, &claimants[offered], WP_LEASE_OFFER);
     }
     while (done < ready_cap) {
-        struct wp_lease_op *op = wp_commit_queue_take(&answers);
+        struct wp_lease_op *op = take_answers(store);
 
         while (op != NULL) {
             struct claimant *claimant =
@@ -198,7 +214,7 @@ run(struct wp_lease_store store, uint32_t in_flight, int64_t duration_ns,
         submit(store, &claimants[i], WP_LEASE_GRANT);
     }
     while (running > 0) {
-        struct wp_lease_op *op = wp_commit_queue_take(&answers);
+        struct wp_lease_op *op = take_answers(store);
 
         now_ns = wp_clock_mono_ns(wp_clock_system());
         while (op != NULL) {

@@ -179,7 +179,7 @@ work(void *arg)
         if (worker->way == WAY_OWN) {
             worker->store.ops->flush(worker->store.self);
         }
-        op = wp_commit_queue_take(&worker->answers);
+        (void)!wp_commit_queue_take(&worker->answers, &op);
         while (op != NULL) {
             struct claimant *claimant =
                 WP_CONTAINER_OF(op, struct claimant, op);
@@ -254,7 +254,7 @@ commit_all(void *arg)
     struct wp_lease_op *op;
 
     store->ops->flush(store->self);
-    while ((op = wp_commit_queue_take(&committer->ops)) != NULL) {
+    while (wp_commit_queue_take(&committer->ops, &op)) {
         while (op != NULL) {
             struct wp_lease_op *next = wp_lease_op_next(op);
             enum wp_status status = store->ops->commit(store->self, op);
@@ -320,6 +320,7 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
     static struct worker workers[THREADS_MAX];
     static struct committer committer;
     struct wp_lease_redis *redis;
+    struct wp_lease_op *left;
     struct row row = {.way = names[way], .in_flight = in_flight};
     int64_t from_ns;
     int64_t cpu;
@@ -350,7 +351,8 @@ measure(struct wp_lease_redis_config config, enum way way, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         (void)pthread_join(workers[i].thread, NULL);
         wp_commit_queue_close(&workers[i].answers);
-        (void)wp_commit_queue_take(&workers[i].answers);
+        while (wp_commit_queue_take(&workers[i].answers, &left)) {
+        }
         wp_commit_queue_fini(&workers[i].answers);
         wp_hist_merge(&row.hist, &workers[i].hist);
         row.grants += workers[i].grants;

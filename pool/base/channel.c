@@ -169,11 +169,6 @@ wp_channel_run(struct wp_channel *channel, size_t max)
 
 /* --- linked --- */
 
-/* Never read as a message: only its address means something. */
-static struct wp_linked_message closed_mark;
-
-#define CLOSED (&closed_mark)
-
 void
 wp_linked_init(struct wp_linked_channel *channel)
 {
@@ -193,26 +188,23 @@ wp_linked_send(struct wp_linked_channel *channel,
         atomic_load_explicit(&channel->newest, memory_order_relaxed);
 
     do {
-        if (newest == CLOSED) {
-            return WP_LINKED_CLOSED;
-        }
         message->next = newest;
-        /* Publishes message: pairs with the acquire in take_all. */
+        /* Publishes message: pairs with the acquire in receive. */
     } while (!atomic_compare_exchange_weak_explicit(
         &channel->newest, &newest, message, memory_order_release,
         memory_order_relaxed));
     return newest == NULL ? WP_LINKED_WAKE : WP_LINKED_SENT;
 }
 
-static struct wp_linked_message *
-take_all(struct wp_linked_channel *channel, struct wp_linked_message *instead)
+struct wp_linked_message *
+wp_linked_receive(struct wp_linked_channel *channel)
 {
     /* Pairs with the release in send. */
-    struct wp_linked_message *newest = atomic_exchange_explicit(
-        &channel->newest, instead, memory_order_acquire);
+    struct wp_linked_message *newest =
+        atomic_exchange_explicit(&channel->newest, NULL, memory_order_acquire);
     struct wp_linked_message *list = NULL;
 
-    while (newest != NULL && newest != CLOSED) {
+    while (newest != NULL) {
         struct wp_linked_message *before = newest->next;
 
         newest->next = list;
@@ -220,20 +212,4 @@ take_all(struct wp_linked_channel *channel, struct wp_linked_message *instead)
         newest = before;
     }
     return list;
-}
-
-struct wp_linked_message *
-wp_linked_receive(struct wp_linked_channel *channel)
-{
-    /* Closed by this thread, or not at all. */
-    bool closed =
-        atomic_load_explicit(&channel->newest, memory_order_relaxed) == CLOSED;
-
-    return closed ? NULL : take_all(channel, NULL);
-}
-
-struct wp_linked_message *
-wp_linked_close(struct wp_linked_channel *channel)
-{
-    return take_all(channel, CLOSED);
 }

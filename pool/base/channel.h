@@ -88,8 +88,7 @@ struct wp_linked_channel {
 
 enum wp_linked_sent {
     WP_LINKED_SENT,
-    WP_LINKED_WAKE,   /* Sent, as the first that waits: wake the receiver. */
-    WP_LINKED_CLOSED, /* Not sent: the message stays the caller's. */
+    WP_LINKED_WAKE, /* Sent, as the first that waits: wake the receiver. */
 };
 
 void wp_linked_init(struct wp_linked_channel *channel);
@@ -102,8 +101,5 @@ wp_linked_send(struct wp_linked_channel *channel,
 /* All that wait, oldest first; NULL: nothing. Receiver only. */
 WP_MUST_CHECK struct wp_linked_message *
 wp_linked_receive(struct wp_linked_channel *channel);
-/* The same, and nothing can be sent any more. Receiver only. */
-WP_MUST_CHECK struct wp_linked_message *
-wp_linked_close(struct wp_linked_channel *channel);
 
 #endif

@@ -44,10 +44,7 @@ static void
 send_to(struct wp_h2_worker *worker, struct wp_linked_channel *channel,
         struct wp_linked_message *message)
 {
-    enum wp_linked_sent sent = wp_linked_send(channel, message);
-
-    WP_ASSERT(sent != WP_LINKED_CLOSED);
-    if (sent == WP_LINKED_WAKE) {
+    if (wp_linked_send(channel, message) == WP_LINKED_WAKE) {
         wake(worker);
     }
 }

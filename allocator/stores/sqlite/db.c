@@ -88,6 +88,16 @@ wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,
     return status;
 }
 
+bool
+wp_lease_db_set_level(struct wp_lease_db *db, enum wp_lease_sqlite_sync level)
+{
+    return sqlite3_exec(db->sqlite,
+                        level == WP_LEASE_SQLITE_NORMAL
+                            ? "PRAGMA synchronous = NORMAL"
+                            : "PRAGMA synchronous = FULL",
+                        NULL, NULL, NULL) == SQLITE_OK;
+}
+
 enum wp_status
 wp_lease_db_prepare(struct wp_lease_db *db, struct wp_err *err)
 {
@@ -184,8 +194,9 @@ read_row(sqlite3_stmt *row, struct row *out)
 /* What became of one statement or op within a transaction. */
 enum step {
     STEP_OK,
-    STEP_BAD_ROW, /* A record that is not one: this op fails. */
-    STEP_FAILED,  /* SQLite failed: the transaction does. */
+    STEP_BAD_ROW,  /* A record that is not one: this op fails. */
+    STEP_CONFLICT, /* Another row has the uid or the claim: nothing changed. */
+    STEP_FAILED,   /* SQLite failed: the transaction does. */
 };
 
 /* Steps a select for at most one row; state NONE when there is none. */
@@ -309,36 +320,23 @@ write_row(struct wp_lease_db *db, const struct row *before,
         rc = sqlite3_step(statement);
         (void)sqlite3_reset(statement);
     }
-    return rc == SQLITE_DONE ? STEP_OK : STEP_FAILED;
+    return rc == SQLITE_DONE                ? STEP_OK
+           : rc == SQLITE_CONSTRAINT_UNIQUE ? STEP_CONFLICT
+                                            : STEP_FAILED;
 }
 
-/* One op within the transaction. *wrote becomes true when it changed a row. */
+/* Does what the rules say, given the record of the sandbox and that of the
+ * claim, where there are any. */
 static enum step
-apply_op(struct wp_lease_db *db, const struct wp_lease_op *op,
-         enum wp_status *status, bool *wrote)
+change(struct wp_lease_db *db, const struct wp_lease_op *op,
+       const struct row *before, const struct row *claimed,
+       enum wp_status *status, bool *wrote)
 {
-    bool by_claim = op->kind == WP_LEASE_FETCH && op->claim_id.len > 0;
-    struct wp_lease_record after;
-    struct row claimed = {0};
-    struct row before;
-    enum step step;
+    struct wp_lease_record after = before->record;
+    enum step step = STEP_OK;
 
-    if (op->kind == WP_LEASE_PUT_SNAPSHOT ||
-        op->kind == WP_LEASE_GET_SNAPSHOT) {
-        return wp_lease_db_snapshot(db, op, status, wrote) ? STEP_OK
-                                                           : STEP_FAILED;
-    }
-    step = by_claim ? find_by_claim(db, op, &before)
-                    : find_by_uid(db, op->uid, &before);
-    if (step == STEP_OK && op->kind == WP_LEASE_GRANT) {
-        step = find_by_claim(db, op, &claimed);
-    }
-    if (step != STEP_OK) {
-        return step;
-    }
-    after = before.record;
     *status = wp_lease_rules_apply(
-        op, claimed.record.state != WP_RECORD_NONE ? &claimed.record : NULL,
+        op, claimed->record.state != WP_RECORD_NONE ? &claimed->record : NULL,
         &after);
     if (op->found != NULL &&
         ((op->kind == WP_LEASE_FETCH && *status == WP_OK) ||
@@ -347,12 +345,48 @@ apply_op(struct wp_lease_db *db, const struct wp_lease_op *op,
     }
     /* Whatever a rule changes shows in one of these. */
     if (*status == WP_OK &&
-        (after.state != before.record.state ||
-         after.deadline_wall_ms != before.record.deadline_wall_ms)) {
-        *wrote = true;
-        return write_row(db, &before, &after);
+        (after.state != before->record.state ||
+         after.deadline_wall_ms != before->record.deadline_wall_ms)) {
+        step = write_row(db, before, &after);
+        *wrote = *wrote || step == STEP_OK;
     }
-    return STEP_OK;
+    return step;
+}
+
+/* One op within the transaction. *wrote becomes true when it changed a row. A
+ * sandbox that is offered is new, and a claim that is granted has no other
+ * lease, as a rule: it is looked up only when the write, or the answer, says
+ * otherwise. */
+static enum step
+apply_op(struct wp_lease_db *db, const struct wp_lease_op *op,
+         enum wp_status *status, bool *wrote)
+{
+    bool by_claim = op->kind == WP_LEASE_FETCH && op->claim_id.len > 0;
+    struct row before = {0};
+    struct row claimed = {0};
+    enum step step = STEP_OK;
+
+    if (op->kind == WP_LEASE_PUT_SNAPSHOT ||
+        op->kind == WP_LEASE_GET_SNAPSHOT) {
+        return wp_lease_db_snapshot(db, op, status, wrote) ? STEP_OK
+                                                           : STEP_FAILED;
+    }
+    if (op->kind != WP_LEASE_OFFER) {
+        step = by_claim ? find_by_claim(db, op, &before)
+                        : find_by_uid(db, op->uid, &before);
+    }
+    if (step == STEP_OK) {
+        step = change(db, op, &before, &claimed, status, wrote);
+    }
+    if (step == STEP_CONFLICT ||
+        (step == STEP_OK && op->kind == WP_LEASE_GRANT && *status != WP_OK)) {
+        step = op->kind == WP_LEASE_OFFER ? find_by_uid(db, op->uid, &before)
+                                          : find_by_claim(db, op, &claimed);
+        if (step == STEP_OK) {
+            step = change(db, op, &before, &claimed, status, wrote);
+        }
+    }
+    return step;
 }
 
 static int
@@ -373,10 +407,9 @@ roll_back(struct wp_lease_db *db)
     }
 }
 
-/* Writes over what a failed COMMIT may have left in the log, where a crash
- * would find it whole: true when it certainly counts for nothing now. */
+/* A transaction that changes nothing: true when it is in the log. */
 static bool
-commit_is_void(struct wp_lease_db *db)
+write_nothing(struct wp_lease_db *db)
 {
     char sql[96];
 
@@ -391,13 +424,15 @@ commit_is_void(struct wp_lease_db *db)
 }
 
 /* After a COMMIT that failed: what may be said of its ops. When the disk was
- * full, the frame that makes a transaction count was not written. */
+ * full, the frame that makes a transaction count was not written. What any
+ * other failure may have left in the log, where a crash would find it whole,
+ * counts for nothing once something else is written over it. */
 static enum wp_status
 judge_commit(struct wp_lease_db *db, int rc, bool wrote)
 {
     roll_back(db);
     if (!wrote || (rc & WP_LEASE_SQL_PRIMARY_CODE) == SQLITE_FULL ||
-        commit_is_void(db)) {
+        write_nothing(db)) {
         return WP_UNAVAILABLE;
     }
     return WP_UNKNOWN_OUTCOME;
@@ -421,7 +456,7 @@ apply_all(struct wp_lease_db *db, struct wp_lease_op *const *ops,
                                      "lease file '%s' holds a record that is "
                                      "not one; it was left as it is",
                                      db->path);
-        } else if (step == STEP_FAILED) {
+        } else if (step != STEP_OK) {
             (void)wp_lease_db_fail(db, err, WP_UNAVAILABLE,
                                    "cannot read or write");
             roll_back(db);
@@ -436,14 +471,40 @@ apply_all(struct wp_lease_db *db, struct wp_lease_op *const *ops,
     return WP_OK;
 }
 
+bool
+wp_lease_db_syncs(const struct wp_lease_db *db, const struct wp_lease_op *op)
+{
+    return db->level == WP_LEASE_SQLITE_FULL ||
+           op->kind == WP_LEASE_PUT_SNAPSHOT;
+}
+
+/* One transaction that waits for the disk, where others do not. */
+static enum wp_status
+apply_synced(struct wp_lease_db *db, struct wp_lease_op *const *ops,
+             uint32_t count, enum wp_status *statuses, struct wp_err *err)
+{
+    enum wp_status status;
+
+    if (!wp_lease_db_set_level(db, WP_LEASE_SQLITE_FULL)) {
+        return wp_lease_db_fail(db, err, WP_UNAVAILABLE, "cannot sync");
+    }
+    status = apply_all(db, ops, count, statuses, err);
+    /* Else the next ones are slower than they need be. */
+    (void)!wp_lease_db_set_level(db, WP_LEASE_SQLITE_NORMAL);
+    return status;
+}
+
 enum wp_status
 wp_lease_db_apply(struct wp_lease_db *db, struct wp_lease_op *const *ops,
                   uint32_t count, enum wp_status *statuses, struct wp_err *err)
 {
+    bool synced_alone =
+        db->level == WP_LEASE_SQLITE_NORMAL && wp_lease_db_syncs(db, ops[0]);
     enum wp_status status;
 
     db->full = false;
-    status = apply_all(db, ops, count, statuses, err);
+    status = synced_alone ? apply_synced(db, ops, count, statuses, err)
+                          : apply_all(db, ops, count, statuses, err);
     if (status != WP_OK) {
         err->status = status;
         for (uint32_t i = 0; i < count; i++) {
@@ -508,6 +569,14 @@ wp_lease_db_is_short(const struct wp_lease_db *db)
                db->wal_pages * (uint64_t)db->page_bytes;
 }
 
+void
+wp_lease_db_begin_log(struct wp_lease_db *db)
+{
+    if (db->level == WP_LEASE_SQLITE_NORMAL) {
+        (void)write_nothing(db);
+    }
+}
+
 enum wp_status
 wp_lease_db_checkpoint(struct wp_lease_db *db, bool give_back,
                        struct wp_err *err)
@@ -519,5 +588,8 @@ wp_lease_db_checkpoint(struct wp_lease_db *db, bool give_back,
         return wp_lease_db_fail(db, err, WP_UNAVAILABLE, "cannot checkpoint");
     }
     db->wal_pages = 0;
+    if (!give_back) {
+        wp_lease_db_begin_log(db);
+    }
     return WP_OK;
 }

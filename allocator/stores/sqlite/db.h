@@ -27,11 +27,18 @@ wp_lease_db_load(struct wp_lease_db *db,
                  void (*each)(void *ctx, const struct wp_lease_record *record),
                  void *ctx, struct wp_err *err);
 
+/* Whether a transaction with this op waits for the disk: each does with FULL.
+ * With NORMAL a snapshot does, which others must not wait for: it is not among
+ * the ops of an apply with those for which this is false. Any thread. */
+bool wp_lease_db_syncs(const struct wp_lease_db *db,
+                       const struct wp_lease_op *op);
+
 /* Does the ops in order, each on what the ones before it left, in one
- * transaction. WP_OK: statuses are the outcomes, and changes are as durable as
- * configured. Else UNAVAILABLE or UNKNOWN_OUTCOME, the outcome of all of them,
- * is in statuses as well, and err says why. A single op whose record cannot be
- * read is UNAVAILABLE within a transaction that succeeds; err tells of it. */
+ * transaction. WP_OK: statuses are the outcomes, and changes are on the disk
+ * where wp_lease_db_syncs says so. Else UNAVAILABLE or UNKNOWN_OUTCOME, the
+ * outcome of all of them, is in statuses as well, and err says why. A single op
+ * whose record cannot be read is UNAVAILABLE within a transaction that
+ * succeeds; err tells of it. */
 enum wp_status wp_lease_db_apply(struct wp_lease_db *db,
                                  struct wp_lease_op *const *ops, uint32_t count,
                                  enum wp_status *statuses, struct wp_err *err);
@@ -44,7 +51,8 @@ bool wp_lease_db_is_full(const struct wp_lease_db *db);
  * copied any later, they might not fit any more. */
 bool wp_lease_db_is_short(const struct wp_lease_db *db);
 /* Copies the log into the file, so that the next transaction starts it anew;
- * give_back: the disk gets the log's room again. */
+ * give_back: the disk gets the log's room again. Waits for the disk, so that
+ * transactions that need not wait do not. */
 enum wp_status wp_lease_db_checkpoint(struct wp_lease_db *db, bool give_back,
                                       struct wp_err *err);
 

@@ -31,6 +31,7 @@ enum wp_lease_statement {
 struct wp_lease_db {
     sqlite3 *sqlite;
     sqlite3_stmt *statements[WP_LEASE_SQL_COUNT];
+    enum wp_lease_sqlite_sync level; /* As configured. */
     uint32_t wal_pages;
     int64_t page_bytes;
     bool full; /* The last failure was a disk without room. */
@@ -39,6 +40,15 @@ struct wp_lease_db {
 
 /* Makes the statements of an accepted file. */
 enum wp_status wp_lease_db_prepare(struct wp_lease_db *db, struct wp_err *err);
+
+/* What commits wait for from here on. Between transactions. */
+WP_MUST_CHECK bool wp_lease_db_set_level(struct wp_lease_db *db,
+                                         enum wp_lease_sqlite_sync level);
+
+/* Writes the log's first transaction, for which SQLite syncs the disk at any
+ * level, where the later ones do not wait for it. When it fails, the next one
+ * waits. */
+void wp_lease_db_begin_log(struct wp_lease_db *db);
 
 /* Fills err from what SQLite said last; returns status. */
 enum wp_status wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/stores/sqlite/log_vfs.h"
 #include "pool/base/assert.h"
 
 enum {
@@ -140,7 +141,8 @@ connect_file(const char *path, uint32_t busy_timeout_ms, struct wp_err *err)
     /* A name like "file:x" or ":memory:" means something else to SQLite. */
     (void)snprintf(db->path, sizeof db->path, "%s%s",
                    path[0] == '/' ? "" : "./", path);
-    if (sqlite3_open_v2(db->path, &db->sqlite, flags, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(db->path, &db->sqlite, flags, wp_lease_log_vfs()) !=
+        SQLITE_OK) {
         (void)refuse(db, err, "cannot be opened");
         wp_lease_db_close(db);
         return NULL;
@@ -306,12 +308,11 @@ set_up(struct wp_lease_db *db, const struct wp_lease_sqlite_config *config,
      * back. */
     (void)snprintf(limit, sizeof limit, "PRAGMA journal_size_limit = %lld",
                    (long long)config->checkpoint_pages * db->page_bytes);
-    if (run(db,
-            config->synchronous == WP_LEASE_SQLITE_NORMAL
-                ? "PRAGMA synchronous = NORMAL"
-                : "PRAGMA synchronous = FULL",
-            err) != WP_OK ||
-        run(db, cache, err) != WP_OK || run(db, limit, err) != WP_OK ||
+    db->level = config->synchronous;
+    if (!wp_lease_db_set_level(db, db->level)) {
+        return refuse(db, err, "PRAGMA synchronous");
+    }
+    if (run(db, cache, err) != WP_OK || run(db, limit, err) != WP_OK ||
         run(db, "PRAGMA temp_store = MEMORY", err) != WP_OK ||
         /* What ends is no secret: wiping it would cost a write more. */
         run(db, "PRAGMA secure_delete = OFF", err) != WP_OK) {
@@ -345,6 +346,7 @@ wp_lease_db_open(const struct wp_lease_sqlite_config *config,
         wp_lease_db_close(db);
         return NULL;
     }
+    wp_lease_db_begin_log(db);
     (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0,
                             NULL);
     return db;

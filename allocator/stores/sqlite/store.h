@@ -1,14 +1,19 @@
 /* allocator/stores/sqlite/store.h - the lease store of one machine: a SQLite
  * file.
  *
- * One thread, the committer, owns the file. Commits come from any thread onto
- * a lock-free list; whatever waits there goes into one transaction (group
- * commit), so that many claims share one write to the disk. op->done is called
- * by the committer, after the transaction is durable as `synchronous` says.
+ * Commits come from any thread onto a lock-free list; whatever waits there goes
+ * into one transaction (group commit). One thread at a time has the turn to use
+ * the file (pool/leases/commit_queue.h). Ops that are gathered are done by the
+ * thread that flushes, when nobody has the turn: no other thread is woken for
+ * them. All others, and what waits for the disk, are done by a thread of the
+ * store's own, the committer. op->done is called by the one or the other, after
+ * the transaction is as durable as `synchronous` says.
  *
- * Waiting: commit itself never waits. An op is answered when the transactions
- * before it and its own are through, each at most batch_max ops; a disk that
- * hangs is waited for.
+ * Waiting: commit itself never waits, and flush for no sync of the disk. An op
+ * is answered when the transactions before it and its own are through, each at
+ * most batch_max ops; a disk that hangs is waited for. When a flush has met a
+ * disk that makes writers wait, the committer does what comes in the next
+ * second.
  *
  * A full disk makes the committer copy the log into the file, give back the
  * log's room and try once more.
@@ -30,10 +35,11 @@ struct wp_lease_sqlite;
 
 /* What survives when the machine (not only the process) stops. */
 enum wp_lease_sqlite_sync {
-    /* Everything that was answered. */
+    /* Everything that was answered. flush is NULL: the committer does all. */
     WP_LEASE_SQLITE_FULL = 0,
-    /* All but the last commits before a power loss; nothing is lost when only
-     * the process dies. */
+    /* All but the last commits of leases before a power loss, from some moment
+     * on; every snapshot; and the file is whole. Nothing is lost when only the
+     * process dies. */
     WP_LEASE_SQLITE_NORMAL = 1,
 };
 
@@ -83,11 +89,12 @@ wp_lease_sqlite_create(const struct wp_lease_sqlite_config *config,
 struct wp_lease_store wp_lease_sqlite_store(struct wp_lease_sqlite *sqlite);
 
 /* Answers what is waiting, then ends the committer. Commits that come later
- * are UNAVAILABLE. Blocks until then; not from op->done. Idempotent. */
+ * are UNAVAILABLE. Blocks until then; not from op->done. Idempotent. Main
+ * thread. */
 void wp_lease_sqlite_stop(struct wp_lease_sqlite *sqlite);
 
-/* Stops, closes the file and frees. NULL is allowed. No thread may commit any
- * more. */
+/* Stops, closes the file and frees. NULL is allowed. No thread may commit or
+ * flush any more. */
 void wp_lease_sqlite_destroy(struct wp_lease_sqlite *sqlite);
 
 /* Any thread; the figures are each exact, not of one moment. */

@@ -122,6 +122,7 @@ conform_commit(const struct wp_lease_op *op)
 {
     struct conform_trial trial = {.op = *op};
 
+    trial.op.gathered = conform_store.ops->flush != NULL;
     conform_submit(&trial);
     conform_await_all(&trial, 1);
     return trial.status;

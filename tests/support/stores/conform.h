@@ -48,7 +48,8 @@ void conform_await(struct conform_trial *trial, bool turn);
 /* Flushes, and waits for all of them. First thread. */
 void conform_await_all(struct conform_trial *trials, size_t n);
 
-/* Commits, waits, and returns the answer. First thread, as the next ones. */
+/* Commits, flushes, waits, and returns the answer: the op is gathered where the
+ * store does that. First thread, as the next ones. */
 enum wp_status conform_commit(const struct wp_lease_op *op);
 /* The record of uid; state NONE when there is none. */
 void conform_fetch(const uint8_t uid[WP_UID_LEN],

@@ -178,6 +178,27 @@ flushes_when_something_was_committed(void **state)
     assert_false(wp_lease_meter_wants_flush(&meter));
 }
 
+/* Only a thread that says so, or asks whether to flush, lets its ops wait. */
+static void
+gathers_for_threads_that_flush(void **state)
+{
+    struct wp_lease_op op = {.kind = WP_LEASE_GRANT, .done = on_done};
+
+    (void)state;
+    wp_lease_meter_gather(false);
+    (void)commit(&op);
+    assert_false(op.gathered);
+    wp_lease_meter_gather(true);
+    (void)commit(&op);
+    assert_true(op.gathered);
+    wp_lease_meter_gather(false);
+    (void)commit(&op);
+    assert_false(op.gathered);
+    (void)wp_lease_meter_wants_flush(&meter);
+    (void)commit(&op);
+    assert_true(op.gathered);
+}
+
 static void
 a_store_without_flush_never_wants_one(void **state)
 {
@@ -190,6 +211,7 @@ a_store_without_flush_never_wants_one(void **state)
                         wp_clock_system());
     (void)commit(&op);
     assert_false(wp_lease_meter_wants_flush(&meter));
+    assert_false(op.gathered);
     assert_null(wp_lease_meter_store(&meter).ops->flush);
     wp_lease_meter_flush(&meter);
     assert_int_equal(fake.flushes, 0);
@@ -234,6 +256,7 @@ main(void)
         cmocka_unit_test_setup(counts_answers_given_later, setup),
         cmocka_unit_test_setup(knows_whether_the_store_works, setup),
         cmocka_unit_test_setup(flushes_when_something_was_committed, setup),
+        cmocka_unit_test_setup(gathers_for_threads_that_flush, setup),
         cmocka_unit_test_setup(a_store_without_flush_never_wants_one, setup),
         cmocka_unit_test_setup(loads_through, setup),
         cmocka_unit_test(names_every_kind),

@@ -1,5 +1,6 @@
 /* tests/unit/allocator/stores/sqlite/lease_conformance_sqlite_test.c - the SQLite store under the suite
- * of all stores. */
+ * of all stores: with all commits done by the committer, and with those done by
+ * who flushes. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +9,7 @@
 #include "tests/support/base/temp_dir.h"
 
 struct files {
+    enum wp_lease_sqlite_sync synchronous;
     char dir[256];
     char path[300];
     struct wp_lease_sqlite *sqlite;
@@ -18,8 +20,11 @@ open_sqlite(void *ctx, bool fresh)
 {
     struct files *files = ctx;
     /* The log is copied often, so that it happens in the midst of things. */
-    const struct wp_lease_sqlite_config config = {
-        .path = files->path, .batch_max = 16, .checkpoint_pages = 50};
+    const struct wp_lease_sqlite_config config = {.path = files->path,
+                                                  .synchronous =
+                                                      files->synchronous,
+                                                  .batch_max = 16,
+                                                  .checkpoint_pages = 50};
     struct wp_err err = {0};
 
     if (fresh) {
@@ -55,7 +60,10 @@ main(void)
 
     temp_dir_make(files.dir, sizeof files.dir);
     (void)snprintf(files.path, sizeof files.path, "%s/leases.db", files.dir);
+    files.synchronous = WP_LEASE_SQLITE_FULL;
     failed = wp_store_conformance_run(&factory);
+    files.synchronous = WP_LEASE_SQLITE_NORMAL;
+    failed += wp_store_conformance_run(&factory);
     temp_dir_remove(files.dir);
     return failed;
 }

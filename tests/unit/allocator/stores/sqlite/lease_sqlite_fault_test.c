@@ -20,6 +20,10 @@
 #include "tests/support/stores/fault_vfs.h"
 #include "tests/support/base/temp_dir.h"
 
+enum {
+    NOTED_AT = CONFORM_CROWD / 2, /* After which grant there is a snapshot. */
+};
+
 static char dir[256];
 static char copy_dir[256];
 static char path[300];
@@ -103,7 +107,8 @@ state_of(unsigned sandbox)
 static struct conform_trial trials[CONFORM_CROWD];
 static char claims[CONFORM_CROWD][8];
 
-/* On the committer's thread: what is committed here is one transaction. */
+/* On the thread that has the turn: what is committed here is one transaction.
+ */
 static void
 submit_crowd(struct wp_lease_op *op, enum wp_status status)
 {
@@ -120,7 +125,9 @@ submit_crowd(struct wp_lease_op *op, enum wp_status status)
 static void
 grant_crowd(void)
 {
-    struct wp_lease_op first = {.kind = WP_LEASE_FETCH, .done = submit_crowd};
+    struct wp_lease_op first = {.kind = WP_LEASE_FETCH,
+                                .gathered = conform_store.ops->flush != NULL,
+                                .done = submit_crowd};
 
     memset(trials, 0, sizeof trials);
     for (unsigned i = 0; i < CONFORM_CROWD; i++) {
@@ -246,7 +253,8 @@ try_fault(const struct fault *fault, int after, bool *worst_seen)
     return fired;
 }
 
-static void
+/* Returns how many calls there are that can fail. */
+static int
 sweep(const struct fault *fault, bool reaches_commit)
 {
     bool worst_seen = false;
@@ -259,6 +267,7 @@ sweep(const struct fault *fault, bool reaches_commit)
     print_message("    %s: %d calls, each failed once\n", fault->name, after);
     assert_true(after > 0);
     assert_true(worst_seen || !reaches_commit);
+    return after;
 }
 
 static void
@@ -268,7 +277,24 @@ test_every_call_fails_once(void **state)
     synchronous = WP_LEASE_SQLITE_FULL;
     checkpoint_pages = 0;
     for (size_t i = 0; i < WP_ARRAY_LEN(faults); i++) {
-        sweep(&faults[i], true);
+        (void)sweep(&faults[i], true);
+    }
+}
+
+/* The same where who flushes does the transaction. What fails there the
+ * committer does once more, so that a fault that passes fails no commit. */
+static void
+test_every_call_of_a_flush_fails_once(void **state)
+{
+    (void)state;
+    synchronous = WP_LEASE_SQLITE_NORMAL;
+    checkpoint_pages = 0;
+    for (size_t i = 0; i < WP_ARRAY_LEN(faults); i++) {
+        if ((faults[i].kinds & FAULT_WRITE) != 0) {
+            int calls = sweep(&faults[i], faults[i].sticky);
+
+            assert_int_equal(calls, 1); /* It is written in one piece. */
+        }
     }
 }
 
@@ -278,10 +304,13 @@ static void
 test_checkpoints_fail(void **state)
 {
     (void)state;
-    synchronous = WP_LEASE_SQLITE_FULL;
     checkpoint_pages = 1;
-    for (size_t i = 0; i < WP_ARRAY_LEN(faults); i++) {
-        sweep(&faults[i], false);
+    for (int level = 0; level < 2; level++) {
+        synchronous =
+            level == 0 ? WP_LEASE_SQLITE_FULL : WP_LEASE_SQLITE_NORMAL;
+        for (size_t i = 0; i < WP_ARRAY_LEN(faults); i++) {
+            (void)sweep(&faults[i], false);
+        }
     }
     checkpoint_pages = 0;
 }
@@ -303,11 +332,8 @@ renew_crowd(int64_t deadline_wall_ms)
 }
 
 static void
-test_small_disk(void **state)
+serve_on_a_small_disk(void)
 {
-    (void)state;
-    synchronous = WP_LEASE_SQLITE_FULL;
-    checkpoint_pages = 0;
     temp_dir_empty(dir);
     open_store(path);
     conform_offer_crowd();
@@ -330,6 +356,48 @@ test_small_disk(void **state)
     open_store(path);
     check_answers();
     close_store();
+}
+
+static void
+test_small_disk(void **state)
+{
+    (void)state;
+    checkpoint_pages = 0;
+    synchronous = WP_LEASE_SQLITE_FULL;
+    serve_on_a_small_disk();
+    synchronous = WP_LEASE_SQLITE_NORMAL;
+    serve_on_a_small_disk();
+}
+
+static enum wp_status
+snapshot(enum wp_lease_op_kind kind)
+{
+    static uint8_t bytes[8] = "learned";
+    struct wp_pool_snapshot kept = {bytes, sizeof bytes, sizeof bytes};
+    struct wp_lease_op op = {.kind = kind, .snapshot = &kept};
+
+    return conform_commit(&op);
+}
+
+/* What the store that is open has of the grants up to number i: what is lost is
+ * the latest, and nothing that was granted before the snapshot, if there is
+ * one. Returns how many are lost. */
+static int
+count_lost(unsigned i)
+{
+    bool noted = i >= NOTED_AT;
+    int lost = 0;
+
+    for (unsigned k = 0; k <= i; k++) {
+        bool held = state_of(k) == WP_RECORD_HELD;
+
+        assert_false(held && lost > 0);
+        lost += held ? 0 : 1;
+        assert_false(!held && noted && k <= NOTED_AT);
+    }
+    assert_int_equal(snapshot(WP_LEASE_GET_SNAPSHOT),
+                     noted ? WP_OK : WP_NOT_FOUND);
+    return lost;
 }
 
 /* The power goes after each of some transactions: the next start has whatever
@@ -358,6 +426,9 @@ lose_power(void)
         op.claim_id = wp_str_from(claims[i]);
         conform_crowd_uid(&op, i);
         assert_int_equal(conform_commit(&op), WP_OK);
+        if (i == NOTED_AT) {
+            assert_int_equal(snapshot(WP_LEASE_PUT_SNAPSHOT), WP_OK);
+        }
         temp_dir_make_fast(after_dir, sizeof after_dir);
         copy_all(copy_dir, after_dir);
         /* A new file is made under another name and then moved. */
@@ -366,9 +437,7 @@ lose_power(void)
         }
         (void)snprintf(after, sizeof after, "%s/leases.db", after_dir);
         open_store(after);
-        for (unsigned k = 0; k <= i; k++) {
-            lost += state_of(k) == WP_RECORD_HELD ? 0 : 1;
-        }
+        lost += count_lost(i);
         close_store();
         temp_dir_remove(after_dir);
         sqlite = living;
@@ -379,7 +448,8 @@ lose_power(void)
 }
 
 /* FULL keeps every answered commit. NORMAL may lose the last ones, and does
- * here: so this test would see it. */
+ * here: so this test would see it. It loses no snapshot, and nothing before
+ * one. */
 static void
 test_power_loss(void **state)
 {
@@ -400,6 +470,7 @@ main(void)
     static const struct wp_store_factory factory = {.name = "sqlite"};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_fails_once),
+        cmocka_unit_test(test_every_call_of_a_flush_fails_once),
         cmocka_unit_test(test_checkpoints_fail),
         cmocka_unit_test(test_small_disk),
         cmocka_unit_test(test_power_loss),

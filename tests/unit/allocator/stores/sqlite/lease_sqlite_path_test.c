@@ -47,8 +47,12 @@ commit_all(struct wp_lease_store store, enum wp_lease_op_kind kind,
                                       .deadline_wall_ms = 1 + (int64_t)fence,
                                       .claim_id = {&ids[i], 1},
                                       .sandbox = WP_STR("agents-x"),
+                                      .gathered = store.ops->flush != NULL,
                                       .done = on_done};
         assert_int_equal(store.ops->commit(store.self, &ops[i]), WP_PENDING);
+    }
+    if (store.ops->flush != NULL) {
+        store.ops->flush(store.self);
     }
     while (atomic_load(&answered) < OPS) {
         (void)sched_yield();
@@ -56,16 +60,15 @@ commit_all(struct wp_lease_store store, enum wp_lease_op_kind kind,
 }
 
 static void
-test_commit_path(void **state)
+walk(enum wp_lease_sqlite_sync synchronous)
 {
-    struct wp_lease_sqlite_config config = {0};
+    struct wp_lease_sqlite_config config = {.synchronous = synchronous};
     struct wp_lease_sqlite *sqlite;
     struct wp_lease_store store;
     struct wp_err err = {0};
     char dir[256];
     char path[300];
 
-    (void)state;
     temp_dir_make_fast(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/leases.db", dir);
     config.path = path;
@@ -89,11 +92,26 @@ test_commit_path(void **state)
     temp_dir_remove(dir);
 }
 
+static void
+test_path_through_the_committer(void **state)
+{
+    (void)state;
+    walk(WP_LEASE_SQLITE_FULL);
+}
+
+static void
+test_path_of_who_flushes(void **state)
+{
+    (void)state;
+    walk(WP_LEASE_SQLITE_NORMAL);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commit_path),
+        cmocka_unit_test(test_path_through_the_committer),
+        cmocka_unit_test(test_path_of_who_flushes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
