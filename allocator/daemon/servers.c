@@ -240,6 +240,9 @@ create_rpc(struct wp_daemon_servers *self, struct wp_err *err)
         config.flush = wp_lease_meter_flush;
         config.flush_ctx = meter;
     }
+    config.written = wp_control_wake_late;
+    config.written_ctx = self->from.core->control;
+    config.spin_ns = conf->rpc_spin;
     self->rpc = wp_rpc_server_create(&config, services, 2, err);
     return self->rpc != NULL ? WP_OK : err->status;
 }

@@ -336,6 +336,9 @@ wp_rpc_call_turn(void *ctx, struct wp_h2_worker *worker, bool last)
             set_timer(call);
         }
     }
+    if (last && server->config.written != NULL) {
+        server->config.written(server->config.written_ctx);
+    }
 }
 
 /* --- its beginning --- */

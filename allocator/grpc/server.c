@@ -235,6 +235,7 @@ create_h2(struct wp_rpc_server *server, struct wp_err *err)
         .keepalive_timeout_ns = c->keepalive_timeout_ns,
         .connection_age_max_ns = c->connection_age_max_ns,
         .silent_ns = c->silent_ns,
+        .spin_ns = c->spin_ns,
     };
     const struct wp_h2_handler handler = {
         .ctx = server,

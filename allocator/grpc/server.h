@@ -59,7 +59,15 @@ struct wp_rpc_config {
     void (*flush)(void *ctx);
     void *flush_ctx;
 
+    /* A serving thread has written the answers it had: for what is better done
+     * after them. NULL: there is nothing. */
+    void (*written)(void *ctx);
+    void *written_ctx;
+
     bool reflection;
+    /* How long a thread that has nothing to do looks for more before it sleeps;
+     * see wp_h2_config. */
+    int64_t spin_ns;
     uint32_t threads; /* 1..64; 0: one for two cores. */
     /* In progress, all threads; 16..65536. More: RESOURCE_EXHAUSTED. A request
      * counts once its message is whole. One peer (see peer_connections_max) has
@@ -120,8 +128,8 @@ struct wp_rpc_duration {
 
 /* Everything but listen: 1 unix listener's mode 0660, 4096 calls, 4096
  * connections, 1024 streams each, 64 KiB requests, 16 KiB metadata, 10 s
- * default deadline, keepalive 30 s / 10 s, silent 5 s, threads 0, reflection
- * on. */
+ * default deadline, keepalive 30 s / 10 s, silent 5 s, threads 0, no spinning,
+ * reflection on. */
 void wp_rpc_config_init(struct wp_rpc_config *config);
 
 /* Checks config, binds every listener (so that addresses are known) and

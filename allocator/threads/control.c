@@ -28,6 +28,10 @@ struct wp_control {
     _Atomic(uint64_t) writes;
 };
 
+/* Of this thread: it wakes late, and whom it has yet to wake. */
+static _Thread_local bool wakes_late;
+static _Thread_local struct wp_control *owed;
+
 static void
 set_timer(struct wp_control *control, int64_t due_ns)
 {
@@ -82,6 +86,16 @@ on_wake(evutil_socket_t fd, short what, void *ctx)
     turn(ctx);
 }
 
+static void
+write_wake(struct wp_control *control)
+{
+    uint64_t one = 1;
+    ssize_t n = write(control->wake_fd, &one, sizeof one);
+
+    WP_ASSERT(n == (ssize_t)sizeof one);
+    atomic_fetch_add_explicit(&control->writes, 1, memory_order_relaxed);
+}
+
 void
 wp_control_wake(void *ctx)
 {
@@ -92,12 +106,20 @@ wp_control_wake(void *ctx)
      * before it against the turn that takes the mark. */
     before =
         atomic_exchange_explicit(&control->state, MARKED, memory_order_acq_rel);
-    if (before == ASLEEP) {
-        uint64_t one = 1;
-        ssize_t n = write(control->wake_fd, &one, sizeof one);
+    if (before == ASLEEP && wakes_late && owed == NULL) {
+        owed = control;
+    } else if (before == ASLEEP) {
+        write_wake(control);
+    }
+}
 
-        WP_ASSERT(n == (ssize_t)sizeof one);
-        atomic_fetch_add_explicit(&control->writes, 1, memory_order_relaxed);
+void
+wp_control_wake_late(void *ctx)
+{
+    wakes_late = true;
+    if (owed == ctx) {
+        write_wake(ctx);
+        owed = NULL;
     }
 }
 

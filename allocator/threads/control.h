@@ -48,6 +48,12 @@ void wp_control_destroy(struct wp_control *control);
  * struct wp_control; void * so that it fits wp_pools_config.wake. */
 void wp_control_wake(void *ctx);
 
+/* For a thread whose answers must not wait for a wake-up. It calls this again
+ * and again, whenever it has written its answers: from its first call on, a
+ * write that a wake of this thread asks for is put off until the next one. Who
+ * wakes meanwhile leaves it to this thread. ctx is the struct wp_control. */
+void wp_control_wake_late(void *ctx);
+
 struct wp_control_stats {
     uint64_t turns;
     uint64_t writes; /* Wake-ups that cost an eventfd write. */

@@ -156,6 +156,11 @@ struct wp_h2_config {
     int64_t keepalive_timeout_ns;
     int64_t connection_age_max_ns; /* 0: no bound. */
     int64_t silent_ns; /* For the handshake, and until the first stream. */
+    /* How long a thread without work looks for more before it sleeps. It does
+     * so only where processors are left beside the threads, and the seldomer
+     * the more often that finds nothing or others want its processor. Not with
+     * base. */
+    int64_t spin_ns;
 };
 
 struct wp_h2_stats {

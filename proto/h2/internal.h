@@ -110,6 +110,10 @@ struct wp_h2_worker {
     bool leaving;
     bool settling;
     uint32_t events; /* Since the last flush. */
+    int64_t spin_ns; /* 0: never. */
+    uint32_t spins_skipped;
+    uint32_t spins_to_skip;
+    long preempted; /* How often others have taken its processor. */
 
     struct wp_list conns;
     struct wp_h2_conn *dirty;

@@ -2,14 +2,20 @@
 #include "proto/h2/internal.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "pool/base/assert.h"
 #include "proto/loop/loop.h"
+
+enum {
+    SPINS_SKIPPED_MAX = 63,
+};
 
 static _Thread_local struct wp_h2_worker *here;
 
@@ -186,6 +192,57 @@ on_wake(evutil_socket_t fd, short what, void *ctx)
     take_all(ctx);
 }
 
+/* --- before it sleeps --- */
+
+/* A processor for each thread, and one for those who call. */
+static bool
+can_spin(const struct wp_h2_server *server)
+{
+    cpu_set_t cpus;
+
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
+           (uint32_t)CPU_COUNT(&cpus) > server->n_workers;
+}
+
+/* Others have wanted the thread's processor since the last look. */
+static bool
+was_preempted(struct wp_h2_worker *worker)
+{
+    struct rusage usage;
+    long before = worker->preempted;
+
+    if (getrusage(RUSAGE_THREAD, &usage) != 0) {
+        return true;
+    }
+    worker->preempted = usage.ru_nivcsw;
+    return worker->preempted != before;
+}
+
+/* Looks for work for a while; true when there was some. After a spin for
+ * nothing the next ones are left out, each time twice as many. */
+static bool
+spin(struct wp_h2_worker *worker)
+{
+    const struct wp_clock *clock = worker->server->clock;
+    int64_t until_ns;
+
+    if (worker->spins_skipped < worker->spins_to_skip) {
+        worker->spins_skipped++;
+        return false;
+    }
+    worker->spins_skipped = 0;
+    until_ns = wp_clock_mono_ns(clock) + worker->spin_ns;
+    do {
+        (void)event_base_loop(worker->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    } while (worker->events == 0 && wp_clock_mono_ns(clock) < until_ns);
+    if (worker->events > 0 && !was_preempted(worker)) {
+        worker->spins_to_skip = 0;
+    } else if (worker->spins_to_skip < SPINS_SKIPPED_MAX) {
+        worker->spins_to_skip = 2 * worker->spins_to_skip + 1;
+    }
+    return worker->events > 0;
+}
+
 /* Sleeps only when nothing is left to be flushed; flushes when nothing else is
  * to be done at once. */
 static void
@@ -196,6 +253,9 @@ run_turn(struct wp_h2_worker *worker)
                   handler->wants_flush(handler->flush_ctx);
 
     worker->events = 0;
+    if (!wanted && worker->spin_ns > 0 && spin(worker)) {
+        return;
+    }
     (void)event_base_loop(worker->base,
                           EVLOOP_ONCE | (wanted ? EVLOOP_NONBLOCK : 0));
     if (wanted && worker->events == 0) {
@@ -210,6 +270,8 @@ run(void *arg)
     struct wp_h2_worker *worker = arg;
 
     here = worker;
+    worker->spin_ns =
+        can_spin(worker->server) ? worker->server->config.spin_ns : 0;
     while (!worker->ending) {
         run_turn(worker);
     }

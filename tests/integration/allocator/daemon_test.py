@@ -253,6 +253,31 @@ class DaemonTest(unittest.TestCase):
         daemon.wait_full(3)
         self.assertEqual(daemon.stop(), 0, daemon.messages())
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
+    def test_spin_ends(self):
+        """Calls find a thread that looks for them; without calls it sleeps."""
+        daemon = self.start("--rpc-spin=200ms", "--rpc-threads=1", replicas=0)
+        eventually(daemon.listening, "listening")
+        tasks = f"/proc/{daemon.process.pid}/task"
+
+        def served():
+            for task in os.listdir(tasks):
+                with open(f"{tasks}/{task}/stat", encoding="ascii") as stat:
+                    name, rest = stat.read().split("(")[1].split(")")
+                if name == "wp-rpc-0":
+                    fields = rest.split()
+                    return fields[0], int(fields[11]) + int(fields[12])
+            return None
+
+        def spins():
+            daemon.rpc("Allocator/ListClaims", pb.ListClaimsRequest(),
+                       pb.ListClaimsResponse)
+            return served()[1] - before >= 0.3 * os.sysconf("SC_CLK_TCK")
+
+        before = eventually(served, "a serving thread")[1]
+        eventually(spins, "processor time of a spinning thread")
+        eventually(lambda: served()[0] == "S", "sleep")
+
     def test_idle_sandboxes_are_not_reachable(self):
         daemon = self.start().wait_full(3)
         for name in daemon.sandboxes():

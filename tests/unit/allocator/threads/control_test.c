@@ -191,6 +191,40 @@ test_no_wake_is_lost(void **state)
     AWAIT(f->seen == 60000);
 }
 
+/* Wakes as a thread does whose answers go first. */
+static void *
+wake_late(void *ctx)
+{
+    struct fixture *f = ctx;
+
+    wp_control_wake_late(f->control);
+    for (uint64_t i = 1; i <= 3; i++) {
+        f->work = i;
+        wp_control_wake(f->control);
+        wp_control_wake(f->control);
+        assert_int_equal(wp_control_stats(f->control).writes, i - 1);
+        assert_int_equal(f->seen, i - 1);
+        wp_control_wake_late(f->control);
+        assert_int_equal(wp_control_stats(f->control).writes, i);
+        wp_control_wake_late(f->control); /* It owes nothing. */
+        AWAIT(f->seen == i);
+        await_turns(f, 2 * i); /* It sleeps again. */
+    }
+    assert_int_equal(wp_control_stats(f->control).writes, 3);
+    return NULL;
+}
+
+/* A thread that wakes late writes nothing until it says that it has time; then
+ * the turn sees what it did before. */
+static void
+test_late_wakes_are_put_off(void **state)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, wake_late, *state), 0);
+    (void)pthread_join(thread, NULL);
+}
+
 static void
 add(void *ctx, uint64_t a, uint64_t b)
 {
@@ -266,9 +300,13 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_wake_runs_a_turn_then_sleeps), TEST(test_load_is_coalesced),
-        TEST(test_named_time_is_kept),           TEST(test_no_wake_is_lost),
-        TEST(test_loop_posts_and_calls),         TEST(test_channel_is_bounded),
+        TEST(test_wake_runs_a_turn_then_sleeps),
+        TEST(test_load_is_coalesced),
+        TEST(test_named_time_is_kept),
+        TEST(test_no_wake_is_lost),
+        TEST(test_late_wakes_are_put_off),
+        TEST(test_loop_posts_and_calls),
+        TEST(test_channel_is_bounded),
         TEST(test_stop_runs_what_was_posted),
     };
 
