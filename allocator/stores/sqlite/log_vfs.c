@@ -49,9 +49,8 @@ write_gathered(sqlite3_file *file)
     int len = log->len;
 
     log->len = 0;
-    return len > 0
-               ? real->pMethods->xWrite(real, log->gathered, len, log->at)
-               : SQLITE_OK;
+    return len > 0 ? real->pMethods->xWrite(real, log->gathered, len, log->at)
+                   : SQLITE_OK;
 }
 
 static int

@@ -7,7 +7,7 @@
 #define LOG_PAUSE_NS (10 * WP_NS_PER_S)
 /* A transaction that takes so long on a serving thread leaves the next ones to
  * the committer for a while. */
-#define SLOW_NS (10 * WP_NS_PER_MS)
+#define SLOW_NS (50 * WP_NS_PER_MS)
 #define SLOW_PAUSE_NS WP_NS_PER_S
 
 static void
