@@ -52,7 +52,7 @@ test_defaults(void **state)
     struct wp_err err = {.msg = ""};
 
     assert_int_equal(conf->slots_max, 4096);
-    assert_int_equal(conf->message_max, 256 << 10);
+    assert_int_equal(conf->message_max, 2 << 20);
     assert_int_equal(conf->drain_grace, 10 * WP_NS_PER_S);
     assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
     assert_int_equal(wp_conf_check(conf, &err), WP_OK);

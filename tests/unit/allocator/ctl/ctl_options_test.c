@@ -19,7 +19,7 @@ static const char *const names[] = {"ttl", "wait",     "count", "env",
                                     "id",  "no-stdin", NULL};
 
 enum {
-    WORDS_MAX = 80
+    WORDS_MAX = 300
 };
 
 static struct wp_ctl_options options;
