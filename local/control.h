@@ -19,6 +19,9 @@ enum {
     WP_CONTROL_SILENT = 'N',  /* Reply to PROBE. */
     WP_CONTROL_EXIT = 'X',    /* The program ended; text says how. */
     WP_CONTROL_FAIL = 'F',    /* It could not be started; text says why. */
+    /* The socket where the sandbox's egress proxy is to accept comes along; to
+     * each daemon anew. */
+    WP_CONTROL_EGRESS = 'E',
 
     /* From the daemon. */
     WP_CONTROL_PROBE = 'P',

@@ -26,6 +26,7 @@ enum {
     WP_TARGET_MAX = 1 << 20, /* spec.replicas of one pool. */
     WP_TOKEN_LEN = 68,
     WP_REPLICAS_MAX = 64,
+    WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
 };
 
 #define WP_TTL_MIN_NS (1 * WP_NS_PER_S)

@@ -23,18 +23,20 @@ enum {
     /* Left of sockaddr_un for a short sandbox name and "/port.sock". */
     STATE_DIR_MAX = WP_ENDPOINT_MAX - 32,
     FILES_FOR_DAEMON = 1024,
-    FILES_FOR_SANDBOX = 4, /* Two pidfds, control, and stderr or bridge. */
+    /* Two pidfds, control, stderr or bridge, and its egress proxy's socket. */
+    FILES_FOR_SANDBOX = 5,
 };
 
 static enum wp_status
 check_users(const struct wp_local_config *config, struct wp_err *err)
 {
-    enum wp_status status = wp_subids_check("/etc/subuid", config->uid_first,
-                                            config->sandboxes_max, err);
+    uint32_t users = config->sandboxes_max + 1; /* The egress proxy's. */
+    enum wp_status status =
+        wp_subids_check("/etc/subuid", config->uid_first, users, err);
 
-    return status == WP_OK ? wp_subids_check("/etc/subgid", config->uid_first,
-                                             config->sandboxes_max, err)
-                           : status;
+    return status == WP_OK
+               ? wp_subids_check("/etc/subgid", config->uid_first, users, err)
+               : status;
 }
 
 enum wp_status
@@ -61,9 +63,9 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
                           "most sandboxes: 1 to 1048576 was expected");
     }
     if (config->uid_first < 1 ||
-        config->uid_first > UINT32_MAX - 1 - config->sandboxes_max) {
+        config->uid_first >= UINT32_MAX - 1 - config->sandboxes_max) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "first host user: 1 to 4294967294 less the number of"
+                          "first host user: 1 to 4294967293 less the number of"
                           " sandboxes was expected");
     }
     if (config->pids_max < 4 || config->connections_max < 1 ||
