@@ -32,7 +32,8 @@ struct wp_egress_key {
 
 struct wp_egress_keys; /* Opaque. */
 
-/* Reads fd to its end. NULL and err, which names the line and never shows it. */
+/* Reads fd to its end. NULL and err, which names the line, but never shows it.
+ */
 struct wp_egress_keys *wp_egress_keys_read(int fd, struct wp_err *err);
 /* The same from memory. */
 struct wp_egress_keys *wp_egress_keys_parse(struct wp_str text,

@@ -382,10 +382,32 @@ on_signal(evutil_socket_t fd, short what, void *arg)
     (void)event_base_loopbreak(program->base);
 }
 
+/* A service manager signals all processes of a service, and the daemon's own end
+ * takes a while: what it has started ends with the channel. */
+static enum wp_status
+set_signals(struct program *program, struct wp_err *err)
+{
+    static const int stops[] = {SIGTERM, SIGINT};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(stops); i++) {
+        if (program->channel) {
+            (void)sigaction(stops[i], &ignore, NULL);
+            continue;
+        }
+        program->signals[i] =
+            evsignal_new(program->base, stops[i], on_signal, program);
+        if (program->signals[i] == NULL ||
+            evsignal_add(program->signals[i], NULL) != 0) {
+            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        }
+    }
+    return WP_OK;
+}
+
 static enum wp_status
 start(struct program *program, struct wp_err *err)
 {
-    static const int stops[] = {SIGTERM, SIGINT};
     struct wp_egress_config *config = &program->config;
 
     program->base = wp_loop_base_create();
@@ -398,13 +420,8 @@ start(struct program *program, struct wp_err *err)
     if (!program->channel) {
         config->source_conns_max = config->conns_max;
     }
-    for (size_t i = 0; i < WP_ARRAY_LEN(stops); i++) {
-        program->signals[i] =
-            evsignal_new(program->base, stops[i], on_signal, program);
-        if (program->signals[i] == NULL ||
-            evsignal_add(program->signals[i], NULL) != 0) {
-            return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-        }
+    if (set_signals(program, err) != WP_OK) {
+        return err->status;
     }
     config->resolver =
         wp_resolver_create(program->base, program->name_servers, err);
@@ -454,10 +471,16 @@ protect(void)
 {
     const struct rlimit none = {0, 0};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct rlimit files;
 
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    /* Each sandbox adds a socket, and nobody says how many there will be. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
 }
 
 int

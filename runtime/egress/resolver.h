@@ -2,9 +2,9 @@
  *
  * Why not getaddrinfo: it blocks, so a sandbox that asks for slow names would
  * hold threads that others need. Why not libevent's resolver: it asks from one
- * port for as long as it lives, and does not turn to TCP for long answers. Names
- * are taken as they are, without the machine's search list; /etc/hosts goes
- * first. One thread. */
+ * port for as long as it lives, and does not turn to TCP for long answers.
+ * Names are taken as they are, without the machine's search list; /etc/hosts
+ * goes first. One thread. */
 #ifndef WP_RUNTIME_EGRESS_RESOLVER_H
 #define WP_RUNTIME_EGRESS_RESOLVER_H
 

@@ -64,9 +64,11 @@ def manifest(place, policies):
 class Case(unittest.TestCase):
     def setUp(self):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
-        thread = threading.Thread(target=self.server.serve_forever)
+        thread = threading.Thread(target=self.server.serve_forever,
+                                  args=(0.02,))
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
         self.here = f"127.0.0.1:{self.server.server_port}"
         self.place = tempfile.mkdtemp(prefix="wp-sandbox-egress-")
@@ -131,11 +133,10 @@ class Egress(Case):
                                     "*"), (0, b""))
         self.assertEqual(self.fetch(self.claim("wide"), f"http://{self.here}/",
                                     *proxy)[0], 403)
-        script = ("import sys, urllib.request as r; sys.stdout.buffer.write("
-                  "r.build_opener(r.ProxyHandler({'http': "
-                  "'http://127.0.0.1:3128'})).open(sys.argv[1]).read())")
-        done = self.run_in(name, "python3", "-c", script,
-                           f"http://{self.here}/")
+        script = ("import sys, urllib.request as r; "
+                  "sys.stdout.buffer.write(r.urlopen(sys.argv[1]).read())")
+        done = self.run_in(name, "env", "-u", "no_proxy", "-u", "NO_PROXY",
+                           "python3", "-c", script, f"http://{self.here}/")
         self.assertEqual(done.stdout, PAGE, done.stderr)
         eventually(lambda: re.search(
             rf"egress sandbox=listed-\w+ method=GET to={self.here} "
@@ -164,15 +165,35 @@ class Egress(Case):
     def test_the_lease_ends(self):
         self.start({"listed": self.here})
         name = self.claim("listed")
-        self.assertEqual(self.fetch(name, f"http://{self.here}/", "--noproxy",
-                                    "")[0], 200)
         proxy, = self.proxies()
-        sandbox = self.daemon.json("get", name)["sandbox"]
-        held = eventually(lambda: self.sockets(proxy), "its socket")
+        eventually(self.daemon.full, "another one made")
+        # Nobody has asked for anything: what it has are its own sockets and
+        # those that it accepts from.
+        held = self.sockets(proxy)
         self.assertEqual(self.daemon.ctl("release", name).returncode, 0)
-        eventually(lambda: not held & self.sockets(proxy),
-                   "the socket let go of")
-        self.assertNotIn(sandbox + " error", self.daemon.log())
+        eventually(lambda: held - self.sockets(proxy), "its socket let go of")
+
+    def test_the_daemon_is_killed(self):
+        # The lease lives on, and so does its policy; whoever comes next is
+        # told of the socket again.
+        self.start({"listed": self.here}, "--lease-store", "sqlite")
+        name = self.claim("listed")
+        url = f"http://{self.here}/"
+        self.assertEqual(self.fetch(name, url, "--noproxy", "")[0], 200)
+        daemon = self.daemon
+        first, = self.proxies()
+        daemon.process.kill()
+        daemon.process.wait()
+        eventually(lambda: not os.path.exists(f"/proc/{first}"),
+                   "the proxy's end with its daemon")
+        with open(daemon.log_path, "a", encoding="utf-8") as log:
+            daemon.process = subprocess.Popen(
+                daemon.process.args, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL)
+        eventually(daemon.full, "all sandboxes ready")
+        self.assertEqual(self.fetch(name, url, "--noproxy", "")[0], 200)
+        self.assertEqual(self.fetch(name, "http://evil.test/")[0], 403)
+        self.assertIn("adopted=", daemon.log())
 
     @staticmethod
     def sockets(pid):
@@ -263,9 +284,10 @@ class Packages(Case):
         name = socket.gethostname()
         address = socket.gethostbyname(name)
         index = http.server.ThreadingHTTPServer((address, 0), Index)
-        thread = threading.Thread(target=index.serve_forever)
+        thread = threading.Thread(target=index.serve_forever, args=(0.02,))
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(index.server_close)
         self.addCleanup(index.shutdown)
         self.install(f"http://{name}:{index.server_port}/simple/", "wp-small",
                      "wp_small")

@@ -67,11 +67,13 @@ class Origin:
         self.asked = []
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # Clients that were cut off.
         if context is not None:
             self.server.socket = context.wrap_socket(self.server.socket,
                                                      server_side=True)
         self.port = self.server.server_port
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, args=(0.02,))
         self.thread.start()
 
     def stop(self):
@@ -98,7 +100,8 @@ class NameServer:
         self.asked = {}
         self.server = socketserver.UDPServer(("127.0.0.1", 0), Handler)
         self.address = "127.0.0.1:%d" % self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, args=(0.02,))
         self.thread.start()
 
     def reply(self, query):
