@@ -305,7 +305,10 @@ on_resolved(void *ctx, const struct wp_resolved *found)
     struct visit *visit = wp_http_exchange_ctx(x);
 
     visit->lookup = NULL;
-    (void)go(x, found);
+    /* It may have been too late: that was answered. */
+    if (!wp_http_replied(wp_http_exchange_req(x))) {
+        (void)go(x, found);
+    }
 }
 
 static bool

@@ -98,7 +98,9 @@ class NameServer:
 
         self.names = {}
         self.asked = {}
-        self.server = socketserver.UDPServer(("127.0.0.1", 0), Handler)
+        self.held = {}  # Name -> an event that its answers wait for.
+        self.server = socketserver.ThreadingUDPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
         self.address = "127.0.0.1:%d" % self.server.server_address[1]
         self.thread = threading.Thread(
             target=self.server.serve_forever, args=(0.02,))
@@ -116,6 +118,8 @@ class NameServer:
                 query[12:at + 5]
         if self.names[name] is None:
             return None  # Silence.
+        if name in self.held:
+            self.held[name].wait(DEADLINE_S)
         turn = self.asked.get((name, kind), 0)
         self.asked[name, kind] = turn + 1
         answers = self.names[name][min(turn, len(self.names[name]) - 1)]

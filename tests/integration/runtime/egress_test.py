@@ -237,6 +237,29 @@ class Names(Case):
         self.assertEqual(status, 502, body)
         self.assertIn("gone.test cannot be resolved", body.decode())
 
+    def test_an_answer_that_comes_too_late(self):
+        names = self.name_server()
+        port = self.origin.port
+        names.names = {"late.test": [["127.0.0.1"]], "a.test": [["127.0.0.1"]]}
+        names.held["late.test"] = threading.Event()
+        proxy = self.proxy("late.test:%d a.test:%d %s" % (port, port,
+                                                          self.here),
+                           "--name-servers", names.address,
+                           "--connect-timeout", "300ms")
+        with proxy.connect() as sock:
+            sock.sendall(b"GET http://late.test:%d/ HTTP/1.1\r\n\r\n" % port)
+            got = sock.recv(1000)
+            self.assertIn(b" 504 ", got)
+            names.held["late.test"].set()  # The client has not left yet.
+            self.assertEqual(proxy.get("http://a.test:%d/" % port)[0], 200)
+            while True:
+                piece = sock.recv(1000)
+                if not piece:
+                    break
+                got += piece
+        self.assertEqual(got.count(b"HTTP/1.1"), 1)
+        self.assertEqual(len(self.origin.asked), 1)
+
     def test_rebinding(self):
         # What was checked is what is connected to: each request by its own
         # answer, and of an answer only what may be.
