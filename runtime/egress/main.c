@@ -382,8 +382,8 @@ on_signal(evutil_socket_t fd, short what, void *arg)
     (void)event_base_loopbreak(program->base);
 }
 
-/* A service manager signals all processes of a service, and the daemon's own end
- * takes a while: what it has started ends with the channel. */
+/* A service manager may signal all processes of a service, and the daemon's own
+ * end takes a while: what it has started ends with the channel. */
 static enum wp_status
 set_signals(struct program *program, struct wp_err *err)
 {
