@@ -23,8 +23,7 @@ enum {
     /* Left of sockaddr_un for a short sandbox name and "/port.sock". */
     STATE_DIR_MAX = WP_ENDPOINT_MAX - 32,
     FILES_FOR_DAEMON = 1024,
-    /* Two pidfds, control, stderr or bridge, and its egress proxy's socket. */
-    FILES_FOR_SANDBOX = 5,
+    FILES_FOR_SANDBOX = 4, /* Two pidfds, control, and stderr or bridge. */
 };
 
 static enum wp_status
@@ -451,9 +450,11 @@ wp_local_raise_files(struct wp_local *local)
 {
     rlim_t want = (rlim_t)local->config.sandboxes_max * FILES_FOR_SANDBOX +
                   FILES_FOR_DAEMON;
+    /* One more for each that has an egress proxy. */
+    rlim_t most = want + local->config.sandboxes_max;
     struct rlimit files;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= want) {
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= most) {
         return;
     }
     if (files.rlim_max < want) {
@@ -467,8 +468,7 @@ wp_local_raise_files(struct wp_local *local)
                      " about %llu sandboxes",
                      (unsigned long long)files.rlim_max,
                      (unsigned long long)(files.rlim_max / FILES_FOR_SANDBOX));
-        want = files.rlim_max;
     }
-    files.rlim_cur = want;
+    files.rlim_cur = most < files.rlim_max ? most : files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }

@@ -537,7 +537,7 @@ wp_http_exchange_connect(struct wp_http_exchange *x,
     } else {
         set_timeouts(x);
     }
-    return true;
+    return tell_moved(x, evbuffer_get_length(out(upstream)), 0);
 }
 
 /* ------------------------------------------------------------- the client */

@@ -74,7 +74,6 @@ on_readable(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (n <= 0) {
-        wp_log_info("the daemon is gone: no sandbox gets out");
         (void)event_base_loopbreak(members->base);
         return;
     }
