@@ -156,7 +156,7 @@ open_egress(struct init *init)
     }
 }
 
-/* In the child: this process has one thread, so memory may be had after fork. */
+/* In the child. This process has one thread, so it may allocate after fork. */
 static bool
 set_egress_env(const struct init *init)
 {
