@@ -334,8 +334,8 @@ class Hostile(Case):
         # Idle ones take all places; an honest request is served when they have
         # had their time.
         count = int(os.environ.get("WP_EGRESS_CONNECTIONS", "500"))
-        proxy = self.proxy(self.here, "--conns-max", "64", "--idle-timeout",
-                           "500ms")
+        proxy = self.proxy(self.here, "--conns-max", str(max(64, count // 8)),
+                           "--idle-timeout", "500ms")
         socks = []
         try:
             for _ in range(count):
