@@ -23,6 +23,9 @@ enum {
      * bound at all, init leaves, and takes what is half bound with it. */
     WP_CONTROL_BOUND = 'D',   /* All is there. */
     WP_CONTROL_UNBOUND = 'U', /* Text says what is not. */
+    /* The socket where the sandbox's egress proxy is to accept comes along; to
+     * each daemon anew. */
+    WP_CONTROL_EGRESS = 'E',
 
     /* From the daemon. */
     WP_CONTROL_PROBE = 'P',

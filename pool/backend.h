@@ -31,8 +31,9 @@ struct wp_sandbox_order {
     struct wp_str pool_namespace;
     struct wp_str pool;
     struct wp_str template_name;
-    struct wp_str name; /* Unique on this machine or in this namespace. */
-    const uint8_t *uid; /* WP_UID_LEN random bytes, also in lease tokens. */
+    struct wp_str name;   /* Unique on this machine or in this namespace. */
+    const uint8_t *uid;   /* WP_UID_LEN random bytes, also in lease tokens. */
+    struct wp_str egress; /* The policy; "": nothing may be reached. */
     int64_t ready_within_ns; /* After this without on_ready: report on_lost. */
 };
 

@@ -40,6 +40,7 @@ enum {
     WP_BINDING_PATH_MAX = 512,
     WP_BINDING_FILES_BYTES_MAX = 1 << 20, /* Of all files' contents. */
     WP_BIND_REASON_MAX = 159,
+    WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
 };
 
 #define WP_TTL_MIN_NS (1 * WP_NS_PER_S)

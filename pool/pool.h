@@ -93,7 +93,10 @@ struct wp_pool_spec {
     int64_t wait_max_ns;     /* Longer waits asked for are cut to this. */
     int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
     enum wp_cold_start cold_start;
-    bool cold_start_said;         /* By the pool's annotation. */
+    bool cold_start_said; /* By the pool's annotation. */
+    /* What its sandboxes may reach, as pool/egress/policy.h reads it; "":
+     * nothing. */
+    char egress[WP_EGRESS_TEXT_MAX + 1];
     struct wp_scale_policy scale; /* WP_SCALE_PLAIN: the target as given. */
 };
 

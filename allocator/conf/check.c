@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pool/base/address.h"
+#include "pool/egress/policy.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
@@ -481,6 +482,18 @@ check_cluster(const struct wp_conf *conf, struct wp_err *err)
     return WP_OK;
 }
 
+static enum wp_status
+check_egress(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_egress_policy policy;
+
+    return conf->egress_packages[0] == '\0' ||
+                   wp_egress_preset_parse(wp_str_from(conf->egress_packages),
+                                          &policy, err) == WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "setting 'egress_packages'");
+}
+
 uint32_t
 wp_conf_controller(const char *name)
 {
@@ -528,6 +541,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_quotas(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_egress(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

@@ -136,6 +136,20 @@ store_knows(struct wp_daemon_core *core, struct wp_lease_store store,
     }
 }
 
+/* Control thread. Is it as its pool has new ones made? */
+static bool
+is_current(struct wp_pools *pools, const struct wp_local_found *found)
+{
+    uint32_t index = wp_pools_index(pools, found->pool_namespace, found->pool);
+    struct wp_pool_stats stats;
+
+    if (!found->template_current || index == UINT32_MAX) {
+        return found->template_current;
+    }
+    wp_pools_stats(pools, index, &stats);
+    return wp_str_is(found->egress, stats.spec.egress);
+}
+
 /* Control thread. */
 static void
 ask_wanted(void *ctx)
@@ -144,9 +158,10 @@ ask_wanted(void *ctx)
     struct wp_pools *pools = q->pools;
     struct wp_claim_info info;
 
-    /* An idle one of an older template would only be in the way. */
+    /* An idle one of an older template, or of another egress policy, would only
+     * be in the way. */
     q->wanted =
-        (q->found->template_current ||
+        (is_current(pools, q->found) ||
          wp_pools_find_sandbox(pools, q->found->name, &info) == WP_OK) &&
         wp_pools_seen(pools, q->found->uid, &q->ref);
 }

@@ -38,6 +38,8 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
                            sizeof machine->init_path);
     wp_daemon_find_program(conf->runtime_path, "warmpool-runtime",
                            machine->runtime_path, sizeof machine->runtime_path);
+    wp_daemon_find_program(conf->egress_path, "warmpool-egress",
+                           machine->egress_path, sizeof machine->egress_path);
     out->state_dir = conf->state_dir;
     out->rootfs_dir = wp_conf_or_null(conf->rootfs_dir);
     out->init_path = wp_conf_or_null(machine->init_path);
@@ -60,6 +62,12 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
     out->pids_max = (uint32_t)conf->sandbox_pids_max;
     out->connections_max = (uint32_t)conf->sandbox_connections_max;
     out->tmpfs_bytes = (uint64_t)conf->sandbox_tmpfs_size;
+    out->egress_path = wp_conf_or_null(machine->egress_path);
+    out->egress_packages = conf->egress_packages;
+    out->egress_keys_file = wp_conf_or_null(conf->egress_keys_file);
+    out->egress_connections_max = (uint32_t)conf->egress_connections_max;
+    out->egress_bytes_max = (uint64_t)conf->egress_bytes_max;
+    out->log_json = conf->log_format == WP_LOG_JSON;
     out->outlive = wp_conf_outlives(conf);
     out->templates_len = wp_manifest_templates(manifest, &out->templates);
 }

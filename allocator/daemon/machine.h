@@ -33,6 +33,7 @@ struct wp_machine {
     /* The local backend's helpers, which it borrows; "" where there is none. */
     char init_path[512];
     char runtime_path[512];
+    char egress_path[512];
 };
 
 /* Can this machine make sandboxes? */

@@ -88,7 +88,7 @@ same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
            a->ttl_default_ns == b->ttl_default_ns &&
            a->ttl_max_ns == b->ttl_max_ns && a->wait_max_ns == b->wait_max_ns &&
            a->ready_within_ns == b->ready_within_ns &&
-           a->cold_start == b->cold_start;
+           a->cold_start == b->cold_start && strcmp(a->egress, b->egress) == 0;
 }
 
 /* Idle ones of the former template are not what claims are to get now. why:
@@ -132,6 +132,8 @@ change_pool(const struct reload *job, uint32_t index,
     }
     if (strcmp(stats.spec.template_name, spec->template_name) != 0) {
         outdated = "its pool has another template now";
+    } else if (strcmp(stats.spec.egress, spec->egress) != 0) {
+        outdated = "its pool has another egress policy now";
     }
     if (wp_pools_update(job->core->pools, index, &next, &err) != WP_OK) {
         wp_log_error("change of a pool refused", wp_kv_str("pool", spec->name),

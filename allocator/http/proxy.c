@@ -1,87 +1,19 @@
-/* One exchange with a sandbox, streamed. Buffers fill up to WP_HTTP_BUFFER in
- * each direction; then the source is not moved on, so its bufferevent stops
- * reading, until the drain callback of the other side comes. */
+/* What an exchange with a sandbox has of its own: where it goes, and which
+ * fields are for us and not for the sandbox. */
 #include "allocator/http/proxy.h"
 
 #include <event2/bufferevent.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
-#include "pool/base/clock.h"
+#include "proto/formats/http_exchange.h"
 
-enum {
-    /* 1xx heads a sandbox may send before its answer. */
-    INTERIM_MAX = 16,
-};
-
-/* User of the request, which owns it. Functions that return bool say whether
- * it goes on: after false it may be gone. */
-struct exchange {
-    struct wp_http_proxy *proxy;
-    struct wp_http_req *req;
-    struct wp_http_message *request;
+struct visit {
+    struct wp_http_exchange_config config;
     struct wp_http_route route;
     struct wp_address endpoint;
     bool strip_token;
     char sandbox_token[WP_SANDBOX_TOKEN_TEXT + 1]; /* "": none. */
-    struct bufferevent *client;
-    struct bufferevent *upstream; /* NULL: not begun, or over. */
-    struct wp_http_message response;
-    uint32_t interim;    /* 1xx heads so far. */
-    bool response_begun; /* The client has seen a head. */
-    bool tunnel;
-    bool keep_alive; /* Both want it and the framing allows it. */
-    bool client_eof;
-    bool upstream_eof;
 };
-
-static struct evbuffer *
-in(struct bufferevent *side)
-{
-    return bufferevent_get_input(side);
-}
-
-static struct evbuffer *
-out(struct bufferevent *side)
-{
-    return bufferevent_get_output(side);
-}
-
-/* The sandbox has no more to say, and is not listened to. */
-static void
-drop_upstream(struct exchange *x)
-{
-    if (x->upstream != NULL) {
-        bufferevent_free(x->upstream);
-        x->upstream = NULL;
-    }
-}
-
-/* What is buffered still reaches the client. */
-static bool
-end(struct exchange *x)
-{
-    drop_upstream(x);
-    wp_http_stream_end(x->req);
-    return false;
-}
-
-static bool
-drop(struct exchange *x)
-{
-    wp_http_stream_drop(x->req);
-    return false;
-}
-
-/* The client is at fault. Only before any part of a response was sent. */
-static bool
-refuse(struct exchange *x, int status, const char *why)
-{
-    drop_upstream(x);
-    wp_http_set_close(x->req);
-    wp_http_reply_error(x->req, status, "%s", why);
-    return false;
-}
 
 void
 wp_http_proxy_fail(struct wp_http_proxy *proxy, struct wp_http_req *req,
@@ -92,468 +24,76 @@ wp_http_proxy_fail(struct wp_http_proxy *proxy, struct wp_http_req *req,
     wp_http_reply_error(req, status, "%s", why);
 }
 
-/* The sandbox is at fault. */
 static bool
-fail(struct exchange *x, int status, const char *why)
+begin(struct wp_http_exchange *x)
 {
-    if (x->response_begun) {
-        x->proxy->failed_total++;
-        return end(x); /* The client sees a cut answer. */
-    }
-    drop_upstream(x);
-    wp_http_proxy_fail(x->proxy, x->req, status, why);
-    return false;
-}
+    const struct visit *visit = wp_http_exchange_ctx(x);
 
-/* Nothing moves in a direction for idle_timeout: somebody stalls. Reading has
- * no such bound but while a body is owed, since servers may think and streams
- * may be silent. */
-static void
-set_timeouts(struct exchange *x)
-{
-    struct timeval stall = wp_timeval(x->proxy->idle_timeout_ns);
-    bool body_owed = !x->tunnel && !x->request->done;
-
-    (void)bufferevent_set_timeouts(x->client, body_owed ? &stall : NULL,
-                                   &stall);
+    return wp_http_exchange_connect(
+        x,
+        bufferevent_socket_new(visit->config.base, -1, BEV_OPT_CLOSE_ON_FREE),
+        (const struct sockaddr *)&visit->endpoint.sa, (int)visit->endpoint.len);
 }
 
 static void
-put_chunk(void *ctx, const char *data, size_t len)
+put_head(const struct wp_http_exchange *x, struct evbuffer *to)
 {
-    (void)evbuffer_add_printf(ctx, "%zx\r\n", len);
-    (void)evbuffer_add(ctx, data, len);
-    (void)evbuffer_add(ctx, "\r\n", 2);
-}
-
-/* Moves body bytes of message. Chunks are written anew, without extensions and
- * trailers: the parser accepts ends of chunks that others take for something
- * else. False: its framing is broken. */
-static bool
-move_body(struct evbuffer *from, struct evbuffer *to,
-          struct wp_http_message *message)
-{
-    message->on_body = message->chunked ? put_chunk : NULL;
-    message->ctx = to;
-    while (!message->done && evbuffer_get_length(to) < WP_HTTP_BUFFER) {
-        struct evbuffer_iovec chunk;
-        int64_t n;
-
-        if (evbuffer_peek(from, -1, NULL, &chunk, 1) < 1 ||
-            chunk.iov_len == 0) {
-            break;
-        }
-        n = wp_http_message_body(
-            message, (struct wp_str){chunk.iov_base, chunk.iov_len});
-        if (n < 0) {
-            return false;
-        }
-        if (message->chunked) {
-            (void)evbuffer_drain(from, (size_t)n);
-        } else {
-            (void)evbuffer_remove_buffer(from, to, (size_t)n);
-        }
-        if (message->chunked && message->done) {
-            (void)evbuffer_add(to, "0\r\n\r\n", 5);
-        }
-        if (n == 0) {
-            break;
-        }
-    }
-    return true;
-}
-
-static void
-move_raw(struct evbuffer *from, struct evbuffer *to)
-{
-    size_t have = evbuffer_get_length(to);
-
-    if (have < WP_HTTP_BUFFER) {
-        (void)evbuffer_remove_buffer(from, to, WP_HTTP_BUFFER - have);
-    }
-}
-
-/* The fields that say where the body ends. */
-static void
-put_framing(struct evbuffer *to, const struct wp_http_message *m)
-{
-    if (m->chunked) {
-        (void)evbuffer_add_printf(to, "Transfer-Encoding: chunked\r\n");
-    } else if (m->has_length) {
-        (void)evbuffer_add_printf(to, "Content-Length: %llu\r\n",
-                                  (unsigned long long)m->length);
-    }
-}
-
-/* Is it for us, and not for the sandbox? */
-static bool
-is_ours(const struct wp_http_field *f, bool strip_token)
-{
-    return wp_http_name_is(f->name, "Expect") ||
-           wp_http_name_is(f->name, WP_SANDBOX_TOKEN_FIELD) ||
-           (strip_token && wp_http_name_is(f->name, "Authorization"));
-}
-
-static void
-put_fields(struct evbuffer *to, const struct wp_http_message *m,
-           bool strip_token)
-{
-    for (uint32_t i = 0; i < m->n_fields; i++) {
-        const struct wp_http_field *f = &m->fields[i];
-
-        if (wp_http_field_stays(m, f) || is_ours(f, strip_token)) {
-            continue;
-        }
-        (void)evbuffer_add(to, f->name.ptr, f->name.len);
-        (void)evbuffer_add(to, ": ", 2);
-        (void)evbuffer_add(to, f->value.ptr, f->value.len);
-        (void)evbuffer_add(to, "\r\n", 2);
-    }
-}
-
-static void
-put_upgrade(struct evbuffer *to, const struct wp_http_message *m)
-{
-    const struct wp_http_field *upgrade = wp_http_field(m, "Upgrade");
-
-    if (upgrade != NULL) {
-        (void)evbuffer_add_printf(to, "Upgrade: %.*s\r\n",
-                                  WP_STR_ARG(upgrade->value));
-    }
-    (void)evbuffer_add_printf(to, "Connection: Upgrade\r\n");
-}
-
-static void
-put_request_head(struct evbuffer *to, const struct exchange *x)
-{
-    const struct wp_http_message *request = x->request;
-    const struct wp_http_route *route = &x->route;
+    const struct visit *visit = wp_http_exchange_ctx(x);
+    const struct wp_http_message *request =
+        wp_http_message(wp_http_exchange_req(x));
+    const struct wp_http_route *route = &visit->route;
     bool slash = route->rest.len > 0 && route->rest.ptr[0] == '/';
 
     (void)evbuffer_add_printf(to, "%.*s %s%.*s HTTP/1.%u\r\n",
                               WP_STR_ARG(request->method), slash ? "" : "/",
                               WP_STR_ARG(route->rest), request->minor);
-    put_fields(to, request, x->strip_token);
-    if (x->sandbox_token[0] != '\0') {
+    if (visit->sandbox_token[0] != '\0') {
         (void)evbuffer_add_printf(to, WP_SANDBOX_TOKEN_FIELD ": %s\r\n",
-                                  x->sandbox_token);
+                                  visit->sandbox_token);
     }
-    put_framing(to, request);
-    if (request->upgrade) {
-        put_upgrade(to, request);
-    } else {
-        (void)evbuffer_add_printf(to, "Connection: close\r\n");
-    }
-    (void)evbuffer_add(to, "\r\n", 2);
 }
 
-static void
-put_response_head(struct exchange *x)
-{
-    const struct wp_http_message *m = &x->response;
-    struct evbuffer *to = out(x->client);
-
-    wp_http_put_status(x->req, m->status);
-    put_fields(to, m, false);
-    /* An answer that can have no body announces none: a client that believed
-     * the announcement would take the next answer for it. HEAD asks for the
-     * length, so that it is told. */
-    if (wp_http_status_has_body(m->status) &&
-        !(m->head_request && m->chunked)) {
-        put_framing(to, m);
-    }
-    if (m->status == 101) {
-        put_upgrade(to, m);
-    } else if (m->status >= 200 && !x->keep_alive) {
-        (void)evbuffer_add_printf(to, "Connection: close\r\n");
-    }
-    (void)evbuffer_add(to, "\r\n", 2);
-}
-
+/* Is it for us, and not for the sandbox? */
 static bool
-finish(struct exchange *x)
+drops(const struct wp_http_exchange *x, const struct wp_http_message *message,
+      const struct wp_http_field *field)
 {
-    if (!x->keep_alive || !x->request->done) {
-        return end(x);
-    }
-    wp_http_stream_next(x->req);
-    return false;
-}
+    const struct visit *visit = wp_http_exchange_ctx(x);
 
-/* What the response's head decides. */
-static bool
-begin_response(struct exchange *x)
-{
-    const struct wp_http_message *m = &x->response;
-
-    if (m->status == 101 && !x->request->upgrade) {
-        return fail(x, 502, "the sandbox changes protocol without being asked");
-    }
-    if (m->status < 200 && m->status != 101) {
-        if (++x->interim > INTERIM_MAX) {
-            return fail(x, 502, "the sandbox sends one 1xx after the other");
-        }
-        if (x->request->minor == 1) {
-            put_response_head(x);
-        }
-        return true; /* The real one follows. */
-    }
-    if (m->chunked && x->request->minor == 0) {
-        return fail(x, 502, "the sandbox answers HTTP/1.0 in chunks");
-    }
-    x->keep_alive = x->request->keep_alive && x->request->minor == 1 &&
-                    !m->until_eof && !x->request->upgrade;
-    wp_http_set_deadline(x->req, 0);
-    put_response_head(x);
-    x->response_begun = true;
-    if (m->status == 101) {
-        x->tunnel = true;
-        set_timeouts(x);
-    }
-    return true;
-}
-
-/* Takes one head from the sandbox. False: there is none, or all is over. */
-static bool
-read_response_head(struct exchange *x)
-{
-    struct evbuffer *from = in(x->upstream);
-    bool is_head = wp_str_is(x->request->method, "HEAD");
-    char head[WP_HTTP_HEAD_MAX];
-    ev_ssize_t have = evbuffer_copyout(from, head, sizeof head);
-    size_t len =
-        wp_http_head_len((struct wp_str){head, have > 0 ? (size_t)have : 0});
-    const char *why = "";
-
-    if (len == SIZE_MAX) {
-        return fail(x, 502, "the sandbox's answer has too long a head");
-    }
-    if (len == 0) {
-        return x->upstream_eof &&
-               fail(x, 502, "the sandbox closed without an answer");
-    }
-    (void)evbuffer_drain(from, len);
-    if (!wp_http_parse_response(&x->response, (struct wp_str){head, len},
-                                is_head, &why)) {
-        return fail(x, 502, "the sandbox's answer is not HTTP/1.1");
-    }
-    return begin_response(x);
-}
-
-/* All of the request is on its way: now an answer is owed. */
-static void
-request_sent(struct exchange *x)
-{
-    int64_t most_ns = x->proxy->upstream_timeout_ns;
-    int64_t asked_ns = x->route.timeout_ns;
-
-    set_timeouts(x);
-    if (x->client_eof) {
-        wp_http_half_closed(x->req);
-    }
-    if (!x->response_begun) {
-        wp_http_set_deadline(
-            x->req, asked_ns > 0 && asked_ns < most_ns ? asked_ns : most_ns);
-    }
-}
-
-static bool
-pump_request(struct exchange *x)
-{
-    if (x->request->done) {
-        return true;
-    }
-    if (!move_body(in(x->client), out(x->upstream), x->request)) {
-        return x->response_begun
-                   ? drop(x)
-                   : refuse(x, 400, "the request's body is broken");
-    }
-    if (x->request->done) {
-        request_sent(x);
-    } else if (x->client_eof && evbuffer_get_length(in(x->client)) == 0) {
-        return drop(x); /* Gone in the middle of its body. */
-    }
-    return true;
-}
-
-static bool
-pump_response(struct exchange *x)
-{
-    while (!x->response_begun) {
-        if (!read_response_head(x)) {
-            return false;
-        }
-    }
-    if (x->tunnel) {
-        return true;
-    }
-    if (!move_body(in(x->upstream), out(x->client), &x->response)) {
-        return fail(x, 502, "the sandbox's answer is broken");
-    }
-    if (!x->response.done && x->upstream_eof &&
-        evbuffer_get_length(in(x->upstream)) == 0 &&
-        !wp_http_message_eof(&x->response)) {
-        return fail(x, 502, "the sandbox's answer was cut");
-    }
-    return x->response.done ? finish(x) : true;
+    return wp_http_name_is(field->name, WP_SANDBOX_TOKEN_FIELD) ||
+           (visit->strip_token &&
+            message == wp_http_message(wp_http_exchange_req(x)) &&
+            wp_http_name_is(field->name, "Authorization"));
 }
 
 static void
-pump_tunnel(struct exchange *x)
+gone(struct wp_http_exchange *x)
 {
-    move_raw(in(x->client), out(x->upstream));
-    move_raw(in(x->upstream), out(x->client));
-    if (x->upstream_eof && evbuffer_get_length(in(x->upstream)) == 0) {
-        (void)end(x);
-    } else if (x->client_eof && evbuffer_get_length(in(x->client)) == 0 &&
-               evbuffer_get_length(out(x->upstream)) == 0) {
-        (void)shutdown(bufferevent_getfd(x->upstream), SHUT_WR);
-    }
+    free(wp_http_exchange_ctx(x));
 }
 
-static void
-pump(struct exchange *x)
+static const struct wp_http_ops *
+open_visit(struct wp_http_proxy *proxy, struct wp_http_req *req,
+           struct visit *visit, const char *endpoint)
 {
-    if ((x->tunnel || (pump_request(x) && pump_response(x))) && x->tunnel) {
-        pump_tunnel(x);
+    static const struct wp_http_exchange_ops ops = {
+        .begin = begin, .put_head = put_head, .drops = drops, .gone = gone};
+    const struct wp_http_ops *opened;
+
+    if (wp_address_parse(wp_str_from(endpoint), &visit->endpoint, NULL) !=
+        WP_OK) {
+        wp_http_proxy_fail(proxy, req, 502,
+                           "the sandbox's endpoint is not an address");
+        return NULL;
     }
-}
-
-/* ------------------------------------------------------------ the sandbox */
-
-static void
-on_upstream_ready(struct bufferevent *upstream, void *ctx)
-{
-    (void)upstream;
-    pump(ctx);
-}
-
-static void
-on_upstream_event(struct bufferevent *upstream, short what, void *ctx)
-{
-    struct exchange *x = ctx;
-
-    (void)upstream;
-    if ((what & BEV_EVENT_CONNECTED) != 0) {
-        return;
+    if (visit->route.port != 0) {
+        wp_address_set_port(&visit->endpoint, visit->route.port);
     }
-    if ((what & BEV_EVENT_TIMEOUT) != 0) {
-        (void)fail(x, 504, "the sandbox does not take the request");
-        return;
+    opened = wp_http_exchange_open(&visit->config, &ops, req, visit);
+    if (opened == NULL) {
+        wp_http_proxy_fail(proxy, req, 502, "the sandbox cannot be reached");
     }
-    if ((what & BEV_EVENT_WRITING) != 0) {
-        /* It takes no more. What it said before may still wait in the kernel:
-         * that side is read on, and tells the end. */
-        return;
-    }
-    /* Its end, clean or not: what it sent before still counts. */
-    x->upstream_eof = true;
-    pump(x);
-}
-
-static bool
-connect_upstream(struct exchange *x)
-{
-    struct timeval stall = wp_timeval(x->proxy->idle_timeout_ns);
-
-    x->upstream =
-        bufferevent_socket_new(x->proxy->base, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (x->upstream == NULL) {
-        return false;
-    }
-    bufferevent_setcb(x->upstream, on_upstream_ready, on_upstream_ready,
-                      on_upstream_event, x);
-    bufferevent_setwatermark(x->upstream, EV_READ, 0, WP_HTTP_BUFFER);
-    bufferevent_setwatermark(x->upstream, EV_WRITE, WP_HTTP_BUFFER / 2, 0);
-    (void)bufferevent_set_timeouts(x->upstream, NULL, &stall);
-    (void)bufferevent_enable(x->upstream, EV_READ | EV_WRITE);
-    return bufferevent_socket_connect(x->upstream,
-                                      (const struct sockaddr *)&x->endpoint.sa,
-                                      (int)x->endpoint.len) == 0;
-}
-
-/* ------------------------------------------------------------- the client */
-
-static void
-on_client_input(struct wp_http_req *req, struct evbuffer *input)
-{
-    (void)input;
-    pump(wp_http_user(req));
-}
-
-static void
-on_client_drained(struct wp_http_req *req)
-{
-    pump(wp_http_user(req));
-}
-
-static void
-on_client_event(struct wp_http_req *req, short what)
-{
-    struct exchange *x = wp_http_user(req);
-    bool body_owed = !x->tunnel && !x->request->done;
-
-    if ((what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_READING) != 0 &&
-        !x->response_begun) {
-        (void)refuse(x, 408, "the body did not come in time");
-        return;
-    }
-    /* It has finished sending, and still waits for the answer. When it has
-     * left altogether, the sandbox learns it by our closing too; but in a
-     * tunnel, or with a body still in our buffer, it gets the last of it. */
-    if ((what & BEV_EVENT_EOF) != 0 &&
-        (body_owed || x->tunnel || !wp_http_client_left(x->req))) {
-        x->client_eof = true;
-        if (!body_owed && !x->tunnel) {
-            wp_http_half_closed(x->req);
-        }
-        pump(x);
-        return;
-    }
-    (void)drop(x);
-}
-
-static void
-on_late(struct wp_http_req *req)
-{
-    (void)fail(wp_http_user(req), 504, "the sandbox did not answer in time");
-}
-
-/* --------------------------------------------------------------- its life */
-
-static void
-begin(struct wp_http_req *req)
-{
-    static const struct wp_http_stream_ops stream = {
-        .input = on_client_input,
-        .drained = on_client_drained,
-        .event = on_client_event,
-        .late = on_late,
-    };
-    struct exchange *x = wp_http_user(req);
-
-    wp_http_take(req, &stream);
-    if (!connect_upstream(x)) {
-        (void)fail(x, 502, "the sandbox cannot be reached");
-        return;
-    }
-    put_request_head(out(x->upstream), x);
-    if (x->request->done) {
-        request_sent(x);
-    } else {
-        set_timeouts(x);
-    }
-    /* What came with the head is moved from the loop. */
-    bufferevent_trigger(x->client, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
-}
-
-static void
-gone(struct wp_http_req *req)
-{
-    struct exchange *x = wp_http_user(req);
-
-    drop_upstream(x);
-    free(x);
+    return opened;
 }
 
 const struct wp_http_ops *
@@ -561,32 +101,32 @@ wp_http_proxy_open(struct wp_http_proxy *proxy, struct wp_http_req *req,
                    const struct wp_http_route *route, const char *endpoint,
                    bool strip_token, const char *sandbox_token)
 {
-    static const struct wp_http_ops ops = {
-        .body_max = UINT64_MAX, .begin = begin, .gone = gone};
-    struct exchange *x = calloc(1, sizeof *x);
+    int64_t answer_ns = proxy->upstream_timeout_ns;
+    struct visit *visit = calloc(1, sizeof *visit);
+    const struct wp_http_ops *opened;
 
     proxy->proxied_total++;
-    if (x == NULL) {
+    if (visit == NULL) {
         wp_http_proxy_fail(proxy, req, 502, "the sandbox cannot be reached");
         return NULL;
     }
-    if (wp_address_parse(wp_str_from(endpoint), &x->endpoint, NULL) != WP_OK) {
-        free(x);
-        wp_http_proxy_fail(proxy, req, 502,
-                           "the sandbox's endpoint is not an address");
-        return NULL;
+    if (route->timeout_ns > 0 && route->timeout_ns < answer_ns) {
+        answer_ns = route->timeout_ns;
     }
-    if (route->port != 0) {
-        wp_address_set_port(&x->endpoint, route->port);
-    }
-    x->proxy = proxy;
-    x->req = req;
-    x->request = wp_http_message(req);
-    x->client = wp_http_bufferevent(req);
-    x->route = *route;
-    x->strip_token = strip_token;
-    (void)snprintf(x->sandbox_token, sizeof x->sandbox_token, "%s",
+    visit->config = (struct wp_http_exchange_config){
+        .base = proxy->base,
+        .server = "the sandbox",
+        .idle_timeout_ns = proxy->idle_timeout_ns,
+        .answer_timeout_ns = answer_ns,
+        .failed = &proxy->failed_total,
+    };
+    visit->route = *route;
+    visit->strip_token = strip_token;
+    (void)snprintf(visit->sandbox_token, sizeof visit->sandbox_token, "%s",
                    sandbox_token);
-    wp_http_set_user(req, x);
-    return &ops;
+    opened = open_visit(proxy, req, visit, endpoint);
+    if (opened == NULL) {
+        free(visit);
+    }
+    return opened;
 }

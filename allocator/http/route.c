@@ -112,33 +112,3 @@ wp_http_route(const struct wp_http_message *request, struct wp_http_route *out,
     }
     return read_router_fields(request, out, why);
 }
-
-bool
-wp_http_field_stays(const struct wp_http_message *message,
-                    const struct wp_http_field *field)
-{
-    static const char *const hops[] = {
-        "Connection",
-        "Keep-Alive",
-        "Proxy-Connection",
-        "Proxy-Authenticate",
-        "Proxy-Authorization",
-        "TE",
-        "Upgrade",
-        "Transfer-Encoding",
-        "Content-Length",
-    };
-
-    for (size_t i = 0; i < WP_ARRAY_LEN(hops); i++) {
-        if (wp_http_name_is(field->name, hops[i])) {
-            return true;
-        }
-    }
-    for (uint32_t i = 0; i < message->n_fields; i++) {
-        if (wp_http_name_is(message->fields[i].name, "Connection") &&
-            wp_http_list_has(message->fields[i].value, field->name)) {
-            return true;
-        }
-    }
-    return false;
-}

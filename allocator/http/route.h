@@ -34,9 +34,4 @@ struct wp_http_route {
 WP_MUST_CHECK bool wp_http_route(const struct wp_http_message *request,
                                  struct wp_http_route *out, const char **why);
 
-/* Must this field stay behind when a message is handed on? Those that concern
- * the connection only, and the lengths, which are written anew. */
-bool wp_http_field_stays(const struct wp_http_message *message,
-                         const struct wp_http_field *field);
-
 #endif

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +37,7 @@
 #include "local/init/bind.h"
 #include "local/init/bridge.h"
 #include "local/control.h"
+#include "local/egress_env.h"
 #include "local/init/inner_probe.h"
 #include "local/init/programs.h"
 #include "proto/sockets/descriptors.h"
@@ -55,16 +57,19 @@ enum {
     FILES_HARD = 65536,
     FILES_OWN = 64, /* Descriptors for all but the bridge's connections. */
     FINGERPRINT_MAX = 17,
+    EGRESS_BACKLOG = 128,
 };
 
 struct init {
     int listen_fd;
     int control_fd; /* -1: no daemon is there. */
     int rejoin_fd;  /* Where the next one connects; -1: none will. */
+    int egress_fd;  /* Listens for the egress proxy; -1: there is none. */
     int epoll_fd;
     int signal_fd;
     int output_fd;
     uint16_t port;
+    uint16_t egress_port; /* 0: nothing outside is reached. */
     const char *probe_path;
     uint32_t conns_max;
     uint32_t procs_max;
@@ -129,6 +134,75 @@ fail(const struct init *init, const char *what)
     (void)snprintf(text, sizeof text, "%s: %s", what, strerror(errno));
     tell(init, WP_CONTROL_FAIL, text);
     _exit(1);
+}
+
+/* --- The way out --- */
+
+/* The proxy outside accepts from this socket itself, so that no byte passes
+ * through here and who speaks is known by the socket. Before the program, which
+ * might take the port. */
+static void
+open_egress(struct init *init)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons(init->egress_port),
+        .sin_addr = {htonl(INADDR_LOOPBACK)},
+    };
+    int one = 1;
+
+    if (init->egress_port == 0) {
+        return;
+    }
+    init->egress_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (init->egress_fd < 0 ||
+        setsockopt(init->egress_fd, SOL_SOCKET, SO_REUSEADDR, &one,
+                   sizeof one) != 0 ||
+        bind(init->egress_fd, (const struct sockaddr *)&address,
+             sizeof address) != 0 ||
+        listen(init->egress_fd, EGRESS_BACKLOG) != 0) {
+        fail(init, "the socket of its egress proxy");
+    }
+}
+
+/* In the child. This process has one thread, so it may allocate after fork. */
+static bool
+set_egress_env(const struct init *init)
+{
+    if (init->egress_fd < 0) {
+        return true;
+    }
+#define SET_ENV(name, value)                                                   \
+    if (setenv(name, value, 0) != 0) {                                         \
+        return false;                                                          \
+    }
+    WP_EGRESS_ENV(SET_ENV)
+#undef SET_ENV
+    return true;
+}
+
+static void
+tell_egress(const struct init *init)
+{
+    char what = WP_CONTROL_EGRESS;
+    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+    struct iovec iov = {&what, 1};
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = ancillary,
+        .msg_controllen = sizeof ancillary,
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+    if (init->egress_fd < 0) {
+        return;
+    }
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &init->egress_fd, sizeof(int));
+    (void)sendmsg(init->control_fd, &msg, MSG_NOSIGNAL);
 }
 
 /* --- The program --- */
@@ -212,6 +286,9 @@ run_program(const struct init *init, const struct wp_program *program,
     }
     if (program->env != NULL) {
         environ = program->env;
+    }
+    if (!set_egress_env(init)) {
+        goto broken;
     }
     (void)execvp(program->argv[0], program->argv);
 broken:
@@ -680,6 +757,7 @@ on_rejoin(struct wp_watch *watch, uint32_t events)
         (void)close(init->control_fd);
     }
     init->control_fd = fd;
+    tell_egress(init);
 }
 
 static void
@@ -801,6 +879,7 @@ parse_args(struct init *init, int argc, char **argv)
         {"procs", required_argument, NULL, 'n'},
         {"conns", required_argument, NULL, 'm'},
         {"rejoin", required_argument, NULL, 'r'},
+        {"egress", required_argument, NULL, 'e'},
         {"confines-itself", no_argument, NULL, 's'},
         {"programs", required_argument, NULL, 'x'},
         {"prepare", required_argument, NULL, 'i'},
@@ -837,6 +916,9 @@ parse_args(struct init *init, int argc, char **argv)
             break;
         case 'r':
             init->rejoin_fd = (int)parse_u32(optarg);
+            break;
+        case 'e':
+            init->egress_port = (uint16_t)parse_u32(optarg);
             break;
         case 's':
             init->confines_itself = true;
@@ -890,6 +972,7 @@ main(int argc, char **argv)
         .control_fd = -1,
         .rejoin_fd = -1,
         .programs_fd = -1,
+        .egress_fd = -1,
         .conns_max = 64,
         .procs_max = 512,
         .workspace = ".",
@@ -923,6 +1006,8 @@ main(int argc, char **argv)
         }
         (void)close(init.programs_fd);
     }
+    open_egress(&init);
+    tell_egress(&init);
     watch_fd(&init, init.signal_fd, &init.signal_watch);
     watch_fd(&init, init.control_fd, &init.control_watch);
     if (init.rejoin_fd >= 0) {

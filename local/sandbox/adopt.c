@@ -124,6 +124,7 @@ is_wanted(const struct wp_local *local, const struct wp_record *record,
         .template_name = wp_str_from(record->template_name),
         .name = wp_str_from(record->name),
         .endpoint = wp_str_from(record->endpoint),
+        .egress = wp_str_from(record->egress),
         .template_current = tmpl != NULL && tmpl->hash == record->template_hash,
     };
 
@@ -240,6 +241,7 @@ try_adopt(struct adoption *adoption, const char *name)
     }
     memcpy(sandbox->pool, record.pool, sizeof sandbox->pool);
     memcpy(sandbox->uid, record.uid, sizeof sandbox->uid);
+    memcpy(sandbox->egress, record.egress, sizeof sandbox->egress);
     wp_hex_encode(record.uid, WP_UID_LEN, sandbox->uid_hex);
     memcpy(sandbox->socket_path, record.endpoint + SCHEME_LEN,
            sizeof record.endpoint - SCHEME_LEN);

@@ -31,6 +31,8 @@ wp_local_config_init(struct wp_local_config *config)
         .pids_max = 512,
         .connections_max = 64,
         .tmpfs_bytes = UINT64_C(256) << 20,
+        .egress_packages = "",
+        .egress_connections_max = 256,
         .socket_mode = 0600,
         .socket_uid = (uid_t)-1,
         .socket_gid = (gid_t)-1,
@@ -71,6 +73,29 @@ allocate(struct wp_local *local, struct wp_err *err)
     local->free_users_len = max;
     local->loop = wp_loop_create("wp-local", CHANNEL_CAP, err);
     return local->loop != NULL ? WP_OK : err->status;
+}
+
+/* Its process begins with the first sandbox that may reach something. */
+static enum wp_status
+prepare_egress(struct wp_local *local, struct wp_err *err)
+{
+    const struct wp_local_config *config = &local->config;
+    const struct wp_egress_proxy_config proxy = {
+        .path = config->egress_path,
+        .packages = config->egress_packages,
+        .keys_file = config->egress_keys_file,
+        .source_conns_max = config->egress_connections_max,
+        .source_bytes_max = config->egress_bytes_max,
+        .log_json = config->log_json,
+        .drop = local->host.own_uids,
+        .uid = config->uid_first + config->sandboxes_max,
+        .lock_fd = &local->lock_fd,
+    };
+
+    local->egress = wp_egress_proxy_create(&proxy, wp_loop_base(local->loop));
+    return local->egress != NULL
+               ? WP_OK
+               : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
 }
 
 static enum wp_status
@@ -152,6 +177,9 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = look_at_host(local, err);
+    }
+    if (status == WP_OK) {
+        status = prepare_egress(local, err);
     }
     if (status == WP_OK) {
         status = wp_local_prepare_programs(local, err);
@@ -236,6 +264,16 @@ take_order(struct wp_sandbox *sandbox, const struct wp_sandbox_order *order,
     }
     memcpy(sandbox->socket_path, endpoint + SCHEME_LEN,
            strlen(endpoint + SCHEME_LEN) + 1);
+    if (order->egress.len > 0 && sandbox->local->config.egress_path == NULL) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "the pool has an egress policy, but warmpool-egress "
+                          "was not found: see the setting egress_path");
+    }
+    if (!wp_str_copy(order->egress, sandbox->egress, sizeof sandbox->egress)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "egress: at most %d characters were expected",
+                          WP_EGRESS_TEXT_MAX);
+    }
     return WP_OK;
 }
 
@@ -464,6 +502,7 @@ wp_local_destroy(struct wp_local *local)
         abandon_all(&local->live);
     }
     wp_local_remove_roots(local);
+    wp_egress_proxy_destroy(local->egress);
     wp_loop_destroy(local->loop);
     wp_cgroups_close(&local->cgroups);
     for (uint32_t i = 0; i < local->old_cgroups_len; i++) {

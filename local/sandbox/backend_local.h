@@ -59,9 +59,16 @@ struct wp_local_config {
     /* For emptyDir, /workspace and /tmp without a size of their own, when the
      * template has no memory limit either. 256 MiB. */
     uint64_t tmpfs_bytes;
-    mode_t socket_mode; /* 0600 */
-    uid_t socket_uid;   /* (uid_t)-1: the daemon's. */
-    gid_t socket_gid;   /* (gid_t)-1: the daemon's. */
+    /* warmpool-egress. NULL: sandboxes that may reach something are refused. */
+    const char *egress_path;
+    const char *egress_packages;     /* "": what a policy's `packages` means. */
+    const char *egress_keys_file;    /* NULL: no keys. */
+    uint32_t egress_connections_max; /* 256 of one sandbox at once. */
+    uint64_t egress_bytes_max; /* 0: as much as a sandbox likes, in its life. */
+    bool log_json;             /* The proxy's lines are as the daemon's. */
+    mode_t socket_mode;        /* 0600 */
+    uid_t socket_uid;          /* (uid_t)-1: the daemon's. */
+    gid_t socket_gid;          /* (gid_t)-1: the daemon's. */
     /* When the daemon dies by surprise: false, its sandboxes die with it; true,
      * those that had become ready live on and serve, and the next daemon on the
      * state directory adopts or destroys them. */
@@ -87,6 +94,7 @@ struct wp_local_found {
     struct wp_str template_name;
     struct wp_str name;
     struct wp_str endpoint; /* As on_ready reported it, and still good. */
+    struct wp_str egress;   /* The policy that it was made with. */
     /* False: its template is gone, or says something else now. Who holds the
      * sandbox can keep it; a new claim should get a newer one. */
     bool template_current;

@@ -276,11 +276,13 @@ add_identity(struct builder *b, struct wp_local_template *lt)
 
 static void
 add_init(struct builder *b, const struct wp_local *local,
-         const struct wp_local_template *lt)
+         struct wp_local_template *lt)
 {
     const struct wp_template *tmpl = lt->tmpl;
 
-    add_all(b, "--listen", FD_LISTEN, "--control", FD_CONTROL, NULL);
+    add_all(b, "--listen", FD_LISTEN, "--control", FD_CONTROL, "--egress",
+            NULL);
+    lt->at_egress = add_hole(b);
     add_u64(b, "--port", tmpl->port);
     add_u64(b, "--conns", local->config.connections_max);
     if (tmpl->probe == WP_READY_HTTP) {

@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+#include "local/egress_env.h"
+
 enum {
     USER = 1000, /* As rootfs.c names it in /etc/passwd. */
     FILES_SOFT = 1024,
@@ -30,6 +32,22 @@ set_env(json_t *env, const char *entry)
         }
     }
     return json_array_append_new(env, json_string(entry)) == 0;
+}
+
+/* name ends with '='. */
+static bool
+has_env(const json_t *env, const char *name)
+{
+    size_t i;
+    json_t *entry;
+
+    json_array_foreach(env, i, entry)
+    {
+        if (strncmp(json_string_value(entry), name, strlen(name)) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static json_t *
@@ -180,32 +198,54 @@ wp_gvisor_fini(struct wp_local_template *tmpl)
     tmpl->gvisor = NULL;
 }
 
-int
-wp_gvisor_config_open(const struct wp_local_template *tmpl, const char *name,
-                      const char *uid_hex)
+/* Where its egress proxy is, unless the template says something else. */
+static bool
+set_egress(json_t *env)
 {
-    json_t *env =
-        json_object_get(json_object_get(tmpl->gvisor, "process"), "env");
+#define SET_ENV(name, value)                                                   \
+    if (!has_env(env, name "=") && !set_env(env, name "=" value)) {            \
+        return false;                                                          \
+    }
+    WP_EGRESS_ENV(SET_ENV)
+#undef SET_ENV
+    return true;
+}
+
+/* What the sandbox of that name has of its own. */
+static bool
+fill(json_t *config, const char *name, const char *uid_hex, bool egress)
+{
+    json_t *env = json_object_get(json_object_get(config, "process"), "env");
     char name_text[WP_SANDBOX_NAME_MAX + 32];
     char uid_text[2 * WP_UID_LEN + 32];
-    int fd;
 
     (void)snprintf(name_text, sizeof name_text, "WARMPOOL_SANDBOX=%s", name);
     (void)snprintf(uid_text, sizeof uid_text, "WARMPOOL_SANDBOX_UID=%s",
                    uid_hex);
-    if (!set_env(env, name_text) || !set_env(env, uid_text) ||
-        json_object_set_new(tmpl->gvisor, "hostname", json_string(name)) != 0) {
-        errno = ENOMEM;
-        return -1;
+    return set_env(env, name_text) && set_env(env, uid_text) &&
+           (!egress || set_egress(env)) &&
+           json_object_set_new(config, "hostname", json_string(name)) == 0;
+}
+
+int
+wp_gvisor_config_open(const struct wp_local_template *tmpl, const char *name,
+                      const char *uid_hex, bool egress)
+{
+    json_t *config = json_deep_copy(tmpl->gvisor);
+    int fd = -1;
+
+    errno = ENOMEM;
+    if (config != NULL && fill(config, name, uid_hex, egress)) {
+        fd = memfd_create("config.json", MFD_CLOEXEC);
     }
-    fd = memfd_create("config.json", MFD_CLOEXEC);
-    if (fd >= 0 && (json_dumpfd(tmpl->gvisor, fd, JSON_COMPACT) != 0 ||
+    if (fd >= 0 && (json_dumpfd(config, fd, JSON_COMPACT) != 0 ||
                     lseek(fd, 0, SEEK_SET) != 0)) {
         int saved = errno;
 
         (void)close(fd);
         errno = saved;
-        return -1;
+        fd = -1;
     }
+    json_decref(config);
     return fd;
 }

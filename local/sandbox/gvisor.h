@@ -47,8 +47,9 @@ WP_MUST_CHECK enum wp_status wp_gvisor_make(const struct wp_local *local,
 void wp_gvisor_fini(struct wp_local_template *tmpl);
 
 /* A file in memory with the configuration for one sandbox, for reading from its
- * start; -1 with errno. One thread at a time for each template. */
+ * start; -1 with errno. egress: it has a proxy. */
 WP_MUST_CHECK int wp_gvisor_config_open(const struct wp_local_template *tmpl,
-                                        const char *name, const char *uid_hex);
+                                        const char *name, const char *uid_hex,
+                                        bool egress);
 
 #endif

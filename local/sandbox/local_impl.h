@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "local/sandbox/backend_local.h"
+#include "local/sandbox/egress_proxy.h"
 #include "local/walls/cgroup.h"
 #include "local/http_probe.h"
 #include "local/sandbox/record.h"
@@ -63,6 +64,7 @@ struct wp_local_template {
     size_t at_hostname;
     size_t at_name;
     size_t at_uid;
+    size_t at_egress;
     /* What warmpool-init runs beside the command, as it reads it. */
     struct wp_str programs;
     json_t *gvisor; /* Its OCI configuration; NULL: not of that class. */
@@ -80,6 +82,8 @@ struct wp_sandbox {
     uint8_t uid[WP_UID_LEN];
     char uid_hex[2 * WP_UID_LEN + 1];
     char socket_path[WP_ENDPOINT_MAX + 1];
+    char egress[WP_EGRESS_TEXT_MAX + 1];    /* Its policy; "": none. */
+    struct wp_egress_member *egress_member; /* NULL: it reaches nothing. */
     int64_t ordered_ns;
     int64_t ready_within_ns;
     enum wp_sandbox_state state;
@@ -157,6 +161,7 @@ struct wp_local {
     struct event stop_timer;
     struct wp_list queue;
     struct wp_list live;
+    struct wp_egress_proxy *egress;
     uint32_t turns; /* Sandboxes on their way from start to ready. */
     bool in_start;
     struct wp_sandbox **by_index; /* By ref.index. */

@@ -29,12 +29,13 @@ enum {
 static enum wp_status
 check_users(const struct wp_local_config *config, struct wp_err *err)
 {
-    enum wp_status status = wp_subids_check("/etc/subuid", config->uid_first,
-                                            config->sandboxes_max, err);
+    uint32_t users = config->sandboxes_max + 1; /* The egress proxy's. */
+    enum wp_status status =
+        wp_subids_check("/etc/subuid", config->uid_first, users, err);
 
-    return status == WP_OK ? wp_subids_check("/etc/subgid", config->uid_first,
-                                             config->sandboxes_max, err)
-                           : status;
+    return status == WP_OK
+               ? wp_subids_check("/etc/subgid", config->uid_first, users, err)
+               : status;
 }
 
 enum wp_status
@@ -61,9 +62,9 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
                           "most sandboxes: 1 to 1048576 was expected");
     }
     if (config->uid_first < 1 ||
-        config->uid_first > UINT32_MAX - 1 - config->sandboxes_max) {
+        config->uid_first >= UINT32_MAX - 1 - config->sandboxes_max) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "first host user: 1 to 4294967294 less the number of"
+                          "first host user: 1 to 4294967293 less the number of"
                           " sandboxes was expected");
     }
     if (config->pids_max < 4 || config->connections_max < 1 ||
@@ -449,9 +450,11 @@ wp_local_raise_files(struct wp_local *local)
 {
     rlim_t want = (rlim_t)local->config.sandboxes_max * FILES_FOR_SANDBOX +
                   FILES_FOR_DAEMON;
+    /* One more for each that has an egress proxy. */
+    rlim_t most = want + local->config.sandboxes_max;
     struct rlimit files;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= want) {
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= most) {
         return;
     }
     if (files.rlim_max < want) {
@@ -465,8 +468,7 @@ wp_local_raise_files(struct wp_local *local)
                      " about %llu sandboxes",
                      (unsigned long long)files.rlim_max,
                      (unsigned long long)(files.rlim_max / FILES_FOR_SANDBOX));
-        want = files.rlim_max;
     }
-    files.rlim_cur = want;
+    files.rlim_cur = most < files.rlim_max ? most : files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }

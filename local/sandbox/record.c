@@ -89,6 +89,7 @@ wp_process_open(pid_t pid, uint64_t start)
 size_t
 wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
 {
+    bool egress = record->egress[0] != '\0';
     char uid[2 * WP_UID_LEN + 1];
     int n;
 
@@ -107,13 +108,15 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  "host_uid %" PRIu32 "\n"
                  "roots %" PRIu32 "\n"
                  "ready %d\n"
+                 "%s%s%s"
                  "end\n",
                  (int)record->outer_pid, record->outer_start,
                  (int)record->inner_pid, record->inner_start, record->boot_id,
                  uid, record->pool_namespace, record->pool,
                  record->template_hash, record->template_name, record->name,
                  record->endpoint, record->host_uid, record->roots,
-                 record->ready ? 1 : 0);
+                 record->ready ? 1 : 0, egress ? "egress " : "", record->egress,
+                 egress ? "\n" : "");
     /* The fields' bounds leave room. */
     WP_ASSERT(n > 0 && n < WP_RECORD_BYTES_MAX);
     return (size_t)n;
@@ -256,6 +259,11 @@ wp_record_parse(const char *text, size_t len, struct wp_record *record)
         return false;
     }
     record->ready = ready == 1;
+    /* Where there is none, the line is missing: earlier daemons know none. */
+    if (record->version > 1 && wp_str_starts_with(rest, WP_STR("egress ")) &&
+        !take_text(&rest, "egress", record->egress, sizeof record->egress)) {
+        return false;
+    }
     /* Cut short (full disk, power), it names nobody. */
     return wp_str_is(rest, "end\n");
 }

@@ -228,6 +228,8 @@ wp_sandbox_destroy(struct wp_sandbox *sandbox)
     (void)evtimer_del(&sandbox->timer);
     end_bridge_check(sandbox);
     wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its lease has ended");
+    wp_egress_proxy_leave(local->egress, sandbox->egress_member);
+    sandbox->egress_member = NULL;
     wp_sandbox_set_state(sandbox, WP_SANDBOX_DYING);
     if (sandbox->inner_fd < 0 && sandbox->outer_fd >= 0) {
         /* bwrap killed in the middle could leave its child behind: wait for

@@ -121,13 +121,67 @@ ran_out_of_memory(const struct wp_sandbox *sandbox)
            sandbox->oom_kills;
 }
 
-static void
-on_message(struct wp_sandbox *sandbox, char *text, size_t len, pid_t sender)
+/* The descriptor that came along; -1: none. */
+static int
+descriptor_of(struct msghdr *msg)
 {
+    int fd = -1;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL;
+         c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            memcpy(&fd, CMSG_DATA(c), sizeof fd);
+        }
+    }
+    return fd;
+}
+
+static bool
+listens(int fd)
+{
+    int yes = 0;
+    socklen_t len = sizeof yes;
+
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &len) == 0 &&
+           yes != 0;
+}
+
+/* Takes fd: where the sandbox's egress proxy is to accept. The first counts. */
+static void
+on_egress(struct wp_sandbox *sandbox, int fd)
+{
+    if (fd < 0 || sandbox->egress[0] == '\0' ||
+        sandbox->egress_member != NULL || sandbox->lost ||
+        sandbox->state >= WP_SANDBOX_DYING || !listens(fd)) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return;
+    }
+    sandbox->egress_member = wp_egress_proxy_join(
+        sandbox->local->egress, sandbox->name, sandbox->egress, fd);
+    if (sandbox->egress_member == NULL) {
+        wp_sandbox_lost(sandbox, "no memory for its egress");
+    }
+}
+
+static void
+on_message(struct wp_sandbox *sandbox, char *text, size_t len,
+           struct msghdr *msg)
+{
+    int fd = descriptor_of(msg);
+
+    if (text[0] == WP_CONTROL_EGRESS) {
+        on_egress(sandbox, fd);
+        return;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
     text[len] = '\0';
     switch (text[0]) {
     case WP_CONTROL_HELLO:
-        on_hello(sandbox, sender);
+        on_hello(sandbox, sender_of(msg));
         break;
     case WP_CONTROL_OPEN:
         if (sandbox->state == WP_SANDBOX_STARTING && !sandbox->opened &&
@@ -182,7 +236,7 @@ wp_sandbox_on_control(int fd, short what, void *arg)
 {
     struct wp_sandbox *sandbox = arg;
     char text[WP_CONTROL_MAX + 1];
-    char ancillary[CMSG_SPACE(sizeof(struct ucred))]
+    char ancillary[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))]
         __attribute__((aligned(8)));
     struct iovec iov = {text, WP_CONTROL_MAX};
     struct msghdr msg = {
@@ -198,7 +252,7 @@ wp_sandbox_on_control(int fd, short what, void *arg)
         return;
     }
     if (n > 0) {
-        on_message(sandbox, text, (size_t)n, sender_of(&msg));
+        on_message(sandbox, text, (size_t)n, &msg);
         return;
     }
     (void)event_del(&sandbox->control_event);

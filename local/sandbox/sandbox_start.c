@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "local/egress_env.h"
 #include "local/sandbox/extras.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/spawn.h"
@@ -192,7 +193,8 @@ open_inputs(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
     fds[AT_INPUT] =
         wp_spawn_fd(sandbox->tmpl->gvisor != NULL
                         ? wp_gvisor_config_open(sandbox->tmpl, sandbox->name,
-                                                sandbox->uid_hex)
+                                                sandbox->uid_hex,
+                                                sandbox->egress[0] != '\0')
                         : open(local->seccomp_path, O_RDONLY | O_CLOEXEC));
     spawn->fds_len = AT_OPTIONS + 1;
     if (local->config.outlive) {
@@ -227,6 +229,7 @@ run(struct wp_sandbox *sandbox, struct wp_spawn *spawn, struct wp_err *err)
     const struct wp_local_template *tmpl = sandbox->tmpl;
     char *const no_env[] = {NULL};
     char **argv = malloc((tmpl->argc + 1) * sizeof *argv);
+    char egress[8];
     struct wp_spawned spawned;
     enum wp_status status;
 
@@ -238,6 +241,9 @@ run(struct wp_sandbox *sandbox, struct wp_spawn *spawn, struct wp_err *err)
     argv[tmpl->at_hostname] = sandbox->name;
     argv[tmpl->at_name] = sandbox->name;
     argv[tmpl->at_uid] = sandbox->uid_hex;
+    (void)snprintf(egress, sizeof egress, "%d",
+                   sandbox->egress[0] != '\0' ? WP_EGRESS_PROXY_PORT : 0);
+    argv[tmpl->at_egress] = egress;
     spawn->fds[AT_OPTIONS] =
         wp_spawn_fd(wp_bwrap_options_open(argv, tmpl->at_command));
     status = check_inputs(spawn, err);
@@ -319,6 +325,7 @@ wp_sandbox_record(const struct wp_sandbox *sandbox, bool ready,
     memcpy(record.pool, sandbox->pool, sizeof record.pool);
     memcpy(record.template_name, tmpl->name, sizeof record.template_name);
     memcpy(record.name, sandbox->name, sizeof record.name);
+    memcpy(record.egress, sandbox->egress, sizeof record.egress);
     if (!sandbox_dir(sandbox, dir) ||
         !wp_local_endpoint(local, wp_str_from(sandbox->name),
                            record.endpoint)) {

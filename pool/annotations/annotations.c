@@ -5,12 +5,14 @@
 
 #include "pool/base/duration.h"
 #include "pool/base/nearest.h"
+#include "pool/egress/policy.h"
 
 enum row_type {
-    TIME,  /* int64_t, ns */
-    COUNT, /* uint32_t */
-    COLD,  /* enum wp_cold_start, and that it was said */
-    YES,   /* bool */
+    TIME,   /* int64_t, ns */
+    COUNT,  /* uint32_t */
+    COLD,   /* enum wp_cold_start, and that it was said */
+    YES,    /* bool */
+    EGRESS, /* char[WP_EGRESS_TEXT_MAX + 1] */
 };
 
 struct row {
@@ -41,6 +43,7 @@ static const struct row rows[] = {
     ROW("create-inflight-max", COUNT, create_inflight_max, 1, WP_SLOTS_MAX),
     ROW("ready-within", TIME, ready_within_ns, 10 * WP_NS_PER_MS,
         3600 * WP_NS_PER_S),
+    ROW("egress", EGRESS, egress, 0, 0),
 };
 
 bool
@@ -126,6 +129,26 @@ set_cold(const struct row *row, struct wp_str value, struct wp_pool_spec *spec,
     return WP_OK;
 }
 
+/* "none" is kept as "", which is what a pool without the annotation has. */
+static enum wp_status
+set_egress(const struct row *row, struct wp_str value, char *out,
+           struct wp_err *err)
+{
+    struct wp_egress_policy policy;
+
+    if (wp_egress_policy_parse(value, (struct wp_str){NULL, 0}, &policy, err) !=
+        WP_OK) {
+        return wp_err_wrap(err, "%s", row->key);
+    }
+    if (policy.mode == WP_EGRESS_NONE) {
+        value.len = 0;
+    }
+    return wp_str_copy(value, out, WP_EGRESS_TEXT_MAX + 1)
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "%s: text without NUL was expected", row->key);
+}
+
 static enum wp_status
 unknown_key(struct wp_str key, struct wp_err *err)
 {
@@ -175,6 +198,8 @@ wp_pool_annotation_set(struct wp_pool_spec *spec, struct wp_str key,
             return set_count(&rows[i], value, field, err);
         case YES:
             return set_yes(&rows[i], value, field, err);
+        case EGRESS:
+            return set_egress(&rows[i], value, field, err);
         case COLD:
         default:
             return set_cold(&rows[i], value, spec, err);

@@ -77,6 +77,7 @@ create_sandbox(struct wp_pool *pool, int64_t now_ns)
     order.template_name = wp_str_from(pool->spec.template_name);
     order.name = wp_str_from(name);
     order.uid = (const uint8_t *)uid;
+    order.egress = wp_str_from(pool->spec.egress);
     order.ready_within_ns = pool->spec.ready_within_ns;
     status = backend->ops->create(backend->self, &order, &err);
     if (status != WP_OK) {

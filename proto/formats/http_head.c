@@ -193,9 +193,8 @@ parse(struct wp_http_message *m, enum http_parser_type type, struct wp_str head,
     return false;
 }
 
-bool
-wp_http_parse_request(struct wp_http_message *m, struct wp_str head,
-                      const char **why)
+static bool
+parse_request(struct wp_http_message *m, struct wp_str head, const char **why)
 {
     memset(m, 0, sizeof *m);
     if (!parse(m, HTTP_REQUEST, head, why)) {
@@ -206,9 +205,34 @@ wp_http_parse_request(struct wp_http_message *m, struct wp_str head,
         *why = "only HTTP/1.0 and HTTP/1.1 are spoken here";
         return false;
     }
+    return true;
+}
+
+bool
+wp_http_parse_request(struct wp_http_message *m, struct wp_str head,
+                      const char **why)
+{
+    if (!parse_request(m, head, why)) {
+        return false;
+    }
     if (m->parser.method == HTTP_CONNECT || m->target.len == 0 ||
         m->target.ptr[0] != '/') {
         *why = "the target must be a path";
+        return false;
+    }
+    return true;
+}
+
+bool
+wp_http_parse_forward(struct wp_http_message *m, struct wp_str head,
+                      const char **why)
+{
+    if (!parse_request(m, head, why)) {
+        return false;
+    }
+    m->connect = m->parser.method == HTTP_CONNECT;
+    if (m->connect && (m->has_length || m->chunked)) {
+        *why = "CONNECT has no body";
         return false;
     }
     return true;
@@ -302,6 +326,36 @@ wp_http_list_has(struct wp_str list, struct wp_str word)
         }
         list.ptr += comma != NULL ? len + 1 : len;
         list.len -= comma != NULL ? len + 1 : len;
+    }
+    return false;
+}
+
+bool
+wp_http_field_stays(const struct wp_http_message *message,
+                    const struct wp_http_field *field)
+{
+    static const char *const hops[] = {
+        "Connection",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "Proxy-Authenticate",
+        "Proxy-Authorization",
+        "TE",
+        "Upgrade",
+        "Transfer-Encoding",
+        "Content-Length",
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(hops); i++) {
+        if (wp_http_name_is(field->name, hops[i])) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < message->n_fields; i++) {
+        if (wp_http_name_is(message->fields[i].name, "Connection") &&
+            wp_http_list_has(message->fields[i].value, field->name)) {
+            return true;
+        }
     }
     return false;
 }

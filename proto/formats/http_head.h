@@ -29,15 +29,18 @@ struct wp_http_field {
 struct wp_http_message {
     /* Valid after parse. Views into the bytes it was given. */
     struct wp_str method; /* Request. */
-    struct wp_str target; /* Request: path and query, starts with '/'. */
-    unsigned status;      /* Response. */
-    unsigned minor;       /* HTTP/1.minor */
+    /* Request: path and query, starts with '/'. To a forward proxy, also what
+     * is asked for: "http://HOST/PATH", or "HOST:PORT" of CONNECT. */
+    struct wp_str target;
+    unsigned status; /* Response. */
+    unsigned minor;  /* HTTP/1.minor */
     struct wp_http_field fields[WP_HTTP_FIELDS_MAX];
     uint32_t n_fields;
     bool keep_alive; /* What the message itself says or implies. */
     bool chunked;
     bool has_length;
     bool until_eof; /* Response: the body ends with the connection. */
+    bool connect;   /* Request to a forward proxy: CONNECT. */
     bool upgrade;   /* Asks for (request) or grants (101) another protocol. */
     uint64_t length;
 
@@ -65,6 +68,10 @@ size_t wp_http_head_len(struct wp_str bytes);
  * sentence for the client. */
 WP_MUST_CHECK bool wp_http_parse_request(struct wp_http_message *message,
                                          struct wp_str head, const char **why);
+/* The same as a forward proxy takes requests: with any target, which the caller
+ * judges. */
+WP_MUST_CHECK bool wp_http_parse_forward(struct wp_http_message *message,
+                                         struct wp_str head, const char **why);
 /* May an answer with this status have a body? Not with 1xx, 204 and 304,
  * whatever its head says; nor may one to HEAD, which is for callers to know. */
 bool wp_http_status_has_body(unsigned status);
@@ -88,5 +95,9 @@ const struct wp_http_field *wp_http_field(const struct wp_http_message *message,
 bool wp_http_name_is(struct wp_str name, const char *other);
 /* Is word one of the comma-separated words of list? Without case. */
 bool wp_http_list_has(struct wp_str list, struct wp_str word);
+/* Must this field stay behind when a message is handed on? Those that concern
+ * the connection only, and the lengths, which are written anew. */
+bool wp_http_field_stays(const struct wp_http_message *message,
+                         const struct wp_http_field *field);
 
 #endif

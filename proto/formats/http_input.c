@@ -86,7 +86,9 @@ parse_head(struct wp_http_req *req, struct wp_str head)
 {
     struct wp_http_message *m = &req->message;
     const char *why = "";
-    bool good = wp_http_parse_request(m, head, &why);
+    bool good = req->server->config.forward
+                    ? wp_http_parse_forward(m, head, &why)
+                    : wp_http_parse_request(m, head, &why);
 
     if (m->too_many || m->n_fields > req->server->config.fields_max) {
         wp_http_reply_error(req, HTTP_STATUS_REQUEST_HEADER_FIELDS_TOO_LARGE,

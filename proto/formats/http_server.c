@@ -221,17 +221,46 @@ conns_close(struct wp_http_server *server, bool only_idle)
 }
 
 static void
+listener_free(struct listener *listener)
+{
+    wp_list_remove(&listener->node);
+    event_free(listener->ready);
+    (void)close(listener->fd);
+    free(listener);
+}
+
+static void
 listeners_free(struct wp_http_server *server)
 {
-    struct wp_list *node;
+    while (!wp_list_empty(&server->listeners)) {
+        listener_free(
+            WP_CONTAINER_OF(server->listeners.next, struct listener, node));
+    }
+}
 
-    while ((node = wp_list_pop_front(&server->listeners)) != NULL) {
+void
+wp_http_server_unlisten(struct wp_http_server *server, unsigned roles)
+{
+    struct wp_list *node = server->listeners.next;
+
+    while (node != &server->listeners) {
         struct listener *listener =
             WP_CONTAINER_OF(node, struct listener, node);
 
-        event_free(listener->ready);
-        (void)close(listener->fd);
-        free(listener);
+        node = node->next;
+        if (listener->roles == roles) {
+            listener_free(listener);
+        }
+    }
+    node = server->conns.next;
+    while (node != &server->conns) {
+        struct wp_http_req *req =
+            WP_CONTAINER_OF(node, struct wp_http_req, node);
+
+        node = node->next;
+        if (req->roles == roles) {
+            wp_http_conn_close(req);
+        }
     }
 }
 

@@ -56,6 +56,7 @@ struct wp_http_server_config {
                          const struct sockaddr *peer);
     void (*left)(struct wp_http_req *conn);
     size_t peer_size; /* Of wp_http_peer(), zeroed for each connection. */
+    bool forward;     /* Takes requests as a forward proxy does. */
     void *app;
     uint32_t conns_max;      /* Further ones wait in the listen queue. */
     uint32_t fields_max;     /* At most WP_HTTP_FIELDS_MAX. */
@@ -88,6 +89,9 @@ struct wp_http_secure {
 WP_MUST_CHECK enum wp_status wp_http_server_listen_secure(
     struct wp_http_server *server, int fd, unsigned roles,
     const struct wp_http_secure *secure, struct wp_err *err);
+/* Closes the listeners that have exactly these roles, and drops their
+ * connections; gone() runs for each request. */
+void wp_http_server_unlisten(struct wp_http_server *server, unsigned roles);
 /* Stops accepting and drops idle connections; drained() runs once no request
  * is left, at once when there is none. */
 void wp_http_server_drain(struct wp_http_server *server,

@@ -96,3 +96,11 @@ wp_network_has(const struct wp_network *network, const struct sockaddr *address)
     }
     return bits_are(network->address, bytes, 0, network->bits);
 }
+
+bool
+wp_network_within(const struct wp_network *inner,
+                  const struct wp_network *outer)
+{
+    return inner->bits >= outer->bits &&
+           bits_are(inner->address, outer->address, 0, outer->bits);
+}

@@ -25,5 +25,8 @@ bool wp_network_is_everything(const struct wp_network *network);
  * one is IPv4. */
 bool wp_network_has(const struct wp_network *network,
                     const struct sockaddr *address);
+/* Is all of inner in outer? */
+bool wp_network_within(const struct wp_network *inner,
+                       const struct wp_network *outer);
 
 #endif

@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = {"warmpoold": "allocator/warmpoold",
             "warmpoolctl": "allocator/ctl/warmpoolctl",
             "warmpool-load": "bench/harness/warmpool-load",
+            "warmpool-egress": "runtime/warmpool-egress",
             "warmpool-init": "local/warmpool-init",
             "warmpool-runtime": "runtime/warmpool-runtime"}
 STATIC = {"warmpool-init", "warmpool-runtime"}

@@ -302,6 +302,35 @@ test_fields_that_stay(void **state)
         wp_http_field_stays(&message, wp_http_field(&message, "X-Minor")));
 }
 
+static bool
+forward(const char *head)
+{
+    why = "";
+    return wp_http_parse_forward(&message, wp_str_from(head), &why);
+}
+
+/* Goal: a forward proxy takes targets that others refuse, and no body with
+ * CONNECT, whose tunnel would be taken for one. */
+static void
+test_forward(void **state)
+{
+    (void)state;
+    assert_true(forward("CONNECT a.test:443 HTTP/1.1\r\n\r\n"));
+    assert_true(message.connect && message.done);
+    assert_str(message.target, "a.test:443");
+    assert_true(forward("GET http://a.test/x HTTP/1.1\r\n\r\n"));
+    assert_false(message.connect);
+    assert_str(message.target, "http://a.test/x");
+    assert_true(forward("GET /x HTTP/1.0\r\n\r\n"));
+    assert_false(forward("CONNECT a.test:443 HTTP/1.1\r\n"
+                         "Content-Length: 3\r\n\r\n"));
+    assert_false(forward("CONNECT a.test:443 HTTP/1.1\r\n"
+                         "Transfer-Encoding: chunked\r\n\r\n"));
+    assert_string_equal(why, "CONNECT has no body");
+    assert_false(request("CONNECT a.test:443 HTTP/1.1\r\n\r\n"));
+    assert_false(request("GET http://a.test/x HTTP/1.1\r\n\r\n"));
+}
+
 int
 main(void)
 {
@@ -317,6 +346,7 @@ main(void)
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_route_refusals),
         cmocka_unit_test(test_fields_that_stay),
+        cmocka_unit_test(test_forward),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

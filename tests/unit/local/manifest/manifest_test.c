@@ -303,6 +303,7 @@ test_pool_is_read(void **state)
                        "    pool.warmpool.io/tenant-claims-per-minute: \"90\"\n"
                        "    pool.warmpool.io/fair-share: \"false\"\n"
                        "    pool.warmpool.io/create-inflight-max: \"5\"\n"
+                       "    pool.warmpool.io/egress: packages, *.a.test\n"
                        "    autoscale.warmpool.io/schedule: >-\n"
                        "      0 8 * * mon-fri for 10h at least 20;\n"
                        "      0 0 1 * * for 1d at least 5\n"
@@ -335,6 +336,7 @@ test_pool_is_read(void **state)
     assert_int_equal(pool->tenant_claims_per_minute, 90);
     assert_false(pool->fair_share);
     assert_int_equal(pool->create_inflight_max, 5);
+    assert_string_equal(pool->egress, "packages, *.a.test");
     assert_true(pool->scale.hit_rate == 0.999);
     assert_int_equal(pool->scale.max, 500);
     assert_int_equal(pool->scale.n_floors, 2);
@@ -493,6 +495,10 @@ static const struct {
     {POOL "  annotations: {pool.warmpool.io/cold-start: sometimes}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "one of never, allowed was expected, not 'sometimes'"},
+    {POOL "  annotations: {pool.warmpool.io/egress: a.test b/c}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "pool.warmpool.io/egress: a name, *.NAME, an address, a network, packages "
+     "or key:NAME was expected, each perhaps with :PORT, not 'b/c'"},
     {POOL "  annotations: {pool.warmpool.io/redy-within: 30s}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "redy-within: unknown annotation; did you mean "

@@ -1,0 +1,271 @@
+/* The sources: who comes through which socket, with which policy. */
+#include "runtime/egress/egress_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pool/base/address.h"
+#include "pool/base/log.h"
+
+enum {
+    LINES_PER_SECOND = 50,
+};
+
+void
+wp_egress_config_init(struct wp_egress_config *config)
+{
+    *config = (struct wp_egress_config){
+        .packages = WP_STR(""),
+        .conns_max = 4096,
+        .source_conns_max = 256,
+        .idle_timeout_ns = 30 * WP_NS_PER_S,
+        .answer_timeout_ns = 300 * WP_NS_PER_S,
+        .silence_timeout_ns = 600 * WP_NS_PER_S,
+        .connect_timeout_ns = 10 * WP_NS_PER_S,
+    };
+}
+
+/* --------------------------------------------------------------- policies */
+
+static struct wp_egress_shared_policy *
+policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_err *err)
+{
+    struct wp_egress_shared_policy *shared;
+
+    WP_LIST_FOREACH (node, &egress->policies) {
+        shared = WP_CONTAINER_OF(node, struct wp_egress_shared_policy, node);
+        if (wp_str_is(text, shared->text)) {
+            shared->users++;
+            return shared;
+        }
+    }
+    shared = calloc(1, sizeof *shared);
+    if (shared == NULL) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+        return NULL;
+    }
+    if (wp_egress_policy_parse(text, egress->config.packages, &shared->policy,
+                               err) != WP_OK ||
+        !wp_str_copy(text, shared->text, sizeof shared->text)) {
+        free(shared);
+        return NULL;
+    }
+    shared->users = 1;
+    wp_list_push_back(&egress->policies, &shared->node);
+    return shared;
+}
+
+static void
+policy_let_go(struct wp_egress_shared_policy *shared)
+{
+    if (--shared->users == 0) {
+        wp_list_remove(&shared->node);
+        free(shared);
+    }
+}
+
+/* ---------------------------------------------------------------- sources */
+
+static void
+say_unsaid(struct wp_egress_source *source)
+{
+    if (source->unsaid > 0) {
+        wp_log_warn("egress not told of", wp_kv_str("sandbox", source->name),
+                    wp_kv_int("requests", source->unsaid));
+        source->unsaid = 0;
+    }
+}
+
+bool
+wp_egress_may_log(struct wp_egress_source *source)
+{
+    int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
+
+    if (now_ns - source->lines_since_ns >= WP_NS_PER_S) {
+        source->lines_since_ns = now_ns;
+        source->lines = 0;
+        say_unsaid(source);
+    }
+    if (source->lines == LINES_PER_SECOND) {
+        source->unsaid++;
+        return false;
+    }
+    source->lines++;
+    return true;
+}
+
+/* Who speaks is known by the socket; of one that is for many, by the address.
+ */
+static const char *
+admit(struct wp_http_req *conn, int fd, const struct sockaddr *peer)
+{
+    struct wp_egress *egress = wp_http_app(conn);
+    struct wp_egress_client *client = wp_http_peer(conn);
+    struct wp_egress_source *source = egress->sources[wp_http_roles(conn)];
+    struct wp_address address = {.is_unix = peer->sa_family == AF_UNIX};
+
+    client->source = source;
+    (void)snprintf(client->who, sizeof client->who, "%s", source->name);
+    if (source->name[0] == '\0' && address.is_unix) {
+        struct ucred cred = {.uid = (uid_t)-1};
+        socklen_t len = sizeof cred;
+
+        (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+        (void)snprintf(client->who, sizeof client->who, "uid %u",
+                       (unsigned)cred.uid);
+    } else if (source->name[0] == '\0') {
+        address.len = peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                  : sizeof(struct sockaddr_in);
+        memcpy(&address.sa, peer, address.len);
+        (void)wp_address_format(&address, client->who, sizeof client->who);
+    }
+    if (source->conns >= egress->config.source_conns_max) {
+        return "too many connections at once";
+    }
+    source->conns++;
+    return NULL;
+}
+
+static void
+left(struct wp_http_req *conn)
+{
+    struct wp_egress_client *client = wp_http_peer(conn);
+
+    client->source->conns--;
+}
+
+static void
+source_end(struct wp_egress *egress, uint32_t index)
+{
+    struct wp_egress_source *source = egress->sources[index];
+
+    wp_http_server_unlisten(egress->server, index);
+    egress->sources[index] = NULL;
+    say_unsaid(source);
+    policy_let_go(source->policy);
+    free(source);
+}
+
+/* A place for one more; UINT32_MAX: no memory. */
+static uint32_t
+free_index(struct wp_egress *egress)
+{
+    struct wp_egress_source **grown;
+
+    for (uint32_t i = 0; i < egress->sources_len; i++) {
+        if (egress->sources[i] == NULL) {
+            return i;
+        }
+    }
+    grown = realloc(egress->sources,
+                    (egress->sources_len + 1) * sizeof *egress->sources);
+    if (grown == NULL) {
+        return UINT32_MAX;
+    }
+    egress->sources = grown;
+    egress->sources[egress->sources_len] = NULL;
+    return egress->sources_len++;
+}
+
+void
+wp_egress_leave(struct wp_egress *egress, struct wp_str name)
+{
+    for (uint32_t i = 0; i < egress->sources_len; i++) {
+        if (egress->sources[i] != NULL &&
+            wp_str_is(name, egress->sources[i]->name)) {
+            source_end(egress, i);
+        }
+    }
+}
+
+enum wp_status
+wp_egress_join(struct wp_egress *egress, struct wp_str name,
+               struct wp_str policy, int fd, struct wp_err *err)
+{
+    struct wp_egress_source *source = calloc(1, sizeof *source);
+    uint32_t index;
+
+    wp_egress_leave(egress, name);
+    index = free_index(egress);
+    if (source == NULL || index == UINT32_MAX ||
+        !wp_str_copy(name, source->name, sizeof source->name)) {
+        (void)close(fd);
+        free(source);
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "no room for a source of connections");
+    }
+    source->policy = policy_hold(egress, policy, err);
+    if (source->policy == NULL) {
+        (void)close(fd);
+        free(source);
+        return err->status;
+    }
+    egress->sources[index] = source;
+    if (wp_http_server_listen(egress->server, fd, index, err) != WP_OK) {
+        source_end(egress, index);
+        return err->status;
+    }
+    return WP_OK;
+}
+
+/* --------------------------------------------------------------- its life */
+
+struct wp_egress *
+wp_egress_create(const struct wp_egress_config *config)
+{
+    struct wp_egress *egress = calloc(1, sizeof *egress);
+    struct wp_http_server_config server = {
+        .base = config->base,
+        .route = wp_egress_route,
+        .admit = admit,
+        .left = left,
+        .peer_size = sizeof(struct wp_egress_client),
+        .forward = true,
+        .app = egress,
+        .conns_max = config->conns_max,
+        .fields_max = WP_HTTP_FIELDS_MAX,
+        .head_timeout_ns = config->idle_timeout_ns,
+        .body_timeout_ns = config->idle_timeout_ns,
+        .idle_timeout_ns = config->idle_timeout_ns,
+        .send_timeout_ns = config->idle_timeout_ns,
+    };
+
+    if (egress == NULL) {
+        return NULL;
+    }
+    egress->config = *config;
+    egress->exchange = (struct wp_http_exchange_config){
+        .base = config->base,
+        .server = "the server",
+        .idle_timeout_ns = config->idle_timeout_ns,
+        .answer_timeout_ns = config->answer_timeout_ns,
+        .connect_timeout_ns = config->connect_timeout_ns,
+        .silence_timeout_ns = config->silence_timeout_ns,
+        .failed = &egress->failed_total,
+    };
+    wp_list_init(&egress->policies);
+    egress->server = wp_http_server_create(&server);
+    if (egress->server == NULL) {
+        free(egress);
+        return NULL;
+    }
+    return egress;
+}
+
+void
+wp_egress_destroy(struct wp_egress *egress)
+{
+    if (egress == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < egress->sources_len; i++) {
+        if (egress->sources[i] != NULL) {
+            source_end(egress, i);
+        }
+    }
+    wp_http_server_destroy(egress->server);
+    free(egress->sources);
+    free(egress);
+}
