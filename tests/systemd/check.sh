@@ -101,7 +101,7 @@ check "restarts beside its sandboxes" systemctl restart warmpoold.service
 check "holds the lease after that" within 60 kept
 check "stops, and leaves them" systemctl stop warmpoold.service
 check "starts beside them" systemctl start warmpoold.service
-check "holds the lease for ever" within 60 kept
+check "holds the lease still" within 60 kept
 check "ends with the sandboxes' service" systemctl stop warmpoold-sandboxes.service
 check "and nothing of them is left" bash -c \
     '[ -z "$(find /sys/fs/cgroup/system.slice/warmpoold-sandboxes.service \
