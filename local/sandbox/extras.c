@@ -73,7 +73,10 @@ static void
 put_env(FILE *out, const char *const *env)
 {
     static const char *const common[] = {
-        "PATH=" WP_SANDBOX_PATH, "HOME=" WP_ROOT_WORKSPACE, "LANG=C.UTF-8"};
+        ("PATH=" WP_SANDBOX_PATH),
+        ("HOME=" WP_ROOT_WORKSPACE),
+        "LANG=C.UTF-8",
+    };
     size_t n = count(env);
 
     for (size_t i = 0; i < WP_ARRAY_LEN(common); i++) {
