@@ -13,8 +13,6 @@
  * as lost. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,16 +34,16 @@
 #include "local/bind_parcel.h"
 #include "local/init/bind.h"
 #include "local/init/bridge.h"
+#include "local/init/egress.h"
 #include "local/control.h"
-#include "local/egress_env.h"
 #include "local/init/inner_probe.h"
+#include "local/init/options.h"
 #include "local/init/programs.h"
 #include "proto/sockets/descriptors.h"
 #include "local/walls/landlock.h"
 #include "pool/base/compiler.h"
 
 enum {
-    WRITABLE_MAX = 40,
     TAIL_BYTES = 160, /* Of the program's output, kept for its obituary. */
     WORDS_BYTES = 64,
     RUNSC_FAILED = 128, /* Its status when it could not run the program. */
@@ -57,43 +55,28 @@ enum {
     FILES_HARD = 65536,
     FILES_OWN = 64, /* Descriptors for all but the bridge's connections. */
     FINGERPRINT_MAX = 17,
-    EGRESS_BACKLOG = 128,
 };
 
 struct init {
-    int listen_fd;
+    struct wp_init_options options;
     int control_fd; /* -1: no daemon is there. */
     int rejoin_fd;  /* Where the next one connects; -1: none will. */
     int egress_fd;  /* Listens for the egress proxy; -1: there is none. */
     int epoll_fd;
     int signal_fd;
     int output_fd;
-    uint16_t port;
-    uint16_t egress_port; /* 0: nothing outside is reached. */
-    const char *probe_path;
-    uint32_t conns_max;
-    uint32_t procs_max;
-    bool outlive;         /* The daemon said KEEP. */
-    bool confines_itself; /* The program is one that makes its own walls. */
-    bool opened;          /* OPEN was sent. */
-    bool asked;           /* The daemon waits for a probe's outcome. */
+    bool outlive; /* The daemon said KEEP. */
+    bool opened;  /* OPEN was sent. */
+    bool asked;   /* The daemon waits for a probe's outcome. */
     int64_t retry_us;
     int64_t wake_us; /* When on_timer is due; INT64_MAX: never. */
-    int programs_fd; /* -1: there are none but the command. */
     struct wp_programs programs;
     size_t inits_done;
     struct wp_program command;
-    pid_t child;           /* The init container that runs, or the command. */
-    pid_t probe_child;     /* The probe's program; 0: it does not run. */
-    const char *bound_dir; /* Where what a claim brings goes; NULL: nowhere. */
-    const char *workspace;
+    pid_t child;       /* The init container that runs, or the command. */
+    pid_t probe_child; /* The probe's program; 0: it does not run. */
     char bound[FINGERPRINT_MAX]; /* "": nothing is bound. */
     struct wp_program brought;   /* The command that a claim brings. */
-    const char *writable[WRITABLE_MAX];
-    size_t writable_len;
-    /* The same for init containers, in addition. */
-    const char *prepared[WRITABLE_MAX];
-    size_t prepared_len;
     struct wp_watch control_watch;
     struct wp_watch rejoin_watch;
     struct wp_watch signal_watch;
@@ -136,73 +119,12 @@ fail(const struct init *init, const char *what)
     _exit(1);
 }
 
-/* --- The way out --- */
-
-/* The proxy outside accepts from this socket itself, so that no byte passes
- * through here and who speaks is known by the socket. Before the program, which
- * might take the port. */
-static void
-open_egress(struct init *init)
-{
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_port = htons(init->egress_port),
-        .sin_addr = {htonl(INADDR_LOOPBACK)},
-    };
-    int one = 1;
-
-    if (init->egress_port == 0) {
-        return;
-    }
-    init->egress_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (init->egress_fd < 0 ||
-        setsockopt(init->egress_fd, SOL_SOCKET, SO_REUSEADDR, &one,
-                   sizeof one) != 0 ||
-        bind(init->egress_fd, (const struct sockaddr *)&address,
-             sizeof address) != 0 ||
-        listen(init->egress_fd, EGRESS_BACKLOG) != 0) {
-        fail(init, "the socket of its egress proxy");
-    }
-}
-
-/* In the child. This process has one thread, so it may allocate after fork. */
-static bool
-set_egress_env(const struct init *init)
-{
-    if (init->egress_fd < 0) {
-        return true;
-    }
-#define SET_ENV(name, value)                                                   \
-    if (setenv(name, value, 0) != 0) {                                         \
-        return false;                                                          \
-    }
-    WP_EGRESS_ENV(SET_ENV)
-#undef SET_ENV
-    return true;
-}
-
 static void
 tell_egress(const struct init *init)
 {
-    char what = WP_CONTROL_EGRESS;
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
-    struct iovec iov = {&what, 1};
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-
-    if (init->egress_fd < 0) {
-        return;
+    if (init->egress_fd >= 0) {
+        wp_init_egress_tell(init->control_fd, init->egress_fd);
     }
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &init->egress_fd, sizeof(int));
-    (void)sendmsg(init->control_fd, &msg, MSG_NOSIGNAL);
 }
 
 /* --- The program --- */
@@ -232,15 +154,15 @@ is_command(const struct init *init, const struct wp_program *program)
 static int
 confine(const struct init *init, const struct wp_program *program)
 {
-    const char *writable[2 * WRITABLE_MAX];
-    size_t len = init->writable_len;
+    const char *writable[2 * WP_INIT_WRITABLE_MAX];
+    size_t len = init->options.writable_len;
 
-    memcpy(writable, init->writable, len * sizeof *writable);
+    memcpy(writable, init->options.writable, len * sizeof *writable);
     if (!is_command(init, program) && program != &init->programs.probe &&
         program != &init->brought) {
-        memcpy(writable + len, init->prepared,
-               init->prepared_len * sizeof *writable);
-        len += init->prepared_len;
+        memcpy(writable + len, init->options.prepared,
+               init->options.prepared_len * sizeof *writable);
+        len += init->options.prepared_len;
     }
     return wp_landlock_confine(writable, len);
 }
@@ -258,10 +180,10 @@ run_program(const struct init *init, const struct wp_program *program,
     (void)setsid();
     limit(RLIMIT_CORE, 0, 0);
     limit(RLIMIT_NOFILE, FILES_SOFT, FILES_HARD);
-    if (!init->confines_itself) {
+    if (!init->options.confines_itself) {
         /* Counted inside this user namespace only, so it backs the cgroup's
          * limit up where there is none. */
-        limit(RLIMIT_NPROC, init->procs_max, init->procs_max);
+        limit(RLIMIT_NPROC, init->options.procs_max, init->options.procs_max);
     }
     /* Out of memory: the program goes before its init, who tells of it. */
     fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -276,7 +198,7 @@ run_program(const struct init *init, const struct wp_program *program,
         goto broken;
     }
     (void)close(null);
-    if (!init->confines_itself && confine(init, program) != 0) {
+    if (!init->options.confines_itself && confine(init, program) != 0) {
         goto broken;
     }
     (void)sigemptyset(&none);
@@ -287,7 +209,7 @@ run_program(const struct init *init, const struct wp_program *program,
     if (program->env != NULL) {
         environ = program->env;
     }
-    if (!set_egress_env(init)) {
+    if (init->egress_fd >= 0 && !wp_init_egress_env()) {
         goto broken;
     }
     (void)execvp(program->argv[0], program->argv);
@@ -464,7 +386,7 @@ last_words(const struct init *init, int status)
 {
     size_t at;
 
-    if (!init->confines_itself || !WIFEXITED(status) ||
+    if (!init->options.confines_itself || !WIFEXITED(status) ||
         WEXITSTATUS(status) != RUNSC_FAILED || init->tail_len <= WORDS_BYTES) {
         return 0;
     }
@@ -593,7 +515,7 @@ take_parcel(struct init *init, int fd, char why[WP_BIND_WHY_MAX])
         (void)snprintf(why, WP_BIND_WHY_MAX, "what came cannot be read");
         return false;
     }
-    ok = wp_bind_take(init->bound_dir, init->workspace, parcel,
+    ok = wp_bind_take(init->options.bound_dir, init->options.workspace, parcel,
                       (size_t)st.st_size, &command, why);
     if (ok && command.argv != NULL) {
         int error = start_brought(init, &command);
@@ -614,7 +536,7 @@ on_bind(struct init *init, const char *fingerprint, int fd)
 {
     char why[WP_BIND_WHY_MAX];
 
-    if (init->bound_dir == NULL) {
+    if (init->options.bound_dir == NULL) {
         tell(init, WP_CONTROL_UNBOUND, "its runtime class keeps its files");
     } else if (init->bound[0] != '\0') {
         bool same = strcmp(init->bound, fingerprint) == 0;
@@ -854,100 +776,6 @@ run_loop(struct init *init)
     }
 }
 
-static uint32_t
-parse_u32(const char *text)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-
-    if (*end != '\0' || value > UINT32_MAX) {
-        (void)fprintf(stderr, "warmpool-init: not a number: %s\n", text);
-        exit(2);
-    }
-    return (uint32_t)value;
-}
-
-static char **
-parse_args(struct init *init, int argc, char **argv)
-{
-    static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'},
-        {"control", required_argument, NULL, 'c'},
-        {"port", required_argument, NULL, 'p'},
-        {"http", required_argument, NULL, 'h'},
-        {"write", required_argument, NULL, 'w'},
-        {"procs", required_argument, NULL, 'n'},
-        {"conns", required_argument, NULL, 'm'},
-        {"rejoin", required_argument, NULL, 'r'},
-        {"egress", required_argument, NULL, 'e'},
-        {"confines-itself", no_argument, NULL, 's'},
-        {"programs", required_argument, NULL, 'x'},
-        {"prepare", required_argument, NULL, 'i'},
-        {"bound", required_argument, NULL, 'b'},
-        {"workspace", required_argument, NULL, 'd'},
-        {NULL, 0, NULL, 0},
-    };
-    int c;
-
-    while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-        switch (c) {
-        case 'l':
-            init->listen_fd = (int)parse_u32(optarg);
-            break;
-        case 'c':
-            init->control_fd = (int)parse_u32(optarg);
-            break;
-        case 'p':
-            init->port = (uint16_t)parse_u32(optarg);
-            break;
-        case 'h':
-            init->probe_path = optarg;
-            break;
-        case 'w':
-            if (init->writable_len < WRITABLE_MAX) {
-                init->writable[init->writable_len++] = optarg;
-            }
-            break;
-        case 'n':
-            init->procs_max = parse_u32(optarg);
-            break;
-        case 'm':
-            init->conns_max = parse_u32(optarg);
-            break;
-        case 'r':
-            init->rejoin_fd = (int)parse_u32(optarg);
-            break;
-        case 'e':
-            init->egress_port = (uint16_t)parse_u32(optarg);
-            break;
-        case 's':
-            init->confines_itself = true;
-            break;
-        case 'x':
-            init->programs_fd = (int)parse_u32(optarg);
-            break;
-        case 'i':
-            if (init->prepared_len < WRITABLE_MAX) {
-                init->prepared[init->prepared_len++] = optarg;
-            }
-            break;
-        case 'b':
-            init->bound_dir = optarg;
-            break;
-        case 'd':
-            init->workspace = optarg;
-            break;
-        default:
-            exit(2);
-        }
-    }
-    if (init->listen_fd < 0 || init->control_fd < 0 || optind >= argc) {
-        (void)fprintf(stderr, "warmpool-init: started by warmpoold only\n");
-        exit(2);
-    }
-    return argv + optind;
-}
-
 /* Nothing of init's may reach the program or be reached by it. */
 static void
 protect(struct init *init)
@@ -968,14 +796,7 @@ int
 main(int argc, char **argv)
 {
     static struct init init = {
-        .listen_fd = -1,
-        .control_fd = -1,
-        .rejoin_fd = -1,
-        .programs_fd = -1,
         .egress_fd = -1,
-        .conns_max = 64,
-        .procs_max = 512,
-        .workspace = ".",
         .retry_us = RETRY_FIRST_US,
         .wake_us = INT64_MAX,
         .signal_watch = {on_signal},
@@ -986,7 +807,9 @@ main(int argc, char **argv)
     sigset_t signals;
 
     init.command = (struct wp_program){.name = "", .dir = ""};
-    init.command.argv = parse_args(&init, argc, argv);
+    init.command.argv = wp_init_options_parse(&init.options, argc, argv);
+    init.control_fd = init.options.control_fd;
+    init.rejoin_fd = init.options.rejoin_fd;
 
     protect(&init);
     tell(&init, WP_CONTROL_HELLO, "");
@@ -999,14 +822,19 @@ main(int argc, char **argv)
     if (init.epoll_fd < 0 || init.signal_fd < 0) {
         fail(&init, "epoll");
     }
-    if (init.programs_fd >= 0) {
-        if (!wp_programs_read(init.programs_fd, &init.programs)) {
+    if (init.options.programs_fd >= 0) {
+        if (!wp_programs_read(init.options.programs_fd, &init.programs)) {
             errno = EINVAL;
             fail(&init, "programs");
         }
-        (void)close(init.programs_fd);
+        (void)close(init.options.programs_fd);
     }
-    open_egress(&init);
+    if (init.options.egress_port != 0) {
+        init.egress_fd = wp_init_egress_listen(init.options.egress_port);
+        if (init.egress_fd < 0) {
+            fail(&init, "the socket of its egress proxy");
+        }
+    }
     tell_egress(&init);
     watch_fd(&init, init.signal_fd, &init.signal_watch);
     watch_fd(&init, init.control_fd, &init.control_watch);
@@ -1014,12 +842,14 @@ main(int argc, char **argv)
         (void)fcntl(init.rejoin_fd, F_SETFL, O_NONBLOCK);
         watch_fd(&init, init.rejoin_fd, &init.rejoin_watch);
     }
-    init.conns_max = wp_descriptors_fit(init.conns_max, 2, FILES_OWN);
-    if (!wp_bridge_init(&init.bridge, init.epoll_fd, init.listen_fd, init.port,
-                        init.conns_max)) {
+    init.options.conns_max =
+        wp_descriptors_fit(init.options.conns_max, 2, FILES_OWN);
+    if (!wp_bridge_init(&init.bridge, init.epoll_fd, init.options.listen_fd,
+                        init.options.port, init.options.conns_max)) {
         fail(&init, "bridge");
     }
-    wp_inner_probe_init(&init.probe, init.epoll_fd, init.port, init.probe_path);
+    wp_inner_probe_init(&init.probe, init.epoll_fd, init.options.port,
+                        init.options.probe_path);
     init.probe.done = on_probe_done;
     start_next(&init);
     run_loop(&init);
