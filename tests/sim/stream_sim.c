@@ -358,7 +358,7 @@ step(struct sim *sim)
         kill_one(sim);
     } else if (what < 88 && !sim->world.rig.store_later) {
         step_person(sim);
-    } else if (what < 90) {
+    } else if (what < 90 && sim->seed % 2 == 1) {
         restart(sim);
     } else if (what < 93) {
         sim->world.rig.store_later = true;
@@ -369,11 +369,46 @@ step(struct sim *sim)
     }
 }
 
+/* All streams have ended or are broken for good: what nobody took is released,
+ * but for what a killed daemon has left, until its time is over. */
+static void
+check_end(struct sim *sim)
+{
+    uint32_t kept = 0;
+    uint32_t unsure = 0; /* Told, and the answer was lost. */
+    uint32_t held;
+
+    wp_clock_manual_advance(&sim->world.rig.clock, WP_STREAM_GRACE_NS);
+    settle(sim);
+    for (uint32_t p = 0; p < PEERS; p++) {
+        const struct wp_stream_peer *peer = &sim->peers[p];
+
+        for (uint32_t i = 0; i < peer->n_leases; i++) {
+            const struct wp_peer_lease *lease = &peer->leases[i];
+            bool live = lease->deadline_wall_ms > wall_ms(sim);
+
+            kept += live && lease->state == WP_PEER_CONFIRMED;
+            unsure += live && lease->state == WP_PEER_TOOK;
+        }
+    }
+    held = wp_rig_stats(&sim->world.rig).leased;
+    if (sim->restarts == 0 && (held < kept || held > kept + unsure)) {
+        fail_msg("seed %llu: %u leases are held, %u were taken, %u perhaps",
+                 (unsigned long long)sim->seed, held, kept, unsure);
+    }
+    wp_clock_manual_advance(&sim->world.rig.clock,
+                            (TTL_MS + 1000) * WP_NS_PER_MS);
+    settle(sim);
+    held = wp_rig_stats(&sim->world.rig).leased;
+    if (held != 0) {
+        fail_msg("seed %llu: %u leases are left", (unsigned long long)sim->seed,
+                 held);
+    }
+}
+
 static void
 run_seed(struct sim *sim, uint64_t seed)
 {
-    uint32_t held = 0;
-
     memset(sim, 0, sizeof *sim);
     sim->seed = seed;
     wp_rng_init(&sim->rng, seed);
@@ -406,14 +441,7 @@ run_seed(struct sim *sim, uint64_t seed)
     }
     settle(sim);
     check(sim);
-    wp_clock_manual_advance(&sim->world.rig.clock,
-                            (TTL_MS + 1000) * WP_NS_PER_MS);
-    settle(sim);
-    held = wp_rig_stats(&sim->world.rig).leased;
-    if (held != 0) {
-        fail_msg("seed %llu: %u leases are left", (unsigned long long)seed,
-                 held);
-    }
+    check_end(sim);
     for (uint32_t p = 0; p < PEERS; p++) {
         wp_peer_fini(&sim->peers[p]);
     }
