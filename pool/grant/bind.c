@@ -47,8 +47,8 @@ wp_pools_may_bind(struct wp_pools *pools, struct wp_str pool_namespace,
     }
     if (!wp_pools_is_keeper(pools)) {
         return wp_err_set(err, WP_UNAVAILABLE,
-                          "binding: another replica keeps the sandboxes; "
-                          "claim there");
+                          "binding: this daemon does not keep the sandboxes "
+                          "now; try again, or at the one that does");
     }
     (void)pthread_mutex_lock(&pool->wait_lock);
     memcpy(template_name, pool->spec.template_name, sizeof template_name);

@@ -212,7 +212,9 @@ class Binding(unittest.TestCase):
         os.kill(inner, signal.SIGCONT)
         again = self.start(replicas=1)
         eventually(again.listening, "listening")
-        # Whoever repeats the claim has the sandbox, and all of what it brings.
+        # Whoever repeats the claim has the sandbox, and all of what it brings,
+        # once the daemon has taken up its sandboxes.
+        eventually(again.ready, "the sandboxes taken up")
         answer = self.claim(again, "c", env=env(A="1"))
         self.assertTrue(answer.replayed)
         self.assertEqual(answer.lease.sandbox, sandbox)

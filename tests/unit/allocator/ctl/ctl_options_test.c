@@ -19,7 +19,7 @@ static const char *const names[] = {"ttl", "wait",     "count", "env",
                                     "id",  "no-stdin", NULL};
 
 enum {
-    WORDS_MAX = 300
+    WORDS_MAX = 2 * WP_CTL_ENV_MAX
 };
 
 static struct wp_ctl_options options;
