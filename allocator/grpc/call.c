@@ -380,6 +380,7 @@ wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
     }
     call->method = method;
     call->base.who = *who;
+    call->base.served = 0;
     call->base.cancelled = NULL;
     call->base.writable = NULL;
     call->base.received = NULL;

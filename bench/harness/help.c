@@ -78,8 +78,8 @@ wp_help_all(FILE *out)
         "much\n"
         "  warmpool-load quickstart -a A --against B      two targets by "
         "turns\n"
-        "  warmpool-load ns/pool -k ~/.kube/config -r 2   SandboxClaim objects "
-        "of a cluster\n",
+        "  warmpool-load ns/pool -k ~/.kube/config -r 2   SandboxClaims of a "
+        "cluster\n",
         out);
     for (int group = 0; group < WP_KEY_GROUPS; group++) {
         (void)fprintf(out, "\n%s:\n", titles[group]);
