@@ -53,7 +53,9 @@ class Ladder:
             told = loads.summary(
                 self.build, "bench", "-a", daemon.target, "--steps",
                 ",".join(map(str, self.steps)), "--until-saturated", "-d", self.step,
-                "--warmup", "200ms", "--connections", 4, "--min-granted", 0)
+                "--warmup", "200ms", "--connections", 4, "--min-granted", 0,
+                # More calls than rpc_calls_max would be refused, releases among them.
+                "--max-in-flight", 2048)
         finally:
             daemon.kill()
         self.wrong += [f"{name}: {s}" for s in told["check"]["breaches"]]
