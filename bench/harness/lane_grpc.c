@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/client/warmpool.h"
 #include "bench/load/claim_codec.h"
 #include "pool/base/clock.h"
 
@@ -106,7 +107,9 @@ take_lease(struct wp_worker *worker, uint32_t i,
     struct wp_lane_token *token;
     char id[WP_LANE_ID_MAX];
 
-    if (!wp_str_eq(lease->claim_id, wp_lane_id_of(worker, i, id)) ||
+    /* Ahead of need the daemon makes up the ids. */
+    if ((lane->stock == NULL &&
+         !wp_str_eq(lease->claim_id, wp_lane_id_of(worker, i, id))) ||
         lease->fence == 0 || lease->replayed || lease->token.len == 0 ||
         lease->token.len > WP_LANE_TOKEN_MAX || lease->sandbox.len == 0) {
         lane->tally->bad_answers++;
@@ -118,6 +121,23 @@ take_lease(struct wp_worker *worker, uint32_t i,
     token = &worker->tokens[worker->n_tokens++];
     token->len = (uint16_t)lease->token.len;
     memcpy(token->bytes, lease->token.ptr, lease->token.len);
+    return true;
+}
+
+static bool
+take_ahead(struct wp_worker *worker)
+{
+    struct wp_lane *lane = worker->lane;
+    struct warmpool_lease memory;
+    struct wp_codec_lease lease;
+
+    if (!wp_lane_take_ahead(lane, &lease, &memory)) {
+        return false;
+    }
+    lane->now_ns = wp_lane_now_ns();
+    worker->acked_ns = lane->now_ns;
+    wp_lane_record(worker, 0, take_lease(worker, 0, &lease) ? 0 : 2,
+                   (unsigned)lease.served, lane->now_ns);
     return true;
 }
 
@@ -282,7 +302,11 @@ open_grpc(struct wp_lane *lane, struct wp_err *err)
         .ttl_ms = (uint64_t)(plan->ttl_ns / WP_NS_PER_MS),
         .wait_ms = (uint64_t)(plan->wait_ns / WP_NS_PER_MS),
     };
-    return connect_lane(lane, grpc, err);
+    if (connect_lane(lane, grpc, err) != WP_OK ||
+        !wp_lane_open_stock(lane, err)) {
+        return err->status;
+    }
+    return WP_OK;
 }
 
 static void
@@ -290,6 +314,7 @@ close_grpc(struct wp_lane *lane)
 {
     struct grpc *grpc = lane->carried;
 
+    wp_lane_close_stock(lane);
     if (grpc != NULL) {
         wp_h2_close(grpc->h2);
         free(grpc->rooms);
@@ -301,6 +326,7 @@ const struct wp_carrier wp_carrier_grpc = {
     .open = open_grpc,
     .close = close_grpc,
     .start = start,
+    .take_ahead = take_ahead,
     .cancel = cancel,
     .turn = turn,
     .reopen = reopen,

@@ -77,7 +77,7 @@ struct wp_lane {
     struct wp_tally *tally;
     struct wp_lane_progress progress;
     const struct wp_carrier *carrier;
-    void *carried; /* The carrier's own. */
+    void *carried;                /* The carrier's own. */
     struct warmpool *client;      /* NULL: no leases ahead. */
     struct warmpool_stock *stock; /* The same. */
 

@@ -534,8 +534,9 @@ wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
          "context: of which kubeconfig?"},
         {objects && (plan->address != NULL || plan->echo),
          "kubeconfig: SandboxClaims have no address, and are no echo"},
-        {objects && (plan->batch > 0 || plan->tenants > 0 || plan->ttl_ns > 0),
-         "kubeconfig: SandboxClaims have no batch, tenants and ttl"},
+        {objects && (plan->batch > 0 || plan->tenants > 0 || plan->ttl_ns > 0 ||
+                     plan->ahead > 0),
+         "kubeconfig: SandboxClaims have no batch, tenants, ttl and ahead"},
         {objects && plan->threads > 1,
          "threads: one is enough for SandboxClaims"},
         {plan->in_cluster && plan->against != NULL,
