@@ -8,7 +8,7 @@
 
 etcd (with fsync), kube-apiserver, controller manager, scheduler and KWOK on this
 machine, built as for the end-to-end tests; warmpoold with all four controllers; the
-client is bench/claim_load. --upstream puts agent-sandbox's own controllers in the
+client is warmpool-load. --upstream puts agent-sandbox's own controllers in the
 daemon's place (serial, parallel, writes, burst, ladder, scale). `floor` sets the
 writes of a claim alone beside ours. --table measures every figure once, in so many
 minutes (14) and no more, and prints one table. Everything shares the machine's cores, so the writes that
@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 import cluster as control_plane  # noqa: E402
 import cluster_table  # noqa: E402
+import loads  # noqa: E402
 import world as scenario  # noqa: E402
 
 WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
@@ -49,7 +50,6 @@ class Bench:
         self.bad = 0
         self.daemon = None
         self.other = None
-        self.number = 0
         self.deadline = float("inf")  # Of the whole run.
 
     def say(self, text=""):
@@ -111,26 +111,42 @@ class Bench:
             before = now
             time.sleep(1)
 
-    def load(self, pool, **options):
-        self.number += 1
-        command = [self.build / "bench/claim_load", "--kubeconfig",
-                   self.world.cluster.kubeconfig, "--namespace",
-                   self.world.namespace, "--pool", pool, "--prefix",
-                   f"l{self.number}"]
+    def load(self, pool, bare=False, timeout_s=120, **options):
+        """One load of SandboxClaims. bare: by the writes alone, see claim_floor."""
+        words = [f"{self.world.namespace}/{pool}", "--kubeconfig",
+                 self.world.cluster.kubeconfig, "--timeout", f"{timeout_s}s",
+                 "--min-granted", 0, "--min-samples", 0, *(["--blind"] if bare else [])]
         for key, value in options.items():
-            command.append("--" + key.replace("_", "-"))
+            words.append({"count": "-n", "in_flight": "-c", "rate": "-r"}.get(
+                key, "--" + key))
             if value is not True:
-                command.append(str(value))
-        run = subprocess.run([str(c) for c in command], text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             check=False)
-        if run.returncode not in (0, 1):
-            raise RuntimeError(f"claim_load: {run.stderr}")
-        result = json.loads(run.stdout)
-        self.bad += result["duplicates"]
-        if result["failed"]:
-            self.say(f"\n{result['failed']} claims failed: {run.stderr[-500:]}")
-        return result
+                words.append(value)
+        with self.floor_server() if bare else contextlib.nullcontext():
+            only = loads.phase(self.build, *words)
+        self.bad += only["duplicates"]
+        if only["failed"]:
+            self.say(f"\n{only['failed']} claims failed: {only['failed_by_code']}")
+        for sentence in only["wrong"]:
+            self.say(f"\n{sentence}")
+        times = {f"{name}_ms": only["claim"][f"{name}_ms"]
+                 for name in ("p50", "p90", "p99", "max")}
+        return {"ready": only["granted"], "per_second": only["granted_per_s"],
+                "seconds": only["elapsed_s"], **times, **{
+                    k: only[k] for k in ("cold", "failed", "duplicates")}}
+
+    @contextlib.contextmanager
+    def floor_server(self):
+        floor = subprocess.Popen(
+            [self.build / "bench/claim_floor", "--kubeconfig",
+             self.world.cluster.kubeconfig, "--namespace", self.world.namespace],
+            stdout=subprocess.PIPE, text=True)
+        try:
+            if floor.stdout.readline().strip() != "ready":
+                raise RuntimeError("claim_floor did not start")
+            yield
+        finally:
+            floor.terminate()
+            floor.wait(30)
 
     # --- the API server's own counts ---
 
@@ -209,7 +225,7 @@ class Bench:
 
     def floor(self):
         """The same claims served by the least that can: their writes alone."""
-        self.head("Beside the writes alone (claim_load --bare)")
+        self.head("Beside the writes alone (claim_floor)")
         part = 1 if self.quick else 3
         loads = (("2 a second", {"count": 20 * part, "rate": 2}),
                  ("one after the other", {"count": 30 * part, "in_flight": 1}),
@@ -386,13 +402,9 @@ class Bench:
                 process.send_signal(signal.SIGCONT)
 
     def drive(self, target, pool, claims):
-        run = subprocess.run(
-            [self.build / "bench/ladder", "drive", "--target", target,
-             "--pool", pool, "--in-flight", "1", "--claims", str(claims),
-             "--keep"], stdout=subprocess.PIPE, text=True, check=True)
-        row = next(l for l in run.stdout.splitlines() if "| Claim " in l)
-        cells = [c.strip() for c in row.split("|")]
-        return float(cells[3]), float(cells[4])
+        took = loads.phase(self.build, pool, "-a", target, "-n", claims,
+                           "--leave")["claim"]
+        return took["p50_ms"] * 1000, took["p99_ms"] * 1000
 
     def local(self, state, size):
         manifest = pathlib.Path(state) / "pool.yaml"

@@ -26,11 +26,11 @@ many=2500
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# run NAME IN_FLIGHT CLAIMS LADDER_FLAGS SERVER ...: adds the line "CLAIMS ALL CONTROL"
+# run NAME IN_FLIGHT CLAIMS LOAD_FLAGS SERVER ...: adds the line "CLAIMS ALL CONTROL"
 # to $dir/NAME.IN_FLIGHT: instructions of all threads, and of the control thread.
 run() {
     local name=$1 in_flight=$2 claims=$3 flags out pid line control
-    read -ra flags <<<"--keep $4"
+    read -ra flags <<<"--leave --blind -q --min-samples 0 $4"
     shift 4
     out=$dir/$name.$in_flight.$claims
     mkfifo "$out.pipe"
@@ -43,9 +43,9 @@ run() {
     # The line "ready" says that it serves.
     line=
     while [ "$line" != ready ] && read -r line; do :; done <"$out.pipe"
-    if ! "$build/bench/ladder" drive --target "unix:$out.sock" \
-        "${flags[@]}" --claims "$claims" --in-flight "$in_flight" >"$out.ladder" 2>&1; then
-        cat "$out.ladder" "$out.log" >&2
+    if ! "$build/bench/harness/warmpool-load" bench -a "unix:$out.sock" \
+        "${flags[@]}" -n "$claims" -c "$in_flight" >"$out.load" 2>&1; then
+        cat "$out.load" "$out.log" >&2
         kill -KILL "$pid"
         return 1
     fi

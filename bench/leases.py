@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 
+import loads
 from stolen import Stolen
 
 POOL = """\
@@ -53,13 +54,18 @@ spec:
 """
 SLOTS_MAX = 250000
 STOLEN_MAX = 0.03
-ROW = re.compile(r"\| (?:Claim|Echo) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|")
-TAIL = re.compile(r"([\d.]+) calls/s.*; failed (\d+).*wrong answers (\d+), "
-                  r"duplicates (\d+)")
 
 
 def say(text):
     print(f"[{time.monotonic() - BEGUN:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def eventually(check, what):
+    end = time.monotonic() + 60
+    while not check():
+        if time.monotonic() > end:
+            raise RuntimeError(f"not after a minute: {what}")
+        time.sleep(0.05)
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -90,7 +96,7 @@ class Daemon:
     def target(self):
         return f"unix:{self.dir}/run/warmpoold.sock"
 
-    def start(self, replicas=None):
+    def start(self, replicas=None, *flags):
         """Without replicas: as it was started before."""
         if replicas is not None:
             self.replicas = replicas
@@ -105,7 +111,7 @@ class Daemon:
                  f"--redis-prefix={self.label}",
                  f"--lease-store-path={self.dir}/leases.db",
                  f"--slots-max={SLOTS_MAX}", f"--claims-max={2 * SLOTS_MAX}",
-                 f"--runtime-dir={self.dir}/run", f"--state-dir={self.state}"],
+                 f"--runtime-dir={self.dir}/run", f"--state-dir={self.state}", *flags],
                 stderr=log)
 
     def kill(self):
@@ -173,11 +179,8 @@ class Bench:
                  "--save", ""], stdout=subprocess.DEVNULL),
             subprocess.Popen([self.build / "bench/echo_server", "--unix",
                               self.dir / "echo.sock"], stdout=subprocess.DEVNULL)]
-        end = time.monotonic() + 10
-        while not (self.redis_socket.exists() and (self.dir / "echo.sock").exists()):
-            if time.monotonic() > end:
-                raise RuntimeError("redis-server or the echo server did not start")
-            time.sleep(0.05)
+        eventually(self.redis_socket.exists, "redis-server")
+        eventually((self.dir / "echo.sock").exists, "echo_server")
         for daemon in self.daemons:
             daemon.start(self.many + 500)
         for daemon in self.daemons:
@@ -192,20 +195,21 @@ class Bench:
     def record(self, name, samples, p50, p99, p999, rate):
         self.rows.setdefault(name, []).append((samples, p50, p99, p999, rate))
 
-    def ladder(self, name, target, *options):
+    def load(self, name, target, *options):
         """One load; how many claims were granted."""
-        run = subprocess.run(
-            [str(part) for part in (self.build / "bench/ladder", "drive", "--target",
-                                    target, *options)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-        row, tail = ROW.search(run.stdout), TAIL.search(run.stdout)
-        if run.returncode != 0 or row is None or tail is None:
-            self.wrong.append(f"{name}: {run.stderr.strip() or run.stdout}")
+        try:
+            only = loads.phase(self.build, "-a", target, *options)
+        except loads.Failed as error:
+            self.wrong.append(f"{name}: {error}")
             return 0
-        if tail[2] != "0" or tail[3] != "0" or tail[4] != "0":
-            self.wrong.append(f"{name}: {tail[0]}")
-        self.record(name, int(row[1]), *map(float, row.groups()[1:]), float(tail[1]))
-        return int(row[1])
+        self.wrong += [f"{name}: {sentence}" for sentence in only["wrong"]]
+        took = [only["claim"][p] * 1000 for p in ("p50_ms", "p99_ms", "p999_ms")]
+        self.record(name, only["granted"], *took, only["granted_per_s"])
+        return only["granted"]
+
+    def echo(self, name, in_flight, count):
+        self.load(name, f"unix:{self.dir}/echo.sock", "--echo", "-c", in_flight, "-n",
+                  count)
 
     def round_trip(self):
         run = subprocess.run(
@@ -232,14 +236,12 @@ class Bench:
         """Each load once; who comes first goes round."""
         first = number % len(self.daemons)
         order = self.daemons[first:] + self.daemons[:first]
-        self.ladder("echo, serial", f"unix:{self.dir}/echo.sock", "--echo",
-                    "--in-flight", 1, "--claims", self.serial)
+        self.echo("echo, serial", 1, self.serial)
         self.round_trip()
         for daemon in order:
             self.claims(daemon, "serial", 1, self.serial)
         self.commit()
-        self.ladder("echo, 64", f"unix:{self.dir}/echo.sock", "--echo", "--in-flight",
-                    64, "--claims", self.many)
+        self.echo("echo, 64", 64, self.many)
         for daemon in order:
             self.claims(daemon, "64", 64, self.many)
 
@@ -264,9 +266,9 @@ class Bench:
 
     def claims(self, daemon, load, in_flight, count):
         """Claims that are kept; then the pool fills, so as not to be in others' way."""
-        daemon.kept += self.ladder(
-            f"{daemon.label}, {load}", daemon.target, "--pool", "default/bench",
-            "--in-flight", in_flight, "--claims", count, "--keep")
+        daemon.kept += self.load(
+            f"{daemon.label}, {load}", daemon.target, "bench", "-c", in_flight, "-n",
+            count, "--leave")
         daemon.wait_full()
 
     def count_leases(self):
@@ -282,8 +284,7 @@ class Bench:
         daemon.wipe()
         daemon.start(held)
         daemon.wait_full()
-        self.ladder("", daemon.target, "--pool", "default/bench", "--in-flight", 64,
-                    "--claims", held, "--keep")
+        self.load("", daemon.target, "bench", "-c", 64, "-n", held, "--leave")
         daemon.kill()
         begun = time.monotonic()
         daemon.start()
@@ -308,7 +309,7 @@ class Bench:
         return [row[index] for row in self.rows.get(name, [])]
 
     def print_rows(self):
-        print("| load | samples | p50 us | p99 us | p99.9 us | calls/s (least - most) |"
+        print("| load | samples | p50 us | p99 us | p99.9 us | claims/s (least - most) |"
               "\n|---|---|---|---|---|---|")
         for name in self.rows:
             counts, rates = self.column(name, 0), sorted(self.column(name, 4))
@@ -357,8 +358,8 @@ def main():
     parser.add_argument("--turns", type=int, choices=range(2, 13), metavar="2..12")
     parser.add_argument("--beside", metavar="BUILD_DIR")
     args = parser.parse_args()
-    if not pathlib.Path(args.build, "bench/ladder").exists():
-        sys.exit(f"bench/leases.py: no {args.build}/bench/ladder: build the release "
+    if not loads.program(args.build).exists():
+        sys.exit(f"bench/leases.py: no {loads.program(args.build)}: build the release "
                  f"preset first")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="wpb-"))
     memory = pathlib.Path(tempfile.mkdtemp(prefix="wpb-", dir="/dev/shm"))

@@ -104,6 +104,18 @@ ready() {
         awk '/^warmpool_.*ready.*quickstart/ {print int($NF); exit}'
 }
 
+# real CORE OPTION...: claims of the quickstart's pool, by a client on that core, or on
+# any when it is "-".
+real() {
+    local pinned=()
+    [ "$1" = - ] || pinned=(taskset -c "$1")
+    shift
+    printf '```\n'
+    guarded "${pinned[@]}" "$build/bench/harness/warmpool-load" quickstart -q \
+        -a "unix:$dir/run/warmpoold.sock" "$@"
+    printf '```\n'
+}
+
 # Real sandboxes: claims one after the other from a stock that lasts, then claims with
 # pauses from the quickstart's eight, then rest.
 daemon() {
@@ -121,18 +133,14 @@ daemon() {
     done
     printf '%d claims back to back, both sides on one core:\n\n' "$burst"
     taskset -acp 0 "$pid" >/dev/null
-    guarded "$bin/ladder" drive --target "unix:$dir/run/warmpoold.sock" \
-        --pool default/quickstart --claims "$burst" --keep --core 0
+    real 0 -n "$burst" --leave
     printf '\nThe same, on two cores:\n\n'
-    guarded "$bin/ladder" drive --target "unix:$dir/run/warmpoold.sock" \
-        --pool default/quickstart --claims $((burst - 10)) --keep --core 1
+    real 1 -n $((burst - 10)) --leave
     stop_daemon
 
     start_daemon 8
     printf '\nClaim, release, 50 ms of rest; not pinned:\n\n'
-    guarded "$bin/ladder" drive --target "unix:$dir/run/warmpoold.sock" \
-        --pool default/quickstart --claims "$claims" --pause-ms 50 --wait-ms 10000 \
-        --warmup 3 --server-pid "$pid"
+    real - -n "$claims" --pause 50ms --wait 10s --warmup 3s
     $quick && seconds=2
     sleep 3
     before_switches=$(switches "$pid")
@@ -146,8 +154,8 @@ switched to %d times and used %d ms of processor time.\n' \
     stop_daemon
 }
 
-if ! [ -x "$bin/ladder" ]; then
-    printf 'bench/run.sh: no %s/ladder: build the release preset first\n' "$bin" >&2
+if ! [ -x "$bin/echo_server" ]; then
+    printf 'bench/run.sh: no %s/echo_server: build the release preset first\n' "$bin" >&2
     exit 2
 fi
 printf '# Measurements of %s\n\nLoad average before: %s.\n' \
@@ -161,10 +169,9 @@ micro bench_wire
 step "memory"
 printf '\n## Memory\n\n'
 guarded "$bin/bench_memory"
-step "ladder"
+step "echo"
 printf '\n## Echo against Claim and Release\n\n'
-guarded "$bin/ladder" compare --echo-server "$bin/echo_server" \
-    --claim-server "$bin/claim_server" --reps "$reps" --seconds "$seconds" 2>/dev/null
+guarded bench/echo.py --reps "$reps" --seconds "$seconds" "$build" 2>/dev/null
 step "instructions"
 printf '\n## Instructions\n\n'
 guarded bench/instructions.sh "$build"

@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 if [ $# -eq 0 ]; then
-    echo "usage: ${0##*/} PURPOSE...   (run, build, test, extra)" >&2
+    echo "usage: ${0##*/} PURPOSE...   (run, build, test, browser, extra)" >&2
     exit 2
 fi
 

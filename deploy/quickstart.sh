@@ -118,7 +118,7 @@ show "$bin/warmpoolctl" release demo
 show "$bin/warmpoolctl" list
 
 say "Measuring: the default configuration, state on $(stat -f -c %T "$run"), 20 ms between claims"
-show "$bin/warmpoolctl" measure quickstart --claims 300 --pause 20ms
+show "$bin/warmpool-load" quickstart -q --claims 300 --pause 20ms
 
 if $keep; then
     say "warmpoold keeps running as process $daemon"

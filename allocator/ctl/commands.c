@@ -220,18 +220,6 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl drain agents --undo\n"
      "  warmpoolctl drain --grace 5m\n",
      NAMES("grace", "undo", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_drain},
-    {"measure", "POOL", "Measure claims and releases",
-     "Claims and releases sandboxes of POOL, one after the other, and shows\n"
-     "how long each step took as seen from here. Each sandbox is used once\n"
-     "and then replaced. With --pause the pool has time to refill.\n"
-     "Without it, the figures show how fast the pool refills. A claim waits\n"
-     "for --wait at most (10s).\n"
-     "\n"
-     "Examples:\n"
-     "  warmpoolctl measure agents --pause 50ms\n"
-     "  warmpoolctl measure agents --claims 1000 --output json\n",
-     NAMES("claims", "pause", "wait", "tenant", ), 1, 1, false, WP_SUBJECT_POOL,
-     wp_cmd_measure},
     {"completion", "bash|zsh|fish", "Print a completion script for a shell",
      "Prints a script that lets the shell complete commands, options, pools\n"
      "and claims.\n"

@@ -27,7 +27,6 @@ int wp_cmd_watch(struct wp_ctl *ctl);
 int wp_cmd_create(struct wp_ctl *ctl);
 int wp_cmd_delete(struct wp_ctl *ctl);
 int wp_cmd_drain(struct wp_ctl *ctl);
-int wp_cmd_measure(struct wp_ctl *ctl);
 int wp_cmd_completion(struct wp_ctl *ctl);
 int wp_cmd_advise(struct wp_ctl *ctl);
 int wp_cmd_version(struct wp_ctl *ctl);

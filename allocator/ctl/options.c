@@ -71,11 +71,6 @@ static const struct wp_ctl_option options_table[] = {
              "not at all."),
     {"count", 'n', "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(count), 1,
      WP_BATCH_MAX, "Claim N sandboxes in one call, 1 to 256."},
-    {"claims", 'n', "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(claims), 1,
-     100000, "How many claims to measure, up to 100000. Default: 200."},
-    DURATION("pause", 0, pause_ns, 0, 60 * WP_NS_PER_S,
-             "How long to pause between two claims, so that the pool can "
-             "refill. Default: not at all."),
     FLAG("all-or-nothing", 0, all_or_nothing,
          "With --count: either all N sandboxes or none."),
     FLAG("undo", 0, undo,

@@ -130,9 +130,13 @@ measure(struct wp_rpc_call *call)
     if (thread->answers_ns < call->opened_ns) {
         thread->answers_ns = wp_clock_mono_ns(call->server->clock);
     }
-    wp_rpc_durations_add(thread, call->method,
-                         (unsigned)wp_status_grpc_code(status),
-                         thread->answers_ns - call->opened_ns);
+    wp_rpc_durations_add(
+        &thread->durations[call->method][wp_status_grpc_code(status)],
+        thread->answers_ns - call->opened_ns);
+    if (call->base.served != 0 && status == WP_OK) {
+        wp_rpc_durations_add(&thread->served[call->base.served],
+                             thread->answers_ns - call->opened_ns);
+    }
 }
 
 static void
@@ -376,6 +380,7 @@ wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
     }
     call->method = method;
     call->base.who = *who;
+    call->base.served = 0;
     call->base.cancelled = NULL;
     call->base.writable = NULL;
     call->base.received = NULL;

@@ -24,10 +24,8 @@ struct wp_rpc_durations (*wp_rpc_durations_create(void))[WP_RPC_CODES]
 }
 
 void
-wp_rpc_durations_add(struct wp_rpc_thread *thread, uint32_t method,
-                     unsigned code, int64_t duration_ns)
+wp_rpc_durations_add(struct wp_rpc_durations *d, int64_t duration_ns)
 {
-    struct wp_rpc_durations *d = &thread->durations[method][code];
     unsigned i = 0;
 
     /* Most are among the first. */
@@ -40,23 +38,14 @@ wp_rpc_durations_add(struct wp_rpc_thread *thread, uint32_t method,
 }
 
 static void
-sum_up(const struct wp_rpc_server *server, uint32_t method, unsigned code,
-       struct wp_rpc_duration *out)
+sum_up(struct wp_rpc_durations *d, struct wp_rpc_duration *out)
 {
-    *out = (struct wp_rpc_duration){
-        .method = server->methods[method].api->path + 1, .code = code};
-    for (uint32_t t = 0; t < server->n_threads; t++) {
-        struct wp_rpc_durations *d =
-            &server->threads[t].durations[method][code];
+    out->sum_ns += atomic_load_explicit(&d->sum_ns, memory_order_relaxed);
+    for (unsigned i = 0; i < WP_RPC_DURATION_BUCKETS; i++) {
+        uint64_t n = atomic_load_explicit(&d->bucket[i], memory_order_relaxed);
 
-        out->sum_ns += atomic_load_explicit(&d->sum_ns, memory_order_relaxed);
-        for (unsigned i = 0; i < WP_RPC_DURATION_BUCKETS; i++) {
-            uint64_t n =
-                atomic_load_explicit(&d->bucket[i], memory_order_relaxed);
-
-            out->bucket[i] += n;
-            out->count += n;
-        }
+        out->bucket[i] += n;
+        out->count += n;
     }
 }
 
@@ -69,12 +58,27 @@ wp_rpc_server_duration(const struct wp_rpc_server *server, uint32_t *cursor,
         unsigned code = *cursor % WP_RPC_CODES;
 
         (*cursor)++;
-        if (server->methods[method].kind == WP_RPC_UNARY) {
-            sum_up(server, method, code, out);
-            if (out->count > 0) {
-                return true;
-            }
+        if (server->methods[method].kind != WP_RPC_UNARY) {
+            continue;
+        }
+        *out = (struct wp_rpc_duration){
+            .method = server->methods[method].api->path + 1, .code = code};
+        for (uint32_t t = 0; t < server->n_threads; t++) {
+            sum_up(&server->threads[t].durations[method][code], out);
+        }
+        if (out->count > 0) {
+            return true;
         }
     }
     return false;
+}
+
+void
+wp_rpc_server_served(const struct wp_rpc_server *server, unsigned served,
+                     struct wp_rpc_duration *out)
+{
+    *out = (struct wp_rpc_duration){.method = NULL};
+    for (uint32_t t = 0; t < server->n_threads; t++) {
+        sum_up(&server->threads[t].served[served], out);
+    }
 }

@@ -155,6 +155,7 @@ struct wp_rpc_thread {
     int64_t answers_ns;   /* When this turn answers; 0: not known yet. */
     /* By method and code; owned, and never touched before it is needed. */
     struct wp_rpc_durations (*durations)[WP_RPC_CODES];
+    struct wp_rpc_durations served[WP_RPC_SERVED]; /* Granted claims. */
 
     _Atomic(uint64_t) started;
     _Atomic(uint64_t) cancelled;
@@ -264,9 +265,8 @@ uint32_t wp_rpc_method_find(const struct wp_rpc_server *server,
 
 /* NULL when memory lacks; freed by free. */
 struct wp_rpc_durations (*wp_rpc_durations_create(void))[WP_RPC_CODES];
-/* A call of the thread took so long. Its serving thread only. */
-void wp_rpc_durations_add(struct wp_rpc_thread *thread, uint32_t method,
-                          unsigned code, int64_t duration_ns);
+/* A call took so long. The serving thread of d only. */
+void wp_rpc_durations_add(struct wp_rpc_durations *d, int64_t duration_ns);
 
 /* --- error.c --- */
 

@@ -108,6 +108,7 @@ struct wp_rpc_stats {
 
 enum {
     WP_RPC_CODES = 17,
+    WP_RPC_SERVED = 4, /* Values of enum wp_served; 0 is unused. */
     WP_RPC_DURATION_BOUNDS = 20,
     /* The last one has no bound. */
     WP_RPC_DURATION_BUCKETS = WP_RPC_DURATION_BOUNDS + 1,
@@ -182,5 +183,10 @@ void wp_rpc_server_stats(const struct wp_rpc_server *server,
 WP_MUST_CHECK bool wp_rpc_server_duration(const struct wp_rpc_server *server,
                                           uint32_t *cursor,
                                           struct wp_rpc_duration *out);
+
+/* Claims that were granted so (served: an enum wp_served), over all methods
+ * that grant one claim; method is NULL. Any thread. */
+void wp_rpc_server_served(const struct wp_rpc_server *server, unsigned served,
+                          struct wp_rpc_duration *out);
 
 #endif

@@ -46,11 +46,33 @@ put_rpc_durations(struct evbuffer *out, const struct wp_rpc_server *rpc)
 }
 
 static void
+put_claim_durations(struct evbuffer *out, const struct wp_rpc_server *rpc)
+{
+    static const char name[] = "warmpool_claim_duration_seconds";
+    static const char *const served[] = {NULL, "warm", "queued", "cold"};
+    struct wp_rpc_duration d;
+
+    wp_prom_family(out, name, "histogram",
+                   "From the head of a Claim to its answer, of those that "
+                   "were granted over gRPC, by how.");
+    for (unsigned k = WP_SERVED_WARM; k <= WP_SERVED_COLD; k++) {
+        const struct wp_prom_label label = {"served", served[k]};
+
+        wp_rpc_server_served(rpc, k, &d);
+        wp_prom_put_buckets(
+            out, name, &label, 1,
+            &(struct wp_prom_buckets){wp_rpc_duration_bounds_ns, d.bucket,
+                                      WP_RPC_DURATION_BOUNDS, d.sum_ns});
+    }
+}
+
+static void
 put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
 {
     struct wp_rpc_stats s;
 
     put_rpc_durations(out, rpc);
+    put_claim_durations(out, rpc);
     wp_rpc_server_stats(rpc, &s);
     wp_prom_put(out, "warmpool_rpc_calls_total", "RPCs handed to a method.",
                 (double)s.calls_started);

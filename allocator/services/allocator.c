@@ -148,6 +148,7 @@ claim_reply(struct claim_call *self)
                           "no memory for the reply", 0);
         return;
     }
+    call->served = claim->grant.served;
     call->ops->finish(call, WP_OK, NULL, 0);
 }
 

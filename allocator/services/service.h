@@ -43,6 +43,9 @@ struct wp_call {
     const struct wp_call_ops *ops;
     struct wp_identity who;
     int64_t deadline_ns; /* Monotonic; never WP_TIME_NEVER. */
+    /* Set before finish by a method that grants one claim: an enum wp_served,
+     * by which the transport tells how long such calls took. 0: none. */
+    unsigned served;
     struct wp_arena arena;
 
     /* Set by a method that answers later. cancelled: the client has gone or the

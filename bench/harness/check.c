@@ -10,6 +10,10 @@
 #define STALL_NS (250 * WP_NS_PER_MS)
 #define LATE_NS (10 * WP_NS_PER_MS)
 
+enum {
+    DESCRIPTORS_SPARE = 4,
+};
+
 static void WP_PRINTF(3, 0) say(char list[WP_BREACHES_MAX][WP_BREACH_TEXT_MAX],
                                 uint32_t *n, const char *fmt, va_list args)
 {
@@ -84,6 +88,36 @@ check_enough(const struct wp_outcome *o, struct wp_check *check)
     }
 }
 
+/* Descriptors come and go by a few: a connection, a file that is written. */
+static void
+check_growth(const struct wp_outcome *o, struct wp_check *check)
+{
+    const char *name = o->plan->name;
+    struct wp_growth growth;
+    double share;
+
+    if (o->plan->growth_max <= 0) {
+        return;
+    }
+    if (!wp_outcome_growth(o, &growth)) {
+        breach(check, "%s: the target's memory is not known (server-pid)",
+               name);
+        return;
+    }
+    share = growth.last_bytes / growth.first_bytes - 1;
+    if (share > o->plan->growth_max) {
+        breach(check,
+               "%s: the target's memory grew by %.3g %% (max-growth "
+               "%.3g %%)",
+               name, 100 * share, 100 * o->plan->growth_max);
+    }
+    if (growth.last_descriptors >
+        growth.first_descriptors + DESCRIPTORS_SPARE) {
+        breach(check, "%s: the target's descriptors grew from %d to %d", name,
+               growth.first_descriptors, growth.last_descriptors);
+    }
+}
+
 static void
 check_figures(const struct wp_outcome *o, struct wp_check *check)
 {
@@ -136,7 +170,7 @@ check_target(const struct wp_run *run, uint32_t i, struct wp_check *check)
                (unsigned long long)run->duplicates[i]);
     }
     if (!left->known) {
-        if (!run->plan->echo) {
+        if (!run->plan->echo && !run->plan->leave && !run->plan->blind) {
             doubt(check, "%.60s: nobody knows whether leases are left: %.80s",
                   address, left->why.msg);
         }
@@ -148,6 +182,10 @@ check_target(const struct wp_run *run, uint32_t i, struct wp_check *check)
     } else if (left->found > 0) {
         doubt(check, "%.60s: %llu leases without an answer were ended", address,
               (unsigned long long)left->ended);
+    }
+    if (left->sandboxes > 0) {
+        breach(check, "%.60s: %llu Sandboxes are left of claims that are gone",
+               address, (unsigned long long)left->sandboxes);
     }
     if (left->ended < left->found) {
         breach(check, "%.60s: %llu leases could not be ended: %.60s", address,
@@ -163,6 +201,7 @@ wp_check_run(const struct wp_run *run, struct wp_check *out)
         check_promises(&run->outcomes[i], out);
         if (!run->outcomes[i].cut) {
             check_enough(&run->outcomes[i], out);
+            check_growth(&run->outcomes[i], out);
         }
         check_figures(&run->outcomes[i], out);
     }

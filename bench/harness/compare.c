@@ -233,9 +233,8 @@ wp_compare_targets(const json_t *run, FILE *out)
     compare_sides(out, &a, &b);
 }
 
-/* A summary of warmpool-load's; NULL: it was told what is wrong. */
-static json_t *
-load_summary(const char *path)
+json_t *
+wp_compare_load(const char *path)
 {
     json_error_t error;
     json_t *run = json_load_file(path, 0, &error);
@@ -286,8 +285,8 @@ wp_compare_main(int argc, char **argv)
                                                                 : stderr);
         return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : EXIT_BAD_FILE;
     }
-    a.run = load_summary(argv[1]);
-    b.run = a.run != NULL ? load_summary(argv[2]) : NULL;
+    a.run = wp_compare_load(argv[1]);
+    b.run = a.run != NULL ? wp_compare_load(argv[2]) : NULL;
     if (b.run != NULL) {
         (void)fprintf(stdout, "A: %s\nB: %s\n", argv[1], argv[2]);
         compare_sides(stdout, &a, &b);

@@ -16,6 +16,7 @@ wp_help_usage(FILE *out)
 {
     (void)fputs("Usage: warmpool-load [NAMESPACE/]POOL [options]\n"
                 "       warmpool-load compare A.json B.json\n"
+                "       warmpool-load ladders OUT.svg A.json [B.json ...]\n"
                 "       warmpool-load scenarios\n",
                 out);
 }
@@ -76,7 +77,9 @@ wp_help_all(FILE *out)
         "  warmpool-load quickstart -s ladder             until it is too "
         "much\n"
         "  warmpool-load quickstart -a A --against B      two targets by "
-        "turns\n",
+        "turns\n"
+        "  warmpool-load ns/pool -k ~/.kube/config -r 2   SandboxClaims of a "
+        "cluster\n",
         out);
     for (int group = 0; group < WP_KEY_GROUPS; group++) {
         (void)fprintf(out, "\n%s:\n", titles[group]);

@@ -1,7 +1,5 @@
 #include "bench/harness/lane_parts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,12 +8,6 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
-
-enum {
-    REPLY_ONE = 1024,   /* Of a Claim. */
-    REPLY_ITEM = 512,   /* Of a claim of a batch. */
-    REQUEST_SPARE = 64, /* The head, and rounding. */
-};
 
 #define REOPEN_NS (200 * WP_NS_PER_MS)
 /* How often it looks at the clock and at its signals when nothing happens. */
@@ -44,34 +36,38 @@ fail_calls_of(struct wp_list *list, unsigned conn)
          * lives, at the list's end. */
         node = node->next;
         if (worker->call.conn == conn) {
-            wp_lane_fail_call(worker, WP_TALLY_NO_ANSWER);
+            wp_lane_call_over(worker, WP_TALLY_NO_ANSWER);
         }
     }
 }
 
-static void
-on_lost(void *ctx, unsigned conn, const struct wp_err *err)
+void
+wp_lane_fail_calls(struct wp_lane *lane, unsigned conn)
 {
-    struct wp_lane *lane = ctx;
+    fail_calls_of(&lane->claiming, conn);
+    fail_calls_of(&lane->releasing, conn);
+}
 
-    (void)err;
+void
+wp_lane_lost(struct wp_lane *lane, unsigned conn)
+{
     lane->now_ns = wp_lane_now_ns();
-    lane->tally->connections_lost++;
     if (lane->dead++ == 0) {
         lane->dead_since_ns = lane->now_ns;
     }
     lane->dead_mask |= UINT64_C(1) << conn;
     lane->reopen_ns = lane->now_ns;
-    fail_calls_of(&lane->claiming, conn);
-    fail_calls_of(&lane->releasing, conn);
 }
 
-static uint32_t
-connections_of(const struct wp_lane_config *config)
+uint32_t
+wp_lane_connections(const struct wp_lane_config *config)
 {
     uint32_t all = config->plan->connections > 0 ? config->plan->connections
                                                  : config->shares;
 
+    if (config->server != NULL) {
+        return 1; /* The watch: without it no answer is seen. */
+    }
     return all / config->shares + (config->share < all % config->shares);
 }
 
@@ -80,13 +76,14 @@ connections_of(const struct wp_lane_config *config)
 static enum wp_status
 reopen(struct wp_lane *lane, struct wp_err *err)
 {
-    uint32_t all = connections_of(&lane->config);
+    uint32_t all = wp_lane_connections(&lane->config);
 
     if (lane->dead == 0 || lane->now_ns < lane->reopen_ns) {
         return WP_OK;
     }
     for (unsigned i = 0; i < all; i++) {
-        if ((lane->dead_mask >> i & 1) != 0 && wp_h2_reopen(lane->h2, i, err)) {
+        if ((lane->dead_mask >> i & 1) != 0 &&
+            lane->carrier->reopen(lane, i, err)) {
             lane->dead_mask &= ~(UINT64_C(1) << i);
             lane->dead--;
         }
@@ -183,7 +180,7 @@ start_closed(struct wp_lane *lane)
                         (lane->config.share < lane->plan->concurrency % shares);
 
     while (lane->active < busy_max && lane->n_idle > 0 && may_start(lane) &&
-           lane->dead < connections_of(&lane->config)) {
+           lane->dead < wp_lane_connections(&lane->config)) {
         lane->started += lane->now_ns >= lane->zero_ns ? lane->batch : 0;
         wp_lane_start_claim(lane, lane->now_ns,
                             lane->next_number * shares + lane->config.share);
@@ -215,7 +212,9 @@ start_due(struct wp_lane *lane)
         lane->active--;
         lane->idle[lane->n_idle++] = worker;
     }
-    while (lane->draining && (worker = first_of(&lane->kept)) != NULL) {
+    /* All of them are held at one time. */
+    while (lane->draining && wp_list_empty(&lane->claiming) &&
+           (worker = first_of(&lane->kept)) != NULL) {
         wp_list_remove(&worker->link);
         lane->active++;
         wp_lane_start_release(worker);
@@ -235,8 +234,7 @@ give_up(struct wp_lane *lane, struct wp_list *list, int64_t limit_ns)
 
     while ((worker = first_of(list)) != NULL &&
            lane->now_ns - worker->sent_ns >= limit_ns) {
-        wp_h2_cancel(lane->h2, &worker->call);
-        wp_lane_fail_call(worker, WP_TALLY_NO_ANSWER);
+        wp_lane_call_over(worker, lane->carrier->cancel(worker));
     }
 }
 
@@ -248,7 +246,7 @@ fail_unsent(struct wp_lane *lane)
     struct wp_worker *worker;
 
     while ((worker = first_of(&lane->unsent)) != NULL) {
-        wp_lane_fail_call(worker, 14); /* UNAVAILABLE */
+        wp_lane_call_over(worker, 14); /* UNAVAILABLE */
     }
 }
 
@@ -348,7 +346,7 @@ turns(struct wp_lane *lane, struct wp_err *err)
 
     for (unsigned turn = 0; !is_over(lane); turn++) {
         int64_t wait_ns = time_to_wait(lane);
-        enum wp_status status = wp_h2_turn(lane->h2, wait_ns, err);
+        enum wp_status status = lane->carrier->turn(lane, wait_ns, err);
         int64_t stall_ns;
 
         if (status != WP_OK) {
@@ -426,20 +424,12 @@ wp_lane_run(struct wp_lane *lane, struct wp_err *err)
 static bool
 make_workers(struct wp_lane *lane)
 {
-    size_t ids = lane->plan->batch > 0 ? lane->batch : 0;
-    size_t request_cap =
-        WP_CODEC_CLAIM_MAX + ids * WP_CODEC_ID_MAX + REQUEST_SPARE;
-    size_t reply_cap = WP_H2_FRAME_HEAD + REPLY_ONE + ids * REPLY_ITEM;
-    size_t room = request_cap + reply_cap;
-
     lane->n_workers = workers_of(lane);
     lane->workers = calloc(lane->n_workers, sizeof *lane->workers);
     lane->idle = calloc(lane->n_workers, sizeof(struct wp_worker *));
-    lane->rooms = calloc(lane->n_workers, room);
     lane->tokens =
         calloc((size_t)lane->n_workers * lane->batch, sizeof *lane->tokens);
-    if (lane->workers == NULL || lane->idle == NULL || lane->rooms == NULL ||
-        lane->tokens == NULL) {
+    if (lane->workers == NULL || lane->idle == NULL || lane->tokens == NULL) {
         return false;
     }
     /* The first is taken first, so that few are ever touched. */
@@ -447,47 +437,10 @@ make_workers(struct wp_lane *lane)
         struct wp_worker *worker = &lane->workers[i];
 
         worker->lane = lane;
-        worker->call.done = wp_lane_call_done;
-        worker->call.ctx = worker;
-        worker->call.request = lane->rooms + i * room;
-        worker->call.reply = worker->call.request + request_cap;
-        worker->call.reply_cap = reply_cap;
         worker->tokens = &lane->tokens[(size_t)i * lane->batch];
         wp_list_init(&worker->link);
         lane->idle[lane->n_idle++] = worker;
     }
-    return true;
-}
-
-static bool
-connect_lane(struct wp_lane *lane, struct wp_err *err)
-{
-    const struct wp_plan *plan = lane->plan;
-    const char *service =
-        plan->echo ? "/warmpool.bench.Echo/" : "/warmpool.v1.Allocator/";
-    const char *claim = plan->batch > 0 ? "ClaimBatch" : "Claim";
-    const struct wp_h2_config config = {
-        .target = lane->config.target,
-        .connections = connections_of(&lane->config),
-        .tls = lane->config.tls,
-        .authorization = lane->config.authorization,
-        .timeout = lane->timeout_text,
-        .on_lost = on_lost,
-        .ctx = lane,
-    };
-
-    (void)snprintf(lane->timeout_text, sizeof lane->timeout_text,
-                   "%" PRId64 "m",
-                   (plan->timeout_ns + plan->wait_ns) / WP_NS_PER_MS + 1);
-    lane->h2 = wp_h2_open(&config, err);
-    if (lane->h2 == NULL) {
-        return false;
-    }
-    (void)snprintf(lane->paths[0], sizeof lane->paths[0], "%s%s", service,
-                   claim);
-    (void)snprintf(lane->paths[1], sizeof lane->paths[1], "%sRelease", service);
-    lane->claim_method = wp_h2_method(lane->h2, lane->paths[0]);
-    lane->release_method = wp_h2_method(lane->h2, lane->paths[1]);
     return true;
 }
 
@@ -508,13 +461,8 @@ wp_lane_create(const struct wp_lane_config *config, struct wp_err *err)
     lane->config = *config;
     lane->plan = plan;
     lane->batch = plan->batch > 0 ? plan->batch : 1;
-    lane->request = (struct wp_codec_request){
-        .pool_namespace = wp_str_from(plan->pool_namespace),
-        .pool = wp_str_from(plan->pool),
-        .tenant = wp_str_from(plan->tenant),
-        .ttl_ms = (uint64_t)(plan->ttl_ns / WP_NS_PER_MS),
-        .wait_ms = (uint64_t)(plan->wait_ns / WP_NS_PER_MS),
-    };
+    lane->carrier =
+        config->server != NULL ? &wp_carrier_objects : &wp_carrier_grpc;
     wp_list_init(&lane->claiming);
     wp_list_init(&lane->releasing);
     wp_list_init(&lane->holding);
@@ -524,7 +472,7 @@ wp_lane_create(const struct wp_lane_config *config, struct wp_err *err)
     if (!make_workers(lane)) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for %u calls",
                          lane->n_workers);
-    } else if (connect_lane(lane, err) && wp_lane_open_stock(lane, err)) {
+    } else if (lane->carrier->open(lane, err) == WP_OK) {
         return lane;
     }
     wp_lane_destroy(lane);
@@ -537,11 +485,11 @@ wp_lane_destroy(struct wp_lane *lane)
     if (lane == NULL) {
         return;
     }
-    wp_lane_close_stock(lane);
-    wp_h2_close(lane->h2);
+    if (lane->carrier != NULL) {
+        lane->carrier->close(lane);
+    }
     wp_tally_destroy(lane->tally);
     free(lane->workers);
-    free(lane->rooms);
     free(lane->tokens);
     free(lane->idle);
     free(lane);
@@ -562,5 +510,5 @@ wp_lane_tally(struct wp_lane *lane)
 pid_t
 wp_lane_peer(const struct wp_lane *lane)
 {
-    return wp_h2_peer(lane->h2);
+    return lane->carrier->peer(lane);
 }

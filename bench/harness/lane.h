@@ -11,7 +11,8 @@
 
 #include "bench/harness/arrivals.h"
 #include "bench/harness/tally.h"
-#include "proto/client/h2_client.h"
+#include "proto/client/h2_tls.h"
+#include "k8s/api/api_config.h"
 #include "pool/base/siphash.h"
 
 /* Shared by all threads of a phase. */
@@ -26,6 +27,8 @@ struct wp_lane_config {
     const char *target;
     const struct wp_h2_tls *tls;
     const char *authorization;
+    /* The API server of SandboxClaims; NULL: target serves gRPC. */
+    const struct wp_api_config *server;
     struct wp_lane_signals *signals;
     struct wp_hash_key key; /* Of names. */
     uint32_t tag;           /* In the ids of all claims of this program. */
@@ -64,6 +67,8 @@ int64_t wp_lane_now_ns(void);
 
 enum {
     WP_LANE_ID_MAX = 40,
+    WP_LANE_TAG_LEN = 14,    /* "load-0123abcd-": what all of a program have. */
+    WP_LANE_NUMBER_LEN = 12, /* What ends a claim's. */
 };
 /* "load-0123abcd-0001-0000000000ff": what the claims of a program are called.
  * Returns the length. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "allocator/client/warmpool.h"
+#include "bench/load/claim_codec.h"
 #include "pool/base/clock.h"
 
 bool

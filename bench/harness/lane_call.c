@@ -1,11 +1,8 @@
 /* A lane's calls: what is asked, and what the answers are worth. */
 #include "bench/harness/lane_parts.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "allocator/client/warmpool.h"
-#include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
 size_t
@@ -29,9 +26,9 @@ wp_lane_claim_id(uint32_t tag, uint32_t phase, uint64_t number,
     return len;
 }
 
-/* The id of claim i of a call. */
-static struct wp_str
-claim_id(const struct wp_worker *worker, uint32_t i, char out[WP_LANE_ID_MAX])
+struct wp_str
+wp_lane_id_of(const struct wp_worker *worker, uint32_t i,
+              char out[WP_LANE_ID_MAX])
 {
     const struct wp_lane *lane = worker->lane;
     size_t len = wp_lane_claim_id(lane->config.tag, lane->config.phase,
@@ -68,31 +65,12 @@ static bool
 send_call(struct wp_worker *worker, struct wp_list *list)
 {
     struct wp_lane *lane = worker->lane;
-    bool sent = wp_h2_start(lane->h2, &worker->call);
+    bool sent = lane->carrier->start(worker);
 
     worker->sent_ns = lane->now_ns;
     lane->under_way++;
     wp_list_push_back(sent ? list : &lane->unsent, &worker->link);
     return sent;
-}
-
-static size_t
-write_claim(struct wp_worker *worker)
-{
-    struct wp_lane *lane = worker->lane;
-    char text[WP_PLAN_BATCH_MAX][WP_LANE_ID_MAX];
-    struct wp_str ids[WP_PLAN_BATCH_MAX];
-
-    for (uint32_t i = 0; i < lane->batch; i++) {
-        ids[i] = claim_id(worker, i, text[i]);
-    }
-    if (lane->plan->tenants > 0) {
-        (void)snprintf(lane->tenant, sizeof lane->tenant, "load-%u",
-                       (unsigned)(worker->number % lane->plan->tenants));
-        lane->request.tenant = wp_str_from(lane->tenant);
-    }
-    return wp_codec_write_request(worker->call.request + WP_H2_FRAME_HEAD,
-                                  &lane->request, ids, lane->batch);
 }
 
 static void
@@ -113,21 +91,22 @@ void
 wp_lane_start_release(struct wp_worker *worker)
 {
     struct wp_lane *lane = worker->lane;
-    const struct wp_lane_token *token = &worker->tokens[worker->n_tokens - 1];
 
     worker->releasing = true;
-    worker->call.method = lane->release_method;
-    worker->call.request_len =
-        wp_codec_write_release(worker->call.request + WP_H2_FRAME_HEAD,
-                               (struct wp_str){token->bytes, token->len});
     (void)send_call(worker, &lane->releasing);
 }
 
 /* --- What became of a claim. --- */
 
-static void
-record_claim(struct wp_worker *worker, uint32_t i, unsigned code,
-             unsigned served, int64_t done_ns)
+uint64_t
+wp_lane_name_hash(const struct wp_lane *lane, struct wp_str sandbox)
+{
+    return wp_siphash128(lane->config.key, sandbox.ptr, sandbox.len).low;
+}
+
+void
+wp_lane_record(struct wp_worker *worker, uint32_t i, unsigned code,
+               unsigned served, int64_t done_ns)
 {
     struct wp_lane *lane = worker->lane;
     struct wp_tally *tally = lane->tally;
@@ -159,6 +138,8 @@ record_claim(struct wp_worker *worker, uint32_t i, unsigned code,
         *record = (struct wp_record){
             .due_ns = worker->due_ns - lane->zero_ns,
             .sent_ns = worker->sent_ns - lane->zero_ns,
+            .acked_ns =
+                worker->acked_ns != 0 ? worker->acked_ns - lane->zero_ns : -1,
             .done_ns = done_ns - lane->zero_ns,
             .released_ns = -1,
             .number = worker->number * lane->batch + i,
@@ -174,94 +155,16 @@ record_claim(struct wp_worker *worker, uint32_t i, unsigned code,
     }
 }
 
-/* Is the lease what claim i asked for? Then it is the worker's. */
-static bool
-take_lease(struct wp_worker *worker, uint32_t i,
-           const struct wp_codec_lease *lease)
-{
-    struct wp_lane *lane = worker->lane;
-    struct wp_lane_token *token;
-    char id[WP_LANE_ID_MAX];
-
-    /* Ahead of need the daemon makes up the ids. */
-    if ((worker->lane->stock == NULL &&
-         !wp_str_eq(lease->claim_id, claim_id(worker, i, id))) ||
-        lease->fence == 0 || lease->replayed || lease->token.len == 0 ||
-        lease->token.len > WP_LANE_TOKEN_MAX || lease->sandbox.len == 0) {
-        lane->tally->bad_answers++;
-        return false;
-    }
-    if (!wp_tally_name(lane->tally,
-                       wp_siphash128(lane->config.key, lease->sandbox.ptr,
-                                     lease->sandbox.len)
-                           .low)) {
-        lane->no_memory = true;
-    }
-    token = &worker->tokens[worker->n_tokens++];
-    token->len = (uint16_t)lease->token.len;
-    memcpy(token->bytes, lease->token.ptr, lease->token.len);
-    return true;
-}
-
-static void
-read_batch(struct wp_worker *worker, int64_t done_ns)
-{
-    const uint8_t *bytes = worker->call.reply + WP_H2_FRAME_HEAD;
-    struct wp_codec_item item;
-    uint32_t n = 0;
-    size_t at = 0;
-
-    while (n < worker->lane->batch &&
-           wp_codec_next_item(bytes, worker->call.reply_len, &at, &item)) {
-        unsigned code = item.code < WP_TALLY_NO_ANSWER ? (unsigned)item.code
-                                                       : 2; /* UNKNOWN */
-
-        if (code == 0 && !take_lease(worker, n, &item.lease)) {
-            code = 2;
-        }
-        record_claim(worker, n, code, (unsigned)item.lease.served, done_ns);
-        n++;
-    }
-    if (n < worker->lane->batch || at != worker->call.reply_len) {
-        worker->lane->tally->bad_answers++;
-    }
-    for (; n < worker->lane->batch; n++) {
-        record_claim(worker, n, 2, 0, done_ns);
-    }
-}
-
-static void
-read_claim(struct wp_worker *worker, int64_t done_ns)
-{
-    struct wp_lane *lane = worker->lane;
-    struct wp_codec_lease lease;
-
-    if (lane->plan->echo) {
-        worker->n_tokens = 1;
-        worker->tokens[0].len = WP_LANE_TOKEN_MAX / 2;
-        record_claim(worker, 0, 0, 1, done_ns);
-    } else if (lane->plan->batch > 0) {
-        read_batch(worker, done_ns);
-    } else if (!wp_codec_read_claim(worker->call.reply + WP_H2_FRAME_HEAD,
-                                    worker->call.reply_len, &lease)) {
-        lane->tally->bad_answers++;
-        record_claim(worker, 0, 2, 0, done_ns);
-    } else if (take_lease(worker, 0, &lease)) {
-        record_claim(worker, 0, 0, (unsigned)lease.served, done_ns);
-    } else {
-        record_claim(worker, 0, 2, 0, done_ns);
-    }
-}
-
 /* Leases to release: now, later or at the end. */
 static void
 go_on(struct wp_worker *worker)
 {
     struct wp_lane *lane = worker->lane;
 
-    if (worker->n_tokens == 0) {
+    if (worker->n_tokens == 0 || lane->plan->leave) {
         finish(worker);
-    } else if (lane->plan->keep && !lane->draining) {
+    } else if (lane->plan->keep &&
+               !(lane->draining && wp_list_empty(&lane->claiming))) {
         lane->active--;
         wp_list_push_back(&lane->kept, &worker->link);
     } else if (lane->plan->hold_ns > 0 && !lane->draining) {
@@ -277,19 +180,17 @@ static bool
 claim_ahead(struct wp_worker *worker)
 {
     struct wp_lane *lane = worker->lane;
-    struct warmpool_lease memory;
-    struct wp_codec_lease lease;
 
-    worker->sent_ns = wp_lane_now_ns();
-    if (!wp_lane_take_ahead(lane, &lease, &memory)) {
+    if (lane->stock == NULL) {
         return false;
     }
-    lane->now_ns = wp_lane_now_ns();
+    worker->sent_ns = wp_lane_now_ns();
+    if (!lane->carrier->take_ahead(worker)) {
+        return false;
+    }
     if (worker->counted) {
         wp_hist_record(&lane->tally->late, worker->sent_ns - worker->due_ns);
     }
-    record_claim(worker, 0, take_lease(worker, 0, &lease) ? 0 : 2,
-                 (unsigned)lease.served, lane->now_ns);
     go_on(worker);
     return true;
 }
@@ -311,11 +212,10 @@ wp_lane_start_claim(struct wp_lane *lane, int64_t due_ns, uint64_t number)
         wp_slices_at(&lane->tally->slices, due_ns - lane->zero_ns)->due +=
             lane->batch;
     }
+    worker->acked_ns = 0;
     if (claim_ahead(worker)) {
         return;
     }
-    worker->call.method = lane->claim_method;
-    worker->call.request_len = write_claim(worker);
     if (send_call(worker, &lane->claiming)) {
         count_sent(worker);
     }
@@ -330,9 +230,7 @@ release_over(struct wp_worker *worker, unsigned code, int64_t done_ns)
 
     if (code != 0) {
         tally->releases_failed++;
-    } else if (!lane->plan->echo &&
-               !wp_codec_read_release(worker->call.reply + WP_H2_FRAME_HEAD,
-                                      worker->call.reply_len, &was_held)) {
+    } else if (!lane->carrier->read_release(worker, &was_held)) {
         tally->bad_answers++;
     } else if (!was_held) {
         tally->lost++;
@@ -353,8 +251,8 @@ release_over(struct wp_worker *worker, unsigned code, int64_t done_ns)
     }
 }
 
-static void
-call_over(struct wp_worker *worker, unsigned code)
+void
+wp_lane_call_over(struct wp_worker *worker, unsigned code)
 {
     struct wp_lane *lane = worker->lane;
 
@@ -366,28 +264,11 @@ call_over(struct wp_worker *worker, unsigned code)
         return;
     }
     if (code == 0) {
-        read_claim(worker, lane->now_ns);
+        lane->carrier->read_claim(worker, lane->now_ns);
     } else {
         for (uint32_t i = 0; i < lane->batch; i++) {
-            record_claim(worker, i, code, 0, lane->now_ns);
+            wp_lane_record(worker, i, code, 0, lane->now_ns);
         }
     }
     go_on(worker);
-}
-
-void
-wp_lane_fail_call(struct wp_worker *worker, unsigned code)
-{
-    call_over(worker, code);
-}
-
-void
-wp_lane_call_done(struct wp_h2_call *call)
-{
-    struct wp_worker *worker = call->ctx;
-    int status = call->status;
-
-    worker->lane->now_ns = wp_lane_now_ns();
-    call_over(worker, status == WP_H2_NO_STATUS ? WP_TALLY_NO_ANSWER
-                                                : (unsigned)status);
 }

@@ -8,6 +8,7 @@
 
 #include "bench/harness/compare.h"
 #include "bench/harness/help.h"
+#include "bench/harness/ladders.h"
 #include "bench/harness/report.h"
 #include "bench/harness/scenario.h"
 #include "pool/base/nearest.h"
@@ -280,6 +281,7 @@ prepare(struct command *command, struct wp_region *region, struct wp_run *run)
         return status;
     }
     plan->turns = run->phases[0].turns;
+    plan->leave = run->phases[0].leave;
     run->plan = plan;
     for (uint32_t i = 0; i < (plan->against != NULL ? 2U : 1U); i++) {
         run->n_targets = i + 1;
@@ -340,6 +342,9 @@ main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc >= 2 && strcmp(argv[1], "compare") == 0) {
         return wp_compare_main(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "ladders") == 0) {
+        return wp_ladders_main(argc - 1, argv + 1);
     }
     if (argc == 2 && strcmp(argv[1], "scenarios") == 0) {
         wp_help_scenarios(stdout);

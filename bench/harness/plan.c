@@ -38,7 +38,16 @@ const struct wp_key wp_plan_keys[] = {
          "Where the target serves gRPC: unix:/path or host:port. Default: "
          "$WARMPOOL_ADDRESS, else the daemon's default socket."),
     TEXT("against", NULL, 0, WP_KEY_TARGET, against, "ADDR",
-         "A second target: both get the same load by turns, and are compared."),
+         "A second target: both get the same load by turns, and are compared. "
+         "With --kubeconfig: another context of it, or a file (its name has a "
+         "'/')."),
+    TEXT("kubeconfig", NULL, 'k', WP_KEY_TARGET, kubeconfig, "FILE",
+         "Create SandboxClaim objects at this API server, instead of calling "
+         "gRPC."),
+    TEXT("context", NULL, 0, WP_KEY_TARGET, context, "NAME",
+         "The context of --kubeconfig. Default: its current one."),
+    FLAG("in-cluster", 0, WP_KEY_TARGET, false, in_cluster,
+         "The same from within a Pod, by its service account."),
     TEXT("tls-ca", "cacert", 0, WP_KEY_TARGET, tls_ca, "FILE",
          "Use TLS; authorities (PEM) that sign the target's certificate."),
     TEXT("tls-cert", "cert", 0, WP_KEY_TARGET, tls_cert, "FILE",
@@ -53,6 +62,9 @@ const struct wp_key wp_plan_keys[] = {
          "Whose claims they are, where the daemon does not know it."),
     FLAG("echo", 0, WP_KEY_TARGET, false, echo,
          "The target is the bare echo server: it leases nothing."),
+    FLAG("blind", 0, WP_KEY_TARGET, false, blind,
+         "Ask the target for nothing but the load: its stock is not seen, and "
+         "leases that are left are not looked for."),
     {"server-pid", NULL, 0, WP_KEY_PID, WP_KEY_TARGET, false, AT(server_pid), 1,
      4194304, NULL, "PID",
      "Whose processor time is taken. Default: that of a Unix socket's other "
@@ -122,6 +134,8 @@ const struct wp_key wp_plan_keys[] = {
          "load; put back afterwards. Needs the admin right."),
     LOAD("keep", NULL, 0, WP_KEY_FLAG, keep, 0, 0, NULL,
          "Release nothing until the load is over."),
+    LOAD("leave", NULL, 0, WP_KEY_FLAG, leave, 0, 0, NULL,
+         "Release nothing at all: the target keeps what was granted."),
     FLAG("spin", 0, WP_KEY_LOAD, true, spin,
          "Look for answers without ever sleeping: a whole core for each "
          "thread, but no wake-up in the figures."),
@@ -141,6 +155,10 @@ const struct wp_key wp_plan_keys[] = {
     {"max-p99", NULL, 0, WP_KEY_DURATION, WP_KEY_CHECK, true, AT(p99_max_ns),
      0.000001, 3600, NULL, "TIME",
      "Fail when a claim's p99 is longer (k6: a threshold)."},
+    {"max-growth", NULL, 0, WP_KEY_SHARE, WP_KEY_CHECK, true, AT(growth_max), 0,
+     1, NULL, "SHARE",
+     "Fail when the target's memory grows by more, from the first to the last "
+     "tenth of a phase, or its descriptors do."},
 
     {"output", "format", 'o', WP_KEY_WORD, WP_KEY_OUTPUT, false, AT(output), 0,
      0, output_words, "FORMAT",
@@ -475,11 +493,18 @@ check_descriptors(uint32_t connections, struct wp_err *err)
     return WP_OK;
 }
 
+bool
+wp_plan_has_objects(const struct wp_plan *plan)
+{
+    return plan->kubeconfig != NULL || plan->in_cluster;
+}
+
 enum wp_status
 wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
 {
     bool open = plan->arrivals == WP_ARRIVALS_CONSTANT ||
                 plan->arrivals == WP_ARRIVALS_POISSON;
+    bool objects = wp_plan_has_objects(plan);
     const struct {
         bool broken;
         const char *sentence;
@@ -499,8 +524,25 @@ wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
          "ahead: not with batches, several tenants or an echo"},
         {plan->echo && (plan->batch > 0 || plan->has_pool_size),
          "echo: an echo has no pool to resize and no batches"},
+        {plan->blind && plan->has_pool_size,
+         "blind: the pool's size can then not be set"},
         {!plan->echo && plan->pool[0] == '\0',
          "POOL: which pool? warmpoolctl pools lists them"},
+        {plan->kubeconfig != NULL && plan->in_cluster,
+         "in-cluster: not together with kubeconfig"},
+        {plan->context != NULL && plan->kubeconfig == NULL,
+         "context: of which kubeconfig?"},
+        {objects && (plan->address != NULL || plan->echo),
+         "kubeconfig: SandboxClaims have no address, and are no echo"},
+        {objects && (plan->batch > 0 || plan->tenants > 0 || plan->ttl_ns > 0 ||
+                     plan->ahead > 0),
+         "kubeconfig: SandboxClaims have no batch, tenants, ttl and ahead"},
+        {objects && plan->threads > 1,
+         "threads: one is enough for SandboxClaims"},
+        {plan->in_cluster && plan->against != NULL,
+         "against: needs --kubeconfig"},
+        {plan->leave && (plan->keep || plan->hold_ns > 0),
+         "leave: what is never released is neither kept nor held"},
         {plan->connections > 0 && plan->threads > plan->connections,
          "threads: more of them than connections"},
         {!open && plan->n_steps > 0,

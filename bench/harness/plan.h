@@ -43,6 +43,10 @@ struct wp_plan {
     /* The target. */
     const char *address; /* NULL: the daemon's default socket. */
     const char *against; /* A second one, by turns; NULL: none. */
+    /* SandboxClaims at an API server, when one of the two is said. */
+    const char *kubeconfig;
+    bool in_cluster;
+    const char *context; /* Of kubeconfig; NULL: its current one. */
     const char *tls_ca;
     const char *tls_cert;
     const char *tls_key;
@@ -51,7 +55,8 @@ struct wp_plan {
     char pool_namespace[WP_PLAN_NAME_MAX + 1];
     char pool[WP_PLAN_NAME_MAX + 1];
     const char *tenant;
-    bool echo; /* It is echo_server: nothing is leased nor checked. */
+    bool echo;  /* It is echo_server: nothing is leased nor checked. */
+    bool blind; /* Nothing is asked but the load itself. */
 
     /* The load. */
     char name[WP_PLAN_NAME_MAX + 1]; /* Of this phase. */
@@ -81,7 +86,8 @@ struct wp_plan {
     uint32_t tenants;   /* Claims by so many in turn; 0: by one. */
     uint32_t pool_size; /* Set before the phase, if has_pool_size. */
     bool has_pool_size;
-    bool keep; /* Nothing is released. */
+    bool keep;  /* Nothing is released until the load is over. */
+    bool leave; /* Nothing is released at all. */
     bool spin;
     uint64_t seed;
     uint32_t turns; /* How often the phases are run, of each target. */
@@ -91,6 +97,7 @@ struct wp_plan {
     uint64_t samples_min;
     double granted_min; /* Share of claims. */
     int64_t p99_max_ns; /* 0: any. */
+    double growth_max;  /* Of the target's memory, a share; 0: any. */
 
     /* What it writes. */
     enum wp_plan_output output;
@@ -153,6 +160,8 @@ const struct wp_key *wp_plan_key(struct wp_str name);
  * names the key and what was expected; the plan is as it was. */
 enum wp_status wp_plan_set(struct wp_plan *plan, const struct wp_key *key,
                            const char *text, struct wp_err *err);
+/* Is the load SandboxClaim objects? */
+bool wp_plan_has_objects(const struct wp_plan *plan);
 /* "NAMESPACE/POOL" or "POOL". */
 enum wp_status wp_plan_set_pool(struct wp_plan *plan, const char *text,
                                 struct wp_err *err);

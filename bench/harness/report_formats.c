@@ -117,7 +117,9 @@ ready_of(const struct wp_record *r)
 static double
 ack_of(const struct wp_record *r)
 {
-    return r->code == 0 ? (double)(r->done_ns - r->sent_ns) / 1e9 : NAN;
+    return r->code == 0 && r->acked_ns >= 0
+               ? (double)(r->acked_ns - r->sent_ns) / 1e9
+               : NAN;
 }
 
 static struct series

@@ -80,13 +80,38 @@ stock_of(const struct wp_outcome *o)
     for (uint32_t i = 0; i < o->n_stock; i++) {
         json_t *object = json_object();
 
-        put(object, "at_s", json_real((double)o->stock[i].at_ns / 1e9));
-        put(object, "ready", count(o->stock[i].ready));
-        put(object, "waiting", count(o->stock[i].waiting));
-        put(object, "leased", count(o->stock[i].leased));
+        const struct wp_stock *s = &o->stock[i];
+
+        put(object, "at_s", json_real((double)s->at_ns / 1e9));
+        put(object, "ready", s->told ? count(s->ready) : json_null());
+        put(object, "waiting", s->told ? count(s->waiting) : json_null());
+        put(object, "leased", s->told ? count(s->leased) : json_null());
+        put(object, "server_rss_bytes",
+            s->rss_bytes > 0 ? count(s->rss_bytes) : json_null());
+        put(object, "server_descriptors",
+            s->descriptors >= 0 ? count((uint64_t)s->descriptors)
+                                : json_null());
         (void)json_array_append_new(list, object);
     }
     return list;
+}
+
+static json_t *
+growth_of(const struct wp_outcome *o)
+{
+    json_t *object = json_object();
+    struct wp_growth growth;
+
+    if (!wp_outcome_growth(o, &growth)) {
+        json_decref(object);
+        return json_null();
+    }
+    put(object, "first_rss_bytes", json_real(growth.first_bytes));
+    put(object, "last_rss_bytes", json_real(growth.last_bytes));
+    put(object, "share", json_real(growth.last_bytes / growth.first_bytes - 1));
+    put(object, "first_descriptors", json_integer(growth.first_descriptors));
+    put(object, "last_descriptors", json_integer(growth.last_descriptors));
+    return object;
 }
 
 static json_t *
@@ -111,6 +136,7 @@ load_of(const struct wp_plan *plan)
     put(object, "ahead", count(plan->ahead));
     put(object, "tenants", count(plan->tenants));
     put(object, "keep", json_boolean(plan->keep));
+    put(object, "leave", json_boolean(plan->leave));
     put(object, "seed", count(plan->seed));
     return object;
 }
@@ -158,6 +184,9 @@ outcome_of(const struct wp_run *run, const struct wp_outcome *o)
     put(object, "elapsed_s", json_real((double)t->elapsed_ns / 1e9));
     put(object, "granted_per_s", json_real(wp_tally_rate(t)));
     put(object, "calls", count(t->calls));
+    put(object, "claim_reply_bytes",
+        t->replies > 0 ? json_real((double)t->reply_bytes / (double)t->replies)
+                       : json_null());
     put(object, "client_cpu_s", json_real((double)t->client_cpu_ns / 1e9));
     put(object, "server_cpu_s",
         o->server_cpu_ns < 0 ? json_null()
@@ -170,6 +199,7 @@ outcome_of(const struct wp_run *run, const struct wp_outcome *o)
     put(object, "slice_s", json_real((double)t->slices.width_ns / 1e9));
     put(object, "slices", slices_of(t));
     put(object, "stock", stock_of(o));
+    put(object, "growth", growth_of(o));
     return object;
 }
 
@@ -190,11 +220,13 @@ check_of(const struct wp_run *run, const struct wp_check *check)
     json_t *object = json_object();
     uint64_t duplicates = 0;
     uint64_t found = 0;
+    uint64_t sandboxes = 0;
     bool known = true;
 
     for (uint32_t i = 0; i < run->n_targets; i++) {
         duplicates += run->duplicates[i];
         found += run->leftovers[i].found;
+        sandboxes += run->leftovers[i].sandboxes;
         known &= run->leftovers[i].known;
     }
     put(object, "passed",
@@ -202,6 +234,9 @@ check_of(const struct wp_run *run, const struct wp_check *check)
                      run->signal == 0));
     put(object, "duplicates", count(duplicates));
     put(object, "leases_left", known ? count(found) : json_null());
+    put(object, "sandboxes_left",
+        known && wp_plan_has_objects(run->plan) ? count(sandboxes)
+                                                : json_null());
     put(object, "breaches", sentences(check->breach, check->n_breaches));
     put(object, "notes", sentences(check->doubt, check->n_doubts));
     return object;

@@ -188,7 +188,7 @@ draw_stock(const struct wp_outcome *o, struct canvas *canvas, FILE *out)
         .y_label = "sandboxes, claims",
     };
 
-    if (o->n_stock == 0) {
+    if (o->n_stock == 0 || !o->stock[0].told) {
         return;
     }
     begin_series(canvas, "ready");

@@ -7,6 +7,8 @@ enum {
     RULE = 78,
 };
 
+#define MIB 1048576.0
+
 const char *
 wp_report_time(int64_t ns, char out[16])
 {
@@ -70,6 +72,7 @@ print_outcome(FILE *out, const struct wp_run *run, const struct wp_outcome *o)
     double granted = t->granted > 0 ? (double)t->granted : 1;
     double calls = t->calls > 0 ? (double)t->calls : 1;
     char cpu[16] = "not known";
+    struct wp_growth growth;
     char text[16];
 
     (void)fprintf(out, "\n%s", o->plan->name);
@@ -96,6 +99,15 @@ print_outcome(FILE *out, const struct wp_run *run, const struct wp_outcome *o)
         print_times(out, "sent late by", &t->late);
     }
     print_times(out, "release", &t->release);
+    if (wp_outcome_growth(o, &growth)) {
+        (void)fprintf(
+            out,
+            "  target's memory: %.4g MiB at first, %.4g at last (%+.2f %%); "
+            "descriptors %d, %d\n",
+            growth.first_bytes / MIB, growth.last_bytes / MIB,
+            100 * (growth.last_bytes / growth.first_bytes - 1),
+            growth.first_descriptors, growth.last_descriptors);
+    }
     if (o->server_cpu_ns >= 0) {
         (void)wp_report_time((int64_t)((double)o->server_cpu_ns / calls), cpu);
     }

@@ -22,6 +22,7 @@ enum {
 /* Until all threads stand ready. */
 #define START_NS (10 * WP_NS_PER_MS)
 #define LOOK_NS (100 * WP_NS_PER_MS)
+#define LOOK_OBJECTS_NS WP_NS_PER_S /* It costs an API server more. */
 #define PROGRESS_NS WP_NS_PER_S
 
 struct lane_thread {
@@ -71,15 +72,38 @@ process_cpu_ns(pid_t pid)
 
 /* --- While it runs. --- */
 
+static pid_t
+server_of(const struct phase *phase)
+{
+    if (phase->outcome->plan->server_pid != 0) {
+        return phase->outcome->plan->server_pid;
+    }
+    return phase->n_lanes > 0 ? wp_lane_peer(phase->lanes[0].lane) : 0;
+}
+
 static void
-look_at_stock(struct phase *phase)
+look_at_target(struct phase *phase)
 {
     struct wp_outcome *outcome = phase->outcome;
+    struct wp_stock now = {.descriptors = -1};
+    pid_t server = server_of(phase);
     struct wp_pool_stats stats;
     struct wp_err err;
 
-    if (outcome->stock == NULL ||
-        !wp_target_pool(phase->target, outcome->plan, &stats, &err)) {
+    if (outcome->stock == NULL) {
+        return;
+    }
+    now.told = wp_target_pool(phase->target, outcome->plan, &stats, &err);
+    if (now.told) {
+        now.ready = stats.ready;
+        now.waiting = stats.waiting;
+        now.leased = stats.leased;
+    }
+    if (server != 0) {
+        now.rss_bytes = wp_proc_rss_bytes(server);
+        now.descriptors = wp_proc_descriptors(server);
+    }
+    if (!now.told && now.rss_bytes == 0) {
         return;
     }
     if (outcome->n_stock == WP_STOCK_MAX) { /* Every second one goes. */
@@ -88,9 +112,8 @@ look_at_stock(struct phase *phase)
         }
         outcome->n_stock = WP_STOCK_MAX / 2;
     }
-    outcome->stock[outcome->n_stock++] = (struct wp_stock){
-        wp_lane_now_ns() - phase->start_ns - outcome->plan->warmup_ns,
-        stats.ready, stats.waiting, stats.leased};
+    now.at_ns = wp_lane_now_ns() - phase->start_ns - outcome->plan->warmup_ns;
+    outcome->stock[outcome->n_stock++] = now;
 }
 
 static void
@@ -116,7 +139,7 @@ show_progress(struct phase *phase, int64_t now_ns)
         failed += atomic_load_explicit(&p->failed, memory_order_relaxed);
         in_flight += atomic_load_explicit(&p->in_flight, memory_order_relaxed);
     }
-    if (outcome->n_stock > 0) {
+    if (outcome->n_stock > 0 && outcome->stock[outcome->n_stock - 1].told) {
         (void)snprintf(stock, sizeof stock, ", %u ready",
                        outcome->stock[outcome->n_stock - 1].ready);
     }
@@ -161,6 +184,8 @@ static void
 watch(struct phase *phase)
 {
     const struct timespec look = {0, LOOK_NS / 5};
+    int64_t look_ns =
+        phase->target->objects.api != NULL ? LOOK_OBJECTS_NS : LOOK_NS;
     int64_t stock_ns = 0;
     sigset_t set;
 
@@ -174,9 +199,9 @@ watch(struct phase *phase)
         if (number > 0) {
             take_signal(phase, number);
         }
-        if (now_ns - stock_ns >= LOOK_NS) {
+        if (now_ns - stock_ns >= look_ns) {
             stock_ns = now_ns;
-            look_at_stock(phase);
+            look_at_target(phase);
         }
         show_progress(phase, now_ns);
     }
@@ -200,6 +225,7 @@ make_lanes(struct phase *phase, uint32_t number, struct wp_hash_key key,
         .tls = target->tls,
         .authorization =
             target->authorization[0] != '\0' ? target->authorization : NULL,
+        .server = target->objects.api != NULL ? &target->server : NULL,
         .signals = &phase->signals,
         .key = key,
         .tag = phase->run->tag,
@@ -267,15 +293,6 @@ gather(struct phase *phase, struct wp_err *err)
     return status;
 }
 
-static pid_t
-server_of(const struct phase *phase)
-{
-    if (phase->outcome->plan->server_pid != 0) {
-        return phase->outcome->plan->server_pid;
-    }
-    return phase->n_lanes > 0 ? wp_lane_peer(phase->lanes[0].lane) : 0;
-}
-
 static enum wp_status
 run_phase(struct phase *phase, uint32_t number, struct wp_hash_key key)
 {
@@ -306,6 +323,50 @@ run_phase(struct phase *phase, uint32_t number, struct wp_hash_key key)
     }
     err->status = status;
     return status;
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of n moments. */
+static double
+median_bytes(const struct wp_stock *stock, uint32_t n)
+{
+    double bytes[WP_STOCK_MAX];
+
+    for (uint32_t i = 0; i < n; i++) {
+        bytes[i] = (double)stock[i].rss_bytes;
+    }
+    qsort(bytes, n, sizeof bytes[0], compare_doubles);
+    return bytes[n / 2];
+}
+
+bool
+wp_outcome_growth(const struct wp_outcome *outcome, struct wp_growth *out)
+{
+    const struct wp_stock *stock = outcome->stock;
+    uint32_t n = outcome->n_stock;
+    uint32_t tenth;
+
+    while (n > 0 && stock->at_ns < 0) {
+        stock++;
+        n--;
+    }
+    tenth = n / 10;
+    if (tenth == 0) {
+        return false;
+    }
+    out->first_bytes = median_bytes(stock, tenth);
+    out->last_bytes = median_bytes(stock + n - tenth, tenth);
+    out->first_descriptors = stock[tenth - 1].descriptors;
+    out->last_descriptors = stock[n - 1].descriptors;
+    return out->first_bytes > 0 && out->last_bytes > 0;
 }
 
 /* --- All of them. --- */
@@ -404,15 +465,19 @@ count_duplicates(struct wp_run *run)
         for (uint32_t i = 0; i < run->n_outcomes; i++) {
             struct wp_tally *tally = run->outcomes[i].tally;
 
-            if (run->outcomes[i].target == t && tally->n_names > 0) {
+            if (run->outcomes[i].target != t) {
+                continue;
+            }
+            run->duplicates[t] += tally->duplicates; /* Seen as it went. */
+            if (tally->n_names > 0) {
                 memcpy(names + at, tally->names,
                        tally->n_names * sizeof *names);
                 at += tally->n_names;
-                tally->duplicates =
+                tally->duplicates +=
                     wp_tally_count_duplicates(tally->names, tally->n_names);
             }
         }
-        run->duplicates[t] = wp_tally_count_duplicates(names, n);
+        run->duplicates[t] += wp_tally_count_duplicates(names, n);
         free(names);
     }
 }

@@ -12,12 +12,15 @@ enum {
     WP_STOCK_MAX = 512,
 };
 
-/* How the pool was at a moment of a phase. */
+/* How the target was at a moment of a phase. */
 struct wp_stock {
     int64_t at_ns; /* Since the end of the warm-up. */
+    bool told;     /* The target has told of its pool: the next three. */
     uint32_t ready;
     uint32_t waiting;
     uint32_t leased;
+    uint64_t rss_bytes;  /* Of its process; 0: not known. */
+    int32_t descriptors; /* The same; -1: not known. */
 };
 
 /* One phase against one target. */
@@ -50,6 +53,18 @@ struct wp_run {
     struct wp_err err; /* WP_OK: nothing went wrong. */
     char machine[256];
 };
+
+/* What the target's process took in the first and the last tenth of a phase: the
+ * medians. The warm-up is not looked at. */
+struct wp_growth {
+    double first_bytes;
+    double last_bytes;
+    int32_t first_descriptors; /* -1: not known. */
+    int32_t last_descriptors;
+};
+/* False: its memory is not known, or was seen too seldom. */
+WP_MUST_CHECK bool wp_outcome_growth(const struct wp_outcome *outcome,
+                                     struct wp_growth *out);
 
 /* Reads the records that phases replay. Before wp_run. */
 enum wp_status wp_run_read_times(struct wp_run *run, struct wp_err *err);

@@ -53,7 +53,7 @@ const struct wp_scenario wp_scenarios[] = {
     {"soak",
      "an hour of 20 claims a second, each held for 5 s",
      {"soak rate=20 arrivals=poisson hold=5s duration=1h warmup=1m "
-      "keep-records=200000"}},
+      "max-growth=1% wait=60s"}},
     {"stress-burst",
      "agent-sandbox's claims-warm: 300 claims at once",
      {"claims-warm burst=300 claims=300 hold=2s wait=60s"}},

@@ -133,6 +133,8 @@ wp_tally_merge(struct wp_tally *into, struct wp_tally *from)
     into->held_back += from->held_back;
     into->releases += from->releases;
     into->calls += from->calls;
+    into->reply_bytes += from->reply_bytes;
+    into->replies += from->replies;
     into->releases_failed += from->releases_failed;
     into->bad_answers += from->bad_answers;
     into->lost += from->lost;

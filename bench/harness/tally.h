@@ -22,6 +22,7 @@ enum {
 struct wp_record {
     int64_t due_ns;
     int64_t sent_ns;
+    int64_t acked_ns; /* When it was heard of; -1: that is not known. */
     int64_t done_ns;
     int64_t released_ns; /* -1: not, or not with an answer. */
     uint64_t number;
@@ -41,11 +42,13 @@ struct wp_tally {
     uint64_t failed[WP_TALLY_CODES]; /* [0] unused. */
     uint64_t held_back;              /* Sent late: too many were in flight. */
     uint64_t releases;               /* Answered OK. */
-    uint64_t calls; /* All that were answered, warm-up included. */
+    uint64_t calls;       /* All that were answered, warm-up included. */
+    uint64_t reply_bytes; /* Of claims' messages, warm-up included. */
+    uint64_t replies;
     uint64_t releases_failed;
     uint64_t bad_answers; /* OK, but not the answer to what was asked. */
     uint64_t lost;        /* Leases that were over before their release. */
-    uint64_t duplicates;  /* Found once all is over. */
+    uint64_t duplicates;  /* Of names, found once all is over. */
     uint64_t connections_lost;
     uint64_t records_left_out;
     uint32_t in_flight_max; /* Of one thread; merged: the sum. */

@@ -13,9 +13,10 @@
 #define PATIENCE_NS (60 * WP_NS_PER_S)
 
 static void
-rest(void)
+rest(const struct wp_target *target)
 {
-    const struct timespec pause = {0, 20 * WP_NS_PER_MS};
+    const struct timespec pause = {0, (target->objects.api != NULL ? 200 : 20) *
+                                          WP_NS_PER_MS};
 
     (void)nanosleep(&pause, NULL);
 }
@@ -67,17 +68,39 @@ either(const char *said, const char *otherwise)
     return said != NULL ? said : otherwise;
 }
 
-enum wp_status
-wp_target_open(struct wp_target *target, const struct wp_plan *plan,
-               bool second, struct wp_err *err)
+/* The second is another context, or another file's current one. */
+static enum wp_status
+open_objects(struct wp_target *target, const struct wp_plan *plan, bool second,
+             struct wp_err *err)
+{
+    bool other_file = second && strchr(plan->against, '/') != NULL;
+    const char *file = other_file ? plan->against : plan->kubeconfig;
+    const char *context = !second      ? plan->context
+                          : other_file ? NULL
+                                       : plan->against;
+    enum wp_status status =
+        plan->in_cluster
+            ? wp_api_config_in_cluster(&target->server, NULL, err)
+            : wp_api_config_read(&target->server, file, context, err);
+
+    if (status != WP_OK) {
+        return status;
+    }
+    (void)snprintf(target->address, sizeof target->address, "%.500s%s%.60s",
+                   target->server.server, context != NULL ? " " : "",
+                   context != NULL ? context : "");
+    return wp_claim_objects_open(&target->objects, &target->server, plan, err);
+}
+
+static enum wp_status
+open_grpc(struct wp_target *target, const struct wp_plan *plan, bool second,
+          struct wp_err *err)
 {
     struct wp_ctl_options *options = &target->ctl.options;
     struct wp_ctl_target_text text;
     struct wp_rpc_target rpc;
     enum wp_status status;
 
-    memset(target, 0, sizeof *target);
-    target->echo = plan->echo;
     target->memory = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (target->memory == MAP_FAILED) {
@@ -108,9 +131,22 @@ wp_target_open(struct wp_target *target, const struct wp_plan *plan,
     return open_clients(target, &rpc, err);
 }
 
+enum wp_status
+wp_target_open(struct wp_target *target, const struct wp_plan *plan,
+               bool second, struct wp_err *err)
+{
+    memset(target, 0, sizeof *target);
+    target->echo = plan->echo;
+    target->blind = plan->blind;
+    return wp_plan_has_objects(plan) ? open_objects(target, plan, second, err)
+                                     : open_grpc(target, plan, second, err);
+}
+
 void
 wp_target_close(struct wp_target *target)
 {
+    wp_claim_objects_close(&target->objects);
+    wp_api_config_fini(&target->server);
     wp_rpc_client_close(target->ctl.rpc);
     wp_h2_tls_destroy(target->tls);
     explicit_bzero(target->authorization, sizeof target->authorization);
@@ -138,6 +174,12 @@ wp_target_pool(struct wp_target *target, const struct wp_plan *plan,
         (void)wp_err_set(err, WP_PERMISSION_DENIED, "the target does not tell");
         return false;
     }
+    if (target->objects.api != NULL) {
+        bool told = wp_claim_objects_pool(&target->objects, plan, out, err);
+
+        target->blind = !told && err->status == WP_PERMISSION_DENIED;
+        return told;
+    }
     wp_arena_reset(&target->ctl.arena);
     status = wp_ctl_call_get_pool(&target->ctl, &request, out, &call);
     if (status != WP_OK) {
@@ -159,6 +201,9 @@ set_size(struct wp_target *target, const struct wp_plan *plan, uint32_t size,
     struct wp_ctl_call call = {.wait_ns = 0};
     struct wp_pool_stats stats;
 
+    if (target->objects.api != NULL) {
+        return wp_claim_objects_resize(&target->objects, plan, size, err);
+    }
     wp_arena_reset(&target->ctl.arena);
     if (wp_ctl_call_set_pool(&target->ctl, &request, &stats, &call) != WP_OK) {
         *err = call.err;
@@ -204,7 +249,7 @@ wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
             ready = stats.ready;
             end_ns = wp_lane_now_ns() + PATIENCE_NS;
         }
-        rest();
+        rest(target);
     } while (wp_lane_now_ns() < end_ns);
     return wp_err_set(err, WP_UNAVAILABLE,
                       "the pool has %u of %u sandboxes ready and makes no more",
@@ -303,13 +348,21 @@ wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
     bool any = true;
 
     *out = (struct wp_leftovers){.known = false};
+    if (plan->leave || plan->blind) {
+        (void)wp_err_set(&out->why, WP_UNIMPLEMENTED, "nobody was to ask");
+        return;
+    }
+    if (target->objects.api != NULL) {
+        wp_claim_objects_settle(&target->objects, plan, tag, out);
+        return;
+    }
     if (target->echo) {
         (void)wp_err_set(&out->why, WP_UNIMPLEMENTED, "an echo holds nothing");
         return;
     }
     for (int i = 0; any && i < 100; i++) {
         if (i > 0) {
-            rest();
+            rest(target);
         }
         if (!walk(target, plan, tag, out, &any)) {
             return;

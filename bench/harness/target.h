@@ -10,6 +10,7 @@
 
 #include "allocator/ctl/calls.h"
 #include "allocator/ctl/rpc_client.h"
+#include "bench/harness/claim_objects.h"
 #include "bench/harness/plan.h"
 #include "proto/client/h2_tls.h"
 
@@ -24,6 +25,9 @@ struct wp_target {
 
     struct wp_ctl ctl; /* For questions. */
     void *memory;
+    /* Of SandboxClaims, instead; objects.api is NULL for gRPC. */
+    struct wp_api_config server;
+    struct wp_claim_objects objects;
 };
 
 /* second: plan->against, not plan->address. Not WP_OK: files or addresses make
@@ -53,9 +57,11 @@ enum wp_status wp_target_restore(struct wp_target *target,
 
 /* What of a program's claims is left when all should be over. */
 struct wp_leftovers {
-    bool known;        /* The target has told. */
-    uint64_t found;    /* Held though nobody wants them any more. */
-    uint64_t ended;    /* Of these, released now. */
+    bool known;     /* The target has told. */
+    uint64_t found; /* Held though nobody wants them any more. */
+    uint64_t ended; /* Of these, released now. */
+    uint64_t
+        sandboxes; /* Of an API server: Sandboxes of claims that are gone. */
     struct wp_err why; /* When not known, or not all could be ended. */
 };
 

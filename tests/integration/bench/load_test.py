@@ -484,6 +484,11 @@ class Metrics(WithDaemon):
         values = [v for _, v in buckets]
         self.assertEqual(values, sorted(values))
         self.assertEqual(values[-1], after["OK", "_count"][0][1])
+        # The same claims, by how they were served.
+        served = [v for name, _, v in self.samples(self.page())
+                  if name == "warmpool_claim_duration_seconds_count"]
+        self.assertEqual(len(served), 3)
+        self.assertEqual(sum(served), after["OK", "_count"][0][1])
         # All that the target took is a part of what was seen from outside.
         self.assertLessEqual(run["phases"][0]["claim"]["count"], values[-1])
         # A refusal is told by its code.
@@ -564,6 +569,77 @@ class Failures(WithDaemon):
         self.assertGreaterEqual(phase["sent_late"]["max_ms"], 300)
         self.assertGreaterEqual(phase["claim"]["max_ms"], 300)
         self.assertGreaterEqual(phase["stall_max_ms"], 300)
+
+
+class Slow(unittest.TestCase):
+    """A target that stands still, and what it keeps open."""
+
+    def test_a_target_that_stands_still_is_seen_in_all_that_was_due(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.stop)
+        process = subprocess.Popen(
+            [LOAD, "bench", "-a", daemon.address, "-r", "100", "-d", "2s",
+             "--wait", "60s", "--timeout", "60s", "-o", "jsonl"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process.stderr.readline()  # Progress: it runs.
+        daemon.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)  # Time has to go by: it is what is measured.
+        daemon.process.send_signal(signal.SIGCONT)
+        out, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 0, errors)
+        took = [r["done_s"] - r["due_s"] for r in map(json.loads, out.splitlines())]
+        self.assertEqual(len(took), 200)
+        # The 40 that were due in the first 0.4 s waited for 0.1 s and more.
+        self.assertGreaterEqual(sum(t >= 0.1 for t in took), 35)
+        self.assertGreaterEqual(max(took), 0.4)
+
+    def test_a_wall_clock_that_leaps_changes_no_figure(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.stop)
+        env = {**os.environ, "LD_PRELOAD": os.environ["WP_LEAPING_CLOCK"],
+               "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        done = subprocess.run(
+            [LOAD, "bench", "-a", daemon.address, "-r", "100", "-d", "1500ms", "-q",
+             "-o", "json"], capture_output=True, text=True, check=False, env=env,
+            timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        phase, = json.loads(done.stdout)["phases"]
+        self.assertEqual((phase["due"], phase["granted"]), (150, 150))
+        self.assertLess(phase["claim"]["max_ms"], 1000 * PATIENCE)
+        self.assertLess(phase["elapsed_s"], PATIENCE)
+        self.assertGreaterEqual(phase["elapsed_s"], 1.5)
+
+    def test_growth_of_a_target(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.stop)
+
+        def run(*words):
+            done = load("bench", "-a", daemon.address, "-s", "soak", "-d", "2s",
+                        "--warmup", "200ms", "--hold", "50ms", "-q", "-o", "json",
+                        *words)
+            return done.returncode, json.loads(done.stdout)
+
+        code, told = run("--max-growth", "100%")
+        self.assertEqual(code, 0, told["check"])
+        growth = told["phases"][0]["growth"]
+        self.assertGreater(growth["first_rss_bytes"], 1 << 20)
+        self.assertEqual(growth["first_descriptors"], growth["last_descriptors"])
+        self.assertEqual(told["check"]["leases_left"], 0)
+        # Of a process that is not there nobody knows.
+        code, told = run("--server-pid", "4194304")
+        self.assertEqual(code, 1)
+        self.assertIn("memory is not known", told["check"]["breaches"][0])
+
+    def test_what_is_left_on_purpose(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.stop)
+        done = load("bench", "-a", daemon.address, "-n", "20", "--leave", "-q", "-o",
+                    "json")
+        run = json.loads(done.stdout)
+        self.assertEqual((done.returncode, run["phases"][0]["released"]), (0, 0))
+        self.assertIsNone(run["check"]["leases_left"])
+        held = json.loads(daemon.ctl("list", "-o", "json").stdout)["claims"]
+        self.assertEqual(len(held), 20)
 
 
 class Hopeless(unittest.TestCase):

@@ -9,7 +9,6 @@
 
 #include "bench/load/claim_codec.h"
 #include "bench/load/hist.h"
-#include "bench/load/seen.h"
 
 static struct wp_hist hist;
 
@@ -64,27 +63,6 @@ test_hist_edges_and_merge(void **state)
     assert_int_equal(hist.min_ns, 0);
     assert_int_equal(hist.max_ns, (INT64_C(1) << 40) - 1);
     assert_int_equal(wp_hist_quantile_ns(&hist, 1.0), hist.max_ns);
-}
-
-static void
-test_seen_finds_each_duplicate(void **state)
-{
-    struct wp_seen seen;
-    char name[32];
-
-    (void)state;
-    assert_true(wp_seen_init(&seen, 4)); /* Grows ten times on the way. */
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 10000; i++) {
-            int len = snprintf(name, sizeof(name), "pool-%d", i);
-
-            assert_int_equal(
-                wp_seen_add(&seen, (struct wp_str){name, (size_t)len}),
-                round == 0);
-        }
-    }
-    assert_int_equal(seen.count, 10000);
-    wp_seen_fini(&seen);
 }
 
 /* Bytes written out by hand from the .proto file. */
@@ -162,7 +140,6 @@ main(void)
         cmocka_unit_test(test_hist_small_values_are_exact),
         cmocka_unit_test(test_hist_error_is_bounded),
         cmocka_unit_test(test_hist_edges_and_merge),
-        cmocka_unit_test(test_seen_finds_each_duplicate),
         cmocka_unit_test(test_codec_writes_claim),
         cmocka_unit_test(test_codec_reads_claim),
         cmocka_unit_test(test_codec_release),
