@@ -16,7 +16,7 @@ static const double AIM = 0.8;
 
 /* Nearer to saturation than this the queue of orders is as long as chance has
  * it: no stock is planned for that. */
-static const double LOAD_MAX = 0.95;
+static const double LOAD_MAX = 0.8;
 
 /* More than max is of no interest, and bounds what the sums cost. */
 static uint32_t
