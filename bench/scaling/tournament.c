@@ -1,14 +1,13 @@
 /* bench/scaling/tournament.c - the autoscaler on traffic that nobody tuned it for.
  *
  *     tournament [--worlds N] [--first N] [--seeds N] [--jobs N] [--named[=PART]]
- *                [--kept] [--tuned] [--alone] [--gate] [--plots DIR]
+ *                [--tuned] [--alone] [--gate] [--plots DIR]
  *
  * Each world is drawn from its number: how often claims come, how large batches
  * are and how long apart, how regular, and how long a sandbox takes. In each the
  * controller runs with objectives of 90, 99 and 99.9 %, beside the best fixed
  * size in hindsight. Measured is what comes after the third recurrence of what
- * recurs. --named takes the recipes with names instead, --kept the drawn worlds
- * that went worst when they were drawn first (the table below).
+ * recurs. --named takes the recipes with names instead.
  *
  * Prints a row for each world, marked where it misses: an objective beyond the
  * interval, or more than 1.3 times the best fixed size idle, or a stricter
@@ -46,9 +45,6 @@ enum {
 
 static const double objectives[OBJECTIVES] = {0.90, 0.99, 0.999};
 
-/* The worst of worlds 0 to 199 when they were run first: regression cases. */
-static const unsigned kept[] = {0};
-
 struct world {
     struct wp_trace_recipe recipe;
     struct wp_lead_regime regime;
@@ -72,7 +68,6 @@ struct options {
     const char *named; /* "": all. NULL: drawn ones. */
     const char *plots; /* Folder; NULL: none. */
     bool alone;        /* Without the fixed sizes. */
-    bool kept;         /* Those of the table. */
     bool tuned;
     bool gate;
 };
@@ -382,7 +377,6 @@ parse(int argc, char **argv)
         {"jobs", required_argument, NULL, 'j'},
         {"named", optional_argument, NULL, 'n'},
         {"alone", no_argument, NULL, 'a'},
-        {"kept", no_argument, NULL, 'k'},
         {"tuned", no_argument, NULL, 't'},
         {"gate", no_argument, NULL, 'g'},
         {"plots", required_argument, NULL, 'p'},
@@ -412,9 +406,6 @@ parse(int argc, char **argv)
             break;
         case 'a':
             out.alone = true;
-            break;
-        case 'k':
-            out.kept = true;
             break;
         case 't':
             out.tuned = true;
@@ -454,12 +445,7 @@ world_at(const struct options *options, unsigned i, struct world *world,
         (void)snprintf(name, 32, "%s", recipe->name);
         return true;
     }
-    if (options->kept) {
-        if (i >= sizeof(kept) / sizeof(kept[0])) {
-            return false;
-        }
-        drawn = kept[i];
-    } else if (i >= options->worlds) {
+    if (i >= options->worlds) {
         return false;
     }
     *world = draw_world(drawn);
