@@ -165,24 +165,31 @@ class ScaleTest(unittest.TestCase):
         daemon = self.start({"objective": "99.9%"}, "--synthetic-ready=300ms",
                             "--sandbox-spawns-max=2", replicas=4)
 
-        def explained():
-            for i in range(30):
+        def saturated():
+            for _ in range(30):
                 try:
                     daemon.release(daemon.claim(f"s{time.monotonic_ns()}"))
                 except grpc.RpcError:
                     time.sleep(0.01)
-            text = self.ctl(daemon, "explain", "quickstart")
-            return text if "Creation is saturated" in text else None
+            decision = json.loads(self.ctl(
+                daemon, "explain", "quickstart", "-o", "json"))["decisions"][0]
+            return (decision if decision["terms"]["expected"] > 2 and
+                    decision["capacity"]["makes_per_s"] else None)
 
-        text = eventually(explained, "saturated")
-        self.assertIn("sandbox_spawns_max", text.replace("\n", " "))
-        decision = json.loads(self.ctl(
-            daemon, "explain", "quickstart", "-o", "json"))["decisions"][0]
+        decision = eventually(saturated, "saturated")
         self.assertEqual(decision["capacity"]["at_once"], 2)
         self.assertLess(decision["outlook"]["hit_rate"], 0.9)
+        self.assertIn("creation saturated", decision["sentence"])
         # Waiting for a turn is not the time that making one takes.
         self.assertLess(decision["terms"]["lead_mean_s"], 0.6)
         self.assertLess(decision["target"], 40)
+
+        def told():
+            saturated()
+            return "Creation is saturated" in self.ctl(daemon, "explain",
+                                                       "quickstart")
+
+        eventually(told, "told in words")
 
     def decisions(self, daemon):
         """What explain shows, by number, flat as the replay prints it."""
