@@ -321,7 +321,7 @@ started_port(const struct wp_daemon_backend *self)
 {
     return atomic_load_explicit(&self->started, memory_order_acquire)
                ? self->machine.ops->port(self->machine.self)
-               : (struct wp_backend){NULL, NULL};
+               : (struct wp_backend){.ops = NULL};
 }
 
 static enum wp_status
