@@ -52,7 +52,7 @@ struct wp_cluster_config {
     int64_t
         ready_grace_ns; /* 5 min: a sandbox not ready by then is replaced. */
     int64_t watch_silence_ns;     /* 90 s: a watch that is silent is ended. */
-    uint32_t create_inflight_max; /* 300 in each pool. */
+    uint32_t create_inflight_max; /* 300 in each pool that does not say. */
     /* Of a template that claims name and nobody made a pool for: how many
      * sandboxes it keeps, 0: there is none unless its template says so; how
      * long without such a claim; and how many such pools there may be. */

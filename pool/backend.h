@@ -8,7 +8,8 @@
  *
  * For every create that returned WP_OK the backend reports exactly one end:
  * on_destroyed, once nothing of the sandbox is left on the machine. Between the
- * two it may report on_ready (once) and on_lost (once). */
+ * two it may report on_started, then on_ready (once each), and on_lost (once).
+ */
 #ifndef WP_POOL_BACKEND_H
 #define WP_POOL_BACKEND_H
 
@@ -94,6 +95,9 @@ struct wp_backend_ops {
 struct wp_backend {
     const struct wp_backend_ops *ops;
     void *self;
+    /* Sandboxes of all pools that it makes at once; other orders wait their
+     * turn. 0: as many as are ordered. */
+    uint32_t at_once;
 };
 
 #endif

@@ -136,6 +136,7 @@ struct wp_pool_stats {
     char last_failure[WP_REASON_MAX + 1];
     char last_retired[WP_REASON_MAX + 1]; /* Why the latest one was. */
     uint64_t missed_total; /* Claims that found nothing ready here. */
+    uint32_t at_once; /* Made at once, by its own bound and the backend's. */
     /* When scaled: the latest decision (number 0: none yet), changes of the
      * target by reason, and lead times that came too many at once. */
     struct wp_scale_decision scale;
@@ -144,6 +145,7 @@ struct wp_pool_stats {
     /* The same: the most that its budget group leaves it; UINT32_MAX: it is of
      * none that has a total, or another replica scales. */
     uint32_t budget;
+    bool group_unknown; /* It names one that the configuration does not have. */
 };
 
 /* NULL and err when memory lacks or the configuration contradicts itself. */
@@ -268,7 +270,8 @@ uint32_t wp_pools_index(const struct wp_pools *pools,
 /* Waiting time of claims served from pool_index, request to grant. */
 const struct wp_histogram *wp_pools_claim_latency(const struct wp_pools *pools,
                                                   uint32_t pool_index);
-/* Order to ready of its sandboxes. */
+/* Of its sandboxes, from when the backend began with each to its being ready.
+ */
 const struct wp_histogram *wp_pools_lead_time(const struct wp_pools *pools,
                                               uint32_t pool_index);
 
@@ -437,6 +440,10 @@ void wp_pools_leave(struct wp_pools *pools, bool idle_too);
 
 /* --- Reports of the backend. Any thread; stale ones are ignored. --- */
 
+/* The backend begins with what was ordered: until now the order has waited its
+ * turn. Before on_ready, from the thread that reports that; at most once. A
+ * backend that never says so begins at once. */
+void wp_pools_on_started(struct wp_pools *pools, struct wp_slot_ref ref);
 void wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
                        struct wp_str endpoint);
 /* It failed to become ready, exited or stopped answering. The pool then calls

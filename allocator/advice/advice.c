@@ -6,6 +6,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 #include "allocator/advice/advice_parts.h"
 #include "allocator/advice/replay_parts.h"
 
@@ -13,23 +14,14 @@ enum {
     CLAIMS_MIN = 10,
     LEADS_KEPT = 8192, /* A sample of so many stands for all. */
     NEED_MAX = 1 << 20,
+    MAKERS_MAX = 4096, /* More at once are no bound worth looking at. */
 };
 
-const struct wp_advice_baseline wp_advice_baselines[WP_ADVICE_BASELINES] = {
-    {WP_BASELINE_HPA_CLAIM_RATE, 0.5, 0, 10, 100,
-     "target 0.5 claims/s, 10 to 100 replicas"},
-    {WP_BASELINE_KEDA_CLAIM_RATE, 0.05, 0, 0, 100,
-     "0.05 claims/s a replica, 0 to 100 replicas"},
-    {WP_BASELINE_AGONES_BUFFER, 5, 0, 0, UINT32_MAX, "bufferSize 5"},
-    {WP_BASELINE_AGONES_PERCENT, 20, 0, 0, UINT32_MAX, "bufferSize 20%"},
-    {WP_BASELINE_OPENSANDBOX, 2, 10, 0, UINT32_MAX,
-     "bufferMin 2, bufferMax 10"},
-    {WP_BASELINE_WATERMARK, 10, 0, 0, UINT32_MAX, "10 available, +- 10 %"},
-    {WP_BASELINE_IN_USE_PLUS, 5, 0, 0, UINT32_MAX, "5 spare"},
-    {WP_BASELINE_OPENWHISK, 1, 120, 0, UINT32_MAX,
-     "1 for each cold start, 120 s"},
-    {WP_BASELINE_KNATIVE_KPA, 70, 0, 0, UINT32_MAX, "70 % utilisation"},
-};
+/* What a fixed size that serves so many does not serve are peaks; two are apart
+ * by so many lead times, and no less than a minute. */
+static const double PEAK_ABOVE = 0.99;
+static const double PEAK_LEADS = 4;
+#define PEAK_APART_NS (60 * WP_NS_PER_S)
 
 /* --- What the history says --- */
 
@@ -185,94 +177,126 @@ add_fixed(struct wp_advice *advice, uint32_t size)
     (void)snprintf(row->setting, sizeof row->setting, "replicas=%u", size);
 }
 
-/* How many were claimed in the lead time before each claim: need[n] claims
- * found n orders under way. A constant stock of more than n would have served
- * them at once. NULL when memory lacks. */
-static uint64_t *
-needs(const struct wp_advice *advice)
-{
-    uint64_t *need = calloc(NEED_MAX, sizeof *need);
-    struct wp_replay_heap under_way = {0};
+/* Claims as they ask for stock: how many are under way when one comes, with one
+ * ordered for each. */
+struct needs {
+    struct wp_replay_heap under_way;
+    struct wp_replay_heap makers; /* When each is free; empty: no bound. */
     struct wp_replay_draw draw;
-    struct wp_replay_source source = {0};
-    int64_t at_ns;
-    uint32_t n;
-    bool whole = need != NULL &&
-                 wp_replay_source_history(advice->config.history, &source);
+};
 
-    wp_replay_draw_init(&draw, advice->config.seed);
-    while (whole && source.next(source.self, &at_ns, &n)) {
-        while (wp_replay_heap_next_ns(&under_way) <= at_ns) {
-            (void)wp_replay_heap_pop(&under_way);
-        }
-        for (uint32_t i = 0; i < n && whole; i++) {
-            bool fails;
+/* One more is ordered at at_ns. False when memory lacks. */
+static bool
+order_one(struct needs *needs, const struct wp_replay_lead *lead, int64_t at_ns)
+{
+    bool bounded = needs->makers.n > 0;
+    bool fails;
+    int64_t begins_ns =
+        bounded ? wp_max_i64(wp_replay_heap_pop(&needs->makers).at_ns, at_ns)
+                : at_ns;
+    int64_t ready_ns = wp_time_add(
+        begins_ns, wp_replay_draw_lead_ns(&needs->draw, lead, &fails));
 
-            if (at_ns >= advice->begin_ns) {
-                need[under_way.n < NEED_MAX ? under_way.n : NEED_MAX - 1]++;
-            }
-            whole = wp_replay_heap_push(
-                &under_way,
-                wp_time_add(at_ns, wp_replay_draw_lead_ns(&draw, &advice->lead,
-                                                          &fails)),
-                0);
+    return wp_replay_heap_push(&needs->under_way, ready_ns, 0) &&
+           (!bounded || wp_replay_heap_push(&needs->makers, ready_ns, 0));
+}
+
+static bool
+begin_needs(struct needs *needs, const struct wp_advice *advice)
+{
+    uint32_t at_once = advice->config.at_once;
+
+    *needs = (struct needs){.under_way = {0}};
+    wp_replay_draw_init(&needs->draw, advice->config.seed);
+    for (uint32_t i = 0; at_once <= MAKERS_MAX && i < at_once; i++) {
+        if (!wp_replay_heap_push(&needs->makers, 0, 0)) {
+            return false;
         }
     }
-    wp_replay_heap_fini(&under_way);
+    return true;
+}
+
+/* need[n], if not NULL: claims that found n under way; a constant stock of more
+ * would have served them at once. *peaks: times, apart from each other, at
+ * which more than `above` were under way. False when memory lacks. */
+static bool
+walk_needs(const struct wp_advice *advice, uint64_t *need, uint32_t above,
+           uint32_t *peaks)
+{
+    int64_t apart_ns = wp_max_i64(
+        (int64_t)(PEAK_LEADS * advice->facts.lead_mean_s * WP_NS_PER_S),
+        PEAK_APART_NS);
+    struct needs needs;
+    struct wp_replay_source source = {0};
+    int64_t peak_ns = INT64_MIN / 2;
+    int64_t at_ns;
+    uint32_t n;
+    bool whole = begin_needs(&needs, advice) &&
+                 wp_replay_source_history(advice->config.history, &source);
+
+    *peaks = 0;
+    while (whole && source.next(source.self, &at_ns, &n)) {
+        while (wp_replay_heap_next_ns(&needs.under_way) <= at_ns) {
+            (void)wp_replay_heap_pop(&needs.under_way);
+        }
+        for (uint32_t i = 0; i < n && whole; i++) {
+            if (need != NULL && at_ns >= advice->begin_ns) {
+                need[wp_min_u32(needs.under_way.n, NEED_MAX - 1)]++;
+            }
+            whole = order_one(&needs, &advice->lead, at_ns);
+        }
+        if (needs.under_way.n > above) {
+            *peaks += at_ns - peak_ns > apart_ns ? 1 : 0;
+            peak_ns = at_ns;
+        }
+    }
+    wp_replay_heap_fini(&needs.under_way);
+    wp_replay_heap_fini(&needs.makers);
     if (source.self != NULL) {
         wp_replay_source_history_end(&source);
     }
-    if (!whole) {
-        free(need);
-        return NULL;
-    }
-    return need;
+    return whole;
 }
 
-/* The fixed sizes that would just reach each objective. */
+/* The smallest constant size that serves such a share. */
+static uint32_t
+size_for(const uint64_t *need, double objective)
+{
+    double all = 0;
+    double seen = 0;
+    uint32_t size = 0;
+
+    for (uint32_t i = 0; i < NEED_MAX; i++) {
+        all += (double)need[i];
+    }
+    while (size < NEED_MAX && seen < objective * all) {
+        seen += (double)need[size++];
+    }
+    return size;
+}
+
+/* The fixed sizes that would just reach each objective, and one between each
+ * two of them, so that others are not compared with one that is far too large.
+ */
 static bool
 add_fixed_sizes(struct wp_advice *advice, const double *objectives,
                 uint32_t n_objectives)
 {
-    uint64_t *need = needs(advice);
-    uint64_t all = 0;
+    uint64_t *need = calloc(NEED_MAX, sizeof *need);
+    uint32_t peaks;
+    bool whole = need != NULL && walk_needs(advice, need, UINT32_MAX, &peaks);
 
-    if (need == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < NEED_MAX; i++) {
-        all += need[i];
-    }
-    for (uint32_t k = 0; k < n_objectives; k++) {
-        double wanted = objectives[k] * (double)all;
-        double seen = 0;
-        uint32_t size = 0;
-
-        while (size < NEED_MAX && seen < wanted) {
-            seen += (double)need[size++];
+    for (uint32_t k = 0; k < n_objectives && whole; k++) {
+        if (k > 0) {
+            add_fixed(advice, size_for(need, 1 - sqrt((1 - objectives[k - 1]) *
+                                                      (1 - objectives[k]))));
         }
-        add_fixed(advice, size);
+        add_fixed(advice, size_for(need, objectives[k]));
     }
+    whole = whole && walk_needs(advice, NULL, size_for(need, PEAK_ABOVE),
+                                &advice->facts.peaks);
     free(need);
-    return true;
-}
-
-static void
-add_baselines(struct wp_advice *advice)
-{
-    for (size_t i = 0; i < WP_ADVICE_BASELINES; i++) {
-        struct wp_advice_row *row;
-
-        if (wp_baseline_name(wp_advice_baselines[i].baseline) == NULL) {
-            continue;
-        }
-        row = add_row(advice, WP_ADVICE_BASELINE,
-                      wp_baseline_name(wp_advice_baselines[i].baseline));
-        row->cites = wp_baseline_cites(wp_advice_baselines[i].baseline);
-        (void)snprintf(row->setting, sizeof row->setting, "%s",
-                       wp_advice_baselines[i].setting);
-        advice->baseline_at[advice->n_rows - 1] = (uint8_t)i;
-    }
+    return whole;
 }
 
 static bool
@@ -297,13 +321,10 @@ plan(struct wp_advice *advice)
     if (!add_fixed_sizes(advice, objectives, n)) {
         return false;
     }
-    add_baselines(advice);
-    if (wp_baseline_name(WP_BASELINE_CLAIRVOYANT) != NULL) {
-        (void)snprintf(
-            add_row(advice, WP_ADVICE_CLAIRVOYANT, "clairvoyant")->setting,
-            WP_ADVICE_SETTING_MAX, "knows every claim %.1f s in advance",
-            advice->facts.lead_p99_s);
-    }
+    (void)snprintf(
+        add_row(advice, WP_ADVICE_CLAIRVOYANT, "clairvoyant")->setting,
+        WP_ADVICE_SETTING_MAX, "knows every claim %.1f s in advance",
+        advice->facts.lead_p99_s);
     return true;
 }
 
@@ -350,6 +371,7 @@ wp_advice_create(const struct wp_advice_config *config, struct wp_advice **out,
     status = check(config, &advice->facts, err);
     if (status == WP_OK) {
         set_lead(advice);
+        advice->facts.at_once = config->at_once;
         advice->facts.run_up_ns = advice->facts.known_ns / 10;
         if (advice->facts.run_up_ns > 86400 * WP_NS_PER_S) {
             advice->facts.run_up_ns = 86400 * WP_NS_PER_S;

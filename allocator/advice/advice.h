@@ -2,10 +2,9 @@
  * claims, replayed through candidates.
  *
  * The candidates are the rows of a table: today's setting, our controller with
- * several objectives, fixed sizes, what others use (lead/competitor.h), and
- * what somebody could do who knew every claim in advance. Each row is one
- * replay (replay.h) of the same claims with lead times drawn from those that
- * were measured.
+ * several objectives, fixed sizes, and what somebody could do who knew every
+ * claim in advance. Each row is one replay (replay.h) of the same claims with
+ * lead times drawn from those that were measured.
  *
  * Pure and deterministic by its seed. The rows may be run in any order, and
  * different rows on different threads at once. */
@@ -33,8 +32,8 @@ enum wp_advice_kind {
     WP_ADVICE_TODAY,
     WP_ADVICE_OURS,
     WP_ADVICE_FIXED,
-    WP_ADVICE_BASELINE,
     WP_ADVICE_CLAIRVOYANT,
+    WP_ADVICE_OTHER, /* Of another version: shown, not compared with. */
     WP_ADVICE_KIND_COUNT,
 };
 
@@ -46,10 +45,8 @@ struct wp_advice_config {
     struct wp_scale_policy policy;
     uint32_t replicas;
     enum wp_miss miss;
-    int64_t lead_ns; /* Of every order; 0: as the history measured them. */
-    int64_t hold_ns; /* How long claims last, which some baselines look at; 0: 5
-                      * min. Not in a history. */
-    uint32_t inflight_max; /* Orders at once; 0: as many as needed. */
+    int64_t lead_ns;  /* Of every order; 0: as the history measured them. */
+    uint32_t at_once; /* Made at once; 0: as many as are ordered. */
     double objectives[WP_ADVICE_OBJECTIVES_MAX]; /* 0.5 .. 0.99999 */
     uint32_t n_objectives; /* 0: 95, 99, 99.5, 99.9, 99.99 %. */
     uint64_t seed;
@@ -67,6 +64,10 @@ struct wp_advice_facts {
     uint32_t n_leads; /* Measured. */
     double lead_mean_s;
     double lead_p99_s;
+    uint32_t at_once; /* As configured. */
+    /* How often a lead time and more asked for more than the fixed size that
+     * serves 99 %: times that are apart from each other. */
+    uint32_t peaks;
 };
 
 struct wp_advice_row {
@@ -74,9 +75,8 @@ struct wp_advice_row {
     char name[WP_ADVICE_NAME_MAX];
     /* How to get it: "objective=99.9% max=64", "replicas=40", ... */
     char setting[WP_ADVICE_SETTING_MAX];
-    const char *cites; /* Of a baseline: what it models. Static; else NULL. */
-    double objective;  /* Of ours; 0 for others. */
-    uint32_t size;     /* Of a fixed one; 0 for others. */
+    double objective; /* Of ours; 0 for others. */
+    uint32_t size;    /* Of a fixed one; 0 for others. */
     bool done;
     struct wp_replay_result result;
     double hit_low;  /* Of the hit rate, 95 %: misses come in clumps, so from */
@@ -117,6 +117,9 @@ void wp_advice_conclude(const struct wp_advice_facts *facts,
 char *wp_advice_svg(const char *pool, const struct wp_advice_facts *facts,
                     const struct wp_advice_row *rows, uint32_t n_rows,
                     size_t *len);
+
+/* Sandboxes made for each claim; 0 without claims. */
+double wp_advice_made_per_claim(const struct wp_advice_row *row);
 
 /* "99.9 %", with as many digits as tell it from 100 %. */
 void wp_advice_share_format(double share, char *out, size_t cap);

@@ -5,11 +5,6 @@
 
 #include "allocator/advice/advice.h"
 #include "allocator/advice/replay.h"
-#include "allocator/advice/baseline.h"
-
-enum {
-    WP_ADVICE_BASELINES = 9,
-};
 
 struct wp_advice {
     struct wp_advice_config config;
@@ -19,21 +14,7 @@ struct wp_advice {
     int64_t begin_ns; /* Since the first event. */
     int64_t end_ns;
     struct wp_advice_row rows[WP_ADVICE_ROWS_MAX];
-    /* Of baselines: index in wp_advice_baselines. */
-    uint8_t baseline_at[WP_ADVICE_ROWS_MAX];
     uint32_t n_rows;
 };
-
-/* Others with what their documents show as the example or the default. */
-struct wp_advice_baseline {
-    enum wp_baseline baseline;
-    double a;
-    double b;
-    uint32_t min;
-    uint32_t max;
-    const char *setting;
-};
-
-extern const struct wp_advice_baseline wp_advice_baselines[WP_ADVICE_BASELINES];
 
 #endif

@@ -11,7 +11,7 @@ compare_hits(const void *a, const void *b)
     const struct wp_plot_point *x = a;
     const struct wp_plot_point *y = b;
 
-    return x->x < y->x ? -1 : x->x > y->x ? 1 : 0;
+    return x->y < y->y ? -1 : x->y > y->y ? 1 : 0;
 }
 
 /* The rows of a kind, from the fewest hits to the most. */
@@ -24,8 +24,8 @@ points_of(const struct wp_advice_row *rows, uint32_t n_rows,
     for (uint32_t i = 0; i < n_rows; i++) {
         if (rows[i].kind == kind && rows[i].done) {
             out[n++] =
-                (struct wp_plot_point){rows[i].result.hit_rate,
-                                       rows[i].result.idle_mean, rows[i].name};
+                (struct wp_plot_point){rows[i].result.idle_mean,
+                                       rows[i].result.hit_rate, rows[i].name};
         }
     }
     qsort(out, n, sizeof *out, compare_hits);
@@ -44,12 +44,12 @@ wp_advice_svg(const char *pool, const struct wp_advice_facts *facts,
         [WP_ADVICE_TODAY] = {"today's setting", WP_PLOT_STAR},
         [WP_ADVICE_OURS] = {"warmpool, by objective", WP_PLOT_LINE},
         [WP_ADVICE_FIXED] = {"fixed sizes", WP_PLOT_LINE},
-        [WP_ADVICE_BASELINE] = {"other autoscalers", WP_PLOT_POINTS},
         [WP_ADVICE_CLAIRVOYANT] = {"knowing every claim", WP_PLOT_POINTS},
+        [WP_ADVICE_OTHER] = {"others", WP_PLOT_POINTS},
     };
     static const enum wp_advice_kind ORDER[] = {
-        WP_ADVICE_OURS, WP_ADVICE_FIXED, WP_ADVICE_TODAY, WP_ADVICE_BASELINE,
-        WP_ADVICE_CLAIRVOYANT};
+        WP_ADVICE_OURS, WP_ADVICE_FIXED, WP_ADVICE_TODAY, WP_ADVICE_CLAIRVOYANT,
+        WP_ADVICE_OTHER};
     struct wp_plot_point points[WP_ADVICE_KIND_COUNT][WP_ADVICE_ROWS_MAX];
     struct wp_plot_series series[WP_ADVICE_KIND_COUNT];
     uint32_t n = 0;
@@ -58,10 +58,10 @@ wp_advice_svg(const char *pool, const struct wp_advice_facts *facts,
     struct wp_plot plot = {
         .title = title,
         .reading = reading,
-        .x_label = "claims served at once (share of all claims)",
-        .y_label = "idle: sandboxes ready but unused (mean number)",
-        .x_scale = WP_PLOT_NINES,
-        .y_scale = WP_PLOT_LOG,
+        .x_label = "idle: mean number of ready sandboxes",
+        .y_label = "claims served at once",
+        .x_scale = WP_PLOT_LOG,
+        .y_scale = WP_PLOT_NINES,
         .series = series,
     };
 
@@ -84,9 +84,9 @@ wp_advice_svg(const char *pool, const struct wp_advice_facts *facts,
     (void)snprintf(
         reading, sizeof reading,
         "%llu claims of %.1f hours, each mark one way to size the pool: the "
-        "further right, the more claims find a sandbox ready; the further "
-        "down, the fewer sandboxes stand idle for it. Right and down is "
-        "better; marks on the right edge missed none.",
+        "further up, the more claims find a sandbox ready; the further left, "
+        "the fewer sandboxes stand idle for it. Up and left is better; marks "
+        "at the upper edge missed none.",
         (unsigned long long)facts->claims, (double)facts->known_ns / 3600e9);
     return wp_plot_svg(&plot, len);
 }

@@ -8,7 +8,6 @@
 
 enum {
     PARTS = 20, /* Of the time, for the interval of the hit rate. */
-    HOLD_DEFAULT_S = 300,
     INFLIGHT_MAX = 1 << 20,
     DECISIONS_MAX = 150000, /* Of one replay. */
 };
@@ -165,37 +164,24 @@ policy_ours(const struct wp_advice *advice, const struct wp_advice_row *row,
         policy.objective = WP_SCALE_HIT_RATE;
         policy.hit_rate = row->objective;
     }
-    return wp_replay_policy_ours(&policy, advice->config.miss,
-                                 advice->config.replicas, prior_ns,
-                                 advice->facts.from_wall_ns, out);
+    if (!wp_replay_policy_ours(&policy, advice->config.miss,
+                               advice->config.replicas, prior_ns,
+                               advice->facts.from_wall_ns, out)) {
+        return false;
+    }
+    wp_replay_policy_ours_at_once(out, advice->config.at_once);
+    return true;
 }
 
+/* What learns nothing. */
 static bool
-policy_baseline(const struct wp_advice *advice, const struct wp_advice_row *row,
-                struct wp_replay_source future, struct wp_replay_policy *out)
+policy_told(const struct wp_advice *advice, const struct wp_advice_row *row,
+            struct wp_replay_source future, struct wp_replay_policy *out)
 {
-    struct wp_baseline_config config = {
-        .baseline = WP_BASELINE_FIXED,
-        .a = row->size,
-        .max = UINT32_MAX,
-        .miss = advice->config.miss,
-        .future = future,
-        .lead = advice->lead,
-    };
-
-    if (row->kind == WP_ADVICE_BASELINE) {
-        uint8_t at = advice->baseline_at[row - advice->rows];
-
-        config.baseline = wp_advice_baselines[at].baseline;
-        config.a = wp_advice_baselines[at].a;
-        config.b = wp_advice_baselines[at].b;
-        config.min = wp_advice_baselines[at].min;
-        config.max = wp_advice_baselines[at].max;
-    } else if (row->kind == WP_ADVICE_CLAIRVOYANT) {
-        config.baseline = WP_BASELINE_CLAIRVOYANT;
-        config.a = advice->facts.lead_p99_s;
-    }
-    return wp_baseline_create(&config, out);
+    return row->kind == WP_ADVICE_CLAIRVOYANT
+               ? wp_replay_policy_clairvoyant(future, advice->facts.lead_p99_s,
+                                              out)
+               : wp_replay_policy_fixed(row->size, out);
 }
 
 static bool
@@ -206,31 +192,17 @@ is_ours(const struct wp_advice *advice, const struct wp_advice_row *row)
             advice->config.policy.objective != WP_SCALE_PLAIN);
 }
 
-/* Only others look at how many are in use; simulating it costs a third. */
-static double
-hold_s(const struct wp_advice *advice, const struct wp_advice_row *row)
-{
-    if (row->kind != WP_ADVICE_BASELINE) {
-        return 0;
-    }
-    return advice->config.hold_ns > 0
-               ? (double)advice->config.hold_ns / (double)WP_NS_PER_S
-               : HOLD_DEFAULT_S;
-}
-
 static struct wp_replay_config
-replay_config(const struct wp_advice *advice, const struct wp_advice_row *row)
+replay_config(const struct wp_advice *advice)
 {
-    uint32_t inflight = advice->config.inflight_max;
+    uint32_t at_once = advice->config.at_once;
 
     return (struct wp_replay_config){
         .lead = advice->lead,
         .miss = advice->config.miss,
         .begin_ns = advice->begin_ns,
         .end_ns = advice->end_ns,
-        .hold_median_s = hold_s(advice, row),
-        .hold_sigma = 1,
-        .inflight_max = inflight > 0 ? inflight : INFLIGHT_MAX,
+        .inflight_max = at_once > 0 ? at_once : INFLIGHT_MAX,
         .ceiling = UINT32_MAX,
         .seed = advice->config.seed,
     };
@@ -254,7 +226,7 @@ wp_advice_run(struct wp_advice *advice, uint32_t i,
 {
     struct wp_advice_row *row = &advice->rows[i];
     struct counted counted = {.advice = advice};
-    struct wp_replay_config config = replay_config(advice, row);
+    struct wp_replay_config config = replay_config(advice);
     struct wp_replay_source future = {0};
     struct wp_replay_policy policy = {.name = row->name,
                                       .self = &counted,
@@ -276,7 +248,7 @@ wp_advice_run(struct wp_advice *advice, uint32_t i,
         wp_replay_source_history(advice->config.history, &future) &&
         (is_ours(advice, row)
              ? policy_ours(advice, row, &counted.inner)
-             : policy_baseline(advice, row, future, &counted.inner))) {
+             : policy_told(advice, row, future, &counted.inner))) {
         status = wp_replay_run(&config, &policy, &row->result, err);
         if (counted.inner.destroy != NULL) {
             counted.inner.destroy(counted.inner.self);

@@ -15,9 +15,14 @@ enum {
     RIGHT = 640, /* Of the area; the legend is beyond it. */
     TOP = 86,
     BOTTOM = 530,
-    LABELS_MAX = 256,
+    BOXES_MAX = 8192, /* Of marks, curves and labels. */
+    PLACES = 64,      /* Tried for a label. */
+    CURVE_STEP = 6,   /* Pixels of a curve that a box stands for. */
     TICKS_MAX = 40,
 };
+
+/* Up to 99.999 %. */
+static const double NINES_MAX = 5;
 
 /* Tell apart with any kind of colour vision (Okabe and Ito). */
 static const char *const COLOURS[] = {"#0072b2", "#d55e00", "#000000",
@@ -46,7 +51,7 @@ struct pen {
     bool failed;
     struct axis x;
     struct axis y;
-    struct box taken[LABELS_MAX];
+    struct box taken[BOXES_MAX];
     uint32_t n_taken;
 };
 
@@ -275,15 +280,20 @@ fit_axis(const struct wp_plot *plot, bool is_x, struct axis *axis)
         axis->from = 0;
         axis->until = 1;
     }
+    if (axis->scale != WP_PLOT_LINEAR) {
+        /* The same on every chart: whole decades, and all shares. */
+        axis->from =
+            axis->scale == WP_PLOT_NINES ? 0 : floor(axis->from + 1e-9);
+        axis->until = axis->scale == WP_PLOT_NINES
+                          ? NINES_MAX
+                          : fmax(ceil(axis->until - 1e-9), axis->from + 1);
+        return;
+    }
     pad = fmax((axis->until - axis->from) * 0.06, 0.05);
     axis->from -= pad;
     axis->until += pad;
-    if (axis->scale == WP_PLOT_LINEAR && axis->from < pad * 6 &&
-        axis->from > -pad * 1.01) {
+    if (axis->from < pad * 6 && axis->from > -pad * 1.01) {
         axis->from = 0;
-    }
-    if (axis->scale == WP_PLOT_NINES) {
-        axis->from = fmax(axis->from, 0);
     }
 }
 
@@ -331,7 +341,7 @@ draw_axes(struct pen *pen, const struct wp_plot *plot)
 static void
 take(struct pen *pen, struct box box)
 {
-    if (pen->n_taken < LABELS_MAX) {
+    if (pen->n_taken < BOXES_MAX) {
         pen->taken[pen->n_taken++] = box;
     }
 }
@@ -354,7 +364,8 @@ is_free(const struct pen *pen, const struct box *box)
     return true;
 }
 
-/* Beside the point where nothing else is written; further off with a line. */
+/* Beside the point where nothing else is drawn; further off with a line. Where
+ * there is no such place there is no label: the curve is worth more. */
 static void
 draw_label(struct pen *pen, double x, double y, const char *label,
            const char *colour)
@@ -363,13 +374,16 @@ draw_label(struct pen *pen, double x, double y, const char *label,
     struct box box = {0};
     bool found = false;
 
-    for (int i = 0; i < 24 && !found; i++) {
+    for (int i = 0; i < PLACES && !found; i++) {
         double off = 9 + 13 * floor(i / 4.0);
         double down = i % 4 < 2 ? off - 9 : -(off - 9);
         double left = i % 2 == 0 ? x + 12 : x - 12 - width;
 
         box = (struct box){left, y + down - 7, left + width, y + down + 6};
         found = is_free(pen, &box);
+    }
+    if (!found) {
+        return;
     }
     take(pen, box);
     if (fabs((box.y0 + box.y1) / 2 - y) > 9) {
@@ -429,25 +443,55 @@ dash_of(uint32_t i)
     return i < WP_ARRAY_LEN(COLOURS) ? "" : " stroke-dasharray=\"7 4\"";
 }
 
+/* No label lies on the curve between two points. */
+static void
+take_curve(struct pen *pen, const struct wp_plot_point *a,
+           const struct wp_plot_point *b)
+{
+    double x = pixel(&pen->x, a->x);
+    double y = pixel(&pen->y, a->y);
+    double dx = pixel(&pen->x, b->x) - x;
+    double dy = pixel(&pen->y, b->y) - y;
+    int n = (int)(hypot(dx, dy) / CURVE_STEP) + 1;
+
+    for (int i = 1; i < n; i++) {
+        double cx = x + dx * i / n;
+        double cy = y + dy * i / n;
+
+        take(pen, (struct box){cx - 2, cy - 2, cx + 2, cy + 2});
+    }
+}
+
+static void
+draw_curve(struct pen *pen, const struct wp_plot_series *series, uint32_t index)
+{
+    const struct wp_plot_point *before = NULL;
+
+    put(pen, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s d=\"",
+        colour_of(index), dash_of(index));
+    for (uint32_t i = 0; i < series->n_points; i++) {
+        const struct wp_plot_point *point = &series->points[i];
+
+        if (drawn(point)) {
+            put(pen, "%c%.1f %.1f ", before == NULL ? 'M' : 'L',
+                pixel(&pen->x, point->x), pixel(&pen->y, point->y));
+            if (before != NULL) {
+                take_curve(pen, before, point);
+            }
+            before = point;
+        }
+    }
+    put(pen, "\"/>\n");
+}
+
 static void
 draw_marks(struct pen *pen, const struct wp_plot *plot, uint32_t index)
 {
     const struct wp_plot_series *series = &plot->series[index];
     const char *colour = colour_of(index);
-    bool first = true;
 
     if (series->style == WP_PLOT_LINE) {
-        put(pen, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s d=\"",
-            colour, dash_of(index));
-        for (uint32_t i = 0; i < series->n_points; i++) {
-            if (drawn(&series->points[i])) {
-                put(pen, "%c%.1f %.1f ", first ? 'M' : 'L',
-                    pixel(&pen->x, series->points[i].x),
-                    pixel(&pen->y, series->points[i].y));
-                first = false;
-            }
-        }
-        put(pen, "\"/>\n");
+        draw_curve(pen, series, index);
     }
     for (uint32_t i = 0; i < series->n_points; i++) {
         if (drawn(&series->points[i])) {

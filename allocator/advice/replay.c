@@ -75,6 +75,7 @@ struct sim {
     struct tally warm_up;
     bool measuring;
     double ready_ns; /* Summed over the measured time. */
+    double warming_ns;
     struct wp_replay_waits waits;
     uint32_t stock_max;
     uint32_t over_target_max;
@@ -92,6 +93,7 @@ advance(struct sim *sim, int64_t to_ns)
         double dt = (double)(to_ns - from);
 
         sim->ready_ns += dt * sim->ready;
+        sim->warming_ns += dt * sim->warming.n;
     }
     sim->now_ns = to_ns;
     if (!sim->measuring && to_ns >= config->begin_ns) {
@@ -523,6 +525,7 @@ report(const struct sim *sim, struct wp_replay_result *out)
         .hits = all->hits - before->hits,
         .hit_rate = 1,
         .idle_s = sim->ready_ns / (double)WP_NS_PER_S,
+        .warming_s = sim->warming_ns / (double)WP_NS_PER_S,
         .created = all->created - before->created,
         .failed = all->failed - before->failed,
         .unused = all->unused - before->unused,

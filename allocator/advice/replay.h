@@ -3,8 +3,8 @@
  *
  * Event by event: claims from a source, orders that become ready after lead
  * times drawn from a seed, failures, ceilings. The sizing policy is behind a
- * table of functions, so that ours (the daemon's own controller object) and the
- * baselines' (lead/competitor.h) are driven by the same loop. Deterministic by
+ * table of functions, so that ours (the daemon's own controller object) and all
+ * it is compared with are driven by the same loop. Deterministic by
  * its seed. */
 #ifndef WP_ALLOCATOR_ADVICE_REPLAY_H
 #define WP_ALLOCATOR_ADVICE_REPLAY_H
@@ -102,6 +102,7 @@ struct wp_replay_result {
     double hit_rate;   /* 1 when there were no claims. */
     double idle_mean;  /* Mean number ready. */
     double idle_s;     /* The same, summed over time. */
+    double warming_s;  /* As much of those that are being made. */
     double wait_p50_s; /* Of all claims, to 1 %; hits wait 0. LOST: a miss waits
                         * one lead time of its own. QUEUED: one that waits at
                         * the end has waited until then. */
@@ -134,6 +135,17 @@ bool wp_replay_policy_ours(const struct wp_scale_policy *policy,
                            enum wp_miss miss, uint32_t replicas,
                            int64_t prior_lead_ns, int64_t start_wall_ns,
                            struct wp_replay_policy *out);
+/* The scaler is told that only so many are made at once; config.inflight_max is
+ * what bounds them. ours: from the function above. */
+void wp_replay_policy_ours_at_once(const struct wp_replay_policy *ours,
+                                   uint32_t n);
+/* A size that never changes. False when memory lacks. */
+bool wp_replay_policy_fixed(uint32_t size, struct wp_replay_policy *out);
+/* Told every claim in advance: orders for each ahead_s before it comes. future:
+ * another copy of the source that is replayed; it is read and used up. False
+ * when memory lacks. */
+bool wp_replay_policy_clairvoyant(struct wp_replay_source future,
+                                  double ahead_s, struct wp_replay_policy *out);
 /* Claims of a history (pool/history/history.h), which must not change
  * meanwhile, by the time since its first event; gaps are left out, and what
  * follows them comes so much earlier. False when memory lacks. Ended by the

@@ -105,3 +105,11 @@ wp_replay_policy_ours(const struct wp_scale_policy *policy, enum wp_miss miss,
     };
     return true;
 }
+
+void
+wp_replay_policy_ours_at_once(const struct wp_replay_policy *ours, uint32_t n)
+{
+    const struct ours *self = ours->self;
+
+    wp_scaler_set_at_once(self->scaler, 0, n);
+}

@@ -60,11 +60,9 @@ static const char *
 kind_word(enum wp_advice_kind kind)
 {
     static const char *const WORDS[WP_ADVICE_KIND_COUNT] = {
-        [WP_ADVICE_TODAY] = "today",
-        [WP_ADVICE_OURS] = "objective",
-        [WP_ADVICE_FIXED] = "fixed",
-        [WP_ADVICE_BASELINE] = "other",
-        [WP_ADVICE_CLAIRVOYANT] = "clairvoyant",
+        [WP_ADVICE_TODAY] = "today", [WP_ADVICE_OURS] = "objective",
+        [WP_ADVICE_FIXED] = "fixed", [WP_ADVICE_CLAIRVOYANT] = "clairvoyant",
+        [WP_ADVICE_OTHER] = "other",
     };
 
     return WORDS[kind];
@@ -96,21 +94,20 @@ print_row(struct wp_table *table, const struct wp_advice_row *row,
     wp_advice_share_format(row->hit_high, high, sizeof high);
     wp_table_add(table, "%s", share);
     wp_table_add(table, "%s to %s", low, high);
-    wait_text(row->result.wait_p50_s, wait);
-    wp_table_add(table, "%s", wait);
     wait_text(row->result.wait_p99_s, wait);
     wp_table_add(table, "%s", wait);
     wp_table_add(table, "%.1f", row->result.idle_mean);
-    wp_table_add(table, "%.0f", row->result.idle_s / 3600);
-    wp_table_add(table, "%llu", (unsigned long long)row->result.created);
+    wp_table_add(table, "%.0f",
+                 (row->result.idle_s + row->result.warming_s) / 3600);
+    wp_table_add(table, "%.2f", wp_advice_made_per_claim(row));
 }
 
 static void
 print_report(const struct report *report)
 {
-    static const char *const TITLES[] = {
-        "SIZED BY", "SETTING", "AT ONCE",    "95 % INTERVAL", "WAIT P50",
-        "WAIT P99", "IDLE",    "IDLE HOURS", "CREATED"};
+    static const char *const TITLES[] = {"SIZED BY",      "SETTING",  "AT ONCE",
+                                         "95 % INTERVAL", "WAIT P99", "IDLE",
+                                         "HOURS",         "MADE"};
     FILE *out = report->ctl->out;
     const struct wp_advice_facts *facts = &report->facts;
     char from[32];
@@ -124,16 +121,17 @@ print_report(const struct report *report)
                   wp_time_format_rfc3339(facts->from_wall_ns, from),
                   wp_time_format_rfc3339(facts->until_wall_ns, until),
                   facts->lead_mean_s, facts->lead_p99_s);
-    wp_table_init(&table, TITLES, WP_ARRAY_LEN(TITLES), 0x1f4);
+    wp_table_init(&table, TITLES, WP_ARRAY_LEN(TITLES), 0xf4);
     for (uint32_t i = 0; i < report->n_rows; i++) {
         print_row(&table, &report->rows[i],
                   (int)i == report->words.recommended);
     }
     wp_table_print(&table, out);
     wp_table_fini(&table);
-    (void)fputc('\n', out);
+    (void)fputs("HOURS: ready or in the making. MADE: for each claim.\n\n",
+                out);
     for (uint32_t i = 0; i < report->words.n_lines; i++) {
-        wp_print_field(out, 0, "", "%s", report->words.lines[i]);
+        wp_print_paragraph(out, report->words.lines[i]);
     }
 }
 
@@ -141,15 +139,15 @@ static json_t *
 row_json(const struct wp_advice_row *row)
 {
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
+        "{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
         "s:I, s:I}",
         "kind", kind_word(row->kind), "name", wp_json_from_text(row->name),
-        "setting", wp_json_from_text(row->setting), "models",
-        wp_json_from_text(row->cites != NULL ? row->cites : ""), "hit_rate",
+        "setting", wp_json_from_text(row->setting), "hit_rate",
         row->result.hit_rate, "hit_rate_low", row->hit_low, "hit_rate_high",
         row->hit_high, "wait_p50_s", row->result.wait_p50_s, "wait_p99_s",
         row->result.wait_p99_s, "idle_mean", row->result.idle_mean,
-        "idle_sandbox_hours", row->result.idle_s / 3600, "created",
+        "idle_sandbox_hours", row->result.idle_s / 3600,
+        "warming_sandbox_hours", row->result.warming_s / 3600, "created",
         (json_int_t)row->result.created, "unused",
         (json_int_t)row->result.unused, "stock_max",
         (json_int_t)row->result.stock_max, "claims",
@@ -175,16 +173,17 @@ print_report_json(const struct report *report)
     }
     wp_print_json(
         report->ctl->out,
-        json_pack("{s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, "
-                  "s:o}",
+        json_pack("{s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, "
+                  "s:o, s:o, s:o}",
                   "from", wp_time_format_rfc3339(facts->from_wall_ns, from),
                   "until", wp_time_format_rfc3339(facts->until_wall_ns, until),
                   "known_s", (double)facts->known_ns / 1e9, "claims",
                   (json_int_t)facts->claims, "dropped",
                   (json_int_t)facts->dropped, "gaps", (json_int_t)facts->n_gaps,
-                  "lead_times", (json_int_t)facts->n_leads, "lead_mean_s",
-                  facts->lead_mean_s, "lead_p99_s", facts->lead_p99_s,
-                  "recommended",
+                  "peaks", (json_int_t)facts->peaks, "at_once",
+                  (json_int_t)facts->at_once, "lead_times",
+                  (json_int_t)facts->n_leads, "lead_mean_s", facts->lead_mean_s,
+                  "lead_p99_s", facts->lead_p99_s, "recommended",
                   best >= 0 ? row_json(&report->rows[best]) : json_null(),
                   "rows", rows, "lines", lines),
         true);
@@ -312,7 +311,6 @@ put_request(struct report *report, const double *objectives,
         .objectives = objectives,
         .n_objectives = ctl->options.n_objectives,
         .lead_ms = ctl->options.lead_ns / WP_NS_PER_MS,
-        .hold_ms = ctl->options.hold_ns / WP_NS_PER_MS,
     };
     status = wp_ctl_pool_parse(ctl, ctl->options.args[0], &request->pool, err);
     if (status != WP_OK || ctl->options.csv == NULL) {
@@ -380,7 +378,6 @@ replay_here(struct report *report, const double *objectives)
         .replicas = options->replicas,
         .miss = WP_MISS_QUEUED,
         .lead_ns = options->lead_ns,
-        .hold_ns = options->hold_ns,
         .n_objectives = options->n_objectives,
         .seed = 1,
     };

@@ -56,19 +56,25 @@ decision_json(const struct wp_scale_decision *d,
         "expected", number_json(d->expected), "spread", number_json(d->spread),
         "dispersion", number_json(d->dispersion), "learned", (int)d->learned,
         "reserved", (json_int_t)d->reserved, "floor", (json_int_t)d->floor);
-    json_t *outlook = json_pack(
-        "{s:o, s:o, s:o, s:o}", "hit_rate", number_json(d->hit_rate), "idle",
-        number_json(d->idle), "hit_rate_seen", number_json(d->hit_rate_seen),
-        "hit_rate_best", number_json(d->hit_rate_best));
+    json_t *capacity = json_pack(
+        "{s:I, s:b, s:o, s:o}", "at_once", (json_int_t)d->at_once, "shared",
+        (int)d->shared_bound, "makes_per_s", number_json(d->makes_per_s),
+        "queue_s", number_json(d->queue_s));
+    json_t *outlook =
+        json_pack("{s:o, s:o, s:o, s:o, s:o}", "hit_rate",
+                  number_json(d->hit_rate), "idle", number_json(d->idle),
+                  "hit_rate_seen", number_json(d->hit_rate_seen), "seen_claims",
+                  number_json(d->seen_claims), "hit_rate_best",
+                  number_json(d->hit_rate_best));
 
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
                      "number", (json_int_t)d->number, "unix_ms",
                      (json_int_t)(d->wall_ns / WP_NS_PER_MS), "target_before",
                      (json_int_t)d->target_before, "target",
                      (json_int_t)d->target, "wanted", (json_int_t)d->wanted,
                      "reason", wp_json_from_text(text->reason), "sentence",
                      wp_json_from_text(text->sentence), "demand", demand,
-                     "terms", terms, "outlook", outlook);
+                     "terms", terms, "capacity", capacity, "outlook", outlook);
 }
 
 static json_t *
@@ -168,6 +174,12 @@ print_terms(FILE *out, const struct wp_scale_decision *d)
     if (d->floor > 0) {
         wp_print_field(out, FIELD, "floor", "%u by the schedule", d->floor);
     }
+    if (d->at_once > 0) {
+        wp_print_field(out, FIELD, "creation",
+                       "%u at once%s; %s for its turn in the mean", d->at_once,
+                       d->shared_bound ? ", of all pools" : "",
+                       seconds_text(d->queue_s, mean));
+    }
     print_outlook(out, d);
 }
 
@@ -256,10 +268,15 @@ explain_table(const struct wp_ctl *ctl,
                        "sandboxes knows");
         return;
     }
-    wp_print_field(out, FIELD, "why", "%s", detail->texts[0].sentence);
-    print_terms(out, &detail->decisions[0]);
     (void)fputc('\n', out);
-    print_decisions(out, detail);
+    wp_ctl_explain_words(out, detail);
+    if (ctl->options.terms) {
+        (void)fputc('\n', out);
+        wp_print_field(out, FIELD, "terms", "%s", detail->texts[0].sentence);
+        print_terms(out, &detail->decisions[0]);
+        (void)fputc('\n', out);
+        print_decisions(out, detail);
+    }
     print_reservations(out, detail);
 }
 

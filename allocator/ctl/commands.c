@@ -159,14 +159,16 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl delete ci\n",
      NAMES(), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_delete},
     {"explain", "POOL", "Show why a pool has the size it has",
-     "Shows the latest decision of the pool's scaler and what it was made of,\n"
-     "the decisions before, and the reservations. A pool has a scaler when it\n"
-     "has an objective (autoscale.warmpool.io/objective).\n"
+     "Says how many sandboxes the pool keeps and why, what holds it back, "
+     "what\n"
+     "may be expected, and what was seen; then the reservations. A pool has a\n"
+     "scaler when it has an objective (autoscale.warmpool.io/objective).\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl explain agents\n"
+     "  warmpoolctl explain agents --terms\n"
      "  warmpoolctl explain agents --output json | jq .decisions[0].terms\n",
-     NAMES(), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_explain},
+     NAMES("terms", ), 1, 1, false, WP_SUBJECT_POOL, wp_cmd_explain},
     {"reserve", "POOL N", "Announce that N sandboxes will be claimed",
      "Tells the pool's scaler that N sandboxes will be claimed. The time\n"
      "begins --in from now and lasts --for. The scaler orders them early\n"
@@ -207,8 +209,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl advise agents --objective 99.9% --plot agents.svg\n"
      "  warmpoolctl advise --csv claims.csv --lead 8s --replicas 40\n"
      "  warmpoolctl advise agents --output json | jq .recommended.setting\n",
-     NAMES("csv", "objective", "plot", "lead", "hold", "replicas", ), 0, 1,
-     false, WP_SUBJECT_POOL, wp_cmd_advise},
+     NAMES("csv", "objective", "plot", "lead", "replicas", ), 0, 1, false,
+     WP_SUBJECT_POOL, wp_cmd_advise},
     {"drain", "[POOL]", "Stop new claims of a pool, or of the whole daemon",
      "With POOL, the pool takes no new claims and is not refilled. Its idle\n"
      "sandboxes are destroyed; its leases live on. --undo takes that back.\n"

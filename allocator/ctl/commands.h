@@ -35,4 +35,9 @@ int wp_cmd_version(struct wp_ctl *ctl);
 void wp_print_pools(const struct wp_ctl *ctl, const struct wp_wire_pools *pools,
                     bool pretty);
 
+/* help.c: the line "Usage: ..."; and of one command usage, what it does,
+ * options, examples. */
+void wp_help_usage(const struct wp_ctl_command *command, FILE *out);
+void wp_help_command(const struct wp_ctl_command *command, FILE *out);
+
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/ctl/help.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/print.h"
 #include "pool/base/clock.h"
 #include "proto/formats/json_text.h"

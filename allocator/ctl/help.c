@@ -1,4 +1,4 @@
-#include "allocator/ctl/help.h"
+#include "allocator/ctl/commands.h"
 
 #include <string.h>
 

@@ -75,6 +75,8 @@ static const struct wp_ctl_option options_table[] = {
          "With --count: either all N sandboxes or none."),
     FLAG("undo", 0, undo,
          "With POOL: take its drain back; it serves and is refilled again."),
+    FLAG("terms", 0, terms,
+         "Show the terms of the decision, and the decisions before."),
     DURATION("grace", 0, grace_ns, 0, 3600 * WP_NS_PER_S,
              "How long leases may live on, up to 1h. Default: 30s."),
     DURATION("in", 0, in_ns, 0, 365 * 24 * 3600 * WP_NS_PER_S,
@@ -107,9 +109,6 @@ static const struct wp_ctl_option options_table[] = {
     DURATION("lead", 0, lead_ns, WP_NS_PER_MS, 3600 * WP_NS_PER_S,
              "How long an order takes to become ready. Default: as was "
              "measured."),
-    DURATION("hold", 0, hold_ns, WP_NS_PER_MS, WP_TTL_MAX_NS,
-             "How long claims last. Some policies of other systems use it. "
-             "Default: 5m."),
     {"replicas", 0, "N", WP_OPTION_COUNT, WP_SUBJECT_NONE, AT(replicas), 1,
      WP_TARGET_MAX, "Without POOL: the fixed size of today, to compare with."},
     TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,

@@ -69,13 +69,13 @@ struct wp_ctl_options {
     int64_t grace_ns;
     int64_t time_limit_ns; /* 0: none. */
     int64_t lead_ns;       /* Of advise; 0: as measured. */
-    int64_t hold_ns;       /* The same; 0: the default. */
     uint32_t replicas;     /* The same; 0: not given. */
     int64_t in_ns;         /* Until a reservation begins; 0: now. */
     int64_t for_ns;        /* How long it lasts. */
     uint32_t count;        /* 0: not given, a single claim. */
     bool all_or_nothing;
     bool undo;
+    bool terms;
     bool no_stdin;
     bool run; /* What follows "--" is the rest. */
     bool help;

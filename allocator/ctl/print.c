@@ -9,6 +9,7 @@
 
 enum {
     GAP = 3, /* Between columns. */
+    PARAGRAPH_WIDTH = 80,
 };
 
 /* Makes text safe to show: printable, and UTF-8 or ASCII. */
@@ -132,6 +133,27 @@ wp_print_field(FILE *out, int width, const char *title, const char *fmt, ...)
     sanitize(text);
     (void)fprintf(out, "%-*s%s\n", width, title, text);
     free(text);
+}
+
+void
+wp_print_paragraph(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        int fits = 0;
+
+        for (const char *p = text; p - text <= PARAGRAPH_WIDTH; p++) {
+            if (*p == ' ' || *p == '\0') {
+                fits = (int)(p - text);
+            }
+            if (*p == '\0') {
+                break;
+            }
+        }
+        fits = fits > 0 ? fits : (int)strcspn(text, " ");
+        wp_print_field(out, 0, "", "%.*s", fits, text);
+        text += fits;
+        text += *text == ' ';
+    }
 }
 
 const char *

@@ -41,6 +41,9 @@ void wp_table_fini(struct wp_table *table);
 void wp_print_field(FILE *out, int width, const char *title, const char *fmt,
                     ...) WP_PRINTF(4, 5);
 
+/* Sentences in lines of at most 80 columns. */
+void wp_print_paragraph(FILE *out, const char *text);
+
 /* "1h02m", "29m12s", "12.3s", "350ms", "4us": two units at most; returns out.
  * Negative ones as 0. */
 const char *wp_print_duration(int64_t duration_ns, char out[32]);

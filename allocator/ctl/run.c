@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "allocator/ctl/help.h"
+#include "allocator/ctl/commands.h"
 #include "allocator/ctl/rpc_client.h"
 #include "pool/base/nearest.h"
 

@@ -36,6 +36,14 @@ on_ready(void *ctx, struct wp_slot_ref ref, struct wp_str endpoint)
 }
 
 static void
+on_started(void *ctx, struct wp_slot_ref ref)
+{
+    struct wp_daemon_backend *self = ctx;
+
+    wp_pools_on_started(self->core->pools, ref);
+}
+
+static void
 on_lost(void *ctx, struct wp_slot_ref ref, struct wp_str reason)
 {
     struct wp_daemon_backend *self = ctx;
@@ -313,7 +321,7 @@ started_port(const struct wp_daemon_backend *self)
 {
     return atomic_load_explicit(&self->started, memory_order_acquire)
                ? self->machine.ops->port(self->machine.self)
-               : (struct wp_backend){NULL, NULL};
+               : (struct wp_backend){.ops = NULL};
 }
 
 static enum wp_status
@@ -350,15 +358,16 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .bind = port_bind,
         .unbound = port_unbound,
     };
+    uint32_t spawns = (uint32_t)self->core->conf->sandbox_spawns_max;
 #ifdef WP_TEST_TOOLS
     static const struct wp_backend_ops synthetic = {
         .name = "synthetic", .create = port_create, .destroy = port_destroy};
 
     if (wp_conf_is_synthetic(self->core->conf)) {
-        return (struct wp_backend){&synthetic, self};
+        return (struct wp_backend){&synthetic, self, spawns};
     }
 #endif
-    return (struct wp_backend){&local, self};
+    return (struct wp_backend){&local, self, wp_local_spawns(spawns)};
 }
 
 /* Control thread, or before it runs. */
@@ -375,9 +384,12 @@ wp_daemon_backend_start(struct wp_daemon_backend *self,
                         struct wp_lease_store store, uint32_t *adopted,
                         struct wp_err *err)
 {
-    const struct wp_local_events events = {self, on_ready, on_lost,
+    const struct wp_local_events events = {self,
+                                           on_ready,
+                                           on_lost,
                                            on_destroyed,
-                                           store.ops->durable ? adopt : NULL};
+                                           store.ops->durable ? adopt : NULL,
+                                           on_started};
     struct wp_local_sweep sweep;
     enum wp_status status;
 

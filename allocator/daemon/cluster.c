@@ -213,7 +213,9 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->cold_start = conf->cold_start;
     out->ready_grace_ns = conf->readiness_grace;
     out->watch_silence_ns = conf->watch_silence;
-    out->create_inflight_max = (uint32_t)conf->create_inflight_max;
+    if (conf->create_inflight_max > 0) {
+        out->create_inflight_max = (uint32_t)conf->create_inflight_max;
+    }
     out->implicit_pool = (uint32_t)conf->implicit_pool;
     out->implicit_pool_idle_ns = conf->implicit_pool_idle;
     out->implicit_pools_max = (uint32_t)conf->implicit_pools_max;

@@ -170,6 +170,7 @@ read_named(const struct wp_conf *conf, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
+    wp_manifest_set_inflight_max(manifest, (uint32_t)conf->create_inflight_max);
     for (uint32_t i = 0; status == WP_OK && i < conf->manifests.len; i++) {
         status = wp_manifest_add_file(manifest, conf->manifests.items[i], err);
     }

@@ -421,6 +421,8 @@ create_pool(struct shaping *s, struct wp_str text)
     if (manifest == NULL) {
         return wp_err_set(s->err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
+    wp_manifest_set_inflight_max(manifest,
+                                 (uint32_t)s->core->conf->create_inflight_max);
     status = wp_manifest_add_bytes(manifest, "manifest", text, s->err);
     if (status == WP_OK) {
         status = wp_manifest_resolve(manifest, s->err);

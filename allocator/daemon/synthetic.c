@@ -59,6 +59,7 @@ wp_daemon_create_synthetic(const struct wp_conf *conf,
         .ready_ns = conf->synthetic_ready,
         .fail_percent = (uint32_t)conf->synthetic_failures,
         .sandboxes_max = (uint32_t)conf->slots_max,
+        .spawns_max = (uint32_t)conf->sandbox_spawns_max,
     };
     struct wp_synthetic *synthetic;
 

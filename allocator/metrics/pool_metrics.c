@@ -175,7 +175,8 @@ put_histograms(const struct wp_pool_scrape *sc, struct wp_pools *pools)
          "count as 0.",
          wp_pools_claim_latency},
         {"warmpool_lead_time_seconds",
-         "From a sandbox's order to its readiness.", wp_pools_lead_time},
+         "From the start of a sandbox's making to its readiness.",
+         wp_pools_lead_time},
     };
 
     for (size_t f = 0; f < WP_ARRAY_LEN(families); f++) {

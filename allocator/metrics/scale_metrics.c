@@ -31,6 +31,8 @@ TERM(hit_rate)
 TERM(hit_rate_seen)
 TERM(hit_rate_best)
 TERM(idle)
+TERM(makes_per_s)
+TERM(queue_s)
 
 static double
 get_objective(const struct wp_pool_stats *s)
@@ -78,8 +80,7 @@ static const struct family {
      "What this time of the week usually brings; 0: no history yet.",
      get_season_per_s},
     {"warmpool_scale_lead_seconds", "gauge",
-     "Mean time from an order to a ready sandbox, as believed.",
-     get_lead_mean_s},
+     "Mean time to make a sandbox, as believed.", get_lead_mean_s},
     {"warmpool_scale_lead_p99_seconds", "gauge", "The same, 99th percentile.",
      get_lead_p99_s},
     {"warmpool_scale_expected_claims", "gauge",
@@ -101,6 +102,11 @@ static const struct family {
      "The most that the pool's budget group leaves it now.", get_budget_share},
     {"warmpool_scale_idle", "gauge",
      "Sandboxes ready in the mean, as expected with the target.", get_idle},
+    {"warmpool_scale_makes_per_second", "gauge",
+     "Sandboxes that can be made in a second, where that is bounded.",
+     get_makes_per_s},
+    {"warmpool_scale_queue_seconds", "gauge",
+     "Mean time for which an order waits for its turn.", get_queue_s},
     {"warmpool_scale_lead_times_lost_total", "counter",
      "Lead times that came too many at once to be counted.", get_leads_lost},
 };

@@ -171,8 +171,7 @@ advice_config(const struct wp_advise *advise, const struct wp_history *history)
         .replicas = spec->target,
         .miss = spec->waiters_max > 0 ? WP_MISS_QUEUED : WP_MISS_LOST,
         .lead_ns = request->lead_ms * WP_NS_PER_MS,
-        .hold_ns = request->hold_ms * WP_NS_PER_MS,
-        .inflight_max = spec->create_inflight_max,
+        .at_once = advise->stats.at_once,
         .n_objectives = request->n_objectives,
         .seed = 1,
     };

@@ -51,5 +51,5 @@ wp_synthetic_backend(struct wp_synthetic_backend *backend)
         .destroy = destroy,
     };
 
-    return (struct wp_backend){&ops, backend};
+    return (struct wp_backend){.ops = &ops, .self = backend};
 }

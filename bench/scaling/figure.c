@@ -62,9 +62,16 @@ set_times(const struct work *work, const struct wp_trace *trace,
 {
     const struct wp_trace_recipe *recipe = work->world->recipe;
 
+    const struct wp_figure_settings *settings = work->settings;
+    double whole_ns = (double)trace->end_ns;
+
     config->end_ns = trace->end_ns;
     config->begin_ns =
-        (int64_t)((double)trace->end_ns * recipe->warm_up_s / recipe->length_s);
+        (int64_t)(whole_ns * recipe->warm_up_s / recipe->length_s);
+    if (settings->until > 0) {
+        config->begin_ns = (int64_t)(whole_ns * settings->from);
+        config->end_ns = (int64_t)(whole_ns * settings->until);
+    }
 }
 
 static bool
@@ -244,12 +251,18 @@ sum_up(const struct wp_replay_result *runs, unsigned n,
 {
     double waits[WP_FIGURE_SEEDS_MAX];
     double unused[WP_FIGURE_SEEDS_MAX];
+    double warming[WP_FIGURE_SEEDS_MAX];
+    double made[WP_FIGURE_SEEDS_MAX];
 
     *out = (struct wp_figure_result){.claims = 0};
     for (unsigned i = 0; i < n; i++) {
         out->hits[i] = runs[i].hit_rate;
         out->idles[i] = runs[i].idle_mean;
         waits[i] = runs[i].wait_p999_s;
+        warming[i] = runs[i].idle_s > 0 ? runs[i].warming_s / runs[i].idle_s *
+                                              runs[i].idle_mean
+                                        : 0;
+        made[i] = (double)runs[i].created / fmax((double)runs[i].claims, 1);
         unused[i] = runs[i].created == 0
                         ? 0
                         : (double)runs[i].unused / (double)runs[i].created;
@@ -261,6 +274,8 @@ sum_up(const struct wp_replay_result *runs, unsigned n,
     out->hit = wp_figure_mean_of(out->hits, n);
     out->idle = wp_figure_mean_of(out->idles, n);
     out->wait_p999_s = wp_figure_mean_of(waits, n);
+    out->warming = wp_figure_mean_of(warming, n);
+    out->made = wp_figure_mean_of(made, n);
     out->unused = wp_figure_mean_of(unused, n);
 }
 

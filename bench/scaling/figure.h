@@ -8,7 +8,7 @@
 
 #include "bench/scaling/lead_regime.h"
 #include "bench/scaling/trace_recipe.h"
-#include "allocator/advice/baseline.h"
+#include "bench/scaling/baseline.h"
 
 enum {
     WP_FIGURE_SEEDS_MAX = 64,
@@ -38,8 +38,10 @@ struct wp_figure_mean {
 };
 
 struct wp_figure_result {
-    struct wp_figure_mean hit;  /* Share. */
-    struct wp_figure_mean idle; /* Mean number ready. */
+    struct wp_figure_mean hit;     /* Share. */
+    struct wp_figure_mean idle;    /* Mean number ready. */
+    struct wp_figure_mean warming; /* Mean number in the making. */
+    struct wp_figure_mean made;    /* For each claim. */
     struct wp_figure_mean wait_p999_s;
     struct wp_figure_mean unused;     /* Share of those created. */
     double claims;                    /* In all, measured. */
@@ -54,6 +56,10 @@ struct wp_figure_settings {
     unsigned jobs;  /* Threads. */
     double shorten; /* Lengths are divided by it. */
     bool coarse;    /* Searches are to a tenth, on the first seed. */
+    /* Measured from and until these shares of a trace, to tune on one part and
+     * judge by another; until 0: as the recipe says. */
+    double from;
+    double until;
 };
 
 /* Runs each contender in the world; results[n]. False when memory lacks, or a

@@ -22,11 +22,17 @@ static const double sweep_at[SWEEP_POINTS] = {0.06, 0.15, 0.3, 0.55,
 static const double coarse_at[] = {0.35, 0.6, 0.8, 1, 1.5};
 /* Everyone but those that are told. */
 static const enum wp_baseline blind[] = {
-    WP_BASELINE_FIXED,           WP_BASELINE_HPA_CLAIM_RATE,
-    WP_BASELINE_KEDA_CLAIM_RATE, WP_BASELINE_AGONES_BUFFER,
-    WP_BASELINE_AGONES_PERCENT,  WP_BASELINE_OPENSANDBOX,
-    WP_BASELINE_WATERMARK,       WP_BASELINE_IN_USE_PLUS,
-    WP_BASELINE_OPENWHISK,       WP_BASELINE_KNATIVE_KPA,
+    WP_BASELINE_FIXED,
+    WP_BASELINE_HPA_CLAIM_RATE,
+    WP_BASELINE_KEDA_CLAIM_RATE,
+    WP_BASELINE_AGONES_BUFFER,
+    WP_BASELINE_AGONES_PERCENT,
+    WP_BASELINE_OPENSANDBOX,
+    WP_BASELINE_WATERMARK,
+    WP_BASELINE_IN_USE_PLUS,
+    WP_BASELINE_OPENWHISK,
+    WP_BASELINE_KNATIVE_KPA,
+    WP_BASELINE_RULE,
 };
 enum {
     BLIND = sizeof(blind) / sizeof(blind[0]),
@@ -199,8 +205,8 @@ dominates(const struct wp_report_field *field, unsigned i, double hits,
 static void
 show_field(struct wp_report *report, const struct wp_report_field *field)
 {
-    (void)printf("\n| objective | hits | idle | better at both |\n"
-                 "|---|---|---|---|\n");
+    (void)printf("\n| objective | hits | idle | in the making | made a claim | "
+                 "better at both |\n|---|---|---|---|---|---|\n");
     for (unsigned i = 0; i < field->n_ours; i++) {
         const struct wp_figure_result *it = &field->results[i];
         const struct wp_figure_contender *by = dominates(field, i, 0, 0);
@@ -209,17 +215,20 @@ show_field(struct wp_report *report, const struct wp_report_field *field)
         if (by != NULL) {
             wp_figure_contender_name(by, name, sizeof(name));
         }
-        (void)printf("| %g %% | %.3f ± %.3f %% | %.1f ± %.1f | %s |\n",
-                     100 * field->contenders[i].objective, 100 * it->hit.mean,
-                     100 * it->hit.half, it->idle.mean, it->idle.half, name);
+        (void)printf(
+            "| %g %% | %.3f ± %.3f %% | %.1f ± %.1f | %.1f | %.2f | %s "
+            "|\n",
+            100 * field->contenders[i].objective, 100 * it->hit.mean,
+            100 * it->hit.half, it->idle.mean, it->idle.half, it->warming.mean,
+            it->made.mean, name);
         if (report->quick && dominates(field, i, 0.005, 0.1) != NULL) {
             (void)fprintf(stderr, "%g %%: %s is better at both\n",
                           100 * field->contenders[i].objective, name);
             report->broken = true;
         }
     }
-    (void)printf("\n| at 99 %% hits | knob | its least | hits | idle |\n"
-                 "|---|---|---|---|---|\n");
+    (void)printf("\n| at 99 %% hits | knob | its least | hits | idle | in the "
+                 "making | made a claim |\n|---|---|---|---|---|---|---|\n");
     for (unsigned i = 0; i < BLIND; i++) {
         const struct wp_figure_best *it = &field->at_99[i];
 
@@ -227,12 +236,14 @@ show_field(struct wp_report *report, const struct wp_report_field *field)
             continue;
         }
         if (it->found) {
-            (void)printf("| %s | %s | %.4g | %.2f %% | %.1f ± %.1f |\n",
-                         wp_baseline_name(blind[i]), wp_figure_knob(blind[i]),
-                         it->p, 100 * it->result.hit.mean, it->result.idle.mean,
-                         it->result.idle.half);
+            (void)printf(
+                "| %s | %s | %.4g | %.2f %% | %.1f ± %.1f | %.1f | %.2f |\n",
+                wp_baseline_name(blind[i]), wp_figure_knob(blind[i]), it->p,
+                100 * it->result.hit.mean, it->result.idle.mean,
+                it->result.idle.half, it->result.warming.mean,
+                it->result.made.mean);
         } else {
-            (void)printf("| %s | %s | never | | |\n",
+            (void)printf("| %s | %s | never | | | | |\n",
                          wp_baseline_name(blind[i]), wp_figure_knob(blind[i]));
         }
     }

@@ -22,6 +22,8 @@ static const struct knob knobs[WP_BASELINE_COUNT] = {
     [WP_BASELINE_OPENWHISK] = {"increment for each cold start", false, 1 << 12},
     [WP_BASELINE_KNATIVE_KPA] = {"headroom (1/utilisation - 1)", false,
                                  1 << 12},
+    [WP_BASELINE_RULE] = {"sandboxes beyond the last lead time's claims", true,
+                          1 << 13},
     [WP_BASELINE_ERLANG_TRUE] = {"odds of a hit", false, 1 << 13},
     [WP_BASELINE_CLAIRVOYANT] = {"seconds ahead", false, 1 << 12},
 };
@@ -63,6 +65,9 @@ wp_figure_baseline_at(enum wp_baseline baseline, double p)
         break;
     case WP_BASELINE_KNATIVE_KPA:
         out.a = 100 / (1 + p);
+        break;
+    case WP_BASELINE_RULE:
+        out.b = 60;
         break;
     case WP_BASELINE_ERLANG_TRUE:
         out.a = 1000 * p / (1 + p);

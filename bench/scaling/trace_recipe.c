@@ -135,6 +135,25 @@ static const struct wp_trace_recipe recipes[] = {
      .off_s = 6 * HOUR,
      .jitter = 0.3,
      .batch = 200},
+    {.name = "ten-minutes",
+     .title = "Ten minutes of work, 5 hours apart",
+     .sentence = "5 claims a second for 10 minutes every 5 hours",
+     .kind = WP_TRACE_RECURRING,
+     .length_s = 7 * DAY,
+     .warm_up_s = 20 * HOUR,
+     .rate_per_s = 0.05,
+     .on_s = 600,
+     .off_s = 5 * HOUR,
+     .batch = 3000},
+    {.name = "office",
+     .title = "Office hours",
+     .sentence = "one claim a second Monday to Friday from 8 to 18 h, one in "
+                 "50 s else",
+     .kind = WP_TRACE_OFFICE,
+     .length_s = 21 * DAY,
+     .warm_up_s = 7 * DAY,
+     .rate_per_s = 0.02,
+     .ratio = 50},
     {.name = "ramp",
      .title = "A ramp",
      .sentence = "from 0.1 to 20 claims a second in 12 hours",
@@ -422,6 +441,23 @@ wp_trace_recipe_named(const char *name)
     return NULL;
 }
 
+/* From a Monday's midnight on. */
+static void
+make_office(struct maker *maker)
+{
+    const struct wp_trace_recipe *recipe = maker->recipe;
+
+    for (double day = 0; day * DAY < recipe->length_s; day++) {
+        double busy = (int)day % 7 < 5 ? recipe->ratio : 1;
+        double from = day * DAY;
+
+        (void)add_span(maker, recipe->rate_per_s, from, from + 8 * HOUR);
+        (void)add_span(maker, recipe->rate_per_s * busy, from + 8 * HOUR,
+                       from + 18 * HOUR);
+        (void)add_span(maker, recipe->rate_per_s, from + 18 * HOUR, from + DAY);
+    }
+}
+
 bool
 wp_trace_recipe_make(const struct wp_trace_recipe *recipe, uint64_t seed,
                      struct wp_trace *out)
@@ -435,6 +471,7 @@ wp_trace_recipe_make(const struct wp_trace_recipe *recipe, uint64_t seed,
         [WP_TRACE_RL] = make_rl,
         [WP_TRACE_TENANTS] = make_tenants,
         [WP_TRACE_RECURRING] = make_recurring,
+        [WP_TRACE_OFFICE] = make_office,
     };
     struct maker maker = {.recipe = recipe, .trace = out};
     struct wp_err err;

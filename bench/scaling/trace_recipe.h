@@ -18,6 +18,7 @@ enum wp_trace_kind {
     WP_TRACE_RL,
     WP_TRACE_TENANTS,
     WP_TRACE_RECURRING, /* Batches on a background. */
+    WP_TRACE_OFFICE,    /* Monday to Friday, 8 to 18 h: ratio times as much. */
     WP_TRACE_READ, /* From a file; the seed puts calls within their minutes. */
 };
 

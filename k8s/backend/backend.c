@@ -204,7 +204,7 @@ wp_cluster_backend_port(struct wp_cluster_backend *backend)
         .leased = port_leased,
     };
 
-    return (struct wp_backend){&ops, backend};
+    return (struct wp_backend){.ops = &ops, .self = backend};
 }
 
 void

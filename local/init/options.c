@@ -17,6 +17,63 @@ parse_u32(const char *text)
     return (uint32_t)value;
 }
 
+/* False: that is not one of them. */
+static bool
+take(struct wp_init_options *options, int c)
+{
+    switch (c) {
+    case 'l':
+        options->listen_fd = (int)parse_u32(optarg);
+        break;
+    case 'c':
+        options->control_fd = (int)parse_u32(optarg);
+        break;
+    case 'p':
+        options->port = (uint16_t)parse_u32(optarg);
+        break;
+    case 'h':
+        options->probe_path = optarg;
+        break;
+    case 'w':
+        if (options->writable_len < WP_INIT_WRITABLE_MAX) {
+            options->writable[options->writable_len++] = optarg;
+        }
+        break;
+    case 'n':
+        options->procs_max = parse_u32(optarg);
+        break;
+    case 'm':
+        options->conns_max = parse_u32(optarg);
+        break;
+    case 'r':
+        options->rejoin_fd = (int)parse_u32(optarg);
+        break;
+    case 'e':
+        options->egress_port = (uint16_t)parse_u32(optarg);
+        break;
+    case 's':
+        options->confines_itself = true;
+        break;
+    case 'x':
+        options->programs_fd = (int)parse_u32(optarg);
+        break;
+    case 'i':
+        if (options->prepared_len < WP_INIT_WRITABLE_MAX) {
+            options->prepared[options->prepared_len++] = optarg;
+        }
+        break;
+    case 'b':
+        options->bound_dir = optarg;
+        break;
+    case 'd':
+        options->workspace = optarg;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
 char **
 wp_init_options_parse(struct wp_init_options *options, int argc, char **argv)
 {
@@ -49,54 +106,7 @@ wp_init_options_parse(struct wp_init_options *options, int argc, char **argv)
         .workspace = ".",
     };
     while ((c = getopt_long(argc, argv, "+", table, NULL)) != -1) {
-        switch (c) {
-        case 'l':
-            options->listen_fd = (int)parse_u32(optarg);
-            break;
-        case 'c':
-            options->control_fd = (int)parse_u32(optarg);
-            break;
-        case 'p':
-            options->port = (uint16_t)parse_u32(optarg);
-            break;
-        case 'h':
-            options->probe_path = optarg;
-            break;
-        case 'w':
-            if (options->writable_len < WP_INIT_WRITABLE_MAX) {
-                options->writable[options->writable_len++] = optarg;
-            }
-            break;
-        case 'n':
-            options->procs_max = parse_u32(optarg);
-            break;
-        case 'm':
-            options->conns_max = parse_u32(optarg);
-            break;
-        case 'r':
-            options->rejoin_fd = (int)parse_u32(optarg);
-            break;
-        case 'e':
-            options->egress_port = (uint16_t)parse_u32(optarg);
-            break;
-        case 's':
-            options->confines_itself = true;
-            break;
-        case 'x':
-            options->programs_fd = (int)parse_u32(optarg);
-            break;
-        case 'i':
-            if (options->prepared_len < WP_INIT_WRITABLE_MAX) {
-                options->prepared[options->prepared_len++] = optarg;
-            }
-            break;
-        case 'b':
-            options->bound_dir = optarg;
-            break;
-        case 'd':
-            options->workspace = optarg;
-            break;
-        default:
+        if (!take(options, c)) {
             exit(2);
         }
     }

@@ -38,6 +38,12 @@ wp_manifest_create(void)
 }
 
 void
+wp_manifest_set_inflight_max(struct wp_manifest *manifest, uint32_t n)
+{
+    manifest->inflight_max = n;
+}
+
+void
 wp_manifest_destroy(struct wp_manifest *manifest)
 {
     if (manifest != NULL) {
@@ -256,6 +262,9 @@ add_pool(struct wp_manifest *manifest, struct wp_decode *d,
         }
     }
     wp_pool_spec_init(pool);
+    if (manifest->inflight_max > 0) {
+        pool->create_inflight_max = manifest->inflight_max;
+    }
     if (!wp_str_copy(wp_str_from(meta.name), pool->name, sizeof pool->name) ||
         !wp_str_copy(wp_str_from(meta.object_namespace), pool->pool_namespace,
                      sizeof pool->pool_namespace)) {

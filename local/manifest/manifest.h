@@ -109,6 +109,9 @@ struct wp_manifest; /* Owns everything read into it. */
 /* NULL when memory lacks. */
 struct wp_manifest *wp_manifest_create(void);
 void wp_manifest_destroy(struct wp_manifest *manifest); /* NULL is fine. */
+/* create_inflight_max of pools that are added later and do not say theirs; 0:
+ * what wp_pool_spec_init has. */
+void wp_manifest_set_inflight_max(struct wp_manifest *manifest, uint32_t n);
 
 /* Adds all documents of a file (or of bytes that came from `name`). On failure
  * err says "name:line: Kind object: field.path: what was expected"; the

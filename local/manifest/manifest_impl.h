@@ -16,6 +16,7 @@ struct wp_manifest {
     size_t templates_len;
     struct wp_pool_spec *pools;
     size_t pools_len;
+    uint32_t inflight_max; /* Of a pool that does not say; 0: the usual. */
     /* Where each pool came from, for wp_manifest_check: "file:line". */
     const char **pool_places;
     struct wp_config_object *objects; /* The last one first. */

@@ -145,6 +145,14 @@ look_at_host(struct wp_local *local, struct wp_err *err)
     return say_cannot(status, err);
 }
 
+uint32_t
+wp_local_spawns(uint32_t spawns_max)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return spawns_max > 0 ? spawns_max : 2 * (uint32_t)(cores > 0 ? cores : 1);
+}
+
 struct wp_local *
 wp_local_create(const struct wp_local_config *config, struct wp_err *err)
 {
@@ -161,11 +169,7 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     local->config = *config;
     local->lock_fd = config->lock_fd;
     wp_boot_id_read(local->boot_id);
-    if (local->config.spawns_max == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-        local->config.spawns_max = 2 * (uint32_t)(cores > 0 ? cores : 1);
-    }
+    local->config.spawns_max = wp_local_spawns(config->spawns_max);
     status = wp_local_check_config(config, err);
     if (status == WP_OK) {
         (void)snprintf(local->state_dir, sizeof local->state_dir, "%s",
@@ -356,7 +360,8 @@ wp_local_backend(struct wp_local *local)
         .unbound = wp_local_unbound,
     };
 
-    return (struct wp_backend){&ops, local};
+    return (struct wp_backend){
+        .ops = &ops, .self = local, .at_once = local->config.spawns_max};
 }
 
 /* --- The thread --- */

@@ -84,6 +84,8 @@ struct wp_local_config {
 };
 
 void wp_local_config_init(struct wp_local_config *config);
+/* How many start at once when spawns_max says so. */
+uint32_t wp_local_spawns(uint32_t spawns_max);
 
 /* A sandbox of an earlier daemon that had become ready, whose processes live
  * and whose socket is there. Borrowed for the call. */
@@ -114,6 +116,8 @@ struct wp_local_events {
      * before wp_local_start returns, without a report. NULL: all are. */
     bool (*adopt)(void *ctx, const struct wp_local_found *found,
                   struct wp_slot_ref *ref);
+    /* It has its turn and begins to start; NULL: nobody wants to know. */
+    void (*on_started)(void *ctx, struct wp_slot_ref ref);
 };
 
 /* What was found, and kept or removed, at start. */

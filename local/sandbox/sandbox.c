@@ -349,6 +349,9 @@ start_queued(struct wp_local *local)
         wp_list_push_back(&local->live, &sandbox->node);
         sandbox->has_turn = true;
         local->turns++;
+        if (local->events.on_started != NULL) {
+            local->events.on_started(local->events.ctx, sandbox->ref);
+        }
         start(sandbox);
     }
     local->in_start = false;

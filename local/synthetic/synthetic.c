@@ -43,8 +43,8 @@ enum item_state {
 /* One for each slot. */
 struct item {
     /* The backend's thread only. */
-    struct wp_list node; /* In warming, the earliest due first. */
-    int64_t due_ns;
+    struct wp_list node; /* In warming, the earliest due first; or in queue. */
+    int64_t due_ns;      /* 0: not begun with. */
     uint32_t generation;
     enum item_state state;
     /* Filled by the thread that orders, which may again once it has been told
@@ -58,8 +58,10 @@ struct wp_synthetic {
     struct wp_local_events events;
     char dir[DIR_MAX + 1];
     int dir_fd;
-    struct item *items; /* Owned; sandboxes_max of them. */
-    struct wp_list warming;
+    struct item *items;     /* Owned; sandboxes_max of them. */
+    struct wp_list warming; /* Begun with; the others wait in queue. */
+    struct wp_list queue;
+    uint32_t turns; /* In warming. */
     struct wp_rng rng;
     struct wp_channel channel;
     pthread_t thread;
@@ -167,6 +169,40 @@ report_ready(struct wp_synthetic *synthetic, struct item *item)
                                (struct wp_str){endpoint, len});
 }
 
+/* Begins with those that wait, as far as spawns_max allows. */
+static void
+start_queued(struct wp_synthetic *synthetic)
+{
+    uint32_t most = synthetic->config.spawns_max;
+
+    while (!wp_list_empty(&synthetic->queue) &&
+           (most == 0 || synthetic->turns < most)) {
+        struct item *item =
+            WP_CONTAINER_OF(synthetic->queue.next, struct item, node);
+
+        wp_list_remove(&item->node);
+        wp_list_push_back(&synthetic->warming, &item->node);
+        synthetic->turns++;
+        item->due_ns = wp_time_add(wp_clock_mono_ns(wp_clock_system()),
+                                   synthetic->config.ready_ns);
+        if (synthetic->events.on_started != NULL) {
+            synthetic->events.on_started(synthetic->events.ctx,
+                                         ref_of(synthetic, item));
+        }
+    }
+}
+
+/* It is in the making no more. */
+static void
+end_turn(struct wp_synthetic *synthetic, struct item *item)
+{
+    wp_list_remove(&item->node);
+    if (item->due_ns != 0) {
+        item->due_ns = 0;
+        synthetic->turns--;
+    }
+}
+
 static void
 become_ready(struct wp_synthetic *synthetic, int64_t now_ns)
 {
@@ -177,13 +213,14 @@ become_ready(struct wp_synthetic *synthetic, int64_t now_ns)
         if (item->due_ns > now_ns) {
             return;
         }
-        wp_list_remove(&item->node);
+        end_turn(synthetic, item);
         if (wp_rng_below(&synthetic->rng, 100) <
             synthetic->config.fail_percent) {
             report_lost(synthetic, item, WP_STR("told to fail"));
         } else {
             report_ready(synthetic, item);
         }
+        start_queued(synthetic);
     }
 }
 
@@ -216,9 +253,8 @@ run_create(void *ctx, uint64_t packed, uint64_t unused)
         report_lost(synthetic, item, WP_STR("its file could not be made"));
         return;
     }
-    item->due_ns = wp_time_add(wp_clock_mono_ns(wp_clock_system()),
-                               synthetic->config.ready_ns);
-    wp_list_push_back(&synthetic->warming, &item->node);
+    wp_list_push_back(&synthetic->queue, &item->node);
+    start_queued(synthetic);
 }
 
 static void
@@ -227,7 +263,8 @@ end(struct wp_synthetic *synthetic, struct item *item)
     struct wp_slot_ref ref = ref_of(synthetic, item);
 
     (void)remove_file(synthetic, item->uid);
-    wp_list_remove(&item->node);
+    end_turn(synthetic, item);
+    start_queued(synthetic);
     move(synthetic, item, ITEM_NONE); /* The last touch before the report. */
     synthetic->events.on_destroyed(synthetic->events.ctx, ref);
 }
@@ -315,7 +352,9 @@ wp_synthetic_port(struct wp_synthetic *synthetic)
         .destroy = synthetic_destroy,
     };
 
-    return (struct wp_backend){&ops, synthetic};
+    return (struct wp_backend){.ops = &ops,
+                               .self = synthetic,
+                               .at_once = synthetic->config.spawns_max};
 }
 
 /* --- Adoption: before there is a thread. --- */
@@ -560,6 +599,7 @@ wp_synthetic_create(const struct wp_synthetic_config *config,
     synthetic->items = items;
     synthetic->dir_fd = -1;
     wp_list_init(&synthetic->warming);
+    wp_list_init(&synthetic->queue);
     wp_rng_init(&synthetic->rng, config->seed);
     if (open_dir(synthetic, config->state_dir, err) != WP_OK) {
         wp_synthetic_destroy(synthetic);

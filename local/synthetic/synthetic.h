@@ -25,9 +25,10 @@
 struct wp_synthetic_config {
     const char *state_dir;  /* Absolute; exists; borrowed for the create. */
     int lock_fd;            /* As in struct wp_local_config; -1: locks it. */
-    int64_t ready_ns;       /* From order to ready. */
+    int64_t ready_ns;       /* From its turn to ready. */
     uint32_t fail_percent;  /* Of the orders: these never become ready. */
     uint32_t sandboxes_max; /* Slot indexes are below this. */
+    uint32_t spawns_max;    /* In the making at once; 0: all at once. */
     uint64_t seed;          /* Decides which orders fail. */
 };
 

@@ -46,11 +46,38 @@ static const struct row rows[] = {
     ROW("egress", EGRESS, egress, 0, 0),
 };
 
+/* So many letters of a group may be wrong; more where it names warmpool. */
+enum {
+    TYPOS_MAX = 2,
+};
+
+/* The group that key most likely means, without being of it; NULL: none. */
+static const char *
+misspelt_group(struct wp_str key)
+{
+    static const char name[] = "warmpool";
+    const char *slash = memchr(key.ptr, '/', key.len);
+    struct wp_str group = {key.ptr,
+                           slash != NULL ? (size_t)(slash - key.ptr) + 1 : 0};
+    struct wp_nearest nearest;
+
+    wp_nearest_init(&nearest, group);
+    wp_nearest_offer(&nearest, WP_POOL_ANNOTATIONS);
+    wp_nearest_offer(&nearest, WP_SCALE_GROUP);
+    if (nearest.best == NULL || nearest.distance == 0 ||
+        (nearest.distance > TYPOS_MAX &&
+         memmem(group.ptr, group.len, name, sizeof name - 1) == NULL)) {
+        return NULL;
+    }
+    return nearest.best;
+}
+
 bool
 wp_pool_annotation_is_ours(struct wp_str key)
 {
     return wp_str_starts_with(key, WP_STR(WP_POOL_ANNOTATIONS)) ||
-           wp_str_starts_with(key, WP_STR(WP_SCALE_GROUP));
+           wp_str_starts_with(key, WP_STR(WP_SCALE_GROUP)) ||
+           misspelt_group(key) != NULL;
 }
 
 static enum wp_status
@@ -174,7 +201,14 @@ wp_pool_annotation_set(struct wp_pool_spec *spec, struct wp_str key,
                        struct wp_str value, struct wp_err *err)
 {
     const size_t scale_len = sizeof WP_SCALE_GROUP - 1;
+    const char *meant = misspelt_group(key);
+    char shown[WP_STR_SHOWN_MAX];
 
+    if (meant != NULL) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s: unknown group of annotations; did you mean %s?",
+                          wp_str_shown(key, shown), meant);
+    }
     if (wp_str_starts_with(key, WP_STR(WP_SCALE_GROUP))) {
         struct wp_str name = {key.ptr + scale_len, key.len - scale_len};
 

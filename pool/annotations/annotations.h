@@ -2,8 +2,9 @@
  * mean, in a cluster as on one machine.
  *
  * Those of the group pool.warmpool.io/ go by the table in annotations.c, those
- * of autoscale.warmpool.io/ are the scaling policy (pool/policy). Annotations
- * of other groups are not ours. deploy/man/warmpoold.8.md lists them. Pure but
+ * of autoscale.warmpool.io/ are the scaling policy (pool/policy). A group that
+ * is one of the two but for a few letters is a mistake. Other groups are not
+ * ours. deploy/man/warmpoold.8.md lists them. Pure but
  * for the zone files that a policy reads. */
 #ifndef WP_POOL_ANNOTATIONS_ANNOTATIONS_H
 #define WP_POOL_ANNOTATIONS_ANNOTATIONS_H
@@ -12,7 +13,7 @@
 
 #define WP_POOL_ANNOTATIONS "pool.warmpool.io/"
 
-/* Is key one of the two groups? */
+/* Is key of one of the two groups, or of one that is meant to be? */
 WP_MUST_CHECK bool wp_pool_annotation_is_ours(struct wp_str key);
 /* Sets what the annotation says; one that is not ours changes nothing.
  * INVALID_ARGUMENT: err names the annotation and what was expected; spec is as

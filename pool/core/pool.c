@@ -221,6 +221,7 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
     out->replicas = out->spec.target;
     out->spec.target =
         atomic_load_explicit(&pool->target, memory_order_relaxed);
+    out->at_once = wp_pool_at_once(pool, &out->spec);
     wp_pool_scale_stats(pool, out);
 }
 

@@ -7,14 +7,57 @@
 #include "pool/records/records.h"
 #include "pool/sizing/scale.h"
 
+enum {
+    QUEUE_SHARE = 16, /* Each order counts for so much of the mean. */
+};
+
+/* One thread reports for a pool: nobody else writes the mean. */
+static void
+see_queueing(struct wp_pool *pool, int64_t waited_ns)
+{
+    int64_t mean_ns =
+        atomic_load_explicit(&pool->queue_mean_ns, memory_order_relaxed);
+
+    atomic_store_explicit(&pool->queue_mean_ns,
+                          mean_ns + (waited_ns - mean_ns) / QUEUE_SHARE,
+                          memory_order_relaxed);
+}
+
+void
+wp_pools_on_started(struct wp_pools *pools, struct wp_slot_ref ref)
+{
+    if (wp_pools_ref_is_ours(pools, ref)) {
+        wp_slot_set_started_ns(&pools->slots, ref, wp_pools_now(pools));
+    }
+}
+
+/* It became ready at now: from its order, and from when it was begun with. */
+static void
+see_lead_time(struct wp_pool *pool, struct wp_slot_ref ref, int64_t started_ns,
+              int64_t now_ns)
+{
+    int64_t created_ns = wp_slot_created_ns(&pool->pools->slots, ref);
+
+    if (created_ns == WP_CREATED_ELSEWHERE) {
+        return;
+    }
+    if (started_ns < created_ns) {
+        started_ns = created_ns;
+    }
+    see_queueing(pool, started_ns - created_ns);
+    wp_histogram_record(&pool->lead_time, now_ns - started_ns);
+    atomic_store_explicit(&pool->lead_last_ns, now_ns - created_ns,
+                          memory_order_relaxed);
+    wp_pool_scale_on_ready(pool, now_ns - started_ns);
+}
+
 void
 wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
                   struct wp_str endpoint)
 {
     int64_t now = wp_pools_now(pools);
     struct wp_pool *pool;
-    int64_t created_ns;
-    int64_t lead_ns;
+    int64_t started_ns;
 
     if (!wp_pools_ref_is_ours(pools, ref)) {
         return;
@@ -23,18 +66,12 @@ wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
         wp_pools_on_lost(pools, ref, WP_STR("its endpoint is too long"));
         return;
     }
+    started_ns = wp_slot_started_ns(&pools->slots, ref);
     if (!wp_slot_make_ready(&pools->slots, ref, endpoint, now)) {
         return;
     }
     pool = wp_pools_of_slot(pools, ref.index);
-    created_ns = wp_slot_created_ns(&pools->slots, ref);
-    if (created_ns != WP_CREATED_ELSEWHERE) {
-        lead_ns = now - created_ns;
-        wp_histogram_record(&pool->lead_time, lead_ns);
-        atomic_store_explicit(&pool->lead_last_ns, lead_ns,
-                              memory_order_relaxed);
-        wp_pool_scale_on_ready(pool, lead_ns);
-    }
+    see_lead_time(pool, ref, started_ns, now);
     /* Release: control sees the lead time with the count. */
     (void)atomic_fetch_add_explicit(&pool->became_ready, 1,
                                     memory_order_release);

@@ -46,6 +46,7 @@ enum wp_history_kind {
     WP_HISTORY_RESERVED,  /* n for from_ns to until_ns, by the wall. */
     WP_HISTORY_CANCELLED, /* The n-th reservation, from 0, of those left. */
     WP_HISTORY_STEP,      /* It decided on the inputs since. */
+    WP_HISTORY_AT_ONCE,   /* At most n are made at once; 0: no bound. */
     WP_HISTORY_KIND_COUNT,
 };
 

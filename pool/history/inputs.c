@@ -20,6 +20,7 @@ static const struct shape shapes[WP_HISTORY_KIND_COUNT] = {
     [WP_HISTORY_RESERVED] = {.input = true, .n = true, .span = true},
     [WP_HISTORY_CANCELLED] = {.input = true, .n = true},
     [WP_HISTORY_STEP] = {.input = true},
+    [WP_HISTORY_AT_ONCE] = {.input = true, .n = true},
 };
 
 /* Unsigned, and so round: any two times have a distance. */

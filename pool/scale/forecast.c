@@ -4,6 +4,7 @@
 
 #include "pool/base/extreme.h"
 
+#include "pool/scale/capacity.h"
 #include "pool/scale/stock_large.h"
 
 /* A burst: so much more than before. */
@@ -12,6 +13,10 @@ static const double BURST_RATIO = 2;
 /* Of the misses allowed so many are planned: what is not known well enough
  * takes the rest. */
 static const double AIM = 0.8;
+
+/* Nearer to saturation than this the queue of orders is as long as chance has
+ * it: no stock is planned for that. */
+static const double LOAD_MAX = 0.8;
 
 /* More than max is of no interest, and bounds what the sums cost. */
 static uint32_t
@@ -44,6 +49,8 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
         }
         stock = s;
         hit = fmin(fmax(1 - wp_stock_large_miss(miss, s, a), 0.01), 0.999999);
+    } else if (idc < 1) {
+        stock = ceil(idc * wp_stock_large_for_hit_rate(miss, hit, a / idc));
     } else {
         stock = wp_stock_large_for_hit_rate(miss, hit, a);
     }
@@ -53,6 +60,53 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
                  (double)wp_stock_large_for_hit_rate(WP_MISS_QUEUED, hit, a);
     }
     return wp_min_u32(stock > 0 ? (uint32_t)stock : 0, most);
+}
+
+/* Hayward's way for claims that are more regular than independent ones: as many
+ * times fewer, larger ones, which are independent. */
+double
+wp_forecast_miss(enum wp_miss miss, uint32_t stock, double a, double idc)
+{
+    double z = fmin(idc, 1);
+
+    return wp_stock_large_miss(miss, (uint32_t)(stock / z), a / z);
+}
+
+double
+wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a, double idc)
+{
+    double z = fmin(idc, 1);
+
+    return z * wp_stock_large_idle(miss, (uint32_t)(stock / z), a / z);
+}
+
+void
+wp_forecast_fit(struct wp_forecast *forecast,
+                const struct wp_scale_policy *policy, enum wp_miss miss,
+                uint32_t at_once)
+{
+    double a = forecast->expected;
+    double hit = 1 - AIM * (1 - policy->hit_rate);
+    uint32_t needed;
+
+    if (at_once == 0 || !(a > 0) || !wp_capacity_binds(a, at_once) ||
+        forecast->stock == 0) {
+        return;
+    }
+    if (a >= at_once) {
+        uint32_t busy = wp_forecast_stock(policy, miss, forecast->rate_per_s,
+                                          at_once, forecast->dispersion);
+
+        forecast->saturated = true;
+        forecast->stock = busy;
+        return;
+    }
+    if (policy->objective == WP_SCALE_HIT_RATE) {
+        needed = wp_capacity_for_hit_rate(miss, hit,
+                                          fmin(a, LOAD_MAX * at_once), at_once);
+        forecast->stock =
+            wp_min_u32(wp_max_u32(forecast->stock, needed), beyond(policy));
+    }
 }
 
 void

@@ -27,15 +27,28 @@ struct wp_forecast {
     uint32_t stock; /* Expected and spread, whole. */
     bool learned;
     bool burst;
-    bool seasonal; /* The rate is the season's: more than was seen. */
+    bool seasonal;  /* The rate is the season's: more than was seen. */
+    bool saturated; /* More are expected than can be made. */
 };
 
 /* The stock that the objective asks for when a claims are expected in a lead
- * time, spread idc times as much as Poisson. At most max + 1: more is of no
+ * time, spread idc times as much as Poisson; less than once where it is a hit
+ * rate. At most max + 1: more is of no
  * interest, and the cost stays bounded. */
 uint32_t wp_forecast_stock(const struct wp_scale_policy *policy,
                            enum wp_miss miss, double rate_per_s, double a,
                            double idc);
+/* The misses to expect of a stock, with the same spread; and the mean number
+ * ready. */
+double wp_forecast_miss(enum wp_miss miss, uint32_t stock, double a,
+                        double idc);
+double wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a,
+                        double idc);
+/* Where only at_once are made at a time: more stock, as orders queue; but with
+ * more claims than can be made no more than keeps all of them busy. */
+void wp_forecast_fit(struct wp_forecast *forecast,
+                     const struct wp_scale_policy *policy, enum wp_miss miss,
+                     uint32_t at_once);
 /* Fills all but season, seasonal, dispersion, learned and stock. */
 void wp_forecast_rates(struct wp_forecast *forecast,
                        const struct wp_windows *windows);

@@ -138,6 +138,15 @@ wp_lead_time_mean_s(const struct wp_lead_time *lead, int64_t prior_ns)
 }
 
 double
+wp_lead_time_mean_square_s2(const struct wp_lead_time *lead, int64_t prior_ns)
+{
+    double mean_s = wp_lead_time_mean_s(lead, prior_ns);
+
+    return lead->measured == 0 ? mean_s * mean_s
+                               : lead->long_sum_s2 / lead->long_total;
+}
+
+double
 wp_lead_time_quantile_s(const struct wp_lead_time *lead, double q,
                         int64_t prior_ns)
 {

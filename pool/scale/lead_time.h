@@ -35,6 +35,9 @@ void wp_lead_time_init(struct wp_lead_time *lead);
 void wp_lead_time_add(struct wp_lead_time *lead, int64_t lead_ns);
 /* Before the first measurement all of these say what prior_ns is. */
 double wp_lead_time_mean_s(const struct wp_lead_time *lead, int64_t prior_ns);
+/* The mean of their squares, over the same memory as the mean. */
+double wp_lead_time_mean_square_s2(const struct wp_lead_time *lead,
+                                   int64_t prior_ns);
 /* Of the faded distribution; 0 < q < 1. O(bins). */
 double wp_lead_time_quantile_s(const struct wp_lead_time *lead, double q,
                                int64_t prior_ns);

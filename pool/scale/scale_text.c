@@ -25,6 +25,8 @@ static const struct {
                               "not raised: nothing becomes ready"},
     [WP_SCALE_BY_HAND] = {"by-hand", "spec.replicas rules"},
     [WP_SCALE_SEASON] = {"season", "usual at this time of the week"},
+    [WP_SCALE_SATURATED] = {"saturated",
+                            "not raised: more claims come than can be made"},
 };
 
 const char *
@@ -78,7 +80,7 @@ add_demand(struct text *text, const struct wp_scale_decision *decision)
         decision->spread < 0 ? "-" : "+", fabs(decision->spread));
     if (decision->learned) {
         add(text, " (learned)");
-    } else if (decision->dispersion > 1.05) {
+    } else if (fabs(decision->dispersion - 1) > 0.05) {
         add(text, " (dispersion %.3g)", decision->dispersion);
     }
 }
@@ -118,6 +120,11 @@ wp_scale_decision_format(const struct wp_scale_decision *decision, char *out,
     }
     if (isfinite(decision->hit_rate_seen)) {
         add(&text, ", seen %.3f %%", 100 * decision->hit_rate_seen);
+    }
+    if (decision->at_once > 0 && decision->expected >= decision->at_once &&
+        isfinite(decision->makes_per_s)) {
+        add(&text, "; creation saturated: %.3g sandboxes/s can be made",
+            decision->makes_per_s);
     }
     if (isfinite(decision->hit_rate_best)) {
         add(&text, "; the objective cannot be had within max, %.3f %% can",

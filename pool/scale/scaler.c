@@ -237,7 +237,7 @@ see_outcome(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
 }
 
 static void
-see_gap(struct wp_scaler *scaler)
+see_gap(struct wp_scaler *scaler, uint32_t n)
 {
     double gap_s =
         (double)(scaler->now_ns - scaler->last_claim_ns) / WP_NS_PER_S;
@@ -245,6 +245,9 @@ see_gap(struct wp_scaler *scaler)
     scaler->gap_s = scaler->claims == 0
                         ? gap_s
                         : scaler->gap_s + (gap_s - scaler->gap_s) * GAP_SHARE;
+    if (scaler->claims > 0) {
+        wp_gaps_add(&scaler->gaps, gap_s, n);
+    }
     scaler->last_claim_ns = scaler->now_ns;
 }
 
@@ -279,7 +282,7 @@ wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
     wp_scaler_learn_time(scaler);
     wp_scaler_learn_claims(scaler, counted, missed);
     see_outcome(scaler, n, missed);
-    see_gap(scaler);
+    see_gap(scaler, n);
     scaler->claims += n;
     scaler->fresh = true;
 }
@@ -295,6 +298,14 @@ wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns, int64_t lead_ns)
                      wp_lead_time_mean_s(&scaler->lead, 0));
     scaler->due_ns = wp_min_i64(
         scaler->due_ns, wp_time_add(scaler->now_ns, WP_SCALE_QUANTUM_NS));
+}
+
+void
+wp_scaler_set_at_once(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n)
+{
+    wp_scaler_go_on(scaler, mono_ns);
+    scaler->fresh = scaler->fresh || n != scaler->at_once;
+    scaler->at_once = n;
 }
 
 enum wp_status

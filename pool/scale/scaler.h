@@ -65,7 +65,8 @@ enum wp_scale_reason {
     WP_SCALE_HELD,        /* Less would do: the scale-down window or rate. */
     WP_SCALE_NO_PROGRESS, /* Nothing becomes ready: not raised. */
     WP_SCALE_BY_HAND,
-    WP_SCALE_SEASON, /* A jump that this time of the week usually brings. */
+    WP_SCALE_SEASON,    /* A jump that this time of the week usually brings. */
+    WP_SCALE_SATURATED, /* More claims come than sandboxes can be made. */
     WP_SCALE_REASON_COUNT,
 };
 
@@ -99,8 +100,17 @@ struct wp_scale_decision {
     double hit_rate;      /* Expected with this target. */
     double idle;          /* The same: mean number ready. */
     double hit_rate_seen; /* Over what is remembered; NaN: nothing. */
-    double hit_rate_best; /* When the objective cannot be had within max: the
+    double seen_claims;   /* Of so many. */
+    int64_t burst_unix_ms; /* The latest burst beyond what the theory had
+                            * planned for, where bursts decide; 0: none. */
+    double hit_rate_best;  /* When the objective cannot be had within max: the
                            * best that can; NaN otherwise. */
+    uint32_t at_once;   /* Sandboxes that can be made at once; 0: no bound. */
+    bool shared_bound;  /* That is the backend's for all its pools, less what
+                        * others make; else the pool's own. */
+    double makes_per_s; /* As many as that makes; NaN: no bound, or no lead
+                         * time was measured. */
+    double queue_s;     /* Mean time that an order waits for its turn. */
 };
 
 /* What is, besides the inputs event by event. */
@@ -113,6 +123,11 @@ struct wp_scale_view {
     uint32_t room;   /* Sandboxes that could be added: slots, quota. */
     uint32_t budget; /* Most that the group allows; UINT32_MAX: no group. */
     bool stuck;      /* The refill's breaker is open. */
+    /* Of the backend: how many are made at once for all its pools, 0: no bound;
+     * and how many of these are other pools', in the mean. */
+    uint32_t backend_at_once;
+    double others;
+    double queue_s; /* Mean time from an order to its start. */
 };
 
 /* NULL when memory lacks. prior_lead_ns: believed until leads are measured. */
@@ -149,9 +164,15 @@ int64_t wp_scaler_wall_ns(const struct wp_scaler *scaler);
 /* n claims came, of which missed found nothing ready. */
 void wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
                          uint32_t missed);
-/* A sandbox became ready lead_ns after its order. */
+/* A sandbox became ready lead_ns after the backend had begun with it. */
 void wp_scaler_on_ready(struct wp_scaler *scaler, int64_t mono_ns,
                         int64_t lead_ns);
+
+/* At most n sandboxes are made at once; 0: no bound, as at first. More stock
+ * is kept where orders queue for that; where more claims come than can be made,
+ * none is asked for that could not be. */
+void wp_scaler_set_at_once(struct wp_scaler *scaler, int64_t mono_ns,
+                           uint32_t n);
 
 /* n claims are announced from from_wall_ns to until_wall_ns; the stock for them
  * is ordered a lead time ahead (p99.9; less where other stock, or what is

@@ -103,7 +103,11 @@ make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
      * and what its mean is unsure. The rate itself knows no shorter while: one
      * claim right after the start is no crowd. */
     forecast->dispersion =
-        1 + forecast->lead_mean_s / fmax(forecast->memory_s, WP_WINDOW_FIRST_S);
+        wp_gaps_peakedness(
+            &scaler->gaps, forecast->lead_measured_s,
+            wp_lead_time_mean_square_s2(&scaler->lead, scaler->prior_lead_ns)) *
+        (1 +
+         forecast->lead_mean_s / fmax(forecast->memory_s, WP_WINDOW_FIRST_S));
     if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
         forecast->stock = wp_forecast_stock(
             &scaler->policy, scaler->miss, forecast->rate_per_s,
@@ -162,7 +166,9 @@ choose_wanted(struct wp_scaler *scaler)
     const struct wp_forecast *forecast = &scaler->forecast;
     struct choice choice = {forecast->stock, WP_SCALE_FORECAST};
 
-    if (forecast->burst) {
+    if (forecast->saturated) {
+        choice.reason = WP_SCALE_SATURATED;
+    } else if (forecast->burst) {
         choice.reason = WP_SCALE_BURST;
     } else if (forecast->seasonal) {
         choice.reason = WP_SCALE_SEASON;
@@ -183,6 +189,14 @@ add_reserved(struct choice *choice, uint32_t reserved)
     }
 }
 
+/* The target, but for what was announced. */
+static uint32_t
+own_target(const struct wp_scaler *scaler)
+{
+    return scaler->target > scaler->reserved ? scaler->target - scaler->reserved
+                                             : 0;
+}
+
 /* The brakes guard against forecasts that know no better. Where it has been
  * learned what comes back, and how soon, they only cost; unless somebody asked
  * for others than the usual ones. */
@@ -201,9 +215,7 @@ is_braked(const struct wp_scaler *scaler)
 static void
 brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
 {
-    uint32_t before = scaler->target > scaler->reserved
-                          ? scaler->target - scaler->reserved
-                          : 0;
+    uint32_t before = own_target(scaler);
     uint32_t most =
         wp_min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), before);
     int64_t again_ns;
@@ -246,6 +258,15 @@ see_replicas(struct wp_scaler *scaler, uint32_t replicas)
     }
 }
 
+static int64_t
+latest_burst_ms(const struct wp_scaler *scaler)
+{
+    if (!scaler->forecast.learned) {
+        return 0;
+    }
+    return (scaler->wall_ns - ns_of(scaler->trial.since_s)) / WP_NS_PER_MS;
+}
+
 static struct wp_scale_decision
 fill(const struct wp_scaler *scaler)
 {
@@ -262,7 +283,9 @@ fill(const struct wp_scaler *scaler)
         .spread = (double)forecast->stock - forecast->expected,
         .dispersion = forecast->dispersion,
         .learned = forecast->learned,
-        .hit_rate_seen = wp_scaler_hit_rate_seen(scaler)};
+        .hit_rate_seen = wp_scaler_hit_rate_seen(scaler),
+        .seen_claims = scaler->claims_seen,
+        .burst_unix_ms = latest_burst_ms(scaler)};
 }
 
 static uint32_t
@@ -315,6 +338,8 @@ look_ahead(struct wp_scaler *scaler, int64_t *season_changes_ns)
     make_forecast(scaler, season_changes_ns);
     hold_burst(scaler);
     scaler->theory_stock = scaler->forecast.stock;
+    wp_forecast_fit(&scaler->forecast, &scaler->policy, scaler->miss,
+                    scaler->at_once);
     /* Quiet is no proof where what was learned says what comes after it. */
     if (scaler->claims > 0) {
         wp_scaler_learned_stock(scaler);

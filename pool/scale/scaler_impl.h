@@ -4,6 +4,7 @@
 #define WP_POOL_SCALE_SCALER_IMPL_H
 
 #include "pool/scale/forecast.h"
+#include "pool/scale/gaps.h"
 #include "pool/scale/hold.h"
 #include "pool/scale/lead_time.h"
 #include "pool/scale/learn.h"
@@ -44,7 +45,8 @@ struct wp_scaler {
     double slack_allowed;
     struct wp_season *season; /* Owned; NULL before the first claim. */
     int64_t due_ns;           /* The next step without an event; on the grid. */
-    bool fresh; /* There was an input that is decided on at once. */
+    bool fresh;       /* There was an input that is decided on at once. */
+    uint32_t at_once; /* 0: no bound. */
     struct wp_reservations reservations;
     int64_t ordered_ns; /* See wp_ahead_due. */
     double background;  /* Claims expected besides those announced, not come. */
@@ -55,6 +57,7 @@ struct wp_scaler {
     double claims_seen; /* Faded, for hit_rate_seen. */
     double missed_seen;
     double gap_s; /* Between moments with claims, faded mean. */
+    struct wp_gaps gaps;
     int64_t last_claim_ns;
 
     /* What was decided, room and budget and a stuck refill apart. */

@@ -84,7 +84,9 @@ wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
 {
     uint32_t before = wp_need_now(&scaler->need);
 
-    if (scaler->forecast.learned && scaler->reservations.n == 0) {
+    /* Where more come than can be made, no stock would have served them. */
+    if (scaler->forecast.learned && !scaler->forecast.saturated &&
+        scaler->reservations.n == 0) {
         see_misses(scaler, n, missed < n ? missed : n);
     }
     wp_trial_claims(&scaler->trial, wp_need_least_plan(&scaler->need), before,

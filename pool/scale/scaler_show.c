@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "pool/base/extreme.h"
+#include "pool/scale/capacity.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
 #include "pool/scale/stock_large.h"
@@ -17,6 +18,36 @@ cap_at(struct wp_scale_decision *decision, uint32_t most,
         decision->target = most;
         decision->reason = reason;
     }
+}
+
+/* Sandboxes that can be made at once: the pool's own bound, within its share of
+ * the backend's. 0: no bound. */
+static uint32_t
+at_once(const struct wp_scaler *scaler, double a, bool *shared)
+{
+    const struct wp_scale_view *view = &scaler->view;
+    double all = view->backend_at_once;
+    double left = fmax(all - view->others, all * a / (a + view->others));
+
+    *shared = all > 0 && (scaler->at_once == 0 || left < scaler->at_once ||
+                          view->backend_at_once <= scaler->at_once);
+    return *shared ? (uint32_t)fmax(left, 1) : scaler->at_once;
+}
+
+/* What claims can be made for, and how long orders wait for their turn. */
+static void
+show_capacity(const struct wp_scaler *scaler,
+              struct wp_scale_decision *decision)
+{
+    bool measured = wp_lead_time_weight(&scaler->lead) > 0;
+
+    decision->at_once = at_once(scaler, fmax(decision->expected, 1e-9),
+                                &decision->shared_bound);
+    decision->makes_per_s =
+        decision->at_once > 0 && measured
+            ? decision->at_once / scaler->forecast.lead_mean_s
+            : NAN;
+    decision->queue_s = scaler->view.queue_s;
 }
 
 /* The bounds that others set. */
@@ -39,27 +70,63 @@ bound(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
     if (view->stuck) {
         cap_at(decision, before, WP_SCALE_NO_PROGRESS);
     }
+    if (decision->at_once > 0 && decision->expected >= decision->at_once) {
+        cap_at(decision, wp_max_u32(stock, before), WP_SCALE_SATURATED);
+    }
 }
 
-/* What the target promises, by the theory the stock was chosen with. */
+/* No more than what can be made allows. */
+static void
+promise_within_capacity(const struct wp_scaler *scaler, uint32_t stock,
+                        struct wp_scale_decision *decision)
+{
+    double a = decision->expected;
+    double idle;
+
+    if (decision->at_once == 0 || !(a > 0) ||
+        !wp_capacity_binds(a, decision->at_once)) {
+        return;
+    }
+    idle = wp_capacity_idle(scaler->miss, stock, a, decision->at_once);
+    decision->hit_rate =
+        fmin(decision->hit_rate,
+             1 - wp_capacity_miss(scaler->miss, stock, a, decision->at_once));
+    decision->idle = fmin(decision->idle, idle);
+}
+
+/* What the target promises, by the theory the stock was chosen with, as far as
+ * it can be had. */
 static void
 promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
 {
     const struct wp_scale_policy *policy = &scaler->policy;
-    uint32_t stock = decision->target > decision->reserved
+    const struct wp_scale_view *view = &scaler->view;
+    uint32_t asked = decision->target > decision->reserved
                          ? decision->target - decision->reserved
                          : 0;
+    uint32_t possible = wp_scaler_add_u32(
+        wp_scaler_add_u32(view->ready, view->warming), view->room);
+    uint32_t stock = wp_min_u32(asked, possible);
     double a = decision->expected;
 
     decision->hit_rate_best = NAN;
-    decision->hit_rate = 1 - wp_stock_large_miss(scaler->miss, stock, a);
-    decision->idle = wp_stock_large_idle(scaler->miss, stock, a);
-    if (scaler->forecast.learned && decision->target >= decision->wanted) {
+    decision->hit_rate =
+        1 - wp_forecast_miss(scaler->miss, stock, a, decision->dispersion);
+    decision->idle =
+        wp_forecast_idle(scaler->miss, stock, a, decision->dispersion);
+    if (scaler->forecast.learned && stock == asked &&
+        decision->target >= decision->wanted) {
         /* Over all states, bursts included; as far as the reckoning, which is
          * on the safe side, has been set right. */
         decision->hit_rate =
             1 - fmin(scaler->learn->missed * exp(-scaler->slack_log), 1);
         decision->idle = scaler->learn->idle;
+    }
+    promise_within_capacity(scaler, stock, decision);
+    if (view->stuck) {
+        /* Nothing becomes ready: what is ready is all there will be. */
+        decision->hit_rate = 0;
+        decision->idle = view->ready;
     }
     if (policy->objective == WP_SCALE_HIT_RATE &&
         decision->wanted > policy->max) {
@@ -118,6 +185,7 @@ wp_scaler_show(struct wp_scaler *scaler, bool stepped)
     struct wp_scale_decision decision = scaler->inner;
     uint32_t before = scaler->shown.target;
 
+    show_capacity(scaler, &decision);
     bound(scaler, &decision);
     if (!stepped && decision.target == before &&
         decision.reason == scaler->shown.reason) {

@@ -16,7 +16,8 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 3,
+    VERSION = 4,
+    VERSION_WITHOUT_GAPS = 3, /* Else the same: read, too. */
     CHECKSUM_LEN = 8,
 };
 
@@ -35,7 +36,8 @@ struct codec {
     const uint8_t *in;
     size_t len; /* Of in. */
     size_t at;
-    bool bad; /* Read beyond the end. */
+    bool bad;     /* Read beyond the end. */
+    bool gapless; /* Of VERSION_WITHOUT_GAPS. */
 };
 
 static void
@@ -343,6 +345,11 @@ code_fields(struct codec *codec, struct wp_scaler *scaler, uint64_t *policy)
     code_double(codec, &scaler->missed_seen);
     code_double(codec, &scaler->gap_s);
     code_i64(codec, &scaler->last_claim_ns);
+    if (!codec->gapless) {
+        code_double(codec, &scaler->gaps.n);
+        code_double(codec, &scaler->gaps.sum_s);
+        code_double(codec, &scaler->gaps.squares_s2);
+    }
     code_learned(codec, scaler);
     code_decided(codec, scaler);
     code_u32(codec, &scaler->reservations.n);
@@ -609,7 +616,8 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     }
     codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
-    if (head != ((uint64_t)VERSION << 32 | MAGIC)) {
+    codec.gapless = head == ((uint64_t)VERSION_WITHOUT_GAPS << 32 | MAGIC);
+    if (head != ((uint64_t)VERSION << 32 | MAGIC) && !codec.gapless) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: of another version");
     }

@@ -75,5 +75,5 @@ wp_trial_fails(const struct wp_trial *trial, double miss)
 
     /* Misses come in clumps: their number wavers as so many single ones. */
     return trial->episodes > EPISODES &&
-           trial->missed > 1.3 * allowed + 4 * sqrt(allowed * clump);
+           trial->missed > 1.1 * allowed + 4 * sqrt(allowed * clump);
 }

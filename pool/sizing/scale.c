@@ -1,6 +1,8 @@
 #include "pool/sizing/scale.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/base/assert.h"
 #include "pool/sizing/budget.h"
@@ -240,6 +242,20 @@ tell_replicas(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
     }
 }
 
+static void
+tell_at_once(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
+{
+    uint32_t at_once = wp_pool_at_once(pool, &pool->spec);
+
+    if (at_once != scale->at_once_given) {
+        scale->at_once_given = at_once;
+        wp_scaler_set_at_once(scale->scaler, now_ns, at_once);
+        wp_pool_scale_record(pool, scale, now_ns,
+                             (struct wp_history_event){
+                                 .kind = WP_HISTORY_AT_ONCE, .n = at_once});
+    }
+}
+
 /* Rounded as they are recorded. */
 static void
 tell_leads(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
@@ -285,6 +301,7 @@ tell(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
     wp_pool_scale_pass(pool, scale, now_ns);
     tell_replicas(pool, scale, now_ns);
+    tell_at_once(pool, scale, now_ns);
     tell_leads(pool, scale, now_ns);
     if (!tell_claims(pool, scale, now_ns) && scale->undecided) {
         wp_pool_scale_record(
@@ -362,6 +379,14 @@ take_missed(struct wp_pool *pool, struct wp_pool_scale *scale)
     }
 }
 
+/* Of all pools together: what the backend's bound is shared by. */
+static void
+expect_creations(struct wp_pool *pool, struct wp_pool_scale *scale, double n)
+{
+    pool->pools->creations += n - scale->creations;
+    scale->creations = n;
+}
+
 static void
 decide(struct wp_pool *pool, struct wp_pool_scale *scale,
        const struct wp_refill_view *is, bool stuck)
@@ -376,6 +401,11 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
         .room = is->create_inflight_max > 0 ? is->slots_free : 0,
         .budget = atomic_load_explicit(&scale->budget, memory_order_relaxed),
         .stuck = stuck,
+        .backend_at_once = pool->pools->config.backend.at_once,
+        .others = fmax(pool->pools->creations - scale->creations, 0),
+        .queue_s = (double)atomic_load_explicit(&pool->queue_mean_ns,
+                                                memory_order_relaxed) /
+                   (double)WP_NS_PER_S,
     };
     struct wp_scale_decision decision;
 
@@ -387,6 +417,7 @@ decide(struct wp_pool *pool, struct wp_pool_scale *scale,
     }
     scale->latest = decision;
     (void)pthread_mutex_unlock(&scale->lock);
+    expect_creations(pool, scale, decision.expected);
     wp_pool_budget_look(pool, scale);
     set_target(pool, decision.target);
     say(pool, scale, &decision, is->now_ns);
@@ -406,6 +437,7 @@ wp_pool_scale_turn(struct wp_pool *pool, const struct wp_refill_view *view,
     if (view->draining || pools->leaving ||
         !atomic_load_explicit(&pools->keeper, memory_order_relaxed)) {
         scale->scales = false;
+        expect_creations(pool, scale, 0);
         wp_pool_budget_look(pool, scale);
         return WP_TIME_NEVER;
     }
@@ -439,6 +471,20 @@ wp_pool_scale_ordered(struct wp_pool *pool, bool any)
 
 /* --- What others ask --- */
 
+static bool
+names_unknown_group(const struct wp_pools *pools,
+                    const struct wp_scale_policy *policy)
+{
+    const struct wp_budget_total *budget;
+
+    for (uint32_t i = 0; (budget = wp_pools_budget(pools, i)) != NULL; i++) {
+        if (strcmp(budget->group, policy->budget_group) == 0) {
+            return false;
+        }
+    }
+    return policy->budget_group[0] != '\0';
+}
+
 void
 wp_pool_scale_stats(struct wp_pool *pool, struct wp_pool_stats *out)
 {
@@ -452,6 +498,8 @@ wp_pool_scale_stats(struct wp_pool *pool, struct wp_pool_stats *out)
     out->scale = scale->latest;
     memcpy(out->scale_changes, scale->changes, sizeof out->scale_changes);
     out->leads_lost = scale->leads_lost;
+    out->group_unknown =
+        names_unknown_group(pool->pools, wp_scaler_policy(scale->scaler));
     (void)pthread_mutex_unlock(&scale->lock);
     out->budget =
         wp_pools_is_keeper(pool->pools)

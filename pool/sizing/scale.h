@@ -33,6 +33,7 @@ struct wp_pool_scale {
     uint64_t leads_lost;
     bool undecided; /* Something that is to be decided on with the next turn. */
     uint32_t replicas_given;
+    uint32_t at_once_given;
     int64_t seen_quantum; /* In which the scaler was told the time last. */
 
     _Atomic(bool) active;     /* The policy has an objective. */
@@ -42,9 +43,10 @@ struct wp_pool_scale {
     struct wp_histogram reaction;
 
     /* Control thread only. */
-    bool scales;    /* As the keeper, with an objective. */
-    uint32_t group; /* Of a budget; of none when there is none of it. */
-    uint32_t want;  /* As its group has been told. */
+    bool scales;      /* As the keeper, with an objective. */
+    uint32_t group;   /* Of a budget; of none when there is none of it. */
+    uint32_t want;    /* As its group has been told. */
+    double creations; /* Expected to be under way; in the sum of all pools. */
     uint64_t claims_seen;
     uint64_t missed_seen;
     int64_t seen_until_ns; /* The latest arrival that a turn has seen. */

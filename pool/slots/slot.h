@@ -115,7 +115,7 @@ struct wp_slot_info {
     char endpoint[WP_ENDPOINT_MAX + 1];     /* "" until ready and when lost. */
     char lost_reason[WP_REASON_MAX + 1];    /* "" unless lost while leased. */
     int64_t created_ns;
-    int64_t ready_ns; /* 0 until ready. */
+    int64_t ready_ns; /* Until ready: when it was begun with; 0: not known. */
 };
 
 /* --- Table --- */
@@ -224,6 +224,12 @@ void wp_slot_uid(const struct wp_slots *slots, struct wp_slot_ref ref,
                  uint8_t out[WP_UID_LEN]);
 /* When its sandbox was ordered. By who owns the slot: not checked otherwise. */
 int64_t wp_slot_created_ns(const struct wp_slots *slots,
+                           struct wp_slot_ref ref);
+/* While it warms: the backend has begun with it. As the one above. */
+void wp_slot_set_started_ns(struct wp_slots *slots, struct wp_slot_ref ref,
+                            int64_t now_ns);
+/* 0: nobody has said so. */
+int64_t wp_slot_started_ns(const struct wp_slots *slots,
                            struct wp_slot_ref ref);
 
 bool wp_slot_edge_allowed(enum wp_slot_state from, enum wp_slot_state to);

@@ -60,6 +60,25 @@ wp_slot_created_ns(const struct wp_slots *slots, struct wp_slot_ref ref)
                                          memory_order_relaxed);
 }
 
+void
+wp_slot_set_started_ns(struct wp_slots *slots, struct wp_slot_ref ref,
+                       int64_t now_ns)
+{
+    WP_ASSERT(ref_in_table(slots, ref));
+    if (wp_slot_state(slots, ref) == WP_SLOT_WARMING) {
+        atomic_store_explicit(&slots->cold[ref.index].ready_ns,
+                              (uint64_t)now_ns, memory_order_relaxed);
+    }
+}
+
+int64_t
+wp_slot_started_ns(const struct wp_slots *slots, struct wp_slot_ref ref)
+{
+    WP_ASSERT(ref_in_table(slots, ref));
+    return (int64_t)atomic_load_explicit(&slots->cold[ref.index].ready_ns,
+                                         memory_order_relaxed);
+}
+
 bool
 wp_slot_is_ready(const struct wp_slots *slots, uint32_t index)
 {

@@ -170,6 +170,7 @@ struct wp_pool {
     struct wp_counter unbound;
     struct wp_histogram claim_latency;
     struct wp_histogram lead_time;
+    _Atomic(int64_t) queue_mean_ns; /* Order to start, of the latest few. */
 };
 
 struct wp_pools {
@@ -185,6 +186,7 @@ struct wp_pools {
     bool mapped;            /* Durable, or with a foreign backend. */
     struct wp_slot_map map; /* By uid and by foreign name; when mapped. */
     _Atomic(bool) keeper;
+    double creations; /* Expected to be under way; control thread. */
     _Atomic(uint64_t) records_refused;
     bool leaving; /* Control thread. */
     bool swept;   /* The same: as the keeper it knows what there is. */
@@ -302,6 +304,17 @@ wp_pools_asks_first(const struct wp_pools *pools,
                     const struct wp_slot_info *info)
 {
     return pools->shared && info->created_ns == WP_CREATED_ELSEWHERE;
+}
+
+/* What the pool may make at once: its own bound, within the backend's. spec: a
+ * copy of its own. */
+static inline uint32_t
+wp_pool_at_once(const struct wp_pool *pool, const struct wp_pool_spec *spec)
+{
+    uint32_t backend = pool->pools->config.backend.at_once;
+    uint32_t own = spec->create_inflight_max;
+
+    return backend > 0 && backend < own ? backend : own;
 }
 
 /* What a slot in doubt has in the place of its claim's entry. */

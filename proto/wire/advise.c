@@ -10,11 +10,6 @@
 
 #define WALL_MS_MAX (INT64_MAX / WP_NS_PER_MS)
 #define LEAD_MAX_MS INT64_C(3600000)
-#define HOLD_MAX_MS INT64_C(2592000000)
-
-enum {
-    CITES_MAX = 400,
-};
 
 /* --- AdviseRequest --- */
 
@@ -43,7 +38,6 @@ advise_request_in(const Warmpool__V1__AdviseRequest *pb,
         .objectives = pb->objectives,
         .n_objectives = (uint32_t)pb->n_objectives,
         .lead_ms = pb->lead_ms,
-        .hold_ms = pb->hold_ms,
         .claim_gaps_ms = pb->claim_gaps_ms,
         .n_claims = (uint32_t)pb->n_claim_gaps_ms,
         .first_wall_ms = pb->first_unix_ms,
@@ -55,10 +49,6 @@ advise_request_in(const Warmpool__V1__AdviseRequest *pb,
     if (status == WP_OK) {
         status =
             wp_wire_check_range("lead_ms", pb->lead_ms, 0, LEAD_MAX_MS, err);
-    }
-    if (status == WP_OK) {
-        status =
-            wp_wire_check_range("hold_ms", pb->hold_ms, 0, HOLD_MAX_MS, err);
     }
     if (status == WP_OK) {
         status =
@@ -91,7 +81,6 @@ fill_advise_request(const struct wp_wire_advise_request *in,
     pb->request.n_objectives = in->n_objectives;
     pb->request.objectives = (double *)(uintptr_t)in->objectives;
     pb->request.lead_ms = in->lead_ms;
-    pb->request.hold_ms = in->hold_ms;
     pb->request.n_claim_gaps_ms = in->n_claims;
     pb->request.claim_gaps_ms = (uint32_t *)(uintptr_t)in->claim_gaps_ms;
     pb->request.first_unix_ms = in->first_wall_ms;
@@ -115,7 +104,6 @@ static const struct {
     {WP_ADVICE_TODAY, WARMPOOL__V1__ADVISE_KIND__ADVISE_KIND_TODAY},
     {WP_ADVICE_OURS, WARMPOOL__V1__ADVISE_KIND__ADVISE_KIND_OBJECTIVE},
     {WP_ADVICE_FIXED, WARMPOOL__V1__ADVISE_KIND__ADVISE_KIND_FIXED},
-    {WP_ADVICE_BASELINE, WARMPOOL__V1__ADVISE_KIND__ADVISE_KIND_OTHER},
     {WP_ADVICE_CLAIRVOYANT, WARMPOOL__V1__ADVISE_KIND__ADVISE_KIND_CLAIRVOYANT},
 };
 
@@ -128,7 +116,7 @@ kind_in(Warmpool__V1__AdviseKind pb)
             return KINDS[i].kind;
         }
     }
-    return WP_ADVICE_BASELINE;
+    return WP_ADVICE_OTHER;
 }
 
 static Warmpool__V1__AdviseKind
@@ -143,18 +131,13 @@ kind_out(enum wp_advice_kind kind)
 }
 
 static enum wp_status
-row_in(struct wp_arena *arena, const Warmpool__V1__AdviseRow *pb,
-       struct wp_advice_row *out, struct wp_err *err)
+row_in(const Warmpool__V1__AdviseRow *pb, struct wp_advice_row *out,
+       struct wp_err *err)
 {
-    char *cites = wp_arena_alloc(arena, CITES_MAX);
     enum wp_status status;
 
-    if (cites == NULL) {
-        return wp_wire_too_long(err);
-    }
     *out = (struct wp_advice_row){
         .kind = kind_in(pb->kind),
-        .cites = cites,
         .objective = finite_in(pb->objective),
         .size = pb->size,
         .done = true,
@@ -166,6 +149,7 @@ row_in(struct wp_arena *arena, const Warmpool__V1__AdviseRow *pb,
         .result.wait_p99_s = finite_in(pb->wait_p99_s),
         .result.idle_mean = finite_in(pb->idle_mean),
         .result.idle_s = finite_in(pb->idle_sandbox_s),
+        .result.warming_s = finite_in(pb->warming_sandbox_s),
         .result.created = pb->created,
         .result.unused = pb->unused,
         .result.stock_max = pb->stock_max,
@@ -175,9 +159,6 @@ row_in(struct wp_arena *arena, const Warmpool__V1__AdviseRow *pb,
     if (status == WP_OK) {
         status = wp_wire_copy_text("setting", pb->setting, out->setting,
                                    sizeof out->setting, err);
-    }
-    if (status == WP_OK) {
-        status = wp_wire_copy_text("models", pb->models, cites, CITES_MAX, err);
     }
     return status;
 }
@@ -189,7 +170,6 @@ row_out(const struct wp_advice_row *in, Warmpool__V1__AdviseRow *pb)
     pb->kind = kind_out(in->kind);
     pb->name = wp_wire_borrow(in->name);
     pb->setting = wp_wire_borrow(in->setting);
-    pb->models = wp_wire_borrow(in->cites != NULL ? in->cites : "");
     pb->objective = in->objective;
     pb->size = in->size;
     pb->claims = in->result.claims;
@@ -200,6 +180,7 @@ row_out(const struct wp_advice_row *in, Warmpool__V1__AdviseRow *pb)
     pb->wait_p99_s = in->result.wait_p99_s;
     pb->idle_mean = in->result.idle_mean;
     pb->idle_sandbox_s = in->result.idle_s;
+    pb->warming_sandbox_s = in->result.warming_s;
     pb->created = in->result.created;
     pb->unused = in->result.unused;
     pb->stock_max = in->result.stock_max;
@@ -254,11 +235,13 @@ report_in(struct wp_arena *arena, const Warmpool__V1__AdviseReport *pb,
         .n_leads = pb->lead_times,
         .lead_mean_s = finite_in(pb->lead_mean_s),
         .lead_p99_s = finite_in(pb->lead_p99_s),
+        .at_once = pb->at_once,
+        .peaks = pb->peaks,
     };
     out->rows = rows;
     out->n_rows = (uint32_t)pb->n_rows;
     for (size_t i = 0; status == WP_OK && i < pb->n_rows; i++) {
-        status = row_in(arena, pb->rows[i], &rows[i], err);
+        status = row_in(pb->rows[i], &rows[i], err);
     }
     return status == WP_OK ? lines_in(pb, &out->words, err) : status;
 }
@@ -312,6 +295,8 @@ fill_advise_response(const struct wp_wire_advise_response *in,
     report->lead_times = in->facts.n_leads;
     report->lead_mean_s = in->facts.lead_mean_s;
     report->lead_p99_s = in->facts.lead_p99_s;
+    report->at_once = in->facts.at_once;
+    report->peaks = in->facts.peaks;
     report->n_rows = in->n_rows;
     report->rows = pb->rows;
     for (uint32_t i = 0; i < in->n_rows; i++) {

@@ -49,7 +49,13 @@ reason_in(const char *word)
     COPY(hit_rate)                                                             \
     COPY(idle)                                                                 \
     COPY(hit_rate_seen)                                                        \
-    COPY(hit_rate_best)
+    COPY(hit_rate_best)                                                        \
+    COPY(at_once)                                                              \
+    COPY(shared_bound)                                                         \
+    COPY(makes_per_s)                                                          \
+    COPY(queue_s)                                                              \
+    COPY(seen_claims)                                                          \
+    COPY(burst_unix_ms)
 
 static void
 decision_in(const Warmpool__V1__ScaleDecision *pb,
@@ -192,6 +198,7 @@ wp_wire_scaling_detail_in(struct wp_arena *arena,
     for (size_t i = 0; status == WP_OK && i < pb->n_reservations; i++) {
         status = reservation_in(pb->reservations[i], &reservations[i], err);
     }
+    out->stats->group_unknown = pb->group_unknown;
     out->reservations = reservations;
     out->n_reservations = (uint32_t)pb->n_reservations;
     return status;
@@ -219,6 +226,7 @@ wp_wire_scaling_detail_out(const struct wp_wire_pool_detail *in,
     WP_ASSERT(in->n_decisions <= WP_WIRE_DECISIONS_MAX &&
               in->n_reservations <= WP_SCALE_RESERVATIONS_MAX);
     pb->message.replicas = in->stats->replicas;
+    pb->message.group_unknown = in->stats->group_unknown;
     for (uint32_t i = 0; i < in->n_decisions; i++) {
         decision_out(&in->decisions[i], &pb->decision[i]);
         pb->decisions[i] = &pb->decision[i].message;

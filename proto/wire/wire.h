@@ -287,7 +287,6 @@ struct wp_wire_advise_request {
     const double *objectives; /* 0.5 .. 0.99999 */
     uint32_t n_objectives;    /* At most WP_ADVICE_OBJECTIVES_MAX. */
     int64_t lead_ms;
-    int64_t hold_ms;
     const uint32_t *claim_gaps_ms;
     uint32_t n_claims; /* At most WP_WIRE_ADVISE_CLAIMS_MAX. */
     int64_t first_wall_ms;

@@ -19,6 +19,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 TYPES = ("counter", "gauge", "histogram")
 UNITS = (("_seconds", "seconds"), ("_seconds_total", "seconds"),
          ("_bytes", "bytes"), ("_ms", "milliseconds"),
+         ("makes_per_second", "sandboxes a second"),
          ("_per_second", "claims a second"), ("hit_rate", "share"),
          ("hit_rate_seen", "share"), ("hit_rate_best", "share"),
          ("hit_rate_objective", "share"), ("_dispersion", "ratio"))

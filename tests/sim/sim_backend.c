@@ -516,10 +516,11 @@ sim_backend_port(struct sim_replica *replica)
     };
 
     /* Where it is told of leases, an undone one costs the sandbox. */
-    return (struct wp_backend){
-        replica->sim->seed % 3 == 0 && !replica->sim->profile.noted ? &untold
-                                                                    : &told,
-        replica};
+    return (struct wp_backend){.ops = replica->sim->seed % 3 == 0 &&
+                                              !replica->sim->profile.noted
+                                          ? &untold
+                                          : &told,
+                               .self = replica};
 }
 
 /* The next process of a world whose sandboxes say who has them: it knows of

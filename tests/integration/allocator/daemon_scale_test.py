@@ -131,6 +131,10 @@ class ScaleTest(unittest.TestCase):
         eventually(lambda: re.search(r"INFO target .* from=1 to=\d+ reason=",
                                      daemon.messages()), "the log")
         text = self.ctl(daemon, "explain", "quickstart")
+        self.assertRegex(text, r"(?m)^Keeping \d+ ready or in the making: ")
+        self.assertRegex(text, r"Seen: [0-9.]+ % of the latest [0-9 ]+ claims")
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        text = self.ctl(daemon, "explain", "quickstart", "--terms")
         self.assertIn("a second expected", text)
         self.assertIn("REASON", text)
         told = json.loads(self.ctl(daemon, "explain", "quickstart", "-o",
@@ -155,12 +159,46 @@ class ScaleTest(unittest.TestCase):
         self.assertEqual([r.id for r in pool.scaling.reservations], ["later"])
         self.assertNotIn("left out", again.messages())
 
+    def test_saturated_creation_is_told(self):
+        # 300 ms each, two at once: 6.7/s can be made. Claims come as fast as
+        # they are served, without waiting.
+        daemon = self.start({"objective": "99.9%"}, "--synthetic-ready=300ms",
+                            "--sandbox-spawns-max=2", replicas=4)
+
+        def saturated():
+            for _ in range(30):
+                try:
+                    daemon.release(daemon.claim(f"s{time.monotonic_ns()}"))
+                except grpc.RpcError:
+                    time.sleep(0.01)
+            decision = json.loads(self.ctl(
+                daemon, "explain", "quickstart", "-o", "json"))["decisions"][0]
+            return (decision if decision["terms"]["expected"] > 2 and
+                    decision["capacity"]["makes_per_s"] else None)
+
+        decision = eventually(saturated, "saturated")
+        self.assertEqual(decision["capacity"]["at_once"], 2)
+        self.assertLess(decision["outlook"]["hit_rate"], 0.9)
+        self.assertIn("creation saturated", decision["sentence"])
+        # Waiting for a turn is not the time that making one takes.
+        self.assertLess(decision["terms"]["lead_mean_s"], 0.6)
+        self.assertLess(decision["target"], 40)
+
+        def told():
+            saturated()
+            return "Creation is saturated" in self.ctl(daemon, "explain",
+                                                       "quickstart")
+
+        eventually(told, "told in words")
+
     def decisions(self, daemon):
         """What explain shows, by number, flat as the replay prints it."""
         told = json.loads(self.ctl(daemon, "explain", "quickstart", "-o",
                                    "json"))["decisions"]
         for decision in told:
             decision.pop("sentence")
+            decision.pop("capacity")
+            decision["outlook"].pop("seen_claims")
             for part in ("demand", "terms", "outlook"):
                 decision.update(decision.pop(part))
         if len(told) > 1 and told[0]["number"] == told[1]["number"]:

@@ -181,6 +181,9 @@ take(struct run *run, const struct wp_history_event *event, struct wp_err *err)
     case WP_HISTORY_REPLICAS:
         run->replicas = event->n;
         return WP_OK;
+    case WP_HISTORY_AT_ONCE:
+        wp_scaler_set_at_once(run->scaler, run->now_ns, event->n);
+        return WP_OK;
     case WP_HISTORY_CLOCK:
         run->wall_off_ns = event->clock_ns - run->now_ns;
         pass(run, run->now_ns);

@@ -61,7 +61,25 @@ world_pass(struct world *w, double s)
     w->view.wall_ns += (int64_t)(s * S);
 }
 
-/* n claims, one each so many seconds; the latest decision. */
+/* n claims, one each so many seconds in the mean, and as uneven as independent
+ * ones: the quantiles of their gaps, in turn; the latest decision. */
+static inline struct wp_scale_decision
+world_uneven_claims(struct world *w, int n, double each_s)
+{
+    static const double gaps[] = {0.03, 1.83, 0.42, 0.10, 1.05, 0.22,
+                                  3.35, 0.61, 0.16, 1.37, 0.35, 0.28,
+                                  0.83, 2.62, 0.52, 2.26};
+    struct wp_scale_decision decision = {0};
+
+    for (int i = 0; i < n; i++) {
+        world_pass(w, each_s * gaps[i % 16]);
+        wp_scaler_on_claims(w->scaler, w->view.mono_ns, 1, 0);
+        decision = world_decide(w);
+    }
+    return decision;
+}
+
+/* The same, exactly so many seconds apart: such regular traffic needs less. */
 static inline struct wp_scale_decision
 world_claims(struct world *w, int n, double each_s)
 {

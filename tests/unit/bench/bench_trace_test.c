@@ -87,6 +87,8 @@ expected_rate(const struct wp_trace_recipe *recipe)
         return recipe->rate_per_s *
                    (recipe->ratio > 0 ? (1 + recipe->ratio) / 2 : 1) +
                (recipe->off_s > 0 ? recipe->batch / recipe->off_s : 0);
+    case WP_TRACE_OFFICE: /* 50 hours of 168. */
+        return recipe->rate_per_s * (1 + (recipe->ratio - 1) * 50 / 168);
     case WP_TRACE_POISSON:
     case WP_TRACE_TENANTS:
     case WP_TRACE_READ:

@@ -190,6 +190,117 @@ test_recommends_more(void **state)
     wp_history_destroy(history);
 }
 
+static struct wp_advice_row
+row_of(enum wp_advice_kind kind, double objective, double hits, double half,
+       double idle)
+{
+    struct wp_advice_row row = {.kind = kind,
+                                .objective = objective,
+                                .size = 98,
+                                .done = true,
+                                .hit_low = hits - half,
+                                .hit_high = fmin(hits + half, 1),
+                                .result = {.claims = 10000,
+                                           .hit_rate = hits,
+                                           .idle_mean = idle,
+                                           .idle_s = 3600 * idle,
+                                           .warming_s = 1800 * idle,
+                                           .created = 12000}};
+
+    (void)snprintf(row.name, sizeof row.name, "row");
+    (void)snprintf(row.setting, sizeof row.setting, "objective=%g%%",
+                   100 * objective);
+    return row;
+}
+
+static bool says(const struct wp_advice_words *words, const char *part);
+
+/* Nothing is starred that serves less than the objective which it states, or
+ * which today's setting states. */
+static void
+test_stars_nothing_that_breaks_the_objective(void **state)
+{
+    struct wp_advice_row rows[] = {
+        row_of(WP_ADVICE_TODAY, 0.99, 0.93, 0.04, 10),
+        row_of(WP_ADVICE_OURS, 0.95, 0.96, 0.01, 5),
+        row_of(WP_ADVICE_OURS, 0.99, 0.93, 0.04, 10),
+        row_of(WP_ADVICE_OURS, 0.999, 0.985, 0.01, 20),
+        row_of(WP_ADVICE_FIXED, 0, 0.992, 0.001, 90)};
+    const struct wp_advice_facts facts = {.claims = 10000,
+                                          .n_leads = 1000,
+                                          .known_ns = 8 * 86400 * S,
+                                          .lead_mean_s = 8,
+                                          .peaks = 3};
+    struct wp_advice_words words;
+
+    (void)state;
+    /* No objective keeps it: a floor does. */
+    wp_advice_conclude(&facts, rows, 5, &words);
+    assert_int_equal(words.recommended, 4);
+    assert_true(says(&words, "min=98"));
+    assert_true(says(&words, "only 3 times"));
+    /* Without that nothing is starred. */
+    wp_advice_conclude(&facts, rows, 4, &words);
+    assert_int_equal(words.recommended, -1);
+    assert_true(says(&words, "nothing here serves 99.0 %"));
+    /* A laxer one never is, however cheap. */
+    rows[3] = row_of(WP_ADVICE_OURS, 0.999, 0.9995, 0.0002, 20);
+    wp_advice_conclude(&facts, rows, 5, &words);
+    assert_int_equal(words.recommended, 3);
+    assert_true(says(&words, "less than its objective"));
+    assert_true(says(&words, "makes 1.20 for each claim"));
+    /* Nor where today keeps it. */
+    rows[0] = row_of(WP_ADVICE_TODAY, 0.99, 0.992, 0.004, 10);
+    wp_advice_conclude(&facts, rows, 5, &words);
+    assert_int_equal(words.recommended, 0);
+    assert_true(says(&words, "reaches down to"));
+    /* And nobody who asks for the first time is told of one that misses. */
+    wp_advice_conclude(&facts, rows + 1, 2, &words);
+    assert_int_equal(words.recommended, -1);
+}
+
+/* Four claims at a time, each 8 s in the making, and one a second comes. */
+static void
+test_says_that_creation_is_saturated(void **state)
+{
+    struct wp_history *history = poisson(1, 1, 8);
+    struct wp_advice_config config = config_of(history);
+    struct wp_advice *advice;
+    struct wp_advice_words words;
+
+    (void)state;
+    config.at_once = 4;
+    config.n_objectives = 1;
+    config.objectives[0] = 0.99;
+    advice = create(&config);
+    run_all(advice);
+    words = conclude(advice);
+    assert_true(find(advice, WP_ADVICE_OURS, 0)->result.hit_rate < 0.6);
+    assert_true(says(&words, "creation is saturated: 0.5 sandboxes/s"));
+    assert_int_equal(words.recommended, -1);
+    wp_advice_destroy(advice);
+    wp_history_destroy(history);
+}
+
+/* A fixed size that serves as many as far as the interval tells is compared
+ * with, not the next one that has more hits by chance. */
+static void
+test_compares_by_intervals(void **state)
+{
+    const struct wp_advice_row rows[] = {
+        row_of(WP_ADVICE_OURS, 0.999, 0.9995, 0.0004, 20),
+        row_of(WP_ADVICE_FIXED, 0, 0.9985, 0.0004, 18),
+        row_of(WP_ADVICE_FIXED, 0, 0.9992, 0.0004, 22),
+        row_of(WP_ADVICE_FIXED, 0, 0.9996, 0.0004, 30)};
+    const struct wp_advice_facts facts = {.claims = 10000};
+    struct wp_advice_words words;
+
+    (void)state;
+    wp_advice_conclude(&facts, rows, 4, &words);
+    assert_int_equal(words.recommended, 0);
+    assert_true(says(&words, "with 22.0 idle"));
+}
+
 static bool
 says(const struct wp_advice_words *words, const char *part)
 {
@@ -382,6 +493,9 @@ main(void)
         cmocka_unit_test(test_rows_of_poisson_traffic),
         cmocka_unit_test(test_recommends_less),
         cmocka_unit_test(test_recommends_more),
+        cmocka_unit_test(test_stars_nothing_that_breaks_the_objective),
+        cmocka_unit_test(test_says_that_creation_is_saturated),
+        cmocka_unit_test(test_compares_by_intervals),
         cmocka_unit_test(test_doubts),
         cmocka_unit_test(test_refuses_what_says_nothing),
         cmocka_unit_test(test_stops_when_told),

@@ -139,7 +139,56 @@ test_scales(void **state)
                      8);
     assert_true(fabs(x[1] - x[0] - (x[2] - x[1])) < 0.3);
     assert_true(fabs(y[1] - y[0] - (y[2] - y[1])) < 0.3);
-    assert_true(x[3] > x[2] && y[3] > y[0] && y[2] < y[1]);
+    assert_true(x[3] > x[2] && y[3] >= y[0] && y[2] < y[1]);
+    free(svg);
+}
+
+/* A name finds a place beside a curve, or none: here all places are taken. */
+static void
+test_no_label_on_a_curve(void **state)
+{
+    static struct wp_plot_point wall[40];
+    static const struct wp_plot_point one[] = {{10, 0.99, "beside"}};
+    static const struct wp_plot_point line[] = {{1, 0.99, NULL},
+                                                {99, 0.99, NULL}};
+    struct wp_plot_series series[2] = {{"line", WP_PLOT_LINE, line, 2},
+                                       {"one", WP_PLOT_POINTS, one, 1}};
+    struct wp_plot plot = {.title = "t",
+                           .reading = "r",
+                           .x_label = "x",
+                           .y_label = "y",
+                           .x_scale = WP_PLOT_LOG,
+                           .y_scale = WP_PLOT_NINES,
+                           .series = series,
+                           .n_series = 2};
+    size_t len;
+    char *svg = wp_plot_svg(&plot, &len);
+    double line_y;
+    double label_y;
+    const char *at = strstr(svg, "d=\"M");
+    const char *label = strstr(svg, ">beside<");
+
+    (void)state;
+    assert_non_null(at);
+    assert_non_null(label);
+    assert_int_equal(sscanf(at, "d=\"M%*f %lf", &line_y), 1);
+    while (strncmp(label, " y=\"", 4) != 0) {
+        label--;
+    }
+    assert_int_equal(sscanf(label, " y=\"%lf", &label_y), 1);
+    assert_true(label_y < line_y - 2 || label_y - 11 > line_y + 2);
+    free(svg);
+    /* A zigzag over all of the area. */
+    for (size_t i = 0; i < WP_ARRAY_LEN(wall); i++) {
+        wall[i] = (struct wp_plot_point){
+            pow(100, (double)i / (double)(WP_ARRAY_LEN(wall) - 1)),
+            i % 2 == 0 ? 0 : 0.99999, NULL};
+    }
+    series[0].points = wall;
+    series[0].n_points = WP_ARRAY_LEN(wall);
+    svg = wp_plot_svg(&plot, &len);
+    assert_non_null(svg);
+    assert_null(strstr(svg, ">beside<"));
     free(svg);
 }
 
@@ -164,6 +213,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_is_named),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_no_label_on_a_curve),
         cmocka_unit_test(test_nothing_to_draw),
     };
 

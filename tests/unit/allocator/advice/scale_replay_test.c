@@ -12,7 +12,7 @@
 #include "pool/base/clock.h"
 #include "pool/refill/refill.h"
 #include "allocator/advice/replay_parts.h"
-#include "allocator/advice/baseline.h"
+#include "bench/scaling/baseline.h"
 
 #define S WP_NS_PER_S
 
@@ -71,13 +71,11 @@ config_of(struct wp_replay_source source, double lead_s, double end_s)
 static struct wp_replay_result
 run_fixed(const struct wp_replay_config *config, uint32_t size)
 {
-    const struct wp_baseline_config baseline = {
-        .baseline = WP_BASELINE_FIXED, .a = size, .max = UINT32_MAX};
     struct wp_replay_policy policy;
     struct wp_replay_result result;
     struct wp_err err;
 
-    assert_true(wp_baseline_create(&baseline, &policy));
+    assert_true(wp_replay_policy_fixed(size, &policy));
     assert_int_equal(wp_replay_run(config, &policy, &result, &err), WP_OK);
     policy.destroy(policy.self);
     return result;

@@ -613,8 +613,8 @@ test_settings_of_the_other_backend(void **state)
         const char *names;
     } cases[] = {
         {"backend: local\nrootfs_dir: /r\nsandbox_pids_max: 9\n", 0, ""},
-        {"cold_grace: 2s\ncreate_inflight_max: 7\nslots_max: 9\n", 2,
-         "cold_grace, create_inflight_max"},
+        {"cold_grace: 2s\nreadiness_grace: 7s\nslots_max: 9\n", 2,
+         "cold_grace, readiness_grace"},
         {"backend: kubernetes\ncold_grace: 2s\n", 0, ""},
         {"backend: kubernetes\nsandbox_pids_max: 9\nrootfs_dir: /r\n", 2,
          "rootfs_dir, sandbox_pids_max"},

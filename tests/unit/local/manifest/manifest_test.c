@@ -503,6 +503,13 @@ static const struct {
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "redy-within: unknown annotation; did you mean "
      "pool.warmpool.io/ready-within?"},
+    {POOL "  annotations: {autoscaler.warmpool.io/objective: 99.9%}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "autoscaler.warmpool.io/objective: unknown group of annotations; did you "
+     "mean autoscale.warmpool.io/?"},
+    {POOL "  annotations: {pool.warmpol.io/fair-share: 'true'}\n"
+          "spec: {sandboxTemplateRef: {name: a}}\n",
+     "did you mean pool.warmpool.io/?"},
     {POOL "  annotations: {autoscale.warmpool.io/objectif: 99.9%}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "SandboxWarmPool fast: metadata.annotations: annotations of autoscale."

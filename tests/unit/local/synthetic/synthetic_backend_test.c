@@ -34,6 +34,8 @@ struct rig {
     unsigned lost[SLOTS];
     unsigned destroyed[SLOTS];
     unsigned n_reports;
+    unsigned n_started;
+    unsigned most; /* In the making at once. */
     unsigned asked;
     bool adopting;
     char endpoint[SLOTS][WP_ENDPOINT_MAX + 1];
@@ -46,6 +48,19 @@ count(struct rig *rig, unsigned *which)
     ++*which;
     rig->n_reports++;
     (void)pthread_cond_broadcast(&rig->changed);
+    (void)pthread_mutex_unlock(&rig->lock);
+}
+
+static void
+on_started(void *ctx, struct wp_slot_ref ref)
+{
+    struct rig *rig = ctx;
+    unsigned making;
+
+    (void)ref;
+    (void)pthread_mutex_lock(&rig->lock);
+    making = ++rig->n_started - rig->n_reports;
+    rig->most = making > rig->most ? making : rig->most;
     (void)pthread_mutex_unlock(&rig->lock);
 }
 
@@ -126,8 +141,12 @@ static bool adopt(void *ctx, const struct wp_local_found *found,
 static struct wp_local_sweep
 open_rig(struct rig *rig, struct wp_synthetic_config config)
 {
-    const struct wp_local_events events = {rig, on_ready, on_lost, on_destroyed,
-                                           rig->adopting ? adopt : NULL};
+    const struct wp_local_events events = {rig,
+                                           on_ready,
+                                           on_lost,
+                                           on_destroyed,
+                                           rig->adopting ? adopt : NULL,
+                                           on_started};
     struct wp_local_sweep sweep;
     struct wp_err err = {.msg = ""};
 
@@ -135,6 +154,8 @@ open_rig(struct rig *rig, struct wp_synthetic_config config)
     memset(rig->lost, 0, sizeof rig->lost);
     memset(rig->destroyed, 0, sizeof rig->destroyed);
     rig->n_reports = 0;
+    rig->n_started = 0;
+    rig->most = 0;
     config.state_dir = rig->dir;
     config.sandboxes_max = SLOTS;
     config.lock_fd = -1;
@@ -249,6 +270,23 @@ test_life(void **state)
 
 /* So long that a busy machine gets from an order to its destroy meanwhile. */
 #define LEAD_NS (700 * WP_NS_PER_MS)
+
+/* Two at once; the others wait, and each is told of when its turn comes. */
+static void
+test_turns(void **state)
+{
+    struct rig *rig = *state;
+
+    (void)open_rig(rig, (struct wp_synthetic_config){
+                            .ready_ns = 2 * WP_NS_PER_MS, .spawns_max = 2});
+    assert_int_equal(rig->port.at_once, 2);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(order(rig, i), WP_OK);
+    }
+    await_reports(rig, 9);
+    assert_int_equal(rig->n_started, 9);
+    assert_int_equal(rig->most, 2);
+}
 
 /* Goal: the lead time is kept, and one destroyed while it warms never reports
  * ready. */
@@ -456,6 +494,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_life, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lead_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stop_and_leave, setup, teardown),
         cmocka_unit_test_setup_teardown(test_adoption, setup, teardown),

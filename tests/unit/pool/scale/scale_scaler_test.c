@@ -45,7 +45,7 @@ forecast(void **state)
     (void)state;
     world_start(&w);
     (void)world_decide(&w);
-    decision = world_claims(&w, 3000, 0.2);
+    decision = world_uneven_claims(&w, 3000, 0.2);
     assert_true(fabs(decision.rate_per_s - 5) < 0.2);
     assert_true(fabs(decision.expected - 40) < 2);
     assert_int_equal(decision.reason, WP_SCALE_FORECAST);
@@ -94,7 +94,7 @@ impossible(void **state)
     w.policy.max = 42;
     world_start(&w);
     (void)world_decide(&w);
-    decision = world_claims(&w, 3000, 0.2);
+    decision = world_uneven_claims(&w, 3000, 0.2);
     assert_int_equal(decision.target, 42);
     assert_int_equal(decision.reason, WP_SCALE_MAX);
     assert_true(decision.wanted > 42);
@@ -118,7 +118,7 @@ bounds(void **state)
     w.policy.max = 90;
     world_start(&w);
     (void)world_decide(&w);
-    decision = world_claims(&w, 3000, 0.2);
+    decision = world_uneven_claims(&w, 3000, 0.2);
     assert_int_equal(decision.target, 80);
     assert_int_equal(decision.reason, WP_SCALE_MIN);
     w.policy.min = 0;
@@ -155,7 +155,7 @@ by_hand(void **state)
     (void)state;
     world_start(&w);
     (void)world_decide(&w);
-    decision = world_claims(&w, 3000, 0.2);
+    decision = world_uneven_claims(&w, 3000, 0.2);
     assert_true(decision.target > 50);
     w.view.replicas = 3;
     decision = world_decide(&w);
@@ -218,7 +218,7 @@ slowly_down(void **state)
     (void)state;
     world_start(&w);
     (void)world_decide(&w);
-    before = world_claims(&w, 3000, 0.2).target;
+    before = world_uneven_claims(&w, 3000, 0.2).target;
     for (int s = 0; s < 3600; s++) {
         world_pass(&w, 1);
         decision = world_decide(&w);
@@ -250,7 +250,7 @@ cost(void **state)
     w.policy.miss_cost_s = 60;
     world_start(&w);
     (void)world_decide(&w);
-    decision = world_claims(&w, 6000, 0.2);
+    decision = world_uneven_claims(&w, 6000, 0.2);
     assert_true(abs((int)decision.target -
                     (int)wp_stock_for_cost(WP_MISS_LOST, 5, 60, 40)) <= 2);
     assert_true(isnan(decision.hit_rate_best));
@@ -271,8 +271,8 @@ kept(void **state)
     (void)state;
     world_start(&w);
     (void)world_decide(&w);
-    (void)world_claims(&w, 100, 3);
-    last = world_claims(&w, 1000, 0.05);
+    (void)world_uneven_claims(&w, 100, 3);
+    last = world_uneven_claims(&w, 1000, 0.05);
     assert_true(wp_scaler_kept(w.scaler, 0, &one));
     assert_int_equal(one.target, last.target);
     number = one.number;
@@ -355,7 +355,7 @@ short_lead_times_are_shown_as_they_are(void **state)
     for (int i = 0; i < 100; i++) {
         wp_scaler_on_ready(w.scaler, w.view.mono_ns, 3 * WP_NS_PER_MS);
     }
-    decision = world_claims(&w, 500, 0.2);
+    decision = world_uneven_claims(&w, 500, 0.2);
     assert_true(fabs(decision.lead_mean_s - 0.003) < 1e-6);
     assert_true(decision.lead_p99_s > 0.0025 && decision.lead_p99_s < 0.004);
     assert_true(fabs(decision.rate_per_s * 0.01 - decision.expected) < 1e-9);

@@ -84,6 +84,12 @@ fill_decision(struct wp_scale_decision *d, uint64_t number,
         .idle = 14.25,
         .hit_rate_seen = NAN,
         .hit_rate_best = NAN,
+        .at_once = 4,
+        .shared_bound = true,
+        .makes_per_s = 1.5,
+        .queue_s = 0.75,
+        .seen_claims = 41000,
+        .burst_unix_ms = 1700000000001,
     };
 }
 

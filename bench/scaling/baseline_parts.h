@@ -1,10 +1,10 @@
-/* allocator/advice/baseline_parts.h - what the baselines have in common, and
+/* bench/scaling/baseline_parts.h - what the baselines have in common, and
  * how the table in baseline.c makes each. Private to baseline*.c. */
-#ifndef WP_ALLOCATOR_ADVICE_BASELINE_PARTS_H
-#define WP_ALLOCATOR_ADVICE_BASELINE_PARTS_H
+#ifndef WP_BENCH_SCALING_BASELINE_PARTS_H
+#define WP_BENCH_SCALING_BASELINE_PARTS_H
 
 #include "pool/base/compiler.h"
-#include "allocator/advice/baseline.h"
+#include "bench/scaling/baseline.h"
 
 /* Fills self and target, and what else it needs of out; destroy is free unless
  * it sets its own. False when memory lacks. */
@@ -31,6 +31,8 @@ bool wp_baseline_create_openwhisk(const struct wp_baseline_config *config,
                                   struct wp_replay_policy *out);
 bool wp_baseline_create_kpa(const struct wp_baseline_config *config,
                             struct wp_replay_policy *out);
+bool wp_baseline_create_rule(const struct wp_baseline_config *config,
+                             struct wp_replay_policy *out);
 bool wp_baseline_create_erlang(const struct wp_baseline_config *config,
                                struct wp_replay_policy *out);
 bool wp_baseline_create_clairvoyant(const struct wp_baseline_config *config,

@@ -1,8 +1,8 @@
-#include "allocator/advice/baseline.h"
+#include "bench/scaling/baseline.h"
 
 #include <stdlib.h>
 
-#include "allocator/advice/baseline_parts.h"
+#include "bench/scaling/baseline_parts.h"
 
 struct row {
     const char *name;
@@ -55,9 +55,9 @@ static const struct row rows[WP_BASELINE_COUNT] = {
          wp_baseline_create_in_use_plus},
     [WP_BASELINE_OPENWHISK] =
         {"openwhisk-reactive",
-         "Apache OpenWhisk docs/actions.md, reactive stem cells: a more for "
-         "each cold start of the minute before, unused ones removed after "
-         "b = 120 s; replaced one for one when taken",
+         "Apache OpenWhisk docs/actions.md, reactive stem cells: set to a for "
+         "each cold start of the minute before where that is more, unused ones "
+         "removed after b = 120 s; replaced one for one when taken",
          wp_baseline_create_openwhisk},
     [WP_BASELINE_KNATIVE_KPA] =
         {"knative-kpa",
@@ -65,6 +65,12 @@ static const struct row rows[WP_BASELINE_COUNT] = {
          "utilisation, windows 60 s and 6 s, panic at 200 %, tick 2 s, up "
          "1000 times and down 2 times a tick",
          wp_baseline_create_kpa},
+    [WP_BASELINE_RULE] =
+        {"rule",
+         "the rule that anybody writes first: a and the claims of the last "
+         "lead "
+         "time, held b seconds; event-driven, told the mean lead time",
+         wp_baseline_create_rule},
     [WP_BASELINE_ERLANG_TRUE] =
         {"erlang-true-rate",
          "theory: the smallest constant stock for a permille of hits, told "
@@ -92,8 +98,12 @@ wp_baseline_create(const struct wp_baseline_config *config,
     if (row == NULL) {
         return false;
     }
-    *out = (struct wp_replay_policy){.name = row->name, .destroy = free};
-    return row->create(config, out);
+    *out = (struct wp_replay_policy){.destroy = free};
+    if (!row->create(config, out)) {
+        return false;
+    }
+    out->name = row->name;
+    return true;
 }
 
 const char *

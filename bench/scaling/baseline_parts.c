@@ -1,4 +1,4 @@
-#include "allocator/advice/baseline_parts.h"
+#include "bench/scaling/baseline_parts.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
-/* allocator/advice/baseline.h - how others size their pools, to be compared
+/* bench/scaling/baseline.h - how others size their pools, to be compared
  * with.
  *
  * Each models one that is in use, as its documents describe it: the row of the
- * table in lead/competitor.c says which, with its period and its parameters and
+ * table in bench/scaling/baseline.c says which, with its period and its parameters and
  * where they come from. Each has a test against steps worked out by hand. */
-#ifndef WP_ALLOCATOR_ADVICE_BASELINE_H
-#define WP_ALLOCATOR_ADVICE_BASELINE_H
+#ifndef WP_BENCH_SCALING_BASELINE_H
+#define WP_BENCH_SCALING_BASELINE_H
 
 #include <stdint.h>
 
@@ -22,8 +22,9 @@ enum wp_baseline {
     WP_BASELINE_IN_USE_PLUS,    /* a: spare; cooldown 300 s. */
     WP_BASELINE_OPENWHISK,      /* Reactive prewarm. */
     WP_BASELINE_KNATIVE_KPA,    /* Stable and panic windows. */
-    WP_BASELINE_ERLANG_TRUE,    /* a: permille of hits; told the true rate. */
-    WP_BASELINE_CLAIRVOYANT,    /* Told every claim in advance. */
+    WP_BASELINE_RULE, /* a more than the last lead time took, held b s. */
+    WP_BASELINE_ERLANG_TRUE, /* a: permille of hits; told the true rate. */
+    WP_BASELINE_CLAIRVOYANT, /* Told every claim in advance. */
     WP_BASELINE_COUNT,
 };
 

@@ -1,5 +1,4 @@
-/* tests/unit/allocator/advice/scale_baseline_test.c - each baseline against steps worked out by hand
- * from what its documents say. */
+/* Each baseline against steps worked out by hand from what its documents say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +7,7 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
-#include "allocator/advice/baseline.h"
+#include "bench/scaling/baseline.h"
 
 #define S WP_NS_PER_S
 
@@ -281,18 +280,35 @@ test_openwhisk(void **state)
     EXPECT(
         config, {.target = 2},
         {.at_s = 59, .claims = 3, .missed = 3, .became_ready = 2, .target = 2},
-        {.at_s = 60, .claims = 3, .missed = 3, .became_ready = 2, .target = 5},
-        {.at_s = 120, .claims = 3, .missed = 3, .became_ready = 5, .target = 5},
-        /* Two of them ready since 60, never taken. */
-        {.at_s = 180, .claims = 3, .missed = 3, .became_ready = 5, .target = 3},
-        /* The other three; but two are the least. */
-        {.at_s = 240, .claims = 3, .missed = 3, .became_ready = 5, .target = 2},
+        /* Three, not three more. */
+        {.at_s = 60, .claims = 3, .missed = 3, .became_ready = 2, .target = 3},
+        {.at_s = 120, .claims = 3, .missed = 3, .became_ready = 3, .target = 3},
+        /* Two of them ready since 60, never taken; but two are the least. */
+        {.at_s = 180, .claims = 3, .missed = 3, .became_ready = 3, .target = 2},
+        {.at_s = 240, .claims = 3, .missed = 3, .became_ready = 3, .target = 2},
         /* Twenty cold starts: the most. */
         {.at_s = 300,
          .claims = 23,
          .missed = 23,
-         .became_ready = 5,
+         .became_ready = 3,
          .target = 10});
+}
+
+/* Two and the last lead time's claims, held for a minute: 8 s leads. */
+static void
+test_rule(void **state)
+{
+    struct wp_baseline_config config =
+        config_of(WP_BASELINE_RULE, 2, 60, 0, 1000);
+
+    (void)state;
+    config.lead = (struct wp_replay_lead){.median_s = 8};
+    EXPECT(config, {.target = 2}, {.at_s = 1, .claims = 3, .target = 5},
+           {.at_s = 5, .claims = 7, .target = 9},
+           {.at_s = 20, .claims = 7, .target = 9},
+           {.at_s = 64, .claims = 7, .target = 9},
+           {.at_s = 66, .claims = 7, .target = 2},
+           {.at_s = 67, .claims = 8, .target = 3});
 }
 
 static void
@@ -394,6 +410,7 @@ main(void)
         cmocka_unit_test(test_hpa_down),
         cmocka_unit_test(test_keda),
         cmocka_unit_test(test_openwhisk),
+        cmocka_unit_test(test_rule),
         cmocka_unit_test(test_kpa),
         cmocka_unit_test(test_clairvoyant),
         cmocka_unit_test(test_names),

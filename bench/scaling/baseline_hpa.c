@@ -1,10 +1,10 @@
-/* allocator/advice/baseline_hpa.c - a horizontal pod autoscaler on the rate of
+/* bench/scaling/baseline_hpa.c - a horizontal pod autoscaler on the rate of
  * claims, as upstream's two examples configure it. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
-#include "allocator/advice/baseline_parts.h"
+#include "bench/scaling/baseline_parts.h"
 
 #define PERIOD_NS (15 * WP_NS_PER_S)
 #define TOLERANCE 0.1

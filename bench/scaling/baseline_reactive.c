@@ -1,9 +1,9 @@
-/* allocator/advice/baseline_reactive.c - Knative's and OpenWhisk's ways. */
+/* bench/scaling/baseline_reactive.c - Knative's and OpenWhisk's ways. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
-#include "allocator/advice/baseline_parts.h"
+#include "bench/scaling/baseline_parts.h"
 
 #define KPA_TICK_NS (2 * WP_NS_PER_S)
 #define KPA_STABLE_NS (60 * WP_NS_PER_S)
@@ -152,8 +152,9 @@ openwhisk_target(void *self, const struct wp_replay_view *view,
         double kept = fmax(openwhisk->size - old, openwhisk->config.min);
 
         openwhisk->removed += (uint64_t)fmax(openwhisk->size - kept, 0);
+        /* Set, not added: cold starts do not add up over the minutes. */
         openwhisk->size = wp_baseline_clamp(
-            &openwhisk->config, kept + floor(cold * openwhisk->config.a));
+            &openwhisk->config, fmax(kept, floor(cold * openwhisk->config.a)));
         openwhisk->missed = view->missed;
         openwhisk->ready[openwhisk->minutes++ % OPENWHISK_MINUTES] =
             view->became_ready;

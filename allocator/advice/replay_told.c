@@ -1,10 +1,43 @@
-/* allocator/advice/baseline_clairvoyant.c - who knows every claim: as many
- * ready and warming as claims will come within the horizon. Nobody who does not
- * know the lead times in advance does better with as many misses. */
+/* allocator/advice/replay_told.c - policies that learn nothing: a constant
+ * size, and who knows every claim in advance.
+ *
+ * The latter has as many ready and warming as claims will come within the
+ * horizon. Nobody who does not know the lead times in advance does better with
+ * as many misses, as long as nothing bounds how many are made at once. */
 #include <stdlib.h>
 
+#include "allocator/advice/replay.h"
 #include "pool/base/clock.h"
-#include "allocator/advice/baseline_parts.h"
+
+struct fixed {
+    uint32_t size;
+};
+
+static uint32_t
+fixed_target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
+{
+    const struct fixed *fixed = self;
+
+    (void)view;
+    *next_ns = WP_TIME_NEVER;
+    return fixed->size;
+}
+
+bool
+wp_replay_policy_fixed(uint32_t size, struct wp_replay_policy *out)
+{
+    struct fixed *fixed = calloc(1, sizeof(*fixed));
+
+    if (fixed == NULL) {
+        return false;
+    }
+    fixed->size = size;
+    *out = (struct wp_replay_policy){.name = "fixed",
+                                     .self = fixed,
+                                     .target = fixed_target,
+                                     .destroy = free};
+    return true;
+}
 
 struct seen {
     int64_t at_ns;
@@ -12,7 +45,7 @@ struct seen {
 };
 
 struct clairvoyant {
-    struct wp_baseline_config config;
+    struct wp_replay_source future;
     int64_t horizon_ns;
     struct seen next; /* The first beyond the horizon. */
     bool ended;
@@ -26,7 +59,7 @@ struct clairvoyant {
 static void
 look_further(struct clairvoyant *clairvoyant)
 {
-    struct wp_replay_source *future = &clairvoyant->config.future;
+    struct wp_replay_source *future = &clairvoyant->future;
 
     clairvoyant->ended = !future->next(future->self, &clairvoyant->next.at_ns,
                                        &clairvoyant->next.n);
@@ -79,7 +112,7 @@ clairvoyant_target(void *self, const struct wp_replay_view *view,
         look_further(it);
     }
     *next_ns = it->ended ? WP_TIME_NEVER : it->next.at_ns - it->horizon_ns;
-    return wp_baseline_clamp(&it->config, (double)it->expected);
+    return it->expected < UINT32_MAX ? (uint32_t)it->expected : UINT32_MAX;
 }
 
 static void
@@ -92,16 +125,16 @@ destroy(void *self)
 }
 
 bool
-wp_baseline_create_clairvoyant(const struct wp_baseline_config *config,
-                               struct wp_replay_policy *out)
+wp_replay_policy_clairvoyant(struct wp_replay_source future, double ahead_s,
+                             struct wp_replay_policy *out)
 {
     struct clairvoyant *clairvoyant = calloc(1, sizeof(*clairvoyant));
 
     if (clairvoyant == NULL) {
         return false;
     }
-    clairvoyant->config = *config;
-    clairvoyant->horizon_ns = (int64_t)(config->a * (double)WP_NS_PER_S);
+    clairvoyant->future = future;
+    clairvoyant->horizon_ns = (int64_t)(ahead_s * (double)WP_NS_PER_S);
     clairvoyant->cap = 64;
     clairvoyant->ring = malloc(clairvoyant->cap * sizeof(*clairvoyant->ring));
     if (clairvoyant->ring == NULL) {
@@ -109,8 +142,9 @@ wp_baseline_create_clairvoyant(const struct wp_baseline_config *config,
         return false;
     }
     look_further(clairvoyant);
-    out->self = clairvoyant;
-    out->target = clairvoyant_target;
-    out->destroy = destroy;
+    *out = (struct wp_replay_policy){.name = "clairvoyant",
+                                     .self = clairvoyant,
+                                     .target = clairvoyant_target,
+                                     .destroy = destroy};
     return true;
 }

@@ -1,4 +1,4 @@
-/* allocator/advice/baseline_buffer.c - those that keep some ready beyond what
+/* bench/scaling/baseline_buffer.c - those that keep some ready beyond what
  * is in use.
  *
  * Most of them size the whole, with what is in use; what is ready and warming
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
-#include "allocator/advice/baseline_parts.h"
+#include "bench/scaling/baseline_parts.h"
 
 #define AGONES_PERIOD_NS (30 * WP_NS_PER_S)
 #define WATERMARK_PERIOD_NS (15 * WP_NS_PER_S)
