@@ -171,10 +171,11 @@ add_rules(struct wp_egress_policy *policy, struct wp_str text,
                    : !add_network(policy, word) && !add_host(policy, word)) {
             return wp_err_set(
                 err, WP_INVALID_ARGUMENT,
-                "a name, *.NAME, an address, a network%s was expected, each "
-                "perhaps with :PORT, not '%s'",
-                in_preset ? "" : ", " WP_EGRESS_PRESET " or key:NAME",
-                wp_str_shown(word, shown));
+                "'%s': expected a name, *.NAME, an address or a network, "
+                "perhaps "
+                "with :PORT%s",
+                wp_str_shown(word, shown),
+                in_preset ? "" : ", or " WP_EGRESS_PRESET ", or key:NAME");
         }
     }
     return WP_OK;

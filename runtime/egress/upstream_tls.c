@@ -53,11 +53,14 @@ wp_upstream_tls_destroy(struct wp_upstream_tls *tls)
 static bool
 expect_host(SSL *ssl, const struct wp_host *host)
 {
+    /* OpenSSL's macro takes no pointer to what is const. */
+    char name[sizeof host->name];
+
+    memcpy(name, host->name, sizeof name);
     return host->is_address
-               ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl),
-                                               host->name) == 1
-               : SSL_set1_host(ssl, host->name) == 1 &&
-                     SSL_set_tlsext_host_name(ssl, host->name) == 1;
+               ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1
+               : SSL_set1_host(ssl, name) == 1 &&
+                     SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
 struct bufferevent *

@@ -252,7 +252,7 @@ class ApiTest(unittest.TestCase):
         self.refused(Code.INVALID_ARGUMENT, "", "Allocator/Claim", b"\xff" * 9)
         self.refused(Code.INVALID_ARGUMENT, "", "Allocator/Claim", good[:-1])
         self.refused(Code.RESOURCE_EXHAUSTED, "", "Allocator/Claim",
-                     good + b"\x7a" + b"\x80\x80\x40" + b"x" * (1 << 20))
+                     good + b"\x7a" + b"\x80\x80\xc0\x01" + b"x" * (3 << 20))
         # Unknown fields are for newer daemons.
         answer = self.api.call("Allocator/Claim", good + b"\xfa\x3f\x02hi")
         self.leases.append(answer.lease)

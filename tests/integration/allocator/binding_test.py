@@ -204,6 +204,8 @@ class Binding(unittest.TestCase):
                             binding=pb.Binding(**binding)), timeout=PATIENCE)
         eventually(lambda: daemon.pool().leased == 1, "the grant")
         self.assertFalse(future.done())
+        # Bindings are handed over in turn: once this one is there, so is that.
+        self.claim(daemon, "later", env=env(B="1"))
         daemon.stop(signal.SIGKILL)
         return sandbox, inner
 

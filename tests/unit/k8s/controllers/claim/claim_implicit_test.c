@@ -222,7 +222,7 @@ who_takes_it_over_keeps_it(void **state)
 static void
 there_is_a_bound(void **state)
 {
-    char name[8];
+    char name[16];
 
     (void)state;
     begin(1);
