@@ -191,12 +191,13 @@ new_call(struct wp_link *link, void *owner, int replica, uint64_t claim,
     call->owner = owner;
     call->view = (struct wp_link_call){
         .what = what, .replica = (uint8_t)replica, .claim = claim};
-    call->h2.method = link->methods[what];
-    call->h2.done = on_answer;
-    call->h2.request = call->request;
-    call->h2.reply = call->reply;
-    call->h2.reply_cap = sizeof call->reply;
-    call->h2.reply_len = 0;
+    call->h2 = (struct wp_h2_call){
+        .method = link->methods[what],
+        .done = on_answer,
+        .request = call->request,
+        .reply = call->reply,
+        .reply_cap = sizeof call->reply,
+    };
     return call;
 }
 

@@ -124,8 +124,8 @@ class Ax(unittest.TestCase):
     def test_output_comes_as_it_is_made(self):
         client = self.client("stream")
         answers = client.connect(
-            "import time\nprint('first')\nwhile True:\n"
-            "    open('beat', 'w').write('x')\n    time.sleep(0.01)")
+            "import time\nopen('beat', 'w').write('x')\nprint('first')\n"
+            "while True:\n    open('beat', 'w').write('x')\n    time.sleep(0.01)")
         self.assertTrue(next(answers).outputs.messages[0].content.text.text.startswith(
             "first"))
         # Who hangs up ends the program.
