@@ -134,7 +134,7 @@ void *wp_client_serve(void *client);
 /* The connection's on_lost, of which ctx is the client. The client's thread. */
 void wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err);
 
-/* --- stock.c; the client's thread --- */
+/* --- stock_stream.c; the client's thread --- */
 
 struct warmpool_stock *wp_stock_of(struct wp_list *node);
 /* Tells, renews, opens; returns when to be called again at the latest
