@@ -135,7 +135,7 @@ on_output(struct wp_watch *watch, uint32_t events)
 }
 
 /* A message, and the descriptor that came along, or -1. */
-static ssize_t
+static ssize_t /* NOLINTNEXTLINE(readability-non-const-parameter) */
 receive(int fd, char *msg, size_t len, int *passed)
 {
     char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
