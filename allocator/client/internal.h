@@ -1,6 +1,6 @@
 /* allocator/client/internal.h - what the files of libwarmpool share.
  *
- * One thread (client.c) has the connection. A call is a job: its thread puts it
+ * One thread (thread.c) has the connection. A call is a job: its thread puts it
  * into a list, wakes the client's, and waits. A stock's leases lie in memory
  * that all may take from; what was taken, the client's thread finds and tells.
  */
@@ -87,7 +87,10 @@ struct warmpool {
 
 /* --- client.c --- */
 
+/* error: NULL, or filled. Any thread, as all of client.c. */
 void wp_client_error(struct warmpool_error *error, int code, const char *text);
+/* The same; returns err's code. */
+int wp_client_fail(struct warmpool_error *error, const struct wp_err *err);
 /* "name" or "namespace/name", into texts of its own. False, with error filled,
  * when it is neither. */
 struct wp_pool_name {
@@ -98,6 +101,13 @@ WP_MUST_CHECK bool wp_client_pool(const char *pool, struct wp_pool_name *out,
                                   struct warmpool_error *error);
 /* Has the client's thread look. Any thread. */
 void wp_client_wake(struct warmpool *client);
+int64_t wp_client_now_ns(void);
+/* claim_id: at most WP_CLAIM_ID_MAX bytes, as the wire's are. */
+void wp_client_lease(struct wp_str claim_id, const struct wp_grant *grant,
+                     struct warmpool_lease *out);
+
+/* --- job.c --- */
+
 /* The job's; its request is to be filled in next. */
 void wp_job_init(struct wp_job *job, struct warmpool *client,
                  enum wp_method_of_client method, int64_t for_ns);
@@ -106,11 +116,25 @@ void wp_job_renew(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN],
 void wp_job_release(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN]);
 /* Any thread; the client's lock is not held. */
 void wp_job_queue(struct wp_job *job);
-int64_t wp_client_now_ns(void);
-void wp_client_lease(struct wp_str claim_id, const struct wp_grant *grant,
-                     struct warmpool_lease *out);
+/* Queues the job and waits for its end; its status, and error filled. Any
+ * thread but the client's. */
+WP_MUST_CHECK int wp_job_run(struct wp_job *job, struct warmpool_error *error);
+/* Ends the job, which is in no list, with that code: it is its owner's from
+ * here on. The client's thread. */
+void wp_job_fail(struct wp_job *job, int code, const char *why);
+/* The job, which is in no list, was not answered: every call is idempotent, so
+ * it is queued again, or fails when that was too often. The client's thread. */
+void wp_job_again(struct wp_job *job);
 
-/* --- stock.c; the client's thread --- */
+/* --- thread.c --- */
+
+/* The thread itself: until the client is closing; then it ends all jobs, and
+ * returns NULL. */
+void *wp_client_serve(void *client);
+/* The connection's on_lost, of which ctx is the client. The client's thread. */
+void wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err);
+
+/* --- stock_stream.c; the client's thread --- */
 
 struct warmpool_stock *wp_stock_of(struct wp_list *node);
 /* Tells, renews, opens; returns when to be called again at the latest

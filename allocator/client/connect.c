@@ -1,0 +1,278 @@
+/* libwarmpool: connecting, and disconnecting. */
+#include "allocator/client/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "allocator/conf/paths.h"
+#include "pool/base/address.h"
+#include "pool/base/assert.h"
+#include "pool/base/file.h"
+#include "pool/base/rng.h"
+
+/* The longest that a claim may take; the caller bounds it otherwise. */
+#define CLAIM_TIMEOUT "630S"
+
+enum {
+    TOKEN_MIN = 16, /* As the daemon's own. */
+};
+
+static const char *
+or_env(const char *said, const char *name)
+{
+    /* The header says that connecting reads the environment. */
+    const char *value =
+        said != NULL ? said : getenv(name); /* NOLINT(concurrency-mt-unsafe) */
+
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* "Bearer TOKEN" from the file. optional: it need not be there. */
+static bool
+read_token(struct warmpool *client, const char *path, bool optional,
+           struct wp_err *err)
+{
+    static const char scheme[] = "Bearer ";
+    const size_t skip = sizeof scheme - 1;
+    const size_t cap = sizeof client->authorization;
+    char *word = client->authorization + skip;
+    ssize_t n = wp_path_read(path, 0, word, cap - skip - 1, NULL);
+
+    if (n < 0) {
+        (void)wp_err_sys(err, WP_INVALID_ARGUMENT, errno,
+                         "access_token_file %.120s", path);
+        return optional;
+    }
+    while (n > 0 && (word[n - 1] == '\n' || word[n - 1] == '\r')) {
+        n--;
+    }
+    word[n] = '\0';
+    memcpy(client->authorization, scheme, skip);
+    if (n >= TOKEN_MIN && strcspn(word, " \t\r\n\x7f") == (size_t)n) {
+        return true;
+    }
+    explicit_bzero(client->authorization, cap);
+    (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                     "access_token_file %.120s: expected one word of %d "
+                     "characters or more",
+                     path, TOKEN_MIN);
+    return false;
+}
+
+/* The certificate's name, as said or the address' host. */
+static void
+name_of(const struct warmpool_options *options, const char *address, char *out,
+        size_t cap)
+{
+    const char *colon = strrchr(address, ':');
+    int len = colon != NULL ? (int)(colon - address) : (int)strlen(address);
+
+    if (options->tls_name != NULL) {
+        (void)snprintf(out, cap, "%s", options->tls_name);
+    } else if (len > 2 && address[0] == '[') { /* IPv6 */
+        (void)snprintf(out, cap, "%.*s", len - 2, address + 1);
+    } else {
+        (void)snprintf(out, cap, "%.*s", len, address);
+    }
+}
+
+/* Nothing secret may go in clear beyond this machine. */
+static bool
+check_options(const struct warmpool_options *options,
+              const struct wp_address *address, bool is_known,
+              struct wp_err *err)
+{
+    if ((options->tls_cert == NULL) != (options->tls_key == NULL)) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "tls_cert and tls_key go together");
+        return false;
+    }
+    if (options->tls_ca == NULL &&
+        (options->tls_cert != NULL || options->tls_name != NULL)) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "TLS needs tls_ca, the authorities that sign the "
+                         "daemon's certificate");
+        return false;
+    }
+    if (options->tls_ca == NULL &&
+        !(is_known && (address->is_unix || address->is_loopback))) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "address: a Unix socket or a loopback address "
+                         "expected, or tls_ca for TLS");
+        return false;
+    }
+    return true;
+}
+
+/* A Unix socket says who calls; the daemon's own token is for this machine. */
+static bool
+find_token(struct warmpool *client, const struct warmpool_options *options,
+           const struct wp_address *address, bool is_known, struct wp_err *err)
+{
+    const char *said =
+        or_env(options->access_token_file, "WARMPOOL_ACCESS_TOKEN_FILE");
+    char own[sizeof client->address];
+
+    if (is_known && address->is_unix) {
+        return true;
+    }
+    if (said != NULL) {
+        return read_token(client, said, false, err);
+    }
+    return !is_known || !address->is_loopback ||
+           read_token(client, wp_paths_access_token(own, sizeof own), true,
+                      err);
+}
+
+static bool
+find_daemon(struct warmpool *client, const struct warmpool_options *options,
+            struct wp_err *err)
+{
+    const char *said = or_env(options->address, "WARMPOOL_ADDRESS");
+    const char *tenant = or_env(options->tenant, "WARMPOOL_TENANT");
+    struct wp_address address;
+    struct wp_err ignored;
+    char name[256];
+    bool is_known;
+
+    if (said == NULL) {
+        (void)wp_paths_grpc_address(client->address, sizeof client->address);
+    } else if (!wp_str_copy(wp_str_from(said), client->address,
+                            sizeof client->address)) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT, "address: too long");
+        return false;
+    }
+    is_known = wp_address_parse(wp_str_from(client->address), &address,
+                                &ignored) == WP_OK;
+    if (!check_options(options, &address, is_known, err) ||
+        !find_token(client, options, &address, is_known, err)) {
+        return false;
+    }
+    if (tenant != NULL && !wp_str_copy(wp_str_from(tenant), client->tenant,
+                                       sizeof client->tenant)) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "tenant: at most %d bytes expected", WP_TENANT_MAX);
+        return false;
+    }
+    if (options->tls_ca != NULL) {
+        name_of(options, client->address, name, sizeof name);
+        client->tls = wp_h2_tls_create(options->tls_ca, options->tls_cert,
+                                       options->tls_key, name, err);
+    }
+    return options->tls_ca == NULL || client->tls != NULL;
+}
+
+static bool
+open_connection(struct warmpool *client, struct wp_err *err)
+{
+    static const char *const paths[] = {
+        [WP_CALL_CLAIM] = "/warmpool.v1.Allocator/Claim",
+        [WP_CALL_RENEW] = "/warmpool.v1.Allocator/Renew",
+        [WP_CALL_RELEASE] = "/warmpool.v1.Allocator/Release",
+        [WP_CALL_STREAM] = "/warmpool.v1.Allocator/ClaimStream",
+    };
+    const struct wp_h2_config config = {
+        .target = client->address,
+        .connections = 1,
+        .tls = client->tls,
+        .authorization =
+            client->authorization[0] != '\0' ? client->authorization : NULL,
+        .on_lost = wp_client_lost,
+        .ctx = client,
+    };
+
+    client->h2 = wp_h2_open(&config, err);
+    if (client->h2 == NULL) {
+        return false;
+    }
+    client->connected = true;
+    for (unsigned i = 0; i < WP_CALL_COUNT; i++) {
+        unsigned index = wp_h2_method_within(
+            client->h2, paths[i], i == WP_CALL_CLAIM ? CLAIM_TIMEOUT : NULL);
+
+        WP_ASSERT(index == i);
+    }
+    return true;
+}
+
+static void
+make_id(struct warmpool *client)
+{
+    uint8_t random[16];
+
+    wp_random_bytes(random, sizeof random);
+    for (size_t i = 0; i < sizeof random; i++) {
+        (void)snprintf(client->id + 2 * i, 3, "%02x", random[i]);
+    }
+}
+
+static void
+destroy(struct warmpool *client)
+{
+    wp_h2_close(client->h2);
+    wp_h2_tls_destroy(client->tls);
+    if (client->wake_fd >= 0) {
+        (void)close(client->wake_fd);
+    }
+    (void)pthread_cond_destroy(&client->stock_left);
+    (void)pthread_mutex_destroy(&client->lock);
+    explicit_bzero(client->authorization, sizeof client->authorization);
+    free(client);
+}
+
+struct warmpool *
+warmpool_connect(const struct warmpool_options *options,
+                 struct warmpool_error *error)
+{
+    static const struct warmpool_options none;
+    struct warmpool *client = calloc(1, sizeof *client);
+    struct wp_err err;
+
+    if (client == NULL) {
+        wp_client_error(error, WARMPOOL_RESOURCE_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    WP_ASSERT(pthread_mutex_init(&client->lock, NULL) == 0);
+    WP_ASSERT(pthread_cond_init(&client->stock_left, NULL) == 0);
+    wp_list_init(&client->queue);
+    wp_list_init(&client->stocks);
+    wp_list_init(&client->under_way);
+    make_id(client);
+    client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (client->wake_fd < 0) {
+        (void)wp_err_sys(&err, WP_RESOURCE_EXHAUSTED, errno, "eventfd");
+    } else if (find_daemon(client, options != NULL ? options : &none, &err) &&
+               open_connection(client, &err)) {
+        int failed =
+            pthread_create(&client->thread, NULL, wp_client_serve, client);
+
+        if (failed == 0) {
+            return client;
+        }
+        (void)wp_err_sys(&err, WP_RESOURCE_EXHAUSTED, failed, "a thread");
+    }
+    (void)wp_client_fail(error, &err);
+    destroy(client);
+    return NULL;
+}
+
+void
+warmpool_disconnect(struct warmpool *client)
+{
+    if (client == NULL) {
+        return;
+    }
+    while (client->stocks.next != &client->stocks) {
+        warmpool_stock_close(wp_stock_of(client->stocks.next));
+    }
+    (void)pthread_mutex_lock(&client->lock);
+    client->closing = true;
+    (void)pthread_mutex_unlock(&client->lock);
+    wp_client_wake(client);
+    (void)pthread_join(client->thread, NULL);
+    destroy(client);
+}

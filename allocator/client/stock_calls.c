@@ -1,0 +1,190 @@
+/* libwarmpool: a stock's leases by call. Renewals, and what a stream that is
+ * gone has left. The client's thread's. */
+#include "allocator/client/stock_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/clock.h"
+
+#define CALL_NS (2 * WP_NS_PER_S)
+
+enum {
+    RENEWS_MAX = 32, /* Under way. */
+};
+
+static struct wp_job *
+make_job(struct warmpool_stock *stock, enum wp_method_of_client method,
+         void (*over)(struct wp_job *job), uint32_t i)
+{
+    struct wp_job *job = malloc(sizeof *job);
+
+    if (job == NULL) {
+        return NULL;
+    }
+    wp_job_init(job, stock->client, method, CALL_NS);
+    job->over = over;
+    job->ctx = stock;
+    job->number = i;
+    stock->n_jobs++;
+    return job;
+}
+
+/* False: the lease is not held any more, or nothing is known. */
+static bool
+read_renewal(struct warmpool_stock *stock, const struct wp_job *job)
+{
+    struct wp_stock_slot *slot = &stock->slots[job->number];
+    struct wp_wire_renew_response response;
+    struct wp_arena arena;
+    struct wp_err err;
+
+    wp_arena_init(&arena, stock->arena, sizeof stock->arena);
+    if (job->call.status != WARMPOOL_OK ||
+        wp_wire_unpack_renew_response(&arena, job->reply + WP_H2_FRAME_HEAD,
+                                      job->call.reply_len, &response,
+                                      &err) != WP_OK) {
+        return false;
+    }
+    memcpy(slot->lease.token, response.token, sizeof slot->lease.token);
+    slot->lease.deadline_unix_ms = response.deadline_wall_ms;
+    wp_stock_set_deadline(stock, slot, response.deadline_wall_ms);
+    return true;
+}
+
+static void
+renewed(struct wp_job *job)
+{
+    struct warmpool_stock *stock = job->ctx;
+    uint32_t i = (uint32_t)job->number;
+
+    stock->n_jobs--;
+    /* One that has ended meanwhile keeps being too old. */
+    if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_RENEWING &&
+        stock->slots[i].renew_ns != WP_TIME_NEVER && read_renewal(stock, job)) {
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_STOCKED);
+        wp_stock_put(stock, i);
+    } else if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_RENEWING) {
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_OLD);
+    }
+    free(job);
+}
+
+/* The oldest come first in the queue; what is not due yet goes to its end. */
+void
+wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns)
+{
+    uint32_t n = atomic_load_explicit(&stock->n_stocked, memory_order_relaxed);
+    bool due = false;
+
+    for (uint32_t i = 0; i < WP_STOCK_SLOTS && !due; i++) {
+        due = wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_STOCKED &&
+              stock->slots[i].renew_ns <= now_ns;
+    }
+    for (; due && n > 0 && stock->n_jobs < RENEWS_MAX; n--) {
+        uint32_t i = wp_stock_get(stock);
+        struct wp_job *job;
+
+        if (i == UINT32_MAX) {
+            return;
+        }
+        if (stock->slots[i].renew_ns > now_ns ||
+            (job = make_job(stock, WP_CALL_RENEW, renewed, i)) == NULL) {
+            wp_stock_put(stock, i);
+            continue;
+        }
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_RENEWING);
+        wp_job_renew(job, stock->slots[i].lease.token, stock->options.ttl_ms);
+        wp_job_queue(job);
+    }
+}
+
+/* It was taken, and the daemon could not be told: is it held? */
+static void
+asked(struct wp_job *job)
+{
+    struct warmpool_stock *stock = job->ctx;
+    uint32_t i = (uint32_t)job->number;
+
+    stock->n_jobs--;
+    if (job->call.status == WARMPOOL_OK) {
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_FREE);
+    } else {
+        wp_stock_lose(stock, i);
+    }
+    free(job);
+}
+
+static void
+ended(struct wp_job *job)
+{
+    struct warmpool_stock *stock = job->ctx;
+
+    stock->n_jobs--;
+    wp_stock_set_slot_state(stock, (uint32_t)job->number, WP_STOCK_SLOT_FREE);
+    free(job);
+}
+
+/* Of a slot whose stream is gone: what was taken is renewed, which says that it
+ * is held; the rest is released. */
+static void
+settle_slot(struct warmpool_stock *stock, uint32_t i, bool taken)
+{
+    struct wp_stock_slot *slot = &stock->slots[i];
+    struct wp_job *job =
+        make_job(stock, taken ? WP_CALL_RENEW : WP_CALL_RELEASE,
+                 taken ? asked : ended, i);
+
+    if (job == NULL) {
+        return; /* The next turn tries again. */
+    }
+    slot->told = true;
+    if (taken) {
+        wp_job_renew(job, slot->lease.token, stock->options.ttl_ms);
+    } else {
+        wp_job_release(job, slot->lease.token);
+    }
+    wp_job_queue(job);
+}
+
+/* Some are being taken, or renewed, just now: their turn comes. */
+void
+wp_stock_settle_orphans(struct warmpool_stock *stock)
+{
+    bool left = false;
+
+    for (uint32_t i = 0; i < WP_STOCK_SLOTS && stock->has_orphans; i++) {
+        enum wp_stock_slot_state state = wp_stock_slot_state(stock, i);
+
+        if (state == WP_STOCK_SLOT_FREE ||
+            stock->slots[i].number != WP_STOCK_NUMBER_NONE) {
+            continue;
+        }
+        left = true;
+        if (!stock->slots[i].told &&
+            (state == WP_STOCK_SLOT_TAKEN || state == WP_STOCK_SLOT_OLD)) {
+            settle_slot(stock, i, state == WP_STOCK_SLOT_TAKEN);
+        }
+    }
+    stock->has_orphans = left;
+}
+
+void
+wp_stock_orphan_all(struct warmpool_stock *stock)
+{
+    uint32_t i;
+
+    while ((i = wp_stock_get(stock)) != UINT32_MAX) {
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_OLD);
+    }
+    for (i = 0; i < WP_STOCK_SLOTS; i++) {
+        if (wp_stock_slot_state(stock, i) != WP_STOCK_SLOT_FREE &&
+            stock->slots[i].number != WP_STOCK_NUMBER_NONE) {
+            stock->slots[i].number = WP_STOCK_NUMBER_NONE;
+            stock->slots[i].told = false;
+            stock->slots[i].renew_ns = WP_TIME_NEVER;
+        }
+    }
+    stock->has_orphans = true;
+    stock->resumes = false;
+}

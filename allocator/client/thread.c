@@ -1,0 +1,218 @@
+/* libwarmpool: the client's thread, which has the connection. */
+#include "allocator/client/internal.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pool/base/clock.h"
+#include "pool/base/rng.h"
+
+#define RECONNECT_MIN_NS (20 * WP_NS_PER_MS)
+#define RECONNECT_MAX_NS WP_NS_PER_S
+
+void
+wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err)
+{
+    struct warmpool *client = ctx;
+    struct wp_list *node;
+
+    (void)conn;
+    (void)err;
+    client->connected = false;
+    client->reconnect_ns = 0;
+    while ((node = wp_list_pop_front(&client->under_way)) != NULL) {
+        wp_job_again(WP_CONTAINER_OF(node, struct wp_job, node));
+    }
+    (void)pthread_mutex_lock(&client->lock);
+    for (node = client->stocks.next; node != &client->stocks;
+         node = node->next) {
+        wp_stock_cut(wp_stock_of(node));
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+}
+
+/* Until it is there, now and again. */
+static void
+reconnect(struct warmpool *client, int64_t now_ns)
+{
+    struct wp_err err;
+
+    if (client->connected || now_ns < client->reconnect_ns) {
+        return;
+    }
+    client->connected = wp_h2_reopen(client->h2, 0, &err);
+    if (client->connected) {
+        client->failures = 0;
+        return;
+    }
+    client->failures++;
+    client->reconnect_ns = wp_time_add(
+        wp_client_now_ns(),
+        wp_backoff_ns(RECONNECT_MIN_NS, RECONNECT_MAX_NS, client->failures));
+}
+
+/* Starts what is queued, and gives up what has waited too long; returns when
+ * the next one has. */
+static int64_t
+start_jobs(struct warmpool *client, int64_t now_ns)
+{
+    int64_t next_ns = WP_TIME_NEVER;
+    struct wp_list queue;
+    struct wp_list *node;
+
+    wp_list_init(&queue);
+    (void)pthread_mutex_lock(&client->lock);
+    while ((node = wp_list_pop_front(&client->queue)) != NULL) {
+        wp_list_push_back(&queue, node);
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+    while ((node = wp_list_pop_front(&queue)) != NULL) {
+        struct wp_job *job = WP_CONTAINER_OF(node, struct wp_job, node);
+
+        if (job->until_ns <= now_ns) {
+            wp_job_fail(job, WARMPOOL_UNAVAILABLE,
+                        "the daemon could not be reached in time");
+        } else if (client->connected && wp_h2_start(client->h2, &job->call)) {
+            wp_list_push_back(&client->under_way, &job->node);
+        } else {
+            next_ns = job->until_ns < next_ns ? job->until_ns : next_ns;
+            (void)pthread_mutex_lock(&client->lock);
+            wp_list_push_back(&client->queue, &job->node);
+            (void)pthread_mutex_unlock(&client->lock);
+        }
+    }
+    return next_ns;
+}
+
+static int64_t
+end_late_jobs(struct warmpool *client, int64_t now_ns)
+{
+    int64_t next_ns = WP_TIME_NEVER;
+
+    for (struct wp_list *node = client->under_way.next;
+         node != &client->under_way;) {
+        struct wp_job *job = WP_CONTAINER_OF(node, struct wp_job, node);
+
+        node = node->next;
+        if (job->until_ns <= now_ns) {
+            wp_list_remove(&job->node);
+            wp_h2_cancel(client->h2, &job->call);
+            wp_job_fail(job, WARMPOOL_DEADLINE_EXCEEDED,
+                        "the daemon did not answer in time");
+        } else if (job->until_ns < next_ns) {
+            next_ns = job->until_ns;
+        }
+    }
+    return next_ns;
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The stocks' turns; those that are over leave the list. */
+static int64_t
+turn_stocks(struct warmpool *client, int64_t now_ns)
+{
+    int64_t next_ns = WP_TIME_NEVER;
+    struct wp_list *node;
+
+    (void)pthread_mutex_lock(&client->lock);
+    node = client->stocks.next;
+    (void)pthread_mutex_unlock(&client->lock);
+    while (node != &client->stocks) {
+        struct warmpool_stock *stock = wp_stock_of(node);
+        int64_t at_ns = wp_stock_turn(stock, now_ns);
+
+        next_ns = earlier(next_ns, at_ns);
+        (void)pthread_mutex_lock(&client->lock);
+        node = node->next;
+        if (wp_stock_leaves(stock)) {
+            (void)pthread_cond_broadcast(&client->stock_left);
+        }
+        (void)pthread_mutex_unlock(&client->lock);
+    }
+    return next_ns;
+}
+
+/* Sleeps until something comes, or until then. */
+static void
+rest(struct warmpool *client, int64_t until_ns)
+{
+    struct pollfd fds[2] = {
+        {.fd = client->wake_fd, .events = POLLIN},
+        {.fd = wp_h2_fd(client->h2), .events = POLLIN},
+    };
+    int64_t left_ns = until_ns - wp_client_now_ns();
+    struct timespec limit;
+    uint64_t ignored;
+
+    left_ns = left_ns > 0 ? left_ns : 0;
+    limit = (struct timespec){left_ns / WP_NS_PER_S, left_ns % WP_NS_PER_S};
+    if (ppoll(fds, client->connected ? 2 : 1,
+              until_ns == WP_TIME_NEVER ? NULL : &limit, NULL) > 0 &&
+        (fds[0].revents & POLLIN) != 0) {
+        ssize_t n = read(client->wake_fd, &ignored, sizeof ignored);
+
+        (void)n;
+    }
+}
+
+/* What is left when the client goes. */
+static void
+end_jobs(struct warmpool *client)
+{
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(&client->under_way)) != NULL) {
+        wp_job_fail(WP_CONTAINER_OF(node, struct wp_job, node),
+                    WARMPOOL_UNAVAILABLE, "the client was closed");
+    }
+    while ((node = wp_list_pop_front(&client->queue)) != NULL) {
+        wp_job_fail(WP_CONTAINER_OF(node, struct wp_job, node),
+                    WARMPOOL_UNAVAILABLE, "the client was closed");
+    }
+}
+
+static bool
+is_closing(struct warmpool *client)
+{
+    bool closing;
+
+    (void)pthread_mutex_lock(&client->lock);
+    closing = client->closing;
+    (void)pthread_mutex_unlock(&client->lock);
+    return closing;
+}
+
+void *
+wp_client_serve(void *ctx)
+{
+    struct warmpool *client = ctx;
+
+    while (!is_closing(client)) {
+        int64_t now_ns = wp_client_now_ns();
+        int64_t next_ns;
+        struct wp_err err;
+
+        reconnect(client, now_ns);
+        next_ns = start_jobs(client, now_ns);
+        next_ns = earlier(next_ns, end_late_jobs(client, now_ns));
+        next_ns = earlier(next_ns, turn_stocks(client, now_ns));
+        if (client->connected) {
+            /* A lost connection is told to wp_client_lost. */
+            (void)!wp_h2_turn(client->h2, 0, &err);
+        }
+        if (!client->connected) {
+            next_ns = earlier(next_ns, client->reconnect_ns);
+        }
+        if (!client->connected || !wp_h2_has_output(client->h2)) {
+            rest(client, next_ns);
+        }
+    }
+    end_jobs(client);
+    return NULL;
+}

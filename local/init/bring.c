@@ -1,0 +1,103 @@
+#include "local/init/init_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "local/bind_parcel.h"
+#include "local/init/bind.h"
+
+/* Starts it beside the program; its output is thrown away, and init.c reaps
+ * it. 0, or an errno. */
+static int
+start_brought(struct wp_init *init, const struct wp_bind_command *command)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int report[2];
+    int error = 0;
+    pid_t pid;
+
+    if (null < 0 || pipe2(report, O_CLOEXEC) != 0) {
+        return errno; /* And init leaves. */
+    }
+    init->brought = (struct wp_program){
+        .name = "", .dir = "", .argv = command->argv, .env = command->env};
+    pid = fork();
+    if (pid == 0) {
+        if (command->dir_fd < 0 || fchdir(command->dir_fd) == 0) {
+            wp_init_run_program(init, &init->brought, null, report[1]);
+        }
+        _exit(127);
+    }
+    if (pid < 0) {
+        error = errno;
+    }
+    (void)close(report[1]);
+    (void)close(null);
+    if (pid > 0 &&
+        read(report[0], &error, sizeof error) != (ssize_t)sizeof error) {
+        error = 0;
+    }
+    (void)close(report[0]);
+    return error;
+}
+
+/* False: why says what is not bound. */
+static bool
+take_parcel(struct wp_init *init, int fd, char why[WP_BIND_WHY_MAX])
+{
+    struct wp_bind_command command;
+    void *parcel = MAP_FAILED;
+    struct stat st;
+    bool ok;
+
+    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= WP_PARCEL_MAX) {
+        parcel = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (parcel == MAP_FAILED) {
+        (void)snprintf(why, WP_BIND_WHY_MAX, "what came cannot be read");
+        return false;
+    }
+    ok = wp_bind_take(init->options.bound_dir, init->options.workspace, parcel,
+                      (size_t)st.st_size, &command, why);
+    if (ok && command.argv != NULL) {
+        int error = start_brought(init, &command);
+
+        ok = error == 0;
+        if (!ok) {
+            (void)snprintf(why, WP_BIND_WHY_MAX, "command '%.60s': %s",
+                           command.argv[0], strerror(error));
+        }
+    }
+    wp_bind_command_fini(&command);
+    (void)munmap(parcel, (size_t)st.st_size);
+    return ok;
+}
+
+void
+wp_init_bind(struct wp_init *init, const char *fingerprint, int fd)
+{
+    char why[WP_BIND_WHY_MAX];
+
+    if (init->options.bound_dir == NULL) {
+        wp_init_tell(init, WP_CONTROL_UNBOUND,
+                     "its runtime class keeps its files");
+    } else if (init->bound[0] != '\0') {
+        bool same = strcmp(init->bound, fingerprint) == 0;
+
+        wp_init_tell(init, same ? WP_CONTROL_BOUND : WP_CONTROL_UNBOUND,
+                     same ? "" : "it has another binding");
+    } else if (take_parcel(init, fd, why)) {
+        (void)snprintf(init->bound, sizeof init->bound, "%.*s",
+                       WP_INIT_FINGERPRINT_MAX - 1, fingerprint);
+        wp_init_tell(init, WP_CONTROL_BOUND, "");
+    } else {
+        wp_init_tell(init, WP_CONTROL_UNBOUND, why);
+        /* Process 1 leaving takes what is half bound with it. */
+        _exit(0);
+    }
+}
