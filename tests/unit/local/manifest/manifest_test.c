@@ -497,8 +497,8 @@ static const struct {
      "one of never, allowed was expected, not 'sometimes'"},
     {POOL "  annotations: {pool.warmpool.io/egress: a.test b/c}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
-     "pool.warmpool.io/egress: a name, *.NAME, an address, a network, packages "
-     "or key:NAME was expected, each perhaps with :PORT, not 'b/c'"},
+     "pool.warmpool.io/egress: 'b/c': expected a name, *.NAME, an address "
+     "or a network, perhaps with :PORT, or packages, or key:NAME"},
     {POOL "  annotations: {pool.warmpool.io/redy-within: 30s}\n"
           "spec: {sandboxTemplateRef: {name: a}}\n",
      "redy-within: unknown annotation; did you mean "
