@@ -36,6 +36,7 @@ read_lease(const struct wp_job *job, struct warmpool_lease *lease,
 }
 
 int
+/* NOLINTNEXTLINE(readability-function-size) */
 warmpool_claim(struct warmpool *client, const char *pool, const char *claim_id,
                int64_t ttl_ms, int64_t wait_ms, struct warmpool_lease *lease,
                struct warmpool_error *error)

@@ -130,7 +130,7 @@ void wp_job_again(struct wp_job *job);
 
 /* The thread itself: until the client is closing; then it ends all jobs, and
  * returns NULL. */
-void *wp_client_serve(void *client);
+void *wp_client_serve(void *ctx);
 /* The connection's on_lost, of which ctx is the client. The client's thread. */
 void wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err);
 

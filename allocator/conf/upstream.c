@@ -152,7 +152,7 @@ duration_text(struct wp_str value, char out[32])
         return false;
     }
     while (*at != '\0') {
-        char *end;
+        char *end = text;
         double number = *at >= '0' && *at <= '9' ? strtod(at, &end) : -1;
         size_t len = 0;
         double unit = number >= 0 ? unit_at(end, &len) : 0;

@@ -97,8 +97,8 @@ write_manifest(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
     if (text == NULL) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
-    *out = (struct wp_str){strcpy(wp_ctl_alloc(ctl, strlen(text) + 1), text),
-                           strlen(text)};
+    out->len = strlen(text);
+    out->ptr = memcpy(wp_ctl_alloc(ctl, out->len + 1), text, out->len + 1);
     free(text);
     return WP_OK;
 }

@@ -355,6 +355,7 @@ wp_daemon_cluster_locate(const struct wp_daemon_cluster *self,
     if (self != NULL && wp_cluster_find_sandbox(
                             self->cluster, wp_str_from(info->pool_namespace),
                             wp_str_from(info->sandbox), endpoint)) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): info is. */
         memcpy(info->endpoint, endpoint, sizeof endpoint);
     }
 }

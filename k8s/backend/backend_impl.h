@@ -77,7 +77,7 @@ struct wp_backend_message *
 wp_backend_message(struct wp_cluster_backend *backend,
                    void (*run)(struct wp_cluster_message *));
 /* Frees a message that is not sent, or has been taken. */
-void wp_backend_message_drop(struct wp_cluster_message *message);
+void wp_backend_message_drop(struct wp_cluster_message *from);
 /* Has the object looked at. */
 void wp_backend_wake(struct wp_cluster_backend *backend, const char *ns,
                      const char *name);

@@ -344,9 +344,11 @@ take_all(struct taking *t, struct wp_parcel parcel)
 }
 
 bool
-wp_bind_take(const char *dir, const char *workspace, const uint8_t *parcel,
-             size_t len, struct wp_bind_command *command,
-             char why[WP_BIND_WHY_MAX])
+wp_bind_take(
+    const char *dir, const char *workspace, const uint8_t *parcel, size_t len,
+    struct wp_bind_command *command,
+    /* NOLINTNEXTLINE(readability-non-const-parameter): refuse fills it */
+    char why[WP_BIND_WHY_MAX])
 {
     struct taking t = {
         .dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC),

@@ -70,7 +70,9 @@ join_file(const char *dir, const char *file, struct wp_manifest *manifest,
 
 /* Those that are left, each of which is then joined, refused, or left for the
  * last round: its template may be in another one's file. */
+/* Its parameters are those of wp_kept_pools_join, and what is left. */
 static enum wp_status
+/* NOLINTNEXTLINE(readability-function-size) */
 join_round(const char *dir, struct dirent **entries, int n, bool is_last,
            struct wp_manifest *manifest,
            void (*refused)(void *ctx, const char *file,

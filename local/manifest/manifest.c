@@ -46,14 +46,16 @@ wp_manifest_set_inflight_max(struct wp_manifest *manifest, uint32_t n)
 void
 wp_manifest_destroy(struct wp_manifest *manifest)
 {
-    if (manifest != NULL) {
-        wp_manifest_destroy(manifest->joined);
+    while (manifest != NULL) {
+        struct wp_manifest *joined = manifest->joined;
+
         wp_region_free(&manifest->region);
         free(manifest->templates);
         free(manifest->pools);
         free(manifest->pool_places);
         free(manifest->notes.texts);
         free(manifest);
+        manifest = joined;
     }
 }
 

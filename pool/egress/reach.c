@@ -10,7 +10,8 @@ struct range {
 
 #define V4(a, b, c, d, prefix, reach)                                          \
     {                                                                          \
-        {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d}, 96 + prefix}, \
+        {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d},               \
+         96 + (prefix)},                                                       \
             WP_REACH_##reach                                                   \
     }
 

@@ -233,6 +233,7 @@ static void
 listeners_free(struct wp_http_server *server)
 {
     while (!wp_list_empty(&server->listeners)) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it leaves the list. */
         listener_free(
             WP_CONTAINER_OF(server->listeners.next, struct listener, node));
     }

@@ -148,6 +148,9 @@ has_bad_component(struct wp_str path)
 {
     size_t at = 0;
 
+    if (path.len == 0) {
+        return true;
+    }
     while (at <= path.len) {
         const char *part = path.ptr + at;
         const char *slash = memchr(part, '/', path.len - at);
@@ -428,7 +431,7 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     struct wp_wire_reader reader = {bytes, bytes + len};
     uint32_t count[FIELDS] = {0};
     struct reading r = {.out = out, .err = err};
-    struct wp_wire_field field;
+    struct wp_wire_field field = {.number = 0};
     enum wp_status status = count_fields(reader, count, err);
 
     *out = (struct wp_binding){.fingerprint = 0};

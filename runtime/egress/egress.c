@@ -159,8 +159,10 @@ free_index(struct wp_egress *egress)
             return i;
         }
     }
+    /* NOLINTBEGIN(bugprone-sizeof-expression): a table of pointers. */
     grown = realloc(egress->sources,
                     (egress->sources_len + 1) * sizeof *egress->sources);
+    /* NOLINTEND(bugprone-sizeof-expression) */
     if (grown == NULL) {
         return UINT32_MAX;
     }

@@ -72,7 +72,9 @@ def check(entry, build, clean, rules):
         stamp.touch()
         return None
     compiled = run([*words, "-fsyntax-only"], directory)
-    tidied = run([TIDY, "--quiet", "-p", build, entry["file"]], directory)
+    # By its own flags: with -p, a file that is compiled twice is looked at twice in
+    # one process, where the second time finds what is not there.
+    tidied = run([TIDY, "--quiet", entry["file"], "--", *words[1:]], directory)
     if compiled.returncode == 0 and tidied.returncode == 0:
         stamp.touch()
         return ""
