@@ -59,6 +59,15 @@ wp_loop_base_create(void)
     return base;
 }
 
+void
+wp_loop_base_destroy(struct event_base *base)
+{
+    if (base != NULL) {
+        (void)event_base_loop(base, EVLOOP_NONBLOCK);
+        event_base_free(base);
+    }
+}
+
 struct wp_loop *
 wp_loop_create(const char *name, uint32_t messages_max, struct wp_err *err)
 {
@@ -180,9 +189,7 @@ wp_loop_destroy(struct wp_loop *loop)
     if (loop->channel_event != NULL) {
         event_free(loop->channel_event);
     }
-    if (loop->base != NULL) {
-        event_base_free(loop->base);
-    }
+    wp_loop_base_destroy(loop->base);
     wp_channel_fini(&loop->channel);
     free(loop);
 }

@@ -43,9 +43,13 @@ WP_MUST_CHECK bool wp_loop_post(struct wp_loop *loop,
  * stop it is run here: nobody else touches the base then. */
 void wp_loop_call(struct wp_loop *loop, void (*run)(void *ctx), void *ctx);
 
-/* A base that takes no locks, for a thread of another kind; event_base_free
- * ends it. NULL when memory or descriptors lack. */
+/* A base that takes no locks, for a thread of another kind. NULL when memory or
+ * descriptors lack. */
 struct event_base *wp_loop_base_create(void);
+/* After everything registered with the base was freed; NULL is fine. What a
+ * freed bufferevent had deferred is run first, without calling its owner: each
+ * such callback holds the bufferevent, and event_base_free drops callbacks. */
+void wp_loop_base_destroy(struct event_base *base);
 /* Loop thread; or any one thread before start and after stop. */
 struct event_base *wp_loop_base(struct wp_loop *loop);
 /* Aborts unless called where wp_loop_base may be. */

@@ -460,9 +460,7 @@ finish(struct program *program)
             event_free(program->signals[i]);
         }
     }
-    if (program->base != NULL) {
-        event_base_free(program->base);
-    }
+    wp_loop_base_destroy(program->base);
 }
 
 /* It has keys in its memory: no file of that, and no looks from outside. */

@@ -16,13 +16,14 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/log.h"
-#include "runtime/server/confine.h"
-#include "runtime/mcp/mcp.h"
 #include "pool/base/os_error.h"
+#include "proto/loop/loop.h"
 #include "proto/sockets/descriptors.h"
 #include "proto/sockets/listen.h"
+#include "runtime/mcp/mcp.h"
 #include "runtime/runtime.h"
 #include "runtime/sandboxd/process_service.h"
+#include "runtime/server/confine.h"
 
 enum {
     EXIT_USAGE = 2,
@@ -334,7 +335,7 @@ parts_create(struct server *server, struct wp_err *err)
         .drain_ms = DRAIN_MS,
     };
 
-    runtime->base = event_base_new();
+    runtime->base = wp_loop_base_create();
     if (runtime->base != NULL) {
         runtime->processes = wp_process_table_create(runtime->base, &limits);
         runtime->mcp = wp_mcp_create(runtime);
@@ -406,9 +407,7 @@ server_fini(struct server *server)
     if (server->grace != NULL) {
         event_free(server->grace);
     }
-    if (runtime->base != NULL) {
-        event_base_free(runtime->base);
-    }
+    wp_loop_base_destroy(runtime->base);
     wp_workspace_fini(&runtime->workspace);
     wp_listener_close(&server->unix_socket);
 }

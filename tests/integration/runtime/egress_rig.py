@@ -212,8 +212,9 @@ class Proxy:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(DEADLINE_S)
+        log = self.log()
         shutil.rmtree(self.dir, ignore_errors=True)
-        return code
+        return code, log
 
 
 class Case(unittest.TestCase):
@@ -224,8 +225,12 @@ class Case(unittest.TestCase):
 
     def proxy(self, policy, *args):
         proxy = Proxy(policy, *args)
-        self.addCleanup(lambda: self.assertEqual(proxy.stop(), 0))
+        self.addCleanup(self.stopped, proxy)
         return proxy
+
+    def stopped(self, proxy):
+        code, log = proxy.stop()
+        self.assertEqual(code, 0, log[-8000:])
 
     def name_server(self):
         server = NameServer()
