@@ -33,7 +33,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 POOL = "quickstart"
 PATIENCE = 60
-DATA, HEADERS, SETTINGS, PING = 0, 1, 4, 6
+DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 FRAME_MAX = 16384
 
@@ -69,7 +69,9 @@ class Caller:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(PATIENCE)
         self.sock.connect(str(path))
-        self.sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
+        # The connection's window of answers is opened once, as wide as it can be.
+        self.sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0) +
+                          frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 0x7fffffff - 65535)))
         self.stream = 1
 
     def read(self, size):
