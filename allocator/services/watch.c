@@ -268,8 +268,8 @@ wp_service_watch_changed(struct wp_services *services, uint32_t pool_index)
 int64_t
 wp_service_watch_run(struct wp_services *services)
 {
-    int64_t now_ns = wp_clock_mono_ns(services->config.clock);
     int64_t next_ns = WP_TIME_NEVER;
+    int64_t now_ns;
 
     /* What is owed was marked on this thread, or its call has woken it since it
      * began. */
@@ -277,6 +277,7 @@ wp_service_watch_run(struct wp_services *services)
         0) {
         return next_ns;
     }
+    now_ns = wp_clock_mono_ns(services->config.clock);
     for (uint32_t i = 0; i < services->config.watches_max; i++) {
         struct wp_watch *watch = &services->watches[i];
 
