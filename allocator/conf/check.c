@@ -146,6 +146,18 @@ is_pool(const char *text)
            (slash == NULL || wp_str_is_dns_name(ns, WP_NAMESPACE_MAX));
 }
 
+/* "NAMESPACE/NAME". */
+static bool
+is_template(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    struct wp_str ns = {text, slash != NULL ? (size_t)(slash - text) : 0};
+
+    return slash != NULL &&
+           wp_str_is_dns_name(wp_str_from(slash + 1), WP_TEMPLATE_NAME_MAX) &&
+           wp_str_is_dns_name(ns, WP_NAMESPACE_MAX);
+}
+
 /* Paths are put behind it. */
 static bool
 is_base_url(const char *text)
@@ -167,6 +179,13 @@ check_sessions(const struct wp_conf *conf, struct wp_err *err)
                           "setting 'session_pool': expected NAME or "
                           "NAMESPACE/NAME of a pool, got '%.80s'",
                           conf->session_pool);
+    }
+    if (conf->trigger_template[0] != '\0' &&
+        !is_template(conf->trigger_template)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'trigger_template': expected NAMESPACE/NAME "
+                          "of a template, got '%.80s'",
+                          conf->trigger_template);
     }
     if (conf->session_url[0] != '\0' && !is_base_url(conf->session_url)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,

@@ -19,6 +19,7 @@ struct wp_daemon_servers {
     struct wp_service service[2]; /* What gRPC serves. */
     struct wp_rpc_server *rpc;
     struct wp_sessions *sessions;
+    struct wp_triggers *triggers;
     struct wp_gateway *http;
     struct wp_gateway *pages_only; /* Without the way to sandboxes. */
     struct wp_http_metrics metrics;
@@ -330,6 +331,33 @@ create_sessions(struct wp_daemon_servers *self, struct wp_err *err)
     return self->sessions != NULL ? WP_OK : err->status;
 }
 
+static bool
+make_claim(void *ctx, struct wp_trigger_order *order)
+{
+    const struct wp_daemon_servers *self = ctx;
+
+    return wp_daemon_cluster_make_claim(self->from.cluster, order);
+}
+
+static enum wp_status
+create_triggers(struct wp_daemon_servers *self, struct wp_err *err)
+{
+    const struct wp_conf *conf = self->from.core->conf;
+    const struct wp_triggers_config config = {
+        .loop = self->from.http_loop,
+        .pools = self->from.core->pools,
+        .template_name = conf->trigger_template,
+        .secret = self->from.access->trigger_secret,
+        .wait_ns = conf->session_wait,
+        .calls_max = (uint32_t)conf->http_connections_max,
+        .make = self->from.cluster != NULL ? make_claim : NULL,
+        .ctx = self,
+    };
+
+    self->triggers = wp_triggers_create(&config, err);
+    return self->triggers != NULL ? WP_OK : err->status;
+}
+
 static enum wp_status
 create_pages_only(struct wp_daemon_servers *self, struct wp_err *err)
 {
@@ -367,10 +395,12 @@ create_http(struct wp_daemon_servers *self, struct wp_err *err)
     if (!has_http(conf)) {
         return WP_OK;
     }
-    if (create_sessions(self, err) != WP_OK) {
+    if (create_sessions(self, err) != WP_OK ||
+        create_triggers(self, err) != WP_OK) {
         return err->status;
     }
     config.sessions = self->sessions;
+    config.triggers = self->triggers;
     config.trusting_listen = (const char *const *)conf->trusting_listen.items;
     config.n_trusting_listen = conf->trusting_listen.len;
     config.trust[WP_HTTP_TRUST_SESSIONS] = trust_of(&conf->trust_sessions);
@@ -535,6 +565,8 @@ wp_daemon_servers_stop(struct wp_daemon_servers *self)
         wp_gateway_destroy(self->pages_only);
         wp_sessions_destroy(self->sessions);
         self->sessions = NULL;
+        wp_triggers_destroy(self->triggers);
+        self->triggers = NULL;
     }
 }
 
