@@ -225,6 +225,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->rebuild_leases = conf->lease_store == WP_CONF_STORE_MEMORY;
     out->qps = (double)conf->kube_api_qps;
     out->burst = (uint32_t)conf->kube_api_burst;
+    out->default_tier = (enum wp_tier)conf->default_tier;
     out->claim_events = !conf->disable_claim_events;
     out->observability_annotations =
         !conf->disable_claim_observability_annotations;

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "k8s/objects/object.h"
+#include "pool/annotations/tier.h"
 #include "pool/base/status.h"
 
 #define WP_REASON_ENV_REJECTED "EnvVarsInjectionRejected"
@@ -16,11 +17,12 @@
 #define WP_REASON_QUOTA "QuotaExceeded"
 #define WP_REASON_ERROR "ReconcilerError"
 
-/* The Sandbox to POST; NULL when the template does not let the claim have it:
+/* The Sandbox to POST; installed: the tier of templates that name none. NULL when the template does not let the claim have it:
  * *reason (static storage) is Ready's reason and err says why. A new reference.
  */
 WP_MUST_CHECK json_t *wp_cold_sandbox(const struct wp_object *claim,
                                       const struct wp_object *templ,
+                                      enum wp_tier installed,
                                       const char **reason, struct wp_err *err);
 
 #endif

@@ -6,6 +6,8 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
+#include "k8s/objects/pod_tier.h"
+#include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
 #define SUFFIX "-network-policy"
@@ -57,9 +59,46 @@ default_egress(void)
                      "fc00::/7", "fe80::/10");
 }
 
-json_t *
-wp_network_policy_spec(const struct wp_object *template_)
+static json_t *
+dns_ports(void)
 {
+    return json_pack("[{s:i, s:s}, {s:i, s:s}]", "port", 53, "protocol", "UDP",
+                     "port", 53, "protocol", "TCP");
+}
+
+static json_t *
+dns_egress(void)
+{
+    return json_pack("[{s:o}]", "ports", dns_ports());
+}
+
+static json_t *
+proxy_egress(void)
+{
+    return json_pack(
+        "[{s:[{s:{s:{s:s}}}], s:[{s:i, s:s}]}, {s:[{s:{s:{s:s}}}], s:o}]", "to",
+        "podSelector", "matchLabels", "app", WP_EGRESS_APP, "ports", "port",
+        WP_EGRESS_PORT, "protocol", "TCP", "to", "namespaceSelector",
+        "matchLabels", "kubernetes.io/metadata.name", "kube-system", "ports",
+        dns_ports());
+}
+
+static json_t *
+egress_of(enum wp_tier tier)
+{
+    const struct wp_tier_info *info = wp_tier_info(tier);
+
+    return info->proxied    ? proxy_egress()
+           : info->hardened ? dns_egress()
+                            : default_egress();
+}
+
+json_t *
+wp_network_policy_spec(const struct wp_object *template_,
+                       enum wp_tier installed)
+{
+    enum wp_tier tier =
+        wp_template_tier(wp_template_view(template_), installed);
     static const char *const directions[] = {"ingress", "egress"};
     json_t *tree = wp_object_json(template_);
     json_t *rules = wp_json_at(tree, "spec", "networkPolicy", NULL);
@@ -72,7 +111,7 @@ wp_network_policy_spec(const struct wp_object *template_)
                      "Egress");
     if (!json_is_object(rules)) {
         wp_json_set(spec, "ingress", default_ingress());
-        wp_json_set(spec, "egress", default_egress());
+        wp_json_set(spec, "egress", egress_of(tier));
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(directions); i++) {
         json_t *own = json_object_get(rules, directions[i]);

@@ -105,6 +105,28 @@ class Templates(Case):
                 and event["regarding"]["name"] == name
                 and event["reason"] == reason]
 
+    def test_what_is_weaker_than_its_tier_is_told(self):
+        for name, context, tier in (
+                ("weak", {"privileged": True}, {"template.warmpool.io/tier": "T1"}),
+                ("bare", {}, {}), ("free", {"privileged": True}, {})):
+            self.api.create("sandboxtemplates", NS, name, spec={
+                "podTemplate": {"spec": {"containers": [{
+                    "name": "c", "image": "i", "securityContext": context}]}}},
+                metadata={"annotations": tier})
+        daemon = self.daemon()
+        eventually(lambda: self.notes("SandboxTemplate", "weak", "TierWeakened"),
+                   "the event")
+        self.assertEqual(
+            self.notes("SandboxTemplate", "weak", "TierWeakened"),
+            ["Weaker than tier T1: containers[0].securityContext.privileged"])
+        self.assertEqual(daemon.stop(), 0)
+        # With another default the second one is told of, too, and no third.
+        self.daemon("--default-tier=T2")
+        eventually(lambda: self.notes("SandboxTemplate", "free", "TierWeakened"),
+                   "the event of the installation's tier")
+        self.assertEqual(self.notes("SandboxTemplate", "bare", "TierWeakened"), [])
+        self.stop_all()
+
     def checks(self):
         return [one for one in self.api.control("requests")
                 if one["verb"] == "CHECK"]

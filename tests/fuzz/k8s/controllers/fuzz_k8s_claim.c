@@ -115,7 +115,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (templ != NULL && fine) {
             const char *reason = NULL;
-            json_t *made = wp_cold_sandbox(claim, templ, &reason, &err);
+            json_t *made =
+                wp_cold_sandbox(claim, templ, WP_TIER_T0, &reason, &err);
 
             check(made != NULL || reason != NULL);
             json_decref(made);

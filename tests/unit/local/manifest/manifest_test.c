@@ -10,6 +10,7 @@
 
 #include "local/manifest/expand.h"
 #include "local/manifest/manifest.h"
+#include "pool/annotations/tier.h"
 
 /* The head and the tail of a template whose middle is under test. */
 #define HEAD                                                                   \
@@ -158,6 +159,33 @@ test_template_that_is_never_bound(void **state)
         accepts(&manifest, text);
         assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
         assert_int_equal(tmpl->unbound, rows[i].unbound);
+        wp_manifest_destroy(manifest);
+    }
+}
+
+/* What a tier asks for is so on one machine, but for gVisor. */
+static void
+test_tiers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WP_TIERS; i++) {
+        const struct wp_tier_info *info = wp_tier_info((enum wp_tier)i);
+        const struct wp_template *tmpl;
+        struct wp_manifest *manifest;
+        char text[1024];
+
+        (void)snprintf(text, sizeof text,
+                       "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+                       "kind: SandboxTemplate\n"
+                       "metadata:\n  name: python\n  annotations:\n"
+                       "    template.warmpool.io/tier: %s\n"
+                       "spec:\n  podTemplate:\n    spec:\n" CONTAINER,
+                       info->name);
+        accepts(&manifest, text);
+        assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
+        assert_int_equal(tmpl->runtime_class, i == WP_TIER_T4
+                                                  ? WP_RUNTIME_GVISOR
+                                                  : WP_RUNTIME_BWRAP);
         wp_manifest_destroy(manifest);
     }
 }
@@ -466,6 +494,12 @@ static const struct {
      "spec: {}\n",
      "metadata.annotations: template.warmpool.io/binding: 'allowed' or 'none' "
      "was expected, not 'no-'"},
+    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+     "kind: SandboxTemplate\n"
+     "metadata: {name: a, annotations: {template.warmpool.io/tier: t1}}\n"
+     "spec: {}\n",
+     "metadata.annotations: template.warmpool.io/tier: T0 to T4 was expected, "
+     "not 't1'"},
     {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
      "kind: SandboxTemplate\n"
      "metadata: {name: a, annotations: {template.warmpool.io/bind: none}}\n"
@@ -829,6 +863,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_template_is_read),
         cmocka_unit_test(test_files_are_read),
         cmocka_unit_test(test_inits_are_read),
