@@ -101,6 +101,10 @@ static const struct setting settings[] = {
     {"--confine", "WARMPOOL_RUNTIME_CONFINE", SWITCH, AT(confine), 0, 0,
      "Write nowhere but in the workspace, /tmp, /dev/shm, /dev/null\n"
      "and its like, by Landlock, for this process and all it starts."},
+    {"--readable", "WARMPOOL_RUNTIME_READABLE", TEXT, AT(readable), 0, 0,
+     "With --confine: folders and files, with ':' between them, that\n"
+     "can be read besides those that can be written; nothing else can\n"
+     "(default: everything)."},
     {"--token-digest", WP_SANDBOX_TOKEN_ENV, TEXT, AT(token_digest), 0, 0,
      "SHA-256 of the token, in hexadecimal, that " WP_SANDBOX_TOKEN_FIELD "\n"
      "has to show (default none: nobody is asked). The daemon sets it\n"

@@ -46,6 +46,7 @@ struct wp_options {
     uint32_t conns_max;
     int64_t grace_ms;
     bool confine;
+    const char *readable;     /* For wp_confine; NULL: everything is. */
     const char *token_digest; /* NULL: nobody is asked for a token. */
     enum wp_token_scope token_for;
     enum wp_log_level log_level;

@@ -5,6 +5,9 @@
 
 #include "k8s/objects/json.h"
 
+/* What programs need, and no home folder with its keys. */
+#define READABLE "/usr:/bin:/sbin:/lib:/lib64:/opt:/etc:/proc:/dev"
+
 enum {
     DEPTH_MAX = 3,
 };
@@ -189,6 +192,7 @@ wp_pod_apply_tier(json_t *pod_spec, enum wp_tier tier)
             }
             if (json_is_object(container) && info->confined) {
                 fill_env(container, "WARMPOOL_RUNTIME_CONFINE", "true");
+                fill_env(container, "WARMPOOL_RUNTIME_READABLE", READABLE);
             }
             if (json_is_object(container) && info->proxied) {
                 fill_proxy(container);

@@ -374,7 +374,8 @@ server_start(struct server *server, struct wp_err *err)
         status = listen_and_tell(server, err);
     }
     if (status == WP_OK && runtime->options.confine) {
-        status = wp_confine(runtime->workspace.root, err);
+        status =
+            wp_confine(runtime->workspace.root, runtime->options.readable, err);
         if (status == WP_UNIMPLEMENTED) {
             wp_log_warn("not confined", wp_kv_err(err));
             status = WP_OK;

@@ -21,7 +21,10 @@
 #define CONTAINER_T1                                                           \
     "'securityContext': {'allowPrivilegeEscalation': false, "                  \
     "'readOnlyRootFilesystem': true, 'capabilities': {'drop': ['ALL']}}"
-#define CONFINED "{'name': 'WARMPOOL_RUNTIME_CONFINE', 'value': 'true'}"
+#define CONFINED                                                               \
+    "{'name': 'WARMPOOL_RUNTIME_CONFINE', 'value': 'true'}, "                  \
+    "{'name': 'WARMPOOL_RUNTIME_READABLE', 'value': "                          \
+    "'/usr:/bin:/sbin:/lib:/lib64:/opt:/etc:/proc:/dev'}"
 #define URL "'http://warmpool-egress:3128'"
 #define NEAR "'localhost,127.0.0.1,.svc,.cluster.local'"
 #define PROXIED                                                                \
