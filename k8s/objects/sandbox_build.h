@@ -17,8 +17,8 @@ enum {
  * left to generateName: a POST whose answer was lost is sent again, and then
  * found to have been done; and so its Pod's name is known, which spares the
  * sandbox controller a write. uid goes into the annotation WP_ANNOTATION_UID.
- * Of config only warm_pool_eviction and default_tier count. A new reference; NULL when the
- * template's spec has no podTemplate.spec that is an object. */
+ * Of config only warm_pool_eviction and default_tier count. A new reference;
+ * NULL when the template's spec has no podTemplate.spec that is an object. */
 WP_MUST_CHECK json_t *wp_sandbox_build(const struct wp_object *pool,
                                        const struct wp_object *template_,
                                        const char *name,

@@ -2,8 +2,8 @@
  *
  * The annotation WP_TIER_KEY of a SandboxTemplate names a tier, in a cluster as
  * on one machine. Each tier has what the one before has, but for confinement,
- * which is not for gVisor. On one machine T2 is what every sandbox has, whatever
- * its template says. deploy/man/warmpoold.8.md has the table. Pure. */
+ * which is not for gVisor. On one machine every sandbox has what T2 asks for,
+ * whatever its template says. deploy/man/warmpoold.8.md has the table. Pure. */
 #ifndef WP_POOL_ANNOTATIONS_TIER_H
 #define WP_POOL_ANNOTATIONS_TIER_H
 
