@@ -38,8 +38,8 @@ class Triggers(unittest.TestCase):
 
     def sandbox_of(self, claim):
         done = subprocess.run(
-            [os.path.join(BUILD, "allocator", "warmpoolctl"), "list", "-o",
-             "json"], env=dict(os.environ, RUNTIME_DIRECTORY=os.path.join(
+            [os.path.join(BUILD, "allocator", "ctl", "warmpoolctl"), "list",
+             "-o", "json"], env=dict(os.environ, RUNTIME_DIRECTORY=os.path.join(
                  self.daemon.dir, "r")),
             capture_output=True, text=True, timeout=PATIENCE, check=True)
         return next(one["sandbox"] for one in json.loads(done.stdout)["claims"]
