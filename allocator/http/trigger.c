@@ -195,7 +195,10 @@ fill_binding(struct call *call, struct wp_str body)
         size_t len = 0;
 
         for (; key[len] != '\0' && len + 1 < VARIABLE_MAX; len++) {
-            variable[len] = key[len] == '-' ? '_' : (char)(key[len] & ~0x20);
+            variable[len] = (char)(key[len] - 'a' + 'A');
+            if (key[len] == '-') {
+                variable[len] = '_';
+            }
         }
         variable[len] = '\0';
         call->env[i] = (struct wp_binding_env){

@@ -125,7 +125,10 @@ label_char(char c)
     if (c >= 'A' && c <= 'Z') {
         return (char)(c - 'A' + 'a');
     }
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+        return c;
+    }
+    return '-';
 }
 
 static void
