@@ -57,9 +57,8 @@ void wp_daemon_cluster_sandbox_token(const struct wp_daemon_cluster *self,
                                      char out[WP_SANDBOX_TOKEN_TEXT + 1]);
 /* Makes the SandboxClaim that a trigger asks for; false: try again later. Any
  * thread, until stop. */
-WP_MUST_CHECK bool
-wp_daemon_cluster_make_claim(struct wp_daemon_cluster *self,
-                             struct wp_trigger_order *order);
+WP_MUST_CHECK bool wp_daemon_cluster_make_claim(struct wp_daemon_cluster *self,
+                                                struct wp_trigger_order *order);
 /* What only it can tell. Any thread. */
 void wp_daemon_cluster_metrics(struct wp_daemon_cluster *self,
                                struct evbuffer *out);

@@ -11,8 +11,7 @@
  * between them (NULL: everywhere it could before). Sets no_new_privs. Cannot be
  * undone. INVALID_ARGUMENT for another path. UNIMPLEMENTED when the kernel has
  * no Landlock; the process is then as free as before. Before threads start. */
-WP_MUST_CHECK enum wp_status wp_confine(const char *workspace,
-                                        const char *readable,
-                                        struct wp_err *err);
+WP_MUST_CHECK enum wp_status
+wp_confine(const char *workspace, const char *readable, struct wp_err *err);
 
 #endif
