@@ -157,6 +157,17 @@ note_answer(struct wp_http *http, enum wp_http_priority priority,
     }
 }
 
+static bool
+may_send(struct wp_http_transfer *transfer)
+{
+    const struct wp_http_config *config = &transfer->http->config;
+    const struct call *call = WP_CONTAINER_OF(transfer, struct call, transfer);
+
+    return config->may_send == NULL ||
+           config->may_send(config->ctx, transfer->method, transfer->path,
+                            call->priority);
+}
+
 static void
 on_end(struct wp_http_transfer *transfer, struct wp_http_answer *answer)
 {
@@ -218,10 +229,8 @@ static bool
 start(struct wp_http *http, struct call *call)
 {
     wp_list_remove(&call->node);
-    if (http->config.may_send != NULL &&
-        !http->config.may_send(http->config.ctx, call->transfer.method,
-                               call->transfer.path, call->priority)) {
-        call_fail(call, WP_UNAVAILABLE, "it may not be sent any more");
+    if (!may_send(&call->transfer)) {
+        call_fail(call, WP_UNAVAILABLE, WP_HTTP_FORBIDDEN);
         return true;
     }
     if (!wp_http_transfer_start(&call->transfer, http->requests_link)) {
@@ -544,6 +553,7 @@ call_create(struct wp_http *http, const struct wp_http_request *request,
         .body = {call->bytes + path_len + 1, body_len},
         .timeout_ns = request->timeout_ns > 0 ? request->timeout_ns
                                               : http->config.timeout_ns,
+        .may_send = may_send,
         .on_bytes = on_bytes,
         .on_end = on_end,
     };

@@ -182,6 +182,38 @@ asked_when_sent(void **state)
     rig_fini(&rig);
 }
 
+static uint32_t asked;
+
+static bool
+once_only(void *ctx, const char *method, const char *path,
+          enum wp_http_priority priority)
+{
+    (void)ctx;
+    (void)method;
+    (void)path;
+    (void)priority;
+    return asked++ == 0;
+}
+
+/* It left its queue, and waited for a connection: a process that stands still
+ * there sends nothing when it goes on. */
+static void
+asked_again_by_its_connection(void **state)
+{
+    (void)state;
+    rig_init(&rig, NULL);
+    rig.config.may_send = once_only;
+    asked = 0;
+    rig_connect(&rig);
+    rig_send(&rig, "POST", "/p", "{}", WP_HTTP_REFILL, 0);
+    rig_wait(&rig, &rig.answer_count, 1);
+    assert_int_equal(rig.answers[0].status, WP_UNAVAILABLE);
+    assert_string_equal(rig.answers[0].error, "it may not be sent any more");
+    assert_int_equal(rig.request_count, 0);
+    assert_int_equal(asked, 2);
+    rig_fini(&rig);
+}
+
 /* The first one too many is told so, not from within the call. */
 static void
 full_queue(void **state)
@@ -673,6 +705,7 @@ main(void)
         cmocka_unit_test(priorities),
         cmocka_unit_test(spare_makes_way),
         cmocka_unit_test(asked_when_sent),
+        cmocka_unit_test(asked_again_by_its_connection),
         cmocka_unit_test(full_queue),
         cmocka_unit_test(no_path),
         cmocka_unit_test(bucket),
