@@ -715,7 +715,7 @@ class Replicas(Case):
         self.wait_filled()
         self.wait_count(12 + 3)
         self.stop_all()
-        self.judge(late=6)
+        self.judge()
 
     def leader(self):
         return eventually(lambda: next(
@@ -755,9 +755,7 @@ class Kills(Case):
         self.wait_filled(replicas=4)
         self.wait_count(len(alive) + 4)
         self.stop_all()
-        # A leader that is cut off may have creations on their way, which the API
-        # server does after the next one has counted.
-        self.judge(late=4)
+        self.judge()
 
     def test_stopped_as_it_begins(self):
         daemon = self.daemon()

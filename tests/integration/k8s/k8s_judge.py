@@ -31,12 +31,11 @@ def assigned(claim):
 class Judge:
     """Reads a history event by event; breaches collects what was wrong."""
 
-    def __init__(self, leases=0, late=0):
-        """leases: how many of gRPC may not be written yet, at any time.
-        late: how many sandboxes a leader may have been creating when it froze;
-        what it has handed to its connection goes out when it goes on."""
+    def __init__(self, leases=0):
+        """leases: how many of gRPC may not be written yet, at any time."""
         self.leases = leases
-        self.late = late
+        self.leader = None  # The token of the process that has the Lease.
+        self.late = set()  # Sandboxes made by one that had it no more: uids.
         self.breaches = []
         self.now = {}  # (kind, ns, name) -> object
         self.holder = {}  # Sandbox's uid -> the claim that had it.
@@ -50,7 +49,12 @@ class Judge:
             f"version {event['version']}, {event['type']} {event['kind']} "
             f"{meta.get('namespace')}/{meta['name']}: {text}")
 
+    def on_lease(self, event, obj):
+        self.leader = event["by"] if obj["spec"].get("holderIdentity") else None
+
     def on_sandbox(self, event, obj):
+        if event["type"] == "ADDED" and event["by"] not in ("", self.leader):
+            self.late.add(obj["metadata"]["uid"])
         kind, uid = controller(obj)
         if leased(obj):
             uid = f"{leased(obj)} of gRPC" if kind is None else uid
@@ -63,11 +67,12 @@ class Judge:
         if kind == "SandboxWarmPool":
             size = sum(controller(other)[1] == uid
                        and "deletionTimestamp" not in other["metadata"]
+                       and other["metadata"]["uid"] not in self.late
                        for key, other in self.now.items()
                        if key[0] == "sandboxes")
             self.pool_sizes[uid] = max(size, self.pool_sizes.get(uid, 0))
             # One that was taken counts here until its adoption is written.
-            most = self.most.get(uid, size) + self.leases + self.late \
+            most = self.most.get(uid, size) + self.leases \
                 + self.claims_without()
             if size > most:
                 self.breach(event, f"the pool has {size} sandboxes, at most "
@@ -110,6 +115,8 @@ class Judge:
             self.now[key] = obj
             if event["kind"] == "sandboxes":
                 self.on_sandbox(event, obj)
+            elif event["kind"] == "leases":
+                self.on_lease(event, obj)
             elif event["kind"] == "sandboxclaims":
                 self.on_claim(event, obj)
             elif event["kind"] == "sandboxwarmpools":
