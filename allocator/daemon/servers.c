@@ -67,6 +67,18 @@ backend_queue(void *ctx, uint32_t *queued, uint32_t *starting)
 }
 
 static void
+streams(void *ctx, uint32_t *open, uint32_t *broken, uint32_t *ahead)
+{
+    const struct wp_daemon_servers *self = ctx;
+    struct wp_stream_stats stats;
+
+    wp_services_stream_stats(self->from.services, &stats);
+    *open = stats.open;
+    *broken = stats.broken;
+    *ahead = stats.ahead;
+}
+
+static void
 store_metrics(void *ctx, struct evbuffer *out)
 {
     const struct wp_daemon_servers *self = ctx;
@@ -264,6 +276,7 @@ fill_pages(struct wp_daemon_servers *self)
     self->metrics.keepers =
         wp_daemon_store_redis(from->store) != NULL ? count_keepers : NULL;
     self->metrics.backend_queue = backend_queue;
+    self->metrics.streams = streams;
     self->metrics.not_ready = from->cluster != NULL ? cluster_not_ready : NULL;
     self->metrics.ctx = self;
     self->pages[0] = (struct wp_http_page){
