@@ -231,7 +231,7 @@ add_template(struct wp_manifest *manifest, struct wp_decode *d,
     }
     if (!read_template_notes(d, &meta, tmpl) ||
         !wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl,
-                              &manifest->file_mounts)) {
+                              &manifest->waits)) {
         return false;
     }
     manifest->templates_len++;
@@ -495,11 +495,16 @@ find_template(const struct wp_manifest *manifest, const char *namespace_,
 enum wp_status
 wp_manifest_resolve(struct wp_manifest *manifest, struct wp_err *err)
 {
+    struct wp_manifest_waits *waits = &manifest->waits;
     enum wp_status status = wp_file_mounts_resolve(
-        manifest->file_mounts, manifest->objects, &manifest->region, err);
+        waits->file_mounts, manifest->objects, &manifest->region, err);
 
     if (status == WP_OK) {
-        manifest->file_mounts = NULL;
+        status = wp_programs_resolve(waits->programs, manifest->objects,
+                                     &manifest->region, err);
+    }
+    if (status == WP_OK) {
+        *waits = (struct wp_manifest_waits){NULL, NULL};
     }
     return status;
 }

@@ -555,8 +555,6 @@ static const struct {
     {HEAD CONTAINER "        envFrom: [{}]\n",
      "containers[0].envFrom: not supported on one machine: name the variables "
      "in env, with their values, or mount the ConfigMap or Secret"},
-    {HEAD CONTAINER "        env: [{name: A, valueFrom: {}}]\n",
-     "env[0].valueFrom: not supported"},
     {HEAD CONTAINER "        env: [{name: A=B, value: x}]\n",
      "env[0].name: the name of a variable was expected"},
     {HEAD CONTAINER "        securityContext: {privileged: true}\n",
