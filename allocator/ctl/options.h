@@ -123,6 +123,9 @@ struct wp_ctl_option {
 /* The names every command takes, and the option of a name (NULL: none). */
 extern const char *const wp_ctl_options_common[];
 const struct wp_ctl_option *wp_ctl_option_find(const char *name);
+/* What it does, in words for people; command: whose option it is. */
+const char *wp_ctl_option_help(const struct wp_ctl_option *option,
+                               const char *command);
 
 /* Defaults, with what the environment says. */
 void wp_ctl_options_init(struct wp_ctl_options *options);
