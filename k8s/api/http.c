@@ -168,17 +168,24 @@ may_send(struct wp_http_transfer *transfer)
                             call->priority);
 }
 
+/* It is under way no more. */
+static void
+note_end(struct wp_http *http, const struct call *call)
+{
+    http->stats.inflight--;
+    http->of_priority[call->priority]--;
+    if (call->priority == WP_HTTP_CLAIM) {
+        http->claim_ended_ns = now_of(http);
+    }
+}
+
 static void
 on_end(struct wp_http_transfer *transfer, struct wp_http_answer *answer)
 {
     struct call *call = WP_CONTAINER_OF(transfer, struct call, transfer);
     struct wp_http *http = transfer->http;
 
-    http->stats.inflight--;
-    http->of_priority[call->priority]--;
-    if (call->priority == WP_HTTP_CLAIM) {
-        http->claim_ended_ns = now_of(http);
-    }
+    note_end(http, call);
     note_answer(http, call->priority, answer);
     call_finish(call, answer);
 }
@@ -348,9 +355,39 @@ tell_refused(struct wp_http *http)
     }
 }
 
+/* NULL: all that is under way may go on. */
+static struct call *
+find_forbidden(struct wp_http *http)
+{
+    WP_LIST_FOREACH (node, &http->running) {
+        if (!may_send(&call_of(node)->transfer)) {
+            return call_of(node);
+        }
+    }
+    return NULL;
+}
+
+static void
+cut_forbidden(struct wp_http *http)
+{
+    struct call *call;
+
+    /* From the beginning each time: callbacks may change the list. */
+    while ((call = find_forbidden(http)) != NULL) {
+        wp_http_transfer_cancel(&call->transfer);
+        note_end(http, call);
+        http->stats.failed++;
+        call_fail(call, WP_UNKNOWN_OUTCOME, "cut off: " WP_HTTP_FORBIDDEN);
+    }
+}
+
 static void
 work(struct wp_http *http)
 {
+    if (http->asks_again) {
+        http->asks_again = false;
+        cut_forbidden(http);
+    }
     tell_refused(http);
     wp_http_streams_work(http);
     for (int i = 0; i < WP_HTTP_PRIORITIES; i++) {
@@ -583,6 +620,15 @@ wp_http_send(struct wp_http *http, const struct wp_http_request *request)
         http->stats.refused[priority] += refusal == WP_RESOURCE_EXHAUSTED;
         wp_list_push_back(&http->refused, &call->node);
     }
+    if (http->depth == 0 && !http->closing) {
+        wp_http_kick(http);
+    }
+}
+
+void
+wp_http_ask_again(struct wp_http *http)
+{
+    http->asks_again = true;
     if (http->depth == 0 && !http->closing) {
         wp_http_kick(http);
     }

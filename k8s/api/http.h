@@ -123,6 +123,11 @@ void wp_http_destroy(struct wp_http *http);
  * full. */
 void wp_http_send(struct wp_http *http, const struct wp_http_request *request);
 
+/* What may_send says has changed: soon it is asked again of each request under
+ * way. Where it says no, what has not gone out yet is cut off, and the request
+ * ends UNKNOWN_OUTCOME. */
+void wp_http_ask_again(struct wp_http *http);
+
 /* NULL when memory lacks: on_end will not be called. */
 WP_MUST_CHECK struct wp_http_stream *
 wp_http_stream_open(struct wp_http *http,

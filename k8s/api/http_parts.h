@@ -96,6 +96,7 @@ struct wp_http {
     struct event *kick;
     struct event *timer;
     uint32_t depth; /* wp_http_enter without wp_http_leave. */
+    bool asks_again;
     bool closing;
     struct wp_http_stats stats;
 };

@@ -154,6 +154,7 @@ on_following(void *ctx, const char *leader)
     (void)leader;
     cluster->elected = false;
     wp_cluster_deactivate(cluster);
+    wp_http_ask_again(cluster->http);
 }
 
 void

@@ -179,6 +179,42 @@ asked_again_by_its_connection(void **state)
     rig_fini(&rig);
 }
 
+/* What is under way is cut off when it may not be sent any more; a read goes
+ * on. */
+static void
+cut_off(void **state)
+{
+    struct wp_http_stats stats;
+
+    (void)state;
+    rig_init(&rig, NULL);
+    rig.config.may_send = may_send;
+    rig.on_request = ignore;
+    may_write = true;
+    rig_connect(&rig);
+    rig_send(&rig, "PATCH", "/p", "{}", WP_HTTP_CLAIM, 1);
+    rig_send(&rig, "POST", "/q", "{}", WP_HTTP_CLAIM, 2);
+    rig_get(&rig, "/g", WP_HTTP_CLAIM, 3);
+    rig_wait(&rig, &rig.request_count, 3);
+    may_write = false;
+    wp_http_ask_again(rig.http);
+    rig_wait(&rig, &rig.answer_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(rig.answers[i].status, WP_UNKNOWN_OUTCOME);
+        assert_int_not_equal(rig.answers[i].tag, 3);
+    }
+    wp_http_stats(rig.http, &stats);
+    assert_int_equal(stats.inflight, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strcmp(rig.requests[i].path, "/g") == 0) {
+            peer_reply(&rig.requests[i], 200, NULL, "");
+        }
+    }
+    rig_wait(&rig, &rig.answer_count, 3);
+    assert_int_equal(rig.answers[2].status, WP_OK);
+    rig_fini(&rig);
+}
+
 /* The first one too many is told so, not from within the call. */
 static void
 full_queue(void **state)
@@ -379,6 +415,7 @@ main(void)
         cmocka_unit_test(spare_makes_way),
         cmocka_unit_test(asked_when_sent),
         cmocka_unit_test(asked_again_by_its_connection),
+        cmocka_unit_test(cut_off),
         cmocka_unit_test(full_queue),
         cmocka_unit_test(bucket),
         cmocka_unit_test(waited_too_long),
