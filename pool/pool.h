@@ -425,8 +425,6 @@ WP_MUST_CHECK bool wp_pools_holds_unseen(const struct wp_pools *pools);
 /* Every restored sandbox that was not seen is gone: idle ones leave, leases are
  * lost. */
 void wp_pools_lose_unseen(struct wp_pools *pools);
-/* Would that lose any? Control thread. */
-WP_MUST_CHECK bool wp_pools_have_unseen(struct wp_pools *pools);
 /* The replicas that are alive, own among them; each ready sandbox is preferred
  * by one of them (rendezvous hashing), so that they seldom want the same one.
  * Only a hint. At most WP_REPLICAS_MAX, more are ignored. Any thread. */

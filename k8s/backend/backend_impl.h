@@ -20,7 +20,7 @@ struct wp_cluster_backend {
     struct wp_sandbox_refs *refs; /* Owned. */
     struct wp_work_queue *queue;
     struct wp_cluster_channel *channel;
-    struct wp_fresh_list *fresh; /* What the core misses is sought there. */
+    struct wp_fresh_list *fresh; /* Before a leader counts what there is. */
     struct wp_cluster_message *sweeping; /* Waits for that; owned; NULL. */
     uint32_t messages_max;               /* Orders and ends that may wait. */
     uint32_t epoch;            /* Counts activations and their ends. */
@@ -46,7 +46,6 @@ struct wp_backend_message {
     struct wp_lease_record *record; /* ask: to be rebuilt; NULL. Owned. */
     uint32_t epoch;                 /* swept */
     uint32_t count_nr;              /* swept, counted */
-    bool listed;                    /* swept: all was read anew before. */
     bool pooled;                    /* ask: it may be new to the core. */
     bool is_new;                    /* Its answer: it was. */
 };
