@@ -36,6 +36,7 @@ class Judge:
         self.leases = leases
         self.leader = None  # The token of the process that has the Lease.
         self.late = set()  # Sandboxes made by one that had it no more: uids.
+        self.left = 0  # Claims that went before they owned a sandbox.
         self.breaches = []
         self.now = {}  # (kind, ns, name) -> object
         self.holder = {}  # Sandbox's uid -> the claim that had it.
@@ -71,20 +72,33 @@ class Judge:
                        for key, other in self.now.items()
                        if key[0] == "sandboxes")
             self.pool_sizes[uid] = max(size, self.pool_sizes.get(uid, 0))
-            # One that was taken counts here until its adoption is written.
+            # One that was taken counts here until its adoption is written, or
+            # until it goes, where its claim went first.
             most = self.most.get(uid, size) + self.leases \
-                + self.claims_without()
+                + self.claims_without() + self.left
             if size > most:
                 self.breach(event, f"the pool has {size} sandboxes, at most "
                                    f"{most} were wanted")
 
+    def owners(self):
+        return {controller(obj)[1] for key, obj in self.now.items()
+                if key[0] == "sandboxes"}
+
     def claims_without(self):
         """Claims that own no sandbox."""
-        owners = {controller(obj)[1] for key, obj in self.now.items()
-                  if key[0] == "sandboxes"}
+        owners = self.owners()
         return sum(obj["metadata"]["uid"] not in owners
                    for key, obj in self.now.items()
                    if key[0] == "sandboxclaims")
+
+    def on_gone(self, kind, obj):
+        if kind == "sandboxclaims":
+            self.left += obj["metadata"]["uid"] not in \
+                self.owners() | set(self.holder.values())
+        elif kind == "sandboxes" and self.left > 0 and \
+                controller(obj)[0] == "SandboxWarmPool" and \
+                obj["metadata"]["uid"] not in self.late:
+            self.left -= 1
 
     def on_claim(self, event, obj):
         meta = obj["metadata"]
@@ -111,6 +125,7 @@ class Judge:
                    obj["metadata"]["name"])
             if event["type"] == "DELETED":
                 self.now.pop(key, None)
+                self.on_gone(event["kind"], obj)
                 continue
             self.now[key] = obj
             if event["kind"] == "sandboxes":
