@@ -12,6 +12,9 @@ enum {
 
     WP_CONTROL_INITS_MAX = 16, /* Init containers. */
 
+    WP_CONTROL_FINGERPRINT = 16,        /* Digits of a binding's. */
+    WP_CONTROL_TREE_MAX = 1 + 16 + 512, /* Bytes of TREE. */
+
     /* From warmpool-init. */
     WP_CONTROL_HELLO = 'H',   /* Up; its credentials come along. */
     WP_CONTROL_OPEN = 'O',    /* First answer on the port. */
@@ -35,6 +38,10 @@ enum {
      * binding's fingerprint in hexadecimal. A second one with the same
      * fingerprint is answered as the first, without a look at it. */
     WP_CONTROL_BIND = 'B',
+    /* Before BIND: a tree image (local/tree_image.h) comes along as a
+     * descriptor; text is the binding's fingerprint, and the folder below the
+     * workspace. BIND tells of how it went. */
+    WP_CONTROL_TREE = 'R',
 };
 
 /* What warmpool-init runs beside the command comes through a descriptor: as

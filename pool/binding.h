@@ -35,6 +35,12 @@ struct wp_binding_file {
     uint32_t mode; /* 0001 to 0777. */
 };
 
+struct wp_binding_repository {
+    struct wp_str url; /* As pool/remotes/remote.h reads it. */
+    struct wp_str ref; /* Empty: the remote's HEAD. */
+    struct wp_str dir; /* Below the workspace; empty: the workspace. */
+};
+
 /* Checked against limits.h. Nothing in it is terminated; all is borrowed. */
 struct wp_binding {
     uint64_t fingerprint; /* Not 0. */
@@ -44,6 +50,9 @@ struct wp_binding {
     uint32_t n_secrets;
     const struct wp_binding_file *files;
     uint32_t n_files;
+    /* There before the files are. */
+    const struct wp_binding_repository *repositories;
+    uint32_t n_repositories;
     struct wp_str working_dir;    /* Empty: the workspace. */
     const struct wp_str *command; /* To be started once all else is there. */
     uint32_t n_command;
@@ -66,6 +75,7 @@ struct wp_bind_op {
     void *owner;
     uint64_t fingerprint;
     int fd;
+    void *trees;
 };
 
 /* A granted claim on its way to its answer. The caller owns it, and keeps it

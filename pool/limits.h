@@ -39,6 +39,7 @@ enum {
     WP_BINDING_TEXT_MAX = 131072, /* Of names, values and words in all. */
     WP_BINDING_PATH_MAX = 512,
     WP_BINDING_FILES_BYTES_MAX = 1 << 20, /* Of all files' contents. */
+    WP_BINDING_REPOSITORIES_MAX = 8,
     WP_BIND_REASON_MAX = 159,
     WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
 };

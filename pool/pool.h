@@ -177,6 +177,11 @@ WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
                                                struct wp_str pool_namespace,
                                                struct wp_str pool,
                                                struct wp_err *err);
+/* May a claim bring the binding's repositories? FAILED_PRECONDITION: not one of
+ * them; err says which, and why. */
+WP_MUST_CHECK enum wp_status
+wp_pools_may_fetch(const struct wp_pools *pools,
+                   const struct wp_binding *binding, struct wp_err *err);
 /* Has a claim's sandbox take its binding, before anybody is told of the lease;
  * after wp_pools_may_bind. WP_PENDING: done comes, once. The answer is the
  * claim's status and reason, which stay as they are when all was bound. When it

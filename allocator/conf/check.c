@@ -4,6 +4,7 @@
 
 #include "pool/base/address.h"
 #include "pool/egress/policy.h"
+#include "pool/remotes/remote_rules.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
@@ -494,6 +495,21 @@ check_egress(const struct wp_conf *conf, struct wp_err *err)
                : wp_err_wrap(err, "setting 'egress_packages'");
 }
 
+static enum wp_status
+check_git(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_remote_rules rules = {.n = 0};
+
+    if (wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes), false,
+                            err) != WP_OK) {
+        return wp_err_wrap(err, "setting 'git_remotes'");
+    }
+    return wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes_denied),
+                               true, err) == WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "setting 'git_remotes_denied'");
+}
+
 uint32_t
 wp_conf_controller(const char *name)
 {
@@ -544,6 +560,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_egress(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_git(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

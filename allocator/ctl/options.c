@@ -127,6 +127,12 @@ static const struct wp_ctl_option options_table[] = {
     {"copy", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
      "Bring the file LOCAL as PATH, below the workspace. May be repeated; "
      "1 MiB in all."},
+    {"repo", 0, "URL[@REF][:DIR]", WP_OPTION_WORDS, WP_SUBJECT_NONE,
+     AT(repositories), 0, 0,
+     "Bring a shallow checkout of a Git repository that the daemon allows, at "
+     "a "
+     "branch, a tag or a commit, into the workspace or DIR below it. May be "
+     "repeated, up to 8 times."},
     TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,
          "Where commands run that name no folder; made when it is below the "
          "workspace."),

@@ -53,9 +53,10 @@ struct wp_ctl_options {
     uint32_t n_objectives;
     const char *env[WP_CTL_ENV_MAX];
     uint32_t n_env;
-    struct wp_ctl_words secrets;     /* NAME=@FILE or NAME=- */
-    struct wp_ctl_words env_secrets; /* The same. */
-    struct wp_ctl_words files;       /* LOCAL:PATH */
+    struct wp_ctl_words secrets;      /* NAME=@FILE or NAME=- */
+    struct wp_ctl_words env_secrets;  /* The same. */
+    struct wp_ctl_words files;        /* LOCAL:PATH */
+    struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
     const char *workdir;
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
     uint32_t n_autoscale;

@@ -348,6 +348,19 @@ port_unbound(void *self, struct wp_str template_namespace, struct wp_str name)
                : NULL;
 }
 
+static enum wp_status
+port_may_fetch(void *self, const struct wp_binding *binding, struct wp_err *err)
+{
+    const struct wp_backend port = started_port(self);
+
+    if (port.ops == NULL) {
+        return wp_err_set(err, WP_UNAVAILABLE,
+                          "binding: the sandboxes are being taken over; try "
+                          "again");
+    }
+    return port.ops->may_fetch(port.self, binding, err);
+}
+
 struct wp_backend
 wp_daemon_backend_port(struct wp_daemon_backend *self)
 {
@@ -357,6 +370,7 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .destroy = port_destroy,
         .bind = port_bind,
         .unbound = port_unbound,
+        .may_fetch = port_may_fetch,
     };
     uint32_t spawns = (uint32_t)self->core->conf->sandbox_spawns_max;
 #ifdef WP_TEST_TOOLS

@@ -81,6 +81,9 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
         status = wp_pools_may_bind(pools, request->pool.pool_namespace,
                                    request->pool.name, err);
     }
+    if (status == WP_OK) {
+        status = wp_pools_may_fetch(pools, &self->view, err);
+    }
     self->view.fingerprint = wp_pools_fingerprint(pools, request->binding);
     return status;
 }

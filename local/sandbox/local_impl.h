@@ -18,12 +18,14 @@
 
 #include "local/sandbox/backend_local.h"
 #include "local/sandbox/egress_proxy.h"
+#include "local/sandbox/fetcher.h"
 #include "local/walls/cgroup.h"
 #include "local/http_probe.h"
 #include "local/sandbox/record.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
+#include "pool/remotes/remote_rules.h"
 #include "proto/loop/loop.h"
 
 enum {
@@ -121,6 +123,7 @@ struct wp_sandbox {
     struct event bridge_timer;
     struct event bind_timer;
     struct wp_list binds; /* Asked for by its claim, and not answered. */
+    uint64_t bound;       /* The fingerprint of what it has; 0: not known. */
     char stderr_text[WP_LOCAL_STDERR_MAX];
     uint32_t stderr_len;
     char reply[WP_HTTP_STATUS_LINE];
@@ -133,7 +136,9 @@ struct wp_local {
     char state_dir[WP_LOCAL_PATH_MAX];
     char sandboxes_dir[WP_LOCAL_PATH_MAX];
     char seccomp_path[WP_LOCAL_PATH_MAX + 16];
-    bool gvisor_tried; /* And it works. */
+    char cache_dir[WP_LOCAL_PATH_MAX + 16]; /* Of repositories. */
+    struct wp_remote_rules remotes;         /* Which may be brought. */
+    bool gvisor_tried;                      /* And it works. */
     int lock_fd;
     char boot_id[WP_BOOT_ID_LEN + 1];
     uint32_t roots; /* Names the directory of this daemon's prepared roots. */
@@ -162,6 +167,7 @@ struct wp_local {
     struct wp_list queue;
     struct wp_list live;
     struct wp_egress_proxy *egress;
+    struct wp_fetcher *fetcher; /* NULL: no repositories. */
     uint32_t turns; /* Sandboxes on their way from start to ready. */
     bool in_start;
     struct wp_sandbox **by_index; /* By ref.index. */
@@ -225,6 +231,8 @@ struct wp_sandbox *wp_sandbox_find(const struct wp_local *local,
 
 /* As struct wp_backend_ops has them. */
 enum wp_status wp_local_bind(void *self, struct wp_bind_op *op);
+enum wp_status wp_local_may_fetch(void *self, const struct wp_binding *binding,
+                                  struct wp_err *err);
 const char *wp_local_unbound(void *self, struct wp_str template_namespace,
                              struct wp_str name);
 

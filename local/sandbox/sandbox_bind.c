@@ -15,6 +15,7 @@
 
 #include "local/bind_parcel.h"
 #include "local/control.h"
+#include "local/sandbox/bind_trees.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/sandbox_impl.h"
 #include "pool/base/assert.h"
@@ -105,7 +106,10 @@ pack(const struct wp_binding *binding)
     void *map = MAP_FAILED;
     int error;
 
-    WP_ASSERT(size > 0 && size <= WP_PARCEL_MAX);
+    WP_ASSERT(size <= WP_PARCEL_MAX);
+    if (size == 0) {
+        return fd; /* All of it comes as trees. */
+    }
     if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
         map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
@@ -136,6 +140,7 @@ answer(struct wp_local *local, struct wp_bind_op *op, enum wp_status status,
         (void)close(op->fd);
         op->fd = -1;
     }
+    wp_bind_trees_drop(op->trees);
     op->status = status;
     (void)snprintf(op->reason, sizeof op->reason, "%s", reason);
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
@@ -153,6 +158,11 @@ wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
         return;
     }
     (void)evtimer_del(&sandbox->bind_timer);
+    if (status == WP_OK) {
+        sandbox->bound =
+            WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node)
+                ->fingerprint;
+    }
     (void)snprintf(text, sizeof text, "%s%s",
                    status == WP_FAILED_PRECONDITION ? "binding: "
                    : status == WP_OK                ? ""
@@ -197,6 +207,33 @@ hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     return sendmsg(sandbox->control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
+/* All that it is to have is here. */
+static void
+send_all(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
+{
+    wp_sandbox_arm_ms(&sandbox->bind_timer, op->within_ns / WP_NS_PER_MS);
+    if ((op->trees != NULL &&
+         !wp_bind_trees_send(op->trees, sandbox->control_fd,
+                             op->fingerprint)) ||
+        !hand_over(sandbox, op)) {
+        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    }
+}
+
+/* The trees are dropped with their op, when the sandbox is lost, too. */
+static void
+on_trees(void *ctx, enum wp_status status, const char *reason)
+{
+    struct wp_sandbox *sandbox = ctx;
+
+    if (status == WP_OK) {
+        send_all(sandbox,
+                 WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node));
+        return;
+    }
+    wp_sandbox_end_binds(sandbox, WP_FAILED_PRECONDITION, reason);
+}
+
 static void
 run_bind(void *ctx, uint64_t a, uint64_t b)
 {
@@ -213,14 +250,19 @@ run_bind(void *ctx, uint64_t a, uint64_t b)
                "the sandbox was lost before it was bound; try again");
         return;
     }
+    if (sandbox->bound == op->fingerprint) {
+        answer(local, op, WP_OK, ""); /* A repeat; nothing is fetched again. */
+        return;
+    }
     first = wp_list_empty(&sandbox->binds);
     wp_list_push_back(&sandbox->binds, &op->node);
     if (!first) {
         return; /* A repeat of the claim; its init is at it. */
     }
-    wp_sandbox_arm_ms(&sandbox->bind_timer, op->within_ns / WP_NS_PER_MS);
-    if (!hand_over(sandbox, op)) {
-        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    if (op->trees != NULL) {
+        wp_bind_trees_fetch(op->trees, local->fetcher, on_trees, sandbox);
+    } else {
+        send_all(sandbox, op);
     }
 }
 
@@ -233,10 +275,16 @@ wp_local_bind(void *self, struct wp_bind_op *op)
     op->owner = local;
     op->fd = -1;
     op->fingerprint = op->binding->fingerprint;
+    op->trees = NULL;
     if (atomic_fetch_add_explicit(&local->binds, 1, memory_order_relaxed) <
         BINDS_MAX) {
         op->fd = pack(op->binding);
-        if (op->fd >= 0 && wp_loop_post(local->loop, run_bind, op, 0, 0)) {
+        if (op->fd >= 0 && op->binding->n_repositories > 0) {
+            op->trees = wp_bind_trees_make(op->binding);
+        }
+        if (op->fd >= 0 &&
+            (op->trees != NULL || op->binding->n_repositories == 0) &&
+            wp_loop_post(local->loop, run_bind, op, 0, 0)) {
             return WP_PENDING;
         }
         if (op->fd < 0) {
@@ -244,11 +292,26 @@ wp_local_bind(void *self, struct wp_bind_op *op)
         }
     }
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
+    wp_bind_trees_drop(op->trees);
     if (op->fd >= 0) {
         (void)close(op->fd);
     }
     (void)snprintf(op->reason, sizeof op->reason, "%s", lack);
     return WP_RESOURCE_EXHAUSTED;
+}
+
+enum wp_status
+wp_local_may_fetch(void *self, const struct wp_binding *binding,
+                   struct wp_err *err)
+{
+    const struct wp_local *local = self;
+    enum wp_status status = wp_bind_trees_check(&local->remotes, binding, err);
+
+    return status == WP_OK && local->fetcher == NULL
+               ? wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.repositories: warmpool-fetch or git was "
+                            "not found (setting fetch_path)")
+               : status;
 }
 
 const char *

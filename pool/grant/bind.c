@@ -62,6 +62,23 @@ wp_pools_may_bind(struct wp_pools *pools, struct wp_str pool_namespace,
                                     template_name, why);
 }
 
+enum wp_status
+wp_pools_may_fetch(const struct wp_pools *pools,
+                   const struct wp_binding *binding, struct wp_err *err)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+
+    if (binding->n_repositories == 0) {
+        return WP_OK;
+    }
+    return backend->ops->may_fetch != NULL
+               ? backend->ops->may_fetch(backend->self, binding, err)
+               : wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.repositories: sandboxes of the backend "
+                            "'%s' get none",
+                            backend->ops->name);
+}
+
 /* Is the claim's lease still held? Under the change lock. */
 static bool
 is_held(struct wp_pools *pools, const struct wp_claim *claim)

@@ -83,6 +83,8 @@ struct wp_wire_bound {
     uint32_t n_env;
     uint32_t n_secrets;
     uint32_t n_files;
+    const char *const *repositories; /* Their URLs. */
+    uint32_t n_repositories;
     const char *working_dir; /* "": the workspace. */
     bool started;
 };

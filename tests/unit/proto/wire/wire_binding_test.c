@@ -36,6 +36,11 @@ static const struct wp_binding_file some_files[] = {
 };
 static const struct wp_str some_words[] = {T("sh"), T("-c"), T("")};
 
+static const struct wp_binding_repository some_repositories[] = {
+    {T("https://example.org/a"), T("v1"), T("a/b")},
+    {T("http://127.0.0.1:81/b.git"), T(""), T("")},
+};
+
 static const struct wp_binding some_binding = {
     .env = some_env,
     .n_env = 3,
@@ -46,6 +51,8 @@ static const struct wp_binding some_binding = {
     .working_dir = T("dir"),
     .command = some_words,
     .n_command = 3,
+    .repositories = some_repositories,
+    .n_repositories = 2,
 };
 
 static void
@@ -72,7 +79,14 @@ test_round_trip(void **state)
         assert_true(wp_str_eq(out.secrets[i].name, some_secrets[i].name));
         assert_true(wp_str_eq(out.secrets[i].value, some_secrets[i].value));
         assert_int_equal(out.secrets[i].in_env, some_secrets[i].in_env);
+        assert_true(
+            wp_str_eq(out.repositories[i].url, some_repositories[i].url));
+        assert_true(
+            wp_str_eq(out.repositories[i].ref, some_repositories[i].ref));
+        assert_true(
+            wp_str_eq(out.repositories[i].dir, some_repositories[i].dir));
     }
+    assert_int_equal(out.n_repositories, 2);
     assert_true(wp_str_is(out.working_dir, "dir"));
 }
 
@@ -140,6 +154,8 @@ test_bound(void **state)
     assert_string_equal(out.bound->files[1], "dir/.hidden/b c");
     assert_string_equal(out.bound->working_dir, "dir");
     assert_true(out.bound->started);
+    assert_int_equal(out.bound->n_repositories, 2);
+    assert_string_equal(out.bound->repositories[0], "https://example.org/a");
 }
 
 /* --- What is refused --- */
@@ -286,6 +302,58 @@ test_bad_files(void **state)
 }
 
 static void
+test_bad_repositories(void **state)
+{
+    static const struct {
+        struct wp_str url;
+        struct wp_str ref;
+        struct wp_str dir;
+        const char *says;
+    } bad[] = {
+        {T(""), T(""), T("d"), "binding.repositories[1].url: a URL of 1 to"},
+        {T("file:///etc"), T(""), T("d"),
+         "binding.repositories[1].url: a URL that begins with https://"},
+        {T("https://me:pw@h/a"), T(""), T("d"),
+         "binding.repositories[1].url: a URL without a user or password"},
+        {{"https://h/a\0b", 13},
+         T(""),
+         T("d"),
+         "binding.repositories[1].url: a path of letters"},
+        {T("https://h/a"), T("-x"), T("d"),
+         "binding.repositories[1].ref: a branch, a tag"},
+        {T("https://h/a"),
+         {"a\0b", 3},
+         T("d"),
+         "binding.repositories[1].ref: a branch, a tag"},
+        {T("https://h/a"), T(""), T("../d"),
+         "binding.repositories[1].directory: a path below the workspace"},
+        {T("https://h/a"), T(""), T("/d"),
+         "binding.repositories[1].directory: a path below the workspace"},
+        {T("https://h/a"), T(""), T("first"),
+         "binding.repositories[1]: another one has that directory"},
+    };
+    struct wp_binding_repository many[WP_BINDING_REPOSITORIES_MAX + 1];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        const struct wp_binding_repository repositories[] = {
+            {WP_STR("https://h/b"), WP_STR(""), WP_STR("first")},
+            {bad[i].url, bad[i].ref, bad[i].dir}};
+        const struct wp_binding binding = {.repositories = repositories,
+                                           .n_repositories = 2};
+
+        expect(&binding, bad[i].says);
+        assert_null(strstr(wire_err.msg, "pw@"));
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(many); i++) {
+        many[i] = some_repositories[0];
+    }
+    expect(&(struct wp_binding){.repositories = many,
+                                .n_repositories = WP_ARRAY_LEN(many)},
+           "binding.repositories: at most 8 expected");
+}
+
+static void
 test_bad_rest(void **state)
 {
     static const struct wp_str nothing = T("");
@@ -419,10 +487,15 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        WIRE_TEST(test_round_trip),  WIRE_TEST(test_in_a_claim),
-        WIRE_TEST(test_bound),       WIRE_TEST(test_bad_env),
-        WIRE_TEST(test_bad_secrets), WIRE_TEST(test_bad_files),
-        WIRE_TEST(test_bad_rest),    WIRE_TEST(test_bounds),
+        WIRE_TEST(test_round_trip),
+        WIRE_TEST(test_in_a_claim),
+        WIRE_TEST(test_bound),
+        WIRE_TEST(test_bad_env),
+        WIRE_TEST(test_bad_secrets),
+        WIRE_TEST(test_bad_files),
+        WIRE_TEST(test_bad_repositories),
+        WIRE_TEST(test_bad_rest),
+        WIRE_TEST(test_bounds),
         WIRE_TEST(test_malformed),
     };
 
