@@ -90,6 +90,11 @@ struct wp_backend_ops {
      * storage. NULL: they can. Any thread. With bind. */
     const char *(*unbound)(void *self, struct wp_str template_namespace,
                            struct wp_str template_name);
+    /* May a claim narrow the policy of a pool (as struct wp_sandbox_order has
+     * it) by `by`? INVALID_ARGUMENT: `by` is no policy; FAILED_PRECONDITION: it
+     * asks for more; err names what. Any thread. NULL: none can be narrowed. */
+    enum wp_status (*narrows)(void *self, struct wp_str policy,
+                              struct wp_str by, struct wp_err *err);
 };
 
 struct wp_backend {

@@ -47,6 +47,7 @@ struct wp_binding {
     struct wp_str working_dir;    /* Empty: the workspace. */
     const struct wp_str *command; /* To be started once all else is there. */
     uint32_t n_command;
+    struct wp_str egress; /* Narrows the pool's policy; empty: it stays. */
 };
 
 /* What the backend is asked to bind. */
@@ -66,6 +67,7 @@ struct wp_bind_op {
     void *owner;
     uint64_t fingerprint;
     int fd;
+    char egress[WP_EGRESS_TEXT_MAX + 1];
 };
 
 /* A granted claim on its way to its answer. The caller owns it, and keeps it

@@ -177,6 +177,11 @@ WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
                                                struct wp_str pool_namespace,
                                                struct wp_str pool,
                                                struct wp_err *err);
+/* May a claim narrow that pool's egress policy by `by`? As `narrows` of struct
+ * wp_backend_ops. A pool that is not there is left to the claim to find. */
+WP_MUST_CHECK enum wp_status
+wp_pools_may_narrow(struct wp_pools *pools, struct wp_str pool_namespace,
+                    struct wp_str pool, struct wp_str by, struct wp_err *err);
 /* Has a claim's sandbox take its binding, before anybody is told of the lease;
  * after wp_pools_may_bind. WP_PENDING: done comes, once. The answer is the
  * claim's status and reason, which stay as they are when all was bound. When it

@@ -65,12 +65,13 @@ names_json(const char *const *names, uint32_t n)
 static json_t *
 bound_json(const struct wp_wire_bound *bound)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:b}", "env",
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o}", "env",
                      names_json(bound->env, bound->n_env), "secrets",
                      names_json(bound->secrets, bound->n_secrets), "files",
                      names_json(bound->files, bound->n_files), "working_dir",
                      wp_json_from_text(bound->working_dir), "started",
-                     (int)bound->started);
+                     (int)bound->started, "egress",
+                     wp_json_from_text(bound->egress));
 }
 
 static void
@@ -80,6 +81,9 @@ print_bound(FILE *out, const struct wp_wire_bound *bound)
                    bound->n_env, bound->n_env == 1 ? "" : "s", bound->n_secrets,
                    bound->n_secrets == 1 ? "" : "s", bound->n_files,
                    bound->n_files == 1 ? "" : "s");
+    if (bound->egress[0] != '\0') {
+        wp_print_field(out, FIELD, "egress", "%s", bound->egress);
+    }
     if (bound->started) {
         wp_print_field(out, FIELD, "", "the command was started");
     }
@@ -291,7 +295,8 @@ static enum wp_status
 read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
 {
     const struct wp_ctl_options *options = &ctl->options;
-    struct wp_binding binding = {.working_dir = wp_str_from(options->workdir)};
+    struct wp_binding binding = {.working_dir = wp_str_from(options->workdir),
+                                 .egress = wp_str_from(options->egress)};
     struct wp_binding_secret *secrets = wp_ctl_alloc(
         ctl,
         (options->secrets.n + options->env_secrets.n) * sizeof *secrets + 1);
@@ -320,7 +325,7 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
     }
     read_command(ctl, &binding);
     if (binding.n_env + binding.n_secrets + binding.n_files +
-            binding.n_command + binding.working_dir.len ==
+            binding.n_command + binding.working_dir.len + binding.egress.len ==
         0) {
         return WP_OK;
     }
@@ -476,7 +481,7 @@ brings_something(const struct wp_ctl_options *options)
     return options->n_env + options->secrets.n + options->env_secrets.n +
                    options->files.n !=
                0 ||
-           options->workdir != NULL || options->run;
+           options->workdir != NULL || options->egress != NULL || options->run;
 }
 
 int

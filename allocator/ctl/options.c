@@ -130,6 +130,9 @@ static const struct wp_ctl_option options_table[] = {
     TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,
          "Where commands run that name no folder; made when it is below the "
          "workspace."),
+    TEXT("egress", 0, "POLICY", WP_SUBJECT_NONE, egress,
+         "What the sandbox may reach: less than its pool, such as packages, "
+         "none or \"example.org *.example.net\"."),
     FLAG("run", 0, run,
          "Start the command that follows --, once the rest is there."),
     DURATION("time-limit", 0, time_limit_ns, WP_NS_PER_MS,

@@ -57,6 +57,7 @@ struct wp_ctl_options {
     struct wp_ctl_words env_secrets; /* The same. */
     struct wp_ctl_words files;       /* LOCAL:PATH */
     const char *workdir;
+    const char *egress;
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
     uint32_t n_autoscale;
     const char *target; /* NULL: not given. */

@@ -348,6 +348,18 @@ port_unbound(void *self, struct wp_str template_namespace, struct wp_str name)
                : NULL;
 }
 
+static enum wp_status
+port_narrows(void *self, struct wp_str policy, struct wp_str by,
+             struct wp_err *err)
+{
+    const struct wp_backend port = started_port(self);
+
+    return port.ops != NULL
+               ? port.ops->narrows(port.self, policy, by, err)
+               : wp_err_set(err, WP_UNAVAILABLE,
+                            "the sandboxes are being taken over; try again");
+}
+
 struct wp_backend
 wp_daemon_backend_port(struct wp_daemon_backend *self)
 {
@@ -357,6 +369,7 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .destroy = port_destroy,
         .bind = port_bind,
         .unbound = port_unbound,
+        .narrows = port_narrows,
     };
     uint32_t spawns = (uint32_t)self->core->conf->sandbox_spawns_max;
 #ifdef WP_TEST_TOOLS

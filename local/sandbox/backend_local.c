@@ -90,6 +90,7 @@ prepare_egress(struct wp_local *local, struct wp_err *err)
         .drop = local->host.own_uids,
         .uid = config->uid_first + config->sandboxes_max,
         .lock_fd = &local->lock_fd,
+        .answered = wp_sandbox_on_narrowed,
     };
 
     local->egress = wp_egress_proxy_create(&proxy, wp_loop_base(local->loop));
@@ -358,6 +359,7 @@ wp_local_backend(struct wp_local *local)
         .destroy = local_destroy,
         .bind = wp_local_bind,
         .unbound = wp_local_unbound,
+        .narrows = wp_local_narrows,
     };
 
     return (struct wp_backend){

@@ -83,6 +83,7 @@ struct wp_sandbox {
     char uid_hex[2 * WP_UID_LEN + 1];
     char socket_path[WP_ENDPOINT_MAX + 1];
     char egress[WP_EGRESS_TEXT_MAX + 1];    /* Its policy; "": none. */
+    char narrowed[WP_EGRESS_TEXT_MAX + 1];  /* By its claim; "": not. */
     struct wp_egress_member *egress_member; /* NULL: it reaches nothing. */
     int64_t ordered_ns;
     int64_t ready_within_ns;
@@ -228,6 +229,14 @@ enum wp_status wp_local_bind(void *self, struct wp_bind_op *op);
 const char *wp_local_unbound(void *self, struct wp_str template_namespace,
                              struct wp_str name);
 
+/* --- sandbox_egress.c --- */
+
+/* As struct wp_backend_ops has it. */
+enum wp_status wp_local_narrows(void *self, struct wp_str policy,
+                                struct wp_str by, struct wp_err *err);
+/* As struct wp_egress_proxy_config has it. */
+void wp_sandbox_on_narrowed(void *sandbox, bool narrowed);
+
 /* --- bwrap_args.c --- */
 
 #define WP_SANDBOX_PATH                                                        \
@@ -273,6 +282,10 @@ WP_MUST_CHECK enum wp_status wp_sandbox_spawn(struct wp_sandbox *sandbox,
 /* Writes down what the next daemon needs to end the sandbox, or to adopt it. */
 WP_MUST_CHECK enum wp_status wp_sandbox_record(const struct wp_sandbox *sandbox,
                                                bool ready, struct wp_err *err);
+/* Adds to that what the claim has narrowed. */
+WP_MUST_CHECK enum wp_status
+wp_sandbox_record_narrowed(const struct wp_sandbox *sandbox,
+                           struct wp_err *err);
 /* Undoes directory and control group; false: a try later is needed. */
 WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
 

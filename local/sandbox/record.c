@@ -90,6 +90,7 @@ size_t
 wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
 {
     bool egress = record->egress[0] != '\0';
+    bool narrowed = record->narrowed[0] != '\0';
     char uid[2 * WP_UID_LEN + 1];
     int n;
 
@@ -109,6 +110,7 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  "roots %" PRIu32 "\n"
                  "ready %d\n"
                  "%s%s%s"
+                 "%s%s%s"
                  "end\n",
                  (int)record->outer_pid, record->outer_start,
                  (int)record->inner_pid, record->inner_start, record->boot_id,
@@ -116,7 +118,8 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  record->template_hash, record->template_name, record->name,
                  record->endpoint, record->host_uid, record->roots,
                  record->ready ? 1 : 0, egress ? "egress " : "", record->egress,
-                 egress ? "\n" : "");
+                 egress ? "\n" : "", narrowed ? "narrowed " : "",
+                 record->narrowed, narrowed ? "\n" : "");
     /* The fields' bounds leave room. */
     WP_ASSERT(n > 0 && n < WP_RECORD_BYTES_MAX);
     return (size_t)n;
@@ -262,6 +265,11 @@ wp_record_parse(const char *text, size_t len, struct wp_record *record)
     /* Where there is none, the line is missing: earlier daemons know none. */
     if (record->version > 1 && wp_str_starts_with(rest, WP_STR("egress ")) &&
         !take_text(&rest, "egress", record->egress, sizeof record->egress)) {
+        return false;
+    }
+    if (record->version > 1 && wp_str_starts_with(rest, WP_STR("narrowed ")) &&
+        !take_text(&rest, "narrowed", record->narrowed,
+                   sizeof record->narrowed)) {
         return false;
     }
     /* Cut short (full disk, power), it names nobody. */

@@ -98,14 +98,13 @@ fill_parcel(const struct wp_binding *binding, uint8_t *at)
 
 /* In memory that nothing but the sealed file has; -1 with errno. */
 static int
-pack(const struct wp_binding *binding)
+pack(const struct wp_binding *binding, size_t size)
 {
-    size_t size = parcel_size(binding);
     int fd = memfd_create("warmpool-binding", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *map = MAP_FAILED;
     int error;
 
-    WP_ASSERT(size > 0 && size <= WP_PARCEL_MAX);
+    WP_ASSERT(size <= WP_PARCEL_MAX);
     if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
         map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
@@ -197,12 +196,30 @@ hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     return sendmsg(sandbox->control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
+void
+wp_sandbox_bind_on(struct wp_sandbox *sandbox)
+{
+    const struct wp_bind_op *op;
+
+    if (wp_list_empty(&sandbox->binds)) {
+        return; /* Given up meanwhile. */
+    }
+    op = WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node);
+    if (op->fd < 0) {
+        wp_sandbox_end_binds(sandbox, WP_OK, "");
+    } else if (!hand_over(sandbox, op)) {
+        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    }
+}
+
 static void
 run_bind(void *ctx, uint64_t a, uint64_t b)
 {
     struct wp_bind_op *op = ctx;
     struct wp_local *local = op->owner;
     struct wp_sandbox *sandbox = wp_sandbox_find(local, op->ref);
+    enum wp_status status = WP_OK;
+    struct wp_err err;
     bool first;
 
     (void)a;
@@ -219,8 +236,13 @@ run_bind(void *ctx, uint64_t a, uint64_t b)
         return; /* A repeat of the claim; its init is at it. */
     }
     wp_sandbox_arm_ms(&sandbox->bind_timer, op->within_ns / WP_NS_PER_MS);
-    if (!hand_over(sandbox, op)) {
-        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    if (op->egress[0] != '\0') {
+        status = wp_sandbox_narrow(sandbox, op->egress, &err);
+    }
+    if (status == WP_OK) {
+        wp_sandbox_bind_on(sandbox);
+    } else if (status != WP_PENDING) {
+        wp_sandbox_end_binds(sandbox, status, err.msg);
     }
 }
 
@@ -229,17 +251,21 @@ wp_local_bind(void *self, struct wp_bind_op *op)
 {
     struct wp_local *local = self;
     const char *lack = "binding: too many sandboxes are being bound; try again";
+    /* 0: its init has nothing to do. */
+    size_t size = parcel_size(op->binding);
 
     op->owner = local;
     op->fd = -1;
     op->fingerprint = op->binding->fingerprint;
+    WP_ASSERT(wp_str_copy(op->binding->egress, op->egress, sizeof op->egress));
     if (atomic_fetch_add_explicit(&local->binds, 1, memory_order_relaxed) <
         BINDS_MAX) {
-        op->fd = pack(op->binding);
-        if (op->fd >= 0 && wp_loop_post(local->loop, run_bind, op, 0, 0)) {
+        op->fd = size > 0 ? pack(op->binding, size) : -1;
+        if ((op->fd >= 0 || size == 0) &&
+            wp_loop_post(local->loop, run_bind, op, 0, 0)) {
             return WP_PENDING;
         }
-        if (op->fd < 0) {
+        if (op->fd < 0 && size > 0) {
             lack = "binding: no memory for it; try again";
         }
     }

@@ -178,6 +178,7 @@ bound_in(struct wp_arena *arena, const Warmpool__V1__Bound *pb)
             .n_files = (uint32_t)pb->n_files,
             .working_dir = pb->working_dir,
             .started = pb->started,
+            .egress = pb->egress,
         };
     }
     return out;

@@ -85,6 +85,7 @@ struct wp_wire_bound {
     uint32_t n_files;
     const char *working_dir; /* "": the workspace. */
     bool started;
+    const char *egress; /* "": the pool's policy. */
 };
 
 struct wp_wire_claim_response {

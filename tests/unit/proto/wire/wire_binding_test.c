@@ -46,6 +46,7 @@ static const struct wp_binding some_binding = {
     .working_dir = T("dir"),
     .command = some_words,
     .n_command = 3,
+    .egress = T("packages *.a.test"),
 };
 
 static void
@@ -74,6 +75,7 @@ test_round_trip(void **state)
         assert_int_equal(out.secrets[i].in_env, some_secrets[i].in_env);
     }
     assert_true(wp_str_is(out.working_dir, "dir"));
+    assert_true(wp_str_is(out.egress, "packages *.a.test"));
 }
 
 /* Within a claim, short and long; both point into the request's bytes. */
@@ -140,6 +142,7 @@ test_bound(void **state)
     assert_string_equal(out.bound->files[1], "dir/.hidden/b c");
     assert_string_equal(out.bound->working_dir, "dir");
     assert_true(out.bound->started);
+    assert_string_equal(out.bound->egress, "packages *.a.test");
 }
 
 /* --- What is refused --- */
@@ -300,6 +303,8 @@ test_bad_rest(void **state)
            "binding.working_dir: a path that is absolute or below the");
     expect(&(struct wp_binding){.working_dir = WP_STR("/a//b")},
            "binding.working_dir: a path that is absolute or below the");
+    expect(&(struct wp_binding){.egress = WP_STR("a.test\nend")},
+           "binding.egress: UTF-8 without control characters expected");
     expect(&(struct wp_binding){.command = &nothing, .n_command = 1},
            "binding.command[0]: a program expected, got nothing");
     expect(&(struct wp_binding){.command = bad_word, .n_command = 2},
@@ -364,12 +369,16 @@ test_bounds(void **state)
     files[0].content = (struct wp_str){much, sizeof much};
     expect(&binding, "binding.files: at most 1048576 bytes of content "
                      "expected, got 1048577");
+    binding.n_files = 0;
+    binding.egress = (struct wp_str){much, WP_EGRESS_TEXT_MAX + 1};
+    expect(&binding, "binding.egress: 0 to 1023 bytes expected, got 1024");
 }
 
 /* Cut anywhere, or of other types, it is refused or whole; never more. */
 static void
 test_malformed(void **state)
 {
+    static const unsigned fields[] = {1, 2, 3, 4, 5, 25};
     struct wp_binding out;
 
     (void)state;
@@ -386,9 +395,9 @@ test_malformed(void **state)
         }
         free(cut);
     }
-    for (unsigned field = 1; field <= 5; field++) {
+    for (size_t i = 0; i < WP_ARRAY_LEN(fields); i++) {
         (void)wire_set_up(NULL);
-        wire_put_int(field, 7);
+        wire_put_int(fields[i], 7);
         WIRE_EXPECT_REFUSED(binding, wp_binding,
                             "message: a well-formed warmpool.v1.Binding");
     }
