@@ -4,8 +4,8 @@
     bench/binding.py [--pairs N] [--store STORE] [BUILD_DIR]
 
 The quickstart's pool of eight real sandboxes, all of them ready before each pair. A pair
-is a bare claim and one that brings 20 variables, 3 secrets and 5 files of 4 KiB, in
-either order; both are released. Timed over one connection on a Unix socket, from the
+is a bare claim and one that brings 20 variables, 3 secrets, 5 files of 4 KiB and an
+identity, in either order; both are released. Timed over one connection on a Unix socket, from the
 request's first byte to the answer's last. Needs root and bwrap; 300 pairs take half a
 minute.
 """
@@ -27,7 +27,8 @@ def binding():
     return b"".join(
         [part(1, f"NAME_{i}", b"value " * 4) for i in range(20)] +
         [part(2, f"SECRET_{i}", os.urandom(32).hex().encode()) for i in range(3)] +
-        [part(3, f"dir/file-{i}", os.urandom(4096)) for i in range(5)])
+        [part(3, f"dir/file-{i}", os.urandom(4096)) for i in range(5)] +
+        [field(26, field(1, b"https://api.test"))])
 
 
 def token(answer):

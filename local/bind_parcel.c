@@ -25,8 +25,8 @@ wp_parcel_next(struct wp_parcel *parcel, struct wp_parcel_entry *entry)
     }
     memcpy(head, parcel->pos, sizeof head);
     left -= sizeof head;
-    if (head[0] < WP_PARCEL_ENV || head[0] > WP_PARCEL_WORD || head[2] > left ||
-        head[3] > left - head[2]) {
+    if (head[0] < WP_PARCEL_ENV || head[0] > WP_PARCEL_IDENTITY ||
+        head[2] > left || head[3] > left - head[2]) {
         return false;
     }
     *entry = (struct wp_parcel_entry){

@@ -10,6 +10,7 @@
  *   FILE   mode           path    content
  *   DIR                   path
  *   WORD                  word
+ *   IDENTITY              name    path    a variable; the file is there
  *
  * Pure; any thread. */
 #ifndef WP_LOCAL_BIND_PARCEL_H
@@ -27,6 +28,7 @@ enum wp_parcel_kind {
     WP_PARCEL_FILE,
     WP_PARCEL_DIR,
     WP_PARCEL_WORD,
+    WP_PARCEL_IDENTITY,
 };
 
 enum {

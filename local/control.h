@@ -9,6 +9,7 @@
 
 enum {
     WP_CONTROL_MAX = 256, /* Bytes of a message. */
+    WP_CONTROL_IDENTITY_MAX = 4096,
 
     WP_CONTROL_INITS_MAX = 16, /* Init containers. */
 
@@ -35,6 +36,9 @@ enum {
      * binding's fingerprint in hexadecimal. A second one with the same
      * fingerprint is answered as the first, without a look at it. */
     WP_CONTROL_BIND = 'B',
+    /* Text, up to WP_CONTROL_IDENTITY_MAX bytes in all, is the sandbox's
+     * identity: before BIND, and anew while it is leased. */
+    WP_CONTROL_IDENTITY = 'I',
 };
 
 /* What warmpool-init runs beside the command comes through a descriptor: as
@@ -43,5 +47,10 @@ enum {
  * they, the number of its variables (0: those of warmpool-init) and they. */
 #define WP_PROGRAM_INIT "init"   /* Runs to its end before the command. */
 #define WP_PROGRAM_PROBE "probe" /* Status 0: the command is ready. */
+
+/* The file of the identity, in the folder of what is bound; and the variable
+ * that names it. */
+#define WP_IDENTITY_FILE "identity"
+#define WP_IDENTITY_ENV "WARMPOOL_IDENTITY_FILE"
 
 #endif

@@ -95,6 +95,8 @@ struct wp_backend_ops {
      * asks for more; err names what. Any thread. NULL: none can be narrowed. */
     enum wp_status (*narrows)(void *self, struct wp_str policy,
                               struct wp_str by, struct wp_err *err);
+    /* A sandbox that is bound can have a signed identity. */
+    bool signs;
 };
 
 struct wp_backend {

@@ -47,7 +47,9 @@ struct wp_binding {
     struct wp_str working_dir;    /* Empty: the workspace. */
     const struct wp_str *command; /* To be started once all else is there. */
     uint32_t n_command;
-    struct wp_str egress; /* Narrows the pool's policy; empty: it stays. */
+    struct wp_str egress;    /* Narrows the pool's policy; empty: it stays. */
+    struct wp_str audience;  /* Of a signed identity; empty: it gets none. */
+    int64_t identity_ttl_ms; /* 0: the daemon's. */
 };
 
 /* What the backend is asked to bind. */
@@ -68,6 +70,8 @@ struct wp_bind_op {
     uint64_t fingerprint;
     int fd;
     char egress[WP_EGRESS_TEXT_MAX + 1];
+    char audience[WP_AUDIENCE_MAX + 1];
+    int64_t identity_ttl_ms;
 };
 
 /* A granted claim on its way to its answer. The caller owns it, and keeps it

@@ -182,6 +182,9 @@ WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
 WP_MUST_CHECK enum wp_status
 wp_pools_may_narrow(struct wp_pools *pools, struct wp_str pool_namespace,
                     struct wp_str pool, struct wp_str by, struct wp_err *err);
+/* Can a sandbox here have a signed identity? FAILED_PRECONDITION: no. */
+WP_MUST_CHECK enum wp_status wp_pools_may_sign(const struct wp_pools *pools,
+                                               struct wp_err *err);
 /* Has a claim's sandbox take its binding, before anybody is told of the lease;
  * after wp_pools_may_bind. WP_PENDING: done comes, once. The answer is the
  * claim's status and reason, which stay as they are when all was bound. When it

@@ -494,6 +494,21 @@ check_egress(const struct wp_conf *conf, struct wp_err *err)
                : wp_err_wrap(err, "setting 'egress_packages'");
 }
 
+static enum wp_status
+check_identity(const struct wp_conf *conf, struct wp_err *err)
+{
+    const char *issuer = conf->identity_issuer;
+    size_t len = strlen(issuer);
+
+    return strpbrk(issuer, "\"\\ \t") == NULL && issuer[len - 1] != '/'
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'identity_issuer': a name or URL without "
+                            "spaces and quotes, and without '/' at its end "
+                            "expected, got '%.80s'",
+                            issuer);
+}
+
 uint32_t
 wp_conf_controller(const char *name)
 {
@@ -544,6 +559,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_egress(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_identity(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

@@ -65,13 +65,14 @@ names_json(const char *const *names, uint32_t n)
 static json_t *
 bound_json(const struct wp_wire_bound *bound)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o}", "env",
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "env",
                      names_json(bound->env, bound->n_env), "secrets",
                      names_json(bound->secrets, bound->n_secrets), "files",
                      names_json(bound->files, bound->n_files), "working_dir",
                      wp_json_from_text(bound->working_dir), "started",
                      (int)bound->started, "egress",
-                     wp_json_from_text(bound->egress));
+                     wp_json_from_text(bound->egress), "identity",
+                     wp_json_from_text(bound->identity));
 }
 
 static void
@@ -83,6 +84,9 @@ print_bound(FILE *out, const struct wp_wire_bound *bound)
                    bound->n_files == 1 ? "" : "s");
     if (bound->egress[0] != '\0') {
         wp_print_field(out, FIELD, "egress", "%s", bound->egress);
+    }
+    if (bound->identity[0] != '\0') {
+        wp_print_field(out, FIELD, "identity", "for %s", bound->identity);
     }
     if (bound->started) {
         wp_print_field(out, FIELD, "", "the command was started");
@@ -296,7 +300,8 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
 {
     const struct wp_ctl_options *options = &ctl->options;
     struct wp_binding binding = {.working_dir = wp_str_from(options->workdir),
-                                 .egress = wp_str_from(options->egress)};
+                                 .egress = wp_str_from(options->egress),
+                                 .audience = wp_str_from(options->audience)};
     struct wp_binding_secret *secrets = wp_ctl_alloc(
         ctl,
         (options->secrets.n + options->env_secrets.n) * sizeof *secrets + 1);
@@ -325,7 +330,8 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
     }
     read_command(ctl, &binding);
     if (binding.n_env + binding.n_secrets + binding.n_files +
-            binding.n_command + binding.working_dir.len + binding.egress.len ==
+            binding.n_command + binding.working_dir.len + binding.egress.len +
+            binding.audience.len ==
         0) {
         return WP_OK;
     }
@@ -481,7 +487,8 @@ brings_something(const struct wp_ctl_options *options)
     return options->n_env + options->secrets.n + options->env_secrets.n +
                    options->files.n !=
                0 ||
-           options->workdir != NULL || options->egress != NULL || options->run;
+           options->workdir != NULL || options->egress != NULL ||
+           options->audience != NULL || options->run;
 }
 
 int

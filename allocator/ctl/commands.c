@@ -13,9 +13,9 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "the\n"
      "same lease, so that a claim whose answer was lost can be repeated.\n"
      "\n"
-     "With --env, --secret, --copy, --workdir, --egress or --run the sandbox\n"
-     "has all of that before the answer, or the claim fails and says what it\n"
-     "has not.\n"
+     "With --env, --secret, --copy, --workdir, --egress, --identity or --run\n"
+     "the sandbox has all of that before the answer, or the claim fails and\n"
+     "says what it has not.\n"
      "Variables are of the commands that are run in it from then on. All is\n"
      "gone at the end of the lease.\n"
      "\n"
@@ -27,7 +27,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  id=$(warmpoolctl claim agents --output name)\n"
      "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
      NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", "env",
-           "secret", "secret-env", "copy", "workdir", "egress", "run", ),
+           "secret", "secret-env", "copy", "workdir", "egress", "identity",
+           "run", ),
      1, 1, false, WP_SUBJECT_POOL, wp_cmd_claim},
     {"release", "ID...", "End leases and destroy their sandboxes",
      "Ends the leases of the claims. A sandbox that was used is destroyed,\n"

@@ -133,6 +133,9 @@ static const struct wp_ctl_option options_table[] = {
     TEXT("egress", 0, "POLICY", WP_SUBJECT_NONE, egress,
          "What the sandbox may reach: less than its pool, such as packages, "
          "none or \"example.org *.example.net\"."),
+    TEXT("identity", 0, "AUDIENCE", WP_SUBJECT_NONE, audience,
+         "Give the sandbox a signed identity for AUDIENCE, as the file "
+         "$WARMPOOL_IDENTITY_FILE; it is renewed with the lease."),
     FLAG("run", 0, run,
          "Start the command that follows --, once the rest is there."),
     DURATION("time-limit", 0, time_limit_ns, WP_NS_PER_MS,

@@ -58,6 +58,7 @@ struct wp_ctl_options {
     struct wp_ctl_words files;       /* LOCAL:PATH */
     const char *workdir;
     const char *egress;
+    const char *audience;                        /* Of the identity. */
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
     uint32_t n_autoscale;
     const char *target; /* NULL: not given. */

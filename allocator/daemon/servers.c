@@ -11,7 +11,7 @@
 #include "proto/sockets/descriptors.h"
 
 enum {
-    PAGES = 3,
+    PAGES = 5,
 };
 
 struct wp_daemon_servers {
@@ -23,6 +23,7 @@ struct wp_daemon_servers {
     struct wp_gateway *pages_only; /* Without the way to sandboxes. */
     struct wp_http_metrics metrics;
     struct wp_http_page pages[PAGES]; /* The gateways borrow them. */
+    size_t n_pages;
     uint32_t fd_asked; /* For all connections that the settings allow. */
     uint32_t fd_room;  /* Of these, what the limit on open files allows. */
 };
@@ -248,6 +249,37 @@ create_rpc(struct wp_daemon_servers *self, struct wp_err *err)
     return self->rpc != NULL ? WP_OK : err->status;
 }
 
+static unsigned
+jwks_page(void *ctx, enum wp_view view, struct evbuffer *body,
+          const char **content_type)
+{
+    char text[WP_SIGNER_JWKS_MAX];
+    size_t len = wp_signer_jwks(ctx, text);
+
+    (void)view;
+    *content_type = "application/jwk-set+json";
+    (void)evbuffer_add(body, text, len);
+    return 200;
+}
+
+static unsigned
+openid_page(void *ctx, enum wp_view view, struct evbuffer *body,
+            const char **content_type)
+{
+    char text[WP_SIGNER_OPENID_MAX];
+    size_t len = wp_signer_openid(ctx, text);
+
+    (void)view;
+    if (len == 0) {
+        (void)evbuffer_add_printf(body, "the setting identity_issuer is no "
+                                        "https:// URL\n");
+        return 404;
+    }
+    *content_type = "application/json";
+    (void)evbuffer_add(body, text, len);
+    return 200;
+}
+
 static void
 fill_pages(struct wp_daemon_servers *self)
 {
@@ -272,6 +304,14 @@ fill_pages(struct wp_daemon_servers *self)
         (struct wp_http_page){"/healthz", true, wp_http_health_page, NULL};
     self->pages[2] = (struct wp_http_page){"/readyz", true, wp_http_ready_page,
                                            &self->metrics};
+    self->n_pages = 3;
+    if (from->core->signer != NULL) {
+        self->pages[self->n_pages++] = (struct wp_http_page){
+            "/.well-known/jwks.json", true, jwks_page, from->core->signer};
+        self->pages[self->n_pages++] =
+            (struct wp_http_page){"/.well-known/openid-configuration", true,
+                                  openid_page, from->core->signer};
+    }
 }
 
 static struct wp_gateway_config
@@ -299,7 +339,7 @@ gateway_config(struct wp_daemon_servers *self)
         .tls_key = wp_conf_or_null(conf->tls_key),
         .tls_client_ca = wp_conf_or_null(conf->tls_client_ca),
         .pages = self->pages,
-        .n_pages = PAGES,
+        .n_pages = self->n_pages,
         .find = find_sandbox,
         .token_valid = token_valid,
         .sandbox_token = sandbox_token,

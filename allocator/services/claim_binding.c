@@ -86,6 +86,9 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
             wp_pools_may_narrow(pools, request->pool.pool_namespace,
                                 request->pool.name, self->view.egress, err);
     }
+    if (status == WP_OK && self->view.audience.len > 0) {
+        status = wp_pools_may_sign(pools, err);
+    }
     self->view.fingerprint = wp_pools_fingerprint(pools, request->binding);
     return status;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "local/bind_parcel.h"
+#include "local/control.h"
 
 extern char **environ;
 
@@ -246,6 +247,12 @@ take_entry(struct taking *t, const struct wp_parcel_entry *entry)
     case WP_PARCEL_WORD:
         t->n_words++;
         return true;
+    case WP_PARCEL_IDENTITY:
+        if (faccessat(t->dir_fd, WP_IDENTITY_FILE, F_OK, 0) != 0) {
+            return refuse_entry(t, "identity", entry);
+        }
+        add_env(t, entry);
+        return true;
     }
     return false;
 }
@@ -379,6 +386,20 @@ wp_bind_take(
     }
     if (t.workspace_fd >= 0) {
         (void)close(t.workspace_fd);
+    }
+    return ok;
+}
+
+bool
+wp_bind_identity(const char *dir, const char *token, size_t len)
+{
+    static const char fresh[] = WP_IDENTITY_FILE ".new";
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && put_file(fd, fresh, token, len, SECRET_MODE) &&
+              renameat(fd, fresh, fd, WP_IDENTITY_FILE) == 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
     }
     return ok;
 }

@@ -9,6 +9,7 @@
  *   env             NAME=VALUE of every variable, each ended by a NUL
  *   cwd             where commands run that name no folder; absent: anywhere
  *   secrets/NAME    mode 0400
+ *   identity        mode 0400; replaced as a whole
  */
 #ifndef WP_LOCAL_INIT_BIND_H
 #define WP_LOCAL_INIT_BIND_H
@@ -31,6 +32,11 @@ struct wp_bind_command {
     char *text;  /* What the two point into. */
     size_t text_len;
 };
+
+/* Puts the identity into its file in dir, in the place of the one before:
+ * whoever reads it finds one of the two. False with errno. */
+WP_MUST_CHECK bool wp_bind_identity(const char *dir, const char *token,
+                                    size_t len);
 
 /* Takes all of the len bytes of a parcel. False: why says what was not taken;
  * of what was, some is there. command is to be ended in either case. */

@@ -79,6 +79,16 @@ take_parcel(struct wp_init *init, int fd, char why[WP_BIND_WHY_MAX])
 }
 
 void
+wp_init_identify(const struct wp_init *init, const char *token, size_t len)
+{
+    /* Of the first one BIND misses the file; of a later one the former stays,
+     * which is good for a while. */
+    if (init->options.bound_dir != NULL) {
+        (void)!wp_bind_identity(init->options.bound_dir, token, len);
+    }
+}
+
+void
 wp_init_bind(struct wp_init *init, const char *fingerprint, int fd)
 {
     char why[WP_BIND_WHY_MAX];

@@ -118,5 +118,8 @@ void wp_init_probe_due(struct wp_init *init);
 /* Takes the parcel of fd, which stays the caller's, unless one was taken
  * before, and tells the daemon. Ends the process when it cannot take all. */
 void wp_init_bind(struct wp_init *init, const char *fingerprint, int fd);
+/* Takes the sandbox's identity, in place of the one before. */
+void wp_init_identify(const struct wp_init *init, const char *token,
+                      size_t len);
 
 #endif

@@ -360,6 +360,7 @@ wp_local_backend(struct wp_local *local)
         .bind = wp_local_bind,
         .unbound = wp_local_unbound,
         .narrows = wp_local_narrows,
+        .signs = true,
     };
 
     return (struct wp_backend){

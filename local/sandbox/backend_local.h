@@ -118,6 +118,12 @@ struct wp_local_events {
                   struct wp_slot_ref *ref);
     /* It has its turn and begins to start; NULL: nobody wants to know. */
     void (*on_started)(void *ctx, struct wp_slot_ref ref);
+    /* An identity for that sandbox, which is leased. Not WP_OK, and err: there
+     * is none. NULL: no claim asks for one. */
+    enum wp_status (*sign)(void *ctx, struct wp_str sandbox,
+                           struct wp_str audience, int64_t ttl_ms,
+                           char token[WP_IDENTITY_TOKEN_MAX + 1],
+                           int64_t *expires_wall_ms, struct wp_err *err);
 };
 
 /* What was found, and kept or removed, at start. */

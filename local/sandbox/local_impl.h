@@ -121,7 +121,11 @@ struct wp_sandbox {
     struct event timer; /* Deadline, next probe, grace or retry, by state. */
     struct event bridge_timer;
     struct event bind_timer;
-    struct wp_list binds; /* Asked for by its claim, and not answered. */
+    struct event identity_timer;
+    char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
+    int64_t identity_ttl_ms;
+    int64_t identity_until_ms; /* Wall; of the one that it has. */
+    struct wp_list binds;      /* Asked for by its claim, and not answered. */
     char stderr_text[WP_LOCAL_STDERR_MAX];
     uint32_t stderr_len;
     char reply[WP_HTTP_STATUS_LINE];
@@ -282,10 +286,9 @@ WP_MUST_CHECK enum wp_status wp_sandbox_spawn(struct wp_sandbox *sandbox,
 /* Writes down what the next daemon needs to end the sandbox, or to adopt it. */
 WP_MUST_CHECK enum wp_status wp_sandbox_record(const struct wp_sandbox *sandbox,
                                                bool ready, struct wp_err *err);
-/* Adds to that what the claim has narrowed. */
+/* Adds to that what its claim has made of it. */
 WP_MUST_CHECK enum wp_status
-wp_sandbox_record_narrowed(const struct wp_sandbox *sandbox,
-                           struct wp_err *err);
+wp_sandbox_record_claimed(const struct wp_sandbox *sandbox, struct wp_err *err);
 /* Undoes directory and control group; false: a try later is needed. */
 WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
 

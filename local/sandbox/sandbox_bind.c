@@ -19,6 +19,8 @@
 #include "local/sandbox/sandbox_impl.h"
 #include "pool/base/assert.h"
 
+#define IDENTITY_PATH WP_ROOT_BOUND "/" WP_IDENTITY_FILE
+
 enum {
     BINDS_MAX = 256, /* Under way at once, each with its parcel. */
 };
@@ -67,6 +69,10 @@ parcel_size(const struct wp_binding *binding)
     for (uint32_t i = 0; i < binding->n_command; i++) {
         size += binding->command[i].len;
     }
+    if (binding->audience.len > 0) {
+        size += WP_PARCEL_HEAD + sizeof WP_IDENTITY_ENV - 1 +
+                sizeof IDENTITY_PATH - 1;
+    }
     return size;
 }
 
@@ -87,6 +93,10 @@ fill_parcel(const struct wp_binding *binding, uint8_t *at)
         const struct wp_binding_file *file = &binding->files[i];
 
         at = put(at, WP_PARCEL_FILE, file->mode, file->path, file->content);
+    }
+    if (binding->audience.len > 0) {
+        at = put(at, WP_PARCEL_IDENTITY, 0, WP_STR(WP_IDENTITY_ENV),
+                 WP_STR(IDENTITY_PATH));
     }
     if (binding->working_dir.len > 0) {
         at = put(at, WP_PARCEL_DIR, 0, binding->working_dir, WP_STR(""));
@@ -200,12 +210,20 @@ void
 wp_sandbox_bind_on(struct wp_sandbox *sandbox)
 {
     const struct wp_bind_op *op;
+    enum wp_status status = WP_OK;
+    struct wp_err err;
 
     if (wp_list_empty(&sandbox->binds)) {
         return; /* Given up meanwhile. */
     }
     op = WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node);
-    if (op->fd < 0) {
+    if (op->audience[0] != '\0') {
+        status = wp_sandbox_identify(sandbox, op->audience, op->identity_ttl_ms,
+                                     &err);
+    }
+    if (status != WP_OK) {
+        wp_sandbox_end_binds(sandbox, status, err.msg);
+    } else if (op->fd < 0) {
         wp_sandbox_end_binds(sandbox, WP_OK, "");
     } else if (!hand_over(sandbox, op)) {
         wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
@@ -257,7 +275,10 @@ wp_local_bind(void *self, struct wp_bind_op *op)
     op->owner = local;
     op->fd = -1;
     op->fingerprint = op->binding->fingerprint;
-    WP_ASSERT(wp_str_copy(op->binding->egress, op->egress, sizeof op->egress));
+    WP_ASSERT(
+        wp_str_copy(op->binding->egress, op->egress, sizeof op->egress) &&
+        wp_str_copy(op->binding->audience, op->audience, sizeof op->audience));
+    op->identity_ttl_ms = op->binding->identity_ttl_ms;
     if (atomic_fetch_add_explicit(&local->binds, 1, memory_order_relaxed) <
         BINDS_MAX) {
         op->fd = size > 0 ? pack(op->binding, size) : -1;

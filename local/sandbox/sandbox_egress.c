@@ -37,7 +37,7 @@ wp_sandbox_narrow(struct wp_sandbox *sandbox, const char *by,
     }
     if (strcmp(sandbox->narrowed, by) != 0) {
         (void)snprintf(sandbox->narrowed, sizeof sandbox->narrowed, "%s", by);
-        status = wp_sandbox_record_narrowed(sandbox, err);
+        status = wp_sandbox_record_claimed(sandbox, err);
         if (status != WP_OK) {
             return wp_err_wrap(err, "egress");
         }

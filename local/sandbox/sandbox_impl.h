@@ -34,11 +34,21 @@ void wp_sandbox_bind_on(struct wp_sandbox *sandbox);
 
 /* --- sandbox_egress.c --- */
 
-/* Narrows its policy by `by`, for good. WP_PENDING: wp_sandbox_bind_on comes, or
- * the binds end. Not WP_OK: it may be narrowed all the same. */
+/* Narrows its policy by `by`, for good. WP_PENDING: wp_sandbox_bind_on comes,
+ * or the binds end. Not WP_OK: it may be narrowed all the same. */
 WP_MUST_CHECK enum wp_status wp_sandbox_narrow(struct wp_sandbox *sandbox,
                                                const char *by,
                                                struct wp_err *err);
+
+/* --- sandbox_identity.c --- */
+
+/* Gives it an identity, from here on for as long as it is leased. Not WP_OK: it
+ * has none. */
+WP_MUST_CHECK enum wp_status wp_sandbox_identify(struct wp_sandbox *sandbox,
+                                                 const char *audience,
+                                                 int64_t ttl_ms,
+                                                 struct wp_err *err);
+void wp_sandbox_on_identity_timer(int fd, short what, void *arg);
 
 /* --- sandbox_ready.c --- */
 

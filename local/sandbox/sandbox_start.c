@@ -335,7 +335,7 @@ wp_sandbox_record(const struct wp_sandbox *sandbox, bool ready,
 }
 
 enum wp_status
-wp_sandbox_record_narrowed(const struct wp_sandbox *sandbox, struct wp_err *err)
+wp_sandbox_record_claimed(const struct wp_sandbox *sandbox, struct wp_err *err)
 {
     char dir[WP_LOCAL_PATH_MAX];
     struct wp_record record;
@@ -349,6 +349,8 @@ wp_sandbox_record_narrowed(const struct wp_sandbox *sandbox, struct wp_err *err)
                           dir);
     }
     memcpy(record.narrowed, sandbox->narrowed, sizeof record.narrowed);
+    memcpy(record.audience, sandbox->audience, sizeof record.audience);
+    record.identity_ttl_ms = (uint64_t)sandbox->identity_ttl_ms;
     return wp_record_write(dir, &record, err);
 }
 

@@ -88,6 +88,19 @@ wp_pools_may_narrow(struct wp_pools *pools, struct wp_str pool_namespace,
                : wp_err_wrap(err, "binding.egress");
 }
 
+enum wp_status
+wp_pools_may_sign(const struct wp_pools *pools, struct wp_err *err)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+
+    return backend->ops->signs
+               ? WP_OK
+               : wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.identity: sandboxes of the backend '%s' "
+                            "get none",
+                            backend->ops->name);
+}
+
 /* Is the claim's lease still held? Under the change lock. */
 static bool
 is_held(struct wp_pools *pools, const struct wp_claim *claim)

@@ -10,552 +10,670 @@
 #include "proto/wire/write.h"
 
 enum {
-  ENV = 1,
-  SECRETS = 2,
-  FILES = 3,
-  WORKING_DIR = 4,
-  COMMAND = 5,
-  EGRESS = 25,
-  FIELDS = 26,
-  MODE_DEFAULT = 0644,
-  PLACE_MAX = 48,
-  COMPONENT_MAX = 255,
+    ENV = 1,
+    SECRETS = 2,
+    FILES = 3,
+    WORKING_DIR = 4,
+    COMMAND = 5,
+    EGRESS = 25,
+    IDENTITY = 26,
+    FIELDS = 27,
+    MODE_DEFAULT = 0644,
+    PLACE_MAX = 48,
+    COMPONENT_MAX = 255,
 };
 
 /* EnvVar, Secret and File alike: a name, what it names, and a number. */
 struct part {
-  struct wp_str first;
-  struct wp_str second;
-  uint64_t number;
+    struct wp_str first;
+    struct wp_str second;
+    uint64_t number;
 };
 
-static enum wp_status malformed(struct wp_err *err) {
-  return wp_wire_malformed("warmpool.v1.Binding", err);
+static enum wp_status
+malformed(struct wp_err *err)
+{
+    return wp_wire_malformed("warmpool.v1.Binding", err);
 }
 
-static bool read_part(struct wp_str message, struct part *out) {
-  struct wp_wire_reader reader = {(const uint8_t *)message.ptr,
-                                  (const uint8_t *)message.ptr + message.len};
-  struct wp_wire_field field;
-  enum wp_wire_read read;
+static bool
+read_part(struct wp_str message, struct part *out)
+{
+    struct wp_wire_reader reader = {(const uint8_t *)message.ptr,
+                                    (const uint8_t *)message.ptr + message.len};
+    struct wp_wire_field field;
+    enum wp_wire_read read;
 
-  *out = (struct part){.number = 0};
-  while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
-    if (field.number > 3) {
-      continue;
+    *out = (struct part){.number = 0};
+    while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
+        if (field.number > 3) {
+            continue;
+        }
+        if (field.type !=
+            (field.number == 3 ? WP_WIRE_VARINT : WP_WIRE_BYTES)) {
+            return false;
+        }
+        switch (field.number) {
+        case 1:
+            out->first = wp_wire_field_str(&field);
+            break;
+        case 2:
+            out->second = wp_wire_field_str(&field);
+            break;
+        default:
+            out->number = field.value;
+            break;
+        }
     }
-    if (field.type != (field.number == 3 ? WP_WIRE_VARINT : WP_WIRE_BYTES)) {
-      return false;
-    }
-    switch (field.number) {
-    case 1:
-      out->first = wp_wire_field_str(&field);
-      break;
-    case 2:
-      out->second = wp_wire_field_str(&field);
-      break;
-    default:
-      out->number = field.value;
-      break;
-    }
-  }
-  return read == WP_WIRE_READ_END;
+    return read == WP_WIRE_READ_END;
 }
 
 /* --- Rules --- */
 
-static bool is_word_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || c == '_';
+static bool
+is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_';
 }
 
-static bool is_env_name(struct wp_str name) {
-  if (name.len == 0 || name.len > WP_BINDING_NAME_MAX ||
-      (name.ptr[0] >= '0' && name.ptr[0] <= '9')) {
-    return false;
-  }
-  for (size_t i = 0; i < name.len; i++) {
-    if (!is_word_char(name.ptr[i])) {
-      return false;
+static bool
+is_env_name(struct wp_str name)
+{
+    if (name.len == 0 || name.len > WP_BINDING_NAME_MAX ||
+        (name.ptr[0] >= '0' && name.ptr[0] <= '9')) {
+        return false;
     }
-  }
-  return true;
+    for (size_t i = 0; i < name.len; i++) {
+        if (!is_word_char(name.ptr[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
-static enum wp_status check_env_name(const char *place, struct wp_str name,
-                                     struct wp_err *err) {
-  if (!is_env_name(name)) {
-    return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "%s.name: 1 to %d letters, digits and '_' expected, "
-                      "not a digit first",
-                      place, WP_BINDING_NAME_MAX);
-  }
-  if (wp_str_starts_with(name, WP_STR("WARMPOOL_"))) {
-    return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "%s.name: a name that does not begin with WARMPOOL_ "
-                      "expected",
-                      place);
-  }
-  return WP_OK;
+static enum wp_status
+check_env_name(const char *place, struct wp_str name, struct wp_err *err)
+{
+    if (!is_env_name(name)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s.name: 1 to %d letters, digits and '_' expected, "
+                          "not a digit first",
+                          place, WP_BINDING_NAME_MAX);
+    }
+    if (wp_str_starts_with(name, WP_STR("WARMPOOL_"))) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s.name: a name that does not begin with WARMPOOL_ "
+                          "expected",
+                          place);
+    }
+    return WP_OK;
 }
 
-static enum wp_status check_secret_name(const char *place, struct wp_str name,
-                                        struct wp_err *err) {
-  bool fits = name.len > 0 && name.len <= WP_BINDING_NAME_MAX &&
-              name.ptr[0] != '.' && name.ptr[0] != '-';
+static enum wp_status
+check_secret_name(const char *place, struct wp_str name, struct wp_err *err)
+{
+    bool fits = name.len > 0 && name.len <= WP_BINDING_NAME_MAX &&
+                name.ptr[0] != '.' && name.ptr[0] != '-';
 
-  for (size_t i = 0; i < name.len && fits; i++) {
-    fits =
-        is_word_char(name.ptr[i]) || name.ptr[i] == '.' || name.ptr[i] == '-';
-  }
-  return fits ? WP_OK
-              : wp_err_set(err, WP_INVALID_ARGUMENT,
-                           "%s.name: 1 to %d letters, digits, '.', '_' and "
-                           "'-' expected, not '.' or '-' first",
-                           place, WP_BINDING_NAME_MAX);
+    for (size_t i = 0; i < name.len && fits; i++) {
+        fits = is_word_char(name.ptr[i]) || name.ptr[i] == '.' ||
+               name.ptr[i] == '-';
+    }
+    return fits ? WP_OK
+                : wp_err_set(err, WP_INVALID_ARGUMENT,
+                             "%s.name: 1 to %d letters, digits, '.', '_' and "
+                             "'-' expected, not '.' or '-' first",
+                             place, WP_BINDING_NAME_MAX);
 }
 
 /* text: without NUL, in UTF-8. */
-static enum wp_status check_value(const char *place, struct wp_str value,
-                                  bool text, struct wp_err *err) {
-  if (value.len > WP_BINDING_VALUE_MAX) {
-    return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "%s: at most %d bytes expected, got %zu", place,
-                      WP_BINDING_VALUE_MAX, value.len);
-  }
-  if (text && !wp_str_is_utf8(value)) {
-    return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "%s: UTF-8 without NUL expected", place);
-  }
-  return WP_OK;
+static enum wp_status
+check_value(const char *place, struct wp_str value, bool text,
+            struct wp_err *err)
+{
+    if (value.len > WP_BINDING_VALUE_MAX) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s: at most %d bytes expected, got %zu", place,
+                          WP_BINDING_VALUE_MAX, value.len);
+    }
+    if (text && !wp_str_is_utf8(value)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s: UTF-8 without NUL expected", place);
+    }
+    return WP_OK;
 }
 
 /* Parts of it that lead elsewhere, or nowhere. */
-static bool has_bad_component(struct wp_str path) {
-  size_t at = 0;
+static bool
+has_bad_component(struct wp_str path)
+{
+    size_t at = 0;
 
-  if (path.len == 0) {
-    return true;
-  }
-  while (at <= path.len) {
-    const char *part = path.ptr + at;
-    const char *slash = memchr(part, '/', path.len - at);
-    size_t len = slash != NULL ? (size_t)(slash - part) : path.len - at;
-
-    if (len == 0 || len > COMPONENT_MAX || (len == 1 && part[0] == '.') ||
-        (len == 2 && part[0] == '.' && part[1] == '.')) {
-      return true;
+    if (path.len == 0) {
+        return true;
     }
-    at += len + 1;
-  }
-  return false;
+    while (at <= path.len) {
+        const char *part = path.ptr + at;
+        const char *slash = memchr(part, '/', path.len - at);
+        size_t len = slash != NULL ? (size_t)(slash - part) : path.len - at;
+
+        if (len == 0 || len > COMPONENT_MAX || (len == 1 && part[0] == '.') ||
+            (len == 2 && part[0] == '.' && part[1] == '.')) {
+            return true;
+        }
+        at += len + 1;
+    }
+    return false;
 }
 
-static enum wp_status check_path(const char *place, struct wp_str path,
-                                 bool absolute, struct wp_err *err) {
-  enum wp_status status =
-      wp_wire_check_text(place, path, 1, WP_BINDING_PATH_MAX, err);
-  struct wp_str below = path;
+static enum wp_status
+check_path(const char *place, struct wp_str path, bool absolute,
+           struct wp_err *err)
+{
+    enum wp_status status =
+        wp_wire_check_text(place, path, 1, WP_BINDING_PATH_MAX, err);
+    struct wp_str below = path;
 
-  if (status != WP_OK) {
-    return status;
-  }
-  if (absolute && path.ptr[0] == '/') {
-    below = (struct wp_str){path.ptr + 1, path.len - 1};
-  }
-  if ((below.len > 0 || below.len == path.len) && has_bad_component(below)) {
-    return wp_err_set(err, WP_INVALID_ARGUMENT,
-                      "%s: a path %s expected, of parts up to %d bytes "
-                      "that are not empty, '.' or '..'",
-                      place,
-                      absolute ? "that is absolute or below the workspace"
-                               : "below the workspace",
-                      COMPONENT_MAX);
-  }
-  return WP_OK;
+    if (status != WP_OK) {
+        return status;
+    }
+    if (absolute && path.ptr[0] == '/') {
+        below = (struct wp_str){path.ptr + 1, path.len - 1};
+    }
+    if ((below.len > 0 || below.len == path.len) && has_bad_component(below)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s: a path %s expected, of parts up to %d bytes "
+                          "that are not empty, '.' or '..'",
+                          place,
+                          absolute ? "that is absolute or below the workspace"
+                                   : "below the workspace",
+                          COMPONENT_MAX);
+    }
+    return WP_OK;
 }
 
 /* --- Reading --- */
 
 struct reading {
-  struct wp_binding *out;
-  struct wp_binding_env *env;
-  struct wp_binding_secret *secrets;
-  struct wp_binding_file *files;
-  struct wp_str *command;
-  size_t text;        /* Bytes of names, values and words so far. */
-  size_t files_bytes; /* Of contents. */
-  struct wp_err *err;
+    struct wp_binding *out;
+    struct wp_binding_env *env;
+    struct wp_binding_secret *secrets;
+    struct wp_binding_file *files;
+    struct wp_str *command;
+    size_t text;        /* Bytes of names, values and words so far. */
+    size_t files_bytes; /* Of contents. */
+    struct wp_err *err;
 };
 
-static enum wp_status twice(const struct reading *r, const char *place,
-                            const char *what) {
-  return wp_err_set(r->err, WP_INVALID_ARGUMENT, "%s: another one has that %s",
-                    place, what);
+static enum wp_status
+twice(const struct reading *r, const char *place, const char *what)
+{
+    return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                      "%s: another one has that %s", place, what);
 }
 
 /* Among the variables, and the secrets that are some. */
-static bool env_has(const struct wp_binding *binding, struct wp_str name) {
-  for (uint32_t i = 0; i < binding->n_env; i++) {
-    if (wp_str_eq(binding->env[i].name, name)) {
-      return true;
+static bool
+env_has(const struct wp_binding *binding, struct wp_str name)
+{
+    for (uint32_t i = 0; i < binding->n_env; i++) {
+        if (wp_str_eq(binding->env[i].name, name)) {
+            return true;
+        }
     }
-  }
-  for (uint32_t i = 0; i < binding->n_secrets; i++) {
-    if (binding->secrets[i].in_env &&
-        wp_str_eq(binding->secrets[i].name, name)) {
-      return true;
+    for (uint32_t i = 0; i < binding->n_secrets; i++) {
+        if (binding->secrets[i].in_env &&
+            wp_str_eq(binding->secrets[i].name, name)) {
+            return true;
+        }
     }
-  }
-  return false;
+    return false;
 }
 
-static enum wp_status take_env(struct reading *r, struct wp_str message) {
-  struct wp_binding *out = r->out;
-  char place[PLACE_MAX];
-  char value[PLACE_MAX];
-  struct part part;
-  enum wp_status status;
+static enum wp_status
+take_env(struct reading *r, struct wp_str message)
+{
+    struct wp_binding *out = r->out;
+    char place[PLACE_MAX];
+    char value[PLACE_MAX];
+    struct part part;
+    enum wp_status status;
 
-  (void)snprintf(place, sizeof place, "binding.env[%u]", out->n_env);
-  (void)snprintf(value, sizeof value, "binding.env[%u].value", out->n_env);
-  if (!read_part(message, &part)) {
-    return malformed(r->err);
-  }
-  status = check_env_name(place, part.first, r->err);
-  if (status == WP_OK) {
-    status = check_value(value, part.second, true, r->err);
-  }
-  if (status == WP_OK && env_has(out, part.first)) {
-    status = twice(r, place, "name");
-  }
-  r->env[out->n_env++] = (struct wp_binding_env){part.first, part.second};
-  r->text += part.first.len + part.second.len;
-  return status;
-}
-
-static enum wp_status take_secret(struct reading *r, struct wp_str message) {
-  struct wp_binding *out = r->out;
-  char place[PLACE_MAX];
-  char value[PLACE_MAX];
-  struct part part;
-  enum wp_status status;
-  bool in_env;
-
-  (void)snprintf(place, sizeof place, "binding.secrets[%u]", out->n_secrets);
-  (void)snprintf(value, sizeof value, "binding.secrets[%u].value",
-                 out->n_secrets);
-  if (!read_part(message, &part)) {
-    return malformed(r->err);
-  }
-  in_env = part.number != 0;
-  status = in_env ? check_env_name(place, part.first, r->err)
-                  : check_secret_name(place, part.first, r->err);
-  if (status == WP_OK) {
-    status = check_value(value, part.second, in_env, r->err);
-  }
-  for (uint32_t i = 0; i < out->n_secrets && status == WP_OK; i++) {
-    if (wp_str_eq(out->secrets[i].name, part.first)) {
-      status = twice(r, place, "name");
+    (void)snprintf(place, sizeof place, "binding.env[%u]", out->n_env);
+    (void)snprintf(value, sizeof value, "binding.env[%u].value", out->n_env);
+    if (!read_part(message, &part)) {
+        return malformed(r->err);
     }
-  }
-  if (status == WP_OK && in_env && env_has(out, part.first)) {
-    status = twice(r, place, "name");
-  }
-  r->secrets[out->n_secrets++] =
-      (struct wp_binding_secret){part.first, part.second, in_env};
-  r->text += part.first.len + part.second.len;
-  return status;
-}
-
-static enum wp_status take_file(struct reading *r, struct wp_str message) {
-  struct wp_binding *out = r->out;
-  char place[PLACE_MAX];
-  char path[PLACE_MAX];
-  struct part part;
-  enum wp_status status;
-
-  (void)snprintf(place, sizeof place, "binding.files[%u]", out->n_files);
-  (void)snprintf(path, sizeof path, "binding.files[%u].path", out->n_files);
-  if (!read_part(message, &part)) {
-    return malformed(r->err);
-  }
-  status = check_path(path, part.first, false, r->err);
-  if (status == WP_OK && part.number > 0777) {
-    status = wp_err_set(r->err, WP_INVALID_ARGUMENT,
-                        "%s.mode: permissions up to 0777 expected", place);
-  }
-  for (uint32_t i = 0; i < out->n_files && status == WP_OK; i++) {
-    if (wp_str_eq(out->files[i].path, part.first)) {
-      status = twice(r, place, "path");
+    status = check_env_name(place, part.first, r->err);
+    if (status == WP_OK) {
+        status = check_value(value, part.second, true, r->err);
     }
-  }
-  r->files[out->n_files++] = (struct wp_binding_file){
-      part.first, part.second,
-      part.number != 0 ? (uint32_t)part.number : MODE_DEFAULT};
-  r->files_bytes += part.second.len;
-  return status;
+    if (status == WP_OK && env_has(out, part.first)) {
+        status = twice(r, place, "name");
+    }
+    r->env[out->n_env++] = (struct wp_binding_env){part.first, part.second};
+    r->text += part.first.len + part.second.len;
+    return status;
 }
 
-static enum wp_status take_word(struct reading *r, struct wp_str word) {
-  struct wp_binding *out = r->out;
-  char place[PLACE_MAX];
-  enum wp_status status;
+static enum wp_status
+take_secret(struct reading *r, struct wp_str message)
+{
+    struct wp_binding *out = r->out;
+    char place[PLACE_MAX];
+    char value[PLACE_MAX];
+    struct part part;
+    enum wp_status status;
+    bool in_env;
 
-  (void)snprintf(place, sizeof place, "binding.command[%u]", out->n_command);
-  status = check_value(place, word, true, r->err);
-  if (status == WP_OK && out->n_command == 0 && word.len == 0) {
-    status = wp_err_set(r->err, WP_INVALID_ARGUMENT,
-                        "%s: a program expected, got nothing", place);
-  }
-  r->command[out->n_command++] = word;
-  r->text += word.len;
-  return status;
+    (void)snprintf(place, sizeof place, "binding.secrets[%u]", out->n_secrets);
+    (void)snprintf(value, sizeof value, "binding.secrets[%u].value",
+                   out->n_secrets);
+    if (!read_part(message, &part)) {
+        return malformed(r->err);
+    }
+    in_env = part.number != 0;
+    status = in_env ? check_env_name(place, part.first, r->err)
+                    : check_secret_name(place, part.first, r->err);
+    if (status == WP_OK) {
+        status = check_value(value, part.second, in_env, r->err);
+    }
+    for (uint32_t i = 0; i < out->n_secrets && status == WP_OK; i++) {
+        if (wp_str_eq(out->secrets[i].name, part.first)) {
+            status = twice(r, place, "name");
+        }
+    }
+    if (status == WP_OK && in_env && env_has(out, part.first)) {
+        status = twice(r, place, "name");
+    }
+    r->secrets[out->n_secrets++] =
+        (struct wp_binding_secret){part.first, part.second, in_env};
+    r->text += part.first.len + part.second.len;
+    return status;
 }
 
-static enum wp_status take_field(struct reading *r,
-                                 const struct wp_wire_field *field) {
-  struct wp_str bytes = wp_wire_field_str(field);
+static enum wp_status
+take_file(struct reading *r, struct wp_str message)
+{
+    struct wp_binding *out = r->out;
+    char place[PLACE_MAX];
+    char path[PLACE_MAX];
+    struct part part;
+    enum wp_status status;
 
-  switch (field->number) {
-  case ENV:
-    return take_env(r, bytes);
-  case SECRETS:
-    return take_secret(r, bytes);
-  case FILES:
-    return take_file(r, bytes);
-  case WORKING_DIR:
-    r->out->working_dir = bytes;
-    return bytes.len == 0
-               ? WP_OK
-               : check_path("binding.working_dir", bytes, true, r->err);
-  case COMMAND:
-    return take_word(r, bytes);
-  case EGRESS:
-    r->out->egress = bytes;
-    return wp_wire_check_text("binding.egress", bytes, 0, WP_EGRESS_TEXT_MAX,
-                              r->err);
-  default:
-    return WP_OK;
-  }
+    (void)snprintf(place, sizeof place, "binding.files[%u]", out->n_files);
+    (void)snprintf(path, sizeof path, "binding.files[%u].path", out->n_files);
+    if (!read_part(message, &part)) {
+        return malformed(r->err);
+    }
+    status = check_path(path, part.first, false, r->err);
+    if (status == WP_OK && part.number > 0777) {
+        status = wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                            "%s.mode: permissions up to 0777 expected", place);
+    }
+    for (uint32_t i = 0; i < out->n_files && status == WP_OK; i++) {
+        if (wp_str_eq(out->files[i].path, part.first)) {
+            status = twice(r, place, "path");
+        }
+    }
+    r->files[out->n_files++] = (struct wp_binding_file){
+        part.first, part.second,
+        part.number != 0 ? (uint32_t)part.number : MODE_DEFAULT};
+    r->files_bytes += part.second.len;
+    return status;
+}
+
+static enum wp_status
+take_word(struct reading *r, struct wp_str word)
+{
+    struct wp_binding *out = r->out;
+    char place[PLACE_MAX];
+    enum wp_status status;
+
+    (void)snprintf(place, sizeof place, "binding.command[%u]", out->n_command);
+    status = check_value(place, word, true, r->err);
+    if (status == WP_OK && out->n_command == 0 && word.len == 0) {
+        status = wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                            "%s: a program expected, got nothing", place);
+    }
+    r->command[out->n_command++] = word;
+    r->text += word.len;
+    return status;
+}
+
+static enum wp_status
+take_identity(struct reading *r, struct wp_str message)
+{
+    struct wp_wire_reader reader = {(const uint8_t *)message.ptr,
+                                    (const uint8_t *)message.ptr + message.len};
+    struct wp_binding *out = r->out;
+    struct wp_wire_field field;
+    enum wp_wire_read read;
+    enum wp_status status;
+
+    out->audience.len = 0;
+    out->identity_ttl_ms = 0;
+    while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
+        if (field.number == 1 && field.type == WP_WIRE_BYTES) {
+            out->audience = wp_wire_field_str(&field);
+        } else if (field.number == 2 && field.type == WP_WIRE_VARINT) {
+            out->identity_ttl_ms = (int64_t)field.value;
+        } else if (field.number <= 2) {
+            return malformed(r->err);
+        }
+    }
+    if (read != WP_WIRE_READ_END) {
+        return malformed(r->err);
+    }
+    status = wp_wire_check_text("binding.identity.audience", out->audience, 1,
+                                WP_AUDIENCE_MAX, r->err);
+    if (status == WP_OK && out->identity_ttl_ms != 0 &&
+        (out->identity_ttl_ms < WP_IDENTITY_TTL_MIN_NS / WP_NS_PER_MS ||
+         out->identity_ttl_ms > WP_IDENTITY_TTL_MAX_NS / WP_NS_PER_MS)) {
+        status = wp_err_set(
+            r->err, WP_INVALID_ARGUMENT,
+            "binding.identity.ttl_ms: 0, or %lld to %lld expected, got %lld",
+            (long long)(WP_IDENTITY_TTL_MIN_NS / WP_NS_PER_MS),
+            (long long)(WP_IDENTITY_TTL_MAX_NS / WP_NS_PER_MS),
+            (long long)out->identity_ttl_ms);
+    }
+    return status;
+}
+
+static enum wp_status
+take_field(struct reading *r, const struct wp_wire_field *field)
+{
+    struct wp_str bytes = wp_wire_field_str(field);
+
+    switch (field->number) {
+    case ENV:
+        return take_env(r, bytes);
+    case SECRETS:
+        return take_secret(r, bytes);
+    case FILES:
+        return take_file(r, bytes);
+    case WORKING_DIR:
+        r->out->working_dir = bytes;
+        return bytes.len == 0
+                   ? WP_OK
+                   : check_path("binding.working_dir", bytes, true, r->err);
+    case COMMAND:
+        return take_word(r, bytes);
+    case EGRESS:
+        r->out->egress = bytes;
+        return wp_wire_check_text("binding.egress", bytes, 0,
+                                  WP_EGRESS_TEXT_MAX, r->err);
+    case IDENTITY:
+        return take_identity(r, bytes);
+    default:
+        return WP_OK;
+    }
 }
 
 /* How often each field is there. */
-static enum wp_status count_fields(struct wp_wire_reader reader,
-                                   uint32_t count[FIELDS], struct wp_err *err) {
-  static const struct {
-    const char *name;
-    uint32_t max;
-  } bounds[FIELDS] = {
-      [ENV] = {"env", WP_BINDING_ENV_MAX},
-      [SECRETS] = {"secrets", WP_BINDING_SECRETS_MAX},
-      [FILES] = {"files", WP_BINDING_FILES_MAX},
-      [WORKING_DIR] = {"working_dir", UINT32_MAX},
-      [COMMAND] = {"command", WP_BINDING_ARGS_MAX},
-      [EGRESS] = {"egress", UINT32_MAX},
-  };
-  struct wp_wire_field field;
-  enum wp_wire_read read;
+static enum wp_status
+count_fields(struct wp_wire_reader reader, uint32_t count[FIELDS],
+             struct wp_err *err)
+{
+    static const struct {
+        const char *name;
+        uint32_t max;
+    } bounds[FIELDS] = {
+        [ENV] = {"env", WP_BINDING_ENV_MAX},
+        [SECRETS] = {"secrets", WP_BINDING_SECRETS_MAX},
+        [FILES] = {"files", WP_BINDING_FILES_MAX},
+        [WORKING_DIR] = {"working_dir", UINT32_MAX},
+        [COMMAND] = {"command", WP_BINDING_ARGS_MAX},
+        [EGRESS] = {"egress", UINT32_MAX},
+        [IDENTITY] = {"identity", UINT32_MAX},
+    };
+    struct wp_wire_field field;
+    enum wp_wire_read read;
 
-  while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
-    if (field.number >= FIELDS || bounds[field.number].name == NULL) {
-      continue;
+    while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
+        if (field.number >= FIELDS || bounds[field.number].name == NULL) {
+            continue;
+        }
+        if (field.type != WP_WIRE_BYTES) {
+            return malformed(err);
+        }
+        if (++count[field.number] > bounds[field.number].max) {
+            return wp_err_set(
+                err, WP_INVALID_ARGUMENT, "binding.%s: at most %u expected",
+                bounds[field.number].name, bounds[field.number].max);
+        }
     }
-    if (field.type != WP_WIRE_BYTES) {
-      return malformed(err);
-    }
-    if (++count[field.number] > bounds[field.number].max) {
-      return wp_err_set(err, WP_INVALID_ARGUMENT,
-                        "binding.%s: at most %u expected",
-                        bounds[field.number].name, bounds[field.number].max);
-    }
-  }
-  return read == WP_WIRE_READ_END ? WP_OK : malformed(err);
+    return read == WP_WIRE_READ_END ? WP_OK : malformed(err);
 }
 
-static enum wp_status check_sums(const struct reading *r) {
-  const struct wp_binding *out = r->out;
+static enum wp_status
+check_sums(const struct reading *r)
+{
+    const struct wp_binding *out = r->out;
 
-  if (out->n_env + out->n_secrets + out->n_files + out->n_command +
-          out->working_dir.len + out->egress.len ==
-      0) {
-    return wp_err_set(r->err, WP_INVALID_ARGUMENT,
-                      "binding: something expected in it, or no binding");
-  }
-  if (r->text > WP_BINDING_TEXT_MAX) {
-    return wp_err_set(r->err, WP_INVALID_ARGUMENT,
-                      "binding: at most %d bytes of names, values and "
-                      "words expected, got %zu",
-                      WP_BINDING_TEXT_MAX, r->text);
-  }
-  if (r->files_bytes > WP_BINDING_FILES_BYTES_MAX) {
-    return wp_err_set(r->err, WP_INVALID_ARGUMENT,
-                      "binding.files: at most %d bytes of content "
-                      "expected, got %zu",
-                      WP_BINDING_FILES_BYTES_MAX, r->files_bytes);
-  }
-  return WP_OK;
+    if (out->n_env + out->n_secrets + out->n_files + out->n_command +
+            out->working_dir.len + out->egress.len + out->audience.len ==
+        0) {
+        return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                          "binding: something expected in it, or no binding");
+    }
+    if (r->text > WP_BINDING_TEXT_MAX) {
+        return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                          "binding: at most %d bytes of names, values and "
+                          "words expected, got %zu",
+                          WP_BINDING_TEXT_MAX, r->text);
+    }
+    if (r->files_bytes > WP_BINDING_FILES_BYTES_MAX) {
+        return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                          "binding.files: at most %d bytes of content "
+                          "expected, got %zu",
+                          WP_BINDING_FILES_BYTES_MAX, r->files_bytes);
+    }
+    return WP_OK;
 }
 
-enum wp_status wp_wire_unpack_binding(struct wp_arena *arena,
-                                      const uint8_t *bytes, size_t len,
-                                      struct wp_binding *out,
-                                      struct wp_err *err) {
-  struct wp_wire_reader reader = {bytes, bytes + len};
-  uint32_t count[FIELDS] = {0};
-  struct reading r = {.out = out, .err = err};
-  struct wp_wire_field field = {.number = 0};
-  enum wp_status status = count_fields(reader, count, err);
+enum wp_status
+wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
+                       struct wp_binding *out, struct wp_err *err)
+{
+    struct wp_wire_reader reader = {bytes, bytes + len};
+    uint32_t count[FIELDS] = {0};
+    struct reading r = {.out = out, .err = err};
+    struct wp_wire_field field = {.number = 0};
+    enum wp_status status = count_fields(reader, count, err);
 
-  *out = (struct wp_binding){.fingerprint = 0};
-  if (status != WP_OK) {
-    return status;
-  }
-  r.env = wp_arena_alloc(arena, count[ENV] * sizeof *r.env);
-  r.secrets = wp_arena_alloc(arena, count[SECRETS] * sizeof *r.secrets);
-  r.files = wp_arena_alloc(arena, count[FILES] * sizeof *r.files);
-  r.command = wp_arena_alloc(arena, count[COMMAND] * sizeof *r.command);
-  if (r.env == NULL || r.secrets == NULL || r.files == NULL ||
-      r.command == NULL) {
-    return wp_wire_too_long(err);
-  }
-  out->env = r.env;
-  out->secrets = r.secrets;
-  out->files = r.files;
-  out->command = r.command;
-  while (status == WP_OK &&
-         wp_wire_read_next(&reader, &field) == WP_WIRE_READ_FIELD) {
-    status = take_field(&r, &field);
-  }
-  return status == WP_OK ? check_sums(&r) : status;
+    *out = (struct wp_binding){.fingerprint = 0};
+    if (status != WP_OK) {
+        return status;
+    }
+    r.env = wp_arena_alloc(arena, count[ENV] * sizeof *r.env);
+    r.secrets = wp_arena_alloc(arena, count[SECRETS] * sizeof *r.secrets);
+    r.files = wp_arena_alloc(arena, count[FILES] * sizeof *r.files);
+    r.command = wp_arena_alloc(arena, count[COMMAND] * sizeof *r.command);
+    if (r.env == NULL || r.secrets == NULL || r.files == NULL ||
+        r.command == NULL) {
+        return wp_wire_too_long(err);
+    }
+    out->env = r.env;
+    out->secrets = r.secrets;
+    out->files = r.files;
+    out->command = r.command;
+    while (status == WP_OK &&
+           wp_wire_read_next(&reader, &field) == WP_WIRE_READ_FIELD) {
+        status = take_field(&r, &field);
+    }
+    return status == WP_OK ? check_sums(&r) : status;
 }
 
 /* --- Writing --- */
 
-static size_t part_size(struct wp_str first, struct wp_str second,
-                        uint64_t number) {
-  return wp_wire_bytes_size(first.len) + wp_wire_bytes_size(second.len) +
-         wp_wire_int_size(number);
+static size_t
+part_size(struct wp_str first, struct wp_str second, uint64_t number)
+{
+    return wp_wire_bytes_size(first.len) + wp_wire_bytes_size(second.len) +
+           wp_wire_int_size(number);
 }
 
-static uint8_t *put_part(uint8_t *pos, unsigned field, struct wp_str first,
-                         struct wp_str second, uint64_t number) {
-  pos = wp_wire_put_head(pos, field, part_size(first, second, number));
-  pos = wp_wire_put_bytes(pos, 1, first.ptr, first.len);
-  pos = wp_wire_put_bytes(pos, 2, second.ptr, second.len);
-  return wp_wire_put_int(pos, 3, number);
+static uint8_t *
+put_part(uint8_t *pos, unsigned field, struct wp_str first,
+         struct wp_str second, uint64_t number)
+{
+    pos = wp_wire_put_head(pos, field, part_size(first, second, number));
+    pos = wp_wire_put_bytes(pos, 1, first.ptr, first.len);
+    pos = wp_wire_put_bytes(pos, 2, second.ptr, second.len);
+    return wp_wire_put_int(pos, 3, number);
 }
 
 /* A part of a repeated field: put also when it is empty. */
-static uint8_t *put_word(uint8_t *pos, unsigned field, struct wp_str word) {
-  pos = wp_wire_put_head(pos, field, word.len);
-  if (word.len > 0) {
-    memcpy(pos, word.ptr, word.len);
-  }
-  return pos + word.len;
+static uint8_t *
+put_word(uint8_t *pos, unsigned field, struct wp_str word)
+{
+    pos = wp_wire_put_head(pos, field, word.len);
+    if (word.len > 0) {
+        memcpy(pos, word.ptr, word.len);
+    }
+    return pos + word.len;
 }
 
 /* Of a field numbered 16 to 2047, whose tag takes two bytes. */
-static size_t far_size(size_t len) {
-  return len > 0 ? 1 + wp_wire_message_size(len) : 0;
+static size_t
+far_size(size_t len)
+{
+    return len > 0 ? 1 + wp_wire_message_size(len) : 0;
 }
 
-static uint8_t *put_far(uint8_t *pos, unsigned field, struct wp_str text) {
-  if (text.len == 0) {
-    return pos;
-  }
-  pos = wp_wire_put_varint(pos, field << 3 | WP_WIRE_BYTES);
-  pos = wp_wire_put_varint(pos, text.len);
-  memcpy(pos, text.ptr, text.len);
-  return pos + text.len;
+static uint8_t *
+put_far_head(uint8_t *pos, unsigned field, size_t len)
+{
+    pos = wp_wire_put_varint(pos, field << 3 | WP_WIRE_BYTES);
+    return wp_wire_put_varint(pos, len);
 }
 
-size_t wp_wire_size_binding(const struct wp_binding *message) {
-  size_t size = wp_wire_bytes_size(message->working_dir.len) +
-                far_size(message->egress.len);
-
-  for (uint32_t i = 0; i < message->n_env; i++) {
-    size += wp_wire_message_size(
-        part_size(message->env[i].name, message->env[i].value, 0));
-  }
-  for (uint32_t i = 0; i < message->n_secrets; i++) {
-    const struct wp_binding_secret *secret = &message->secrets[i];
-
-    size += wp_wire_message_size(
-        part_size(secret->name, secret->value, secret->in_env));
-  }
-  for (uint32_t i = 0; i < message->n_files; i++) {
-    const struct wp_binding_file *file = &message->files[i];
-
-    size +=
-        wp_wire_message_size(part_size(file->path, file->content, file->mode));
-  }
-  for (uint32_t i = 0; i < message->n_command; i++) {
-    size += wp_wire_message_size(message->command[i].len);
-  }
-  return size;
+static uint8_t *
+put_far(uint8_t *pos, unsigned field, struct wp_str text)
+{
+    if (text.len == 0) {
+        return pos;
+    }
+    pos = put_far_head(pos, field, text.len);
+    memcpy(pos, text.ptr, text.len);
+    return pos + text.len;
 }
 
-size_t wp_wire_pack_binding(const struct wp_binding *message, uint8_t *buf) {
-  uint8_t *pos = buf;
+static size_t
+identity_size(const struct wp_binding *binding)
+{
+    return wp_wire_bytes_size(binding->audience.len) +
+           wp_wire_int_size((uint64_t)binding->identity_ttl_ms);
+}
 
-  for (uint32_t i = 0; i < message->n_env; i++) {
-    pos = put_part(pos, ENV, message->env[i].name, message->env[i].value, 0);
-  }
-  for (uint32_t i = 0; i < message->n_secrets; i++) {
-    const struct wp_binding_secret *secret = &message->secrets[i];
+size_t
+wp_wire_size_binding(const struct wp_binding *message)
+{
+    size_t size =
+        wp_wire_bytes_size(message->working_dir.len) +
+        far_size(message->egress.len) +
+        (message->audience.len > 0 ? far_size(identity_size(message)) : 0);
 
-    pos = put_part(pos, SECRETS, secret->name, secret->value, secret->in_env);
-  }
-  for (uint32_t i = 0; i < message->n_files; i++) {
-    const struct wp_binding_file *file = &message->files[i];
+    for (uint32_t i = 0; i < message->n_env; i++) {
+        size += wp_wire_message_size(
+            part_size(message->env[i].name, message->env[i].value, 0));
+    }
+    for (uint32_t i = 0; i < message->n_secrets; i++) {
+        const struct wp_binding_secret *secret = &message->secrets[i];
 
-    pos = put_part(pos, FILES, file->path, file->content, file->mode);
-  }
-  pos = wp_wire_put_bytes(pos, WORKING_DIR, message->working_dir.ptr,
-                          message->working_dir.len);
-  for (uint32_t i = 0; i < message->n_command; i++) {
-    pos = put_word(pos, COMMAND, message->command[i]);
-  }
-  pos = put_far(pos, EGRESS, message->egress);
-  return (size_t)(pos - buf);
+        size += wp_wire_message_size(
+            part_size(secret->name, secret->value, secret->in_env));
+    }
+    for (uint32_t i = 0; i < message->n_files; i++) {
+        const struct wp_binding_file *file = &message->files[i];
+
+        size += wp_wire_message_size(
+            part_size(file->path, file->content, file->mode));
+    }
+    for (uint32_t i = 0; i < message->n_command; i++) {
+        size += wp_wire_message_size(message->command[i].len);
+    }
+    return size;
+}
+
+size_t
+wp_wire_pack_binding(const struct wp_binding *message, uint8_t *buf)
+{
+    uint8_t *pos = buf;
+
+    for (uint32_t i = 0; i < message->n_env; i++) {
+        pos =
+            put_part(pos, ENV, message->env[i].name, message->env[i].value, 0);
+    }
+    for (uint32_t i = 0; i < message->n_secrets; i++) {
+        const struct wp_binding_secret *secret = &message->secrets[i];
+
+        pos =
+            put_part(pos, SECRETS, secret->name, secret->value, secret->in_env);
+    }
+    for (uint32_t i = 0; i < message->n_files; i++) {
+        const struct wp_binding_file *file = &message->files[i];
+
+        pos = put_part(pos, FILES, file->path, file->content, file->mode);
+    }
+    pos = wp_wire_put_bytes(pos, WORKING_DIR, message->working_dir.ptr,
+                            message->working_dir.len);
+    for (uint32_t i = 0; i < message->n_command; i++) {
+        pos = put_word(pos, COMMAND, message->command[i]);
+    }
+    pos = put_far(pos, EGRESS, message->egress);
+    if (message->audience.len > 0) {
+        pos = put_far_head(pos, IDENTITY, identity_size(message));
+        pos = wp_wire_put_bytes(pos, 1, message->audience.ptr,
+                                message->audience.len);
+        pos = wp_wire_put_int(pos, 2, (uint64_t)message->identity_ttl_ms);
+    }
+    return (size_t)(pos - buf);
 }
 
 /* --- Bound --- */
 
 enum {
-  BOUND_STARTED = 5,
+    BOUND_STARTED = 5,
 };
 
-size_t wp_wire_bound_size(const struct wp_binding *binding) {
-  size_t size = wp_wire_bytes_size(binding->working_dir.len) +
-                wp_wire_int_size(binding->n_command > 0) +
-                far_size(binding->egress.len);
+size_t
+wp_wire_bound_size(const struct wp_binding *binding)
+{
+    size_t size = wp_wire_bytes_size(binding->working_dir.len) +
+                  wp_wire_int_size(binding->n_command > 0) +
+                  far_size(binding->egress.len) +
+                  far_size(binding->audience.len);
 
-  for (uint32_t i = 0; i < binding->n_env; i++) {
-    size += wp_wire_message_size(binding->env[i].name.len);
-  }
-  for (uint32_t i = 0; i < binding->n_secrets; i++) {
-    size += wp_wire_message_size(binding->secrets[i].name.len);
-  }
-  for (uint32_t i = 0; i < binding->n_files; i++) {
-    size += wp_wire_message_size(binding->files[i].path.len);
-  }
-  return size;
+    for (uint32_t i = 0; i < binding->n_env; i++) {
+        size += wp_wire_message_size(binding->env[i].name.len);
+    }
+    for (uint32_t i = 0; i < binding->n_secrets; i++) {
+        size += wp_wire_message_size(binding->secrets[i].name.len);
+    }
+    for (uint32_t i = 0; i < binding->n_files; i++) {
+        size += wp_wire_message_size(binding->files[i].path.len);
+    }
+    return size;
 }
 
-uint8_t *wp_wire_bound_put(const struct wp_binding *binding, uint8_t *pos) {
-  for (uint32_t i = 0; i < binding->n_env; i++) {
-    pos = put_word(pos, ENV, binding->env[i].name);
-  }
-  for (uint32_t i = 0; i < binding->n_secrets; i++) {
-    pos = put_word(pos, SECRETS, binding->secrets[i].name);
-  }
-  for (uint32_t i = 0; i < binding->n_files; i++) {
-    pos = put_word(pos, FILES, binding->files[i].path);
-  }
-  pos = wp_wire_put_bytes(pos, WORKING_DIR, binding->working_dir.ptr,
-                          binding->working_dir.len);
-  pos = wp_wire_put_int(pos, BOUND_STARTED, binding->n_command > 0);
-  return put_far(pos, EGRESS, binding->egress);
+uint8_t *
+wp_wire_bound_put(const struct wp_binding *binding, uint8_t *pos)
+{
+    for (uint32_t i = 0; i < binding->n_env; i++) {
+        pos = put_word(pos, ENV, binding->env[i].name);
+    }
+    for (uint32_t i = 0; i < binding->n_secrets; i++) {
+        pos = put_word(pos, SECRETS, binding->secrets[i].name);
+    }
+    for (uint32_t i = 0; i < binding->n_files; i++) {
+        pos = put_word(pos, FILES, binding->files[i].path);
+    }
+    pos = wp_wire_put_bytes(pos, WORKING_DIR, binding->working_dir.ptr,
+                            binding->working_dir.len);
+    pos = wp_wire_put_int(pos, BOUND_STARTED, binding->n_command > 0);
+    pos = put_far(pos, EGRESS, binding->egress);
+    return put_far(pos, IDENTITY, binding->audience);
 }

@@ -179,6 +179,7 @@ bound_in(struct wp_arena *arena, const Warmpool__V1__Bound *pb)
             .working_dir = pb->working_dir,
             .started = pb->started,
             .egress = pb->egress,
+            .identity = pb->identity,
         };
     }
     return out;

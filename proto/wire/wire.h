@@ -85,7 +85,8 @@ struct wp_wire_bound {
     uint32_t n_files;
     const char *working_dir; /* "": the workspace. */
     bool started;
-    const char *egress; /* "": the pool's policy. */
+    const char *egress;   /* "": the pool's policy. */
+    const char *identity; /* Its audience; "": none. */
 };
 
 struct wp_wire_claim_response {

@@ -329,6 +329,7 @@ static const struct wp_backend_ops fake_ops = {
     .bind = bind,
     .unbound = unbound,
     .narrows = narrows,
+    .signs = true,
 };
 
 struct wp_backend

@@ -191,6 +191,29 @@ test_nothing_to_start(void **state)
     assert_int_equal(command.dir_fd, -1);
 }
 
+/* It is told of by a variable, once it is there; later ones take its place. */
+static void
+test_identity(void **state)
+{
+    char message[160];
+
+    (void)state;
+    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "/bound/identity");
+    (void)snprintf(message, sizeof message,
+                   "identity 'WARMPOOL_IDENTITY_FILE': %s", strerror(ENOENT));
+    expect_refused(message);
+    assert_true(wp_bind_identity(bound, "one", 3));
+    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "/bound/identity");
+    assert_true(take());
+    expect_file(bound, "env", "WARMPOOL_IDENTITY_FILE=/bound/identity", 39,
+                0400);
+    expect_file(bound, "identity", "one", 3, 0400);
+    assert_true(wp_bind_identity(bound, "another", 7));
+    expect_file(bound, "identity", "another", 7, 0400);
+    assert_int_not_equal(access(at(bound, "identity.new"), F_OK), 0);
+    assert_false(wp_bind_identity(at(bound, "none"), "x", 1));
+}
+
 /* A link is replaced or refused, never followed. */
 static void
 test_links(void **state)
@@ -296,6 +319,7 @@ main(void)
         TEST(test_all),
         TEST(test_environment),
         TEST(test_nothing_to_start),
+        TEST(test_identity),
         TEST(test_links),
         TEST(test_pipes),
         TEST(test_what_leads_out),

@@ -48,6 +48,8 @@ longest(void)
     fill(record.endpoint, sizeof record.endpoint);
     fill(record.egress, sizeof record.egress);
     fill(record.narrowed, sizeof record.narrowed);
+    fill(record.audience, sizeof record.audience);
+    record.identity_ttl_ms = INT64_MAX;
     return record;
 }
 

@@ -47,6 +47,8 @@ static const struct wp_binding some_binding = {
     .command = some_words,
     .n_command = 3,
     .egress = T("packages *.a.test"),
+    .audience = T("https://api.test"),
+    .identity_ttl_ms = 60000,
 };
 
 static void
@@ -76,6 +78,8 @@ test_round_trip(void **state)
     }
     assert_true(wp_str_is(out.working_dir, "dir"));
     assert_true(wp_str_is(out.egress, "packages *.a.test"));
+    assert_true(wp_str_is(out.audience, "https://api.test"));
+    assert_int_equal(out.identity_ttl_ms, 60000);
 }
 
 /* Within a claim, short and long; both point into the request's bytes. */
@@ -143,6 +147,7 @@ test_bound(void **state)
     assert_string_equal(out.bound->working_dir, "dir");
     assert_true(out.bound->started);
     assert_string_equal(out.bound->egress, "packages *.a.test");
+    assert_string_equal(out.bound->identity, "https://api.test");
 }
 
 /* --- What is refused --- */
@@ -294,6 +299,8 @@ test_bad_rest(void **state)
     static const struct wp_str nothing = T("");
     static const struct wp_str bad_word[] = {T("a"), {"b\0", 2}};
 
+    static const int64_t bad_ttl_ms[] = {-1, 1, 59999, 86400001, INT64_MAX};
+
     (void)state;
     expect(&(struct wp_binding){.fingerprint = 0},
            "binding: something expected in it, or no binding");
@@ -305,6 +312,13 @@ test_bad_rest(void **state)
            "binding.working_dir: a path that is absolute or below the");
     expect(&(struct wp_binding){.egress = WP_STR("a.test\nend")},
            "binding.egress: UTF-8 without control characters expected");
+    expect(&(struct wp_binding){.audience = WP_STR("a\tb")},
+           "binding.identity.audience: UTF-8 without control characters");
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad_ttl_ms); i++) {
+        expect(&(struct wp_binding){.audience = WP_STR("a"),
+                                    .identity_ttl_ms = bad_ttl_ms[i]},
+               "binding.identity.ttl_ms: 0, or 60000 to 86400000 expected");
+    }
     expect(&(struct wp_binding){.command = &nothing, .n_command = 1},
            "binding.command[0]: a program expected, got nothing");
     expect(&(struct wp_binding){.command = bad_word, .n_command = 2},
@@ -372,13 +386,17 @@ test_bounds(void **state)
     binding.n_files = 0;
     binding.egress = (struct wp_str){much, WP_EGRESS_TEXT_MAX + 1};
     expect(&binding, "binding.egress: 0 to 1023 bytes expected, got 1024");
+    binding.egress.len = 0;
+    binding.audience = (struct wp_str){much, WP_AUDIENCE_MAX + 1};
+    expect(&binding, "binding.identity.audience: 1 to 255 bytes expected, got "
+                     "256");
 }
 
 /* Cut anywhere, or of other types, it is refused or whole; never more. */
 static void
 test_malformed(void **state)
 {
-    static const unsigned fields[] = {1, 2, 3, 4, 5, 25};
+    static const unsigned fields[] = {1, 2, 3, 4, 5, 25, 26};
     struct wp_binding out;
 
     (void)state;
@@ -414,6 +432,14 @@ test_malformed(void **state)
                    6);
     WIRE_EXPECT_REFUSED(binding, wp_binding,
                         "message: a well-formed warmpool.v1.Binding");
+    (void)wire_set_up(NULL);
+    wire_put_bytes(26, "\x08\x01", 2);
+    WIRE_EXPECT_REFUSED(binding, wp_binding,
+                        "message: a well-formed warmpool.v1.Binding");
+    (void)wire_set_up(NULL);
+    wire_put_bytes(26, "", 0);
+    WIRE_EXPECT_REFUSED(binding, wp_binding,
+                        "binding.identity.audience: 1 to 255 bytes expected");
     /* Fields of a later version are passed over. */
     (void)wire_set_up(NULL);
     wire_put_text(9, "new");
