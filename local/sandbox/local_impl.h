@@ -232,14 +232,14 @@ struct wp_sandbox *wp_sandbox_find(const struct wp_local *local,
 enum wp_status wp_local_bind(void *self, struct wp_bind_op *op);
 const char *wp_local_unbound(void *self, struct wp_str template_namespace,
                              struct wp_str name);
+/* As `answered` of struct wp_egress_proxy_config. */
+void wp_sandbox_on_narrowed(void *sandbox, bool narrowed);
 
 /* --- sandbox_egress.c --- */
 
 /* As struct wp_backend_ops has it. */
 enum wp_status wp_local_narrows(void *self, struct wp_str policy,
                                 struct wp_str by, struct wp_err *err);
-/* As struct wp_egress_proxy_config has it. */
-void wp_sandbox_on_narrowed(void *sandbox, bool narrowed);
 
 /* --- bwrap_args.c --- */
 

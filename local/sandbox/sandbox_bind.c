@@ -206,8 +206,9 @@ hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     return sendmsg(sandbox->control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
-void
-wp_sandbox_bind_on(struct wp_sandbox *sandbox)
+/* Its egress is as its claim wants it. */
+static void
+bind_on(struct wp_sandbox *sandbox)
 {
     const struct wp_bind_op *op;
     enum wp_status status = WP_OK;
@@ -227,6 +228,17 @@ wp_sandbox_bind_on(struct wp_sandbox *sandbox)
         wp_sandbox_end_binds(sandbox, WP_OK, "");
     } else if (!hand_over(sandbox, op)) {
         wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    }
+}
+
+void
+wp_sandbox_on_narrowed(void *sandbox, bool narrowed)
+{
+    if (narrowed) {
+        bind_on(sandbox);
+    } else {
+        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE,
+                             "its egress cannot be narrowed");
     }
 }
 
@@ -258,7 +270,7 @@ run_bind(void *ctx, uint64_t a, uint64_t b)
         status = wp_sandbox_narrow(sandbox, op->egress, &err);
     }
     if (status == WP_OK) {
-        wp_sandbox_bind_on(sandbox);
+        bind_on(sandbox);
     } else if (status != WP_PENDING) {
         wp_sandbox_end_binds(sandbox, status, err.msg);
     }

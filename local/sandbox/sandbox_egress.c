@@ -49,14 +49,3 @@ wp_sandbox_narrow(struct wp_sandbox *sandbox, const char *by,
                ? WP_OK
                : WP_PENDING;
 }
-
-void
-wp_sandbox_on_narrowed(void *sandbox, bool narrowed)
-{
-    if (narrowed) {
-        wp_sandbox_bind_on(sandbox);
-    } else {
-        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE,
-                             "its egress cannot be narrowed");
-    }
-}

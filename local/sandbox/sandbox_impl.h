@@ -29,13 +29,12 @@ void wp_sandbox_step_dying(struct wp_sandbox *sandbox);
 void wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
                           const char *reason);
 void wp_sandbox_on_bind_timer(int fd, short what, void *arg);
-/* Its egress is as its claim wants it: on with what is being bound. */
-void wp_sandbox_bind_on(struct wp_sandbox *sandbox);
 
 /* --- sandbox_egress.c --- */
 
-/* Narrows its policy by `by`, for good. WP_PENDING: wp_sandbox_bind_on comes,
- * or the binds end. Not WP_OK: it may be narrowed all the same. */
+/* Narrows its policy by `by`, for good. WP_PENDING: wp_sandbox_on_narrowed
+ * comes, unless it is destroyed first. Not WP_OK: it may be narrowed all the
+ * same. */
 WP_MUST_CHECK enum wp_status wp_sandbox_narrow(struct wp_sandbox *sandbox,
                                                const char *by,
                                                struct wp_err *err);
