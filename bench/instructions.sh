@@ -54,7 +54,7 @@ run() {
     # The dump made when shutdown began. The control thread's share is what its first
     # function and all below it took.
     control=$(callgrind_annotate --inclusive=yes --threshold=100 "$out.cg.1" |
-        awk '/proto\/loop\/loop\.c:thread_main/ && !/=>/ {
+        awk '/allocator\/threads\/loop\.c:thread_main/ && !/=>/ {
             gsub(",", "", $1); if ($1 > n) n = $1} END {print n + 0}')
     awk -v c="$claims" -v control="$control" '/^(totals|summary):/ {n = $2}
         END {print c, n, control}' "$out.cg.1" >>"$dir/$name.$in_flight"

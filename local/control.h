@@ -31,7 +31,7 @@ enum {
     WP_CONTROL_PROBE = 'P',
     WP_CONTROL_TERMINATE = 'T', /* SIGTERM to the program. */
     WP_CONTROL_KEEP = 'K',      /* Stay when the daemon is gone. */
-    /* A parcel (local/bind_parcel.h) comes along as a descriptor; text is the
+    /* A parcel (proto/parcel/parcel.h) comes along as a descriptor; text is the
      * binding's fingerprint in hexadecimal. A second one with the same
      * fingerprint is answered as the first, without a look at it. */
     WP_CONTROL_BIND = 'B',

@@ -16,6 +16,11 @@
 #include "pool/limits.h"
 #include "pool/slot_ref.h"
 
+/* The annotation of a SandboxTemplate that says whether the program of its
+ * sandboxes takes bindings: "allowed" or "none". Without it sandboxes on one
+ * machine do, since warmpool-init is theirs, and those in a cluster do not. */
+#define WP_TEMPLATE_BINDING_KEY "template.warmpool.io/binding"
+
 struct wp_claim;
 
 struct wp_binding_env {

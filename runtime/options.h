@@ -18,7 +18,8 @@ enum {
 
 /* What needs the token. */
 enum wp_token_scope {
-    WP_TOKEN_FOR_CONTROL, /* What no client of agent-sandbox knows: /v1/exec. */
+    WP_TOKEN_FOR_CONTROL, /* What no client of agent-sandbox knows: /v1/exec,
+                             /v1/bind. */
     WP_TOKEN_FOR_ALL,     /* All but /healthz. */
 };
 
@@ -48,6 +49,7 @@ struct wp_options {
     bool confine;
     const char *token_digest; /* NULL: nobody is asked for a token. */
     enum wp_token_scope token_for;
+    const char *bound_dir; /* Where what a claim brings goes. */
     enum wp_log_level log_level;
     enum wp_log_format log_format;
 };

@@ -50,8 +50,6 @@ struct wp_services {
     _Atomic(uint64_t) batches_in_use; /* One bit each. */
 
     struct wp_watch *watches; /* Owned; config.watches_max. */
-    /* Of them, those with a call; changed under their locks, read without. */
-    _Atomic(uint32_t) watches_open;
     struct wp_advise *advise; /* Owned. */
     _Atomic(bool) stopping;
 

@@ -100,11 +100,8 @@ static void
 end(struct wp_watch *watch, enum wp_status status, const char *message)
 {
     struct wp_call *call = watch->call;
-    struct wp_services *services = wp_services_of(call);
 
     watch->call = NULL;
-    (void)atomic_fetch_sub_explicit(&services->watches_open, 1,
-                                    memory_order_relaxed);
     call->ops->finish(call, status, message, 0);
 }
 
@@ -183,11 +180,6 @@ watch_begin(struct wp_services *services, struct wp_watch *watch,
 {
     uint32_t n = wp_pools_count(services->config.pools);
 
-    /* The fence pairs with that of wp_service_watch_changed: a change is either
-     * in the first message, or is seen to be owed. */
-    (void)atomic_fetch_add_explicit(&services->watches_open, 1,
-                                    memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
     watch->call = call;
     watch->all = index == UINT32_MAX;
     watch->pool_index = index;
@@ -247,12 +239,6 @@ wp_service_watch_start(struct wp_call *call, const uint8_t *bytes, size_t len)
 void
 wp_service_watch_changed(struct wp_services *services, uint32_t pool_index)
 {
-    /* Each claim comes by here, and mostly nobody watches. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&services->watches_open, memory_order_relaxed) ==
-        0) {
-        return;
-    }
     for (uint32_t i = 0; i < services->config.watches_max; i++) {
         struct wp_watch *watch = &services->watches[i];
 
@@ -268,16 +254,9 @@ wp_service_watch_changed(struct wp_services *services, uint32_t pool_index)
 int64_t
 wp_service_watch_run(struct wp_services *services)
 {
+    int64_t now_ns = wp_clock_mono_ns(services->config.clock);
     int64_t next_ns = WP_TIME_NEVER;
-    int64_t now_ns;
 
-    /* What is owed was marked on this thread, or its call has woken it since it
-     * began. */
-    if (atomic_load_explicit(&services->watches_open, memory_order_relaxed) ==
-        0) {
-        return next_ns;
-    }
-    now_ns = wp_clock_mono_ns(services->config.clock);
     for (uint32_t i = 0; i < services->config.watches_max; i++) {
         struct wp_watch *watch = &services->watches[i];
 

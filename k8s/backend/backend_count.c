@@ -225,6 +225,7 @@ wp_cluster_backend_activate(struct wp_cluster_backend *backend,
     backend->ready = ready;
     backend->ready_ctx = ctx;
     backend->counting = true; /* Before anything is looked at. */
+    wp_backend_open_binds(backend, true);
     wp_work_pause(backend->queue, false);
     wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
     wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
@@ -239,5 +240,6 @@ wp_cluster_backend_deactivate(struct wp_cluster_backend *backend)
     backend->epoch++;
     backend->count_nr++; /* What is under way counts no more. */
     wp_backend_drop_sweep(backend);
+    wp_backend_open_binds(backend, false);
     wp_work_pause(backend->queue, true);
 }

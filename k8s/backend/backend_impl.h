@@ -5,11 +5,15 @@
  * backend_ask.c    objects that the core is asked about
  * backend_count.c  all of them at once: when this replica begins to lead
  * backend_work.c   the next step with one Sandbox object
- * backend_lease.c  sandboxes that gRPC leases hold */
+ * backend_lease.c  sandboxes that gRPC leases hold
+ * backend_bind.c   what their claims bring */
 #ifndef WP_K8S_BACKEND_BACKEND_IMPL_H
 #define WP_K8S_BACKEND_BACKEND_IMPL_H
 
+#include <stdatomic.h>
+
 #include "k8s/backend/backend.h"
+#include "k8s/backend/bindable.h"
 #include "k8s/backend/channel.h"
 #include "k8s/backend/fresh_list.h"
 #include "k8s/objects/lease_annotation.h"
@@ -30,6 +34,9 @@ struct wp_cluster_backend {
     int64_t say_delay_from_ns; /* The next line on orders that take long. */
     void (*ready)(void *ctx);
     void *ready_ctx;
+    struct wp_bindable *bindable; /* Owned. */
+    _Atomic(uint32_t) binds;      /* Asked for and not answered. */
+    _Atomic(bool) binds_open;     /* This replica leads. */
     struct wp_cluster_backend_stats stats;
 };
 
@@ -159,5 +166,21 @@ bool wp_backend_has_note(const struct wp_object *sandbox,
 /* It says so, and has no slot here: ends it when that lease must be over. */
 void wp_backend_look_at_orphan(const struct wp_backend_look *look,
                                const struct wp_lease_note *note);
+
+/* --- backend_bind.c --- */
+
+/* The port's; any thread. */
+enum wp_status wp_backend_bind(void *self, struct wp_bind_op *op);
+const char *wp_backend_unbound(void *self, struct wp_str template_namespace,
+                               struct wp_str template_name);
+/* The lease is on the Sandbox, whose Pod has that address ("": not known): what
+ * waits for that is brought. */
+void wp_backend_bring(struct wp_cluster_backend *backend,
+                      struct wp_sandbox_ref *entry, const char *ip);
+/* Whoever waits for its being bound is told so. */
+void wp_backend_end_binding(struct wp_sandbox_ref *entry, enum wp_status status,
+                            const char *reason);
+/* This replica begins to lead, or does no more. */
+void wp_backend_open_binds(struct wp_cluster_backend *backend, bool open);
 
 #endif

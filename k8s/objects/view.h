@@ -95,6 +95,7 @@ struct wp_template_view {
     uint64_t blueprint_hash;
     uint16_t serving_port; /* Of the annotation of that name; 0: none. */
     int32_t implicit_pool; /* The same; -1: it does not say. */
+    bool binds;            /* Its program takes what claims bring. */
     /* Of the labels and annotations of its Pods. */
     uint64_t pod_metadata_hash;
 };

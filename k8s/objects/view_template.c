@@ -5,6 +5,7 @@
 #include "k8s/objects/names.h"
 #include "k8s/objects/view_read.h"
 #include "pool/base/fnv.h"
+#include "pool/binding.h"
 
 enum {
     IMPLICIT_REPLICAS_MAX = 1000, /* As the setting implicit_pool. */
@@ -187,6 +188,20 @@ read_implicit_pool(struct wp_view_reader *reader)
     return (int32_t)replicas;
 }
 
+static bool
+read_binding(struct wp_view_reader *reader)
+{
+    const char *text = wp_json_text(reader->root, "metadata", "annotations",
+                                    WP_TEMPLATE_BINDING_KEY, NULL);
+    bool allowed = strcmp(text, "allowed") == 0;
+
+    if (text[0] != '\0' && !allowed && strcmp(text, "none") != 0) {
+        wp_view_wrong(reader, "metadata.annotations." WP_TEMPLATE_BINDING_KEY,
+                      "'allowed' or 'none'");
+    }
+    return allowed;
+}
+
 void
 wp_view_read_template(struct wp_view_reader *reader, void *out)
 {
@@ -202,6 +217,7 @@ wp_view_read_template(struct wp_view_reader *reader, void *out)
         read_policy(reader, "spec.volumeClaimTemplatesPolicy");
     view->serving_port = read_serving_port(reader);
     view->implicit_pool = read_implicit_pool(reader);
+    view->binds = read_binding(reader);
     (void)wp_view_object(reader, "spec.podTemplate.spec");
     (void)wp_view_array(reader, "spec.volumeClaimTemplates");
     (void)wp_view_bool(reader, "spec.service", false);

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/bind_parcel.h"
-#include "local/init/bind.h"
+#include "proto/parcel/parcel.h"
+#include "proto/parcel/bind.h"
 
 /* Starts it beside the program; its output is thrown away, and init.c reaps
  * it. 0, or an errno. */

@@ -23,6 +23,7 @@
 #include "runtime/mcp/mcp.h"
 #include "runtime/runtime.h"
 #include "runtime/sandboxd/process_service.h"
+#include "runtime/server/bind.h"
 #include "runtime/server/confine.h"
 
 enum {
@@ -371,6 +372,7 @@ server_start(struct server *server, struct wp_err *err)
         status = parts_create(server, err);
     }
     if (status == WP_OK) {
+        wp_runtime_bind_init(runtime);
         status = listen_and_tell(server, err);
     }
     if (status == WP_OK && runtime->options.confine) {

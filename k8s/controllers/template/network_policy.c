@@ -6,6 +6,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
+#include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
 #define SUFFIX "-network-policy"
@@ -37,12 +38,25 @@ wp_network_policy_template(const char *policy_name)
 /* --- What it must be --- */
 
 static json_t *
-default_ingress(void)
+peer(const char *label, const char *value)
 {
-    return json_pack("[{s:[{s:{s:{s:s}}, s:{s:{s:s}}}]}]", "from",
-                     "namespaceSelector", "matchLabels",
-                     "kubernetes.io/metadata.name", ROUTER_NAMESPACE,
-                     "podSelector", "matchLabels", "app", ROUTER_APP);
+    return json_pack("{s:{s:{s:s}}, s:{s:{s:s}}}", "namespaceSelector",
+                     "matchLabels", "kubernetes.io/metadata.name",
+                     ROUTER_NAMESPACE, "podSelector", "matchLabels", label,
+                     value);
+}
+
+/* The daemon itself comes in where it brings what claims have. */
+static json_t *
+default_ingress(bool binds)
+{
+    json_t *from = json_pack("[o]", peer("app", ROUTER_APP));
+
+    if (binds) {
+        (void)json_array_append_new(from,
+                                    peer("app.kubernetes.io/name", "warmpool"));
+    }
+    return json_pack("[{s:o}]", "from", from);
 }
 
 /* Public addresses only: private networks and link-local addresses, where
@@ -71,7 +85,8 @@ wp_network_policy_spec(const struct wp_object *template_)
                      WP_LABEL_TEMPLATE_REF_HASH, hash, "policyTypes", "Ingress",
                      "Egress");
     if (!json_is_object(rules)) {
-        wp_json_set(spec, "ingress", default_ingress());
+        wp_json_set(spec, "ingress",
+                    default_ingress(wp_template_view(template_)->binds));
         wp_json_set(spec, "egress", default_egress());
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(directions); i++) {

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "local/bind_parcel.h"
+#include "proto/parcel/parcel.h"
 #include "local/control.h"
 #include "tests/support/base/temp_dir.h"
 

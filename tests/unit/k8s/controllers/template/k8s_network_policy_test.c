@@ -55,6 +55,28 @@ default_rules(void **state)
     wp_object_unref(template_);
 }
 
+/* The daemon's Pods come in, too: they bring what claims have. */
+static void
+rules_of_one_that_is_bound(void **state)
+{
+    json_t *spec =
+        spec_of("{'metadata': {'name': 'template', 'namespace': 'team', 'uid': "
+                "'t', 'annotations': {'template.warmpool.io/binding': "
+                "'allowed'}}, 'spec': {'podTemplate': {'spec': {}}}}");
+
+    (void)state;
+    wp_test_json_equal(
+        json_incref(json_object_get(spec, "ingress")),
+        "[{'from': [{'namespaceSelector': {'matchLabels': "
+        "{'kubernetes.io/metadata.name': 'agent-sandbox-system'}}, "
+        "'podSelector': {'matchLabels': {'app': 'sandbox-router'}}}, "
+        "{'namespaceSelector': {'matchLabels': "
+        "{'kubernetes.io/metadata.name': 'agent-sandbox-system'}}, "
+        "'podSelector': {'matchLabels': "
+        "{'app.kubernetes.io/name': 'warmpool'}}}]}]");
+    json_decref(spec);
+}
+
 /* A template with rules of its own gets those and no others: {} shuts all. */
 static void
 own_rules(void **state)
@@ -143,6 +165,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_rules),
+        cmocka_unit_test(rules_of_one_that_is_bound),
         cmocka_unit_test(own_rules),
         cmocka_unit_test(sameness),
         cmocka_unit_test(names),

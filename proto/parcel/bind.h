@@ -1,8 +1,8 @@
-/* local/init/bind.h - what a claim brings, put where the sandbox's programs
+/* proto/parcel/bind.h - what a claim brings, put where the sandbox's programs
  * find it.
  *
- * Runs in warmpool-init, so inside all of the sandbox's walls: a path leads
- * nowhere but to the sandbox's own files. Below the workspace no link is
+ * Runs in warmpool-init, or in a cluster in warmpool-runtime, so inside all of
+ * the sandbox's walls: a path leads nowhere but to the sandbox's own files. Below the workspace no link is
  * followed, and what is there is replaced, never opened. Below `dir`, which is
  * in memory:
  *
@@ -10,8 +10,8 @@
  *   cwd             where commands run that name no folder; absent: anywhere
  *   secrets/NAME    mode 0400
  */
-#ifndef WP_LOCAL_INIT_BIND_H
-#define WP_LOCAL_INIT_BIND_H
+#ifndef WP_PROTO_PARCEL_BIND_H
+#define WP_PROTO_PARCEL_BIND_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "local/init/bind.h"
+#include "proto/parcel/bind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/bind_parcel.h"
+#include "proto/parcel/parcel.h"
 
 extern char **environ;
 

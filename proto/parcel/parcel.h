@@ -1,8 +1,9 @@
-/* local/bind_parcel.h - a binding on its way into a sandbox.
+/* proto/parcel/parcel.h - a binding on its way into a sandbox.
  *
- * The daemon packs it into a sealed memory file, which warmpool-init is handed
- * over the control channel: it comes whole, or not at all. A row of entries,
- * each a head of four numbers of the machine's own byte order and two texts:
+ * The daemon packs it. On one machine warmpool-init is handed it over the
+ * control channel, as a sealed memory file; in a cluster it is the body of a
+ * request to warmpool-runtime. So it comes whole, or not at all. A row of
+ * entries, each a head of four numbers, the lowest byte first, and two texts:
  *
  *   kind   number         first   second
  *   ENV                   name    value
@@ -12,8 +13,8 @@
  *   WORD                  word
  *
  * Pure; any thread. */
-#ifndef WP_LOCAL_BIND_PARCEL_H
-#define WP_LOCAL_BIND_PARCEL_H
+#ifndef WP_PROTO_PARCEL_PARCEL_H
+#define WP_PROTO_PARCEL_PARCEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

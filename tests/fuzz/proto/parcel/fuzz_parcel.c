@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/init/bind.h"
 #include "local/walls/rootfs.h"
+#include "proto/parcel/bind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

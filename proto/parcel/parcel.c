@@ -1,14 +1,18 @@
-#include "local/bind_parcel.h"
+#include "proto/parcel/parcel.h"
 
+#include <endian.h>
 #include <string.h>
 
 void
 wp_parcel_put_head(const struct wp_parcel_entry *entry,
                    uint8_t out[WP_PARCEL_HEAD])
 {
-    const uint32_t head[] = {entry->kind, entry->number,
-                             (uint32_t)entry->first_len,
-                             (uint32_t)entry->second_len};
+    const uint32_t head[] = {
+        htole32(entry->kind),
+        htole32(entry->number),
+        htole32((uint32_t)entry->first_len),
+        htole32((uint32_t)entry->second_len),
+    };
 
     _Static_assert(sizeof head == WP_PARCEL_HEAD, "the head of an entry");
     memcpy(out, head, sizeof head);
@@ -24,6 +28,9 @@ wp_parcel_next(struct wp_parcel *parcel, struct wp_parcel_entry *entry)
         return false;
     }
     memcpy(head, parcel->pos, sizeof head);
+    for (size_t i = 0; i < WP_ARRAY_LEN(head); i++) {
+        head[i] = le32toh(head[i]);
+    }
     left -= sizeof head;
     if (head[0] < WP_PARCEL_ENV || head[0] > WP_PARCEL_WORD || head[2] > left ||
         head[3] > left - head[2]) {

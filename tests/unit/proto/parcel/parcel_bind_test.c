@@ -1,4 +1,4 @@
-/* tests/unit/local/init/local_bind_test.c - what a claim brings, put in its
+/* tests/unit/proto/parcel/parcel_bind_test.c - what a claim brings, put in its
  * place: nothing lands elsewhere, whatever is there before. */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "local/bind_parcel.h"
-#include "local/init/bind.h"
 #include "local/walls/rootfs.h"
+#include "proto/parcel/bind.h"
+#include "proto/parcel/parcel.h"
 #include "tests/support/base/temp_dir.h"
 
 static char dir[64];

@@ -1,0 +1,15 @@
+/* proto/parcel/pack.h - what a claim brings, as a parcel. Pure; any thread. */
+#ifndef WP_PROTO_PARCEL_PACK_H
+#define WP_PROTO_PARCEL_PACK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/binding.h"
+
+/* Of a binding within limits.h: from 1 to WP_PARCEL_MAX. */
+size_t wp_parcel_size(const struct wp_binding *binding);
+/* Writes as many bytes. */
+void wp_parcel_fill(const struct wp_binding *binding, uint8_t *at);
+
+#endif
