@@ -94,6 +94,9 @@ struct wp_pool_spec {
     int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
     enum wp_cold_start cold_start;
     bool cold_start_said; /* By the pool's annotation. */
+    /* Variables of SandboxClaims are brought to warm sandboxes; else such
+     * claims start cold. */
+    bool bind_env;
     /* What its sandboxes may reach, as pool/egress/policy.h reads it; "":
      * nothing. */
     char egress[WP_EGRESS_TEXT_MAX + 1];

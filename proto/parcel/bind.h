@@ -2,9 +2,9 @@
  * find it.
  *
  * Runs in warmpool-init, or in a cluster in warmpool-runtime, so inside all of
- * the sandbox's walls: a path leads nowhere but to the sandbox's own files. Below the workspace no link is
- * followed, and what is there is replaced, never opened. Below `dir`, which is
- * in memory:
+ * the sandbox's walls: a path leads nowhere but to the sandbox's own files.
+ * Below the workspace no link is followed, and what is there is replaced, never
+ * opened. Below `dir`, which is in memory:
  *
  *   env             NAME=VALUE of every variable, each ended by a NUL
  *   cwd             where commands run that name no folder; absent: anywhere

@@ -14,6 +14,7 @@
 #define WP_REASON_ENV_REJECTED "EnvVarsInjectionRejected"
 #define WP_REASON_VOLUMES_REJECTED "VolumeClaimTemplatesError"
 #define WP_REASON_QUOTA "QuotaExceeded"
+#define WP_REASON_BINDING "BindingFailed"
 #define WP_REASON_ERROR "ReconcilerError"
 
 /* The Sandbox to POST; NULL when the template does not let the claim have it:

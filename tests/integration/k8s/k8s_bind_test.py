@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.abspath(sys.argv[3]))
 
 import k8s_rig
 from fake_api_rig import PATIENCE, eventually
-from k8s_judge import controller, leased
+from k8s_judge import assigned, controller, leased, ready
 from k8s_rig import NS, Case
 from warmpool.v1 import allocator_pb2 as pb
 
@@ -90,8 +90,15 @@ class World(Case):
                   encoding="ascii") as handle:
             handle.write("5a" * 32)
 
-    def begin(self, *flags, replicas=2, binding="allowed", key=True):
+    def begin(self, *flags, replicas=2, binding="allowed", key=True,
+              bind_env=None, **template):
         self.make_pool(replicas=replicas)
+        if bind_env is not None:
+            self.api.patch("sandboxwarmpools", NS, "pool", {"metadata": {
+                "annotations": {"pool.warmpool.io/bind-env": bind_env}}})
+            self.api.patch("sandboxtemplates", NS, "pool-template",
+                           {"spec": {"envVarsInjectionPolicy": "Allowed",
+                                     **template}})
         if binding is not None:
             self.api.patch("sandboxtemplates", NS, "pool-template",
                            {"metadata": {"annotations": {BINDING: binding}}})
@@ -349,6 +356,123 @@ class Bind(World):
 
     def test_killed_half_way_with_leases_on_disk(self):
         self.kill_half_way("--lease-store=sqlite")
+
+
+class Variables(World):
+    """Of SandboxClaims, whose pool binds them."""
+    ENV = [{"name": "A", "value": "1"}, {"name": "TOKEN", "value": SECRET}]
+
+    def condition(self, name="c"):
+        status = self.api.get("sandboxclaims", NS, name).get("status", {})
+        return next(({key: one[key] for key in ("status", "reason", "message")}
+                     for one in status.get("conditions", [])
+                     if one["type"] == "Ready"), {})
+
+    def becomes(self, reason, words, name="c"):
+        return eventually(lambda: self.condition(name).get("reason") == reason
+                          and words in self.condition(name)["message"],
+                          f"{reason}: {words}")
+
+    def test_warm_all_the_same(self):
+        self.begin(bind_env="true")
+        names = self.serve_all()
+        position = self.log_position()
+        self.make_claim("c", env=self.ENV)
+        self.wait_ready("c")
+        claim = self.api.get("sandboxclaims", NS, "c")
+        name = assigned(claim)
+        self.assertIn(name, names)
+        self.assertEqual(self.sh(name, "echo $A $TOKEN"), f"1 {SECRET}\n")
+        # No write more than of a claim that brings nothing.
+        self.assertEqual(
+            sorted((one["kind"], one["subresource"])
+                   for one in self.writes(position)
+                   if one["name"] in ("c", name) and one["kind"] != "pods"
+                   and (one["kind"], one["subresource"]) !=
+                   ("sandboxes", "status")),
+            [("sandboxclaims", ""), ("sandboxclaims", "status"),
+             ("sandboxes", "")])
+        self.judge()
+
+    def test_without_the_annotation(self):
+        """As upstream: cold."""
+        self.begin(bind_env="false")
+        self.make_claim("c", env=self.ENV)
+        eventually(lambda: any(one["metadata"]["name"] == "c"
+                               for one in self.api.all("sandboxes")),
+                   "a sandbox of its own")
+
+    def test_not_taken(self):
+        self.begin(bind_env="true", replicas=1)
+        name, = self.serve_all()
+        os.mkdir(os.path.join(self.dir, name, "bound"), 0o700)
+        os.mkdir(os.path.join(self.dir, name, "bound", "env"))
+        self.make_claim("c", env=self.ENV)
+        self.becomes("BindingFailed", "binding: env: Is a directory")
+        self.assertEqual(self.condition()["status"], "False")
+
+    def test_not_there_yet(self):
+        self.begin(bind_env="true", replicas=1)
+        name = self.pool_sandboxes()[0]["metadata"]["name"]
+        self.make_claim("c", env=self.ENV)
+        self.becomes("SandboxNotReady", "cannot be reached")
+        self.serve(name)
+        self.wait_ready("c")
+        self.assertEqual(self.sh(name, "echo $A"), "1\n")
+
+    def test_what_is_refused(self):
+        self.begin(bind_env="true", binding="none")
+        self.make_claim("none", env=self.ENV)
+        self.becomes("BindingFailed", BINDING + ": allowed", "none")
+        self.api.patch("sandboxtemplates", NS, "pool-template",
+                       {"metadata": {"annotations": {BINDING: "allowed"}}})
+        eventually(lambda: self.api.get("sandboxtemplates", NS, "pool-template")
+                   ["metadata"]["annotations"][BINDING] == "allowed", "it")
+        self.serve_all()
+        for name, env, reason, words in (
+                ("other", [{"name": "A", "value": "1",
+                            "containerName": "side"}],
+                 "ReconcilerError", "side"),
+                ("own", [{"name": "WARMPOOL_X", "value": "1"}],
+                 "BindingFailed", "begin with WARMPOOL_")):
+            self.make_claim(name, env=env)
+            self.becomes(reason, words, name)
+        self.assertEqual(len(self.pool_sandboxes()), 2)
+
+    def test_another_pod(self):
+        """It has them as well, before the claim is Ready again."""
+        self.begin(bind_env="true", replicas=1)
+        name, = self.serve_all()
+        self.make_claim("c", env=self.ENV)
+        self.wait_ready("c")
+        self.assertEqual(self.sh(name, "echo $A"), "1\n")
+        before = self.address(name)
+        self.api.delete("pods", NS, name)
+        eventually(lambda: (self.api.get("pods", NS, name) or {}).get(
+            "status", {}).get("podIP", before) != before, "another Pod")
+        self.becomes("SandboxNotReady", "cannot be reached")
+        shutil.rmtree(os.path.join(self.dir, name))
+        self.serve(name)
+        self.wait_ready("c")
+        self.assertEqual(self.sh(name, "echo $A"), "1\n")
+
+    def test_the_next_leader_brings_them(self):
+        daemon = self.begin(bind_env="true", replicas=1)
+        holders = self.hold_all()
+        name, holder = next(iter(holders.items()))
+        self.make_claim("c", env=self.ENV)
+        eventually(holder.heard.is_set, "a request to bind")
+        self.assertFalse(ready(self.api.get("sandboxclaims", NS, "c")))
+        self.assertEqual(controller(self.api.get("sandboxes", NS, name))[0],
+                         "SandboxClaim")
+        daemon.kill()
+        holder.close()
+        self.serve(name)
+        daemon.start()
+        self.wait_ready("c")
+        self.assertEqual(assigned(self.api.get("sandboxclaims", NS, "c")), name)
+        self.assertEqual(self.sh(name, "echo $A"), "1\n")
+        self.judge()
 
 
 if __name__ == "__main__":
