@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """bench/binding.py - what a claim costs that brings something, against a bare one.
 
-    bench/binding.py [--pairs N] [--store STORE] [BUILD_DIR]
+    bench/binding.py [--pairs N] [--store STORE] [--repository MIB] [BUILD_DIR]
 
 The quickstart's pool of eight real sandboxes, all of them ready before each pair. A pair
-is a bare claim and one that brings 20 variables, 3 secrets and 5 files of 4 KiB, in
-either order; both are released. Timed over one connection on a Unix socket, from the
+is a bare claim and one that brings 20 variables, 3 secrets, 5 files of 4 KiB and an
+identity, in either order; both are released. Timed over one connection on a Unix socket, from the
 request's first byte to the answer's last. Needs root and bwrap; 300 pairs take half a
-minute.
+minute. With --repository a claim brings a Git repository of that size instead, a
+thousand files, from a server on loopback; the cache has it before the first pair.
 """
 import argparse
 import os
@@ -16,6 +17,7 @@ import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -27,7 +29,20 @@ def binding():
     return b"".join(
         [part(1, f"NAME_{i}", b"value " * 4) for i in range(20)] +
         [part(2, f"SECRET_{i}", os.urandom(32).hex().encode()) for i in range(3)] +
-        [part(3, f"dir/file-{i}", os.urandom(4096)) for i in range(5)])
+        [part(3, f"dir/file-{i}", os.urandom(4096)) for i in range(5)] +
+        [field(26, field(1, b"https://api.test"))])
+
+
+def repository(directory, mib):
+    """A server with one, and a binding that brings it."""
+    sys.path.insert(0, str(ROOT / "tests/integration/allocator"))
+    import git_rig
+    it = git_rig.Repository(str(directory), "app")
+    size = mib * (1 << 20) // 1000
+    it.commit(it.tree(*(("100644", "blob", it.blob(os.urandom(size)), f"file-{i}")
+                        for i in range(1000))))
+    server = git_rig.Server(str(directory))
+    return server, field(20, field(1, f"{server.base}/app".encode()))
 
 
 def token(answer):
@@ -55,7 +70,7 @@ def token(answer):
 
 
 class World:
-    def __init__(self, args):
+    def __init__(self, args, *flags):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="wpb-"))
         self.dir.chmod(0o755)
         build = pathlib.Path(args.build)
@@ -66,7 +81,8 @@ class World:
                  f"--lease-store={args.store}", "--sandbox-limits=best_effort",
                  f"--init-path={build}/local/warmpool-init",
                  f"--runtime-path={build}/runtime/warmpool-runtime",
-                 f"--runtime-dir={self.dir}/run", f"--state-dir={self.dir}/state"],
+                 f"--runtime-dir={self.dir}/run", f"--state-dir={self.dir}/state",
+                 *flags],
                 stdout=log, stderr=log)
 
     def metrics(self):
@@ -115,13 +131,20 @@ def main():
     parser.add_argument("build", nargs="?", default=ROOT / "build/release")
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--store", default="sqlite")
+    parser.add_argument("--repository", type=int, metavar="MIB")
     args = parser.parse_args()
-    world = World(args)
-    brings = binding()
+    served = tempfile.TemporaryDirectory(prefix="wpb-git-")
+    brings, flags = binding(), []
+    if args.repository:
+        server, brings = repository(pathlib.Path(served.name), args.repository)
+        flags = [f"--git-remotes={server.base}"]
+    world = World(args, *flags)
     bare, bound = [], []
     try:
         world.wait_full()
         caller = Caller(world.dir / "run/warmpoold.sock")
+        if args.repository:
+            print(f"into the cache: {claim_us(caller, 'first', brings) / 1000:.0f} ms")
         for i in range(args.pairs):
             world.wait_full()
             for what in (0, 1) if i % 2 else (1, 0):
@@ -129,6 +152,7 @@ def main():
                     claim_us(caller, f"c{i}-{what}", brings if what else b""))
     finally:
         world.end()
+        served.cleanup()
     more = [b - a for a, b in zip(bare, bound)]
     print(f"{args.pairs} pairs, {len(brings)} bytes, lease_store {args.store}, us\n")
     print("| claim | p50 | p90 | p99 |\n|---|---|---|---|")

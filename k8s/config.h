@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/annotations/tier.h"
 #include "pool/pool.h"
 
 struct wp_api_config; /* k8s/api/api_config.h */
@@ -65,6 +66,7 @@ struct wp_cluster_config {
     bool rebuild_leases;
     double qps; /* 0: no bound of our own. */
     uint32_t burst;
+    enum wp_tier default_tier;      /* Of templates that name none. T0. */
     bool claim_events;              /* True. */
     bool observability_annotations; /* True. */
     bool warm_pool_eviction;        /* True: pool pods are safe to evict. */

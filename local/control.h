@@ -9,8 +9,12 @@
 
 enum {
     WP_CONTROL_MAX = 256, /* Bytes of a message. */
+    WP_CONTROL_IDENTITY_MAX = 4096,
 
     WP_CONTROL_INITS_MAX = 16, /* Init containers. */
+
+    WP_CONTROL_FINGERPRINT = 16,        /* Digits of a binding's. */
+    WP_CONTROL_TREE_MAX = 1 + 16 + 512, /* Bytes of TREE. */
 
     /* From warmpool-init. */
     WP_CONTROL_HELLO = 'H',   /* Up; its credentials come along. */
@@ -31,10 +35,17 @@ enum {
     WP_CONTROL_PROBE = 'P',
     WP_CONTROL_TERMINATE = 'T', /* SIGTERM to the program. */
     WP_CONTROL_KEEP = 'K',      /* Stay when the daemon is gone. */
-    /* A parcel (local/bind_parcel.h) comes along as a descriptor; text is the
+    /* A parcel (proto/parcel/parcel.h) comes along as a descriptor; text is the
      * binding's fingerprint in hexadecimal. A second one with the same
      * fingerprint is answered as the first, without a look at it. */
     WP_CONTROL_BIND = 'B',
+    /* Before BIND: a tree image (local/tree_image.h) comes along as a
+     * descriptor; text is the binding's fingerprint, and the folder below the
+     * workspace. BIND tells of how it went. */
+    WP_CONTROL_TREE = 'R',
+    /* Text, up to WP_CONTROL_IDENTITY_MAX bytes in all, is the sandbox's
+     * identity: before BIND, and anew while it is leased. */
+    WP_CONTROL_IDENTITY = 'I',
 };
 
 /* What warmpool-init runs beside the command comes through a descriptor: as

@@ -16,6 +16,11 @@
 #include "pool/limits.h"
 #include "pool/slot_ref.h"
 
+/* The annotation of a SandboxTemplate that says whether the program of its
+ * sandboxes takes bindings: "allowed" or "none". Without it sandboxes on one
+ * machine do, since warmpool-init is theirs, and those in a cluster do not. */
+#define WP_TEMPLATE_BINDING_KEY "template.warmpool.io/binding"
+
 struct wp_claim;
 
 struct wp_binding_env {
@@ -35,6 +40,12 @@ struct wp_binding_file {
     uint32_t mode; /* 0001 to 0777. */
 };
 
+struct wp_binding_repository {
+    struct wp_str url; /* As pool/remotes/remote.h reads it. */
+    struct wp_str ref; /* Empty: the remote's HEAD. */
+    struct wp_str dir; /* Below the workspace; empty: the workspace. */
+};
+
 /* Checked against limits.h. Nothing in it is terminated; all is borrowed. */
 struct wp_binding {
     uint64_t fingerprint; /* Not 0. */
@@ -44,9 +55,15 @@ struct wp_binding {
     uint32_t n_secrets;
     const struct wp_binding_file *files;
     uint32_t n_files;
+    /* There before the files are. */
+    const struct wp_binding_repository *repositories;
+    uint32_t n_repositories;
     struct wp_str working_dir;    /* Empty: the workspace. */
     const struct wp_str *command; /* To be started once all else is there. */
     uint32_t n_command;
+    struct wp_str egress;    /* Narrows the pool's policy; empty: it stays. */
+    struct wp_str audience;  /* Of a signed identity; empty: it gets none. */
+    int64_t identity_ttl_ms; /* 0: the daemon's. */
 };
 
 /* What the backend is asked to bind. */
@@ -66,6 +83,10 @@ struct wp_bind_op {
     void *owner;
     uint64_t fingerprint;
     int fd;
+    void *trees;
+    char egress[WP_EGRESS_TEXT_MAX + 1];
+    char audience[WP_AUDIENCE_MAX + 1];
+    int64_t identity_ttl_ms;
 };
 
 /* A granted claim on its way to its answer. The caller owns it, and keeps it

@@ -39,8 +39,11 @@ enum {
     WP_BINDING_TEXT_MAX = 131072, /* Of names, values and words in all. */
     WP_BINDING_PATH_MAX = 512,
     WP_BINDING_FILES_BYTES_MAX = 1 << 20, /* Of all files' contents. */
+    WP_BINDING_REPOSITORIES_MAX = 8,
     WP_BIND_REASON_MAX = 159,
     WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
+    WP_AUDIENCE_MAX = 255,     /* Of an identity. */
+    WP_IDENTITY_TOKEN_MAX = 4095,
 };
 
 #define WP_TTL_MIN_NS (1 * WP_NS_PER_S)
@@ -48,6 +51,8 @@ enum {
 /* The deadline of a lease that has none, as shown and recorded: the last
  * second of the year 9999, in milliseconds since 1970. */
 #define WP_WALL_NEVER_MS INT64_C(253402300799000)
+#define WP_IDENTITY_TTL_MIN_NS (60 * WP_NS_PER_S)
+#define WP_IDENTITY_TTL_MAX_NS (24 * 3600 * WP_NS_PER_S)
 #define WP_WAIT_MAX_NS (600 * WP_NS_PER_S)
 /* How long a sandbox may take to be bound. */
 #define WP_BIND_MAX_NS (5 * WP_NS_PER_S)

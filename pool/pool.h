@@ -94,6 +94,9 @@ struct wp_pool_spec {
     int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
     enum wp_cold_start cold_start;
     bool cold_start_said; /* By the pool's annotation. */
+    /* Variables of SandboxClaims are brought to warm sandboxes; else such
+     * claims start cold. */
+    bool bind_env;
     /* What its sandboxes may reach, as pool/egress/policy.h reads it; "":
      * nothing. */
     char egress[WP_EGRESS_TEXT_MAX + 1];
@@ -176,6 +179,19 @@ void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
 WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
                                                struct wp_str pool_namespace,
                                                struct wp_str pool,
+                                               struct wp_err *err);
+/* May a claim bring the binding's repositories? FAILED_PRECONDITION: not one of
+ * them; err says which, and why. */
+WP_MUST_CHECK enum wp_status
+wp_pools_may_fetch(const struct wp_pools *pools,
+                   const struct wp_binding *binding, struct wp_err *err);
+/* May a claim narrow that pool's egress policy by `by`? As `narrows` of struct
+ * wp_backend_ops. A pool that is not there is left to the claim to find. */
+WP_MUST_CHECK enum wp_status
+wp_pools_may_narrow(struct wp_pools *pools, struct wp_str pool_namespace,
+                    struct wp_str pool, struct wp_str by, struct wp_err *err);
+/* Can a sandbox here have a signed identity? FAILED_PRECONDITION: no. */
+WP_MUST_CHECK enum wp_status wp_pools_may_sign(const struct wp_pools *pools,
                                                struct wp_err *err);
 /* Has a claim's sandbox take its binding, before anybody is told of the lease;
  * after wp_pools_may_bind. WP_PENDING: done comes, once. The answer is the
@@ -425,8 +441,6 @@ WP_MUST_CHECK bool wp_pools_holds_unseen(const struct wp_pools *pools);
 /* Every restored sandbox that was not seen is gone: idle ones leave, leases are
  * lost. */
 void wp_pools_lose_unseen(struct wp_pools *pools);
-/* Would that lose any? Control thread. */
-WP_MUST_CHECK bool wp_pools_have_unseen(struct wp_pools *pools);
 /* The replicas that are alive, own among them; each ready sandbox is preferred
  * by one of them (rendezvous hashing), so that they seldom want the same one.
  * Only a hint. At most WP_REPLICAS_MAX, more are ignored. Any thread. */

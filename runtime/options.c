@@ -101,14 +101,22 @@ static const struct setting settings[] = {
     {"--confine", "WARMPOOL_RUNTIME_CONFINE", SWITCH, AT(confine), 0, 0,
      "Write nowhere but in the workspace, /tmp, /dev/shm, /dev/null\n"
      "and its like, by Landlock, for this process and all it starts."},
+    {"--readable", "WARMPOOL_RUNTIME_READABLE", TEXT, AT(readable), 0, 0,
+     "With --confine: folders and files, with ':' between them, that\n"
+     "can be read besides those that can be written; nothing else can\n"
+     "(default: everything)."},
     {"--token-digest", WP_SANDBOX_TOKEN_ENV, TEXT, AT(token_digest), 0, 0,
      "SHA-256 of the token, in hexadecimal, that " WP_SANDBOX_TOKEN_FIELD "\n"
      "has to show (default none: nobody is asked). The daemon sets it\n"
      "in a cluster."},
     {"--token-for", "WARMPOOL_RUNTIME_TOKEN_FOR", SCOPE, AT(token_for), 0, 0,
-     "control or all (default control, which is /v1/exec; all leaves\n"
-     "only /healthz and /v1/health open; over gRPC the token may also\n"
-     "come as 'authorization: Bearer TOKEN')."},
+     "control or all (default control, which is /v1/exec and /v1/bind;\n"
+     "all leaves only /healthz and /v1/health open; over gRPC the token\n"
+     "may also come as 'authorization: Bearer TOKEN')."},
+    {"--bound-dir", "WARMPOOL_BOUND_DIR", TEXT, AT(bound_dir), 0, 0,
+     "Folder in memory, made if it is not there, for variables and\n"
+     "secrets that the sandbox's claim brings in a cluster (default\n"
+     "/dev/shm/warmpool)."},
     {"--log-level", "WARMPOOL_RUNTIME_LOG_LEVEL", LEVEL, AT(log_level), 0, 0,
      "debug, info, warn or error (default info)."},
     {"--log-format", "WARMPOOL_RUNTIME_LOG_FORMAT", FORMAT, AT(log_format), 0,
@@ -132,6 +140,7 @@ static const struct wp_options defaults = {
     .read_max = 64 << 20,
     .conns_max = 512,
     .grace_ms = 2000,
+    .bound_dir = "/dev/shm/warmpool",
     .log_level = WP_LOG_INFO,
     .log_format = WP_LOG_TEXT,
 };

@@ -18,7 +18,8 @@ enum {
 
 /* What needs the token. */
 enum wp_token_scope {
-    WP_TOKEN_FOR_CONTROL, /* What no client of agent-sandbox knows: /v1/exec. */
+    WP_TOKEN_FOR_CONTROL, /* What no client of agent-sandbox knows: /v1/exec,
+                             /v1/bind. */
     WP_TOKEN_FOR_ALL,     /* All but /healthz. */
 };
 
@@ -46,8 +47,10 @@ struct wp_options {
     uint32_t conns_max;
     int64_t grace_ms;
     bool confine;
+    const char *readable;     /* For wp_confine; NULL: everything is. */
     const char *token_digest; /* NULL: nobody is asked for a token. */
     enum wp_token_scope token_for;
+    const char *bound_dir; /* Where what a claim brings goes. */
     enum wp_log_level log_level;
     enum wp_log_format log_format;
 };

@@ -16,6 +16,13 @@ enum wp_runtime_role {
     WP_ROLE_REST = 2,
 };
 
+/* What became of the binding; see runtime/server/bind.c. */
+enum wp_bound_state {
+    WP_BOUND_FREE, /* None has come. */
+    WP_BOUND_PART, /* Not all of one is there, and no other is taken. */
+    WP_BOUND_WHOLE,
+};
+
 struct wp_mcp;
 
 /* The app pointer of the HTTP server. Loop thread only. */
@@ -26,6 +33,8 @@ struct wp_runtime {
     struct wp_workspace workspace;
     struct wp_mcp *mcp;
     int64_t started_ns;
+    enum wp_bound_state bound;
+    char fingerprint[17]; /* WHOLE: of the binding; terminated. */
 };
 
 static inline struct wp_runtime *
@@ -36,15 +45,16 @@ wp_runtime_of(const struct wp_http_req *req)
 
 /* routes.c: every request passes here first.
  *
- *   any port     GET /healthz, POST /v1/exec
+ *   any port     GET /healthz, POST /v1/exec, POST /v1/bind
  *   REST         GET /, POST /execute, POST /upload, GET /download/PATH,
  *                GET /list[/PATH], GET /exists/PATH; HEAD as GET; and those of
  *                sandboxd (runtime/sandboxd/rest.h)
  *   MCP          every other path and method; on a port that serves only REST
  *                they are 404 (405 for a known path)
  *
- * With --token-digest the streamed commands of /v1/exec need the token (401);
- * with --token-for all everything but /healthz and /v1/health does.
+ * With --token-digest the streamed commands of /v1/exec and the binding of
+ * /v1/bind need the token (401); with --token-for all everything but /healthz
+ * and /v1/health does. Without a digest nothing can be bound (403).
  *
  * A request with an Origin that is neither a loopback one nor allowed by name
  * is refused (403): a page of some site must not reach a sandbox by DNS

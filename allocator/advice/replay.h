@@ -139,6 +139,9 @@ bool wp_replay_policy_ours(const struct wp_scale_policy *policy,
  * what bounds them. ours: from the function above. */
 void wp_replay_policy_ours_at_once(const struct wp_replay_policy *ours,
                                    uint32_t n);
+/* The share of claims that its latest decision expects to serve. ours: the
+ * same. */
+double wp_replay_policy_ours_outlook(const struct wp_replay_policy *ours);
 /* A size that never changes. False when memory lacks. */
 bool wp_replay_policy_fixed(uint32_t size, struct wp_replay_policy *out);
 /* Told every claim in advance: orders for each ahead_s before it comes. future:

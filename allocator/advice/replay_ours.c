@@ -14,6 +14,7 @@ struct ours {
     uint32_t replicas;
     int64_t start_wall_ns;
     uint32_t announced; /* So far; names the next one. */
+    double outlook;     /* The latest decision's. */
 };
 
 static void
@@ -63,7 +64,11 @@ target(void *self, const struct wp_replay_view *view, int64_t *next_ns)
         .stuck = view->stuck,
     };
 
-    return wp_scaler_decide(ours->scaler, &seen, next_ns).target;
+    const struct wp_scale_decision decision =
+        wp_scaler_decide(ours->scaler, &seen, next_ns);
+
+    ours->outlook = decision.hit_rate;
+    return decision.target;
 }
 
 static void
@@ -112,4 +117,12 @@ wp_replay_policy_ours_at_once(const struct wp_replay_policy *ours, uint32_t n)
     const struct ours *self = ours->self;
 
     wp_scaler_set_at_once(self->scaler, 0, n);
+}
+
+double
+wp_replay_policy_ours_outlook(const struct wp_replay_policy *ours)
+{
+    const struct ours *self = ours->self;
+
+    return self->outlook;
 }

@@ -68,6 +68,22 @@ warmpool_stock_close(struct warmpool_stock *stock)
     free(stock);
 }
 
+/* The client's thread is to tell the daemon of it. It dozes when nothing was
+ * taken for a while, and is woken by the first who does. Both sides are
+ * sequentially consistent: either the thread finds this slot before it rests,
+ * or its doze is seen here. */
+static void
+hand_on(struct warmpool_stock *stock, uint32_t i,
+        enum wp_stock_slot_state state)
+{
+    atomic_store_explicit(&stock->states[i], (uint8_t)state,
+                          memory_order_seq_cst);
+    if (atomic_load_explicit(&stock->dozes, memory_order_seq_cst) &&
+        atomic_exchange_explicit(&stock->dozes, false, memory_order_seq_cst)) {
+        wp_client_wake(stock->client);
+    }
+}
+
 bool
 warmpool_stock_take(struct warmpool_stock *stock, struct warmpool_lease *lease)
 {
@@ -84,10 +100,10 @@ warmpool_stock_take(struct warmpool_stock *stock, struct warmpool_lease *lease)
         if (atomic_load_explicit(&slot->useful_ns, memory_order_relaxed) >
             now_ns) {
             *lease = slot->lease;
-            wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_TAKEN);
+            hand_on(stock, i, WP_STOCK_SLOT_TAKEN);
             return true;
         }
-        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_OLD);
+        hand_on(stock, i, WP_STOCK_SLOT_OLD);
     }
     return false;
 }

@@ -70,23 +70,36 @@ renewed(struct wp_job *job)
     free(job);
 }
 
+static int64_t
+next_renewal_ns(const struct warmpool_stock *stock)
+{
+    int64_t next_ns = WP_TIME_NEVER;
+
+    for (uint32_t i = 0; i < WP_STOCK_SLOTS; i++) {
+        if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_STOCKED &&
+            stock->slots[i].renew_ns < next_ns) {
+            next_ns = stock->slots[i].renew_ns;
+        }
+    }
+    return next_ns;
+}
+
 /* The oldest come first in the queue; what is not due yet goes to its end. */
-void
+int64_t
 wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns)
 {
     uint32_t n = atomic_load_explicit(&stock->n_stocked, memory_order_relaxed);
-    bool due = false;
+    int64_t next_ns = next_renewal_ns(stock);
 
-    for (uint32_t i = 0; i < WP_STOCK_SLOTS && !due; i++) {
-        due = wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_STOCKED &&
-              stock->slots[i].renew_ns <= now_ns;
+    if (next_ns > now_ns) {
+        return next_ns;
     }
-    for (; due && n > 0 && stock->n_jobs < RENEWS_MAX; n--) {
+    for (; n > 0 && stock->n_jobs < RENEWS_MAX; n--) {
         uint32_t i = wp_stock_get(stock);
         struct wp_job *job;
 
         if (i == UINT32_MAX) {
-            return;
+            break;
         }
         if (stock->slots[i].renew_ns > now_ns ||
             (job = make_job(stock, WP_CALL_RENEW, renewed, i)) == NULL) {
@@ -97,6 +110,8 @@ wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns)
         wp_job_renew(job, stock->slots[i].lease.token, stock->options.ttl_ms);
         wp_job_queue(job);
     }
+    /* The end of one under way makes room for another, and is heard. */
+    return stock->n_jobs < RENEWS_MAX ? next_renewal_ns(stock) : WP_TIME_NEVER;
 }
 
 /* It was taken, and the daemon could not be told: is it held? */

@@ -69,6 +69,7 @@ struct warmpool_stock {
     _Atomic(uint8_t) states[WP_STOCK_SLOTS]; /* enum wp_stock_slot_state */
     struct wp_stock_slot slots[WP_STOCK_SLOTS];
     _Atomic(bool) usable; /* The daemon can be told. */
+    _Atomic(bool) dozes;  /* Who takes a slot out wakes the client's thread. */
     _Atomic(uint32_t) n_stocked;
     _Atomic(int) lacking; /* A code; its text is under the client's lock. */
     char lacking_text[sizeof(((struct warmpool_error *)0)->message)];
@@ -151,8 +152,9 @@ void wp_stock_note_lacking(struct warmpool_stock *stock, int code,
 
 /* --- stock_calls.c --- */
 
-/* Renews what is half over. While the stream is open. */
-void wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns);
+/* Renews what is half over; returns when more will be, or WP_TIME_NEVER. While
+ * the stream is open. */
+int64_t wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns);
 /* The daemon does not know the stream any more, or not for long: nothing of it
  * may be taken, and all of it is to be settled. */
 void wp_stock_orphan_all(struct warmpool_stock *stock);

@@ -8,10 +8,11 @@
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
 
-/* Between two looks at what was taken, while something is, and else. */
+/* Between two looks at what was taken, while something is; for so long after
+ * the last; and while something is left that could not be done. */
 #define TICK_BUSY_NS WP_NS_PER_MS
-#define TICK_IDLE_NS (10 * WP_NS_PER_MS)
 #define BUSY_NS (50 * WP_NS_PER_MS)
+#define TICK_LEFT_NS (10 * WP_NS_PER_MS)
 /* For telling the daemon, when the stock is closed. */
 #define CLOSE_NS (2 * WP_NS_PER_S)
 #define REOPEN_MIN_NS (20 * WP_NS_PER_MS)
@@ -179,11 +180,47 @@ open_stream(struct warmpool_stock *stock)
     }
 }
 
+static bool
+has_news(const struct warmpool_stock *stock)
+{
+    for (uint32_t i = 0; i < WP_STOCK_SLOTS; i++) {
+        unsigned state =
+            atomic_load_explicit(&stock->states[i], memory_order_seq_cst);
+
+        if (state == WP_STOCK_SLOT_OLD ||
+            (state == WP_STOCK_SLOT_TAKEN && !stock->slots[i].told)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* When to look again at what was taken: never, but that who takes wakes this
+ * thread. See hand_on in stock.c. */
+static int64_t
+next_look_ns(struct warmpool_stock *stock, int64_t now_ns)
+{
+    if (now_ns < stock->busy_until_ns) {
+        return now_ns + TICK_BUSY_NS;
+    }
+    if (stock->has_orphans || stock->close_ns != 0) {
+        return now_ns + TICK_LEFT_NS;
+    }
+    if (stock->state != WP_STOCK_STREAM_OPEN) {
+        return WP_TIME_NEVER; /* What was taken is told when it opens. */
+    }
+    atomic_store_explicit(&stock->dozes, true, memory_order_seq_cst);
+    return has_news(stock) ? now_ns + TICK_LEFT_NS : WP_TIME_NEVER;
+}
+
 int64_t
 wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns)
 {
+    int64_t next_ns = WP_TIME_NEVER;
+    int64_t look_ns;
     bool closing;
 
+    atomic_store_explicit(&stock->dozes, false, memory_order_seq_cst);
     (void)pthread_mutex_lock(&stock->client->lock);
     closing = stock->closing;
     (void)pthread_mutex_unlock(&stock->client->lock);
@@ -194,23 +231,29 @@ wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns)
     wp_stock_settle_orphans(stock);
     switch (stock->state) {
     case WP_STOCK_STREAM_NONE:
-        if (stock->client->connected && stock->reopen_ns <= now_ns &&
-            (!closing || stock->resumes)) {
+        if (!stock->client->connected || (closing && !stock->resumes)) {
+            break;
+        }
+        if (stock->reopen_ns <= now_ns) {
             open_stream(stock);
+        }
+        if (stock->state == WP_STOCK_STREAM_NONE) {
+            next_ns = stock->reopen_ns;
         }
         break;
     case WP_STOCK_STREAM_OPEN:
         tell(stock, now_ns);
         if (!closing) {
-            wp_stock_renew_due(stock, now_ns);
+            next_ns = wp_stock_renew_due(stock, now_ns);
+            next_ns = next_ns > now_ns ? next_ns : now_ns + TICK_LEFT_NS;
         }
         break;
     case WP_STOCK_STREAM_OPENING:
     case WP_STOCK_STREAM_ENDING:
         break;
     }
-    return now_ns +
-           (now_ns < stock->busy_until_ns ? TICK_BUSY_NS : TICK_IDLE_NS);
+    look_ns = next_look_ns(stock, now_ns);
+    return look_ns < next_ns ? look_ns : next_ns;
 }
 
 bool

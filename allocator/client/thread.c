@@ -194,18 +194,20 @@ wp_client_serve(void *ctx)
     struct warmpool *client = ctx;
 
     while (!is_closing(client)) {
-        int64_t now_ns = wp_client_now_ns();
+        int64_t now_ns;
         int64_t next_ns;
         struct wp_err err;
 
-        reconnect(client, now_ns);
-        next_ns = start_jobs(client, now_ns);
-        next_ns = earlier(next_ns, end_late_jobs(client, now_ns));
-        next_ns = earlier(next_ns, turn_stocks(client, now_ns));
+        reconnect(client, wp_client_now_ns());
         if (client->connected) {
             /* A lost connection is told to wp_client_lost. */
             (void)!wp_h2_turn(client->h2, 0, &err);
         }
+        /* After what came in: it decides when there is more to do. */
+        now_ns = wp_client_now_ns();
+        next_ns = start_jobs(client, now_ns);
+        next_ns = earlier(next_ns, end_late_jobs(client, now_ns));
+        next_ns = earlier(next_ns, turn_stocks(client, now_ns));
         if (!client->connected) {
             next_ns = earlier(next_ns, client->reconnect_ns);
         }

@@ -1,8 +1,8 @@
 /* warmpool.h - the client library of warmpool.
  *
  * It claims, renews and releases sandboxes; and it can hold leases that were
- * granted ahead of need, so that a claim is a copy in memory: no system call,
- * no wait. See libwarmpool(3).
+ * granted ahead of need, so that a claim is a copy in memory, without a wait.
+ * See libwarmpool(3).
  *
  * Any number of threads may use a client and its stocks at once. A client has
  * one thread of its own, which talks to the daemon. Do not fork with a client
@@ -116,7 +116,8 @@ warmpool_stock_open(struct warmpool *client,
  * more. NULL is fine. */
 void warmpool_stock_close(struct warmpool_stock *stock);
 
-/* Takes a lease out of the stock: no system call, no lock, no wait. False when
+/* Takes a lease out of the stock: no lock, no wait, and no system call, but
+ * that the first one after 50 ms of rest wakes the client's thread. False when
  * there is none, or while the daemon cannot be told. */
 bool warmpool_stock_take(struct warmpool_stock *stock,
                          struct warmpool_lease *lease);

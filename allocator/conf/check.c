@@ -4,6 +4,7 @@
 
 #include "pool/base/address.h"
 #include "pool/egress/policy.h"
+#include "pool/remotes/remote_rules.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
@@ -146,6 +147,18 @@ is_pool(const char *text)
            (slash == NULL || wp_str_is_dns_name(ns, WP_NAMESPACE_MAX));
 }
 
+/* "NAMESPACE/NAME". */
+static bool
+is_template(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    struct wp_str ns = {text, slash != NULL ? (size_t)(slash - text) : 0};
+
+    return slash != NULL &&
+           wp_str_is_dns_name(wp_str_from(slash + 1), WP_TEMPLATE_NAME_MAX) &&
+           wp_str_is_dns_name(ns, WP_NAMESPACE_MAX);
+}
+
 /* Paths are put behind it. */
 static bool
 is_base_url(const char *text)
@@ -167,6 +180,13 @@ check_sessions(const struct wp_conf *conf, struct wp_err *err)
                           "setting 'session_pool': expected NAME or "
                           "NAMESPACE/NAME of a pool, got '%.80s'",
                           conf->session_pool);
+    }
+    if (conf->trigger_template[0] != '\0' &&
+        !is_template(conf->trigger_template)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'trigger_template': expected NAMESPACE/NAME "
+                          "of a template, got '%.80s'",
+                          conf->trigger_template);
     }
     if (conf->session_url[0] != '\0' && !is_base_url(conf->session_url)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -494,6 +514,36 @@ check_egress(const struct wp_conf *conf, struct wp_err *err)
                : wp_err_wrap(err, "setting 'egress_packages'");
 }
 
+static enum wp_status
+check_git(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_remote_rules rules = {.n = 0};
+
+    if (wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes), false,
+                            err) != WP_OK) {
+        return wp_err_wrap(err, "setting 'git_remotes'");
+    }
+    return wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes_denied),
+                               true, err) == WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "setting 'git_remotes_denied'");
+}
+
+static enum wp_status
+check_identity(const struct wp_conf *conf, struct wp_err *err)
+{
+    const char *issuer = conf->identity_issuer;
+    size_t len = strlen(issuer);
+
+    return strpbrk(issuer, "\"\\ \t") == NULL && issuer[len - 1] != '/'
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'identity_issuer': a name or URL without "
+                            "spaces and quotes, and without '/' at its end "
+                            "expected, got '%.80s'",
+                            issuer);
+}
+
 uint32_t
 wp_conf_controller(const char *name)
 {
@@ -544,6 +594,12 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_egress(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_git(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_identity(conf, err);
     }
     if (status == WP_OK && conf->claims_max < conf->slots_max) {
         status =

@@ -10,11 +10,15 @@
 #include "allocator/ctl/print.h"
 #include "pool/base/os_error.h"
 #include "pool/base/rng.h"
+#include "pool/remotes/remote_word.h"
 #include "proto/formats/json_text.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
 };
+
+/* How long a claim with repositories may take longer than another. */
+#define FETCH_NS (60 * WP_NS_PER_S)
 
 /* "ctl-" and 16 hexadecimal digits. */
 static const char *
@@ -65,12 +69,15 @@ names_json(const char *const *names, uint32_t n)
 static json_t *
 bound_json(const struct wp_wire_bound *bound)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:b}", "env",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "env",
                      names_json(bound->env, bound->n_env), "secrets",
                      names_json(bound->secrets, bound->n_secrets), "files",
-                     names_json(bound->files, bound->n_files), "working_dir",
-                     wp_json_from_text(bound->working_dir), "started",
-                     (int)bound->started);
+                     names_json(bound->files, bound->n_files), "repositories",
+                     names_json(bound->repositories, bound->n_repositories),
+                     "working_dir", wp_json_from_text(bound->working_dir),
+                     "started", (int)bound->started, "egress",
+                     wp_json_from_text(bound->egress), "identity",
+                     wp_json_from_text(bound->identity));
 }
 
 static void
@@ -80,6 +87,15 @@ print_bound(FILE *out, const struct wp_wire_bound *bound)
                    bound->n_env, bound->n_env == 1 ? "" : "s", bound->n_secrets,
                    bound->n_secrets == 1 ? "" : "s", bound->n_files,
                    bound->n_files == 1 ? "" : "s");
+    for (uint32_t i = 0; i < bound->n_repositories; i++) {
+        wp_print_field(out, FIELD, "", "%s", bound->repositories[i]);
+    }
+    if (bound->egress[0] != '\0') {
+        wp_print_field(out, FIELD, "egress", "%s", bound->egress);
+    }
+    if (bound->identity[0] != '\0') {
+        wp_print_field(out, FIELD, "identity", "for %s", bound->identity);
+    }
     if (bound->started) {
         wp_print_field(out, FIELD, "", "the command was started");
     }
@@ -272,6 +288,30 @@ read_files(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
     return status;
 }
 
+static enum wp_status
+read_repositories(struct wp_ctl *ctl, struct wp_binding *out,
+                  struct wp_err *err)
+{
+    const struct wp_ctl_words *words = &ctl->options.repositories;
+    struct wp_binding_repository *repositories =
+        wp_ctl_alloc(ctl, words->n * sizeof *repositories + 1);
+
+    for (uint32_t i = 0; i < words->n; i++) {
+        struct wp_remote_word word;
+        const char *why = "";
+
+        if (!wp_remote_word_parse(words->word[i], &word, &why)) {
+            /* Not repeated: it may have a password. */
+            return wp_err_set(err, WP_INVALID_ARGUMENT, "--repo: %s", why);
+        }
+        repositories[i] =
+            (struct wp_binding_repository){word.url, word.ref, word.dir};
+    }
+    out->repositories = repositories;
+    out->n_repositories = words->n;
+    return WP_OK;
+}
+
 static void
 read_command(struct wp_ctl *ctl, struct wp_binding *out)
 {
@@ -291,7 +331,9 @@ static enum wp_status
 read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
 {
     const struct wp_ctl_options *options = &ctl->options;
-    struct wp_binding binding = {.working_dir = wp_str_from(options->workdir)};
+    struct wp_binding binding = {.working_dir = wp_str_from(options->workdir),
+                                 .egress = wp_str_from(options->egress),
+                                 .audience = wp_str_from(options->audience)};
     struct wp_binding_secret *secrets = wp_ctl_alloc(
         ctl,
         (options->secrets.n + options->env_secrets.n) * sizeof *secrets + 1);
@@ -311,6 +353,9 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
     if (status == WP_OK) {
         status = read_files(ctl, &binding, err);
     }
+    if (status == WP_OK) {
+        status = read_repositories(ctl, &binding, err);
+    }
     if (status == WP_OK && options->run && options->n_rest == 0) {
         status = wp_err_set(err, WP_INVALID_ARGUMENT,
                             "--run: expected -- and a command behind it");
@@ -320,7 +365,9 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
     }
     read_command(ctl, &binding);
     if (binding.n_env + binding.n_secrets + binding.n_files +
-            binding.n_command + binding.working_dir.len ==
+            binding.n_command + binding.n_repositories +
+            binding.working_dir.len + binding.egress.len +
+            binding.audience.len ==
         0) {
         return WP_OK;
     }
@@ -345,6 +392,9 @@ claim_one(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
     struct wp_wire_claim_response response;
     struct wp_ctl_call call = {.wait_ns = ctl->options.wait_ns};
 
+    if (ctl->options.repositories.n > 0) {
+        call.wait_ns += FETCH_NS;
+    }
     if (read_binding(ctl, &request.binding, &call.err) != WP_OK) {
         return wp_ctl_usage(ctl, &call.err);
     }
@@ -474,9 +524,10 @@ static bool
 brings_something(const struct wp_ctl_options *options)
 {
     return options->n_env + options->secrets.n + options->env_secrets.n +
-                   options->files.n !=
+                   options->files.n + options->repositories.n !=
                0 ||
-           options->workdir != NULL || options->run;
+           options->workdir != NULL || options->egress != NULL ||
+           options->audience != NULL || options->run;
 }
 
 int

@@ -223,8 +223,8 @@ completion_zsh(const struct wp_ctl_command *commands, FILE *out)
 
 /* In single quotes; ours have none, nor backslashes. */
 static void
-fish_option(const struct wp_ctl_option *option, const char *condition,
-            FILE *out)
+fish_option(const struct wp_ctl_option *option, const char *command,
+            const char *condition, FILE *out)
 {
     static const char *const values[] = {
         [WP_SUBJECT_NONE] = "-x",
@@ -234,7 +234,8 @@ fish_option(const struct wp_ctl_option *option, const char *condition,
         [WP_SUBJECT_OUTPUT] = "-x -a '" OUTPUTS "'",
         [WP_SUBJECT_SHELL] = "-x",
     };
-    size_t first = strcspn(option->help, ".;:");
+    const char *help = wp_ctl_option_help(option, command);
+    size_t first = strcspn(help, ".;:");
 
     (void)fprintf(out, "complete -c warmpoolctl %s -l %s", condition,
                   option->name);
@@ -246,8 +247,8 @@ fish_option(const struct wp_ctl_option *option, const char *condition,
     }
     (void)fputs(" -d '", out);
     for (size_t i = 0; i < first; i++) {
-        if (option->help[i] != '\'') {
-            (void)fputc(option->help[i], out);
+        if (help[i] != '\'') {
+            (void)fputc(help[i], out);
         }
     }
     (void)fputs("'\n", out);
@@ -280,7 +281,7 @@ completion_fish(const struct wp_ctl_command *commands, FILE *out)
                 "complete -c warmpoolctl -f\n",
                 out);
     for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
-        fish_option(wp_ctl_option_find(*p), "", out);
+        fish_option(wp_ctl_option_find(*p), "", "", out);
     }
     for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
         char condition[100];
@@ -292,7 +293,7 @@ completion_fish(const struct wp_ctl_command *commands, FILE *out)
         (void)snprintf(condition, sizeof condition,
                        "-n '__fish_seen_subcommand_from %s'", c->name);
         for (const char *const *p = c->options; *p != NULL; p++) {
-            fish_option(wp_ctl_option_find(*p), condition, out);
+            fish_option(wp_ctl_option_find(*p), c->name, condition, out);
         }
         fish_operands(c, out);
     }

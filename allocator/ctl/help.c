@@ -32,7 +32,7 @@ print_wrapped(const char *text, FILE *out)
 }
 
 static void
-print_option(const char *name, FILE *out)
+print_option(const struct wp_ctl_command *command, const char *name, FILE *out)
 {
     const struct wp_ctl_option *option = wp_ctl_option_find(name);
     char head[64];
@@ -50,7 +50,7 @@ print_option(const char *name, FILE *out)
     } else {
         (void)fprintf(out, "%-*s", INDENT, head);
     }
-    print_wrapped(option->help, out);
+    print_wrapped(wp_ctl_option_help(option, command->name), out);
 }
 
 void
@@ -74,13 +74,13 @@ wp_help_command(const struct wp_ctl_command *command, FILE *out)
     if (command->options[0] != NULL) {
         (void)fputs("Options:\n", out);
         for (const char *const *p = command->options; *p != NULL; p++) {
-            print_option(*p, out);
+            print_option(command, *p, out);
         }
         (void)fputc('\n', out);
     }
     (void)fputs("Common options:\n", out);
     for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
-        print_option(*p, out);
+        print_option(command, *p, out);
     }
     if (examples != NULL) {
         (void)fprintf(out, "\n%s", examples);

@@ -52,7 +52,7 @@ static const struct wp_ctl_option options_table[] = {
     /* Some commands'. */
     TEXT("id", 0, "ID", WP_SUBJECT_NONE, id,
          "The claim's id, 1 to 128 bytes; the same id again gets the same "
-         "lease. Or a reservation's, 1 to 63. Default: a new random one."),
+         "lease. With --count: of ID-1 to ID-N. Default: a new random one."),
     TEXT("tenant", 't', "NAME", WP_SUBJECT_NONE, tenant,
          "Whose claim it is, where the daemon does not know it from the "
          "credentials. Default: $WARMPOOL_TENANT."),
@@ -114,8 +114,8 @@ static const struct wp_ctl_option options_table[] = {
     TEXT("cwd", 'C', "DIR", WP_SUBJECT_NONE, cwd,
          "Directory in the sandbox to run the command in."),
     {"env", 'e', "K=V", WP_OPTION_ENV, WP_SUBJECT_NONE, AT(env), 0, 0,
-     "Set a variable for the command, or, of claim, for all commands in the "
-     "sandbox; may be repeated. Others on this machine can see it."},
+     "Set a variable for the command; may be repeated. Others on this machine "
+     "can see it."},
     {"secret", 0, "NAME=@FILE", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(secrets),
      0, 0,
      "Bring what is in FILE, byte for byte, as the file "
@@ -127,9 +127,21 @@ static const struct wp_ctl_option options_table[] = {
     {"copy", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
      "Bring the file LOCAL as PATH, below the workspace. May be repeated; "
      "1 MiB in all."},
+    {"repo", 0, "URL[@REF][:DIR]", WP_OPTION_WORDS, WP_SUBJECT_NONE,
+     AT(repositories), 0, 0,
+     "Bring a shallow checkout of a Git repository that the daemon allows, at "
+     "a "
+     "branch, a tag or a commit, into the workspace or DIR below it. May be "
+     "repeated, up to 8 times."},
     TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,
          "Where commands run that name no folder; made when it is below the "
          "workspace."),
+    TEXT("egress", 0, "POLICY", WP_SUBJECT_NONE, egress,
+         "What the sandbox may reach: less than its pool, such as packages, "
+         "none or \"example.org *.example.net\"."),
+    TEXT("identity", 0, "AUDIENCE", WP_SUBJECT_NONE, audience,
+         "Give the sandbox a signed identity for AUDIENCE, as the file "
+         "$WARMPOOL_IDENTITY_FILE; it is renewed with the lease."),
     FLAG("run", 0, run,
          "Start the command that follows --, once the rest is there."),
     DURATION("time-limit", 0, time_limit_ns, WP_NS_PER_MS,
@@ -137,6 +149,25 @@ static const struct wp_ctl_option options_table[] = {
              "Stop the command after this long, and exit with 124."),
     FLAG("no-stdin", 0, no_stdin,
          "Give the command an empty standard input; for loops that read."),
+};
+
+/* What an option means to one command more exactly. */
+static const struct {
+    const char *command;
+    const char *option;
+    const char *help;
+} own_help[] = {
+    {"claim", "env",
+     "Set a variable for all commands in the sandbox; may be repeated. Others "
+     "on this machine can see it."},
+    {"list", "tenant",
+     "Only this tenant's. Default: $WARMPOOL_TENANT, else all that you may "
+     "see."},
+    {"tenants", "tenant",
+     "Only this tenant. Default: $WARMPOOL_TENANT, else all that you may see."},
+    {"reserve", "id",
+     "The reservation's id, 1 to 63 bytes; the same id again with other "
+     "numbers is refused. Default: a new random one."},
 };
 
 const char *const wp_ctl_options_common[] = {
@@ -152,6 +183,18 @@ wp_ctl_option_find(const char *name)
         }
     }
     return NULL;
+}
+
+const char *
+wp_ctl_option_help(const struct wp_ctl_option *option, const char *command)
+{
+    for (size_t i = 0; i < WP_ARRAY_LEN(own_help); i++) {
+        if (strcmp(own_help[i].command, command) == 0 &&
+            strcmp(own_help[i].option, option->name) == 0) {
+            return own_help[i].help;
+        }
+    }
+    return option->help;
 }
 
 static const char *

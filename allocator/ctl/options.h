@@ -53,10 +53,13 @@ struct wp_ctl_options {
     uint32_t n_objectives;
     const char *env[WP_CTL_ENV_MAX];
     uint32_t n_env;
-    struct wp_ctl_words secrets;     /* NAME=@FILE or NAME=- */
-    struct wp_ctl_words env_secrets; /* The same. */
-    struct wp_ctl_words files;       /* LOCAL:PATH */
+    struct wp_ctl_words secrets;      /* NAME=@FILE or NAME=- */
+    struct wp_ctl_words env_secrets;  /* The same. */
+    struct wp_ctl_words files;        /* LOCAL:PATH */
+    struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
     const char *workdir;
+    const char *egress;
+    const char *audience;                        /* Of the identity. */
     const char *autoscale[WP_CTL_AUTOSCALE_MAX]; /* KEY=VALUE */
     uint32_t n_autoscale;
     const char *target; /* NULL: not given. */
@@ -123,6 +126,9 @@ struct wp_ctl_option {
 /* The names every command takes, and the option of a name (NULL: none). */
 extern const char *const wp_ctl_options_common[];
 const struct wp_ctl_option *wp_ctl_option_find(const char *name);
+/* What it does, in words for people; command: whose option it is. */
+const char *wp_ctl_option_help(const struct wp_ctl_option *option,
+                               const char *command);
 
 /* Defaults, with what the environment says. */
 void wp_ctl_options_init(struct wp_ctl_options *options);

@@ -76,10 +76,15 @@ wp_daemon_access_read(struct wp_daemon_access *access,
 {
     enum wp_status status = parse_lists(access, conf, err);
 
-    return status == WP_OK
-               ? wp_daemon_read_token("http_token_file", conf->http_token_file,
+    if (status == WP_OK) {
+        status = wp_daemon_read_token("http_token_file", conf->http_token_file,
                                       access->admin_token,
-                                      sizeof access->admin_token, err)
+                                      sizeof access->admin_token, err);
+    }
+    return status == WP_OK
+               ? wp_daemon_read_token(
+                     "trigger_secret_file", conf->trigger_secret_file,
+                     access->trigger_secret, sizeof access->trigger_secret, err)
                : status;
 }
 

@@ -11,8 +11,9 @@ struct wp_daemon_access {
     size_t n_principals;
     uint32_t *uids; /* Owned. */
     size_t n_uids;
-    char admin_token[260];  /* Of HTTP. */
-    char access_token[260]; /* Of gRPC over TCP; "": not used. */
+    char admin_token[260];    /* Of HTTP. */
+    char access_token[260];   /* Of gRPC over TCP; "": not used. */
+    char trigger_secret[260]; /* Of webhooks; "": they need not be signed. */
 };
 
 /* conf is borrowed. On failure there may be something to forget. */

@@ -59,6 +59,21 @@ on_destroyed(void *ctx, struct wp_slot_ref ref)
     wp_pools_on_destroyed(self->core->pools, ref);
 }
 
+static enum wp_status
+sign(void *ctx, struct wp_str sandbox, struct wp_str audience, int64_t ttl_ms,
+     char token[WP_IDENTITY_TOKEN_MAX + 1], int64_t *expires_wall_ms,
+     struct wp_err *err)
+{
+    const struct wp_daemon_backend *self = ctx;
+    struct wp_claim_info lease;
+
+    if (wp_pools_find_sandbox(self->core->pools, sandbox, &lease) != WP_OK) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION, "it is not leased");
+    }
+    return wp_signer_sign(self->core->signer, &lease, audience, ttl_ms, token,
+                          expires_wall_ms, err);
+}
+
 /* The thread that starts the backend. */
 static bool
 adopt(void *ctx, const struct wp_local_found *found, struct wp_slot_ref *ref)
@@ -348,6 +363,31 @@ port_unbound(void *self, struct wp_str template_namespace, struct wp_str name)
                : NULL;
 }
 
+static enum wp_status
+port_may_fetch(void *self, const struct wp_binding *binding, struct wp_err *err)
+{
+    const struct wp_backend port = started_port(self);
+
+    if (port.ops == NULL) {
+        return wp_err_set(err, WP_UNAVAILABLE,
+                          "binding: the sandboxes are being taken over; try "
+                          "again");
+    }
+    return port.ops->may_fetch(port.self, binding, err);
+}
+
+static enum wp_status
+port_narrows(void *self, struct wp_str policy, struct wp_str by,
+             struct wp_err *err)
+{
+    const struct wp_backend port = started_port(self);
+
+    return port.ops != NULL
+               ? port.ops->narrows(port.self, policy, by, err)
+               : wp_err_set(err, WP_UNAVAILABLE,
+                            "the sandboxes are being taken over; try again");
+}
+
 struct wp_backend
 wp_daemon_backend_port(struct wp_daemon_backend *self)
 {
@@ -357,6 +397,9 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .destroy = port_destroy,
         .bind = port_bind,
         .unbound = port_unbound,
+        .may_fetch = port_may_fetch,
+        .narrows = port_narrows,
+        .signs = true,
     };
     uint32_t spawns = (uint32_t)self->core->conf->sandbox_spawns_max;
 #ifdef WP_TEST_TOOLS
@@ -389,7 +432,8 @@ wp_daemon_backend_start(struct wp_daemon_backend *self,
                                            on_lost,
                                            on_destroyed,
                                            store.ops->durable ? adopt : NULL,
-                                           on_started};
+                                           on_started,
+                                           sign};
     struct wp_local_sweep sweep;
     enum wp_status status;
 

@@ -8,7 +8,9 @@
 #include "allocator/metrics/cluster_metrics.h"
 #include "allocator/daemon/files.h"
 #include "allocator/daemon/servers.h"
+#include "allocator/http/trigger.h"
 #include "allocator/webhook/webhook.h"
+#include "k8s/cluster/claim_make.h"
 #include "k8s/cluster/cluster.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
@@ -223,6 +225,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->rebuild_leases = conf->lease_store == WP_CONF_STORE_MEMORY;
     out->qps = (double)conf->kube_api_qps;
     out->burst = (uint32_t)conf->kube_api_burst;
+    out->default_tier = (enum wp_tier)conf->default_tier;
     out->claim_events = !conf->disable_claim_events;
     out->observability_annotations =
         !conf->disable_claim_observability_annotations;
@@ -392,6 +395,61 @@ wp_daemon_cluster_metrics(struct wp_daemon_cluster *self, struct evbuffer *out)
     if (self != NULL) {
         wp_cluster_metrics(self->cluster, out);
     }
+}
+
+/* --- Triggers --- */
+
+struct trigger_claim {
+    struct wp_claim_make make;
+    struct wp_claim_mark marks[WP_TRIGGER_MARKS_MAX];
+    struct wp_trigger_order *order;
+};
+
+/* The cluster's thread. */
+static void
+claim_made(struct wp_claim_make *make)
+{
+    struct trigger_claim *claim = make->ctx;
+    struct wp_trigger_order *order = claim->order;
+
+    order->status = make->status;
+    order->retry_after_ns = make->retry_after_ns;
+    (void)snprintf(order->reason, sizeof order->reason, "%s", make->reason);
+    free(claim);
+    order->done(order);
+}
+
+bool
+wp_daemon_cluster_make_claim(struct wp_daemon_cluster *self,
+                             struct wp_trigger_order *order)
+{
+    const struct wp_trigger *trigger = order->trigger;
+    struct trigger_claim *claim = calloc(1, sizeof *claim);
+    bool taken;
+
+    if (claim == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < trigger->n_marks; i++) {
+        claim->marks[i] = (struct wp_claim_mark){trigger->marks[i].key,
+                                                 trigger->marks[i].value};
+    }
+    claim->order = order;
+    claim->make = (struct wp_claim_make){
+        .ns = order->ns,
+        .name = order->name,
+        .template_name = order->template_name,
+        .ttl_ns = trigger->ttl_ns,
+        .marks = claim->marks,
+        .n_marks = trigger->n_marks,
+        .done = claim_made,
+        .ctx = claim,
+    };
+    taken = wp_cluster_make_claim(self->cluster, &claim->make);
+    if (!taken) {
+        free(claim);
+    }
+    return taken;
 }
 
 /* --- Ending it --- */

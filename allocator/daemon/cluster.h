@@ -17,6 +17,7 @@
 #include "pool/claim.h"
 
 struct evbuffer;
+struct wp_trigger_order; /* allocator/http/trigger.h */
 struct wp_daemon_core;
 struct wp_daemon_cluster; /* Opaque. */
 struct wp_daemon_servers;
@@ -54,6 +55,10 @@ WP_MUST_CHECK bool wp_daemon_cluster_find(const struct wp_daemon_cluster *self,
 void wp_daemon_cluster_sandbox_token(const struct wp_daemon_cluster *self,
                                      const struct wp_claim_info *info,
                                      char out[WP_SANDBOX_TOKEN_TEXT + 1]);
+/* Makes the SandboxClaim that a trigger asks for; false: try again later. Any
+ * thread, until stop. */
+WP_MUST_CHECK bool wp_daemon_cluster_make_claim(struct wp_daemon_cluster *self,
+                                                struct wp_trigger_order *order);
 /* What only it can tell. Any thread. */
 void wp_daemon_cluster_metrics(struct wp_daemon_cluster *self,
                                struct evbuffer *out);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "allocator/conf/conf.h"
+#include "allocator/signer/signer.h"
 #include "allocator/threads/control.h"
 #include "allocator/services/services.h"
 #include "proto/loop/loop.h"
@@ -21,6 +22,7 @@ struct wp_daemon_core {
     struct wp_control *control;
     struct wp_pools *pools;
     struct wp_services *services; /* Told of changes of pools. */
+    struct wp_signer *signer;     /* NULL: in a cluster. */
     /* This one makes, destroys and expires sandboxes. Written by the control
      * thread, or before it runs. */
     _Atomic(bool) keeper;

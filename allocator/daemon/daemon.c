@@ -125,6 +125,33 @@ destroy_manifest(struct wp_daemon *daemon)
     wp_manifest_destroy(daemon->manifest);
 }
 
+static enum wp_status
+create_signer(struct wp_daemon *daemon, struct wp_err *err)
+{
+    const struct wp_conf *conf = daemon->core.conf;
+    char dir[WP_CONF_TEXT_MAX + sizeof "/identity"];
+    const struct wp_signer_config config = {
+        .dir = dir,
+        .issuer = conf->identity_issuer,
+        .ttl_ns = conf->identity_ttl,
+        .key_turn_ns = conf->identity_key_rotation,
+        .clock = wp_clock_system(),
+    };
+
+    if (wp_conf_is_cluster(conf)) {
+        return WP_OK;
+    }
+    (void)snprintf(dir, sizeof dir, "%s/identity", conf->state_dir);
+    daemon->core.signer = wp_signer_create(&config, err);
+    return daemon->core.signer != NULL ? WP_OK : err->status;
+}
+
+static void
+destroy_signer(struct wp_daemon *daemon)
+{
+    wp_signer_destroy(daemon->core.signer);
+}
+
 /* --- What makes sandboxes --- */
 
 static enum wp_status
@@ -467,6 +494,7 @@ static const struct {
     {create_access, destroy_access},     /* tokens, identities */
     {create_dirs, destroy_dirs},         /* directories, the pid file */
     {create_manifest, destroy_manifest}, /* templates and pools */
+    {create_signer, destroy_signer},     /* keys that sign for sandboxes */
     {create_backend, destroy_backend},   /* the machine, or a client */
     {create_store, destroy_store},       /* the way to the leases */
     {create_loops, destroy_loops},       /* control and http, not running */

@@ -40,6 +40,8 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
                            machine->runtime_path, sizeof machine->runtime_path);
     wp_daemon_find_program(conf->egress_path, "warmpool-egress",
                            machine->egress_path, sizeof machine->egress_path);
+    wp_daemon_find_program(conf->fetch_path, "warmpool-fetch",
+                           machine->fetch_path, sizeof machine->fetch_path);
     out->state_dir = conf->state_dir;
     out->rootfs_dir = wp_conf_or_null(conf->rootfs_dir);
     out->init_path = wp_conf_or_null(machine->init_path);
@@ -67,6 +69,13 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
     out->egress_keys_file = wp_conf_or_null(conf->egress_keys_file);
     out->egress_connections_max = (uint32_t)conf->egress_connections_max;
     out->egress_bytes_max = (uint64_t)conf->egress_bytes_max;
+    out->remotes = conf->git_remotes;
+    out->remotes_denied = conf->git_remotes_denied;
+    out->fetch_path = wp_conf_or_null(machine->fetch_path);
+    out->repository_bytes_max = (uint64_t)conf->git_repository_size;
+    out->cache_bytes_max = (uint64_t)conf->git_cache_size;
+    out->cache_age_s = conf->git_cache_age / WP_NS_PER_S;
+    out->fetch_timeout_ms = conf->git_timeout / WP_NS_PER_MS;
     out->log_json = conf->log_format == WP_LOG_JSON;
     out->outlive = wp_conf_outlives(conf);
     out->templates_len = wp_manifest_templates(manifest, &out->templates);

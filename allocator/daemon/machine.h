@@ -34,6 +34,7 @@ struct wp_machine {
     char init_path[512];
     char runtime_path[512];
     char egress_path[512];
+    char fetch_path[512];
 };
 
 /* Can this machine make sandboxes? */

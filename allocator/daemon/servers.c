@@ -11,7 +11,7 @@
 #include "proto/sockets/descriptors.h"
 
 enum {
-    PAGES = 3,
+    PAGES = 5,
 };
 
 struct wp_daemon_servers {
@@ -19,10 +19,12 @@ struct wp_daemon_servers {
     struct wp_service service[2]; /* What gRPC serves. */
     struct wp_rpc_server *rpc;
     struct wp_sessions *sessions;
+    struct wp_triggers *triggers;
     struct wp_gateway *http;
     struct wp_gateway *pages_only; /* Without the way to sandboxes. */
     struct wp_http_metrics metrics;
     struct wp_http_page pages[PAGES]; /* The gateways borrow them. */
+    size_t n_pages;
     uint32_t fd_asked; /* For all connections that the settings allow. */
     uint32_t fd_room;  /* Of these, what the limit on open files allows. */
 };
@@ -64,6 +66,18 @@ backend_queue(void *ctx, uint32_t *queued, uint32_t *starting)
     wp_daemon_backend_stats(self->from.backend, &stats);
     *queued = stats.queued;
     *starting = stats.starting;
+}
+
+static void
+streams(void *ctx, uint32_t *open, uint32_t *broken, uint32_t *ahead)
+{
+    const struct wp_daemon_servers *self = ctx;
+    struct wp_stream_stats stats;
+
+    wp_services_stream_stats(self->from.services, &stats);
+    *open = stats.open;
+    *broken = stats.broken;
+    *ahead = stats.ahead;
 }
 
 static void
@@ -248,6 +262,37 @@ create_rpc(struct wp_daemon_servers *self, struct wp_err *err)
     return self->rpc != NULL ? WP_OK : err->status;
 }
 
+static unsigned
+jwks_page(void *ctx, enum wp_view view, struct evbuffer *body,
+          const char **content_type)
+{
+    char text[WP_SIGNER_JWKS_MAX];
+    size_t len = wp_signer_jwks(ctx, text);
+
+    (void)view;
+    *content_type = "application/jwk-set+json";
+    (void)evbuffer_add(body, text, len);
+    return 200;
+}
+
+static unsigned
+openid_page(void *ctx, enum wp_view view, struct evbuffer *body,
+            const char **content_type)
+{
+    char text[WP_SIGNER_OPENID_MAX];
+    size_t len = wp_signer_openid(ctx, text);
+
+    (void)view;
+    if (len == 0) {
+        (void)evbuffer_add_printf(body, "the setting identity_issuer is no "
+                                        "https:// URL\n");
+        return 404;
+    }
+    *content_type = "application/json";
+    (void)evbuffer_add(body, text, len);
+    return 200;
+}
+
 static void
 fill_pages(struct wp_daemon_servers *self)
 {
@@ -264,6 +309,7 @@ fill_pages(struct wp_daemon_servers *self)
     self->metrics.keepers =
         wp_daemon_store_redis(from->store) != NULL ? count_keepers : NULL;
     self->metrics.backend_queue = backend_queue;
+    self->metrics.streams = streams;
     self->metrics.not_ready = from->cluster != NULL ? cluster_not_ready : NULL;
     self->metrics.ctx = self;
     self->pages[0] = (struct wp_http_page){
@@ -272,6 +318,14 @@ fill_pages(struct wp_daemon_servers *self)
         (struct wp_http_page){"/healthz", true, wp_http_health_page, NULL};
     self->pages[2] = (struct wp_http_page){"/readyz", true, wp_http_ready_page,
                                            &self->metrics};
+    self->n_pages = 3;
+    if (from->core->signer != NULL) {
+        self->pages[self->n_pages++] = (struct wp_http_page){
+            "/.well-known/jwks.json", true, jwks_page, from->core->signer};
+        self->pages[self->n_pages++] =
+            (struct wp_http_page){"/.well-known/openid-configuration", true,
+                                  openid_page, from->core->signer};
+    }
 }
 
 static struct wp_gateway_config
@@ -299,7 +353,7 @@ gateway_config(struct wp_daemon_servers *self)
         .tls_key = wp_conf_or_null(conf->tls_key),
         .tls_client_ca = wp_conf_or_null(conf->tls_client_ca),
         .pages = self->pages,
-        .n_pages = PAGES,
+        .n_pages = self->n_pages,
         .find = find_sandbox,
         .token_valid = token_valid,
         .sandbox_token = sandbox_token,
@@ -328,6 +382,33 @@ create_sessions(struct wp_daemon_servers *self, struct wp_err *err)
 
     self->sessions = wp_sessions_create(&config, err);
     return self->sessions != NULL ? WP_OK : err->status;
+}
+
+static bool
+make_claim(void *ctx, struct wp_trigger_order *order)
+{
+    const struct wp_daemon_servers *self = ctx;
+
+    return wp_daemon_cluster_make_claim(self->from.cluster, order);
+}
+
+static enum wp_status
+create_triggers(struct wp_daemon_servers *self, struct wp_err *err)
+{
+    const struct wp_conf *conf = self->from.core->conf;
+    const struct wp_triggers_config config = {
+        .loop = self->from.http_loop,
+        .pools = self->from.core->pools,
+        .template_name = conf->trigger_template,
+        .secret = self->from.access->trigger_secret,
+        .wait_ns = conf->session_wait,
+        .calls_max = (uint32_t)conf->http_connections_max,
+        .make = self->from.cluster != NULL ? make_claim : NULL,
+        .ctx = self,
+    };
+
+    self->triggers = wp_triggers_create(&config, err);
+    return self->triggers != NULL ? WP_OK : err->status;
 }
 
 static enum wp_status
@@ -367,10 +448,12 @@ create_http(struct wp_daemon_servers *self, struct wp_err *err)
     if (!has_http(conf)) {
         return WP_OK;
     }
-    if (create_sessions(self, err) != WP_OK) {
+    if (create_sessions(self, err) != WP_OK ||
+        create_triggers(self, err) != WP_OK) {
         return err->status;
     }
     config.sessions = self->sessions;
+    config.triggers = self->triggers;
     config.trusting_listen = (const char *const *)conf->trusting_listen.items;
     config.n_trusting_listen = conf->trusting_listen.len;
     config.trust[WP_HTTP_TRUST_SESSIONS] = trust_of(&conf->trust_sessions);
@@ -535,6 +618,8 @@ wp_daemon_servers_stop(struct wp_daemon_servers *self)
         wp_gateway_destroy(self->pages_only);
         wp_sessions_destroy(self->sessions);
         self->sessions = NULL;
+        wp_triggers_destroy(self->triggers);
+        self->triggers = NULL;
     }
 }
 

@@ -288,11 +288,11 @@ serve_sandbox(struct wp_gateway *gateway, struct wp_http_req *req,
                               token);
 }
 
-/* Whose claims are those of the sessions that this request is about? NULL: it
- * has no right to any. */
+/* Whose claims are those that this request of the session API, or trigger, is
+ * about? NULL: it has no right to any; it was refused. */
 static const char *
-tenant_of_sessions(const struct wp_gateway_config *config,
-                   struct wp_http_req *req, const struct wp_http_route *route)
+tenant_of_claims(const struct wp_gateway_config *config,
+                 struct wp_http_req *req, const struct wp_http_route *route)
 {
     const struct peer *peer = wp_http_peer(req);
 
@@ -300,22 +300,34 @@ tenant_of_sessions(const struct wp_gateway_config *config,
         may_without_token(config, req, NULL)) {
         return peer->who.tenant;
     }
-    return may_without_token(config, req, peer->who.tenant) ? peer->who.tenant
-                                                            : NULL;
+    if (may_without_token(config, req, peer->who.tenant)) {
+        return peer->who.tenant;
+    }
+    refuse(req, 401, "a bearer token is needed: that of http_token_file");
+    return NULL;
 }
 
 static const struct wp_http_ops *
 serve_session(struct wp_gateway *gateway, struct wp_http_req *req,
               const struct wp_http_route *route)
 {
-    const char *tenant = tenant_of_sessions(&gateway->config, req, route);
+    const char *tenant = tenant_of_claims(&gateway->config, req, route);
 
-    if (tenant == NULL) {
-        refuse(req, 401, "a bearer token is needed: that of http_token_file");
-        return NULL;
-    }
-    return wp_sessions_open(gateway->config.sessions, req, tenant,
-                            (wp_http_roles(req) & ROLE_TLS) != 0);
+    return tenant != NULL
+               ? wp_sessions_open(gateway->config.sessions, req, tenant,
+                                  (wp_http_roles(req) & ROLE_TLS) != 0)
+               : NULL;
+}
+
+static const struct wp_http_ops *
+serve_trigger(struct wp_gateway *gateway, struct wp_http_req *req,
+              const struct wp_http_route *route)
+{
+    const char *tenant = tenant_of_claims(&gateway->config, req, route);
+
+    return tenant != NULL
+               ? wp_triggers_open(gateway->config.triggers, req, tenant)
+               : NULL;
 }
 
 /* Is it a probe? Then it is answered beyond the bounds, too. */
@@ -367,6 +379,9 @@ on_request(struct wp_http_req *req)
         return serve_sandbox(gateway, req, &route);
     } else if (gateway->config.sessions != NULL && wp_session_is(route.path)) {
         return serve_session(gateway, req, &route);
+    } else if (gateway->config.triggers != NULL &&
+               wp_str_is(route.path, WP_TRIGGER_PATH)) {
+        return serve_trigger(gateway, req, &route);
     } else {
         serve_page(&gateway->config, req, &route);
     }

@@ -1,9 +1,9 @@
 /* allocator/http/gateway.h - HTTP for people, probes and sandboxes' clients.
  *
  * Its own pages (metrics, health) are rendered by functions it is given. The
- * session API has a header of its own. The rest it proxies to leased sandboxes,
- * streaming both ways with back-pressure; `Upgrade` turns a connection into a
- * plain pipe.
+ * session API and triggers have headers of their own. The rest it proxies to
+ * leased sandboxes, streaming both ways with back-pressure; `Upgrade` turns a
+ * connection into a plain pipe.
  *
  * Bounds: the HTTP server's, with 100 fields a head, and 64 KiB buffered a
  * direction.
@@ -18,8 +18,9 @@
  * Unix socket does.
  *
  * Who can show nothing may be trusted by its address, for one route or the
- * other: the session API, and the way to every sandbox. A trusting listener, in
- * clear and anywhere, serves only that and probes, to those addresses only.
+ * other: the session API with triggers, and the way to every sandbox. A
+ * trusting listener, in clear and anywhere, serves only that and probes, to
+ * those addresses only.
  * All of it runs on one loop.
  *
  * How many: as proto/sockets/peer_limits.h bounds them. Connections beyond a
@@ -36,6 +37,7 @@
 #include "allocator/access/identity.h"
 #include "allocator/access/view.h"
 #include "allocator/http/session.h"
+#include "allocator/http/trigger.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/loop/loop.h"
 #include "pool/claim.h"
@@ -98,6 +100,7 @@ struct wp_gateway_config {
     const struct wp_http_page *pages;
     size_t n_pages;
     struct wp_sessions *sessions; /* The session API; NULL: none. */
+    struct wp_triggers *triggers; /* The same of triggers. */
 
     /* The leased sandbox of that name, as wp_pools_find_sandbox has it, or
      * another one of this namespace (empty: not said). */

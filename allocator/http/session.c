@@ -1,15 +1,12 @@
 /* The calls of the session API. A call is one request, and its claim or change
- * in the pools. These answer on any thread: the call is then put on a stack,
- * from where the loop takes it. */
+ * in the pools. These answer on any thread, and the loop takes the answer. */
 #include "allocator/http/session_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pool/base/clock.h"
-#include "pool/base/log.h"
 
 /* Between two tries of a claim whose id's last lease is just ending; how long
  * it is tried: longer than a store takes to end a lease. */
@@ -19,58 +16,26 @@
  * full when one came. */
 #define LOOK_NS (100 * WP_NS_PER_MS)
 
-enum {
-    CLOSE_WAIT_S = 30, /* For the pools to answer what they still have. */
-    CLOSE_LOOK_NS = 1000000,
-};
-
 static void run(struct wp_session_call *call);
 static void on_answer(struct wp_session_call *call);
 
 /* ------------------------------------------------------------ the way back */
 
 static void
-take_answers(struct wp_sessions *sessions)
+take_answer(struct wp_linked_message *message)
 {
-    /* Acquire pairs with the release in put_answer: the answer is whole. */
-    struct wp_session_call *call = atomic_exchange_explicit(
-        &sessions->answered, NULL, memory_order_acquire);
+    struct wp_session_call *call =
+        WP_CONTAINER_OF(message, struct wp_session_call, answered);
 
-    while (call != NULL) {
-        struct wp_session_call *next = call->next;
-
-        call->busy = false;
-        on_answer(call);
-        call = next;
-    }
+    call->busy = false;
+    on_answer(call);
 }
 
-static void
-take_posted(void *ctx, uint64_t a, uint64_t b)
-{
-    (void)a;
-    (void)b;
-    take_answers(ctx);
-}
-
-/* Any thread. */
+/* Any thread. The call may be gone when this returns. */
 static void
 put_answer(struct wp_session_call *call)
 {
-    struct wp_sessions *sessions = call->sessions;
-    struct wp_session_call *head =
-        atomic_load_explicit(&sessions->answered, memory_order_relaxed);
-
-    do {
-        call->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&sessions->answered, &head,
-                                                    call, memory_order_release,
-                                                    memory_order_relaxed));
-    /* The call may be gone from here on. When the channel is full, the loop
-     * looks by itself. */
-    if (head == NULL) {
-        (void)!wp_loop_post(sessions->config.loop, take_posted, sessions, 0, 0);
-    }
+    wp_http_answers_put(&call->sessions->answers, &call->answered);
 }
 
 static void
@@ -359,7 +324,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    take_answers(sessions);
+    wp_http_answers_take(&sessions->answers);
     /* A call that is run may end, and no other with it but by a delete, which
      * ends busy ones only. */
     n = sessions->n_calls;
@@ -493,6 +458,7 @@ wp_sessions_create(const struct wp_sessions_config *config, struct wp_err *err)
     if (sessions != NULL) {
         sessions->config = *config;
         wp_list_init(&sessions->calls);
+        wp_http_answers_init(&sessions->answers, config->loop, take_answer);
         sessions->tick =
             evtimer_new(wp_loop_base(config->loop), on_tick, sessions);
     }
@@ -502,12 +468,6 @@ wp_sessions_create(const struct wp_sessions_config *config, struct wp_err *err)
         return NULL;
     }
     return sessions;
-}
-
-static void
-close_some(void *ctx)
-{
-    take_answers(ctx);
 }
 
 static void
@@ -522,25 +482,14 @@ close_all(void *ctx)
 void
 wp_sessions_destroy(struct wp_sessions *sessions)
 {
-    const struct timespec pause = {0, CLOSE_LOOK_NS};
-    struct wp_loop *loop;
+    bool is_over;
 
     if (sessions == NULL) {
         return;
     }
-    loop = sessions->config.loop;
-    /* Each look is a turn of the loop: what was posted is run before. */
-    wp_loop_call(loop, close_some, sessions);
-    for (int64_t left = CLOSE_WAIT_S * WP_NS_PER_S;
-         sessions->n_calls > 0 && left > 0; left -= CLOSE_LOOK_NS) {
-        (void)nanosleep(&pause, NULL);
-        wp_loop_call(loop, close_some, sessions);
+    is_over = wp_http_answers_end(&sessions->answers, &sessions->n_calls);
+    wp_loop_call(sessions->config.loop, close_all, sessions);
+    if (is_over) {
+        free(sessions);
     }
-    wp_loop_call(loop, close_all, sessions);
-    if (sessions->n_calls > 0) {
-        wp_log_warn("requests of sessions are not answered yet; their memory "
-                    "stays");
-        return;
-    }
-    free(sessions);
 }

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "pool/base/clock.h"
+#include "allocator/http/http_claim.h"
 
 enum {
     HOST_MAX = 255, /* Bytes of a Host header. */
@@ -153,26 +153,6 @@ wp_session_sandbox(struct wp_session_call *call, const uint8_t *token,
     answer_json(call, body);
 }
 
-static int
-http_status_of(enum wp_status status)
-{
-    static const struct {
-        enum wp_status status;
-        int http;
-    } table[] = {
-        {WP_ALREADY_EXISTS, 409},     {WP_PERMISSION_DENIED, 403},
-        {WP_RESOURCE_EXHAUSTED, 429}, {WP_ABORTED, 503},
-        {WP_UNAVAILABLE, 503},        {WP_UNKNOWN_OUTCOME, 503},
-    };
-
-    for (size_t i = 0; i < WP_ARRAY_LEN(table); i++) {
-        if (table[i].status == status) {
-            return table[i].http;
-        }
-    }
-    return 500;
-}
-
 const char *
 wp_session_what_failed(const struct wp_session_call *call)
 {
@@ -185,13 +165,9 @@ void
 wp_session_refusal(struct wp_session_call *call, enum wp_status status,
                    const char *reason, int64_t retry_after_ns)
 {
-    int64_t whole = (retry_after_ns - 1) / WP_NS_PER_S + 1;
-    char seconds[24];
-
-    if (retry_after_ns > 0 && call->req != NULL) {
-        (void)snprintf(seconds, sizeof seconds, "%lld", (long long)whole);
-        wp_http_add_header(call->req, "Retry-After", seconds);
+    if (call->req != NULL) {
+        wp_http_refuse_claim(call->req, status, wp_session_what_failed(call),
+                             reason, retry_after_ns);
     }
-    wp_session_error(call, http_status_of(status), wp_session_what_failed(call),
-                     reason != NULL ? reason : wp_status_text(status));
+    wp_session_end(call);
 }

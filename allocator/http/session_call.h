@@ -5,10 +5,9 @@
 
 #include "allocator/http/session.h"
 
-#include <stdatomic.h>
-
 #include <event2/event.h>
 
+#include "allocator/http/answers.h"
 #include "pool/base/list.h"
 
 enum wp_session_kind {
@@ -36,8 +35,7 @@ struct wp_session_call {
     struct wp_claim_info info;
     struct wp_claim claim;
     struct wp_lease_change change;
-    struct wp_session_call
-        *next; /* On the stack of those that were answered. */
+    struct wp_linked_message answered;
 };
 
 struct wp_sessions {
@@ -45,7 +43,7 @@ struct wp_sessions {
     struct wp_list calls;
     uint32_t n_calls;
     struct event *tick; /* Pending while there are calls. */
-    _Atomic(struct wp_session_call *) answered;
+    struct wp_http_answers answers;
 };
 
 /* session_answer.c: each answers the request, if its client is still there, and

@@ -4,40 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool
-is_of_template(const struct wp_pool_stats *pool, const char *ns,
-               const char *template_name)
-{
-    return !pool->removed && !pool->gone &&
-           strcmp(pool->spec.pool_namespace, ns) == 0 &&
-           strcmp(pool->spec.template_name, template_name) == 0;
-}
+#include "allocator/http/http_claim.h"
 
-/* A pool of the template: one with something ready, else any. */
+/* A pool of the template, as wp_http_pool_of has it. */
 static bool
 find_pool(struct wp_session_call *call, const char *ns,
           const char *template_name)
 {
-    struct wp_pools *pools = call->sessions->config.pools;
-    uint32_t count = wp_pools_count(pools);
-    struct wp_pool_stats stats;
-    bool found = false;
-
-    for (uint32_t i = 0; i < count; i++) {
-        wp_pools_stats(pools, i, &stats);
-        if (is_of_template(&stats, ns, template_name) &&
-            (!found || stats.ready > 0)) {
-            (void)!wp_str_copy(wp_str_from(stats.spec.pool_namespace), call->ns,
-                               sizeof call->ns);
-            (void)!wp_str_copy(wp_str_from(stats.spec.name), call->pool,
-                               sizeof call->pool);
-            found = true;
-            if (stats.ready > 0) {
-                break;
-            }
-        }
-    }
-    return found;
+    return wp_http_pool_of(call->sessions->config.pools, ns, template_name,
+                           call->pool) &&
+           wp_str_copy(wp_str_from(ns), call->ns, sizeof call->ns);
 }
 
 /* The default pool's namespace, and where nothing else is said, everybody's. */

@@ -102,6 +102,28 @@ put_rpc(struct evbuffer *out, const struct wp_rpc_server *rpc)
 }
 
 static void
+put_streams(struct evbuffer *out, const struct wp_http_metrics *m)
+{
+    static const char name[] = "warmpool_claim_streams";
+    const struct wp_prom_label open_label = {"state", "open"};
+    const struct wp_prom_label broken_label = {"state", "broken"};
+    uint32_t open = 0;
+    uint32_t broken = 0;
+    uint32_t ahead = 0;
+
+    m->streams(m->ctx, &open, &broken, &ahead);
+    wp_prom_family(out, name, "gauge",
+                   "Claim streams: open, or broken and waiting for their "
+                   "client's return.");
+    wp_prom_sample(out, name, &open_label, 1, open);
+    wp_prom_sample(out, name, &broken_label, 1, broken);
+    wp_prom_put(out, "warmpool_leases_ahead",
+                "Leases that clients of claim streams hold and have not said "
+                "to have taken.",
+                ahead);
+}
+
+static void
 put_http(struct evbuffer *out, const struct wp_gateway *http)
 {
     struct wp_gateway_stats s = wp_gateway_stats(http);
@@ -242,6 +264,9 @@ wp_daemon_metrics_parts(struct evbuffer *out, const struct wp_http_metrics *m)
     }
     if (m->rpc != NULL) {
         put_rpc(out, m->rpc);
+    }
+    if (m->streams != NULL) {
+        put_streams(out, m);
     }
     if (m->http != NULL) {
         put_http(out, m->http);

@@ -25,6 +25,10 @@ struct wp_http_metrics {
     /* Sandboxes that wait for their turn to start, or are starting. NULL: left
      * out. Any thread. */
     void (*backend_queue)(void *ctx, uint32_t *queued, uint32_t *starting);
+    /* Claim streams: open, broken and not given up, and leases ahead on both.
+     * NULL: left out. Any thread. */
+    void (*streams)(void *ctx, uint32_t *open, uint32_t *broken,
+                    uint32_t *ahead);
     void *ctx;
     /* Set once everything serves, cleared when draining begins. */
     _Atomic(bool) serving;

@@ -81,6 +81,17 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
         status = wp_pools_may_bind(pools, request->pool.pool_namespace,
                                    request->pool.name, err);
     }
+    if (status == WP_OK) {
+        status = wp_pools_may_fetch(pools, &self->view, err);
+    }
+    if (status == WP_OK && self->view.egress.len > 0) {
+        status =
+            wp_pools_may_narrow(pools, request->pool.pool_namespace,
+                                request->pool.name, self->view.egress, err);
+    }
+    if (status == WP_OK && self->view.audience.len > 0) {
+        status = wp_pools_may_sign(pools, err);
+    }
     self->view.fingerprint = wp_pools_fingerprint(pools, request->binding);
     return status;
 }

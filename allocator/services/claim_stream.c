@@ -283,6 +283,22 @@ wp_service_stream_changed(struct wp_services *services, uint32_t pool_index)
 }
 
 void
+wp_services_stream_stats(struct wp_services *services,
+                         struct wp_stream_stats *out)
+{
+    *out = (struct wp_stream_stats){.open = 0};
+    for (uint32_t i = 0; i < WP_STREAMS_MAX; i++) {
+        struct wp_claim_stream *stream = &services->streams[i];
+
+        (void)pthread_mutex_lock(&stream->lock);
+        out->open += stream->state == WP_STREAM_OPEN ? 1 : 0;
+        out->broken += stream->state == WP_STREAM_PARKED ? 1 : 0;
+        out->ahead += stream->n_shown;
+        (void)pthread_mutex_unlock(&stream->lock);
+    }
+}
+
+void
 wp_service_stream_end(struct wp_services *services)
 {
     /* Release pairs with the acquire in attach. */

@@ -100,6 +100,14 @@ void wp_services_changed(void *ctx, uint32_t pool_index);
  * that broke have left; returns when to be called again at the latest
  * (monotonic), WP_TIME_NEVER when nothing is owed. Control thread. */
 int64_t wp_services_run(struct wp_services *services);
+/* Any thread. */
+struct wp_stream_stats {
+    uint32_t open;   /* Streams, */
+    uint32_t broken; /* and those whose client may come back. */
+    uint32_t ahead;  /* Leases on both that were not said to be taken. */
+};
+void wp_services_stream_stats(struct wp_services *services,
+                              struct wp_stream_stats *out);
 /* Ends all claim streams with UNAVAILABLE and refuses new ones, so that leases
  * that nobody has taken are held no longer than the grace of a stream. Control
  * thread. */

@@ -75,7 +75,44 @@ submit(struct shape *shape,
     }
 }
 
+/* read: from the request into the job; false after having finished the call. */
+static void
+start(struct wp_call *call, const uint8_t *bytes, size_t len,
+      bool (*read)(struct wp_call *call, struct wp_arena *arena,
+                   const uint8_t *bytes, size_t len, struct wp_pool_job *job),
+      void (*done)(struct wp_pool_job *job, uint32_t index,
+                   const struct wp_err *err))
+{
+    struct wp_arena arena;
+    struct shape *shape = begin(call, &arena);
+
+    if (shape == NULL) {
+        return;
+    }
+    if (read(call, &arena, bytes, len, &shape->job)) {
+        submit(shape, done);
+    } else {
+        free(shape);
+    }
+}
+
 /* --- CreatePool --- */
+
+static bool
+read_create(struct wp_call *call, struct wp_arena *arena, const uint8_t *bytes,
+            size_t len, struct wp_pool_job *job)
+{
+    struct wp_wire_create_pool_request request;
+    struct wp_err err;
+
+    if (wp_wire_unpack_create_pool_request(arena, bytes, len, &request, &err) !=
+        WP_OK) {
+        wp_service_refuse(call, &err);
+        return false;
+    }
+    job->manifest = request.manifest;
+    return true;
+}
 
 static void
 created(struct wp_pool_job *job, uint32_t index, const struct wp_err *err)
@@ -87,25 +124,30 @@ void
 wp_service_create_pool_start(struct wp_call *call, const uint8_t *bytes,
                              size_t len)
 {
-    struct wp_wire_create_pool_request request;
-    struct wp_arena arena;
-    struct shape *shape = begin(call, &arena);
-    struct wp_err err;
-
-    if (shape == NULL) {
-        return;
-    }
-    if (wp_wire_unpack_create_pool_request(&arena, bytes, len, &request,
-                                           &err) != WP_OK) {
-        free(shape);
-        wp_service_refuse(call, &err);
-        return;
-    }
-    shape->job.manifest = request.manifest;
-    submit(shape, created);
+    start(call, bytes, len, read_create, created);
 }
 
 /* --- DeletePool --- */
+
+static bool
+read_delete(struct wp_call *call, struct wp_arena *arena, const uint8_t *bytes,
+            size_t len, struct wp_pool_job *job)
+{
+    struct wp_wire_delete_pool_request request;
+    struct wp_err err;
+
+    if (wp_wire_unpack_delete_pool_request(arena, bytes, len, &request, &err) !=
+        WP_OK) {
+        wp_service_refuse(call, &err);
+        return false;
+    }
+    if (wp_service_find_pool(call, &request.pool) == UINT32_MAX) {
+        return false;
+    }
+    job->pool_namespace = request.pool.pool_namespace;
+    job->pool = request.pool.name;
+    return true;
+}
 
 static void
 reply_leased(struct wp_call *call, uint32_t index)
@@ -134,25 +176,5 @@ void
 wp_service_delete_pool_start(struct wp_call *call, const uint8_t *bytes,
                              size_t len)
 {
-    struct wp_wire_delete_pool_request request;
-    struct wp_arena arena;
-    struct shape *shape = begin(call, &arena);
-    struct wp_err err;
-
-    if (shape == NULL) {
-        return;
-    }
-    if (wp_wire_unpack_delete_pool_request(&arena, bytes, len, &request,
-                                           &err) != WP_OK) {
-        free(shape);
-        wp_service_refuse(call, &err);
-        return;
-    }
-    if (wp_service_find_pool(call, &request.pool) == UINT32_MAX) {
-        free(shape);
-        return;
-    }
-    shape->job.pool_namespace = request.pool.pool_namespace;
-    shape->job.pool = request.pool.name;
-    submit(shape, deleted);
+    start(call, bytes, len, read_delete, deleted);
 }

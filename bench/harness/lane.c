@@ -510,5 +510,5 @@ wp_lane_tally(struct wp_lane *lane)
 pid_t
 wp_lane_peer(const struct wp_lane *lane)
 {
-    return lane->carrier->peer(lane);
+    return lane->carrier->peer != NULL ? lane->carrier->peer(lane) : 0;
 }

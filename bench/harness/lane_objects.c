@@ -551,13 +551,6 @@ close_objects(struct wp_lane *lane)
     free(objects);
 }
 
-static pid_t
-peer(const struct wp_lane *lane)
-{
-    (void)lane;
-    return 0;
-}
-
 const struct wp_carrier wp_carrier_objects = {
     .open = open_objects,
     .close = close_objects,
@@ -567,5 +560,4 @@ const struct wp_carrier wp_carrier_objects = {
     .reopen = reopen,
     .read_claim = read_claim,
     .read_release = read_release,
-    .peer = peer,
 };

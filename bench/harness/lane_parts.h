@@ -48,7 +48,7 @@ struct wp_carrier {
     void (*read_claim)(struct wp_worker *worker, int64_t done_ns);
     /* False: that is no answer. */
     bool (*read_release)(struct wp_worker *worker, bool *was_held);
-    /* The process that answers; 0: not known. */
+    /* The process that answers; 0: not known. NULL: it never is. */
     pid_t (*peer)(const struct wp_lane *lane);
 };
 extern const struct wp_carrier wp_carrier_grpc;

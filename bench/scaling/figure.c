@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/scaling/outlook.h"
 #include "pool/base/clock.h"
 
 /* Of what is simulated about those that hold sandboxes. */
@@ -14,12 +15,17 @@
 /* A Monday at midnight, UTC. */
 #define START_WALL_NS (INT64_C(1767571200) * WP_NS_PER_S)
 
+struct run {
+    struct wp_replay_result result;
+    double outlook;
+};
+
 struct work {
     const struct wp_figure_settings *settings;
     const struct wp_figure_world *world;
     const struct wp_figure_contender *contenders;
     unsigned n;
-    struct wp_replay_result *results; /* [contender][seed]. */
+    struct run *runs; /* [contender][seed]. */
     int64_t ahead_ns; /* How long before they begin jobs announce. */
     atomic_uint next_seed;
     atomic_bool failed;
@@ -83,10 +89,14 @@ make_ours(const struct wp_figure_contender *contender,
     wp_scale_policy_init(&policy);
     policy.objective = WP_SCALE_HIT_RATE;
     policy.hit_rate = contender->objective;
-    return wp_replay_policy_ours(
-        &policy, WP_MISS_LOST, 1,
-        (int64_t)(regime->lead.median_s * (double)WP_NS_PER_S), START_WALL_NS,
-        out);
+    if (!wp_replay_policy_ours(
+            &policy, WP_MISS_LOST, 1,
+            (int64_t)(regime->lead.median_s * (double)WP_NS_PER_S),
+            START_WALL_NS, out)) {
+        return false;
+    }
+    wp_replay_policy_ours_at_once(out, regime->at_once);
+    return true;
 }
 
 static bool
@@ -177,8 +187,7 @@ make(const struct wp_figure_contender *contender,
 
 static bool
 run_one(struct work *work, const struct wp_trace *trace, uint64_t seed,
-        const struct wp_figure_contender *contender,
-        struct wp_replay_result *out)
+        const struct wp_figure_contender *contender, struct run *out)
 {
     const struct wp_lead_regime *regime = work->world->regime;
     struct wp_trace_cursor claims;
@@ -190,11 +199,12 @@ run_one(struct work *work, const struct wp_trace *trace, uint64_t seed,
         .miss = WP_MISS_LOST,
         .hold_median_s = HOLD_MEDIAN_S,
         .hold_sigma = HOLD_SIGMA,
-        .inflight_max = UINT32_MAX,
+        .inflight_max = regime->at_once > 0 ? regime->at_once : UINT32_MAX,
         .creates_per_s_max = regime->creates_per_s_max,
         .ceiling = UINT32_MAX,
         .seed = seed,
     };
+    struct wp_outlook outlook = {.claims = 0};
     struct wp_replay_policy policy;
     struct wp_err err;
     bool ok;
@@ -204,8 +214,12 @@ run_one(struct work *work, const struct wp_trace *trace, uint64_t seed,
     if (!ok) {
         return false;
     }
-    ok = wp_replay_run(&config, &policy, out, &err) == WP_OK;
+    if (contender->ours) {
+        wp_outlook_watch(&outlook, &policy, config.begin_ns);
+    }
+    ok = wp_replay_run(&config, &policy, &out->result, &err) == WP_OK;
     policy.destroy(policy.self);
+    out->outlook = wp_outlook_mean(&outlook);
     return ok;
 }
 
@@ -222,7 +236,7 @@ run_seed(struct work *work, unsigned i)
     ok = wp_trace_recipe_make(&recipe, seed, &trace);
     for (unsigned k = 0; ok && k < work->n; k++) {
         ok = run_one(work, &trace, seed * 7919, &work->contenders[k],
-                     &work->results[k * settings->seeds + i]);
+                     &work->runs[k * settings->seeds + i]);
     }
     if (!ok) {
         atomic_store(&work->failed, true);
@@ -246,9 +260,9 @@ work_on(void *arg)
 }
 
 static void
-sum_up(const struct wp_replay_result *runs, unsigned n,
-       struct wp_figure_result *out)
+sum_up(const struct run *runs, unsigned n, struct wp_figure_result *out)
 {
+    double outlooks[WP_FIGURE_SEEDS_MAX];
     double waits[WP_FIGURE_SEEDS_MAX];
     double unused[WP_FIGURE_SEEDS_MAX];
     double warming[WP_FIGURE_SEEDS_MAX];
@@ -256,22 +270,26 @@ sum_up(const struct wp_replay_result *runs, unsigned n,
 
     *out = (struct wp_figure_result){.claims = 0};
     for (unsigned i = 0; i < n; i++) {
-        out->hits[i] = runs[i].hit_rate;
-        out->idles[i] = runs[i].idle_mean;
-        waits[i] = runs[i].wait_p999_s;
-        warming[i] = runs[i].idle_s > 0 ? runs[i].warming_s / runs[i].idle_s *
-                                              runs[i].idle_mean
+        const struct wp_replay_result *result = &runs[i].result;
+
+        outlooks[i] = runs[i].outlook;
+        out->hits[i] = result->hit_rate;
+        out->idles[i] = result->idle_mean;
+        waits[i] = result->wait_p999_s;
+        warming[i] = result->idle_s > 0 ? result->warming_s / result->idle_s *
+                                              result->idle_mean
                                         : 0;
-        made[i] = (double)runs[i].created / fmax((double)runs[i].claims, 1);
-        unused[i] = runs[i].created == 0
+        made[i] = (double)result->created / fmax((double)result->claims, 1);
+        unused[i] = result->created == 0
                         ? 0
-                        : (double)runs[i].unused / (double)runs[i].created;
-        out->claims += (double)runs[i].claims;
-        if (runs[i].over_target_max > out->over_target_max) {
-            out->over_target_max = runs[i].over_target_max;
+                        : (double)result->unused / (double)result->created;
+        out->claims += (double)result->claims;
+        if (result->over_target_max > out->over_target_max) {
+            out->over_target_max = result->over_target_max;
         }
     }
     out->hit = wp_figure_mean_of(out->hits, n);
+    out->outlook = wp_figure_mean_of(outlooks, n);
     out->idle = wp_figure_mean_of(out->idles, n);
     out->wait_p999_s = wp_figure_mean_of(waits, n);
     out->warming = wp_figure_mean_of(warming, n);
@@ -292,8 +310,8 @@ wp_figure_run(const struct wp_figure_settings *settings,
     unsigned jobs = settings->jobs < 16 ? settings->jobs : 16;
 
     work.ahead_ns = wp_lead_regime_quantile_ns(world->regime, 0.999);
-    work.results = calloc((size_t)n * settings->seeds, sizeof(*work.results));
-    if (work.results == NULL) {
+    work.runs = calloc((size_t)n * settings->seeds, sizeof(*work.runs));
+    if (work.runs == NULL) {
         return false;
     }
     while (started + 1 < jobs &&
@@ -305,10 +323,9 @@ wp_figure_run(const struct wp_figure_settings *settings,
         (void)pthread_join(threads[i], NULL);
     }
     for (unsigned k = 0; k < n; k++) {
-        sum_up(&work.results[k * settings->seeds], settings->seeds,
-               &results[k]);
+        sum_up(&work.runs[k * settings->seeds], settings->seeds, &results[k]);
     }
-    free(work.results);
+    free(work.runs);
     return !atomic_load(&work.failed);
 }
 

@@ -39,6 +39,7 @@ struct wp_figure_mean {
 
 struct wp_figure_result {
     struct wp_figure_mean hit;     /* Share. */
+    struct wp_figure_mean outlook; /* Of ours: the share it expected. */
     struct wp_figure_mean idle;    /* Mean number ready. */
     struct wp_figure_mean warming; /* Mean number in the making. */
     struct wp_figure_mean made;    /* For each claim. */

@@ -43,7 +43,9 @@ wp_figure_knob_whole(enum wp_baseline baseline)
 struct wp_figure_contender
 wp_figure_baseline_at(enum wp_baseline baseline, double p)
 {
-    struct wp_figure_contender out = {.baseline = baseline, .a = p};
+    /* None has more than any could use, however its knob multiplies. */
+    struct wp_figure_contender out = {
+        .baseline = baseline, .a = p, .max = 1 << 13};
 
     switch (baseline) {
     case WP_BASELINE_HPA_CLAIM_RATE:

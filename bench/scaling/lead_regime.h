@@ -10,6 +10,7 @@ struct wp_lead_regime {
     const char *sentence;
     struct wp_replay_lead lead;
     double creates_per_s_max; /* 0: unbounded. */
+    uint32_t at_once;         /* Made at once, and told so; 0: unbounded. */
 };
 
 /* NULL beyond the last. */

@@ -400,9 +400,9 @@ add_background(struct maker *maker)
     }
 }
 
-/* Each batch comes evenly spread at random over on_s. jitter is the share of
- * the time between two that is exponential: what a memoryless process and a
- * clock have in common. */
+/* Each batch comes evenly spread at random over on_s, or half of it in the first
+ * eighth. jitter is the share of the time between two that is exponential: what
+ * a memoryless process and a clock have in common. */
 static void
 make_recurring(struct maker *maker)
 {
@@ -412,7 +412,9 @@ make_recurring(struct maker *maker)
     add_background(maker);
     while (recipe->off_s > 0 && t < recipe->length_s) {
         for (uint32_t i = 0; i < recipe->batch; i++) {
-            add(maker, t + recipe->on_s * wp_rng_unit(&maker->rng));
+            double at = wp_rng_unit(&maker->rng);
+
+            add(maker, t + recipe->on_s * (recipe->steep ? at * at * at : at));
         }
         add_job(maker, t, t + recipe->on_s, recipe->batch);
         t += recipe->off_s * (1 - recipe->jitter) +

@@ -37,6 +37,7 @@ struct wp_trace_recipe {
     double off_s;      /* Mean time between: MMPP, FLASH. From one beginning to
                         * the next: RECURRING; 0: no batches. */
     double jitter;     /* RECURRING: 0 on the clock, 1 memoryless. */
+    bool steep;        /* RECURRING: most of a batch comes at its beginning. */
     bool regular;      /* RECURRING: the background comes evenly spaced. */
     const char *path;  /* READ. */
     const char *app;   /* READ; NULL: all. */

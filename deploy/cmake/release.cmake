@@ -20,6 +20,7 @@ install(CODE "
               \"\${root}/${CMAKE_INSTALL_BINDIR}/warmpool-load\"
               \"\${root}/${CMAKE_INSTALL_BINDIR}/warmpool-runtime\"
               \"\${root}/${CMAKE_INSTALL_LIBEXECDIR}/warmpool/warmpool-egress\"
+              \"\${root}/${CMAKE_INSTALL_LIBEXECDIR}/warmpool/warmpool-fetch\"
               \"\${root}/${CMAKE_INSTALL_LIBEXECDIR}/warmpool/warmpool-init\"
       OUTPUT_FILE \"\${root}/${CMAKE_INSTALL_DOCDIR}/warmpool.spdx.json\"
       COMMAND_ERROR_IS_FATAL ANY)
@@ -31,4 +32,4 @@ add_custom_target(release_files
   COMMAND ${CMAKE_SOURCE_DIR}/deploy/release.sh ${CMAKE_BINARY_DIR}
           ${PROJECT_VERSION} ${CMAKE_BINARY_DIR}/release
   DEPENDS warmpoold warmpoolctl warmpool-load warmpool-runtime warmpool-egress
-          warmpool-init VERBATIM)
+          warmpool-fetch warmpool-init VERBATIM)

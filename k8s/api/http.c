@@ -157,17 +157,35 @@ note_answer(struct wp_http *http, enum wp_http_priority priority,
     }
 }
 
+static bool
+may_send(struct wp_http_transfer *transfer)
+{
+    const struct wp_http_config *config = &transfer->http->config;
+    const struct call *call = WP_CONTAINER_OF(transfer, struct call, transfer);
+
+    return config->may_send == NULL ||
+           config->may_send(config->ctx, transfer->method, transfer->path,
+                            call->priority);
+}
+
+/* It is under way no more. */
+static void
+note_end(struct wp_http *http, const struct call *call)
+{
+    http->stats.inflight--;
+    http->of_priority[call->priority]--;
+    if (call->priority == WP_HTTP_CLAIM) {
+        http->claim_ended_ns = now_of(http);
+    }
+}
+
 static void
 on_end(struct wp_http_transfer *transfer, struct wp_http_answer *answer)
 {
     struct call *call = WP_CONTAINER_OF(transfer, struct call, transfer);
     struct wp_http *http = transfer->http;
 
-    http->stats.inflight--;
-    http->of_priority[call->priority]--;
-    if (call->priority == WP_HTTP_CLAIM) {
-        http->claim_ended_ns = now_of(http);
-    }
+    note_end(http, call);
     note_answer(http, call->priority, answer);
     call_finish(call, answer);
 }
@@ -218,10 +236,8 @@ static bool
 start(struct wp_http *http, struct call *call)
 {
     wp_list_remove(&call->node);
-    if (http->config.may_send != NULL &&
-        !http->config.may_send(http->config.ctx, call->transfer.method,
-                               call->transfer.path, call->priority)) {
-        call_fail(call, WP_UNAVAILABLE, "it may not be sent any more");
+    if (!may_send(&call->transfer)) {
+        call_fail(call, WP_UNAVAILABLE, WP_HTTP_FORBIDDEN);
         return true;
     }
     if (!wp_http_transfer_start(&call->transfer, http->requests_link)) {
@@ -339,9 +355,39 @@ tell_refused(struct wp_http *http)
     }
 }
 
+/* NULL: all that is under way may go on. */
+static struct call *
+find_forbidden(struct wp_http *http)
+{
+    WP_LIST_FOREACH (node, &http->running) {
+        if (!may_send(&call_of(node)->transfer)) {
+            return call_of(node);
+        }
+    }
+    return NULL;
+}
+
+static void
+cut_forbidden(struct wp_http *http)
+{
+    struct call *call;
+
+    /* From the beginning each time: callbacks may change the list. */
+    while ((call = find_forbidden(http)) != NULL) {
+        wp_http_transfer_cancel(&call->transfer);
+        note_end(http, call);
+        http->stats.failed++;
+        call_fail(call, WP_UNKNOWN_OUTCOME, "cut off: " WP_HTTP_FORBIDDEN);
+    }
+}
+
 static void
 work(struct wp_http *http)
 {
+    if (http->asks_again) {
+        http->asks_again = false;
+        cut_forbidden(http);
+    }
     tell_refused(http);
     wp_http_streams_work(http);
     for (int i = 0; i < WP_HTTP_PRIORITIES; i++) {
@@ -544,6 +590,7 @@ call_create(struct wp_http *http, const struct wp_http_request *request,
         .body = {call->bytes + path_len + 1, body_len},
         .timeout_ns = request->timeout_ns > 0 ? request->timeout_ns
                                               : http->config.timeout_ns,
+        .may_send = may_send,
         .on_bytes = on_bytes,
         .on_end = on_end,
     };
@@ -573,6 +620,15 @@ wp_http_send(struct wp_http *http, const struct wp_http_request *request)
         http->stats.refused[priority] += refusal == WP_RESOURCE_EXHAUSTED;
         wp_list_push_back(&http->refused, &call->node);
     }
+    if (http->depth == 0 && !http->closing) {
+        wp_http_kick(http);
+    }
+}
+
+void
+wp_http_ask_again(struct wp_http *http)
+{
+    http->asks_again = true;
     if (http->depth == 0 && !http->closing) {
         wp_http_kick(http);
     }

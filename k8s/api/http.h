@@ -61,9 +61,10 @@ struct wp_http_config {
     double qps;         /* 0, the default: no bucket. */
     uint32_t burst;     /* Its size; claims may always use what is left. */
     int64_t timeout_ns; /* 10 s; of a request from when it is sent. */
-    /* Asked the moment before a request leaves its queue: what was right when
-     * it was queued may be no more. False: it ends UNAVAILABLE, unsent. NULL:
-     * all may go. */
+    /* Asked the moment before a request leaves its queue, and again before a
+     * connection takes it: what was right when it was queued may be no more.
+     * False: it ends UNAVAILABLE, unsent. Must call nothing of this client.
+     * NULL: all may go. */
     bool (*may_send)(void *ctx, const char *method, const char *path,
                      enum wp_http_priority priority);
     void *ctx;
@@ -121,6 +122,11 @@ void wp_http_destroy(struct wp_http *http);
 /* Copies what it needs; the answer comes through done, also when the queue is
  * full. */
 void wp_http_send(struct wp_http *http, const struct wp_http_request *request);
+
+/* What may_send says has changed: soon it is asked again of each request under
+ * way. Where it says no, what has not gone out yet is cut off, and the request
+ * ends UNKNOWN_OUTCOME. */
+void wp_http_ask_again(struct wp_http *http);
 
 /* NULL when memory lacks: on_end will not be called. */
 WP_MUST_CHECK struct wp_http_stream *

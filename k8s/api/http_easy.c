@@ -60,7 +60,7 @@ on_write(char *bytes, size_t size, size_t count, void *ctx)
 
 /* When a connection that was used before breaks without an answer, curl sends
  * the request again, POST or not. What may have had an effect is stopped here,
- * so that its owner hears of the doubt. */
+ * so that its owner hears of the doubt. So is what may not be sent any more. */
 static int /* NOLINTNEXTLINE(readability-non-const-parameter): curl's. */
 on_before_request(void *ctx, char *to, char *from, int to_port, int from_port)
 {
@@ -73,6 +73,10 @@ on_before_request(void *ctx, char *to, char *from, int to_port, int from_port)
     (void)to_port;
     (void)from_port;
     transfer->attempts++;
+    if (transfer->may_send != NULL && !transfer->may_send(transfer)) {
+        transfer->forbidden = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
     if (transfer->attempts > 1 && !is_safe(transfer)) {
         (void)curl_easy_getinfo(curl, CURLINFO_REQUEST_SIZE, &sent);
     }
@@ -334,7 +338,10 @@ describe(struct wp_http_easy *easy, const struct wp_http_transfer *transfer,
     const char *detail =
         easy->error[0] != '\0' ? easy->error : curl_easy_strerror(result);
 
-    if (transfer->stopped && !transfer->streaming) {
+    if (transfer->forbidden && !sent) {
+        (void)snprintf(easy->message, sizeof easy->message, "%s",
+                       WP_HTTP_FORBIDDEN);
+    } else if (transfer->stopped && !transfer->streaming) {
         (void)snprintf(easy->message, sizeof easy->message,
                        "the answer is longer than %d bytes",
                        (int)WP_HTTP_BODY_MAX);

@@ -223,6 +223,7 @@ wp_http_transfer_start(struct wp_http_transfer *transfer,
     transfer->easy = easy;
     transfer->attempts = 0;
     transfer->stopped = false;
+    transfer->forbidden = false;
     transfer->in.len = 0;
     transfer->token = wp_token_take(http->token);
     if (!wp_http_easy_prepare(easy, transfer) ||

@@ -31,6 +31,9 @@ enum {
     WP_HTTP_ERROR_MAX = 400,
 };
 
+/* What is said of a request that may not be sent. */
+#define WP_HTTP_FORBIDDEN "it may not be sent any more"
+
 struct wp_http_buffer {
     char *ptr;
     size_t len;
@@ -47,6 +50,9 @@ struct wp_http_transfer {
     struct wp_str body;
     int64_t timeout_ns; /* 0: none. */
     bool streaming;
+    /* Within curl, the moment before a connection takes it: it may have waited
+     * for one. False: it ends UNAVAILABLE, unsent. NULL: it may always go. */
+    bool (*may_send)(struct wp_http_transfer *transfer);
     /* Within curl. False stops the transfer. */
     bool (*on_bytes)(struct wp_http_transfer *transfer, int code,
                      struct wp_str bytes);
@@ -61,6 +67,7 @@ struct wp_http_transfer {
     int64_t started_ns;
     uint32_t attempts; /* How often curl has begun to send it. */
     bool stopped;      /* on_bytes said so. */
+    bool forbidden;    /* may_send said so. */
     bool reauthorized;
 };
 
@@ -89,6 +96,7 @@ struct wp_http {
     struct event *kick;
     struct event *timer;
     uint32_t depth; /* wp_http_enter without wp_http_leave. */
+    bool asks_again;
     bool closing;
     struct wp_http_stats stats;
 };

@@ -96,6 +96,7 @@ take_end(struct wp_cluster_message *from)
         wp_pools_on_destroyed(backend->parts->core.pools, end->ref);
     } else {
         entry->unwanted = true;
+        wp_backend_end_binding(entry, WP_UNAVAILABLE, "its lease has ended");
         wp_backend_wake(backend, entry->ns, entry->name);
     }
     free(end);
@@ -202,6 +203,8 @@ wp_cluster_backend_port(struct wp_cluster_backend *backend)
         .create = port_create,
         .destroy = port_destroy,
         .leased = port_leased,
+        .bind = wp_backend_bind,
+        .unbound = wp_backend_unbound,
     };
 
     return (struct wp_backend){.ops = &ops, .self = backend};
@@ -320,9 +323,14 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
             wp_parts_queue(parts, WORKERS_MAX, wp_backend_reconcile, backend);
         backend->channel = wp_cluster_channel_create(parts);
         backend->fresh = wp_fresh_list_create(parts);
+        backend->bindable =
+            wp_bindable_create(parts->stores[WP_KIND_SANDBOX_TEMPLATE]);
+        atomic_init(&backend->binds, 0);
+        atomic_init(&backend->binds_open, false);
     }
     if (backend == NULL || backend->refs == NULL || backend->queue == NULL ||
-        backend->channel == NULL || backend->fresh == NULL) {
+        backend->channel == NULL || backend->fresh == NULL ||
+        backend->bindable == NULL) {
         wp_cluster_backend_destroy(backend);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
@@ -346,6 +354,7 @@ wp_cluster_backend_destroy(struct wp_cluster_backend *backend)
     wp_cluster_channel_destroy(backend->channel);
     wp_work_queue_destroy(backend->queue);
     wp_sandbox_refs_destroy(backend->refs);
+    wp_bindable_destroy(backend->bindable);
     backend->parts->refs = NULL;
     free(backend);
 }

@@ -29,11 +29,11 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err);
  * cluster's thread. Valid until destroy. */
 struct wp_backend wp_cluster_backend_port(struct wp_cluster_backend *backend);
 
-/* This replica leads and all stores are synced; parts->active is true. Has the
- * core told, on the control thread, of every sandbox that there is
+/* This replica leads and all stores are synced; parts->active is true. Lists
+ * all Sandboxes anew, since the watch may lag behind the leader before. Then it
+ * has the core told, on the control thread, of every sandbox that there is
  * (wp_pools_seen, wp_pools_found) and then of what is gone
- * (wp_pools_lose_unseen), for which all are listed anew when any seem to be;
- * then calls ready(ctx), on the cluster's thread: the
+ * (wp_pools_lose_unseen), and calls ready(ctx), on the cluster's thread: the
  * core may become the keeper. The pools must have been posted before
  * (wp_pool_sync_start). Not called when deactivate comes first. */
 void wp_cluster_backend_activate(struct wp_cluster_backend *backend,

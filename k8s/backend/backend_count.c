@@ -146,54 +146,15 @@ ask_of_each(void *ctx, const struct wp_object *sandbox)
     return true;
 }
 
-static void sweep(struct wp_cluster_message *from);
-
-/* Nothing that the core still misses was there when it was listed. */
-static void
-sweep_listed(void *ctx)
-{
-    struct wp_cluster_backend *backend = ctx;
-    struct wp_cluster_message *message = backend->sweeping;
-
-    backend->sweeping = NULL;
-    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
-                  backend);
-    wp_cluster_channel_to_control(backend->channel, message);
-}
-
-/* The core has records of sandboxes that the store lacks. Its watch may lag
- * behind the leader before this one, whose leases live. */
-static void
-list_before_sweep(struct wp_cluster_message *from)
-{
-    struct wp_backend_message *message =
-        WP_CONTAINER_OF(from, struct wp_backend_message, base);
-    struct wp_cluster_backend *backend = message->backend;
-
-    if (message->epoch != backend->epoch) {
-        free(message);
-        return;
-    }
-    message->listed = true;
-    message->base.run = sweep;
-    backend->sweeping = &message->base;
-    wp_fresh_list_begin(backend->fresh, sweep_listed, backend);
-}
-
 /* On the control thread, after all that was asked. */
 static void
 sweep(struct wp_cluster_message *from)
 {
     struct wp_backend_message *message =
         WP_CONTAINER_OF(from, struct wp_backend_message, base);
-    struct wp_pools *pools = message->backend->parts->core.pools;
 
-    if (message->listed || !wp_pools_have_unseen(pools)) {
-        wp_pools_lose_unseen(pools);
-        message->base.run = take_swept;
-    } else {
-        message->base.run = list_before_sweep;
-    }
+    wp_pools_lose_unseen(message->backend->parts->core.pools);
+    message->base.run = take_swept;
     wp_cluster_channel_to_cluster(message->backend->channel, &message->base);
 }
 
@@ -214,6 +175,22 @@ look_at_entry(void *ctx, struct wp_sandbox_ref *entry)
     wp_backend_wake(ctx, entry->ns, entry->name);
 }
 
+/* What the leader before this one has made is in the store by now. */
+static void
+on_listed(void *ctx)
+{
+    struct wp_cluster_backend *backend = ctx;
+    struct wp_backend_message *message =
+        WP_CONTAINER_OF(backend->sweeping, struct wp_backend_message, base);
+
+    backend->sweeping = NULL;
+    wp_work_pause(backend->queue, false);
+    wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
+    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
+                  backend);
+    begin_count(backend, message);
+}
+
 void
 wp_cluster_backend_activate(struct wp_cluster_backend *backend,
                             void (*ready)(void *ctx), void *ctx)
@@ -225,12 +202,12 @@ wp_cluster_backend_activate(struct wp_cluster_backend *backend,
     backend->ready = ready;
     backend->ready_ctx = ctx;
     backend->counting = true; /* Before anything is looked at. */
-    wp_work_pause(backend->queue, false);
-    wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
-    wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
-                  backend);
+    wp_backend_open_binds(backend, true);
     message->epoch = backend->epoch;
-    begin_count(backend, message);
+    backend->sweeping = &message->base;
+    /* What is known to be taken is not offered meanwhile. */
+    wp_sandbox_refs_walk(backend->refs, look_at_entry, backend);
+    wp_fresh_list_begin(backend->fresh, on_listed, backend);
 }
 
 void
@@ -239,5 +216,6 @@ wp_cluster_backend_deactivate(struct wp_cluster_backend *backend)
     backend->epoch++;
     backend->count_nr++; /* What is under way counts no more. */
     wp_backend_drop_sweep(backend);
+    wp_backend_open_binds(backend, false);
     wp_work_pause(backend->queue, true);
 }

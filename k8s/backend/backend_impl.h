@@ -5,11 +5,15 @@
  * backend_ask.c    objects that the core is asked about
  * backend_count.c  all of them at once: when this replica begins to lead
  * backend_work.c   the next step with one Sandbox object
- * backend_lease.c  sandboxes that gRPC leases hold */
+ * backend_lease.c  sandboxes that gRPC leases hold
+ * backend_bind.c   what their claims bring */
 #ifndef WP_K8S_BACKEND_BACKEND_IMPL_H
 #define WP_K8S_BACKEND_BACKEND_IMPL_H
 
+#include <stdatomic.h>
+
 #include "k8s/backend/backend.h"
+#include "k8s/backend/bindable.h"
 #include "k8s/backend/channel.h"
 #include "k8s/backend/fresh_list.h"
 #include "k8s/objects/lease_annotation.h"
@@ -20,7 +24,7 @@ struct wp_cluster_backend {
     struct wp_sandbox_refs *refs; /* Owned. */
     struct wp_work_queue *queue;
     struct wp_cluster_channel *channel;
-    struct wp_fresh_list *fresh; /* What the core misses is sought there. */
+    struct wp_fresh_list *fresh; /* Before a leader counts what there is. */
     struct wp_cluster_message *sweeping; /* Waits for that; owned; NULL. */
     uint32_t messages_max;               /* Orders and ends that may wait. */
     uint32_t epoch;            /* Counts activations and their ends. */
@@ -30,6 +34,9 @@ struct wp_cluster_backend {
     int64_t say_delay_from_ns; /* The next line on orders that take long. */
     void (*ready)(void *ctx);
     void *ready_ctx;
+    struct wp_bindable *bindable; /* Owned. */
+    _Atomic(uint32_t) binds;      /* Asked for and not answered. */
+    _Atomic(bool) binds_open;     /* This replica leads. */
     struct wp_cluster_backend_stats stats;
 };
 
@@ -46,7 +53,6 @@ struct wp_backend_message {
     struct wp_lease_record *record; /* ask: to be rebuilt; NULL. Owned. */
     uint32_t epoch;                 /* swept */
     uint32_t count_nr;              /* swept, counted */
-    bool listed;                    /* swept: all was read anew before. */
     bool pooled;                    /* ask: it may be new to the core. */
     bool is_new;                    /* Its answer: it was. */
 };
@@ -159,5 +165,21 @@ bool wp_backend_has_note(const struct wp_object *sandbox,
 /* It says so, and has no slot here: ends it when that lease must be over. */
 void wp_backend_look_at_orphan(const struct wp_backend_look *look,
                                const struct wp_lease_note *note);
+
+/* --- backend_bind.c --- */
+
+/* The port's; any thread. */
+enum wp_status wp_backend_bind(void *self, struct wp_bind_op *op);
+const char *wp_backend_unbound(void *self, struct wp_str template_namespace,
+                               struct wp_str template_name);
+/* The lease is on the Sandbox, whose Pod has that address ("": not known): what
+ * waits for that is brought. */
+void wp_backend_bring(struct wp_cluster_backend *backend,
+                      struct wp_sandbox_ref *entry, const char *ip);
+/* Whoever waits for its being bound is told so. */
+void wp_backend_end_binding(struct wp_sandbox_ref *entry, enum wp_status status,
+                            const char *reason);
+/* This replica begins to lead, or does no more. */
+void wp_backend_open_binds(struct wp_cluster_backend *backend, bool open);
 
 #endif

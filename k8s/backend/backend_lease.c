@@ -174,7 +174,9 @@ void
 wp_backend_adopt(const struct wp_backend_look *look)
 {
     struct wp_backend_job *job = wp_backend_job(look);
-    struct wp_api_target target = wp_backend_target(job, WP_HTTP_NORMAL);
+    /* A client waits for it when something is to be bound. */
+    struct wp_api_target target = wp_backend_target(
+        job, look->entry->binding != NULL ? WP_HTTP_CLAIM : WP_HTTP_NORMAL);
 
     wp_api_patch(look->backend->parts->api, &target,
                  adoption(look->sandbox, look->entry->lease), adopted, job);

@@ -148,6 +148,7 @@ lose(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry,
 {
     if (!entry->lost) {
         entry->lost = true;
+        wp_backend_end_binding(entry, WP_UNAVAILABLE, reason);
         wp_pools_on_lost(pools_of(backend), entry->ref, wp_str_from(reason));
     }
 }
@@ -158,6 +159,7 @@ forget(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry)
 {
     struct wp_slot_ref ref = entry->ref;
 
+    wp_backend_end_binding(entry, WP_UNAVAILABLE, "the sandbox is gone");
     wp_sandbox_refs_remove(backend->refs, entry);
     wp_pools_on_destroyed(pools_of(backend), ref);
 }
@@ -549,6 +551,12 @@ look_at_known(const struct wp_backend_look *look)
         lose(backend, entry, "it is being deleted from outside");
     } else if (view->finished.status == WP_CONDITION_TRUE) {
         lose(backend, entry, view->finished.reason);
+    } else if (entry->spoilt) {
+        lose(backend, entry, "it did not take what its claim brought");
+    } else if (entry->bound_ip[0] != '\0' && view->pod_ip[0] != '\0' &&
+               strcmp(entry->bound_ip, view->pod_ip) != 0) {
+        lose(backend, entry,
+             "its Pod was replaced, and what its claim brought is gone");
     }
     if (!entry->lost && wp_backend_must_adopt(backend, entry, sandbox)) {
         wp_backend_adopt(look);
@@ -556,6 +564,9 @@ look_at_known(const struct wp_backend_look *look)
     }
     if (!entry->lost && entry->phase != WP_SANDBOX_ADOPTED) {
         again_ns = look_at_readiness(backend, entry, view);
+    }
+    if (!entry->lost && entry->binding != NULL && entry->adopted) {
+        wp_backend_bring(backend, entry, view->pod_ip);
     }
     wp_backend_over(look, again_ns);
 }

@@ -18,10 +18,20 @@
  * Losing it ends that at whichever step it is; so does a server that went back
  * in time, until every kind was listed anew. */
 
+/* A SandboxClaim that somebody asked this replica for: nobody else makes it. */
+static bool
+makes_claim(const char *method, const char *path)
+{
+    const char *last = strrchr(path, '/');
+
+    return strcmp(method, "POST") == 0 && last != NULL &&
+           strcmp(last, "/sandboxclaims") == 0;
+}
+
 /* By the clock, not by what controllers were told: this process may have stood
  * still while another began, and goes on with what it had queued. Reads may
- * always go, and so may the election's own writes. What was queued for a pool
- * may be wanted no more either. */
+ * always go, and so may the election's own writes and new claims. What was
+ * queued for a pool may be wanted no more either. */
 bool
 wp_cluster_may_send(void *ctx, const char *method, const char *path,
                     enum wp_http_priority priority)
@@ -34,7 +44,7 @@ wp_cluster_may_send(void *ctx, const char *method, const char *path,
     }
     return cluster->election == NULL || strcmp(method, "GET") == 0 ||
            strncmp(path, LEASES, sizeof LEASES - 1) == 0 ||
-           wp_election_leads(cluster->election);
+           makes_claim(method, path) || wp_election_leads(cluster->election);
 }
 
 void
@@ -154,6 +164,7 @@ on_following(void *ctx, const char *leader)
     (void)leader;
     cluster->elected = false;
     wp_cluster_deactivate(cluster);
+    wp_http_ask_again(cluster->http);
 }
 
 void

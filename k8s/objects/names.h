@@ -38,6 +38,8 @@
 /* Of a SandboxTemplate: how many sandboxes its implicit pool keeps; "0": it has
  * none. */
 #define WP_ANNOTATION_IMPLICIT_POOL "warmpool.dev/implicit-pool"
+/* Of a Sandbox: what its claim brings to it, "env". */
+#define WP_ANNOTATION_BRINGS "warmpool.dev/brings"
 /* A pool with it serves only claims that name it. */
 #define WP_ANNOTATION_TENANT "warmpool.dev/tenant"
 #define WP_ANNOTATION_TRACE "opentelemetry.io/trace-context"

@@ -6,6 +6,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
+#include "k8s/objects/pod_tier.h"
 #include "k8s/objects/sandbox_refs.h"
 #include "k8s/objects/view.h"
 #include "pool/base/assert.h"
@@ -26,20 +27,26 @@ hash_text(uint64_t hash, char out[WP_BLUEPRINT_HASH_LEN + 1])
 
 void
 wp_sandbox_template_hash(const struct wp_object *template_,
+                         enum wp_tier installed,
                          char out[WP_BLUEPRINT_HASH_LEN + 1])
 {
-    hash_text(wp_template_view(template_)->blueprint_hash, out);
+    const struct wp_template_view *view = wp_template_view(template_);
+
+    hash_text(view->blueprint_hashes[wp_template_tier(view, installed)], out);
 }
 
 void
-wp_sandbox_secure_defaults(json_t *blueprint, const struct wp_object *template_)
+wp_sandbox_secure_defaults(json_t *blueprint, const struct wp_object *template_,
+                           enum wp_tier installed)
 {
     const struct wp_template_view *view = wp_template_view(template_);
+    enum wp_tier tier = wp_template_tier(view, installed);
     json_t *pod =
         json_object_get(json_object_get(blueprint, "podTemplate"), "spec");
 
     if (json_is_object(pod)) {
-        wp_pod_secure_defaults(pod, view->managed && !view->has_network_policy);
+        wp_pod_apply_tier(pod, tier);
+        wp_pod_secure_defaults(pod, wp_template_has_public_dns(view, tier));
         wp_pod_wait_for_port(pod, view->serving_port);
     }
 }
@@ -126,10 +133,10 @@ wp_sandbox_build(const struct wp_object *pool,
     if (spec == NULL) {
         return NULL;
     }
-    wp_sandbox_secure_defaults(spec, template_);
+    wp_sandbox_secure_defaults(spec, template_, config->default_tier);
     wp_name_hash(wp_str_from(pool->name), hashes.pool);
     wp_name_hash(wp_str_from(template_->name), hashes.template_ref);
-    wp_sandbox_template_hash(template_, hashes.blueprint);
+    wp_sandbox_template_hash(template_, config->default_tier, hashes.blueprint);
     /* Nothing here reads it: a label of old promises it. */
     hash_text(wp_json_hash(json_object_get(spec, "podTemplate")),
               hashes.pod_template);

@@ -17,8 +17,8 @@ enum {
  * left to generateName: a POST whose answer was lost is sent again, and then
  * found to have been done; and so its Pod's name is known, which spares the
  * sandbox controller a write. uid goes into the annotation WP_ANNOTATION_UID.
- * Of config only warm_pool_eviction counts. A new reference; NULL when the
- * template's spec has no podTemplate.spec that is an object. */
+ * Of config only warm_pool_eviction and default_tier count. A new reference;
+ * NULL when the template's spec has no podTemplate.spec that is an object. */
 WP_MUST_CHECK json_t *wp_sandbox_build(const struct wp_object *pool,
                                        const struct wp_object *template_,
                                        const char *name,
@@ -29,16 +29,20 @@ WP_MUST_CHECK json_t *wp_sandbox_build(const struct wp_object *pool,
  * changed at will; without secure defaults. A new reference; NULL as above. */
 WP_MUST_CHECK json_t *wp_sandbox_blueprint(const struct wp_object *template_);
 
-/* What every sandbox gets unless its template says otherwise: no token of a
- * service account in its Pod; and, where the default network policy is in force
+/* What every sandbox gets unless its template says otherwise: what its tier
+ * asks for, or the installed one where it names none; no token of a service
+ * account in its Pod; and, where the default network policy is in force
  * (managed, and without rules of the template's own), public DNS servers in
  * place of the cluster's. Where blueprint has no pod spec nothing changes.
  * Idempotent. */
 void wp_sandbox_secure_defaults(json_t *blueprint,
-                                const struct wp_object *template_);
+                                const struct wp_object *template_,
+                                enum wp_tier installed);
 
-/* The value of WP_LABEL_TEMPLATE_HASH for what this template makes. */
+/* The value of WP_LABEL_TEMPLATE_HASH for what this template makes, where
+ * installed is the tier of those that name none. */
 void wp_sandbox_template_hash(const struct wp_object *template_,
+                              enum wp_tier installed,
                               char out[WP_BLUEPRINT_HASH_LEN + 1]);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef WP_K8S_OBJECTS_SANDBOX_REFS_H
 #define WP_K8S_OBJECTS_SANDBOX_REFS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@
 #define WP_ANNOTATION_UID "warmpool.dev/uid"
 
 struct wp_lease_note;
+struct wp_sandbox_binding;
 
 enum wp_sandbox_phase {
     WP_SANDBOX_CREATING, /* The POST is under way or its outcome unknown. */
@@ -40,11 +42,15 @@ struct wp_sandbox_ref {
 
     /* The backend's; see k8s/backend/backend_work.c. */
     struct wp_lease_note *lease; /* Owned; what the core told of; or NULL. */
-    bool posted;                 /* The outcome of a POST is not known. */
-    bool outdated;               /* Ordered before all was counted anew. */
-    bool held;                   /* Its time is over, but no node takes it. */
-    bool lost;                   /* The core was told so. */
-    bool adopted;                /* It was seen out of its pool, as ours. */
+    /* NULL when the entry is removed; see k8s/backend/backend_bind.c. */
+    struct wp_sandbox_binding *binding;
+    char bound_ip[INET6_ADDRSTRLEN]; /* Of the Pod that took it; "". */
+    bool posted;                     /* The outcome of a POST is not known. */
+    bool outdated;                   /* Ordered before all was counted anew. */
+    bool held;     /* Its time is over, but no node takes it. */
+    bool lost;     /* The core was told so. */
+    bool adopted;  /* It was seen out of its pool, as ours. */
+    bool spoilt;   /* It took a part of a binding only. */
     bool taken;    /* Another controller has it: it is not ours to delete. */
     bool unwanted; /* The core wants it destroyed. */
 };

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "k8s/objects/object.h"
+#include "pool/annotations/tier.h"
 
 enum wp_condition_status {
     WP_CONDITION_ABSENT,
@@ -90,11 +91,14 @@ struct wp_template_view {
     bool has_network_policy;
     enum wp_injection_policy env_policy;
     enum wp_injection_policy volume_policy;
+    bool has_tier;
+    enum wp_tier tier; /* Of WP_TIER_KEY, when it has one. */
     /* Of what sandboxes are made from; see wp_blueprint_hash; after the secure
-     * defaults. */
-    uint64_t blueprint_hash;
+     * defaults, and what each tier fills. */
+    uint64_t blueprint_hashes[WP_TIERS];
     uint16_t serving_port; /* Of the annotation of that name; 0: none. */
     int32_t implicit_pool; /* The same; -1: it does not say. */
+    bool binds;            /* Its program takes what claims bring. */
     /* Of the labels and annotations of its Pods. */
     uint64_t pod_metadata_hash;
 };
@@ -124,6 +128,13 @@ wp_warm_pool_view(const struct wp_object *object);
 const struct wp_template_view *wp_template_view(const struct wp_object *object);
 const struct wp_pod_view *wp_pod_view(const struct wp_object *object);
 
+/* The template's tier, or the installation's where it names none. */
+enum wp_tier wp_template_tier(const struct wp_template_view *view,
+                              enum wp_tier installed);
+/* Are its Pods given public resolvers? So where the default network policy is
+ * in force, unless the egress proxy is to be found by its name. */
+bool wp_template_has_public_dns(const struct wp_template_view *view,
+                                enum wp_tier tier);
 /* What every Pod made from a template gets unless it says otherwise: no service
  * account token; with public_dns (managed, and no rules of its own) resolvers
  * that know nothing of the cluster. Changes pod_spec, an object. */

@@ -3,8 +3,10 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "k8s/objects/pod_tier.h"
 #include "k8s/objects/view_read.h"
 #include "pool/base/fnv.h"
+#include "pool/binding.h"
 
 enum {
     IMPLICIT_REPLICAS_MAX = 1000, /* As the setting implicit_pool. */
@@ -114,13 +116,34 @@ wp_blueprint_hash(const json_t *spec)
 }
 
 static uint64_t
-template_blueprint_hash(const json_t *spec, bool public_dns, uint16_t port)
+template_blueprint_hash(const json_t *spec, const struct wp_template_view *view,
+                        enum wp_tier tier)
 {
-    json_t *pod_spec = pod_spec_of(spec);
+    json_t *shared = pod_spec_of(spec);
+    json_t *pod_spec = json_deep_copy(shared);
 
-    wp_pod_secure_defaults(pod_spec, public_dns);
-    wp_pod_wait_for_port(pod_spec, port);
+    json_decref(shared);
+    if (pod_spec == NULL) {
+        wp_json_no_memory();
+    }
+    wp_pod_apply_tier(pod_spec, tier);
+    wp_pod_secure_defaults(pod_spec, wp_template_has_public_dns(view, tier));
+    wp_pod_wait_for_port(pod_spec, view->serving_port);
     return blueprint_hash(spec, pod_spec);
+}
+
+enum wp_tier
+wp_template_tier(const struct wp_template_view *view, enum wp_tier installed)
+{
+    return view->has_tier ? view->tier : installed;
+}
+
+bool
+wp_template_has_public_dns(const struct wp_template_view *view,
+                           enum wp_tier tier)
+{
+    return view->managed && !view->has_network_policy &&
+           !wp_tier_info(tier)->proxied;
 }
 
 static uint64_t
@@ -187,6 +210,32 @@ read_implicit_pool(struct wp_view_reader *reader)
     return (int32_t)replicas;
 }
 
+static void
+read_tier(struct wp_view_reader *reader, struct wp_template_view *view)
+{
+    const char *text = wp_json_text(reader->root, "metadata", "annotations",
+                                    WP_TIER_KEY, NULL);
+
+    view->has_tier = wp_tier_parse(wp_str_from(text), &view->tier);
+    if (text[0] != '\0' && !view->has_tier) {
+        wp_view_wrong(reader, "metadata.annotations." WP_TIER_KEY, "T0 to T4");
+    }
+}
+
+static bool
+read_binding(struct wp_view_reader *reader)
+{
+    const char *text = wp_json_text(reader->root, "metadata", "annotations",
+                                    WP_TEMPLATE_BINDING_KEY, NULL);
+    bool allowed = strcmp(text, "allowed") == 0;
+
+    if (text[0] != '\0' && !allowed && strcmp(text, "none") != 0) {
+        wp_view_wrong(reader, "metadata.annotations." WP_TEMPLATE_BINDING_KEY,
+                      "'allowed' or 'none'");
+    }
+    return allowed;
+}
+
 void
 wp_view_read_template(struct wp_view_reader *reader, void *out)
 {
@@ -202,13 +251,16 @@ wp_view_read_template(struct wp_view_reader *reader, void *out)
         read_policy(reader, "spec.volumeClaimTemplatesPolicy");
     view->serving_port = read_serving_port(reader);
     view->implicit_pool = read_implicit_pool(reader);
+    read_tier(reader, view);
+    view->binds = read_binding(reader);
     (void)wp_view_object(reader, "spec.podTemplate.spec");
     (void)wp_view_array(reader, "spec.volumeClaimTemplates");
     (void)wp_view_bool(reader, "spec.service", false);
     if (reader->block != NULL) { /* Once is enough: it is no small work. */
-        view->blueprint_hash = template_blueprint_hash(
-            spec, view->managed && !view->has_network_policy,
-            view->serving_port);
+        for (int tier = 0; tier < WP_TIERS; tier++) {
+            view->blueprint_hashes[tier] =
+                template_blueprint_hash(spec, view, (enum wp_tier)tier);
+        }
         view->pod_metadata_hash = pod_metadata_hash(spec);
     }
 }

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/bind_parcel.h"
-#include "local/init/bind.h"
+#include "proto/parcel/parcel.h"
+#include "proto/parcel/bind.h"
 
 /* Starts it beside the program; its output is thrown away, and init.c reaps
  * it. 0, or an errno. */
@@ -55,6 +55,13 @@ take_parcel(struct wp_init *init, int fd, char why[WP_BIND_WHY_MAX])
     struct stat st;
     bool ok;
 
+    if (init->untaken[0] != '\0') {
+        (void)snprintf(why, WP_BIND_WHY_MAX, "%s", init->untaken);
+        return false;
+    }
+    if (fstat(fd, &st) == 0 && st.st_size == 0) {
+        return true; /* All of it came as trees. */
+    }
     if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= WP_PARCEL_MAX) {
         parcel = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     }
@@ -79,6 +86,16 @@ take_parcel(struct wp_init *init, int fd, char why[WP_BIND_WHY_MAX])
 }
 
 void
+wp_init_identify(const struct wp_init *init, const char *token, size_t len)
+{
+    /* Of the first one BIND misses the file; of a later one the former stays,
+     * which is good for a while. */
+    if (init->options.bound_dir != NULL) {
+        (void)!wp_bind_identity(init->options.bound_dir, token, len);
+    }
+}
+
+void
 wp_init_bind(struct wp_init *init, const char *fingerprint, int fd)
 {
     char why[WP_BIND_WHY_MAX];
@@ -100,4 +117,27 @@ wp_init_bind(struct wp_init *init, const char *fingerprint, int fd)
         /* Process 1 leaving takes what is half bound with it. */
         _exit(0);
     }
+}
+
+void
+wp_init_take_tree(struct wp_init *init, const char *text, int fd)
+{
+    void *image = MAP_FAILED;
+    struct stat st = {.st_size = 0};
+
+    if (init->bound[0] != '\0' || init->options.bound_dir == NULL ||
+        init->untaken[0] != '\0' || strlen(text) < WP_CONTROL_FINGERPRINT) {
+        return;
+    }
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (image == MAP_FAILED) {
+        (void)snprintf(init->untaken, sizeof init->untaken,
+                       "a tree that came cannot be read");
+        return;
+    }
+    (void)!wp_unpack(init->options.workspace, text + WP_CONTROL_FINGERPRINT,
+                     image, (size_t)st.st_size, init->untaken);
+    (void)munmap(image, (size_t)st.st_size);
 }

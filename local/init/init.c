@@ -162,7 +162,7 @@ on_control(struct wp_watch *watch, uint32_t events)
 {
     struct wp_init *init =
         WP_CONTAINER_OF(watch, struct wp_init, control_watch);
-    char msg[WP_CONTROL_MAX + 1];
+    char msg[WP_CONTROL_IDENTITY_MAX + 1];
     int passed = -1;
     ssize_t n;
 
@@ -170,7 +170,7 @@ on_control(struct wp_watch *watch, uint32_t events)
     if (init->control_fd < 0) {
         return; /* Closed by an earlier event of this batch. */
     }
-    n = receive(init->control_fd, msg, WP_CONTROL_MAX, &passed);
+    n = receive(init->control_fd, msg, WP_CONTROL_IDENTITY_MAX, &passed);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -194,6 +194,11 @@ on_control(struct wp_watch *watch, uint32_t events)
     } else if (msg[0] == WP_CONTROL_BIND && passed >= 0) {
         msg[n] = '\0';
         wp_init_bind(init, msg + 1, passed);
+    } else if (msg[0] == WP_CONTROL_TREE && passed >= 0) {
+        msg[n] = '\0';
+        wp_init_take_tree(init, msg + 1, passed);
+    } else if (msg[0] == WP_CONTROL_IDENTITY) {
+        wp_init_identify(init, msg + 1, (size_t)n - 1);
     }
     if (passed >= 0) {
         (void)close(passed);

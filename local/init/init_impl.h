@@ -22,6 +22,7 @@
 #include "local/init/inner_probe.h"
 #include "local/init/options.h"
 #include "local/init/programs.h"
+#include "local/init/unpack.h"
 #include "local/watch.h"
 #include "pool/base/compiler.h"
 
@@ -49,6 +50,7 @@ struct wp_init {
     pid_t child;       /* The init container that runs, or the command. */
     pid_t probe_child; /* The probe's program; 0: it does not run. */
     char bound[WP_INIT_FINGERPRINT_MAX]; /* "": nothing is bound. */
+    char untaken[WP_UNPACK_WHY_MAX];     /* The tree that could not be put. */
     struct wp_program brought;           /* The command that a claim brings. */
     struct wp_watch control_watch;
     struct wp_watch rejoin_watch;
@@ -118,5 +120,11 @@ void wp_init_probe_due(struct wp_init *init);
 /* Takes the parcel of fd, which stays the caller's, unless one was taken
  * before, and tells the daemon. Ends the process when it cannot take all. */
 void wp_init_bind(struct wp_init *init, const char *fingerprint, int fd);
+/* Puts the tree image of fd, which stays the caller's, into the workspace,
+ * unless a binding is there. text: what the message TREE says. */
+void wp_init_take_tree(struct wp_init *init, const char *text, int fd);
+/* Takes the sandbox's identity, in place of the one before. */
+void wp_init_identify(const struct wp_init *init, const char *token,
+                      size_t len);
 
 #endif

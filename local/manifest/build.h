@@ -4,6 +4,7 @@
 
 #include "local/manifest/files.h"
 #include "local/manifest/manifest_impl.h"
+#include "local/manifest/program.h"
 
 enum {
     WP_BUILD_PORTS_MAX = 32,
@@ -34,8 +35,9 @@ struct wp_build_program {
     uint32_t command_len;
     const char **args;
     uint32_t args_len;
-    const char **env; /* Ends with NULL. */
-    uint32_t env_len;
+    struct wp_variable *variables;
+    uint32_t variables_len;
+    const char **env; /* Room for these, and NULL. */
     const char *working_dir;
 };
 
@@ -64,6 +66,8 @@ struct wp_build {
     struct wp_build_mount mounts[WP_BUILD_MOUNTS_MAX];
     uint32_t mounts_len;
     struct wp_file_mount *file_mounts; /* The template's, the last one first. */
+    struct wp_program *programs;       /* The same. */
+    const struct wp_yaml *metadata;    /* Of the Pod; NULL: none. */
     const struct wp_yaml *probe_port;  /* Not yet looked up. */
     bool has_container;
 };
@@ -110,12 +114,12 @@ WP_MUST_CHECK bool wp_build_resolve_port(struct wp_decode *d,
 WP_MUST_CHECK bool wp_build_resolve_mounts(struct wp_decode *d,
                                            const struct wp_yaml *spec,
                                            struct wp_build *b);
-/* The program's argv, expanded, in the region; NULL: d->err says why. where
- * names the container in messages. */
-WP_MUST_CHECK const char **
-wp_build_resolve_argv(struct wp_decode *d, const struct wp_yaml *spec,
-                      const struct wp_build_program *program,
-                      const char *where);
+/* Adds what was read of a container to b->programs, with its argv. where names
+ * the container in messages. */
+WP_MUST_CHECK bool wp_build_end_program(struct wp_decode *d, struct wp_build *b,
+                                        const struct wp_yaml *node,
+                                        const struct wp_build_program *from,
+                                        const char *where);
 WP_MUST_CHECK bool wp_build_resolve_inits(struct wp_decode *d,
                                           const struct wp_yaml *spec,
                                           struct wp_build *b);

@@ -1,12 +1,8 @@
-/* local/manifest/container.c - the one container, and what any container runs:
- * command, environment. */
-#include <stdio.h>
-#include <string.h>
-
-#include "local/manifest/expand.h"
+/* local/manifest/container.c - the one container, and what any container runs.
+ */
 #include "local/manifest/build.h"
 
-/* --- command, args, env --- */
+/* --- command, args --- */
 
 bool
 wp_build_image(struct wp_decode *d, const struct wp_yaml *node, void *out)
@@ -69,79 +65,6 @@ wp_build_args(struct wp_decode *d, const struct wp_yaml *node, void *out)
     return wp_build_texts(d, node, &b->program->args, &b->program->args_len);
 }
 
-struct env_entry {
-    const char *name;
-    const char *value;
-};
-
-static bool
-use_env_name(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    struct env_entry *entry = out;
-
-    if (!wp_decode_text(d, node, 255, &entry->name)) {
-        return false;
-    }
-    return (*entry->name != '\0' && strchr(entry->name, '=') == NULL &&
-            wp_str_is_printable(node->text)) ||
-           wp_decode_fail(d, node, "the name of a variable was expected");
-}
-
-static bool
-use_env_value(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    struct env_entry *entry = out;
-
-    return wp_decode_text(d, node, WP_TEMPLATE_TEXT_MAX, &entry->value);
-}
-
-static bool
-add_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    static const struct wp_field fields[] = {
-        WP_REQUIRED("name", use_env_name),
-        WP_USED("value", use_env_value),
-        WP_REFUSED("valueFrom",
-                   "give a value, or mount the ConfigMap or Secret"),
-    };
-    struct wp_build_program *program = ((struct wp_build *)out)->program;
-    struct env_entry entry = {NULL, ""};
-    const char *value;
-    char *text;
-    size_t size;
-
-    if (!WP_DECODE_MAP(d, node, fields, &entry)) {
-        return false;
-    }
-    /* As in Kubernetes, a value may name the variables before it. */
-    value =
-        wp_expand(d->region, entry.value, program->env, WP_TEMPLATE_TEXT_MAX);
-    if (value == NULL) {
-        return wp_decode_fail(d, node, "the value is too long");
-    }
-    size = strlen(entry.name) + strlen(value) + 2;
-    text = wp_decode_reserve(d, node, size);
-    if (text == NULL) {
-        return false;
-    }
-    (void)snprintf(text, size, "%s=%s", entry.name, value);
-    program->env[program->env_len++] = text;
-    return true;
-}
-
-bool
-wp_build_env(struct wp_decode *d, const struct wp_yaml *node, void *out)
-{
-    struct wp_build *b = out;
-
-    b->program->env =
-        wp_decode_reserve(d, node,
-                          (wp_decode_count(node, WP_TEMPLATE_ENV_MAX) + 1) *
-                              sizeof *b->program->env);
-    return b->program->env != NULL &&
-           wp_decode_list(d, node, WP_TEMPLATE_ENV_MAX, add_env, out);
-}
-
 bool
 wp_build_working_dir(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
@@ -198,34 +121,38 @@ wp_build_container(struct wp_decode *d, const struct wp_yaml *node, void *out)
     return WP_DECODE_MAP(d, node, fields, b);
 }
 
-const char **
-wp_build_resolve_argv(struct wp_decode *d, const struct wp_yaml *spec,
-                      const struct wp_build_program *program, const char *where)
+bool
+wp_build_end_program(struct wp_decode *d, struct wp_build *b,
+                     const struct wp_yaml *node,
+                     const struct wp_build_program *from, const char *where)
 {
-    uint32_t total = program->command_len + program->args_len;
-    const char **argv = wp_decode_reserve(d, spec, (total + 1) * sizeof *argv);
+    uint32_t total = from->command_len + from->args_len;
+    const char **argv = wp_decode_reserve(d, node, (total + 1) * sizeof *argv);
+    struct wp_program *program = wp_decode_reserve(d, node, sizeof *program);
 
-    if (argv == NULL) {
-        return NULL;
+    if (argv == NULL || program == NULL) {
+        return false;
     }
-    if (program->command_len == 0 || program->command[0][0] == '\0') {
-        (void)wp_decode_fail(d, spec,
-                             "podTemplate.spec.%s.command: a program"
-                             " was expected: an image has no entry point on one"
-                             " machine",
-                             where);
-        return NULL;
+    if (from->command_len == 0 || from->command[0][0] == '\0') {
+        return wp_decode_fail(d, node,
+                              "podTemplate.spec.%s.command: a program"
+                              " was expected: an image has no entry point on"
+                              " one machine",
+                              where);
     }
     for (uint32_t i = 0; i < total; i++) {
-        const char *raw = i < program->command_len
-                              ? program->command[i]
-                              : program->args[i - program->command_len];
-
-        argv[i] = wp_expand(d->region, raw, program->env, WP_TEMPLATE_TEXT_MAX);
-        if (argv[i] == NULL) {
-            (void)wp_decode_fail(d, spec, "an argument is too long");
-            return NULL;
-        }
+        argv[i] = i < from->command_len ? from->command[i]
+                                        : from->args[i - from->command_len];
     }
-    return argv;
+    *program = (struct wp_program){
+        .next = b->programs,
+        .tmpl = b->tmpl,
+        .variables = from->variables,
+        .variables_len = from->variables_len,
+        .env = from->env,
+        .argv = argv,
+        .place = wp_decode_place(d, node),
+    };
+    b->programs = program;
+    return program->place != NULL;
 }

@@ -119,15 +119,15 @@ wp_build_resolve_inits(struct wp_decode *d, const struct wp_yaml *spec,
                 " container's sandbox",
                 where, b->container.image);
         }
+        if (!wp_build_end_program(d, b, program->node, program, where)) {
+            return false;
+        }
         inits[i] = (struct wp_template_init){
             .name = program->name,
-            .argv = wp_build_resolve_argv(d, program->node, program, where),
+            .argv = b->programs->argv,
             .env = program->env,
             .working_dir = program->working_dir,
         };
-        if (inits[i].argv == NULL) {
-            return false;
-        }
     }
     b->tmpl->inits = inits;
     b->tmpl->inits_len = b->inits_len;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "local/manifest/manifest_impl.h"
+#include "pool/annotations/tier.h"
 #include "pool/base/assert.h"
 #include "pool/base/file.h"
 
@@ -161,6 +162,25 @@ read_meta(struct wp_decode *d, const struct wp_yaml *root,
 
 /* --- Objects --- */
 
+/* All that a tier asks for is so here, but for gVisor. */
+static bool
+read_tier(struct wp_decode *d, const struct wp_yaml *node,
+          struct wp_template *tmpl)
+{
+    enum wp_tier tier;
+
+    if (!wp_tier_parse(node->text, &tier)) {
+        return wp_decode_fail(d, node,
+                              "metadata.annotations: " WP_TIER_KEY
+                              ": T0 to T4 was expected, not '%.40s'",
+                              node->text.ptr);
+    }
+    if (wp_tier_info(tier)->runtime_class != NULL) {
+        tmpl->runtime_class = WP_RUNTIME_GVISOR;
+    }
+    return true;
+}
+
 /* Of the group template.warmpool.io/; those of others are passed over. */
 static bool
 read_template_note(struct wp_decode *d, const struct wp_yaml *node,
@@ -169,6 +189,9 @@ read_template_note(struct wp_decode *d, const struct wp_yaml *node,
     if (!wp_str_starts_with(node->key, WP_STR("template.warmpool.io/")) ||
         node->kind == WP_YAML_NULL) {
         return true;
+    }
+    if (wp_str_is(node->key, WP_TIER_KEY)) {
+        return read_tier(d, node, tmpl);
     }
     if (!wp_str_is(node->key, WP_TEMPLATE_BINDING_KEY)) {
         return wp_decode_fail(d, node,
@@ -231,7 +254,7 @@ add_template(struct wp_manifest *manifest, struct wp_decode *d,
     }
     if (!read_template_notes(d, &meta, tmpl) ||
         !wp_manifest_template(d, wp_yaml_find(root, "spec"), tmpl,
-                              &manifest->file_mounts)) {
+                              &manifest->waits)) {
         return false;
     }
     manifest->templates_len++;
@@ -495,11 +518,16 @@ find_template(const struct wp_manifest *manifest, const char *namespace_,
 enum wp_status
 wp_manifest_resolve(struct wp_manifest *manifest, struct wp_err *err)
 {
+    struct wp_manifest_waits *waits = &manifest->waits;
     enum wp_status status = wp_file_mounts_resolve(
-        manifest->file_mounts, manifest->objects, &manifest->region, err);
+        waits->file_mounts, manifest->objects, &manifest->region, err);
 
     if (status == WP_OK) {
-        manifest->file_mounts = NULL;
+        status = wp_programs_resolve(waits->programs, manifest->objects,
+                                     &manifest->region, err);
+    }
+    if (status == WP_OK) {
+        *waits = (struct wp_manifest_waits){NULL, NULL};
     }
     return status;
 }

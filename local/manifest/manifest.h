@@ -31,9 +31,6 @@ enum {
     WP_TEMPLATE_TEXT_MAX = 64 << 10, /* Of one argument or variable. */
 };
 
-/* "none": claims of its sandboxes may bring nothing. */
-#define WP_TEMPLATE_BINDING_KEY "template.warmpool.io/binding"
-
 enum wp_ready_probe {
     WP_READY_TCP,  /* The port takes a connection. */
     WP_READY_HTTP, /* GET probe_path answers 200 to 399. */

@@ -9,6 +9,13 @@
 #include "local/manifest/decode.h"
 #include "local/manifest/files.h"
 #include "local/manifest/manifest.h"
+#include "local/manifest/program.h"
+
+/* What is to be resolved. */
+struct wp_manifest_waits {
+    struct wp_file_mount *file_mounts; /* Until they have their files. */
+    struct wp_program *programs;       /* Until they have their variables. */
+};
 
 struct wp_manifest {
     struct wp_region region;
@@ -21,7 +28,7 @@ struct wp_manifest {
     const char **pool_places;
     struct wp_config_object *objects; /* The last one first. */
     uint32_t objects_len;
-    struct wp_file_mount *file_mounts; /* Until they have their files. */
+    struct wp_manifest_waits waits;
     struct wp_notes notes;
     struct wp_manifest
         *joined; /* Owned: those whose text is used here; NULL. */
@@ -34,12 +41,12 @@ struct wp_object_meta {
     const struct wp_yaml *annotations; /* NULL when there are none. */
 };
 
-/* spec of a SandboxTemplate into tmpl, whose names are set; mounts that wait
- * for files are added to waits. */
+/* spec of a SandboxTemplate into tmpl, whose names are set; what waits for
+ * other objects is added to waits. */
 WP_MUST_CHECK bool wp_manifest_template(struct wp_decode *d,
                                         const struct wp_yaml *spec,
                                         struct wp_template *tmpl,
-                                        struct wp_file_mount **waits);
+                                        struct wp_manifest_waits *waits);
 /* spec and annotations of a SandboxWarmPool into pool, whose names are set. */
 WP_MUST_CHECK bool wp_manifest_pool(struct wp_decode *d,
                                     const struct wp_yaml *spec,

@@ -91,9 +91,11 @@ use_pod_template(struct wp_decode *d, const struct wp_yaml *node, void *out)
 {
     static const struct wp_field fields[] = {
         WP_REQUIRED("spec", use_pod_spec),
-        WP_PLAIN("metadata"), /* Labels for things that are not here. */
+        WP_PLAIN("metadata"), /* For variables, which may name its labels. */
     };
+    struct wp_build *b = out;
 
+    b->metadata = wp_yaml_find(node, "metadata");
     return WP_DECODE_MAP(d, node, fields, out);
 }
 
@@ -141,9 +143,21 @@ add_file_mounts(struct wp_file_mount **waits, struct wp_file_mount *mounts)
     *waits = mounts;
 }
 
+static void
+add_programs(struct wp_program **waits, struct wp_program *programs)
+{
+    struct wp_program **end = &programs;
+
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = *waits;
+    *waits = programs;
+}
+
 bool
 wp_manifest_template(struct wp_decode *d, const struct wp_yaml *spec,
-                     struct wp_template *tmpl, struct wp_file_mount **waits)
+                     struct wp_template *tmpl, struct wp_manifest_waits *waits)
 {
     struct wp_build b = {.tmpl = tmpl};
     size_t mark = wp_decode_enter(d, WP_STR("spec"));
@@ -156,15 +170,16 @@ wp_manifest_template(struct wp_decode *d, const struct wp_yaml *spec,
         !wp_build_resolve_inits(d, spec, &b)) {
         return false;
     }
-    tmpl->argv = wp_build_resolve_argv(d, spec, &b.container, "containers[0]");
-    if (tmpl->argv == NULL || !wp_build_resolve_port(d, spec, &b) ||
-        !check_gvisor(d, spec, tmpl)) {
+    if (!wp_build_end_program(d, &b, spec, &b.container, "containers[0]") ||
+        !wp_build_resolve_port(d, spec, &b) || !check_gvisor(d, spec, tmpl)) {
         return false;
     }
+    tmpl->argv = b.programs->argv;
     tmpl->image = b.container.image;
     tmpl->env = b.container.env;
     tmpl->working_dir = b.container.working_dir;
-    add_file_mounts(waits, b.file_mounts);
+    add_file_mounts(&waits->file_mounts, b.file_mounts);
+    add_programs(&waits->programs, b.programs);
     wp_decode_leave(d, mark);
     return true;
 }

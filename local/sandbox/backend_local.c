@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "local/fetch_report.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/host_probe.h"
 #include "pool/base/assert.h"
@@ -33,6 +34,12 @@ wp_local_config_init(struct wp_local_config *config)
         .tmpfs_bytes = UINT64_C(256) << 20,
         .egress_packages = "",
         .egress_connections_max = 256,
+        .remotes = "",
+        .remotes_denied = "",
+        .repository_bytes_max = UINT64_C(128) << 20,
+        .cache_bytes_max = UINT64_C(512) << 20,
+        .cache_age_s = 7 * 24 * 3600,
+        .fetch_timeout_ms = 60000,
         .socket_mode = 0600,
         .socket_uid = (uid_t)-1,
         .socket_gid = (gid_t)-1,
@@ -90,12 +97,53 @@ prepare_egress(struct wp_local *local, struct wp_err *err)
         .drop = local->host.own_uids,
         .uid = config->uid_first + config->sandboxes_max,
         .lock_fd = &local->lock_fd,
+        .answered = wp_sandbox_on_narrowed,
     };
 
     local->egress = wp_egress_proxy_create(&proxy, wp_loop_base(local->loop));
     return local->egress != NULL
                ? WP_OK
                : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+}
+
+static enum wp_status
+prepare_fetcher(struct wp_local *local, struct wp_err *err)
+{
+    const struct wp_local_config *config = &local->config;
+    const struct wp_fetcher_config fetcher = {
+        .bwrap_path = local->host.bwrap_path,
+        .path = config->fetch_path,
+        .cache_dir = local->cache_dir,
+        .seccomp_path = local->host.seccomp ? local->seccomp_path : NULL,
+        .repository_bytes_max = config->repository_bytes_max,
+        .cache_bytes_max = config->cache_bytes_max,
+        .cache_age_s = config->cache_age_s,
+        .timeout_ms = config->fetch_timeout_ms,
+        .drop = local->host.own_uids,
+        .uid = config->uid_first + config->sandboxes_max + 1,
+        .lock_fd = &local->lock_fd,
+    };
+    enum wp_status status = wp_remote_rules_add(
+        &local->remotes, wp_str_from(config->remotes), false, err);
+
+    if (status == WP_OK) {
+        status = wp_remote_rules_add(
+            &local->remotes, wp_str_from(config->remotes_denied), true, err);
+    }
+    if (status != WP_OK || config->remotes[0] == '\0') {
+        return status;
+    }
+    if (config->fetch_path == NULL || access(WP_FETCH_GIT, X_OK) != 0) {
+        wp_host_note(
+            &local->host, "claims cannot bring repositories: %s was not found",
+            config->fetch_path == NULL ? "warmpool-fetch" : WP_FETCH_GIT);
+        return WP_OK;
+    }
+    (void)snprintf(local->cache_dir, sizeof local->cache_dir, "%s/repositories",
+                   local->state_dir);
+    local->fetcher =
+        wp_fetcher_create(&fetcher, wp_loop_base(local->loop), err);
+    return local->fetcher != NULL ? WP_OK : err->status;
 }
 
 static enum wp_status
@@ -190,6 +238,9 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = wp_local_prepare_filter(local, err);
+    }
+    if (status == WP_OK) {
+        status = prepare_fetcher(local, err);
     }
     for (size_t i = 0; i < config->templates_len && status == WP_OK; i++) {
         status = wp_local_add_template(local, &config->templates[i], err);
@@ -358,6 +409,9 @@ wp_local_backend(struct wp_local *local)
         .destroy = local_destroy,
         .bind = wp_local_bind,
         .unbound = wp_local_unbound,
+        .may_fetch = wp_local_may_fetch,
+        .narrows = wp_local_narrows,
+        .signs = true,
     };
 
     return (struct wp_backend){
@@ -508,6 +562,7 @@ wp_local_destroy(struct wp_local *local)
     }
     wp_local_remove_roots(local);
     wp_egress_proxy_destroy(local->egress);
+    wp_fetcher_destroy(local->fetcher);
     wp_loop_destroy(local->loop);
     wp_cgroups_close(&local->cgroups);
     for (uint32_t i = 0; i < local->old_cgroups_len; i++) {

@@ -65,10 +65,20 @@ struct wp_local_config {
     const char *egress_keys_file;    /* NULL: no keys. */
     uint32_t egress_connections_max; /* 256 of one sandbox at once. */
     uint64_t egress_bytes_max; /* 0: as much as a sandbox likes, in its life. */
-    bool log_json;             /* The proxy's lines are as the daemon's. */
-    mode_t socket_mode;        /* 0600 */
-    uid_t socket_uid;          /* (uid_t)-1: the daemon's. */
-    gid_t socket_gid;          /* (gid_t)-1: the daemon's. */
+    /* Repositories that claims may bring; rules as pool/remotes/remote_rules.h
+     * has them. */
+    const char *remotes;        /* "": none. */
+    const char *remotes_denied; /* "" */
+    /* warmpool-fetch. NULL: claims that bring repositories are refused. */
+    const char *fetch_path;
+    uint64_t repository_bytes_max; /* 128 MiB, of one in a sandbox. */
+    uint64_t cache_bytes_max;      /* 512 MiB of all that were brought. */
+    int64_t cache_age_s;           /* A week without use. */
+    int64_t fetch_timeout_ms;      /* 60 000 */
+    bool log_json;                 /* The proxy's lines are as the daemon's. */
+    mode_t socket_mode;            /* 0600 */
+    uid_t socket_uid;              /* (uid_t)-1: the daemon's. */
+    gid_t socket_gid;              /* (gid_t)-1: the daemon's. */
     /* When the daemon dies by surprise: false, its sandboxes die with it; true,
      * those that had become ready live on and serve, and the next daemon on the
      * state directory adopts or destroys them. */
@@ -118,6 +128,12 @@ struct wp_local_events {
                   struct wp_slot_ref *ref);
     /* It has its turn and begins to start; NULL: nobody wants to know. */
     void (*on_started)(void *ctx, struct wp_slot_ref ref);
+    /* An identity for that sandbox, which is leased. Not WP_OK, and err: there
+     * is none. NULL: no claim asks for one. */
+    enum wp_status (*sign)(void *ctx, struct wp_str sandbox,
+                           struct wp_str audience, int64_t ttl_ms,
+                           char token[WP_IDENTITY_TOKEN_MAX + 1],
+                           int64_t *expires_wall_ms, struct wp_err *err);
 };
 
 /* What was found, and kept or removed, at start. */

@@ -34,29 +34,39 @@ enum {
  *              |  ^            |                 |
  *              |  '---it died--'                 |
  *              '--leave, or it died--> (freed) <-'
- */
+ *
+ *   TOLD --narrow--> CHANGED --told--> ASKED --it answers--> TOLD
+ *
+ * CHANGED and ASKED are left as TOLD is. When the process has died, nothing
+ * wider is in force any more. */
 enum member_state {
     UNTOLD,
     TOLD,
+    CHANGED, /* Told of the wider policy only. */
+    ASKED,   /* Told of the narrowed one, and not answered. */
     LEAVING,
 };
 
 struct wp_egress_member {
-    struct wp_list node; /* In told or in todo. */
+    struct wp_list node; /* In todo, told or asked. */
     enum member_state state;
     int fd;
+    void *sandbox; /* For config.answered. */
     char name[WP_SANDBOX_NAME_MAX + 1];
     char policy[WP_EGRESS_TEXT_MAX + 1];
+    char by[WP_EGRESS_TEXT_MAX + 1]; /* What narrows it; "": nothing. */
 };
 
 struct wp_egress_proxy {
     struct wp_egress_proxy_config config;
     struct event_base *base;
     struct wp_list told;
+    struct wp_list asked;
     struct wp_list todo; /* In their order. */
     int pidfd;           /* -1: it does not run. */
     int channel;
     struct event exit_event;
+    struct event read_event;
     struct event write_event;
     struct event again_timer;
     int64_t began_ns;
@@ -75,15 +85,25 @@ member_free(struct wp_egress_member *member)
 
 /* --- Telling --- */
 
+/* A NUL and text; returns their length. */
+static size_t
+put_text(char *at, const char *text)
+{
+    size_t len = strlen(text);
+
+    at[0] = '\0';
+    memcpy(at + 1, text, len);
+    return 1 + len;
+}
+
 /* False: the channel is full, or broken; then its end is seen elsewhere. */
 static bool
 tell(const struct wp_egress_proxy *proxy, const struct wp_egress_member *member)
 {
     char text[WP_EGRESS_MESSAGE_MAX];
     char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
-    bool joins = member->state == UNTOLD;
+    bool joins = member->state != LEAVING;
     size_t name_len = strlen(member->name);
-    size_t policy_len = strlen(member->policy);
     struct iovec iov = {text, 1 + name_len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
@@ -92,9 +112,8 @@ tell(const struct wp_egress_proxy *proxy, const struct wp_egress_member *member)
     if (joins) {
         struct cmsghdr *c;
 
-        text[1 + name_len] = '\0';
-        memcpy(text + 2 + name_len, member->policy, policy_len);
-        iov.iov_len = 2 + name_len + policy_len;
+        iov.iov_len += put_text(text + iov.iov_len, member->policy);
+        iov.iov_len += put_text(text + iov.iov_len, member->by);
         msg.msg_control = ancillary;
         msg.msg_controllen = sizeof ancillary;
         c = CMSG_FIRSTHDR(&msg);
@@ -125,9 +144,10 @@ tell_all(struct wp_egress_proxy *proxy)
             member_free(member);
             continue;
         }
-        member->state = TOLD;
+        member->state = member->state == CHANGED ? ASKED : TOLD;
         wp_list_remove(&member->node);
-        wp_list_push_back(&proxy->told, &member->node);
+        wp_list_push_back(member->state == ASKED ? &proxy->asked : &proxy->told,
+                          &member->node);
     }
 }
 
@@ -137,6 +157,36 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     tell_all(arg);
+}
+
+/* What the process answers. Its end is seen elsewhere. */
+static void
+on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct wp_egress_proxy *proxy = arg;
+    char text[1 + WP_SANDBOX_NAME_MAX];
+    ssize_t n = recv(fd, text, sizeof text, MSG_DONTWAIT);
+
+    (void)what;
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+            (void)event_del(&proxy->read_event);
+        }
+        return;
+    }
+    WP_LIST_FOREACH (node, &proxy->asked) {
+        struct wp_egress_member *member =
+            WP_CONTAINER_OF(node, struct wp_egress_member, node);
+
+        if (wp_str_is((struct wp_str){text + 1, (size_t)n - 1}, member->name)) {
+            member->state = TOLD;
+            wp_list_remove(&member->node);
+            wp_list_push_back(&proxy->told, &member->node);
+            proxy->config.answered(member->sandbox,
+                                   text[0] == WP_EGRESS_NARROWED);
+            return;
+        }
+    }
 }
 
 /* --- The process --- */
@@ -255,9 +305,20 @@ static void
 close_channel(struct wp_egress_proxy *proxy)
 {
     if (proxy->channel >= 0) {
+        (void)event_del(&proxy->read_event);
         (void)event_del(&proxy->write_event);
         (void)close(proxy->channel);
         proxy->channel = -1;
+    }
+}
+
+static void
+move_all(struct wp_list *from, struct wp_list *to)
+{
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(from)) != NULL) {
+        wp_list_push_back(to, node);
     }
 }
 
@@ -265,8 +326,11 @@ close_channel(struct wp_egress_proxy *proxy)
 static void
 forget_told(struct wp_egress_proxy *proxy)
 {
-    struct wp_list *node = proxy->todo.next;
+    struct wp_list *node;
 
+    move_all(&proxy->told, &proxy->todo);
+    move_all(&proxy->asked, &proxy->todo);
+    node = proxy->todo.next;
     while (node != &proxy->todo) {
         struct wp_egress_member *member =
             WP_CONTAINER_OF(node, struct wp_egress_member, node);
@@ -274,11 +338,24 @@ forget_told(struct wp_egress_proxy *proxy)
         node = node->next;
         if (member->state == LEAVING) {
             member_free(member);
+        } else if (member->state == TOLD) {
+            member->state = UNTOLD;
         }
     }
-    while ((node = wp_list_pop_front(&proxy->told)) != NULL) {
-        WP_CONTAINER_OF(node, struct wp_egress_member, node)->state = UNTOLD;
-        wp_list_push_back(&proxy->todo, node);
+}
+
+/* Who waits for what the dead process would have answered. */
+static void
+answer_waiting(struct wp_egress_proxy *proxy)
+{
+    WP_LIST_FOREACH (node, &proxy->todo) {
+        struct wp_egress_member *member =
+            WP_CONTAINER_OF(node, struct wp_egress_member, node);
+
+        if (member->state != UNTOLD) {
+            member->state = UNTOLD;
+            proxy->config.answered(member->sandbox, true);
+        }
     }
 }
 
@@ -309,6 +386,7 @@ on_exit_seen(evutil_socket_t fd, short what, void *arg)
     proxy->pidfd = -1;
     close_channel(proxy);
     forget_told(proxy);
+    answer_waiting(proxy);
     if (lived_ns > LIVED_WELL_MS * WP_NS_PER_MS) {
         proxy->again_ms = AGAIN_FIRST_MS;
     }
@@ -336,6 +414,9 @@ start(struct wp_egress_proxy *proxy)
     (void)event_add(&proxy->exit_event, NULL);
     (void)event_assign(&proxy->write_event, proxy->base, proxy->channel,
                        EV_WRITE, on_writable, proxy);
+    (void)event_assign(&proxy->read_event, proxy->base, proxy->channel,
+                       EV_READ | EV_PERSIST, on_readable, proxy);
+    (void)event_add(&proxy->read_event, NULL);
     wp_log_info("egress proxy started");
     tell_all(proxy);
 }
@@ -351,20 +432,23 @@ on_again(evutil_socket_t fd, short what, void *arg)
 /* --- Members --- */
 
 struct wp_egress_member *
-wp_egress_proxy_join(struct wp_egress_proxy *proxy, const char *name,
-                     const char *policy, int fd)
+wp_egress_proxy_join(struct wp_egress_proxy *proxy, void *sandbox,
+                     const char *name, const char *policy, const char *by,
+                     int fd)
 {
     struct wp_egress_member *member = calloc(1, sizeof *member);
 
     if (member == NULL ||
         !wp_str_copy(wp_str_from(name), member->name, sizeof member->name) ||
         !wp_str_copy(wp_str_from(policy), member->policy,
-                     sizeof member->policy)) {
+                     sizeof member->policy) ||
+        !wp_str_copy(wp_str_from(by), member->by, sizeof member->by)) {
         (void)close(fd);
         free(member);
         return NULL;
     }
     member->fd = fd;
+    member->sandbox = sandbox;
     wp_list_push_back(&proxy->todo, &member->node);
     if (proxy->pidfd >= 0) {
         tell_all(proxy);
@@ -372,6 +456,25 @@ wp_egress_proxy_join(struct wp_egress_proxy *proxy, const char *name,
         start(proxy);
     }
     return member;
+}
+
+bool
+wp_egress_proxy_narrow(struct wp_egress_proxy *proxy,
+                       struct wp_egress_member *member, const char *by)
+{
+    bool same = strcmp(member->by, by) == 0;
+
+    (void)snprintf(member->by, sizeof member->by, "%s", by);
+    if (member->state == UNTOLD || (same && member->state == TOLD)) {
+        return true;
+    }
+    if (!same) {
+        member->state = CHANGED;
+        wp_list_remove(&member->node);
+        wp_list_push_back(&proxy->todo, &member->node);
+        tell_all(proxy);
+    }
+    return false;
 }
 
 void
@@ -408,9 +511,12 @@ wp_egress_proxy_create(const struct wp_egress_proxy_config *config,
     proxy->channel = -1;
     proxy->again_ms = AGAIN_FIRST_MS;
     wp_list_init(&proxy->told);
+    wp_list_init(&proxy->asked);
     wp_list_init(&proxy->todo);
     (void)evtimer_assign(&proxy->again_timer, base, on_again, proxy);
     /* Assigned from the start, so that deleting it is always right. */
+    (void)event_assign(&proxy->read_event, base, -1, EV_READ, on_readable,
+                       proxy);
     (void)event_assign(&proxy->write_event, base, -1, EV_WRITE, on_writable,
                        proxy);
     return proxy;

@@ -29,6 +29,10 @@ struct wp_egress_proxy_config {
     bool drop; /* Run it as the user `uid`. */
     uid_t uid;
     const int *lock_fd; /* Closed in it before all else. */
+    /* Answers a wp_egress_proxy_narrow that returned false, once. narrowed:
+     * nothing wider is in force; else the sandbox reaches nothing. It does not
+     * come when the member leaves first, nor from destroy. */
+    void (*answered)(void *sandbox, bool narrowed);
 };
 
 /* NULL on no memory. Nothing runs yet. */
@@ -39,10 +43,17 @@ wp_egress_proxy_create(const struct wp_egress_proxy_config *config,
  * not run. */
 void wp_egress_proxy_destroy(struct wp_egress_proxy *proxy);
 
-/* Takes fd, a listening socket in the sandbox. NULL on no memory. */
+/* Takes fd, a listening socket in the sandbox. by: what narrows the policy; "":
+ * nothing. sandbox: for `answered`. NULL on no memory. */
 struct wp_egress_member *wp_egress_proxy_join(struct wp_egress_proxy *proxy,
-                                              const char *name,
-                                              const char *policy, int fd);
+                                              void *sandbox, const char *name,
+                                              const char *policy,
+                                              const char *by, int fd);
+/* Narrows the member's policy by `by`, with which it can be; what it has open
+ * is dropped. True: nothing wider is in force. False: `answered` comes. */
+WP_MUST_CHECK bool wp_egress_proxy_narrow(struct wp_egress_proxy *proxy,
+                                          struct wp_egress_member *member,
+                                          const char *by);
 /* The sandbox reaches nothing from here on. Takes member; NULL is fine. */
 void wp_egress_proxy_leave(struct wp_egress_proxy *proxy,
                            struct wp_egress_member *member);

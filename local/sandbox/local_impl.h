@@ -18,12 +18,14 @@
 
 #include "local/sandbox/backend_local.h"
 #include "local/sandbox/egress_proxy.h"
+#include "local/sandbox/fetcher.h"
 #include "local/walls/cgroup.h"
 #include "local/http_probe.h"
 #include "local/sandbox/record.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
+#include "pool/remotes/remote_rules.h"
 #include "proto/loop/loop.h"
 
 enum {
@@ -83,6 +85,7 @@ struct wp_sandbox {
     char uid_hex[2 * WP_UID_LEN + 1];
     char socket_path[WP_ENDPOINT_MAX + 1];
     char egress[WP_EGRESS_TEXT_MAX + 1];    /* Its policy; "": none. */
+    char narrowed[WP_EGRESS_TEXT_MAX + 1];  /* By its claim; "": not. */
     struct wp_egress_member *egress_member; /* NULL: it reaches nothing. */
     int64_t ordered_ns;
     int64_t ready_within_ns;
@@ -120,7 +123,12 @@ struct wp_sandbox {
     struct event timer; /* Deadline, next probe, grace or retry, by state. */
     struct event bridge_timer;
     struct event bind_timer;
-    struct wp_list binds; /* Asked for by its claim, and not answered. */
+    struct event identity_timer;
+    char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
+    int64_t identity_ttl_ms;
+    int64_t identity_until_ms; /* Wall; of the one that it has. */
+    struct wp_list binds;      /* Asked for by its claim, and not answered. */
+    uint64_t bound; /* The fingerprint of what it has; 0: not known. */
     char stderr_text[WP_LOCAL_STDERR_MAX];
     uint32_t stderr_len;
     char reply[WP_HTTP_STATUS_LINE];
@@ -133,7 +141,9 @@ struct wp_local {
     char state_dir[WP_LOCAL_PATH_MAX];
     char sandboxes_dir[WP_LOCAL_PATH_MAX];
     char seccomp_path[WP_LOCAL_PATH_MAX + 16];
-    bool gvisor_tried; /* And it works. */
+    char cache_dir[WP_LOCAL_PATH_MAX + 16]; /* Of repositories. */
+    struct wp_remote_rules remotes;         /* Which may be brought. */
+    bool gvisor_tried;                      /* And it works. */
     int lock_fd;
     char boot_id[WP_BOOT_ID_LEN + 1];
     uint32_t roots; /* Names the directory of this daemon's prepared roots. */
@@ -162,6 +172,7 @@ struct wp_local {
     struct wp_list queue;
     struct wp_list live;
     struct wp_egress_proxy *egress;
+    struct wp_fetcher *fetcher; /* NULL: no repositories. */
     uint32_t turns; /* Sandboxes on their way from start to ready. */
     bool in_start;
     struct wp_sandbox **by_index; /* By ref.index. */
@@ -225,8 +236,18 @@ struct wp_sandbox *wp_sandbox_find(const struct wp_local *local,
 
 /* As struct wp_backend_ops has them. */
 enum wp_status wp_local_bind(void *self, struct wp_bind_op *op);
+enum wp_status wp_local_may_fetch(void *self, const struct wp_binding *binding,
+                                  struct wp_err *err);
 const char *wp_local_unbound(void *self, struct wp_str template_namespace,
                              struct wp_str name);
+/* As `answered` of struct wp_egress_proxy_config. */
+void wp_sandbox_on_narrowed(void *sandbox, bool narrowed);
+
+/* --- sandbox_egress.c --- */
+
+/* As struct wp_backend_ops has it. */
+enum wp_status wp_local_narrows(void *self, struct wp_str policy,
+                                struct wp_str by, struct wp_err *err);
 
 /* --- bwrap_args.c --- */
 
@@ -273,6 +294,9 @@ WP_MUST_CHECK enum wp_status wp_sandbox_spawn(struct wp_sandbox *sandbox,
 /* Writes down what the next daemon needs to end the sandbox, or to adopt it. */
 WP_MUST_CHECK enum wp_status wp_sandbox_record(const struct wp_sandbox *sandbox,
                                                bool ready, struct wp_err *err);
+/* Adds to that what its claim has made of it. */
+WP_MUST_CHECK enum wp_status
+wp_sandbox_record_claimed(const struct wp_sandbox *sandbox, struct wp_err *err);
 /* Undoes directory and control group; false: a try later is needed. */
 WP_MUST_CHECK bool wp_sandbox_undo(struct wp_sandbox *sandbox);
 

@@ -29,7 +29,8 @@ enum {
 static enum wp_status
 check_users(const struct wp_local_config *config, struct wp_err *err)
 {
-    uint32_t users = config->sandboxes_max + 1; /* The egress proxy's. */
+    /* Those of the egress proxy and of warmpool-fetch, too. */
+    uint32_t users = config->sandboxes_max + 2;
     enum wp_status status =
         wp_subids_check("/etc/subuid", config->uid_first, users, err);
 
@@ -62,9 +63,9 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
                           "most sandboxes: 1 to 1048576 was expected");
     }
     if (config->uid_first < 1 ||
-        config->uid_first >= UINT32_MAX - 1 - config->sandboxes_max) {
+        config->uid_first >= UINT32_MAX - 2 - config->sandboxes_max) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "first host user: 1 to 4294967293 less the number of"
+                          "first host user: 1 to 4294967292 less the number of"
                           " sandboxes was expected");
     }
     if (config->pids_max < 4 || config->connections_max < 1 ||

@@ -90,10 +90,16 @@ size_t
 wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
 {
     bool egress = record->egress[0] != '\0';
+    bool narrowed = record->narrowed[0] != '\0';
+    char identity[WP_AUDIENCE_MAX + 48] = "";
     char uid[2 * WP_UID_LEN + 1];
     int n;
 
     wp_hex_encode(record->uid, WP_UID_LEN, uid);
+    if (record->audience[0] != '\0') {
+        (void)snprintf(identity, sizeof identity, "identity %" PRIu64 " %s\n",
+                       record->identity_ttl_ms, record->audience);
+    }
     n = snprintf(out, WP_RECORD_BYTES_MAX,
                  "warmpool 2\n"
                  "outer %d %" PRIu64 "\n"
@@ -109,6 +115,8 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  "roots %" PRIu32 "\n"
                  "ready %d\n"
                  "%s%s%s"
+                 "%s%s%s"
+                 "%s"
                  "end\n",
                  (int)record->outer_pid, record->outer_start,
                  (int)record->inner_pid, record->inner_start, record->boot_id,
@@ -116,7 +124,8 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  record->template_hash, record->template_name, record->name,
                  record->endpoint, record->host_uid, record->roots,
                  record->ready ? 1 : 0, egress ? "egress " : "", record->egress,
-                 egress ? "\n" : "");
+                 egress ? "\n" : "", narrowed ? "narrowed " : "",
+                 record->narrowed, narrowed ? "\n" : "", identity);
     /* The fields' bounds leave room. */
     WP_ASSERT(n > 0 && n < WP_RECORD_BYTES_MAX);
     return (size_t)n;
@@ -217,6 +226,17 @@ take_template(struct wp_str *rest, struct wp_record *record)
 }
 
 static bool
+take_identity(struct wp_str *rest, struct wp_record *record)
+{
+    struct wp_str audience;
+
+    return take_pair(rest, "identity", &record->identity_ttl_ms, &audience) &&
+           record->identity_ttl_ms <= INT64_MAX && audience.len > 0 &&
+           wp_str_is_printable(audience) &&
+           wp_str_copy(audience, record->audience, sizeof record->audience);
+}
+
+static bool
 take_uid(struct wp_str *rest, uint8_t uid[WP_UID_LEN])
 {
     struct wp_str hex;
@@ -262,6 +282,15 @@ wp_record_parse(const char *text, size_t len, struct wp_record *record)
     /* Where there is none, the line is missing: earlier daemons know none. */
     if (record->version > 1 && wp_str_starts_with(rest, WP_STR("egress ")) &&
         !take_text(&rest, "egress", record->egress, sizeof record->egress)) {
+        return false;
+    }
+    if (record->version > 1 && wp_str_starts_with(rest, WP_STR("narrowed ")) &&
+        !take_text(&rest, "narrowed", record->narrowed,
+                   sizeof record->narrowed)) {
+        return false;
+    }
+    if (record->version > 1 && wp_str_starts_with(rest, WP_STR("identity ")) &&
+        !take_identity(&rest, record)) {
         return false;
     }
     /* Cut short (full disk, power), it names nobody. */

@@ -17,7 +17,7 @@
 
 enum {
     WP_BOOT_ID_LEN = 36,
-    WP_RECORD_BYTES_MAX = 1024 + WP_EGRESS_TEXT_MAX,
+    WP_RECORD_BYTES_MAX = 1024 + 2 * WP_EGRESS_TEXT_MAX + WP_AUDIENCE_MAX,
     WP_RECORD_VERSION = 2,
 };
 
@@ -40,7 +40,10 @@ struct wp_record {
     uint32_t host_uid; /* UINT32_MAX: the daemon's. */
     uint32_t roots;    /* Which prepared roots its own is of. */
     bool ready;        /* It was, and is to be kept. */
-    char egress[WP_EGRESS_TEXT_MAX + 1]; /* Its policy; "": none. */
+    char egress[WP_EGRESS_TEXT_MAX + 1];   /* Its policy; "": none. */
+    char narrowed[WP_EGRESS_TEXT_MAX + 1]; /* By its claim; "": not. */
+    char audience[WP_AUDIENCE_MAX + 1];    /* Of its identity; "": none. */
+    uint64_t identity_ttl_ms;
 };
 
 /* The text of a record of WP_RECORD_VERSION, terminated; its length. The texts

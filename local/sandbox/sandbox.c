@@ -36,14 +36,6 @@ wp_sandbox_now_ns(void)
 }
 
 void
-wp_sandbox_arm_ms(struct event *timer, int64_t ms)
-{
-    struct timeval tv = wp_timeval(ms * WP_NS_PER_MS);
-
-    (void)evtimer_add(timer, &tv);
-}
-
-void
 wp_sandbox_watch(struct wp_sandbox *sandbox, struct event *event, int fd,
                  short what, event_callback_fn fn)
 {
@@ -228,6 +220,7 @@ wp_sandbox_destroy(struct wp_sandbox *sandbox)
     (void)evtimer_del(&sandbox->timer);
     end_bridge_check(sandbox);
     wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its lease has ended");
+    (void)evtimer_del(&sandbox->identity_timer);
     wp_egress_proxy_leave(local->egress, sandbox->egress_member);
     sandbox->egress_member = NULL;
     wp_sandbox_set_state(sandbox, WP_SANDBOX_DYING);
@@ -379,6 +372,8 @@ assign_events(struct wp_sandbox *sandbox)
                          wp_sandbox_on_bridge_timer, sandbox);
     (void)evtimer_assign(&sandbox->bind_timer, local->base,
                          wp_sandbox_on_bind_timer, sandbox);
+    (void)evtimer_assign(&sandbox->identity_timer, local->base,
+                         wp_sandbox_on_identity_timer, sandbox);
 }
 
 void
@@ -416,6 +411,9 @@ wp_sandbox_adopt(struct wp_sandbox *sandbox)
                      wp_sandbox_on_inner_exit);
     wp_sandbox_watch(sandbox, &sandbox->control_event, sandbox->control_fd,
                      EV_READ | EV_PERSIST, wp_sandbox_on_control);
+    if (sandbox->audience[0] != '\0') {
+        wp_sandbox_arm_ms(&sandbox->identity_timer, 0);
+    }
     if (every > 0) {
         /* Many may come at once: over the whole round, so that they never all
          * answer together. */
@@ -433,6 +431,7 @@ wp_sandbox_abandon(struct wp_sandbox *sandbox)
     wp_sandbox_unwatch(&sandbox->stderr_event, &sandbox->stderr_fd);
     wp_sandbox_unwatch(&sandbox->bridge_event, &sandbox->bridge_fd);
     wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "the daemon leaves");
+    (void)evtimer_del(&sandbox->identity_timer);
     (void)evtimer_del(&sandbox->timer);
     (void)evtimer_del(&sandbox->bridge_timer);
     wp_list_remove(&sandbox->node);

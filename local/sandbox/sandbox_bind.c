@@ -13,11 +13,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "local/bind_parcel.h"
 #include "local/control.h"
+#include "local/sandbox/bind_trees.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/sandbox_impl.h"
 #include "pool/base/assert.h"
+#include "proto/parcel/pack.h"
+#include "proto/parcel/parcel.h"
+
+#define IDENTITY_PATH WP_ROOT_BOUND "/" WP_IDENTITY_FILE
 
 enum {
     BINDS_MAX = 256, /* Under way at once, each with its parcel. */
@@ -25,92 +29,23 @@ enum {
 
 /* --- Packing --- */
 
-static uint8_t *
-put(uint8_t *at, enum wp_parcel_kind kind, uint32_t number, struct wp_str first,
-    struct wp_str second)
-{
-    const struct wp_parcel_entry entry = {
-        .kind = kind,
-        .number = number,
-        .first_len = first.len,
-        .second_len = second.len,
-    };
-
-    wp_parcel_put_head(&entry, at);
-    at += WP_PARCEL_HEAD;
-    if (first.len > 0) {
-        memcpy(at, first.ptr, first.len);
-    }
-    if (second.len > 0) {
-        memcpy(at + first.len, second.ptr, second.len);
-    }
-    return at + first.len + second.len;
-}
-
-static size_t
-parcel_size(const struct wp_binding *binding)
-{
-    size_t entries = (size_t)binding->n_env + binding->n_secrets +
-                     binding->n_files + binding->n_command +
-                     (binding->working_dir.len > 0 ? 1 : 0);
-    size_t size = entries * WP_PARCEL_HEAD + binding->working_dir.len;
-
-    for (uint32_t i = 0; i < binding->n_env; i++) {
-        size += binding->env[i].name.len + binding->env[i].value.len;
-    }
-    for (uint32_t i = 0; i < binding->n_secrets; i++) {
-        size += binding->secrets[i].name.len + binding->secrets[i].value.len;
-    }
-    for (uint32_t i = 0; i < binding->n_files; i++) {
-        size += binding->files[i].path.len + binding->files[i].content.len;
-    }
-    for (uint32_t i = 0; i < binding->n_command; i++) {
-        size += binding->command[i].len;
-    }
-    return size;
-}
-
-static void
-fill_parcel(const struct wp_binding *binding, uint8_t *at)
-{
-    for (uint32_t i = 0; i < binding->n_env; i++) {
-        at = put(at, WP_PARCEL_ENV, 0, binding->env[i].name,
-                 binding->env[i].value);
-    }
-    for (uint32_t i = 0; i < binding->n_secrets; i++) {
-        const struct wp_binding_secret *secret = &binding->secrets[i];
-
-        at = put(at, WP_PARCEL_SECRET, secret->in_env ? 1 : 0, secret->name,
-                 secret->value);
-    }
-    for (uint32_t i = 0; i < binding->n_files; i++) {
-        const struct wp_binding_file *file = &binding->files[i];
-
-        at = put(at, WP_PARCEL_FILE, file->mode, file->path, file->content);
-    }
-    if (binding->working_dir.len > 0) {
-        at = put(at, WP_PARCEL_DIR, 0, binding->working_dir, WP_STR(""));
-    }
-    for (uint32_t i = 0; i < binding->n_command; i++) {
-        at = put(at, WP_PARCEL_WORD, 0, binding->command[i], WP_STR(""));
-    }
-}
-
 /* In memory that nothing but the sealed file has; -1 with errno. */
 static int
-pack(const struct wp_binding *binding)
+pack(const struct wp_binding *binding, size_t size)
 {
-    size_t size = parcel_size(binding);
     int fd = memfd_create("warmpool-binding", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *map = MAP_FAILED;
     int error;
 
-    WP_ASSERT(size > 0 && size <= WP_PARCEL_MAX);
+    WP_ASSERT(size <= WP_PARCEL_MAX);
+    if (size == 0) {
+        return fd; /* All of it comes as trees. */
+    }
     if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
         map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     if (map != MAP_FAILED) {
-        fill_parcel(binding, map);
+        wp_parcel_fill(binding, WP_STR(IDENTITY_PATH), map);
         (void)munmap(map, size);
         if (fcntl(fd, F_ADD_SEALS,
                   F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ==
@@ -136,6 +71,7 @@ answer(struct wp_local *local, struct wp_bind_op *op, enum wp_status status,
         (void)close(op->fd);
         op->fd = -1;
     }
+    wp_bind_trees_drop(op->trees);
     op->status = status;
     (void)snprintf(op->reason, sizeof op->reason, "%s", reason);
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
@@ -153,6 +89,11 @@ wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
         return;
     }
     (void)evtimer_del(&sandbox->bind_timer);
+    if (status == WP_OK) {
+        sandbox->bound =
+            WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node)
+                ->fingerprint;
+    }
     (void)snprintf(text, sizeof text, "%s%s",
                    status == WP_FAILED_PRECONDITION ? "binding: "
                    : status == WP_OK                ? ""
@@ -197,6 +138,77 @@ hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     return sendmsg(sandbox->control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
+/* Its egress is as its claim wants it. */
+static void
+bind_on(struct wp_sandbox *sandbox)
+{
+    const struct wp_bind_op *op;
+    enum wp_status status = WP_OK;
+    struct wp_err err;
+
+    if (wp_list_empty(&sandbox->binds)) {
+        return; /* Given up meanwhile. */
+    }
+    op = WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node);
+    if (op->audience[0] != '\0') {
+        status = wp_sandbox_identify(sandbox, op->audience, op->identity_ttl_ms,
+                                     &err);
+    }
+    if (status != WP_OK) {
+        wp_sandbox_end_binds(sandbox, status, err.msg);
+    } else if (op->fd < 0) {
+        wp_sandbox_end_binds(sandbox, WP_OK, "");
+    } else if ((op->trees != NULL &&
+                !wp_bind_trees_send(op->trees, sandbox->control_fd,
+                                    op->fingerprint)) ||
+               !hand_over(sandbox, op)) {
+        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    }
+}
+
+void
+wp_sandbox_on_narrowed(void *sandbox, bool narrowed)
+{
+    if (narrowed) {
+        bind_on(sandbox);
+    } else {
+        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE,
+                             "its egress cannot be narrowed");
+    }
+}
+
+/* What it brings from elsewhere is here. */
+static void
+begin(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
+{
+    enum wp_status status = WP_OK;
+    struct wp_err err;
+
+    wp_sandbox_arm_ms(&sandbox->bind_timer, op->within_ns / WP_NS_PER_MS);
+    if (op->egress[0] != '\0') {
+        status = wp_sandbox_narrow(sandbox, op->egress, &err);
+    }
+    if (status == WP_OK) {
+        bind_on(sandbox);
+    } else if (status != WP_PENDING) {
+        wp_sandbox_end_binds(sandbox, status, err.msg);
+    }
+}
+
+/* The trees are dropped with their op, when the sandbox is lost, too. */
+static void
+on_trees(void *ctx, enum wp_status status, const char *reason)
+{
+    struct wp_sandbox *sandbox = ctx;
+
+    if (status == WP_OK) {
+        begin(sandbox,
+              WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node));
+        return;
+    }
+    wp_sandbox_end_binds(sandbox, WP_FAILED_PRECONDITION, reason);
+}
+
 static void
 run_bind(void *ctx, uint64_t a, uint64_t b)
 {
@@ -213,14 +225,19 @@ run_bind(void *ctx, uint64_t a, uint64_t b)
                "the sandbox was lost before it was bound; try again");
         return;
     }
+    if (sandbox->bound == op->fingerprint) {
+        answer(local, op, WP_OK, ""); /* A repeat; nothing is fetched again. */
+        return;
+    }
     first = wp_list_empty(&sandbox->binds);
     wp_list_push_back(&sandbox->binds, &op->node);
     if (!first) {
         return; /* A repeat of the claim; its init is at it. */
     }
-    wp_sandbox_arm_ms(&sandbox->bind_timer, op->within_ns / WP_NS_PER_MS);
-    if (!hand_over(sandbox, op)) {
-        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
+    if (op->trees != NULL) {
+        wp_bind_trees_fetch(op->trees, local->fetcher, on_trees, sandbox);
+    } else {
+        begin(sandbox, op);
     }
 }
 
@@ -229,26 +246,53 @@ wp_local_bind(void *self, struct wp_bind_op *op)
 {
     struct wp_local *local = self;
     const char *lack = "binding: too many sandboxes are being bound; try again";
+    size_t size = wp_parcel_size(op->binding, WP_STR(IDENTITY_PATH));
+    bool fetches = op->binding->n_repositories > 0;
+    bool init_has_to = size > 0 || fetches;
 
     op->owner = local;
     op->fd = -1;
     op->fingerprint = op->binding->fingerprint;
+    op->trees = NULL;
+    WP_ASSERT(
+        wp_str_copy(op->binding->egress, op->egress, sizeof op->egress) &&
+        wp_str_copy(op->binding->audience, op->audience, sizeof op->audience));
+    op->identity_ttl_ms = op->binding->identity_ttl_ms;
     if (atomic_fetch_add_explicit(&local->binds, 1, memory_order_relaxed) <
         BINDS_MAX) {
-        op->fd = pack(op->binding);
-        if (op->fd >= 0 && wp_loop_post(local->loop, run_bind, op, 0, 0)) {
+        op->fd = init_has_to ? pack(op->binding, size) : -1;
+        if (op->fd >= 0 && fetches) {
+            op->trees = wp_bind_trees_make(op->binding);
+        }
+        if ((op->fd >= 0 || !init_has_to) && (op->trees != NULL || !fetches) &&
+            wp_loop_post(local->loop, run_bind, op, 0, 0)) {
             return WP_PENDING;
         }
-        if (op->fd < 0) {
+        if (op->fd < 0 && init_has_to) {
             lack = "binding: no memory for it; try again";
         }
     }
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
+    wp_bind_trees_drop(op->trees);
     if (op->fd >= 0) {
         (void)close(op->fd);
     }
     (void)snprintf(op->reason, sizeof op->reason, "%s", lack);
     return WP_RESOURCE_EXHAUSTED;
+}
+
+enum wp_status
+wp_local_may_fetch(void *self, const struct wp_binding *binding,
+                   struct wp_err *err)
+{
+    const struct wp_local *local = self;
+    enum wp_status status = wp_bind_trees_check(&local->remotes, binding, err);
+
+    return status == WP_OK && local->fetcher == NULL
+               ? wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.repositories: warmpool-fetch or git was "
+                            "not found (setting fetch_path)")
+               : status;
 }
 
 const char *

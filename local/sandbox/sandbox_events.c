@@ -158,8 +158,9 @@ on_egress(struct wp_sandbox *sandbox, int fd)
         }
         return;
     }
-    sandbox->egress_member = wp_egress_proxy_join(
-        sandbox->local->egress, sandbox->name, sandbox->egress, fd);
+    sandbox->egress_member =
+        wp_egress_proxy_join(sandbox->local->egress, sandbox, sandbox->name,
+                             sandbox->egress, sandbox->narrowed, fd);
     if (sandbox->egress_member == NULL) {
         wp_sandbox_lost(sandbox, "no memory for its egress");
     }

@@ -6,7 +6,13 @@
 #include "local/sandbox/local_impl.h"
 
 int64_t wp_sandbox_now_ns(void);
-void wp_sandbox_arm_ms(struct event *timer, int64_t ms);
+static inline void
+wp_sandbox_arm_ms(struct event *timer, int64_t ms)
+{
+    struct timeval tv = wp_timeval(ms * WP_NS_PER_MS);
+
+    (void)evtimer_add(timer, &tv);
+}
 void wp_sandbox_watch(struct wp_sandbox *sandbox, struct event *event, int fd,
                       short what, event_callback_fn fn);
 /* Closes *fd, if open, and leaves -1. */
@@ -29,6 +35,25 @@ void wp_sandbox_step_dying(struct wp_sandbox *sandbox);
 void wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
                           const char *reason);
 void wp_sandbox_on_bind_timer(int fd, short what, void *arg);
+
+/* --- sandbox_egress.c --- */
+
+/* Narrows its policy by `by`, for good. WP_PENDING: wp_sandbox_on_narrowed
+ * comes, unless it is destroyed first. Not WP_OK: it may be narrowed all the
+ * same. */
+WP_MUST_CHECK enum wp_status wp_sandbox_narrow(struct wp_sandbox *sandbox,
+                                               const char *by,
+                                               struct wp_err *err);
+
+/* --- sandbox_identity.c --- */
+
+/* Gives it an identity, from here on for as long as it is leased. Not WP_OK: it
+ * has none. */
+WP_MUST_CHECK enum wp_status wp_sandbox_identify(struct wp_sandbox *sandbox,
+                                                 const char *audience,
+                                                 int64_t ttl_ms,
+                                                 struct wp_err *err);
+void wp_sandbox_on_identity_timer(int fd, short what, void *arg);
 
 /* --- sandbox_ready.c --- */
 

@@ -43,6 +43,7 @@ static const struct row rows[] = {
     ROW("create-inflight-max", COUNT, create_inflight_max, 1, WP_SLOTS_MAX),
     ROW("ready-within", TIME, ready_within_ns, 10 * WP_NS_PER_MS,
         3600 * WP_NS_PER_S),
+    ROW("bind-env", YES, bind_env, 0, 0),
     ROW("egress", EGRESS, egress, 0, 0),
 };
 

@@ -181,21 +181,6 @@ wp_pools_hold_unseen(struct wp_pools *pools)
     atomic_store_explicit(&pools->holds_unseen, true, memory_order_relaxed);
 }
 
-bool
-wp_pools_have_unseen(struct wp_pools *pools)
-{
-    for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
-        const struct wp_slot *slot = wp_slot_at(&pools->slots, i);
-        struct wp_slot_ref ref = wp_slot_ref_at(&pools->slots, i);
-
-        if (wp_slot_state(&pools->slots, ref) != WP_SLOT_FREE &&
-            wp_slot_has_control(slot, WP_CONTROL_UNSEEN)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void
 wp_pools_lose_unseen(struct wp_pools *pools)
 {

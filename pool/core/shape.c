@@ -106,6 +106,7 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
         to->ready_within_ns = spec->ready_within_ns;
         to->cold_start = spec->cold_start;
         to->cold_start_said = spec->cold_start_said;
+        to->bind_env = spec->bind_env;
         memcpy(to->egress, spec->egress, sizeof to->egress);
         to->scale = spec->scale;
     }

@@ -14,9 +14,8 @@ is_separator(char c)
     return c == ' ' || c == ',';
 }
 
-/* The next word of *text, which is moved behind it; empty at the end. */
-static struct wp_str
-next_word(struct wp_str *text)
+struct wp_str
+wp_egress_next_word(struct wp_str *text)
 {
     struct wp_str word;
     size_t len = 0;
@@ -124,10 +123,6 @@ add_key(struct wp_egress_policy *policy, struct wp_str word)
            wp_egress_policy_add(policy, rule, name);
 }
 
-static enum wp_status add_rules(struct wp_egress_policy *policy,
-                                struct wp_str text, struct wp_str packages,
-                                bool in_preset, struct wp_err *err);
-
 /* Presets have no presets in them.
  * NOLINTBEGIN(misc-no-recursion) */
 static enum wp_status
@@ -137,20 +132,22 @@ add_packages(struct wp_egress_policy *policy, struct wp_str packages,
     const struct wp_egress_rule rule = {.kind = WP_EGRESS_PACKAGES};
 
     if (packages.ptr != NULL) {
-        return add_rules(policy, packages, packages, true, err);
+        return wp_egress_policy_add_rules(policy, packages, packages, true,
+                                          err);
     }
     return wp_egress_policy_add(policy, rule, (struct wp_str){NULL, 0})
                ? WP_OK
                : wp_err_set(err, WP_INVALID_ARGUMENT, "too many rules");
 }
 
-static enum wp_status
-add_rules(struct wp_egress_policy *policy, struct wp_str text,
-          struct wp_str packages, bool in_preset, struct wp_err *err)
+enum wp_status
+wp_egress_policy_add_rules(struct wp_egress_policy *policy, struct wp_str text,
+                           struct wp_str packages, bool in_preset,
+                           struct wp_err *err)
 {
     struct wp_str word;
 
-    while ((word = next_word(&text)).len > 0) {
+    while ((word = wp_egress_next_word(&text)).len > 0) {
         char shown[WP_STR_SHOWN_MAX];
         bool is_key = wp_str_starts_with(word, WP_STR(KEY_PREFIX));
 
@@ -187,7 +184,7 @@ wp_egress_policy_parse(struct wp_str text, struct wp_str packages,
                        struct wp_egress_policy *out, struct wp_err *err)
 {
     struct wp_str rest = text;
-    struct wp_str mode = next_word(&rest);
+    struct wp_str mode = wp_egress_next_word(&rest);
     enum wp_status status;
 
     memset(out, 0, sizeof *out);
@@ -199,7 +196,7 @@ wp_egress_policy_parse(struct wp_str text, struct wp_str packages,
     out->mode = WP_EGRESS_ALLOWLIST;
     if (wp_str_is(mode, WP_EGRESS_NONE_TEXT)) {
         out->mode = WP_EGRESS_NONE;
-        return next_word(&rest).len == 0
+        return wp_egress_next_word(&rest).len == 0
                    ? WP_OK
                    : wp_err_set(err, WP_INVALID_ARGUMENT,
                                 "no rule was expected behind 'none'");
@@ -209,7 +206,7 @@ wp_egress_policy_parse(struct wp_str text, struct wp_str packages,
     } else if (!wp_str_is(mode, "allowlist")) {
         rest = text;
     }
-    status = add_rules(out, rest, packages, false, err);
+    status = wp_egress_policy_add_rules(out, rest, packages, false, err);
     if (status == WP_OK && out->mode == WP_EGRESS_ALLOWLIST &&
         out->rules_len == 0 && packages.ptr == NULL) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -224,7 +221,7 @@ wp_egress_preset_parse(struct wp_str text, struct wp_egress_policy *out,
 {
     memset(out, 0, sizeof *out);
     out->mode = WP_EGRESS_ALLOWLIST;
-    return add_rules(out, text, text, true, err);
+    return wp_egress_policy_add_rules(out, text, text, true, err);
 }
 
 /* ------------------------------------------------------------- the verdict */

@@ -102,6 +102,22 @@ wp_egress_policy_narrow(const struct wp_egress_policy *a,
                         const struct wp_egress_policy *b,
                         struct wp_egress_policy *out, struct wp_err *err);
 
+/* What a claim makes of its pool's policy: text, narrowed by `by`; "": by
+ * nothing. packages is known. INVALID_ARGUMENT: one of them is no policy.
+ * FAILED_PRECONDITION: `by` asks for more than text allows; err names what, and
+ * text. RESOURCE_EXHAUSTED: as of narrow. */
+WP_MUST_CHECK enum wp_status wp_egress_policy_parse_narrowed(
+    struct wp_str text, struct wp_str by, struct wp_str packages,
+    struct wp_egress_policy *out, struct wp_err *err);
+
+/* For policy*.c only: the next word of *text, which is moved behind it; empty
+ * at the end. */
+struct wp_str wp_egress_next_word(struct wp_str *text);
+/* For policy*.c only: appends the rules of text; as wp_egress_policy_parse. */
+WP_MUST_CHECK enum wp_status
+wp_egress_policy_add_rules(struct wp_egress_policy *policy, struct wp_str text,
+                           struct wp_str packages, bool in_preset,
+                           struct wp_err *err);
 /* For policy*.c only: appends the rule with that name, once; false: full. */
 WP_MUST_CHECK bool wp_egress_policy_add(struct wp_egress_policy *policy,
                                         struct wp_egress_rule rule,

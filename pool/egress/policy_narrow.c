@@ -105,3 +105,92 @@ wp_egress_policy_narrow(const struct wp_egress_policy *a,
                             "%d rules",
                             WP_EGRESS_RULES_MAX);
 }
+
+/* ------------------------------------------------------------- in words */
+
+/* Is each rule of `in`, an allowlist, one that `out` allows all of? */
+static bool
+rules_within(const struct wp_egress_policy *in,
+             const struct wp_egress_policy *out)
+{
+    for (uint32_t i = 0; i < in->rules_len; i++) {
+        bool within = open_has(out, &in->rules[i]);
+        uint16_t port;
+
+        for (uint32_t k = 0; k < out->rules_len && !within; k++) {
+            within = rule_within(in, &in->rules[i], out, &out->rules[k]) &&
+                     shared_port(in->rules[i].port, out->rules[k].port, &port);
+        }
+        if (!within) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The first word of text that asks for more than outer allows; empty: none.
+ * text, in all, is the policy `whole`, which is not `none`. */
+static struct wp_str
+word_beyond(struct wp_str text, const struct wp_egress_policy *whole,
+            struct wp_str packages, const struct wp_egress_policy *outer)
+{
+    struct wp_egress_policy one;
+    struct wp_str rest = text;
+    struct wp_str word = wp_egress_next_word(&rest);
+
+    if (outer->mode == WP_EGRESS_NONE ||
+        (whole->mode == WP_EGRESS_OPEN && outer->mode != WP_EGRESS_OPEN)) {
+        return word;
+    }
+    if (whole->mode != WP_EGRESS_OPEN && !wp_str_is(word, "allowlist")) {
+        rest = text;
+    }
+    while ((word = wp_egress_next_word(&rest)).len > 0) {
+        one.rules_len = 0;
+        one.names_len = 0;
+        /* All of the text was read before, so each word can be. */
+        if (wp_egress_policy_add_rules(&one, word, packages, false, NULL) !=
+                WP_OK ||
+            !rules_within(&one, outer)) {
+            return word;
+        }
+    }
+    return word;
+}
+
+enum wp_status
+wp_egress_policy_parse_narrowed(struct wp_str text, struct wp_str by,
+                                struct wp_str packages,
+                                struct wp_egress_policy *out,
+                                struct wp_err *err)
+{
+    struct wp_egress_policy outer;
+    struct wp_egress_policy inner;
+    struct wp_str beyond;
+    char shown[2][WP_STR_SHOWN_MAX];
+    enum wp_status status;
+
+    if (by.len == 0) {
+        return wp_egress_policy_parse(text, packages, out, err);
+    }
+    status = wp_egress_policy_parse(text.len > 0 ? text
+                                                 : WP_STR(WP_EGRESS_NONE_TEXT),
+                                    packages, &outer, err);
+    if (status == WP_OK) {
+        status = wp_egress_policy_parse(by, packages, &inner, err);
+    }
+    if (status != WP_OK) {
+        return status;
+    }
+    beyond = inner.mode != WP_EGRESS_NONE
+                 ? word_beyond(by, &inner, packages, &outer)
+                 : WP_STR("");
+    if (beyond.len > 0) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "'%s' is not within the pool's policy, '%s'",
+                          wp_str_shown(beyond, shown[0]),
+                          text.len > 0 ? wp_str_shown(text, shown[1])
+                                       : WP_EGRESS_NONE_TEXT);
+    }
+    return wp_egress_policy_narrow(&outer, &inner, out, err);
+}

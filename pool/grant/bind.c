@@ -62,6 +62,62 @@ wp_pools_may_bind(struct wp_pools *pools, struct wp_str pool_namespace,
                                     template_name, why);
 }
 
+enum wp_status
+wp_pools_may_fetch(const struct wp_pools *pools,
+                   const struct wp_binding *binding, struct wp_err *err)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+
+    if (binding->n_repositories == 0) {
+        return WP_OK;
+    }
+    return backend->ops->may_fetch != NULL
+               ? backend->ops->may_fetch(backend->self, binding, err)
+               : wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.repositories: sandboxes of the backend "
+                            "'%s' get none",
+                            backend->ops->name);
+}
+
+enum wp_status
+wp_pools_may_narrow(struct wp_pools *pools, struct wp_str pool_namespace,
+                    struct wp_str name, struct wp_str by, struct wp_err *err)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+    struct wp_pool *pool = wp_pools_find(pools, pool_namespace, name);
+    char egress[WP_EGRESS_TEXT_MAX + 1];
+
+    if (pool == NULL) {
+        return WP_OK;
+    }
+    if (backend->ops->narrows == NULL) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "binding.egress: no claim can narrow what sandboxes "
+                          "of the backend '%s' reach",
+                          backend->ops->name);
+    }
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    memcpy(egress, pool->spec.egress, sizeof egress);
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    return backend->ops->narrows(backend->self, wp_str_from(egress), by, err) ==
+                   WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "binding.egress");
+}
+
+enum wp_status
+wp_pools_may_sign(const struct wp_pools *pools, struct wp_err *err)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+
+    return backend->ops->signs
+               ? WP_OK
+               : wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.identity: sandboxes of the backend '%s' "
+                            "get none",
+                            backend->ops->name);
+}
+
 /* Is the claim's lease still held? Under the change lock. */
 static bool
 is_held(struct wp_pools *pools, const struct wp_claim *claim)

@@ -6,6 +6,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/extreme.h"
 #include "pool/scale/scaler.h"
+#include "pool/scale/stock.h"
 
 enum {
     STEPS = 64,        /* The longest lead time that counts, in steps. */
@@ -32,16 +33,6 @@ struct plan {
     int64_t step_ns;
 };
 
-/* The quantile of the standard normal law for 1 - p, to 5e-4 (Hastings). */
-static double
-normal_quantile(double p)
-{
-    double t = sqrt(-2 * log(fmin(fmax(p, 1e-12), 0.5)));
-
-    return t - (2.515517 + t * (0.802853 + t * 0.010328)) /
-                   (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
-}
-
 static int
 slot_of(const struct plan *plan, int64_t in_ns)
 {
@@ -61,10 +52,11 @@ make_plan(const struct wp_ahead *ahead, int64_t longest_ns, uint32_t due,
     const struct wp_reservations *reservations = ahead->reservations;
     double early = 0;
 
-    *plan = (struct plan){.step_ns = longest_ns / STEPS > WP_SCALE_QUANTUM_NS
-                                         ? longest_ns / STEPS
-                                         : WP_SCALE_QUANTUM_NS,
-                          .z = normal_quantile(ahead->miss)};
+    *plan = (struct plan){
+        .step_ns = longest_ns / STEPS > WP_SCALE_QUANTUM_NS
+                       ? longest_ns / STEPS
+                       : WP_SCALE_QUANTUM_NS,
+        .z = wp_stock_deviations(fmin(fmax(ahead->miss, 1e-12), 0.5))};
     for (uint32_t i = 0; i < reservations->n; i++) {
         const struct wp_scale_reservation *one = &reservations->all[i];
         /* Wall times are not negative. */

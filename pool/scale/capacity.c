@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#include "pool/scale/stock_large.h"
-
 /* So many standard deviations above the mean nothing queues that counts. */
 static const double FAR = 6;
 /* Powers beyond e to this are cut: what they multiply is nothing by then. */
@@ -37,7 +35,7 @@ inverse_lost(double x, double r, double k)
 static double
 all_busy(double a, uint32_t c)
 {
-    double b = wp_stock_large_miss(WP_MISS_LOST, c, a);
+    double b = wp_stock_miss(WP_MISS_LOST, c, a);
     double load = a / c;
 
     return load < 1 ? b / (1 - load + load * b) : 1;
@@ -48,9 +46,9 @@ static double
 rarer(double a, uint32_t c)
 {
     double load = a / c;
-    double b = wp_stock_large_miss(WP_MISS_LOST, c, a);
+    double b = wp_stock_miss(WP_MISS_LOST, c, a);
 
-    return (1 - wp_stock_large_miss(WP_MISS_QUEUED, c + 1, a)) *
+    return (1 - wp_stock_miss(WP_MISS_QUEUED, c + 1, a)) *
            (1 + b * load / (1 - load));
 }
 
@@ -61,7 +59,7 @@ wp_capacity_miss(enum wp_miss miss, uint32_t s, double a, uint32_t c)
     double below;
 
     if (miss == WP_MISS_LOST) {
-        double b = wp_stock_large_miss(WP_MISS_LOST, s < c ? s : c, a);
+        double b = wp_stock_miss(WP_MISS_LOST, s < c ? s : c, a);
 
         return s <= c ? b : 1 / inverse_lost(1 / b, c / a, k);
     }
@@ -71,7 +69,7 @@ wp_capacity_miss(enum wp_miss miss, uint32_t s, double a, uint32_t c)
     if (s >= c) {
         return all_busy(a, c) * power(a / c, k);
     }
-    below = 1 - wp_stock_large_miss(WP_MISS_QUEUED, s, a);
+    below = 1 - wp_stock_miss(WP_MISS_QUEUED, s, a);
     return fmin(fmax(1 - below / rarer(a, c), 0), 1);
 }
 
@@ -102,7 +100,7 @@ wp_capacity_idle(enum wp_miss miss, uint32_t s, double a, uint32_t c)
         return 0;
     }
     if (s < c) {
-        return wp_stock_large_idle(miss, s, a) / rarer(a, c);
+        return wp_stock_idle(miss, s, a) / rarer(a, c);
     }
     return fmax(
         s - a - all_busy(a, c) * load * (1 - power(load, k)) / (1 - load), 0);
@@ -130,11 +128,11 @@ wp_capacity_for_hit_rate(enum wp_miss miss, double hit, double a, uint32_t c)
         if (busy > missed) {
             return beyond(c, log(missed / busy) / -log(r));
         }
-        return plain > 0 ? wp_stock_large_for_hit_rate(miss, 1 - plain, a) : c;
+        return plain > 0 ? wp_stock_for_hit_rate(miss, 1 - plain, a) : c;
     }
-    b = wp_stock_large_miss(WP_MISS_LOST, c, a);
+    b = wp_stock_miss(WP_MISS_LOST, c, a);
     if (b <= missed) {
-        return wp_stock_large_for_hit_rate(miss, hit, a);
+        return wp_stock_for_hit_rate(miss, hit, a);
     }
     return beyond(c, log((1 / missed + 1 / (r - 1)) / (1 / b + 1 / (r - 1))) /
                          log(r));

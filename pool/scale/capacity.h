@@ -17,7 +17,7 @@
 #include "pool/scale/stock.h"
 
 /* Does it make a difference that only c are made at once? Where it does not,
- * the functions of stock_large.h say the same. */
+ * the functions of stock.h say the same. */
 bool wp_capacity_binds(double a, uint32_t c);
 /* The share of claims that find nothing ready with stock s. a >= c: in the long
  * run. */

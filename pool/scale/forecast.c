@@ -3,9 +3,7 @@
 #include <math.h>
 
 #include "pool/base/extreme.h"
-
 #include "pool/scale/capacity.h"
-#include "pool/scale/stock_large.h"
 
 /* A burst: so much more than before. */
 static const double BURST_RATIO = 2;
@@ -42,22 +40,22 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
     }
     if (policy->objective == WP_SCALE_COST) {
         uint32_t s =
-            wp_stock_large_for_cost(miss, rate_per_s, policy->miss_cost_s, a);
+            wp_stock_for_cost(miss, rate_per_s, policy->miss_cost_s, a);
 
         if (s == 0) {
             return 0;
         }
         stock = s;
-        hit = fmin(fmax(1 - wp_stock_large_miss(miss, s, a), 0.01), 0.999999);
+        hit = fmin(fmax(1 - wp_stock_miss(miss, s, a), 0.01), 0.999999);
     } else if (idc < 1) {
-        stock = ceil(idc * wp_stock_large_for_hit_rate(miss, hit, a / idc));
+        stock = ceil(idc * wp_stock_for_hit_rate(miss, hit, a / idc));
     } else {
-        stock = wp_stock_large_for_hit_rate(miss, hit, a);
+        stock = wp_stock_for_hit_rate(miss, hit, a);
     }
     if (idc > 1) {
         /* What clumping adds to the tail, on top of either way to miss. */
-        stock += (double)wp_stock_large_for_dispersion(hit, a, idc) -
-                 (double)wp_stock_large_for_hit_rate(WP_MISS_QUEUED, hit, a);
+        stock += (double)wp_stock_for_dispersion(hit, a, idc) -
+                 (double)wp_stock_for_hit_rate(WP_MISS_QUEUED, hit, a);
     }
     return wp_min_u32(stock > 0 ? (uint32_t)stock : 0, most);
 }
@@ -69,7 +67,7 @@ wp_forecast_miss(enum wp_miss miss, uint32_t stock, double a, double idc)
 {
     double z = fmin(idc, 1);
 
-    return wp_stock_large_miss(miss, (uint32_t)(stock / z), a / z);
+    return wp_stock_miss(miss, (uint32_t)(stock / z), a / z);
 }
 
 double
@@ -77,7 +75,7 @@ wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a, double idc)
 {
     double z = fmin(idc, 1);
 
-    return z * wp_stock_large_idle(miss, (uint32_t)(stock / z), a / z);
+    return z * wp_stock_idle(miss, (uint32_t)(stock / z), a / z);
 }
 
 void

@@ -1,6 +1,7 @@
 #include "pool/scale/need.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "pool/base/clock.h"
@@ -9,6 +10,9 @@
 
 enum {
     LEAD_SLOTS_MAX = 48,
+    /* Who is behind by more lead times than that stays behind: no stock makes
+     * up for it. */
+    BEHIND_LEADS_MAX = 64,
 };
 
 static uint32_t
@@ -106,6 +110,29 @@ wp_need_set_lead(struct wp_need *need, int64_t mono_ns, double lead_s)
 }
 
 void
+wp_need_set_at_once(struct wp_need *need, uint32_t n)
+{
+    need->at_once = n;
+    need->behind = n > 0 ? need->behind : 0;
+}
+
+/* Orders wait for their turn. */
+static bool
+is_late(const struct wp_need *need)
+{
+    return need->at_once > 0 && need->behind > need->at_once;
+}
+
+/* What is made in n slots. */
+static void
+catch_up(struct wp_need *need, int64_t n)
+{
+    double made = (double)need->at_once * (double)n / need->n_slots;
+
+    need->behind = fmax(need->behind - made, 0);
+}
+
+void
 wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n)
 {
     int64_t slot = slot_of(mono_ns, need->slot_ns);
@@ -118,12 +145,19 @@ wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n)
         memset(need->count, 0, sizeof need->count);
         memset(need->most, 0, sizeof need->most);
         memset(need->state, 0, sizeof need->state);
+        catch_up(need, slot - need->slot);
         need->slot = slot;
     }
     while (need->slot < slot) {
         wp_need_next_slot(need, plan);
     }
     need->count[ring(slot)] = add_kept(need->count[ring(slot)], n);
+    if (!is_late(need)) {
+        need->state_before = (uint8_t)wp_need_least_state(need);
+        need->plan_before = wp_need_least_plan(need);
+    }
+    need->behind = fmin(need->behind + n,
+                        (double)BEHIND_LEADS_MAX * (double)need->at_once);
     state = wp_learn_state(wp_need_now(need));
     most = &need->most[ring(slot)];
     *most = state > *most ? (uint8_t)state : *most;
@@ -134,6 +168,7 @@ wp_need_next_slot(struct wp_need *need, uint32_t plan)
 {
     size_t at = ring(++need->slot);
 
+    catch_up(need, 1);
     need->count[at] = 0;
     need->plan[at] = plan;
     need->most[at] = (uint8_t)wp_learn_state(wp_need_now(need));
@@ -156,7 +191,7 @@ wp_need_now(const struct wp_need *need)
     for (uint32_t i = 0; i < need->n_slots; i++) {
         sum = add_kept(sum, need->count[ring(need->slot - i)]);
     }
-    return sum;
+    return sum > need->behind ? sum : (uint32_t)(need->behind + 0.5);
 }
 
 unsigned
@@ -175,7 +210,7 @@ wp_need_state(const struct wp_need *need)
 unsigned
 wp_need_least_state(const struct wp_need *need)
 {
-    unsigned least = WP_LEARN_STATES - 1;
+    unsigned least = is_late(need) ? need->state_before : WP_LEARN_STATES - 1;
 
     for (uint32_t i = 0; i < need->n_slots; i++) {
         unsigned state = need->state[ring(need->slot - i)];
@@ -188,7 +223,7 @@ wp_need_least_state(const struct wp_need *need)
 uint32_t
 wp_need_least_plan(const struct wp_need *need)
 {
-    uint32_t least = UINT32_MAX;
+    uint32_t least = is_late(need) ? need->plan_before : UINT32_MAX;
 
     for (uint32_t i = 0; i < need->n_slots; i++) {
         uint32_t plan = need->plan[ring(need->slot - i)];

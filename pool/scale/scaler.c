@@ -306,6 +306,7 @@ wp_scaler_set_at_once(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n)
     wp_scaler_go_on(scaler, mono_ns);
     scaler->fresh = scaler->fresh || n != scaler->at_once;
     scaler->at_once = n;
+    wp_need_set_at_once(&scaler->need, n);
 }
 
 enum wp_status

@@ -7,7 +7,6 @@
 #include "pool/scale/ahead.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
-#include "pool/scale/stock_large.h"
 
 /* A forecast fades while nothing comes: looked at again after this share of the
  * time that nothing came, but not more often than this. */
@@ -407,6 +406,6 @@ wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s)
      * on. The tail of the Poisson law is so above its mode only, and a budget
      * that is too small has the stock below it. */
     return forecast->rate_per_s *
-           (wp_stock_large_miss(WP_MISS_LOST, s, a) -
-            wp_stock_large_miss(WP_MISS_LOST, wp_scaler_add_u32(s, 1), a));
+           (wp_stock_miss(WP_MISS_LOST, s, a) -
+            wp_stock_miss(WP_MISS_LOST, wp_scaler_add_u32(s, 1), a));
 }

@@ -8,7 +8,6 @@
 #include "pool/scale/capacity.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
-#include "pool/scale/stock_large.h"
 
 static void
 cap_at(struct wp_scale_decision *decision, uint32_t most,
@@ -131,7 +130,7 @@ promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
     if (policy->objective == WP_SCALE_HIT_RATE &&
         decision->wanted > policy->max) {
         decision->hit_rate_best =
-            1 - wp_stock_large_miss(scaler->miss, policy->max, a);
+            1 - wp_stock_miss(scaler->miss, policy->max, a);
     }
 }
 

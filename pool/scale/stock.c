@@ -1,22 +1,18 @@
 #include "pool/scale/stock.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "pool/base/assert.h"
 
 /* Sums stop where what is left could not change the last digits. */
 static const double NEGLIGIBLE = 1e-16;
 
-/* What for_hit_rate, for_cost and for_dispersion search in: a guess from the
- * normal form is off by a few at most, the rest is a walk. */
-static uint32_t
-to_stock(double s)
-{
-    if (!(s > 0)) {
-        return 0;
-    }
-    return s >= UINT32_MAX ? UINT32_MAX : (uint32_t)s;
-}
+/* Beyond these nothing of a normal tail is left in a double. */
+static const double Z_MIN = -37;
+static const double Z_MAX = 37;
+
+/* --- Exactly --- */
 
 /* log(n!) less Stirling's form of it; exact enough that the difference of two
  * large numbers in log_poisson is never taken. */
@@ -141,183 +137,6 @@ erlang_b(uint32_t s, double a)
            (1 - (s == UINT32_MAX ? 0 : poisson_tail(s + 1, a)));
 }
 
-double
-wp_stock_miss(enum wp_miss miss, uint32_t s, double a)
-{
-    WP_ASSERT(a >= 0 && isfinite(a));
-    if (s == 0) {
-        return 1;
-    }
-    if (a == 0) {
-        return 0;
-    }
-    return miss == WP_MISS_LOST ? erlang_b(s, a) : poisson_tail(s, a);
-}
-
-double
-wp_stock_idle(enum wp_miss miss, uint32_t s, double a)
-{
-    double idle;
-
-    WP_ASSERT(a >= 0 && isfinite(a));
-    if (s == 0 || a == 0) {
-        return s;
-    }
-    if (miss == WP_MISS_LOST) {
-        idle = s - a * (1 - erlang_b(s, a));
-    } else {
-        /* E[(s - N)+] = (s - a) P(N <= s - 1) + s P(N = s). */
-        double at = poisson_at(s, a);
-        double below = 1 - poisson_tail(s, a);
-
-        idle = (s - a) * below + s * at;
-    }
-    return idle > 0 ? idle : 0;
-}
-
-/* The quantile of the standard normal law for 1 - p, roughly; only a guess. */
-static double
-normal_guess(double p)
-{
-    double tail = p < 0.5 ? p : 1 - p;
-    double t = sqrt(-2 * log(tail > 1e-300 ? tail : 1e-300));
-    double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
-                       (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
-
-    return p < 0.5 ? z : -z;
-}
-
-/* A walk by the recursion is only exact upwards: steps back until the goal is
- * behind. */
-static uint32_t
-step_back(uint32_t s, double *step)
-{
-    uint32_t back = *step < s ? (uint32_t)*step : s;
-
-    *step *= 4;
-    return s - back;
-}
-
-/* The smallest s with B(s, a) <= miss. */
-static uint32_t
-lost_for(double miss, double a)
-{
-    double step = 1 + sqrt(a) / 16;
-    uint32_t s = to_stock(a + normal_guess(miss) * sqrt(a));
-    double b = wp_stock_miss(WP_MISS_LOST, s, a);
-
-    while (s > 0 && b <= miss) {
-        s = step_back(s, &step);
-        b = wp_stock_miss(WP_MISS_LOST, s, a);
-    }
-    while (b > miss && s < UINT32_MAX) {
-        s++;
-        b = a * b / (s + a * b);
-    }
-    return s;
-}
-
-/* The smallest s with P(N >= s) <= miss. */
-static uint32_t
-queued_for(double miss, double a)
-{
-    double z = normal_guess(miss);
-    double step = 1 + sqrt(a) / 16;
-    uint32_t s = to_stock(a + z * sqrt(a) + z * z / 6);
-    double tail = poisson_tail(s, a);
-    double at;
-
-    while (s > 0 && tail <= miss) {
-        s = step_back(s, &step);
-        tail = poisson_tail(s, a);
-    }
-    at = poisson_at(s, a);
-    while (tail > miss && s < UINT32_MAX) {
-        tail -= at; /* P(N >= s + 1) */
-        s++;
-        at *= a / s;
-    }
-    return s;
-}
-
-uint32_t
-wp_stock_for_hit_rate(enum wp_miss miss, double hit, double a)
-{
-    WP_ASSERT(hit > 0 && hit < 1 && a >= 0 && isfinite(a));
-    if (a == 0) {
-        return 0;
-    }
-    return miss == WP_MISS_LOST ? lost_for(1 - hit, a) : queued_for(1 - hit, a);
-}
-
-/* Where B(s, a) - B(s + 1, a) is about bound, by the normal form of both: with
- * g = density / distribution it is g (z + g) / a at s = a + z sqrt(a). */
-static double
-gain_guess(double bound, double a)
-{
-    static const double TWO_PI = 6.283185307179586;
-    double low = -8;
-    double high = 40;
-
-    for (int i = 0; i < 30; i++) {
-        double z = (low + high) / 2;
-        double g = exp(-z * z / 2) / sqrt(TWO_PI) / (erfc(-z / sqrt(2.0)) / 2);
-
-        if (g * (z + g) / a > bound) {
-            low = z;
-        } else {
-            high = z;
-        }
-    }
-    return a + low * sqrt(a);
-}
-
-static double
-erlang_next(uint32_t s, double b, double a)
-{
-    return a * b / (s + 1.0 + a * b);
-}
-
-/* The smallest s with B(s, a) - B(s + 1, a) <= bound; B is convex in s. */
-static uint32_t
-lost_for_gain(double bound, double a)
-{
-    double step = 1 + sqrt(a) / 16;
-    uint32_t s = to_stock(gain_guess(bound, a));
-    double b = wp_stock_miss(WP_MISS_LOST, s, a);
-    double next = erlang_next(s, b, a);
-
-    while (s > 0 && b - next <= bound) {
-        s = step_back(s, &step);
-        b = wp_stock_miss(WP_MISS_LOST, s, a);
-        next = erlang_next(s, b, a);
-    }
-    while (b - next > bound && s < UINT32_MAX) {
-        s++;
-        b = next;
-        next = erlang_next(s, b, a);
-    }
-    return s;
-}
-
-uint32_t
-wp_stock_for_cost(enum wp_miss miss, double rate_per_s, double miss_cost_s,
-                  double a)
-{
-    double saved = rate_per_s * miss_cost_s; /* By serving all, in a second. */
-
-    WP_ASSERT(saved >= 0 && a >= 0 && isfinite(a) && isfinite(saved));
-    if (a == 0 || saved == 0) {
-        return 0;
-    }
-    if (miss == WP_MISS_LOST) {
-        /* idle(s+1) - idle(s) = 1 - a (B(s) - B(s+1)). */
-        return lost_for_gain(1 / (saved + a), a);
-    }
-    /* saved P(N = s) <= P(N <= s): the same as B(s, a) <= 1 / saved. */
-    return saved <= 1 ? 0 : lost_for(1 / saved, a);
-}
-
 /* P(N = s), negative binomial: r successes, each failure has chance q. */
 static double
 clumped_at(uint32_t s, double r, double q)
@@ -344,6 +163,212 @@ clumped_tail(uint32_t s, double r, double q)
     return clumped_at(s, r, q) * sum;
 }
 
+/* --- By the normal form --- */
+
+static double
+density(double z)
+{
+    return exp(-z * z / 2) / sqrt(2 * M_PI);
+}
+
+static double
+below(double z)
+{
+    return erfc(-z * M_SQRT1_2) / 2;
+}
+
+static double
+above(double z)
+{
+    return below(-z);
+}
+
+/* Density over distribution: falls from about -z to 0. */
+static double
+hazard(double z)
+{
+    return z < Z_MIN ? -z : density(z) / below(z);
+}
+
+/* a (B(s) - B(s + 1)): the derivative of the hazard, its sign turned. */
+static double
+gain(double z)
+{
+    double g = hazard(z);
+
+    return g * (z + g);
+}
+
+/* Where a falling function of z comes down to y. */
+static double
+solve(double (*f)(double z), double y)
+{
+    double low = Z_MIN;
+    double high = Z_MAX;
+
+    for (int i = 0; i < 40; i++) {
+        double z = (low + high) / 2;
+
+        if (f(z) > y) {
+            low = z;
+        } else {
+            high = z;
+        }
+    }
+    return high;
+}
+
+static uint32_t
+stock_at(double z, double a)
+{
+    double s = ceil(a + z * sqrt(a));
+
+    if (!(s > 0)) {
+        return 0;
+    }
+    return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX;
+}
+
+double
+wp_stock_deviations(double p)
+{
+    double tail = fmin(fmax(fmin(p, 1 - p), 1e-300), 0.5);
+    double t = sqrt(-2 * log(tail));
+    double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                       (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+
+    return p < 0.5 ? z : -z;
+}
+
+/* --- Either --- */
+
+double
+wp_stock_miss(enum wp_miss miss, uint32_t s, double a)
+{
+    double z;
+
+    WP_ASSERT(a >= 0 && isfinite(a));
+    if (s == 0) {
+        return 1;
+    }
+    if (a == 0) {
+        return 0;
+    }
+    if (a <= WP_STOCK_EXACT_MAX) {
+        return miss == WP_MISS_LOST ? erlang_b(s, a) : poisson_tail(s, a);
+    }
+    z = (s - a) / sqrt(a);
+    return miss == WP_MISS_LOST ? fmin(hazard(z) / sqrt(a), 1) : above(z);
+}
+
+double
+wp_stock_idle(enum wp_miss miss, uint32_t s, double a)
+{
+    double idle;
+
+    WP_ASSERT(a >= 0 && isfinite(a));
+    if (s == 0 || a == 0) {
+        return s;
+    }
+    if (miss == WP_MISS_LOST) {
+        idle = s - a * (1 - wp_stock_miss(WP_MISS_LOST, s, a));
+    } else if (a <= WP_STOCK_EXACT_MAX) {
+        /* E[(s - N)+] = (s - a) P(N <= s - 1) + s P(N = s). */
+        idle = (s - a) * (1 - poisson_tail(s, a)) + s * poisson_at(s, a);
+    } else {
+        double z = (s - a) / sqrt(a);
+
+        idle = sqrt(a) * (z * below(z) + density(z));
+    }
+    return idle > 0 ? idle : 0;
+}
+
+/* A walk by the recursion is only exact upwards: steps back until the goal is
+ * behind. */
+static uint32_t
+step_back(uint32_t s, double *step)
+{
+    uint32_t back = *step < s ? (uint32_t)*step : s;
+
+    *step *= 4;
+    return s - back;
+}
+
+/* B(s + 1, a), with b = B(s, a). */
+static double
+erlang_next(uint32_t s, double b, double a)
+{
+    return a * b / (s + 1.0 + a * b);
+}
+
+/* Falls with s either way, since B is convex. */
+static double
+erlang_value(uint32_t s, double b, double a, bool of_gain)
+{
+    return of_gain ? b - erlang_next(s, b, a) : b;
+}
+
+/* The smallest s with B(s, a) <= bound, or, of_gain, with B(s, a) - B(s + 1, a)
+ * <= bound; near s. */
+static uint32_t
+erlang_for(double bound, bool of_gain, double a, uint32_t s)
+{
+    double step = 1 + sqrt(a) / 16;
+    double b = erlang_b(s, a);
+
+    while (s > 0 && erlang_value(s, b, a, of_gain) <= bound) {
+        s = step_back(s, &step);
+        b = erlang_b(s, a);
+    }
+    while (erlang_value(s, b, a, of_gain) > bound && s < UINT32_MAX) {
+        b = erlang_next(s, b, a);
+        s++;
+    }
+    return s;
+}
+
+static uint32_t
+lost_for(double miss, double a)
+{
+    if (a <= WP_STOCK_EXACT_MAX) {
+        return erlang_for(miss, false, a,
+                          stock_at(wp_stock_deviations(miss), a));
+    }
+    /* Below the range the hazard is -z. */
+    if (miss * sqrt(a) > -Z_MIN) {
+        return stock_at(-miss * sqrt(a), a);
+    }
+    return stock_at(solve(hazard, miss * sqrt(a)), a);
+}
+
+/* The smallest s with P(N >= s) <= miss. */
+static uint32_t
+queued_for(double miss, double a)
+{
+    double z = wp_stock_deviations(miss);
+    double step = 1 + sqrt(a) / 16;
+    uint32_t s;
+    double tail;
+    double at;
+
+    if (a > WP_STOCK_EXACT_MAX) {
+        return stock_at(solve(above, miss), a);
+    }
+    s = stock_at(z + z * z / 6 / sqrt(a), a);
+    tail = poisson_tail(s, a);
+    while (s > 0 && tail <= miss) {
+        s = step_back(s, &step);
+        tail = poisson_tail(s, a);
+    }
+    at = poisson_at(s, a);
+    while (tail > miss && s < UINT32_MAX) {
+        tail -= at; /* P(N >= s + 1) */
+        s++;
+        at *= a / s;
+    }
+    return s;
+}
+
 /* The smallest s with P(N >= s) <= miss, negative binomial. The terms fall from
  * the mean on; below it they are summed up one by one. */
 static uint32_t
@@ -352,8 +377,8 @@ clumped_for(double miss, double a, double idc)
     double r = a / (idc - 1);
     double q = 1 - 1 / idc;
     double step = 1 + sqrt(a * idc) / 16;
-    uint32_t s = to_stock(a + normal_guess(miss) * sqrt(a * idc));
-    uint32_t mean = to_stock(ceil(a));
+    uint32_t s = stock_at(wp_stock_deviations(miss) * sqrt(idc), a);
+    uint32_t mean = stock_at(0, a);
     double tail;
     double at;
 
@@ -382,6 +407,37 @@ clumped_for(double miss, double a, double idc)
 }
 
 uint32_t
+wp_stock_for_hit_rate(enum wp_miss miss, double hit, double a)
+{
+    WP_ASSERT(hit > 0 && hit < 1 && a >= 0 && isfinite(a));
+    if (a == 0) {
+        return 0;
+    }
+    return miss == WP_MISS_LOST ? lost_for(1 - hit, a) : queued_for(1 - hit, a);
+}
+
+uint32_t
+wp_stock_for_cost(enum wp_miss miss, double rate_per_s, double miss_cost_s,
+                  double a)
+{
+    double saved = rate_per_s * miss_cost_s; /* By serving all, in a second. */
+    uint32_t s;
+
+    WP_ASSERT(saved >= 0 && a >= 0 && isfinite(a) && isfinite(saved));
+    if (a == 0 || saved == 0) {
+        return 0;
+    }
+    if (miss == WP_MISS_QUEUED) {
+        /* saved P(N = s) <= P(N <= s): the same as B(s, a) <= 1 / saved. */
+        return saved <= 1 ? 0 : lost_for(1 / saved, a);
+    }
+    /* idle(s+1) - idle(s) = 1 - a (B(s) - B(s+1)). */
+    s = stock_at(solve(gain, a / (saved + a)), a);
+    return a <= WP_STOCK_EXACT_MAX ? erlang_for(1 / (saved + a), true, a, s)
+                                   : s;
+}
+
+uint32_t
 wp_stock_for_dispersion(double hit, double a, double idc)
 {
     WP_ASSERT(hit > 0 && hit < 1 && a >= 0 && isfinite(a) && isfinite(idc));
@@ -392,5 +448,7 @@ wp_stock_for_dispersion(double hit, double a, double idc)
     if (idc <= 1 + 1e-6) {
         return queued_for(1 - hit, a);
     }
-    return clumped_for(1 - hit, a, idc);
+    return a <= WP_STOCK_EXACT_MAX
+               ? clumped_for(1 - hit, a, idc)
+               : stock_at(solve(above, 1 - hit) * sqrt(idc), a);
 }

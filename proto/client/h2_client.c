@@ -4,297 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <netdb.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <nghttp2/nghttp2.h>
-
+#include "proto/client/h2_parts.h"
 #include "proto/client/h2_tls.h"
-#include "pool/base/address.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/str.h"
 
-enum {
-    OUT_SIZE = 64 * 1024,
-    IN_SIZE = 256 * 1024,
-    HEADERS_MAX = 8,
-    WINDOW = 64 * 1024 * 1024, /* Never in the way of small answers. */
-};
-
-struct conn {
-    int fd;    /* -1: lost. */
-    void *tls; /* Of wp_h2_tls_connect; NULL: none. */
-    nghttp2_session *session;
-    struct wp_h2 *h2;
-    size_t out_len; /* Bytes of out, of which out_sent are gone. */
-    size_t out_sent;
-    bool wants_out; /* Asked epoll to say when there is room. */
-    uint8_t out[OUT_SIZE];
-};
-
-struct wp_h2 {
-    int epoll_fd;
-    unsigned n_conns;
-    unsigned next; /* Connection for the next call. */
-    unsigned n_methods;
-    bool broken; /* A server's answer was too long, or none at all. */
-    struct wp_h2_config config;
-    unsigned n_headers[WP_H2_METHODS_MAX];
-    nghttp2_nv headers[WP_H2_METHODS_MAX][HEADERS_MAX];
-    struct conn *conns[WP_H2_CONNECTIONS_MAX];
-    uint8_t in[IN_SIZE];
-};
-
-/* --- nghttp2's callbacks. --- */
-
-static int
-hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* A grpc-message, whose odd bytes are %XX. */
-static void
-take_details(struct wp_h2_call *call, const uint8_t *value, size_t len)
-{
-    size_t n = 0;
-
-    if (call->details == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < len && n + 1 < call->details_cap; i++) {
-        bool coded = value[i] == '%' && i + 2 < len &&
-                     hex_digit(value[i + 1]) >= 0 &&
-                     hex_digit(value[i + 2]) >= 0;
-
-        call->details[n++] = (char)(coded ? hex_digit(value[i + 1]) * 16 +
-                                                hex_digit(value[i + 2])
-                                          : value[i]);
-        i += coded ? 2 : 0;
-    }
-    call->details[n] = '\0';
-}
-
-static int /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
-on_header(nghttp2_session *session, const nghttp2_frame *frame,
-          const uint8_t *name, size_t name_len, const uint8_t *value,
-          size_t value_len, uint8_t flags, void *user)
-{
-    struct wp_h2_call *call;
-    uint64_t status;
-
-    (void)flags;
-    (void)user;
-    call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (call != NULL && name_len == 12 &&
-        memcmp(name, "grpc-message", 12) == 0) {
-        take_details(call, value, value_len);
-    }
-    if (call != NULL && name_len == 11 &&
-        memcmp(name, "grpc-status", 11) == 0 &&
-        wp_str_to_u64((struct wp_str){(const char *)value, value_len},
-                      &status) &&
-        status <= 16) {
-        call->status = (int)status;
-    }
-    return 0;
-}
-
-static int
-on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
-        const uint8_t *data, size_t len, void *user)
-{
-    struct conn *conn = user;
-    struct wp_h2_call *call =
-        nghttp2_session_get_stream_user_data(session, stream_id);
-
-    (void)flags;
-    if (call == NULL) {
-        return 0;
-    }
-    if (call->received != NULL) {
-        conn->h2->broken = !call->received(call, data, len);
-        return conn->h2->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
-    }
-    if (len > call->reply_cap - call->n_received) {
-        conn->h2->broken = true;
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
-    }
-    memcpy(call->reply + call->n_received, data, len);
-    call->n_received += len;
-    return 0;
-}
-
-static int
-on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
-         void *user)
-{
-    struct wp_h2_call *call =
-        nghttp2_session_get_stream_user_data(session, stream_id);
-
-    (void)error_code;
-    (void)user;
-    if (call != NULL) {
-        call->reply_len = call->n_received > WP_H2_FRAME_HEAD
-                              ? call->n_received - WP_H2_FRAME_HEAD
-                              : 0;
-        call->done(call);
-    }
-    return 0;
-}
-
-static ssize_t /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
-read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
-             size_t len, uint32_t *flags, nghttp2_data_source *source,
-             void *user)
-{
-    struct wp_h2_call *call = source->ptr;
-    size_t left = WP_H2_FRAME_HEAD + call->request_len - call->sent;
-    bool last = call->received == NULL || call->ends;
-
-    (void)session;
-    (void)stream_id;
-    (void)user;
-    if (len > left) {
-        len = left;
-    }
-    if (left == 0 && !last) {
-        return NGHTTP2_ERR_DEFERRED;
-    }
-    memcpy(buf, call->request + call->sent, len);
-    call->sent += len;
-    if (len == left && last) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-    }
-    return (ssize_t)len;
-}
-
-/* --- Connections. --- */
-
-/* A peer that does not answer keeps nobody longer than this. */
-static void
-bound_connect(int fd)
-{
-    struct timeval limit = {1, 0};
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-}
-
-static int
-connect_to(const struct sockaddr *addr, socklen_t len)
-{
-    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int one = 1;
-
-    if (fd < 0) {
-        return -1;
-    }
-    bound_connect(fd);
-    if (connect(fd, addr, len) != 0) {
-        int saved = errno;
-
-        close(fd);
-        errno = saved;
-        return -1;
-    }
-    if (addr->sa_family != AF_UNIX) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    }
-    return fd;
-}
-
-/* A host that is a name; numbers need no resolver. */
-static int
-connect_name(const char *target, struct wp_err *err)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const char *colon = strrchr(target, ':');
-    struct addrinfo *list = NULL;
-    char host[256];
-    int fd = -1;
-    int failed;
-
-    if (colon == NULL ||
-        !wp_str_copy((struct wp_str){target, (size_t)(colon - target)}, host,
-                     sizeof(host))) {
-        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
-                         "address '%.100s': expected HOST:PORT or unix:/PATH",
-                         target);
-        return -1;
-    }
-    failed = getaddrinfo(host, colon + 1, &hints, &list);
-    if (failed != 0) {
-        (void)wp_err_set(err, WP_UNAVAILABLE, "%.100s: %s", target,
-                         gai_strerror(failed));
-        return -1;
-    }
-    for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
-        fd = connect_to(a->ai_addr, a->ai_addrlen);
-    }
-    if (fd < 0) {
-        (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot reach %.100s",
-                         target);
-    }
-    freeaddrinfo(list);
-    return fd;
-}
-
-static int
-connect_target(const char *target, struct wp_err *err)
-{
-    struct wp_address address;
-    int fd;
-
-    if (wp_address_parse(wp_str_from(target), &address, err) != WP_OK) {
-        return strncmp(target, "unix:", 5) == 0 ? -1
-                                                : connect_name(target, err);
-    }
-    fd = connect_to((struct sockaddr *)&address.sa, address.len);
-    if (fd < 0) {
-        (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot reach %.100s",
-                         target);
-    }
-    return fd;
-}
-
-static bool
-start_session(struct conn *conn)
-{
-    const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1024 * 1024},
-    };
-    nghttp2_session_callbacks *callbacks;
-    bool ok;
-
-    if (nghttp2_session_callbacks_new(&callbacks) != 0) {
-        return false;
-    }
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks,
-                                                              on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    ok = nghttp2_session_client_new(&conn->session, callbacks, conn) == 0;
-    nghttp2_session_callbacks_del(callbacks);
-    return ok &&
-           nghttp2_submit_settings(conn->session, NGHTTP2_FLAG_NONE, settings,
-                                   WP_ARRAY_LEN(settings)) == 0 &&
-           nghttp2_session_set_local_window_size(
-               conn->session, NGHTTP2_FLAG_NONE, 0, WINDOW) == 0;
-}
-
 /* What a connection holds; the struct stays. */
 static void
-close_conn(struct conn *conn)
+close_conn(struct wp_h2_conn *conn)
 {
     if (conn->session != NULL) {
         /* The calls in flight are forgotten, not ended. */
@@ -313,11 +35,11 @@ close_conn(struct conn *conn)
 }
 
 static bool
-open_conn(struct wp_h2 *h2, struct conn *conn, struct wp_err *err)
+open_conn(struct wp_h2 *h2, struct wp_h2_conn *conn, struct wp_err *err)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
 
-    conn->fd = connect_target(h2->config.target, err);
+    conn->fd = wp_h2_connect_target(h2->config.target, err);
     if (conn->fd < 0) {
         return false;
     }
@@ -328,7 +50,7 @@ open_conn(struct wp_h2 *h2, struct conn *conn, struct wp_err *err)
             return false;
         }
     }
-    if (!start_session(conn) ||
+    if (!wp_h2_session_start(conn) ||
         epoll_ctl(h2->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
         wp_err_set(err, WP_RESOURCE_EXHAUSTED, "cannot start a session");
         close_conn(conn);
@@ -366,7 +88,7 @@ wp_h2_open(const struct wp_h2_config *config, struct wp_err *err)
     h2->config = *config;
     h2->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     for (unsigned i = 0; i < config->connections; i++) {
-        struct conn *conn = calloc(1, sizeof(*conn));
+        struct wp_h2_conn *conn = calloc(1, sizeof(*conn));
 
         if (conn == NULL) {
             wp_err_set(err, WP_RESOURCE_EXHAUSTED,
@@ -458,7 +180,7 @@ wp_h2_method(struct wp_h2 *h2, const char *path)
 }
 
 /* The next connection that lives; NULL: none. */
-static struct conn *
+static struct wp_h2_conn *
 next_conn(struct wp_h2 *h2, unsigned *index)
 {
     for (unsigned i = 0; i < h2->n_conns; i++) {
@@ -486,9 +208,7 @@ frame_request(struct wp_h2_call *call)
 bool
 wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
 {
-    struct conn *conn = next_conn(h2, &call->conn);
-    nghttp2_data_provider body = {.source.ptr = call,
-                                  .read_callback = read_request};
+    struct wp_h2_conn *conn = next_conn(h2, &call->conn);
 
     WP_ASSERT(call->request_len <= WP_H2_REQUEST_MAX);
     if (conn == NULL) {
@@ -501,10 +221,7 @@ wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
     if (call->details != NULL) {
         call->details[0] = '\0';
     }
-    call->stream_id =
-        nghttp2_submit_request(conn->session, NULL, h2->headers[call->method],
-                               h2->n_headers[call->method], &body, call);
-    return call->stream_id > 0; /* Memory lacks, or 2^30 calls were made. */
+    return wp_h2_session_request(conn, call);
 }
 
 bool
@@ -557,7 +274,7 @@ wp_h2_fd(const struct wp_h2 *h2)
 
 /* Fills the empty out buffer from the session; false when there is nothing. */
 static bool
-fill(struct conn *conn)
+fill(struct wp_h2_conn *conn)
 {
     conn->out_len = 0;
     conn->out_sent = 0;
@@ -566,7 +283,7 @@ fill(struct conn *conn)
         ssize_t len;
 
         /* A block of nghttp2 is a frame, 16 KiB and its head at most. */
-        if (conn->out_len > OUT_SIZE - 20 * 1024) {
+        if (conn->out_len > WP_H2_OUT_SIZE - 20 * 1024) {
             return true;
         }
         len = nghttp2_session_mem_send(conn->session, &data);
@@ -579,7 +296,7 @@ fill(struct conn *conn)
 }
 
 static void
-want_out(struct conn *conn, bool wants)
+want_out(struct wp_h2_conn *conn, bool wants)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
 
@@ -592,7 +309,7 @@ want_out(struct conn *conn, bool wants)
 
 /* As send and recv: -1 and EAGAIN when it would have to wait. */
 static ssize_t
-conn_send(struct conn *conn, const uint8_t *bytes, size_t len)
+conn_send(struct wp_h2_conn *conn, const uint8_t *bytes, size_t len)
 {
     if (conn->tls != NULL) {
         return wp_h2_tls_send(conn->tls, bytes, len);
@@ -601,7 +318,7 @@ conn_send(struct conn *conn, const uint8_t *bytes, size_t len)
 }
 
 static ssize_t
-conn_recv(struct conn *conn, uint8_t *bytes, size_t len, int flags)
+conn_recv(struct wp_h2_conn *conn, uint8_t *bytes, size_t len, int flags)
 {
     if (conn->tls != NULL) {
         return wp_h2_tls_recv(conn->tls, bytes, len);
@@ -610,7 +327,7 @@ conn_recv(struct conn *conn, uint8_t *bytes, size_t len, int flags)
 }
 
 static enum wp_status
-flush(struct conn *conn, struct wp_err *err)
+flush(struct wp_h2_conn *conn, struct wp_err *err)
 {
     while (conn->out_sent < conn->out_len || fill(conn)) {
         ssize_t n = conn_send(conn, conn->out + conn->out_sent,
@@ -630,12 +347,12 @@ flush(struct conn *conn, struct wp_err *err)
 }
 
 static enum wp_status
-receive(struct conn *conn, int flags, struct wp_err *err)
+receive(struct wp_h2_conn *conn, int flags, struct wp_err *err)
 {
     struct wp_h2 *h2 = conn->h2;
 
     do {
-        ssize_t n = conn_recv(conn, h2->in, IN_SIZE, flags);
+        ssize_t n = conn_recv(conn, h2->in, WP_H2_IN_SIZE, flags);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             return WP_OK;
@@ -660,7 +377,7 @@ receive(struct conn *conn, int flags, struct wp_err *err)
 
 /* It is over: the run too, unless somebody wants to know. */
 static enum wp_status
-lose(struct conn *conn, enum wp_status status, const struct wp_err *err)
+lose(struct wp_h2_conn *conn, enum wp_status status, const struct wp_err *err)
 {
     struct wp_h2 *h2 = conn->h2;
 
@@ -677,7 +394,7 @@ lose(struct conn *conn, enum wp_status status, const struct wp_err *err)
 }
 
 static enum wp_status
-serve(struct conn *conn, int flags, struct wp_err *err)
+serve(struct wp_h2_conn *conn, int flags, struct wp_err *err)
 {
     enum wp_status status = receive(conn, flags, err);
 
@@ -721,7 +438,7 @@ bool
 wp_h2_has_output(const struct wp_h2 *h2)
 {
     for (unsigned i = 0; i < h2->n_conns; i++) {
-        const struct conn *conn = h2->conns[i];
+        const struct wp_h2_conn *conn = h2->conns[i];
 
         if (conn->session != NULL && !conn->wants_out &&
             nghttp2_session_want_write(conn->session) != 0) {
@@ -735,7 +452,7 @@ enum wp_status
 wp_h2_turn(struct wp_h2 *h2, int64_t timeout_ns, struct wp_err *err)
 {
     for (unsigned i = 0; i < h2->n_conns; i++) {
-        struct conn *conn = h2->conns[i];
+        struct wp_h2_conn *conn = h2->conns[i];
         enum wp_status status =
             conn->session != NULL ? flush(conn, err) : WP_OK;
 

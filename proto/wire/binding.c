@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/remotes/remote.h"
 #include "proto/wire/binding.h"
 #include "proto/wire/check.h"
 #include "proto/wire/decode.h"
@@ -15,7 +16,10 @@ enum {
     FILES = 3,
     WORKING_DIR = 4,
     COMMAND = 5,
-    FIELDS = 6,
+    REPOSITORIES = 20,
+    EGRESS = 25,
+    IDENTITY = 26,
+    FIELDS, /* Some numbers below it are none of ours. */
     MODE_DEFAULT = 0644,
     PLACE_MAX = 48,
     COMPONENT_MAX = 255,
@@ -26,6 +30,11 @@ struct part {
     struct wp_str first;
     struct wp_str second;
     uint64_t number;
+};
+
+/* Repository's: texts only. */
+struct texts {
+    struct wp_str text[4]; /* By field number. */
 };
 
 static enum wp_status
@@ -62,6 +71,27 @@ read_part(struct wp_str message, struct part *out)
             out->number = field.value;
             break;
         }
+    }
+    return read == WP_WIRE_READ_END;
+}
+
+static bool
+read_texts(struct wp_str message, struct texts *out)
+{
+    struct wp_wire_reader reader = {(const uint8_t *)message.ptr,
+                                    (const uint8_t *)message.ptr + message.len};
+    struct wp_wire_field field;
+    enum wp_wire_read read;
+
+    *out = (struct texts){.text[0] = {NULL, 0}};
+    while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
+        if (field.number > 3) {
+            continue;
+        }
+        if (field.type != WP_WIRE_BYTES) {
+            return false;
+        }
+        out->text[field.number] = wp_wire_field_str(&field);
     }
     return read == WP_WIRE_READ_END;
 }
@@ -199,6 +229,7 @@ struct reading {
     struct wp_binding_secret *secrets;
     struct wp_binding_file *files;
     struct wp_str *command;
+    struct wp_binding_repository *repositories;
     size_t text;        /* Bytes of names, values and words so far. */
     size_t files_bytes; /* Of contents. */
     struct wp_err *err;
@@ -341,6 +372,96 @@ take_word(struct reading *r, struct wp_str word)
 }
 
 static enum wp_status
+check_repository(uint32_t index, const struct wp_binding_repository *it,
+                 struct wp_err *err)
+{
+    char directory[PLACE_MAX];
+    struct wp_remote remote;
+    const char *why = "";
+
+    if (!wp_remote_parse(it->url, &remote, &why)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "binding.repositories[%u].url: %s", index, why);
+    }
+    if (it->ref.len > 0 && !wp_git_ref_is_valid(it->ref)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "binding.repositories[%u].ref: a branch, a tag or 40 "
+                          "hexadecimal digits expected, at most %d bytes",
+                          index, WP_GIT_REF_MAX);
+    }
+    (void)snprintf(directory, sizeof directory,
+                   "binding.repositories[%u].directory", index);
+    return it->dir.len == 0 ? WP_OK
+                            : check_path(directory, it->dir, false, err);
+}
+
+static enum wp_status
+take_repository(struct reading *r, struct wp_str message)
+{
+    struct wp_binding *out = r->out;
+    struct wp_binding_repository *it = &r->repositories[out->n_repositories];
+    char place[PLACE_MAX];
+    struct texts texts;
+    enum wp_status status;
+
+    (void)snprintf(place, sizeof place, "binding.repositories[%u]",
+                   out->n_repositories);
+    if (!read_texts(message, &texts)) {
+        return malformed(r->err);
+    }
+    *it = (struct wp_binding_repository){texts.text[1], texts.text[2],
+                                         texts.text[3]};
+    status = check_repository(out->n_repositories, it, r->err);
+    for (uint32_t i = 0; i < out->n_repositories && status == WP_OK; i++) {
+        if (wp_str_eq(r->repositories[i].dir, it->dir)) {
+            status = twice(r, place, "directory");
+        }
+    }
+    out->n_repositories++;
+    r->text += it->url.len + it->ref.len + it->dir.len;
+    return status;
+}
+
+static enum wp_status
+take_identity(struct reading *r, struct wp_str message)
+{
+    struct wp_wire_reader reader = {(const uint8_t *)message.ptr,
+                                    (const uint8_t *)message.ptr + message.len};
+    struct wp_binding *out = r->out;
+    struct wp_wire_field field;
+    enum wp_wire_read read;
+    enum wp_status status;
+
+    out->audience.len = 0;
+    out->identity_ttl_ms = 0;
+    while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
+        if (field.number == 1 && field.type == WP_WIRE_BYTES) {
+            out->audience = wp_wire_field_str(&field);
+        } else if (field.number == 2 && field.type == WP_WIRE_VARINT) {
+            out->identity_ttl_ms = (int64_t)field.value;
+        } else if (field.number <= 2) {
+            return malformed(r->err);
+        }
+    }
+    if (read != WP_WIRE_READ_END) {
+        return malformed(r->err);
+    }
+    status = wp_wire_check_text("binding.identity.audience", out->audience, 1,
+                                WP_AUDIENCE_MAX, r->err);
+    if (status == WP_OK && out->identity_ttl_ms != 0 &&
+        (out->identity_ttl_ms < WP_IDENTITY_TTL_MIN_NS / WP_NS_PER_MS ||
+         out->identity_ttl_ms > WP_IDENTITY_TTL_MAX_NS / WP_NS_PER_MS)) {
+        status = wp_err_set(
+            r->err, WP_INVALID_ARGUMENT,
+            "binding.identity.ttl_ms: 0, or %lld to %lld expected, got %lld",
+            (long long)(WP_IDENTITY_TTL_MIN_NS / WP_NS_PER_MS),
+            (long long)(WP_IDENTITY_TTL_MAX_NS / WP_NS_PER_MS),
+            (long long)out->identity_ttl_ms);
+    }
+    return status;
+}
+
+static enum wp_status
 take_field(struct reading *r, const struct wp_wire_field *field)
 {
     struct wp_str bytes = wp_wire_field_str(field);
@@ -359,6 +480,14 @@ take_field(struct reading *r, const struct wp_wire_field *field)
                    : check_path("binding.working_dir", bytes, true, r->err);
     case COMMAND:
         return take_word(r, bytes);
+    case REPOSITORIES:
+        return take_repository(r, bytes);
+    case EGRESS:
+        r->out->egress = bytes;
+        return wp_wire_check_text("binding.egress", bytes, 0,
+                                  WP_EGRESS_TEXT_MAX, r->err);
+    case IDENTITY:
+        return take_identity(r, bytes);
     default:
         return WP_OK;
     }
@@ -378,12 +507,15 @@ count_fields(struct wp_wire_reader reader, uint32_t count[FIELDS],
         [FILES] = {"files", WP_BINDING_FILES_MAX},
         [WORKING_DIR] = {"working_dir", UINT32_MAX},
         [COMMAND] = {"command", WP_BINDING_ARGS_MAX},
+        [REPOSITORIES] = {"repositories", WP_BINDING_REPOSITORIES_MAX},
+        [EGRESS] = {"egress", UINT32_MAX},
+        [IDENTITY] = {"identity", UINT32_MAX},
     };
     struct wp_wire_field field;
     enum wp_wire_read read;
 
     while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
-        if (field.number >= FIELDS) {
+        if (field.number >= FIELDS || bounds[field.number].name == NULL) {
             continue;
         }
         if (field.type != WP_WIRE_BYTES) {
@@ -404,7 +536,8 @@ check_sums(const struct reading *r)
     const struct wp_binding *out = r->out;
 
     if (out->n_env + out->n_secrets + out->n_files + out->n_command +
-            out->working_dir.len ==
+            out->n_repositories + out->working_dir.len + out->egress.len +
+            out->audience.len ==
         0) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                           "binding: something expected in it, or no binding");
@@ -442,14 +575,17 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     r.secrets = wp_arena_alloc(arena, count[SECRETS] * sizeof *r.secrets);
     r.files = wp_arena_alloc(arena, count[FILES] * sizeof *r.files);
     r.command = wp_arena_alloc(arena, count[COMMAND] * sizeof *r.command);
+    r.repositories =
+        wp_arena_alloc(arena, count[REPOSITORIES] * sizeof *r.repositories);
     if (r.env == NULL || r.secrets == NULL || r.files == NULL ||
-        r.command == NULL) {
+        r.command == NULL || r.repositories == NULL) {
         return wp_wire_too_long(err);
     }
     out->env = r.env;
     out->secrets = r.secrets;
     out->files = r.files;
     out->command = r.command;
+    out->repositories = r.repositories;
     while (status == WP_OK &&
            wp_wire_read_next(&reader, &field) == WP_WIRE_READ_FIELD) {
         status = take_field(&r, &field);
@@ -476,6 +612,36 @@ put_part(uint8_t *pos, unsigned field, struct wp_str first,
     return wp_wire_put_int(pos, 3, number);
 }
 
+/* Of a message or a text, with a field number of two bytes. */
+static size_t
+wide_size(size_t len)
+{
+    return 1 + wp_wire_message_size(len);
+}
+
+static uint8_t *
+put_wide_head(uint8_t *pos, unsigned field, size_t len)
+{
+    pos = wp_wire_put_varint(pos, (uint64_t)field << 3 | 2);
+    return wp_wire_put_varint(pos, len);
+}
+
+static size_t
+repository_size(const struct wp_binding_repository *it)
+{
+    return wp_wire_bytes_size(it->url.len) + wp_wire_bytes_size(it->ref.len) +
+           wp_wire_bytes_size(it->dir.len);
+}
+
+static uint8_t *
+put_repository(uint8_t *pos, const struct wp_binding_repository *it)
+{
+    pos = put_wide_head(pos, REPOSITORIES, repository_size(it));
+    pos = wp_wire_put_bytes(pos, 1, it->url.ptr, it->url.len);
+    pos = wp_wire_put_bytes(pos, 2, it->ref.ptr, it->ref.len);
+    return wp_wire_put_bytes(pos, 3, it->dir.ptr, it->dir.len);
+}
+
 /* A part of a repeated field: put also when it is empty. */
 static uint8_t *
 put_word(uint8_t *pos, unsigned field, struct wp_str word)
@@ -487,10 +653,45 @@ put_word(uint8_t *pos, unsigned field, struct wp_str word)
     return pos + word.len;
 }
 
+/* Of a field numbered 16 to 2047, whose tag takes two bytes. */
+static size_t
+far_size(size_t len)
+{
+    return len > 0 ? 1 + wp_wire_message_size(len) : 0;
+}
+
+static uint8_t *
+put_far_head(uint8_t *pos, unsigned field, size_t len)
+{
+    pos = wp_wire_put_varint(pos, field << 3 | WP_WIRE_BYTES);
+    return wp_wire_put_varint(pos, len);
+}
+
+static uint8_t *
+put_far(uint8_t *pos, unsigned field, struct wp_str text)
+{
+    if (text.len == 0) {
+        return pos;
+    }
+    pos = put_far_head(pos, field, text.len);
+    memcpy(pos, text.ptr, text.len);
+    return pos + text.len;
+}
+
+static size_t
+identity_size(const struct wp_binding *binding)
+{
+    return wp_wire_bytes_size(binding->audience.len) +
+           wp_wire_int_size((uint64_t)binding->identity_ttl_ms);
+}
+
 size_t
 wp_wire_size_binding(const struct wp_binding *message)
 {
-    size_t size = wp_wire_bytes_size(message->working_dir.len);
+    size_t size =
+        wp_wire_bytes_size(message->working_dir.len) +
+        far_size(message->egress.len) +
+        (message->audience.len > 0 ? far_size(identity_size(message)) : 0);
 
     for (uint32_t i = 0; i < message->n_env; i++) {
         size += wp_wire_message_size(
@@ -510,6 +711,9 @@ wp_wire_size_binding(const struct wp_binding *message)
     }
     for (uint32_t i = 0; i < message->n_command; i++) {
         size += wp_wire_message_size(message->command[i].len);
+    }
+    for (uint32_t i = 0; i < message->n_repositories; i++) {
+        size += wide_size(repository_size(&message->repositories[i]));
     }
     return size;
 }
@@ -539,6 +743,16 @@ wp_wire_pack_binding(const struct wp_binding *message, uint8_t *buf)
     for (uint32_t i = 0; i < message->n_command; i++) {
         pos = put_word(pos, COMMAND, message->command[i]);
     }
+    for (uint32_t i = 0; i < message->n_repositories; i++) {
+        pos = put_repository(pos, &message->repositories[i]);
+    }
+    pos = put_far(pos, EGRESS, message->egress);
+    if (message->audience.len > 0) {
+        pos = put_far_head(pos, IDENTITY, identity_size(message));
+        pos = wp_wire_put_bytes(pos, 1, message->audience.ptr,
+                                message->audience.len);
+        pos = wp_wire_put_int(pos, 2, (uint64_t)message->identity_ttl_ms);
+    }
     return (size_t)(pos - buf);
 }
 
@@ -552,7 +766,9 @@ size_t
 wp_wire_bound_size(const struct wp_binding *binding)
 {
     size_t size = wp_wire_bytes_size(binding->working_dir.len) +
-                  wp_wire_int_size(binding->n_command > 0);
+                  wp_wire_int_size(binding->n_command > 0) +
+                  far_size(binding->egress.len) +
+                  far_size(binding->audience.len);
 
     for (uint32_t i = 0; i < binding->n_env; i++) {
         size += wp_wire_message_size(binding->env[i].name.len);
@@ -562,6 +778,9 @@ wp_wire_bound_size(const struct wp_binding *binding)
     }
     for (uint32_t i = 0; i < binding->n_files; i++) {
         size += wp_wire_message_size(binding->files[i].path.len);
+    }
+    for (uint32_t i = 0; i < binding->n_repositories; i++) {
+        size += wide_size(binding->repositories[i].url.len);
     }
     return size;
 }
@@ -580,5 +799,14 @@ wp_wire_bound_put(const struct wp_binding *binding, uint8_t *pos)
     }
     pos = wp_wire_put_bytes(pos, WORKING_DIR, binding->working_dir.ptr,
                             binding->working_dir.len);
-    return wp_wire_put_int(pos, BOUND_STARTED, binding->n_command > 0);
+    pos = wp_wire_put_int(pos, BOUND_STARTED, binding->n_command > 0);
+    for (uint32_t i = 0; i < binding->n_repositories; i++) {
+        struct wp_str url = binding->repositories[i].url;
+
+        pos = put_wide_head(pos, REPOSITORIES, url.len);
+        memcpy(pos, url.ptr, url.len);
+        pos += url.len;
+    }
+    pos = put_far(pos, EGRESS, binding->egress);
+    return put_far(pos, IDENTITY, binding->audience);
 }

@@ -176,8 +176,12 @@ bound_in(struct wp_arena *arena, const Warmpool__V1__Bound *pb)
             .n_env = (uint32_t)pb->n_env,
             .n_secrets = (uint32_t)pb->n_secrets,
             .n_files = (uint32_t)pb->n_files,
+            .repositories = (const char *const *)pb->repositories,
+            .n_repositories = (uint32_t)pb->n_repositories,
             .working_dir = pb->working_dir,
             .started = pb->started,
+            .egress = pb->egress,
+            .identity = pb->identity,
         };
     }
     return out;

@@ -83,8 +83,12 @@ struct wp_wire_bound {
     uint32_t n_env;
     uint32_t n_secrets;
     uint32_t n_files;
+    const char *const *repositories; /* Their URLs. */
+    uint32_t n_repositories;
     const char *working_dir; /* "": the workspace. */
     bool started;
+    const char *egress;   /* "": the pool's policy. */
+    const char *identity; /* Its audience; "": none. */
 };
 
 struct wp_wire_claim_response {

@@ -30,13 +30,14 @@ wp_egress_config_init(struct wp_egress_config *config)
 /* --------------------------------------------------------------- policies */
 
 static struct wp_egress_shared_policy *
-policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_err *err)
+policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_str by,
+            struct wp_err *err)
 {
     struct wp_egress_shared_policy *shared;
 
     WP_LIST_FOREACH (node, &egress->policies) {
         shared = WP_CONTAINER_OF(node, struct wp_egress_shared_policy, node);
-        if (wp_str_is(text, shared->text)) {
+        if (wp_str_is(text, shared->text) && wp_str_is(by, shared->by)) {
             shared->users++;
             return shared;
         }
@@ -46,9 +47,10 @@ policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    if (wp_egress_policy_parse(text, egress->config.packages, &shared->policy,
-                               err) != WP_OK ||
-        !wp_str_copy(text, shared->text, sizeof shared->text)) {
+    if (wp_egress_policy_parse_narrowed(text, by, egress->config.packages,
+                                        &shared->policy, err) != WP_OK ||
+        !wp_str_copy(text, shared->text, sizeof shared->text) ||
+        !wp_str_copy(by, shared->by, sizeof shared->by)) {
         free(shared);
         return NULL;
     }
@@ -171,26 +173,37 @@ free_index(struct wp_egress *egress)
     return egress->sources_len++;
 }
 
-void
-wp_egress_leave(struct wp_egress *egress, struct wp_str name)
+/* Returns how many bytes it had moved. */
+static uint64_t
+leave(struct wp_egress *egress, struct wp_str name)
 {
+    uint64_t bytes = 0;
+
     for (uint32_t i = 0; i < egress->sources_len; i++) {
         if (egress->sources[i] != NULL &&
             wp_str_is(name, egress->sources[i]->name)) {
+            bytes = egress->sources[i]->bytes;
             source_end(egress, i);
         }
     }
+    return bytes;
+}
+
+void
+wp_egress_leave(struct wp_egress *egress, struct wp_str name)
+{
+    (void)leave(egress, name);
 }
 
 enum wp_status
 wp_egress_join(struct wp_egress *egress, struct wp_str name,
-               struct wp_str policy, int fd, struct wp_err *err)
+               struct wp_str policy, struct wp_str by, int fd,
+               struct wp_err *err)
 {
     struct wp_egress_source *source = calloc(1, sizeof *source);
-    uint32_t index;
+    uint64_t bytes = leave(egress, name);
+    uint32_t index = free_index(egress);
 
-    wp_egress_leave(egress, name);
-    index = free_index(egress);
     if (source == NULL || index == UINT32_MAX ||
         !wp_str_copy(name, source->name, sizeof source->name)) {
         (void)close(fd);
@@ -198,7 +211,8 @@ wp_egress_join(struct wp_egress *egress, struct wp_str name,
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "no room for a source of connections");
     }
-    source->policy = policy_hold(egress, policy, err);
+    source->bytes = bytes;
+    source->policy = policy_hold(egress, policy, by, err);
     if (source->policy == NULL) {
         (void)close(fd);
         free(source);

@@ -44,12 +44,14 @@ struct wp_egress *wp_egress_create(const struct wp_egress_config *config);
 /* NULL is fine. */
 void wp_egress_destroy(struct wp_egress *egress);
 
-/* Takes fd, a bound stream socket, also when it fails. A source of that name
- * that is there is ended first. name may be "", for who listens for many: then
- * the log says each peer's address. */
+/* Takes fd, a bound stream socket, also when it fails. by: what narrows the
+ * policy; "": nothing. A source of that name that is there is ended first; its
+ * bytes still count. name may be "", for who listens for many: then the log
+ * says each peer's address. */
 WP_MUST_CHECK enum wp_status wp_egress_join(struct wp_egress *egress,
                                             struct wp_str name,
-                                            struct wp_str policy, int fd,
+                                            struct wp_str policy,
+                                            struct wp_str by, int fd,
                                             struct wp_err *err);
 /* Drops all connections of the source, if it is there. */
 void wp_egress_leave(struct wp_egress *egress, struct wp_str name);

@@ -11,12 +11,14 @@ enum {
     WP_EGRESS_WHO_MAX = WP_SANDBOX_NAME_MAX, /* Or an address. */
 };
 
-/* One for each text, shared by the sources that have it. */
+/* One for each text and what narrows it, shared by the sources that have them.
+ */
 struct wp_egress_shared_policy {
     struct wp_list node;
     uint32_t users;
     struct wp_egress_policy policy;
     char text[WP_EGRESS_TEXT_MAX + 1];
+    char by[WP_EGRESS_TEXT_MAX + 1]; /* "": nothing. */
 };
 
 struct wp_egress_source {

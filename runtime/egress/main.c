@@ -362,7 +362,8 @@ listen_at(struct program *program, struct wp_err *err)
     fd = program->listener.fd;
     program->listener.fd = -1;
     if (wp_egress_join(program->egress, WP_STR(""),
-                       wp_str_from(program->policy), fd, err) != WP_OK) {
+                       wp_str_from(program->policy), WP_STR(""), fd,
+                       err) != WP_OK) {
         return err->status;
     }
     wp_log_info(

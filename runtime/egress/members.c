@@ -14,6 +14,7 @@ struct wp_egress_members {
     struct event_base *base;
     struct wp_egress *egress;
     struct event *event;
+    int fd;
 };
 
 /* The descriptor that came along; -1: none. */
@@ -31,26 +32,57 @@ descriptor_of(struct msghdr *msg)
     return fd;
 }
 
+/* What is before the next NUL of *text, which is moved behind that. */
+static struct wp_str
+next_text(struct wp_str *text)
+{
+    const char *end = text->len > 0 ? memchr(text->ptr, '\0', text->len) : NULL;
+    struct wp_str part = {text->ptr,
+                          end != NULL ? (size_t)(end - text->ptr) : text->len};
+    size_t used = part.len + (end != NULL ? 1 : 0);
+
+    text->ptr += used;
+    text->len -= used;
+    return part;
+}
+
+/* Where the channel is full the daemon does not read, and gives the claim up
+ * that waits for this. */
+static void
+answer(const struct wp_egress_members *members, char what, struct wp_str name)
+{
+    struct iovec parts[] = {{&what, 1},
+                            {(void *)(uintptr_t)name.ptr, name.len}};
+    const struct msghdr msg = {.msg_iov = parts, .msg_iovlen = 2};
+
+    (void)sendmsg(members->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* Takes fd. */
 static void
-join(struct wp_egress_members *members, struct wp_str text, int fd)
+join(const struct wp_egress_members *members, struct wp_str text, int fd)
 {
-    const char *end = text.len > 0 ? memchr(text.ptr, '\0', text.len) : NULL;
-    struct wp_str name = {text.ptr,
-                          end != NULL ? (size_t)(end - text.ptr) : text.len};
-    struct wp_str policy = {text.ptr + name.len + 1,
-                            end != NULL ? text.len - name.len - 1 : 0};
+    struct wp_str name = next_text(&text);
+    struct wp_str policy = next_text(&text);
+    struct wp_str by = text;
     int flags = fcntl(fd, F_GETFL);
+    bool joined = false;
     struct wp_err err;
 
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
         wp_log_warn("egress of a sandbox without a socket",
                     wp_kv_slice("sandbox", name));
-        return;
+        wp_egress_leave(members->egress, name);
+    } else {
+        joined = wp_egress_join(members->egress, name, policy, by, fd, &err) ==
+                 WP_OK;
+        if (!joined) {
+            wp_log_error("no egress", wp_kv_slice("sandbox", name),
+                         wp_kv_err(&err));
+        }
     }
-    if (wp_egress_join(members->egress, name, policy, fd, &err) != WP_OK) {
-        wp_log_error("no egress", wp_kv_slice("sandbox", name),
-                     wp_kv_err(&err));
+    if (by.len > 0) {
+        answer(members, joined ? WP_EGRESS_NARROWED : WP_EGRESS_REFUSED, name);
     }
 }
 
@@ -97,6 +129,7 @@ wp_egress_members_create(struct event_base *base, struct wp_egress *egress,
     }
     members->base = base;
     members->egress = egress;
+    members->fd = fd;
     members->event =
         event_new(base, fd, EV_READ | EV_PERSIST, on_readable, members);
     if (members->event == NULL || event_add(members->event, NULL) != 0) {

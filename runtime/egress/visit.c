@@ -66,14 +66,16 @@ set_reason(struct visit *visit, const char *verdict, const char *fmt, ...)
 static bool
 refuse_by_policy(struct visit *visit)
 {
+    const struct wp_egress_shared_policy *policy =
+        visit->client->source->policy;
+    const char *text = policy->by[0] != '\0' ? policy->by : policy->text;
     char shown[WP_STR_SHOWN_MAX];
 
     return set_reason(
         visit, "refused",
         "egress to %s:%u is refused: the policy of this sandbox, '%s', does "
         "not allow it%s",
-        visit->host.name, visit->port,
-        wp_str_shown(wp_str_from(visit->client->source->policy->text), shown),
+        visit->host.name, visit->port, wp_str_shown(wp_str_from(text), shown),
         visit->secure ? "" : " without TLS");
 }
 

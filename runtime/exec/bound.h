@@ -2,8 +2,9 @@
  * commands.
  *
  * It comes while this program runs, so it is looked for before each command
- * until it is there: in the folder that WARMPOOL_BOUND_DIR names, as
- * warmpool-init has put it (local/init/bind.h). Loop thread only. */
+ * until it is there: in the folder that WARMPOOL_BOUND_DIR names, where
+ * warmpool-init or this program has put it (proto/parcel/bind.h). Loop thread
+ * only. */
 #ifndef WP_RUNTIME_EXEC_BOUND_H
 #define WP_RUNTIME_EXEC_BOUND_H
 

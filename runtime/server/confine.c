@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/landlock.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,8 +48,40 @@ allow(int rules, const char *path, uint64_t access)
     return (int)rc;
 }
 
+static enum wp_status
+check_readable(const char *readable, struct wp_err *err)
+{
+    for (const char *path = readable; path != NULL; path = strchr(path, ':')) {
+        path += path != readable ? 1 : 0;
+        if (*path != '/' || strcspn(path, ":") >= PATH_MAX) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "--readable: expected absolute paths with ':' "
+                              "between them, got '%.80s'",
+                              readable);
+        }
+    }
+    return WP_OK;
+}
+
+static int
+allow_reading(int rules, const char *readable)
+{
+    char path[PATH_MAX];
+    int rc = readable == NULL ? allow(rules, "/", ACCESS_READ) : 0;
+
+    while (readable != NULL && *readable != '\0' && rc == 0) {
+        size_t len = strcspn(readable, ":");
+
+        memcpy(path, readable, len);
+        path[len] = '\0';
+        rc = allow(rules, path, ACCESS_READ);
+        readable += len + (readable[len] == ':' ? 1 : 0);
+    }
+    return rc;
+}
+
 enum wp_status
-wp_confine(const char *workspace, struct wp_err *err)
+wp_confine(const char *workspace, const char *readable, struct wp_err *err)
 {
     const char *const writable[] = {
         workspace,   "/tmp",      "/var/tmp",    "/dev/shm",     "/dev/null",
@@ -60,6 +94,9 @@ wp_confine(const char *workspace, struct wp_err *err)
     long rules;
     int rc;
 
+    if (check_readable(readable, err) != WP_OK) {
+        return err->status;
+    }
     if (version < 1) {
         return wp_err_set(err, WP_UNIMPLEMENTED,
                           "this kernel has no Landlock: %s",
@@ -72,7 +109,7 @@ wp_confine(const char *workspace, struct wp_err *err)
         return wp_err_set(err, WP_INTERNAL, "landlock_create_ruleset: %s",
                           wp_os_error(errno));
     }
-    rc = allow((int)rules, "/", ACCESS_READ);
+    rc = allow_reading((int)rules, readable);
     for (size_t i = 0; rc == 0 && i < WP_ARRAY_LEN(writable); i++) {
         rc = allow((int)rules, writable[i], attr.handled_access_fs);
     }

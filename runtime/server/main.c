@@ -23,6 +23,7 @@
 #include "runtime/mcp/mcp.h"
 #include "runtime/runtime.h"
 #include "runtime/sandboxd/process_service.h"
+#include "runtime/server/bind.h"
 #include "runtime/server/confine.h"
 
 enum {
@@ -371,10 +372,12 @@ server_start(struct server *server, struct wp_err *err)
         status = parts_create(server, err);
     }
     if (status == WP_OK) {
+        wp_runtime_bind_init(runtime);
         status = listen_and_tell(server, err);
     }
     if (status == WP_OK && runtime->options.confine) {
-        status = wp_confine(runtime->workspace.root, err);
+        status =
+            wp_confine(runtime->workspace.root, runtime->options.readable, err);
         if (status == WP_UNIMPLEMENTED) {
             wp_log_warn("not confined", wp_kv_err(err));
             status = WP_OK;

@@ -31,7 +31,8 @@ PROTOCOL = "2025-06-18"
 
 
 class Daemon:
-    def __init__(self):
+    def __init__(self, *flags):
+        self.flags = flags
         self.dir = tempfile.mkdtemp(prefix="wp-session-client-")
         os.chmod(self.dir, 0o755)  # Sandboxes' users pass through it.
         self.log_path = os.path.join(self.dir, "log")
@@ -47,7 +48,7 @@ class Daemon:
                  "--runtime-dir=" + os.path.join(self.dir, "r"),
                  "--http-listen=none", "--trusting-listen=" + listen,
                  "--trust-sessions=127.0.0.1", "--trust-sandboxes=127.0.0.1",
-                 "--session-pool=quickstart"],
+                 "--session-pool=quickstart", *self.flags],
                 env=dict(os.environ, PATH=os.path.join(BUILD, "runtime") + ":" +
                          os.environ["PATH"]),
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)

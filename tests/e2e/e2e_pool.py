@@ -2,6 +2,7 @@
 """Pools: what kubectl shows of them, scaling, roll-outs, orphans, and the
 NetworkPolicy of their templates."""
 import contextlib
+import itertools
 import queue
 import sys
 import time
@@ -484,6 +485,109 @@ def test_network_policy(world):
     world.patch("SandboxTemplate", "python",
                 {"spec": {"networkPolicyManagement": "Unmanaged"}})
     world.wait_gone("NetworkPolicy", name)
+
+
+CONTAINER_T1 = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]}}
+POD_T1 = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def test_tiers(world):
+    """Pods carry what their template's tier asks for; another tier replaces what
+    is idle; what goes out is what the tier lets out."""
+    with contextlib.suppress(urllib.error.HTTPError):
+        world.cluster.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", {
+            "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+            "metadata": {"name": "gvisor"}, "handler": "runsc"})
+    world.daemon(default_tier="T1")
+    world.template()
+    world.pool("agents", 1, updateStrategy={"type": "Recreate"})
+
+    def pod():
+        """Of the one Pod: what a tier may fill."""
+        pods = [p["spec"] for p in world.list("Pod")
+                if "deletionTimestamp" not in p["metadata"]]
+        if len(pods) != 1:
+            return None
+        container = pods[0]["containers"][0]
+        env = {e["name"] for e in container.get("env", [])}
+        return (pods[0]["automountServiceAccountToken"],
+                pods[0].get("securityContext"), container.get("securityContext"),
+                "WARMPOOL_RUNTIME_CONFINE" in env, "HTTPS_PROXY" in env,
+                pods[0].get("runtimeClassName"))
+
+    def egress():
+        return world.get("NetworkPolicy", "python-network-policy")["spec"]["egress"]
+
+    for tier, confined, runtime, ports in (
+            (None, False, None, [53]), ("T0", False, None, []),
+            ("T2", True, None, [53]), ("T3", True, None, [53, 3128]),
+            ("T4", False, "gvisor", [53, 3128])):
+        if tier:
+            world.patch("SandboxTemplate", "python", {"metadata": {"annotations": {
+                "template.warmpool.io/tier": tier}}})
+        contexts = ({}, None) if tier == "T0" else (POD_T1, CONTAINER_T1)
+        wait_for(f"a Pod of {tier}", lambda: pod() == (
+            False, *contexts, confined, 3128 in ports, runtime))
+        wait_for(f"the egress of {tier}", lambda: sorted({
+            port["port"] for rule in egress()
+            for port in rule.get("ports", [])}) == ports)
+
+
+def test_weaker_templates_are_refused(world):
+    """One that states less than its tier is told about; with the policy of
+    deploy/kubernetes/tiers it is refused, and what is there keeps working."""
+    folder = e2e.ROOT / "deploy/kubernetes/tiers"
+    world.daemon(default_tier="T1")
+
+    def make(name, container=None, pod=None, tier=None):
+        return world.create("SandboxTemplate", name, {"podTemplate": {"spec": {
+            **(pod or {}), "containers": [{
+                "name": "main", "image": "registry.invalid/a:1",
+                "securityContext": container or {}}]}}},
+            {"annotations": {"template.warmpool.io/tier": tier}} if tier else None)
+
+    make("old", {"privileged": True})
+    told = wait_for("the warning", lambda: world.events("TierWeakened"))[0]
+    assert "containers[0].securityContext.privileged" in told["note"], told
+    world.cluster.kubectl("apply", "-k", folder)
+    try:
+        names = (f"probe-{number}" for number in itertools.count())
+        wait_for("the policy", lambda: "weaker" in refusal(
+            make, next(names), {"privileged": True}))
+        for number, (container, pod, word) in enumerate((
+                ({"runAsUser": 0}, {}, "runAsUser"),
+                ({}, {"securityContext": {"runAsNonRoot": False}}, "runAsNonRoot"),
+                ({}, {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+                 "Unconfined"),
+                ({}, {"hostPID": True}, "hostPID"),
+                ({}, {"automountServiceAccountToken": True}, "automount"),
+                ({"allowPrivilegeEscalation": True}, {}, "PrivilegeEscalation"),
+                ({"readOnlyRootFilesystem": False}, {}, "readOnlyRoot"),
+                ({"capabilities": {"drop": ["NET_RAW"]}}, {}, "capabilities"),
+                ({"capabilities": {"add": ["CHOWN"]}}, {}, "capabilities"))):
+            said = refusal(make, f"weak-{number}", container, pod)
+            assert said and word in said, (container, pod, said)
+            make(f"free-{number}", container, pod, "T0")
+        assert "T0 to T4" in refusal(make, "typo", tier="T9")
+        make("good", CONTAINER_T1, {"securityContext": POD_T1}, "T3")
+        make("bare")
+        # What changes neither spec nor tier passes.
+        world.patch("SandboxTemplate", "old", {"metadata": {"labels": {"a": "b"}}})
+        said = refusal(world.patch, "SandboxTemplate", "old", {
+            "metadata": {"annotations": {"template.warmpool.io/tier": "T2"}}})
+        assert "privileged" in said, said
+    finally:
+        world.cluster.kubectl("delete", "-k", folder)
+
+
+def refusal(call, *arguments, **more):
+    """What the API server says against it; "" when it was done."""
+    try:
+        call(*arguments, **more)
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    return ""
 
 
 def test_foreign_policy_stays(world):

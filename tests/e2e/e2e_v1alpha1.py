@@ -1,6 +1,7 @@
 """Clients of v1alpha1: what they write and read, converted by the daemon's webhook; the
 calls of kagent, AX and kagenti one after the other; and the same objects in v1beta1."""
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -411,6 +412,36 @@ spec:
     assert item["spec"]["lifecycle"]["shutdownTime"] == "2099-01-01T00:00:00Z"
     assert read(w, "SandboxClaim", "alert-disk-0a1b2c")["spec"]["lifecycle"] == item[
         "spec"]["lifecycle"]
+
+
+def test_kagentis_triggers(w):
+    """A real API server takes the labels and annotations of each, and the claims
+    are served warm by a pool of the template."""
+    daemon = begin(w, trigger_template=w.namespace + "/agent")
+    w.template("agent")
+    w.pool("agents", 3, "agent")
+    for body, labels, annotations in (
+            ({"type": "cron", "skill": "rca:ci", "schedule": "0 2 * * *"},
+             {}, {"trigger-skill": "rca:ci", "trigger-schedule": "0 2 * * *"}),
+            ({"type": "webhook", "event": "push", "repo": "org/name",
+              "branch": "feat/x", "pr_number": 7},
+             {"trigger-event": "push", "trigger-pr": "7"},
+             {"trigger-repo": "org/name", "trigger-branch": "feat/x"}),
+            ({"type": "alert", "alert": "Disk Full"}, {"trigger-severity": "warning"},
+             {"trigger-alert": "Disk Full"})):
+        said = subprocess.run(
+            ["curl", "--silent", "--fail-with-body", "--unix-socket",
+             daemon.dir / "warmpoold-http.sock", "--json", json.dumps(body),
+             "http://warmpoold/api/v1/sandbox/trigger"],
+            capture_output=True, text=True, timeout=120, check=False)
+        assert said.returncode == 0, said
+        claim = w.wait_claim(json.loads(said.stdout)["sandbox_claim"])
+        meta = claim["metadata"]
+        assert labels.items() <= meta["labels"].items(), meta
+        assert meta["labels"]["trigger-type"] == body["type"], meta
+        assert annotations.items() <= meta["annotations"].items(), meta
+        assert claim["spec"]["lifecycle"]["shutdownPolicy"] == "Delete", claim
+        assert claim["status"]["sandbox"]["name"].startswith("agents-"), claim
 
 
 def test_others_pay_nothing(w):

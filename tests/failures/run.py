@@ -23,7 +23,8 @@ TREE = os.path.join(ROOT, "build", "failures", "tree")
 BUILD = os.path.join(TREE, "build", "dev")
 PYTHON = "/usr/bin/python3"  # Debian's own, which has grpcio.
 TEST_S = 600
-HELPERS = ["warmpoold", "warmpool-init", "warmpool-runtime", "rpc_python"]
+HELPERS = ["warmpoold", "warmpool-fetch", "warmpool-init", "warmpool-runtime",
+           "rpc_python"]
 
 
 def rows():

@@ -23,6 +23,7 @@ PROGRAMS = {"warmpoold": "allocator/warmpoold",
             "warmpoolctl": "allocator/ctl/warmpoolctl",
             "warmpool-load": "bench/harness/warmpool-load",
             "warmpool-egress": "runtime/warmpool-egress",
+            "warmpool-fetch": "local/warmpool-fetch",
             "warmpool-init": "local/warmpool-init",
             "warmpool-runtime": "runtime/warmpool-runtime"}
 STATIC = {"warmpool-init", "warmpool-runtime"}

@@ -33,7 +33,8 @@ ACCESS = {
     "agents.x-k8s.io/sandboxes": f"{WATCH} create patch delete",
     "agents.x-k8s.io/sandboxes/status": "patch",
     # the claim controller
-    "extensions.agents.x-k8s.io/sandboxclaims": f"{WATCH} patch delete",
+    # create: triggers, k8s/cluster/claim_make.c
+    "extensions.agents.x-k8s.io/sandboxclaims": f"{WATCH} create patch delete",
     "extensions.agents.x-k8s.io/sandboxclaims/status": "patch",
     # the template controller: its label
     "extensions.agents.x-k8s.io/sandboxtemplates": f"{WATCH} patch",
@@ -361,6 +362,11 @@ def check_chart(base):
         text = Chart({**values, "grpc": grpc}, "agent-sandbox-system").render(notes)
         if ("warmpool-redis" in text) != grpc or "{{" in text:
             fail("the chart's NOTES.txt says what is not so")
+    refusing = render_chart({**values, "refuseWeakerTemplates": True})
+    policy = DEPLOY / "kubernetes" / "tiers" / "policy.yaml"
+    if [doc for doc in refusing if doc["kind"].startswith("Validating")] != load_all(
+            policy.read_text(), policy.name):
+        fail("the chart's policy of tiers is not that of deploy/kubernetes/tiers")
     volumes = [doc for doc in small if doc["kind"] == "Deployment"][0][
         "spec"]["template"]["spec"]["volumes"]
     if any("secret" in volume for volume in volumes):

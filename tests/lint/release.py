@@ -23,6 +23,7 @@ import images
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ["bin/warmpool-load", "bin/warmpool-runtime", "bin/warmpoolctl",
             "libexec/warmpool/warmpool-egress",
+            "libexec/warmpool/warmpool-fetch",
             "libexec/warmpool/warmpool-init", "sbin/warmpoold"]
 
 

@@ -11,6 +11,7 @@
  *   sim_failover.c processes of the store: one ends, another takes its place
  *   sim_backend.c  what makes and destroys sandboxes; they live in the world
  *   sim_client.c   clients that claim, retry, renew, release and vanish
+ *   sim_call.c     their calls: the way to a replica, and back
  *   sim_nemesis.c  faults
  *   sim_shape.c    what others do to pools, leases and sandboxes
  *   sim_oracle.c   what must be true, from the world's point of view
@@ -493,12 +494,18 @@ uint32_t sim_backend_living(const struct sim *sim);
 /* --- sim_client.c --- */
 
 void sim_client_init(struct sim *sim, uint32_t index);
-/* A replica has a call of this claim. */
 /* The lease of the sandbox is forgotten: whoever has it goes on without. */
 void sim_client_forget(struct sim *sim, const struct sim_sandbox *sandbox);
-bool sim_client_waits(const struct sim *sim, const char *claim_id);
+
+/* --- sim_call.c --- */
+
+/* A replica has a call of this claim. */
+bool sim_call_waits(const struct sim *sim, const char *claim_id);
 /* Frees the calls that replica has not answered: it is gone. */
-void sim_client_drop_calls(struct sim_replica *replica);
+void sim_call_drop_all(struct sim_replica *replica);
+/* What the client's claim brings; 0: nothing. Draws nothing. */
+uint64_t sim_call_binding(const struct sim *sim,
+                          const struct sim_client *client);
 
 /* --- sim_nemesis.c --- */
 
@@ -527,9 +534,6 @@ void sim_shape_remove(struct sim *sim, int64_t for_ns);
 /* A client has been shown this grant for its claim. */
 void sim_oracle_shown(struct sim *sim, struct sim_client *client,
                       const struct wp_grant *grant, int64_t until_ns);
-/* What the client's claim brings; 0: nothing. Draws nothing. */
-uint64_t sim_client_binding(const struct sim *sim,
-                            const struct sim_client *client);
 /* A Get at some replica said that the claim holds the sandbox of that name. */
 void sim_oracle_told(struct sim *sim, const char *claim_id, const char *name);
 /* The client's lease was renewed until then. */

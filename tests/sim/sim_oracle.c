@@ -39,7 +39,7 @@ sim_oracle_shown(struct sim *sim, struct sim_client *client,
     if (sandbox == NULL || !sandbox->answers || grant->endpoint[0] == '\0') {
         sim_wrong(sim, "I3: %s was shown before it answered", grant->sandbox);
     }
-    if (sandbox->bound != sim_client_binding(sim, client)) {
+    if (sandbox->bound != sim_call_binding(sim, client)) {
         sim_wrong(sim, "I8: %s is shown to claim %s, and has %s binding",
                   sandbox->name, client->claim_id,
                   sandbox->bound == 0 ? "no" : "another");
@@ -290,7 +290,7 @@ check_unshown(struct sim *sim)
 
         if (sandbox == NULL || record->state != WP_RECORD_HELD ||
             sandbox->told || (record->deadline_wall_ms & 1) != 0 ||
-            sim_client_waits(sim, record->claim_id)) {
+            sim_call_waits(sim, record->claim_id)) {
             if (sandbox != NULL) {
                 sim->n_met[SIM_MET_TAKEN_BACK] +=
                     sandbox->unshown_since_ns != 0 && !sandbox->told;

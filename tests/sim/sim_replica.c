@@ -293,7 +293,7 @@ end(struct sim_replica *replica)
         replica->silent_since_ns = replica->sim->now_ns;
     }
     sim_replica_enter(replica);
-    sim_client_drop_calls(replica);
+    sim_call_drop_all(replica);
     sim_conn_drop(replica);
     wp_pools_destroy(replica->pools);
     replica->pools = NULL;

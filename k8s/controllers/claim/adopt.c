@@ -207,6 +207,9 @@ adopted_metadata(const struct wp_adoption *adoption,
                                template_hash);
     }
     (void)wp_json_set_text(annotations, WP_ANNOTATION_POD_NAME, sandbox->name);
+    if (adoption->brings) {
+        (void)wp_json_set_text(annotations, WP_ANNOTATION_BRINGS, "env");
+    }
     if (trace != NULL) {
         (void)wp_json_set_text(annotations, WP_ANNOTATION_TRACE, trace);
     }

@@ -17,6 +17,7 @@ struct wp_adoption {
     const struct wp_object *claim;
     const json_t *additional;      /* spec.additionalPodMetadata; NULL. */
     const struct wp_object *templ; /* Its pool's; NULL: not known. */
+    bool brings; /* The Sandbox is marked: its claim's variables are brought. */
 };
 
 /* Could a claim that asks for this adopt a Sandbox of the template? err says

@@ -146,7 +146,7 @@ refresh_answered(void *ctx, const struct wp_api_result *result)
     }
     wp_claim_reconcile_brought(reconcile);
     reconcile->outcome.sandbox = reconcile->sandbox;
-    wp_claim_status_write(reconcile);
+    wp_claim_bring(reconcile);
 }
 
 /* last: a write that would be in others' way has a reconcile of its own, behind
@@ -156,7 +156,7 @@ refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
         bool last)
 {
     struct wp_adoption adoption = {reconcile->claim, reconcile->additional,
-                                   templ};
+                                   templ, false};
     struct wp_api_target target = wp_object_target(
         reconcile->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
     json_t *patch = NULL;
@@ -172,7 +172,7 @@ refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
     if (patch == NULL) {
         wp_claim_reconcile_brought(reconcile);
         reconcile->outcome.sandbox = reconcile->sandbox;
-        wp_claim_status_write(reconcile);
+        wp_claim_bring(reconcile);
         return;
     }
     if (last && !wp_work_is_last(reconcile->work)) {
@@ -180,7 +180,7 @@ refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
         wp_work_add_last(reconcile->self->queue, reconcile->claim->ns,
                          reconcile->claim->name);
         reconcile->outcome.sandbox = reconcile->sandbox;
-        wp_claim_status_write(reconcile);
+        wp_claim_bring(reconcile);
         return;
     }
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_SANDBOX], 1);
@@ -257,5 +257,5 @@ wp_claim_bound(struct wp_claim_reconcile *reconcile)
         }
     }
     reconcile->outcome.sandbox = reconcile->sandbox;
-    wp_claim_status_write(reconcile);
+    wp_claim_bring(reconcile);
 }

@@ -12,6 +12,10 @@
 #include "k8s/objects/names.h"
 #include "k8s/objects/object.h"
 
+enum {
+    WP_CLAIM_BROUGHT_MAX = 128, /* A uid, an address and a time. */
+};
+
 struct wp_claim_reconcile;
 
 struct wp_claim_entry {
@@ -26,6 +30,8 @@ struct wp_claim_entry {
      * template (wp_claim_reconcile_brings). */
     int64_t refreshed_generation;
     uint64_t refreshed_template;
+    /* When its variables reached its Sandbox; "": not, as far as is known. */
+    char brought[WP_CLAIM_BROUGHT_MAX];
     /* These move by wp_claim_state_move only. */
     enum wp_claim_state observed;    /* A WRITE: first-observed. */
     enum wp_claim_state annotated;   /* A WRITE: what follows Ready. */

@@ -250,7 +250,7 @@ add_wishes(json_t *spec, const struct wp_object *claim,
 
 json_t *
 wp_cold_sandbox(const struct wp_object *claim, const struct wp_object *templ,
-                const char **reason, struct wp_err *err)
+                enum wp_tier installed, const char **reason, struct wp_err *err)
 {
     const struct wp_kind_info *kind = wp_kind_info(WP_KIND_SANDBOX);
     json_t *spec = wp_sandbox_blueprint(templ);
@@ -271,7 +271,7 @@ wp_cold_sandbox(const struct wp_object *claim, const struct wp_object *templ,
         json_decref(spec);
         return NULL;
     }
-    wp_sandbox_secure_defaults(spec, templ);
+    wp_sandbox_secure_defaults(spec, templ, installed);
     sandbox = json_object();
     (void)wp_json_set_text(sandbox, "apiVersion", kind->api_version);
     (void)wp_json_set_text(sandbox, "kind", kind->kind);

@@ -504,6 +504,7 @@ claim_destroy(void *arg)
     if (self == NULL) {
         return;
     }
+    wp_claim_bring_none(self);
     wp_claim_asks_destroy(self->asks);
     wp_claim_orphans_destroy(self->orphans);
     wp_claim_endings_destroy(self->endings);
@@ -535,6 +536,7 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     }
     memset(self, 0, sizeof *self);
     self->parts = parts;
+    wp_list_init(&self->bringing);
     if (wp_label_domains_read(&self->domains,
                               file != NULL ? file : WP_LABEL_DOMAINS_FILE,
                               err) != WP_OK) {

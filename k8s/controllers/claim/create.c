@@ -130,7 +130,9 @@ wp_claim_create(struct wp_claim_reconcile *reconcile)
     if (!wp_claim_reconcile_may_write(reconcile)) {
         return;
     }
-    body = wp_cold_sandbox(reconcile->claim, templ, &reason, &reconcile->err);
+    body = wp_cold_sandbox(reconcile->claim, templ,
+                           reconcile->self->parts->config.default_tier, &reason,
+                           &reconcile->err);
     if (body == NULL) {
         refused(reconcile, reason);
         return;

@@ -12,6 +12,7 @@
  *   driver   reconcile.c      deleted, expired, malformed? then one of
  *   steps    bound.c          it has a Sandbox: metadata, status
  *            warm.c           ask the core; adopt what it grants
+ *            bring.c          what it brings reaches the Sandbox
  *            create.c         make one
  *            end.c            its time is over
  *   shared   missing.c        its pool or template is not known
@@ -48,6 +49,7 @@ struct wp_claim_controller {
     struct wp_claim_endings *endings;
     struct wp_claim_aliases *aliases; /* NULL: none are kept. */
     struct wp_implicit_pools *implicit;
+    struct wp_list bringing; /* bring.c: under way. */
     struct wp_claim_cache *cache;
     struct wp_label_domains domains;
     struct wp_claim_metrics metrics;
@@ -255,6 +257,21 @@ void wp_claim_reconcile_refuse(struct wp_claim_reconcile *reconcile,
 void
 wp_claim_status_write_then(struct wp_claim_reconcile *reconcile,
                            void (*then)(struct wp_claim_reconcile *reconcile));
+
+/* --- bring.c --- */
+
+/* Its variables do not make it start cold: they are brought to a warm Sandbox,
+ * as its pool's annotation says. */
+bool wp_claim_brings(const struct wp_claim_reconcile *reconcile);
+/* Of such a claim: could that be done? False: the claim says why not, and the
+ * reconcile has ended. */
+WP_MUST_CHECK bool wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
+                                      const struct wp_object *templ);
+/* The reconcile's Sandbox is the claim's: brings what is to be there and is
+ * not, then writes the outcome into the status. */
+void wp_claim_bring(struct wp_claim_reconcile *reconcile);
+/* Ends what is under way, with its reconciles. */
+void wp_claim_bring_none(struct wp_claim_controller *self);
 
 /* --- missing.c --- */
 

@@ -4,6 +4,7 @@
  *   adopt   PATCH Sandbox with its resourceVersion || the claim's annotations
  *             409, lost answer: GET it and see
  *               the claim's: done | still the pool's: again | else: lost
+ *   bring   its variables, where the pool binds them (bring.c)
  *   write   one status patch
  *
  * Two claims never have one Sandbox: the core grants it once, and should
@@ -32,7 +33,8 @@ static struct wp_adoption
 adoption_of(const struct wp_claim_reconcile *reconcile)
 {
     return (struct wp_adoption){reconcile->claim, reconcile->additional,
-                                wp_claim_reconcile_template(reconcile)};
+                                wp_claim_reconcile_template(reconcile),
+                                wp_claim_brings(reconcile)};
 }
 
 /* --- Asking --- */
@@ -253,7 +255,7 @@ wp_claim_warm(struct wp_claim_reconcile *reconcile)
     struct wp_claim_entry *entry = reconcile->entry;
     const char *pool = reconcile->pool;
 
-    if (reconcile->additional != NULL) {
+    if (reconcile->additional != NULL || wp_claim_brings(reconcile)) {
         /* It must not take a sandbox that it cannot adopt then. */
         const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
 
@@ -262,6 +264,10 @@ wp_claim_warm(struct wp_claim_reconcile *reconcile)
                 reconcile, WP_KIND_SANDBOX_TEMPLATE,
                 wp_warm_pool_view(wp_claim_reconcile_pool(reconcile))
                     ->template_name);
+            return;
+        }
+        if (wp_claim_brings(reconcile) &&
+            !wp_claim_may_bring(reconcile, templ)) {
             return;
         }
         if (wp_adoption_check(templ, reconcile->additional, &reconcile->err) !=
@@ -322,7 +328,7 @@ adopted(struct wp_claim_reconcile *reconcile)
                        WP_CLAIM_ADOPTED, reconcile->sandbox->name);
     }
     reconcile->outcome.sandbox = reconcile->sandbox;
-    wp_claim_status_write(reconcile);
+    wp_claim_bring(reconcile);
 }
 
 /* In the pool that the claim names; not in one of that name which is gone. */

@@ -115,6 +115,15 @@ on_sandbox(void *ctx, const struct wp_object *before,
     }
 }
 
+static bool
+makes_the_same(const struct wp_template_view *a,
+               const struct wp_template_view *b)
+{
+    return a->has_tier == b->has_tier && (!a->has_tier || a->tier == b->tier) &&
+           memcmp(a->blueprint_hashes, b->blueprint_hashes,
+                  sizeof(a->blueprint_hashes)) == 0;
+}
+
 /* Most changes of a template, such as our own label on it, mean nothing here.
  */
 static void
@@ -125,8 +134,7 @@ on_template(void *ctx, const struct wp_object *before,
 
     WP_ASSERT(either != NULL);
     if (before != NULL && after != NULL &&
-        wp_template_view(before)->blueprint_hash ==
-            wp_template_view(after)->blueprint_hash) {
+        makes_the_same(wp_template_view(before), wp_template_view(after))) {
         return;
     }
     add_meant(&(struct search){.controller = ctx,
@@ -174,7 +182,7 @@ pool_create(struct wp_parts *parts, struct wp_err *err)
     controller->parts = parts;
     controller->queue =
         wp_parts_queue(parts, POOLS_AT_ONCE, wp_pool_reconcile, controller);
-    controller->staleness = wp_staleness_create();
+    controller->staleness = wp_staleness_create(parts->config.default_tier);
     controller->progress =
         wp_pool_progress_create(parts->events, WP_POOL_SANDBOXES);
     controller->policies =

@@ -22,14 +22,20 @@ struct memo {
 };
 
 struct wp_staleness {
+    enum wp_tier installed;
     uint64_t compared;
     struct memo memos[MEMO_MAX];
 };
 
 struct wp_staleness *
-wp_staleness_create(void)
+wp_staleness_create(enum wp_tier installed)
 {
-    return calloc(1, sizeof(struct wp_staleness));
+    struct wp_staleness *staleness = calloc(1, sizeof(*staleness));
+
+    if (staleness != NULL) {
+        staleness->installed = installed;
+    }
+    return staleness;
 }
 
 void
@@ -70,7 +76,9 @@ wp_sandbox_is_stale(struct wp_staleness *staleness,
                     const struct wp_object *sandbox,
                     const struct wp_object *template_)
 {
-    uint64_t blueprint = wp_template_view(template_)->blueprint_hash;
+    const struct wp_template_view *view = wp_template_view(template_);
+    uint64_t blueprint =
+        view->blueprint_hashes[wp_template_tier(view, staleness->installed)];
     const char *ref = wp_object_label(sandbox, WP_LABEL_TEMPLATE_REF_HASH);
     const char *label = wp_object_label(sandbox, WP_LABEL_TEMPLATE_HASH);
     char now[WP_BLUEPRINT_HASH_LEN + 1];
@@ -85,7 +93,7 @@ wp_sandbox_is_stale(struct wp_staleness *staleness,
         label[0] == '\0' || strlen(label) > LABEL_MAX) {
         return differs(staleness, sandbox, blueprint);
     }
-    wp_sandbox_template_hash(template_, now);
+    wp_sandbox_template_hash(template_, staleness->installed, now);
     if (strcmp(label, now) == 0) {
         return false;
     }

@@ -9,11 +9,12 @@
 #define WP_K8S_CONTROLLERS_POOL_STALENESS_H
 
 #include "k8s/objects/object.h"
+#include "pool/annotations/tier.h"
 
 struct wp_staleness; /* Opaque; of fixed size. */
 
-/* NULL when memory lacks. */
-struct wp_staleness *wp_staleness_create(void);
+/* installed: the tier of templates that name none. NULL when memory lacks. */
+struct wp_staleness *wp_staleness_create(enum wp_tier installed);
 void wp_staleness_destroy(struct wp_staleness *staleness); /* NULL is fine. */
 
 /* Would the template make another sandbox today? Its labels, annotations and

@@ -166,7 +166,8 @@ ask(struct check *check, bool strict)
     const struct wp_api_target target = {.kind = WP_KIND_POD,
                                          .ns = check->template_->ns,
                                          .priority = WP_HTTP_SPARE};
-    json_t *pod = wp_pod_check_build(check->template_);
+    json_t *pod = wp_pod_check_build(
+        check->template_, check->checker->parts->config.default_tier);
 
     if (pod == NULL) {
         refused(check, "spec.podTemplate.spec: expected an object");

@@ -10,6 +10,7 @@
 #include "k8s/objects/names.h"
 #include "k8s/controllers/template/checker.h"
 #include "k8s/controllers/template/network_policy.h"
+#include "k8s/controllers/template/weaker.h"
 #include "k8s/controllers/reconcile.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
@@ -23,6 +24,7 @@ struct template_controller {
     struct wp_parts *parts;
     struct wp_work_queue *queue;         /* Keys are templates. */
     struct wp_template_checker *checker; /* NULL: Pods are not checked. */
+    struct wp_weaker *weaker;
 };
 
 /* --- What leads to a look at a template --- */
@@ -33,9 +35,12 @@ on_template(void *ctx, const struct wp_object *before,
 {
     struct template_controller *controller = ctx;
 
-    if (controller->checker != NULL && before != NULL &&
+    if (before != NULL &&
         (after == NULL || strcmp(before->uid, after->uid) != 0)) {
-        wp_template_checker_forget(controller->checker, before);
+        wp_weaker_forget(controller->weaker, before);
+        if (controller->checker != NULL) {
+            wp_template_checker_forget(controller->checker, before);
+        }
     }
     if (after != NULL) {
         if (controller->checker != NULL) {
@@ -147,6 +152,7 @@ ensure_policy(struct template_controller *controller,
                                          .ns = template_->ns,
                                          .name = policy_name,
                                          .priority = WP_HTTP_NORMAL};
+    enum wp_tier installed = controller->parts->config.default_tier;
     bool owned =
         policy != NULL && wp_object_controlled_by(policy, template_->uid);
 
@@ -155,13 +161,14 @@ ensure_policy(struct template_controller *controller,
             wp_reconcile_delete(reconcile, policy);
         }
     } else if (policy == NULL) {
-        wp_reconcile_post(reconcile, &target,
-                          wp_network_policy_build(
-                              template_, wp_network_policy_spec(template_)));
+        wp_reconcile_post(
+            reconcile, &target,
+            wp_network_policy_build(
+                template_, wp_network_policy_spec(template_, installed)));
     } else if (!owned) {
         report_not_ours(controller, template_, policy_name);
     } else if (!policy->deleting) {
-        repair(reconcile, policy, wp_network_policy_spec(template_));
+        repair(reconcile, policy, wp_network_policy_spec(template_, installed));
     }
 }
 
@@ -235,6 +242,7 @@ reconcile(void *ctx, struct wp_work *work, const char *ns, const char *name)
             end_ownerless(controller, reconcile, ns, policy_name);
         }
     } else if (!template_->deleting) {
+        wp_weaker_look(controller->weaker, template_);
         ensure_label(reconcile, template_);
         ensure_policy(controller, reconcile, template_, policy_name);
     }
@@ -250,6 +258,7 @@ template_destroy(void *self)
 
     if (controller != NULL) {
         wp_template_checker_destroy(controller->checker);
+        wp_weaker_destroy(controller->weaker);
         wp_work_queue_destroy(controller->queue);
         free(controller);
     }
@@ -273,11 +282,13 @@ template_create(struct wp_parts *parts, struct wp_err *err)
         controller->parts = parts;
         controller->queue =
             wp_parts_queue(parts, TEMPLATES_AT_ONCE, reconcile, controller);
+        controller->weaker = wp_weaker_create(parts);
     }
     if (controller != NULL && parts->verdicts != NULL) {
         controller->checker = wp_template_checker_create(parts);
     }
     if (controller == NULL || controller->queue == NULL ||
+        controller->weaker == NULL ||
         (parts->verdicts != NULL && controller->checker == NULL)) {
         template_destroy(controller);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED,

@@ -6,6 +6,8 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/owner.h"
+#include "k8s/objects/pod_tier.h"
+#include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
 #define SUFFIX "-network-policy"
@@ -37,12 +39,25 @@ wp_network_policy_template(const char *policy_name)
 /* --- What it must be --- */
 
 static json_t *
-default_ingress(void)
+peer(const char *label, const char *value)
 {
-    return json_pack("[{s:[{s:{s:{s:s}}, s:{s:{s:s}}}]}]", "from",
-                     "namespaceSelector", "matchLabels",
-                     "kubernetes.io/metadata.name", ROUTER_NAMESPACE,
-                     "podSelector", "matchLabels", "app", ROUTER_APP);
+    return json_pack("{s:{s:{s:s}}, s:{s:{s:s}}}", "namespaceSelector",
+                     "matchLabels", "kubernetes.io/metadata.name",
+                     ROUTER_NAMESPACE, "podSelector", "matchLabels", label,
+                     value);
+}
+
+/* The daemon itself comes in where it brings what claims have. */
+static json_t *
+default_ingress(bool binds)
+{
+    json_t *from = json_pack("[o]", peer("app", ROUTER_APP));
+
+    if (binds) {
+        (void)json_array_append_new(from,
+                                    peer("app.kubernetes.io/name", "warmpool"));
+    }
+    return json_pack("[{s:o}]", "from", from);
 }
 
 /* Public addresses only: private networks and link-local addresses, where
@@ -57,9 +72,46 @@ default_egress(void)
                      "fc00::/7", "fe80::/10");
 }
 
-json_t *
-wp_network_policy_spec(const struct wp_object *template_)
+static json_t *
+dns_ports(void)
 {
+    return json_pack("[{s:i, s:s}, {s:i, s:s}]", "port", 53, "protocol", "UDP",
+                     "port", 53, "protocol", "TCP");
+}
+
+static json_t *
+dns_egress(void)
+{
+    return json_pack("[{s:o}]", "ports", dns_ports());
+}
+
+static json_t *
+proxy_egress(void)
+{
+    return json_pack(
+        "[{s:[{s:{s:{s:s}}}], s:[{s:i, s:s}]}, {s:[{s:{s:{s:s}}}], s:o}]", "to",
+        "podSelector", "matchLabels", "app", WP_EGRESS_APP, "ports", "port",
+        WP_EGRESS_PORT, "protocol", "TCP", "to", "namespaceSelector",
+        "matchLabels", "kubernetes.io/metadata.name", "kube-system", "ports",
+        dns_ports());
+}
+
+static json_t *
+egress_of(enum wp_tier tier)
+{
+    const struct wp_tier_info *info = wp_tier_info(tier);
+
+    return info->proxied    ? proxy_egress()
+           : info->hardened ? dns_egress()
+                            : default_egress();
+}
+
+json_t *
+wp_network_policy_spec(const struct wp_object *template_,
+                       enum wp_tier installed)
+{
+    enum wp_tier tier =
+        wp_template_tier(wp_template_view(template_), installed);
     static const char *const directions[] = {"ingress", "egress"};
     json_t *tree = wp_object_json(template_);
     json_t *rules = wp_json_at(tree, "spec", "networkPolicy", NULL);
@@ -71,8 +123,9 @@ wp_network_policy_spec(const struct wp_object *template_)
                      WP_LABEL_TEMPLATE_REF_HASH, hash, "policyTypes", "Ingress",
                      "Egress");
     if (!json_is_object(rules)) {
-        wp_json_set(spec, "ingress", default_ingress());
-        wp_json_set(spec, "egress", default_egress());
+        wp_json_set(spec, "ingress",
+                    default_ingress(wp_template_view(template_)->binds));
+        wp_json_set(spec, "egress", egress_of(tier));
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(directions); i++) {
         json_t *own = json_object_get(rules, directions[i]);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "k8s/objects/object.h"
+#include "pool/annotations/tier.h"
 
 enum {
     WP_NETWORK_POLICY_NAME_MAX = 253 + sizeof("-network-policy") - 1,
@@ -23,9 +24,12 @@ wp_network_policy_name(const char *template_name,
 struct wp_str wp_network_policy_template(const char *policy_name);
 
 /* What its spec must be: the template's own rules, or, without any, this: in
- * comes what the sandbox router sends, out goes what is for public addresses.
- * A new reference. */
-WP_MUST_CHECK json_t *wp_network_policy_spec(const struct wp_object *template_);
+ * comes what the sandbox router sends, out goes what the template's tier lets
+ * out, or the installed one where it names none. That is what is for public
+ * addresses (T0), questions for names (T1, T2), or these to the cluster's DNS
+ * and what is for the egress proxy. A new reference. */
+WP_MUST_CHECK json_t *wp_network_policy_spec(const struct wp_object *template_,
+                                             enum wp_tier installed);
 
 /* The whole object, for a POST. spec is taken. A new reference. */
 WP_MUST_CHECK json_t *wp_network_policy_build(const struct wp_object *template_,

@@ -76,7 +76,7 @@ metadata_of(const struct wp_object *template_, const json_t *pod_template)
 }
 
 json_t *
-wp_pod_check_build(const struct wp_object *template_)
+wp_pod_check_build(const struct wp_object *template_, enum wp_tier installed)
 {
     const struct wp_kind_info *info = wp_kind_info(WP_KIND_POD);
     json_t *blueprint = wp_sandbox_blueprint(template_);
@@ -88,7 +88,7 @@ wp_pod_check_build(const struct wp_object *template_)
     if (blueprint == NULL) {
         return NULL;
     }
-    wp_sandbox_secure_defaults(blueprint, template_);
+    wp_sandbox_secure_defaults(blueprint, template_, installed);
     spec = json_incref(json_object_get(pod_template, "spec"));
     if (json_array_size(claims) > 0) {
         wp_json_set(spec, "volumes",

@@ -16,7 +16,8 @@
  * with the secure defaults, and with the volumes of its volume claims. It has
  * no name of its own, so it is in nobody's way. A new reference; NULL when the
  * template has no podTemplate.spec that is an object. */
-WP_MUST_CHECK json_t *wp_pod_check_build(const struct wp_object *template_);
+WP_MUST_CHECK json_t *wp_pod_check_build(const struct wp_object *template_,
+                                         enum wp_tier installed);
 
 enum wp_pod_answer {
     WP_POD_TAKEN,

@@ -54,8 +54,8 @@ start(void)
           bind(fd, (const struct sockaddr *)&address,
                sizeof address.sun_family) == 0 &&
           getsockname(fd, (struct sockaddr *)&address, &address_len) == 0 &&
-          wp_egress_join(egress, WP_STR("a"), WP_STR("none"), fd, &err) ==
-              WP_OK);
+          wp_egress_join(egress, WP_STR("a"), WP_STR("none"), WP_STR(""), fd,
+                         &err) == WP_OK);
 }
 
 /* Reads what there is; true: it has ended. */

@@ -352,7 +352,8 @@ class Binding(unittest.TestCase):
         bound = json.loads(done.stdout)["bound"]
         self.assertEqual(bound, {
             "env": ["A", "B"], "secrets": ["raw", "TOKEN"],
-            "files": ["in/f.txt"], "working_dir": "in", "started": True})
+            "files": ["in/f.txt"], "repositories": [], "working_dir": "in",
+            "started": True, "egress": "", "identity": ""})
         done = self.ctl("exec", "c1", "--", "sh", "-c",
                         "pwd; echo $A $TOKEN; cat f.txt; "
                         "cat $WARMPOOL_BOUND_DIR/secrets/raw")

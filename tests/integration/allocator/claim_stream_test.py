@@ -7,6 +7,7 @@ CLIENT_PROBE [unittest arguments]. Sandboxes are files.
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import unittest
 import grpc
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from daemon_test import PATIENCE, POOL, Daemon, eventually, pb  # noqa: E402
+import daemon_redis_test  # noqa: E402
+from daemon_test import (PATIENCE, POOL, Daemon, eventually,  # noqa: E402
+                         metrics, pb)
 
 PROBE = os.path.abspath(sys.argv[4])
 SIZE = 16
@@ -74,6 +77,15 @@ class Stream:
             return error.code()
 
 
+def streams(daemon):
+    """What /metrics says: open, broken, and leases ahead on both."""
+    seen = metrics(daemon.get("/metrics")[1])
+    return tuple(int(seen[key]) for key in (
+        ("warmpool_claim_streams", 'state="open"'),
+        ("warmpool_claim_streams", 'state="broken"'),
+        ("warmpool_leases_ahead", "")))
+
+
 class ClaimStreams(unittest.TestCase):
     def setUp(self):
         self.daemon = self.start()
@@ -87,15 +99,18 @@ class ClaimStreams(unittest.TestCase):
         eventually(lambda: self.daemon.pool().leased == n, f"{n} leased")
 
     def test_takes_and_gives_back(self):
+        self.assertEqual(streams(self.daemon), (0, 0, 0))
         stream = Stream(self.daemon).fill(4)
         self.assertEqual({lease.claim_id for lease in stream.leases.values()},
                          {f"s/{n}" for n in range(1, 5)})
+        eventually(lambda: streams(self.daemon) == (1, 0, 4), "the metrics")
         stream.say(took=[2, 3])
         stream.until(lambda: stream.taken == {2, 3}).fill(6)
         self.assertEqual(len({x.sandbox for x in stream.leases.values()}), 6)
         stream.end()
         self.assertEqual(stream.code(), grpc.StatusCode.OK)
         self.leased(2)
+        eventually(lambda: streams(self.daemon) == (0, 0, 0), "the metrics")
         for number in (2, 3):
             self.assertTrue(self.daemon.release(stream.leases[number]).was_held)
         self.assertFalse(self.daemon.release(stream.leases[1]).was_held)
@@ -103,6 +118,7 @@ class ClaimStreams(unittest.TestCase):
     def test_breaks_and_resumes(self):
         stream = Stream(self.daemon).fill(4)
         stream.call.cancel()
+        eventually(lambda: streams(self.daemon)[0] == 0, "the break")
         again = Stream(self.daemon, took=[1], resume=True, keep=[2, 3])
         again.until(lambda: again.taken == {1}).fill(2)
         # 4 was not kept: it is released, and nobody else is given it.
@@ -213,6 +229,45 @@ class ClaimStreams(unittest.TestCase):
         self.assertGreater(called, 0, said)
         self.assertEqual(twice, 0, said)
         self.leased(0)
+
+
+class Replicas(daemon_redis_test.Rig):
+    """Two daemons that share their leases."""
+
+    flags = ("--synthetic", "--redis-timeout=5s")
+
+    def setUp(self):
+        if not shutil.which("redis-server"):
+            self.skipTest("redis-server is not installed")
+        super().setUp()
+
+    def test_streams_of_both(self):
+        here, there = (self.start(name, replicas=SIZE).wait_full(SIZE)
+                       for name in ("here", "there"))
+        mine, others = Stream(here, "m").fill(4), Stream(there, "o").fill(4)
+        shown = {lease.sandbox for stream in (mine, others)
+                 for lease in stream.leases.values()}
+        self.assertEqual(len(shown), 8)
+        others.say(took=[1])
+        others.until(lambda: others.taken == {1}).fill(5)
+        # Any daemon may end a lease; the stream that has it hears of that.
+        eventually(lambda: here.release(others.leases[2]).was_held,
+                   "the other's lease")
+        others.until(lambda: 2 in others.ended).fill(6)
+        eventually(lambda: streams(there) == (1, 0, 4), "the metrics")
+        # What a killed daemon's stream had shown is held, and is never shown
+        # again, by whatever stream.
+        there.stop(signal.SIGKILL)
+        self.assertEqual(Stream(here, "o", resume=True).code(),
+                         grpc.StatusCode.NOT_FOUND)
+        shown |= {lease.sandbox for lease in others.leases.values()}
+        again = Stream(here, "o").fill(4)
+        mine.say(took=[1])
+        mine.until(lambda: mine.taken == {1}).fill(5)
+        self.assertFalse(shown & {lease.sandbox
+                                  for lease in again.leases.values()})
+        for number in (1, 3, 6):
+            self.assertTrue(here.release(others.leases[number]).was_held)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
  *   client_probe ADDRESS POOL pop COUNT      how long taking a lease takes
  *
  * Prints what it has seen and exits with 0, or says what is wrong. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@ enum {
     SEEN_MAX = 1 << 18,
     NAME_LEN = 64,
     WAIT_S = 60,
+    THREADS_MAX = 32, /* Of this process. */
+    IDLE_SLEEPS_MAX = 8,
 };
 
 #define EXPECT(what)                                                           \
@@ -158,9 +161,93 @@ check_stock(void)
     EXPECT(atomic_load(&n_lost) == 0);
 }
 
-/* Leases that lie in stock for longer than their time are renewed there. */
+/* --- An idle client --- */
+
+/* The threads of this process, up to max; how many. */
+static size_t
+list_threads(int *ids, size_t max)
+{
+    DIR *dir = opendir("/proc/self/task");
+    const struct dirent *entry;
+    size_t n = 0;
+
+    EXPECT(dir != NULL);
+    while ((entry = readdir(dir)) != NULL && n < max) {
+        if (entry->d_name[0] != '.') {
+            ids[n++] = (int)strtol(entry->d_name, NULL, 10);
+        }
+    }
+    EXPECT(closedir(dir) == 0);
+    return n;
+}
+
+/* How often that thread has gone to sleep. */
+static long
+count_sleeps(int thread)
+{
+    static const char key[] = "voluntary_ctxt_switches:";
+    char text[256];
+    long n = -1;
+    FILE *file;
+
+    (void)snprintf(text, sizeof text, "/proc/self/task/%d/status", thread);
+    file = fopen(text, "re");
+    EXPECT(file != NULL);
+    while (fgets(text, sizeof text, file) != NULL) {
+        if (strncmp(text, key, sizeof key - 1) == 0) {
+            n = strtol(text + sizeof key - 1, NULL, 10);
+        }
+    }
+    EXPECT(fclose(file) == 0 && n >= 0);
+    return n;
+}
+
+/* The thread of a client of which nobody wants anything sleeps; and the first
+ * taking after that is told all the same. */
 static void
-check_renewal(void)
+check_idle(const struct warmpool_options *options)
+{
+    const struct warmpool_stock_options wanted = {
+        .pool = pool, .ahead = AHEAD, .ttl_ms = 60000};
+    int before[THREADS_MAX];
+    int after[THREADS_MAX];
+    size_t n_before = list_threads(before, THREADS_MAX);
+    struct warmpool *idle = warmpool_connect(options, NULL);
+    struct warmpool_stock *stock = warmpool_stock_open(idle, &wanted, NULL);
+    size_t n_after = list_threads(after, THREADS_MAX);
+    struct warmpool_lease lease;
+    int thread = 0;
+    long sleeps;
+
+    EXPECT(stock != NULL);
+    for (size_t i = 0; i < n_after; i++) {
+        size_t k = 0;
+
+        while (k < n_before && before[k] != after[i]) {
+            k++;
+        }
+        thread = k == n_before ? after[i] : thread;
+    }
+    EXPECT(thread != 0);
+    wait_for(stock, AHEAD);
+    sleeps = count_sleeps(thread);
+    rest_ms(1000);
+    EXPECT(count_sleeps(thread) - sleeps <= IDLE_SLEEPS_MAX);
+    /* What is taken is made good, so it was told. */
+    for (int i = 0; i < 3; i++) {
+        EXPECT(warmpool_stock_take(stock, &lease));
+        wait_for(stock, AHEAD);
+        EXPECT(warmpool_release(idle, &lease, NULL) == WARMPOOL_OK);
+        rest_ms(100); /* It dozes again. */
+    }
+    warmpool_stock_close(stock);
+    warmpool_disconnect(idle);
+}
+
+/* Do leases that lie in stock for longer than their time stay the same? Not
+ * where the machine leaves this process no time for half a second. */
+static bool
+are_renewed(void)
 {
     const struct warmpool_stock_options options = {
         .pool = pool, .ahead = 2, .ttl_ms = 2000, .lost = on_lost};
@@ -168,16 +255,28 @@ check_renewal(void)
     struct warmpool_error error;
     struct warmpool_stock *stock =
         warmpool_stock_open(client, &options, &error);
+    bool same;
 
     EXPECT(stock != NULL);
     wait_for(stock, 2);
     rest_ms(3500);
-    EXPECT(warmpool_stock_take(stock, &lease));
-    EXPECT(strstr(lease.claim_id, "/1") != NULL ||
-           strstr(lease.claim_id, "/2") != NULL);
-    EXPECT(warmpool_renew(client, &lease, 30000, &error) == WARMPOOL_OK);
-    EXPECT(warmpool_release(client, &lease, &error) == WARMPOOL_OK);
+    same = warmpool_stock_take(stock, &lease) &&
+           (strcmp(strrchr(lease.claim_id, '/'), "/1") == 0 ||
+            strcmp(strrchr(lease.claim_id, '/'), "/2") == 0) &&
+           warmpool_renew(client, &lease, 30000, &error) == WARMPOOL_OK;
+    EXPECT(!same || warmpool_release(client, &lease, &error) == WARMPOOL_OK);
     warmpool_stock_close(stock);
+    return same;
+}
+
+static void
+check_renewal(void)
+{
+    int64_t until_ns = now_ns() + WAIT_S * INT64_C(1000000000);
+
+    while (!are_renewed()) {
+        EXPECT(now_ns() < until_ns);
+    }
 }
 
 /* --- soak --- */
@@ -336,6 +435,7 @@ main(int argc, char **argv)
         check_bad_input();
         check_stock();
         check_renewal();
+        check_idle(&options);
     } else if (strcmp(argv[3], "soak") == 0) {
         run_soak();
     } else {

@@ -81,8 +81,9 @@ class Case(unittest.TestCase):
         self.daemon = daemon
         return daemon
 
-    def claim(self, pool):
-        done = self.daemon.ctl("claim", pool, "--wait", "60s", "-o", "name")
+    def claim(self, pool, *options):
+        done = self.daemon.ctl("claim", pool, "--wait", "60s", "-o", "name",
+                               *options)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.decode().strip()
 
@@ -149,6 +150,51 @@ class Egress(Case):
         self.assertRegex(status, r"(?m)^CapEff:\t0+$" if os.geteuid() == 0
                          else r"(?m)^NoNewPrivs:\t1$")
 
+    def test_narrowed_by_a_claim(self):
+        self.start({"listed": self.here + " *.files.test", "walled": None})
+        url, proxy = f"http://{self.here}/", ("--noproxy", "")
+        for _ in range(2):
+            name = self.claim("listed", "--egress", "a.files.test", "--env", "A=1")
+            status, text = self.fetch(name, url, *proxy)
+            self.assertEqual(status, 403)
+            self.assertIn(b"'a.files.test'", text)
+            self.assertEqual(self.run_in(name, "printenv", "A").stdout, b"1\n")
+        name = self.claim("listed", "--egress", "none", "--id", "c")
+        self.assertEqual(self.fetch(name, url, *proxy)[0], 403)
+        # The same again is the same; another one is another request.
+        self.claim("listed", "--egress", "none", "--id", "c")
+        done = self.daemon.ctl("claim", "listed", "--id", "c", "--egress",
+                               self.here)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(self.fetch(name, url, *proxy)[0], 403)
+        self.daemon.ctl("release", "c")
+        # Nothing of it is in what others get.
+        self.assertEqual(self.fetch(self.claim("listed"), url, *proxy)[0], 200)
+        name = self.claim("listed", "--egress", self.here)
+        self.assertEqual(self.fetch(name, url, *proxy)[0], 200)
+        self.claim("walled", "--egress", "none")
+        for pool, policy, words in (
+                ("listed", "evil.test", "'evil.test' is not within the pool's "
+                 f"policy, '{self.here} *.files.test'"),
+                ("listed", "open", "'open' is not within"),
+                ("listed", "http://x", "'http://x': expected a name"),
+                ("walled", "packages", "'packages' is not within the pool's "
+                 "policy, 'none'")):
+            done = self.daemon.ctl("claim", pool, "--egress", policy)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(("binding.egress: " + words).encode(), done.stderr)
+
+    def test_narrowed_and_killed(self):
+        # Neither another proxy nor another daemon forgets it.
+        self.start({"listed": self.here + " a.test"}, "--lease-store", "sqlite")
+        name = self.claim("listed", "--egress", "a.test")
+        url, proxy = f"http://{self.here}/", ("--noproxy", "")
+        first, = self.proxies()
+        os.kill(first, signal.SIGKILL)
+        self.assertEqual(self.fetch(name, url, *proxy)[0], 403)
+        self.restart()
+        self.assertEqual(self.fetch(name, url, *proxy)[0], 403)
+
     def test_the_proxy_dies(self):
         self.start({"listed": self.here})
         name = self.claim("listed")
@@ -180,6 +226,12 @@ class Egress(Case):
         name = self.claim("listed")
         url = f"http://{self.here}/"
         self.assertEqual(self.fetch(name, url, "--noproxy", "")[0], 200)
+        self.restart()
+        self.assertEqual(self.fetch(name, url, "--noproxy", "")[0], 200)
+        self.assertEqual(self.fetch(name, "http://evil.test/")[0], 403)
+        self.assertIn("adopted=", self.daemon.log())
+
+    def restart(self):
         daemon = self.daemon
         first, = self.proxies()
         daemon.process.kill()
@@ -191,9 +243,6 @@ class Egress(Case):
                 daemon.process.args, stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL)
         eventually(daemon.full, "all sandboxes ready")
-        self.assertEqual(self.fetch(name, url, "--noproxy", "")[0], 200)
-        self.assertEqual(self.fetch(name, "http://evil.test/")[0], 403)
-        self.assertIn("adopted=", daemon.log())
 
     @staticmethod
     def sockets(pid):
@@ -268,10 +317,16 @@ class Packages(Case):
         hosts = [parts.hostname, *sorted({
             info[4][0] for info in socket.getaddrinfo(parts.hostname, None,
                                                       socket.AF_INET)})]
-        self.start({"py": "packages"}, "--egress-packages",
+        self.start({"py": "packages other.test"}, "--egress-packages",
                    " ".join(host + port for host in hosts))
+        with open(os.path.join(self.place, "token"), "w",
+                  encoding="ascii") as file:
+            file.write("t0k")
+        name = self.claim("py", "--env", "KEY=value", "--secret",
+                          "TOKEN=@" + file.name, "--egress", "packages")
+        self.assertEqual(self.fetch(name, "http://other.test/")[0], 403)
         done = self.run_in(
-            self.claim("py"), "sh", "-c",
+            name, "sh", "-c",
             "python3 -m pip install --quiet --disable-pip-version-check "
             "--no-deps --target /workspace/lib --index-url $1 "
             "--trusted-host $2 $3 && "

@@ -67,12 +67,6 @@ class Claims(Case):
         again = self.claim(daemon, "g")
         self.assertEqual((again.sandbox, again.fence),
                          (lease.sandbox, lease.fence))
-        with self.assertRaises(grpc.RpcError) as caught:
-            self.claim(daemon, "brings", binding=pb.Binding(
-                env=[pb.EnvVar(name="A", value="1")]))
-        self.assertEqual(caught.exception.details(),
-                         "binding: sandboxes of the backend 'kubernetes' "
-                         "cannot be bound")
         self.rpc(daemon, "Release", pb.ReleaseRequest(token=lease.token),
                  pb.ReleaseResponse)
         eventually(lambda: not self.sandbox(lease.sandbox),

@@ -31,12 +31,12 @@ def assigned(claim):
 class Judge:
     """Reads a history event by event; breaches collects what was wrong."""
 
-    def __init__(self, leases=0, late=0):
-        """leases: how many of gRPC may not be written yet, at any time.
-        late: how many sandboxes a leader may have been creating when it froze;
-        what it has handed to its connection goes out when it goes on."""
+    def __init__(self, leases=0):
+        """leases: how many of gRPC may not be written yet, at any time."""
         self.leases = leases
-        self.late = late
+        self.leader = None  # The token of the process that has the Lease.
+        self.late = set()  # Sandboxes made by one that had it no more: uids.
+        self.left = 0  # Claims that went before they owned a sandbox.
         self.breaches = []
         self.now = {}  # (kind, ns, name) -> object
         self.holder = {}  # Sandbox's uid -> the claim that had it.
@@ -50,7 +50,12 @@ class Judge:
             f"version {event['version']}, {event['type']} {event['kind']} "
             f"{meta.get('namespace')}/{meta['name']}: {text}")
 
+    def on_lease(self, event, obj):
+        self.leader = event["by"] if obj["spec"].get("holderIdentity") else None
+
     def on_sandbox(self, event, obj):
+        if event["type"] == "ADDED" and event["by"] not in ("", self.leader):
+            self.late.add(obj["metadata"]["uid"])
         kind, uid = controller(obj)
         if leased(obj):
             uid = f"{leased(obj)} of gRPC" if kind is None else uid
@@ -63,23 +68,37 @@ class Judge:
         if kind == "SandboxWarmPool":
             size = sum(controller(other)[1] == uid
                        and "deletionTimestamp" not in other["metadata"]
+                       and other["metadata"]["uid"] not in self.late
                        for key, other in self.now.items()
                        if key[0] == "sandboxes")
             self.pool_sizes[uid] = max(size, self.pool_sizes.get(uid, 0))
-            # One that was taken counts here until its adoption is written.
-            most = self.most.get(uid, size) + self.leases + self.late \
-                + self.claims_without()
+            # One that was taken counts here until its adoption is written, or
+            # until it goes, where its claim went first.
+            most = self.most.get(uid, size) + self.leases \
+                + self.claims_without() + self.left
             if size > most:
                 self.breach(event, f"the pool has {size} sandboxes, at most "
                                    f"{most} were wanted")
 
+    def owners(self):
+        return {controller(obj)[1] for key, obj in self.now.items()
+                if key[0] == "sandboxes"}
+
     def claims_without(self):
         """Claims that own no sandbox."""
-        owners = {controller(obj)[1] for key, obj in self.now.items()
-                  if key[0] == "sandboxes"}
+        owners = self.owners()
         return sum(obj["metadata"]["uid"] not in owners
                    for key, obj in self.now.items()
                    if key[0] == "sandboxclaims")
+
+    def on_gone(self, kind, obj):
+        if kind == "sandboxclaims":
+            self.left += obj["metadata"]["uid"] not in \
+                self.owners() | set(self.holder.values())
+        elif kind == "sandboxes" and self.left > 0 and \
+                controller(obj)[0] == "SandboxWarmPool" and \
+                obj["metadata"]["uid"] not in self.late:
+            self.left -= 1
 
     def on_claim(self, event, obj):
         meta = obj["metadata"]
@@ -106,10 +125,13 @@ class Judge:
                    obj["metadata"]["name"])
             if event["type"] == "DELETED":
                 self.now.pop(key, None)
+                self.on_gone(event["kind"], obj)
                 continue
             self.now[key] = obj
             if event["kind"] == "sandboxes":
                 self.on_sandbox(event, obj)
+            elif event["kind"] == "leases":
+                self.on_lease(event, obj)
             elif event["kind"] == "sandboxclaims":
                 self.on_claim(event, obj)
             elif event["kind"] == "sandboxwarmpools":

@@ -30,9 +30,23 @@ def pool(replicas):
         "spec": {"replicas": replicas}}
 
 
+def lease(holder):
+    return "leases", {"metadata": {"name": "l", "namespace": "ns"},
+                      "spec": {"holderIdentity": holder}}
+
+
+class By:
+    """A step of one process; or one that takes the object away."""
+
+    def __init__(self, who, step, event="MODIFIED"):
+        self.who, self.step, self.event = who, step, event
+
+
 def history(*steps):
-    return [{"version": i, "type": "MODIFIED", "kind": kind, "object": obj}
-            for i, (kind, obj) in enumerate(steps)]
+    steps = [one if isinstance(one, By) else By("", one) for one in steps]
+    return [{"version": i, "type": one.event, "by": one.who,
+             "kind": one.step[0], "object": one.step[1]}
+            for i, one in enumerate(steps)]
 
 
 class Verdicts(unittest.TestCase):
@@ -90,6 +104,41 @@ class Verdicts(unittest.TestCase):
                      sandbox("s", "SandboxWarmPool", "p",
                              deletionTimestamp="x"),
                      sandbox("t", "SandboxWarmPool", "p"))
+
+
+    def test_made_by_one_that_leads_no_more(self):
+        mine = sandbox("s", "SandboxWarmPool", "p")
+        other = sandbox("t", "SandboxWarmPool", "p")
+        leads = [pool(1), By("a", lease("A")), By("a", mine, "ADDED")]
+        # What it had on its way when another one took the Lease.
+        self.verdict(None, *leads, By("b", lease("B")),
+                     By("a", other, "ADDED"))
+        self.verdict(None, *leads, By("a", lease("")), By("a", other, "ADDED"))
+        # The one that leads has counted.
+        self.verdict("at most 1 were wanted", *leads,
+                     By("a", other, "ADDED"))
+        self.verdict("at most 1 were wanted", *leads, By("b", lease("B")),
+                     By("b", other, "ADDED"))
+
+    def test_taken_by_a_claim_that_went(self):
+        steps = [pool(1), sandbox("s", "SandboxWarmPool", "p"), claim("c"),
+                 sandbox("t", "SandboxWarmPool", "p"),
+                 By("", claim("c"), "DELETED"),
+                 sandbox("s", "SandboxWarmPool", "p", labels={})]
+        self.verdict(None, *steps)
+        self.verdict("at most 2 were wanted", *steps,
+                     sandbox("u", "SandboxWarmPool", "p"))
+        # It goes; from then on there is nothing to bear.
+        self.verdict("at most 1 were wanted", *steps,
+                     By("", sandbox("s", "SandboxWarmPool", "p"), "DELETED"),
+                     sandbox("u", "SandboxWarmPool", "p"))
+        # One that had a sandbox of its own leaves nothing.
+        self.verdict("at most 1 were wanted", pool(1),
+                     sandbox("s", "SandboxClaim", "uid-c"), claim("c", "s"),
+                     By("", sandbox("s", "SandboxClaim", "uid-c"), "DELETED"),
+                     By("", claim("c"), "DELETED"),
+                     sandbox("t", "SandboxWarmPool", "p"),
+                     sandbox("u", "SandboxWarmPool", "p"))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Loads(Case):
         self.addCleanup(shutil.rmtree, self.dir)
         self.config = self.path("config")
         pathlib.Path(self.config).write_text(
-            TWO.format(url=self.api.url), "utf-8")
+            TWO.format(url=self.api.url, token="secret"), "utf-8")
 
     def path(self, name):
         return os.path.join(self.dir, name)

@@ -20,7 +20,7 @@ KUBECONFIG = """\
 apiVersion: v1
 kind: Config
 clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-users: [{{name: u, user: {{token: secret}}}}]
+users: [{{name: u, user: {{token: {token}}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: u, namespace: default}}}}]
 current-context: x
 """
@@ -40,19 +40,26 @@ class UnixConnection(http.client.HTTPConnection):
 class Daemon:
     def __init__(self, api, *flags):
         self.dir = tempfile.mkdtemp(prefix="wp-k8s-")
-        config = os.path.join(self.dir, "kubeconfig")
-        with open(config, "w", encoding="utf-8") as handle:
-            handle.write(KUBECONFIG.format(url=api.url))
+        self.url = api.url
+        self.config = os.path.join(self.dir, "kubeconfig")
+        self.starts = 0
         self.log_path = os.path.join(self.dir, "log")
         self.http_path = os.path.join(self.dir, "r", "warmpoold-http.sock")
         self.args = [PROGRAMS["warmpoold"], "--backend=kubernetes",
-                     "--kubeconfig=" + config,
+                     "--kubeconfig=" + self.config,
                      "--state-dir=" + os.path.join(self.dir, "s"),
                      "--runtime-dir=" + os.path.join(self.dir, "r"), *flags]
         self.process = None
         self.start()
 
     def start(self):
+        """Each process has a token of its own, by which the server tells who
+        wrote what."""
+        self.starts += 1
+        with open(self.config, "w", encoding="utf-8") as handle:
+            handle.write(KUBECONFIG.format(
+                url=self.url,
+                token=f"{os.path.basename(self.dir)}-{self.starts}"))
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.args, stdout=log, stderr=log)
 
@@ -210,8 +217,8 @@ class Case(unittest.TestCase):
                 and one["kind"] not in ("leases", "events")
                 and one["agent"].startswith("warmpool")]
 
-    def judge(self, leases=0, late=0):
-        breaches = Judge(leases, late).read(self.api.control("history"))
+    def judge(self, leases=0):
+        breaches = Judge(leases).read(self.api.control("history"))
         self.assertEqual(breaches, [])
 
 

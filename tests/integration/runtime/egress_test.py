@@ -9,7 +9,7 @@ import threading
 import unittest
 import urllib.request
 
-from egress_rig import PAGE, Case, Origin, main, wait_until
+from egress_rig import BINARY, PAGE, Case, Origin, main, wait_until
 
 
 class Allowed(Case):
@@ -207,6 +207,62 @@ class Refused(Case):
         wait_until(lambda: (proxy.get("http://evil.test/"),
                             proxy.lines("egress not told of"))[1],
                    "how many were not told of")
+
+
+class Narrowed(Case):
+    """The daemon's words over the channel, without a daemon."""
+
+    def setUp(self):
+        super().setUp()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel = ours
+        ours.settimeout(90)
+        self.process = subprocess.Popen(
+            ["sh", "-c", f'exec "$0" --channel 3<&{theirs.fileno()}', BINARY],
+            pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL)
+        theirs.close()
+        self.addCleanup(self.ended)
+        self.addCleanup(ours.close)
+        self.way = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.way.close)
+
+    def ended(self):
+        self.assertEqual(self.process.wait(90), 0)
+
+    def join(self, *texts):
+        socket.send_fds(self.channel, ["\0".join(("Js", *texts)).encode()],
+                        [self.way.fileno()])
+
+    def open_tunnel(self):
+        """(status, socket)"""
+        sock = socket.create_connection(self.way.getsockname(), timeout=90)
+        self.addCleanup(sock.close)
+        sock.sendall(b"CONNECT %s HTTP/1.1\r\n\r\n" % self.here.encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += sock.recv(1)
+        return int(head.split()[1]), sock
+
+    def test_what_is_open_ends(self):
+        self.join(self.here, "")
+        status, sock = self.open_tunnel()
+        self.assertEqual(status, 200)
+        self.join(self.here + " other.test", "other.test")
+        self.assertEqual(self.channel.recv(100), b"Ns")
+        with contextlib.suppress(ConnectionResetError):
+            self.assertEqual(sock.recv(1), b"")
+        self.assertEqual(self.open_tunnel()[0], 403)
+
+    def test_more_reaches_nothing(self):
+        self.join(self.here, "")
+        self.assertEqual(self.open_tunnel()[0], 200)
+        self.join(self.here, "other.test")
+        self.assertEqual(self.channel.recv(100), b"Rs")
+        # Its socket is not accepted from any more.
+        waits = socket.create_connection(self.way.getsockname(), timeout=90)
+        self.addCleanup(waits.close)
+        self.way.settimeout(90)
+        self.way.accept()[0].close()
 
 
 class Names(Case):

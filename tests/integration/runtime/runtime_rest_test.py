@@ -767,6 +767,27 @@ class Life(unittest.TestCase):
         finally:
             self.assertEqual(server.stop(), 0)
 
+    def test_confined_to_what_is_readable(self):
+        # /tmp stays readable, so the forbidden place is the home folder.
+        home = os.path.expanduser("~")
+        server = Server("--confine", "--readable",
+                        "/usr:/bin:/sbin:/lib:/lib64:/etc:/proc:/dev:/none")
+        try:
+            if "not confined" in read_text(server.log_path):
+                print("SKIP: this kernel has no Landlock")
+                self.skipTest("no Landlock")
+            for command, works in (
+                    ("echo text >note && cat note", True),
+                    ("cat /etc/hostname", True), ("ls /usr/bin", True),
+                    ("ls " + home, False), ("ls /", False),
+                    ("cat " + os.path.abspath(__file__), False),
+                    ("sh -c 'cat /etc/hostname && ! ls " + home + "'", True)):
+                _, answer = server.execute(command)
+                self.assertEqual(answer["exit_code"] == 0, works,
+                                 (command, answer))
+        finally:
+            self.assertEqual(server.stop(), 0)
+
 
 if __name__ == "__main__":
     main()

@@ -197,6 +197,7 @@ fake_api_start(const struct fake_api_options *options)
     api->owned = json_object();
     api->uids = json_object();
     api->log = json_array();
+    api->by = "";
     api->version = 100;
     api->compacted = 100;
     api->base = event_base_new();

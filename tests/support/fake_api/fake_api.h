@@ -138,8 +138,10 @@ uint64_t fake_api_connections(struct fake_api *api);
  * port. args is borrowed; the answer is the caller's. NULL: no such thing.
  *
  *   requests {"from": n}: [{n, verb, kind, ns, name, subresource, code, begin_ns,
- *                           end_ns, agent, body}], of writes with their bodies
- *   history {"from": version}: [{version, type, kind, object}], compacted or not
+ *                           end_ns, agent, token, body}], of writes with their
+ *                           bodies
+ *   history {"from": version}: [{version, type, by, kind, object}], compacted or
+ *                              not; by: the bearer token of who wrote it, or ""
  *   stats: {requests: {"VERB plural": n}, watches, held, connections, version}
  *   fault {verbs: "PATCH|POST", kind: plural, action: "status", ...}, clear
  *   watches {kind, act: "cut", bytes}, compact, down, up,

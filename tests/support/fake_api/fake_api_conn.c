@@ -294,6 +294,7 @@ static bool
 parse_head(struct fake_request *request, char *head, size_t *body_len)
 {
     char length[24];
+    char token[64];
     char *target = strchr(head, ' ');
     char *end = target != NULL ? strchr(target + 1, ' ') : NULL;
     char *question;
@@ -301,6 +302,9 @@ parse_head(struct fake_request *request, char *head, size_t *body_len)
     header(head, "content-type", request->content_type,
            sizeof request->content_type);
     header(head, "user-agent", request->agent, sizeof request->agent);
+    header(head, "authorization", token, sizeof token);
+    (void)snprintf(request->token, sizeof request->token, "%s",
+                   strncmp(token, "Bearer ", 7) == 0 ? token + 7 : "");
     header(head, "content-length", length, sizeof length);
     *body_len = strtoul(length, NULL, 10);
     if (end == NULL || strncmp(end, " HTTP/1.1\r\n", 11) != 0 ||
@@ -433,12 +437,13 @@ log_begin(struct fake_conn *conn)
     if (request->verb == 0 || conn->log >= FAKE_LOG_MAX) {
         return;
     }
-    entry = json_pack(
-        "{s:I,s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "n", (json_int_t)conn->log, "verb",
-        fake_verb_name(request->verb), "kind",
-        wp_kind_info((enum wp_kind)request->kind)->plural, "ns", request->ns,
-        "name", request->name, "subresource", request->subresource, "agent",
-        request->agent, "begin_ns", (json_int_t)fake_now_ns());
+    entry =
+        json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "n",
+                  (json_int_t)conn->log, "verb", fake_verb_name(request->verb),
+                  "kind", wp_kind_info((enum wp_kind)request->kind)->plural,
+                  "ns", request->ns, "name", request->name, "subresource",
+                  request->subresource, "agent", request->agent, "token",
+                  request->token, "begin_ns", (json_int_t)fake_now_ns());
     fake_must(entry != NULL, "memory");
     if ((request->verb & FAKE_WRITES) != 0 && request->body != NULL) {
         (void)json_object_set_new(entry, "body", json_deep_copy(request->body));

@@ -134,9 +134,9 @@ history(struct fake_api *api, const json_t *args)
 
         if (event->version >= from) {
             (void)json_array_append_new(
-                out, json_pack("{s:I,s:s,s:s,s:o}", "version",
+                out, json_pack("{s:I,s:s,s:s,s:s,s:o}", "version",
                                (json_int_t)event->version, "type", event->type,
-                               "kind",
+                               "by", event->by, "kind",
                                wp_kind_info((enum wp_kind)event->kind)->plural,
                                "object", json_deep_copy(event->object)));
         }

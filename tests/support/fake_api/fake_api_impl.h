@@ -32,7 +32,8 @@ struct fake_request {
     char *query; /* As it came; owned; "" without. */
     char content_type[64];
     char agent[64];
-    json_t *body; /* NULL without. */
+    char token[64]; /* As what it came with; "": none. */
+    json_t *body;   /* NULL without. */
     bool bad_body;
     int kind; /* -1: unknown. */
     char ns[FAKE_TEXT_MAX];
@@ -81,6 +82,7 @@ struct fake_event {
     uint64_t version;
     const char *type; /* "ADDED", "MODIFIED", "DELETED" */
     int kind;
+    char by[64];    /* The token of who wrote it; "": none. */
     json_t *before; /* NULL: it came. */
     json_t *object; /* When DELETED: its last state, with this version. */
 };
@@ -130,6 +132,7 @@ struct fake_api {
     size_t history_len;
     size_t history_cap;
     uint64_t serial; /* Of uids, names and addresses. */
+    const char *by;  /* The token of the request that is being done; "". */
     struct fake_snapshot snapshots[FAKE_SNAPSHOTS];
     uint64_t snapshot_next;
     json_t *saved; /* Of fake_api_save. */

@@ -182,7 +182,12 @@ fake_route(struct fake_conn *conn)
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if ((request->verb & rows[i].verbs) != 0) {
-            fake_conn_reply(conn, rows[i].run(conn->api, request));
+            struct fake_answer answer;
+
+            conn->api->by = request->token;
+            answer = rows[i].run(conn->api, request);
+            conn->api->by = "";
+            fake_conn_reply(conn, answer);
             return;
         }
     }

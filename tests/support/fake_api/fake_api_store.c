@@ -117,13 +117,16 @@ record(struct fake_api *api, const char *type, int kind, json_t *before,
             realloc(api->history, api->history_cap * sizeof *api->history);
         fake_must(api->history != NULL, "memory");
     }
-    api->history[api->history_len++] = (struct fake_event){
+    api->history[api->history_len] = (struct fake_event){
         .version = api->version,
         .type = type,
         .kind = kind,
         .before = json_incref(before),
         .object = json_incref(object),
     };
+    (void)snprintf(api->history[api->history_len].by, sizeof api->history->by,
+                   "%s", api->by);
+    api->history_len++;
     fake_watch_pump_all(api);
     fake_world_changed(api, &(struct fake_event){
                                 .version = api->version,

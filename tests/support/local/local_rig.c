@@ -133,8 +133,8 @@ local_rig_init_runtime(struct local_rig *rig)
 void
 local_rig_start(struct local_rig *rig)
 {
-    const struct wp_local_events events = {rig,          on_ready,   on_lost,
-                                           on_destroyed, rig->adopt, NULL};
+    const struct wp_local_events events = {
+        rig, on_ready, on_lost, on_destroyed, rig->adopt, NULL, NULL};
     struct wp_err err = {.msg = ""};
 
     rig->local = wp_local_create(&rig->config, &err);

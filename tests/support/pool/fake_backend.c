@@ -300,6 +300,18 @@ unbound(void *self, struct wp_str template_namespace, struct wp_str name)
     return fake->unbound;
 }
 
+static enum wp_status
+narrows(void *self, struct wp_str policy, struct wp_str by, struct wp_err *err)
+{
+    const struct wp_fake_backend *fake = self;
+
+    (void)policy;
+    return fake->beyond == NULL || !wp_str_is(by, fake->beyond)
+               ? WP_OK
+               : wp_err_set(err, WP_FAILED_PRECONDITION, "'%s' is too much",
+                            fake->beyond);
+}
+
 static const struct wp_backend_ops foreign_ops = {
     .name = "foreign",
     .foreign = true,
@@ -316,6 +328,8 @@ static const struct wp_backend_ops fake_ops = {
     .destroy = destroy,
     .bind = bind,
     .unbound = unbound,
+    .narrows = narrows,
+    .signs = true,
 };
 
 struct wp_backend

@@ -63,6 +63,7 @@ struct wp_fake_backend {
      * wp_fake_backend_bound. */
     enum wp_status bind_status;
     const char *unbound;          /* What `unbound` answers; NULL at first. */
+    const char *beyond;           /* What `narrows` refuses; NULL at first. */
     struct wp_bind_op *binds[64]; /* Kept; the oldest first. */
     uint32_t n_binds;
     /* What `leased` was told; with the foreign port. */

@@ -1,6 +1,6 @@
 /* tests/unit/bench/bench_figure_test.c - how figures are made of runs: means and
- * intervals, the same whatever the threads, and the least knob that suffices.
- */
+ * intervals, the same whatever the threads, the least knob that suffices; and
+ * what is found wrong in a world. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/scaling/figure_search.h"
+#include "bench/scaling/contest.h"
 #include "pool/base/clock.h"
 
 static void
@@ -133,6 +133,90 @@ test_knobs(void **state)
                      20) < 1e-12);
 }
 
+/* A world is its number's, and only as much shorter as it may have claims. */
+static void
+test_worlds(void **state)
+{
+    unsigned bounded = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 400; i++) {
+        struct wp_world world = wp_world_draw(i, 50000);
+        struct wp_world again = wp_world_draw(i, 50000);
+        struct wp_world brief = wp_world_draw(i, 500);
+
+        assert_string_equal(world.text, again.text);
+        assert_true(world.recipe.length_s == again.recipe.length_s);
+        assert_string_equal(world.text, brief.text);
+        assert_true(brief.recipe.length_s <= world.recipe.length_s);
+        assert_true(brief.recipe.length_s > 7.9 * brief.recipe.off_s);
+        assert_true(world.recipe.rate_per_s > 0 || world.recipe.batch >= 2);
+        assert_true(world.recipe.warm_up_s <= world.recipe.length_s / 2);
+        bounded += world.regime.at_once > 0;
+    }
+    assert_true(bounded > 60 && bounded < 140);
+}
+
+static struct wp_world
+steady_world(uint32_t at_once)
+{
+    struct wp_world world = wp_world_named(wp_trace_recipe_named("poisson"));
+
+    world.regime = *wp_lead_regime_named("gvisor");
+    world.regime.at_once = at_once;
+    return world;
+}
+
+static const struct wp_contest_settings contest_settings = {
+    .figure = {.seeds = 3, .first_seed = 1, .jobs = 2, .shorten = 20},
+    .objectives = {0.9, 0.99},
+    .n_objectives = 2,
+    .tuned = true,
+    .advice = true};
+
+static void
+test_contest(void **state)
+{
+    const struct wp_world world = steady_world(0);
+    struct wp_contest contest;
+
+    (void)state;
+    assert_true(wp_contest_run(&contest_settings, &world, &contest));
+    for (unsigned i = 0; i < 2; i++) {
+        const struct wp_contest_try *try = &contest.tries[i];
+
+        assert_false(try->missed);
+        assert_false(try->idles);
+        assert_false(try->serves_less);
+        assert_true(try->fixed.found);
+        assert_true(try->ours.outlook.mean > contest_settings.objectives[i]);
+    }
+    assert_true(contest.by_baseline[WP_BASELINE_FIXED] > 0.7);
+    assert_true(contest.by_baseline[WP_BASELINE_FIXED] < 1.4);
+    assert_true(contest.by_best >= contest.by_baseline[WP_BASELINE_FIXED]);
+    assert_true(contest.by_baseline[WP_BASELINE_CLAIRVOYANT] == 0);
+    assert_false(contest.starred);
+}
+
+/* Five come a second, four can be made: no size keeps the objective. The
+ * outlook says so, and advice stars nothing. */
+static void
+test_contest_saturated(void **state)
+{
+    const struct wp_world world = steady_world(8);
+    struct wp_contest contest;
+
+    (void)state;
+    assert_true(wp_contest_run(&contest_settings, &world, &contest));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(contest.tries[i].missed);
+        assert_true(contest.tries[i].said);
+    }
+    assert_false(contest.tries[1].fixed.found);
+    assert_true(contest.by_best == 0);
+    assert_false(contest.starred);
+}
+
 int
 main(void)
 {
@@ -142,6 +226,9 @@ main(void)
         cmocka_unit_test(test_same_by_threads),
         cmocka_unit_test(test_least),
         cmocka_unit_test(test_knobs),
+        cmocka_unit_test(test_worlds),
+        cmocka_unit_test(test_contest),
+        cmocka_unit_test(test_contest_saturated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

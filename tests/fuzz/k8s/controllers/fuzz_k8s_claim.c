@@ -6,12 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/bind/brings.h"
 #include "k8s/controllers/claim/adopt.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/expiry.h"
 #include "k8s/controllers/claim/metadata.h"
 #include "k8s/controllers/claim/status.h"
 #include "k8s/objects/json.h"
+#include "proto/parcel/pack.h"
+#include "proto/parcel/parcel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -91,6 +94,24 @@ tell(const struct wp_object *claim, const struct wp_object *sandbox)
     (void)wp_claim_expires_wall_ms(wp_claim_view(claim));
 }
 
+/* What can be brought fits into a parcel, or there are words for why not. */
+static void
+bring(const struct wp_object *claim, const struct wp_object *templ)
+{
+    static struct wp_claim_brings brings;
+    struct wp_err err = {.msg = ""};
+
+    if (wp_claim_brings_read(claim, &brings, &err) == WP_OK) {
+        check(wp_parcel_size(&brings.binding, WP_STR("")) <= WP_PARCEL_MAX);
+    } else {
+        check(err.msg[0] != '\0');
+    }
+    wp_claim_brings_fini(&brings);
+    if (templ != NULL && wp_claim_brings_check(claim, templ, &err) != WP_OK) {
+        check(err.msg[0] != '\0');
+    }
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -113,16 +134,18 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bool fine = read && wp_claim_metadata_check(&domains, additional,
                                                     &err) == WP_OK;
 
+        bring(claim, templ);
         if (templ != NULL && fine) {
             const char *reason = NULL;
-            json_t *made = wp_cold_sandbox(claim, templ, &reason, &err);
+            json_t *made =
+                wp_cold_sandbox(claim, templ, WP_TIER_T0, &reason, &err);
 
             check(made != NULL || reason != NULL);
             json_decref(made);
         }
         if (sandbox != NULL) {
             struct wp_adoption adoption = {claim, fine ? additional : NULL,
-                                           templ};
+                                           templ, true};
 
             adopt(&adoption, sandbox);
             tell(claim, sandbox);

@@ -8,6 +8,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/controllers/template/network_policy.h"
 #include "pool/base/quantity.h"
+#include "k8s/objects/pod_tier.h"
 #include "k8s/objects/sandbox_build.h"
 #include "k8s/controllers/pool/staleness.h"
 #include "pool/base/assert.h"
@@ -36,11 +37,13 @@ object_of(enum wp_kind kind, const json_t *json)
 }
 
 static void
-check_sandbox(const struct wp_object *template_, const struct wp_object *other)
+check_sandbox(const struct wp_object *template_, const struct wp_object *other,
+              enum wp_tier tier)
 {
     static const uint8_t uid[WP_UID_LEN];
-    const struct wp_cluster_config config = {.warm_pool_eviction = true};
-    struct wp_staleness *staleness = wp_staleness_create();
+    const struct wp_cluster_config config = {.warm_pool_eviction = true,
+                                             .default_tier = tier};
+    struct wp_staleness *staleness = wp_staleness_create(tier);
     json_t *built = wp_sandbox_build(template_, template_, "t", uid, &config);
     json_t *own;
 
@@ -51,7 +54,11 @@ check_sandbox(const struct wp_object *template_, const struct wp_object *other)
     }
     if (built != NULL) {
         struct wp_object *sandbox;
+        char paths[64];
 
+        (void)!wp_pod_is_weaker(
+            wp_json_at(built, "spec", "podTemplate", "spec", NULL), tier, paths,
+            sizeof paths);
         /* Without a controller it is compared in full. */
         own = wp_json_at(built, "metadata", NULL);
         (void)json_object_del(own, "ownerReferences");
@@ -66,9 +73,9 @@ check_sandbox(const struct wp_object *template_, const struct wp_object *other)
 }
 
 static void
-check_policy(const struct wp_object *template_)
+check_policy(const struct wp_object *template_, enum wp_tier tier)
 {
-    json_t *spec = wp_network_policy_spec(template_);
+    json_t *spec = wp_network_policy_spec(template_, tier);
     json_t *policy = wp_network_policy_build(template_, json_deep_copy(spec));
 
     WP_ASSERT(wp_network_policy_same(spec, json_object_get(policy, "spec")));
@@ -94,9 +101,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     template_ = object_of(WP_KIND_SANDBOX_TEMPLATE, json);
     sandbox = object_of(WP_KIND_SANDBOX, json);
-    if (template_ != NULL) {
-        check_sandbox(template_, sandbox);
-        check_policy(template_);
+    for (int tier = 0; template_ != NULL && tier < WP_TIERS; tier++) {
+        check_sandbox(template_, sandbox, (enum wp_tier)tier);
+        check_policy(template_, (enum wp_tier)tier);
     }
     wp_object_unref(template_);
     wp_object_unref(sandbox);

@@ -21,7 +21,10 @@ same(const struct wp_record *a, const struct wp_record *b)
            strcmp(a->name, b->name) == 0 &&
            strcmp(a->endpoint, b->endpoint) == 0 &&
            a->host_uid == b->host_uid && a->roots == b->roots &&
-           a->ready == b->ready;
+           a->ready == b->ready && strcmp(a->egress, b->egress) == 0 &&
+           strcmp(a->narrowed, b->narrowed) == 0 &&
+           strcmp(a->audience, b->audience) == 0 &&
+           a->identity_ttl_ms == b->identity_ttl_ms;
 }
 
 int

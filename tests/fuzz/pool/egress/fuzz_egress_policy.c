@@ -1,13 +1,16 @@
 /* Any three lines: two policies and a target. What is taken must be consistent:
  * `none` allows nothing, an open policy no port but the standard ones unless a
  * rule has it, nothing but a named address that is not public; two policies
- * narrowed by each other allow nothing that one of them refuses; and a host's
- * own spelling is one that means the same. */
+ * narrowed by each other allow nothing that one of them refuses; where a claim
+ * may narrow the first by the second, the second allows nothing more; and a
+ * host's own spelling is one that means the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pool/egress/policy.h"
+
+#define PACKAGES "index.test *.files.test"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,8 +40,7 @@ read_policy(struct wp_str text, struct wp_egress_policy *out)
 {
     struct wp_err err = {.msg = ""};
 
-    if (wp_egress_policy_parse(text, WP_STR("index.test *.files.test"), out,
-                               &err) == WP_OK) {
+    if (wp_egress_policy_parse(text, WP_STR(PACKAGES), out, &err) == WP_OK) {
         check(out->rules_len <= WP_EGRESS_RULES_MAX);
         return true;
     }
@@ -77,14 +79,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct wp_egress_policy policies[2];
     static struct wp_egress_policy both;
+    static struct wp_egress_policy narrowed;
+    struct wp_str lines[2];
+    bool within;
     struct wp_str rest = {(const char *)data, size};
     struct wp_host host;
     uint16_t port;
     const char *why = NULL;
 
-    if (!read_policy(next_line(&rest), &policies[0]) ||
-        !read_policy(next_line(&rest), &policies[1])) {
-        return 0;
+    for (int i = 0; i < 2; i++) {
+        lines[i] = next_line(&rest);
+        if (!read_policy(lines[i], &policies[i])) {
+            return 0;
+        }
     }
     if (!wp_host_port_parse(next_line(&rest), WP_EGRESS_HTTP_PORT, &host, &port,
                             &why)) {
@@ -96,8 +103,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         WP_OK) {
         return 0;
     }
+    within = lines[1].len > 0 && wp_egress_policy_parse_narrowed(
+                                     lines[0], lines[1], WP_STR(PACKAGES),
+                                     &narrowed, NULL) == WP_OK;
     for (int secure = 0; secure < 2; secure++) {
         const struct sockaddr *sa = (const struct sockaddr *)&host.address;
+        bool first = false;
         bool each = true;
 
         for (int i = 0; i < 2; i++) {
@@ -110,8 +121,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                   wp_reach_of(sa) == WP_REACH_PUBLIC ||
                   is_named(policy, &host));
             each = each && allows;
+            first = i == 0 ? allows : first;
+            check(i == 0 || !within || !allows || first);
         }
         check(each || !wp_egress_allows_host(&both, &host, port, secure != 0));
+        check(each || !within ||
+              !wp_egress_allows_host(&narrowed, &host, port, secure != 0));
     }
     return 0;
 }

@@ -220,6 +220,21 @@ test_tables_are_consistent(void **state)
     }
 }
 
+/* One option, and what it means to each of those that take it. */
+static void
+test_help_is_the_commands_own(void **state)
+{
+    const struct wp_ctl_option *id = wp_ctl_option_find("id");
+    const struct wp_ctl_option *tenant = wp_ctl_option_find("tenant");
+
+    (void)state;
+    assert_non_null(strstr(wp_ctl_option_help(id, "claim"), "The claim's id"));
+    assert_non_null(
+        strstr(wp_ctl_option_help(id, "reserve"), "The reservation's id"));
+    assert_non_null(strstr(wp_ctl_option_help(tenant, "list"), "Only this"));
+    assert_ptr_equal(wp_ctl_option_help(tenant, "get"), tenant->help);
+}
+
 static const char *
 nearest_command(const char *typed)
 {
@@ -415,6 +430,7 @@ main(void)
         cmocka_unit_test(test_env_is_bounded),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_tables_are_consistent),
+        cmocka_unit_test(test_help_is_the_commands_own),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_pool_names),
         cmocka_unit_test(test_main),

@@ -173,6 +173,31 @@ test_refused_before_it_is_granted(void **state)
     world.rig.backend.unbound = NULL;
 }
 
+static void
+test_egress(void **state)
+{
+    static const struct wp_binding less = {.egress = T("a.test")};
+    static const struct wp_binding more = {.egress = T("b.test")};
+    struct wp_wire_claim_response answer;
+
+    (void)state;
+    world.rig.backend.beyond = "b.test";
+    claim(&a, &more);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+    assert_string_equal(a.message, "binding.egress: 'b.test' is too much");
+    assert_int_equal(leased(), 0);
+    wp_world_again(&world, &a);
+    claim(&a, &less);
+    assert_true(wp_fake_backend_bound(&world.rig.backend, WP_OK, ""));
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, claim_response, &answer);
+    assert_string_equal(answer.bound->egress, "a.test");
+    /* It is part of the request. */
+    world.rig.backend.beyond = NULL;
+    claim(&b, &more);
+    wp_world_assert_ended(&b, WP_ALREADY_EXISTS);
+}
+
 /* Its client goes while the sandbox is bound: that sandbox is nobody's more. */
 static void
 test_client_goes(void **state)
@@ -287,6 +312,7 @@ main(void)
         TEST(test_says_what_was_not_bound),
         TEST(test_secrets_need_a_private_way),
         TEST(test_refused_before_it_is_granted),
+        TEST(test_egress),
         TEST(test_client_goes),
         TEST(test_repeat_waits_too),
         TEST(test_no_memory_for_the_answer),

@@ -289,7 +289,7 @@ blueprint_of(const char *spec)
 
     (void)snprintf(text, sizeof text, "{%s,\"spec\":%s}", META, spec);
     object = make(WP_KIND_SANDBOX_TEMPLATE, text);
-    hash = wp_template_view(object)->blueprint_hash;
+    hash = wp_template_view(object)->blueprint_hashes[WP_TIER_T0];
     wp_object_unref(object);
     return hash;
 }

@@ -53,7 +53,7 @@ build(const char *template_text, bool eviction)
                                     uid, &config);
     char hash[WP_BLUEPRINT_HASH_LEN + 1];
 
-    wp_sandbox_template_hash(template_, hash);
+    wp_sandbox_template_hash(template_, WP_TIER_T0, hash);
     if (made != NULL) {
         json_t *own = wp_json_at(made, "metadata", "labels", NULL);
         json_t *pod =
@@ -235,10 +235,10 @@ hash_is_of_what_runs(void **state)
         struct wp_object *template_ =
             wp_test_object(WP_KIND_SANDBOX_TEMPLATE, same[i]);
 
-        wp_sandbox_template_hash(template_, hashes[i]);
+        wp_sandbox_template_hash(template_, WP_TIER_T0, hashes[i]);
         wp_object_unref(template_);
     }
-    wp_sandbox_template_hash(other, another);
+    wp_sandbox_template_hash(other, WP_TIER_T0, another);
     wp_object_unref(other);
     assert_string_equal(hashes[0], hashes[1]);
     assert_string_not_equal(hashes[0], another);

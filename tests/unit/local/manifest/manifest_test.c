@@ -1,4 +1,4 @@
-/* tests/unit/local/manifest/manifest_test.c - what manifests say, and what mistakes are told. */
+/* tests/unit/local/manifest/manifest_test.c - what manifests say, and what becomes of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,52 +9,15 @@
 #include <cmocka.h>
 
 #include "local/manifest/expand.h"
-#include "local/manifest/manifest.h"
-
-/* The head and the tail of a template whose middle is under test. */
-#define HEAD                                                                   \
-    "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"                         \
-    "kind: SandboxTemplate\n"                                                  \
-    "metadata: {name: python}\n"                                               \
-    "spec:\n"                                                                  \
-    "  podTemplate:\n"                                                         \
-    "    spec:\n"
-#define CONTAINER                                                              \
-    "      containers:\n"                                                      \
-    "      - name: c\n"                                                        \
-    "        image: host\n"                                                    \
-    "        command: [server]\n"                                              \
-    "        ports: [{containerPort: 8080}]\n"
-#define MAP                                                                    \
-    "apiVersion: v1\n"                                                         \
-    "kind: ConfigMap\n"                                                        \
-    "metadata: {name: c}\n"                                                    \
-    "data: {a: alpha}\n"                                                       \
-    "---\n"
-#define POOL                                                                   \
-    "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"                         \
-    "kind: SandboxWarmPool\n"                                                  \
-    "metadata:\n"                                                              \
-    "  name: fast\n"
-
-static enum wp_status
-read_text(struct wp_manifest **manifest, const char *text, struct wp_err *err)
-{
-    enum wp_status status;
-
-    *manifest = wp_manifest_create();
-    assert_non_null(*manifest);
-    err->msg[0] = '\0';
-    status = wp_manifest_add_bytes(*manifest, "f.yaml", wp_str_from(text), err);
-    return status == WP_OK ? wp_manifest_check(*manifest, err) : status;
-}
+#include "pool/annotations/tier.h"
+#include "tests/support/local/manifest_text.h"
 
 static void
 accepts(struct wp_manifest **manifest, const char *text)
 {
     struct wp_err err;
 
-    if (read_text(manifest, text, &err) != WP_OK) {
+    if (manifest_text_read(manifest, text, &err) != WP_OK) {
         fail_msg("%s", err.msg);
     }
 }
@@ -153,11 +116,38 @@ test_template_that_is_never_bound(void **state)
                        "metadata:\n  name: python\n  annotations:\n"
                        "    example.com/other: none\n"
                        "    template.warmpool.io/binding: %s\n"
-                       "spec:\n  podTemplate:\n    spec:\n" CONTAINER,
+                       "spec:\n  podTemplate:\n    spec:\n" MANIFEST_CONTAINER,
                        rows[i].value);
         accepts(&manifest, text);
         assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
         assert_int_equal(tmpl->unbound, rows[i].unbound);
+        wp_manifest_destroy(manifest);
+    }
+}
+
+/* What a tier asks for is so on one machine, but for gVisor. */
+static void
+test_tiers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WP_TIERS; i++) {
+        const struct wp_tier_info *info = wp_tier_info((enum wp_tier)i);
+        const struct wp_template *tmpl;
+        struct wp_manifest *manifest;
+        char text[1024];
+
+        (void)snprintf(text, sizeof text,
+                       "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+                       "kind: SandboxTemplate\n"
+                       "metadata:\n  name: python\n  annotations:\n"
+                       "    template.warmpool.io/tier: %s\n"
+                       "spec:\n  podTemplate:\n    spec:\n" MANIFEST_CONTAINER,
+                       info->name);
+        accepts(&manifest, text);
+        assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
+        assert_int_equal(tmpl->runtime_class, i == WP_TIER_T4
+                                                  ? WP_RUNTIME_GVISOR
+                                                  : WP_RUNTIME_BWRAP);
         wp_manifest_destroy(manifest);
     }
 }
@@ -181,7 +171,7 @@ test_files_are_read(void **state)
     struct wp_manifest *manifest;
 
     (void)state;
-    accepts(&manifest, MAP HEAD CONTAINER
+    accepts(&manifest, MANIFEST_MAP MANIFEST_HEAD MANIFEST_CONTAINER
             "        volumeMounts:\n"
             "        - {name: all, mountPath: /all}\n"
             "        - {name: some, mountPath: /some}\n"
@@ -236,7 +226,7 @@ test_inits_are_read(void **state)
     struct wp_manifest *manifest;
 
     (void)state;
-    accepts(&manifest, HEAD CONTAINER
+    accepts(&manifest, MANIFEST_HEAD MANIFEST_CONTAINER
             "        env: [{name: A, value: main}]\n"
             "        readinessProbe:\n"
             "          exec: {command: [test, -e, /data/done]}\n"
@@ -290,7 +280,7 @@ test_pool_is_read(void **state)
 
     (void)state;
     /* The pool may come before its template; empty documents are nothing. */
-    accepts(&manifest, "---\n" POOL "  annotations:\n"
+    accepts(&manifest, "---\n" MANIFEST_POOL "  annotations:\n"
                        "    example.com/other: anything\n"
                        "    pool.warmpool.io/cold-start: allowed\n"
                        "    pool.warmpool.io/ttl-default: 500s\n"
@@ -315,7 +305,7 @@ test_pool_is_read(void **state)
                        "  sandboxTemplateRef: {name: python}\n"
                        "  updateStrategy: {type: OnReplenish}\n"
                        "---\n"
-                       "---\n" HEAD CONTAINER "---\n"
+                       "---\n" MANIFEST_HEAD MANIFEST_CONTAINER "---\n"
                        "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
                        "kind: SandboxWarmPool\n"
                        "metadata: {name: plain}\n"
@@ -356,19 +346,19 @@ test_security_and_notes(void **state)
     struct wp_manifest *manifest;
 
     (void)state;
-    accepts(&manifest,
-            HEAD CONTAINER "        securityContext:\n"
-                           "          runAsNonRoot: true\n"
-                           "          readOnlyRootFilesystem: true\n"
-                           "          allowPrivilegeEscalation: false\n"
-                           "          privileged: false\n"
-                           "          capabilities: {drop: [ALL]}\n"
-                           "          seccompProfile: {type: RuntimeDefault}\n"
-                           "      hostNetwork: false\n"
-                           "      initContainers: []\n"
-                           "      nodeSelector: {disk: ssd}\n"
-                           "      automountServiceAccountToken: false\n"
-                           "  networkPolicyManagement: Managed\n");
+    accepts(&manifest, MANIFEST_HEAD MANIFEST_CONTAINER
+            "        securityContext:\n"
+            "          runAsNonRoot: true\n"
+            "          readOnlyRootFilesystem: true\n"
+            "          allowPrivilegeEscalation: false\n"
+            "          privileged: false\n"
+            "          capabilities: {drop: [ALL]}\n"
+            "          seccompProfile: {type: RuntimeDefault}\n"
+            "      hostNetwork: false\n"
+            "      initContainers: []\n"
+            "      nodeSelector: {disk: ssd}\n"
+            "      automountServiceAccountToken: false\n"
+            "  networkPolicyManagement: Managed\n");
     assert_int_equal(wp_manifest_notes_count(manifest), 3);
     assert_string_equal(wp_manifest_note(manifest, 0),
                         "f.yaml:21: SandboxTemplate python: spec.podTemplate"
@@ -401,415 +391,6 @@ test_shipped_example(void **state)
     wp_manifest_destroy(manifest);
 }
 
-/* --- What is refused, and in which words --- */
-
-static const struct {
-    const char *text;
-    const char *words;
-} mistakes[] = {
-    {"- a\n- b\n", "f.yaml:1: a map was expected, not a list"},
-    {"just words\n", "f.yaml:1: a map was expected, not a string"},
-    {"a: b\nc: [\n", "not YAML"},
-    {"a: 1\na: 2\n", "f.yaml:2: the key 'a' is there twice (first in line 1)"},
-    {"a: &x 1\nb: *x\n", "f.yaml:1: anchors are not allowed"},
-    {"b: *x\n", "aliases are not allowed"},
-    {"a: &x {}\n", "anchors and tags are not allowed"},
-    {"a: !!str 1\n", "tags are not allowed"},
-    {"a: !!binary {}\n", "anchors and tags are not allowed"},
-    {"<<: {a: b}\n", "merge keys"},
-    {"{a: b}: c\n", "a key was expected to be a word"},
-    {"kind: Pod\napiVersion: v1\n",
-     "f.yaml:1: kind: SandboxTemplate, SandboxWarmPool, ConfigMap or Secret was"
-     " expected, not 'Pod'"},
-    {"apiVersion: v1\n", "kind: SandboxTemplate, SandboxWarmPool, ConfigMap"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1alpha1\nkind: SandboxTemplate\n",
-     "f.yaml:1: SandboxTemplate: apiVersion: "
-     "'extensions.agents.x-k8s.io/v1beta1'"
-     " was expected"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
-     "kind: SandboxWarmPool\nmetadata: {name: a}\n",
-     "SandboxWarmPool: spec: missing, but required"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
-     "kind: SandboxWarmPool\nmetadata: {name: Big}\nspec: {}\n",
-     "metadata: name: a DNS name of at most 54 characters was expected, not"
-     " 'Big'"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
-     "kind: SandboxWarmPool\nmetadata: {generateName: a}\nspec: {}\n",
-     "metadata.generateName: not supported"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
-     "kind: SandboxWarmPool\nmetadata: {name: a, namespace: 7}\nspec: {}\n",
-     "metadata.namespace: a string was expected, not a whole number; put quotes"
-     " around 7"},
-    {POOL "spec: {sandboxTemplateRef: {name: nobody}}\n",
-     "f.yaml:1: SandboxWarmPool fast: spec.sandboxTemplateRef.name: no"
-     " SandboxTemplate 'nobody' in namespace 'default'"},
-    {POOL "spec:\n  replicas: many\n",
-     "f.yaml:6: SandboxWarmPool fast: spec.replicas: a whole number was"
-     " expected, not a string"},
-    {POOL "spec:\n  replicas: -1\n",
-     "spec.replicas: a number from 0 to 1048576 was expected"},
-    {POOL "spec:\n  replicas: 99999999999999999999\n",
-     "spec.replicas: a number from 0"},
-    {POOL "spec:\n  replica: 1\n",
-     "spec.replica: unknown field; expected one of replicas,"},
-    {POOL "spec:\n  Replicas: 1\n",
-     "spec.Replicas: unknown field; 'replicas' was expected"},
-    {POOL "spec: {replicas: 1}\n",
-     "spec.sandboxTemplateRef: missing, but required"},
-    {POOL "spec:\n  sandboxTemplateRef: {name: a}\n"
-          "  updateStrategy: {type: Rolling}\n",
-     "spec.updateStrategy.type: one of OnReplenish, Recreate was expected, not"
-     " 'Rolling'"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
-     "kind: SandboxTemplate\n"
-     "metadata: {name: a, annotations: {template.warmpool.io/binding: no-}}\n"
-     "spec: {}\n",
-     "metadata.annotations: template.warmpool.io/binding: 'allowed' or 'none' "
-     "was expected, not 'no-'"},
-    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
-     "kind: SandboxTemplate\n"
-     "metadata: {name: a, annotations: {template.warmpool.io/bind: none}}\n"
-     "spec: {}\n",
-     "metadata.annotations: template.warmpool.io/bind: unknown annotation"},
-    {POOL "  annotations: {pool.warmpool.io/ttl: 1h}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "metadata.annotations: pool.warmpool.io/ttl: unknown annotation; did you "
-     "mean "
-     "pool.warmpool.io/ttl-max?"},
-    {POOL "  annotations: {pool.warmpool.io/wait-max: 5}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "a string was expected, not a whole number; put quotes around 5"},
-    {POOL "  annotations: {pool.warmpool.io/wait-max: 5 minutes}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "a duration such as 500ms"},
-    {POOL "  annotations: {pool.warmpool.io/ttl-max: 400d}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "pool.warmpool.io/ttl-max: a duration from 1000ms to 2592000s was "
-     "expected"},
-    {POOL "  annotations:\n"
-          "    pool.warmpool.io/ttl-default: 2h\n"
-          "    pool.warmpool.io/ttl-max: 1h\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "pool.warmpool.io/ttl-default: at most the longest lease, which is 3600 "
-     "s"},
-    {POOL "  annotations: {pool.warmpool.io/cold-start: sometimes}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "one of never, allowed was expected, not 'sometimes'"},
-    {POOL "  annotations: {pool.warmpool.io/egress: a.test b/c}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "pool.warmpool.io/egress: 'b/c': expected a name, *.NAME, an address "
-     "or a network, perhaps with :PORT, or packages, or key:NAME"},
-    {POOL "  annotations: {pool.warmpool.io/redy-within: 30s}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "redy-within: unknown annotation; did you mean "
-     "pool.warmpool.io/ready-within?"},
-    {POOL "  annotations: {autoscaler.warmpool.io/objective: 99.9%}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "autoscaler.warmpool.io/objective: unknown group of annotations; did you "
-     "mean autoscale.warmpool.io/?"},
-    {POOL "  annotations: {pool.warmpol.io/fair-share: 'true'}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "did you mean pool.warmpool.io/?"},
-    {POOL "  annotations: {autoscale.warmpool.io/objectif: 99.9%}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "SandboxWarmPool fast: metadata.annotations: annotations of autoscale."
-     "warmpool.io/: objectif: unknown key; the nearest known one is objective; "
-     "all of them: "
-     "warmpool-autoscale(7)"},
-    {POOL "  annotations: {autoscale.warmpool.io/objective: 99}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "a string was expected, not a whole number; put quotes around 99"},
-    {POOL "  annotations:\n"
-          "    autoscale.warmpool.io/objective: 99%\n"
-          "    autoscale.warmpool.io/schedule: 0 8 30 2 * for 1h at least 1\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "autoscale.warmpool.io/: schedule: floor 1: day of month: no month of "
-     "these "
-     "has such a day"},
-    {POOL "  annotations: {autoscale.warmpool.io/max: '5'}\n"
-          "spec: {sandboxTemplateRef: {name: a}}\n",
-     "autoscale.warmpool.io/: max: an objective beside it expected"},
-    {HEAD CONTAINER "---\n" HEAD CONTAINER,
-     "SandboxTemplate python: a second template of this name in namespace"
-     " 'default'"},
-    {HEAD "      containers: []\n", "one container was expected"},
-    {HEAD CONTAINER "      - {name: d, image: host, command: [x]}\n",
-     "spec.podTemplate.spec.containers[1]: more than one container is not "
-     "supported on one machine: let this one's command start what it needs "
-     "beside it"},
-    {HEAD "      containers: [{name: c, image: host}]\n",
-     "containers[0].command: missing, but required"},
-    {HEAD "      containers: [{name: c, command: [a]}]\n",
-     "containers[0].image: missing, but required"},
-    {HEAD "      containers: [{image: host, command: [sleep, 1]}]\n",
-     "containers[0].command[1]: a string was expected, not a whole number; put"
-     " quotes around 1"},
-    {HEAD "      containers: [{image: host, command: [yes]}]\n",
-     "a string was expected, not a boolean; put quotes around yes"},
-    {HEAD "      containers: [{image: host, command: [a]}]\n",
-     "containers[0].ports: one containerPort was expected"},
-    {HEAD "      containers: [{image: host, command: []}]\n",
-     "containers[0].command: a program was expected"},
-    {HEAD CONTAINER "        comand: [a]\n",
-     "containers[0].comand: unknown field"},
-    {HEAD CONTAINER "        envFrom: [{}]\n",
-     "containers[0].envFrom: not supported on one machine: name the variables "
-     "in env, with their values, or mount the ConfigMap or Secret"},
-    {HEAD CONTAINER "        env: [{name: A, valueFrom: {}}]\n",
-     "env[0].valueFrom: not supported"},
-    {HEAD CONTAINER "        env: [{name: A=B, value: x}]\n",
-     "env[0].name: the name of a variable was expected"},
-    {HEAD CONTAINER "        securityContext: {privileged: true}\n",
-     "securityContext.privileged: not supported on one machine"},
-    {HEAD CONTAINER
-     "        securityContext: {allowPrivilegeEscalation: true}\n",
-     "allowPrivilegeEscalation: not supported"},
-    {HEAD CONTAINER
-     "        securityContext: {capabilities: {add: [SYS_ADMIN]}}\n",
-     "capabilities.add: not supported"},
-    {HEAD CONTAINER
-     "        securityContext: {seccompProfile: {type: Unconfined}}\n",
-     "only RuntimeDefault is supported on one machine, not 'Unconfined'"},
-    {HEAD CONTAINER "        workingDir: srv\n",
-     "workingDir: an absolute path was expected"},
-    {HEAD CONTAINER "        readinessProbe: {exec: {command: []}}\n",
-     "readinessProbe.exec.command: a program was expected"},
-    {HEAD CONTAINER "        readinessProbe: {exec: {command: [a]}, tcpSocket: "
-                    "{port: 8080}}\n",
-     "readinessProbe: one kind of probe was expected"},
-    {HEAD CONTAINER
-     "        readinessProbe: {exec: {command: [a]}, timeoutSeconds: 0}\n",
-     "readinessProbe.timeoutSeconds: a number from 1 to 3600 was expected"},
-    {HEAD CONTAINER "        readinessProbe: {exec: {command: [a]}}\n"
-                    "      runtimeClassName: gvisor\n",
-     "readinessProbe.exec: not supported with runtimeClassName gvisor on one "
-     "machine: use httpGet or tcpSocket"},
-    {HEAD CONTAINER "        readinessProbe: {grpc: {port: 8080}}\n",
-     "readinessProbe.grpc: not supported on one machine: use tcpSocket with "
-     "the same port"},
-    {HEAD CONTAINER "        readinessProbe: {periodSeconds: 1}\n",
-     "readinessProbe: httpGet, tcpSocket or exec was expected"},
-    {HEAD CONTAINER "        readinessProbe: {tcpSocket: {port: 81}}\n",
-     "the first containerPort (8080) was expected"},
-    {HEAD CONTAINER "        readinessProbe: {httpGet: {port: web}}\n",
-     "no port is named 'web'"},
-    {HEAD CONTAINER
-     "        readinessProbe: {httpGet: {port: 8080, path: a b}}\n",
-     "a path that starts with /"},
-    {HEAD CONTAINER "        resources: {limits: {memory: lots}}\n",
-     "resources.limits.memory: a number of bytes such as 256Mi"},
-    {HEAD CONTAINER "        resources: {limits: {cpu: -1}}\n",
-     "resources.limits.cpu: a quantity of CPU"},
-    {HEAD CONTAINER "        resources: {limits: {gpu: 1}}\n",
-     "resources.limits.gpu: unknown field"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /w}]\n",
-     "no volume is named 'w'"},
-    {HEAD CONTAINER
-     "        volumeMounts: [{name: w, mountPath: /w/../../etc}]\n",
-     "an absolute path without '.', '..'"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /etc/.}]\n",
-     "an absolute path without '.', '..'"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /.}]\n",
-     "an absolute path without '.', '..'"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /}]\n",
-     "an absolute path without '.', '..'"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /dev/x}]\n",
-     "/dev/x is the sandbox's own"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /opt}]\n",
-     "/opt is the sandbox's own"},
-    {HEAD CONTAINER
-     "        volumeMounts: [{name: w, mountPath: /opt/warmpool/bin}]\n",
-     "/opt/warmpool/bin is the sandbox's own"},
-    {HEAD CONTAINER "        volumeMounts: [{name: w, mountPath: /proc}]\n",
-     "/proc is the sandbox's own"},
-    {HEAD "      volumes: [{name: v, hostPath: {path: /}}]\n",
-     "f.yaml:7: SandboxTemplate python: spec.podTemplate.spec.volumes[0]"
-     ".hostPath: not supported on one machine"},
-    {HEAD "      volumes: [{name: v, secret: {}}]\n",
-     "volumes[0].secret.secretName: missing, but required"},
-    {HEAD
-     "      volumes: [{name: v, configMap: {name: c}, secret: {secretName: "
-     "c}}]\n",
-     "volumes[0].secret: one kind of volume was expected"},
-    {HEAD "      volumes: [{name: v, configMap: {name: c}, emptyDir: {}}]\n",
-     "volumes[0]: one kind of volume was expected"},
-    {HEAD "      volumes: [{name: v, configMap: {name: c, defaultMode: "
-          "01000}}]\n",
-     "configMap.defaultMode: a mode from 0000 to 0777 was expected"},
-    {HEAD "      volumes: [{name: v, configMap: {name: c, items: [{key: a, "
-          "path: ../a}]}}]\n",
-     "items[0].path: a relative path without '.' and '..' was expected"},
-    {HEAD "      volumes: [{name: v, configMap: {name: c, items: [{key: a, "
-          "path: a}, {key: b, path: a}]}}]\n",
-     "items[1]: a second item at 'a'"},
-    {HEAD "      volumes: [{name: v, projected: {}}]\n",
-     "volumes[0].projected: not supported on one machine: mount each ConfigMap "
-     "or Secret by a volume of its own"},
-    {HEAD CONTAINER "        volumeMounts: [{name: v, mountPath: /v}]\n"
-                    "      volumes: [{name: v, configMap: {name: c}}]\n",
-     "f.yaml:12: SandboxTemplate python: spec.podTemplate.spec.containers[0]."
-     "volumeMounts[0]: no ConfigMap 'c' in namespace 'default': add it to the "
-     "manifests"},
-    {MAP HEAD CONTAINER "        volumeMounts: [{name: v, mountPath: /v}]\n"
-                        "      volumes: [{name: v, secret: {secretName: c}}]\n",
-     "no Secret 'c' in namespace 'default'"},
-    {MAP HEAD CONTAINER
-     "        volumeMounts: [{name: v, mountPath: /v}]\n"
-     "      volumes: [{name: v, configMap: {name: c, items: [{key: x, path: "
-     "yy}]}}]\n",
-     "volumeMounts[0]: ConfigMap 'c' has no key 'x'"},
-    {MAP HEAD CONTAINER
-     "        volumeMounts: [{name: v, mountPath: /v, subPath: x}]\n"
-     "      volumes: [{name: v, configMap: {name: c}}]\n",
-     "volumeMounts[0]: subPath: the volume has no file 'x'"},
-    {MAP HEAD CONTAINER
-     "        volumeMounts: [{name: v, mountPath: /v}]\n"
-     "      volumes: [{name: v, configMap: {name: c, items: [{key: a, path: "
-     "yy}, {key: a, path: yy/z}]}}]\n",
-     "'yy' is a file, and 'yy/z' is below it"},
-    {MAP HEAD CONTAINER
-     "        volumeMounts: [{name: v, mountPath: /v, subPath: /x}]\n",
-     "subPath: a relative path without"},
-    {MAP MAP, "ConfigMap c: a second ConfigMap of this name in namespace"},
-    {"apiVersion: v2\nkind: Secret\n", "Secret: apiVersion: 'v1' was expected"},
-    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a/b: c}\n",
-     "ConfigMap c: data.a/b: a key of letters, digits"},
-    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
-     "data: {a: b}\nbinaryData: {a: Yg==}\n",
-     "ConfigMap c: binaryData.a: the key is in data, too"},
-    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndate: {a: b}\n",
-     "ConfigMap c: date: unknown field"},
-    {"apiVersion: v1\nkind: Secret\nmetadata: {name: c}\ndata: {a: b}\n",
-     "Secret c: data.a: base64 was expected"},
-    /* Never the value itself. */
-    {"apiVersion: v1\nkind: Secret\nmetadata: {name: c}\n"
-     "stringData: {pin: 1234}\n",
-     "Secret c: stringData.pin: a string was expected, in quotes"},
-    {HEAD "      volumes: [{name: v, persistentVolumeClaim: {}}]\n",
-     "persistentVolumeClaim: not supported on one machine: use emptyDir"},
-    {HEAD "      volumes: [{name: v}]\n",
-     "volumes[0]: emptyDir, configMap or secret was expected"},
-    {HEAD "      hostNetwork: true\n",
-     "spec.podTemplate.spec.hostNetwork: not supported"},
-    {HEAD "      hostPID: true\n", "hostPID: not supported"},
-    {HEAD "      initContainers: [{}]\n",
-     "initContainers[0].name: missing, but required"},
-    {HEAD CONTAINER
-     "      initContainers: [{name: i, image: host, command: [a], "
-     "restartPolicy: Always}]\n",
-     "initContainers[0].restartPolicy: a sidecar is not supported on one "
-     "machine: let the container's command start it"},
-    {HEAD CONTAINER
-     "      initContainers: [{name: i, image: other, command: [a]}]\n",
-     "podTemplate.spec.initContainers[0].image: the container's image 'host' "
-     "was expected"},
-    {HEAD CONTAINER "      initContainers: [{name: i, image: host, command: "
-                    "[a], livenessProbe: {}}]\n",
-     "initContainers[0].livenessProbe: not supported on one machine: leave it "
-     "out"},
-    {HEAD CONTAINER "      initContainers:\n"
-                    "      - {name: i, image: host, command: [a]}\n"
-                    "      - {name: i, image: host, command: [a]}\n",
-     "initContainers[1]: a second init container 'i'"},
-    {HEAD CONTAINER "        volumeMounts: [{name: v, mountPath: /a}]\n"
-                    "      initContainers: [{name: i, image: host, command: "
-                    "[a], volumeMounts: [{name: v, mountPath: /b}]}]\n"
-                    "      volumes: [{name: v, emptyDir: {}}]\n",
-     "initContainers[0].volumeMounts[0]"},
-    {HEAD CONTAINER
-     "        volumeMounts: [{name: v, mountPath: /a}]\n"
-     "      initContainers: [{name: i, image: host, command: [a], "
-     "volumeMounts: [{name: w, mountPath: /a}]}]\n"
-     "      volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {}}]\n",
-     "another volume is mounted at /a"},
-    {HEAD CONTAINER "      runtimeClassName: gvisor\n"
-                    "      initContainers: [{name: i, image: host, command: "
-                    "[a]}]\n",
-     "initContainers: not supported with runtimeClassName gvisor"},
-    {HEAD "      initContainers: x\n", "initContainers: a list was expected"},
-    {HEAD "      runtimeClassName: kata\n",
-     "'gvisor', or none for bubblewrap, was expected, not 'kata'"},
-};
-
-static void
-test_mistakes_are_told(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < WP_ARRAY_LEN(mistakes); i++) {
-        struct wp_manifest *manifest;
-        struct wp_err err;
-        enum wp_status status = read_text(&manifest, mistakes[i].text, &err);
-
-        if (status != WP_INVALID_ARGUMENT ||
-            strstr(err.msg, mistakes[i].words) == NULL) {
-            fail_msg("case %zu: status %d, '%s' does not say '%s'", i,
-                     (int)status, err.msg, mistakes[i].words);
-        }
-        wp_manifest_destroy(manifest);
-    }
-}
-
-/* --- Bounds --- */
-
-static void
-refuses_bytes(char *text, size_t len, const char *words)
-{
-    struct wp_manifest *manifest = wp_manifest_create();
-    struct wp_err err = {.msg = ""};
-
-    assert_int_equal(wp_manifest_add_bytes(manifest, "big",
-                                           (struct wp_str){text, len}, &err),
-                     WP_INVALID_ARGUMENT);
-    if (strstr(err.msg, words) == NULL) {
-        fail_msg("'%s' does not say '%s'", err.msg, words);
-    }
-    wp_manifest_destroy(manifest);
-}
-
-static void
-test_bounds(void **state)
-{
-    size_t cap = WP_MANIFEST_BYTES_MAX + 1;
-    char *text = malloc(cap);
-    size_t len = 0;
-
-    (void)state;
-    assert_non_null(text);
-    memset(text, ' ', cap);
-    refuses_bytes(text, cap, "at most 4194304 bytes");
-    memset(text, '[', 1000);
-    refuses_bytes(text, 1000, "nested more than 32 deep");
-    for (len = 0; len < 400000; len += 2) {
-        memcpy(text + len, len == 0 ? " [" : "1,", 2);
-    }
-    refuses_bytes(text, len, "more than 100000 values");
-    for (len = 0; len < 40000;) {
-        len += (size_t)sprintf(text + len, "k%zu: 1\n", len);
-    }
-    refuses_bytes(text, len, "a map has more than 1024 keys");
-    for (len = 0; len < 4 * 1100; len += 4) {
-        memcpy(text + len, "---\n", 4);
-    }
-    refuses_bytes(text, len, "more than 1024 documents");
-    free(text);
-}
-
-static void
-test_files(void **state)
-{
-    struct wp_manifest *manifest = wp_manifest_create();
-    struct wp_err err;
-
-    (void)state;
-    assert_int_equal(
-        wp_manifest_add_file(manifest, "/nonexistent/f.yaml", &err),
-        WP_NOT_FOUND);
-    assert_non_null(strstr(err.msg, "/nonexistent/f.yaml"));
-    assert_int_equal(wp_manifest_add_file(manifest, "/", &err),
-                     WP_INVALID_ARGUMENT);
-    wp_manifest_destroy(manifest);
-}
-
 static void
 test_expansion_is_bounded(void **state)
 {
@@ -829,6 +410,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_template_is_read),
         cmocka_unit_test(test_files_are_read),
         cmocka_unit_test(test_inits_are_read),
@@ -836,9 +418,6 @@ main(void)
         cmocka_unit_test(test_pool_is_read),
         cmocka_unit_test(test_security_and_notes),
         cmocka_unit_test(test_shipped_example),
-        cmocka_unit_test(test_mistakes_are_told),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_files),
         cmocka_unit_test(test_expansion_is_bounded),
     };
 

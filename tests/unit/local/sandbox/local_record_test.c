@@ -46,6 +46,10 @@ longest(void)
     fill(record.template_name, sizeof record.template_name);
     fill(record.name, sizeof record.name);
     fill(record.endpoint, sizeof record.endpoint);
+    fill(record.egress, sizeof record.egress);
+    fill(record.narrowed, sizeof record.narrowed);
+    fill(record.audience, sizeof record.audience);
+    record.identity_ttl_ms = INT64_MAX;
     return record;
 }
 

@@ -146,7 +146,8 @@ open_rig(struct rig *rig, struct wp_synthetic_config config)
                                            on_lost,
                                            on_destroyed,
                                            rig->adopting ? adopt : NULL,
-                                           on_started};
+                                           on_started,
+                                           NULL};
     struct wp_local_sweep sweep;
     struct wp_err err = {.msg = ""};
 

@@ -276,6 +276,24 @@ test_what_can_be_bound(void **state)
     wp_pools_set_keeper(rig.pools, true);
 }
 
+/* Of a backend that has none to give. */
+static void
+test_no_repositories(void **state)
+{
+    const struct wp_binding_repository one = {WP_STR("https://example.org/a"),
+                                              WP_STR(""), WP_STR("")};
+    struct wp_binding binding = {.repositories = &one};
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_pools_may_fetch(rig.pools, &binding, &err), WP_OK);
+    binding.n_repositories = 1;
+    assert_int_equal(wp_pools_may_fetch(rig.pools, &binding, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "binding.repositories: sandboxes of the "
+                                 "backend 'fake' get none");
+}
+
 static void
 test_fingerprints(void **state)
 {
@@ -341,6 +359,7 @@ main(void)
         TEST(test_a_repeat_that_was_told),
         TEST(test_lost_meanwhile),
         TEST(test_what_can_be_bound),
+        TEST(test_no_repositories),
         TEST(test_fingerprints),
         cmocka_unit_test_setup(test_a_repeat_at_the_next_process,
                                replica_set_up),

@@ -334,13 +334,80 @@ test_narrow(void **state)
     assert_true(agreed > 1000);
 }
 
+/* Goal: in words, less is taken and more is refused by the word that asks for
+ * it. */
+static void
+test_narrowed_by(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *by;
+        const char *beyond; /* NULL: it is taken. */
+    } rows[] = {
+        {"a.test *.b.test", "a.test", NULL},
+        {"a.test *.b.test", "", NULL},
+        {"a.test *.b.test", "none", NULL},
+        {"a.test *.b.test", "allowlist x.b.test, *.c.b.test", NULL},
+        {"a.test *.b.test", "a.test b.test", "b.test"},
+        {"a.test *.b.test", "*.a.test", "*.a.test"},
+        {"a.test *.b.test", "a.test:8443", "a.test:8443"},
+        {"a.test *.b.test", "open", "open"},
+        {"a.test *.b.test", "open a.test", "open"},
+        {"a.test *.b.test", "packages", "packages"},
+        {"a.test *.b.test", "key:models", "key:models"},
+        {"packages key:models", "packages", NULL},
+        {"packages key:models", "key:models", NULL},
+        {"packages key:models", "index.test x.files.test", NULL},
+        {"packages key:models", "*.files.test other.test", "other.test"},
+        {"index.test *.files.test", "packages", NULL},
+        {"open", "packages", NULL},
+        {"open", "open", NULL},
+        {"open", "a.test 1.1.1.1", NULL},
+        {"open", "a.test 10.0.0.1", "10.0.0.1"},
+        {"open", "open 10.0.0.1", "10.0.0.1"},
+        {"open", "a.test:8443", "a.test:8443"},
+        {"open 10.0.0.0/8 a.test:8443", "open 10.1.0.0/16 a.test:8443", NULL},
+        {"open.test open", "open.test open", NULL}, /* A name, there. */
+        {"none", "none", NULL},
+        {"none", "a.test", "a.test"},
+        {"none", "packages", "packages"},
+        {"", "none", NULL},
+        {"", "open", "open"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_egress_policy out;
+        struct wp_err err = {.msg = ""};
+        char says[64];
+        enum wp_status status = wp_egress_policy_parse_narrowed(
+            wp_str_from(rows[i].text), wp_str_from(rows[i].by),
+            WP_STR("index.test *.files.test"), &out, &err);
+
+        if (rows[i].beyond == NULL) {
+            if (status != WP_OK) {
+                fail_msg("'%s' by '%s': %s", rows[i].text, rows[i].by, err.msg);
+            }
+            continue;
+        }
+        (void)snprintf(says, sizeof says,
+                       "'%s' is not within the pool's policy", rows[i].beyond);
+        if (status != WP_FAILED_PRECONDITION ||
+            strncmp(err.msg, says, strlen(says)) != 0) {
+            fail_msg("'%s' by '%s': %d, '%s'", rows[i].text, rows[i].by,
+                     (int)status, err.msg);
+        }
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_keys),    cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_keys),        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_narrowed_by),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,38 @@ need_other_lead(void **state)
     assert_int_equal(wp_need_now(&need), 0);
 }
 
+/* Where only two are made at once, those that wait for their turn are needed,
+ * too. */
+static void
+need_bounded(void **state)
+{
+    struct wp_need need;
+
+    (void)state;
+    wp_need_init(&need, 0, 1);
+    wp_need_set_at_once(&need, 2);
+    wp_need_add(&need, 90 * S, 3);
+    /* Two are made in each second: twenty are on order for ten. */
+    wp_need_add(&need, 101 * S, 20);
+    for (int i = 1; i <= 8; i++) {
+        assert_int_equal(wp_need_now(&need), 22 - 2 * i);
+        wp_need_add(&need, (101 + i) * S, 0);
+        /* What was in force before is what the latest claim is held against:
+         * nothing that was ordered since is there. */
+        assert_int_equal(wp_need_least_state(&need), wp_learn_state(0));
+        assert_true(wp_need_state(&need) >= wp_learn_state(4));
+    }
+    wp_need_add(&need, 200 * S, 0);
+    assert_int_equal(wp_need_now(&need), 0);
+    /* Who is behind for good is not so for ever. */
+    wp_need_add(&need, 201 * S, UINT32_MAX);
+    assert_int_equal(wp_need_now(&need), UINT32_MAX);
+    wp_need_add(&need, 203 * S, 0);
+    assert_true(wp_need_now(&need) <= 128);
+    wp_need_set_at_once(&need, 0);
+    assert_int_equal(wp_need_now(&need), 0);
+}
+
 /* The state rises with what comes and stays up for a lead time; a claim is held
  * against the least plan of the lead time before it. */
 static void
@@ -330,12 +362,19 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(need_window),   cmocka_unit_test(need_other_lead),
-        cmocka_unit_test(need_in_force), cmocka_unit_test(states),
-        cmocka_unit_test(one_state),     cmocka_unit_test(two_states),
-        cmocka_unit_test(few_groups),    cmocka_unit_test(fades),
-        cmocka_unit_test(trial),         cmocka_unit_test(trial_far_apart),
-        cmocka_unit_test(windows),       cmocka_unit_test(hold),
+        cmocka_unit_test(need_window),
+        cmocka_unit_test(need_other_lead),
+        cmocka_unit_test(need_bounded),
+        cmocka_unit_test(need_in_force),
+        cmocka_unit_test(states),
+        cmocka_unit_test(one_state),
+        cmocka_unit_test(two_states),
+        cmocka_unit_test(few_groups),
+        cmocka_unit_test(fades),
+        cmocka_unit_test(trial),
+        cmocka_unit_test(trial_far_apart),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(hold),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,11 @@ static const struct wp_binding_file some_files[] = {
 };
 static const struct wp_str some_words[] = {T("sh"), T("-c"), T("")};
 
+static const struct wp_binding_repository some_repositories[] = {
+    {T("https://example.org/a"), T("v1"), T("a/b")},
+    {T("http://127.0.0.1:81/b.git"), T(""), T("")},
+};
+
 static const struct wp_binding some_binding = {
     .env = some_env,
     .n_env = 3,
@@ -46,6 +51,11 @@ static const struct wp_binding some_binding = {
     .working_dir = T("dir"),
     .command = some_words,
     .n_command = 3,
+    .repositories = some_repositories,
+    .n_repositories = 2,
+    .egress = T("packages *.a.test"),
+    .audience = T("https://api.test"),
+    .identity_ttl_ms = 60000,
 };
 
 static void
@@ -72,8 +82,18 @@ test_round_trip(void **state)
         assert_true(wp_str_eq(out.secrets[i].name, some_secrets[i].name));
         assert_true(wp_str_eq(out.secrets[i].value, some_secrets[i].value));
         assert_int_equal(out.secrets[i].in_env, some_secrets[i].in_env);
+        assert_true(
+            wp_str_eq(out.repositories[i].url, some_repositories[i].url));
+        assert_true(
+            wp_str_eq(out.repositories[i].ref, some_repositories[i].ref));
+        assert_true(
+            wp_str_eq(out.repositories[i].dir, some_repositories[i].dir));
     }
+    assert_int_equal(out.n_repositories, 2);
     assert_true(wp_str_is(out.working_dir, "dir"));
+    assert_true(wp_str_is(out.egress, "packages *.a.test"));
+    assert_true(wp_str_is(out.audience, "https://api.test"));
+    assert_int_equal(out.identity_ttl_ms, 60000);
 }
 
 /* Within a claim, short and long; both point into the request's bytes. */
@@ -140,6 +160,10 @@ test_bound(void **state)
     assert_string_equal(out.bound->files[1], "dir/.hidden/b c");
     assert_string_equal(out.bound->working_dir, "dir");
     assert_true(out.bound->started);
+    assert_int_equal(out.bound->n_repositories, 2);
+    assert_string_equal(out.bound->repositories[0], "https://example.org/a");
+    assert_string_equal(out.bound->egress, "packages *.a.test");
+    assert_string_equal(out.bound->identity, "https://api.test");
 }
 
 /* --- What is refused --- */
@@ -286,10 +310,64 @@ test_bad_files(void **state)
 }
 
 static void
+test_bad_repositories(void **state)
+{
+    static const struct {
+        struct wp_str url;
+        struct wp_str ref;
+        struct wp_str dir;
+        const char *says;
+    } bad[] = {
+        {T(""), T(""), T("d"), "binding.repositories[1].url: a URL of 1 to"},
+        {T("file:///etc"), T(""), T("d"),
+         "binding.repositories[1].url: a URL that begins with https://"},
+        {T("https://me:pw@h/a"), T(""), T("d"),
+         "binding.repositories[1].url: a URL without a user or password"},
+        {{"https://h/a\0b", 13},
+         T(""),
+         T("d"),
+         "binding.repositories[1].url: a path of letters"},
+        {T("https://h/a"), T("-x"), T("d"),
+         "binding.repositories[1].ref: a branch, a tag"},
+        {T("https://h/a"),
+         {"a\0b", 3},
+         T("d"),
+         "binding.repositories[1].ref: a branch, a tag"},
+        {T("https://h/a"), T(""), T("../d"),
+         "binding.repositories[1].directory: a path below the workspace"},
+        {T("https://h/a"), T(""), T("/d"),
+         "binding.repositories[1].directory: a path below the workspace"},
+        {T("https://h/a"), T(""), T("first"),
+         "binding.repositories[1]: another one has that directory"},
+    };
+    struct wp_binding_repository many[WP_BINDING_REPOSITORIES_MAX + 1];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        const struct wp_binding_repository repositories[] = {
+            {WP_STR("https://h/b"), WP_STR(""), WP_STR("first")},
+            {bad[i].url, bad[i].ref, bad[i].dir}};
+        const struct wp_binding binding = {.repositories = repositories,
+                                           .n_repositories = 2};
+
+        expect(&binding, bad[i].says);
+        assert_null(strstr(wire_err.msg, "pw@"));
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(many); i++) {
+        many[i] = some_repositories[0];
+    }
+    expect(&(struct wp_binding){.repositories = many,
+                                .n_repositories = WP_ARRAY_LEN(many)},
+           "binding.repositories: at most 8 expected");
+}
+
+static void
 test_bad_rest(void **state)
 {
     static const struct wp_str nothing = T("");
     static const struct wp_str bad_word[] = {T("a"), {"b\0", 2}};
+
+    static const int64_t bad_ttl_ms[] = {-1, 1, 59999, 86400001, INT64_MAX};
 
     (void)state;
     expect(&(struct wp_binding){.fingerprint = 0},
@@ -300,6 +378,15 @@ test_bad_rest(void **state)
            "binding.working_dir: a path that is absolute or below the");
     expect(&(struct wp_binding){.working_dir = WP_STR("/a//b")},
            "binding.working_dir: a path that is absolute or below the");
+    expect(&(struct wp_binding){.egress = WP_STR("a.test\nend")},
+           "binding.egress: UTF-8 without control characters expected");
+    expect(&(struct wp_binding){.audience = WP_STR("a\tb")},
+           "binding.identity.audience: UTF-8 without control characters");
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad_ttl_ms); i++) {
+        expect(&(struct wp_binding){.audience = WP_STR("a"),
+                                    .identity_ttl_ms = bad_ttl_ms[i]},
+               "binding.identity.ttl_ms: 0, or 60000 to 86400000 expected");
+    }
     expect(&(struct wp_binding){.command = &nothing, .n_command = 1},
            "binding.command[0]: a program expected, got nothing");
     expect(&(struct wp_binding){.command = bad_word, .n_command = 2},
@@ -364,12 +451,20 @@ test_bounds(void **state)
     files[0].content = (struct wp_str){much, sizeof much};
     expect(&binding, "binding.files: at most 1048576 bytes of content "
                      "expected, got 1048577");
+    binding.n_files = 0;
+    binding.egress = (struct wp_str){much, WP_EGRESS_TEXT_MAX + 1};
+    expect(&binding, "binding.egress: 0 to 1023 bytes expected, got 1024");
+    binding.egress.len = 0;
+    binding.audience = (struct wp_str){much, WP_AUDIENCE_MAX + 1};
+    expect(&binding, "binding.identity.audience: 1 to 255 bytes expected, got "
+                     "256");
 }
 
 /* Cut anywhere, or of other types, it is refused or whole; never more. */
 static void
 test_malformed(void **state)
 {
+    static const unsigned fields[] = {1, 2, 3, 4, 5, 25, 26};
     struct wp_binding out;
 
     (void)state;
@@ -386,9 +481,9 @@ test_malformed(void **state)
         }
         free(cut);
     }
-    for (unsigned field = 1; field <= 5; field++) {
+    for (size_t i = 0; i < WP_ARRAY_LEN(fields); i++) {
         (void)wire_set_up(NULL);
-        wire_put_int(field, 7);
+        wire_put_int(fields[i], 7);
         WIRE_EXPECT_REFUSED(binding, wp_binding,
                             "message: a well-formed warmpool.v1.Binding");
     }
@@ -405,6 +500,14 @@ test_malformed(void **state)
                    6);
     WIRE_EXPECT_REFUSED(binding, wp_binding,
                         "message: a well-formed warmpool.v1.Binding");
+    (void)wire_set_up(NULL);
+    wire_put_bytes(26, "\x08\x01", 2);
+    WIRE_EXPECT_REFUSED(binding, wp_binding,
+                        "message: a well-formed warmpool.v1.Binding");
+    (void)wire_set_up(NULL);
+    wire_put_bytes(26, "", 0);
+    WIRE_EXPECT_REFUSED(binding, wp_binding,
+                        "binding.identity.audience: 1 to 255 bytes expected");
     /* Fields of a later version are passed over. */
     (void)wire_set_up(NULL);
     wire_put_text(9, "new");
@@ -419,10 +522,15 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        WIRE_TEST(test_round_trip),  WIRE_TEST(test_in_a_claim),
-        WIRE_TEST(test_bound),       WIRE_TEST(test_bad_env),
-        WIRE_TEST(test_bad_secrets), WIRE_TEST(test_bad_files),
-        WIRE_TEST(test_bad_rest),    WIRE_TEST(test_bounds),
+        WIRE_TEST(test_round_trip),
+        WIRE_TEST(test_in_a_claim),
+        WIRE_TEST(test_bound),
+        WIRE_TEST(test_bad_env),
+        WIRE_TEST(test_bad_secrets),
+        WIRE_TEST(test_bad_files),
+        WIRE_TEST(test_bad_repositories),
+        WIRE_TEST(test_bad_rest),
+        WIRE_TEST(test_bounds),
         WIRE_TEST(test_malformed),
     };
 

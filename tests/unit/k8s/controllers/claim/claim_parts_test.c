@@ -257,7 +257,7 @@ env_by_policy(void **state)
         struct wp_object *claim = object(WP_KIND_SANDBOX_CLAIM, cases[i].claim);
         const char *reason = "";
         struct wp_err err;
-        json_t *made = wp_cold_sandbox(claim, templ, &reason, &err);
+        json_t *made = wp_cold_sandbox(claim, templ, WP_TIER_T0, &reason, &err);
 
         assert_int_equal(made == NULL, cases[i].reason != NULL);
         if (made == NULL) {
@@ -283,7 +283,7 @@ env_goes_where_it_belongs(void **state)
                      "\"init\"}]"));
     const char *reason;
     struct wp_err err;
-    json_t *made = wp_cold_sandbox(claim, templ, &reason, &err);
+    json_t *made = wp_cold_sandbox(claim, templ, WP_TIER_T0, &reason, &err);
     json_t *pod = wp_json_at(made, "spec", "podTemplate", "spec", NULL);
     json_t *main_env = json_object_get(
         json_array_get(json_object_get(pod, "containers"), 0), "env");
@@ -360,7 +360,7 @@ volumes_by_policy(void **state)
         templ = object(WP_KIND_SANDBOX_TEMPLATE, text);
         (void)snprintf(text, sizeof text, CLAIM("%s"), cases[i].claim);
         claim = object(WP_KIND_SANDBOX_CLAIM, text);
-        made = wp_cold_sandbox(claim, templ, &reason, &err);
+        made = wp_cold_sandbox(claim, templ, WP_TIER_T0, &reason, &err);
         volumes = wp_json_at(made, "spec", "volumeClaimTemplates", NULL);
         assert_int_equal(json_array_size(volumes), cases[i].volumes);
         if (made == NULL) {

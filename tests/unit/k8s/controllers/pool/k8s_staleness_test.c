@@ -182,7 +182,7 @@ compared_by_meaning(void **state)
 {
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
-        struct wp_staleness *staleness = wp_staleness_create();
+        struct wp_staleness *staleness = wp_staleness_create(WP_TIER_T0);
 
         print_message("%s\n", cases[i].name);
         for (int orphan = 0; orphan < 2; orphan++) {
@@ -198,7 +198,7 @@ compared_by_meaning(void **state)
 static void
 other_template(void **state)
 {
-    struct wp_staleness *staleness = wp_staleness_create();
+    struct wp_staleness *staleness = wp_staleness_create(WP_TIER_T0);
     struct wp_object *template_ = template_of(OPEN MIN);
     struct wp_object *sandbox = sandbox_of(MIN, "ffffffff", OLD, false);
 
@@ -214,12 +214,12 @@ other_template(void **state)
 static void
 own_label_is_enough(void **state)
 {
-    struct wp_staleness *staleness = wp_staleness_create();
+    struct wp_staleness *staleness = wp_staleness_create(WP_TIER_T0);
     struct wp_object *template_ = template_of(OPEN MIN);
     char hash[WP_BLUEPRINT_HASH_LEN + 1];
 
     (void)state;
-    wp_sandbox_template_hash(template_, hash);
+    wp_sandbox_template_hash(template_, WP_TIER_T0, hash);
     wp_object_unref(template_);
     assert_false(check(staleness, OPEN MIN, POD("'x': 1"), hash, false));
     assert_int_equal(wp_staleness_compared(staleness), 0);
@@ -233,7 +233,7 @@ own_label_is_enough(void **state)
 static void
 remembered_per_hash(void **state)
 {
-    struct wp_staleness *staleness = wp_staleness_create();
+    struct wp_staleness *staleness = wp_staleness_create(WP_TIER_T0);
 
     (void)state;
     for (int i = 0; i < 10; i++) {
@@ -254,7 +254,7 @@ remembered_per_hash(void **state)
 static void
 memory_is_bounded(void **state)
 {
-    struct wp_staleness *staleness = wp_staleness_create();
+    struct wp_staleness *staleness = wp_staleness_create(WP_TIER_T0);
     char hash[32];
 
     (void)state;

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -23,7 +24,7 @@ spec_of(const char *text)
 {
     struct wp_object *template_ =
         wp_test_object(WP_KIND_SANDBOX_TEMPLATE, text);
-    json_t *spec = wp_network_policy_spec(template_);
+    json_t *spec = wp_network_policy_spec(template_, WP_TIER_T0);
 
     wp_object_unref(template_);
     return spec;
@@ -38,7 +39,8 @@ default_rules(void **state)
 
     (void)state;
     wp_test_json_equal(
-        wp_network_policy_build(template_, wp_network_policy_spec(template_)),
+        wp_network_policy_build(template_,
+                                wp_network_policy_spec(template_, WP_TIER_T0)),
         "{'apiVersion': 'networking.k8s.io/v1', 'kind': 'NetworkPolicy', "
         "'metadata': {'name': 'template-network-policy', 'namespace': 'team', "
         "'ownerReferences': [{'apiVersion': "
@@ -53,6 +55,72 @@ default_rules(void **state)
         "'169.254.0.0/16']}}, {'ipBlock': {'cidr': '::/0', 'except': "
         "['fc00::/7', 'fe80::/10']}}]}]}}");
     wp_object_unref(template_);
+}
+
+/* What a tier lets out, whether the template names it or the installation. */
+static void
+tiers(void **state)
+{
+#define IN                                                                     \
+    "'ingress': [{'from': [{'namespaceSelector': {'matchLabels': "             \
+    "{'kubernetes.io/metadata.name': 'agent-sandbox-system'}}, "               \
+    "'podSelector': {'matchLabels': {'app': 'sandbox-router'}}}]}]"
+#define DNS                                                                    \
+    "'ports': [{'port': 53, 'protocol': 'UDP'}, "                              \
+    "{'port': 53, 'protocol': 'TCP'}]"
+    static const char *const out[] = {
+        [WP_TIER_T1] = "[{" DNS "}]",
+        [WP_TIER_T2] = "[{" DNS "}]",
+        [WP_TIER_T3] = "[{'to': [{'podSelector': {'matchLabels': {'app': "
+                       "'warmpool-egress'}}}], 'ports': [{'port': 3128, "
+                       "'protocol': 'TCP'}]}, {'to': [{'namespaceSelector': "
+                       "{'matchLabels': {'kubernetes.io/metadata.name': "
+                       "'kube-system'}}}], " DNS "}]",
+    };
+
+    (void)state;
+    for (int tier = WP_TIER_T1; tier < WP_TIERS; tier++) {
+        const char *egress = out[tier < WP_TIER_T3 ? tier : WP_TIER_T3];
+        struct wp_object *bare =
+            wp_test_object(WP_KIND_SANDBOX_TEMPLATE, TEMPLATE(""));
+        char text[512];
+        char expected[1024];
+
+        (void)snprintf(expected, sizeof expected,
+                       "{" SELECTOR ", " IN ", 'egress': %s}", egress);
+        wp_test_json_equal(wp_network_policy_spec(bare, (enum wp_tier)tier),
+                           expected);
+        (void)snprintf(text, sizeof text,
+                       "{'metadata': {'name': 'template', 'namespace': 'team', "
+                       "'uid': 't', 'annotations': "
+                       "{'template.warmpool.io/tier': '%s'}}, 'spec': "
+                       "{'podTemplate': {'spec': {}}}}",
+                       wp_tier_info((enum wp_tier)tier)->name);
+        wp_test_json_equal(spec_of(text), expected);
+        wp_object_unref(bare);
+    }
+}
+
+/* The daemon's Pods come in, too: they bring what claims have. */
+static void
+rules_of_one_that_is_bound(void **state)
+{
+    json_t *spec =
+        spec_of("{'metadata': {'name': 'template', 'namespace': 'team', 'uid': "
+                "'t', 'annotations': {'template.warmpool.io/binding': "
+                "'allowed'}}, 'spec': {'podTemplate': {'spec': {}}}}");
+
+    (void)state;
+    wp_test_json_equal(
+        json_incref(json_object_get(spec, "ingress")),
+        "[{'from': [{'namespaceSelector': {'matchLabels': "
+        "{'kubernetes.io/metadata.name': 'agent-sandbox-system'}}, "
+        "'podSelector': {'matchLabels': {'app': 'sandbox-router'}}}, "
+        "{'namespaceSelector': {'matchLabels': "
+        "{'kubernetes.io/metadata.name': 'agent-sandbox-system'}}, "
+        "'podSelector': {'matchLabels': "
+        "{'app.kubernetes.io/name': 'warmpool'}}}]}]");
+    json_decref(spec);
 }
 
 /* A template with rules of its own gets those and no others: {} shuts all. */
@@ -143,6 +211,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_rules),
+        cmocka_unit_test(rules_of_one_that_is_bound),
+        cmocka_unit_test(tiers),
         cmocka_unit_test(own_rules),
         cmocka_unit_test(sameness),
         cmocka_unit_test(names),

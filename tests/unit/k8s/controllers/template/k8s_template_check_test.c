@@ -42,7 +42,7 @@ pod_of_a_template(void **state)
 
     (void)state;
     wp_test_json_equal(
-        wp_pod_check_build(template_),
+        wp_pod_check_build(template_, WP_TIER_T0),
         "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'generateName': "
         "'t-', 'namespace': 'team', 'labels': {'a': 'b'}}, 'spec': "
         "{'containers': [{'name': 'c', 'imagee': 'i'}], "

@@ -1,0 +1,322 @@
+/* k8s/backend/backend_bind.c - what a claim brings, on its way to the server in
+ * the Pod.
+ *
+ *   asked --the lease is on the Sandbox--> brought --> answered
+ *
+ * The lease is written first, and the answer waits for that: a Sandbox that may
+ * have taken a part of a binding is in no pool then, whoever leads next. Any
+ * thread packs; all else is the cluster's thread's. A sandbox has one binding
+ * under way at most: others that come meanwhile are repeats of its claim, and
+ * hear the same. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/backend/backend_impl.h"
+#include "k8s/bind/bind_call.h"
+#include "pool/binding.h"
+#include "proto/formats/sandbox_token.h"
+#include "proto/parcel/pack.h"
+#include "proto/parcel/request.h"
+
+enum {
+    BINDS_MAX = 256, /* Under way at once, each with its parcel. */
+};
+
+#define NOT_HERE                                                               \
+    "this daemon does not keep the sandboxes now; try again, or at the one "   \
+    "that does"
+
+/* A claim's request, with its parcel. */
+struct asked {
+    struct wp_cluster_message base; /* First. */
+    struct wp_cluster_backend *backend;
+    struct wp_bind_op *op;
+    struct wp_slot_ref ref;
+    int64_t within_ns;
+    uint64_t fingerprint;
+    size_t size;
+    uint8_t parcel[];
+};
+
+/* One sandbox on its way. Its entry in the table owns it. */
+struct wp_sandbox_binding {
+    struct wp_cluster_backend *backend;
+    struct wp_sandbox_ref *entry;
+    struct wp_list ops;
+    struct evbuffer *parcel; /* Empty once it was brought. */
+    struct event *timer;
+    struct wp_bind_call *call; /* NULL: the lease is not written yet. */
+    char ip[INET6_ADDRSTRLEN]; /* Where it is brought. */
+    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
+};
+
+static void
+look_at(struct wp_cluster_backend *backend, const struct wp_sandbox_ref *entry)
+{
+    wp_work_add(backend->queue, entry->ns, entry->name, false);
+}
+
+static void
+wipe(struct asked *asked)
+{
+    explicit_bzero(asked, sizeof *asked + asked->size);
+    free(asked);
+}
+
+static void
+wipe_sent(const void *bytes, size_t len, void *asked)
+{
+    (void)bytes;
+    (void)len;
+    wipe(asked);
+}
+
+static void
+answer(struct wp_cluster_backend *backend, struct wp_bind_op *op,
+       const struct wp_bind_answer *given)
+{
+    op->status = given->status;
+    memcpy(op->reason, given->reason, sizeof op->reason);
+    (void)atomic_fetch_sub_explicit(&backend->binds, 1, memory_order_relaxed);
+    op->done(op);
+}
+
+static void
+answer_all(struct wp_sandbox_ref *entry, const struct wp_bind_answer *given)
+{
+    struct wp_sandbox_binding *self = entry->binding;
+    struct wp_list *node;
+
+    entry->binding = NULL;
+    wp_bind_call_cancel(self->call);
+    event_free(self->timer);
+    evbuffer_free(self->parcel);
+    while ((node = wp_list_pop_front(&self->ops)) != NULL) {
+        answer(self->backend, WP_CONTAINER_OF(node, struct wp_bind_op, node),
+               given);
+    }
+    free(self);
+}
+
+void
+wp_backend_end_binding(struct wp_sandbox_ref *entry, enum wp_status status,
+                       const char *reason)
+{
+    struct wp_bind_answer given;
+
+    if (entry->binding != NULL) {
+        wp_bind_answer_set(&given, status, false, wp_str_from(reason));
+        answer_all(entry, &given);
+    }
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct wp_sandbox_binding *self = ctx;
+    bool brought = self->call != NULL;
+
+    (void)fd;
+    (void)what;
+    wp_backend_end_binding(self->entry, WP_DEADLINE_EXCEEDED,
+                           brought ? "the sandbox did not answer in time"
+                                   : "the lease could not be written on the "
+                                     "sandbox in time");
+}
+
+/* --- To the Pod --- */
+
+static void
+on_answer(void *ctx, const struct wp_bind_answer *given)
+{
+    struct wp_sandbox_binding *self = ctx;
+    struct wp_cluster_backend *backend = self->backend;
+    struct wp_sandbox_ref *entry = self->entry;
+
+    self->call = NULL; /* It has ended. */
+    entry->spoilt = given->lost;
+    if (given->status == WP_OK) {
+        memcpy(entry->bound_ip, self->ip, sizeof entry->bound_ip);
+    }
+    answer_all(entry, given);
+    look_at(backend, entry);
+}
+
+void
+wp_backend_bring(struct wp_cluster_backend *backend,
+                 struct wp_sandbox_ref *entry, const char *ip)
+{
+    struct wp_sandbox_binding *self = entry->binding;
+    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+
+    if (self->call != NULL || ip[0] == '\0') {
+        return;
+    }
+    (void)snprintf(self->ip, sizeof self->ip, "%s", ip);
+    wp_sandbox_token(backend->parts->config.sandbox_key, entry->ns, entry->name,
+                     token);
+    self->call = wp_bind_call_start(
+        backend->parts->base,
+        &(struct wp_bind_request){.ip = ip,
+                                  .port = backend->parts->config.sandbox_port,
+                                  .token = token,
+                                  .fingerprint = self->fingerprint,
+                                  .parcel = self->parcel,
+                                  .within_ns = WP_BIND_MAX_NS,
+                                  .done = on_answer,
+                                  .ctx = self});
+    explicit_bzero(token, sizeof token);
+    if (self->call == NULL) {
+        wp_backend_end_binding(entry, WP_UNAVAILABLE,
+                               "the sandbox's server cannot be reached");
+    }
+}
+
+/* --- The way in --- */
+
+/* Takes asked's parcel. False: memory lacks, and asked is still there. */
+static bool
+begin(struct wp_sandbox_ref *entry, struct asked *asked)
+{
+    struct wp_cluster_backend *backend = asked->backend;
+    struct timeval within = wp_timeval(asked->within_ns);
+    struct wp_sandbox_binding *self = calloc(1, sizeof *self);
+
+    if (self == NULL) {
+        return false;
+    }
+    self->backend = backend;
+    self->entry = entry;
+    wp_list_init(&self->ops);
+    (void)snprintf(self->fingerprint, sizeof self->fingerprint, "%016" PRIx64,
+                   asked->fingerprint);
+    self->parcel = evbuffer_new();
+    self->timer = evtimer_new(backend->parts->base, on_timer, self);
+    if (self->parcel == NULL || self->timer == NULL ||
+        evtimer_add(self->timer, &within) != 0 ||
+        evbuffer_add_reference(self->parcel, asked->parcel, asked->size,
+                               wipe_sent, asked) != 0) {
+        if (self->parcel != NULL) {
+            evbuffer_free(self->parcel);
+        }
+        if (self->timer != NULL) {
+            event_free(self->timer);
+        }
+        free(self);
+        return false;
+    }
+    entry->binding = self;
+    return true;
+}
+
+static void
+take_bind(struct wp_cluster_message *from)
+{
+    struct asked *asked = WP_CONTAINER_OF(from, struct asked, base);
+    struct wp_cluster_backend *backend = asked->backend;
+    struct wp_bind_op *op = asked->op;
+    struct wp_sandbox_ref *entry =
+        wp_sandbox_refs_find_ref(backend->refs, asked->ref);
+    const char *lack = NULL;
+    struct wp_bind_answer given;
+
+    if (!backend->parts->active) {
+        lack = NOT_HERE;
+    } else if (entry == NULL || entry->lost || entry->unwanted) {
+        lack = "the sandbox was lost before it was bound; try again";
+    } else if (entry->binding != NULL) {
+        wipe(asked); /* A repeat of the claim. */
+    } else if (!begin(entry, asked)) {
+        lack = "no memory for it; try again";
+    }
+    if (lack != NULL) {
+        wipe(asked);
+        wp_bind_answer_set(&given, WP_UNAVAILABLE, false, wp_str_from(lack));
+        answer(backend, op, &given);
+        return;
+    }
+    wp_list_push_back(&entry->binding->ops, &op->node);
+    look_at(backend, entry);
+}
+
+static void
+end_one(void *ctx, struct wp_sandbox_ref *entry)
+{
+    (void)ctx;
+    wp_backend_end_binding(entry, WP_UNAVAILABLE, NOT_HERE);
+}
+
+void
+wp_backend_open_binds(struct wp_cluster_backend *backend, bool open)
+{
+    /* Relaxed: who comes too late is refused on the cluster's thread. */
+    atomic_store_explicit(&backend->binds_open, open, memory_order_relaxed);
+    if (!open) {
+        wp_sandbox_refs_walk(backend->refs, end_one, backend);
+    }
+}
+
+/* Nobody waits for an answer any more. */
+static void
+drop_bind(struct wp_cluster_message *from)
+{
+    wipe(WP_CONTAINER_OF(from, struct asked, base));
+}
+
+static enum wp_status
+refuse(struct wp_bind_op *op, enum wp_status status, const char *reason)
+{
+    (void)snprintf(op->reason, sizeof op->reason, "binding: %s", reason);
+    return status;
+}
+
+enum wp_status
+wp_backend_bind(void *self, struct wp_bind_op *op)
+{
+    struct wp_cluster_backend *backend = self;
+    size_t size = wp_parcel_size(op->binding, WP_STR(""));
+    struct asked *asked = NULL;
+
+    if (!atomic_load_explicit(&backend->binds_open, memory_order_relaxed)) {
+        return refuse(op, WP_UNAVAILABLE, NOT_HERE);
+    }
+    if (atomic_fetch_add_explicit(&backend->binds, 1, memory_order_relaxed) <
+        BINDS_MAX) {
+        asked = malloc(sizeof *asked + size);
+    }
+    if (asked == NULL) {
+        (void)atomic_fetch_sub_explicit(&backend->binds, 1,
+                                        memory_order_relaxed);
+        return refuse(op, WP_RESOURCE_EXHAUSTED,
+                      "too many sandboxes are being bound; try again");
+    }
+    *asked = (struct asked){
+        .base = {.run = take_bind, .drop = drop_bind},
+        .backend = backend,
+        .op = op,
+        .ref = op->ref,
+        .within_ns = op->within_ns,
+        .fingerprint = op->binding->fingerprint,
+        .size = size,
+    };
+    wp_parcel_fill(op->binding, WP_STR(""), asked->parcel);
+    wp_cluster_channel_to_cluster(backend->channel, &asked->base);
+    return WP_PENDING;
+}
+
+const char *
+wp_backend_unbound(void *self, struct wp_str template_namespace,
+                   struct wp_str template_name)
+{
+    const struct wp_cluster_backend *backend = self;
+
+    if (backend->parts->config.sandbox_key == NULL) {
+        return "the daemon has no token_key_file, by which sandboxes know it";
+    }
+    return wp_bindable_has(backend->bindable, template_namespace, template_name)
+               ? NULL
+               : "the template does not say that its program takes bindings "
+                 "(" WP_TEMPLATE_BINDING_KEY ": allowed)";
+}

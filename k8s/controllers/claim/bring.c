@@ -1,0 +1,267 @@
+/* k8s/controllers/claim/bring.c - the variables of a claim reach its warm
+ * Sandbox before the claim is Ready.
+ *
+ *   adopted, with a mark --> brought --> status
+ *                               | not all of it: Ready is False, and stays so
+ *                               | no answer: the same, and again
+ *
+ * The pool's annotation bind-env says that variables are brought; without it
+ * they make the claim start cold. The mark is an annotation of the Sandbox,
+ * which the adoption writes: so a later leader brings what an earlier one did
+ * not. What is there already is brought again when the Sandbox becomes Ready
+ * anew, since it may be another Pod; a Pod that has it answers as before. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "k8s/bind/bind_call.h"
+#include "k8s/bind/brings.h"
+#include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/reconcile.h"
+#include "k8s/objects/names.h"
+#include "pool/base/assert.h"
+#include "proto/formats/sandbox_token.h"
+#include "proto/parcel/pack.h"
+#include "proto/parcel/request.h"
+
+/* One that is under way; in the controller's list. */
+struct bringing {
+    struct wp_list node;
+    struct wp_claim_reconcile *reconcile;
+    struct wp_bind_call *call;
+};
+
+/* --- Whether --- */
+
+bool
+wp_claim_brings(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
+    struct wp_pools *pools = reconcile->self->parts->core.pools;
+    uint32_t index;
+    struct wp_pool_stats stats;
+
+    if (!view->has_env || view->has_volume_claims) {
+        return false;
+    }
+    index = wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
+                           wp_str_from(reconcile->pool));
+    if (index == UINT32_MAX) {
+        return false;
+    }
+    wp_pools_stats(pools, index, &stats);
+    return stats.spec.bind_env;
+}
+
+/* Until claim, template or settings change that stays so. */
+static bool
+refuse(struct wp_claim_reconcile *reconcile, const char *reason)
+{
+    wp_claim_reconcile_refuse(reconcile, reason, reconcile->err.msg, WP_WORK_OK,
+                              WP_TIME_NEVER);
+    return false;
+}
+
+bool
+wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
+                   const struct wp_object *templ)
+{
+    struct wp_err *err = &reconcile->err;
+    const char *reason = WP_REASON_ENV_REJECTED;
+    struct wp_claim_brings brings;
+    enum wp_status status;
+    json_t *cold;
+
+    if (reconcile->self->parts->config.sandbox_key == NULL ||
+        !wp_template_view(templ)->binds) {
+        (void)wp_err_set(err, WP_FAILED_PRECONDITION,
+                         "env: SandboxWarmPool \"%s\" binds variables, but %s",
+                         reconcile->pool,
+                         wp_template_view(templ)->binds
+                             ? "the daemon has no token_key_file"
+                             : "its template does not say that its program "
+                               "takes them (" WP_TEMPLATE_BINDING_KEY
+                               ": allowed)");
+        return refuse(reconcile, WP_REASON_BINDING);
+    }
+    /* The template's policy says of variables what it says of cold ones. */
+    cold = wp_cold_sandbox(reconcile->claim, templ,
+                           reconcile->self->parts->config.default_tier, &reason,
+                           err);
+    if (cold == NULL) {
+        return refuse(reconcile, reason);
+    }
+    json_decref(cold);
+    status = wp_claim_brings_check(reconcile->claim, templ, err);
+    if (status == WP_OK) {
+        status = wp_claim_brings_read(reconcile->claim, &brings, err);
+        wp_claim_brings_fini(&brings);
+    }
+    return status == WP_OK || refuse(reconcile, WP_REASON_BINDING);
+}
+
+/* --- When --- */
+
+/* Changes with the Sandbox and its Pod, and when it becomes Ready anew. */
+static void
+time_of(const struct wp_object *sandbox, char out[WP_CLAIM_BROUGHT_MAX])
+{
+    const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
+
+    (void)snprintf(out, WP_CLAIM_BROUGHT_MAX, "%s %s %s", sandbox->uid,
+                   view->pod_ip, view->ready.transition);
+}
+
+static bool
+is_due(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
+    const struct wp_object *sandbox = reconcile->sandbox;
+    struct wp_claim_entry *entry = reconcile->entry;
+    char now[WP_CLAIM_BROUGHT_MAX];
+
+    if (wp_object_annotation(sandbox, WP_ANNOTATION_BRINGS) == NULL ||
+        wp_sandbox_view(sandbox)->ready.status != WP_CONDITION_TRUE ||
+        wp_sandbox_view(sandbox)->pod_ip[0] == '\0') {
+        return false;
+    }
+    time_of(sandbox, now);
+    if (entry->brought[0] == '\0' && view->ready.status == WP_CONDITION_TRUE &&
+        strcmp(view->sandbox, sandbox->name) == 0) {
+        /* An earlier leader has told so. */
+        memcpy(entry->brought, now, sizeof entry->brought);
+    }
+    return strcmp(entry->brought, now) != 0;
+}
+
+/* --- Bringing --- */
+
+static void
+on_answer(void *ctx, const struct wp_bind_answer *answer)
+{
+    struct bringing *bringing = ctx;
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+
+    wp_list_remove(&bringing->node);
+    free(bringing);
+    if (answer->status == WP_OK || answer->other) {
+        /* Another one is what the claim said before. */
+        time_of(reconcile->sandbox, reconcile->entry->brought);
+        wp_claim_status_write(reconcile);
+        return;
+    }
+    (void)wp_err_set(&reconcile->err, answer->status, "%s", answer->reason);
+    reconcile->outcome.sandbox = NULL;
+    if (answer->status == WP_FAILED_PRECONDITION) {
+        wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
+                               WP_WORK_OK, WP_TIME_NEVER);
+    } else {
+        wp_claim_reconcile_say(reconcile, "SandboxNotReady", reconcile->err.msg,
+                               WP_WORK_FAILED, 0);
+    }
+}
+
+/* NULL, and the reconcile's err. The caller's to free. */
+static struct evbuffer *
+pack(struct wp_claim_reconcile *reconcile,
+     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1])
+{
+    struct wp_pools *pools = reconcile->self->parts->core.pools;
+    struct evbuffer *parcel = NULL;
+    struct wp_claim_brings brings;
+    uint8_t *bytes;
+    size_t size;
+
+    if (wp_claim_brings_read(reconcile->claim, &brings, &reconcile->err) ==
+        WP_OK) {
+        size = wp_parcel_size(&brings.binding, WP_STR(""));
+        bytes = malloc(size + 1);
+        parcel = evbuffer_new();
+        WP_ASSERT(bytes != NULL && parcel != NULL);
+        wp_parcel_fill(&brings.binding, WP_STR(""), bytes);
+        (void)snprintf(fingerprint, WP_BIND_FINGERPRINT_TEXT + 1, "%016" PRIx64,
+                       wp_pools_fingerprint(
+                           pools, (struct wp_str){(const char *)bytes, size}));
+        WP_ASSERT(evbuffer_add(parcel, bytes, size) == 0);
+        free(bytes);
+    }
+    wp_claim_brings_fini(&brings);
+    return parcel;
+}
+
+static void
+begin(struct wp_claim_reconcile *reconcile, struct evbuffer *parcel,
+      const char *fingerprint)
+{
+    const struct wp_parts *parts = reconcile->self->parts;
+    const struct wp_object *sandbox = reconcile->sandbox;
+    struct bringing *bringing = calloc(1, sizeof *bringing);
+    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+
+    WP_ASSERT(bringing != NULL);
+    bringing->reconcile = reconcile;
+    wp_sandbox_token(parts->config.sandbox_key, sandbox->ns, sandbox->name,
+                     token);
+    bringing->call = wp_bind_call_start(
+        parts->base,
+        &(struct wp_bind_request){.ip = wp_sandbox_view(sandbox)->pod_ip,
+                                  .port = parts->config.sandbox_port,
+                                  .token = token,
+                                  .fingerprint = fingerprint,
+                                  .parcel = parcel,
+                                  .within_ns = WP_BIND_MAX_NS,
+                                  .done = on_answer,
+                                  .ctx = bringing});
+    explicit_bzero(token, sizeof token);
+    if (bringing->call == NULL) {
+        free(bringing);
+        wp_claim_reconcile_say(reconcile, "SandboxNotReady",
+                               "binding: the sandbox's server cannot be "
+                               "reached",
+                               WP_WORK_FAILED, 0);
+        return;
+    }
+    wp_list_push_back(&reconcile->self->bringing, &bringing->node);
+}
+
+void
+wp_claim_bring(struct wp_claim_reconcile *reconcile)
+{
+    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
+    struct evbuffer *parcel;
+
+    if (!is_due(reconcile)) {
+        wp_claim_status_write(reconcile);
+    } else if (reconcile->self->parts->config.sandbox_key == NULL) {
+        wp_claim_reconcile_say(reconcile, WP_REASON_BINDING,
+                               "env: the daemon has no token_key_file any more",
+                               WP_WORK_OK, WP_TIME_NEVER);
+    } else {
+        parcel = pack(reconcile, fingerprint);
+        if (parcel == NULL) {
+            wp_claim_reconcile_say(reconcile, WP_REASON_BINDING,
+                                   reconcile->err.msg, WP_WORK_OK,
+                                   WP_TIME_NEVER);
+        } else {
+            begin(reconcile, parcel, fingerprint);
+            evbuffer_free(parcel);
+        }
+    }
+}
+
+void
+wp_claim_bring_none(struct wp_claim_controller *self)
+{
+    struct wp_list *node;
+
+    while ((node = wp_list_pop_front(&self->bringing)) != NULL) {
+        struct bringing *bringing =
+            WP_CONTAINER_OF(node, struct bringing, node);
+        struct wp_claim_reconcile *reconcile = bringing->reconcile;
+
+        wp_bind_call_cancel(bringing->call);
+        free(bringing);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+    }
+}

@@ -1,0 +1,86 @@
+/* warmpool-fetch: what the daemon leaves to a process without rights.
+ *
+ *   warmpool-fetch checkout URL REF BYTES   a repository's tree image
+ *   warmpool-fetch sweep BYTES SECONDS      the cache kept within bounds
+ *
+ * The daemon starts it behind walls of its own, where the cache is the only
+ * thing that it can write. A checkout is reported on descriptor 3
+ * (local/fetch_report.h). */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "local/fetch/cache_sweep.h"
+#include "local/fetch/checkout.h"
+#include "local/fetch_report.h"
+#include "pool/base/str.h"
+
+enum {
+    EXIT_USAGE = 2,
+};
+
+/* fd: comes along; -1: none. */
+static bool
+report(char what, const char *text, int fd)
+{
+    char message[WP_FETCH_REPORT_MAX];
+    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+    int n = snprintf(message, sizeof message, "%c%s", what, text);
+    size_t len = n < (int)sizeof message ? (size_t)n : sizeof message - 1;
+    struct iovec iov = {message, len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        struct cmsghdr *c;
+
+        msg.msg_control = ancillary;
+        msg.msg_controllen = sizeof ancillary;
+        c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    }
+    return sendmsg(WP_FETCH_REPORT_FD, &msg, MSG_NOSIGNAL) >= 0;
+}
+
+static int
+checkout(const char *url, const char *ref, uint64_t bytes)
+{
+    struct wp_checkout it = {.url = url, .ref = ref, .bytes_max = bytes};
+    bool ok = wp_checkout(&it);
+
+    ok = ok ? report(it.made ? WP_FETCH_MADE : WP_FETCH_KEPT, it.commit, it.fd)
+            : report(WP_FETCH_FAILED, it.why, -1);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    uint64_t bytes;
+    uint64_t seconds;
+
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+    if (argc == 5 && strcmp(argv[1], "checkout") == 0 &&
+        wp_str_to_u64(wp_str_from(argv[4]), &bytes)) {
+        return checkout(argv[2], argv[3], bytes);
+    }
+    if (argc == 4 && strcmp(argv[1], "sweep") == 0 &&
+        wp_str_to_u64(wp_str_from(argv[2]), &bytes) &&
+        wp_str_to_u64(wp_str_from(argv[3]), &seconds) && seconds <= INT32_MAX) {
+        return wp_cache_sweep(bytes, (int64_t)seconds) ? EXIT_SUCCESS
+                                                       : EXIT_FAILURE;
+    }
+    (void)fputs("Usage: warmpool-fetch checkout URL REF BYTES\n"
+                "       warmpool-fetch sweep BYTES SECONDS\n",
+                stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,22 @@
+/* local/fetch_report.h - what warmpool-fetch says to the daemon: one message on
+ * a SOCK_SEQPACKET socket, a letter and a text. */
+#ifndef WP_LOCAL_FETCH_REPORT_H
+#define WP_LOCAL_FETCH_REPORT_H
+
+enum {
+    WP_FETCH_REPORT_FD = 3,
+    WP_FETCH_REPORT_MAX = 256, /* Bytes of it. */
+
+    /* A tree image (local/tree_image.h) comes along, to be read; text is the
+     * commit that it has. */
+    WP_FETCH_KEPT = 'K',   /* It was in the cache. */
+    WP_FETCH_MADE = 'M',   /* The cache has grown by it. */
+    WP_FETCH_FAILED = 'F', /* Text says why. */
+};
+
+/* Where the repository's part of the cache is, for warmpool-fetch. */
+#define WP_FETCH_CACHE_DIR "/cache"
+/* The program that it runs. */
+#define WP_FETCH_GIT "/usr/bin/git"
+
+#endif

@@ -1,0 +1,191 @@
+#include "local/sandbox/bind_trees.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "local/control.h"
+#include "pool/base/assert.h"
+
+enum {
+    URL_SHOWN = 60, /* In a reason. */
+};
+
+struct tree {
+    struct wp_bind_trees *trees;
+    struct wp_fetch *fetch; /* Under way; NULL: not. */
+    int fd;                 /* Of its image; -1: not there. */
+    char url[WP_REMOTE_URL_MAX + 1];
+    char ref[WP_GIT_REF_MAX + 1];
+    char dir[WP_BINDING_PATH_MAX + 1];
+};
+
+struct wp_bind_trees {
+    uint32_t n;
+    uint32_t left; /* Not fetched. */
+    void (*done)(void *ctx, enum wp_status status, const char *reason);
+    void *ctx;
+    struct tree tree[WP_BINDING_REPOSITORIES_MAX];
+};
+
+enum wp_status
+wp_bind_trees_check(const struct wp_remote_rules *rules,
+                    const struct wp_binding *binding, struct wp_err *err)
+{
+    for (uint32_t i = 0; i < binding->n_repositories; i++) {
+        char url[WP_REMOTE_URL_MAX + 1];
+        struct wp_remote remote;
+        const char *why = "";
+
+        if (!wp_remote_parse(binding->repositories[i].url, &remote, &why) ||
+            !wp_remote_url(&remote, url)) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "binding.repositories[%u].url: %s", i, why);
+        }
+        if (!wp_remote_rules_allow(rules, &remote)) {
+            return wp_err_set(
+                err, WP_FAILED_PRECONDITION,
+                "binding.repositories[%u]: '%.*s' is not allowed here (setting "
+                "%s)",
+                i, URL_SHOWN, url,
+                rules->n == 0 ? "git_remotes, which is empty"
+                              : "git_remotes, or git_remotes_denied");
+        }
+    }
+    return WP_OK;
+}
+
+static void
+copy(struct wp_str text, char *out, size_t cap)
+{
+    bool fits = wp_str_copy(text, out, cap);
+
+    WP_ASSERT(fits); /* The binding was checked. */
+}
+
+struct wp_bind_trees *
+wp_bind_trees_make(const struct wp_binding *binding)
+{
+    struct wp_bind_trees *trees = calloc(1, sizeof *trees);
+
+    if (trees == NULL) {
+        return NULL;
+    }
+    trees->n = binding->n_repositories;
+    for (uint32_t i = 0; i < trees->n; i++) {
+        const struct wp_binding_repository *from = &binding->repositories[i];
+        struct tree *tree = &trees->tree[i];
+        struct wp_remote remote;
+        const char *why;
+        bool fits = wp_remote_parse(from->url, &remote, &why) &&
+                    wp_remote_url(&remote, tree->url);
+
+        WP_ASSERT(fits);
+        copy(from->ref, tree->ref, sizeof tree->ref);
+        copy(from->dir, tree->dir, sizeof tree->dir);
+        tree->trees = trees;
+        tree->fd = -1;
+    }
+    return trees;
+}
+
+void
+wp_bind_trees_drop(struct wp_bind_trees *trees)
+{
+    if (trees == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < trees->n; i++) {
+        if (trees->tree[i].fetch != NULL) {
+            wp_fetch_cancel(trees->tree[i].fetch);
+        }
+        if (trees->tree[i].fd >= 0) {
+            (void)close(trees->tree[i].fd);
+        }
+    }
+    free(trees);
+}
+
+/* --- Fetching --- */
+
+static void
+on_fetched(void *ctx, enum wp_status status, int fd, const char *reason)
+{
+    struct tree *tree = ctx;
+    struct wp_bind_trees *trees = tree->trees;
+    char text[WP_BIND_REASON_MAX + 1];
+
+    tree->fetch = NULL;
+    tree->fd = fd;
+    if (status != WP_OK) {
+        (void)snprintf(text, sizeof text, "repository '%.*s': %s", URL_SHOWN,
+                       tree->url, reason);
+        trees->done(trees->ctx, status, text);
+        return;
+    }
+    if (--trees->left == 0) {
+        trees->done(trees->ctx, WP_OK, "");
+    }
+}
+
+void
+wp_bind_trees_fetch(struct wp_bind_trees *trees, struct wp_fetcher *fetcher,
+                    void (*done)(void *ctx, enum wp_status status,
+                                 const char *reason),
+                    void *ctx)
+{
+    trees->done = done;
+    trees->ctx = ctx;
+    trees->left = trees->n;
+    for (uint32_t i = 0; i < trees->n; i++) {
+        struct tree *tree = &trees->tree[i];
+
+        tree->fetch =
+            wp_fetcher_begin(fetcher, tree->url, tree->ref, on_fetched, tree);
+        if (tree->fetch == NULL) {
+            done(ctx, WP_RESOURCE_EXHAUSTED, "no memory to fetch repositories");
+            return;
+        }
+    }
+    wp_fetcher_go(fetcher);
+}
+
+/* --- Handing over --- */
+
+static bool
+send_tree(const struct tree *tree, int control_fd, uint64_t fingerprint)
+{
+    char text[WP_CONTROL_TREE_MAX + 1];
+    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+    int n = snprintf(text, sizeof text, "%c%016" PRIx64 "%s", WP_CONTROL_TREE,
+                     fingerprint, tree->dir);
+    struct iovec iov = {text, (size_t)n};
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = ancillary,
+        .msg_controllen = sizeof ancillary,
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &tree->fd, sizeof tree->fd);
+    return sendmsg(control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
+}
+
+bool
+wp_bind_trees_send(const struct wp_bind_trees *trees, int control_fd,
+                   uint64_t fingerprint)
+{
+    for (uint32_t i = 0; i < trees->n; i++) {
+        if (!send_tree(&trees->tree[i], control_fd, fingerprint)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,345 @@
+"""Claims that bring repositories: with real sandboxes, git and hostile servers.
+
+Run by ctest: git_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR WARMPOOLCTL
+[unittest arguments]. Needs git, and a host that lets it make sandboxes; exits
+with 77 elsewhere.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import grpc
+
+from daemon_test import POOL, Daemon, eventually, host_can, pb, tell_if_failed
+from git_rig import BACKEND, Repository, Server, git, hang, redirect, say
+
+CTL = os.path.abspath(sys.argv[4])
+MIB = 1 << 20
+
+
+def fetchers():
+    """Processes of warmpool-fetch."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as handle:
+                words = handle.read().split(b"\0")
+        except OSError:
+            continue  # It has ended.
+        if words[0] == b"/warmpool-fetch":
+            found.append(words)
+    return found
+
+
+class Git(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="wp-git-")
+        self.server = Server(self.dir)
+        self.addCleanup(self.server.end)
+        self.daemon = None
+        self.addCleanup(self.clean)
+        # What is in a home must not matter.
+        home = os.path.join(self.dir, "home")
+        os.mkdir(home)
+        with open(os.path.join(home, ".gitconfig"), "w",
+                  encoding="ascii") as handle:
+            handle.write('[url "http://127.0.0.1:1/"]\n'
+                         f'\tinsteadOf = {self.server.base}/\n')
+        os.environ["HOME"] = home
+        self.repository = Repository(self.dir, "app")
+        self.readme = self.repository.blob(b"hello\n")
+        self.script = self.repository.blob(b"#!/bin/sh\necho runs\n")
+        inner = self.repository.tree(("100644", "blob", self.readme, "deep"))
+        self.tree = self.repository.tree(
+            ("100644", "blob", self.readme, "README"),
+            ("100755", "blob", self.script, "run.sh"),
+            ("120000", "blob", self.repository.blob(b"/etc/passwd"), "link"),
+            ("040000", "tree", inner, "folder"))
+        self.first = self.repository.commit(self.tree)
+        self.head = self.repository.commit(self.tree, parent=self.first)
+        git(self.repository.path, "tag", "-a", "-m", "a tag", "v1", self.first)
+
+    def clean(self):
+        if self.daemon is not None:
+            tell_if_failed(self, [self.daemon])
+            self.daemon.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def start(self, *flags):
+        run = os.path.join(self.dir, "daemon")
+        os.makedirs(run, exist_ok=True)
+        os.chmod(self.dir, 0o755)
+        # On a busy machine a fetch may take its time.
+        self.daemon = Daemon(f"--git-remotes={self.server.base}",
+                             "--git-timeout=600s", *flags, directory=run)
+        return self.daemon.wait_full(3)
+
+    def claim(self, claim_id, *repositories, **binding):
+        return self.daemon.rpc(
+            "Allocator/Claim",
+            pb.ClaimRequest(pool=POOL, claim_id=claim_id, wait_ms=60000,
+                            binding=pb.Binding(
+                                repositories=repositories, **binding)),
+            pb.ClaimResponse)
+
+    def url(self, name="app"):
+        return f"{self.server.base}/{name}"
+
+    def app(self, ref="", directory="", name="app"):
+        return pb.Repository(url=self.url(name), ref=ref, directory=directory)
+
+    def refused(self, *repositories):
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim("refused", *repositories)
+        self.assertEqual(caught.exception.code(),
+                         grpc.StatusCode.FAILED_PRECONDITION,
+                         caught.exception.details())
+        eventually(lambda: self.daemon.pool().leased == 0, "nothing held")
+        return caught.exception.details()
+
+    def sh(self, lease, script):
+        status, body = self.daemon.get(
+            f"/sandboxes/{lease.sandbox}/execute", "POST",
+            json.dumps({"command": f"sh -c '{script}'"}),
+            {"Content-Type": "application/json"})
+        self.assertEqual(status, 200, body)
+        answer = json.loads(body)
+        self.assertEqual(answer["exit_code"], 0, answer)
+        return answer["stdout"]
+
+    def part(self, name):
+        """Of the cache."""
+        return f"p!127.0.0.1:{self.server.server_address[1]}!{name}"
+
+    def images(self):
+        base = os.path.join(self.daemon.state, "repositories")
+        return [name for _, _, names in os.walk(base) for name in names
+                if name.endswith(".image")]
+
+    # --- What is to be had ---
+
+    def test_checkout(self):
+        self.start()
+        answer = self.claim("c1", self.app(),
+                            files=[pb.File(path="README", content=b"mine\n")])
+        self.assertEqual(list(answer.bound.repositories), [self.url()])
+        lease = answer.lease
+        self.assertEqual(self.sh(lease, "cat README; ./run.sh; "
+                                 "cat folder/deep; readlink link; pwd"),
+                         "mine\nruns\nhello\n/etc/passwd\n/workspace\n")
+        self.assertEqual(
+            self.sh(lease, "git rev-parse HEAD; git branch --show-current; "
+                    "git rev-list --count HEAD; git status --porcelain; "
+                    "git remote get-url origin"),
+            f"{self.head}\nmain\n1\n M README\n{self.url()}\n")
+        self.assertNotIn(b"insteadOf", b"".join(
+            body for _, _, body in self.server.seen))
+        # From the cache: the remote is asked what the ref names, no more.
+        fetches = self.server.fetches()
+        self.assertGreater(fetches, 0)
+        self.claim("c2", self.app())
+        self.assertEqual(self.server.fetches(), fetches)
+        # A repeat asks nobody, also when it is as good as gone.
+        seen = len(self.server.seen)
+        again = self.claim("c2", self.app())
+        self.assertTrue(again.replayed)
+        self.assertEqual(len(self.server.seen), seen)
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim("c2", self.app("v1"))
+        self.assertEqual(caught.exception.code(),
+                         grpc.StatusCode.ALREADY_EXISTS)
+        # A branch that has moved.
+        moved = self.repository.commit(self.tree, parent=self.head)
+        lease = self.claim("c3", self.app("main")).lease
+        self.assertEqual(self.sh(lease, "git rev-parse HEAD"), moved + "\n")
+        eventually(lambda: len(self.images()) == 1, "the older image gone")
+
+    def test_several_by_tag_and_commit(self):
+        self.start()
+        lease = self.claim(
+            "c1", self.app("v1", "a"), self.app(self.first, "b/c"),
+            self.app("refs/heads/main", "d")).lease
+        self.assertEqual(
+            self.sh(lease, "for at in a b/c d; do git -C $at rev-parse HEAD; "
+                    "done; cat a/README; git -C d branch --show-current"),
+            f"{self.first}\n{self.first}\n{self.head}\nhello\nmain\n")
+        # A commit that is there needs no server.
+        self.server.tricks["/"] = hang
+        self.claim("c2", self.app(self.first))
+
+    def test_warmpoolctl(self):
+        self.start()
+        run = os.path.join(self.daemon.dir, "r")
+
+        def ctl(*words):
+            return subprocess.run(
+                [CTL, *words], capture_output=True, check=False,
+                env=dict(os.environ, RUNTIME_DIRECTORY=run,
+                         XDG_STATE_HOME=os.path.join(self.dir, "home")))
+
+        done = ctl("claim", "quickstart", "--id", "c1", "--repo",
+                   self.url() + "@v1:src", "--repo", self.url())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"          " + self.url().encode(), done.stdout)
+        done = ctl("exec", "c1", "--", "cat", "src/README", "README")
+        self.assertEqual(done.stdout, b"hello\nhello\n", done.stderr)
+        for word, says in (
+                ("app", b"--repo: URL[@REF][:DIR] expected"),
+                (self.url() + "@", b"--repo: a branch, a tag or a commit"),
+                ("https://me:pw@example.org/x",
+                 b"binding.repositories[0].url: a URL without a user"),
+                (self.url() + "@a..b", b"binding.repositories[0].ref: "),
+                (self.url() + ":../x", b"binding.repositories[0].directory: "),
+                ("file:///etc", b"binding.repositories[0].url: a URL that")):
+            done = ctl("claim", "quickstart", "--repo", word)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(says, done.stderr)
+            self.assertNotIn(b"pw@", done.stderr)
+
+    # --- What is not ---
+
+    def test_not_allowed(self):
+        self.start("--git-remotes=")
+        self.assertEqual(
+            self.refused(self.app()),
+            f"binding.repositories[0]: '{self.url()}' is not allowed here "
+            "(setting git_remotes, which is empty)")
+        self.daemon.stop()
+        self.start(f"--git-remotes-denied={self.server.base}/App/secret")
+        for url in ("https://example.org/a", "http://127.0.0.1/app",
+                    f"{self.server.base}/app/secret/x"):
+            self.assertEqual(
+                self.refused(pb.Repository(url=url)),
+                f"binding.repositories[0]: '{url}' is not allowed here "
+                "(setting git_remotes, or git_remotes_denied)")
+        self.assertEqual(self.server.seen, [])
+        self.assertEqual(self.daemon.pool().ready, 3)  # None was spent.
+
+    def test_what_is_not_there(self):
+        self.start("--git-repository-size=1MiB")
+        says = self.refused(self.app("none"))
+        self.assertEqual(says, f"binding: repository '{self.url()}': it has no "
+                         "branch or tag 'none'")
+        self.assertIn("not found", self.refused(self.app(name="none")))
+        self.refused(self.app("0" * 40))
+        self.assertEqual(os.listdir(os.path.join(self.daemon.state,
+                                                 "repositories")),
+                         [self.part("app")])
+        empty = Repository(self.dir, "empty")
+        self.assertIn("its HEAD names nothing",
+                      self.refused(self.app(name="empty")))
+        big = Repository(self.dir, "big")
+        big.commit(big.tree(("100644", "blob",
+                             big.blob(os.urandom(2 * MIB)), "big")))
+        self.refused(self.app(name="big"))
+        # A few bytes that become many.
+        bomb = Repository(self.dir, "bomb")
+        blob = bomb.blob(b"\0" * MIB)
+        bomb.commit(bomb.tree(*(("100644", "blob", blob, f"f{i:03}")
+                                for i in range(200))))
+        self.assertIn("it is larger than 1048576 bytes (setting "
+                      "git_repository_size)",
+                      self.refused(self.app(name="bomb")))
+        self.assertNotEqual(empty.path, bomb.path)
+        # What is in the way of another stays in its way.
+        self.assertEqual(self.refused(self.app(), self.app("v1", "README")),
+                         "binding: folder 'README': Not a directory")
+        # And the honest one is to be had.
+        self.daemon.wait_full(3)
+        self.claim("c1", self.app())
+
+    def test_hostile_repositories(self):
+        self.start()
+        for name, folder in (("dot", ".git"), ("case", ".GIT"),
+                             ("short", "git~1"), ("hfs", ".g\u200cit")):
+            bad = Repository(self.dir, name)
+            inner = bad.tree(("100755", "blob", bad.blob(b"x"), "config"))
+            bad.commit(bad.tree(("040000", "tree", inner, folder)))
+            self.refused(self.app(name=name))
+        # What its attributes name is not run; its submodule is not fetched.
+        quiet = Repository(self.dir, "quiet")
+        modules = quiet.blob(b'[submodule "s"]\n\tpath = s\n'
+                             b'\turl = ' + self.url().encode() + b"\n")
+        quiet.commit(quiet.tree(
+            ("100644", "blob", quiet.blob(b"* filter=x\n"), ".gitattributes"),
+            ("100644", "blob", modules, ".gitmodules"),
+            ("100644", "blob", quiet.blob(b"f\n"), "f"),
+            ("160000", "commit", self.head, "s")))
+        self.daemon.wait_full(3)
+        lease = self.claim("c1", self.app(name="quiet")).lease
+        self.assertEqual(self.sh(lease, "cat f; ls s"), "f\n")
+        self.assertFalse(any("/app/" in path
+                             for _, path, _ in self.server.seen))
+
+    def test_hostile_servers(self):
+        self.start()
+        lies = (b"001e# service=git-upload-pack\n0000"
+                b"003d" + b"1" * 40 + b" refs/heads/main\n0000")
+        self.server.tricks.update({
+            "/file/": redirect("file:///etc/passwd"),
+            "/away/": redirect(self.url() + "/info/refs"),
+            "/lies/info": say(lies),
+            "/lies/git": say(b"0008NAK\n" + os.urandom(2000),
+                             "application/x-git-upload-pack-result"),
+            "/noise/": say(os.urandom(100000)),
+        })
+        for name, why in (("file", "git: unable to access"),
+                          ("away", "git: unable to access"),
+                          ("noise", "git: "), ("lies", "git: ")):
+            self.assertIn(f"repository '{self.url(name)}': {why}",
+                          self.refused(self.app("main", name=name)))
+        self.assertFalse(any("/app/" in path
+                             for _, path, _ in self.server.seen))
+
+    def test_a_server_that_hangs(self):
+        self.start("--git-timeout=1s")
+        self.server.tricks["/app/"] = hang
+        self.assertIn("it takes too long (setting git_timeout)",
+                      self.refused(self.app()))
+        eventually(lambda: not fetchers(), "no process left")
+
+    def test_killed_while_it_fetches(self):
+        self.start("--lease-store=sqlite")
+        self.server.tricks["/app/"] = hang
+        call = self.daemon.channel.unary_unary(
+            "/warmpool.v1.Allocator/Claim",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=pb.ClaimResponse.FromString)
+        call.future(pb.ClaimRequest(
+            pool=POOL, claim_id="c1",
+            binding=pb.Binding(repositories=[self.app()])))
+        eventually(fetchers, "a fetch")
+        self.daemon.stop(signal.SIGKILL)
+        eventually(lambda: not fetchers(), "no process left")
+        self.server.tricks.clear()
+        self.daemon = Daemon(f"--git-remotes={self.server.base}",
+                             "--lease-store=sqlite", "--git-timeout=600s",
+                             "--stop-leaves=nothing",
+                             directory=self.daemon.dir)
+        eventually(self.daemon.ready, "the sandboxes taken up")
+        # Who repeats the claim gets all of it.
+        answer = self.claim("c1", self.app())
+        self.assertEqual(self.sh(answer.lease, "cat README"), "hello\n")
+
+    def test_cache_within_bounds(self):
+        self.start("--git-cache-size=0")
+        lease = self.claim("c1", self.app()).lease
+        self.assertEqual(self.sh(lease, "cat README"), "hello\n")
+        eventually(lambda: not self.images(), "the image gone")
+        self.assertEqual(self.sh(self.claim("c2", self.app()).lease,
+                                 "cat README"), "hello\n")
+
+
+if __name__ == "__main__":
+    reason = ("no git http-backend" if not os.path.exists(BACKEND) else
+              host_can())
+    if reason:
+        print("SKIP:", reason)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0]] + sys.argv[5:], verbosity=2)

@@ -1,0 +1,242 @@
+/* What settings are to one another: what they must not contradict, what follows
+ * from others, and what does nothing here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "allocator/conf/conf.h"
+#include "allocator/conf/value.h"
+
+static int
+setup(void **state)
+{
+    *state = wp_conf_create();
+    return *state == NULL;
+}
+
+static int
+teardown(void **state)
+{
+    wp_conf_destroy(*state);
+    return 0;
+}
+
+static enum wp_status
+read_text(struct wp_conf *conf, const char *text, struct wp_err *err)
+{
+    return wp_conf_read_text(conf, wp_str_from(text), "f.yaml", err);
+}
+
+static void
+assert_check(const char *text, const char *message)
+{
+    struct wp_conf *conf = wp_conf_create();
+    struct wp_err err = {.msg = ""};
+
+    assert_non_null(conf);
+    assert_int_equal(read_text(conf, text, &err), WP_OK);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    assert_int_not_equal(wp_conf_check(conf, &err), WP_OK);
+    assert_string_equal(err.msg, message);
+    wp_conf_destroy(conf);
+}
+
+static void
+test_checks_across_settings(void **state)
+{
+    (void)state;
+    assert_check("tls_cert: /c\n",
+                 "settings 'tls_cert' and 'tls_key': expected both or none, "
+                 "only 'tls_cert' is set");
+    assert_check("tls_client_ca: /c\n",
+                 "setting 'tls_client_ca': expected 'tls_cert' and 'tls_key' "
+                 "beside it");
+    assert_check("listen: 0.0.0.0:7443\n",
+                 "setting 'listen': '0.0.0.0:7443' is not loopback, which "
+                 "needs TLS: expected 'tls_cert' and 'tls_key' to be set");
+    assert_check("listen: nonsense\n",
+                 "setting 'listen': address 'nonsense': expected unix:/path, "
+                 "127.0.0.1:PORT or [::1]:PORT");
+    assert_check("{listen: '0.0.0.0:7443', tls_cert: /c, tls_key: /k}\n",
+                 "setting 'listen': '0.0.0.0:7443' is not loopback, where a "
+                 "client must prove who it is: expected 'tls_client_ca' to be "
+                 "set");
+    assert_check("http_listen: '[::]:80'\n",
+                 "setting 'http_listen': '[::]:80' is not loopback, which "
+                 "needs TLS: expected 'tls_cert' and 'tls_key' to be set");
+    assert_check("backend: kubernetes\nmanifests: [a.yaml]\n",
+                 "setting 'manifests': expected none with backend kubernetes, "
+                 "whose pools and templates are the cluster's objects: kubectl "
+                 "apply -f the files");
+    assert_check("backend: kubernetes\nstop_leaves: nothing\n",
+                 "setting 'stop_leaves': expected auto or all with backend "
+                 "kubernetes: nothing in the cluster is deleted because this "
+                 "daemon ends");
+    assert_check("controllers: pool,pod\n",
+                 "setting 'controllers': expected names of pool, claim, "
+                 "template, sandbox, got 'pod'");
+    assert_check("identities: [a=system:sandboxclaims]\n",
+                 "setting 'identities': expected NAME=TENANT (at most 63 "
+                 "bytes, not beginning with 'system:') or NAME=*admin, got "
+                 "'a=system:sandboxclaims'");
+    assert_check("autoscale_budgets: [a=1, b]\n",
+                 "setting 'autoscale_budgets': expected GROUP=TOTAL (a DNS "
+                 "name, a whole number up to 16777216), got 'b'");
+    assert_check("autoscale_budgets: [a=1, A=1]\n",
+                 "setting 'autoscale_budgets': expected GROUP=TOTAL (a DNS "
+                 "name, a whole number up to 16777216), got 'A=1'");
+    assert_check("autoscale_budgets: [a=16777217]\n",
+                 "setting 'autoscale_budgets': expected GROUP=TOTAL (a DNS "
+                 "name, a whole number up to 16777216), got 'a=16777217'");
+    assert_check("autoscale_budgets: a=1,a=2\n",
+                 "setting 'autoscale_budgets': expected each group once, got "
+                 "'a' twice");
+#define QUOTA                                                                  \
+    "setting 'tenant_quotas': expected TENANT or TENANT@NAMESPACE/POOL, then " \
+    "some of leases=N, waiting=N and claims-per-minute=N, each once, got "
+    assert_check("tenant_quotas: [ci]\n", QUOTA "'ci'");
+    assert_check("tenant_quotas: [leases=1]\n", QUOTA "'leases=1'");
+    assert_check("tenant_quotas: [ci leases=x]\n", QUOTA "'ci leases=x'");
+    assert_check("tenant_quotas: [ci leases=1 leases=2]\n",
+                 QUOTA "'ci leases=1 leases=2'");
+    assert_check("tenant_quotas: [ci leases=16777217]\n",
+                 QUOTA "'ci leases=16777217'");
+    assert_check("tenant_quotas: [ci leases=1, ci waiting=2]\n",
+                 "setting 'tenant_quotas': expected each tenant once for a "
+                 "pool, got 'ci' twice");
+#undef QUOTA
+    assert_check("claims_max: 5\n",
+                 "setting 'claims_max': expected 0 or at least slots_max "
+                 "(4096), got 5");
+    assert_check("{rpc_calls_max: 100, rpc_waiting_max: 100}\n",
+                 "setting 'rpc_waiting_max': expected less than rpc_calls_max "
+                 "(100), so that other calls find room, got 100");
+    assert_check("identities: [nobody]\n",
+                 "setting 'identities': expected NAME=TENANT (at most 63 "
+                 "bytes, not beginning with 'system:') or NAME=*admin, got "
+                 "'nobody'");
+    assert_check("allowed_uids: [me]\n",
+                 "setting 'allowed_uids': expected user ids (numbers), got "
+                 "'me'");
+    assert_check("state_dir: here\n", "setting 'state_dir': expected an "
+                                      "absolute path, got 'here'");
+}
+
+static void
+test_checks_of_stores(void **state)
+{
+    (void)state;
+    assert_check("redis_url: http://me:sesame@h\n",
+                 "setting 'redis_url': expected redis://HOST, "
+                 "unix:/PATH, redis+sentinel://HOST,HOST/MASTER or "
+                 "redis+cluster://HOST,HOST, or rediss in place of redis for "
+                 "TLS");
+    assert_check("redis_tls_ca: /ca.pem\n",
+                 "setting 'redis_tls_ca': expected a redis_url that begins "
+                 "with rediss, without which there is no TLS");
+    assert_check("redis_url: redis://h\nredis_tls_name: x\n",
+                 "setting 'redis_tls_name': expected a redis_url that begins "
+                 "with rediss, without which there is no TLS");
+    assert_check("redis_url: rediss://h\nredis_tls_key: /k\n",
+                 "settings 'redis_tls_cert' and 'redis_tls_key': expected both "
+                 "or none, only 'redis_tls_key' is set");
+    assert_check("redis_url: rediss+cluster://h\nredis_tls_cert: /c\n",
+                 "settings 'redis_tls_cert' and 'redis_tls_key': expected both "
+                 "or none, only 'redis_tls_cert' is set");
+    assert_check("redis_url: redis://sesame@h\n",
+                 "setting 'redis_password_file': expected the password of the "
+                 "user in redis_url");
+    assert_check("redis_sentinel_password_file: /p\n",
+                 "setting 'redis_sentinel_password_file': expected sentinels "
+                 "in redis_url");
+    assert_check("redis_url: redis+sentinel://h/m?sentinel_user=u\n",
+                 "setting 'redis_sentinel_password_file': expected the "
+                 "password of sentinel_user in redis_url");
+    assert_check("redis_prefix: a{b\n",
+                 "setting 'redis_prefix': expected 1 to 64 bytes without "
+                 "space, '{' and '}', got 'a{b'");
+    assert_check("lease_store_path: leases.db\n",
+                 "setting 'lease_store_path': expected an absolute path, got "
+                 "'leases.db'");
+    assert_check("lease_store: memory\nstop_leaves: leased\n",
+                 "setting 'stop_leaves': expected auto or nothing with "
+                 "lease_store memory, whose leases end with the daemon");
+}
+
+/* What a stop leaves follows from the store, unless it is said. */
+static void
+test_what_outlives(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    assert_true(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_LEASED);
+    assert_int_equal(read_text(conf, "lease_store: memory\n", &err), WP_OK);
+    assert_false(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_NOTHING);
+    assert_int_equal(read_text(conf,
+                               "lease_store: redis\nsandbox_outlive: false\n"
+                               "stop_leaves: all\n",
+                               &err),
+                     WP_OK);
+    assert_false(wp_conf_outlives(conf));
+    assert_int_equal(wp_conf_stop_leaves(conf), WP_CONF_STOP_ALL);
+}
+
+/* Of the other backend, and only what somebody said. */
+static void
+test_settings_of_the_other_backend(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+        const char *names;
+    } cases[] = {
+        {"backend: local\nrootfs_dir: /r\nsandbox_pids_max: 9\n", 0, ""},
+        {"cold_grace: 2s\nreadiness_grace: 7s\nslots_max: 9\n", 2,
+         "cold_grace, readiness_grace"},
+        {"backend: kubernetes\ncold_grace: 2s\n", 0, ""},
+        {"backend: kubernetes\nsandbox_pids_max: 9\nrootfs_dir: /r\n", 2,
+         "rootfs_dir, sandbox_pids_max"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_conf *conf = wp_conf_create();
+        struct wp_err err;
+        char names[64];
+
+        assert_non_null(conf);
+        assert_int_equal(read_text(conf, cases[i].text, &err), WP_OK);
+        assert_int_equal(wp_conf_idle(conf, names, sizeof names), cases[i].n);
+        assert_string_equal(names, cases[i].names);
+        if (cases[i].n == 2) {
+            /* Names stay whole. */
+            assert_int_equal(wp_conf_idle(conf, names, strlen(cases[i].names)),
+                             2);
+            assert_int_equal(strlen(names), strcspn(cases[i].names, ","));
+            assert_int_equal(wp_conf_idle(conf, names, 1), 2);
+            assert_string_equal(names, "");
+        }
+        wp_conf_destroy(conf);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_checks_across_settings),
+        cmocka_unit_test(test_checks_of_stores),
+        cmocka_unit_test_setup_teardown(test_what_outlives, setup, teardown),
+        cmocka_unit_test(test_settings_of_the_other_backend),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/* What an identity says, and whose key signs it when. That the signature is one
+ * to others is for tests/integration/allocator/identity_test.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "allocator/signer/signer.h"
+#include "pool/base/compiler.h"
+#include "tests/support/base/temp_dir.h"
+#include "tests/support/pool/manual_clock.h"
+
+#define HOUR_NS (3600 * WP_NS_PER_S)
+#define START_S INT64_C(1700000000)
+
+static char dir[64];
+static struct wp_clock_manual wall;
+static struct wp_signer *signer;
+static struct wp_claim_info lease;
+static char token[WP_IDENTITY_TOKEN_MAX + 1];
+static int64_t expires_ms;
+static struct wp_err err;
+
+static struct wp_signer *
+open_signer(void)
+{
+    const struct wp_signer_config config = {
+        .dir = dir,
+        .issuer = "https://sandboxes.test",
+        .ttl_ns = HOUR_NS,
+        .key_turn_ns = 10 * HOUR_NS,
+        .clock = &wall.clock,
+    };
+    struct wp_signer *opened = wp_signer_create(&config, &err);
+
+    if (opened == NULL) {
+        fail_msg("%s", err.msg);
+    }
+    return opened;
+}
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    wp_clock_manual_init(&wall, 0, START_S * WP_NS_PER_S);
+    lease = (struct wp_claim_info){.claim_id = "job/7",
+                                   .tenant = "a%b",
+                                   .pool_namespace = "team",
+                                   .pool = "agents",
+                                   .sandbox = "agents-0a1b2c3d",
+                                   .deadline_wall_ms = WP_WALL_NEVER_MS};
+    signer = open_signer();
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    wp_signer_destroy(signer);
+    temp_dir_remove(dir);
+    return 0;
+}
+
+static enum wp_status
+sign(int64_t ttl_ms)
+{
+    return wp_signer_sign(signer, &lease, WP_STR("https://api.test"), ttl_ms,
+                          token, &expires_ms, &err);
+}
+
+/* Part `index` of the token, as JSON. */
+static json_t *
+part(int index)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    char text[WP_IDENTITY_TOKEN_MAX];
+    const char *at = token;
+    size_t len = 0;
+    uint32_t bits = 0;
+    int have = 0;
+    json_t *json;
+
+    for (int i = 0; i < index; i++) {
+        at = strchr(at, '.') + 1;
+    }
+    for (; *at != '.' && *at != '\0'; at++) {
+        const char *digit = strchr(digits, *at);
+
+        assert_non_null(digit);
+        bits = bits << 6 | (uint32_t)(digit - digits);
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            text[len++] = (char)(bits >> have);
+        }
+    }
+    json = json_loadb(text, len, 0, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static const char *
+text_of(const json_t *json, const char *key)
+{
+    return json_string_value(json_object_get(json, key));
+}
+
+static void
+test_what_it_says(void **state)
+{
+    json_t *head;
+    json_t *claims;
+    const json_t *names;
+
+    (void)state;
+    assert_int_equal(sign(0), WP_OK);
+    head = part(0);
+    claims = part(1);
+    names = json_object_get(claims, "warmpool");
+    assert_string_equal(text_of(head, "alg"), "ES256");
+    assert_string_equal(text_of(claims, "iss"), "https://sandboxes.test");
+    assert_string_equal(text_of(claims, "aud"), "https://api.test");
+    assert_string_equal(text_of(claims, "sub"),
+                        "a%25b/job%2F7/team/agents/agents-0a1b2c3d");
+    assert_string_equal(text_of(names, "tenant"), "a%b");
+    assert_string_equal(text_of(names, "claim"), "job/7");
+    assert_string_equal(text_of(names, "namespace"), "team");
+    assert_string_equal(text_of(names, "pool"), "agents");
+    assert_string_equal(text_of(names, "sandbox"), "agents-0a1b2c3d");
+    assert_int_equal(strlen(text_of(claims, "jti")), 32);
+    assert_int_equal(json_integer_value(json_object_get(claims, "iat")),
+                     START_S);
+    assert_int_equal(json_integer_value(json_object_get(claims, "exp")),
+                     START_S + 3600);
+    assert_int_equal(expires_ms, (START_S + 3600) * 1000);
+    json_decref(head);
+    json_decref(claims);
+}
+
+static void
+test_how_long(void **state)
+{
+    (void)state;
+    assert_int_equal(sign(60000), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 60) * 1000);
+    assert_int_equal(sign(2 * 3600 * 1000), WP_OK); /* More than the most. */
+    assert_int_equal(expires_ms, (START_S + 3600) * 1000);
+    lease.deadline_wall_ms = START_S * 1000 + 9999;
+    assert_int_equal(sign(60000), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 9) * 1000);
+    lease.deadline_wall_ms = START_S * 1000 + 999;
+    assert_int_equal(sign(60000), WP_FAILED_PRECONDITION);
+    lease.deadline_wall_ms = START_S * 1000 - 5000;
+    assert_int_equal(sign(0), WP_FAILED_PRECONDITION);
+}
+
+/* The longest names there are, with every byte one that is escaped. */
+static void
+test_the_longest(void **state)
+{
+    char audience[WP_AUDIENCE_MAX];
+
+    (void)state;
+    memset(audience, '"', sizeof audience);
+    memset(lease.tenant, '%', WP_TENANT_MAX);
+    memset(lease.claim_id, '"', WP_CLAIM_ID_MAX);
+    memset(lease.pool_namespace, 'n', WP_NAMESPACE_MAX);
+    memset(lease.pool, 'p', WP_POOL_NAME_MAX);
+    memset(lease.sandbox, 's', WP_SANDBOX_NAME_MAX);
+    assert_int_equal(wp_signer_sign(signer, &lease,
+                                    (struct wp_str){audience, sizeof audience},
+                                    0, token, &expires_ms, &err),
+                     WP_OK);
+    assert_in_range(strlen(token), 1, WP_IDENTITY_TOKEN_MAX);
+    json_decref(part(1));
+    memset(lease.claim_id, '/', WP_CLAIM_ID_MAX);
+    assert_int_equal(sign(0), WP_OK);
+    json_decref(part(1));
+}
+
+/* The id of the key that signs now. */
+static void
+signing_key(char out[64])
+{
+    json_t *head;
+
+    assert_int_equal(sign(0), WP_OK);
+    head = part(0);
+    assert_true(wp_str_copy(wp_str_from(text_of(head, "kid")), out, 64));
+    json_decref(head);
+}
+
+/* Is it published? *n: how many are. */
+static bool
+is_published(struct wp_signer *by, const char *id, size_t *n)
+{
+    char text[WP_SIGNER_JWKS_MAX];
+    json_t *set = json_loadb(text, wp_signer_jwks(by, text), 0, NULL);
+    const json_t *keys = json_object_get(set, "keys");
+    bool found = false;
+
+    *n = json_array_size(keys);
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *key = json_array_get(keys, i);
+
+        assert_string_equal(text_of(key, "crv"), "P-256");
+        assert_int_equal(strlen(text_of(key, "x")), 43);
+        found = found || strcmp(text_of(key, "kid"), id) == 0;
+    }
+    json_decref(set);
+    return found;
+}
+
+static void
+test_keys_take_turns(void **state)
+{
+    char first[64];
+    char second[64];
+    char now[64];
+    size_t n;
+
+    (void)state;
+    signing_key(first);
+    assert_true(is_published(signer, first, &n));
+    assert_int_equal(n, 1);
+    wp_clock_manual_advance(&wall, 9 * HOUR_NS - WP_NS_PER_S);
+    signing_key(now);
+    assert_true(is_published(signer, first, &n));
+    assert_int_equal(n, 1);
+    /* An hour before its turn the next one is published. */
+    wp_clock_manual_advance(&wall, WP_NS_PER_S);
+    signing_key(now);
+    assert_string_equal(now, first);
+    assert_true(is_published(signer, first, &n));
+    assert_int_equal(n, 2);
+    wp_clock_manual_advance(&wall, HOUR_NS);
+    signing_key(second);
+    assert_string_not_equal(second, first);
+    assert_true(is_published(signer, first, &n));
+    /* What the first has signed is good for an hour more. */
+    wp_clock_manual_advance(&wall, HOUR_NS);
+    signing_key(now);
+    assert_string_equal(now, second);
+    assert_true(is_published(signer, first, &n));
+    wp_clock_manual_advance(&wall, WP_NS_PER_S);
+    signing_key(now);
+    assert_false(is_published(signer, first, &n));
+    assert_true(is_published(signer, second, &n));
+}
+
+/* They outlive the process, and others that share the folder publish them. */
+static void
+test_keys_are_kept(void **state)
+{
+    char first[64];
+    char now[64];
+    struct wp_signer *other = open_signer();
+    size_t n;
+
+    (void)state;
+    signing_key(first);
+    assert_true(is_published(other, first, &n));
+    assert_int_equal(n, 1);
+    wp_signer_destroy(signer);
+    signer = open_signer();
+    signing_key(now);
+    assert_string_equal(now, first);
+    wp_clock_manual_advance(&wall, 9 * HOUR_NS);
+    signing_key(now);
+    assert_true(is_published(other, first, &n));
+    assert_int_equal(n, 2);
+    wp_signer_destroy(other);
+}
+
+static void
+only_key(char out[128])
+{
+    DIR *folder = opendir(dir);
+    const struct dirent *entry;
+    int n = 0;
+
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(out, 128, "%.60s/%.60s", dir, entry->d_name);
+            n++;
+        }
+    }
+    (void)closedir(folder);
+    assert_int_equal(n, 1);
+}
+
+/* What others can read, or is no key, is not used; nor is it in the way. */
+static void
+test_bad_files(void **state)
+{
+    char path[128];
+    char before[64];
+    char now[64];
+    struct stat st;
+    size_t n;
+
+    (void)state;
+    signing_key(before);
+    only_key(path);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(chmod(path, 0640), 0);
+    wp_signer_destroy(signer);
+    signer = open_signer();
+    signing_key(now);
+    assert_string_not_equal(now, before);
+    assert_false(is_published(signer, before, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(unlink(path), 0);
+    only_key(path);
+    assert_int_equal(truncate(path, 20), 0);
+    wp_signer_destroy(signer);
+    signer = open_signer();
+    signing_key(before);
+    assert_string_not_equal(now, before);
+}
+
+static void
+test_discovery(void **state)
+{
+    char text[WP_SIGNER_OPENID_MAX];
+    json_t *json = json_loadb(text, wp_signer_openid(signer, text), 0, NULL);
+
+    (void)state;
+    assert_string_equal(text_of(json, "issuer"), "https://sandboxes.test");
+    assert_string_equal(text_of(json, "jwks_uri"),
+                        "https://sandboxes.test/.well-known/jwks.json");
+    json_decref(json);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_what_it_says),  TEST(test_how_long),
+        TEST(test_the_longest),   TEST(test_keys_take_turns),
+        TEST(test_keys_are_kept), TEST(test_bad_files),
+        TEST(test_discovery),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* What git lists, and what it says when it fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "local/fetch/git.h"
+#include "local/fetch/listing.h"
+#include "pool/base/compiler.h"
+
+#define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+static void
+test_refs(void **state)
+{
+    const struct wp_str listing = WP_STR(
+        "ref: refs/heads/main\tHEAD\n" A "\tHEAD\n" A "\trefs/x/refs/heads/y\n"
+        "short\trefs/heads/y\n" B "\trefs/heads/y\n" B "0\trefs/heads/long\n"
+        "no tab\n" A "\trefs/tags/v1\n" B "\trefs/tags/v1^{}");
+    char commit[WP_COMMIT_LEN + 1];
+    char head[WP_REF_NAME_MAX + 1];
+
+    (void)state;
+    assert_true(wp_listing_commit(listing, "refs/heads/y", commit));
+    assert_string_equal(commit, B);
+    assert_true(wp_listing_commit(listing, "HEAD", commit));
+    assert_string_equal(commit, A);
+    assert_true(wp_listing_commit(listing, "refs/tags/v1^{}", commit));
+    assert_string_equal(commit, B);
+    assert_false(wp_listing_commit(listing, "refs/heads/long", commit));
+    assert_false(wp_listing_commit(listing, "refs/heads/", commit));
+    assert_false(wp_listing_commit(WP_STR(""), "HEAD", commit));
+    assert_true(wp_listing_head(listing, head));
+    assert_string_equal(head, "refs/heads/main");
+    assert_false(wp_listing_head(WP_STR(A "\tHEAD\n"), head));
+}
+
+static void
+test_sums(void **state)
+{
+    static const char listing[] = "100644 blob " A "      12\ta b\0"
+                                  "160000 commit " B "       -\ts\tu\0"
+                                  "100755 blob " A "   30000\tx/y\n";
+    struct wp_listing_sum whole = {.files = 0};
+    struct wp_listing_sum pieces = {.files = 0};
+
+    (void)state;
+    assert_true(wp_listing_add(&whole, listing, sizeof listing));
+    assert_int_equal(whole.files, 3);
+    assert_int_equal(whole.bytes, 30012);
+    for (size_t i = 0; i < sizeof listing; i++) {
+        assert_true(wp_listing_add(&pieces, listing + i, 1));
+    }
+    assert_memory_equal(&pieces, &whole, sizeof whole);
+}
+
+static void
+test_bad_sums(void **state)
+{
+    static const char *const bad[] = {
+        "100644 blob\tx",
+        "100644 blob " A " 1x\ty",
+        "100644 blob " A " 12 34\ty",
+        "100644 blob " A " \ty",
+        "100644 blob " A " 99999999999999999999\ty",
+        "\t",
+        "100644\nblob",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        struct wp_listing_sum sum = {.files = 0};
+
+        assert_false(wp_listing_add(&sum, bad[i], strlen(bad[i])));
+    }
+}
+
+static void
+test_error_lines(void **state)
+{
+    static const char *const rows[][2] = {
+        {"warning: a\nfatal: b\nerror: c\nhint: d\n", "b"},
+        {"error: c\nhint: d\n", "c"},
+        {"one\ntwo", "two"},
+        {"fatal: a\nfatal: b\n\n", "b"},
+        {"fatal: \x1b[31mred\n", "?[31mred"},
+        {"\n\n", ""},
+    };
+    char line[WP_GIT_ERROR_MAX];
+    char longest[2 * WP_GIT_ERROR_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        wp_git_error_line(rows[i][0], strlen(rows[i][0]), line);
+        assert_string_equal(line, rows[i][1]);
+    }
+    memset(longest, 'x', sizeof longest);
+    wp_git_error_line(longest, sizeof longest, line);
+    assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 1);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refs),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_bad_sums),
+        cmocka_unit_test(test_error_lines),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* The cache of repositories, kept within its bounds. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/fetch/cache_sweep.h"
+#include "local/walls/rootfs.h"
+#include "tests/support/base/temp_dir.h"
+
+enum {
+    BYTES = 64 << 10,
+};
+
+static char dir[64];
+
+/* Of that age. */
+static void
+make_file(const char *path, int64_t age_s)
+{
+    static const char zeros[BYTES];
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                      {.tv_sec = time(NULL) - age_s}};
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, zeros, BYTES), BYTES);
+    assert_int_equal(fsync(fd), 0); /* So that it has its blocks. */
+    assert_int_equal(futimens(fd, times), 0);
+    (void)close(fd);
+}
+
+static void
+set_age(const char *path, int64_t age_s)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                      {.tv_sec = time(NULL) - age_s}};
+
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static bool
+is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* Two images and a mirror, each older than the one before it. */
+static int
+set_up(void **state)
+{
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(mkdir("a", 0700), 0);
+    assert_int_equal(mkdir("b", 0700), 0);
+    assert_int_equal(mkdir("b/mirror.git", 0700), 0);
+    make_file("a/1.image", 10);
+    make_file("b/2.image", 100);
+    make_file("b/mirror.git/pack", 0);
+    set_age("b/mirror.git", 1000);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(chdir("/"), 0);
+    return wp_dir_remove(dir, &err) == WP_OK ? 0 : -1;
+}
+
+static void
+test_within_bounds(void **state)
+{
+    (void)state;
+    assert_true(wp_cache_sweep(UINT64_C(1) << 40, 100000));
+    assert_true(is_there("a/1.image") && is_there("b/2.image") &&
+                is_there("b/mirror.git/pack"));
+}
+
+static void
+test_least_recently_used_first(void **state)
+{
+    (void)state;
+    assert_true(wp_cache_sweep(2 * BYTES + BYTES / 2, 100000));
+    assert_true(is_there("a/1.image") && is_there("b/2.image"));
+    assert_false(is_there("b/mirror.git"));
+    assert_true(wp_cache_sweep(BYTES + BYTES / 2, 100000));
+    assert_true(is_there("a/1.image"));
+    assert_false(is_there("b/2.image"));
+    assert_true(wp_cache_sweep(0, 100000));
+    assert_false(is_there("a/1.image"));
+}
+
+static void
+test_by_age(void **state)
+{
+    (void)state;
+    assert_true(wp_cache_sweep(UINT64_C(1) << 40, 50));
+    assert_true(is_there("a/1.image"));
+    assert_false(is_there("b/2.image"));
+    assert_false(is_there("b/mirror.git"));
+}
+
+static void
+test_in_use(void **state)
+{
+    int lock = open("b/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    (void)state;
+    assert_true(lock >= 0);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    make_file("b/dirty", 0);
+    assert_true(wp_cache_sweep(0, 100000));
+    assert_false(is_there("b/2.image"));
+    assert_true(is_there("b/mirror.git/pack"));
+    /* Whoever made one was cut off. */
+    (void)close(lock);
+    assert_true(wp_cache_sweep(UINT64_C(1) << 40, 100000));
+    assert_false(is_there("b/mirror.git"));
+    assert_false(is_there("b/dirty"));
+}
+
+static void
+test_empty_folders(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("c", 0700), 0);
+    assert_int_equal(mkdir("d", 0700), 0);
+    set_age("d", 7200);
+    assert_true(wp_cache_sweep(UINT64_C(1) << 40, 100000));
+    assert_true(is_there("c") && is_there("a") && is_there("b"));
+    assert_false(is_there("d"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_within_bounds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_least_recently_used_first, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_by_age, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_in_use, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_empty_folders, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* A folder into an image, and an image into a workspace: all of it arrives, and
+ * nothing lands elsewhere, whatever is there before. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/fetch/tree_write.h"
+#include "local/init/unpack.h"
+#include "local/tree_image.h"
+#include "local/walls/rootfs.h"
+#include "tests/support/base/temp_dir.h"
+
+static char dir[64];
+static char from[80];
+static char workspace[80];
+static char why[WP_UNPACK_WHY_MAX];
+static uint8_t image[1 << 20];
+static size_t image_len;
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    (void)snprintf(from, sizeof from, "%s/from", dir);
+    (void)snprintf(workspace, sizeof workspace, "%s/work", dir);
+    assert_int_equal(mkdir(from, 0755), 0);
+    assert_int_equal(mkdir(workspace, 0755), 0);
+    image_len = 0;
+    why[0] = '\0';
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    return wp_dir_remove(dir, &err) == WP_OK ? 0 : -1;
+}
+
+static const char *
+at(const char *base, const char *name)
+{
+    static char path[512];
+
+    (void)snprintf(path, sizeof path, "%s/%s", base, name);
+    return path;
+}
+
+static void
+make_file(const char *base, const char *name, const char *text, mode_t mode)
+{
+    int fd = open(at(base, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(fchmod(fd, mode), 0);
+    (void)close(fd);
+}
+
+static void
+expect_file(const char *name, const char *text, mode_t mode)
+{
+    char got[64] = "";
+    struct stat st;
+    int fd = open(at(workspace, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, got, sizeof got), strlen(text));
+    assert_memory_equal(got, text, strlen(text));
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_mode & 07777, mode);
+    (void)close(fd);
+}
+
+static bool
+write_image(uint64_t max)
+{
+    int fd =
+        open(at(dir, "image"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool ok;
+
+    assert_true(fd >= 0);
+    ok = wp_tree_write(from, fd, max, why);
+    image_len = (size_t)pread(fd, image, sizeof image, 0);
+    (void)close(fd);
+    return ok;
+}
+
+static void
+put(enum wp_tree_kind kind, uint32_t mode, const char *path,
+    const char *content)
+{
+    const struct wp_tree_entry entry = {
+        .kind = kind,
+        .mode = mode,
+        .path_len = (uint32_t)strlen(path),
+        .content_len = (uint32_t)strlen(content),
+    };
+
+    wp_tree_put_head(&entry, image + image_len);
+    image_len += WP_TREE_HEAD;
+    memcpy(image + image_len, path, entry.path_len);
+    image_len += entry.path_len;
+    memcpy(image + image_len, content, entry.content_len);
+    image_len += entry.content_len;
+}
+
+static bool
+unpack(const char *into)
+{
+    return wp_unpack(workspace, into, image, image_len, why);
+}
+
+static void
+test_round_trip(void **state)
+{
+    char target[32] = "";
+
+    (void)state;
+    make_file(from, "a", "one", 0644);
+    make_file(from, "run.sh", "two", 0755);
+    make_file(from, "empty", "", 0400);
+    assert_int_equal(mkdir(at(from, "d"), 0700), 0);
+    assert_int_equal(mkdir(at(from, "d/e"), 0755), 0);
+    make_file(from, "d/e/f", "three", 0600);
+    assert_int_equal(symlink("/etc/passwd", at(from, "link")), 0);
+    assert_true(write_image(sizeof image));
+    assert_true(unpack(""));
+    assert_true(unpack("x/y"));
+    expect_file("a", "one", 0644);
+    expect_file("run.sh", "two", 0755);
+    expect_file("empty", "", 0400);
+    expect_file("x/y/d/e/f", "three", 0600);
+    assert_int_equal(
+        readlink(at(workspace, "x/y/link"), target, sizeof target - 1), 11);
+    assert_string_equal(target, "/etc/passwd");
+    /* The same again, over what is there. */
+    assert_true(unpack(""));
+    expect_file("empty", "", 0400);
+}
+
+static void
+test_what_is_no_tree(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(at(from, "pipe"), 0600), 0);
+    assert_false(write_image(sizeof image));
+    assert_string_equal(why, "'pipe': a file, a folder or a link expected");
+}
+
+static void
+test_too_large(void **state)
+{
+    (void)state;
+    make_file(from, "a", "0123456789", 0644);
+    assert_true(write_image(WP_TREE_HEAD + 1 + 10));
+    assert_false(write_image(WP_TREE_HEAD + 1 + 9));
+    assert_string_equal(why, "it is larger than 26 bytes (setting "
+                             "git_repository_size)");
+}
+
+static void
+test_too_deep(void **state)
+{
+    char path[600] = "";
+
+    (void)state;
+    for (int i = 0; i < 130; i++) {
+        (void)strcat(path, i == 0 ? "d" : "/d");
+        assert_int_equal(mkdir(at(from, path), 0755), 0);
+    }
+    assert_false(write_image(sizeof image));
+    assert_non_null(strstr(why, "its folders are too deep"));
+}
+
+/* The program of the sandbox has put links where the tree goes. */
+static void
+test_links_in_the_way(void **state)
+{
+    (void)state;
+    make_file(dir, "outside", "kept", 0644);
+    assert_int_equal(mkdir(at(dir, "other"), 0755), 0);
+    assert_int_equal(symlink("../outside", at(workspace, "a")), 0);
+    put(WP_TREE_FILE, 0644, "a", "new");
+    assert_true(unpack(""));
+    expect_file("a", "new", 0644);
+    expect_file("../outside", "kept", 0644);
+    assert_int_equal(symlink("../other", at(workspace, "d")), 0);
+    image_len = 0;
+    put(WP_TREE_FOLDER, 0, "d", "");
+    assert_false(unpack(""));
+    assert_string_equal(why, "'d': Not a directory");
+    image_len = 0;
+    put(WP_TREE_FILE, 0644, "d/a", "new");
+    assert_false(unpack(""));
+    assert_false(unpack("d"));
+    assert_int_not_equal(access(at(dir, "other/a"), F_OK), 0);
+}
+
+/* Images that warmpool-fetch does not write. */
+static void
+test_hostile_images(void **state)
+{
+    static const char *const paths[] = {
+        "../x", "..", ".", "a/", "a/..", "/", "/x", "none/x", "d/../../x",
+    };
+
+    (void)state;
+    put(WP_TREE_FOLDER, 0, "d", "");
+    assert_true(unpack(""));
+    for (size_t i = 0; i < WP_ARRAY_LEN(paths); i++) {
+        image_len = 0;
+        put(WP_TREE_FILE, 0644, paths[i], "x");
+        assert_false(unpack(""));
+        assert_string_not_equal(why, "");
+    }
+    assert_int_not_equal(access(at(dir, "x"), F_OK), 0);
+    /* A link of its own, and then through it. */
+    image_len = 0;
+    put(WP_TREE_LINK, 0, "l", "..");
+    put(WP_TREE_FILE, 0644, "l/x", "x");
+    assert_false(unpack(""));
+    assert_int_not_equal(access(at(dir, "x"), F_OK), 0);
+    image_len = 0;
+    put(WP_TREE_LINK, 0, "m", "");
+    assert_false(unpack(""));
+    /* Cut off, and no entry at all. */
+    image_len = 0;
+    put(WP_TREE_FILE, 0644, "f", "content");
+    image_len -= 1;
+    assert_false(unpack(""));
+    assert_string_equal(why, "what came is no tree");
+    memset(image, 0xFF, WP_TREE_HEAD);
+    image_len = WP_TREE_HEAD;
+    assert_false(unpack(""));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_no_tree, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_too_large, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_deep, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_links_in_the_way, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile_images, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* warmpool-init with init containers, and with a probe that is a program. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/control.h"
+#include "tests/support/local/init_rig.h"
+
+/* A shell's script as one of them; env NULL: init's own. */
+static void
+add_program(struct init_rig *rig, const char *kind, const char *timeout_s,
+            const char *script, const char *env)
+{
+    const char *const texts[] = {kind, "its-name", timeout_s, rig->dir,
+                                 "3",  "/bin/sh",  "-c",      script};
+
+    if (rig->programs < 0) {
+        rig->programs = memfd_create("programs", MFD_CLOEXEC);
+        assert_true(rig->programs >= 0);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_true(write(rig->programs, texts[i], strlen(texts[i]) + 1) > 0);
+    }
+    if (env != NULL) {
+        assert_true(write(rig->programs, "1", 2) == 2);
+        assert_true(write(rig->programs, env, strlen(env) + 1) > 0);
+    } else {
+        assert_true(write(rig->programs, "0", 2) == 2);
+    }
+}
+
+/* One after the other, in their order, each to its end, and then the command;
+ * with a directory and variables of their own. */
+static void
+test_init_containers(void **state)
+{
+    struct init_rig rig;
+
+    (void)state;
+    init_rig_init(&rig);
+    add_program(&rig, "init", "0", "sleep 0.2; echo $A >one", "A=first");
+    add_program(&rig, "init", "0", "echo $A >>one; pwd >>one", "A=second");
+    init_rig_start(&rig, NULL, "/bin/sh",
+                   "tr '\\n' ' ' <\"${1%fifo}one\"; exit 5");
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    {
+        char text[160];
+
+        (void)snprintf(text, sizeof text,
+                       "exited with status 5: first second %s", rig.dir);
+        init_rig_expect(rig.control, WP_CONTROL_EXIT, text);
+    }
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    (void)close(rig.programs);
+    init_rig_fini(&rig);
+}
+
+static void
+test_an_init_container_fails(void **state)
+{
+    struct init_rig rig;
+
+    (void)state;
+    init_rig_init(&rig);
+    add_program(&rig, "init", "0", "echo no key; exit 4", "A=b");
+    init_rig_start(&rig, NULL, "/bin/sh", "exit 5");
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    init_rig_expect(rig.control, WP_CONTROL_FAIL,
+                    "init container 'its-name' exited with status 4: no key");
+    assert_int_equal(init_rig_exit_status(&rig), 1);
+    (void)close(rig.programs);
+    init_rig_fini(&rig);
+}
+
+/* What makes no sense is refused whole. */
+static void
+test_broken_programs(void **state)
+{
+    static const char *const broken[] = {"init", "other", "probe\0a"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct init_rig rig;
+
+        init_rig_init(&rig);
+        rig.programs = memfd_create("programs", MFD_CLOEXEC);
+        assert_true(write(rig.programs, broken[i], strlen(broken[i]) + 1) > 0);
+        init_rig_start(&rig, NULL, "/bin/sh", "exit 5");
+        init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+        init_rig_expect(rig.control, WP_CONTROL_FAIL,
+                        "programs: Invalid argument");
+        assert_int_equal(init_rig_exit_status(&rig), 1);
+        (void)close(rig.programs);
+        init_rig_fini(&rig);
+    }
+}
+
+/* Its status counts first, then the port; one that hangs is ended. */
+static void
+test_exec_probe(void **state)
+{
+    struct init_rig rig;
+    char path[96];
+    int fd;
+
+    (void)state;
+    init_rig_init(&rig);
+    assert_int_equal(listen(rig.inner, 4), 0);
+    add_program(&rig, "probe", "1",
+                "test ! -e hang || exec sleep 1000; echo >>asked; test -e good",
+                NULL);
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    (void)snprintf(path, sizeof path, "%s/asked", rig.dir);
+    while (access(path, F_OK) != 0) {
+        (void)usleep(1000);
+    }
+    (void)snprintf(path, sizeof path, "%s/good", rig.dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    init_rig_expect(rig.control, WP_CONTROL_OPEN, "");
+    init_rig_say(rig.control, WP_CONTROL_PROBE);
+    init_rig_expect(rig.control, WP_CONTROL_ANSWERS, "");
+    assert_int_equal(unlink(path), 0);
+    init_rig_say(rig.control, WP_CONTROL_PROBE);
+    init_rig_expect(rig.control, WP_CONTROL_SILENT, "");
+    (void)snprintf(path, sizeof path, "%s/hang", rig.dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    init_rig_say(rig.control, WP_CONTROL_PROBE);
+    init_rig_expect(rig.control, WP_CONTROL_SILENT, "");
+    init_rig_say(rig.control, WP_CONTROL_TERMINATE);
+    init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    (void)close(rig.programs);
+    init_rig_fini(&rig);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_init_containers),
+        cmocka_unit_test(test_an_init_container_fails),
+        cmocka_unit_test(test_broken_programs),
+        cmocka_unit_test(test_exec_probe),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

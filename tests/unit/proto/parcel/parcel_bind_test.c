@@ -1,0 +1,332 @@
+/* tests/unit/proto/parcel/parcel_bind_test.c - what a claim brings, put in its
+ * place: nothing lands elsewhere, whatever is there before. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/walls/rootfs.h"
+#include "proto/parcel/bind.h"
+#include "proto/parcel/parcel.h"
+#include "tests/support/base/temp_dir.h"
+
+static char dir[64];
+static char bound[80];
+static char workspace[80];
+static uint8_t parcel[1 << 17];
+static size_t parcel_len;
+static struct wp_bind_command command;
+static char why[WP_BIND_WHY_MAX];
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    (void)snprintf(bound, sizeof bound, "%s/bound", dir);
+    (void)snprintf(workspace, sizeof workspace, "%s/work", dir);
+    assert_int_equal(mkdir(bound, 0700), 0);
+    assert_int_equal(mkdir(workspace, 0755), 0);
+    parcel_len = 0;
+    why[0] = '\0';
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    wp_bind_command_fini(&command);
+    return wp_dir_remove(dir, &err) == WP_OK ? 0 : -1;
+}
+
+static void
+put(enum wp_parcel_kind kind, uint32_t number, const char *first,
+    const char *second)
+{
+    const struct wp_parcel_entry entry = {
+        .kind = kind,
+        .number = number,
+        .first_len = strlen(first),
+        .second_len = strlen(second),
+    };
+
+    assert_true(parcel_len + WP_PARCEL_HEAD + entry.first_len +
+                    entry.second_len <=
+                sizeof parcel);
+    wp_parcel_put_head(&entry, parcel + parcel_len);
+    parcel_len += WP_PARCEL_HEAD;
+    memcpy(parcel + parcel_len, first, entry.first_len);
+    parcel_len += entry.first_len;
+    memcpy(parcel + parcel_len, second, entry.second_len);
+    parcel_len += entry.second_len;
+}
+
+static bool
+take(void)
+{
+    return wp_bind_take(bound, workspace, parcel, parcel_len, &command, why);
+}
+
+static const char *
+at(const char *base, const char *name)
+{
+    static char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/%s", base, name);
+    return path;
+}
+
+static void
+expect_file(const char *base, const char *name, const char *content, size_t len,
+            mode_t mode)
+{
+    char got[256];
+    struct stat st;
+    int fd = open(at(base, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, got, sizeof got), len);
+    assert_memory_equal(got, content, len);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_mode & 07777, mode);
+    (void)close(fd);
+}
+
+static void
+expect_refused(const char *says)
+{
+    assert_false(take());
+    assert_string_equal(why, says);
+    wp_bind_command_fini(&command);
+    parcel_len = 0;
+}
+
+static void
+make_file(const char *path, const char *content)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    assert_true(fputs(content, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void
+test_all(void **state)
+{
+    static const char env[] = "A=1\0TOKEN=s\0B=two\nlines";
+    struct stat st;
+    char cwd[100];
+
+    (void)state;
+    put(WP_PARCEL_ENV, 0, "A", "1");
+    put(WP_PARCEL_SECRET, 1, "TOKEN", "s");
+    put(WP_PARCEL_SECRET, 0, "tls.key", "k");
+    put(WP_PARCEL_ENV, 0, "B", "two\nlines");
+    put(WP_PARCEL_FILE, 0640, "a", "x");
+    put(WP_PARCEL_FILE, 0755, "deep/er/run.sh", "#!");
+    put(WP_PARCEL_FILE, 0644, "empty", "");
+    put(WP_PARCEL_DIR, 0, "deep/wd", "");
+    put(WP_PARCEL_WORD, 0, "sh", "");
+    put(WP_PARCEL_WORD, 0, "", "");
+    put(WP_PARCEL_WORD, 0, "-c", "");
+    assert_true(take());
+    expect_file(bound, "env", env, sizeof env, 0400);
+    expect_file(bound, "secrets/TOKEN", "s", 1, 0400);
+    expect_file(bound, "secrets/tls.key", "k", 1, 0400);
+    (void)snprintf(cwd, sizeof cwd, "%s/deep/wd", workspace);
+    expect_file(bound, "cwd", cwd, strlen(cwd), 0400);
+    assert_int_equal(stat(at(bound, "secrets"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    expect_file(workspace, "a", "x", 1, 0640);
+    expect_file(workspace, "deep/er/run.sh", "#!", 2, 0755);
+    expect_file(workspace, "empty", "", 0, 0644);
+    assert_string_equal(command.argv[0], "sh");
+    assert_string_equal(command.argv[1], "");
+    assert_string_equal(command.argv[2], "-c");
+    assert_null(command.argv[3]);
+    assert_true(command.dir_fd >= 0);
+}
+
+/* Its own variables in place of what this process has, and the rest of that. */
+static void
+test_environment(void **state)
+{
+    size_t a = 0;
+    size_t path = 0;
+
+    (void)state;
+    (void)setenv("WP_TEST_A", "old", 1);
+    put(WP_PARCEL_ENV, 0, "WP_TEST_A", "new");
+    put(WP_PARCEL_WORD, 0, "true", "");
+    assert_true(take());
+    for (size_t i = 0; command.env[i] != NULL; i++) {
+        a += strncmp(command.env[i], "WP_TEST_A=", 10) == 0 ? 1 : 0;
+        path += strncmp(command.env[i], "PATH=", 5) == 0 ? 1 : 0;
+    }
+    assert_int_equal(a, 1);
+    assert_int_equal(path, 1);
+    assert_string_equal(command.env[0], "WP_TEST_A=new");
+}
+
+static void
+test_nothing_to_start(void **state)
+{
+    (void)state;
+    put(WP_PARCEL_ENV, 0, "A", "1");
+    assert_true(take());
+    assert_null(command.argv);
+    assert_int_equal(command.dir_fd, -1);
+}
+
+/* It is told of by a variable, once it is there; later ones take its place. */
+static void
+test_identity(void **state)
+{
+    char message[160];
+
+    (void)state;
+    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "/bound/identity");
+    (void)snprintf(message, sizeof message,
+                   "identity 'WARMPOOL_IDENTITY_FILE': %s", strerror(ENOENT));
+    expect_refused(message);
+    assert_true(wp_bind_identity(bound, "one", 3));
+    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "/bound/identity");
+    assert_true(take());
+    expect_file(bound, "env", "WARMPOOL_IDENTITY_FILE=/bound/identity", 39,
+                0400);
+    expect_file(bound, "identity", "one", 3, 0400);
+    assert_true(wp_bind_identity(bound, "another", 7));
+    expect_file(bound, "identity", "another", 7, 0400);
+    assert_int_not_equal(access(at(bound, "identity.new"), F_OK), 0);
+    assert_false(wp_bind_identity(at(bound, "none"), "x", 1));
+}
+
+/* A link is replaced or refused, never followed. */
+static void
+test_links(void **state)
+{
+    char outside[80];
+    char message[200];
+
+    (void)state;
+    (void)snprintf(outside, sizeof outside, "%s/outside", dir);
+    make_file(outside, "kept");
+    assert_int_equal(symlink(outside, at(workspace, "link")), 0);
+    assert_int_equal(symlink(dir, at(workspace, "up")), 0);
+    put(WP_PARCEL_FILE, 0644, "link", "new");
+    assert_true(take());
+    wp_bind_command_fini(&command);
+    parcel_len = 0;
+    expect_file(workspace, "link", "new", 3, 0644);
+    expect_file(dir, "outside", "kept", 4, 0600);
+    put(WP_PARCEL_FILE, 0644, "up/outside", "x");
+    (void)snprintf(message, sizeof message, "file 'up/outside': %s",
+                   strerror(ENOTDIR));
+    expect_refused(message);
+    put(WP_PARCEL_DIR, 0, "up", "");
+    (void)snprintf(message, sizeof message, "working_dir 'up': %s",
+                   strerror(ENOTDIR));
+    expect_refused(message);
+    expect_file(dir, "outside", "kept", 4, 0600);
+}
+
+/* What would hold up who opens it is replaced unopened. */
+static void
+test_pipes(void **state)
+{
+    char message[200];
+
+    (void)state;
+    assert_int_equal(mkfifo(at(workspace, "pipe"), 0600), 0);
+    assert_int_equal(mkfifo(at(workspace, "dir"), 0600), 0);
+    assert_int_equal(mkdir(at(workspace, "folder"), 0700), 0);
+    put(WP_PARCEL_FILE, 0600, "pipe", "x");
+    assert_true(take());
+    wp_bind_command_fini(&command);
+    parcel_len = 0;
+    expect_file(workspace, "pipe", "x", 1, 0600);
+    put(WP_PARCEL_FILE, 0600, "dir/x", "x");
+    (void)snprintf(message, sizeof message, "file 'dir/x': %s",
+                   strerror(ENOTDIR));
+    expect_refused(message);
+    put(WP_PARCEL_FILE, 0600, "folder", "x");
+    (void)snprintf(message, sizeof message, "file 'folder': %s",
+                   strerror(EISDIR));
+    expect_refused(message);
+}
+
+/* The daemon has checked all of it; should it not have, nothing happens. */
+static void
+test_what_leads_out(void **state)
+{
+    static const char *const paths[] = {"../x", "a/../../x", "/x",
+                                        "..",   "./x",       "a/./x",
+                                        "a/",   "a//x",      "a/../b"};
+    char message[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        put(WP_PARCEL_FILE, 0644, paths[i], "x");
+        (void)snprintf(message, sizeof message, "file '%s': %s", paths[i],
+                       strerror(EINVAL));
+        expect_refused(message);
+    }
+    assert_int_not_equal(access(at(dir, "x"), F_OK), 0);
+    put(WP_PARCEL_SECRET, 0, "../../x", "x");
+    (void)snprintf(message, sizeof message, "secret '../../x': %s",
+                   strerror(EINVAL));
+    expect_refused(message);
+    put(WP_PARCEL_DIR, 0, "/no/such/folder", "");
+    (void)snprintf(message, sizeof message, "working_dir '/no/such/folder': %s",
+                   strerror(ENOENT));
+    expect_refused(message);
+}
+
+static void
+test_no_parcel(void **state)
+{
+    (void)state;
+    put(WP_PARCEL_ENV, 0, "A", "1");
+    parcel_len--;
+    expect_refused("what came is no binding");
+    put(WP_PARCEL_ENV, 0, "A", "1");
+    parcel[0] = 99;
+    expect_refused("what came is no binding");
+    put(WP_PARCEL_ENV, 0, "A", "1");
+    memset(parcel + 8, 0xff, 4);
+    expect_refused("what came is no binding");
+    assert_int_not_equal(access(at(bound, "env"), F_OK), 0);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_all),
+        TEST(test_environment),
+        TEST(test_nothing_to_start),
+        TEST(test_identity),
+        TEST(test_links),
+        TEST(test_pipes),
+        TEST(test_what_leads_out),
+        TEST(test_no_parcel),
+    };
+
+    /* The modes are the files' own. */
+    (void)umask(077);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
