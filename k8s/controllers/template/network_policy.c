@@ -47,17 +47,13 @@ peer(const char *label, const char *value)
                      value);
 }
 
-/* The daemon itself comes in where it brings what claims have. */
+/* The router, and the daemon itself, which is one (sandbox-router-svc) and
+ * brings what claims have. */
 static json_t *
-default_ingress(bool binds)
+default_ingress(void)
 {
-    json_t *from = json_pack("[o]", peer("app", ROUTER_APP));
-
-    if (binds) {
-        (void)json_array_append_new(from,
-                                    peer("app.kubernetes.io/name", "warmpool"));
-    }
-    return json_pack("[{s:o}]", "from", from);
+    return json_pack("[{s:[o, o]}]", "from", peer("app", ROUTER_APP),
+                     peer("app.kubernetes.io/name", "warmpool"));
 }
 
 /* Public addresses only: private networks and link-local addresses, where
@@ -123,8 +119,7 @@ wp_network_policy_spec(const struct wp_object *template_,
                      WP_LABEL_TEMPLATE_REF_HASH, hash, "policyTypes", "Ingress",
                      "Egress");
     if (!json_is_object(rules)) {
-        wp_json_set(spec, "ingress",
-                    default_ingress(wp_template_view(template_)->binds));
+        wp_json_set(spec, "ingress", default_ingress());
         wp_json_set(spec, "egress", egress_of(tier));
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(directions); i++) {
