@@ -146,8 +146,11 @@ fill_env(json_t *container, const char *name, const char *value)
         wp_json_set(container, "env", json_array());
         env = json_object_get(container, "env");
     }
+    if (!json_is_array(env)) {
+        return; /* The API server's to refuse. */
+    }
     variable = json_pack("{s:s, s:s}", "name", name, "value", value);
-    if (json_is_array(env) && json_array_append_new(env, variable) != 0) {
+    if (json_array_append_new(env, variable) != 0) {
         wp_json_no_memory();
     }
 }

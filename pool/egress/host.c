@@ -64,6 +64,8 @@ set_v4(struct wp_host *out, struct in_addr address)
 
     out->is_address = true;
     memcpy(&out->address, &in, sizeof in);
+    /* Nothing of a longer spelling stays: equal hosts are equal bytes. */
+    memset(out->name, 0, sizeof out->name);
     return inet_ntop(AF_INET, &address, out->name, sizeof out->name) != NULL;
 }
 

@@ -97,6 +97,18 @@ test_what_is_stated_stays(void **state)
     wp_test_json_equal(pod, filled);
 }
 
+/* The API server refuses it in its own words. */
+static void
+test_variables_that_are_no_list(void **state)
+{
+    json_t *pod = wp_test_json("{'containers': [{'env': 7}]}");
+
+    (void)state;
+    wp_pod_apply_tier(pod, WP_TIER_T3);
+    wp_test_json_equal(pod, "{" POD_T1
+                            ", 'containers': [{'env': 7, " CONTAINER_T1 "}]}");
+}
+
 static void
 test_what_is_weaker(void **state)
 {
@@ -214,6 +226,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_tier),
         cmocka_unit_test(test_what_is_stated_stays),
+        cmocka_unit_test(test_variables_that_are_no_list),
         cmocka_unit_test(test_what_is_weaker),
         cmocka_unit_test(test_it_is_part_of_what_is_made),
         cmocka_unit_test(test_names),

@@ -231,6 +231,22 @@ test_spellings(void **state)
                         "12345678901234.example"));
 }
 
+/* Goal: equal hosts are equal bytes, so that they can be compared and hashed. */
+static void
+test_one_form(void **state)
+{
+    struct wp_host once;
+    struct wp_host again;
+    const char *why;
+
+    (void)state;
+    memset(&once, 1, sizeof once);
+    memset(&again, 2, sizeof again);
+    assert_true(wp_host_parse(WP_STR("00000000000000000026"), &once, &why));
+    assert_true(wp_host_parse(WP_STR("0.0.0.22"), &again, &why));
+    assert_memory_equal(&once, &again, sizeof once);
+}
+
 /* Goal: each number is the address that it names, however it is written. */
 static void
 test_numbers(void **state)
@@ -293,7 +309,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reach),     cmocka_unit_test(test_all_public),
         cmocka_unit_test(test_spellings), cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_one_form),  cmocka_unit_test(test_ports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
