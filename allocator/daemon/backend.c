@@ -59,7 +59,7 @@ on_destroyed(void *ctx, struct wp_slot_ref ref)
     wp_pools_on_destroyed(self->core->pools, ref);
 }
 
-static enum wp_status
+static enum wp_status /* NOLINTNEXTLINE(readability-function-size): a port. */
 sign(void *ctx, struct wp_str sandbox, struct wp_str audience, int64_t ttl_ms,
      char token[WP_IDENTITY_TOKEN_MAX + 1], int64_t *expires_wall_ms,
      struct wp_err *err)

@@ -127,7 +127,7 @@ signing_input(void *ctx, const char *key_id)
     return (struct wp_str){signing->token, signing->len};
 }
 
-enum wp_status
+enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
 wp_signer_sign(struct wp_signer *signer, const struct wp_claim_info *lease,
                struct wp_str audience, int64_t ttl_ms,
                char token[WP_IDENTITY_TOKEN_MAX + 1], int64_t *expires_wall_ms,

@@ -153,6 +153,7 @@ put_file(struct writing *w, int dir, const char *name)
     return ok;
 }
 
+/* As deep as folders are, DEPTH_MAX at most. NOLINTBEGIN(misc-no-recursion) */
 static bool put_folder(struct writing *w, int dir, const char *name);
 
 static bool
@@ -226,6 +227,7 @@ put_folder(struct writing *w, int dir, const char *name)
     (void)closedir(entries);
     return ok;
 }
+/* NOLINTEND(misc-no-recursion) */
 
 bool
 wp_tree_write(const char *dir, int fd, uint64_t max, char why[WP_TREE_WHY_MAX])

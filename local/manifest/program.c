@@ -82,6 +82,7 @@ limit_of(struct making *making, const struct wp_variable *variable)
     uint64_t limit = strcmp(variable->key, "limits.cpu") == 0
                          ? tmpl->cpu_milli
                          : tmpl->memory_bytes;
+    uint64_t parts;
     char text[24];
     const char *value;
 
@@ -92,9 +93,8 @@ limit_of(struct making *making, const struct wp_variable *variable)
                          variable->place, variable->key);
         return NULL;
     }
-    (void)snprintf(text, sizeof text, "%llu",
-                   (unsigned long long)(limit / variable->divisor +
-                                        (limit % variable->divisor > 0)));
+    parts = limit / variable->divisor + (limit % variable->divisor > 0 ? 1 : 0);
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)parts);
     value = wp_region_str(making->region, wp_str_from(text));
     return value != NULL ? value : no_memory(making);
 }

@@ -77,7 +77,9 @@ part_name(const struct wp_fetch *fetch, char out[PART_BYTES])
     (void)snprintf(out, PART_BYTES, "%s!%s", fetch->url[4] == 's' ? "s" : "p",
                    host);
     for (char *c = out; *c != '\0'; c++) {
-        *c = *c == '/' ? '!' : *c;
+        if (*c == '/') {
+            *c = '!';
+        }
     }
 }
 

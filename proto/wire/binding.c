@@ -83,7 +83,10 @@ read_texts(struct wp_str message, struct texts *out)
     struct wp_wire_field field;
     enum wp_wire_read read;
 
-    *out = (struct texts){.text[0] = {NULL, 0}};
+    /* What is not there is an empty text, which can be compared. */
+    for (size_t i = 0; i < WP_ARRAY_LEN(out->text); i++) {
+        out->text[i] = WP_STR("");
+    }
     while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
         if (field.number > 3) {
             continue;
