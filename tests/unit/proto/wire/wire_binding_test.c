@@ -353,6 +353,13 @@ test_bad_repositories(void **state)
         expect(&binding, bad[i].says);
         assert_null(strstr(wire_err.msg, "pw@"));
     }
+    /* Neither message has the field: the workspace itself, twice. */
+    expect(&(struct wp_binding){.repositories =
+                                    (const struct wp_binding_repository[]){
+                                        {T("https://h/b"), T(""), T("")},
+                                        {T("https://h/a"), T(""), T("")}},
+                                .n_repositories = 2},
+           "binding.repositories[1]: another one has that directory");
     for (size_t i = 0; i < WP_ARRAY_LEN(many); i++) {
         many[i] = some_repositories[0];
     }
