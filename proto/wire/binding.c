@@ -1,5 +1,5 @@
-/* What a claim brings for its sandbox. Read and written without generated
- * structs, and where it lies: a binding may have a megabyte of files. */
+/* What a claim brings for its sandbox, read without generated structs, and
+ * where it lies: a binding may have a megabyte of files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,18 +8,8 @@
 #include "proto/wire/check.h"
 #include "proto/wire/decode.h"
 #include "proto/wire/read.h"
-#include "proto/wire/write.h"
 
 enum {
-    ENV = 1,
-    SECRETS = 2,
-    FILES = 3,
-    WORKING_DIR = 4,
-    COMMAND = 5,
-    REPOSITORIES = 20,
-    EGRESS = 25,
-    IDENTITY = 26,
-    FIELDS, /* Some numbers below it are none of ours. */
     MODE_DEFAULT = 0644,
     PLACE_MAX = 48,
     COMPONENT_MAX = 255,
@@ -470,26 +460,26 @@ take_field(struct reading *r, const struct wp_wire_field *field)
     struct wp_str bytes = wp_wire_field_str(field);
 
     switch (field->number) {
-    case ENV:
+    case BINDING_ENV:
         return take_env(r, bytes);
-    case SECRETS:
+    case BINDING_SECRETS:
         return take_secret(r, bytes);
-    case FILES:
+    case BINDING_FILES:
         return take_file(r, bytes);
-    case WORKING_DIR:
+    case BINDING_WORKING_DIR:
         r->out->working_dir = bytes;
         return bytes.len == 0
                    ? WP_OK
                    : check_path("binding.working_dir", bytes, true, r->err);
-    case COMMAND:
+    case BINDING_COMMAND:
         return take_word(r, bytes);
-    case REPOSITORIES:
+    case BINDING_REPOSITORIES:
         return take_repository(r, bytes);
-    case EGRESS:
+    case BINDING_EGRESS:
         r->out->egress = bytes;
         return wp_wire_check_text("binding.egress", bytes, 0,
                                   WP_EGRESS_TEXT_MAX, r->err);
-    case IDENTITY:
+    case BINDING_IDENTITY:
         return take_identity(r, bytes);
     default:
         return WP_OK;
@@ -498,27 +488,28 @@ take_field(struct reading *r, const struct wp_wire_field *field)
 
 /* How often each field is there. */
 static enum wp_status
-count_fields(struct wp_wire_reader reader, uint32_t count[FIELDS],
+count_fields(struct wp_wire_reader reader, uint32_t count[BINDING_FIELDS],
              struct wp_err *err)
 {
     static const struct {
         const char *name;
         uint32_t max;
-    } bounds[FIELDS] = {
-        [ENV] = {"env", WP_BINDING_ENV_MAX},
-        [SECRETS] = {"secrets", WP_BINDING_SECRETS_MAX},
-        [FILES] = {"files", WP_BINDING_FILES_MAX},
-        [WORKING_DIR] = {"working_dir", UINT32_MAX},
-        [COMMAND] = {"command", WP_BINDING_ARGS_MAX},
-        [REPOSITORIES] = {"repositories", WP_BINDING_REPOSITORIES_MAX},
-        [EGRESS] = {"egress", UINT32_MAX},
-        [IDENTITY] = {"identity", UINT32_MAX},
+    } bounds[BINDING_FIELDS] = {
+        [BINDING_ENV] = {"env", WP_BINDING_ENV_MAX},
+        [BINDING_SECRETS] = {"secrets", WP_BINDING_SECRETS_MAX},
+        [BINDING_FILES] = {"files", WP_BINDING_FILES_MAX},
+        [BINDING_WORKING_DIR] = {"working_dir", UINT32_MAX},
+        [BINDING_COMMAND] = {"command", WP_BINDING_ARGS_MAX},
+        [BINDING_REPOSITORIES] = {"repositories", WP_BINDING_REPOSITORIES_MAX},
+        [BINDING_EGRESS] = {"egress", UINT32_MAX},
+        [BINDING_IDENTITY] = {"identity", UINT32_MAX},
     };
     struct wp_wire_field field;
     enum wp_wire_read read;
 
     while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
-        if (field.number >= FIELDS || bounds[field.number].name == NULL) {
+        if (field.number >= BINDING_FIELDS ||
+            bounds[field.number].name == NULL) {
             continue;
         }
         if (field.type != WP_WIRE_BYTES) {
@@ -565,7 +556,7 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
                        struct wp_binding *out, struct wp_err *err)
 {
     struct wp_wire_reader reader = {bytes, bytes + len};
-    uint32_t count[FIELDS] = {0};
+    uint32_t count[BINDING_FIELDS] = {0};
     struct reading r = {.out = out, .err = err};
     struct wp_wire_field field = {.number = 0};
     enum wp_status status = count_fields(reader, count, err);
@@ -574,12 +565,14 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     if (status != WP_OK) {
         return status;
     }
-    r.env = wp_arena_alloc(arena, count[ENV] * sizeof *r.env);
-    r.secrets = wp_arena_alloc(arena, count[SECRETS] * sizeof *r.secrets);
-    r.files = wp_arena_alloc(arena, count[FILES] * sizeof *r.files);
-    r.command = wp_arena_alloc(arena, count[COMMAND] * sizeof *r.command);
-    r.repositories =
-        wp_arena_alloc(arena, count[REPOSITORIES] * sizeof *r.repositories);
+    r.env = wp_arena_alloc(arena, count[BINDING_ENV] * sizeof *r.env);
+    r.secrets =
+        wp_arena_alloc(arena, count[BINDING_SECRETS] * sizeof *r.secrets);
+    r.files = wp_arena_alloc(arena, count[BINDING_FILES] * sizeof *r.files);
+    r.command =
+        wp_arena_alloc(arena, count[BINDING_COMMAND] * sizeof *r.command);
+    r.repositories = wp_arena_alloc(arena, count[BINDING_REPOSITORIES] *
+                                               sizeof *r.repositories);
     if (r.env == NULL || r.secrets == NULL || r.files == NULL ||
         r.command == NULL || r.repositories == NULL) {
         return wp_wire_too_long(err);
@@ -594,222 +587,4 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
         status = take_field(&r, &field);
     }
     return status == WP_OK ? check_sums(&r) : status;
-}
-
-/* --- Writing --- */
-
-static size_t
-part_size(struct wp_str first, struct wp_str second, uint64_t number)
-{
-    return wp_wire_bytes_size(first.len) + wp_wire_bytes_size(second.len) +
-           wp_wire_int_size(number);
-}
-
-static uint8_t *
-put_part(uint8_t *pos, unsigned field, struct wp_str first,
-         struct wp_str second, uint64_t number)
-{
-    pos = wp_wire_put_head(pos, field, part_size(first, second, number));
-    pos = wp_wire_put_bytes(pos, 1, first.ptr, first.len);
-    pos = wp_wire_put_bytes(pos, 2, second.ptr, second.len);
-    return wp_wire_put_int(pos, 3, number);
-}
-
-/* Of a message or a text, with a field number of two bytes. */
-static size_t
-wide_size(size_t len)
-{
-    return 1 + wp_wire_message_size(len);
-}
-
-static uint8_t *
-put_wide_head(uint8_t *pos, unsigned field, size_t len)
-{
-    pos = wp_wire_put_varint(pos, (uint64_t)field << 3 | 2);
-    return wp_wire_put_varint(pos, len);
-}
-
-static size_t
-repository_size(const struct wp_binding_repository *it)
-{
-    return wp_wire_bytes_size(it->url.len) + wp_wire_bytes_size(it->ref.len) +
-           wp_wire_bytes_size(it->dir.len);
-}
-
-static uint8_t *
-put_repository(uint8_t *pos, const struct wp_binding_repository *it)
-{
-    pos = put_wide_head(pos, REPOSITORIES, repository_size(it));
-    pos = wp_wire_put_bytes(pos, 1, it->url.ptr, it->url.len);
-    pos = wp_wire_put_bytes(pos, 2, it->ref.ptr, it->ref.len);
-    return wp_wire_put_bytes(pos, 3, it->dir.ptr, it->dir.len);
-}
-
-/* A part of a repeated field: put also when it is empty. */
-static uint8_t *
-put_word(uint8_t *pos, unsigned field, struct wp_str word)
-{
-    pos = wp_wire_put_head(pos, field, word.len);
-    if (word.len > 0) {
-        memcpy(pos, word.ptr, word.len);
-    }
-    return pos + word.len;
-}
-
-/* Of a field numbered 16 to 2047, whose tag takes two bytes. */
-static size_t
-far_size(size_t len)
-{
-    return len > 0 ? 1 + wp_wire_message_size(len) : 0;
-}
-
-static uint8_t *
-put_far_head(uint8_t *pos, unsigned field, size_t len)
-{
-    pos = wp_wire_put_varint(pos, field << 3 | WP_WIRE_BYTES);
-    return wp_wire_put_varint(pos, len);
-}
-
-static uint8_t *
-put_far(uint8_t *pos, unsigned field, struct wp_str text)
-{
-    if (text.len == 0) {
-        return pos;
-    }
-    pos = put_far_head(pos, field, text.len);
-    memcpy(pos, text.ptr, text.len);
-    return pos + text.len;
-}
-
-static size_t
-identity_size(const struct wp_binding *binding)
-{
-    return wp_wire_bytes_size(binding->audience.len) +
-           wp_wire_int_size((uint64_t)binding->identity_ttl_ms);
-}
-
-size_t
-wp_wire_size_binding(const struct wp_binding *message)
-{
-    size_t size =
-        wp_wire_bytes_size(message->working_dir.len) +
-        far_size(message->egress.len) +
-        (message->audience.len > 0 ? far_size(identity_size(message)) : 0);
-
-    for (uint32_t i = 0; i < message->n_env; i++) {
-        size += wp_wire_message_size(
-            part_size(message->env[i].name, message->env[i].value, 0));
-    }
-    for (uint32_t i = 0; i < message->n_secrets; i++) {
-        const struct wp_binding_secret *secret = &message->secrets[i];
-
-        size += wp_wire_message_size(
-            part_size(secret->name, secret->value, secret->in_env));
-    }
-    for (uint32_t i = 0; i < message->n_files; i++) {
-        const struct wp_binding_file *file = &message->files[i];
-
-        size += wp_wire_message_size(
-            part_size(file->path, file->content, file->mode));
-    }
-    for (uint32_t i = 0; i < message->n_command; i++) {
-        size += wp_wire_message_size(message->command[i].len);
-    }
-    for (uint32_t i = 0; i < message->n_repositories; i++) {
-        size += wide_size(repository_size(&message->repositories[i]));
-    }
-    return size;
-}
-
-size_t
-wp_wire_pack_binding(const struct wp_binding *message, uint8_t *buf)
-{
-    uint8_t *pos = buf;
-
-    for (uint32_t i = 0; i < message->n_env; i++) {
-        pos =
-            put_part(pos, ENV, message->env[i].name, message->env[i].value, 0);
-    }
-    for (uint32_t i = 0; i < message->n_secrets; i++) {
-        const struct wp_binding_secret *secret = &message->secrets[i];
-
-        pos =
-            put_part(pos, SECRETS, secret->name, secret->value, secret->in_env);
-    }
-    for (uint32_t i = 0; i < message->n_files; i++) {
-        const struct wp_binding_file *file = &message->files[i];
-
-        pos = put_part(pos, FILES, file->path, file->content, file->mode);
-    }
-    pos = wp_wire_put_bytes(pos, WORKING_DIR, message->working_dir.ptr,
-                            message->working_dir.len);
-    for (uint32_t i = 0; i < message->n_command; i++) {
-        pos = put_word(pos, COMMAND, message->command[i]);
-    }
-    for (uint32_t i = 0; i < message->n_repositories; i++) {
-        pos = put_repository(pos, &message->repositories[i]);
-    }
-    pos = put_far(pos, EGRESS, message->egress);
-    if (message->audience.len > 0) {
-        pos = put_far_head(pos, IDENTITY, identity_size(message));
-        pos = wp_wire_put_bytes(pos, 1, message->audience.ptr,
-                                message->audience.len);
-        pos = wp_wire_put_int(pos, 2, (uint64_t)message->identity_ttl_ms);
-    }
-    return (size_t)(pos - buf);
-}
-
-/* --- Bound --- */
-
-enum {
-    BOUND_STARTED = 5,
-};
-
-size_t
-wp_wire_bound_size(const struct wp_binding *binding)
-{
-    size_t size = wp_wire_bytes_size(binding->working_dir.len) +
-                  wp_wire_int_size(binding->n_command > 0) +
-                  far_size(binding->egress.len) +
-                  far_size(binding->audience.len);
-
-    for (uint32_t i = 0; i < binding->n_env; i++) {
-        size += wp_wire_message_size(binding->env[i].name.len);
-    }
-    for (uint32_t i = 0; i < binding->n_secrets; i++) {
-        size += wp_wire_message_size(binding->secrets[i].name.len);
-    }
-    for (uint32_t i = 0; i < binding->n_files; i++) {
-        size += wp_wire_message_size(binding->files[i].path.len);
-    }
-    for (uint32_t i = 0; i < binding->n_repositories; i++) {
-        size += wide_size(binding->repositories[i].url.len);
-    }
-    return size;
-}
-
-uint8_t *
-wp_wire_bound_put(const struct wp_binding *binding, uint8_t *pos)
-{
-    for (uint32_t i = 0; i < binding->n_env; i++) {
-        pos = put_word(pos, ENV, binding->env[i].name);
-    }
-    for (uint32_t i = 0; i < binding->n_secrets; i++) {
-        pos = put_word(pos, SECRETS, binding->secrets[i].name);
-    }
-    for (uint32_t i = 0; i < binding->n_files; i++) {
-        pos = put_word(pos, FILES, binding->files[i].path);
-    }
-    pos = wp_wire_put_bytes(pos, WORKING_DIR, binding->working_dir.ptr,
-                            binding->working_dir.len);
-    pos = wp_wire_put_int(pos, BOUND_STARTED, binding->n_command > 0);
-    for (uint32_t i = 0; i < binding->n_repositories; i++) {
-        struct wp_str url = binding->repositories[i].url;
-
-        pos = put_wide_head(pos, REPOSITORIES, url.len);
-        memcpy(pos, url.ptr, url.len);
-        pos += url.len;
-    }
-    pos = put_far(pos, EGRESS, binding->egress);
-    return put_far(pos, IDENTITY, binding->audience);
 }
