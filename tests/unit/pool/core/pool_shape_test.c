@@ -312,7 +312,7 @@ an_index_is_used_again_once_nothing_is_left(void **state)
 
     (void)state;
     wp_rig_init(&rig, 16, 0, NULL);
-    for (int i = 0; i < 3 * WP_POOLS_MAX; i++) {
+    for (int i = 0; i < WP_POOLS_MAX + WP_POOLS_MAX / 8; i++) {
         (void)snprintf(name, sizeof name, "n%d", i);
         spec = spec_of(name, 2);
         assert_int_equal(wp_pools_add(rig.pools, &spec, &index, NULL), WP_OK);
