@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "allocator/stores/sqlite/db.h"
+#include "allocator/stores/sqlite/log_sync.h"
 #include "allocator/stores/sqlite/turn.h"
 #include "pool/leases/commit_queue.h"
 
@@ -22,6 +23,7 @@ struct wp_lease_sqlite {
     struct wp_lease_turn turn; /* Whose turn it is in the queue. */
     struct wp_commit_queue queue;
     struct wp_lease_db *db;
+    struct wp_lease_log_sync log; /* Not with FULL. */
     pthread_t committer;
     bool running; /* Main thread. */
 };
@@ -125,6 +127,7 @@ wp_lease_sqlite_create(const struct wp_lease_sqlite_config *config,
         aligned_alloc(_Alignof(struct wp_lease_sqlite), sizeof *sqlite);
     struct wp_lease_sqlite_config filled = *config;
     struct wp_err ignored;
+    bool full;
     int error;
 
     err = err != NULL ? err : &ignored;
@@ -140,8 +143,15 @@ wp_lease_sqlite_create(const struct wp_lease_sqlite_config *config,
         return NULL;
     }
     filled.path = wp_lease_db_path(sqlite->db);
-    wp_lease_turn_init(&sqlite->turn, &filled, sqlite->db);
+    full = filled.synchronous == WP_LEASE_SQLITE_FULL;
+    wp_lease_turn_init(&sqlite->turn, &filled, sqlite->db,
+                       full ? NULL : &sqlite->log);
     wp_commit_queue_init(&sqlite->queue);
+    if (!full &&
+        wp_lease_log_sync_start(&sqlite->log, filled.path, err) != WP_OK) {
+        wp_lease_sqlite_destroy(sqlite);
+        return NULL;
+    }
     error = start_committer(sqlite);
     if (error != 0) {
         (void)wp_err_sys(err, WP_UNAVAILABLE, error,
@@ -181,6 +191,7 @@ wp_lease_sqlite_stop(struct wp_lease_sqlite *sqlite)
         (void)pthread_join(sqlite->committer, NULL);
         sqlite->running = false;
     }
+    wp_lease_log_sync_stop(&sqlite->log);
 }
 
 void

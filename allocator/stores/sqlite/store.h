@@ -54,8 +54,9 @@ struct wp_lease_sqlite_config {
     uint32_t busy_timeout_ms;
     uint32_t batch_max; /* Ops in one transaction, 1..1024. Default 256. */
     /* Pages in PATH-wal after which it is copied into the file, by the
-     * committer, between two transactions; sooner when they are more than the
-     * disk has room for. Default 4000 (16 MiB). */
+     * committer, between two transactions; from three quarters on once the disk
+     * has them; sooner when they are more than it has room for. Default 4000
+     * (16 MiB). */
     uint32_t checkpoint_pages;
 };
 

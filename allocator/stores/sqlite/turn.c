@@ -31,11 +31,12 @@ now(void)
 void
 wp_lease_turn_init(struct wp_lease_turn *turn,
                    const struct wp_lease_sqlite_config *config,
-                   struct wp_lease_db *db)
+                   struct wp_lease_db *db, struct wp_lease_log_sync *log)
 {
     WP_ASSERT(config->batch_max <= WP_LEASE_TURN_BATCH);
     turn->config = *config;
     turn->db = db;
+    turn->log = log;
     turn->checkpoint_at = config->checkpoint_pages;
     (void)pthread_mutex_init(&turn->error_lock, NULL);
 }
@@ -107,10 +108,17 @@ answer_batch(struct wp_lease_turn *turn, int64_t took_ns)
 
 /* --- on a thread that serves --- */
 
+/* In the last quarter before it must, the log is copied once the disk has most
+ * of it. */
 static bool
 is_due(const struct wp_lease_turn *turn, bool is_short)
 {
-    return is_short || wp_lease_db_wal_pages(turn->db) >= turn->checkpoint_at;
+    uint64_t pages = wp_lease_db_wal_pages(turn->db);
+
+    return is_short || pages >= turn->checkpoint_at ||
+           (turn->log != NULL &&
+            pages >= turn->checkpoint_at - turn->config.checkpoint_pages / 4 &&
+            wp_lease_log_sync_done(turn->log));
 }
 
 /* False: for the committer, to be told of, or to be done once more where
@@ -191,6 +199,9 @@ checkpoint(struct wp_lease_turn *turn, bool give_back, struct wp_err *err)
     add(&turn->checkpoints, 1);
     wp_histogram_record(&turn->checkpoint_ns, now() - start_ns);
     turn->checkpoint_at = turn->config.checkpoint_pages;
+    if (turn->log != NULL) {
+        wp_lease_log_sync_reset(turn->log);
+    }
     return WP_OK;
 }
 

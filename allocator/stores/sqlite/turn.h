@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "allocator/stores/sqlite/db.h"
+#include "allocator/stores/sqlite/log_sync.h"
 
 enum {
     WP_LEASE_TURN_BATCH = 1024, /* Most ops in one transaction. */
@@ -18,7 +19,8 @@ enum {
 
 struct wp_lease_turn {
     struct wp_lease_sqlite_config config;
-    struct wp_lease_db *db; /* Borrowed. */
+    struct wp_lease_db *db;        /* Borrowed. */
+    struct wp_lease_log_sync *log; /* Borrowed. NULL: commits sync it. */
 
     struct wp_lease_op *waiting; /* Taken, for the next transactions. */
     uint32_t batch_len;          /* Ops of one transaction, not answered. */
@@ -46,10 +48,11 @@ struct wp_lease_turn {
     struct wp_err last_error;
 };
 
-/* turn is zeroed; config is copied, and every field of it is set. */
+/* turn is zeroed; config is copied, and every field of it is set. log: NULL
+ * where every commit syncs the log. */
 void wp_lease_turn_init(struct wp_lease_turn *turn,
                         const struct wp_lease_sqlite_config *config,
-                        struct wp_lease_db *db);
+                        struct wp_lease_db *db, struct wp_lease_log_sync *log);
 void wp_lease_turn_fini(struct wp_lease_turn *turn);
 
 /* Does the ops of list, as far as that waits for no disk: on a thread that has

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -237,6 +238,40 @@ test_log_stays_short(void **state)
     sqlite_rig_close();
 }
 
+/* The log is on the disk before the committer must copy it, so a checkpoint
+ * comes in the last quarter already, when the thread that syncs has been asked
+ * and is done. */
+static void
+test_log_is_synced_before_it_is_copied(void **state)
+{
+    struct wp_lease_sqlite_stats stats;
+    uint64_t most = 0;
+
+    (void)state;
+    open_normal(4000);
+    for (uint16_t i = 0; i < 4000; i++) {
+        struct wp_lease_op op = {.kind = WP_LEASE_OFFER,
+                                 .uid = {(uint8_t)(i >> 8), (uint8_t)i},
+                                 .pool = WP_STR("agents"),
+                                 .sandbox = WP_STR("agents-x")};
+
+        assert_int_equal(conform_commit(&op), WP_OK);
+        wp_lease_sqlite_stats(sqlite_rig.store, &stats);
+        most = stats.wal_pages > most ? stats.wal_pages : most;
+        if (stats.checkpoints > 0) {
+            break;
+        }
+        if (most > 3000) {
+            /* The disk may take its time: three seconds in all. */
+            (void)poll(NULL, 0, 10);
+        }
+    }
+    assert_int_equal(stats.checkpoints, 1);
+    assert_true(most > 2900);
+    assert_true(most < 4000);
+    sqlite_rig_close();
+}
+
 int
 main(void)
 {
@@ -251,6 +286,8 @@ main(void)
         cmocka_unit_test_setup(test_stop_answers_what_is_gathered,
                                sqlite_rig_set_up),
         cmocka_unit_test_setup(test_log_stays_short, sqlite_rig_set_up),
+        cmocka_unit_test_setup(test_log_is_synced_before_it_is_copied,
+                               sqlite_rig_set_up),
     };
 
     return cmocka_run_group_tests(tests, sqlite_rig_make, sqlite_rig_remove);
