@@ -3,8 +3,8 @@
 
     bench/ladder.py [--quick] [--plot FILE.svg] [BUILD_DIR] >report.md
 
-For leases in memory and in SQLite, with one and with two serving threads, and in Redis
-with two: warmpoold on synthetic sandboxes (files on tmpfs), and warmpool-load in an open
+For leases in memory, in SQLite and in Redis, with one and with two serving threads:
+warmpoold on synthetic sandboxes (files on tmpfs), and warmpool-load in an open
 loop over four connections, at rates that grow by two fifths from step to step until one is
 not reached. Each claim is released at once. The pool is full before each step, and a step
 takes at most three quarters of it, so that what is measured is claims and not how fast
@@ -15,7 +15,7 @@ machine and the harness themselves allow.
 
 A host that runs somebody else for a few milliseconds decides a p99. So a step that did
 not reach its rate, or whose p99 is above 1 ms, is made twice, and the better counts:
-that favours every store alike. Client, daemon and Redis share the machine's cores. Eight
+that favours every store alike. Client, daemon and Redis share the machine's cores. Nine
 minutes at most; --quick takes one and its figures mean nothing. Ends with 1 when a check
 failed.
 """
