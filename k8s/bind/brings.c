@@ -1,5 +1,6 @@
 #include "k8s/bind/brings.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "k8s/objects/json.h"
@@ -28,18 +29,13 @@ check(struct wp_str name, const json_t *value, struct wp_err *err)
     return WP_OK;
 }
 
-enum wp_status
-wp_claim_brings_read(const struct wp_object *claim, struct wp_claim_brings *out,
-                     struct wp_err *err)
+static enum wp_status
+read_env(struct wp_claim_brings *out, struct wp_err *err)
 {
-    const json_t *list;
+    const json_t *list = wp_json_at(out->whole, "spec", "env", NULL);
     const json_t *variable;
-    size_t bytes = 0;
     size_t i;
 
-    out->whole = wp_object_json(claim);
-    out->binding = (struct wp_binding){.env = out->env};
-    list = wp_json_at(out->whole, "spec", "env", NULL);
     if (json_array_size(list) > WP_ARRAY_LEN(out->env)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "env: expected at most %d variables, got %zu",
@@ -55,22 +51,49 @@ wp_claim_brings_read(const struct wp_object *claim, struct wp_claim_brings *out,
         }
         out->env[i] = (struct wp_binding_env){
             name, {json_string_value(value), json_string_length(value)}};
-        bytes += name.len + json_string_length(value);
+        out->text_bytes += name.len + json_string_length(value);
         out->binding.n_env++;
     }
-    return bytes <= WP_BINDING_TEXT_MAX
+    return WP_OK;
+}
+
+enum wp_status
+wp_claim_brings_read(const struct wp_object *claim, bool with_env,
+                     struct wp_claim_brings *out, struct wp_err *err)
+{
+    memset(out, 0, sizeof *out);
+    out->whole = wp_object_json(claim);
+    out->binding.env = out->env;
+    if ((with_env && read_env(out, err) != WP_OK) ||
+        wp_claim_brings_read_annotations(claim, out, err) != WP_OK) {
+        return err->status;
+    }
+    return out->text_bytes <= WP_BINDING_TEXT_MAX
                ? WP_OK
                : wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "env: expected at most %d bytes of names and "
-                            "values, got %zu",
-                            WP_BINDING_TEXT_MAX, bytes);
+                            "%s: expected at most %d bytes of names, values "
+                            "and words, got %zu",
+                            out->binding.n_env > 0 ? "env" : "binding",
+                            WP_BINDING_TEXT_MAX, out->text_bytes);
 }
 
 void
 wp_claim_brings_fini(struct wp_claim_brings *brings)
 {
+    for (uint32_t i = 0; i < brings->binding.n_secrets; i++) {
+        if (brings->refs[i].value != NULL) {
+            explicit_bzero(brings->refs[i].value, brings->secrets[i].value.len);
+            free(brings->refs[i].value);
+        }
+    }
+    for (uint32_t i = 0; i < brings->n_contents; i++) {
+        free(brings->contents[i]);
+    }
+    for (uint32_t i = 0; i < brings->n_texts; i++) {
+        json_decref(brings->texts[i]);
+    }
     json_decref(brings->whole);
-    brings->whole = NULL;
+    memset(brings, 0, sizeof *brings);
 }
 
 enum wp_status

@@ -1,5 +1,5 @@
-/* k8s/bind/brings.h - the variables of a SandboxClaim, as what it
- * brings for a warm sandbox. Pure. */
+/* k8s/bind/brings.h - what a SandboxClaim brings for its sandbox: the variables
+ * of spec.env, and what its annotations name. Pure. */
 #ifndef WP_K8S_BIND_BRINGS_H
 #define WP_K8S_BIND_BRINGS_H
 
@@ -9,23 +9,67 @@
 #include "pool/base/status.h"
 #include "pool/binding.h"
 
+enum {
+    WP_CLAIM_BRINGS_TEXTS = 4, /* Annotations. */
+};
+
+/* Where a secret's value is. */
+struct wp_claim_secret_ref {
+    struct wp_str secret; /* The Secret's name, in the claim's namespace. */
+    struct wp_str key;
+    char *value; /* Owned; NULL: not read yet. Wiped at the end. */
+};
+
+/* Large: for the heap, or static. */
 struct wp_claim_brings {
     struct wp_binding binding; /* Its fingerprint is the caller's to set. */
     struct wp_binding_env env[WP_BINDING_ENV_MAX];
-    json_t *whole; /* What the texts lie in. Owned. */
+    struct wp_binding_secret secrets[WP_BINDING_SECRETS_MAX];
+    struct wp_claim_secret_ref refs[WP_BINDING_SECRETS_MAX]; /* Of secrets. */
+    struct wp_binding_file files[WP_BINDING_FILES_MAX];
+    struct wp_str command[WP_BINDING_ARGS_MAX];
+
+    size_t text_bytes; /* Of names, values and words so far. */
+    size_t file_bytes;
+    json_t *whole; /* What the texts lie in. Owned, as all that follows. */
+    json_t *texts[WP_CLAIM_BRINGS_TEXTS];
+    uint32_t n_texts;
+    char *contents[WP_BINDING_FILES_MAX]; /* Of files in base64. */
+    uint32_t n_contents;
 };
 
-/* Reads spec.env, of a claim that has some. INVALID_ARGUMENT, and err says what
- * was expected, in words for people. Ended by fini in either case. */
+/* Has it annotations that bring something? */
+bool wp_claim_brings_more(const struct wp_object *claim);
+
+/* Reads the annotations, and with_env spec.env. INVALID_ARGUMENT, and err says
+ * what was expected, in words for people that hold no content. Secrets have no
+ * values yet. Ended by fini in either case. */
 WP_MUST_CHECK enum wp_status wp_claim_brings_read(const struct wp_object *claim,
+                                                  bool with_env,
                                                   struct wp_claim_brings *out,
                                                   struct wp_err *err);
 void wp_claim_brings_fini(struct wp_claim_brings *brings);
 
-/* Is it the program of the Pod's first container that each of them is for? That
- * is the one which takes what claims bring. err says which is not. */
+/* The Secret that has to be read next; NULL: all values are there. Valid until
+ * fini. */
+const char *wp_claim_brings_lacks(const struct wp_claim_brings *brings);
+/* Takes the values that this Secret has, as the API server sent it.
+ * FAILED_PRECONDITION: it is not for claims, lacks a key, or has a value that
+ * cannot be brought; err names it. */
+WP_MUST_CHECK enum wp_status
+wp_claim_brings_take(struct wp_claim_brings *brings, const char *secret,
+                     const json_t *object, struct wp_err *err);
+
+/* Is it the program of the Pod's first container that each variable is for?
+ * That is the one which takes what claims bring. err says which is not. */
 WP_MUST_CHECK enum wp_status
 wp_claim_brings_check(const struct wp_object *claim,
                       const struct wp_object *templ, struct wp_err *err);
+
+/* brings_annotations.c, for brings.c. */
+WP_MUST_CHECK enum wp_status
+wp_claim_brings_read_annotations(const struct wp_object *claim,
+                                 struct wp_claim_brings *out,
+                                 struct wp_err *err);
 
 #endif

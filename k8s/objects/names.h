@@ -38,8 +38,17 @@
 /* Of a SandboxTemplate: how many sandboxes its implicit pool keeps; "0": it has
  * none. */
 #define WP_ANNOTATION_IMPLICIT_POOL "warmpool.dev/implicit-pool"
-/* Of a Sandbox: what its claim brings to it, "env". */
+/* Of a Sandbox: its claim brings something to it. */
 #define WP_ANNOTATION_BRINGS "warmpool.dev/brings"
+/* Of a SandboxClaim: what it brings besides variables; see
+ * k8s/bind/brings_annotations.c. */
+#define WP_ANNOTATION_CLAIM_FILES "claim.warmpool.io/files"
+#define WP_ANNOTATION_CLAIM_SECRETS "claim.warmpool.io/secrets"
+#define WP_ANNOTATION_CLAIM_WORKING_DIR "claim.warmpool.io/working-dir"
+#define WP_ANNOTATION_CLAIM_COMMAND "claim.warmpool.io/command"
+/* Label of a Secret that claims may bring, with this value. */
+#define WP_LABEL_CLAIM_SECRET "claim.warmpool.io/secret"
+#define WP_CLAIM_SECRET_ALLOWED "allowed"
 /* A pool with it serves only claims that name it. */
 #define WP_ANNOTATION_TENANT "warmpool.dev/tenant"
 #define WP_ANNOTATION_TRACE "opentelemetry.io/trace-context"

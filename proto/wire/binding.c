@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/parcel/names.h"
 #include "pool/remotes/remote.h"
 #include "proto/wire/binding.h"
 #include "proto/wire/check.h"
@@ -12,8 +13,10 @@
 enum {
     MODE_DEFAULT = 0644,
     PLACE_MAX = 48,
-    COMPONENT_MAX = 255,
 };
+
+_Static_assert((int)WP_BINDING_NAME_MAX == (int)WP_BOUND_NAME_MAX,
+               "one length for names of variables and secrets");
 
 /* EnvVar, Secret and File alike: a name, what it names, and a number. */
 struct part {
@@ -91,32 +94,10 @@ read_texts(struct wp_str message, struct texts *out)
 
 /* --- Rules --- */
 
-static bool
-is_word_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '_';
-}
-
-static bool
-is_env_name(struct wp_str name)
-{
-    if (name.len == 0 || name.len > WP_BINDING_NAME_MAX ||
-        (name.ptr[0] >= '0' && name.ptr[0] <= '9')) {
-        return false;
-    }
-    for (size_t i = 0; i < name.len; i++) {
-        if (!is_word_char(name.ptr[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum wp_status
 check_env_name(const char *place, struct wp_str name, struct wp_err *err)
 {
-    if (!is_env_name(name)) {
+    if (!wp_bound_name_is_env(name)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "%s.name: 1 to %d letters, digits and '_' expected, "
                           "not a digit first",
@@ -134,18 +115,12 @@ check_env_name(const char *place, struct wp_str name, struct wp_err *err)
 static enum wp_status
 check_secret_name(const char *place, struct wp_str name, struct wp_err *err)
 {
-    bool fits = name.len > 0 && name.len <= WP_BINDING_NAME_MAX &&
-                name.ptr[0] != '.' && name.ptr[0] != '-';
-
-    for (size_t i = 0; i < name.len && fits; i++) {
-        fits = is_word_char(name.ptr[i]) || name.ptr[i] == '.' ||
-               name.ptr[i] == '-';
-    }
-    return fits ? WP_OK
-                : wp_err_set(err, WP_INVALID_ARGUMENT,
-                             "%s.name: 1 to %d letters, digits, '.', '_' and "
-                             "'-' expected, not '.' or '-' first",
-                             place, WP_BINDING_NAME_MAX);
+    return wp_bound_name_is_secret(name)
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "%s.name: 1 to %d letters, digits, '.', '_' and "
+                            "'-' expected, not '.' or '-' first",
+                            place, WP_BINDING_NAME_MAX);
 }
 
 /* text: without NUL, in UTF-8. */
@@ -165,29 +140,6 @@ check_value(const char *place, struct wp_str value, bool text,
     return WP_OK;
 }
 
-/* Parts of it that lead elsewhere, or nowhere. */
-static bool
-has_bad_component(struct wp_str path)
-{
-    size_t at = 0;
-
-    if (path.len == 0) {
-        return true;
-    }
-    while (at <= path.len) {
-        const char *part = path.ptr + at;
-        const char *slash = memchr(part, '/', path.len - at);
-        size_t len = slash != NULL ? (size_t)(slash - part) : path.len - at;
-
-        if (len == 0 || len > COMPONENT_MAX || (len == 1 && part[0] == '.') ||
-            (len == 2 && part[0] == '.' && part[1] == '.')) {
-            return true;
-        }
-        at += len + 1;
-    }
-    return false;
-}
-
 static enum wp_status
 check_path(const char *place, struct wp_str path, bool absolute,
            struct wp_err *err)
@@ -202,14 +154,15 @@ check_path(const char *place, struct wp_str path, bool absolute,
     if (absolute && path.ptr[0] == '/') {
         below = (struct wp_str){path.ptr + 1, path.len - 1};
     }
-    if ((below.len > 0 || below.len == path.len) && has_bad_component(below)) {
+    if ((below.len > 0 || below.len == path.len) &&
+        !wp_bound_name_is_path(below)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "%s: a path %s expected, of parts up to %d bytes "
                           "that are not empty, '.' or '..'",
                           place,
                           absolute ? "that is absolute or below the workspace"
                                    : "below the workspace",
-                          COMPONENT_MAX);
+                          WP_BOUND_COMPONENT_MAX);
     }
     return WP_OK;
 }

@@ -204,8 +204,8 @@ class Chart:
             name, *args = part.split()
             if name == "not":
                 value = not self.look_up(args[0], dot)
-            elif number == 0 and name.startswith("."):
-                value = self.look_up(name, dot)
+            elif number == 0 and name.startswith((".", "$.")):
+                value = self.look_up(name.lstrip("$"), dot)
             elif name == "toYaml":
                 value = yaml.safe_dump(self.look_up(args[0], dot)).rstrip("\n")
             elif name == "nindent":
@@ -367,6 +367,15 @@ def check_chart(base):
     if [doc for doc in refusing if doc["kind"].startswith("Validating")] != load_all(
             policy.read_text(), policy.name):
         fail("the chart's policy of tiers is not that of deploy/kubernetes/tiers")
+    readers = [doc for doc in render_chart(
+        {**values, "claimSecretsNamespaces": ["team-a"]})
+        if doc["metadata"]["name"] == "warmpool-claim-secrets"]
+    role = DEPLOY / "kubernetes" / "claim-secrets" / "role.yaml"
+    ours = load_all(role.read_text(), role.name)
+    for doc in ours:
+        doc["metadata"]["namespace"] = "team-a"
+    if readers != ours:
+        fail("the chart's claim-secrets are not those of deploy/kubernetes")
     volumes = [doc for doc in small if doc["kind"] == "Deployment"][0][
         "spec"]["template"]["spec"]["volumes"]
     if any("secret" in volume for volume in volumes):

@@ -208,7 +208,7 @@ adopted_metadata(const struct wp_adoption *adoption,
     }
     (void)wp_json_set_text(annotations, WP_ANNOTATION_POD_NAME, sandbox->name);
     if (adoption->brings) {
-        (void)wp_json_set_text(annotations, WP_ANNOTATION_BRINGS, "env");
+        (void)wp_json_set_text(annotations, WP_ANNOTATION_BRINGS, "true");
     }
     if (trace != NULL) {
         (void)wp_json_set_text(annotations, WP_ANNOTATION_TRACE, trace);

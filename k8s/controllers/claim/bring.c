@@ -1,15 +1,19 @@
-/* k8s/controllers/claim/bring.c - the variables of a claim reach its warm
- * Sandbox before the claim is Ready.
+/* k8s/controllers/claim/bring.c - what a claim brings reaches its Sandbox
+ * before the claim is Ready.
  *
- *   adopted, with a mark --> brought --> status
- *                               | not all of it: Ready is False, and stays so
- *                               | no answer: the same, and again
+ *   with a mark --> Secrets read --> brought --> status
+ *                        |              | not all of it: Ready is False, and
+ *                        |              | stays so
+ *                        '--------------'- no answer: the same, and again
  *
  * The pool's annotation bind-env says that variables are brought; without it
- * they make the claim start cold. The mark is an annotation of the Sandbox,
- * which the adoption writes: so a later leader brings what an earlier one did
- * not. What is there already is brought again when the Sandbox becomes Ready
- * anew, since it may be another Pod; a Pod that has it answers as before. */
+ * they make the claim start cold. What the claim's annotations name is brought
+ * to a cold Sandbox, too. The mark is an annotation of the Sandbox, which the
+ * adoption writes, or the creation: so a later leader brings what an earlier
+ * one did not. What is there already is brought again when the Sandbox becomes
+ * Ready anew, since it may be another Pod; a Pod that has it answers as before.
+ *
+ * Secrets are read when they are needed, and kept no longer. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,17 +29,18 @@
 #include "proto/parcel/pack.h"
 #include "proto/parcel/request.h"
 
-/* One that is under way; in the controller's list. */
+/* One that is under way. */
 struct bringing {
-    struct wp_list node;
+    struct wp_list node; /* In the controller's list, once call is there. */
     struct wp_claim_reconcile *reconcile;
     struct wp_bind_call *call;
+    struct wp_claim_brings brings; /* Until it is packed. */
 };
 
 /* --- Whether --- */
 
 bool
-wp_claim_brings(const struct wp_claim_reconcile *reconcile)
+wp_claim_brings_env(const struct wp_claim_reconcile *reconcile)
 {
     const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
     struct wp_pools *pools = reconcile->self->parts->core.pools;
@@ -54,6 +59,13 @@ wp_claim_brings(const struct wp_claim_reconcile *reconcile)
     return stats.spec.bind_env;
 }
 
+bool
+wp_claim_brings(const struct wp_claim_reconcile *reconcile)
+{
+    return wp_claim_brings_more(reconcile->claim) ||
+           wp_claim_brings_env(reconcile);
+}
+
 /* Until claim, template or settings change that stays so. */
 static bool
 refuse(struct wp_claim_reconcile *reconcile, const char *reason)
@@ -69,15 +81,16 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
 {
     struct wp_err *err = &reconcile->err;
     const char *reason = WP_REASON_ENV_REJECTED;
-    struct wp_claim_brings brings;
+    bool env = wp_claim_brings_env(reconcile);
+    struct wp_claim_brings *brings;
     enum wp_status status;
     json_t *cold;
 
     if (reconcile->self->parts->config.sandbox_key == NULL ||
         !wp_template_view(templ)->binds) {
-        (void)wp_err_set(err, WP_FAILED_PRECONDITION,
-                         "env: SandboxWarmPool \"%s\" binds variables, but %s",
-                         reconcile->pool,
+        (void)wp_err_set(err, WP_FAILED_PRECONDITION, "binding: %s, but %s",
+                         env ? "its pool binds variables"
+                             : "its annotations bring something",
                          wp_template_view(templ)->binds
                              ? "the daemon has no token_key_file"
                              : "its template does not say that its program "
@@ -93,10 +106,13 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
         return refuse(reconcile, reason);
     }
     json_decref(cold);
-    status = wp_claim_brings_check(reconcile->claim, templ, err);
+    status = env ? wp_claim_brings_check(reconcile->claim, templ, err) : WP_OK;
     if (status == WP_OK) {
-        status = wp_claim_brings_read(reconcile->claim, &brings, err);
-        wp_claim_brings_fini(&brings);
+        brings = malloc(sizeof *brings);
+        WP_ASSERT(brings != NULL);
+        status = wp_claim_brings_read(reconcile->claim, env, brings, err);
+        wp_claim_brings_fini(brings);
+        free(brings);
     }
     return status == WP_OK || refuse(reconcile, WP_REASON_BINDING);
 }
@@ -162,45 +178,39 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
     }
 }
 
-/* NULL, and the reconcile's err. The caller's to free. */
+/* The caller's to free. */
 static struct evbuffer *
-pack(struct wp_claim_reconcile *reconcile,
-     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1])
+pack(struct bringing *bringing, char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1])
 {
-    struct wp_pools *pools = reconcile->self->parts->core.pools;
-    struct evbuffer *parcel = NULL;
-    struct wp_claim_brings brings;
-    uint8_t *bytes;
-    size_t size;
+    const struct wp_parts *parts = bringing->reconcile->self->parts;
+    const struct wp_binding *binding = &bringing->brings.binding;
+    size_t size = wp_parcel_size(binding, WP_STR(""));
+    uint8_t *bytes = malloc(size + 1);
+    struct evbuffer *parcel = evbuffer_new();
 
-    if (wp_claim_brings_read(reconcile->claim, &brings, &reconcile->err) ==
-        WP_OK) {
-        size = wp_parcel_size(&brings.binding, WP_STR(""));
-        bytes = malloc(size + 1);
-        parcel = evbuffer_new();
-        WP_ASSERT(bytes != NULL && parcel != NULL);
-        wp_parcel_fill(&brings.binding, WP_STR(""), bytes);
-        (void)snprintf(fingerprint, WP_BIND_FINGERPRINT_TEXT + 1, "%016" PRIx64,
-                       wp_pools_fingerprint(
-                           pools, (struct wp_str){(const char *)bytes, size}));
-        WP_ASSERT(evbuffer_add(parcel, bytes, size) == 0);
-        free(bytes);
-    }
-    wp_claim_brings_fini(&brings);
+    WP_ASSERT(bytes != NULL && parcel != NULL);
+    wp_parcel_fill(binding, WP_STR(""), bytes);
+    (void)snprintf(
+        fingerprint, WP_BIND_FINGERPRINT_TEXT + 1, "%016" PRIx64,
+        wp_pools_fingerprint(parts->core.pools,
+                             (struct wp_str){(const char *)bytes, size}));
+    WP_ASSERT(evbuffer_add(parcel, bytes, size) == 0);
+    explicit_bzero(bytes, size);
+    free(bytes);
+    wp_claim_brings_fini(&bringing->brings);
     return parcel;
 }
 
 static void
-begin(struct wp_claim_reconcile *reconcile, struct evbuffer *parcel,
-      const char *fingerprint)
+call(struct bringing *bringing)
 {
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
     const struct wp_parts *parts = reconcile->self->parts;
     const struct wp_object *sandbox = reconcile->sandbox;
-    struct bringing *bringing = calloc(1, sizeof *bringing);
+    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     char token[WP_SANDBOX_TOKEN_TEXT + 1];
+    struct evbuffer *parcel = pack(bringing, fingerprint);
 
-    WP_ASSERT(bringing != NULL);
-    bringing->reconcile = reconcile;
     wp_sandbox_token(parts->config.sandbox_key, sandbox->ns, sandbox->name,
                      token);
     bringing->call = wp_bind_call_start(
@@ -214,6 +224,7 @@ begin(struct wp_claim_reconcile *reconcile, struct evbuffer *parcel,
                                   .done = on_answer,
                                   .ctx = bringing});
     explicit_bzero(token, sizeof token);
+    evbuffer_free(parcel);
     if (bringing->call == NULL) {
         free(bringing);
         wp_claim_reconcile_say(reconcile, "SandboxNotReady",
@@ -225,28 +236,104 @@ begin(struct wp_claim_reconcile *reconcile, struct evbuffer *parcel,
     wp_list_push_back(&reconcile->self->bringing, &bringing->node);
 }
 
+/* Ends the reconcile: what lacks may come, so it is tried again. */
+static void
+lacks(struct bringing *bringing)
+{
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+
+    wp_claim_brings_fini(&bringing->brings);
+    free(bringing);
+    reconcile->outcome.sandbox = NULL;
+    (void)wp_err_wrap(&reconcile->err, "binding");
+    wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
+                           WP_WORK_FAILED, 0);
+}
+
+static void go_on(struct bringing *bringing);
+
+static void
+secret_read(void *ctx, const struct wp_api_result *result)
+{
+    struct bringing *bringing = ctx;
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+    struct wp_err *err = &reconcile->err;
+    const char *secret = wp_claim_brings_lacks(&bringing->brings);
+    enum wp_status status = result->status;
+
+    if (status == WP_CANCELLED) {
+        wp_claim_brings_fini(&bringing->brings);
+        free(bringing);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+        return;
+    }
+    if (status == WP_OK) {
+        status = wp_claim_brings_take(&bringing->brings, secret, result->object,
+                                      err);
+    } else if (status == WP_PERMISSION_DENIED) {
+        (void)wp_err_set(err, status,
+                         "the daemon may not read Secret \"%s\": apply "
+                         "deploy/kubernetes/claim-secrets in this namespace",
+                         secret);
+    } else {
+        (void)wp_err_set(err, status, "Secret \"%s\": %s", secret,
+                         status == WP_NOT_FOUND ? "there is none of that name"
+                                                : "it cannot be read now");
+    }
+    if (status == WP_OK) {
+        go_on(bringing);
+    } else {
+        lacks(bringing);
+    }
+}
+
+static void
+go_on(struct bringing *bringing)
+{
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+    struct wp_api_target target = {.kind = WP_KIND_SECRET,
+                                   .ns = reconcile->claim->ns,
+                                   .name =
+                                       wp_claim_brings_lacks(&bringing->brings),
+                                   .priority = WP_HTTP_CLAIM};
+
+    if (target.name == NULL) {
+        call(bringing);
+    } else {
+        wp_api_get(reconcile->self->parts->api, &target, secret_read, bringing);
+    }
+}
+
+static void
+begin(struct wp_claim_reconcile *reconcile)
+{
+    struct bringing *bringing = calloc(1, sizeof *bringing);
+
+    WP_ASSERT(bringing != NULL);
+    bringing->reconcile = reconcile;
+    if (wp_claim_brings_read(reconcile->claim, wp_claim_brings_env(reconcile),
+                             &bringing->brings, &reconcile->err) == WP_OK) {
+        go_on(bringing);
+        return;
+    }
+    wp_claim_brings_fini(&bringing->brings);
+    free(bringing);
+    wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
+                           WP_WORK_OK, WP_TIME_NEVER);
+}
+
 void
 wp_claim_bring(struct wp_claim_reconcile *reconcile)
 {
-    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
-    struct evbuffer *parcel;
-
     if (!is_due(reconcile)) {
         wp_claim_status_write(reconcile);
     } else if (reconcile->self->parts->config.sandbox_key == NULL) {
         wp_claim_reconcile_say(reconcile, WP_REASON_BINDING,
-                               "env: the daemon has no token_key_file any more",
+                               "binding: the daemon has no token_key_file any "
+                               "more",
                                WP_WORK_OK, WP_TIME_NEVER);
     } else {
-        parcel = pack(reconcile, fingerprint);
-        if (parcel == NULL) {
-            wp_claim_reconcile_say(reconcile, WP_REASON_BINDING,
-                                   reconcile->err.msg, WP_WORK_OK,
-                                   WP_TIME_NEVER);
-        } else {
-            begin(reconcile, parcel, fingerprint);
-            evbuffer_free(parcel);
-        }
+        begin(reconcile);
     }
 }
 

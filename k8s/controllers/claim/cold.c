@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "k8s/bind/brings.h"
 #include "k8s/controllers/claim/adopt.h"
 #include "k8s/controllers/claim/metadata.h"
 #include "k8s/objects/json.h"
@@ -210,6 +211,9 @@ metadata_of(const struct wp_object *claim, const struct wp_object *templ,
                            templ->name);
     /* Known already, so the sandbox controller need not write it. */
     (void)wp_json_set_text(annotations, WP_ANNOTATION_POD_NAME, claim->name);
+    if (wp_claim_brings_more(claim)) {
+        (void)wp_json_set_text(annotations, WP_ANNOTATION_BRINGS, "true");
+    }
     if (trace != NULL) {
         (void)wp_json_set_text(annotations, WP_ANNOTATION_TRACE, trace);
     }

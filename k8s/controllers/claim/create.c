@@ -4,6 +4,7 @@
  * been done. */
 #include <string.h>
 
+#include "k8s/bind/brings.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/events.h"
 #include "k8s/controllers/claim/reconcile.h"
@@ -128,6 +129,10 @@ wp_claim_create(struct wp_claim_reconcile *reconcile)
         return;
     }
     if (!wp_claim_reconcile_may_write(reconcile)) {
+        return;
+    }
+    if (wp_claim_brings_more(reconcile->claim) &&
+        !wp_claim_may_bring(reconcile, templ)) {
         return;
     }
     body = wp_cold_sandbox(reconcile->claim, templ,

@@ -23,7 +23,7 @@ serve(struct wp_claim_reconcile *reconcile)
                                 view->pool);
         return WP_CLAIM_WAIT;
     }
-    return (view->has_env && !wp_claim_brings(reconcile)) ||
+    return (view->has_env && !wp_claim_brings_env(reconcile)) ||
                    view->has_volume_claims ||
                    reconcile->entry->creation == WP_WRITE_DOUBT
                ? WP_CLAIM_CREATE

@@ -303,7 +303,8 @@ wp_sandbox_pod_add_token(json_t *pod, const struct wp_object *sandbox,
     char token[WP_SANDBOX_TOKEN_TEXT + 1];
     char digest[WP_SANDBOX_TOKEN_TEXT + 1];
 
-    if (wp_object_annotation(sandbox, WP_ANNOTATION_UID) == NULL) {
+    if (wp_object_annotation(sandbox, WP_ANNOTATION_UID) == NULL &&
+        wp_object_annotation(sandbox, WP_ANNOTATION_BRINGS) == NULL) {
         return;
     }
     wp_sandbox_token(key, sandbox->ns, sandbox->name, token);

@@ -22,8 +22,9 @@ json_t *wp_sandbox_pod_build(const struct wp_object *sandbox,
 
 /* Tells each container the digest of the sandbox's token (see
  * proto/formats/sandbox_token.h), where its template does not say one. Only for
- * sandboxes that were made for a pool: nobody leases others, and they stay as
- * they are. pod: what wp_sandbox_pod_build made. key: WP_SANDBOX_KEY_LEN. */
+ * sandboxes that were made for a pool, or whose claim brings something: nobody
+ * needs it for others, and they stay as they are. pod: what
+ * wp_sandbox_pod_build made. key: WP_SANDBOX_KEY_LEN. */
 void wp_sandbox_pod_add_token(json_t *pod, const struct wp_object *sandbox,
                               const uint8_t *key);
 

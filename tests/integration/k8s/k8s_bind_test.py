@@ -5,6 +5,7 @@ Run by ctest: k8s_bind_test.py WARMPOOLD FAKE_API GENERATED_DIR [unittest
 arguments].
 """
 
+import base64
 import concurrent.futures
 import http.client
 import json
@@ -201,6 +202,17 @@ class World(Case):
             return error.code() == grpc.StatusCode.NOT_FOUND
         raise AssertionError("there is no such claim")
 
+    def condition(self, name="c"):
+        status = self.api.get("sandboxclaims", NS, name).get("status", {})
+        return next(({key: one[key] for key in ("status", "reason", "message")}
+                     for one in status.get("conditions", [])
+                     if one["type"] == "Ready"), {})
+
+    def becomes(self, reason, words, name="c"):
+        return eventually(lambda: self.condition(name).get("reason") == reason
+                          and words in self.condition(name)["message"],
+                          f"{reason}: {words}")
+
 
 class Bind(World):
     """Of claims over gRPC."""
@@ -366,17 +378,6 @@ class Variables(World):
     """Of SandboxClaims, whose pool binds them."""
     ENV = [{"name": "A", "value": "1"}, {"name": "TOKEN", "value": SECRET}]
 
-    def condition(self, name="c"):
-        status = self.api.get("sandboxclaims", NS, name).get("status", {})
-        return next(({key: one[key] for key in ("status", "reason", "message")}
-                     for one in status.get("conditions", [])
-                     if one["type"] == "Ready"), {})
-
-    def becomes(self, reason, words, name="c"):
-        return eventually(lambda: self.condition(name).get("reason") == reason
-                          and words in self.condition(name)["message"],
-                          f"{reason}: {words}")
-
     def test_warm_all_the_same(self):
         self.begin(bind_env="true")
         names = self.serve_all()
@@ -477,6 +478,149 @@ class Variables(World):
         self.assertEqual(assigned(self.api.get("sandboxclaims", NS, "c")), name)
         self.assertEqual(self.sh(name, "echo $A"), "1\n")
         self.judge()
+
+
+class Annotations(World):
+    """Of SandboxClaims: files, secrets by reference, a folder, a command."""
+    FILES = {"in.txt": "plain", "bin/run.sh": {
+        "contentBase64": base64.b64encode(b"echo run").decode(),
+        "mode": "0755"}}
+
+    def bring(self, name="c", env=None, **annotations):
+        self.api.create(
+            "sandboxclaims", NS, name,
+            metadata={"annotations": {
+                "claim.warmpool.io/" + key.replace("_", "-"):
+                    value if isinstance(value, str) else json.dumps(value)
+                for key, value in annotations.items()}},
+            spec={"warmPoolRef": {"name": "pool"},
+                  **({"env": env} if env else {})})
+
+    def secret(self, name="login", **values):
+        self.api.create("secrets", NS, name, metadata={"labels": {
+            "claim.warmpool.io/secret": "allowed"}}, data={
+            key: base64.b64encode(value.encode()).decode()
+            for key, value in values.items()})
+
+    def nobody_tells(self, daemon):
+        for kind in ("sandboxclaims", "sandboxes", "pods", "events"):
+            text = json.dumps(self.api.all(kind))
+            self.assertNotIn(SECRET, text)
+            self.assertNotIn(base64.b64encode(SECRET.encode()).decode(), text)
+        self.assertNotIn(SECRET, daemon.messages())
+
+    def test_warm_all_the_same(self):
+        daemon = self.begin()
+        names = self.serve_all()
+        self.secret(token=SECRET, user="me")
+        position = self.log_position()
+        self.bring(files=self.FILES, working_dir="wd", secrets={
+            "TOKEN": {"name": "login", "key": "token", "env": True},
+            "user.txt": {"name": "login", "key": "user"}},
+            command=["sh", "-c", "echo $TOKEN > started"])
+        self.wait_ready("c")
+        name = assigned(self.api.get("sandboxclaims", NS, "c"))
+        self.assertIn(name, names)
+        self.assertEqual(
+            self.sh(name, "echo $TOKEN; cat ../in.txt; ../bin/run.sh; "
+                          "cat $WARMPOOL_BOUND_DIR/secrets/user.txt"),
+            f"{SECRET}\nplainrun\nme")
+        eventually(lambda: self.sh(name, "cat started || true") ==
+                   SECRET + "\n", "the command's work")
+        self.assertEqual(
+            sorted((one["kind"], one["subresource"])
+                   for one in self.writes(position)
+                   if one["name"] in ("c", name) and one["kind"] != "pods"
+                   and (one["kind"], one["subresource"]) !=
+                   ("sandboxes", "status")),
+            [("sandboxclaims", ""), ("sandboxclaims", "status"),
+             ("sandboxes", "")])
+        # One read for both, when it was needed.
+        self.assertEqual(
+            [one["verb"] for one in self.api.control(
+                "requests", **{"from": position}) if one["kind"] == "secrets"
+             and one["agent"].startswith("warmpool")], ["GET"])
+        self.nobody_tells(daemon)
+        self.judge()
+
+    def test_without_the_annotation(self):
+        """Variables start cold; the rest is brought to that sandbox, too."""
+        self.begin(bind_env="false")
+        self.bring(env=[{"name": "A", "value": "1"}], files=self.FILES)
+        eventually(lambda: self.api.get("sandboxes", NS, "c"),
+                   "a sandbox of its own")
+        self.becomes("SandboxNotReady", "cannot be reached")
+        self.serve("c")
+        self.wait_ready("c")
+        self.assertEqual(assigned(self.api.get("sandboxclaims", NS, "c")), "c")
+        self.assertEqual(self.sh("c", "cat in.txt"), "plain")
+
+    def test_secrets_that_are_not_there(self):
+        daemon = self.begin(replicas=1)
+        name, = self.serve_all()
+        self.bring(secrets={"TOKEN": {"name": "login", "key": "token",
+                                      "env": True}})
+        self.becomes("BindingFailed",
+                     'binding: Secret "login": there is none of that name')
+        self.secret(other="x")
+        self.becomes("BindingFailed", "binding: secret 'TOKEN': Secret "
+                     '"login" has no key "token"')
+        self.fault(verbs="GET", kind="secrets", action="status", code=403)
+        self.becomes("BindingFailed", 'may not read Secret "login"')
+        self.api.control("clear")
+        self.api.patch("secrets", NS, "login", {
+            "metadata": {"labels": {"claim.warmpool.io/secret": "no"}}, "data": {
+                "token": base64.b64encode(SECRET.encode()).decode()}})
+        self.becomes("BindingFailed", 'Secret "login" is not for claims')
+        self.api.patch("secrets", NS, "login", {"metadata": {"labels": {
+            "claim.warmpool.io/secret": "allowed"}}})
+        self.wait_ready("c")
+        self.assertEqual(assigned(self.api.get("sandboxclaims", NS, "c")), name)
+        self.assertEqual(self.sh(name, "echo $TOKEN"), SECRET + "\n")
+        self.nobody_tells(daemon)
+
+    def test_what_is_refused(self):
+        self.begin(binding="none")
+        self.bring("none", files=self.FILES)
+        self.becomes("BindingFailed", BINDING + ": allowed", "none")
+        self.api.patch("sandboxtemplates", NS, "pool-template",
+                       {"metadata": {"annotations": {BINDING: "allowed"}}})
+        eventually(lambda: self.api.get("sandboxtemplates", NS, "pool-template")
+                   ["metadata"]["annotations"][BINDING] == "allowed", "it")
+        self.serve_all()
+        for i, (annotation, value, words) in enumerate((
+                ("files", "{", "expected a JSON object"),
+                ("files", {"../x": "y"}, "'../x': expected a path"),
+                ("files", {"x": {"content": "y", "mode": "8"}},
+                 "'x': expected a text"),
+                ("secrets", {"T": "value"}, "a value is not written here"),
+                ("secrets", {"-T": {"name": "a", "key": "b"}},
+                 "'-T': expected a name"),
+                ("working_dir", "a//b", "expected a path"),
+                ("command", [], "expected 1 to 64 words, got 0"),
+                ("command", {"a": 1}, "expected a JSON array"))):
+            self.bring(f"c{i}", **{annotation: value})
+            self.becomes("BindingFailed", words, f"c{i}")
+            self.assertIn("annotation claim.warmpool.io/" +
+                          annotation.replace("_", "-"),
+                          self.condition(f"c{i}")["message"])
+        self.assertEqual(len(self.pool_sandboxes()), 2)
+
+    def test_not_taken(self):
+        self.begin(replicas=1)
+        name, = self.serve_all()
+        os.mkdir(os.path.join(self.dir, name, "ws", "in.txt"))
+        self.bring(files=self.FILES)
+        self.becomes("BindingFailed", "file 'in.txt': Is a directory")
+
+    def test_not_there_yet(self):
+        self.begin(replicas=1)
+        name = self.pool_sandboxes()[0]["metadata"]["name"]
+        self.bring(files=self.FILES)
+        self.becomes("SandboxNotReady", "cannot be reached")
+        self.serve(name)
+        self.wait_ready("c")
+        self.assertEqual(self.sh(name, "cat in.txt"), "plain")
 
 
 if __name__ == "__main__":
