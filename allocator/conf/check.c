@@ -5,6 +5,7 @@
 #include "pool/base/address.h"
 #include "pool/egress/policy.h"
 #include "pool/remotes/remote_rules.h"
+#include "pool/remotes/trust_record.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
 #include "allocator/conf/quota.h"
@@ -518,15 +519,20 @@ static enum wp_status
 check_git(const struct wp_conf *conf, struct wp_err *err)
 {
     struct wp_remote_rules rules = {.n = 0};
+    struct wp_trust_record record;
 
     if (wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes), false,
                             err) != WP_OK) {
         return wp_err_wrap(err, "setting 'git_remotes'");
     }
-    return wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes_denied),
-                               true, err) == WP_OK
+    if (wp_remote_rules_add(&rules, wp_str_from(conf->git_remotes_denied), true,
+                            err) != WP_OK) {
+        return wp_err_wrap(err, "setting 'git_remotes_denied'");
+    }
+    return wp_trust_files_parse(wp_str_from(conf->git_trust_files), &record,
+                                err) == WP_OK
                ? WP_OK
-               : wp_err_wrap(err, "setting 'git_remotes_denied'");
+               : wp_err_wrap(err, "setting 'git_trust_files'");
 }
 
 static enum wp_status

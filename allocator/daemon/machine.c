@@ -72,6 +72,8 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
     out->remotes = conf->git_remotes;
     out->remotes_denied = conf->git_remotes_denied;
     out->fetch_path = wp_conf_or_null(machine->fetch_path);
+    out->trust = (enum wp_trust_mode)conf->git_trust;
+    out->trust_files = conf->git_trust_files;
     out->repository_bytes_max = (uint64_t)conf->git_repository_size;
     out->cache_bytes_max = (uint64_t)conf->git_cache_size;
     out->cache_age_s = conf->git_cache_age / WP_NS_PER_S;

@@ -17,7 +17,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
-#include "proto/parcel/names.h"
+#include "pool/remotes/names.h"
 #include "proto/formats/base64.h"
 
 enum {

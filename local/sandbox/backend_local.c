@@ -36,6 +36,7 @@ wp_local_config_init(struct wp_local_config *config)
         .egress_connections_max = 256,
         .remotes = "",
         .remotes_denied = "",
+        .trust_files = "",
         .repository_bytes_max = UINT64_C(128) << 20,
         .cache_bytes_max = UINT64_C(512) << 20,
         .cache_age_s = 7 * 24 * 3600,
@@ -125,6 +126,7 @@ prepare_fetcher(struct wp_local *local, struct wp_err *err)
     };
     enum wp_status status = wp_remote_rules_add(
         &local->remotes, wp_str_from(config->remotes), false, err);
+    char path[WP_LOCAL_PATH_MAX + 16];
 
     if (status == WP_OK) {
         status = wp_remote_rules_add(
@@ -143,7 +145,12 @@ prepare_fetcher(struct wp_local *local, struct wp_err *err)
                    local->state_dir);
     local->fetcher =
         wp_fetcher_create(&fetcher, wp_loop_base(local->loop), err);
-    return local->fetcher != NULL ? WP_OK : err->status;
+    if (local->fetcher == NULL) {
+        return err->status;
+    }
+    (void)snprintf(path, sizeof path, "%s/trust", local->state_dir);
+    return wp_trust_init(&local->trust, config->trust, config->trust_files,
+                         path, err);
 }
 
 static enum wp_status
@@ -563,6 +570,7 @@ wp_local_destroy(struct wp_local *local)
     wp_local_remove_roots(local);
     wp_egress_proxy_destroy(local->egress);
     wp_fetcher_destroy(local->fetcher);
+    wp_trust_fini(&local->trust);
     wp_loop_destroy(local->loop);
     wp_cgroups_close(&local->cgroups);
     for (uint32_t i = 0; i < local->old_cgroups_len; i++) {

@@ -18,6 +18,7 @@
 
 #include "local/walls/host_report.h"
 #include "local/manifest/manifest.h"
+#include "pool/remotes/trust_mode.h"
 #include "pool/backend.h"
 
 /* wp_local_config_init fills every field with its default. Text and templates
@@ -71,6 +72,9 @@ struct wp_local_config {
     const char *remotes_denied; /* "" */
     /* warmpool-fetch. NULL: claims that bring repositories are refused. */
     const char *fetch_path;
+    /* local/trust/trust.h; records lie in the state directory. */
+    enum wp_trust_mode trust;      /* OFF */
+    const char *trust_files;       /* A list of paths. */
     uint64_t repository_bytes_max; /* 128 MiB, of one in a sandbox. */
     uint64_t cache_bytes_max;      /* 512 MiB of all that were brought. */
     int64_t cache_age_s;           /* A week without use. */

@@ -26,6 +26,7 @@ struct tree {
 struct wp_bind_trees {
     uint32_t n;
     uint32_t left; /* Not fetched. */
+    char tenant[WP_TENANT_MAX + 1];
     void (*done)(void *ctx, enum wp_status status, const char *reason);
     void *ctx;
     struct tree tree[WP_BINDING_REPOSITORIES_MAX];
@@ -67,7 +68,7 @@ copy(struct wp_str text, char *out, size_t cap)
 }
 
 struct wp_bind_trees *
-wp_bind_trees_make(const struct wp_binding *binding)
+wp_bind_trees_make(const struct wp_binding *binding, struct wp_str tenant)
 {
     struct wp_bind_trees *trees = calloc(1, sizeof *trees);
 
@@ -75,6 +76,7 @@ wp_bind_trees_make(const struct wp_binding *binding)
         return NULL;
     }
     trees->n = binding->n_repositories;
+    copy(tenant, trees->tenant, sizeof trees->tenant);
     for (uint32_t i = 0; i < trees->n; i++) {
         const struct wp_binding_repository *from = &binding->repositories[i];
         struct tree *tree = &trees->tree[i];
@@ -151,6 +153,22 @@ wp_bind_trees_fetch(struct wp_bind_trees *trees, struct wp_fetcher *fetcher,
         }
     }
     wp_fetcher_go(fetcher);
+}
+
+enum wp_status
+wp_bind_trees_trust(const struct wp_bind_trees *trees, struct wp_trust *trust,
+                    struct wp_err *err)
+{
+    for (uint32_t i = 0; i < trees->n; i++) {
+        const struct tree *tree = &trees->tree[i];
+
+        if (wp_trust_check(trust, trees->tenant, tree->url, tree->fd, err) !=
+            WP_OK) {
+            (void)wp_err_wrap(err, "repository '%.*s'", URL_SHOWN, tree->url);
+            return WP_FAILED_PRECONDITION;
+        }
+    }
+    return WP_OK;
 }
 
 /* --- Handing over --- */

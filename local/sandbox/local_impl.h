@@ -25,6 +25,7 @@
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
+#include "local/trust/trust.h"
 #include "pool/remotes/remote_rules.h"
 #include "proto/loop/loop.h"
 
@@ -143,6 +144,7 @@ struct wp_local {
     char seccomp_path[WP_LOCAL_PATH_MAX + 16];
     char cache_dir[WP_LOCAL_PATH_MAX + 16]; /* Of repositories. */
     struct wp_remote_rules remotes;         /* Which may be brought. */
+    struct wp_trust trust;                  /* And which were once. */
     bool gvisor_tried;                      /* And it works. */
     int lock_fd;
     char boot_id[WP_BOOT_ID_LEN + 1];

@@ -200,10 +200,16 @@ static void
 on_trees(void *ctx, enum wp_status status, const char *reason)
 {
     struct wp_sandbox *sandbox = ctx;
+    const struct wp_bind_op *op =
+        WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node);
+    struct wp_err err;
 
     if (status == WP_OK) {
-        begin(sandbox,
-              WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node));
+        status = wp_bind_trees_trust(op->trees, &sandbox->local->trust, &err);
+        reason = err.msg;
+    }
+    if (status == WP_OK) {
+        begin(sandbox, op);
         return;
     }
     wp_sandbox_end_binds(sandbox, WP_FAILED_PRECONDITION, reason);
@@ -262,7 +268,7 @@ wp_local_bind(void *self, struct wp_bind_op *op)
         BINDS_MAX) {
         op->fd = init_has_to ? pack(op->binding, size) : -1;
         if (op->fd >= 0 && fetches) {
-            op->trees = wp_bind_trees_make(op->binding);
+            op->trees = wp_bind_trees_make(op->binding, op->tenant);
         }
         if ((op->fd >= 0 || !init_has_to) && (op->trees != NULL || !fetches) &&
             wp_loop_post(local->loop, run_bind, op, 0, 0)) {

@@ -215,6 +215,7 @@ wp_pools_bind(struct wp_pools *pools, struct wp_bind *bind)
               bind->binding->fingerprint == claim->binding);
     claim->bound = true;
     bind->op.binding = bind->binding;
+    bind->op.tenant = claim->tenant;
     bind->op.ref = claim->grant.ref;
     bind->op.within_ns = WP_BIND_MAX_NS;
     bind->op.done = bind_done;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/parcel/names.h"
+#include "pool/remotes/names.h"
 #include "pool/remotes/remote.h"
 #include "proto/wire/binding.h"
 #include "proto/wire/check.h"

@@ -1,8 +1,8 @@
-/* proto/parcel/names.h - which names and paths a binding may have, whoever
+/* pool/remotes/names.h - which names and paths a binding may have, whoever
  * writes it: a gRPC claim, or the annotations of a SandboxClaim. Pure; any
  * thread. */
-#ifndef WP_PROTO_PARCEL_NAMES_H
-#define WP_PROTO_PARCEL_NAMES_H
+#ifndef WP_POOL_REMOTES_NAMES_H
+#define WP_POOL_REMOTES_NAMES_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "proto/parcel/names.h"
+#include "pool/remotes/names.h"
 
 #include <string.h>
 

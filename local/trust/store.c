@@ -1,0 +1,184 @@
+#include "local/trust/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pool/base/assert.h"
+
+#define NEW "new" /* What is being written; of which there is one. */
+
+static uint32_t
+count(int dir_fd)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    uint32_t n = 0;
+
+    if (dir == NULL) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return 0;
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        n += strlen(entry->d_name) == WP_TRUST_NAME_LEN;
+    }
+    (void)closedir(dir);
+    return n;
+}
+
+enum wp_status
+wp_trust_store_open(struct wp_trust_store *store, const char *path,
+                    struct wp_err *err)
+{
+    store->n = 0;
+    store->dir_fd = -1;
+    if (mkdir(path, 0700) == 0 || errno == EEXIST) {
+        store->dir_fd =
+            open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (store->dir_fd < 0) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno,
+                          "folder '%s' of what is trusted", path);
+    }
+    store->n = count(store->dir_fd);
+    return WP_OK;
+}
+
+void
+wp_trust_store_close(struct wp_trust_store *store)
+{
+    if (store->dir_fd >= 0) {
+        (void)close(store->dir_fd);
+        store->dir_fd = -1;
+    }
+}
+
+void
+wp_trust_store_name(const char *tenant, const char *url,
+                    char out[WP_TRUST_NAME_LEN + 1])
+{
+    uint8_t hash[SHA256_DIGEST_SIZE];
+    struct sha256_ctx sha;
+
+    sha256_init(&sha);
+    sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
+    sha256_update(&sha, strlen(url), (const uint8_t *)url);
+    sha256_digest(&sha, sizeof hash, hash);
+    for (int i = 0; i < WP_TRUST_NAME_LEN / 2; i++) {
+        (void)snprintf(out + (ptrdiff_t)2 * i, 3, "%02x", hash[i]);
+    }
+}
+
+/* The bytes of the file; -1 with errno. */
+static ssize_t
+read_file(int dir_fd, const char *name, char *out, size_t cap)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    size_t len = 0;
+    ssize_t n = 0;
+
+    if (fd < 0) {
+        return -1;
+    }
+    while (len < cap && ((n = read(fd, out + len, cap - len)) > 0 ||
+                         (n < 0 && errno == EINTR))) {
+        len += n > 0 ? (size_t)n : 0;
+    }
+    n = n < 0 ? -1 : (ssize_t)len;
+    (void)close(fd);
+    return n;
+}
+
+enum wp_status
+wp_trust_store_load(const struct wp_trust_store *store,
+                    struct wp_trust_record *out, struct wp_err *err)
+{
+    char name[WP_TRUST_NAME_LEN + 1];
+    char text[WP_TRUST_TEXT_MAX + 1];
+    struct wp_trust_record record;
+    ssize_t len;
+
+    wp_trust_store_name(out->tenant, out->url, name);
+    len = read_file(store->dir_fd, name, text, sizeof text);
+    if (len < 0 && errno == ENOENT) {
+        return WP_NOT_FOUND;
+    }
+    if (len < 0) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno, "record '%s'", name);
+    }
+    if (!wp_trust_record_read((struct wp_str){text, (size_t)len}, &record) ||
+        strcmp(record.tenant, out->tenant) != 0 ||
+        strcmp(record.url, out->url) != 0) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "record '%s' is damaged; remove it to trust anew",
+                          name);
+    }
+    *out = record;
+    return WP_OK;
+}
+
+/* False with errno; what was there is as it was. */
+static bool
+write_file(int dir_fd, const char *name, const char *text, size_t len)
+{
+    int fd =
+        openat(dir_fd, NEW,
+               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool ok = fd >= 0;
+    size_t at = 0;
+    int error;
+
+    while (ok && at < len) {
+        ssize_t n = write(fd, text + at, len - at);
+
+        ok = n > 0 || (n < 0 && errno == EINTR);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    ok = ok && fsync(fd) == 0;
+    error = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (ok && renameat(dir_fd, NEW, dir_fd, name) == 0 && fsync(dir_fd) == 0) {
+        return true;
+    }
+    error = ok ? errno : error;
+    (void)unlinkat(dir_fd, NEW, 0);
+    errno = error;
+    return false;
+}
+
+enum wp_status
+wp_trust_store_save(struct wp_trust_store *store,
+                    const struct wp_trust_record *record, struct wp_err *err)
+{
+    char name[WP_TRUST_NAME_LEN + 1];
+    char text[WP_TRUST_TEXT_MAX + 1];
+    size_t len = wp_trust_record_write(record, text);
+    bool is_new;
+
+    wp_trust_store_name(record->tenant, record->url, name);
+    is_new = faccessat(store->dir_fd, name, F_OK, 0) != 0;
+    if (is_new && store->n >= WP_TRUST_RECORDS_MAX) {
+        /* Some may have been removed. */
+        store->n = count(store->dir_fd);
+    }
+    if (is_new && store->n >= WP_TRUST_RECORDS_MAX) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "%d repositories are recorded, which is the most",
+                          WP_TRUST_RECORDS_MAX);
+    }
+    if (!write_file(store->dir_fd, name, text, len)) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno, "record '%s'", name);
+    }
+    store->n += is_new;
+    return WP_OK;
+}

@@ -1,0 +1,119 @@
+#include "local/trust/trust.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "local/trust/look.h"
+#include "pool/base/assert.h"
+#include "pool/base/log.h"
+
+enum wp_status
+wp_trust_init(struct wp_trust *trust, enum wp_trust_mode mode,
+              const char *files, const char *folder, struct wp_err *err)
+{
+    enum wp_status status;
+
+    *trust = (struct wp_trust){.mode = mode, .store = {.dir_fd = -1}};
+    if (mode == WP_TRUST_OFF) {
+        return WP_OK;
+    }
+    status = wp_trust_files_parse(wp_str_from(files), &trust->files, err);
+    return status == WP_OK ? wp_trust_store_open(&trust->store, folder, err)
+                           : status;
+}
+
+void
+wp_trust_fini(struct wp_trust *trust)
+{
+    if (trust->mode != WP_TRUST_OFF) {
+        wp_trust_store_close(&trust->store);
+    }
+}
+
+static bool
+look(int image_fd, struct wp_trust_record *now)
+{
+    struct stat st;
+    void *image;
+    bool whole;
+
+    if (fstat(image_fd, &st) != 0) {
+        return false;
+    }
+    if (st.st_size == 0) {
+        return wp_trust_look((const uint8_t *)"", 0, now);
+    }
+    image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, image_fd, 0);
+    if (image == MAP_FAILED) {
+        return false;
+    }
+    whole = wp_trust_look(image, (size_t)st.st_size, now);
+    (void)munmap(image, (size_t)st.st_size);
+    return whole;
+}
+
+/* Records what is not recorded. */
+static enum wp_status
+keep(struct wp_trust *trust, struct wp_trust_record *first,
+     const struct wp_trust_record *now, struct wp_err *err)
+{
+    if (!wp_trust_record_add(first, now)) {
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                          "its record has no room for more files");
+    }
+    return wp_trust_store_save(&trust->store, first, err);
+}
+
+static enum wp_status
+judge(struct wp_trust *trust, struct wp_trust_record *first,
+      const struct wp_trust_record *now, struct wp_err *err)
+{
+    char why[WP_TRUST_WHY_MAX];
+    enum wp_status status;
+    bool more;
+
+    first->n = 0;
+    status = wp_trust_store_load(&trust->store, first, err);
+    if (status != WP_OK && status != WP_NOT_FOUND) {
+        return status;
+    }
+    if (!wp_trust_record_same(first, now, &more, why)) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "not as first trusted: %s", why);
+    }
+    return more ? keep(trust, first, now, err) : WP_OK;
+}
+
+enum wp_status
+wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
+               int image_fd, struct wp_err *err)
+{
+    struct wp_trust_record now = trust->files;
+    struct wp_trust_record first = {.n = 0};
+    char name[WP_TRUST_NAME_LEN + 1];
+    enum wp_status status;
+
+    if (trust->mode == WP_TRUST_OFF) {
+        return WP_OK;
+    }
+    if (!wp_str_copy(wp_str_from(tenant), first.tenant, sizeof first.tenant) ||
+        !wp_str_copy(wp_str_from(url), first.url, sizeof first.url)) {
+        WP_ASSERT(false); /* Both were checked. */
+    }
+    status = look(image_fd, &now)
+                 ? judge(trust, &first, &now, err)
+                 : wp_err_set(err, WP_UNAVAILABLE,
+                              "its instruction files cannot be looked at");
+    if (status == WP_OK) {
+        return WP_OK;
+    }
+    wp_trust_store_name(tenant, url, name);
+    wp_log_warn("instruction files of a repository are not trusted",
+                wp_kv_str("tenant", tenant), wp_kv_str("repository", url),
+                wp_kv_str("record", name), wp_kv_err(err),
+                wp_kv_str("sandbox", trust->mode == WP_TRUST_ENFORCE
+                                         ? "does not get it"
+                                         : "gets it all the same"));
+    return trust->mode == WP_TRUST_ENFORCE ? WP_FAILED_PRECONDITION : WP_OK;
+}

@@ -1,0 +1,214 @@
+/* What the instruction files of a checkout are, told from its image; and the
+ * records of it on a disk. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/tree_image.h"
+#include "local/trust/look.h"
+#include "local/trust/trust.h"
+
+static uint8_t image[4096];
+static size_t image_len;
+static struct wp_err err;
+
+static void
+add(enum wp_tree_kind kind, const char *path, const char *content)
+{
+    const struct wp_tree_entry entry = {
+        .kind = kind,
+        .mode = 0644,
+        .path_len = (uint32_t)strlen(path),
+        .content_len = (uint32_t)strlen(content),
+    };
+
+    wp_tree_put_head(&entry, image + image_len);
+    image_len += WP_TREE_HEAD;
+    memcpy(image + image_len, path, entry.path_len);
+    image_len += entry.path_len;
+    memcpy(image + image_len, content, entry.content_len);
+    image_len += entry.content_len;
+}
+
+static struct wp_trust_record
+look(const char *list)
+{
+    struct wp_trust_record record = {.n = 0};
+
+    assert_int_equal(wp_trust_files_parse(wp_str_from(list), &record, &err),
+                     WP_OK);
+    assert_true(wp_trust_look(image, image_len, &record));
+    return record;
+}
+
+static void
+files_and_folders(void **state)
+{
+    /* SHA-256 of "abc". */
+    static const uint8_t abc[] = {
+        0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40,
+        0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17,
+        0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
+    struct wp_trust_record record;
+
+    (void)state;
+    image_len = 0;
+    add(WP_TREE_FOLDER, "d", "");
+    add(WP_TREE_FILE, "d/f", "abc");
+    add(WP_TREE_FILE, "dd", "x");
+    record = look("d/f, d, dd, d/g, dd/x");
+    assert_int_equal(record.files[0].state, WP_TRUST_FILE);
+    assert_memory_equal(record.files[0].hash, abc, sizeof abc);
+    assert_int_equal(record.files[1].state, WP_TRUST_ABSENT);
+    assert_int_equal(record.files[2].state, WP_TRUST_FILE);
+    assert_int_equal(record.files[3].state, WP_TRUST_ABSENT);
+    assert_int_equal(record.files[4].state, WP_TRUST_ABSENT);
+    image[image_len - 4] = 0xff;
+    assert_false(wp_trust_look(image, image_len - 1, &record));
+}
+
+static void
+links(void **state)
+{
+    static const struct {
+        const char *path;
+        enum wp_trust_state state;
+    } cases[] = {
+        {"same", WP_TRUST_FILE},     {"d/up", WP_TRUST_FILE},
+        {"via/f", WP_TRUST_FILE},    {"twice", WP_TRUST_FILE},
+        {"abs", WP_TRUST_ASTRAY},    {"out", WP_TRUST_ASTRAY},
+        {"loop", WP_TRUST_ASTRAY},   {"nowhere", WP_TRUST_ASTRAY},
+        {"folder", WP_TRUST_ASTRAY}, {"via/none", WP_TRUST_ASTRAY},
+    };
+
+    (void)state;
+    image_len = 0;
+    add(WP_TREE_FOLDER, "d", "");
+    add(WP_TREE_FILE, "d/f", "abc");
+    add(WP_TREE_FILE, "f", "abc");
+    add(WP_TREE_LINK, "same", "f");
+    add(WP_TREE_LINK, "d/up", "../f");
+    add(WP_TREE_LINK, "via", "./d");
+    add(WP_TREE_LINK, "twice", "via/../d/up");
+    add(WP_TREE_LINK, "abs", "/f");
+    add(WP_TREE_LINK, "out", "../f");
+    add(WP_TREE_LINK, "loop", "loop");
+    add(WP_TREE_LINK, "nowhere", "g");
+    add(WP_TREE_LINK, "folder", "d");
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_trust_record record = look(cases[i].path);
+        struct wp_trust_record direct = look("f");
+
+        if (record.files[0].state != cases[i].state) {
+            fail_msg("%s: %d", cases[i].path, (int)record.files[0].state);
+        }
+        if (cases[i].state == WP_TRUST_FILE) {
+            assert_memory_equal(record.files[0].hash, direct.files[0].hash,
+                                WP_TRUST_HASH_LEN);
+        }
+    }
+}
+
+/* --- On a disk --- */
+
+static int
+image_fd(const char *content)
+{
+    int fd = memfd_create("image", MFD_CLOEXEC);
+
+    image_len = 0;
+    add(WP_TREE_FILE, "CLAUDE.md", content);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, image, image_len), image_len);
+    return fd;
+}
+
+static enum wp_status
+check(struct wp_trust *trust, const char *tenant, const char *content)
+{
+    int fd = image_fd(content);
+    enum wp_status status;
+
+    err.msg[0] = '\0';
+    status = wp_trust_check(trust, tenant, "https://h/r", fd, &err);
+    assert_int_equal(close(fd), 0);
+    return status;
+}
+
+static void
+what_was_first_seen(void **state)
+{
+    char dir[] = "/tmp/wp-trust-XXXXXX";
+    char folder[sizeof dir + 8];
+    char path[sizeof folder + WP_TRUST_NAME_LEN + 2];
+    char name[WP_TRUST_NAME_LEN + 1];
+    struct wp_trust trust;
+    struct stat st;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(folder, sizeof folder, "%s/trust", dir);
+    assert_int_equal(
+        wp_trust_init(&trust, WP_TRUST_ENFORCE, "CLAUDE.md", folder, &err),
+        WP_OK);
+    assert_int_equal(check(&trust, "t", "one"), WP_OK);
+    assert_int_equal(check(&trust, "t", "two"), WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "not as first trusted: CLAUDE.md CHANGED");
+    assert_int_equal(check(&trust, "", "two"), WP_OK);
+    wp_trust_fini(&trust);
+    /* Another process finds it, and what it knows besides is added. */
+    assert_int_equal(wp_trust_init(&trust, WP_TRUST_ENFORCE, "CLAUDE.md, more",
+                                   folder, &err),
+                     WP_OK);
+    assert_int_equal(trust.store.n, 2);
+    assert_int_equal(check(&trust, "t", "one"), WP_OK);
+    assert_int_equal(check(&trust, "t", "two"), WP_FAILED_PRECONDITION);
+    wp_trust_store_name("t", "https://h/r", name);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(check(&trust, "t", "two"), WP_OK);
+    /* What is reported only stays as it was recorded. */
+    trust.mode = WP_TRUST_REPORT;
+    assert_int_equal(check(&trust, "t", "one"), WP_OK);
+    trust.mode = WP_TRUST_ENFORCE;
+    assert_int_equal(check(&trust, "t", "one"), WP_FAILED_PRECONDITION);
+    assert_int_equal(check(&trust, "t", "two"), WP_OK);
+    /* More than there may be. */
+    trust.store.n = WP_TRUST_RECORDS_MAX;
+    assert_int_equal(check(&trust, "third", "one"), WP_OK); /* They are gone. */
+    assert_int_equal(trust.store.n, 3);
+    /* A disk that takes nothing: the folder is another's work. */
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof path, "%s/new", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(check(&trust, "t", "one"), WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, "Is a directory"));
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(check(&trust, "t", "one"), WP_OK);
+    wp_trust_fini(&trust);
+    (void)snprintf(path, sizeof path, "rm -r %s", dir);
+    assert_int_equal(system(path), 0); /* NOLINT(cert-env33-c) */
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_and_folders),
+        cmocka_unit_test(links),
+        cmocka_unit_test(what_was_first_seen),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

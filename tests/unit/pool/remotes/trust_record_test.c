@@ -1,0 +1,141 @@
+/* Records of what a repository's instruction files were: read as they were
+ * written, and compared by file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pool/remotes/trust_record.h"
+
+static struct wp_err err;
+
+static struct wp_trust_record
+record_of(const char *list)
+{
+    struct wp_trust_record record = {.tenant = "a team", .url = "https://h/r"};
+
+    assert_int_equal(wp_trust_files_parse(wp_str_from(list), &record, &err),
+                     WP_OK);
+    return record;
+}
+
+static void
+lists(void **state)
+{
+    static const char *const bad[] = {
+        "",       ",", "a,a",    "/a",   "a//b", "../a",
+        "a/../b", ".", "a\nb,c", "a,\t", " , ",
+    };
+    struct wp_trust_record record =
+        record_of("CLAUDE.md, .claude/settings.json");
+
+    (void)state;
+    assert_int_equal(record.n, 2);
+    assert_string_equal(record.files[1].path, ".claude/settings.json");
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        if (wp_trust_files_parse(wp_str_from(bad[i]), &record, &err) == WP_OK) {
+            fail_msg("'%s'", bad[i]);
+        }
+    }
+    assert_int_equal(
+        wp_trust_files_parse(WP_STR("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p"), &record,
+                             &err),
+        WP_OK);
+    assert_int_equal(
+        wp_trust_files_parse(WP_STR("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"),
+                             &record, &err),
+        WP_INVALID_ARGUMENT);
+}
+
+static void
+as_it_was_written(void **state)
+{
+    struct wp_trust_record record = record_of("a, b c/d, e");
+    struct wp_trust_record again;
+    char text[WP_TRUST_TEXT_MAX + 1];
+    size_t len;
+
+    (void)state;
+    record.files[0].state = WP_TRUST_FILE;
+    memset(record.files[0].hash, 0xa5, WP_TRUST_HASH_LEN);
+    record.files[2].state = WP_TRUST_ASTRAY; /* Is not written. */
+    len = wp_trust_record_write(&record, text);
+    assert_true(wp_trust_record_read((struct wp_str){text, len}, &again));
+    assert_string_equal(again.tenant, "a team");
+    assert_string_equal(again.url, "https://h/r");
+    assert_int_equal(again.n, 2);
+    assert_memory_equal(again.files[0].hash, record.files[0].hash,
+                        WP_TRUST_HASH_LEN);
+    assert_int_equal(again.files[1].state, WP_TRUST_ABSENT);
+    for (size_t cut = 0; cut < len; cut++) {
+        /* A part of it is a record only at the end of a line with a file. */
+        if (wp_trust_record_read((struct wp_str){text, cut}, &again)) {
+            assert_int_equal(text[cut - 1], '\n');
+        }
+    }
+}
+
+static void
+what_is_no_record(void **state)
+{
+    static const char *const bad[] = {
+        "warmpool-trust 2\ntenant \nurl u\n",
+        "warmpool-trust 1\nurl u\n",
+        "warmpool-trust 1\ntenant \nurl u\n-\n",
+        "warmpool-trust 1\ntenant \nurl u\n- \n",
+        "warmpool-trust 1\ntenant \nurl u\n- a\n- a\n",
+        "warmpool-trust 1\ntenant \nurl u\nabcd a\n",
+        "warmpool-trust 1\ntenant \nurl u\n- ../a\n",
+    };
+    struct wp_trust_record record;
+
+    (void)state;
+    assert_true(wp_trust_record_read(
+        WP_STR("warmpool-trust 1\ntenant \nurl u\n- a\n"), &record));
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        if (wp_trust_record_read(wp_str_from(bad[i]), &record)) {
+            fail_msg("%s", bad[i]);
+        }
+    }
+}
+
+static void
+differences(void **state)
+{
+    struct wp_trust_record first = record_of("a,b,c,d");
+    struct wp_trust_record now = record_of("a,b,c,d,e");
+    char why[WP_TRUST_WHY_MAX];
+    bool more;
+
+    (void)state;
+    first.files[0].state = first.files[1].state = WP_TRUST_FILE;
+    now.files[0] = first.files[0];
+    now.files[1] = first.files[1];
+    assert_true(wp_trust_record_same(&first, &now, &more, why));
+    assert_true(more); /* e */
+    assert_true(wp_trust_record_add(&first, &now));
+    assert_true(wp_trust_record_same(&first, &now, &more, why));
+    assert_false(more);
+    now.files[0].hash[31] = 1;
+    now.files[1].state = WP_TRUST_ABSENT;
+    now.files[2].state = WP_TRUST_FILE;
+    now.files[3].state = WP_TRUST_ASTRAY;
+    assert_false(wp_trust_record_same(&first, &now, &more, why));
+    assert_string_equal(why, "a CHANGED, b DELETED, c NEW, d LINKED");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists),
+        cmocka_unit_test(as_it_was_written),
+        cmocka_unit_test(what_is_no_record),
+        cmocka_unit_test(differences),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
