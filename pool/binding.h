@@ -70,7 +70,7 @@ struct wp_binding {
 struct wp_bind_op {
     /* Request. */
     const struct wp_binding *binding; /* Borrowed for the call only. */
-    struct wp_str tenant; /* Whose claim it is; borrowed as well. */
+    struct wp_str tenant;             /* Whose claim it is; borrowed as well. */
     struct wp_slot_ref ref;
     int64_t within_ns; /* DEADLINE_EXCEEDED after this. */
     void (*done)(struct wp_bind_op *op);
