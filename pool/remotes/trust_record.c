@@ -145,7 +145,7 @@ read_hash(struct wp_str digits, struct wp_trust_file *out)
             return false;
         }
         out->hash[i / 2] =
-            (uint8_t)(out->hash[i / 2] << 4 | (unsigned)(at - hex));
+            (uint8_t)((unsigned)out->hash[i / 2] << 4U | (unsigned)(at - hex));
     }
     out->state = WP_TRUST_FILE;
     return true;

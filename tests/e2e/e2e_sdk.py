@@ -116,7 +116,8 @@ class Sandboxes:
         self.thread = threading.Thread(target=self.follow, daemon=True)
         self.thread.start()
 
-    def start(self, name):
+    def start(self, name, pod):
+        """The server has the variables that its Pod's first container has."""
         self.count += 1
         number = os.getpid() % 200 * 200 + self.count
         ip = f"127.{90 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
@@ -126,8 +127,12 @@ class Sandboxes:
             process = subprocess.Popen(
                 [world.world_binary("runtime/warmpool-runtime"), "--bind", ip,
                  "--port", str(self.rest), "--grpc-port", str(self.grpc),
-                 "--workspace", folder, "--port-file", folder + ".ports"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                 "--workspace", folder, "--port-file", folder + ".ports",
+                 "--bound-dir", folder + ".bound"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **{
+                    one["name"]: one.get("value", "")
+                    for one in pod["spec"]["containers"][0].get("env", [])}})
         self.running[name] = process
         wait_for(f"the server of {name}",
                  lambda: os.path.exists(folder + ".ports"))
@@ -139,7 +144,7 @@ class Sandboxes:
             status = pod.get("status", {})
             if (name not in self.running and status.get("phase") == "Running"
                     and "deletionTimestamp" not in pod["metadata"]):
-                ip = self.start(name)
+                ip = self.start(name, pod)
                 self.w.patch("Pod", name, {"status": {
                     "podIP": ip, "podIPs": [{"ip": ip}]}}, "status")
         for name in set(self.running) - set(pods):
@@ -266,6 +271,57 @@ def test_python_sdk(w):
         w.wait_pool("p", LIVES)
         wait_for("no sandbox without a Pod", lambda: len(
             sandboxes.running) == len(w.list("Pod")) == LIVES)
+    finally:
+        sandboxes.stop()
+
+
+def execute(ip, port, command):
+    request = urllib.request.Request(
+        f"http://{ip}:{port}/execute", json.dumps({"command": command}).encode(),
+        {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())["stdout"]
+
+
+def test_what_claims_bring(w):
+    """Files and Secrets that annotations name, with the rights that are shipped; the
+    template has no NetworkPolicy here, and no controller would enforce one."""
+    secret = "wp-" + os.urandom(8).hex()
+    sandboxes = Sandboxes(w)
+    key = w.dir / "token-key"
+    key.touch(0o600)
+    key.write_text("5a" * 32)
+    try:
+        w.daemon(token_key_file=key, sandbox_port=sandboxes.rest)
+        w.template()
+        w.patch("SandboxTemplate", "python", {"metadata": {"annotations": {
+            "template.warmpool.io/binding": "allowed"}}})
+        fill(w, 2)
+        w.cluster.request("POST", f"/api/v1/namespaces/{w.namespace}/secrets", {
+            "apiVersion": "v1", "kind": "Secret", "stringData": {"token": secret},
+            "metadata": {"name": "login", "labels": {
+                "claim.warmpool.io/secret": "allowed"}}})
+        w.create("SandboxClaim", "c", {"warmPoolRef": {"name": "p"}}, {"annotations": {
+            "claim.warmpool.io/files": json.dumps({"in/it.txt": "brought"}),
+            "claim.warmpool.io/secrets": json.dumps({"TOKEN": {
+                "name": "login", "key": "token", "env": True}})}})
+
+        def says(words):
+            return words in world.condition(w.get("SandboxClaim", "c")).get(
+                "message", "")
+        wait_for("no right to read it", lambda: says("may not read Secret"))
+        w.cluster.kubectl("apply", "-n", w.namespace, "-k",
+                          ROOT / "deploy/kubernetes/claim-secrets")
+        wait_for("the claim to be Ready",
+                 lambda: world.is_ready(w.get("SandboxClaim", "c")))
+        claim = w.get("SandboxClaim", "c")
+        sandbox = w.get("Sandbox", claim["status"]["sandbox"]["name"])
+        assert sandbox["metadata"]["labels"]["agents.x-k8s.io/launch-type"] == "warm"
+        assert execute(sandbox["status"]["podIPs"][0], sandboxes.rest,
+                       "sh -c 'cat in/it.txt; echo $TOKEN'") == f"brought{secret}\n"
+        for kind in ("SandboxClaim", "Sandbox", "Pod"):
+            assert secret not in json.dumps(w.list(kind))
+        assert secret not in w.daemons[0].log()
     finally:
         sandboxes.stop()
 
