@@ -34,6 +34,22 @@ count(int dir_fd)
     return n;
 }
 
+/* A folder that was just made is gone after a power loss, with the records in
+ * it, unless the one that it is in is synced. */
+static bool
+sync_parent(int dir_fd)
+{
+    int fd = openat(dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && fsync(fd) == 0;
+    int error = errno;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    errno = error;
+    return ok;
+}
+
 enum wp_status
 wp_trust_store_open(struct wp_trust_store *store, const char *path,
                     struct wp_err *err)
@@ -44,8 +60,11 @@ wp_trust_store_open(struct wp_trust_store *store, const char *path,
         store->dir_fd =
             open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
-    if (store->dir_fd < 0) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno,
+    if (store->dir_fd < 0 || !sync_parent(store->dir_fd)) {
+        int error = errno;
+
+        wp_trust_store_close(store);
+        return wp_err_sys(err, WP_UNAVAILABLE, error,
                           "folder '%s' of what is trusted", path);
     }
     store->n = count(store->dir_fd);
