@@ -162,8 +162,8 @@ wp_bind_trees_trust(const struct wp_bind_trees *trees, struct wp_trust *trust,
     for (uint32_t i = 0; i < trees->n; i++) {
         const struct tree *tree = &trees->tree[i];
 
-        if (wp_trust_check(trust, trees->tenant, tree->url, tree->fd, err) !=
-            WP_OK) {
+        if (wp_trust_check(trust, trees->tenant, tree->url, tree->dir, tree->fd,
+                           err) != WP_OK) {
             (void)wp_err_wrap(err, "repository '%.*s'", URL_SHOWN, tree->url);
             return WP_FAILED_PRECONDITION;
         }

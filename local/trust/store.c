@@ -13,25 +13,31 @@
 
 #define NEW "new" /* What is being written; of which there is one. */
 
-static uint32_t
-count(int dir_fd)
+/* Has the folder room for one more of that name? */
+static bool
+has_room(int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    uint32_t n = 0;
+    uint32_t all = 0;
+    uint32_t own = 0;
 
     if (dir == NULL) {
         if (fd >= 0) {
             (void)close(fd);
         }
-        return 0;
+        return false;
     }
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        n += strlen(entry->d_name) == WP_TRUST_NAME_LEN;
+        bool is_record = strlen(entry->d_name) == WP_TRUST_NAME_LEN;
+
+        all += is_record;
+        own +=
+            is_record && memcmp(entry->d_name, name, WP_TRUST_NAME_TENANT) == 0;
     }
     (void)closedir(dir);
-    return n;
+    return all < WP_TRUST_RECORDS_MAX && own < WP_TRUST_TENANT_RECORDS_MAX;
 }
 
 /* A folder that was just made is gone after a power loss, with the records in
@@ -54,7 +60,6 @@ enum wp_status
 wp_trust_store_open(struct wp_trust_store *store, const char *path,
                     struct wp_err *err)
 {
-    store->n = 0;
     store->dir_fd = -1;
     if (mkdir(path, 0700) == 0 || errno == EEXIST) {
         store->dir_fd =
@@ -67,7 +72,6 @@ wp_trust_store_open(struct wp_trust_store *store, const char *path,
         return wp_err_sys(err, WP_UNAVAILABLE, error,
                           "folder '%s' of what is trusted", path);
     }
-    store->n = count(store->dir_fd);
     return WP_OK;
 }
 
@@ -84,15 +88,19 @@ void
 wp_trust_store_name(const char *tenant, const char *url,
                     char out[WP_TRUST_NAME_LEN + 1])
 {
-    uint8_t hash[SHA256_DIGEST_SIZE];
+    uint8_t own[SHA256_DIGEST_SIZE];
+    uint8_t both[SHA256_DIGEST_SIZE];
     struct sha256_ctx sha;
 
     sha256_init(&sha);
     sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
+    sha256_digest(&sha, sizeof own, own);
+    sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
     sha256_update(&sha, strlen(url), (const uint8_t *)url);
-    sha256_digest(&sha, sizeof hash, hash);
+    sha256_digest(&sha, sizeof both, both);
     for (int i = 0; i < WP_TRUST_NAME_LEN / 2; i++) {
-        (void)snprintf(out + (ptrdiff_t)2 * i, 3, "%02x", hash[i]);
+        (void)snprintf(out + (ptrdiff_t)2 * i, 3, "%02x",
+                       i < WP_TRUST_NAME_TENANT / 2 ? own[i] : both[i]);
     }
 }
 
@@ -144,9 +152,10 @@ wp_trust_store_load(const struct wp_trust_store *store,
     return WP_OK;
 }
 
-/* False with errno; what was there is as it was. */
+/* False with errno; one that is new is not there then. */
 static bool
-write_file(int dir_fd, const char *name, const char *text, size_t len)
+write_file(int dir_fd, const char *name, bool is_new, const char *text,
+           size_t len)
 {
     int fd =
         openat(dir_fd, NEW,
@@ -166,13 +175,19 @@ write_file(int dir_fd, const char *name, const char *text, size_t len)
     if (fd >= 0) {
         (void)close(fd);
     }
-    if (ok && renameat(dir_fd, NEW, dir_fd, name) == 0 && fsync(dir_fd) == 0) {
-        return true;
+    if (ok &&
+        (renameat(dir_fd, NEW, dir_fd, name) != 0 || fsync(dir_fd) != 0)) {
+        error = errno;
+        ok = false;
+        if (is_new) {
+            (void)unlinkat(dir_fd, name, 0);
+        }
     }
-    error = ok ? errno : error;
-    (void)unlinkat(dir_fd, NEW, 0);
-    errno = error;
-    return false;
+    if (!ok) {
+        (void)unlinkat(dir_fd, NEW, 0);
+        errno = error;
+    }
+    return ok;
 }
 
 enum wp_status
@@ -186,18 +201,14 @@ wp_trust_store_save(struct wp_trust_store *store,
 
     wp_trust_store_name(record->tenant, record->url, name);
     is_new = faccessat(store->dir_fd, name, F_OK, 0) != 0;
-    if (is_new && store->n >= WP_TRUST_RECORDS_MAX) {
-        /* Some may have been removed. */
-        store->n = count(store->dir_fd);
-    }
-    if (is_new && store->n >= WP_TRUST_RECORDS_MAX) {
+    if (is_new && !has_room(store->dir_fd, name)) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
-                          "%d repositories are recorded, which is the most",
-                          WP_TRUST_RECORDS_MAX);
+                          "%d repositories of one tenant are recorded, or %d "
+                          "in all, which is the most",
+                          WP_TRUST_TENANT_RECORDS_MAX, WP_TRUST_RECORDS_MAX);
     }
-    if (!write_file(store->dir_fd, name, text, len)) {
+    if (!write_file(store->dir_fd, name, is_new, text, len)) {
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "record '%s'", name);
     }
-    store->n += is_new;
     return WP_OK;
 }

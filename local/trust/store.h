@@ -10,13 +10,14 @@
 #include "pool/remotes/trust_record.h"
 
 enum {
-    WP_TRUST_RECORDS_MAX = 65536, /* Files; more are refused. */
+    WP_TRUST_RECORDS_MAX = 16384,       /* Files; more are refused. */
+    WP_TRUST_TENANT_RECORDS_MAX = 1024, /* The same, of one tenant. */
     WP_TRUST_NAME_LEN = 32,
+    WP_TRUST_NAME_TENANT = 8, /* Of them, the tenant's. */
 };
 
 struct wp_trust_store {
     int dir_fd; /* -1: none. */
-    uint32_t n; /* Records, as far as this process knows. */
 };
 
 /* Makes the folder if it is missing. UNAVAILABLE: err says why not. */
@@ -25,7 +26,7 @@ WP_MUST_CHECK enum wp_status wp_trust_store_open(struct wp_trust_store *store,
                                                  struct wp_err *err);
 void wp_trust_store_close(struct wp_trust_store *store);
 
-/* The file's name: of tenant and url. */
+/* The file's name: 8 digits of the tenant, the others of tenant and url. */
 void wp_trust_store_name(const char *tenant, const char *url,
                          char out[WP_TRUST_NAME_LEN + 1]);
 
@@ -36,8 +37,8 @@ WP_MUST_CHECK enum wp_status
 wp_trust_store_load(const struct wp_trust_store *store,
                     struct wp_trust_record *out, struct wp_err *err);
 /* Writes it, in the place of one that is there. RESOURCE_EXHAUSTED: there are
- * as many as there may be; UNAVAILABLE: the disk did not take it, and what was
- * there is as it was. */
+ * as many as there may be; UNAVAILABLE: the disk did not take it, and a record
+ * that was not there is not there now. */
 WP_MUST_CHECK enum wp_status
 wp_trust_store_save(struct wp_trust_store *store,
                     const struct wp_trust_record *record, struct wp_err *err);

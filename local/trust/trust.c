@@ -87,7 +87,7 @@ judge(struct wp_trust *trust, struct wp_trust_record *first,
 
 enum wp_status
 wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
-               int image_fd, struct wp_err *err)
+               const char *dir, int image_fd, struct wp_err *err)
 {
     struct wp_trust_record now = trust->files;
     struct wp_trust_record first = {.n = 0};
@@ -101,6 +101,7 @@ wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
         !wp_str_copy(wp_str_from(url), first.url, sizeof first.url)) {
         WP_ASSERT(false); /* Both were checked. */
     }
+    wp_trust_record_below(&now, wp_str_from(dir));
     status = look(image_fd, &now)
                  ? judge(trust, &first, &now, err)
                  : wp_err_set(err, WP_UNAVAILABLE,

@@ -24,10 +24,13 @@ wp_trust_init(struct wp_trust *trust, enum wp_trust_mode mode,
 /* Of a zeroed one, too. */
 void wp_trust_fini(struct wp_trust *trust);
 
-/* image_fd: the tree image of a checkout. FAILED_PRECONDITION: it may not be
+/* image_fd: the tree image of a checkout; dir: where below the workspace it
+ * goes, "" for the workspace itself. A listed path is looked at from the top of
+ * the repository, and from the workspace's. FAILED_PRECONDITION: it may not be
  * had, and why says so. */
 WP_MUST_CHECK enum wp_status wp_trust_check(struct wp_trust *trust,
                                             const char *tenant, const char *url,
-                                            int image_fd, struct wp_err *err);
+                                            const char *dir, int image_fd,
+                                            struct wp_err *err);
 
 #endif

@@ -85,19 +85,35 @@ wp_trust_files_parse(struct wp_str list, struct wp_trust_record *out,
     while (list.len > 0) {
         struct wp_str path = trim(take_until(&list, ','));
 
-        if (append(out, path) == NULL) {
+        if (out->n == WP_TRUST_LIST_MAX || append(out, path) == NULL) {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "'%.*s': expected up to %d different paths "
                               "below a repository between commas, each of at "
                               "most %d bytes without empty parts, '.' and "
                               "'..'",
                               (int)(path.len < 60 ? path.len : 60), path.ptr,
-                              WP_TRUST_FILES_MAX, WP_TRUST_PATH_MAX);
+                              WP_TRUST_LIST_MAX, WP_TRUST_PATH_MAX);
         }
     }
     return out->n > 0 ? WP_OK
                       : wp_err_set(err, WP_INVALID_ARGUMENT,
                                    "expected at least one path");
+}
+
+void
+wp_trust_record_below(struct wp_trust_record *record, struct wp_str dir)
+{
+    uint32_t n = record->n;
+
+    for (uint32_t i = 0; i < n && dir.len > 0; i++) {
+        struct wp_str path = wp_str_from(record->files[i].path);
+
+        if (wp_str_starts_with(path, dir) && path.len > dir.len &&
+            path.ptr[dir.len] == '/') {
+            (void)append(record, (struct wp_str){path.ptr + dir.len + 1,
+                                                 path.len - dir.len - 1});
+        }
+    }
 }
 
 /* --- As text --- */

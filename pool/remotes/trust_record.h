@@ -22,7 +22,8 @@
 #include "pool/remotes/remote.h"
 
 enum {
-    WP_TRUST_FILES_MAX = 16,
+    WP_TRUST_LIST_MAX = 16,  /* Paths of the list. */
+    WP_TRUST_FILES_MAX = 64, /* Of a record: see wp_trust_record_below. */
     WP_TRUST_PATH_MAX = 255,
     WP_TRUST_HASH_LEN = 32,
     /* Of a record as text. */
@@ -58,6 +59,11 @@ WP_MUST_CHECK enum wp_status wp_trust_files_parse(struct wp_str list,
                                                   struct wp_trust_record *out,
                                                   struct wp_err *err);
 
+/* Of a repository that is put into the folder dir of the workspace: adds what
+ * those paths are from its top that lead into dir, as "settings.json" for
+ * ".claude/settings.json" and ".claude". What does not fit is left out. */
+void wp_trust_record_below(struct wp_trust_record *record, struct wp_str dir);
+
 /* The text; terminated. Without ASTRAY files. Returns its length. */
 size_t wp_trust_record_write(const struct wp_trust_record *record,
                              char out[WP_TRUST_TEXT_MAX + 1]);
@@ -65,8 +71,8 @@ size_t wp_trust_record_write(const struct wp_trust_record *record,
 WP_MUST_CHECK bool wp_trust_record_read(struct wp_str text,
                                         struct wp_trust_record *out);
 
-/* Compares what is there now with what was first seen. False: why names what
- * differs, "CLAUDE.md CHANGED, a NEW, b DELETED, c LINKED". A file that first
+/* Compares what is there now with what was first seen. False: why names as much
+ * of what differs as fits, "CLAUDE.md CHANGED, a NEW, b DELETED, c LINKED". A file that first
  * does not know is no difference; *more is true then. */
 WP_MUST_CHECK bool wp_trust_record_same(const struct wp_trust_record *first,
                                         const struct wp_trust_record *now,

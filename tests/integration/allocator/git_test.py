@@ -195,6 +195,19 @@ class Git(unittest.TestCase):
         self.claim("anew", self.app())
         self.assertNotEqual(self.records()[name], record)
 
+    def test_trust_of_a_folder_of_the_workspace(self):
+        """What lands in .claude is looked at from the workspace, too."""
+        other = Repository(self.dir, "other")
+        self.start("--git-trust=enforce")
+        for claim_id, content in (("first", b"{}"), ("second", b"{1}")):
+            other.commit(other.tree(("100644", "blob", other.blob(content),
+                                     "settings.json")))
+            if claim_id == "first":
+                self.claim(claim_id, self.app("", ".claude", "other"))
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim("second", self.app("", ".claude", "other"))
+        self.assertIn("settings.json CHANGED", caught.exception.details())
+
     def test_trust_is_each_tenants_own(self):
         self.say(claude="be kind\n")
         self.start("--git-trust=enforce")

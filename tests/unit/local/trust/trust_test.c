@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,7 @@ check(struct wp_trust *trust, const char *tenant, const char *content)
     enum wp_status status;
 
     err.msg[0] = '\0';
-    status = wp_trust_check(trust, tenant, "https://h/r", fd, &err);
+    status = wp_trust_check(trust, tenant, "https://h/r", "", fd, &err);
     assert_int_equal(close(fd), 0);
     return status;
 }
@@ -169,7 +170,6 @@ what_was_first_seen(void **state)
     assert_int_equal(wp_trust_init(&trust, WP_TRUST_ENFORCE, "CLAUDE.md, more",
                                    folder, &err),
                      WP_OK);
-    assert_int_equal(trust.store.n, 2);
     assert_int_equal(check(&trust, "t", "one"), WP_OK);
     assert_int_equal(check(&trust, "t", "two"), WP_FAILED_PRECONDITION);
     wp_trust_store_name("t", "https://h/r", name);
@@ -184,10 +184,21 @@ what_was_first_seen(void **state)
     trust.mode = WP_TRUST_ENFORCE;
     assert_int_equal(check(&trust, "t", "one"), WP_FAILED_PRECONDITION);
     assert_int_equal(check(&trust, "t", "two"), WP_OK);
-    /* More than there may be. */
-    trust.store.n = WP_TRUST_RECORDS_MAX;
-    assert_int_equal(check(&trust, "third", "one"), WP_OK); /* They are gone. */
-    assert_int_equal(trust.store.n, 3);
+    /* One tenant's many leave room for others. */
+    for (int i = 0; i < WP_TRUST_TENANT_RECORDS_MAX; i++) {
+        char url[32];
+        int fd;
+
+        (void)snprintf(url, sizeof url, "https://h/%d", i);
+        wp_trust_store_name("many", url, name);
+        fd = openat(trust.store.dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC,
+                    0600);
+        assert_true(fd >= 0);
+        assert_int_equal(close(fd), 0);
+    }
+    assert_int_equal(check(&trust, "many", "one"), WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, "1024 repositories of one tenant"));
+    assert_int_equal(check(&trust, "third", "one"), WP_OK);
     /* A disk that takes nothing: the folder is another's work. */
     assert_int_equal(unlink(path), 0);
     (void)snprintf(path, sizeof path, "%s/new", folder);

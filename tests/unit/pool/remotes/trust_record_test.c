@@ -127,6 +127,23 @@ differences(void **state)
     assert_string_equal(why, "a CHANGED, b DELETED, c NEW, d LINKED");
 }
 
+static void
+below_a_folder(void **state)
+{
+    struct wp_trust_record record =
+        record_of(".claude/settings.json, a/b/c, a");
+
+    (void)state;
+    wp_trust_record_below(&record, WP_STR(""));
+    assert_int_equal(record.n, 3);
+    wp_trust_record_below(&record, WP_STR(".claude"));
+    assert_int_equal(record.n, 4);
+    assert_string_equal(record.files[3].path, "settings.json");
+    wp_trust_record_below(&record, WP_STR("a"));
+    assert_int_equal(record.n, 5);
+    assert_string_equal(record.files[4].path, "b/c");
+}
+
 int
 main(void)
 {
@@ -135,6 +152,7 @@ main(void)
         cmocka_unit_test(as_it_was_written),
         cmocka_unit_test(what_is_no_record),
         cmocka_unit_test(differences),
+        cmocka_unit_test(below_a_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
