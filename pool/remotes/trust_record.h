@@ -72,8 +72,8 @@ WP_MUST_CHECK bool wp_trust_record_read(struct wp_str text,
                                         struct wp_trust_record *out);
 
 /* Compares what is there now with what was first seen. False: why names as much
- * of what differs as fits, "CLAUDE.md CHANGED, a NEW, b DELETED, c LINKED". A file that first
- * does not know is no difference; *more is true then. */
+ * of what differs as fits, "CLAUDE.md CHANGED, a NEW, b DELETED, c LINKED". A
+ * file that first does not know is no difference; *more is true then. */
 WP_MUST_CHECK bool wp_trust_record_same(const struct wp_trust_record *first,
                                         const struct wp_trust_record *now,
                                         bool *more, char why[WP_TRUST_WHY_MAX]);
