@@ -109,12 +109,12 @@ wp_forecast_fit(struct wp_forecast *forecast,
 
 void
 wp_forecast_rates(struct wp_forecast *forecast,
-                  const struct wp_windows *windows)
+                  const struct wp_windows *windows, double spread)
 {
     double lead_s = fmax(forecast->lead_mean_s, WP_WINDOW_FIRST_S);
     unsigned fast = wp_window_near(lead_s / 2);
     struct wp_level level = wp_windows_level(
-        windows, lead_s / 2, wp_window_tau_s(WP_WINDOWS - 1), 1);
+        windows, lead_s / 2, wp_window_tau_s(WP_WINDOWS - 1), spread);
     double before = wp_window_rate(windows, wp_window_near(32 * lead_s));
 
     forecast->rate_per_s = level.rate_per_s;

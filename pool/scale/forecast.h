@@ -49,8 +49,9 @@ double wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a,
 void wp_forecast_fit(struct wp_forecast *forecast,
                      const struct wp_scale_policy *policy, enum wp_miss miss,
                      uint32_t at_once);
-/* Fills all but season, seasonal, dispersion, learned and stock. */
+/* Fills all but season, seasonal, dispersion, learned and stock. spread: of the
+ * gaps between claims, by wp_gaps_spread. */
 void wp_forecast_rates(struct wp_forecast *forecast,
-                       const struct wp_windows *windows);
+                       const struct wp_windows *windows, double spread);
 
 #endif

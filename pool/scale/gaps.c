@@ -20,19 +20,27 @@ wp_gaps_add(struct wp_gaps *gaps, double gap_s, uint32_t n)
 }
 
 double
-wp_gaps_peakedness(const struct wp_gaps *gaps, double lead_s, double lead_s2)
+wp_gaps_spread(const struct wp_gaps *gaps)
 {
     double mean_s = gaps->n > 0 ? gaps->sum_s / gaps->n : 0;
     double spread;
-    double shared;
 
-    if (!(mean_s > 0) || !(lead_s > 0)) {
+    if (!(mean_s > 0)) {
         return 1;
     }
     /* Of exponential gaps the square of their variation wavers by 8 / n. */
     spread = fmax(gaps->squares_s2 / gaps->n / (mean_s * mean_s) - 1, 0);
     spread = spread * (1 + SURE * sqrt(8 / gaps->n)) + 8 / gaps->n;
-    if (spread >= 1) {
+    return fmin(fmax(spread, LEAST), 1);
+}
+
+double
+wp_gaps_peakedness(const struct wp_gaps *gaps, double lead_s, double lead_s2)
+{
+    double spread = wp_gaps_spread(gaps);
+    double shared;
+
+    if (spread >= 1 || !(lead_s > 0)) {
         return 1;
     }
     /* z = 1 + (c^2 - 1) E[min(L, L')] / E[L]; the last of these for a lognormal

@@ -16,6 +16,10 @@ struct wp_gaps {
 
 /* n claims came at once, gap_s after the one before. */
 void wp_gaps_add(struct wp_gaps *gaps, double gap_s, uint32_t n);
+/* The squared variation of the gaps, which is variance over mean of the counts
+ * of a long time: 1 where claims may be independent, less where they are surely
+ * more regular. */
+double wp_gaps_spread(const struct wp_gaps *gaps);
 /* Variance over mean of the number of orders under way, when each is replaced
  * at once and a lead time has the mean and the mean square given: 1 where
  * claims may be independent, less where they are surely more regular. */

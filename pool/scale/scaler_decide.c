@@ -96,7 +96,8 @@ make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
     /* What came within one quantum came at once: no lead time is shorter. */
     forecast->lead_mean_s = fmax(forecast->lead_measured_s,
                                  (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S);
-    wp_forecast_rates(forecast, &scaler->windows);
+    wp_forecast_rates(forecast, &scaler->windows,
+                      wp_gaps_spread(&scaler->gaps));
     see_season(scaler, forecast, season_next_ns);
     /* The rate was learned from a while only: what a Poisson number varies,
      * and what its mean is unsure. The rate itself knows no shorter while: one

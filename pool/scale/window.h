@@ -42,8 +42,9 @@ double wp_window_rate(const struct wp_windows *windows, unsigned i);
 /* The window with a time constant of about tau_s. */
 unsigned wp_window_near(double tau_s);
 /* The longest window from the one near shortest_s to the one near longest_s
- * that the shorter of these do not contradict. idc: how much more than Poisson
- * the counts are known to vary, at least 1. */
+ * that the shorter of these do not contradict. idc: variance over mean of the
+ * counts; 1 for independent claims, less for regular ones, whose rate is known
+ * the sooner. */
 struct wp_level wp_windows_level(const struct wp_windows *windows,
                                  double shortest_s, double longest_s,
                                  double idc);

@@ -330,6 +330,26 @@ windows(void **state)
     assert_true(fabs(wp_window_rate(&w, WP_WINDOWS - 1) - 4) < 1);
 }
 
+/* A rate that creeps up: of evenly spaced claims it is known sooner than of
+ * independent ones, of which chance may look like that. */
+static void
+windows_of_regular_claims(void **state)
+{
+    struct wp_windows w;
+    double rate = 4;
+    int64_t ns = 0;
+
+    (void)state;
+    wp_windows_init(&w, 0, 1);
+    for (int i = 0; i < 20000; i++) {
+        ns += (int64_t)((double)S / rate);
+        wp_windows_add(&w, ns, 1);
+        rate *= i < 19000 ? 1 : 1.0002;
+    }
+    assert_true(wp_windows_level(&w, 4, 20000, 0.05).rate_per_s > 0.93 * rate);
+    assert_true(wp_windows_level(&w, 4, 20000, 1).rate_per_s < 0.85 * rate);
+}
+
 /* The brakes by themselves. */
 static void
 hold(void **state)
@@ -374,6 +394,7 @@ main(void)
         cmocka_unit_test(trial),
         cmocka_unit_test(trial_far_apart),
         cmocka_unit_test(windows),
+        cmocka_unit_test(windows_of_regular_claims),
         cmocka_unit_test(hold),
     };
 
