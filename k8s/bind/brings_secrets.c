@@ -41,8 +41,13 @@ take(struct wp_claim_brings *brings, uint32_t at, const json_t *data,
     ref->value = malloc(json_string_length(coded) / 4 * 3 + 4);
     WP_ASSERT(ref->value != NULL);
     ref->value[0] = '\0';
-    if (!wp_base64_read(json_string_value(coded), ref->value, &len) ||
-        len > WP_BINDING_VALUE_MAX ||
+    if (!wp_base64_read(json_string_value(coded), ref->value, &len)) {
+        len = WP_BINDING_VALUE_MAX + 1;
+    }
+    /* Of what is refused, fini wipes as much as may have been decoded. */
+    secret->value =
+        (struct wp_str){ref->value, json_string_length(coded) / 4 * 3};
+    if (len > WP_BINDING_VALUE_MAX ||
         (secret->in_env && memchr(ref->value, '\0', len) != NULL)) {
         return wp_err_set(
             err, WP_FAILED_PRECONDITION,
@@ -52,7 +57,7 @@ take(struct wp_claim_brings *brings, uint32_t at, const json_t *data,
             ref->secret.ptr, WP_BINDING_VALUE_MAX,
             secret->in_env ? " without NUL" : "");
     }
-    secret->value = (struct wp_str){ref->value, len};
+    secret->value.len = len;
     brings->text_bytes += len;
     return WP_OK;
 }

@@ -178,7 +178,15 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
     }
 }
 
-/* The caller's to free. */
+static void
+wipe_sent(const void *bytes, size_t len, void *owned)
+{
+    (void)bytes;
+    explicit_bzero(owned, len);
+    free(owned);
+}
+
+/* The caller's to free; its bytes are wiped when nobody needs them. */
 static struct evbuffer *
 pack(struct bringing *bringing, char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1])
 {
@@ -194,9 +202,12 @@ pack(struct bringing *bringing, char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1])
         fingerprint, WP_BIND_FINGERPRINT_TEXT + 1, "%016" PRIx64,
         wp_pools_fingerprint(parts->core.pools,
                              (struct wp_str){(const char *)bytes, size}));
-    WP_ASSERT(evbuffer_add(parcel, bytes, size) == 0);
-    explicit_bzero(bytes, size);
-    free(bytes);
+    if (size == 0) {
+        free(bytes);
+    } else {
+        WP_ASSERT(
+            evbuffer_add_reference(parcel, bytes, size, wipe_sent, bytes) == 0);
+    }
     wp_claim_brings_fini(&bringing->brings);
     return parcel;
 }
@@ -273,7 +284,8 @@ secret_read(void *ctx, const struct wp_api_result *result)
     } else if (status == WP_PERMISSION_DENIED) {
         (void)wp_err_set(err, status,
                          "the daemon may not read Secret \"%s\": apply "
-                         "deploy/kubernetes/claim-secrets in this namespace",
+                         "deploy/kubernetes/claim-secrets in this namespace, "
+                         "or name it in the chart's claimSecretsNamespaces",
                          secret);
     } else {
         (void)wp_err_set(err, status, "Secret \"%s\": %s", secret,

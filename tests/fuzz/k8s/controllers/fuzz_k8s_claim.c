@@ -105,12 +105,13 @@ bring(const struct wp_object *claim, const struct wp_object *templ)
         const char *secret = wp_claim_brings_lacks(&brings);
 
         /* The claim itself in the place of a Secret that the server sends. */
-        if (secret != NULL &&
-            wp_claim_brings_take(&brings, secret, brings.whole, &err) !=
+        if (secret == NULL ||
+            wp_claim_brings_take(&brings, secret, brings.whole, &err) ==
                 WP_OK) {
+            check(wp_parcel_size(&brings.binding, WP_STR("")) <= WP_PARCEL_MAX);
+        } else {
             check(err.msg[0] != '\0');
         }
-        check(wp_parcel_size(&brings.binding, WP_STR("")) <= WP_PARCEL_MAX);
     } else {
         check(err.msg[0] != '\0');
     }
