@@ -99,15 +99,9 @@ look_at(const uint8_t *image, size_t len, struct wp_trust_file *file)
     memcpy(path.bytes, file->path, path.len);
     memset(file->hash, 0, sizeof file->hash);
     for (int hops = 0; hops < HOPS_MAX; hops++) {
-        file->state = WP_TRUST_ABSENT;
-        if (!find(image, len, &path, &entry)) {
-            /* Behind a link: it leads nowhere. */
-            file->state = hops > 0 ? WP_TRUST_ASTRAY : WP_TRUST_ABSENT;
-            return;
-        }
-        file->state = WP_TRUST_ASTRAY;
-        if (entry.kind == WP_TREE_FOLDER) {
-            file->state = hops > 0 ? WP_TRUST_ASTRAY : WP_TRUST_ABSENT;
+        /* Behind a link, nothing is a link that leads nowhere. */
+        file->state = hops > 0 ? WP_TRUST_ASTRAY : WP_TRUST_ABSENT;
+        if (!find(image, len, &path, &entry) || entry.kind == WP_TREE_FOLDER) {
             return;
         }
         if (entry.kind == WP_TREE_FILE) {
@@ -119,9 +113,10 @@ look_at(const uint8_t *image, size_t len, struct wp_trust_file *file)
             return;
         }
         if (!follow(&entry, &path)) {
-            return;
+            break;
         }
     }
+    file->state = WP_TRUST_ASTRAY;
 }
 
 bool

@@ -98,10 +98,8 @@ wp_trust_store_name(const char *tenant, const char *url,
     sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
     sha256_update(&sha, strlen(url), (const uint8_t *)url);
     sha256_digest(&sha, sizeof both, both);
-    for (int i = 0; i < WP_TRUST_NAME_LEN / 2; i++) {
-        (void)snprintf(out + (ptrdiff_t)2 * i, 3, "%02x",
-                       i < WP_TRUST_NAME_TENANT / 2 ? own[i] : both[i]);
-    }
+    memcpy(both, own, WP_TRUST_NAME_TENANT / 2);
+    wp_hex_encode(both, WP_TRUST_NAME_LEN / 2, out);
 }
 
 /* The bytes of the file; -1 with errno. */

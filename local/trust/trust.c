@@ -93,14 +93,15 @@ wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
     struct wp_trust_record first = {.n = 0};
     char name[WP_TRUST_NAME_LEN + 1];
     enum wp_status status;
+    bool fits;
 
     if (trust->mode == WP_TRUST_OFF) {
         return WP_OK;
     }
-    if (!wp_str_copy(wp_str_from(tenant), first.tenant, sizeof first.tenant) ||
-        !wp_str_copy(wp_str_from(url), first.url, sizeof first.url)) {
-        WP_ASSERT(false); /* Both were checked. */
-    }
+    fits =
+        wp_str_copy(wp_str_from(tenant), first.tenant, sizeof first.tenant) &&
+        wp_str_copy(wp_str_from(url), first.url, sizeof first.url);
+    WP_ASSERT(fits); /* Both were checked. */
     wp_trust_record_below(&now, wp_str_from(dir));
     status = look(image_fd, &now)
                  ? judge(trust, &first, &now, err)

@@ -10,8 +10,6 @@
 #define TENANT "tenant "
 #define URL "url "
 
-static const char hex[] = "0123456789abcdef";
-
 static const struct wp_trust_file *
 find(const struct wp_trust_record *record, struct wp_str path)
 {
@@ -100,6 +98,9 @@ wp_trust_files_parse(struct wp_str list, struct wp_trust_record *out,
                                    "expected at least one path");
 }
 
+_Static_assert(WP_TRUST_FILES_MAX >= 2 * WP_TRUST_LIST_MAX,
+               "room for each path of the list, and below a folder");
+
 void
 wp_trust_record_below(struct wp_trust_record *record, struct wp_str dir)
 {
@@ -110,6 +111,7 @@ wp_trust_record_below(struct wp_trust_record *record, struct wp_str dir)
 
         if (wp_str_starts_with(path, dir) && path.len > dir.len &&
             path.ptr[dir.len] == '/') {
+            /* NULL: it is there already. */
             (void)append(record, (struct wp_str){path.ptr + dir.len + 1,
                                                  path.len - dir.len - 1});
         }
@@ -133,10 +135,8 @@ wp_trust_record_write(const struct wp_trust_record *record,
         if (file->state == WP_TRUST_ASTRAY) {
             continue;
         }
-        for (size_t k = 0;
-             k < WP_TRUST_HASH_LEN && file->state == WP_TRUST_FILE; k++) {
-            digits[2 * k] = hex[file->hash[k] >> 4];
-            digits[2 * k + 1] = hex[file->hash[k] & 0xf];
+        if (file->state == WP_TRUST_FILE) {
+            wp_hex_encode(file->hash, sizeof file->hash, digits);
         }
         len += (size_t)snprintf(out + len, WP_TRUST_TEXT_MAX + 1 - len,
                                 "%s %s\n", digits, file->path);
@@ -151,17 +151,8 @@ read_hash(struct wp_str digits, struct wp_trust_file *out)
     if (wp_str_eq(digits, WP_STR("-"))) {
         return true;
     }
-    if (digits.len != (size_t)2 * WP_TRUST_HASH_LEN) {
+    if (!wp_hex_decode(digits, out->hash, sizeof out->hash)) {
         return false;
-    }
-    for (size_t i = 0; i < digits.len; i++) {
-        const char *at = memchr(hex, digits.ptr[i], sizeof hex - 1);
-
-        if (at == NULL) {
-            return false;
-        }
-        out->hash[i / 2] =
-            (uint8_t)((unsigned)out->hash[i / 2] << 4U | (unsigned)(at - hex));
     }
     out->state = WP_TRUST_FILE;
     return true;

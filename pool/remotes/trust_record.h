@@ -61,7 +61,8 @@ WP_MUST_CHECK enum wp_status wp_trust_files_parse(struct wp_str list,
 
 /* Of a repository that is put into the folder dir of the workspace: adds what
  * those paths are from its top that lead into dir, as "settings.json" for
- * ".claude/settings.json" and ".claude". What does not fit is left out. */
+ * ".claude/settings.json" and ".claude". The record has the list's paths only:
+ * so there is room for as many more. */
 void wp_trust_record_below(struct wp_trust_record *record, struct wp_str dir);
 
 /* The text; terminated. Without ASTRAY files. Returns its length. */

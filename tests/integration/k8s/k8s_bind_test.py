@@ -213,6 +213,17 @@ class World(Case):
                           and words in self.condition(name)["message"],
                           f"{reason}: {words}")
 
+    def check_writes(self, position, name):
+        """No write more than of a claim that brings nothing."""
+        self.assertEqual(
+            sorted((one["kind"], one["subresource"])
+                   for one in self.writes(position)
+                   if one["name"] in ("c", name) and one["kind"] != "pods"
+                   and (one["kind"], one["subresource"]) !=
+                   ("sandboxes", "status")),
+            [("sandboxclaims", ""), ("sandboxclaims", "status"),
+             ("sandboxes", "")])
+
 
 class Bind(World):
     """Of claims over gRPC."""
@@ -388,15 +399,7 @@ class Variables(World):
         name = assigned(claim)
         self.assertIn(name, names)
         self.assertEqual(self.sh(name, "echo $A $TOKEN"), f"1 {SECRET}\n")
-        # No write more than of a claim that brings nothing.
-        self.assertEqual(
-            sorted((one["kind"], one["subresource"])
-                   for one in self.writes(position)
-                   if one["name"] in ("c", name) and one["kind"] != "pods"
-                   and (one["kind"], one["subresource"]) !=
-                   ("sandboxes", "status")),
-            [("sandboxclaims", ""), ("sandboxclaims", "status"),
-             ("sandboxes", "")])
+        self.check_writes(position, name)
         self.judge()
 
     def test_without_the_annotation(self):
@@ -527,14 +530,7 @@ class Annotations(World):
             f"{SECRET}\nplainrun\nme")
         eventually(lambda: self.sh(name, "cat started || true") ==
                    SECRET + "\n", "the command's work")
-        self.assertEqual(
-            sorted((one["kind"], one["subresource"])
-                   for one in self.writes(position)
-                   if one["name"] in ("c", name) and one["kind"] != "pods"
-                   and (one["kind"], one["subresource"]) !=
-                   ("sandboxes", "status")),
-            [("sandboxclaims", ""), ("sandboxclaims", "status"),
-             ("sandboxes", "")])
+        self.check_writes(position, name)
         # One read for both, when it was needed.
         self.assertEqual(
             [one["verb"] for one in self.api.control(
