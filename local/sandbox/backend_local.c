@@ -438,6 +438,8 @@ wp_local_start(struct wp_local *local, const struct wp_local_events *events,
     WP_ASSERT(!local->started && local->base == NULL);
     local->events = *events;
     local->base = wp_loop_base(local->loop);
+    (void)evtimer_assign(&local->start_timer, local->base,
+                         wp_local_on_start_timer, local);
     status = wp_local_take_over(local, sweep != NULL ? sweep : &swept, err);
     if (status != WP_OK) {
         return status;

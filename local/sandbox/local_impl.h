@@ -177,6 +177,8 @@ struct wp_local {
     struct wp_fetcher *fetcher; /* NULL: no repositories. */
     uint32_t turns; /* Sandboxes on their way from start to ready. */
     bool in_start;
+    struct event start_timer;
+    int64_t start_by_ns; /* Starts make way for binds until then; 0: none do. */
     struct wp_sandbox **by_index; /* By ref.index. */
     uint32_t by_index_len;
     uint32_t *free_users; /* A stack of indices. */
@@ -273,6 +275,11 @@ void wp_bwrap_args_fini(struct wp_local_template *tmpl);
 
 /* --- sandbox.c: the life of one sandbox. Loop thread. --- */
 
+/* Starts queued sandboxes as far as spawns_max allows, and binds do not come
+ * first. */
+void wp_local_start_queued(struct wp_local *local);
+/* As an event's callback. */
+void wp_local_on_start_timer(int fd, short what, void *local);
 /* Takes a new sandbox into the queue; its end is reported from then on. */
 void wp_sandbox_enqueue(struct wp_sandbox *sandbox);
 void wp_sandbox_destroy(struct wp_sandbox *sandbox);

@@ -86,20 +86,32 @@ wp_process_open(pid_t pid, uint64_t start)
 
 /* --- Text --- */
 
+/* What its claim has made of it, as lines. */
+static size_t
+format_claimed(const struct wp_record *record, char *out, size_t cap)
+{
+    int n = 0;
+
+    out[0] = '\0';
+    if (record->narrowed[0] != '\0') {
+        n = snprintf(out, cap, "narrowed %s\n", record->narrowed);
+    }
+    if (record->audience[0] != '\0') {
+        n += snprintf(out + n, cap - (size_t)n, "identity %" PRIu64 " %s\n",
+                      record->identity_ttl_ms, record->audience);
+    }
+    WP_ASSERT(n >= 0 && (size_t)n < cap); /* The fields' bounds leave room. */
+    return (size_t)n;
+}
+
 size_t
 wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
 {
     bool egress = record->egress[0] != '\0';
-    bool narrowed = record->narrowed[0] != '\0';
-    char identity[WP_AUDIENCE_MAX + 48] = "";
     char uid[2 * WP_UID_LEN + 1];
     int n;
 
     wp_hex_encode(record->uid, WP_UID_LEN, uid);
-    if (record->audience[0] != '\0') {
-        (void)snprintf(identity, sizeof identity, "identity %" PRIu64 " %s\n",
-                       record->identity_ttl_ms, record->audience);
-    }
     n = snprintf(out, WP_RECORD_BYTES_MAX,
                  "warmpool 2\n"
                  "outer %d %" PRIu64 "\n"
@@ -115,8 +127,6 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  "roots %" PRIu32 "\n"
                  "ready %d\n"
                  "%s%s%s"
-                 "%s%s%s"
-                 "%s"
                  "end\n",
                  (int)record->outer_pid, record->outer_start,
                  (int)record->inner_pid, record->inner_start, record->boot_id,
@@ -124,11 +134,11 @@ wp_record_format(const struct wp_record *record, char out[WP_RECORD_BYTES_MAX])
                  record->template_hash, record->template_name, record->name,
                  record->endpoint, record->host_uid, record->roots,
                  record->ready ? 1 : 0, egress ? "egress " : "", record->egress,
-                 egress ? "\n" : "", narrowed ? "narrowed " : "",
-                 record->narrowed, narrowed ? "\n" : "", identity);
+                 egress ? "\n" : "");
     /* The fields' bounds leave room. */
     WP_ASSERT(n > 0 && n < WP_RECORD_BYTES_MAX);
-    return (size_t)n;
+    return (size_t)n +
+           format_claimed(record, out + n, WP_RECORD_BYTES_MAX - (size_t)n);
 }
 
 /* What follows "<key> " on the next line of *rest, which is cut off it. */
@@ -244,6 +254,37 @@ take_uid(struct wp_str *rest, uint8_t uid[WP_UID_LEN])
     return take_line(rest, "uid", &hex) && wp_hex_decode(hex, uid, WP_UID_LEN);
 }
 
+/* Cut short (full disk, power), a record names nobody. */
+static bool
+take_end(struct wp_str *rest)
+{
+    static const char end[] = "end\n";
+
+    if (!wp_str_starts_with(*rest, WP_STR(end))) {
+        return false;
+    }
+    rest->ptr += sizeof end - 1;
+    rest->len -= sizeof end - 1;
+    return true;
+}
+
+/* Added one by one: the last of a kind counts. */
+static bool
+take_claimed(struct wp_str *rest, struct wp_record *record)
+{
+    while (rest->len > 0) {
+        bool ok = wp_str_starts_with(*rest, WP_STR("narrowed "))
+                      ? take_text(rest, "narrowed", record->narrowed,
+                                  sizeof record->narrowed)
+                      : take_identity(rest, record);
+
+        if (!ok) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool
 wp_record_parse(const char *text, size_t len, struct wp_record *record)
 {
@@ -284,17 +325,7 @@ wp_record_parse(const char *text, size_t len, struct wp_record *record)
         !take_text(&rest, "egress", record->egress, sizeof record->egress)) {
         return false;
     }
-    if (record->version > 1 && wp_str_starts_with(rest, WP_STR("narrowed ")) &&
-        !take_text(&rest, "narrowed", record->narrowed,
-                   sizeof record->narrowed)) {
-        return false;
-    }
-    if (record->version > 1 && wp_str_starts_with(rest, WP_STR("identity ")) &&
-        !take_identity(&rest, record)) {
-        return false;
-    }
-    /* Cut short (full disk, power), it names nobody. */
-    return wp_str_is(rest, "end\n");
+    return take_end(&rest) && take_claimed(&rest, record);
 }
 
 /* --- The file --- */
@@ -336,6 +367,39 @@ wp_record_write(const char *dir, const struct wp_record *record,
     }
     return wp_err_sys(err, WP_UNAVAILABLE, saved, "cannot write %s/record",
                       dir);
+}
+
+/* No name is made, for that costs a disk's file system more than all else that
+ * a claim waits for. */
+enum wp_status
+wp_record_add_claimed(const char *dir, const struct wp_record *record,
+                      struct wp_err *err)
+{
+    char path[PATH_BYTES];
+    char text[WP_RECORD_BYTES_MAX];
+    size_t len = format_claimed(record, text, sizeof text);
+    int saved = ENAMETOOLONG;
+    bool written = false;
+    int fd = -1;
+
+    if (record_path(dir, path)) {
+        fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        saved = errno;
+    }
+    if (fd >= 0) {
+        off_t before = lseek(fd, 0, SEEK_END);
+        ssize_t n = before >= 0 ? write(fd, text, len) : -1;
+
+        written = n == (ssize_t)len;
+        saved = n >= 0 ? ENOSPC : errno;
+        if (n > 0 && !written && ftruncate(fd, before) != 0) {
+            saved = errno; /* It is no record now, and its sandbox ends. */
+        }
+        (void)close(fd);
+    }
+    return written ? WP_OK
+                   : wp_err_sys(err, WP_UNAVAILABLE, saved,
+                                "cannot write %s/record", dir);
 }
 
 bool

@@ -17,7 +17,9 @@
 
 enum {
     WP_BOOT_ID_LEN = 36,
-    WP_RECORD_BYTES_MAX = 1024 + 2 * WP_EGRESS_TEXT_MAX + WP_AUDIENCE_MAX,
+    /* What a claim adds may be there twice. */
+    WP_RECORD_BYTES_MAX =
+        1024 + 3 * (WP_EGRESS_TEXT_MAX + 10) + 2 * (WP_AUDIENCE_MAX + 40),
     WP_RECORD_VERSION = 2,
 };
 
@@ -60,6 +62,12 @@ WP_MUST_CHECK bool wp_record_parse(const char *text, size_t len,
 WP_MUST_CHECK enum wp_status wp_record_write(const char *dir,
                                              const struct wp_record *record,
                                              struct wp_err *err);
+/* Adds what its claim has made of the sandbox: narrowed, audience and
+ * identity_ttl_ms. At most twice. Not WP_OK: the record is as it was, or the
+ * next daemon ends the sandbox. */
+WP_MUST_CHECK enum wp_status
+wp_record_add_claimed(const char *dir, const struct wp_record *record,
+                      struct wp_err *err);
 /* False, with errno: there is none, it cannot be read, or (EINVAL) is none. */
 WP_MUST_CHECK bool wp_record_read(const char *dir, struct wp_record *record);
 

@@ -23,6 +23,7 @@ enum {
     REMOVAL_FIRST_MS = 1,
     REMOVAL_LAST_MS = 50,
     KILL_AGAIN_MS = 1000,
+    MAKE_WAY_MS = 5,
     HELLO_WAIT_MS =
         5000, /* For a sandbox destroyed while it is being set up. */
 };
@@ -77,10 +78,9 @@ wp_sandbox_set_state(struct wp_sandbox *sandbox, enum wp_sandbox_state state)
 }
 
 /* From here on functions call each other in a ring: a start that fails at once
- * gives its turn to the next. in_start, in start_queued, ends it
+ * gives its turn to the next. in_start, in wp_local_start_queued,
+ * ends it
  * after one round. NOLINTBEGIN(misc-no-recursion) */
-
-static void start_queued(struct wp_local *local);
 
 /* Gives its place among those that start to the next in the queue. */
 void
@@ -89,7 +89,7 @@ wp_sandbox_end_turn(struct wp_sandbox *sandbox)
     if (sandbox->has_turn) {
         sandbox->has_turn = false;
         sandbox->local->turns--;
-        start_queued(sandbox->local);
+        wp_local_start_queued(sandbox->local);
     }
 }
 
@@ -325,13 +325,45 @@ start(struct wp_sandbox *sandbox)
                      EV_READ | EV_PERSIST, wp_sandbox_on_stderr);
 }
 
-/* Starts queued sandboxes as far as spawns_max allows. */
-static void
-start_queued(struct wp_local *local)
+/* Somebody waits for a bind's answer, and nobody yet for a sandbox that would
+ * start now and keep this thread and a core for some milliseconds. Not for
+ * longer than a bind without repositories takes, so that binds without end do
+ * not starve starts. */
+static bool
+make_way(struct wp_local *local)
 {
-    if (local->in_start) {
+    int64_t now_ns;
+
+    if (atomic_load_explicit(&local->binds, memory_order_relaxed) == 0 ||
+        wp_list_empty(&local->queue)) {
+        local->start_by_ns = 0;
+        return false;
+    }
+    now_ns = wp_sandbox_now_ns();
+    if (local->start_by_ns == 0) {
+        struct timeval wait = wp_timeval(MAKE_WAY_MS * WP_NS_PER_MS);
+
+        local->start_by_ns = now_ns + MAKE_WAY_MS * WP_NS_PER_MS;
+        (void)evtimer_add(&local->start_timer, &wait);
+    }
+    return now_ns < local->start_by_ns;
+}
+
+void
+wp_local_on_start_timer(int fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    wp_local_start_queued(arg);
+}
+
+void
+wp_local_start_queued(struct wp_local *local)
+{
+    if (local->in_start || make_way(local)) {
         return; /* One that failed at once; the loop below goes on. */
     }
+    local->start_by_ns = 0;
     local->in_start = true;
     while (!wp_list_empty(&local->queue) &&
            local->turns < local->config.spawns_max) {
@@ -391,7 +423,7 @@ wp_sandbox_enqueue(struct wp_sandbox *sandbox)
         left_ms = 30LL * 24 * 3600 * 1000;
     }
     wp_sandbox_arm_ms(&sandbox->timer, left_ms > 0 ? left_ms : 0);
-    start_queued(local);
+    wp_local_start_queued(local);
 }
 
 void

@@ -76,6 +76,9 @@ answer(struct wp_local *local, struct wp_bind_op *op, enum wp_status status,
     (void)snprintf(op->reason, sizeof op->reason, "%s", reason);
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
     op->done(op);
+    if (local->start_by_ns != 0) {
+        wp_local_start_queued(local);
+    }
 }
 
 void

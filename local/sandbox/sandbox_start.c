@@ -338,20 +338,15 @@ enum wp_status
 wp_sandbox_record_claimed(const struct wp_sandbox *sandbox, struct wp_err *err)
 {
     char dir[WP_LOCAL_PATH_MAX];
-    struct wp_record record;
+    struct wp_record claimed = {
+        .identity_ttl_ms = (uint64_t)sandbox->identity_ttl_ms,
+    };
 
-    if (!sandbox_dir(sandbox, dir)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
-    }
-    /* One that an earlier daemon made has its template there only. */
-    if (!wp_record_read(dir, &record)) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot read %s/record",
-                          dir);
-    }
-    memcpy(record.narrowed, sandbox->narrowed, sizeof record.narrowed);
-    memcpy(record.audience, sandbox->audience, sizeof record.audience);
-    record.identity_ttl_ms = (uint64_t)sandbox->identity_ttl_ms;
-    return wp_record_write(dir, &record, err);
+    memcpy(claimed.narrowed, sandbox->narrowed, sizeof claimed.narrowed);
+    memcpy(claimed.audience, sandbox->audience, sizeof claimed.audience);
+    return sandbox_dir(sandbox, dir)
+               ? wp_record_add_claimed(dir, &claimed, err)
+               : wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
 }
 
 bool
