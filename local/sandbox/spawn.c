@@ -53,7 +53,7 @@ child_main(void *arg)
     const struct wp_spawn *spawn = child->spawn;
 
     /* A lock in it must not outlive a daemon that is killed now: to join a
-     * group can take a tenth of a second. */
+     * group of version 2 can take a tenth of a second. */
     if (spawn->close_fd > 0) {
         (void)close(spawn->close_fd);
     }

@@ -104,6 +104,10 @@ int
 wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
                      int fds[WP_CGROUP_TREES_MAX])
 {
+    /* Who moves its own single thread needs no lock of the whole machine, for
+     * which the kernel waits 10 to 100 ms. Version 2 moves whole processes
+     * only. */
+    const char *file = groups->kind == WP_CGROUP_V1 ? "tasks" : "cgroup.procs";
     uint32_t t;
 
     for (t = 0; t < groups->trees_len; t++) {
@@ -112,7 +116,7 @@ wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
 
         fds[t] = -1;
         if (wp_cgroup_path(dir, groups->trees[t].dir, name) &&
-            wp_cgroup_path(path, dir, "cgroup.procs")) {
+            wp_cgroup_path(path, dir, file)) {
             fds[t] = open(path, O_WRONLY | O_CLOEXEC);
         }
         if (fds[t] < 0) {

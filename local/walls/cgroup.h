@@ -88,8 +88,8 @@ WP_MUST_CHECK uint32_t wp_cgroups_load(struct wp_cgroups *groups, uint32_t max,
 WP_MUST_CHECK enum wp_status
 wp_cgroup_make(const struct wp_cgroups *groups, const char *name,
                const struct wp_cgroup_limits *limits, struct wp_err *err);
-/* Opens each tree's cgroup.procs of `name` for writing into fds (cloexec); a
- * child that writes "0" to each joins. Returns how many, or -1 with errno. */
+/* Opens for writing into fds (cloexec) what a child that has one thread writes
+ * "0" to, in each tree, to join `name`. Returns how many, or -1 with errno. */
 int wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
                          int fds[WP_CGROUP_TREES_MAX]);
 bool wp_cgroup_exists(const struct wp_cgroups *groups, const char *name);
