@@ -30,6 +30,10 @@ enum {
     /* The socket where the sandbox's egress proxy is to accept comes along; to
      * each daemon anew. */
     WP_CONTROL_EGRESS = 'E',
+    /* Reply to LOOK: text is for how many milliseconds the sandbox has been
+     * idle. When that is as long as was asked for, its listening socket comes
+     * along, and init accepts no connection there until AWAKE. */
+    WP_CONTROL_IDLE = 'Z',
 
     /* From the daemon. */
     WP_CONTROL_PROBE = 'P',
@@ -46,6 +50,10 @@ enum {
     /* Text, up to WP_CONTROL_IDENTITY_MAX bytes in all, is the sandbox's
      * identity: before BIND, and anew while it is leased. */
     WP_CONTROL_IDENTITY = 'I',
+    /* Is it idle? Text is for how many milliseconds it has to be, so that it
+     * can be frozen; 0: it will not be. */
+    WP_CONTROL_LOOK = 'L',
+    WP_CONTROL_AWAKE = 'W', /* It is not frozen, or not any more. */
 };
 
 /* What warmpool-init runs beside the command comes through a descriptor: as

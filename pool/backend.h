@@ -52,6 +52,9 @@ struct wp_lease_notice {
     int64_t deadline_wall_ms; /* WP_WALL_NEVER_MS: none. */
     int64_t granted_wall_ms;
     uint64_t fingerprint; /* Of the rest of the claim's request. */
+    /* As the pool has it: frozen when idle for so long; 0: not. */
+    int64_t freeze_after_ns;
+    bool keep; /* By wp_pools_keep, while the sandbox is used. */
     uint32_t served;      /* enum wp_served */
 };
 
@@ -74,8 +77,10 @@ struct wp_backend_ops {
     /* A lease on a sandbox is known here: granted by this process, or told by a
      * record. At least once for each lease that lasts long enough, behind its
      * answer; again for all of them when this process becomes the keeper; and,
-     * with a store that keeps nothing, when its deadline has moved. The keeper
-     * only. Control thread; must not block. May be NULL. */
+     * with a store that keeps nothing, or when the lease is kept by use, when
+     * its deadline has moved. A backend that is not foreign hears of pools only
+     * that freeze their sandboxes or keep their leases. The keeper only.
+     * Control thread; must not block. May be NULL. */
     void (*leased)(void *self, const struct wp_lease_notice *notice);
 
     /* Binds a leased sandbox. WP_PENDING: op is kept, and done comes exactly

@@ -123,6 +123,9 @@ struct wp_lease_change {
     uint8_t token[WP_TOKEN_LEN];
     struct wp_str tenant; /* Empty: the token alone decides. */
     int64_t ttl_ns;       /* Renew only; 0: the pool's default. */
+    /* Renew only: up to the pool's hold_max_ns from the grant on, in place of
+     * ttl_max_ns; ttl_ns 0: just that long. */
+    bool hold;
 
     void (*done)(struct wp_lease_change *change);
     void *ctx;
@@ -145,6 +148,7 @@ struct wp_lease_change {
     uint32_t asked; /* How often the store was asked for the lease. */
     bool settled;   /* It has told. */
     bool renews;
+    bool keeps; /* By wp_pools_keep. */
 };
 
 /* What Get and List tell of a claim; no token in it. */

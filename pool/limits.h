@@ -48,6 +48,7 @@ enum {
 
 #define WP_TTL_MIN_NS (1 * WP_NS_PER_S)
 #define WP_TTL_MAX_NS (30 * 24 * 3600 * WP_NS_PER_S)
+#define WP_FREEZE_AFTER_MIN_NS (100 * WP_NS_PER_MS)
 /* The deadline of a lease that has none, as shown and recorded: the last
  * second of the year 9999, in milliseconds since 1970. */
 #define WP_WALL_NEVER_MS INT64_C(253402300799000)

@@ -90,6 +90,10 @@ struct wp_pool_spec {
     uint32_t create_inflight_max; /* Warming at once; 0: nothing is made. */
     int64_t ttl_default_ns;
     int64_t ttl_max_ns;
+    /* How long a lease may last from its grant on while its sandbox is used, or
+     * its holder says so; 0: as long as it is renewed. */
+    int64_t hold_max_ns;
+    int64_t freeze_after_ns; /* A leased sandbox that is idle; 0: never. */
     int64_t wait_max_ns;     /* Longer waits asked for are cut to this. */
     int64_t ready_within_ns; /* A sandbox not ready by then has failed. */
     enum wp_cold_start cold_start;
@@ -210,6 +214,12 @@ uint64_t wp_pools_fingerprint(const struct wp_pools *pools,
  * claim's own, else PERMISSION_DENIED. */
 enum wp_status wp_pools_renew(struct wp_pools *pools,
                               struct wp_lease_change *change);
+/* The sandbox of ref is used: its lease lasts for change->ttl_ns from now on,
+ * but not beyond the pool's hold_max_ns from its grant on, and not for less
+ * than before. As wp_pools_renew; the token is not looked at, and set. */
+enum wp_status wp_pools_keep(struct wp_pools *pools,
+                             struct wp_lease_change *change,
+                             struct wp_slot_ref ref);
 /* Ends the lease and has the sandbox destroyed. Idempotent by token. */
 enum wp_status wp_pools_release(struct wp_pools *pools,
                                 struct wp_lease_change *change);

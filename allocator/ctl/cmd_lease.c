@@ -70,8 +70,10 @@ int
 wp_cmd_renew(struct wp_ctl *ctl)
 {
     const char *id = ctl->options.args[0];
-    struct wp_wire_renew_request request = {.ttl_ms = ctl->options.ttl_ns /
-                                                      WP_NS_PER_MS};
+    struct wp_wire_renew_request request = {
+        .ttl_ms = ctl->options.ttl_ns / WP_NS_PER_MS,
+        .hold = ctl->options.hold,
+    };
     struct wp_wire_renew_response response;
     struct wp_token_record record;
     struct wp_ctl_call call = {0};

@@ -44,11 +44,14 @@ const struct wp_ctl_command wp_ctl_commands[] = {
     {"renew", "ID", "Set a lease's end to --ttl from now",
      "Moves the end of the claim's lease to --ttl from now (the pool's "
      "default\n"
-     "without it).\n"
+     "without it). With --hold it waits for a person, say: the end may then be "
+     "as\n"
+     "far away as the pool holds leases, beyond the longest lease.\n"
      "\n"
      "Examples:\n"
-     "  warmpoolctl renew job-7 --ttl 1h\n",
-     NAMES("ttl", "token", "token-file", ), 1, 1, false, WP_SUBJECT_CLAIM,
+     "  warmpoolctl renew job-7 --ttl 1h\n"
+     "  warmpoolctl renew job-7 --hold --ttl 8h\n",
+     NAMES("ttl", "hold", "token", "token-file", ), 1, 1, false, WP_SUBJECT_CLAIM,
      wp_cmd_renew},
     {"get", "ID", "Show one claim",
      "Shows what the daemon knows of a claim, and if its sandbox was lost, "

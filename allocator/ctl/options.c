@@ -73,6 +73,9 @@ static const struct wp_ctl_option options_table[] = {
      WP_BATCH_MAX, "Claim N sandboxes in one call, 1 to 256."},
     FLAG("all-or-nothing", 0, all_or_nothing,
          "With --count: either all N sandboxes or none."),
+    FLAG("hold", 0, hold,
+         "The lease may last as long as its pool holds one, which its "
+         "annotation hold-max says; without --ttl it lasts until then."),
     FLAG("undo", 0, undo,
          "With POOL: take its drain back; it serves and is refilled again."),
     FLAG("terms", 0, terms,

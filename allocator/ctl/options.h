@@ -77,6 +77,7 @@ struct wp_ctl_options {
     int64_t for_ns;        /* How long it lasts. */
     uint32_t count;        /* 0: not given, a single claim. */
     bool all_or_nothing;
+    bool hold;
     bool undo;
     bool terms;
     bool no_stdin;

@@ -74,6 +74,34 @@ sign(void *ctx, struct wp_str sandbox, struct wp_str audience, int64_t ttl_ms,
                           expires_wall_ms, err);
 }
 
+/* Any thread. */
+static void
+kept(struct wp_lease_change *change)
+{
+    if (change->status != WP_OK && change->status != WP_NOT_FOUND) {
+        /* It is tried again at the next look, while the lease lasts. */
+        wp_log_warn("lease of a sandbox in use not prolonged",
+                    wp_kv_str("reason", change->reason));
+    }
+    free(change);
+}
+
+static void
+on_used(void *ctx, struct wp_slot_ref ref, int64_t ttl_ns)
+{
+    const struct wp_daemon_backend *self = ctx;
+    struct wp_lease_change *change = calloc(1, sizeof *change);
+
+    if (change == NULL) {
+        return; /* As above. */
+    }
+    change->ttl_ns = ttl_ns;
+    change->done = kept;
+    if (wp_pools_keep(self->core->pools, change, ref) != WP_PENDING) {
+        kept(change);
+    }
+}
+
 /* The thread that starts the backend. */
 static bool
 adopt(void *ctx, const struct wp_local_found *found, struct wp_slot_ref *ref)
@@ -339,6 +367,14 @@ started_port(const struct wp_daemon_backend *self)
                : (struct wp_backend){.ops = NULL};
 }
 
+static void
+port_leased(void *self, const struct wp_lease_notice *notice)
+{
+    const struct wp_backend *port = &((struct wp_daemon_backend *)self)->port;
+
+    port->ops->leased(port->self, notice);
+}
+
 static enum wp_status
 port_bind(void *self, struct wp_bind_op *op)
 {
@@ -395,6 +431,7 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .name = "local",
         .create = port_create,
         .destroy = port_destroy,
+        .leased = port_leased,
         .bind = port_bind,
         .unbound = port_unbound,
         .may_fetch = port_may_fetch,
@@ -433,7 +470,8 @@ wp_daemon_backend_start(struct wp_daemon_backend *self,
                                            on_destroyed,
                                            store.ops->durable ? adopt : NULL,
                                            on_started,
-                                           sign};
+                                           sign,
+                                           on_used};
     struct wp_local_sweep sweep;
     enum wp_status status;
 

@@ -58,14 +58,18 @@ token_valid(void *ctx, const uint8_t *token, struct wp_str sandbox)
 }
 
 static void
-backend_queue(void *ctx, uint32_t *queued, uint32_t *starting)
+machine_numbers(void *ctx, struct wp_machine_numbers *out)
 {
     const struct wp_daemon_servers *self = ctx;
     struct wp_local_stats stats;
 
     wp_daemon_backend_stats(self->from.backend, &stats);
-    *queued = stats.queued;
-    *starting = stats.starting;
+    *out = (struct wp_machine_numbers){
+        .queued = stats.queued,
+        .starting = stats.starting,
+        .frozen = stats.frozen,
+        .frozen_total = stats.frozen_total,
+    };
 }
 
 static void
@@ -308,7 +312,7 @@ fill_pages(struct wp_daemon_servers *self)
     self->metrics.keeper = &from->core->keeper;
     self->metrics.keepers =
         wp_daemon_store_redis(from->store) != NULL ? count_keepers : NULL;
-    self->metrics.backend_queue = backend_queue;
+    self->metrics.machine = machine_numbers;
     self->metrics.streams = streams;
     self->metrics.not_ready = from->cluster != NULL ? cluster_not_ready : NULL;
     self->metrics.ctx = self;

@@ -206,15 +206,20 @@ wp_daemon_metrics(struct evbuffer *out, const struct wp_http_metrics *m)
                     "Of those, begun by waking it from sleep.",
                     (double)s.writes);
     }
-    if (m->backend_queue != NULL) {
-        uint32_t queued = 0;
-        uint32_t starting = 0;
+    if (m->machine != NULL) {
+        struct wp_machine_numbers n = {0};
 
-        m->backend_queue(m->ctx, &queued, &starting);
+        m->machine(m->ctx, &n);
         wp_prom_put(out, "warmpool_backend_queued",
-                    "Sandboxes waiting for their turn to start.", queued);
+                    "Sandboxes waiting for their turn to start.", n.queued);
         wp_prom_put(out, "warmpool_backend_starting",
-                    "Sandboxes started and not ready yet.", starting);
+                    "Sandboxes started and not ready yet.", n.starting);
+        wp_prom_put(out, "warmpool_sandboxes_frozen",
+                    "Leased sandboxes that are frozen, since nobody uses them.",
+                    n.frozen);
+        wp_prom_put(out, "warmpool_sandbox_freezes_total",
+                    "Times that a sandbox was frozen.",
+                    (double)n.frozen_total);
     }
 }
 

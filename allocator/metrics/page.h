@@ -11,6 +11,14 @@
 #include "allocator/grpc/server.h"
 #include "pool/pool.h"
 
+/* Of what makes sandboxes on one machine. */
+struct wp_machine_numbers {
+    uint32_t queued;   /* Waiting for their turn to start. */
+    uint32_t starting; /* Not ready. */
+    uint32_t frozen;
+    uint64_t frozen_total;
+};
+
 /* Where the numbers come from. All borrowed. */
 struct wp_http_metrics {
     struct wp_pools *pools;
@@ -22,9 +30,8 @@ struct wp_http_metrics {
     const struct wp_lease_meter *store; /* NULL: left out. */
     /* Adds what only this store can tell. NULL: nothing. */
     void (*store_more)(void *ctx, struct evbuffer *out);
-    /* Sandboxes that wait for their turn to start, or are starting. NULL: left
-     * out. Any thread. */
-    void (*backend_queue)(void *ctx, uint32_t *queued, uint32_t *starting);
+    /* Of one machine's sandboxes. NULL: left out. Any thread. */
+    void (*machine)(void *ctx, struct wp_machine_numbers *out);
     /* Claim streams: open, broken and not given up, and leases ahead on both.
      * NULL: left out. Any thread. */
     void (*streams)(void *ctx, uint32_t *open, uint32_t *broken,

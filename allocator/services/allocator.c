@@ -340,6 +340,7 @@ renew_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     }
     change_init(self, call, request.token, renew_done);
     self->change.ttl_ns = request.ttl_ms * WP_NS_PER_MS;
+    self->change.hold = request.hold;
     if (wp_pools_renew(wp_services_of(call)->config.pools, &self->change) !=
         WP_PENDING) {
         renew_done(&self->change);

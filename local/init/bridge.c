@@ -57,11 +57,10 @@ close_fd(int fd)
 static void
 set_accepting(struct wp_bridge *bridge, bool accepting)
 {
-    struct epoll_event event = {
-        .events = accepting ? EPOLLIN : 0,
-        .data.ptr = &bridge->listen_watch,
-    };
+    struct epoll_event event = {.data.ptr = &bridge->listen_watch};
 
+    accepting &= !bridge->closed;
+    event.events = accepting ? EPOLLIN : 0;
     if (bridge->accepting != accepting) {
         bridge->accepting = accepting;
         (void)epoll_ctl(bridge->epoll_fd, EPOLL_CTL_MOD, bridge->listen_fd,
@@ -91,6 +90,7 @@ conn_end(struct wp_bridge_conn *conn)
     conn->next = bridge->dead;
     bridge->dead = conn;
     bridge->conns--;
+    (void)clock_gettime(CLOCK_MONOTONIC, &bridge->ended_at);
     set_accepting(bridge, true);
 }
 
@@ -364,7 +364,9 @@ on_listen(struct wp_watch *watch, uint32_t events)
         WP_CONTAINER_OF(watch, struct wp_bridge, listen_watch);
 
     (void)events;
-    for (int i = 0; i < WP_ACCEPTS_PER_TURN; i++) {
+    /* Closed by an earlier event of this batch: what is taken in now would be
+     * frozen half way. */
+    for (int i = 0; i < WP_ACCEPTS_PER_TURN && !bridge->closed; i++) {
         int fd;
 
         if (bridge->conns >= bridge->conns_max) {
@@ -411,6 +413,20 @@ wp_bridge_init(struct wp_bridge *bridge, int epoll_fd, int listen_fd,
            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bridge->pause_fd, &pause) == 0 &&
            fcntl(listen_fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listen_fd, &event) == 0;
+}
+
+void
+wp_bridge_close(struct wp_bridge *bridge)
+{
+    bridge->closed = true;
+    set_accepting(bridge, false);
+}
+
+void
+wp_bridge_open(struct wp_bridge *bridge)
+{
+    bridge->closed = false;
+    set_accepting(bridge, bridge->conns < bridge->conns_max);
 }
 
 void

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "local/watch.h"
 #include "pool/base/compiler.h"
@@ -29,6 +30,8 @@ struct wp_bridge {
     uint32_t conns_max;
     uint32_t conns;
     bool accepting;
+    bool closed; /* By wp_bridge_close. */
+    struct timespec ended_at; /* The last connection; 0: there was none. */
     struct wp_bridge_conn *all;
     struct wp_bridge_conn *dead; /* Freed by wp_bridge_reap. */
 };
@@ -37,6 +40,10 @@ struct wp_bridge {
 WP_MUST_CHECK bool wp_bridge_init(struct wp_bridge *bridge, int epoll_fd,
                                   int listen_fd, uint16_t port,
                                   uint32_t conns_max);
+/* Accepts nothing until it is opened again; what comes waits in the socket's
+ * backlog. */
+void wp_bridge_close(struct wp_bridge *bridge);
+void wp_bridge_open(struct wp_bridge *bridge);
 /* Frees connections that ended; after each batch of events, never within one,
  * since a later event of the batch may name them. */
 void wp_bridge_reap(struct wp_bridge *bridge);

@@ -14,7 +14,7 @@ int wp_init_egress_listen(uint16_t port);
  * sets stay. For a child between fork and exec, of a process with one thread:
  * it allocates. False when memory lacks. */
 bool wp_init_egress_env(void);
-/* Hands the socket to the daemon, each one anew. */
-void wp_init_egress_tell(int control_fd, int egress_fd);
+/* Has somebody a connection to the proxy at that port? */
+bool wp_init_egress_in_use(uint16_t port);
 
 #endif

@@ -39,7 +39,7 @@ static void
 tell_egress(const struct wp_init *init)
 {
     if (init->egress_fd >= 0) {
-        wp_init_egress_tell(init->control_fd, init->egress_fd);
+        wp_init_tell_fd(init, WP_CONTROL_EGRESS, "", init->egress_fd);
     }
 }
 
@@ -199,6 +199,11 @@ on_control(struct wp_watch *watch, uint32_t events)
         wp_init_take_tree(init, msg + 1, passed);
     } else if (msg[0] == WP_CONTROL_IDENTITY) {
         wp_init_identify(init, msg + 1, (size_t)n - 1);
+    } else if (msg[0] == WP_CONTROL_LOOK) {
+        msg[n] = '\0';
+        wp_init_look(init, msg + 1);
+    } else if (msg[0] == WP_CONTROL_AWAKE) {
+        wp_bridge_open(&init->bridge);
     }
     if (passed >= 0) {
         (void)close(passed);
@@ -227,6 +232,8 @@ on_rejoin(struct wp_watch *watch, uint32_t events)
         (void)close(init->control_fd);
     }
     init->control_fd = fd;
+    /* The one before may have been about to freeze the sandbox. */
+    wp_bridge_open(&init->bridge);
     tell_egress(init);
 }
 

@@ -7,6 +7,7 @@
  * output.c      what it prints, and the words about its end
  * exec_probe.c  probing: a program first, then the port
  * bring.c       what a claim brings
+ * idle.c        whether anybody uses the sandbox
  * tell.c        what the daemon is told */
 #ifndef WP_LOCAL_INIT_INIT_IMPL_H
 #define WP_LOCAL_INIT_INIT_IMPL_H
@@ -29,6 +30,13 @@
 enum {
     WP_INIT_TAIL_BYTES = 160, /* Of a program's output, for its obituary. */
     WP_INIT_FINGERPRINT_MAX = 17,
+};
+
+/* When somebody used the sandbox, as far as it is known. */
+struct wp_idle {
+    int64_t active_us; /* The last time. */
+    int64_t looked_us; /* 0: never. */
+    uint64_t ticks;    /* Of processor, all processes', at that look. */
 };
 
 struct wp_init {
@@ -56,6 +64,7 @@ struct wp_init {
     struct wp_watch rejoin_watch;
     struct wp_watch signal_watch;
     struct wp_watch output_watch;
+    struct wp_idle idle;
     struct wp_inner_probe probe;
     struct wp_bridge bridge;
     char tail[WP_INIT_TAIL_BYTES];
@@ -75,6 +84,9 @@ wp_init_now_us(void)
 
 /* Says it to the daemon, if one is there. what: one of local/control.h's. */
 void wp_init_tell(const struct wp_init *init, char what, const char *text);
+/* The same, with a descriptor; text is short. */
+void wp_init_tell_fd(const struct wp_init *init, char what, const char *text,
+                     int fd);
 /* Tells what failed, with errno's text, and ends the process, and the sandbox
  * with it. */
 WP_NORETURN void wp_init_fail(const struct wp_init *init, const char *what);
@@ -114,6 +126,11 @@ void wp_init_exec_probe_ended(struct wp_init *init, int status);
 /* init->wake_us has come: the probe that runs is given up, or the next one
  * starts. */
 void wp_init_probe_due(struct wp_init *init);
+
+/* --- idle.c --- */
+
+/* Answers LOOK; text: what it says. */
+void wp_init_look(struct wp_init *init, const char *text);
 
 /* --- bring.c --- */
 

@@ -258,6 +258,8 @@ try_adopt(struct adoption *adoption, const char *name)
     sandbox->has_dir = true;
     sandbox->ordered_ns = wp_clock_mono_ns(wp_clock_system());
     find_group(sandbox);
+    /* It may be frozen; nobody would see what comes to its socket. */
+    (void)!wp_cgroup_freeze(sandbox->groups, sandbox->name, false);
     wp_sandbox_index(sandbox);
     wp_sandbox_adopt(sandbox);
     return ADOPTED;

@@ -186,6 +186,11 @@ look_at_host(struct wp_local *local, struct wp_err *err)
             " sandboxes start several times faster with one below /run",
             local->state_dir);
     }
+    if (!wp_cgroups_can_freeze(&local->cgroups)) {
+        wp_host_note(&local->host, "idle sandboxes are not frozen (annotation "
+                                   "pool.warmpool.io/freeze-after): no control "
+                                   "group here can be");
+    }
     if (local->config.outlive && local->cgroups.moved) {
         wp_host_note(&local->host,
                      "while sandboxes live, no process can be started in the"
@@ -414,6 +419,7 @@ wp_local_backend(struct wp_local *local)
         .name = "local",
         .create = local_create,
         .destroy = local_destroy,
+        .leased = wp_local_leased,
         .bind = wp_local_bind,
         .unbound = wp_local_unbound,
         .may_fetch = wp_local_may_fetch,
@@ -469,6 +475,9 @@ wp_local_stats(const struct wp_local *local, struct wp_local_stats *out)
             atomic_load_explicit(&local->starting, memory_order_relaxed),
         .ready = atomic_load_explicit(&local->ready, memory_order_relaxed),
         .dying = atomic_load_explicit(&local->dying, memory_order_relaxed),
+        .frozen = atomic_load_explicit(&local->frozen, memory_order_relaxed),
+        .frozen_total =
+            atomic_load_explicit(&local->frozen_total, memory_order_relaxed),
         .spawned_total =
             atomic_load_explicit(&local->spawned_total, memory_order_relaxed),
         .lost_total =
@@ -508,9 +517,14 @@ run_stop(void *ctx)
     for (uint32_t i = 0; i < local->by_index_len; i++) {
         struct wp_sandbox *sandbox = local->by_index[i];
 
-        if (sandbox != NULL &&
-            !(local->leave_ready && sandbox->state == WP_SANDBOX_READY &&
-              sandbox->outlives)) {
+        if (sandbox == NULL) {
+            continue;
+        }
+        if (local->leave_ready && sandbox->state == WP_SANDBOX_READY &&
+            sandbox->outlives) {
+            /* Who comes to its socket has nobody to wake it. */
+            wp_sandbox_thaw(sandbox);
+        } else {
             wp_sandbox_destroy(sandbox);
         }
     }

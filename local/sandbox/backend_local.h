@@ -138,6 +138,9 @@ struct wp_local_events {
                            struct wp_str audience, int64_t ttl_ms,
                            char token[WP_IDENTITY_TOKEN_MAX + 1],
                            int64_t *expires_wall_ms, struct wp_err *err);
+    /* A leased sandbox was used since the last look, and its lease is one that
+     * use prolongs, by ttl_ns. NULL: nobody wants to know. */
+    void (*on_used)(void *ctx, struct wp_slot_ref ref, int64_t ttl_ns);
 };
 
 /* What was found, and kept or removed, at start. */
@@ -207,6 +210,8 @@ struct wp_local_stats {
     uint32_t starting; /* Started, not ready. */
     uint32_t ready;
     uint32_t dying;
+    uint32_t frozen; /* Of the ready ones. */
+    uint64_t frozen_total;
     uint64_t spawned_total;
     uint64_t lost_total;
 };

@@ -128,6 +128,16 @@ struct wp_sandbox {
     char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
     int64_t identity_ttl_ms;
     int64_t identity_until_ms; /* Wall; of the one that it has. */
+    /* sandbox_freeze.c */
+    struct event look_timer;
+    struct event door_event;
+    int door_fd; /* Where connections come in while it is frozen; -1. */
+    bool frozen;
+    bool looking;            /* Its init has been asked. */
+    int64_t freeze_after_ms; /* 0: it never is. */
+    int64_t lease_ms;        /* By which use prolongs its lease; 0: it does not. */
+    int64_t looked_ns;       /* When its init answered last; 0: never. */
+    int64_t idle_ms;         /* It had been idle for so long then. */
     struct wp_list binds;      /* Asked for by its claim, and not answered. */
     uint64_t bound; /* The fingerprint of what it has; 0: not known. */
     char stderr_text[WP_LOCAL_STDERR_MAX];
@@ -165,6 +175,8 @@ struct wp_local {
     atomic_uint ready;
     atomic_uint dying;
     atomic_uint binds; /* Taken and not answered. */
+    atomic_uint frozen;
+    atomic_ullong frozen_total;
     atomic_ullong spawned_total;
     atomic_ullong lost_total;
 
@@ -247,6 +259,11 @@ const char *wp_local_unbound(void *self, struct wp_str template_namespace,
 /* As `answered` of struct wp_egress_proxy_config. */
 void wp_sandbox_on_narrowed(void *sandbox, bool narrowed);
 
+/* --- sandbox_freeze.c --- */
+
+/* As struct wp_backend_ops has it. */
+void wp_local_leased(void *self, const struct wp_lease_notice *notice);
+
 /* --- sandbox_egress.c --- */
 
 /* As struct wp_backend_ops has it. */
@@ -280,6 +297,8 @@ void wp_bwrap_args_fini(struct wp_local_template *tmpl);
 void wp_local_start_queued(struct wp_local *local);
 /* As an event's callback. */
 void wp_local_on_start_timer(int fd, short what, void *local);
+/* It goes on, if it is frozen. */
+void wp_sandbox_thaw(struct wp_sandbox *sandbox);
 /* Takes a new sandbox into the queue; its end is reported from then on. */
 void wp_sandbox_enqueue(struct wp_sandbox *sandbox);
 void wp_sandbox_destroy(struct wp_sandbox *sandbox);

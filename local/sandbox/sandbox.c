@@ -110,8 +110,11 @@ wp_sandbox_lost(struct wp_sandbox *sandbox, const char *reason)
     if (sandbox->lost || sandbox->state >= WP_SANDBOX_DYING) {
         return;
     }
+    wp_sandbox_thaw(sandbox);
     sandbox->lost = true;
     (void)evtimer_del(&sandbox->timer);
+    (void)evtimer_del(&sandbox->identity_timer);
+    wp_sandbox_unlook(sandbox);
     end_bridge_check(sandbox);
     wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, reason);
     if (sandbox->state == WP_SANDBOX_QUEUED) {
@@ -217,6 +220,8 @@ wp_sandbox_destroy(struct wp_sandbox *sandbox)
         step_removing(sandbox);
         return;
     }
+    wp_sandbox_thaw(sandbox); /* Else it could not end. */
+    wp_sandbox_unlook(sandbox);
     (void)evtimer_del(&sandbox->timer);
     end_bridge_check(sandbox);
     wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its lease has ended");
@@ -406,6 +411,8 @@ assign_events(struct wp_sandbox *sandbox)
                          wp_sandbox_on_bind_timer, sandbox);
     (void)evtimer_assign(&sandbox->identity_timer, local->base,
                          wp_sandbox_on_identity_timer, sandbox);
+    (void)evtimer_assign(&sandbox->look_timer, local->base,
+                         wp_sandbox_on_look_timer, sandbox);
 }
 
 void
@@ -464,6 +471,7 @@ wp_sandbox_abandon(struct wp_sandbox *sandbox)
     wp_sandbox_unwatch(&sandbox->bridge_event, &sandbox->bridge_fd);
     wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "the daemon leaves");
     (void)evtimer_del(&sandbox->identity_timer);
+    wp_sandbox_unlook(sandbox);
     (void)evtimer_del(&sandbox->timer);
     (void)evtimer_del(&sandbox->bridge_timer);
     wp_list_remove(&sandbox->node);

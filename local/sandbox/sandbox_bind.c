@@ -238,6 +238,7 @@ run_bind(void *ctx, uint64_t a, uint64_t b)
         answer(local, op, WP_OK, ""); /* A repeat; nothing is fetched again. */
         return;
     }
+    wp_sandbox_thaw(sandbox);
     first = wp_list_empty(&sandbox->binds);
     wp_list_push_back(&sandbox->binds, &op->node);
     if (!first) {

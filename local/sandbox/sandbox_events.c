@@ -176,10 +176,14 @@ on_message(struct wp_sandbox *sandbox, char *text, size_t len,
         on_egress(sandbox, fd);
         return;
     }
+    text[len] = '\0';
+    if (text[0] == WP_CONTROL_IDLE) {
+        wp_sandbox_on_idle(sandbox, text + 1, fd);
+        return;
+    }
     if (fd >= 0) {
         (void)close(fd);
     }
-    text[len] = '\0';
     switch (text[0]) {
     case WP_CONTROL_HELLO:
         on_hello(sandbox, sender_of(msg));

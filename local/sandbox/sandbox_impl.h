@@ -55,6 +55,15 @@ WP_MUST_CHECK enum wp_status wp_sandbox_identify(struct wp_sandbox *sandbox,
                                                  struct wp_err *err);
 void wp_sandbox_on_identity_timer(int fd, short what, void *arg);
 
+/* --- sandbox_freeze.c --- */
+
+/* Its init says for how long it has been idle; takes fd, which is -1 or the
+ * socket that its init does not accept from any more. */
+void wp_sandbox_on_idle(struct wp_sandbox *sandbox, const char *text, int fd);
+/* Nobody looks at it any more. */
+void wp_sandbox_unlook(struct wp_sandbox *sandbox);
+void wp_sandbox_on_look_timer(int fd, short what, void *arg);
+
 /* --- sandbox_ready.c --- */
 
 /* The program has answered init on its port; now see it from outside. */

@@ -17,7 +17,7 @@ wp_sandbox_make(struct wp_local *local)
         sandbox->groups = &local->cgroups;
         sandbox->host_user = UINT32_MAX;
         sandbox->outer_fd = sandbox->inner_fd = sandbox->control_fd = -1;
-        sandbox->stderr_fd = sandbox->bridge_fd = -1;
+        sandbox->stderr_fd = sandbox->bridge_fd = sandbox->door_fd = -1;
         wp_list_init(&sandbox->node);
         wp_list_init(&sandbox->binds);
     }

@@ -193,6 +193,7 @@ wp_cgroup_kill(const struct wp_cgroups *groups, const char *name)
         }
         (void)fclose(file);
     }
+    (void)!wp_cgroup_freeze(groups, name, false);
 }
 
 void

@@ -1,7 +1,7 @@
 /* local/walls/cgroup.h - resource limits of sandboxes through control groups.
  *
  * Version 2 where this process may make groups below its own, else the version
- * 1 hierarchies memory, pids and cpu, else none. Groups are made below the
+ * 1 hierarchies memory, pids, cpu and freezer, else none. Groups are made below the
  * group that this process is in, so limits set on the daemon hold for the sum;
  * or below another one that was given to it. */
 #ifndef WP_LOCAL_WALLS_CGROUP_H
@@ -16,7 +16,7 @@
 
 enum {
     WP_CGROUP_PATH_MAX = 512,
-    WP_CGROUP_TREES_MAX = 3, /* Version 1 has one for each controller. */
+    WP_CGROUP_TREES_MAX = 4, /* Version 1 has one for each controller. */
     WP_CGROUP_REASON_MAX = 400,
 };
 
@@ -28,6 +28,7 @@ enum {
     WP_CGROUP_MEMORY = 1 << 0,
     WP_CGROUP_PIDS = 1 << 1,
     WP_CGROUP_CPU = 1 << 2,
+    WP_CGROUP_FREEZER = 1 << 3, /* Version 2 has none, and freezes all the same. */
 };
 
 /* One hierarchy, and our group in it below which each sandbox has its own. */
@@ -97,9 +98,16 @@ bool wp_cgroup_exists(const struct wp_cgroups *groups, const char *name);
  * there is a group removed. */
 WP_MUST_CHECK bool wp_cgroup_remove(const struct wp_cgroups *groups,
                                     const char *name);
-/* SIGKILL to every process in it; at once where the kernel can (version 2 from
- * 5.14 on), else to those that are there while it looks. */
+/* SIGKILL to every process in it, frozen or not; at once where the kernel can
+ * (version 2 from 5.14 on), else to those that are there while it looks. */
 void wp_cgroup_kill(const struct wp_cgroups *groups, const char *name);
+/* Can processes be made to stand still? */
+bool wp_cgroups_can_freeze(const struct wp_cgroups *groups);
+/* Makes all processes of the group stand still, or go on; what is so already
+ * stays. It takes the kernel a moment. Version 1 lets no process that stands
+ * still end. False, with errno: it cannot be done here. */
+WP_MUST_CHECK bool wp_cgroup_freeze(const struct wp_cgroups *groups,
+                                    const char *name, bool frozen);
 /* Calls fn for the name of each group below ours. */
 void wp_cgroup_list(const struct wp_cgroups *groups,
                     void (*fn)(void *ctx, const char *name), void *ctx);

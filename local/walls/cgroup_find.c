@@ -24,6 +24,7 @@ static const struct {
     {"memory", WP_CGROUP_MEMORY},
     {"pids", WP_CGROUP_PIDS},
     {"cpu", WP_CGROUP_CPU},
+    {"freezer", WP_CGROUP_FREEZER},
 };
 
 /* The first reason is the one that matters: version 2 is tried first. */

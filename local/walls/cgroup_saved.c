@@ -71,6 +71,9 @@ add_old_tree(struct wp_cgroups *groups, const char *dir)
     } else if (wp_cgroup_path(path, dir, "memory.oom_control") &&
                access(path, F_OK) == 0) {
         tree->controllers = WP_CGROUP_MEMORY;
+    } else if (wp_cgroup_path(path, dir, "freezer.state") &&
+               access(path, F_OK) == 0) {
+        tree->controllers = WP_CGROUP_FREEZER;
     }
     groups->controllers |= tree->controllers;
 }

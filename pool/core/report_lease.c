@@ -47,12 +47,16 @@ wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
     struct wp_claim_view view;
     struct wp_slot_info info;
 
-    if (pools->reported == NULL) {
+    bool keep = pool->spec.hold_max_ns > 0;
+
+    if (pools->reported == NULL ||
+        (!backend->ops->foreign && !keep && pool->spec.freeze_after_ns == 0)) {
         return;
     }
     reported = &pools->reported[ref.index];
     if ((reported->generation == ref.generation && reported->fence == fence &&
-         (pools->durable || reported->deadline_wall_ms == deadline_wall_ms)) ||
+         ((pools->durable && !keep) ||
+          reported->deadline_wall_ms == deadline_wall_ms)) ||
         !atomic_load_explicit(&pools->keeper, memory_order_relaxed) ||
         /* Else it is not granted yet, or just ending: marked again then. */
         !wp_pools_claim_of(pools, ref, &view) ||
@@ -73,6 +77,8 @@ wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
         .granted_wall_ms = view.granted_wall_ms,
         .fingerprint = view.fingerprint,
         .served = (uint32_t)view.served,
+        .freeze_after_ns = pool->spec.freeze_after_ns,
+        .keep = keep,
     };
     reported->generation = ref.generation;
     reported->fence = fence;

@@ -102,6 +102,8 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
         to->create_inflight_max = spec->create_inflight_max;
         to->ttl_default_ns = spec->ttl_default_ns;
         to->ttl_max_ns = spec->ttl_max_ns;
+        to->hold_max_ns = spec->hold_max_ns;
+        to->freeze_after_ns = spec->freeze_after_ns;
         to->wait_max_ns = spec->wait_max_ns;
         to->ready_within_ns = spec->ready_within_ns;
         to->cold_start = spec->cold_start;
@@ -126,6 +128,8 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_max_ns, spec->ttl_max_ns,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pool->hold_max_ns, spec->hold_max_ns,
                           memory_order_relaxed);
     return WP_OK;
 }
@@ -178,6 +182,8 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     atomic_store_explicit(&pool->ttl_default_ns, spec->ttl_default_ns,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->ttl_max_ns, spec->ttl_max_ns,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pool->hold_max_ns, spec->hold_max_ns,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->retry_after_ns, WP_REFILL_LEAD_GUESS_NS,
                           memory_order_relaxed);

@@ -3,6 +3,8 @@
  * Each change asks the lease store first and then acts on its answer under the
  * slot's change lock, where the slot's state and fence decide: of several ends
  * of one lease (release, expiry, undo, loss) exactly one moves the slot. */
+#include <string.h>
+
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/records/records.h"
@@ -252,15 +254,74 @@ renew_done(struct wp_lease_op *op, enum wp_status status)
     change->done(change);
 }
 
+/* For how long the lease may still be held. */
+static enum wp_status
+find_hold(struct wp_pools *pools, struct wp_lease_change *change,
+          struct wp_slot_ref ref, int64_t now, int64_t *left)
+{
+    int64_t hold_max =
+        atomic_load_explicit(&wp_pools_of_slot(pools, ref.index)->hold_max_ns,
+                             memory_order_relaxed);
+    struct wp_claim_view view;
+
+    if (hold_max == 0) {
+        return answer(change, WP_FAILED_PRECONDITION,
+                      "hold: this pool holds no leases (its annotation "
+                      "pool.warmpool.io/hold-max)");
+    }
+    if (!wp_pools_claim_of(pools, ref, &view)) {
+        return answer(change, WP_UNAVAILABLE,
+                      "the lease is just changing; try again");
+    }
+    *left = wp_pools_deadline_ns(pools, now,
+                                 view.granted_wall_ms +
+                                     hold_max / WP_NS_PER_MS) -
+            now;
+    return *left > 0 || change->keeps
+               ? WP_OK
+               : answer(change, WP_FAILED_PRECONDITION,
+                        "hold: the lease has lasted for as long as its pool "
+                        "holds one (pool.warmpool.io/hold-max)");
+}
+
+/* Until when the lease is to last: change->deadline_ns. */
+static enum wp_status
+choose_deadline(struct wp_pools *pools, struct wp_lease_change *change,
+                struct wp_slot_ref ref, int64_t now)
+{
+    const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
+    int64_t ttl = change->ttl_ns;
+    int64_t max =
+        atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed);
+
+    if (change->hold || change->keeps) {
+        enum wp_status status = find_hold(pools, change, ref, now, &max);
+
+        if (status != WP_OK) {
+            return status;
+        }
+        if (ttl == 0 || (change->keeps && ttl > max)) {
+            ttl = max;
+        }
+    } else if (ttl == 0) {
+        ttl = atomic_load_explicit(&pool->ttl_default_ns, memory_order_relaxed);
+    }
+    if (ttl > max) {
+        change->ttl_max_ns = max;
+        return answer(change, WP_INVALID_ARGUMENT,
+                      "ttl_ms: longer than this pool allows");
+    }
+    change->deadline_ns = wp_time_add(now, ttl);
+    return WP_OK;
+}
+
 static enum wp_status
 renew(struct wp_pools *pools, struct wp_lease_change *change)
 {
     struct wp_token_fields token;
     enum wp_status status = find_lease(pools, change, &token);
-    const struct wp_pool *pool;
     int64_t now = wp_pools_now(pools);
     int64_t deadline;
-    int64_t ttl;
     bool live;
 
     if (status == WP_PENDING) {
@@ -273,15 +334,9 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
     if (status != WP_OK) {
         return status;
     }
-    pool = wp_pools_of_slot(pools, token.ref.index);
-    ttl = change->ttl_ns > 0 ? change->ttl_ns
-                             : atomic_load_explicit(&pool->ttl_default_ns,
-                                                    memory_order_relaxed);
-    if (ttl > atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed)) {
-        change->ttl_max_ns =
-            atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed);
-        return answer(change, WP_INVALID_ARGUMENT,
-                      "ttl_ms: longer than this pool allows");
+    status = choose_deadline(pools, change, token.ref, now);
+    if (status != WP_OK) {
+        return status;
     }
     (void)pthread_mutex_lock(wp_pools_change_lock(pools, token.ref.index));
     deadline = atomic_load_explicit(
@@ -297,8 +352,12 @@ renew(struct wp_pools *pools, struct wp_lease_change *change)
         return answer(change, WP_NOT_FOUND, "token: its lease has ended");
     }
     change->owner = pools;
-    change->deadline_ns =
-        deadline == WP_TIME_NEVER ? WP_TIME_NEVER : wp_time_add(now, ttl);
+    if (change->keeps && deadline >= change->deadline_ns) {
+        return answer(change, WP_OK, NULL); /* It lasts longer as it is. */
+    }
+    if (deadline == WP_TIME_NEVER) {
+        change->deadline_ns = WP_TIME_NEVER;
+    }
     wp_pools_lease_op(pools, token.ref, WP_LEASE_RENEW, &change->names,
                       &change->commit);
     change->commit.fence = token.fence;
@@ -318,6 +377,32 @@ wp_pools_renew(struct wp_pools *pools, struct wp_lease_change *change)
 {
     change->asked = 0;
     change->settled = false;
+    change->keeps = false;
+    return renew(pools, change);
+}
+
+enum wp_status
+wp_pools_keep(struct wp_pools *pools, struct wp_lease_change *change,
+              struct wp_slot_ref ref)
+{
+    struct wp_token_fields fields = {.ref = ref};
+    struct wp_slot_info info;
+
+    if (!wp_pools_ref_is_ours(pools, ref) ||
+        wp_slot_state(&pools->slots, ref) != WP_SLOT_LEASED ||
+        !wp_slot_read(&pools->slots, ref, &info)) {
+        return answer(change, WP_NOT_FOUND, "its lease has ended");
+    }
+    fields.fence =
+        atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
+                             memory_order_relaxed);
+    fields.pool_tag = wp_pool_tag(wp_pools_of_slot(pools, ref.index));
+    memcpy(fields.uid, info.uid, sizeof fields.uid);
+    wp_lease_token_sign(&pools->token_key, &fields, change->token);
+    change->asked = 0;
+    change->settled = false;
+    change->hold = false;
+    change->keeps = true;
     return renew(pools, change);
 }
 

@@ -112,6 +112,7 @@ struct wp_pool {
     _Atomic(uint32_t) target;
     _Atomic(int64_t) ttl_default_ns; /* Of spec, as is the next. */
     _Atomic(int64_t) ttl_max_ns;
+    _Atomic(int64_t) hold_max_ns;
     _Atomic(int64_t) retry_after_ns; /* Control's estimate for a refusal. */
 
     /* Written by reports and claims, taken by the control thread. */

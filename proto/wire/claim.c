@@ -250,28 +250,35 @@ wp_wire_pack_claim_response(const struct wp_wire_claim_response *message,
 /* RenewRequest, and ReleaseRequest, which has its first field only. */
 static enum wp_status
 read_token(const uint8_t *bytes, size_t len, uint8_t token[WP_TOKEN_LEN],
-           int64_t *ttl_ms, struct wp_err *err)
+           struct wp_wire_renew_request *renew, struct wp_err *err)
 {
     struct wp_wire_reader reader = {bytes, bytes + len};
     struct wp_str found = {NULL, 0};
     struct wp_wire_field field = {0};
     enum wp_wire_read read = WP_WIRE_READ_END;
+    uint32_t known = renew != NULL ? 3 : 1;
 
     while (len > 0 &&
            (read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
-        if (field.number == 1 && field.type == WP_WIRE_BYTES) {
-            found = wp_wire_field_str(&field);
-        } else if (field.number == 2 && ttl_ms != NULL &&
-                   field.type == WP_WIRE_VARINT) {
-            *ttl_ms = (int64_t)field.value;
-        } else if (field.number == 1 || (field.number == 2 && ttl_ms != NULL)) {
+        if (field.number > known) {
+            continue;
+        }
+        if (field.type !=
+            (field.number == 1 ? WP_WIRE_BYTES : WP_WIRE_VARINT)) {
             read = WP_WIRE_READ_BAD;
             break;
         }
+        if (field.number == 1) {
+            found = wp_wire_field_str(&field);
+        } else if (field.number == 2) {
+            renew->ttl_ms = (int64_t)field.value;
+        } else {
+            renew->hold = field.value != 0;
+        }
     }
     if (read == WP_WIRE_READ_BAD) {
-        return wp_wire_malformed(ttl_ms != NULL ? "warmpool.v1.RenewRequest"
-                                                : "warmpool.v1.ReleaseRequest",
+        return wp_wire_malformed(renew != NULL ? "warmpool.v1.RenewRequest"
+                                               : "warmpool.v1.ReleaseRequest",
                                  err);
     }
     return wp_wire_check_token((const uint8_t *)found.ptr, found.len, token,
@@ -287,7 +294,8 @@ wp_wire_unpack_renew_request(struct wp_arena *arena, const uint8_t *bytes,
 
     (void)arena;
     out->ttl_ms = 0;
-    status = read_token(bytes, len, out->token, &out->ttl_ms, err);
+    out->hold = false;
+    status = read_token(bytes, len, out->token, out, err);
     return status == WP_OK ? wp_wire_check_ttl(out->ttl_ms, err) : status;
 }
 
@@ -298,6 +306,7 @@ fill_renew_request(const struct wp_wire_renew_request *in,
     warmpool__v1__renew_request__init(pb);
     pb->token = wp_wire_borrow_bytes(in->token, sizeof in->token);
     pb->ttl_ms = in->ttl_ms;
+    pb->hold = in->hold;
 }
 
 WP_WIRE_DEFINE_PACK(renew_request, wp_wire_renew_request,

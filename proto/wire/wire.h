@@ -166,6 +166,7 @@ struct wp_wire_stream_response {
 struct wp_wire_renew_request {
     uint8_t token[WP_TOKEN_LEN];
     int64_t ttl_ms;
+    bool hold;
 };
 
 struct wp_wire_renew_response {

@@ -130,11 +130,21 @@ local_rig_init_runtime(struct local_rig *rig)
     rig->tmpl.probe_path = "/healthz";
 }
 
+static void
+on_used(void *ctx, struct wp_slot_ref ref, int64_t ttl_ns)
+{
+    struct local_rig *rig = ctx;
+
+    (void)ref;
+    atomic_store(&rig->used_ttl_ns, ttl_ns);
+    atomic_fetch_add(&rig->used, 1);
+}
+
 void
 local_rig_start(struct local_rig *rig)
 {
     const struct wp_local_events events = {
-        rig, on_ready, on_lost, on_destroyed, rig->adopt, NULL, NULL};
+        rig, on_ready, on_lost, on_destroyed, rig->adopt, NULL, NULL, on_used};
     struct wp_err err = {.msg = ""};
 
     rig->local = wp_local_create(&rig->config, &err);

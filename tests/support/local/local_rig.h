@@ -3,6 +3,7 @@
 #define WP_TESTS_SUPPORT_LOCAL_LOCAL_RIG_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -37,6 +38,8 @@ struct local_rig {
     /* Of wp_local_events, with the rig as ctx; NULL, the default: all swept. */
     bool (*adopt)(void *ctx, const struct wp_local_found *found,
                   struct wp_slot_ref *ref);
+    atomic_uint used; /* Calls of on_used, and the last ttl_ns. */
+    _Atomic(int64_t) used_ttl_ns;
 };
 
 /* First in main: errors alone are logged, and an only argument says which tests

@@ -147,6 +147,7 @@ open_rig(struct rig *rig, struct wp_synthetic_config config)
                                            on_destroyed,
                                            rig->adopting ? adopt : NULL,
                                            on_started,
+                                           NULL,
                                            NULL};
     struct wp_local_sweep sweep;
     struct wp_err err = {.msg = ""};
