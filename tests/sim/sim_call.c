@@ -180,6 +180,8 @@ hand_over_change(struct sim_call *call)
 
     change->done = change_done;
     change->ctx = call;
+    /* A hold for a time that a lease may have is a renewal. Draws nothing. */
+    change->hold = change->ttl_ns > 0 && call->id % 2 == 0;
     status = call->kind == SIM_CALL_RENEW
                  ? wp_pools_renew(call->to->pools, change)
                  : wp_pools_release(call->to->pools, change);

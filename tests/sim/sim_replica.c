@@ -81,6 +81,7 @@ sim_replica_spec(const struct sim_replica *replica)
     spec.create_inflight_max = profile->target;
     spec.ttl_default_ns = profile->ttl_max_ns / 2;
     spec.ttl_max_ns = profile->ttl_max_ns;
+    spec.hold_max_ns = WP_TTL_MAX_NS;
     spec.wait_max_ns = 10 * SIM_S;
     spec.ready_within_ns = 5 * SIM_S;
     spec.cold_start = profile->cold_start;

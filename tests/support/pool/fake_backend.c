@@ -245,6 +245,8 @@ leased(void *self, const struct wp_lease_notice *notice)
         wp_str_copy(notice->claim_id, kept->claim_id, sizeof kept->claim_id));
     WP_ASSERT(wp_str_copy(notice->tenant, kept->tenant, sizeof kept->tenant));
     kept->fence = notice->fence;
+    kept->keep = notice->keep;
+    kept->freeze_after_ns = notice->freeze_after_ns;
     kept->deadline_wall_ms = notice->deadline_wall_ms;
     (void)pthread_mutex_unlock(&fake->lock);
 }
@@ -326,6 +328,7 @@ static const struct wp_backend_ops fake_ops = {
     .name = "fake",
     .create = create,
     .destroy = destroy,
+    .leased = leased,
     .bind = bind,
     .unbound = unbound,
     .narrows = narrows,

@@ -66,7 +66,7 @@ struct wp_fake_backend {
     const char *beyond;           /* What `narrows` refuses; NULL at first. */
     struct wp_bind_op *binds[64]; /* Kept; the oldest first. */
     uint32_t n_binds;
-    /* What `leased` was told; with the foreign port. */
+    /* What `leased` was told. */
     uint32_t notices;
     struct wp_fake_notice {
         struct wp_slot_ref ref;
@@ -77,6 +77,8 @@ struct wp_fake_backend {
         char tenant[WP_TENANT_MAX + 1];
         uint64_t fence;
         int64_t deadline_wall_ms;
+        bool keep;
+        int64_t freeze_after_ns;
     } notice; /* The latest. */
 
     /* Private. */
