@@ -54,8 +54,8 @@ struct wp_lease_notice {
     uint64_t fingerprint; /* Of the rest of the claim's request. */
     /* As the pool has it: frozen when idle for so long; 0: not. */
     int64_t freeze_after_ns;
-    bool keep; /* By wp_pools_keep, while the sandbox is used. */
-    uint32_t served;      /* enum wp_served */
+    bool keep;       /* By wp_pools_keep, while the sandbox is used. */
+    uint32_t served; /* enum wp_served */
 };
 
 struct wp_backend_ops {

@@ -51,8 +51,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "Examples:\n"
      "  warmpoolctl renew job-7 --ttl 1h\n"
      "  warmpoolctl renew job-7 --hold --ttl 8h\n",
-     NAMES("ttl", "hold", "token", "token-file", ), 1, 1, false, WP_SUBJECT_CLAIM,
-     wp_cmd_renew},
+     NAMES("ttl", "hold", "token", "token-file", ), 1, 1, false,
+     WP_SUBJECT_CLAIM, wp_cmd_renew},
     {"get", "ID", "Show one claim",
      "Shows what the daemon knows of a claim, and if its sandbox was lost, "
      "why.\n"

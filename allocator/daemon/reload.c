@@ -86,9 +86,9 @@ same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
            a->fair_share == b->fair_share &&
            a->create_inflight_max == b->create_inflight_max &&
            a->ttl_default_ns == b->ttl_default_ns &&
-           a->ttl_max_ns == b->ttl_max_ns &&
-           a->hold_max_ns == b->hold_max_ns &&
-           a->freeze_after_ns == b->freeze_after_ns && a->wait_max_ns == b->wait_max_ns &&
+           a->ttl_max_ns == b->ttl_max_ns && a->hold_max_ns == b->hold_max_ns &&
+           a->freeze_after_ns == b->freeze_after_ns &&
+           a->wait_max_ns == b->wait_max_ns &&
            a->ready_within_ns == b->ready_within_ns &&
            a->cold_start == b->cold_start && strcmp(a->egress, b->egress) == 0;
 }

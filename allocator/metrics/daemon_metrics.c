@@ -218,8 +218,7 @@ wp_daemon_metrics(struct evbuffer *out, const struct wp_http_metrics *m)
                     "Leased sandboxes that are frozen, since nobody uses them.",
                     n.frozen);
         wp_prom_put(out, "warmpool_sandbox_freezes_total",
-                    "Times that a sandbox was frozen.",
-                    (double)n.frozen_total);
+                    "Times that a sandbox was frozen.", (double)n.frozen_total);
     }
 }
 

@@ -30,7 +30,7 @@ struct wp_bridge {
     uint32_t conns_max;
     uint32_t conns;
     bool accepting;
-    bool closed; /* By wp_bridge_close. */
+    bool closed;              /* By wp_bridge_close. */
     struct timespec ended_at; /* The last connection; 0: there was none. */
     struct wp_bridge_conn *all;
     struct wp_bridge_conn *dead; /* Freed by wp_bridge_reap. */

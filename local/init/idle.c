@@ -90,8 +90,7 @@ wp_init_look(struct wp_init *init, const char *text)
 {
     struct wp_idle *idle = &init->idle;
     const struct timespec *ended = &init->bridge.ended_at;
-    int64_t ended_us =
-        (int64_t)ended->tv_sec * 1000000 + ended->tv_nsec / 1000;
+    int64_t ended_us = (int64_t)ended->tv_sec * 1000000 + ended->tv_nsec / 1000;
     int64_t enough_ms = strtoll(text, NULL, 10);
     int64_t now_us = wp_init_now_us();
     bool computes = computed(idle, now_us);

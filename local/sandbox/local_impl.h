@@ -135,11 +135,11 @@ struct wp_sandbox {
     bool frozen;
     bool looking;            /* Its init has been asked. */
     int64_t freeze_after_ms; /* 0: it never is. */
-    int64_t lease_ms;        /* By which use prolongs its lease; 0: it does not. */
-    int64_t looked_ns;       /* When its init answered last; 0: never. */
-    int64_t idle_ms;         /* It had been idle for so long then. */
-    struct wp_list binds;      /* Asked for by its claim, and not answered. */
-    uint64_t bound; /* The fingerprint of what it has; 0: not known. */
+    int64_t lease_ms;     /* By which use prolongs its lease; 0: it does not. */
+    int64_t looked_ns;    /* When its init answered last; 0: never. */
+    int64_t idle_ms;      /* It had been idle for so long then. */
+    struct wp_list binds; /* Asked for by its claim, and not answered. */
+    uint64_t bound;       /* The fingerprint of what it has; 0: not known. */
     char stderr_text[WP_LOCAL_STDERR_MAX];
     uint32_t stderr_len;
     char reply[WP_HTTP_STATUS_LINE];

@@ -53,8 +53,7 @@ arm(struct wp_sandbox *sandbox)
     if (sandbox->freeze_after_ms > 0) {
         wait_ms = sandbox->freeze_after_ms - sandbox->idle_ms - passed_ms;
     }
-    if (sandbox->lease_ms > 0 &&
-        keep_every_ms(sandbox) - passed_ms < wait_ms) {
+    if (sandbox->lease_ms > 0 && keep_every_ms(sandbox) - passed_ms < wait_ms) {
         wait_ms = keep_every_ms(sandbox) - passed_ms;
     }
     if (wait_ms < INT64_MAX) {
@@ -74,9 +73,8 @@ void
 wp_sandbox_on_look_timer(int fd, short what, void *arg)
 {
     struct wp_sandbox *sandbox = arg;
-    int64_t idle_ms =
-        sandbox->idle_ms +
-        (wp_sandbox_now_ns() - sandbox->looked_ns) / WP_NS_PER_MS;
+    int64_t idle_ms = sandbox->idle_ms +
+                      (wp_sandbox_now_ns() - sandbox->looked_ns) / WP_NS_PER_MS;
     bool due = sandbox->freeze_after_ms > 0 &&
                idle_ms >= sandbox->freeze_after_ms && sandbox->looked_ns > 0 &&
                wp_list_empty(&sandbox->binds);
@@ -114,8 +112,7 @@ freeze(struct wp_sandbox *sandbox, int door_fd)
 {
     struct wp_local *local = sandbox->local;
 
-    sandbox->frozen =
-        wp_cgroup_freeze(sandbox->groups, sandbox->name, true);
+    sandbox->frozen = wp_cgroup_freeze(sandbox->groups, sandbox->name, true);
     if (!sandbox->frozen) {
         wp_log_warn("sandbox not frozen, and it is not tried again",
                     wp_kv_str("sandbox", sandbox->name),
@@ -146,8 +143,7 @@ wp_sandbox_thaw(struct wp_sandbox *sandbox)
         return;
     }
     if (!wp_cgroup_freeze(sandbox->groups, sandbox->name, false)) {
-        wp_log_error("sandbox not thawed",
-                     wp_kv_str("sandbox", sandbox->name),
+        wp_log_error("sandbox not thawed", wp_kv_str("sandbox", sandbox->name),
                      wp_kv_str("error", strerror(errno)));
     }
     say(sandbox, WP_CONTROL_AWAKE);
@@ -254,9 +250,9 @@ wp_local_leased(void *self, const struct wp_lease_notice *notice)
     uint64_t lease_ms = notice->keep ? bounded(left_ms) : 0;
     char name[WP_SANDBOX_NAME_MAX + 1];
 
-    if (!wp_loop_post(local->loop, run_leased, local,
-                      wp_slot_ref_pack(notice->ref),
-                      bounded(notice->freeze_after_ns / WP_NS_PER_MS) << 32 | lease_ms)) {
+    if (!wp_loop_post(
+            local->loop, run_leased, local, wp_slot_ref_pack(notice->ref),
+            bounded(notice->freeze_after_ns / WP_NS_PER_MS) << 32 | lease_ms)) {
         WP_ASSERT(wp_str_copy(notice->sandbox, name, sizeof name));
         wp_log_warn("too much to do: nobody looks whether this sandbox is "
                     "used until its lease is renewed",

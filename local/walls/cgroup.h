@@ -1,9 +1,9 @@
 /* local/walls/cgroup.h - resource limits of sandboxes through control groups.
  *
  * Version 2 where this process may make groups below its own, else the version
- * 1 hierarchies memory, pids, cpu and freezer, else none. Groups are made below the
- * group that this process is in, so limits set on the daemon hold for the sum;
- * or below another one that was given to it. */
+ * 1 hierarchies memory, pids, cpu and freezer, else none. Groups are made below
+ * the group that this process is in, so limits set on the daemon hold for the
+ * sum; or below another one that was given to it. */
 #ifndef WP_LOCAL_WALLS_CGROUP_H
 #define WP_LOCAL_WALLS_CGROUP_H
 
@@ -28,7 +28,8 @@ enum {
     WP_CGROUP_MEMORY = 1 << 0,
     WP_CGROUP_PIDS = 1 << 1,
     WP_CGROUP_CPU = 1 << 2,
-    WP_CGROUP_FREEZER = 1 << 3, /* Version 2 has none, and freezes all the same. */
+    WP_CGROUP_FREEZER =
+        1 << 3, /* Version 2 has none, and freezes all the same. */
 };
 
 /* One hierarchy, and our group in it below which each sandbox has its own. */

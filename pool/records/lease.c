@@ -259,9 +259,8 @@ static enum wp_status
 find_hold(struct wp_pools *pools, struct wp_lease_change *change,
           struct wp_slot_ref ref, int64_t now, int64_t *left)
 {
-    int64_t hold_max =
-        atomic_load_explicit(&wp_pools_of_slot(pools, ref.index)->hold_max_ns,
-                             memory_order_relaxed);
+    int64_t hold_max = atomic_load_explicit(
+        &wp_pools_of_slot(pools, ref.index)->hold_max_ns, memory_order_relaxed);
     struct wp_claim_view view;
 
     if (hold_max == 0) {
@@ -273,9 +272,8 @@ find_hold(struct wp_pools *pools, struct wp_lease_change *change,
         return answer(change, WP_UNAVAILABLE,
                       "the lease is just changing; try again");
     }
-    *left = wp_pools_deadline_ns(pools, now,
-                                 view.granted_wall_ms +
-                                     hold_max / WP_NS_PER_MS) -
+    *left = wp_pools_deadline_ns(
+                pools, now, view.granted_wall_ms + hold_max / WP_NS_PER_MS) -
             now;
     return *left > 0 || change->keeps
                ? WP_OK
@@ -291,8 +289,7 @@ choose_deadline(struct wp_pools *pools, struct wp_lease_change *change,
 {
     const struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     int64_t ttl = change->ttl_ns;
-    int64_t max =
-        atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed);
+    int64_t max = atomic_load_explicit(&pool->ttl_max_ns, memory_order_relaxed);
 
     if (change->hold || change->keeps) {
         enum wp_status status = find_hold(pools, change, ref, now, &max);
@@ -393,9 +390,8 @@ wp_pools_keep(struct wp_pools *pools, struct wp_lease_change *change,
         !wp_slot_read(&pools->slots, ref, &info)) {
         return answer(change, WP_NOT_FOUND, "its lease has ended");
     }
-    fields.fence =
-        atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->fence,
-                             memory_order_relaxed);
+    fields.fence = atomic_load_explicit(
+        &wp_slot_at(&pools->slots, ref.index)->fence, memory_order_relaxed);
     fields.pool_tag = wp_pool_tag(wp_pools_of_slot(pools, ref.index));
     memcpy(fields.uid, info.uid, sizeof fields.uid);
     wp_lease_token_sign(&pools->token_key, &fields, change->token);
