@@ -178,6 +178,26 @@ remove_one(const struct wp_cgroups *groups)
     }
 }
 
+/* What the kernel says when it comes to it. */
+static void
+await(const char *dir, const char *file, const char *word)
+{
+    char path[256];
+    char text[256];
+    size_t n;
+
+    (void)snprintf(path, sizeof path, "%s/%s", dir, file);
+    do {
+        FILE *from = fopen(path, "re");
+
+        CHECK(from != NULL);
+        n = fread(text, 1, sizeof text - 1, from);
+        text[n] = '\0';
+        (void)fclose(from);
+        (void)usleep(1000);
+    } while (strstr(text, word) == NULL);
+}
+
 /* How a process of the group "one" ends that wants more than it may have. */
 static int
 eat(const struct wp_cgroups *groups)
@@ -227,6 +247,13 @@ alone(void)
     CHECK(wp_cgroup_oom_kills(&groups, "one") == 1);
     pid = settle(SERVICE "/wp/one");
     CHECK(has(SERVICE "/wp/one", "pids.current", "1"));
+    CHECK(wp_cgroups_can_freeze(&groups));
+    CHECK(wp_cgroup_freeze(&groups, "one", true));
+    await(SERVICE "/wp/one", "cgroup.events", "frozen 1");
+    CHECK(wp_cgroup_freeze(&groups, "one", false));
+    await(SERVICE "/wp/one", "cgroup.events", "frozen 0");
+    /* A frozen one ends, too. */
+    CHECK(wp_cgroup_freeze(&groups, "one", true));
     wp_cgroup_kill(&groups, "one");
     CHECK(waitpid(pid, NULL, 0) == pid);
     remove_one(&groups);

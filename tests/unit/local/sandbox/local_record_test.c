@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,9 +73,13 @@ assert_same(const struct wp_record *a, const struct wp_record *b)
     assert_int_equal(a->host_uid, b->host_uid);
     assert_int_equal(a->roots, b->roots);
     assert_int_equal(a->ready, b->ready);
+    assert_string_equal(a->narrowed, b->narrowed);
+    assert_string_equal(a->audience, b->audience);
+    assert_true(a->identity_ttl_ms == b->identity_ttl_ms);
 }
 
-/* What is written is read; of a part of it, nothing is. */
+/* What is written is read; of a part of it, nothing is, but where it ends with
+ * a line of what the claim added. */
 static void
 test_round_trip(void **state)
 {
@@ -88,7 +93,11 @@ test_round_trip(void **state)
     assert_true(wp_record_parse(text, len, &again));
     assert_same(&record, &again);
     for (size_t cut = 0; cut < len; cut++) {
-        assert_false(wp_record_parse(text, cut, &again));
+        bool line_of_claim =
+            cut >= (size_t)(strstr(text, "\nend\n") + 5 - text) &&
+            text[cut - 1] == '\n';
+
+        assert_int_equal(wp_record_parse(text, cut, &again), line_of_claim);
     }
     record.pool[0] = '\0';
     record.boot_id[0] = '\0';
@@ -168,6 +177,49 @@ test_file(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+static void
+test_claimed(void **state)
+{
+    char dir[] = "/tmp/wp-record-XXXXXX";
+    struct wp_record record = longest();
+    struct wp_record again;
+    struct rlimit limit = {.rlim_max = RLIM_INFINITY};
+    struct stat st;
+    struct wp_err err;
+    char path[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof path, "%s/record", dir);
+    assert_int_equal(wp_record_add_claimed(dir, &record, &err), WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "cannot write"));
+    record.narrowed[0] = record.audience[0] = '\0';
+    record.identity_ttl_ms = 0;
+    assert_int_equal(wp_record_write(dir, &record, &err), WP_OK);
+    /* Twice, the longest there can be; the last of a kind counts. */
+    record = longest();
+    assert_int_equal(wp_record_add_claimed(dir, &record, &err), WP_OK);
+    assert_true(wp_record_read(dir, &again));
+    assert_same(&record, &again);
+    record.narrowed[0] = 'y';
+    record.identity_ttl_ms = 7;
+    /* A disk that takes a part of it has none of it. */
+    assert_int_equal(stat(path, &st), 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    limit.rlim_cur = (rlim_t)st.st_size + 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(wp_record_add_claimed(dir, &record, &err), WP_UNAVAILABLE);
+    limit.rlim_cur = RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_true(wp_record_read(dir, &again));
+    assert_string_equal(again.narrowed, longest().narrowed);
+    assert_int_equal(wp_record_add_claimed(dir, &record, &err), WP_OK);
+    assert_true(wp_record_read(dir, &again));
+    assert_same(&record, &again);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 /* Only the very process, and only while it lives. */
 static void
 test_process(void **state)
@@ -219,7 +271,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_versions),
         cmocka_unit_test(test_file),       cmocka_unit_test(test_process),
-        cmocka_unit_test(test_boot_id),
+        cmocka_unit_test(test_boot_id),    cmocka_unit_test(test_claimed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

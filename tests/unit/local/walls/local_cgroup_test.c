@@ -142,6 +142,17 @@ test_v2(void **state)
     assert_int_equal(wp_cgroup_oom_kills(&groups, "one"), 1);
     put_in(one, "memory.events", "low 0\noom 2\noom_kill 0\n");
     assert_int_equal(wp_cgroup_oom_kills(&groups, "one"), 0);
+    /* Kernels before 5.2 cannot. */
+    assert_false(wp_cgroups_can_freeze(&groups));
+    assert_false(wp_cgroup_freeze(&groups, "one", true));
+    put_in(group, "cgroup.freeze", "0\n");
+    put_in(one, "cgroup.freeze", "");
+    assert_true(wp_cgroups_can_freeze(&groups));
+    assert_true(wp_cgroup_freeze(&groups, "one", true));
+    expect_in(one, "cgroup.freeze", "1");
+    assert_true(wp_cgroup_freeze(&groups, "one", false));
+    expect_in(one, "cgroup.freeze", "0");
+    assert_false(wp_cgroup_freeze(&groups, "two", true));
     tree_fini(&tree);
 }
 
@@ -182,6 +193,7 @@ test_v1(void **state)
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
     expect_in(memory, "memory.limit_in_bytes", "1048576");
     expect_in(cpu, "cpu.cfs_quota_us", "150000");
+    assert_false(wp_cgroups_can_freeze(&groups));
     /* Not empty, so not removed; errno says why. */
     assert_false(wp_cgroup_remove(&groups, "one"));
     assert_int_equal(errno, EBUSY);
@@ -191,6 +203,51 @@ test_v1(void **state)
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err),
                      WP_UNAVAILABLE);
     assert_non_null(strstr(err.msg, "cannot make control group"));
+    tree_fini(&tree);
+}
+
+/* One that can freeze, among the others; a later daemon finds it, too. */
+static void
+test_v1_freezer(void **state)
+{
+    struct wp_cgroups groups;
+    struct wp_cgroups none = {.kind = WP_CGROUP_NONE};
+    struct wp_cgroups old;
+    struct tree tree;
+    struct wp_err err;
+    char text[512];
+    char own[192];
+    char one[224];
+    int fds[WP_CGROUP_TREES_MAX];
+
+    (void)state;
+    tree_init(&tree);
+    make_dir(own, sizeof own, tree.dir, "freezer/wp");
+    make_dir(one, sizeof one, tree.dir, "freezer/wp/one");
+    (void)snprintf(text, sizeof text,
+                   "31 1 0:27 / %s/freezer rw - cgroup cgroup rw,freezer\n",
+                   tree.dir);
+    put(tree.mountinfo, text);
+    put(tree.self, "6:freezer:/\n");
+    put_in(own, "freezer.state", "THAWED\n");
+    put_in(one, "freezer.state", "");
+    put_in(one, "tasks", "");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
+    assert_int_equal(groups.controllers, WP_CGROUP_FREEZER);
+    assert_true(wp_cgroups_can_freeze(&groups));
+    assert_true(wp_cgroup_freeze(&groups, "one", true));
+    expect_in(one, "freezer.state", "FROZEN");
+    /* Who is frozen does not end: it goes on first. */
+    wp_cgroup_kill(&groups, "one");
+    expect_in(one, "freezer.state", "THAWED");
+    /* A thread joins by itself, which is quick. */
+    assert_int_equal(wp_cgroup_open_procs(&groups, "one", fds), 1);
+    assert_int_equal(write(fds[0], "0", 1), 1);
+    (void)close(fds[0]);
+    expect_in(one, "tasks", "0");
+    assert_int_equal(wp_cgroups_save(&groups, NULL, 0, tree.self, &err), WP_OK);
+    assert_int_equal(wp_cgroups_load(&old, 1, tree.self, "wp", &none), 1);
+    assert_true(wp_cgroups_can_freeze(&old));
     tree_fini(&tree);
 }
 
@@ -332,9 +389,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v2),    cmocka_unit_test(test_v2_given),
-        cmocka_unit_test(test_v1),    cmocka_unit_test(test_save_and_load),
-        cmocka_unit_test(test_sweep), cmocka_unit_test(test_none),
+        cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_v2_given),
+        cmocka_unit_test(test_v1),
+        cmocka_unit_test(test_v1_freezer),
+        cmocka_unit_test(test_save_and_load),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
