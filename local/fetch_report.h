@@ -1,11 +1,17 @@
-/* local/fetch_report.h - what warmpool-fetch says to the daemon: one message on
- * a SOCK_SEQPACKET socket, a letter and a text. */
+/* local/fetch_report.h - what the daemon and warmpool-fetch say to each other
+ * by descriptors: its report is one message on a SOCK_SEQPACKET socket, a letter
+ * and a text. */
 #ifndef WP_LOCAL_FETCH_REPORT_H
 #define WP_LOCAL_FETCH_REPORT_H
 
 enum {
     WP_FETCH_REPORT_FD = 3,
     WP_FETCH_REPORT_MAX = 256, /* Bytes of it. */
+
+    /* Of a checkout: a pipe with the user, NUL and the password for the remote;
+     * with nothing in it, there are none. */
+    WP_FETCH_CREDENTIAL_FD = 4,
+    WP_FETCH_CREDENTIAL_MAX = 2048,
 
     /* A tree image (local/tree_image.h) comes along, to be read; text is the
      * commit that it has. */

@@ -21,6 +21,9 @@
  * machine do, since warmpool-init is theirs, and those in a cluster do not. */
 #define WP_TEMPLATE_BINDING_KEY "template.warmpool.io/binding"
 
+/* Who has a password and names no user. */
+#define WP_REPOSITORY_USER "x-access-token"
+
 struct wp_claim;
 
 struct wp_binding_env {
@@ -41,9 +44,11 @@ struct wp_binding_file {
 };
 
 struct wp_binding_repository {
-    struct wp_str url; /* As pool/remotes/remote.h reads it. */
-    struct wp_str ref; /* Empty: the remote's HEAD. */
-    struct wp_str dir; /* Below the workspace; empty: the workspace. */
+    struct wp_str url;      /* As pool/remotes/remote.h reads it. */
+    struct wp_str ref;      /* Empty: the remote's HEAD. */
+    struct wp_str dir;      /* Below the workspace; empty: the workspace. */
+    struct wp_str password; /* Of its remote; empty: none. */
+    struct wp_str user;     /* With it; empty: WP_REPOSITORY_USER. */
 };
 
 /* Checked against limits.h. Nothing in it is terminated; all is borrowed. */

@@ -40,6 +40,8 @@ enum {
     WP_BINDING_PATH_MAX = 512,
     WP_BINDING_FILES_BYTES_MAX = 1 << 20, /* Of all files' contents. */
     WP_BINDING_REPOSITORIES_MAX = 8,
+    WP_BINDING_PASSWORD_MAX = 1024, /* Of a repository. */
+    WP_BINDING_USER_MAX = 128,      /* The same. */
     WP_BIND_REASON_MAX = 159,
     WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
     WP_AUDIENCE_MAX = 255,     /* Of an identity. */

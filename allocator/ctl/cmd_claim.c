@@ -288,10 +288,77 @@ read_files(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
     return status;
 }
 
+/* Of a URL: what is between "//" and the next '/'. */
+static struct wp_str
+authority_of(struct wp_str url)
+{
+    const char *end = url.ptr + url.len;
+    const char *from = memmem(url.ptr, url.len, "//", 2); /* It is there. */
+    const char *slash = memchr(from + 2, '/', (size_t)(end - from - 2));
+
+    from += 2;
+    return (struct wp_str){from,
+                           (size_t)((slash != NULL ? slash : end) - from)};
+}
+
+/* Of --repo-password: for the repositories of its host. */
+static enum wp_status
+read_password(struct wp_ctl *ctl, const char *word,
+              struct wp_binding_repository *repositories, uint32_t n,
+              struct wp_err *err)
+{
+    struct wp_str user = {NULL, 0};
+    struct wp_str password;
+    struct wp_str host;
+    const char *from;
+    const char *at;
+    bool used = false;
+
+    if (!split(word, '=', false, &host, &from) ||
+        (strcmp(from, "-") != 0 && (from[0] != '@' || from[1] == '\0'))) {
+        /* Not repeated: it may have the password. */
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "--repo-password: expected HOST=@FILE, or HOST=- for "
+                          "standard input");
+    }
+    if (read_file(ctl, "repo-password", from[0] == '@' ? from + 1 : from,
+                  WP_BINDING_PASSWORD_MAX + 1, &password, err) != WP_OK) {
+        return err->status;
+    }
+    /* An editor's end of line is not meant. */
+    if (password.len > 0 && password.ptr[password.len - 1] == '\n') {
+        password.len--;
+    }
+    if (password.len == 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "--repo-password %.*s: the file is empty",
+                          WP_STR_ARG(host));
+    }
+    at = memchr(host.ptr, '@', host.len);
+    if (at != NULL) {
+        user = (struct wp_str){host.ptr, (size_t)(at - host.ptr)};
+        host = (struct wp_str){at + 1, host.len - user.len - 1};
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (wp_str_eq(authority_of(repositories[i].url), host)) {
+            repositories[i].user = user;
+            repositories[i].password = password;
+            used = true;
+        }
+    }
+    return used ? WP_OK
+                : wp_err_set(err, WP_INVALID_ARGUMENT,
+                             "--repo-password %.*s: expected the host of a "
+                             "--repo",
+                             WP_STR_ARG(host));
+}
+
 static enum wp_status
 read_repositories(struct wp_ctl *ctl, struct wp_binding *out,
                   struct wp_err *err)
 {
+    const struct wp_ctl_words *passwords = &ctl->options.passwords;
+    enum wp_status status = WP_OK;
     const struct wp_ctl_words *words = &ctl->options.repositories;
     struct wp_binding_repository *repositories =
         wp_ctl_alloc(ctl, words->n * sizeof *repositories + 1);
@@ -304,12 +371,16 @@ read_repositories(struct wp_ctl *ctl, struct wp_binding *out,
             /* Not repeated: it may have a password. */
             return wp_err_set(err, WP_INVALID_ARGUMENT, "--repo: %s", why);
         }
-        repositories[i] =
-            (struct wp_binding_repository){word.url, word.ref, word.dir};
+        repositories[i] = (struct wp_binding_repository){
+            .url = word.url, .ref = word.ref, .dir = word.dir};
+    }
+    for (uint32_t i = 0; i < passwords->n && status == WP_OK; i++) {
+        status =
+            read_password(ctl, passwords->word[i], repositories, words->n, err);
     }
     out->repositories = repositories;
     out->n_repositories = words->n;
-    return WP_OK;
+    return status;
 }
 
 static void
@@ -524,7 +595,8 @@ static bool
 brings_something(const struct wp_ctl_options *options)
 {
     return options->n_env + options->secrets.n + options->env_secrets.n +
-                   options->files.n + options->repositories.n !=
+                   options->files.n + options->repositories.n +
+                   options->passwords.n !=
                0 ||
            options->workdir != NULL || options->egress != NULL ||
            options->audience != NULL || options->run;

@@ -136,6 +136,11 @@ static const struct wp_ctl_option options_table[] = {
      "a "
      "branch, a tag or a commit, into the workspace or DIR below it. May be "
      "repeated, up to 8 times."},
+    {"repo-password", 0, "HOST=@FILE", WP_OPTION_WORDS, WP_SUBJECT_FILE,
+     AT(passwords), 0, 0,
+     "Log in to HOST (or USER@HOST, or HOST:PORT) for its repositories with "
+     "the password or access token in FILE; HOST=- reads standard input. The "
+     "sandbox does not get it. May be repeated."},
     TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,
          "Where commands run that name no folder; made when it is below the "
          "workspace."),

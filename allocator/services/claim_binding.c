@@ -59,6 +59,24 @@ wp_service_binding_drop(struct wp_services *services,
     }
 }
 
+/* Others can read the connection: does it bring what they must not? */
+static enum wp_status
+check_readable(const struct wp_binding *binding, struct wp_err *err)
+{
+    const char *field = binding->n_secrets > 0 ? "secrets" : NULL;
+
+    for (uint32_t i = 0; i < binding->n_repositories && field == NULL; i++) {
+        if (binding->repositories[i].password.len > 0) {
+            field = "repositories.password";
+        }
+    }
+    return field == NULL ? WP_OK
+                         : wp_err_set(err, WP_FAILED_PRECONDITION,
+                                      "binding.%s: a connection with TLS, or "
+                                      "the Unix socket, expected",
+                                      field);
+}
+
 /* What it says, and whether that can be had. */
 static enum wp_status
 check(struct wp_claim_binding *self, const struct wp_call *call,
@@ -72,10 +90,8 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
                   WP_WIRE_ARENA_BINDING);
     status = wp_wire_unpack_binding(&arena, self->bytes, request->binding.len,
                                     &self->view, err);
-    if (status == WP_OK && self->view.n_secrets > 0 && !call->who.unread) {
-        status = wp_err_set(err, WP_FAILED_PRECONDITION,
-                            "binding.secrets: a connection with TLS, or the "
-                            "Unix socket, expected");
+    if (status == WP_OK && !call->who.unread) {
+        status = check_readable(&self->view, err);
     }
     if (status == WP_OK) {
         status = wp_pools_may_bind(pools, request->pool.pool_namespace,

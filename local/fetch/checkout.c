@@ -73,6 +73,8 @@ run(struct way *way, const char *dir, const char *protocol,
 {
     way->git.dir = dir;
     way->git.protocol = protocol;
+    way->git.config_fd =
+        strcmp(protocol, "file") != 0 ? way->out->config_fd : 0;
     way->git.output = output;
     way->git.ctx = way;
     way->git.file_max = way->out->bytes_max;

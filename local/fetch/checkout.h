@@ -37,6 +37,7 @@ struct wp_checkout {
     const char *url;
     const char *ref;    /* "": what the remote's HEAD names. */
     uint64_t bytes_max; /* Of an image. */
+    int config_fd;      /* Of git's when it asks the remote; 0: none. */
     /* Answer. */
     int fd; /* Of the image, to be read. */
     bool made;

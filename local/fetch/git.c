@@ -92,7 +92,11 @@ set_all(struct environment *env, const struct wp_git *git)
     set(env, "HOME=/nonexistent");
     set(env, "LC_ALL=C");
     set(env, "GIT_CONFIG_NOSYSTEM=1");
-    set(env, "GIT_CONFIG_GLOBAL=/dev/null");
+    if (git->config_fd > 0) {
+        set(env, "GIT_CONFIG_GLOBAL=/proc/self/fd/%d", git->config_fd);
+    } else {
+        set(env, "GIT_CONFIG_GLOBAL=/dev/null");
+    }
     set(env, "GIT_ATTR_NOSYSTEM=1");
     set(env, "GIT_TERMINAL_PROMPT=0");
     set(env, "GIT_ASKPASS=/bin/false");
@@ -128,6 +132,9 @@ become_git(const struct wp_git *git, const char *const args[], int out, int err)
     (void)setrlimit(RLIMIT_FSIZE, &file);
     (void)setrlimit(RLIMIT_AS, &space);
     (void)setrlimit(RLIMIT_CORE, &none);
+    if (git->config_fd > 0) {
+        (void)fcntl(git->config_fd, F_SETFD, 0);
+    }
     if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 &&
         dup2(err, 2) == 2 && chdir(git->dir) == 0) {
         (void)execve(WP_FETCH_GIT, argv, env.entries);

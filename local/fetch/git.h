@@ -21,6 +21,7 @@ enum {
 struct wp_git {
     const char *protocol; /* "https", "http" or "file". */
     const char *dir;      /* Where it runs. */
+    int config_fd;        /* Of more configuration; 0: there is none. */
     uint64_t file_max;    /* Bytes of one file that it writes. */
     /* What it prints, piece by piece; false: that is enough, and it is ended.
      * NULL: thrown away. */

@@ -4,8 +4,8 @@
  *   warmpool-fetch sweep BYTES SECONDS      the cache kept within bounds
  *
  * The daemon starts it behind walls of its own, where the cache is the only
- * thing that it can write. A checkout is reported on descriptor 3
- * (local/fetch_report.h). */
+ * thing that it can write. A checkout is reported on descriptor 3; what the
+ * remote asks for comes on descriptor 4 (local/fetch_report.h). */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 
 #include "local/fetch/cache_sweep.h"
 #include "local/fetch/checkout.h"
+#include "local/fetch/credential.h"
 #include "local/fetch_report.h"
 #include "pool/base/str.h"
 
@@ -52,8 +53,15 @@ static int
 checkout(const char *url, const char *ref, uint64_t bytes)
 {
     struct wp_checkout it = {.url = url, .ref = ref, .bytes_max = bytes};
-    bool ok = wp_checkout(&it);
+    int config_fd = wp_credential_open(WP_FETCH_CREDENTIAL_FD);
+    bool ok;
 
+    if (config_fd < -1) {
+        (void)report(WP_FETCH_FAILED, "its password cannot be had", -1);
+        return EXIT_FAILURE;
+    }
+    it.config_fd = config_fd > 0 ? config_fd : 0;
+    ok = wp_checkout(&it);
     ok = ok ? report(it.made ? WP_FETCH_MADE : WP_FETCH_KEPT, it.commit, it.fd)
             : report(WP_FETCH_FAILED, it.why, -1);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;

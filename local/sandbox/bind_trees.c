@@ -21,6 +21,9 @@ struct tree {
     char url[WP_REMOTE_URL_MAX + 1];
     char ref[WP_GIT_REF_MAX + 1];
     char dir[WP_BINDING_PATH_MAX + 1];
+    /* Of the remote, until it is fetched; "": none. */
+    char user[WP_BINDING_USER_MAX + 1];
+    char password[WP_BINDING_PASSWORD_MAX + 1];
 };
 
 struct wp_bind_trees {
@@ -88,6 +91,9 @@ wp_bind_trees_make(const struct wp_binding *binding, struct wp_str tenant)
         WP_ASSERT(fits);
         copy(from->ref, tree->ref, sizeof tree->ref);
         copy(from->dir, tree->dir, sizeof tree->dir);
+        copy(from->user.len > 0 ? from->user : WP_STR(WP_REPOSITORY_USER),
+             tree->user, sizeof tree->user);
+        copy(from->password, tree->password, sizeof tree->password);
         tree->trees = trees;
         tree->fd = -1;
     }
@@ -108,6 +114,7 @@ wp_bind_trees_drop(struct wp_bind_trees *trees)
             (void)close(trees->tree[i].fd);
         }
     }
+    explicit_bzero(trees, sizeof *trees);
     free(trees);
 }
 
@@ -144,9 +151,14 @@ wp_bind_trees_fetch(struct wp_bind_trees *trees, struct wp_fetcher *fetcher,
     trees->left = trees->n;
     for (uint32_t i = 0; i < trees->n; i++) {
         struct tree *tree = &trees->tree[i];
+        const struct wp_fetch_order order = {.url = tree->url,
+                                             .ref = tree->ref,
+                                             .tenant = trees->tenant,
+                                             .user = tree->user,
+                                             .password = tree->password};
 
-        tree->fetch =
-            wp_fetcher_begin(fetcher, tree->url, tree->ref, on_fetched, tree);
+        tree->fetch = wp_fetcher_begin(fetcher, &order, on_fetched, tree);
+        explicit_bzero(tree->password, sizeof tree->password);
         if (tree->fetch == NULL) {
             done(ctx, WP_RESOURCE_EXHAUSTED, "no memory to fetch repositories");
             return;

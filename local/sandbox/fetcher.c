@@ -17,8 +17,11 @@
 #include "local/sandbox/fetch_walls.h"
 #include "local/sandbox/spawn.h"
 #include "local/walls/rootfs.h"
+#include "pool/base/assert.h"
 #include "pool/base/list.h"
 #include "pool/base/log.h"
+#include "pool/base/rng.h"
+#include "pool/base/siphash.h"
 #include "pool/limits.h"
 #include "pool/remotes/remote.h"
 #include "proto/loop/loop.h"
@@ -26,9 +29,9 @@
 enum {
     RUNNING_MAX = 16,
     PATH_BYTES = 1024,
-    PART_BYTES = WP_REMOTE_URL_MAX + 8,
+    PART_BYTES = WP_REMOTE_URL_MAX + 32,
     COUNT_TEXT = 24,
-    SECCOMP_FD = WP_FETCH_REPORT_FD + 1,
+    SECCOMP_FD = WP_FETCH_CREDENTIAL_FD + 1,
     SWEEP_EVERY_MS = 3600 * 1000,
     SWEEP_TIMEOUT_MS = 600 * 1000,
 };
@@ -49,10 +52,15 @@ struct wp_fetch {
     struct event timer;
     char url[WP_REMOTE_URL_MAX + 1];
     char ref[WP_GIT_REF_MAX + 1];
+    char part[PART_BYTES]; /* Of the cache: a file name. */
+    /* User, NUL, password; wiped. */
+    char credential[WP_BINDING_USER_MAX + WP_BINDING_PASSWORD_MAX + 2];
+    size_t credential_len; /* 0: there is none. */
 };
 
 struct wp_fetcher {
     struct wp_fetcher_config config;
+    struct wp_hash_key key; /* Names parts of the cache; of this process. */
     struct event_base *base;
     struct wp_list waiting;
     struct wp_list running;
@@ -67,16 +75,32 @@ static void sweep_now(struct wp_fetcher *fetcher);
 
 /* --- Its process --- */
 
-/* Of the repository's part of the cache: its URL as one part of a path, since
- * '!' is in none. */
+/* The repository's part of the cache: its URL as one part of a path, since '!'
+ * is in none. What a password opened has parts of its own, whose names only
+ * who has the password comes to. */
 static void
-part_name(const struct wp_fetch *fetch, char out[PART_BYTES])
+name_part(struct wp_fetch *fetch, const char *tenant)
 {
     const char *host = strstr(fetch->url, "://") + 3;
+    bool tls = fetch->url[4] == 's';
 
-    (void)snprintf(out, PART_BYTES, "%s!%s", fetch->url[4] == 's' ? "s" : "p",
-                   host);
-    for (char *c = out; *c != '\0'; c++) {
+    if (fetch->credential_len == 0) {
+        (void)snprintf(fetch->part, PART_BYTES, "%s!%s", tls ? "s" : "p", host);
+    } else {
+        char whole[WP_TENANT_MAX + 1 + sizeof fetch->credential];
+        size_t len = strlen(tenant) + 1;
+
+        memcpy(whole, tenant, len);
+        memcpy(whole + len, fetch->credential, fetch->credential_len);
+        (void)snprintf(fetch->part, PART_BYTES, "%s%016" PRIx64 "!%s",
+                       tls ? "s" : "p",
+                       wp_siphash128(fetch->fetcher->key, whole,
+                                     len + fetch->credential_len)
+                           .low,
+                       host);
+        explicit_bzero(whole, sizeof whole);
+    }
+    for (char *c = fetch->part; *c != '\0'; c++) {
         if (*c == '/') {
             *c = '!';
         }
@@ -91,11 +115,10 @@ make_part(const struct wp_fetcher *fetcher, const struct wp_fetch *fetch,
     const struct wp_fetcher_config *config = &fetcher->config;
     int top = open(config->cache_dir,
                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const char *name = fetch->part;
     int fd = -1;
-    char name[PART_BYTES];
     bool ok;
 
-    part_name(fetch, name);
     (void)snprintf(out, PATH_BYTES, "%s/%s", config->cache_dir, name);
     ok = top >= 0 && (mkdirat(top, name, 0700) == 0 || errno == EEXIST);
     if (ok) {
@@ -122,7 +145,6 @@ drop_part(const struct wp_fetch *fetch)
 {
     const struct wp_fetcher *fetcher = fetch->fetcher;
     struct wp_list *node;
-    char name[PART_BYTES];
     char path[PATH_BYTES];
 
     for (node = fetcher->running.next; node != &fetcher->running;
@@ -130,19 +152,41 @@ drop_part(const struct wp_fetch *fetch)
         const struct wp_fetch *other =
             WP_CONTAINER_OF(node, struct wp_fetch, node);
 
-        if (other != fetch && strcmp(other->url, fetch->url) == 0) {
+        if (other != fetch && strcmp(other->part, fetch->part) == 0) {
             return; /* It is about to fill it. */
         }
     }
-    part_name(fetch, name);
-    (void)snprintf(path, sizeof path, "%s/%s", fetcher->config.cache_dir, name);
+    (void)snprintf(path, sizeof path, "%s/%s", fetcher->config.cache_dir,
+                   fetch->part);
     (void)rmdir(path);
 }
 
-static bool
-open_fds(const struct wp_fetcher *fetcher, struct wp_spawn *spawn, int *report)
+/* All of it fits into the pipe, so nobody has to write later. -1: it cannot be
+ * made. */
+static int
+open_credential(const struct wp_fetch *fetch)
 {
-    const char *seccomp = fetcher->config.seccomp_path;
+    int ends[2];
+    bool ok;
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    ok = fetch->credential_len == 0 ||
+         write(ends[1], fetch->credential, fetch->credential_len) ==
+             (ssize_t)fetch->credential_len;
+    (void)close(ends[1]);
+    if (!ok) {
+        (void)close(ends[0]);
+        return -1;
+    }
+    return ends[0];
+}
+
+static bool
+open_fds(const struct wp_fetch *fetch, struct wp_spawn *spawn, int *report)
+{
+    const char *seccomp = fetch->fetcher->config.seccomp_path;
     int pair[2];
 
     for (int i = 0; i < WP_SPAWN_FDS_MAX; i++) {
@@ -156,7 +200,8 @@ open_fds(const struct wp_fetcher *fetcher, struct wp_spawn *spawn, int *report)
     spawn->fds[0] = wp_spawn_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
     spawn->fds[1] = wp_spawn_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
     spawn->fds[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, WP_SPAWN_FD_FLOOR);
-    spawn->fds_len = WP_FETCH_REPORT_FD + 1;
+    spawn->fds[WP_FETCH_CREDENTIAL_FD] = wp_spawn_fd(open_credential(fetch));
+    spawn->fds_len = WP_FETCH_CREDENTIAL_FD + 1;
     if (seccomp != NULL) {
         spawn->fds[SECCOMP_FD] =
             wp_spawn_fd(open(seccomp, O_RDONLY | O_CLOEXEC));
@@ -190,7 +235,7 @@ spawn_it(struct wp_fetch *fetch, const struct wp_fetch_args *args,
     enum wp_status status;
 
     memcpy(argv, args->word, sizeof argv);
-    status = open_fds(fetch->fetcher, &spawn, &fetch->report_fd)
+    status = open_fds(fetch, &spawn, &fetch->report_fd)
                  ? wp_spawn(&spawn, &spawned, err)
                  : wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
                               "no descriptors for a fetch");
@@ -255,6 +300,7 @@ fetch_free(struct wp_fetch *fetch)
         (void)evtimer_del(&fetch->timer);
         (void)close(fetch->pidfd);
     }
+    explicit_bzero(fetch->credential, sizeof fetch->credential);
     free(fetch);
 }
 
@@ -465,7 +511,7 @@ on_sweep_timer(evutil_socket_t fd, short what, void *arg)
 }
 
 struct wp_fetch *
-wp_fetcher_begin(struct wp_fetcher *fetcher, const char *url, const char *ref,
+wp_fetcher_begin(struct wp_fetcher *fetcher, const struct wp_fetch_order *order,
                  wp_fetch_done *done, void *ctx)
 {
     struct wp_fetch *fetch = fetch_make(fetcher);
@@ -475,8 +521,16 @@ wp_fetcher_begin(struct wp_fetcher *fetcher, const char *url, const char *ref,
     }
     fetch->done = done;
     fetch->ctx = ctx;
-    (void)snprintf(fetch->url, sizeof fetch->url, "%s", url);
-    (void)snprintf(fetch->ref, sizeof fetch->ref, "%s", ref);
+    (void)snprintf(fetch->url, sizeof fetch->url, "%s", order->url);
+    (void)snprintf(fetch->ref, sizeof fetch->ref, "%s", order->ref);
+    if (order->password[0] != '\0') {
+        /* Their bounds leave room. */
+        fetch->credential_len =
+            (size_t)snprintf(fetch->credential, sizeof fetch->credential,
+                             "%s%c%s", order->user, '\0', order->password);
+        WP_ASSERT(fetch->credential_len < sizeof fetch->credential);
+    }
+    name_part(fetch, order->tenant);
     wp_list_push_back(&fetcher->waiting, &fetch->node);
     return fetch;
 }
@@ -538,6 +592,7 @@ wp_fetcher_create(const struct wp_fetcher_config *config,
     }
     fetcher->config = *config;
     fetcher->base = base;
+    wp_random_bytes(&fetcher->key, sizeof fetcher->key);
     wp_list_init(&fetcher->waiting);
     wp_list_init(&fetcher->running);
     (void)evtimer_assign(&fetcher->sweep_timer, base, on_sweep_timer, fetcher);

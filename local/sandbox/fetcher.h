@@ -50,11 +50,21 @@ void wp_fetcher_destroy(struct wp_fetcher *fetcher);
 typedef void wp_fetch_done(void *ctx, enum wp_status status, int fd,
                            const char *reason);
 
-/* Queues it; wp_fetcher_go is to follow. url: as wp_remote_url writes it. NULL:
- * memory lacks. */
-struct wp_fetch *wp_fetcher_begin(struct wp_fetcher *fetcher, const char *url,
-                                  const char *ref, wp_fetch_done *done,
-                                  void *ctx);
+/* What to fetch. Copied. */
+struct wp_fetch_order {
+    const char *url; /* As wp_remote_url writes it. */
+    const char *ref;
+    /* For the remote; password "": none is sent. What it opens is kept in a part
+     * of the cache that only this tenant with this password gets. */
+    const char *tenant;
+    const char *user;
+    const char *password;
+};
+
+/* Queues it; wp_fetcher_go is to follow. NULL: memory lacks. */
+struct wp_fetch *wp_fetcher_begin(struct wp_fetcher *fetcher,
+                                  const struct wp_fetch_order *order,
+                                  wp_fetch_done *done, void *ctx);
 /* Starts what may start now; what cannot is done at once. */
 void wp_fetcher_go(struct wp_fetcher *fetcher);
 /* Before done was called: it will not be. */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/egress/reach.h"
+
 static bool
 is_path_char(char c)
 {
@@ -106,6 +108,15 @@ wp_remote_url(const struct wp_remote *remote, char out[WP_REMOTE_URL_MAX + 1])
                  remote->tls ? "https" : "http", bracketed ? "[" : "",
                  remote->host.name, bracketed ? "]" : "", port, remote->path);
     return n > 0 && n <= WP_REMOTE_URL_MAX;
+}
+
+bool
+wp_remote_is_safe(const struct wp_remote *remote)
+{
+    return remote->tls ||
+           (remote->host.is_address &&
+            wp_reach_of((const struct sockaddr *)&remote->host.address) ==
+                WP_REACH_LOOPBACK);
 }
 
 /* What git-check-ref-format refuses, and all that a shell or a file of settings

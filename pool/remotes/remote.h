@@ -35,6 +35,9 @@ WP_MUST_CHECK bool wp_remote_parse(struct wp_str url, struct wp_remote *out,
 WP_MUST_CHECK bool wp_remote_url(const struct wp_remote *remote,
                                  char out[WP_REMOTE_URL_MAX + 1]);
 
+/* May a password be sent there? Over TLS, or within this machine. */
+WP_MUST_CHECK bool wp_remote_is_safe(const struct wp_remote *remote);
+
 /* A branch, a tag, a full name ("refs/heads/main") or the 40 hexadecimal digits
  * of a commit, by git's own rules for names and without a '-' first. */
 WP_MUST_CHECK bool wp_git_ref_is_valid(struct wp_str ref);

@@ -27,7 +27,7 @@ struct part {
 
 /* Repository's: texts only. */
 struct texts {
-    struct wp_str text[4]; /* By field number. */
+    struct wp_str text[6]; /* By field number. */
 };
 
 static enum wp_status
@@ -68,6 +68,7 @@ read_part(struct wp_str message, struct part *out)
     return read == WP_WIRE_READ_END;
 }
 
+/* Every field is a text. */
 static bool
 read_texts(struct wp_str message, struct texts *out)
 {
@@ -81,7 +82,7 @@ read_texts(struct wp_str message, struct texts *out)
         out->text[i] = WP_STR("");
     }
     while ((read = wp_wire_read_next(&reader, &field)) == WP_WIRE_READ_FIELD) {
-        if (field.number > 3) {
+        if (field.number >= WP_ARRAY_LEN(out->text)) {
             continue;
         }
         if (field.type != WP_WIRE_BYTES) {
@@ -317,6 +318,39 @@ take_word(struct reading *r, struct wp_str word)
     return status;
 }
 
+/* Both become a line of HTTP. */
+static enum wp_status
+check_password(uint32_t index, const struct wp_binding_repository *it,
+               const struct wp_remote *remote, struct wp_err *err)
+{
+    if (it->password.len > WP_BINDING_PASSWORD_MAX ||
+        !wp_str_is_printable(it->password)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "binding.repositories[%u].password: at most %d bytes "
+                          "without control characters expected",
+                          index, WP_BINDING_PASSWORD_MAX);
+    }
+    if (it->user.len > WP_BINDING_USER_MAX || !wp_str_is_printable(it->user) ||
+        (it->user.len > 0 && memchr(it->user.ptr, ':', it->user.len) != NULL)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "binding.repositories[%u].user: at most %d bytes "
+                          "without ':' and control characters expected",
+                          index, WP_BINDING_USER_MAX);
+    }
+    if (it->user.len > 0 && it->password.len == 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "binding.repositories[%u].password: it is missing, "
+                          "with a user",
+                          index);
+    }
+    return it->password.len == 0 || wp_remote_is_safe(remote)
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "binding.repositories[%u].password: it is not sent "
+                            "in clear; a url of https:// expected",
+                            index);
+}
+
 static enum wp_status
 check_repository(uint32_t index, const struct wp_binding_repository *it,
                  struct wp_err *err)
@@ -337,8 +371,11 @@ check_repository(uint32_t index, const struct wp_binding_repository *it,
     }
     (void)snprintf(directory, sizeof directory,
                    "binding.repositories[%u].directory", index);
-    return it->dir.len == 0 ? WP_OK
-                            : check_path(directory, it->dir, false, err);
+    if (it->dir.len > 0 &&
+        check_path(directory, it->dir, false, err) != WP_OK) {
+        return err->status;
+    }
+    return check_password(index, it, &remote, err);
 }
 
 static enum wp_status
@@ -355,8 +392,11 @@ take_repository(struct reading *r, struct wp_str message)
     if (!read_texts(message, &texts)) {
         return malformed(r->err);
     }
-    *it = (struct wp_binding_repository){texts.text[1], texts.text[2],
-                                         texts.text[3]};
+    *it = (struct wp_binding_repository){.url = texts.text[1],
+                                         .ref = texts.text[2],
+                                         .dir = texts.text[3],
+                                         .password = texts.text[4],
+                                         .user = texts.text[5]};
     status = check_repository(out->n_repositories, it, r->err);
     for (uint32_t i = 0; i < out->n_repositories && status == WP_OK; i++) {
         if (wp_str_eq(r->repositories[i].dir, it->dir)) {
@@ -364,7 +404,8 @@ take_repository(struct reading *r, struct wp_str message)
         }
     }
     out->n_repositories++;
-    r->text += it->url.len + it->ref.len + it->dir.len;
+    r->text += it->url.len + it->ref.len + it->dir.len + it->password.len +
+               it->user.len;
     return status;
 }
 

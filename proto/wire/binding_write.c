@@ -59,7 +59,9 @@ static size_t
 repository_size(const struct wp_binding_repository *it)
 {
     return wp_wire_bytes_size(it->url.len) + wp_wire_bytes_size(it->ref.len) +
-           wp_wire_bytes_size(it->dir.len);
+           wp_wire_bytes_size(it->dir.len) +
+           wp_wire_bytes_size(it->password.len) +
+           wp_wire_bytes_size(it->user.len);
 }
 
 static uint8_t *
@@ -68,7 +70,9 @@ put_repository(uint8_t *pos, const struct wp_binding_repository *it)
     pos = put_far_head(pos, BINDING_REPOSITORIES, repository_size(it));
     pos = wp_wire_put_bytes(pos, 1, it->url.ptr, it->url.len);
     pos = wp_wire_put_bytes(pos, 2, it->ref.ptr, it->ref.len);
-    return wp_wire_put_bytes(pos, 3, it->dir.ptr, it->dir.len);
+    pos = wp_wire_put_bytes(pos, 3, it->dir.ptr, it->dir.len);
+    pos = wp_wire_put_bytes(pos, 4, it->password.ptr, it->password.len);
+    return wp_wire_put_bytes(pos, 5, it->user.ptr, it->user.len);
 }
 
 /* A part of a repeated field: put also when it is empty. */

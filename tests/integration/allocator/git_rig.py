@@ -1,5 +1,6 @@
 """Git repositories on loopback: an honest server, and some that are not."""
 
+import base64
 import http.server
 import os
 import socket
@@ -61,6 +62,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         path, _, query = self.path.partition("?")
         self.server.seen.append((self.command, self.path, body))
+        for part, (user, password) in self.server.passwords.items():
+            login = base64.b64encode(f"{user}:{password}".encode()).decode()
+            if (path.startswith(part) and
+                    self.headers.get("Authorization") != f"Basic {login}"):
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="x"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            if not path.startswith(part) and self.headers.get("Authorization"):
+                self.server.astray += 1
         for part, trick in self.server.tricks.items():
             if path.startswith(part):
                 trick(self)
@@ -106,6 +118,8 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.root = root
         self.tricks = {}
+        self.passwords = {}  # Of what begins so: (user, password).
+        self.astray = 0      # Logins that nobody asked for.
         self.seen = []
         self.over = threading.Event()  # Those that hang wait for it.
         self.base = f"http://127.0.0.1:{self.server_address[1]}"

@@ -5,6 +5,8 @@ Run by ctest: git_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR WARMPOOLCTL
 with 77 elsewhere.
 """
 
+import base64
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -332,6 +334,147 @@ class Git(unittest.TestCase):
             self.assertNotIn(b"pw@", done.stderr)
 
     # --- What is not ---
+
+    def private(self, user="x-access-token", name="app"):
+        """A new password for a repository."""
+        password = "wp-pw-" + os.urandom(8).hex()
+        self.server.passwords[f"/{name}"] = (user, password)
+        return password
+
+    def locked(self, password=b"", user="", ref="", name="app"):
+        return pb.Repository(url=self.url(name), ref=ref, password=password,
+                             user=user)
+
+    def test_a_password_opens_a_repository(self):
+        self.start("--log-level=debug")
+        password = self.private()
+        said = self.refused(self.locked())
+        self.assertIn("git", said)
+        said = self.refused(self.locked(b"wrong"))
+        self.assertNotIn("wrong", said)
+        lease = self.claim("c1", self.locked(password.encode())).lease
+        self.assertEqual(self.sh(lease, "cat README"), "hello\n")
+        # Nothing of it is in the sandbox, in a log, in a file or on a line.
+        self.assertNotIn(password, self.sh(
+            lease, "cat /proc/*/environ 2>/dev/null; env; "
+                   "cat .git/config 2>/dev/null; true"))
+        for where, _, names in os.walk(os.path.join(self.dir, "daemon")):
+            for name in names:
+                path = os.path.join(where, name)
+                if os.path.isfile(path) and not os.path.islink(path):
+                    with open(path, "rb") as handle:
+                        self.assertNotIn(password.encode(), handle.read(),
+                                         path)
+        # Another user, and what is odd in a header or a configuration.
+        for user, odd in (("me", 'a "b" \\ #;%s c'), ("oauth2", "p" * 1024)):
+            self.server.passwords["/app"] = (user, odd)
+            lease = self.claim(f"c-{user}",
+                               self.locked(odd.encode(), user)).lease
+            self.assertEqual(self.sh(lease, "cat README"), "hello\n")
+            self.daemon.release(lease)
+
+    def test_what_a_password_opened_is_for_who_has_it(self):
+        """Not from the cache either, and not at a commit that is there."""
+        self.start()
+        password = self.private().encode()
+        lease = self.claim("c1", self.locked(password, ref=self.head)).lease
+        self.daemon.release(lease)
+        fetches = self.server.fetches()
+        lease = self.claim("c2", self.locked(password, ref=self.head)).lease
+        self.assertEqual(self.server.fetches(), fetches)
+        self.daemon.release(lease)
+        self.refused(self.locked(ref=self.head))
+        self.refused(self.locked(b"guess", ref=self.head))
+        with self.assertRaises(grpc.RpcError):
+            self.daemon.rpc(
+                "Allocator/Claim",
+                pb.ClaimRequest(
+                    pool=POOL, claim_id="c", wait_ms=60000, tenant="other",
+                    binding=pb.Binding(repositories=[
+                        self.locked(b"guess", ref=self.head)])),
+                pb.ClaimResponse)
+
+    def test_a_password_goes_to_its_repository_only(self):
+        self.start()
+        other = Repository(self.dir, "open")
+        other.commit(other.tree(
+            ("100644", "blob", other.blob(b"hello\n"), "README")))
+        password = self.private().encode()
+        lease = self.claim(
+            "c1", self.locked(password),
+            pb.Repository(url=self.url("open"), directory="open")).lease
+        self.assertEqual(self.sh(lease, "cat README open/README"),
+                         "hello\nhello\n")
+        self.assertEqual(self.server.astray, 0)
+        self.daemon.release(lease)
+        # A server that leads elsewhere is not followed there.
+        self.server.tricks["/away"] = redirect(self.url("open"))
+        self.refused(self.locked(password, name="away"))
+        self.assertEqual(self.server.astray, 1)  # Where it was meant to go.
+
+    def test_a_password_is_nowhere_while_it_is_used(self):
+        self.start()
+        password = self.private()
+        words = [password.encode(), base64.b64encode(
+            f"x-access-token:{password}".encode())]
+
+        def hang_up(handler):
+            hang(handler)
+            handler.close_connection = True
+
+        self.server.tricks["/app"] = hang_up
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            call = pool.submit(self.claim, "c1",
+                               self.locked(password.encode()))
+            eventually(lambda: self.server.seen, "a question")
+            looked = 0
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                if int(pid) == os.getpid():
+                    continue  # It knows.
+                for name in ("cmdline", "environ"):
+                    try:
+                        with open(f"/proc/{pid}/{name}", "rb") as handle:
+                            text = handle.read()
+                    except OSError:
+                        continue  # It has ended.
+                    looked += b"git" in text
+                    for word in words:
+                        self.assertNotIn(word, text, (pid, name))
+            self.assertGreater(looked, 2)
+            self.server.over.set()
+            with self.assertRaises(grpc.RpcError):
+                call.result()
+
+    def test_warmpoolctl_logs_in(self):
+        self.start()
+        password = self.private(user="me")
+        path = os.path.join(self.dir, "token")
+        with open(path, "w", encoding="ascii") as handle:
+            handle.write(password + "\n")
+        host = self.server.base.removeprefix("http://")
+
+        def claim(claim_id, *words):
+            done = subprocess.run(
+                [CTL, "--address=unix:" + self.daemon.grpc_path, "claim",
+                 "quickstart", "--id=" + claim_id, "--wait=1m", *words],
+                env=dict(os.environ, XDG_STATE_HOME=self.dir),
+                capture_output=True, text=True, timeout=120, check=False)
+            self.assertNotIn(password, done.stdout + done.stderr)
+            return done.returncode, done.stdout + done.stderr
+
+        code, said = claim("a", f"--repo={self.url()}",
+                           f"--repo-password=me@{host}=@{path}")
+        self.assertEqual(code, 0, said)
+        for words, says in (
+                (["--repo-password=other.test=@" + path], "host of a --repo"),
+                ([f"--repo-password={host}={password}"], "HOST=@FILE"),
+                ([f"--repo-password={host}=@/nonexistent"], "no such file"),
+                ([f"--repo-password={host}=@/dev/null"], "empty")):
+            code, said = claim("b", f"--repo={self.url()}", *words)
+            self.assertEqual(code, 2, said)
+            self.assertIn(says, said)
+        code, said = claim("b", f"--repo-password={host}=@{path}")
+        self.assertEqual(code, 2, said)
 
     def test_not_allowed(self):
         self.start("--git-remotes=")

@@ -153,6 +153,24 @@ test_secrets_need_a_private_way(void **state)
 }
 
 static void
+test_passwords_need_a_private_way(void **state)
+{
+    static const struct wp_binding_repository one = {.url = T("https://h/a"),
+                                                     .password = T("s3cr3t")};
+    const struct wp_binding binding = {.repositories = &one,
+                                       .n_repositories = 1};
+
+    (void)state;
+    a.call.who.unread = false;
+    claim(&a, &binding);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+    assert_string_equal(a.message,
+                        "binding.repositories.password: a connection with TLS, "
+                        "or the Unix socket, expected");
+    assert_int_equal(leased(), 0);
+}
+
+static void
 test_refused_before_it_is_granted(void **state)
 {
     static const struct wp_binding_env bad = {T("1A"), T("")};
@@ -311,6 +329,7 @@ main(void)
         TEST(test_bare_claim_is_not_bound),
         TEST(test_says_what_was_not_bound),
         TEST(test_secrets_need_a_private_way),
+        TEST(test_passwords_need_a_private_way),
         TEST(test_refused_before_it_is_granted),
         TEST(test_egress),
         TEST(test_client_goes),

@@ -280,8 +280,8 @@ test_what_can_be_bound(void **state)
 static void
 test_no_repositories(void **state)
 {
-    const struct wp_binding_repository one = {WP_STR("https://example.org/a"),
-                                              WP_STR(""), WP_STR("")};
+    const struct wp_binding_repository one = {
+        .url = WP_STR("https://example.org/a")};
     struct wp_binding binding = {.repositories = &one};
     struct wp_err err;
 

@@ -37,8 +37,8 @@ static const struct wp_binding_file some_files[] = {
 static const struct wp_str some_words[] = {T("sh"), T("-c"), T("")};
 
 static const struct wp_binding_repository some_repositories[] = {
-    {T("https://example.org/a"), T("v1"), T("a/b")},
-    {T("http://127.0.0.1:81/b.git"), T(""), T("")},
+    {T("https://example.org/a"), T("v1"), T("a/b"), T("p: \"w"), T("me")},
+    {T("http://127.0.0.1:81/b.git"), T(""), T(""), T("pw"), T("")},
 };
 
 static const struct wp_binding some_binding = {
@@ -88,6 +88,10 @@ test_round_trip(void **state)
             wp_str_eq(out.repositories[i].ref, some_repositories[i].ref));
         assert_true(
             wp_str_eq(out.repositories[i].dir, some_repositories[i].dir));
+        assert_true(wp_str_eq(out.repositories[i].password,
+                              some_repositories[i].password));
+        assert_true(
+            wp_str_eq(out.repositories[i].user, some_repositories[i].user));
     }
     assert_int_equal(out.n_repositories, 2);
     assert_true(wp_str_is(out.working_dir, "dir"));
@@ -345,8 +349,8 @@ test_bad_repositories(void **state)
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
         const struct wp_binding_repository repositories[] = {
-            {WP_STR("https://h/b"), WP_STR(""), WP_STR("first")},
-            {bad[i].url, bad[i].ref, bad[i].dir}};
+            {.url = WP_STR("https://h/b"), .dir = WP_STR("first")},
+            {.url = bad[i].url, .ref = bad[i].ref, .dir = bad[i].dir}};
         const struct wp_binding binding = {.repositories = repositories,
                                            .n_repositories = 2};
 
@@ -356,8 +360,8 @@ test_bad_repositories(void **state)
     /* Neither message has the field: the workspace itself, twice. */
     expect(&(struct wp_binding){.repositories =
                                     (const struct wp_binding_repository[]){
-                                        {T("https://h/b"), T(""), T("")},
-                                        {T("https://h/a"), T(""), T("")}},
+                                        {.url = T("https://h/b")},
+                                        {.url = T("https://h/a")}},
                                 .n_repositories = 2},
            "binding.repositories[1]: another one has that directory");
     for (size_t i = 0; i < WP_ARRAY_LEN(many); i++) {
@@ -366,6 +370,58 @@ test_bad_repositories(void **state)
     expect(&(struct wp_binding){.repositories = many,
                                 .n_repositories = WP_ARRAY_LEN(many)},
            "binding.repositories: at most 8 expected");
+}
+
+/* What is wrong with a password is said without it. */
+static void
+test_bad_passwords(void **state)
+{
+    static char too_long[WP_BINDING_PASSWORD_MAX + 1];
+    static const struct {
+        struct wp_str url;
+        struct wp_str password;
+        struct wp_str user;
+        const char *says;
+    } bad[] = {
+        {T("https://h/a"), T("wp-pw\r\nX: y"), T(""),
+         "binding.repositories[0].password: at most 1024 bytes without"},
+        {T("https://h/a"),
+         {"wp-pw\0b", 7},
+         T(""),
+         "binding.repositories[0].password: at most 1024 bytes without"},
+        {T("https://h/a"),
+         {too_long, sizeof too_long},
+         T(""),
+         "binding.repositories[0].password: at most 1024 bytes without"},
+        {T("https://h/a"), T("wp-pw"), T("a:b"),
+         "binding.repositories[0].user: at most 128 bytes without"},
+        {T("https://h/a"), T("wp-pw"), T("a\n"),
+         "binding.repositories[0].user: at most 128 bytes without"},
+        {T("https://h/a"),
+         T("wp-pw"),
+         {too_long, 129},
+         "binding.repositories[0].user: at most 128 bytes without"},
+        {T("https://h/a"), T(""), T("me"),
+         "binding.repositories[0].password: it is missing"},
+        {T("http://h/a"), T("wp-pw"), T(""),
+         "binding.repositories[0].password: it is not sent in clear"},
+        {T("http://10.0.0.1/a"), T("wp-pw"), T(""),
+         "binding.repositories[0].password: it is not sent in clear"},
+        {T("http://localhost/a"), T("wp-pw"), T(""),
+         "binding.repositories[0].password: it is not sent in clear"},
+    };
+
+    (void)state;
+    memset(too_long, 'a', sizeof too_long);
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        const struct wp_binding_repository it = {.url = bad[i].url,
+                                                 .password = bad[i].password,
+                                                 .user = bad[i].user};
+
+        expect(&(struct wp_binding){.repositories = &it, .n_repositories = 1},
+               bad[i].says);
+        assert_null(strstr(wire_err.msg, "wp-pw"));
+    }
 }
 
 static void
@@ -536,6 +592,7 @@ main(void)
         WIRE_TEST(test_bad_secrets),
         WIRE_TEST(test_bad_files),
         WIRE_TEST(test_bad_repositories),
+        WIRE_TEST(test_bad_passwords),
         WIRE_TEST(test_bad_rest),
         WIRE_TEST(test_bounds),
         WIRE_TEST(test_malformed),
