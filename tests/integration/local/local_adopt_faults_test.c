@@ -54,9 +54,13 @@ test_killed_while_starting(void **state)
     adopt_daemon_kill(&daemon);
     end_ns = wp_clock_mono_ns(wp_clock_system()) + PATIENCE_MS * WP_NS_PER_MS;
     (void)snprintf(roots, sizeof roots, "%s/roots/", rig.state_dir);
-    /* What was not told to stay ends without another daemon. */
-    while (local_rig_count_processes(roots) > (int)count_ready(&rig, 24) &&
-           wp_clock_mono_ns(wp_clock_system()) < end_ns) {
+    /* What was not told to stay ends without another daemon. One that was on
+     * its way to being bwrap becomes it first: it has to hold for a while. */
+    for (int held = 0;
+         held < 100 && wp_clock_mono_ns(wp_clock_system()) < end_ns; held++) {
+        if (local_rig_count_processes(roots) > (int)count_ready(&rig, 24)) {
+            held = -1;
+        }
         (void)usleep(1000);
     }
     assert_true(local_rig_count_processes(roots) <= (int)count_ready(&rig, 24));
