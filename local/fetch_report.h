@@ -1,6 +1,6 @@
 /* local/fetch_report.h - what the daemon and warmpool-fetch say to each other
- * by descriptors: its report is one message on a SOCK_SEQPACKET socket, a letter
- * and a text. */
+ * by descriptors: its report is one message on a SOCK_SEQPACKET socket, a
+ * letter and a text. */
 #ifndef WP_LOCAL_FETCH_REPORT_H
 #define WP_LOCAL_FETCH_REPORT_H
 

@@ -54,8 +54,8 @@ typedef void wp_fetch_done(void *ctx, enum wp_status status, int fd,
 struct wp_fetch_order {
     const char *url; /* As wp_remote_url writes it. */
     const char *ref;
-    /* For the remote; password "": none is sent. What it opens is kept in a part
-     * of the cache that only this tenant with this password gets. */
+    /* For the remote; password "": none is sent. What it opens is kept in a
+     * part of the cache that only this tenant with this password gets. */
     const char *tenant;
     const char *user;
     const char *password;
