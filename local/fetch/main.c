@@ -18,6 +18,7 @@
 #include "local/fetch/checkout.h"
 #include "local/fetch/credential.h"
 #include "local/fetch_report.h"
+#include "local/passing.h"
 #include "pool/base/str.h"
 
 enum {
@@ -29,24 +30,11 @@ static bool
 report(char what, const char *text, int fd)
 {
     char message[WP_FETCH_REPORT_MAX];
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     int n = snprintf(message, sizeof message, "%c%s", what, text);
     size_t len = n < (int)sizeof message ? (size_t)n : sizeof message - 1;
-    struct iovec iov = {message, len};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    if (fd >= 0) {
-        struct cmsghdr *c;
-
-        msg.msg_control = ancillary;
-        msg.msg_controllen = sizeof ancillary;
-        c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
-    return sendmsg(WP_FETCH_REPORT_FD, &msg, MSG_NOSIGNAL) >= 0;
+    return wp_passing_send(WP_FETCH_REPORT_FD, message, len, fd,
+                           MSG_NOSIGNAL) >= 0;
 }
 
 static int

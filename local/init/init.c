@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "local/init/egress.h"
+#include "local/passing.h"
 #include "pool/base/compiler.h"
 #include "proto/sockets/descriptors.h"
 
@@ -134,29 +135,6 @@ on_output(struct wp_watch *watch, uint32_t events)
                          4);
 }
 
-/* A message, and the descriptor that came along, or -1. */
-static ssize_t /* NOLINTNEXTLINE(readability-non-const-parameter) */
-receive(int fd, char *msg, size_t len, int *passed)
-{
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec iov = {msg, len};
-    struct msghdr header = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
-    ssize_t n = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&header) : NULL;
-
-    *passed = -1;
-    if (c != NULL && c->cmsg_level == SOL_SOCKET &&
-        c->cmsg_type == SCM_RIGHTS) {
-        memcpy(passed, CMSG_DATA(c), sizeof *passed);
-    }
-    return n;
-}
-
 static void
 on_control(struct wp_watch *watch, uint32_t events)
 {
@@ -170,7 +148,8 @@ on_control(struct wp_watch *watch, uint32_t events)
     if (init->control_fd < 0) {
         return; /* Closed by an earlier event of this batch. */
     }
-    n = receive(init->control_fd, msg, WP_CONTROL_IDENTITY_MAX, &passed);
+    n = wp_passing_receive(init->control_fd, msg, WP_CONTROL_IDENTITY_MAX,
+                           &passed);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }

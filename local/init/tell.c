@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "local/passing.h"
+
 void
 wp_init_tell(const struct wp_init *init, char what, const char *text)
 {
@@ -24,21 +26,11 @@ wp_init_tell_fd(const struct wp_init *init, char what, const char *text, int fd)
 {
     char message[WP_CONTROL_MAX];
     int n = snprintf(message, sizeof message, "%c%s", what, text);
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
-    struct iovec iov = {message, n > 0 ? (size_t)n : 0};
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    (void)sendmsg(init->control_fd, &msg, MSG_NOSIGNAL);
+    if (n > 0 && (size_t)n < sizeof message) {
+        (void)wp_passing_send(init->control_fd, message, (size_t)n, fd,
+                              MSG_NOSIGNAL);
+    }
 }
 
 WP_NORETURN void

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "local/control.h"
+#include "local/passing.h"
 #include "pool/base/assert.h"
 
 enum {
@@ -189,23 +190,11 @@ static bool
 send_tree(const struct tree *tree, int control_fd, uint64_t fingerprint)
 {
     char text[WP_CONTROL_TREE_MAX + 1];
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     int n = snprintf(text, sizeof text, "%c%016" PRIx64 "%s", WP_CONTROL_TREE,
                      fingerprint, tree->dir);
-    struct iovec iov = {text, (size_t)n};
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &tree->fd, sizeof tree->fd);
-    return sendmsg(control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
+    return wp_passing_send(control_fd, text, (size_t)n, tree->fd,
+                           MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
 bool

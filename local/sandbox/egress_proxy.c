@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "local/passing.h"
 #include "local/sandbox/spawn.h"
 #include "pool/base/clock.h"
 #include "pool/base/list.h"
@@ -101,28 +102,17 @@ static bool
 tell(const struct wp_egress_proxy *proxy, const struct wp_egress_member *member)
 {
     char text[WP_EGRESS_MESSAGE_MAX];
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     bool joins = member->state != LEAVING;
-    size_t name_len = strlen(member->name);
-    struct iovec iov = {text, 1 + name_len};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    size_t len = 1 + strlen(member->name);
 
     text[0] = joins ? WP_EGRESS_JOIN : WP_EGRESS_LEAVE;
-    memcpy(text + 1, member->name, name_len);
+    memcpy(text + 1, member->name, len - 1);
     if (joins) {
-        struct cmsghdr *c;
-
-        iov.iov_len += put_text(text + iov.iov_len, member->policy);
-        iov.iov_len += put_text(text + iov.iov_len, member->by);
-        msg.msg_control = ancillary;
-        msg.msg_controllen = sizeof ancillary;
-        c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &member->fd, sizeof(int));
+        len += put_text(text + len, member->policy);
+        len += put_text(text + len, member->by);
     }
-    return sendmsg(proxy->channel, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    return wp_passing_send(proxy->channel, text, len, joins ? member->fd : -1,
+                           MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 static void

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "local/fetch_report.h"
+#include "local/passing.h"
 #include "local/sandbox/fetch_walls.h"
 #include "local/sandbox/spawn.h"
 #include "local/walls/rootfs.h"
@@ -309,23 +310,9 @@ static bool
 read_report(const struct wp_fetch *fetch, char text[WP_FETCH_REPORT_MAX + 1],
             int *fd)
 {
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec iov = {text, WP_FETCH_REPORT_MAX};
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
     ssize_t n =
-        recvmsg(fetch->report_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+        wp_passing_receive(fetch->report_fd, text, WP_FETCH_REPORT_MAX, fd);
 
-    *fd = -1;
-    if (c != NULL && c->cmsg_level == SOL_SOCKET &&
-        c->cmsg_type == SCM_RIGHTS) {
-        memcpy(fd, CMSG_DATA(c), sizeof *fd);
-    }
     if (n <= 0) {
         return false;
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "local/control.h"
+#include "local/passing.h"
 #include "local/sandbox/bind_trees.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/sandbox_impl.h"
@@ -122,23 +123,11 @@ static bool
 hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
 {
     char text[32];
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     int n = snprintf(text, sizeof text, "%c%016" PRIx64, WP_CONTROL_BIND,
                      op->fingerprint);
-    struct iovec iov = {text, (size_t)n};
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &op->fd, sizeof op->fd);
-    return sendmsg(sandbox->control_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
+    return wp_passing_send(sandbox->control_fd, text, (size_t)n, op->fd,
+                           MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
 /* Its egress is as its claim wants it. */

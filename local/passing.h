@@ -1,0 +1,21 @@
+/* local/passing.h - messages of SOCK_SEQPACKET sockets with which a descriptor
+ * may come along. Any thread. */
+#ifndef WP_LOCAL_PASSING_H
+#define WP_LOCAL_PASSING_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "pool/base/compiler.h"
+
+/* Sends one message; passed: -1, or what comes along, which stays the caller's.
+ * flags: of sendmsg, MSG_NOSIGNAL among them. As sendmsg, which takes all or
+ * nothing. */
+ssize_t wp_passing_send(int fd, const void *bytes, size_t len, int passed,
+                        int flags);
+/* Receives one without waiting; *passed: -1, or what came along, close-on-exec
+ * and the caller's. As recvmsg. */
+WP_MUST_CHECK ssize_t wp_passing_receive(int fd, void *bytes, size_t cap,
+                                         int *passed);
+
+#endif
