@@ -50,7 +50,8 @@ encode(const char *text, size_t len, char *out)
             bits = bits << 8 | (i + k < len ? (uint8_t)text[i + k] : 0);
         }
         for (size_t k = 0; k < 4; k++) {
-            *out++ = i + k <= len ? digits[bits >> (18 - 6 * k) & 63] : '=';
+            *out++ =
+                (char)(i + k <= len ? digits[bits >> (18 - 6 * k) & 63] : '=');
         }
     }
     *out = '\0';

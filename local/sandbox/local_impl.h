@@ -296,7 +296,7 @@ void wp_bwrap_args_fini(struct wp_local_template *tmpl);
  * first. */
 void wp_local_start_queued(struct wp_local *local);
 /* As an event's callback. */
-void wp_local_on_start_timer(int fd, short what, void *local);
+void wp_local_on_start_timer(int fd, short what, void *arg);
 /* It goes on, if it is frozen. */
 void wp_sandbox_thaw(struct wp_sandbox *sandbox);
 /* Takes a new sandbox into the queue; its end is reported from then on. */

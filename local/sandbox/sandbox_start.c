@@ -168,6 +168,7 @@ make_group(struct wp_sandbox *sandbox, struct wp_spawn *spawn,
                           "cannot open the control group of %s", sandbox->name);
     }
     spawn->procs_len = n;
+    spawn->group_fd = wp_cgroup_open_dir(groups, sandbox->name);
     return WP_OK;
 }
 
@@ -293,6 +294,9 @@ wp_sandbox_spawn(struct wp_sandbox *sandbox, struct wp_err *err)
     }
     for (int i = 0; i < spawn.procs_len; i++) {
         (void)close(spawn.procs_fds[i]);
+    }
+    if (spawn.group_fd > 0) {
+        (void)close(spawn.group_fd);
     }
     return status;
 }

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "local/walls/clone_into.h"
+
 enum {
     STACK_BYTES = 64 << 10
 };
@@ -18,6 +20,7 @@ enum {
 /* Shared with the child, which runs in our memory while we wait. */
 struct child {
     const struct wp_spawn *spawn;
+    bool in_group;    /* It is born in its control group. */
     const char *step; /* What it was doing when it failed. */
     int error;
 };
@@ -58,7 +61,7 @@ child_main(void *arg)
         (void)close(spawn->close_fd);
     }
     child->step = "join its control group";
-    for (int i = 0; i < spawn->procs_len; i++) {
+    for (int i = 0; i < spawn->procs_len && !child->in_group; i++) {
         if (write(spawn->procs_fds[i], "0", 1) != 1) {
             goto failed;
         }
@@ -86,6 +89,30 @@ failed:
     _exit(127);
 }
 
+__attribute__((no_sanitize("address", "undefined"))) static void
+child_in_group(void *arg)
+{
+    (void)child_main(arg); /* It does not return. */
+}
+
+static pid_t
+clone_child(struct child *child, char *stack, int *pidfd)
+{
+    pid_t pid = -1;
+
+    if (child->spawn->group_fd > 0) {
+        child->in_group = true;
+        pid = wp_clone_into(child->spawn->group_fd, child_in_group, child,
+                            stack, STACK_BYTES, pidfd);
+        child->in_group = pid >= 0;
+    }
+    /* Whatever kept it from being born there. */
+    return pid >= 0 ? pid
+                    : clone(child_main, stack + STACK_BYTES,
+                            CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+                            child, pidfd);
+}
+
 enum wp_status
 wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
          struct wp_err *err)
@@ -104,9 +131,7 @@ wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
     /* No handler of ours may run in the child while it has our memory. */
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    out->pid = clone(child_main, stack + STACK_BYTES,
-                     CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &child,
-                     &out->pidfd);
+    out->pid = clone_child(&child, stack, &out->pidfd);
     error = errno;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)munmap(stack, STACK_BYTES);

@@ -27,9 +27,12 @@ struct wp_spawn {
      * the child. */
     int fds[WP_SPAWN_FDS_MAX];
     int fds_len;
-    /* cgroup.procs files to join before rights are dropped. */
+    /* As of wp_cgroup_open_procs: joined before rights are dropped. */
     int procs_fds[WP_CGROUP_TREES_MAX];
     int procs_len;
+    /* As of wp_cgroup_open_dir: where it can be, the child is born there, and
+     * joins nothing. 0 or -1: none. */
+    int group_fd;
     int close_fd; /* Closed before anything that takes time; 0: none. */
     bool drop;    /* Become uid and gid, without other groups. */
     uid_t uid;

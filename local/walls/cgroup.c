@@ -132,6 +132,17 @@ wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
     return (int)t;
 }
 
+int
+wp_cgroup_open_dir(const struct wp_cgroups *groups, const char *name)
+{
+    char dir[WP_CGROUP_PATH_MAX];
+
+    return groups->kind == WP_CGROUP_V2 &&
+                   wp_cgroup_path(dir, groups->trees[0].dir, name)
+               ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC)
+               : -1;
+}
+
 bool
 wp_cgroup_exists(const struct wp_cgroups *groups, const char *name)
 {

@@ -94,6 +94,9 @@ wp_cgroup_make(const struct wp_cgroups *groups, const char *name,
  * "0" to, in each tree, to join `name`. Returns how many, or -1 with errno. */
 int wp_cgroup_open_procs(const struct wp_cgroups *groups, const char *name,
                          int fds[WP_CGROUP_TREES_MAX]);
+/* A descriptor (close-on-exec) of the directory of `name`, for wp_clone_into;
+ * -1 with version 1, and when it cannot be opened. */
+int wp_cgroup_open_dir(const struct wp_cgroups *groups, const char *name);
 bool wp_cgroup_exists(const struct wp_cgroups *groups, const char *name);
 /* False with errno EBUSY while a process is left in it. A group that is not
  * there is a group removed. */

@@ -270,9 +270,9 @@ read_token(const uint8_t *bytes, size_t len, uint8_t token[WP_TOKEN_LEN],
         }
         if (field.number == 1) {
             found = wp_wire_field_str(&field);
-        } else if (field.number == 2) {
+        } else if (renew != NULL && field.number == 2) {
             renew->ttl_ms = (int64_t)field.value;
-        } else {
+        } else if (renew != NULL) {
             renew->hold = field.value != 0;
         }
     }

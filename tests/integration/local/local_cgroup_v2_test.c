@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "local/walls/cgroup.h"
+#include "local/walls/clone_into.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/clock.h"
 
@@ -224,6 +225,46 @@ eat(const struct wp_cgroups *groups)
     return status;
 }
 
+static char born_in[256];
+
+/* In the parent's memory. */
+static void
+tell_group(void *arg)
+{
+    int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, born_in, sizeof born_in - 1);
+
+    _exit(n > 0 ? *(const int *)arg : 1);
+}
+
+/* A child begins in its group, without having joined it. */
+static void
+born(const struct wp_cgroups *groups)
+{
+    static char stack[64 << 10] __attribute__((aligned(16)));
+    int dir = wp_cgroup_open_dir(groups, "one");
+    int code = 42;
+    int pidfd = -1;
+    int status = 0;
+    pid_t pid;
+
+    CHECK(dir >= 0);
+    pid = wp_clone_into(dir, tell_group, &code, stack, sizeof stack, &pidfd);
+    CHECK(pid > 0 && pidfd >= 0);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    CHECK(strcmp(born_in, "0::/service/wp/one\n") == 0);
+    (void)close(pidfd);
+    (void)close(dir);
+    CHECK(wp_cgroup_open_dir(groups, "two") < 0);
+    /* What is no group is refused, and no child is there. */
+    dir = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(wp_clone_into(dir, tell_group, &code, stack, sizeof stack, &pidfd) ==
+          -1);
+    CHECK(errno == EBADF && waitpid(-1, NULL, WNOHANG) == -1);
+    (void)close(dir);
+}
+
 static void
 alone(void)
 {
@@ -245,6 +286,7 @@ alone(void)
     CHECK(wp_cgroup_oom_kills(&groups, "one") == 0);
     CHECK(WTERMSIG(eat(&groups)) == SIGKILL);
     CHECK(wp_cgroup_oom_kills(&groups, "one") == 1);
+    born(&groups);
     pid = settle(SERVICE "/wp/one");
     CHECK(has(SERVICE "/wp/one", "pids.current", "1"));
     CHECK(wp_cgroups_can_freeze(&groups));
