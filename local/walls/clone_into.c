@@ -69,7 +69,8 @@ clone3_calls(struct clone_args *args, void (*fn)(void *arg), void *arg)
 
 #endif
 
-pid_t /* NOLINTNEXTLINE(readability-non-const-parameter) */
+/* NOLINTBEGIN(readability-non-const-parameter): the kernel writes *pidfd. */
+pid_t
 wp_clone_into(int group_fd, void (*fn)(void *arg), void *arg, void *stack,
               size_t stack_len, int *pidfd)
 {
@@ -89,3 +90,4 @@ wp_clone_into(int group_fd, void (*fn)(void *arg), void *arg, void *stack,
     }
     return (pid_t)result;
 }
+/* NOLINTEND(readability-non-const-parameter) */
