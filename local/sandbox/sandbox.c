@@ -78,9 +78,8 @@ wp_sandbox_set_state(struct wp_sandbox *sandbox, enum wp_sandbox_state state)
 }
 
 /* From here on functions call each other in a ring: a start that fails at once
- * gives its turn to the next. in_start, in wp_local_start_queued,
- * ends it
- * after one round. NOLINTBEGIN(misc-no-recursion) */
+ * gives its turn to the next. in_start, in wp_local_start_queued, ends it after
+ * one round. NOLINTBEGIN(misc-no-recursion) */
 
 /* Gives its place among those that start to the next in the queue. */
 void
@@ -366,7 +365,8 @@ void
 wp_local_start_queued(struct wp_local *local)
 {
     if (local->in_start || make_way(local)) {
-        return; /* One that failed at once; the loop below goes on. */
+        /* One that failed at once, and the loop below goes on; or later. */
+        return;
     }
     local->start_by_ns = 0;
     local->in_start = true;
