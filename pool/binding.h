@@ -43,6 +43,11 @@ struct wp_binding_file {
     uint32_t mode; /* 0001 to 0777. */
 };
 
+struct wp_binding_archive {
+    struct wp_str dir; /* Below the workspace; empty: the workspace. */
+    struct wp_str content;
+};
+
 struct wp_binding_repository {
     struct wp_str url;      /* As pool/remotes/remote.h reads it. */
     struct wp_str ref;      /* Empty: the remote's HEAD. */
@@ -60,6 +65,9 @@ struct wp_binding {
     uint32_t n_secrets;
     const struct wp_binding_file *files;
     uint32_t n_files;
+    /* On the way to the daemon only: there their files are among `files`. */
+    const struct wp_binding_archive *archives;
+    uint32_t n_archives;
     /* There before the files are. */
     const struct wp_binding_repository *repositories;
     uint32_t n_repositories;

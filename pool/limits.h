@@ -33,6 +33,7 @@ enum {
     WP_BINDING_ENV_MAX = 256,
     WP_BINDING_SECRETS_MAX = 64,
     WP_BINDING_FILES_MAX = 256,
+    WP_BINDING_ARCHIVES_MAX = 8,
     WP_BINDING_ARGS_MAX = 64,     /* Words of its command. */
     WP_BINDING_NAME_MAX = 128,    /* Of a variable or secret. */
     WP_BINDING_VALUE_MAX = 65536, /* The same; of a command's word. */

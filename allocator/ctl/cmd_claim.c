@@ -288,6 +288,31 @@ read_files(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
     return status;
 }
 
+static enum wp_status
+read_archives(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
+{
+    const struct wp_ctl_words *words = &ctl->options.archives;
+    struct wp_binding_archive *archives =
+        wp_ctl_alloc(ctl, words->n * sizeof *archives + 1);
+    enum wp_status status = WP_OK;
+
+    for (uint32_t i = 0; i < words->n && status == WP_OK; i++) {
+        struct wp_str file = wp_str_from(words->word[i]);
+        const char *dir = "";
+        char *name;
+
+        (void)split(words->word[i], ':', true, &file, &dir);
+        name = wp_ctl_alloc(ctl, file.len + 1);
+        memcpy(name, file.ptr, file.len);
+        archives[i].dir = wp_str_from(dir);
+        status = read_file(ctl, "archive", name, WP_BINDING_FILES_BYTES_MAX,
+                           &archives[i].content, err);
+    }
+    out->archives = archives;
+    out->n_archives = words->n;
+    return status;
+}
+
 /* Of a URL: what is between "//" and the next '/'. */
 static struct wp_str
 authority_of(struct wp_str url)
@@ -425,6 +450,9 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
         status = read_files(ctl, &binding, err);
     }
     if (status == WP_OK) {
+        status = read_archives(ctl, &binding, err);
+    }
+    if (status == WP_OK) {
         status = read_repositories(ctl, &binding, err);
     }
     if (status == WP_OK && options->run && options->n_rest == 0) {
@@ -436,7 +464,7 @@ read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
     }
     read_command(ctl, &binding);
     if (binding.n_env + binding.n_secrets + binding.n_files +
-            binding.n_command + binding.n_repositories +
+            binding.n_command + binding.n_repositories + binding.n_archives +
             binding.working_dir.len + binding.egress.len +
             binding.audience.len ==
         0) {
@@ -595,8 +623,8 @@ static bool
 brings_something(const struct wp_ctl_options *options)
 {
     return options->n_env + options->secrets.n + options->env_secrets.n +
-                   options->files.n + options->repositories.n +
-                   options->passwords.n !=
+                   options->files.n + options->archives.n +
+                   options->repositories.n + options->passwords.n !=
                0 ||
            options->workdir != NULL || options->egress != NULL ||
            options->audience != NULL || options->run;

@@ -28,8 +28,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  id=$(warmpoolctl claim agents --output name)\n"
      "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
      NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", "env",
-           "secret", "secret-env", "copy", "repo", "repo-password", "workdir",
-           "egress", "identity", "run", ),
+           "secret", "secret-env", "copy", "archive", "repo", "repo-password",
+           "workdir", "egress", "identity", "run", ),
      1, 1, false, WP_SUBJECT_POOL, wp_cmd_claim},
     {"release", "ID...", "End leases and destroy their sandboxes",
      "Ends the leases of the claims. A sandbox that was used is destroyed,\n"

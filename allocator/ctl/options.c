@@ -130,6 +130,11 @@ static const struct wp_ctl_option options_table[] = {
     {"copy", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
      "Bring the file LOCAL as PATH, below the workspace. May be repeated; "
      "1 MiB in all."},
+    {"archive", 0, "FILE[:DIR]", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(archives),
+     0, 0,
+     "Bring the plain files of a tar archive, not compressed, below the "
+     "workspace or DIR; - reads standard input. May be repeated; 1 MiB in all, "
+     "with --copy."},
     {"repo", 0, "URL[@REF][:DIR]", WP_OPTION_WORDS, WP_SUBJECT_NONE,
      AT(repositories), 0, 0,
      "Bring a shallow checkout of a Git repository that the daemon allows, at "

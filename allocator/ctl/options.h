@@ -56,6 +56,7 @@ struct wp_ctl_options {
     struct wp_ctl_words secrets;      /* NAME=@FILE or NAME=- */
     struct wp_ctl_words env_secrets;  /* The same. */
     struct wp_ctl_words files;        /* LOCAL:PATH */
+    struct wp_ctl_words archives;     /* FILE[:DIR] */
     struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
     struct wp_ctl_words passwords;    /* [USER@]HOST[:PORT]=@FILE */
     const char *workdir;

@@ -18,11 +18,11 @@ struct wp_claim_binding {
 
 /* NULL after having finished the call. */
 static struct wp_claim_binding *
-allocate(struct wp_call *call, size_t len)
+allocate(struct wp_call *call, size_t len, size_t room)
 {
     struct wp_services *services = wp_services_of(call);
     struct wp_claim_binding *self = NULL;
-    size_t size = sizeof *self + len + WP_WIRE_ARENA_BINDING;
+    size_t size = sizeof *self + len + room;
 
     /* Relaxed: a count, nothing is read by it. */
     if (atomic_fetch_add_explicit(&services->binding_bytes, size,
@@ -87,7 +87,7 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
     enum wp_status status;
 
     wp_arena_init(&arena, self->bytes + request->binding.len,
-                  WP_WIRE_ARENA_BINDING);
+                  self->size - sizeof *self - request->binding.len);
     status = wp_wire_unpack_binding(&arena, self->bytes, request->binding.len,
                                     &self->view, err);
     if (status == WP_OK && !call->who.unread) {
@@ -116,7 +116,10 @@ struct wp_claim_binding *
 wp_service_binding_take(struct wp_call *call,
                         const struct wp_wire_claim_request *request)
 {
-    struct wp_claim_binding *self = allocate(call, request->binding.len);
+    const struct wp_str bytes = request->binding;
+    struct wp_claim_binding *self =
+        allocate(call, bytes.len,
+                 wp_wire_binding_room((const uint8_t *)bytes.ptr, bytes.len));
     struct wp_err err;
 
     if (self == NULL) {

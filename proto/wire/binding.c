@@ -5,6 +5,7 @@
 
 #include "pool/remotes/names.h"
 #include "pool/remotes/remote.h"
+#include "pool/remotes/tar.h"
 #include "proto/wire/binding.h"
 #include "proto/wire/check.h"
 #include "proto/wire/decode.h"
@@ -175,6 +176,8 @@ struct reading {
     struct wp_binding_env *env;
     struct wp_binding_secret *secrets;
     struct wp_binding_file *files;
+    uint32_t n_archives;
+    struct wp_arena *arena;
     struct wp_str *command;
     struct wp_binding_repository *repositories;
     size_t text;        /* Bytes of names, values and words so far. */
@@ -293,10 +296,87 @@ take_file(struct reading *r, struct wp_str message)
             status = twice(r, place, "path");
         }
     }
+    if (out->n_files == WP_BINDING_FILES_MAX) {
+        return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                          "%s: at most %d files in all expected", place,
+                          WP_BINDING_FILES_MAX);
+    }
     r->files[out->n_files++] = (struct wp_binding_file){
         part.first, part.second,
         part.number != 0 ? (uint32_t)part.number : MODE_DEFAULT};
     r->files_bytes += part.second.len;
+    return status;
+}
+
+/* One of an archive, in its folder. */
+static enum wp_status
+take_archived(struct reading *r, struct wp_str dir,
+              const struct wp_tar_file *file)
+{
+    struct wp_binding *out = r->out;
+    size_t len = dir.len + (dir.len > 0) + strlen(file->path);
+    char *path = wp_arena_alloc(r->arena, len + 1);
+    char place[PLACE_MAX];
+    enum wp_status status;
+
+    if (out->n_files == WP_BINDING_FILES_MAX) {
+        return wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                          "binding.archives[%u]: at most %d files in all "
+                          "expected",
+                          r->n_archives, WP_BINDING_FILES_MAX);
+    }
+    if (path == NULL) {
+        return wp_wire_too_long(r->err);
+    }
+    (void)snprintf(path, len + 1, "%.*s%s%s", WP_STR_ARG(dir),
+                   dir.len > 0 ? "/" : "", file->path);
+    (void)snprintf(place, sizeof place, "binding.archives[%u]: file %u",
+                   r->n_archives, out->n_files);
+    status = check_path(place, (struct wp_str){path, len}, false, r->err);
+    for (uint32_t i = 0; i < out->n_files && status == WP_OK; i++) {
+        if (wp_str_is(out->files[i].path, path)) {
+            status = twice(r, place, "path");
+        }
+    }
+    r->files[out->n_files++] =
+        (struct wp_binding_file){{path, len},
+                                 file->content,
+                                 file->mode != 0 ? file->mode : MODE_DEFAULT};
+    return status;
+}
+
+static enum wp_status
+take_archive(struct reading *r, struct wp_str message)
+{
+    char place[PLACE_MAX];
+    char shown[WP_STR_SHOWN_MAX];
+    struct wp_tar_file file;
+    const char *why = "";
+    struct part part;
+    enum wp_status status = WP_OK;
+    int found = 1;
+
+    (void)snprintf(place, sizeof place, "binding.archives[%u].directory",
+                   r->n_archives);
+    if (!read_part(message, &part)) {
+        return malformed(r->err);
+    }
+    r->files_bytes += part.second.len;
+    if (part.first.len > 0) {
+        status = check_path(place, part.first, false, r->err);
+    }
+    while (status == WP_OK &&
+           (found = wp_tar_next(&part.second, &file, &why)) > 0) {
+        status = take_archived(r, part.first, &file);
+    }
+    if (status == WP_OK && found < 0) {
+        status = wp_err_set(r->err, WP_INVALID_ARGUMENT,
+                            "binding.archives[%u].content: %s expected, at "
+                            "'%s'",
+                            r->n_archives, why,
+                            wp_str_shown(wp_str_from(file.path), shown));
+    }
+    r->n_archives++;
     return status;
 }
 
@@ -460,6 +540,8 @@ take_field(struct reading *r, const struct wp_wire_field *field)
         return take_secret(r, bytes);
     case BINDING_FILES:
         return take_file(r, bytes);
+    case BINDING_ARCHIVES:
+        return take_archive(r, bytes);
     case BINDING_WORKING_DIR:
         r->out->working_dir = bytes;
         return bytes.len == 0
@@ -494,6 +576,7 @@ count_fields(struct wp_wire_reader reader, uint32_t count[BINDING_FIELDS],
         [BINDING_FILES] = {"files", WP_BINDING_FILES_MAX},
         [BINDING_WORKING_DIR] = {"working_dir", UINT32_MAX},
         [BINDING_COMMAND] = {"command", WP_BINDING_ARGS_MAX},
+        [BINDING_ARCHIVES] = {"archives", WP_BINDING_ARCHIVES_MAX},
         [BINDING_REPOSITORIES] = {"repositories", WP_BINDING_REPOSITORIES_MAX},
         [BINDING_EGRESS] = {"egress", UINT32_MAX},
         [BINDING_IDENTITY] = {"identity", UINT32_MAX},
@@ -538,11 +621,25 @@ check_sums(const struct reading *r)
     }
     if (r->files_bytes > WP_BINDING_FILES_BYTES_MAX) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
-                          "binding.files: at most %d bytes of content "
-                          "expected, got %zu",
+                          "binding.files: at most %d bytes of content and of "
+                          "archives expected, got %zu",
                           WP_BINDING_FILES_BYTES_MAX, r->files_bytes);
     }
     return WP_OK;
+}
+
+size_t
+wp_wire_binding_room(const uint8_t *bytes, size_t len)
+{
+    struct wp_wire_reader reader = {bytes, bytes + len};
+    struct wp_wire_field field;
+
+    while (wp_wire_read_next(&reader, &field) == WP_WIRE_READ_FIELD) {
+        if (field.number == BINDING_ARCHIVES) {
+            return WP_WIRE_ARENA_BINDING + WP_WIRE_ARENA_ARCHIVES;
+        }
+    }
+    return WP_WIRE_ARENA_BINDING;
 }
 
 enum wp_status
@@ -551,7 +648,7 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
 {
     struct wp_wire_reader reader = {bytes, bytes + len};
     uint32_t count[BINDING_FIELDS] = {0};
-    struct reading r = {.out = out, .err = err};
+    struct reading r = {.out = out, .arena = arena, .err = err};
     struct wp_wire_field field = {.number = 0};
     enum wp_status status = count_fields(reader, count, err);
 
@@ -562,7 +659,10 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     r.env = wp_arena_alloc(arena, count[BINDING_ENV] * sizeof *r.env);
     r.secrets =
         wp_arena_alloc(arena, count[BINDING_SECRETS] * sizeof *r.secrets);
-    r.files = wp_arena_alloc(arena, count[BINDING_FILES] * sizeof *r.files);
+    r.files = wp_arena_alloc(arena, (count[BINDING_ARCHIVES] > 0
+                                         ? WP_BINDING_FILES_MAX
+                                         : count[BINDING_FILES]) *
+                                        sizeof *r.files);
     r.command =
         wp_arena_alloc(arena, count[BINDING_COMMAND] * sizeof *r.command);
     r.repositories = wp_arena_alloc(arena, count[BINDING_REPOSITORIES] *

@@ -117,6 +117,12 @@ wp_wire_size_binding(const struct wp_binding *message)
         size += wp_wire_message_size(
             part_size(file->path, file->content, file->mode));
     }
+    for (uint32_t i = 0; i < message->n_archives; i++) {
+        const struct wp_binding_archive *archive = &message->archives[i];
+
+        size +=
+            wp_wire_message_size(part_size(archive->dir, archive->content, 0));
+    }
     for (uint32_t i = 0; i < message->n_command; i++) {
         size += wp_wire_message_size(message->command[i].len);
     }
@@ -151,6 +157,12 @@ wp_wire_pack_binding(const struct wp_binding *message, uint8_t *buf)
                             message->working_dir.len);
     for (uint32_t i = 0; i < message->n_command; i++) {
         pos = put_word(pos, BINDING_COMMAND, message->command[i]);
+    }
+    for (uint32_t i = 0; i < message->n_archives; i++) {
+        const struct wp_binding_archive *archive = &message->archives[i];
+
+        pos =
+            put_part(pos, BINDING_ARCHIVES, archive->dir, archive->content, 0);
     }
     for (uint32_t i = 0; i < message->n_repositories; i++) {
         pos = put_repository(pos, &message->repositories[i]);

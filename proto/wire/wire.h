@@ -50,6 +50,9 @@ enum {
     WP_WIRE_ARENA_BATCH = WP_WIRE_MESSAGE_MAX + 8192,
     /* For the parts of any Binding, whose texts stay where they lie. */
     WP_WIRE_ARENA_BINDING = 24 << 10,
+    /* More, for the paths of files in archives. */
+    WP_WIRE_ARENA_ARCHIVES =
+        WP_BINDING_FILES_MAX * (2 * WP_BINDING_PATH_MAX + 2 + 16),
 };
 
 /* ReserveRequest: from not_before to until. */
@@ -376,5 +379,7 @@ struct wp_wire_drain_response {
 WP_WIRE_MESSAGES(WP_WIRE_DECLARE)
 /* A ClaimRequest's. */
 WP_WIRE_DECLARE(binding, wp_binding)
+/* Bytes of the arena that wp_wire_unpack_binding needs for these. */
+size_t wp_wire_binding_room(const uint8_t *bytes, size_t len);
 
 #endif

@@ -5,6 +5,8 @@ Run by ctest: binding_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR WARMPOOLCTL
 elsewhere.
 """
 
+import gzip
+import io
 import json
 import os
 import re
@@ -12,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -151,6 +154,85 @@ class Binding(unittest.TestCase):
         self.assertEqual(list(repeat.bound.files), ["f"])
         self.refused(grpc.StatusCode.ALREADY_EXISTS, daemon, "c3",
                      env=env(A="2"), files=[a_file("f", b"1")])
+
+    def archive(self, entries, form=tarfile.PAX_FORMAT):
+        """Of (name, content or None, more); as another program makes it."""
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+            for name, content, more in entries:
+                info = tarfile.TarInfo(name)
+                info.size = len(content or b"")
+                for key, value in more.items():
+                    setattr(info, key, value)
+                tar.addfile(info, io.BytesIO(content or b""))
+        return out.getvalue()
+
+    def test_archives(self):
+        daemon = self.start().wait_full(3)
+        long = "/".join(["a-rather-long-name-of-a-folder"] * 6) + "/end"
+        entries = [("./", None, {"type": tarfile.DIRTYPE}),
+                   ("./run", b"#!/bin/sh\necho ran\n", {"mode": 0o755}),
+                   ("d", None, {"type": tarfile.DIRTYPE}),
+                   ("d/\u00e4", b"x" * 1000, {}), (long, b"deep", {})]
+        for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+            answer = self.claim(
+                daemon, f"c{form}", files=[a_file("first")],
+                archives=[pb.Archive(content=self.archive(entries, form)),
+                          pb.Archive(directory="in/here", content=self.archive(
+                              [("f", b"f", {"mode": 0o600})]))])
+            self.assertEqual(list(answer.bound.files),
+                             ["first", "run", "d/\u00e4", long, "in/here/f"])
+            self.assertEqual(
+                self.sh(daemon, answer.lease,
+                        f"./run; cat d/* | wc -c; cat {long}; stat -c %a in/here/f"),
+                "ran\n1000\ndeep600\n")
+            daemon.release(answer.lease)
+        # The machine's own tar makes one, and warmpoolctl brings it.
+        source = os.path.join(self.dir, "source")
+        os.makedirs(os.path.join(source, "sub"))
+        for name in ("one", "sub/two"):
+            with open(os.path.join(source, name), "w",
+                      encoding="ascii") as handle:
+                handle.write(name)
+        path = os.path.join(self.dir, "it.tar")
+        subprocess.run(["tar", "-C", source, "-cf", path, "."], check=True)
+        done = subprocess.run(
+            [CTL, "--address=unix:" + daemon.grpc_path, "claim", "quickstart",
+             "--id=ctl", "--wait=1m", f"--archive={path}:lib"],
+            env=dict(os.environ, XDG_STATE_HOME=self.dir), check=False,
+            capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2 files", done.stdout)
+
+    def test_bad_archives(self):
+        daemon = self.start().wait_full(3)
+
+        def refused(*entries, directory=""):
+            return self.refused(
+                grpc.StatusCode.INVALID_ARGUMENT, daemon, "bad",
+                archives=[pb.Archive(directory=directory,
+                                     content=self.archive(entries))])
+
+        ok = ("ok", b"1", {})
+        for name in ("../up", "/etc/x", "a/../b", "a//b"):
+            self.assertIn("a path below the workspace",
+                          refused(ok, (name, b"1", {})))
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE,
+                     tarfile.BLKTYPE, tarfile.FIFOTYPE):
+            self.assertIn("without links and devices, expected, at 'it'",
+                          refused(ok, ("it", None, {"type": kind,
+                                                    "linkname": "/etc"})))
+        self.assertIn("another one has that path", refused(ok, ok))
+        self.assertIn("binding.archives[0].directory", refused(
+            ok, directory="../x"))
+        self.assertIn("at most 256 files", refused(
+            *((f"f{i}", b"", {}) for i in range(257))))
+        packed = gzip.compress(self.archive([ok]))
+        self.assertIn("not compressed", self.refused(
+            grpc.StatusCode.INVALID_ARGUMENT, daemon, "bad",
+            archives=[pb.Archive(content=packed)]))
+        self.assertEqual(daemon.pool().leased, 0)
+        self.assertEqual(daemon.pool().ready, 3)
 
     def test_not_all_of_it(self):
         daemon = self.start().wait_full(3)

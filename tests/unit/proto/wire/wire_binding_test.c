@@ -372,6 +372,52 @@ test_bad_repositories(void **state)
            "binding.repositories: at most 8 expected");
 }
 
+/* Which archives there are tar_test tries; here what is made of one. */
+static void
+test_archives(void **state)
+{
+    /* Of the file "a", empty, by its sum. */
+    static char tar[512] = "a";
+    const struct wp_binding_file file = {WP_STR("a"), WP_STR("x"), 0600};
+    struct wp_binding_archive archives[WP_BINDING_ARCHIVES_MAX + 1];
+    struct wp_binding binding = {.archives = archives, .n_archives = 1};
+    uint8_t bytes[8192];
+    struct wp_binding out;
+    size_t len;
+
+    (void)state;
+    memset(tar + 124, '0', 11);
+    memset(tar + 148, ' ', 8);
+    (void)snprintf(tar + 148, 8, "%06o", 'a' + 11 * '0' + 8 * ' ');
+    for (size_t i = 0; i < WP_ARRAY_LEN(archives); i++) {
+        archives[i] = (struct wp_binding_archive){.dir = WP_STR("d/e"),
+                                                  .content = {tar, sizeof tar}};
+    }
+    len = wp_wire_pack_binding(&binding, bytes);
+    assert_int_equal(len, wp_wire_size_binding(&binding));
+    assert_int_equal(wp_wire_binding_room(bytes, len),
+                     WP_WIRE_ARENA_BINDING + WP_WIRE_ARENA_ARCHIVES);
+    assert_int_equal(wp_wire_binding_room(bytes, 0), WP_WIRE_ARENA_BINDING);
+    wp_arena_init(&wire_arena, wire_arena_memory, WP_WIRE_ARENA_BINDING);
+    assert_int_equal(
+        wp_wire_unpack_binding(&wire_arena, bytes, len, &out, &wire_err),
+        WP_OK);
+    assert_int_equal(out.n_files, 1);
+    assert_int_equal(out.n_archives, 0);
+    assert_true(wp_str_is(out.files[0].path, "d/e/a"));
+    assert_int_equal(out.files[0].mode, 0644);
+    archives[0].dir = WP_STR("../d");
+    expect(&binding, "binding.archives[0].directory: a path below");
+    archives[0].dir = WP_STR("");
+    binding.files = &file;
+    binding.n_files = 1;
+    expect(&binding, "binding.archives[0]: file 1: another one has that path");
+    archives[0].content.len = 511;
+    expect(&binding, "binding.archives[0].content: a tar archive");
+    binding.n_archives = WP_ARRAY_LEN(archives);
+    expect(&binding, "binding.archives: at most 8 expected");
+}
+
 /* What is wrong with a password is said without it. */
 static void
 test_bad_passwords(void **state)
@@ -512,8 +558,8 @@ test_bounds(void **state)
     binding.n_env = 0;
     binding.n_files = 1;
     files[0].content = (struct wp_str){much, sizeof much};
-    expect(&binding, "binding.files: at most 1048576 bytes of content "
-                     "expected, got 1048577");
+    expect(&binding, "binding.files: at most 1048576 bytes of content and of "
+                     "archives expected, got 1048577");
     binding.n_files = 0;
     binding.egress = (struct wp_str){much, WP_EGRESS_TEXT_MAX + 1};
     expect(&binding, "binding.egress: 0 to 1023 bytes expected, got 1024");
@@ -523,11 +569,10 @@ test_bounds(void **state)
                      "256");
 }
 
-/* Cut anywhere, or of other types, it is refused or whole; never more. */
+/* Cut anywhere it is refused or whole; never more. */
 static void
-test_malformed(void **state)
+test_cut(void **state)
 {
-    static const unsigned fields[] = {1, 2, 3, 4, 5, 25, 26};
     struct wp_binding out;
 
     (void)state;
@@ -544,6 +589,15 @@ test_malformed(void **state)
         }
         free(cut);
     }
+}
+
+static void
+test_malformed(void **state)
+{
+    static const unsigned fields[] = {1, 2, 3, 4, 5, 6, 20, 25, 26};
+    struct wp_binding out;
+
+    (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(fields); i++) {
         (void)wire_set_up(NULL);
         wire_put_int(fields[i], 7);
@@ -593,8 +647,10 @@ main(void)
         WIRE_TEST(test_bad_files),
         WIRE_TEST(test_bad_repositories),
         WIRE_TEST(test_bad_passwords),
+        WIRE_TEST(test_archives),
         WIRE_TEST(test_bad_rest),
         WIRE_TEST(test_bounds),
+        WIRE_TEST(test_cut),
         WIRE_TEST(test_malformed),
     };
 
