@@ -48,7 +48,8 @@ class Daemon:
                  "--runtime-dir=" + os.path.join(self.dir, "r"),
                  "--http-listen=none", "--trusting-listen=" + listen,
                  "--trust-sessions=127.0.0.1", "--trust-sandboxes=127.0.0.1",
-                 "--session-pool=quickstart", *self.flags],
+                 "--session-pool=quickstart", "--stop-leaves=nothing",
+                 *self.flags],
                 env=dict(os.environ, PATH=os.path.join(BUILD, "runtime") + ":" +
                          os.environ["PATH"]),
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)

@@ -56,7 +56,8 @@ class Daemon:
                 [DAEMON, "--manifests", manifest, "--runtime-dir", self.run,
                  "--state-dir", os.path.join(self.dir, "state"),
                  "--lease-store", "memory", "--sandbox-limits", "best_effort",
-                 "--runtime-path", RUNTIME, "--init-path", INIT, *flags],
+                 "--runtime-path", RUNTIME, "--init-path", INIT,
+                 "--stop-leaves", "nothing", *flags],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.env = dict(os.environ, RUNTIME_DIRECTORY=self.run,
                         XDG_STATE_HOME=os.path.join(self.dir, "home"),
