@@ -35,6 +35,7 @@ class Load:
         self.api = client.CustomObjectsApi()
         self.core = client.CoreV1Api()
         self.records, self.created = {}, set()
+        self.dropped = set()
         self.lock = threading.Lock()
         self.live = self.peak = 0
         self.ending = threading.Event()
@@ -90,11 +91,13 @@ class Load:
     def seen(self, item):
         name = item["metadata"]["name"]
         status = item.get("status", {})
-        with self.lock:
-            if name not in self.created:
-                return
         ready = any(c["type"] == "Ready" and c["status"] == "True"
                     for c in status.get("conditions", []))
+        with self.lock:
+            if name not in self.created:
+                if ready:
+                    self.dropped.add(name)
+                return
         record = self.records[name]
         if not ready or record.ready_at is not None:
             return
@@ -189,7 +192,8 @@ def main():
     print("---RESULTS---")
     for record in load.records.values():
         print(json.dumps(dataclasses.asdict(record)))
-    print(json.dumps({"summary": {"peak_concurrency": load.peak}}))
+    print(json.dumps({"summary": {"peak_concurrency": load.peak,
+                                  "dropped": sorted(load.dropped)}}))
     print(json.dumps(build_samples(list(load.records.values()), load.peak)), flush=True)
     # The watch's thread may stand in a read, which Python's own end does not survive.
     os._exit(0)
