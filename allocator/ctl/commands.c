@@ -44,9 +44,9 @@ const struct wp_ctl_command wp_ctl_commands[] = {
     {"renew", "ID", "Set a lease's end to --ttl from now",
      "Moves the end of the claim's lease to --ttl from now (the pool's "
      "default\n"
-     "without it). With --hold it waits for a person, say: the end may then be "
+     "without it). With --hold the end may be beyond the longest lease, as far "
      "as\n"
-     "far away as the pool holds leases, beyond the longest lease.\n"
+     "the pool's hold-max allows.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl renew job-7 --ttl 1h\n"

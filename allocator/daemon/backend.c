@@ -78,7 +78,9 @@ sign(void *ctx, struct wp_str sandbox, struct wp_str audience, int64_t ttl_ms,
 static void
 kept(struct wp_lease_change *change)
 {
-    if (change->status != WP_OK && change->status != WP_NOT_FOUND) {
+    /* All else says that there is nothing to prolong: the lease has ended, or
+     * its pool holds none any more. */
+    if (change->status == WP_UNAVAILABLE) {
         /* It is tried again at the next look, while the lease lasts. */
         wp_log_warn("lease of a sandbox in use not prolonged",
                     wp_kv_str("reason", change->reason));

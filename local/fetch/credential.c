@@ -12,7 +12,6 @@
 
 enum {
     ENCODED_MAX = (WP_FETCH_CREDENTIAL_MAX + 2) / 3 * 4,
-    FAILED = -2,
 };
 
 static ssize_t
@@ -71,14 +70,15 @@ wp_credential_open(int fd)
     char encoded[ENCODED_MAX + 1];
     ssize_t len = read_all(fd, text, sizeof text);
     char *nul = len > 0 ? memchr(text, '\0', (size_t)len) : NULL;
-    int config = len == 0 ? -1 : FAILED;
+    int config = len == 0 ? 0 : -1;
 
     if (nul != NULL) {
         *nul = ':';
         encode(text, (size_t)len, encoded);
         config = memfd_create("git-config", MFD_CLOEXEC);
-        if (config < 0 || !write_config(config, encoded)) {
-            config = FAILED;
+        if (config >= 0 && !write_config(config, encoded)) {
+            (void)close(config);
+            config = -1;
         }
         explicit_bzero(encoded, sizeof encoded);
     }

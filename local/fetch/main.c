@@ -41,14 +41,13 @@ static int
 checkout(const char *url, const char *ref, uint64_t bytes)
 {
     struct wp_checkout it = {.url = url, .ref = ref, .bytes_max = bytes};
-    int config_fd = wp_credential_open(WP_FETCH_CREDENTIAL_FD);
     bool ok;
 
-    if (config_fd < -1) {
+    it.config_fd = wp_credential_open(WP_FETCH_CREDENTIAL_FD);
+    if (it.config_fd < 0) {
         (void)report(WP_FETCH_FAILED, "its password cannot be had", -1);
         return EXIT_FAILURE;
     }
-    it.config_fd = config_fd > 0 ? config_fd : 0;
     ok = wp_checkout(&it);
     ok = ok ? report(it.made ? WP_FETCH_MADE : WP_FETCH_KEPT, it.commit, it.fd)
             : report(WP_FETCH_FAILED, it.why, -1);

@@ -115,21 +115,16 @@ trimmed(struct wp_str name)
     return name;
 }
 
-/* What came before a header to say more of it. */
-struct before {
-    struct wp_str path; /* ptr NULL: nothing. */
-};
-
+/* given: what an entry in front says; ptr NULL: nothing. */
 static bool
-name_file(const char *header, const struct before *before,
-          struct wp_tar_file *out)
+name_file(const char *header, struct wp_str given, struct wp_tar_file *out)
 {
     bool is_ustar = memcmp(header + MAGIC, "ustar", 6) == 0;
     struct wp_str prefix = {
         header + PREFIX, is_ustar ? strnlen(header + PREFIX, PREFIX_LEN) : 0};
 
-    return before->path.ptr != NULL
-               ? set_path(out, WP_STR(""), before->path)
+    return given.ptr != NULL
+               ? set_path(out, WP_STR(""), given)
                : set_path(out, prefix,
                           (struct wp_str){header + NAME,
                                           strnlen(header + NAME, NAME_LEN)});
@@ -137,7 +132,7 @@ name_file(const char *header, const struct before *before,
 
 /* 1: it is a file; 0: it is passed over; -1: it is refused. */
 static int
-take(const char *header, struct wp_str content, struct before *before,
+take(const char *header, struct wp_str content, struct wp_str *given,
      struct wp_tar_file *out, const char **why)
 {
     const char type = header[TYPE];
@@ -145,21 +140,21 @@ take(const char *header, struct wp_str content, struct before *before,
     size_t len;
 
     if (type == 'L') {
-        before->path = trimmed(content);
+        *given = trimmed(content);
         return 0;
     }
     if (type == 'x') {
         *why = "a whole pax header";
-        return find_pax_path(content, &before->path) ? 0 : -1;
+        return find_pax_path(content, given) ? 0 : -1;
     }
     if (type == 'g') {
         return 0;
     }
     *why = "a path of at most 512 bytes without NUL";
-    if (!name_file(header, before, out)) {
+    if (!name_file(header, *given, out)) {
         return -1;
     }
-    before->path.ptr = NULL;
+    given->ptr = NULL;
     len = strlen(out->path);
     if (type == '5' || len == 0 || out->path[len - 1] == '/') {
         return 0;
@@ -180,7 +175,7 @@ take(const char *header, struct wp_str content, struct before *before,
 int
 wp_tar_next(struct wp_str *rest, struct wp_tar_file *out, const char **why)
 {
-    struct before before = {{NULL, 0}};
+    struct wp_str given = {NULL, 0};
 
     out->path[0] = '\0';
     while (rest->len > 0) {
@@ -207,7 +202,7 @@ wp_tar_next(struct wp_str *rest, struct wp_tar_file *out, const char **why)
             whole = rest->len;
         }
         found = take(header, (struct wp_str){header + BLOCK, (size_t)size},
-                     &before, out, why);
+                     &given, out, why);
         rest->ptr += whole;
         rest->len -= whole;
         if (found != 0) {

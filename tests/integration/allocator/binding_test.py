@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import unittest
 import grpc
 
 from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon, alive, eventually,
-                         host_can, pb, tell_if_failed)
+                         end_all, host_can, pb)
 
 CTL = os.path.abspath(sys.argv[4])
 BOUND = "/opt/warmpool/bound"
@@ -69,16 +68,7 @@ class Binding(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
-        tell_if_failed(self, self.daemons)
-        for daemon in self.daemons:
-            daemon.stop(signal.SIGKILL)
-        if os.path.isdir(os.path.join(self.dir, "s")):
-            last = Daemon("--lease-store=memory", directory=self.dir,
-                          replicas=0)
-            eventually(lambda: last.ready() or last.process.poll() is not None,
-                       "the sweeping daemon")
-            last.stop()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        end_all(self, self.daemons, self.dir)
 
     def start(self, *flags, **more):
         daemon = Daemon(self.store, *flags, directory=self.dir, **more)

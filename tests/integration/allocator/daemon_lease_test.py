@@ -22,7 +22,7 @@ import grpc
 
 from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon,
                          UnixHTTPConnection, alive, eventually, host_can,
-                         metrics, pb, tell_if_failed)
+                         end_all, metrics, pb)
 
 MANY = 10000
 WAIT_MS = 60000  # For a sandbox that is ready and not recorded yet.
@@ -61,17 +61,7 @@ class Rig(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
-        """Ends what the test left running, through a daemon of its own."""
-        tell_if_failed(self, self.daemons)
-        for daemon in self.daemons:
-            daemon.stop(signal.SIGKILL)
-        if os.path.isdir(os.path.join(self.dir, "s")):
-            last = Daemon("--lease-store=memory", *self.backend(),
-                          directory=self.dir, replicas=0)
-            eventually(lambda: last.ready() or last.process.poll() is not None,
-                       "the sweeping daemon")
-            last.stop()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        end_all(self, self.daemons, self.dir, *self.backend())
 
     def backend(self):
         return [f for f in self.flags if f.startswith("--backend")]

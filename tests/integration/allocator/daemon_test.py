@@ -183,6 +183,20 @@ def tell_if_failed(test, daemons):
                   + daemon.messages()[-4000:], file=sys.stderr)
 
 
+def end_all(test, daemons, directory, *flags):
+    """Ends what a test left running, through a daemon of its own."""
+    tell_if_failed(test, daemons)
+    for daemon in daemons:
+        daemon.stop(signal.SIGKILL)
+    if os.path.isdir(os.path.join(directory, "s")):
+        last = Daemon("--lease-store=memory", *flags, directory=directory,
+                      replicas=0)
+        eventually(lambda: last.ready() or last.process.poll() is not None,
+                   "the sweeping daemon")
+        last.stop()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as handle:

@@ -8,7 +8,6 @@ control groups; exits with 77 elsewhere.
 import glob
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,8 +19,8 @@ import unittest
 import grpc
 
 from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon, UnixHTTPConnection,
-                         alive, eventually, host_can, metrics, pb,
-                         tell_if_failed)
+                         alive, end_all, eventually, host_can, metrics,
+                         pb)
 
 CTL = os.path.abspath(sys.argv[4])
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -55,14 +54,7 @@ class Freeze(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
-        tell_if_failed(self, self.daemons)
-        for daemon in self.daemons:
-            daemon.stop(signal.SIGKILL)
-        last = Daemon("--lease-store=memory", directory=self.dir, replicas=0)
-        eventually(lambda: last.ready() or last.process.poll() is not None,
-                   "the sweeping daemon")
-        last.stop()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        end_all(self, self.daemons, self.dir)
 
     def start(self, *flags, freeze_after="500ms", hold_max="1h", **more):
         with open(MANIFEST, encoding="utf-8") as source:

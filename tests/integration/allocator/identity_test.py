@@ -21,8 +21,8 @@ import urllib.request
 
 import grpc
 
-from daemon_test import (PATIENCE, POOL, Daemon, eventually, host_can, pb,
-                         tell_if_failed)
+from daemon_test import (PATIENCE, POOL, Daemon, end_all, eventually,
+                         host_can, pb, tell_if_failed)
 
 CTL = os.path.abspath(sys.argv[4])
 AUDIENCE = "https://api.test"
@@ -225,14 +225,7 @@ class NextDaemon(Case):
         self.addCleanup(self.clean)
 
     def clean(self):
-        tell_if_failed(self, self.daemons)
-        for daemon in self.daemons:
-            daemon.stop(signal.SIGKILL)
-        last = Daemon("--lease-store=memory", directory=self.dir, replicas=0)
-        eventually(lambda: last.ready() or last.process.poll() is not None,
-                   "the sweeping daemon")
-        last.stop()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        end_all(self, self.daemons, self.dir)
 
     def start(self):
         daemon = Daemon("--lease-store=sqlite", directory=self.dir, replicas=1)
