@@ -11,6 +11,7 @@
 #include "pool/pool.h"
 
 struct wp_api_config; /* k8s/api/api_config.h */
+struct wp_tracer;     /* pool/trace/tracer.h */
 
 enum wp_controllers {
     WP_CONTROLLER_POOL = 1,
@@ -76,6 +77,8 @@ struct wp_cluster_config {
      * tokens made with it. NULL: no token is asked for. */
     const uint8_t *sandbox_key;
     const struct wp_cluster_webhook *webhook; /* NULL: none. */
+    /* Takes spans of SandboxClaims whose annotation asks for them; NULL. */
+    struct wp_tracer *tracer;
 };
 
 /* What the daemon gives. post: has run(arg, a, b) called on the control thread,

@@ -174,6 +174,17 @@ is_base_url(const char *text)
 }
 
 static enum wp_status
+check_base_url(const char *setting, const char *text, struct wp_err *err)
+{
+    return text[0] == '\0' || is_base_url(text)
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting '%s': expected a URL as "
+                            "http://host:port, got '%.80s'",
+                            setting, text);
+}
+
+static enum wp_status
 check_sessions(const struct wp_conf *conf, struct wp_err *err)
 {
     if (conf->session_pool[0] != '\0' && !is_pool(conf->session_pool)) {
@@ -189,13 +200,7 @@ check_sessions(const struct wp_conf *conf, struct wp_err *err)
                           "of a template, got '%.80s'",
                           conf->trigger_template);
     }
-    if (conf->session_url[0] != '\0' && !is_base_url(conf->session_url)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "setting 'session_url': expected a URL as "
-                          "http://host:port, got '%.80s'",
-                          conf->session_url);
-    }
-    return WP_OK;
+    return check_base_url("session_url", conf->session_url, err);
 }
 
 /* Who shows no credential is believed by its address; somebody must be. */
@@ -579,6 +584,9 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = check_trust(conf, err);
+    }
+    if (status == WP_OK) {
+        status = check_base_url("otlp_endpoint", conf->otlp_endpoint, err);
     }
     if (status == WP_OK) {
         status = check_sessions(conf, err);

@@ -67,7 +67,7 @@ static const struct wp_upstream_flag flags[] = {
     {"tls-cipher-suites", IDLE, WP_SETTINGS,
      "OpenSSL's configuration names the ciphers"},
     {"enable-tracing", IDLE_BOOL, WP_SETTINGS,
-     "no traces are written; metrics_listen shows where time goes"},
+     "otlp_endpoint names a collector, which turns traces on"},
     {"enable-pprof", IDLE_BOOL, WP_SETTINGS,
      "metrics_listen shows where time goes"},
     {"enable-pprof-debug", IDLE_BOOL, WP_SETTINGS,

@@ -138,7 +138,7 @@ print_lease(const struct wp_ctl *ctl,
     wp_print_field(out, FIELD, "sandbox", "%s", grant->sandbox);
     wp_print_field(out, FIELD, "endpoint", "%s", grant->endpoint);
     wp_print_field(
-        out, FIELD, "served", "%s, %s%s%s", wp_ctl_served_name(grant->served),
+        out, FIELD, "served", "%s, %s%s%s", wp_served_text(grant->served),
         grant->waited_ns > 0 ? "after " : "at once",
         grant->waited_ns > 0 ? wp_print_duration(grant->waited_ns, text) : "",
         response->replayed ? " (the same lease as before)" : "");
@@ -534,7 +534,7 @@ print_batch(const struct wp_ctl *ctl,
         if (item->code == 0) {
             wp_table_add(&table, "%s", item->grant->sandbox);
             wp_table_add(&table, "%s", item->grant->endpoint);
-            wp_table_add(&table, "%s", wp_ctl_served_name(item->grant->served));
+            wp_table_add(&table, "%s", wp_served_text(item->grant->served));
         } else {
             wp_table_add(&table, "-");
             wp_table_add(&table, "-");

@@ -160,7 +160,7 @@ wp_cmd_get(struct wp_ctl *ctl)
     wp_print_field(ctl->out, FIELD, "sandbox", "%s", info->sandbox);
     wp_print_field(ctl->out, FIELD, "endpoint", "%s", info->endpoint);
     wp_print_field(ctl->out, FIELD, "served", "%s",
-                   wp_ctl_served_name(info->served));
+                   wp_served_text(info->served));
     wp_print_field(ctl->out, FIELD, "fence", "%llu",
                    (unsigned long long)info->fence);
     wp_print_field(ctl->out, FIELD, "ends in", "%s",
@@ -190,7 +190,7 @@ list_row(const struct wp_ctl *ctl, const struct wp_claim_info *info,
                      : info->lost  ? "lost"
                                    : "held");
         wp_table_add(table, "%s", info->sandbox[0] ? info->sandbox : "-");
-        wp_table_add(table, "%s", wp_ctl_served_name(info->served));
+        wp_table_add(table, "%s", wp_served_text(info->served));
         wp_table_add(table, "%s",
                      info->waiting ? "-"
                                    : wp_ctl_left(info->deadline_wall_ms, left));

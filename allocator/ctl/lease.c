@@ -99,20 +99,6 @@ wp_ctl_explain(struct wp_ctl *ctl, const char *claim_id, struct wp_err *err)
 }
 
 const char *
-wp_ctl_served_name(enum wp_served served)
-{
-    switch (served) {
-    case WP_SERVED_WARM:
-        return "warm";
-    case WP_SERVED_QUEUED:
-        return "queued";
-    case WP_SERVED_COLD:
-        return "cold";
-    }
-    return "-";
-}
-
-const char *
 wp_ctl_left(int64_t deadline_wall_ms, char out[32])
 {
     int64_t now_ms = wp_clock_wall_ns(wp_clock_system()) / WP_NS_PER_MS;
@@ -156,7 +142,7 @@ wp_ctl_lease_json(struct wp_str claim_id, const struct wp_grant *grant,
         (json_int_t)grant->fence, "deadline",
         wp_ctl_time_json(grant->deadline_wall_ms), "deadline_unix_ms",
         (json_int_t)grant->deadline_wall_ms, "served",
-        wp_ctl_served_name(grant->served), "waited_us",
+        wp_served_text(grant->served), "waited_us",
         (json_int_t)(grant->waited_ns / WP_NS_PER_US), "replayed",
         (int)replayed);
 }
@@ -179,6 +165,6 @@ wp_ctl_claim_json(const struct wp_claim_info *info)
         "granted", wp_ctl_time_json(info->granted_wall_ms), "deadline",
         wp_ctl_time_json(info->deadline_wall_ms), "deadline_unix_ms",
         (json_int_t)info->deadline_wall_ms, "served",
-        wp_ctl_served_name(info->served), "lost_reason",
+        wp_served_text(info->served), "lost_reason",
         wp_json_from_text(info->lost_reason));
 }

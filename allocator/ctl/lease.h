@@ -32,8 +32,6 @@ json_t *wp_ctl_lease_json(struct wp_str claim_id, const struct wp_grant *grant,
                           bool replayed);
 /* The same of what Get and List tell. */
 json_t *wp_ctl_claim_json(const struct wp_claim_info *info);
-/* "warm", "queued", "cold"; "-" for none. */
-const char *wp_ctl_served_name(enum wp_served served);
 /* "29m12s" until a wall-clock time, or "ended"; returns out. */
 const char *wp_ctl_left(int64_t deadline_wall_ms, char out[32]);
 /* Unix milliseconds as RFC 3339; new reference. */

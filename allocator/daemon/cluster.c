@@ -233,6 +233,7 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->gc = conf->garbage_collect;
     out->sandbox_key = self->has_sandbox_key ? self->sandbox_key : NULL;
     out->webhook = self->webhook != NULL ? &self->webhook_config : NULL;
+    out->tracer = wp_exporter_tracer(self->core->exporter);
     out->allowed_label_domains_file =
         wp_conf_or_null(conf->allowed_label_domains_file);
     if (out->allowed_label_domains_file == NULL &&

@@ -13,6 +13,7 @@
 #include "allocator/signer/signer.h"
 #include "allocator/threads/control.h"
 #include "allocator/services/services.h"
+#include "allocator/trace/exporter.h"
 #include "proto/loop/loop.h"
 #include "pool/pool.h"
 
@@ -23,6 +24,7 @@ struct wp_daemon_core {
     struct wp_pools *pools;
     struct wp_services *services; /* Told of changes of pools. */
     struct wp_signer *signer;     /* NULL: in a cluster. */
+    struct wp_exporter *exporter; /* Of traces. NULL: none are made. */
     /* This one makes, destroys and expires sandboxes. Written by the control
      * thread, or before it runs. */
     _Atomic(bool) keeper;

@@ -152,6 +152,36 @@ destroy_signer(struct wp_daemon *daemon)
     wp_signer_destroy(daemon->core.signer);
 }
 
+static enum wp_status
+create_exporter(struct wp_daemon *daemon, struct wp_err *err)
+{
+    const struct wp_exporter_config config = {
+        .endpoint = daemon->core.conf->otlp_endpoint,
+        .version = WP_VERSION,
+        .clock = wp_clock_system(),
+    };
+
+    if (config.endpoint[0] == '\0') {
+        return WP_OK;
+    }
+    daemon->core.exporter = wp_exporter_create(&config, err);
+    return daemon->core.exporter != NULL ? WP_OK : err->status;
+}
+
+static enum wp_status
+start_exporter(struct wp_daemon *daemon, struct wp_err *err)
+{
+    return daemon->core.exporter != NULL
+               ? wp_exporter_start(daemon->core.exporter, err)
+               : WP_OK;
+}
+
+static void
+destroy_exporter(struct wp_daemon *daemon)
+{
+    wp_exporter_destroy(daemon->core.exporter);
+}
+
 /* --- What makes sandboxes --- */
 
 static enum wp_status
@@ -491,6 +521,7 @@ static const struct {
     enum wp_status (*create)(struct wp_daemon *daemon, struct wp_err *err);
     void (*destroy)(struct wp_daemon *daemon);
 } parts[] = {
+    {create_exporter, destroy_exporter}, /* the way of spans */
     {create_access, destroy_access},     /* tokens, identities */
     {create_dirs, destroy_dirs},         /* directories, the pid file */
     {create_manifest, destroy_manifest}, /* templates and pools */
@@ -509,6 +540,7 @@ static const struct {
     enum wp_status (*start)(struct wp_daemon *daemon, struct wp_err *err);
     void (*stop)(struct wp_daemon *daemon);
 } runs[] = {
+    {start_exporter, NULL},
     /* Hears other replicas; its last answers go to the core. */
     {start_store, stop_store},
     /* Control and http serve all below until that has stopped. */

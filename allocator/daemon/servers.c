@@ -246,6 +246,7 @@ create_rpc(struct wp_daemon_servers *self, struct wp_err *err)
     config.tls_cert = wp_conf_or_null(conf->tls_cert);
     config.tls_key = wp_conf_or_null(conf->tls_key);
     config.tls_client_ca = wp_conf_or_null(conf->tls_client_ca);
+    config.tracer = wp_exporter_tracer(self->from.core->exporter);
     config.reflection = conf->reflection;
     config.threads = (uint32_t)conf->rpc_threads;
     config.calls_max = (uint32_t)conf->rpc_calls_max;
@@ -304,6 +305,7 @@ fill_pages(struct wp_daemon_servers *self)
 
     self->metrics.pools = from->core->pools;
     self->metrics.control = from->core->control;
+    self->metrics.tracer = wp_exporter_tracer(from->core->exporter);
     self->metrics.rpc = self->rpc;
     self->metrics.backend = from->backend_name;
     self->metrics.lease_store = wp_daemon_store_port(from->store).ops->name;

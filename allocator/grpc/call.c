@@ -115,6 +115,18 @@ look_again(struct wp_rpc_call *call)
     }
 }
 
+static void
+end_trace(struct wp_rpc_call *call, enum wp_status status)
+{
+    struct wp_span span = {.name = wp_rpc_call_method(call)->api->path + 1,
+                           .kind = WP_SPAN_SERVER,
+                           .is_rpc = true,
+                           .status = status};
+
+    wp_trace_end(&call->base.trace, &span,
+                 wp_clock_mono_ns(call->server->clock));
+}
+
 /* The clock is read once for all that a turn of the thread answers. */
 static void
 measure(struct wp_rpc_call *call)
@@ -124,6 +136,9 @@ measure(struct wp_rpc_call *call)
                             : call->late ? WP_DEADLINE_EXCEEDED
                                          : call->status;
 
+    if (WP_UNLIKELY(call->base.trace.tracer != NULL)) {
+        end_trace(call, status);
+    }
     if (wp_rpc_call_method(call)->kind != WP_RPC_UNARY) {
         return;
     }
@@ -368,7 +383,8 @@ wp_rpc_call_init(void *ctx, struct wp_h2_stream *stream)
 
 void
 wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
-                 const struct wp_identity *who, int64_t timeout_ns)
+                 const struct wp_identity *who, int64_t timeout_ns,
+                 const struct wp_trace_context *trace)
 {
     struct wp_rpc_server *server = call->server;
     int64_t now_ns = wp_clock_mono_ns(server->clock);
@@ -399,6 +415,7 @@ wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
     }
     call->base.deadline_ns = wp_time_add(now_ns, timeout_ns);
     call->opened_ns = now_ns;
+    wp_trace_begin(&call->base.trace, server->config.tracer, trace, now_ns);
     call->details[0] = '\0';
     call->late = false;
     call->started = false;

@@ -219,9 +219,11 @@ void wp_rpc_request_done(void *ctx, struct wp_h2_conn *conn, int32_t id,
 
 /* Gives a zeroed object what it keeps for ever. */
 void wp_rpc_call_init(void *ctx, struct wp_h2_stream *stream);
-/* A call of that method begins; timeout_ns below 0: none named. */
+/* A call of that method begins; timeout_ns below 0: none named. trace: what the
+ * client says of its own. */
 void wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
-                      const struct wp_identity *who, int64_t timeout_ns);
+                      const struct wp_identity *who, int64_t timeout_ns,
+                      const struct wp_trace_context *trace);
 /* A whole message. */
 void wp_rpc_call_run(struct wp_rpc_call *call, const uint8_t *message,
                      size_t len);

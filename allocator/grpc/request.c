@@ -14,6 +14,7 @@ struct request {
     bool bad_timeout;
     bool has_token; /* The access token. */
     int64_t timeout_ns;
+    struct wp_trace_context trace;
 };
 
 _Static_assert(sizeof(struct request) <= WP_H2_REQUEST_SIZE,
@@ -95,6 +96,8 @@ wp_rpc_request_header(void *ctx, void *scratch, struct wp_str name,
         request->bad_timeout = !parse_timeout(value, &request->timeout_ns);
     } else if (is(name, "authorization", 13)) {
         request->has_token = request->has_token || is_access_token(ctx, value);
+    } else if (is(name, "traceparent", 11)) {
+        (void)wp_trace_context_parse(value, &request->trace);
     }
 }
 
@@ -213,5 +216,6 @@ wp_rpc_request_done(void *ctx, struct wp_h2_conn *conn, int32_t id,
     }
     wp_rpc_call_open(WP_CONTAINER_OF(stream, struct wp_rpc_call, stream),
                      request->method - 1, caller,
-                     request->has_timeout ? request->timeout_ns : -1);
+                     request->has_timeout ? request->timeout_ns : -1,
+                     &request->trace);
 }

@@ -22,6 +22,7 @@
 #include "allocator/services/service.h"
 #include "pool/base/clock.h"
 #include "pool/base/status.h"
+#include "pool/trace/tracer.h"
 
 struct wp_rpc_server;
 
@@ -63,6 +64,10 @@ struct wp_rpc_config {
      * after them. NULL: there is nothing. */
     void (*written)(void *ctx);
     void *written_ctx;
+
+    /* Who takes spans of calls whose client asks for them by "traceparent".
+     * NULL: nobody. */
+    struct wp_tracer *tracer;
 
     bool reflection;
     /* How long a thread that has nothing to do looks for more before it sleeps;

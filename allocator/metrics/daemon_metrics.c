@@ -49,14 +49,13 @@ static void
 put_claim_durations(struct evbuffer *out, const struct wp_rpc_server *rpc)
 {
     static const char name[] = "warmpool_claim_duration_seconds";
-    static const char *const served[] = {NULL, "warm", "queued", "cold"};
     struct wp_rpc_duration d;
 
     wp_prom_family(out, name, "histogram",
                    "From the head of a Claim to its answer, of those that "
                    "were granted over gRPC, by how.");
     for (unsigned k = WP_SERVED_WARM; k <= WP_SERVED_COLD; k++) {
-        const struct wp_prom_label label = {"served", served[k]};
+        const struct wp_prom_label label = {"served", wp_served_text(k)};
 
         wp_rpc_server_served(rpc, k, &d);
         wp_prom_put_buckets(
@@ -121,6 +120,28 @@ put_streams(struct evbuffer *out, const struct wp_http_metrics *m)
                 "Leases that clients of claim streams hold and have not said "
                 "to have taken.",
                 ahead);
+}
+
+static void
+put_traces(struct evbuffer *out, const struct wp_tracer *tracer)
+{
+    static const char name[] = "warmpool_trace_spans_total";
+    const struct wp_tracer_stats s = wp_tracer_stats(tracer);
+    const struct {
+        const char *name;
+        uint64_t n;
+    } outcomes[] = {
+        {"exported", s.exported}, {"dropped", s.dropped}, {"failed", s.failed}};
+
+    wp_prom_family(out, name, "counter",
+                   "Spans: exported to the collector of otlp_endpoint, dropped "
+                   "because too many waited for it, failed because it did not "
+                   "take them.");
+    for (size_t i = 0; i < WP_ARRAY_LEN(outcomes); i++) {
+        const struct wp_prom_label label = {"outcome", outcomes[i].name};
+
+        wp_prom_sample(out, name, &label, 1, (double)outcomes[i].n);
+    }
 }
 
 static void
@@ -274,6 +295,9 @@ wp_daemon_metrics_parts(struct evbuffer *out, const struct wp_http_metrics *m)
     }
     if (m->http != NULL) {
         put_http(out, m->http);
+    }
+    if (m->tracer != NULL) {
+        put_traces(out, m->tracer);
     }
     put_process(out);
 }

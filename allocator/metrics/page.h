@@ -28,6 +28,7 @@ struct wp_http_metrics {
     const char *backend;                /* Its name. */
     const char *lease_store;            /* Its name. */
     const struct wp_lease_meter *store; /* NULL: left out. */
+    const struct wp_tracer *tracer;     /* NULL: left out. */
     /* Adds what only this store can tell. NULL: nothing. */
     void (*store_more)(void *ctx, struct evbuffer *out);
     /* Of one machine's sandboxes. NULL: left out. Any thread. */

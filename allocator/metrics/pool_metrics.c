@@ -140,7 +140,6 @@ static void
 put_claims(const struct wp_pool_scrape *sc)
 {
     const char *name = "warmpool_claims_total";
-    const char *const served[] = {NULL, "warm", "queued", "cold"};
 
     wp_prom_family(sc->out, name, "counter",
                    "Claims granted, by how: warm at once, queued for one "
@@ -152,7 +151,7 @@ put_claims(const struct wp_pool_scrape *sc)
             struct wp_prom_label labels[] = {
                 {"namespace", s->spec.pool_namespace},
                 {"pool", s->spec.name},
-                {"served", served[k]},
+                {"served", wp_served_text(k)},
             };
 
             wp_prom_sample(sc->out, name, labels, 3,

@@ -7,7 +7,6 @@
  * client that goes has its call ended at once; the thread finds out within a
  * hundredth of a replay, and until it has, the next one is refused. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 #include "allocator/services/services_private.h"
 #include "pool/base/assert.h"
 #include "allocator/advice/advice.h"
+#include "proto/loop/thread.h"
 
 /* Least time between two messages of progress. */
 #define PROGRESS_NS (100 * WP_NS_PER_MS)
@@ -293,21 +293,15 @@ advise_writable(struct wp_call *call)
     (void)pthread_mutex_unlock(&advise->lock);
 }
 
-/* Under the lock. A new thread takes no signals: those are the main one's. */
+/* Under the lock. */
 static bool
 start_thread(struct wp_advise *advise)
 {
-    sigset_t all;
-    sigset_t before;
-
     if (advise->joinable) {
         (void)pthread_join(advise->thread, NULL);
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     advise->joinable =
-        pthread_create(&advise->thread, NULL, advise_main, advise) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        wp_thread_start(&advise->thread, advise_main, advise) == 0;
     return advise->joinable;
 }
 

@@ -75,6 +75,33 @@ claim_waits_no_more(struct claim_call *self)
     }
 }
 
+/* What has come to an end now, in the client's trace. */
+static void
+claim_trace(struct claim_call *self, const char *name)
+{
+    struct wp_trace *trace = &self->call->trace;
+    const struct wp_claim *claim = &self->claim;
+    bool granted = claim->status == WP_OK;
+    struct wp_span span = {
+        .name = name,
+        .kind = WP_SPAN_INTERNAL,
+        .status = claim->status,
+        .served = granted ? wp_served_text(claim->grant.served) : NULL,
+    };
+
+    if (WP_LIKELY(trace->tracer == NULL)) {
+        return;
+    }
+    WP_SPAN_TEXT(span.pool_namespace, claim->pool_namespace);
+    WP_SPAN_TEXT(span.pool, claim->pool);
+    WP_SPAN_TEXT(span.claim, claim->claim_id);
+    if (granted) {
+        WP_SPAN_TEXT(span.sandbox, wp_str_from(claim->grant.sandbox));
+    }
+    wp_trace_step(trace, &span,
+                  wp_clock_mono_ns(wp_services_of(self->call)->config.clock));
+}
+
 /* Takes back what the client will not hear of. A repeated answer is left: the
  * first answer may well have been heard. */
 static void
@@ -175,6 +202,7 @@ claim_settle(struct claim_call *self)
 static void
 claim_bound(struct wp_bind *bind)
 {
+    claim_trace(bind->ctx, "bind");
     claim_settle(bind->ctx);
 }
 
@@ -183,6 +211,7 @@ claim_bound(struct wp_bind *bind)
 static bool
 claim_binds(struct claim_call *self)
 {
+    claim_trace(self, "grant");
     return WP_UNLIKELY(self->binding != NULL) && self->claim.status == WP_OK &&
            wp_service_binding_bind(wp_services_of(self->call), self->binding,
                                    &self->claim, claim_bound,

@@ -16,6 +16,7 @@
 #include "pool/base/arena.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
+#include "pool/trace/tracer.h"
 
 enum {
     WP_CALL_ARENA_SIZE = 8192, /* Scratch of one call, decoding included. */
@@ -46,6 +47,7 @@ struct wp_call {
     /* Set before finish by a method that grants one claim: an enum wp_served,
      * by which the transport tells how long such calls took. 0: none. */
     unsigned served;
+    struct wp_trace trace; /* Of the whole call; a method may add steps. */
     struct wp_arena arena;
 
     /* Set by a method that answers later. cancelled: the client has gone or the

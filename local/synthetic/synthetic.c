@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "pool/base/log.h"
 #include "pool/base/channel.h"
 #include "pool/base/rng.h"
+#include "proto/loop/thread.h"
 
 #define DIR_NAME "/synthetic"
 
@@ -489,8 +489,6 @@ wp_synthetic_start(struct wp_synthetic *synthetic,
 {
     struct wp_local_sweep ignored;
     enum wp_status status;
-    sigset_t all;
-    sigset_t old;
     int error;
 
     WP_ASSERT(!synthetic->started);
@@ -501,11 +499,7 @@ wp_synthetic_start(struct wp_synthetic *synthetic,
     if (status != WP_OK) {
         return status;
     }
-    /* Signals are main's. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&synthetic->thread, NULL, thread_main, synthetic);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    error = wp_thread_start(&synthetic->thread, thread_main, synthetic);
     if (error != 0) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
                           "no thread for the synthetic backend");

@@ -4,13 +4,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pool/base/assert.h"
 #include "pool/base/channel.h"
+#include "proto/loop/thread.h"
 
 enum {
     /* Mail run in one go before sockets and timers get their turn. */
@@ -113,19 +113,14 @@ thread_main(void *ctx)
 enum wp_status
 wp_loop_start(struct wp_loop *loop, struct wp_err *err)
 {
-    sigset_t all;
-    sigset_t before;
     int rc;
 
     WP_ASSERT(!running(loop));
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     /* Before create: what the thread does first already belongs to it. The
      * store of loop->thread is only read by other threads that learn of the
      * loop later. */
     atomic_store_explicit(&loop->running, true, memory_order_release);
-    rc = pthread_create(&loop->thread, NULL, thread_main, loop);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = wp_thread_start(&loop->thread, thread_main, loop);
     if (rc != 0) {
         atomic_store_explicit(&loop->running, false, memory_order_release);
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, rc,

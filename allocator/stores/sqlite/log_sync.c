@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "allocator/stores/sqlite/file.h"
 #include "pool/base/assert.h"
+#include "proto/loop/thread.h"
 
 /* Who has the turn moves it from IDLE to ASKED, and back to IDLE; the thread
  * moves it from ASKED to DONE. A reset of what is ASKED leaves the thread a
@@ -48,21 +48,6 @@ sync_main(void *arg)
     }
 }
 
-/* Signals are the main thread's. */
-static int
-start_thread(struct wp_lease_log_sync *sync)
-{
-    sigset_t all;
-    sigset_t before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&sync->thread, NULL, sync_main, sync);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 enum wp_status
 wp_lease_log_sync_start(struct wp_lease_log_sync *sync, const char *path,
                         struct wp_err *err)
@@ -80,7 +65,7 @@ wp_lease_log_sync_start(struct wp_lease_log_sync *sync, const char *path,
     error = sem_init(&sync->wake, 0, 0);
     WP_ASSERT(error == 0);
     atomic_init(&sync->state, IDLE);
-    error = start_thread(sync);
+    error = wp_thread_start(&sync->thread, sync_main, sync);
     if (error != 0) {
         (void)sem_destroy(&sync->wake);
         (void)close(sync->fd);

@@ -1,7 +1,6 @@
 #include "allocator/stores/sqlite/store.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "allocator/stores/sqlite/log_sync.h"
 #include "allocator/stores/sqlite/turn.h"
 #include "pool/leases/commit_queue.h"
+#include "proto/loop/thread.h"
 
 enum {
     DEFAULT_BUSY_TIMEOUT_MS = 2000,
@@ -104,21 +104,6 @@ fill_defaults(struct wp_lease_sqlite_config *config)
     }
 }
 
-/* Signals are the main thread's. */
-static int
-start_committer(struct wp_lease_sqlite *sqlite)
-{
-    sigset_t all;
-    sigset_t before;
-    int error;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&sqlite->committer, NULL, committer_main, sqlite);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 struct wp_lease_sqlite *
 wp_lease_sqlite_create(const struct wp_lease_sqlite_config *config,
                        struct wp_err *err)
@@ -152,7 +137,7 @@ wp_lease_sqlite_create(const struct wp_lease_sqlite_config *config,
         wp_lease_sqlite_destroy(sqlite);
         return NULL;
     }
-    error = start_committer(sqlite);
+    error = wp_thread_start(&sqlite->committer, committer_main, sqlite);
     if (error != 0) {
         (void)wp_err_sys(err, WP_UNAVAILABLE, error,
                          "the lease store's thread cannot start");

@@ -161,6 +161,7 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
 
     wp_list_remove(&bringing->node);
     free(bringing);
+    wp_claim_reconcile_traced(reconcile, "bind", answer->status);
     if (answer->status == WP_OK || answer->other) {
         /* Another one is what the claim said before. */
         time_of(reconcile->sandbox, reconcile->entry->brought);

@@ -11,6 +11,7 @@
 #include "k8s/controllers/claim/states.h"
 #include "k8s/objects/names.h"
 #include "k8s/objects/object.h"
+#include "pool/trace/tracer.h"
 
 enum {
     WP_CLAIM_BROUGHT_MAX = 128, /* A uid, an address and a time. */
@@ -24,6 +25,7 @@ struct wp_claim_entry {
     int64_t seen_mono_ns; /* When this replica first saw it. */
     int64_t seen_wall_ns;
     struct wp_claim_ask *ask; /* NULL: none. Owned. */
+    struct wp_trace trace;    /* From then until it is Ready. */
     /* Which waits for the first-observed annotation; NULL. */
     struct wp_claim_reconcile *joins;
     /* Its Sandbox's metadata was brought up to these: of the claim, of the

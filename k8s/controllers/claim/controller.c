@@ -132,13 +132,9 @@ on_claim(void *ctx, const struct wp_object *before,
                               collect_one, self);
         }
     } else if (before == NULL) {
-        struct wp_claim_entry *entry =
-            wp_claim_cache_find(self->cache, after->ns, after->name);
-
-        if (entry == NULL && !after->deleting) {
-            entry = wp_claim_cache_enter(self->cache, after);
-            entry->seen_mono_ns = wp_clock_mono_ns(self->parts->clock);
-            entry->seen_wall_ns = wp_clock_wall_ns(self->parts->clock);
+        if (!after->deleting &&
+            wp_claim_cache_find(self->cache, after->ns, after->name) == NULL) {
+            (void)wp_claim_first_seen(self, after);
         }
         look_at(self, after);
     } else if (claim_differs(self, before, after)) {

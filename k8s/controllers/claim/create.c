@@ -73,6 +73,7 @@ create_settled(struct wp_claim_reconcile *reconcile)
                             : WP_WRITE_NONE);
     switch (wp_claim_fate(reconcile->answered)) {
     case WP_FATE_DONE:
+        wp_claim_reconcile_traced(reconcile, "create", WP_OK);
         created(reconcile);
         return;
     case WP_FATE_LOOK:

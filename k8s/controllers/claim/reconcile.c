@@ -172,9 +172,7 @@ wp_claim_reconcile_begin(struct wp_claim_controller *self, struct wp_work *work,
     reconcile->claim = wp_object_ref(claim);
     reconcile->after_ns = WP_TIME_NEVER;
     if (entry == NULL) {
-        entry = wp_claim_cache_enter(self->cache, claim);
-        entry->seen_mono_ns = wp_clock_mono_ns(self->parts->clock);
-        entry->seen_wall_ns = wp_clock_wall_ns(self->parts->clock);
+        entry = wp_claim_first_seen(self, claim);
     }
     reconcile->entry = entry;
     go_by_decision(reconcile);

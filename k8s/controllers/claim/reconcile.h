@@ -160,6 +160,14 @@ void wp_claim_reconcile_arrive(struct wp_claim_reconcile *reconcile);
 /* May it write? If not, the reconcile has ended. */
 WP_MUST_CHECK bool
 wp_claim_reconcile_may_write(struct wp_claim_reconcile *reconcile);
+/* The entry of a claim that this replica sees for the first time. */
+struct wp_claim_entry *wp_claim_first_seen(struct wp_claim_controller *self,
+                                           const struct wp_object *claim);
+/* What has come to an end now, in the client's trace of the claim. */
+void wp_claim_reconcile_traced(struct wp_claim_reconcile *reconcile,
+                               const char *what, enum wp_status status);
+/* The claim is Ready, which ends its trace. */
+void wp_claim_reconcile_trace_ends(struct wp_claim_reconcile *reconcile);
 /* The newest that is known of the claim; false when it is gone or is going, and
  * the reconcile has ended. */
 WP_MUST_CHECK bool

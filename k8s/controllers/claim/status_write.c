@@ -31,6 +31,15 @@ since_annotation(const struct wp_claim_reconcile *reconcile, const char *key)
     return wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS - then_ms;
 }
 
+static enum wp_claim_launch
+launch_of(const struct wp_object *sandbox)
+{
+    const char *type = wp_object_label(sandbox, WP_LABEL_LAUNCH_TYPE);
+
+    return type != NULL && strcmp(type, "cold") == 0 ? WP_LAUNCH_COLD
+                                                     : WP_LAUNCH_WARM;
+}
+
 /* Ready was written for the first time. */
 static void
 measure(struct wp_claim_reconcile *reconcile)
@@ -39,10 +48,7 @@ measure(struct wp_claim_reconcile *reconcile)
     const struct wp_object *sandbox = reconcile->outcome.sandbox;
     const char *templ =
         wp_object_annotation(sandbox, WP_ANNOTATION_TEMPLATE_REF);
-    const char *type = wp_object_label(sandbox, WP_LABEL_LAUNCH_TYPE);
-    enum wp_claim_launch launch = type != NULL && strcmp(type, "cold") == 0
-                                      ? WP_LAUNCH_COLD
-                                      : WP_LAUNCH_WARM;
+    enum wp_claim_launch launch = launch_of(sandbox);
     int64_t took_ns = wp_clock_mono_ns(reconcile->self->parts->clock) -
                       reconcile->entry->seen_mono_ns;
     int64_t observed_ms =
@@ -69,6 +75,14 @@ measure(struct wp_claim_reconcile *reconcile)
 }
 
 /* --- Writing --- */
+
+/* The claim is Ready as soon as this is written. */
+static bool
+makes_ready(const struct wp_claim_reconcile *reconcile)
+{
+    return wp_claim_status_ready(&reconcile->outcome) &&
+           reconcile->outcome.sandbox != NULL;
+}
 
 /* When to look again, at the latest. */
 static int64_t
@@ -99,8 +113,7 @@ status_written(struct wp_claim_reconcile *reconcile)
     if (!wp_claim_reconcile_refresh(reconcile)) {
         return;
     }
-    if (wp_claim_status_ready(&reconcile->outcome) &&
-        reconcile->outcome.sandbox != NULL) {
+    if (makes_ready(reconcile)) {
         (void)wp_claim_annotations_ready(reconcile);
     } else {
         wp_claim_annotations_too_early(reconcile);
@@ -151,8 +164,9 @@ write_answered(void *ctx, const struct wp_api_result *result)
     if (result->status == WP_OK && result->object != NULL) {
         const struct wp_object *claim;
 
-        if (wp_claim_status_ready(&reconcile->outcome) &&
-            reconcile->outcome.sandbox != NULL) {
+        wp_claim_reconcile_traced(reconcile, "write status", WP_OK);
+        if (makes_ready(reconcile)) {
+            wp_claim_reconcile_trace_ends(reconcile);
             measure(reconcile);
         }
         claim = wp_claim_learn(reconcile->self, result);
@@ -214,6 +228,10 @@ try_to_write(struct wp_claim_reconcile *reconcile)
                                   ? WP_HTTP_NORMAL
                                   : WP_HTTP_CLAIM);
     target.subresource = "status";
+    if (makes_ready(reconcile) &&
+        launch_of(reconcile->outcome.sandbox) == WP_LAUNCH_COLD) {
+        wp_claim_reconcile_traced(reconcile, "start Pod", WP_OK);
+    }
     wp_counter_add(&reconcile->self->metrics.writes[WP_CLAIM_WRITE_STATUS], 1);
     wp_api_patch(reconcile->self->parts->api, &target, patch, write_answered,
                  reconcile);

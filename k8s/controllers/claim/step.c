@@ -5,6 +5,7 @@
 
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/names.h"
+#include "k8s/objects/trace.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
@@ -77,6 +78,68 @@ wp_claim_reconcile_arrive(struct wp_claim_reconcile *reconcile)
     WP_ASSERT(reconcile->awaited > 0);
     if (--reconcile->awaited == 0) {
         reconcile->next(reconcile);
+    }
+}
+
+/* --- Its client's trace --- */
+
+struct wp_claim_entry *
+wp_claim_first_seen(struct wp_claim_controller *self,
+                    const struct wp_object *claim)
+{
+    struct wp_claim_entry *entry = wp_claim_cache_enter(self->cache, claim);
+    struct wp_trace_context client;
+
+    entry->seen_mono_ns = wp_clock_mono_ns(self->parts->clock);
+    entry->seen_wall_ns = wp_clock_wall_ns(self->parts->clock);
+    if (self->parts->config.tracer != NULL) {
+        (void)wp_object_trace(claim, &client);
+        wp_trace_begin(&entry->trace, self->parts->config.tracer, &client,
+                       entry->seen_mono_ns);
+    }
+    return entry;
+}
+
+static struct wp_span
+span_of(const struct wp_claim_reconcile *reconcile, const char *name,
+        enum wp_status status)
+{
+    struct wp_span span = {
+        .name = name, .kind = WP_SPAN_INTERNAL, .status = status};
+
+    WP_SPAN_TEXT(span.pool_namespace, wp_str_from(reconcile->claim->ns));
+    WP_SPAN_TEXT(span.pool, wp_str_from(reconcile->pool));
+    WP_SPAN_TEXT(span.claim, wp_str_from(reconcile->claim->name));
+    if (reconcile->sandbox != NULL) {
+        WP_SPAN_TEXT(span.sandbox, wp_str_from(reconcile->sandbox->name));
+    }
+    return span;
+}
+
+void
+wp_claim_reconcile_traced(struct wp_claim_reconcile *reconcile,
+                          const char *what, enum wp_status status)
+{
+    struct wp_trace *trace = &reconcile->entry->trace;
+
+    if (trace->tracer != NULL) {
+        struct wp_span span = span_of(reconcile, what, status);
+
+        wp_trace_step(trace, &span,
+                      wp_clock_mono_ns(reconcile->self->parts->clock));
+    }
+}
+
+void
+wp_claim_reconcile_trace_ends(struct wp_claim_reconcile *reconcile)
+{
+    struct wp_trace *trace = &reconcile->entry->trace;
+
+    if (trace->tracer != NULL) {
+        struct wp_span span = span_of(reconcile, "SandboxClaim", WP_OK);
+
+        wp_trace_end(trace, &span,
+                     wp_clock_mono_ns(reconcile->self->parts->clock));
     }
 }
 

@@ -242,7 +242,10 @@ go_by_answer(struct wp_claim_reconcile *reconcile)
 
     if (status == WP_PENDING) {
         leave_waiting(reconcile);
-    } else if (status == WP_OK) {
+        return;
+    }
+    wp_claim_reconcile_traced(reconcile, "grant", status);
+    if (status == WP_OK) {
         take_granted(reconcile);
     } else {
         refused(reconcile, status);
@@ -413,6 +416,7 @@ adopt_settled(struct wp_claim_reconcile *reconcile)
         wp_claim_fate(reconcile->answered) == WP_FATE_LOOK;
     switch (wp_claim_fate(reconcile->answered)) {
     case WP_FATE_DONE:
+        wp_claim_reconcile_traced(reconcile, "adopt", WP_OK);
         adopted(reconcile);
         return;
     case WP_FATE_LOOK:

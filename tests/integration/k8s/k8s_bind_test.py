@@ -22,8 +22,11 @@ import unittest
 import grpc
 
 sys.path.insert(0, os.path.abspath(sys.argv[3]))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "../../support/otlp"))
 
 import k8s_rig
+from collector import ERROR, PARENT, SAMPLED, TRACE, Collector, lies_in, plain
 from fake_api_rig import PATIENCE, eventually
 from k8s_judge import assigned, controller, leased, ready
 from k8s_rig import NS, Case
@@ -617,6 +620,81 @@ class Annotations(World):
         self.serve(name)
         self.wait_ready("c")
         self.assertEqual(self.sh(name, "cat in.txt"), "plain")
+
+
+class Traces(World):
+    """Of SandboxClaims, whose annotation names the trace of their client."""
+
+    def setUp(self):
+        super().setUp()
+        self.collector = Collector()
+        self.addCleanup(self.collector.stop)
+        self.flag = "--otlp-endpoint=" + self.collector.url
+
+    def claim_object(self, traceparent, **annotations):
+        self.api.create(
+            "sandboxclaims", NS, "c", spec={"warmPoolRef": {"name": "pool"}},
+            metadata={"annotations": {
+                "opentelemetry.io/trace-context": traceparent, **annotations}})
+
+    def steps(self):
+        """What the claim's own span has in it, in order."""
+        root = eventually(lambda: self.collector.named("SandboxClaim"),
+                          "the claim's span")[0]
+        self.assertEqual(root["parentSpanId"], PARENT)
+        self.assertEqual({s["traceId"] for s in self.collector.spans}, {TRACE})
+        steps = sorted((s for s in self.collector.spans if s is not root),
+                       key=lambda s: int(s["endTimeUnixNano"]))
+        for before, step in zip([None] + steps, steps):
+            self.assertEqual(step["parentSpanId"], root["spanId"])
+            self.assertTrue(lies_in(step, root), (step, root))
+            if before is not None:
+                self.assertEqual(before["endTimeUnixNano"],
+                                 step["startTimeUnixNano"])
+        return root, steps
+
+    def test_warm_with_files(self):
+        self.begin(self.flag, replicas=1)
+        name, = self.serve_all()
+        carrier = json.dumps({"traceparent": SAMPLED, "tracestate": "a=b"})
+        self.claim_object(carrier, **{
+            "claim.warmpool.io/files": json.dumps(Annotations.FILES)})
+        self.wait_ready("c")
+        root, steps = self.steps()
+        self.assertEqual([s["name"] for s in steps],
+                         ["grant", "adopt", "bind", "write status"])
+        self.assertEqual(plain(root["attributes"]), {
+            "warmpool.namespace": NS, "warmpool.pool": "pool",
+            "warmpool.claim": "c", "warmpool.sandbox": name})
+        # The sandbox's own part of the trace can go on from there.
+        self.assertEqual(self.api.get("sandboxes", NS, name)["metadata"]
+                         ["annotations"]["opentelemetry.io/trace-context"],
+                         carrier)
+
+    def test_cold(self):
+        self.begin("--cold-grace=0s", self.flag, replicas=0)
+        self.claim_object(json.dumps({"traceparent": SAMPLED}))
+        self.wait_ready("c")
+        _, steps = self.steps()
+        names = [s["name"] for s in steps]
+        self.assertEqual((names[0], steps[0]["status"]["code"]),
+                         ("grant", ERROR))
+        self.assertEqual(names[1], "create")
+        self.assertEqual(names[-2:], ["start Pod", "write status"])
+
+    def test_none_that_makes_sense(self):
+        self.begin(self.flag, replicas=3)
+        for text in ("{", "[]", "{}", '{"traceparent": 1}', SAMPLED,
+                     json.dumps({"traceparent": SAMPLED[:-1] + "0"})):
+            self.claim_object(text)
+            self.wait_ready("c")
+            self.api.delete("sandboxclaims", NS, "c")
+            eventually(lambda: self.api.get("sandboxclaims", NS, "c") is None,
+                       "the end of it")
+        self.claim_object(json.dumps({"traceparent": SAMPLED}))
+        self.wait_ready("c")
+        self.steps()
+        self.assertEqual(len(self.collector.named("SandboxClaim")), 1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/objects/object.h"
+#include "k8s/objects/trace.h"
 #include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
@@ -115,6 +116,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct wp_err err = {.status = WP_OK, .msg = ""};
+    struct wp_trace_context trace;
     struct wp_object *object;
     enum wp_kind kind;
     json_t *json;
@@ -133,6 +135,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (object == NULL) {
         WP_ASSERT(err.status != WP_OK && err.msg[0] != '\0');
     } else {
+        (void)wp_object_trace(object, &trace);
         read_all(object);
         read_again(object);
         wp_object_unref(object);

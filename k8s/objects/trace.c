@@ -1,0 +1,34 @@
+#include "k8s/objects/trace.h"
+
+#include <string.h>
+
+#include "k8s/objects/names.h"
+
+enum {
+    CARRIER_MAX = 4096, /* Some carriers bring more than we read. */
+};
+
+bool
+wp_trace_carrier_parse(struct wp_str text, struct wp_trace_context *out)
+{
+    json_t *carrier =
+        text.len <= CARRIER_MAX
+            ? json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL)
+            : NULL;
+    const char *parent =
+        json_string_value(json_object_get(carrier, "traceparent"));
+    bool found = wp_trace_context_parse(
+        parent != NULL ? wp_str_from(parent) : WP_STR(""), out);
+
+    json_decref(carrier);
+    return found;
+}
+
+bool
+wp_object_trace(const struct wp_object *object, struct wp_trace_context *out)
+{
+    const char *text = wp_object_annotation(object, WP_ANNOTATION_TRACE);
+
+    return wp_trace_carrier_parse(text != NULL ? wp_str_from(text) : WP_STR(""),
+                                  out);
+}
