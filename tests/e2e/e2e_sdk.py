@@ -413,4 +413,25 @@ def test_perfkit(w):
     w.wait_pool("agent-sandbox", 20)
 
 
+def test_perfkit_drain(w):
+    """PerfKitBenchmarker's deletion benchmark: a pool of 100 goes, with every Pod and
+    address, and nothing is left of it."""
+    python = world.clients() / "python/bin/python3"
+    w.daemon(kube_api_qps="-1")
+    w.cluster.kubectl("-n", w.namespace, "apply", "-f", "-",
+                      stdin=PERFKIT.replace("replicas: 20", "replicas: 0"))
+    run = subprocess.run(
+        [python, ROOT / "tests/clients/python/perfkit_drain.py", w.namespace,
+         "agent-sandbox", "100", "0.1"], text=True, timeout=700, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+             "PYTHONDONTWRITEBYTECODE": "1"})
+    assert run.returncode == 0, run.stdout[-4000:]
+    samples = json.loads(run.stdout.splitlines()[-1])
+    print("     up {provision_time:.1f} s, down {total_drain_time:.1f} s, p50 "
+          "{latency_p50:.1f} s, {rate:.0f} Pods/s".format(**samples), flush=True)
+    assert (samples["ip_before"], samples["ip_after"]) == (100, 0), samples
+    assert not w.list("Sandbox") and not w.list("SandboxClaim")
+
+
 world.main(__name__)
