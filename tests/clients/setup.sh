@@ -3,7 +3,8 @@
 #
 #   tests/clients/setup.sh       prints the folder that has them
 #
-# In that folder: python/bin/python3 has the packages of python/requirements.txt;
+# In that folder: PYTHON/bin/python3 has the packages of PYTHON/requirements.txt, where
+# PYTHON is python, or python-mcp-server for agent-sandbox's MCP server;
 # node/NAME/node_modules has those of each node/NAME/package-lock.json; go/NAME is the
 # program of each module go/NAME. All is made once, in a cache outside the tree
 # ($WARMPOOL_CLIENTS_CACHE, else ~/.cache/warmpool-clients), in a folder for each set of
@@ -41,9 +42,9 @@ keep() {
 
 # A virtual environment may not move, so it is made where it stays.
 make_python() {
-    "$python" -m venv "$1" &&
-        "$1/bin/pip" install --quiet --disable-pip-version-check --no-deps \
-            --only-binary=:all: --require-hashes -r "$here/python/requirements.txt"
+    "$python" -m venv "$2" &&
+        "$2/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+            --only-binary=:all: --require-hashes -r "$here/$1/requirements.txt"
 }
 
 make_node() {
@@ -61,7 +62,9 @@ flock 9 # Tests that start together make it once.
 all=$cache/all-$(cd "$here" && find . -mindepth 2 -type f -print0 | sort -z |
     xargs -0 cat | sha256sum | cut -c1-16)
 mkdir -p "$all"
-keep python "$(sum "$here/python/requirements.txt")" make_python
+for name in python python-mcp-server; do
+    keep "$name" "$(sum "$here/$name/requirements.txt")" make_python "$name"
+done
 for dir in "$here"/node/*/; do
     command -v npm >/dev/null || unable "Node.js with npm is not installed"
     name=node/$(basename "$dir")

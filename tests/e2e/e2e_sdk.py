@@ -3,6 +3,7 @@ data paths: KWOK says that a Pod runs, and a warmpool-runtime on a loopback addr
 which becomes the Pod's, is what answers there."""
 import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -179,6 +180,21 @@ def fill(w, lives):
     wait_for("addresses of real sandboxes", lambda: all(
         s.get("status", {}).get("podIPs", ["none"])[0].startswith("127.")
         for s in w.list("Sandbox")))
+
+
+def answers(port):
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+def upstream_module():
+    """The folder of agent-sandbox's published Go module, as it is."""
+    tools = ROOT / "tests/e2e/tools/upstream"
+    module = "sigs.k8s.io/agent-sandbox"
+    subprocess.run(["go", "mod", "download", module], cwd=tools, check=True)
+    return pathlib.Path(subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=tools, check=True,
+        text=True, stdout=subprocess.PIPE).stdout.strip())
 
 
 def run_sdk(w, sandboxes, *routers):
@@ -372,6 +388,88 @@ kind: SandboxWarmPool
 metadata: {name: agent-sandbox}
 spec: {replicas: 20, sandboxTemplateRef: {name: agent-sandbox}}
 """
+
+
+# An agent's client of that server, in the official SDK of MCP.
+MCP = r'''
+import asyncio, sys
+from fastmcp import Client
+from fastmcp.exceptions import ToolError
+url, ns = sys.argv[1:]
+
+async def main():
+    async with Client(url) as client:
+        async def call(tool, **arguments):
+            return (await client.call_tool(
+                tool, {"namespace": ns, **arguments})).structured_content
+        name = (await call("create_sandbox", warmpool="p"))["sandbox_claim_name"]
+        mine = {"sandbox_claim_name": name}
+        assert (await call("get_sandbox_status", **mine))["status"] == "SandboxReady"
+        done = await call("execute_command", command="echo hello", **mine)
+        assert done == {"exit_code": 0, "stdout": "hello\n", "stderr": ""}, done
+        done = await call("execute_command", command="sh -c 'echo no >&2; exit 3'", **mine)
+        assert (done["exit_code"], done["stderr"]) == (3, "no\n"), done
+        await call("upload_file", path="dir/file", content="text", **mine)
+        assert (await call("file_exists", path="dir/file", **mine))["exists"]
+        listed = await call("list_files", path="dir", **mine)
+        assert "file" in str(listed), listed
+        assert "text" in str(await call("download_file", path="dir/file", **mine))
+        async with Client(url) as other:  # Another session's sandbox is not its own.
+            try:
+                await other.call_tool("execute_command", {
+                    "namespace": ns, "command": "true", **mine})
+                raise AssertionError("another session")
+            except ToolError as error:
+                assert "is not found" in str(error), error
+        await call("delete_sandbox", **mine)
+
+asyncio.run(main())
+print("done")
+'''
+
+
+def test_mcp_server(w):
+    """agent-sandbox's own MCP server, as its Go module carries it, between an agent
+    and our control plane."""
+    python = world.clients() / "python-mcp-server/bin/python3"
+    env = {**os.environ, "KUBECONFIG": str(w.cluster.kubeconfig),
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    w.daemon()
+    w.template()
+    sandboxes = Sandboxes(w)
+    port = free_port()
+    log = open(os.path.join(sandboxes.dir, "mcp.log"), "wb")
+    server = subprocess.Popen(
+        [python, "-m", "uvicorn", "k8s_agent_sandbox_mcp_server.app:app",
+         "--host", "127.0.0.1", "--port", str(port)], stdout=log, stderr=log,
+        cwd=sandboxes.dir, env={
+            **env, "PYTHONPATH": str(
+                upstream_module() / "clients/integrations/mcp-server"),
+            "K8S_SANDBOX_PROBE_NAMESPACE": w.namespace,
+            "K8S_SANDBOX_CONNECTION__TYPE": "in-cluster",
+            "K8S_SANDBOX_CONNECTION__SERVER_PORT": str(sandboxes.rest)})
+
+    def said():
+        with open(log.name, encoding="utf-8") as handle:
+            return handle.read()[-4000:]
+
+    try:
+        fill(w, 2)
+        wait_for("the MCP server", lambda: answers(port) or server.poll() is not None)
+        run = subprocess.run(
+            [python, "-W", "ignore", "-c", MCP, f"http://127.0.0.1:{port}/mcp",
+             w.namespace], text=True, timeout=300, check=False, env=env,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert run.returncode == 0 and run.stdout.endswith("done\n"), (
+            run.stdout[-4000:], said(), sandboxes.failed)
+        wait_for("no claim", lambda: not w.list("SandboxClaim"))
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz",
+                                      timeout=60).status == 200, said()
+    finally:
+        server.terminate()
+        server.wait(60)
+        log.close()
+        sandboxes.stop()
 
 
 def test_perfkit(w):
