@@ -3,7 +3,6 @@ data paths: KWOK says that a Pod runs, and a warmpool-runtime on a loopback addr
 which becomes the Pod's, is what answers there."""
 import json
 import os
-import pathlib
 import shutil
 import socket
 import subprocess
@@ -185,16 +184,6 @@ def fill(w, lives):
 def answers(port):
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", port)) == 0
-
-
-def upstream_module():
-    """The folder of agent-sandbox's published Go module, as it is."""
-    tools = ROOT / "tests/e2e/tools/upstream"
-    module = "sigs.k8s.io/agent-sandbox"
-    subprocess.run(["go", "mod", "download", module], cwd=tools, check=True)
-    return pathlib.Path(subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=tools, check=True,
-        text=True, stdout=subprocess.PIPE).stdout.strip())
 
 
 def run_sdk(w, sandboxes, *routers):
@@ -444,7 +433,7 @@ def test_mcp_server(w):
          "--host", "127.0.0.1", "--port", str(port)], stdout=log, stderr=log,
         cwd=sandboxes.dir, env={
             **env, "PYTHONPATH": str(
-                upstream_module() / "clients/integrations/mcp-server"),
+                world.upstream_module() / "clients/integrations/mcp-server"),
             "K8S_SANDBOX_PROBE_NAMESPACE": w.namespace,
             "K8S_SANDBOX_CONNECTION__TYPE": "in-cluster",
             "K8S_SANDBOX_CONNECTION__SERVER_PORT": str(sandboxes.rest)})

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 
+import yaml
+
 import cluster as control_plane
 import world
 from cluster import wait_for
 from world import is_ready
 
 PROGRAM = "agent-sandbox-controller"
+OURS = ("agents.x-k8s.io/", "extensions.agents.x-k8s.io/")
 LEASE = ("/apis/coordination.k8s.io/v1/namespaces/agent-sandbox-system/leases/"
          "a3317529.agent-sandbox.x-k8s.io")
 
@@ -38,6 +41,29 @@ class Upstream:
 
 def bound(w, name):
     return w.wait_claim(name)["status"]["sandbox"]["name"]
+
+
+def test_examples_apply(w):
+    """The API server takes every object of ours in the examples that the project
+    publishes, as it takes them with its own definitions."""
+    kinds, refused = {}, []
+    for path in sorted((world.upstream_module() / "examples").rglob("*.yaml")):
+        if ".chainsaw" in str(path):  # Templates of another program.
+            continue
+        for item in yaml.safe_load_all(path.read_text("utf-8")):
+            if not str((item or {}).get("apiVersion")).startswith(OURS):
+                continue
+            if "${" in str(item):  # To be filled in by a shell.
+                continue
+            item["metadata"]["namespace"] = w.namespace
+            verb = "apply" if "name" in item["metadata"] else "create"
+            run = w.cluster.kubectl("-n", w.namespace, verb, "--dry-run=server", "-f",
+                                    "-", stdin=yaml.safe_dump(item), check=False)
+            kinds[item["kind"]] = kinds.get(item["kind"], 0) + 1
+            if run.returncode != 0:
+                refused.append(f"{path.name}: {run.stderr}")
+    assert not refused, refused
+    assert len(kinds) == 4 and sum(kinds.values()) > 60, kinds
 
 
 def test_there_and_back(w):

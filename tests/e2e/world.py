@@ -73,6 +73,16 @@ def clients():
     return pathlib.Path(setup.stdout.strip())
 
 
+def upstream_module():
+    """The folder of agent-sandbox's published Go module, as it is."""
+    tools = ROOT / "tests/e2e/tools/upstream"
+    module = "sigs.k8s.io/agent-sandbox"
+    subprocess.run(["go", "mod", "download", module], cwd=tools, check=True)
+    return pathlib.Path(subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=tools, check=True,
+        text=True, stdout=subprocess.PIPE).stdout.strip())
+
+
 class Watch:
     """Events of one kind in one namespace as they arrive, with the time of arrival
     (monotonic): iterate, or use until(). A thread reads; close() ends it."""
