@@ -1,7 +1,8 @@
-"""gRPC's public interoperability cases: grpc-go's client against our transport.
+"""gRPC's public interoperability cases: the clients of grpc-go and grpc-java against
+our transport.
 
-`interop_server` serves grpc.testing.TestService on allocator/grpc; `go/interop` names
-the cases. Not among them: those of metadata that a service reads, of compression, and
+`interop_server` serves grpc.testing.TestService on allocator/grpc; `go/interop` and
+JAVA_CASES name the cases. Not among them: those of metadata that a service reads, of compression, and
 of credentials, which services of this transport do not see; empty_stream, since a
 stream here begins with a message; and status_code_and_message, which wants UNKNOWN, a
 status that no service here ends with.
@@ -9,13 +10,41 @@ status that no service here ends with.
 Run by ctest: interop_client.py BUILD_DIR.
 """
 import os
+import shutil
 import subprocess
 import sys
 
 BUILD = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE_S = 300
-CASES = 11
+GO_CASES = 11
+JAVA_CASES = ("empty_unary", "large_unary", "client_streaming", "server_streaming",
+              "ping_pong", "timeout_on_sleeping_server", "cancel_after_begin",
+              "cancel_after_first_response", "unimplemented_method",
+              "unimplemented_service", "rpc_soak", "channel_soak")
+
+
+def run(words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=PATIENCE_S, check=False)
+    print(done.stdout)
+    return done
+
+
+def java(clients, address):
+    """Each case is a run of grpc-java's program."""
+    jars = os.path.join(clients, "java", "interop", "lib")
+    if not os.path.isdir(jars) or not shutil.which("java"):
+        print("SKIP: no client of grpc-java: no Java, or no Maven that brings it")
+        return True
+    host, port = address.split(":")
+    failed = [case for case in JAVA_CASES if run(
+        ["java", "-cp", os.path.join(jars, "*"),
+         "io.grpc.testing.integration.TestServiceClient", "--server_host=" + host,
+         "--server_port=" + port, "--use_tls=false",
+         "--test_case=" + case]).returncode != 0]
+    print("failed in Java:", failed)
+    return not failed
 
 
 def main():
@@ -24,20 +53,18 @@ def main():
     if setup.returncode == 77:
         return 77
     setup.check_returncode()
-    client = os.path.join(setup.stdout.strip(), "go", "interop", "interop")
+    clients = setup.stdout.strip()
     server = subprocess.Popen(
         [os.path.join(BUILD, "tests", "interop_server")],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         address = server.stdout.readline().split()[1]
-        said = subprocess.run([client, address], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True,
-                              timeout=PATIENCE_S)
-        print(said.stdout)
+        said = run([os.path.join(clients, "go", "interop", "interop"), address])
+        good = (said.returncode == 0 and
+                said.stdout.count("passed ") == GO_CASES and java(clients, address))
     finally:
         server.terminate()
         left = server.wait(PATIENCE_S)
-    good = said.returncode == 0 and said.stdout.count("passed ") == CASES
     return 0 if good and left == 0 else 1
 
 

@@ -6,7 +6,8 @@
 # In that folder: PYTHON/bin/python3 has the packages of PYTHON/requirements.txt, where
 # PYTHON is python, or python-mcp-server for agent-sandbox's MCP server;
 # node/NAME/node_modules has those of each node/NAME/package-lock.json; go/NAME is the
-# program of each module go/NAME. All is made once, in a cache outside the tree
+# program of each module go/NAME; java/NAME has the jars of java/NAME/pom.xml, unless
+# there is no Maven that brings them. All is made once, in a cache outside the tree
 # ($WARMPOOL_CLIENTS_CACHE, else ~/.cache/warmpool-clients), in a folder for each set of
 # versions. Ends with 77 and says why when it cannot be done: no Node.js, no Go, or no
 # package registry within reach.
@@ -56,6 +57,11 @@ make_go() {
     (cd "$here/$1" && CGO_ENABLED=0 go build -ldflags="-s -w" -o "$2/${1##*/}" .)
 }
 
+make_java() {
+    cp "$here/$1/pom.xml" "$2/" &&
+        (cd "$2" && mvn -q -B dependency:copy-dependencies -DoutputDirectory="$2/lib")
+}
+
 mkdir -p "$cache" || unable "$cache cannot be written; WARMPOOL_CLIENTS_CACHE names another"
 exec 9>"$cache/.lock"
 flock 9 # Tests that start together make it once.
@@ -74,5 +80,11 @@ for dir in "$here"/go/*/; do
     command -v go >/dev/null || unable "Go is not installed"
     name=go/$(basename "$dir")
     keep "$name" "$(sum "$dir"/*)" make_go "$name"
+done
+for dir in "$here"/java/*/; do
+    name=java/$(basename "$dir")
+    if command -v mvn >/dev/null; then
+        (keep "$name" "$(sum "$dir/pom.xml")" make_java "$name") || true
+    fi
 done
 printf '%s\n' "$all"
