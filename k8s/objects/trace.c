@@ -9,12 +9,12 @@ enum {
 };
 
 bool
-wp_trace_carrier_parse(struct wp_str text, struct wp_trace_context *out)
+wp_object_trace(const struct wp_object *object, struct wp_trace_context *out)
 {
-    json_t *carrier =
-        text.len <= CARRIER_MAX
-            ? json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL)
-            : NULL;
+    const char *text = wp_object_annotation(object, WP_ANNOTATION_TRACE);
+    json_t *carrier = text != NULL && strlen(text) <= CARRIER_MAX
+                          ? json_loads(text, JSON_REJECT_DUPLICATES, NULL)
+                          : NULL;
     const char *parent =
         json_string_value(json_object_get(carrier, "traceparent"));
     bool found = wp_trace_context_parse(
@@ -22,13 +22,4 @@ wp_trace_carrier_parse(struct wp_str text, struct wp_trace_context *out)
 
     json_decref(carrier);
     return found;
-}
-
-bool
-wp_object_trace(const struct wp_object *object, struct wp_trace_context *out)
-{
-    const char *text = wp_object_annotation(object, WP_ANNOTATION_TRACE);
-
-    return wp_trace_carrier_parse(text != NULL ? wp_str_from(text) : WP_STR(""),
-                                  out);
 }

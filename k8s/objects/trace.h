@@ -10,7 +10,4 @@
  * when there is none; a malformed one is none. */
 bool wp_object_trace(const struct wp_object *object,
                      struct wp_trace_context *out);
-/* The same of the annotation's text. */
-bool wp_trace_carrier_parse(struct wp_str text, struct wp_trace_context *out);
-
 #endif
