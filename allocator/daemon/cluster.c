@@ -443,6 +443,7 @@ wp_daemon_cluster_make_claim(struct wp_daemon_cluster *self,
         .ttl_ns = trigger->ttl_ns,
         .marks = claim->marks,
         .n_marks = trigger->n_marks,
+        .traceparent = order->traceparent,
         .done = claim_made,
         .ctx = claim,
     };

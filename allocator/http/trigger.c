@@ -11,6 +11,7 @@
 #include "allocator/http/trigger_signature.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
+#include "pool/trace/context.h"
 
 #define FAILED "Failed to trigger a sandbox"
 /* Answers are looked for so often, should the loop's channel have been full
@@ -35,6 +36,7 @@ struct call {
     char template_name[WP_TEMPLATE_NAME_MAX + 1];
     char pool[WP_POOL_NAME_MAX + 1];
     char name[WP_SANDBOX_NAME_MAX + 1]; /* Of the claim. */
+    char traceparent[WP_TRACEPARENT_LEN + 1];
     struct wp_trigger_order order;
     struct wp_claim claim;
     struct wp_bind bind;
@@ -245,6 +247,7 @@ order_claim(struct call *call)
         .name = call->name,
         .template_name = call->template_name,
         .trigger = &call->trigger,
+        .traceparent = call->traceparent,
         .done = order_done,
     };
     call->busy = true;
@@ -319,6 +322,18 @@ choose_template(struct call *call)
 
 /* ------------------------------------------------------------------- calls */
 
+/* What is no traceparent is left out. */
+static void
+read_trace(struct call *call)
+{
+    const char *text = wp_http_header(call->req, "traceparent");
+    struct wp_trace_context context;
+
+    if (wp_trace_context_parse(wp_str_from(text), &context)) {
+        wp_trace_context_format(&context, call->traceparent);
+    }
+}
+
 /* False: it was refused. */
 static bool
 check_signature(struct call *call, struct wp_str body)
@@ -357,6 +372,7 @@ ready(struct wp_http_req *req)
         return;
     }
     choose_template(call);
+    read_trace(call);
     if (call->triggers->config.make != NULL || choose_pool(call, body)) {
         begin(call);
     }

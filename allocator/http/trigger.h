@@ -29,6 +29,7 @@ struct wp_trigger_order {
     const char *name; /* Of the claim. */
     const char *template_name;
     const struct wp_trigger *trigger;
+    const char *traceparent; /* Of who triggers; "": none. */
     void (*done)(struct wp_trigger_order *order); /* Any thread. */
 
     /* Answer. ALREADY_EXISTS: another claim has the name. */

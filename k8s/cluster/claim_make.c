@@ -6,8 +6,10 @@
 #include "k8s/cluster/cluster_impl.h"
 #include "k8s/convert/convert.h"
 #include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/trace/context.h"
 
 enum {
     LABEL_MAX = 63, /* Bytes of a label's value. */
@@ -52,6 +54,13 @@ metadata_of(const struct wp_claim_make *make)
 
         wp_json_set_text(is_label(mark->value) ? labels : annotations,
                          mark->key, mark->value);
+    }
+    if (make->traceparent[0] != '\0') {
+        char carrier[WP_TRACEPARENT_LEN + 32];
+
+        (void)snprintf(carrier, sizeof carrier, "{\"traceparent\":\"%s\"}",
+                       make->traceparent);
+        wp_json_set_text(annotations, WP_ANNOTATION_TRACE, carrier);
     }
     return json_pack("{s:s, s:s, s:o, s:o}", "name", make->name, "namespace",
                      make->ns, "labels", labels, "annotations", annotations);

@@ -27,11 +27,11 @@ class Triggers(k8s_rig.Case):
         eventually(daemon.ready, "a daemon that is ready")
         return daemon
 
-    def ask(self, daemon, body):
+    def ask(self, daemon, body, **fields):
         connection = k8s_rig.UnixConnection(daemon.http_path)
         try:
             connection.request("POST", "/api/v1/sandbox/trigger",
-                               json.dumps(body))
+                               json.dumps(body), fields)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read()), answer.headers
         finally:
@@ -44,6 +44,19 @@ class Triggers(k8s_rig.Case):
         self.assertEqual(answer["namespace"], body.get("namespace", NS))
         return self.api.get("sandboxclaims", answer["namespace"],
                             answer["sandbox_claim"])
+
+    def test_one_trace(self):
+        """The SandboxClaim belongs to the trace of what triggers it."""
+        self.make_pool(replicas=3)
+        daemon = self.begin()
+        parent = f"00-{'a1' * 16}-{'b2' * 8}-01"
+        for text, wanted in ((parent, json.dumps({"traceparent": parent},
+                                                 separators=(",", ":"))),
+                             (parent.upper(), None), ('"}', None)):
+            _, answer, _ = self.ask(daemon, CRON, traceparent=text)
+            claim = self.api.get("sandboxclaims", NS, answer["sandbox_claim"])
+            self.assertEqual(claim["metadata"].get("annotations", {}).get(
+                "opentelemetry.io/trace-context"), wanted)
 
     def test_each_type(self):
         self.make_pool(replicas=3)
