@@ -25,7 +25,7 @@ struct wp_claim_make {
     /* Labels where their values may be, annotations otherwise. */
     const struct wp_claim_mark *marks;
     uint32_t n_marks;
-    const char *traceparent; /* Of who asks; "": none. */
+    const char *traceparent;                  /* Of who asks; "": none. */
     void (*done)(struct wp_claim_make *make); /* The cluster's thread. */
     void *ctx;
 
