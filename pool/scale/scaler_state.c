@@ -24,6 +24,8 @@ enum {
 /* Not against forgery, only against damage: the key is no secret. */
 static const struct wp_hash_key checksum_key = {0x7761726d706f6f6c, MAGIC};
 
+static const double LEAD_MAX_S = 1e8; /* Three years. */
+
 static uint64_t
 checksum(const void *bytes, size_t len)
 {
@@ -425,6 +427,7 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     return codec.at;
 }
 
+/* No mean is larger than what is measured can be. */
 static bool
 lead_is_sound(const struct wp_lead_time *lead)
 {
@@ -433,8 +436,10 @@ lead_is_sound(const struct wp_lead_time *lead)
     for (unsigned i = 0; i < WP_LEAD_BINS; i++) {
         sum += lead->weight[i];
     }
-    return lead->unit >= 1 && lead->unit < 1e110 && lead->sum_s < 1e125 &&
-           lead->long_sum_s < 1e20 && lead->long_sum_s2 < 1e30 &&
+    return lead->unit >= 1 && lead->unit < 1e110 && lead->total < 1e120 &&
+           lead->long_total < 1e20 && lead->sum_s <= LEAD_MAX_S * lead->total &&
+           lead->long_sum_s <= LEAD_MAX_S * lead->long_total &&
+           lead->long_sum_s2 <= LEAD_MAX_S * LEAD_MAX_S * lead->long_total &&
            (lead->measured == 0 ||
             (lead->long_total >= 1e-6 && lead->total > 0 &&
              fabs(sum - lead->total) <= 1e-6 * lead->total));
