@@ -19,7 +19,7 @@
 #define LAST_SEND_MS 2000L
 
 enum {
-    QUEUE_MAX = 4096, /* Some 3 MB: 20 000 spans a second. */
+    QUEUE_MAX = 4096, /* Some 2 MB: 20 000 spans a second. */
 };
 
 struct wp_exporter {
@@ -36,6 +36,7 @@ struct wp_exporter {
     struct curl_slist *headers;
     char *url;
     char host[64];
+    bool ends;    /* No pause any more. */
     bool failing; /* It has been said. */
     size_t n;     /* Of the batch. */
     struct wp_span batch[WP_EXPORTER_BATCH];
@@ -68,6 +69,8 @@ prepare(struct wp_exporter *self)
            curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") ==
                CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           /* Whatever the environment says about proxies. */
+           curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_HTTPHEADER, self->headers) ==
                CURLE_OK &&
            curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore_answer) ==
@@ -122,66 +125,73 @@ send_once(struct wp_exporter *self, const char *body, long within_ms)
 
 /* --- The thread --- */
 
-/* True: it is to end. */
-static bool
-pause_or_end(struct wp_exporter *self, int64_t pause_ns)
+/* Until it is to end, at most. */
+static void
+rest(struct wp_exporter *self, int64_t pause_ns)
 {
     int64_t until_ns = wp_clock_mono_ns(wp_clock_system()) + pause_ns;
     struct timespec until = {until_ns / WP_NS_PER_S, until_ns % WP_NS_PER_S};
-    bool stopping;
     int error = 0;
 
     (void)pthread_mutex_lock(&self->lock);
     while (!self->stopping && error == 0) {
         error = pthread_cond_timedwait(&self->stops, &self->lock, &until);
     }
-    stopping = self->stopping;
+    self->ends = self->stopping;
     (void)pthread_mutex_unlock(&self->lock);
-    return stopping;
 }
 
-/* Sends what is in the batch; afterwards it is empty. */
+/* Afterwards the batch is empty. False: the collector did not take it. */
 static bool
-send_batch(struct wp_exporter *self, bool stopping)
+send_batch(struct wp_exporter *self)
 {
     const struct wp_otlp_resource resource = {self->config.version, self->host,
                                               getpid()};
     char *body = wp_otlp_request(&resource, self->batch, self->n,
                                  wp_clock_wall_offset_ns(self->config.clock));
     bool over = body == NULL;
+    bool taken;
 
     for (int tries = 1; !over; tries++) {
-        over = send_once(self, body, stopping ? LAST_SEND_MS : SEND_MS) ||
-               tries == WP_EXPORTER_TRIES || stopping;
+        over = send_once(self, body, self->ends ? LAST_SEND_MS : SEND_MS) ||
+               tries == WP_EXPORTER_TRIES || self->ends;
         if (!over) {
-            stopping = pause_or_end(self, RETRY_NS);
+            rest(self, RETRY_NS);
         }
     }
     free(body);
-    if (self->n > 0) {
-        wp_tracer_exported(self->tracer, self->n, false);
-        self->n = 0;
+    taken = self->n == 0;
+    wp_tracer_exported(self->tracer, self->n, false);
+    self->n = 0;
+    return taken;
+}
+
+/* All that waits; at the end no more once the collector has failed. */
+static void
+send_waiting(struct wp_exporter *self)
+{
+    bool taken = true;
+
+    while (taken || !self->ends) {
+        while (self->n < WP_EXPORTER_BATCH &&
+               wp_tracer_take(self->tracer, &self->batch[self->n])) {
+            self->n++;
+        }
+        if (self->n == 0) {
+            return;
+        }
+        taken = send_batch(self);
     }
-    return stopping;
 }
 
 static void *
 exporter_main(void *ctx)
 {
     struct wp_exporter *self = ctx;
-    bool stopping = false;
 
-    while (!stopping) {
-        stopping = pause_or_end(self, PAUSE_NS);
-        do {
-            while (self->n < WP_EXPORTER_BATCH &&
-                   wp_tracer_take(self->tracer, &self->batch[self->n])) {
-                self->n++;
-            }
-            if (self->n > 0) {
-                stopping = send_batch(self, stopping);
-            }
-        } while (self->n == WP_EXPORTER_BATCH);
+    while (!self->ends) {
+        rest(self, PAUSE_NS);
+        send_waiting(self);
     }
     return NULL;
 }

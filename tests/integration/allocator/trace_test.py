@@ -158,6 +158,17 @@ class Traces(unittest.TestCase):
         self.span(collector, "warmpool.v1.Allocator/Claim")
         eventually(lambda: "takes traces again" in daemon.messages(), "said")
 
+    def test_more_than_a_batch(self):
+        collector = self.collector()
+        daemon = self.start(collector, replicas=0)
+        eventually(daemon.listening, "listening")
+        for _ in range(1500):
+            self.call(daemon, "Allocator/ListClaims", pb.ListClaimsRequest(),
+                      pb.ListClaimsResponse)
+        eventually(lambda: len(collector.spans) == 1500, "all of them")
+        self.assertEqual(len({s["spanId"] for s in collector.spans}), 1500)
+        self.assertEqual(self.metric(daemon, "dropped"), 0)
+
     def test_collector_that_is_not_there(self):
         collector = self.collector()
         port = collector.port
