@@ -52,13 +52,20 @@ wp_h2_conn_create(struct wp_h2_server *server, int fd)
     return conn;
 }
 
+static void
+free_tls(struct wp_h2_conn *conn)
+{
+    if (conn->tls != NULL) {
+        conn->server->config.tls->free(conn->tls);
+        conn->tls = NULL;
+    }
+}
+
 void
 wp_h2_conn_free(struct wp_h2_conn *conn)
 {
     wp_list_remove(&conn->node);
-    if (conn->tls != NULL) {
-        conn->server->config.tls->free(conn->tls);
-    }
+    free_tls(conn);
     if (conn->fd >= 0) {
         (void)close(conn->fd);
     }
@@ -145,7 +152,11 @@ arm_timer(struct wp_h2_conn *conn)
 }
 
 /* Our side is shut; what the peer still sends is thrown away for a moment, for
- * a close with unread bytes would destroy what it has not read yet. */
+ * a close with unread bytes would destroy what it has not read yet. Whoever is
+ * cut has that moment, too, but nothing more is read: to decrypt a flood that
+ * nobody wants costs more than all before it, and while it stands still it
+ * holds one of its peer's connections, which slows who comes again and again.
+ */
 static void
 linger(struct wp_h2_conn *conn)
 {
@@ -153,6 +164,7 @@ linger(struct wp_h2_conn *conn)
         return;
     }
     if (conn->doomed || conn->state == WP_H2_OPEN) {
+        conn->doomed = true;
         WP_H2_COUNT(&conn->worker->cut, 1);
     }
     conn->state = WP_H2_LINGERING;
@@ -164,7 +176,12 @@ linger(struct wp_h2_conn *conn)
     (void)shutdown(conn->fd, SHUT_WR);
     (void)event_del(&conn->on_write);
     (void)event_del(&conn->on_resume);
-    (void)event_add(&conn->on_read, NULL);
+    if (conn->doomed) {
+        (void)event_del(&conn->on_read);
+        free_tls(conn);
+    } else {
+        (void)event_add(&conn->on_read, NULL);
+    }
     arm_timer(conn);
 }
 
