@@ -215,6 +215,28 @@ class Headers(unittest.TestCase):
         field = b"\x00\x01k" + b"\x7f\x00" + b"v" * 127
         self.ended(*[field * 60] * 100, flags=0)
 
+    def test_nothing_is_read_of_who_was_cut(self):
+        """It is told why, and then its flood stands still in its own buffers."""
+        with Fixture() as f:
+            peer = Peer(f.addresses[0])
+            peer.sock.setblocking(False)
+            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+            more = peer.pack(MORE, 0, 1, b"\x00\x01k\x05value" * 100)
+            peer.sock.send(peer.pack(HEADERS, 0, 1, b""))
+            stood = 0
+            while f.stats()["cut"] == 0 or stood < 20:
+                try:
+                    peer.sock.send(more * 10)
+                    stood = 0
+                except BlockingIOError:
+                    stood += 1
+                    time.sleep(0.01)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.fail("it was closed while it sent")
+            peer.sock.settimeout(PATIENCE)
+            self.assertEqual(peer.goaway(), ENHANCE_YOUR_CALM)
+            peer.close()
+
     def test_endless_empty_continuation(self):
         self.ended(b"", *[b""] * 1000, flags=0)
 
