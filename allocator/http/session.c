@@ -194,12 +194,24 @@ on_look(struct wp_session_call *call)
 }
 
 static void
+refuse_pool(struct wp_session_call *call)
+{
+    char why[WP_SESSION_WHY_MAX];
+
+    (void)snprintf(why, sizeof why, "no pool '%s' in namespace '%s'",
+                   call->pool, call->ns);
+    wp_session_refusal(call, WP_NOT_FOUND, why, 0);
+}
+
+static void
 on_created(struct wp_session_call *call)
 {
     const struct wp_claim *claim = &call->claim;
 
     if (claim->status == WP_OK) {
         use_grant(call);
+    } else if (claim->status == WP_NOT_FOUND) {
+        refuse_pool(call);
     } else if (claim->status == WP_ABORTED ||
                claim->status == WP_ALREADY_EXISTS) {
         try_again(call, claim->reason);

@@ -225,7 +225,7 @@ class Sessions(unittest.TestCase):
                  {"body": '{"image": "x"}'}),
                 (413, "at most 4096", {"body": "x" * 5000}),
                 (500, "TemplateNotFound", {"query": "?template=none-such"}),
-                (500, "no such pool", {"query": "?pool=none-such"}),
+                (500, "no pool 'none-such' in namespace", {"query": "?pool=none-such"}),
                 (404, "no such page", {"path": "/api/sessions/s1/other"})):
             answer = self.ask("POST", **names)
             self.assertEqual(answer.status, status, (names, answer))
