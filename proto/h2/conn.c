@@ -166,6 +166,10 @@ linger(struct wp_h2_conn *conn)
     if (conn->doomed || conn->state == WP_H2_OPEN) {
         conn->doomed = true;
         WP_H2_COUNT(&conn->worker->cut, 1);
+        if (conn->counted) {
+            wp_peer_limits_watch(conn->server->limits, conn->ticket,
+                                 now_of(conn));
+        }
     }
     conn->state = WP_H2_LINGERING;
     conn->goodbye_ns = now_of(conn);

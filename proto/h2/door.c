@@ -31,7 +31,7 @@ struct wp_h2_door {
     struct event on_stop;
     struct event on_pause;
     int stop_fd;
-    struct wp_list handshakes;
+    struct wp_list waiting; /* In a handshake, or for their turn to begin. */
     pthread_t thread;
     bool threaded;
     bool ending;
@@ -73,11 +73,11 @@ choose_worker(struct wp_h2_door *door)
 
 /* Who it is: by the kernel's word, or by the certificate. */
 static void
-admit(struct wp_h2_door *door, struct wp_h2_conn *conn, bool is_unix)
+admit(struct wp_h2_door *door, struct wp_h2_conn *conn)
 {
     const struct wp_h2_handler *handler = &door->server->handler;
     struct wp_h2_origin origin = {
-        .fd = conn->fd, .is_unix = is_unix, .tls = conn->tls};
+        .fd = conn->fd, .is_unix = conn->is_unix, .tls = conn->tls};
 
     if (!handler->admit(handler->ctx, &origin, conn->peer)) {
         refuse(door, conn);
@@ -87,7 +87,7 @@ admit(struct wp_h2_door *door, struct wp_h2_conn *conn, bool is_unix)
     wp_h2_worker_hand(choose_worker(door), conn);
 }
 
-/* --- handshakes --- */
+/* --- turns and handshakes --- */
 
 static void on_handshake(evutil_socket_t fd, short what, void *ctx);
 
@@ -110,7 +110,7 @@ shake(struct wp_h2_conn *conn)
     switch (conn->server->config.tls->shake(conn->tls)) {
     case WP_H2_SHAKEN:
         wp_list_remove(&conn->node);
-        admit(conn->server->door, conn, false);
+        admit(conn->server->door, conn);
         break;
     case WP_H2_SHAKE_READS:
         await(conn, EV_READ);
@@ -135,6 +135,48 @@ on_handshake(evutil_socket_t fd, short what, void *ctx)
     } else {
         shake(conn);
     }
+}
+
+static void
+begin(struct wp_h2_conn *conn)
+{
+    struct wp_h2_server *server = conn->server;
+
+    if (conn->is_unix || server->tls == NULL) {
+        admit(server->door, conn);
+        return;
+    }
+    conn->tls = server->config.tls->open(server->tls, conn->fd);
+    if (conn->tls == NULL) {
+        refuse(server->door, conn);
+        return;
+    }
+    wp_list_push_back(&server->door->waiting, &conn->node);
+    shake(conn);
+}
+
+static void
+on_turn(evutil_socket_t fd, short what, void *ctx)
+{
+    struct wp_h2_conn *conn = ctx;
+
+    (void)fd;
+    (void)what;
+    wp_list_remove(&conn->node);
+    conn->begun_ns = wp_clock_mono_ns(conn->server->clock);
+    begin(conn);
+}
+
+/* Nothing is spent on it meanwhile. */
+static void
+await_turn(struct wp_h2_conn *conn, int64_t wait_ns)
+{
+    struct wp_h2_door *door = conn->server->door;
+    struct timeval tv = wp_timeval(wait_ns);
+
+    wp_list_push_back(&door->waiting, &conn->node);
+    (void)event_assign(&conn->on_read, door->base, -1, 0, on_turn, conn);
+    (void)event_add(&conn->on_read, &tv);
 }
 
 /* --- accepting --- */
@@ -183,6 +225,7 @@ take(struct gate *gate, int fd, const struct sockaddr *address)
     struct wp_h2_server *server = door->server;
     bool is_unix = gate->listener.address.is_unix;
     struct wp_h2_conn *conn = wp_h2_conn_create(server, fd);
+    int64_t wait_ns;
     int one = 1;
 
     if (conn == NULL) {
@@ -194,20 +237,19 @@ take(struct gate *gate, int fd, const struct sockaddr *address)
         refuse(door, conn);
         return;
     }
+    conn->is_unix = is_unix;
     if (!is_unix) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     }
-    if (is_unix || server->tls == NULL) {
-        admit(door, conn, is_unix);
-        return;
-    }
-    conn->tls = server->config.tls->open(server->tls, fd);
-    if (conn->tls == NULL) {
+    wait_ns =
+        wp_peer_limits_wait_ns(server->limits, conn->ticket, conn->begun_ns);
+    if (wait_ns == WP_TIME_NEVER) {
         refuse(door, conn);
-        return;
+    } else if (wait_ns > 0) {
+        await_turn(conn, wait_ns);
+    } else {
+        begin(conn);
     }
-    wp_list_push_back(&door->handshakes, &conn->node);
-    shake(conn);
 }
 
 /* Nothing is accepted for a moment: poll would tell of the same connections
@@ -386,7 +428,7 @@ wp_h2_door_create(struct wp_h2_server *server, struct wp_err *err)
     }
     server->door = door;
     door->server = server;
-    wp_list_init(&door->handshakes);
+    wp_list_init(&door->waiting);
     status = create_limits(server, err);
     if (status != WP_OK) {
         return status;
@@ -437,9 +479,9 @@ wp_h2_door_stop(struct wp_h2_door *door)
         (void)pthread_join(door->thread, NULL);
         door->threaded = false;
     }
-    while (!wp_list_empty(&door->handshakes)) {
+    while (!wp_list_empty(&door->waiting)) {
         struct wp_h2_conn *conn =
-            WP_CONTAINER_OF(door->handshakes.next, struct wp_h2_conn, node);
+            WP_CONTAINER_OF(door->waiting.next, struct wp_h2_conn, node);
 
         (void)event_del(&conn->on_read);
         refuse(door, conn);

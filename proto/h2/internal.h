@@ -54,6 +54,7 @@ struct wp_h2_conn {
     int fd; /* -1: bytes are fed by a test. */
     struct wp_peer_ticket ticket;
     bool counted;             /* It holds the ticket. */
+    bool is_unix;
     void *tls;                /* NULL: clear text. */
     nghttp2_session *session; /* NULL until the peer has sent something. */
     enum wp_h2_conn_state state;

@@ -23,6 +23,10 @@ enum {
     LOOPBACK_NET = 127,
 };
 
+#define WATCHED_NS (2 * WP_NS_PER_S)
+#define TURN_NS (20 * WP_NS_PER_MS)
+#define WAIT_MAX_NS (2 * WP_NS_PER_S)
+
 enum share {
     SHARE_TCP,
     SHARE_UNIX,
@@ -36,6 +40,8 @@ struct entry {
     /* The entering thread counts up, any thread down. */
     _Atomic(uint32_t) count;
     _Atomic(uint32_t) calls; /* In progress; any thread counts. */
+    _Atomic(int64_t) watched_until_ns;
+    int64_t next_turn_ns; /* The entering thread's. */
     uint8_t kind;
     bool linked;
 };
@@ -209,6 +215,9 @@ entry_of(struct wp_peer_limits *limits, struct wp_peer peer)
         limits->entries[index].id = peer.id;
         limits->entries[index].kind = (uint8_t)peer.kind;
         limits->entries[index].linked = true;
+        limits->entries[index].next_turn_ns = 0;
+        atomic_store_explicit(&limits->entries[index].watched_until_ns, 0,
+                              memory_order_relaxed);
         limits->entries[index].next = *bucket;
         *bucket = index;
     }
@@ -276,6 +285,34 @@ wp_peer_limits_enter(struct wp_peer_limits *limits, struct wp_peer peer,
     (void)atomic_fetch_add_explicit(&limits->used[share], 1,
                                     memory_order_relaxed);
     return WP_PEER_ADMITTED;
+}
+
+int64_t
+wp_peer_limits_wait_ns(struct wp_peer_limits *limits,
+                       struct wp_peer_ticket ticket, int64_t now_ns)
+{
+    struct entry *entry = &limits->entries[ticket.entry];
+    int64_t turn_ns;
+
+    if (ticket.share == SHARE_PRIVILEGED ||
+        now_ns >= atomic_load_explicit(&entry->watched_until_ns,
+                                       memory_order_relaxed)) {
+        return 0;
+    }
+    turn_ns = entry->next_turn_ns > now_ns ? entry->next_turn_ns : now_ns;
+    if (turn_ns - now_ns > WAIT_MAX_NS) {
+        return WP_TIME_NEVER;
+    }
+    entry->next_turn_ns = turn_ns + TURN_NS;
+    return turn_ns - now_ns;
+}
+
+void
+wp_peer_limits_watch(struct wp_peer_limits *limits,
+                     struct wp_peer_ticket ticket, int64_t now_ns)
+{
+    atomic_store_explicit(&limits->entries[ticket.entry].watched_until_ns,
+                          now_ns + WATCHED_NS, memory_order_relaxed);
 }
 
 void

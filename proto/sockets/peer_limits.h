@@ -8,6 +8,10 @@
  * Calls are bounded alike, with a share for the privileged only. A call may
  * outlive the connection it came on.
  *
+ * A peer whose connection was cut for what it did is watched for 2 s: its new
+ * connections get their turns 20 ms apart. So a peer that comes again as soon
+ * as it is cut cannot have a handshake as often as it likes.
+ *
  * Each operation takes constant time (wp_peer_limits_enter in the mean), and
  * the memory is fixed by all_max. One thread at a time enters, that of the
  * listener. Leaving waits for nobody and is allowed on any thread, and so is
@@ -19,6 +23,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/status.h"
 
 struct wp_peer_limits; /* Opaque. */
@@ -79,6 +84,17 @@ void wp_peer_limits_destroy(struct wp_peer_limits *limits);
 WP_MUST_CHECK enum wp_peer_verdict
 wp_peer_limits_enter(struct wp_peer_limits *limits, struct wp_peer peer,
                      struct wp_peer_ticket *ticket);
+/* How long the connection that has just entered must wait for its turn; 0: it
+ * need not. WP_TIME_NEVER: more of its peer's connections wait than get their
+ * turns in 2 s, refuse it. The privileged never wait. Times are of one
+ * monotonic clock. Once for each ticket, on the thread that entered. */
+int64_t wp_peer_limits_wait_ns(struct wp_peer_limits *limits,
+                               struct wp_peer_ticket ticket, int64_t now_ns);
+/* The ticket's connection, which has not left yet, was cut for what it did. Its
+ * peer is watched for as long as any connection of it is counted, but no longer
+ * than 2 s: let the cut one leave no sooner. Any thread. */
+void wp_peer_limits_watch(struct wp_peer_limits *limits,
+                          struct wp_peer_ticket ticket, int64_t now_ns);
 /* Once for each ticket. Any thread. */
 void wp_peer_limits_leave(struct wp_peer_limits *limits,
                           struct wp_peer_ticket ticket);

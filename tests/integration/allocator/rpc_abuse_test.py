@@ -237,6 +237,27 @@ class Headers(unittest.TestCase):
             self.assertEqual(peer.goaway(), ENHANCE_YOUR_CALM)
             peer.close()
 
+    def test_who_was_cut_gets_turns(self):
+        """Its next connections are served one by one; too many are refused."""
+        with Fixture("principal=uid:1,x,user", listen=["127.0.0.1:0"]) as f, \
+                contextlib.ExitStack() as stack:
+            peer = Peer(f.addresses[0])
+            peer.frame(HEADERS, 0, 1)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                for _ in range(100):
+                    peer.frame(MORE, 0, 1, b"\x00\x01k\x05value" * 1000)
+            eventually(lambda: f.stats()["cut"] == 1, "cut")
+            host, _, port = f.addresses[0].rpartition(":")
+            for _ in range(400):
+                stack.enter_context(
+                    socket.create_connection((host, int(port)), PATIENCE))
+            eventually(lambda: f.stats()["peers_refused"] > 100, "refused")
+            stack.close()
+            # It is forgotten once it leaves the server alone.
+            self.assertEqual(unary(f.channel(), "Echo", b"a",
+                                   wait_for_ready=True), b"a")
+            peer.close()
+
     def test_endless_empty_continuation(self):
         self.ended(b"", *[b""] * 1000, flags=0)
 

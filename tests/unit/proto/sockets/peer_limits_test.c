@@ -102,6 +102,82 @@ test_each_peer_has_its_bound(void **state)
     wp_peer_limits_destroy(limits);
 }
 
+static struct wp_peer_ticket
+enter(struct wp_peer_limits *limits, struct wp_peer peer)
+{
+    struct wp_peer_ticket ticket;
+
+    assert_int_equal(wp_peer_limits_enter(limits, peer, &ticket),
+                     WP_PEER_ADMITTED);
+    return ticket;
+}
+
+static void
+test_who_was_cut_waits_for_turns(void **state)
+{
+    enum { TURNS = 100 }; /* In 2 s. */
+    struct wp_peer_limits *limits = create(1000, 0, 0, 0);
+    struct wp_peer bad = peer_of("10.0.0.1");
+    struct wp_peer_ticket cut = enter(limits, bad);
+    int64_t t = 5 * WP_NS_PER_S;
+
+    (void)state;
+    assert_int_equal(wp_peer_limits_wait_ns(limits, cut, t), 0);
+    assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t), 0);
+    wp_peer_limits_watch(limits, cut, t);
+    for (int i = 0; i <= TURNS; i++) {
+        assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t),
+                         i * 20 * WP_NS_PER_MS);
+    }
+    /* Those who wait are as many as may; a turn later one more is let in. */
+    assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t),
+                     WP_TIME_NEVER);
+    t += 20 * WP_NS_PER_MS;
+    assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t),
+                     2 * WP_NS_PER_S);
+    /* Others are not touched, and it is forgotten in time. */
+    assert_int_equal(
+        wp_peer_limits_wait_ns(limits, enter(limits, peer_of("10.0.0.2")), t),
+        0);
+    t += 2 * WP_NS_PER_S;
+    assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t), 0);
+    wp_peer_limits_destroy(limits);
+}
+
+static void
+test_the_privileged_never_wait(void **state)
+{
+    struct wp_peer_limits *limits = create(10, 0, 0, 0);
+    struct wp_peer root = wp_peer_from_uid(0, true);
+    struct wp_peer_ticket cut = enter(limits, root);
+
+    (void)state;
+    wp_peer_limits_watch(limits, cut, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, root), 1),
+                         0);
+    }
+    wp_peer_limits_destroy(limits);
+}
+
+/* What a peer did is not held against who has its entry later. */
+static void
+test_an_entry_is_used_again_unwatched(void **state)
+{
+    struct wp_peer_limits *limits = create(1, 0, 0, 0);
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        struct wp_peer_ticket ticket =
+            enter(limits, wp_peer_from_uid((uid_t)(100 + i), false));
+
+        assert_int_equal(wp_peer_limits_wait_ns(limits, ticket, 1), 0);
+        wp_peer_limits_watch(limits, ticket, 1);
+        wp_peer_limits_leave(limits, ticket);
+    }
+    wp_peer_limits_destroy(limits);
+}
+
 static void
 test_shares_are_kept(void **state)
 {
@@ -438,6 +514,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_one_peer),
         cmocka_unit_test(test_each_peer_has_its_bound),
+        cmocka_unit_test(test_who_was_cut_waits_for_turns),
+        cmocka_unit_test(test_the_privileged_never_wait),
+        cmocka_unit_test(test_an_entry_is_used_again_unwatched),
         cmocka_unit_test(test_shares_are_kept),
         cmocka_unit_test(test_what_is_kept_leaves_room),
         cmocka_unit_test(test_calls_have_their_bounds),
