@@ -239,7 +239,7 @@ class Headers(unittest.TestCase):
 
     def test_who_was_cut_gets_turns(self):
         """Its next connections are served one by one; too many are refused."""
-        with Fixture("principal=uid:1,x,user", listen=["127.0.0.1:0"]) as f, \
+        with Fixture(listen=["127.0.0.1:0"]) as f, \
                 contextlib.ExitStack() as stack:
             peer = Peer(f.addresses[0])
             peer.frame(HEADERS, 0, 1)

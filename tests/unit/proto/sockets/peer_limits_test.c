@@ -115,7 +115,9 @@ enter(struct wp_peer_limits *limits, struct wp_peer peer)
 static void
 test_who_was_cut_waits_for_turns(void **state)
 {
-    enum { TURNS = 100 }; /* In 2 s. */
+    enum {
+        TURNS = 100
+    }; /* In 2 s. */
     struct wp_peer_limits *limits = create(1000, 0, 0, 0);
     struct wp_peer bad = peer_of("10.0.0.1");
     struct wp_peer_ticket cut = enter(limits, bad);
