@@ -53,7 +53,7 @@ struct wp_h2_conn {
     struct wp_h2_conn *next_dead;
     int fd; /* -1: bytes are fed by a test. */
     struct wp_peer_ticket ticket;
-    bool counted;             /* It holds the ticket. */
+    bool counted; /* It holds the ticket. */
     bool is_unix;
     void *tls;                /* NULL: clear text. */
     nghttp2_session *session; /* NULL until the peer has sent something. */
