@@ -74,6 +74,10 @@ class Freeze(unittest.TestCase):
         self.daemons.append(daemon)
         return daemon.wait_full(1)
 
+    def claim(self, daemon, **more):
+        """A sandbox counts as ready a moment before a claim can have it."""
+        return daemon.claim("c", wait_ms=PATIENCE * 1000, **more)
+
     def number(self, daemon, name, labels=""):
         return metrics(daemon.get("/metrics")[1])[name, labels]
 
@@ -118,7 +122,7 @@ class Freeze(unittest.TestCase):
         daemon = self.start("--sandbox-probe-interval=100ms",
                             "--sandbox-probe-timeout=200ms",
                             "--sandbox-probe-failures=1")
-        lease = daemon.claim("c")
+        lease = self.claim(daemon)
         self.frozen(daemon)
         pids = self.pids(daemon, lease)
         self.assertGreater(len(pids), 1)
@@ -150,7 +154,7 @@ class Freeze(unittest.TestCase):
     def test_what_is_used_is_not_frozen(self):
         """An open connection, a command, a program that computes."""
         daemon = self.start()
-        lease = daemon.claim("c")
+        lease = self.claim(daemon)
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(lease.endpoint.removeprefix("unix:"))
             time.sleep(2)
@@ -173,7 +177,7 @@ class Freeze(unittest.TestCase):
     def test_connections_that_come_just_then(self):
         """None is frozen half way, whenever it comes."""
         daemon = self.start(freeze_after="100ms")
-        lease = daemon.claim("c")
+        lease = self.claim(daemon)
         slowest = 0
         for turn in range(150):
             time.sleep(0.09 + 0.0005 * (turn % 60))
@@ -187,7 +191,7 @@ class Freeze(unittest.TestCase):
 
     def test_a_frozen_one_expires(self):
         daemon = self.start()
-        lease = daemon.claim("c", ttl_ms=8000)
+        lease = self.claim(daemon, ttl_ms=8000)
         self.frozen(daemon)
         pids = self.pids(daemon, lease)
         eventually(lambda: self.holds(daemon, "c") is None, "expired")
@@ -197,7 +201,7 @@ class Freeze(unittest.TestCase):
 
     def test_a_frozen_one_is_killed_from_outside(self):
         daemon = self.start()
-        lease = daemon.claim("c")
+        lease = self.claim(daemon)
         self.frozen(daemon)
         for pid in self.pids(daemon, lease):
             try:
@@ -256,7 +260,7 @@ class Freeze(unittest.TestCase):
 
     def test_use_keeps_a_lease(self):
         daemon = self.start(freeze_after=None)
-        lease = daemon.claim("c", ttl_ms=4000)
+        lease = self.claim(daemon, ttl_ms=4000)
         self.assertEqual(self.sh(daemon, lease, "sleep 9; echo done"),
                          "done\n")
         self.assertIsNotNone(self.holds(daemon, "c"))
@@ -265,7 +269,7 @@ class Freeze(unittest.TestCase):
     def test_use_keeps_it_up_to_hold_max(self):
         daemon = self.start(freeze_after=None, hold_max="5s")
         began = time.monotonic()
-        lease = daemon.claim("c", ttl_ms=2000)
+        lease = self.claim(daemon, ttl_ms=2000)
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(lease.endpoint.removeprefix("unix:"))
             eventually(lambda: self.holds(daemon, "c") is None, "expired")
@@ -276,13 +280,13 @@ class Freeze(unittest.TestCase):
     def test_idle_keeps_nothing(self):
         daemon = self.start(freeze_after=None)
         began = time.monotonic()
-        daemon.claim("c", ttl_ms=2000)
+        self.claim(daemon, ttl_ms=2000)
         eventually(lambda: self.holds(daemon, "c") is None, "expired")
         self.assertLess(time.monotonic() - began, 8)
 
     def test_a_hold(self):
         daemon = self.start(hold_max="2h")
-        daemon.claim("c", ttl_ms=2000)
+        self.claim(daemon, ttl_ms=2000)
         args = [CTL, "--address=unix:" + daemon.grpc_path]
         env = dict(os.environ, XDG_RUNTIME_DIR=self.dir)
         done = subprocess.run(
