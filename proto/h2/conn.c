@@ -163,8 +163,7 @@ linger(struct wp_h2_conn *conn)
     if (conn->state >= WP_H2_LINGERING) {
         return;
     }
-    if (conn->doomed || conn->state == WP_H2_OPEN) {
-        conn->doomed = true;
+    if (conn->doomed) {
         WP_H2_COUNT(&conn->worker->cut, 1);
         if (conn->counted) {
             wp_peer_limits_watch(conn->server->limits, conn->ticket,

@@ -208,6 +208,12 @@ on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
     struct wp_h2_conn *conn = conn_of(user);
     struct wp_h2_stream *stream;
 
+    /* The library's own verdict; ours are never framed by the session. */
+    if (frame->hd.type == NGHTTP2_GOAWAY &&
+        frame->goaway.error_code != NGHTTP2_NO_ERROR) {
+        (void)doom(conn, frame->goaway.error_code);
+        return 0;
+    }
     if (frame->hd.type != NGHTTP2_HEADERS ||
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
         return 0;

@@ -238,7 +238,8 @@ class Headers(unittest.TestCase):
             peer.close()
 
     def test_who_was_cut_gets_turns(self):
-        """Its next connections are served one by one; too many are refused."""
+        """Its next connections are served all the same, one by one; when too
+        many wait they are refused."""
         with Fixture(listen=["127.0.0.1:0"]) as f, \
                 contextlib.ExitStack() as stack:
             peer = Peer(f.addresses[0])
@@ -247,6 +248,9 @@ class Headers(unittest.TestCase):
                 for _ in range(100):
                     peer.frame(MORE, 0, 1, b"\x00\x01k\x05value" * 1000)
             eventually(lambda: f.stats()["cut"] == 1, "cut")
+            for few in [Peer(f.addresses[0]) for _ in range(10)]:
+                self.assertTrue(few.sock.recv(9))
+                few.close()
             host, _, port = f.addresses[0].rpartition(":")
             for _ in range(400):
                 stack.enter_context(
@@ -257,6 +261,18 @@ class Headers(unittest.TestCase):
             self.assertEqual(unary(f.channel(), "Echo", b"a",
                                    wait_for_ready=True), b"a")
             peer.close()
+
+    def test_who_says_goodbye_is_not_cut(self):
+        with Fixture(listen=["127.0.0.1:0"]) as f:
+            peers = []
+            for _ in range(300):
+                peers.append(Peer(f.addresses[0]))
+                peers[-1].frame(GOAWAY, 0, 0, bytes(8))
+            for peer in peers:
+                self.assertIsNone(peer.goaway())
+                peer.close()
+            stats = f.stats()
+            self.assertEqual((stats["cut"], stats["peers_refused"]), (0, 0))
 
     def test_endless_empty_continuation(self):
         self.ended(b"", *[b""] * 1000, flags=0)

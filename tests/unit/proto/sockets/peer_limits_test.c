@@ -115,9 +115,7 @@ enter(struct wp_peer_limits *limits, struct wp_peer peer)
 static void
 test_who_was_cut_waits_for_turns(void **state)
 {
-    enum {
-        TURNS = 100
-    }; /* In 2 s. */
+    const int turns = 100; /* In 2 s. */
     struct wp_peer_limits *limits = create(1000, 0, 0, 0);
     struct wp_peer bad = peer_of("10.0.0.1");
     struct wp_peer_ticket cut = enter(limits, bad);
@@ -127,7 +125,7 @@ test_who_was_cut_waits_for_turns(void **state)
     assert_int_equal(wp_peer_limits_wait_ns(limits, cut, t), 0);
     assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t), 0);
     wp_peer_limits_watch(limits, cut, t);
-    for (int i = 0; i <= TURNS; i++) {
+    for (int i = 0; i <= turns; i++) {
         assert_int_equal(wp_peer_limits_wait_ns(limits, enter(limits, bad), t),
                          i * 20 * WP_NS_PER_MS);
     }
