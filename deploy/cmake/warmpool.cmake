@@ -81,11 +81,13 @@ function(wp_static name)
 endfunction()
 
 # wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [COST s] [MAY_SKIP]
-# [ONE_THREAD]): a cmocka (or plain) test program, run by ctest under its level's
-# label. COST: what takes longest begins first. MAY_SKIP: exit 77 says that this machine cannot run it.
-# ONE_THREAD: it computes long, in one thread, so the thread sanitizer has no part in it.
+# [ONE_THREAD] [SLOW]): a cmocka (or plain) test program, run by ctest under its
+# level's label. COST: what takes longest begins first. MAY_SKIP: exit 77 says that
+# this machine cannot run it. ONE_THREAD: it computes long, in one thread, so the
+# thread sanitizer has no part in it. SLOW: it uses a processor for two seconds or
+# more, and has the label "slow", too, which `tests/run.sh --fast` leaves out.
 function(wp_test name)
-  cmake_parse_arguments(A "MAY_SKIP;ONE_THREAD" "LABEL;TIMEOUT;COST" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(A "MAY_SKIP;ONE_THREAD;SLOW" "LABEL;TIMEOUT;COST" "SOURCES;LIBS" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
@@ -95,8 +97,12 @@ function(wp_test name)
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LIBS} cmocka wp_flags)
   add_test(NAME ${A_LABEL}/${name} COMMAND ${name})
+  set(labels ${A_LABEL})
+  if(A_SLOW)
+    list(APPEND labels slow)
+  endif()
   set_tests_properties(${A_LABEL}/${name} PROPERTIES
-                       LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+                       LABELS "${labels}" TIMEOUT ${A_TIMEOUT})
   if(A_COST)
     set_tests_properties(${A_LABEL}/${name} PROPERTIES COST ${A_COST})
   endif()
