@@ -1,20 +1,20 @@
 /* claim: one sandbox, or several in one call. */
-#include <errno.h>
+#include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "allocator/ctl/calls.h"
+#include "allocator/ctl/claim_brings.h"
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
-#include "pool/base/os_error.h"
+#include "allocator/ctl/sandbox/upload.h"
 #include "pool/base/rng.h"
-#include "pool/remotes/remote_word.h"
 #include "proto/formats/json_text.h"
 
 enum {
     FIELD = 10, /* Width of the titles. */
+    MIB = 1 << 20,
 };
 
 /* How long a claim with repositories may take longer than another. */
@@ -102,7 +102,8 @@ print_bound(FILE *out, const struct wp_wire_bound *bound)
 }
 
 static json_t *
-claim_json(const struct wp_wire_claim_response *response)
+claim_json(const struct wp_wire_claim_response *response,
+           const struct wp_ctl_brings *brings)
 {
     json_t *lease = wp_ctl_lease_json(response->claim_id, response->grant,
                                       response->replayed);
@@ -110,12 +111,19 @@ claim_json(const struct wp_wire_claim_response *response)
     if (response->bound != NULL) {
         (void)json_object_set_new(lease, "bound", bound_json(response->bound));
     }
+    if (brings->upload) {
+        (void)json_object_set_new(
+            lease, "uploaded",
+            json_pack("{s:I, s:I}", "files", (json_int_t)brings->files.n,
+                      "bytes", (json_int_t)brings->files.bytes));
+    }
     return lease;
 }
 
 static void
 print_lease(const struct wp_ctl *ctl,
-            const struct wp_wire_claim_response *response)
+            const struct wp_wire_claim_response *response,
+            const struct wp_ctl_brings *brings)
 {
     const struct wp_grant *grant = response->grant;
     struct wp_str claim_id = response->claim_id;
@@ -124,7 +132,7 @@ print_lease(const struct wp_ctl *ctl,
 
     switch (ctl->options.output) {
     case WP_OUTPUT_JSON:
-        wp_print_json(out, claim_json(response), true);
+        wp_print_json(out, claim_json(response, brings), true);
         return;
     case WP_OUTPUT_NAME:
         (void)fprintf(out, "%.*s\n", WP_STR_ARG(claim_id));
@@ -147,6 +155,11 @@ print_lease(const struct wp_ctl *ctl,
     if (response->bound != NULL) {
         print_bound(out, response->bound);
     }
+    if (brings->upload) {
+        wp_print_field(out, FIELD, "uploaded", "%u file%s, %.1f MiB",
+                       brings->files.n, brings->files.n == 1 ? "" : "s",
+                       (double)brings->files.bytes / MIB);
+    }
     if (isatty(fileno(out)) == 1) {
         (void)fprintf(out,
                       "\nUse it:  warmpoolctl exec %.*s -- sh -c 'uname -a'\n"
@@ -155,328 +168,68 @@ print_lease(const struct wp_ctl *ctl,
     }
 }
 
-/* --- What it brings --- */
+/* --- One, or several --- */
 
-/* "NAME<mark>VALUE"; false: it is not of that form. */
-static bool
-split(const char *text, char mark, bool last, struct wp_str *name,
-      const char **rest)
-{
-    const char *at = last ? strrchr(text, mark) : strchr(text, mark);
-
-    if (at == NULL || at == text || at[1] == '\0') {
-        return false;
-    }
-    *name = (struct wp_str){text, (size_t)(at - text)};
-    *rest = at + 1;
-    return true;
-}
-
-/* All of the file, or of standard input. */
-static enum wp_status
-read_file(struct wp_ctl *ctl, const char *option, const char *path, size_t max,
-          struct wp_str *out, struct wp_err *err)
-{
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *in = is_stdin ? stdin : fopen(path, "re");
-    size_t cap = max;
-    struct stat st;
-    char *bytes;
-    size_t len;
-    bool failed;
-
-    if (in == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "--%s: %.300s: %s", option,
-                          path, wp_os_error(errno));
-    }
-    if (fstat(fileno(in), &st) == 0 && S_ISREG(st.st_mode) &&
-        (uint64_t)st.st_size < max) {
-        cap = (size_t)st.st_size;
-    }
-    bytes = wp_ctl_alloc(ctl, cap + 1);
-    len = fread(bytes, 1, cap + 1, in);
-    failed = ferror(in) != 0;
-    if (!is_stdin) {
-        (void)fclose(in);
-    }
-    if (failed) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "--%s: %.300s: it cannot be read", option, path);
-    }
-    if (len > cap) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "--%s: %.300s: at most %zu bytes expected", option,
-                          path, max);
-    }
-    *out = (struct wp_str){bytes, len};
-    return WP_OK;
-}
-
-static enum wp_status
-read_env(struct wp_ctl *ctl, struct wp_binding *out)
-{
-    const struct wp_ctl_options *options = &ctl->options;
-    struct wp_binding_env *env =
-        wp_ctl_alloc(ctl, options->n_env * sizeof *env + 1);
-
-    for (uint32_t i = 0; i < options->n_env; i++) {
-        const char *equals = strchr(options->env[i], '='); /* It has one. */
-
-        env[i].name = (struct wp_str){options->env[i],
-                                      (size_t)(equals - options->env[i])};
-        env[i].value = wp_str_from(equals + 1);
-    }
-    out->env = env;
-    out->n_env = options->n_env;
-    return WP_OK;
-}
-
-/* Of --secret, or --secret-env. */
-static enum wp_status
-read_secrets(struct wp_ctl *ctl, const struct wp_ctl_words *words, bool in_env,
-             struct wp_binding_secret *secrets, uint32_t *n, struct wp_err *err)
-{
-    const char *option = in_env ? "secret-env" : "secret";
-    enum wp_status status = WP_OK;
-
-    for (uint32_t i = 0; i < words->n && status == WP_OK; i++) {
-        struct wp_binding_secret *secret = &secrets[(*n)++];
-        const char *from;
-
-        secret->in_env = in_env;
-        if (!split(words->word[i], '=', false, &secret->name, &from) ||
-            (strcmp(from, "-") != 0 && (from[0] != '@' || from[1] == '\0'))) {
-            /* Not repeated: it may have the secret. */
-            return wp_err_set(err, WP_INVALID_ARGUMENT,
-                              "--%s: expected NAME=@FILE, or NAME=- for "
-                              "standard input",
-                              option);
-        }
-        status = read_file(ctl, option, from[0] == '@' ? from + 1 : from,
-                           WP_BINDING_VALUE_MAX, &secret->value, err);
-    }
-    return status;
-}
-
-static enum wp_status
-read_files(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
-{
-    const struct wp_ctl_words *words = &ctl->options.files;
-    struct wp_binding_file *files =
-        wp_ctl_alloc(ctl, words->n * sizeof *files + 1);
-    enum wp_status status = WP_OK;
-
-    for (uint32_t i = 0; i < words->n && status == WP_OK; i++) {
-        struct wp_str local;
-        const char *path;
-        char *name;
-
-        if (!split(words->word[i], ':', true, &local, &path)) {
-            return wp_err_set(err, WP_INVALID_ARGUMENT,
-                              "--copy '%.60s': expected LOCAL:PATH",
-                              words->word[i]);
-        }
-        name = wp_ctl_alloc(ctl, local.len + 1);
-        memcpy(name, local.ptr, local.len);
-        files[i].path = wp_str_from(path);
-        files[i].mode = 0644;
-        status = read_file(ctl, "copy", name, WP_BINDING_FILES_BYTES_MAX,
-                           &files[i].content, err);
-    }
-    out->files = files;
-    out->n_files = words->n;
-    return status;
-}
-
-static enum wp_status
-read_archives(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
-{
-    const struct wp_ctl_words *words = &ctl->options.archives;
-    struct wp_binding_archive *archives =
-        wp_ctl_alloc(ctl, words->n * sizeof *archives + 1);
-    enum wp_status status = WP_OK;
-
-    for (uint32_t i = 0; i < words->n && status == WP_OK; i++) {
-        struct wp_str file = wp_str_from(words->word[i]);
-        const char *dir = "";
-        char *name;
-
-        (void)split(words->word[i], ':', true, &file, &dir);
-        name = wp_ctl_alloc(ctl, file.len + 1);
-        memcpy(name, file.ptr, file.len);
-        archives[i].dir = wp_str_from(dir);
-        status = read_file(ctl, "archive", name, WP_BINDING_FILES_BYTES_MAX,
-                           &archives[i].content, err);
-    }
-    out->archives = archives;
-    out->n_archives = words->n;
-    return status;
-}
-
-/* Of a URL: what is between "//" and the next '/'. */
-static struct wp_str
-authority_of(struct wp_str url)
-{
-    const char *end = url.ptr + url.len;
-    const char *from = memmem(url.ptr, url.len, "//", 2); /* It is there. */
-    const char *slash = memchr(from + 2, '/', (size_t)(end - from - 2));
-
-    from += 2;
-    return (struct wp_str){from,
-                           (size_t)((slash != NULL ? slash : end) - from)};
-}
-
-/* Of --repo-password: for the repositories of its host. */
-static enum wp_status
-read_password(struct wp_ctl *ctl, const char *word,
-              struct wp_binding_repository *repositories, uint32_t n,
-              struct wp_err *err)
-{
-    struct wp_str user = {NULL, 0};
-    struct wp_str password;
-    struct wp_str host;
-    const char *from;
-    const char *at;
-    bool used = false;
-
-    if (!split(word, '=', false, &host, &from) ||
-        (strcmp(from, "-") != 0 && (from[0] != '@' || from[1] == '\0'))) {
-        /* Not repeated: it may have the password. */
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "--repo-password: expected HOST=@FILE, or HOST=- for "
-                          "standard input");
-    }
-    if (read_file(ctl, "repo-password", from[0] == '@' ? from + 1 : from,
-                  WP_BINDING_PASSWORD_MAX + 1, &password, err) != WP_OK) {
-        return err->status;
-    }
-    /* An editor's end of line is not meant. */
-    if (password.len > 0 && password.ptr[password.len - 1] == '\n') {
-        password.len--;
-    }
-    if (password.len == 0) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "--repo-password %.*s: the file is empty",
-                          WP_STR_ARG(host));
-    }
-    at = memchr(host.ptr, '@', host.len);
-    if (at != NULL) {
-        user = (struct wp_str){host.ptr, (size_t)(at - host.ptr)};
-        host = (struct wp_str){at + 1, host.len - user.len - 1};
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (wp_str_eq(authority_of(repositories[i].url), host)) {
-            repositories[i].user = user;
-            repositories[i].password = password;
-            used = true;
-        }
-    }
-    return used ? WP_OK
-                : wp_err_set(err, WP_INVALID_ARGUMENT,
-                             "--repo-password %.*s: expected the host of a "
-                             "--repo",
-                             WP_STR_ARG(host));
-}
-
-static enum wp_status
-read_repositories(struct wp_ctl *ctl, struct wp_binding *out,
-                  struct wp_err *err)
-{
-    const struct wp_ctl_words *passwords = &ctl->options.passwords;
-    enum wp_status status = WP_OK;
-    const struct wp_ctl_words *words = &ctl->options.repositories;
-    struct wp_binding_repository *repositories =
-        wp_ctl_alloc(ctl, words->n * sizeof *repositories + 1);
-
-    for (uint32_t i = 0; i < words->n; i++) {
-        struct wp_remote_word word;
-        const char *why = "";
-
-        if (!wp_remote_word_parse(words->word[i], &word, &why)) {
-            /* Not repeated: it may have a password. */
-            return wp_err_set(err, WP_INVALID_ARGUMENT, "--repo: %s", why);
-        }
-        repositories[i] = (struct wp_binding_repository){
-            .url = word.url, .ref = word.ref, .dir = word.dir};
-    }
-    for (uint32_t i = 0; i < passwords->n && status == WP_OK; i++) {
-        status =
-            read_password(ctl, passwords->word[i], repositories, words->n, err);
-    }
-    out->repositories = repositories;
-    out->n_repositories = words->n;
-    return status;
-}
+static volatile sig_atomic_t stopped;
 
 static void
-read_command(struct wp_ctl *ctl, struct wp_binding *out)
+on_signal(int number)
 {
-    uint32_t n = ctl->options.run ? (uint32_t)ctl->options.n_rest : 0;
-    struct wp_str *words = wp_ctl_alloc(ctl, n * sizeof *words + 1);
-
-    for (uint32_t i = 0; i < n; i++) {
-        words[i] = wp_str_from(ctl->options.rest[i]);
-    }
-    out->command = words;
-    out->n_command = n;
+    (void)number;
+    stopped = 1;
 }
 
-/* The bytes of the Binding that the options ask for; ptr is NULL when they ask
- * for none. */
+/* What the claim itself could not bring. A signal ends it, so that the lease
+ * can be given back. */
 static enum wp_status
-read_binding(struct wp_ctl *ctl, struct wp_str *out, struct wp_err *err)
+upload(struct wp_ctl *ctl, const struct wp_grant *grant,
+       const struct wp_brought *files, struct wp_err *err)
 {
-    const struct wp_ctl_options *options = &ctl->options;
-    struct wp_binding binding = {.working_dir = wp_str_from(options->workdir),
-                                 .egress = wp_str_from(options->egress),
-                                 .audience = wp_str_from(options->audience)};
-    struct wp_binding_secret *secrets = wp_ctl_alloc(
-        ctl,
-        (options->secrets.n + options->env_secrets.n) * sizeof *secrets + 1);
-    enum wp_status status = read_env(ctl, &binding);
-    uint8_t *bytes;
+    char bearer[2 * WP_TOKEN_LEN + 1];
+    const struct wp_upload_target target = {
+        .http = ctl->options.http,
+        .timeout_ns = ctl->options.timeout_ns,
+        .sandbox = grant->sandbox,
+        .bearer = bearer,
+        .stop = &stopped,
+    };
+    const struct sigaction stop = {.sa_handler = on_signal};
+    enum wp_status status = WP_OK;
 
-    *out = (struct wp_str){NULL, 0};
-    if (status == WP_OK) {
-        status = read_secrets(ctl, &options->secrets, false, secrets,
-                              &binding.n_secrets, err);
+    (void)sigaction(SIGINT, &stop, NULL);
+    (void)sigaction(SIGTERM, &stop, NULL);
+    (void)sigaction(SIGHUP, &stop, NULL);
+    wp_hex_encode(grant->token, sizeof grant->token, bearer);
+    for (uint32_t i = 0; i < files->n && status == WP_OK; i++) {
+        status = wp_upload_file(&target, &files->files[i], err);
     }
-    if (status == WP_OK) {
-        status = read_secrets(ctl, &options->env_secrets, true, secrets,
-                              &binding.n_secrets, err);
-    }
-    binding.secrets = secrets;
-    if (status == WP_OK) {
-        status = read_files(ctl, &binding, err);
-    }
-    if (status == WP_OK) {
-        status = read_archives(ctl, &binding, err);
-    }
-    if (status == WP_OK) {
-        status = read_repositories(ctl, &binding, err);
-    }
-    if (status == WP_OK && options->run && options->n_rest == 0) {
-        status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "--run: expected -- and a command behind it");
-    }
-    if (status != WP_OK) {
-        return status;
-    }
-    read_command(ctl, &binding);
-    if (binding.n_env + binding.n_secrets + binding.n_files +
-            binding.n_command + binding.n_repositories + binding.n_archives +
-            binding.working_dir.len + binding.egress.len +
-            binding.audience.len ==
-        0) {
-        return WP_OK;
-    }
-    bytes = wp_ctl_alloc(ctl, wp_wire_size_binding(&binding) + 1);
-    *out = (struct wp_str){(const char *)bytes,
-                           wp_wire_pack_binding(&binding, bytes)};
-    return WP_OK;
+    return status;
 }
 
-/* --- One, or several --- */
+/* Nobody gets a sandbox that has a part of what was asked for. One that the
+ * claim had before may be in use, and stays. */
+static void
+give_back(struct wp_ctl *ctl, const struct wp_wire_claim_response *response,
+          struct wp_err *err)
+{
+    struct wp_wire_release_request request;
+    struct wp_wire_release_response released;
+    struct wp_ctl_call call = {.wait_ns = 0};
+
+    memcpy(request.token, response->grant->token, sizeof request.token);
+    if (response->replayed ||
+        wp_ctl_call_release(ctl, &request, &released, &call) != WP_OK) {
+        (void)wp_err_wrap(err, "not all was uploaded, and the lease is kept");
+    } else {
+        char id[WP_CLAIM_ID_MAX + 1];
+
+        if (wp_str_copy(response->claim_id, id, sizeof id)) {
+            wp_token_store_forget(id);
+        }
+        (void)wp_err_wrap(err,
+                          "not all was uploaded, and the claim is released");
+    }
+}
 
 static int
 claim_one(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
@@ -490,19 +243,32 @@ claim_one(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
     };
     struct wp_wire_claim_response response;
     struct wp_ctl_call call = {.wait_ns = ctl->options.wait_ns};
+    struct wp_ctl_brings brings;
+    enum wp_status status;
 
     if (ctl->options.repositories.n > 0) {
         call.wait_ns += FETCH_NS;
     }
-    if (read_binding(ctl, &request.binding, &call.err) != WP_OK) {
+    if (wp_ctl_read_brings(ctl, &brings, &call.err) != WP_OK) {
         return wp_ctl_usage(ctl, &call.err);
     }
-    if (wp_ctl_call_claim(ctl, &request, &response, &call) != WP_OK) {
-        return wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
+    request.binding = brings.binding;
+    status = wp_ctl_call_claim(ctl, &request, &response, &call);
+    if (status == WP_OK) {
+        remember(ctl, response.claim_id, response.grant);
     }
-    remember(ctl, response.claim_id, response.grant);
-    print_lease(ctl, &response);
-    return WP_EXIT_OK;
+    if (status == WP_OK && brings.upload) {
+        status = upload(ctl, response.grant, &brings.files, &call.err);
+        if (status != WP_OK) {
+            give_back(ctl, &response, &call.err);
+        }
+    }
+    if (status == WP_OK) {
+        print_lease(ctl, &response, &brings);
+    }
+    wp_brought_fini(&brings.files);
+    return status == WP_OK ? WP_EXIT_OK
+                           : wp_ctl_fail(ctl, &call.err, call.retry_after_ns);
 }
 
 static json_t *
@@ -619,17 +385,6 @@ claim_batch(struct wp_ctl *ctl, struct wp_wire_pool_ref pool, const char *id)
                : WP_EXIT_FAILED;
 }
 
-static bool
-brings_something(const struct wp_ctl_options *options)
-{
-    return options->n_env + options->secrets.n + options->env_secrets.n +
-                   options->files.n + options->archives.n +
-                   options->repositories.n + options->passwords.n !=
-               0 ||
-           options->workdir != NULL || options->egress != NULL ||
-           options->audience != NULL || options->run;
-}
-
 int
 wp_cmd_claim(struct wp_ctl *ctl)
 {
@@ -645,7 +400,7 @@ wp_cmd_claim(struct wp_ctl *ctl)
                          "--all-or-nothing goes with --count");
         return wp_ctl_usage(ctl, &err);
     }
-    if (ctl->options.count > 0 && brings_something(&ctl->options)) {
+    if (ctl->options.count > 0 && wp_ctl_brings_something(&ctl->options)) {
         (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
                          "--count: claims that bring something are made one "
                          "by one");

@@ -9,7 +9,8 @@
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
-#include "allocator/ctl/sandbox_client.h"
+#include "allocator/ctl/sandbox/sandbox_client.h"
+#include "allocator/ctl/sandbox/upload.h"
 #include "pool/base/rng.h"
 #include "proto/formats/json_text.h"
 
@@ -73,24 +74,6 @@ target_path(const char *path, bool folder, const char *from,
                      base_name(from));
     }
     return n < PATH_LEN_MAX;
-}
-
-/* "/download/" and the path, all but unreserved characters and '/' encoded. */
-static void
-encode_path(const char *path, char *out)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
-    char *p = stpcpy(out, "/download/");
-
-    for (; *path != '\0'; path++) {
-        if (strchr(plain, *path) != NULL) {
-            *p++ = *path;
-        } else {
-            p += sprintf(p, "%%%02X", (unsigned char)*path);
-        }
-    }
-    *p = '\0';
 }
 
 /* --- Into the sandbox. --- */
@@ -373,7 +356,7 @@ copy_out(struct copy *copy, const char *from, const char *to,
                           "'%.60s': expected a file's path in the sandbox",
                           from);
     }
-    encode_path(from, encoded);
+    (void)wp_upload_encode(from, stpcpy(encoded, "/download/"));
     status = wp_sandbox_client_request(copy->client, &request, err);
     if (status == WP_OK) {
         status = wp_sandbox_client_reply(copy->client, &http_status, err);

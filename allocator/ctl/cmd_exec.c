@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "allocator/ctl/commands.h"
-#include "allocator/ctl/exec_stream_client.h"
+#include "allocator/ctl/sandbox/exec_stream_client.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
-#include "allocator/ctl/sandbox_client.h"
+#include "allocator/ctl/sandbox/sandbox_client.h"
 #include "pool/base/clock.h"
 
 /* The request's JSON (malloc'ed), or NULL when a word is not UTF-8. */

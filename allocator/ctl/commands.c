@@ -13,23 +13,24 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "the\n"
      "same lease, so that a claim whose answer was lost can be repeated.\n"
      "\n"
-     "With --env, --secret, --copy, --repo, --workdir, --egress, --identity "
-     "or\n"
-     "--run the sandbox has all of that before the answer, or the claim fails\n"
-     "and says what is not there. Variables are of the commands that are run\n"
-     "in it from then on. All is gone at the end of the lease.\n"
+     "With --env, --secret, --copy, --skill, --repo, --workdir, --egress,\n"
+     "--identity or --run the sandbox has all of that before the answer, or\n"
+     "the claim fails and says what is not there. Variables are of the\n"
+     "commands that are run in it from then on. All is gone at the end of the\n"
+     "lease.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl claim agents\n"
      "  warmpoolctl claim agents --ttl 30m --wait 10s\n"
      "  warmpoolctl claim agents --env CI=1 --secret-env TOKEN=@token.txt\n"
      "  warmpoolctl claim agents --copy app.py:app.py --run -- python3 app.py\n"
+     "  warmpoolctl claim agents --copy ./app:app --skill ./pdf\n"
      "  warmpoolctl claim agents --repo https://git.example.com/team/app@main\n"
      "  id=$(warmpoolctl claim agents --output name)\n"
      "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
      NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", "env",
-           "secret", "secret-env", "copy", "archive", "repo", "repo-password",
-           "workdir", "egress", "identity", "run", ),
+           "secret", "secret-env", "copy", "archive", "skill", "repo",
+           "repo-password", "workdir", "egress", "identity", "run", ),
      1, 1, false, WP_SUBJECT_POOL, wp_cmd_claim},
     {"release", "ID...", "End leases and destroy their sandboxes",
      "Ends the leases of the claims. A sandbox that was used is destroyed,\n"

@@ -128,13 +128,16 @@ static const struct wp_ctl_option options_table[] = {
      AT(env_secrets), 0, 0,
      "The same, and set it as a variable, too. May be repeated."},
     {"copy", 0, "LOCAL:PATH", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(files), 0, 0,
-     "Bring the file LOCAL as PATH, below the workspace. May be repeated; "
-     "1 MiB in all."},
+     "Bring the file LOCAL, or all files of the folder LOCAL, as PATH, below "
+     "the workspace. May be repeated. Of all files up to 1 MiB is there when "
+     "the lease is granted; more, up to 1 GiB, is uploaded before the answer."},
     {"archive", 0, "FILE[:DIR]", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(archives),
      0, 0,
-     "Bring the plain files of a tar archive, not compressed, below the "
-     "workspace or DIR; - reads standard input. May be repeated; 1 MiB in all, "
-     "with --copy."},
+     "Bring the plain files of a tar archive, packed by gzip or not, below the "
+     "workspace or DIR; - reads standard input. May be repeated."},
+    {"skill", 0, "DIR", WP_OPTION_WORDS, WP_SUBJECT_FILE, AT(skills), 0, 0,
+     "Bring the folder DIR, which has a SKILL.md, as .claude/skills/ and its "
+     "name. May be repeated."},
     {"repo", 0, "URL[@REF][:DIR]", WP_OPTION_WORDS, WP_SUBJECT_NONE,
      AT(repositories), 0, 0,
      "Bring a shallow checkout of a Git repository that the daemon allows, at "

@@ -57,6 +57,7 @@ struct wp_ctl_options {
     struct wp_ctl_words env_secrets;  /* The same. */
     struct wp_ctl_words files;        /* LOCAL:PATH */
     struct wp_ctl_words archives;     /* FILE[:DIR] */
+    struct wp_ctl_words skills;       /* DIR */
     struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
     struct wp_ctl_words passwords;    /* [USER@]HOST[:PORT]=@FILE */
     const char *workdir;

@@ -33,6 +33,7 @@ wp_import(ssl libssl)
 wp_import_either(nghttp2 libnghttp2 nghttp2)
 wp_import(hiredis hiredis)
 wp_import(sqlite sqlite3)
+wp_import(zlib zlib)
 
 # pkg-config for grpc names some eighty absl libraries; C code needs two.
 find_library(WP_GRPC_LIB grpc REQUIRED)

@@ -35,7 +35,8 @@ LIBRARIES = [
     (r"event2/",
      r"(allocator|bench|local|runtime|k8s|tests|proto/formats|proto/h2|proto/loop)/.*"),
     (r"http_parser\.h",
-     r"proto/formats/http_[^/]*|allocator/ctl/sandbox_client\.c"),
+     r"proto/formats/http_[^/]*|allocator/ctl/sandbox/sandbox_client\.c"),
+    (r"zlib\.h", r"allocator/ctl/sandbox/gunzip\.c|tests/unit/.*"),
     (r"yaml\.h", r"proto/formats/yaml_tree\.c"),
     (r"seccomp\.h", r"local/.*"),
 ]

@@ -443,7 +443,7 @@ class Binding(unittest.TestCase):
                  b"--secret: expected NAME=@FILE"),
                 (["--secret", "T=@/no/such"], b"--secret: /no/such: no such"),
                 (["--copy", "x"], b"--copy 'x': expected LOCAL:PATH"),
-                (["--copy", local + ":../x"], b"binding.files[0].path: "),
+                (["--copy", local + ":../x"], b"'../x': expected a path below"),
                 (["--run"], b"--run: expected -- and a command"),
                 (["-n", "2", "-e", "A=1"], b"--count: claims that bring")):
             done = self.ctl("claim", "quickstart", *words)

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/ctl/exec_stream_client.h"
+#include "allocator/ctl/sandbox/exec_stream_client.h"
 #include "pool/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

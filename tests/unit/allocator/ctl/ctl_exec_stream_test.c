@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "allocator/ctl/exec_stream_client.h"
+#include "allocator/ctl/sandbox/exec_stream_client.h"
 #include "pool/base/rng.h"
 
 static uint8_t stream[400000];

@@ -1,10 +1,10 @@
-/* allocator/ctl/sandbox_client.h - one HTTP/1.1 request to a sandbox, through
- * the daemon's way to the sandboxes (/sandboxes/NAME/...).
+/* allocator/ctl/sandbox/sandbox_client.h - one HTTP/1.1 request to a sandbox,
+ * through the daemon's way to the sandboxes (/sandboxes/NAME/...).
  *
  * Blocking; every wait is bounded by the timeout given at open. One thread; one
  * request for each client. */
-#ifndef WP_ALLOCATOR_CTL_SANDBOX_CLIENT_H
-#define WP_ALLOCATOR_CTL_SANDBOX_CLIENT_H
+#ifndef WP_ALLOCATOR_CTL_SANDBOX_SANDBOX_CLIENT_H
+#define WP_ALLOCATOR_CTL_SANDBOX_SANDBOX_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

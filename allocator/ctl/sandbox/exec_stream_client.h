@@ -1,8 +1,8 @@
-/* allocator/ctl/exec_stream_client.h - this side of a streaming exec: the
- * command's streams are this process's. The frames are in
+/* allocator/ctl/sandbox/exec_stream_client.h - this side of a streaming exec:
+ * the command's streams are this process's. The frames are in
  * runtime/server/exec_stream.h. */
-#ifndef WP_ALLOCATOR_CTL_EXEC_STREAM_CLIENT_H
-#define WP_ALLOCATOR_CTL_EXEC_STREAM_CLIENT_H
+#ifndef WP_ALLOCATOR_CTL_SANDBOX_EXEC_STREAM_CLIENT_H
+#define WP_ALLOCATOR_CTL_SANDBOX_EXEC_STREAM_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

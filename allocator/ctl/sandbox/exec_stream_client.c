@@ -1,4 +1,4 @@
-#include "allocator/ctl/exec_stream_client.h"
+#include "allocator/ctl/sandbox/exec_stream_client.h"
 
 #include <errno.h>
 #include <poll.h>

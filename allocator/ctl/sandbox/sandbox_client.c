@@ -1,4 +1,4 @@
-#include "allocator/ctl/sandbox_client.h"
+#include "allocator/ctl/sandbox/sandbox_client.h"
 
 #include <errno.h>
 #include <limits.h>
