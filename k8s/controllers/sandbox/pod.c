@@ -71,7 +71,9 @@ by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The keys, sorted, with commas between them. */
+/* The keys, sorted, with commas between them. One that has a comma itself is left
+ * out: read again it would be another key, or two. No Pod can have it; the API
+ * server says so to whoever tries. */
 static json_t *
 joined_keys(json_t *map)
 {
@@ -83,8 +85,12 @@ joined_keys(json_t *map)
     WP_ASSERT(keys != NULL);
     for (void *at = json_object_iter(map); at != NULL;
          at = json_object_iter_next(map, at)) {
-        keys[n] = json_object_iter_key(at);
-        bytes += strlen(keys[n++]) + 1;
+        const char *key = json_object_iter_key(at);
+
+        if (strchr(key, ',') == NULL) {
+            keys[n++] = key;
+            bytes += strlen(key) + 1;
+        }
     }
     qsort(keys, n, sizeof *keys, by_text);
 
