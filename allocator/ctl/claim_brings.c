@@ -8,11 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "allocator/ctl/sources.h"
 #include "pool/base/os_error.h"
 #include "pool/binding.h"
 #include "pool/remotes/remote_word.h"
 
 #define SKILLS ".claude/skills/"
+
+enum {
+    SOURCES_BYTES_MAX = 65536,
+};
 
 /* "NAME<mark>VALUE"; false: it is not of that form. */
 static bool
@@ -344,6 +349,38 @@ read_command(struct wp_ctl *ctl, struct wp_binding *out)
     out->n_command = n;
 }
 
+/* --sources FILE: refuses what its policy does, and says what the sandbox may
+ * reach where --egress does not. */
+static enum wp_status
+read_sources(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
+{
+    const char *path = ctl->options.sources;
+    struct wp_sources sources;
+    struct wp_str text;
+    enum wp_status status;
+
+    if (path == NULL) {
+        return WP_OK;
+    }
+    status = read_file(ctl, "sources", path, SOURCES_BYTES_MAX, &text, err);
+    if (status != WP_OK) {
+        return status;
+    }
+    status = wp_sources_parse(text, &sources, err);
+    for (uint32_t i = 0; i < out->n_repositories && status == WP_OK; i++) {
+        status = wp_sources_allow(&sources, out->repositories[i].url,
+                                  out->n_repositories, err);
+    }
+    if (status == WP_OK && out->egress.len == 0) {
+        char *egress = wp_ctl_alloc(ctl, sizeof sources.egress);
+
+        out->egress = wp_str_from(strcpy(egress, sources.egress));
+    }
+    wp_sources_fini(&sources);
+    return status == WP_OK ? WP_OK
+                           : wp_err_wrap(err, "--sources: %.300s", path);
+}
+
 /* What the options ask for, but for files and secrets. */
 static enum wp_status
 read_rest(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
@@ -358,7 +395,9 @@ read_rest(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
                           "--run: expected -- and a command behind it");
     }
     read_command(ctl, out);
-    return read_repositories(ctl, out, err);
+    return read_repositories(ctl, out, err) == WP_OK
+               ? read_sources(ctl, out, err)
+               : err->status;
 }
 
 static enum wp_status
@@ -435,6 +474,6 @@ wp_ctl_brings_something(const struct wp_ctl_options *options)
                    options->files.n + options->archives.n + options->skills.n +
                    options->repositories.n + options->passwords.n !=
                0 ||
-           options->workdir != NULL || options->egress != NULL ||
-           options->audience != NULL || options->run;
+           options->sources != NULL || options->workdir != NULL ||
+           options->egress != NULL || options->audience != NULL || options->run;
 }

@@ -30,7 +30,8 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
      NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", "env",
            "secret", "secret-env", "copy", "archive", "skill", "repo",
-           "repo-password", "workdir", "egress", "identity", "run", ),
+           "repo-password", "sources", "workdir", "egress", "identity",
+           "run", ),
      1, 1, false, WP_SUBJECT_POOL, wp_cmd_claim},
     {"release", "ID...", "End leases and destroy their sandboxes",
      "Ends the leases of the claims. A sandbox that was used is destroyed,\n"

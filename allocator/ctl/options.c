@@ -149,6 +149,10 @@ static const struct wp_ctl_option options_table[] = {
      "Log in to HOST (or USER@HOST, or HOST:PORT) for its repositories with "
      "the password or access token in FILE; HOST=- reads standard input. The "
      "sandbox does not get it. May be repeated."},
+    TEXT("sources", 0, "FILE", WP_SUBJECT_FILE, sources,
+         "Bring only repositories that the policy in FILE (a sources.json) "
+         "allows; the sandbox reaches the hosts it names at most, unless "
+         "--egress says other ones."),
     TEXT("workdir", 0, "DIR", WP_SUBJECT_NONE, workdir,
          "Where commands run that name no folder; made when it is below the "
          "workspace."),

@@ -60,6 +60,7 @@ struct wp_ctl_options {
     struct wp_ctl_words skills;       /* DIR */
     struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
     struct wp_ctl_words passwords;    /* [USER@]HOST[:PORT]=@FILE */
+    const char *sources;              /* NULL: none. */
     const char *workdir;
     const char *egress;
     const char *audience;                        /* Of the identity. */

@@ -109,6 +109,13 @@ read_rule(struct wp_str word, bool denies, struct wp_remote_rule *out,
         word.ptr++;
         word.len--;
     }
+    /* "evil*" is not what a rule can mean, and a rule that denies must not mean
+     * less than it seems to. */
+    if (word.len > 1 && ends_with(word, WP_STR("*")) &&
+        word.ptr[word.len - 2] != '/') {
+        *why = "'*' expected as the whole last part of a path";
+        return false;
+    }
     out->path = trim_path(word);
     if (out->path.len == 0) {
         return true;
@@ -186,23 +193,34 @@ port_matches(const struct wp_remote_rule *rule, const struct wp_remote *remote)
                                                         : WP_REMOTE_PLAIN_PORT);
 }
 
+static bool
+matches(const struct wp_remote_rule *rule, const struct wp_remote *remote)
+{
+    return (remote->tls ? rule->tls : rule->plain) &&
+           port_matches(rule, remote) && host_matches(rule, &remote->host) &&
+           path_matches(rule, remote->path);
+}
+
+bool
+wp_remote_rules_deny(const struct wp_remote_rules *rules,
+                     const struct wp_remote *remote)
+{
+    for (uint32_t i = 0; i < rules->n; i++) {
+        if (rules->rule[i].denies && matches(&rules->rule[i], remote)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool
 wp_remote_rules_allow(const struct wp_remote_rules *rules,
                       const struct wp_remote *remote)
 {
     bool allowed = false;
 
-    for (uint32_t i = 0; i < rules->n; i++) {
-        const struct wp_remote_rule *rule = &rules->rule[i];
-
-        if ((remote->tls ? rule->tls : rule->plain) &&
-            port_matches(rule, remote) && host_matches(rule, &remote->host) &&
-            path_matches(rule, remote->path)) {
-            if (rule->denies) {
-                return false;
-            }
-            allowed = true;
-        }
+    for (uint32_t i = 0; i < rules->n && !allowed; i++) {
+        allowed = !rules->rule[i].denies && matches(&rules->rule[i], remote);
     }
-    return allowed;
+    return allowed && !wp_remote_rules_deny(rules, remote);
 }

@@ -5,7 +5,7 @@
  *   [https://|http://]HOST[:PORT][/PATH]
  *
  * HOST is a name, "*.NAME" for all names below it, or an address. PATH is a
- * repository, or a folder of some; '*' or '/' at its end changes nothing, nor
+ * repository, or a folder of some; '/' at its end, with '*' or not, changes nothing, nor
  * does ".git" at the end of a repository's. No remote is allowed without a
  * rule.
  *
@@ -47,6 +47,9 @@ WP_MUST_CHECK enum wp_status wp_remote_rules_add(struct wp_remote_rules *out,
                                                  struct wp_str text,
                                                  bool denies,
                                                  struct wp_err *err);
+/* Some rule denies it. */
+WP_MUST_CHECK bool wp_remote_rules_deny(const struct wp_remote_rules *rules,
+                                        const struct wp_remote *remote);
 /* Some rule allows it, and none denies it. */
 WP_MUST_CHECK bool wp_remote_rules_allow(const struct wp_remote_rules *rules,
                                          const struct wp_remote *remote);

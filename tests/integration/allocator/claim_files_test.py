@@ -203,6 +203,37 @@ class ClaimFiles(unittest.TestCase):
         self.assertIn("at most 1 GiB", self.refused("--copy", "huge:x"))
         self.assertEqual(self.daemon.pool().leased, 0)
 
+    def test_sources(self):
+        """A policy beside the claim refuses before anybody is asked."""
+        self.put("sources.json", json.dumps({
+            "version": "1.0",
+            "allowed_remotes": ["https://git.example/team/*"],
+            "denied_remotes": ["https://git.example/team/old"],
+            "resource_limits": {"max_repos": 1}}).encode())
+        repo = ("--repo", "https://git.example/team/a")
+        for words, says in (
+                (("--repo", "https://git.example/lib"),
+                 "--sources: sources.json: allowed_remotes: the repository"),
+                (("--repo", "https://git.example/team/old/x@main:y"),
+                 "denied_remotes: the repository on git.example"),
+                ((*repo, *repo), "max_repos: at most 1 repositories, got 2")):
+            self.assertIn(says, self.refused("--sources", "sources.json",
+                                             *words))
+        # What it allows, the daemon has to allow as well.
+        self.assertIn("git_remotes", self.refused(
+            "--sources", "sources.json", *repo, code=1))
+        self.put("bad.json", b'{"allowed_remotes": "x"}')
+        self.assertIn("bad.json: allowed_remotes: an array of texts expected",
+                      self.refused("--sources", "bad.json"))
+        self.assertIn("--sources: none: no such file",
+                      self.refused("--sources", "none"))
+        # It narrows what can be reached; this pool reaches nothing.
+        self.put("hosts.json", b'{"allowed_domains": [".example.org"]}')
+        self.assertIn("binding.egress: 'example.org' is not within",
+                      self.refused("--sources", "hosts.json", code=1))
+        self.assertIn("bound", self.claim("--sources", "hosts.json",
+                                          "--egress", "none"))
+
     def test_what_cannot_be_uploaded(self):
         """The claim is released, and its sandbox goes."""
         self.put("data/big", bytes(300 * MIB))  # More than the workspace has.

@@ -108,6 +108,7 @@ test_bad_rules(void **state)
         "h/a//b",    "h/../a",
         "h/a?b",     "*.*.h",
         "h/a*b",     "https://h:443:1/a",
+        "h/a*",      "h/a/b*",
     };
     struct wp_remote_rules rules = {.n = 0};
     struct wp_err err;
