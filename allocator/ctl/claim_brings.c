@@ -356,7 +356,7 @@ read_sources(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
 {
     const char *path = ctl->options.sources;
     struct wp_sources sources;
-    struct wp_str text;
+    struct wp_str text = {NULL, 0};
     enum wp_status status;
 
     if (path == NULL) {
@@ -372,9 +372,7 @@ read_sources(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
                                   out->n_repositories, err);
     }
     if (status == WP_OK && out->egress.len == 0) {
-        char *egress = wp_ctl_alloc(ctl, sizeof sources.egress);
-
-        out->egress = wp_str_from(strcpy(egress, sources.egress));
+        out->egress = wp_str_from(text_of(ctl, wp_str_from(sources.egress)));
     }
     wp_sources_fini(&sources);
     return status == WP_OK ? WP_OK

@@ -5,9 +5,9 @@
  *   [https://|http://]HOST[:PORT][/PATH]
  *
  * HOST is a name, "*.NAME" for all names below it, or an address. PATH is a
- * repository, or a folder of some; '/' at its end, with '*' or not, changes nothing, nor
- * does ".git" at the end of a repository's. No remote is allowed without a
- * rule.
+ * repository, or a folder of some; '/' at its end, with '*' or not, changes
+ * nothing, nor does ".git" at the end of a repository's. No remote is allowed
+ * without a rule.
  *
  *                       a rule that allows        a rule that denies
  *   without a scheme    https only                both

@@ -71,9 +71,9 @@ by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The keys, sorted, with commas between them. One that has a comma itself is left
- * out: read again it would be another key, or two. No Pod can have it; the API
- * server says so to whoever tries. */
+/* The keys, sorted, with commas between them. One that has a comma itself is
+ * left out: read again it would be another key, or two. No Pod can have it; the
+ * API server says so to whoever tries. */
 static json_t *
 joined_keys(json_t *map)
 {
