@@ -90,7 +90,8 @@ same_shape(const struct wp_pool_spec *a, const struct wp_pool_spec *b)
            a->freeze_after_ns == b->freeze_after_ns &&
            a->wait_max_ns == b->wait_max_ns &&
            a->ready_within_ns == b->ready_within_ns &&
-           a->cold_start == b->cold_start && strcmp(a->egress, b->egress) == 0;
+           a->cold_start == b->cold_start && a->bind_env == b->bind_env &&
+           strcmp(a->egress, b->egress) == 0;
 }
 
 /* Idle ones of the former template are not what claims are to get now. why:
