@@ -124,6 +124,20 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  warmpoolctl tenants\n"
      "  warmpoolctl tenants agents --tenant ci --output json\n",
      NAMES("tenant", ), 0, 1, false, WP_SUBJECT_POOL, wp_cmd_tenants},
+    {"trust", "[URL]", "Show which instruction files are trusted, or forget",
+     "Shows what the instruction files of repositories were when tenants "
+     "first\n"
+     "brought them (the daemon's setting git_trust). --forget removes the\n"
+     "records of URL, of all tenants or of --tenant: what the next claim "
+     "brings\n"
+     "is trusted. No daemon is asked: it needs the right to read and change\n"
+     "the daemon's state directory on this machine.\n"
+     "\n"
+     "Examples:\n"
+     "  warmpoolctl trust\n"
+     "  warmpoolctl trust https://git.example.com/team/app --forget\n",
+     NAMES("tenant", "state-dir", "forget", ), 0, 1, false, WP_SUBJECT_NONE,
+     wp_cmd_trust},
     {"scale", "POOL N", "Change how many sandboxes a pool keeps ready",
      "Sets the pool's target until the next change, or until the daemon gets\n"
      "SIGHUP or restarts. Scaling down destroys idle sandboxes, never leased\n"

@@ -23,6 +23,7 @@ int wp_cmd_explain(struct wp_ctl *ctl);
 int wp_cmd_reserve(struct wp_ctl *ctl);
 int wp_cmd_unreserve(struct wp_ctl *ctl);
 int wp_cmd_tenants(struct wp_ctl *ctl);
+int wp_cmd_trust(struct wp_ctl *ctl);
 int wp_cmd_watch(struct wp_ctl *ctl);
 int wp_cmd_create(struct wp_ctl *ctl);
 int wp_cmd_delete(struct wp_ctl *ctl);

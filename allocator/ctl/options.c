@@ -78,6 +78,11 @@ static const struct wp_ctl_option options_table[] = {
          "annotation hold-max says; without --ttl it lasts until then."),
     FLAG("undo", 0, undo,
          "With POOL: take its drain back; it serves and is refilled again."),
+    FLAG("forget", 0, forget,
+         "Remove the records of URL: the next claim that brings it trusts "
+         "anew."),
+    TEXT("state-dir", 0, "DIR", WP_SUBJECT_FILE, state_dir,
+         "The daemon's setting state_dir. Default: its default."),
     FLAG("terms", 0, terms,
          "Show the terms of the decision, and the decisions before."),
     DURATION("grace", 0, grace_ns, 0, 3600 * WP_NS_PER_S,

@@ -61,6 +61,7 @@ struct wp_ctl_options {
     struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
     struct wp_ctl_words passwords;    /* [USER@]HOST[:PORT]=@FILE */
     const char *sources;              /* NULL: none. */
+    const char *state_dir;            /* Of the daemon; NULL: its default. */
     const char *workdir;
     const char *egress;
     const char *audience;                        /* Of the identity. */
@@ -84,6 +85,7 @@ struct wp_ctl_options {
     bool hold;
     bool undo;
     bool terms;
+    bool forget;
     bool no_stdin;
     bool run; /* What follows "--" is the rest. */
     bool help;

@@ -12,8 +12,7 @@
 enum {
     WP_TRUST_RECORDS_MAX = 16384,       /* Files; more are refused. */
     WP_TRUST_TENANT_RECORDS_MAX = 1024, /* The same, of one tenant. */
-    WP_TRUST_NAME_LEN = 32,
-    WP_TRUST_NAME_TENANT = 8, /* Of them, the tenant's. */
+    WP_TRUST_NAME_TENANT = 8,           /* Of them, the tenant's. */
 };
 
 struct wp_trust_store {

@@ -153,6 +153,11 @@ class Git(unittest.TestCase):
                 found[name] = handle.read()
         return found
 
+    def trust(self, *words):
+        return subprocess.run(
+            [CTL, "trust", "--state-dir=" + self.daemon.state, *words],
+            capture_output=True, check=False, timeout=60)
+
     def test_trust_on_first_use(self):
         self.say(claude="be kind\n", settings="{}")
         self.start("--git-trust=enforce")
@@ -193,7 +198,22 @@ class Git(unittest.TestCase):
         self.claim("linked", self.app())
         # Whoever removes the record trusts anew.
         self.say(claude="be brave\n")
-        os.unlink(os.path.join(self.daemon.state, "trust", name))
+        self.assertEqual(self.trust(self.url(), "--tenant=other").returncode,
+                         3)
+        done = self.trust("--output=json")
+        (shown,) = json.loads(done.stdout)["records"]
+        self.assertEqual((shown["tenant"], shown["url"], shown["files"]), (
+            "", self.url(), {
+                "CLAUDE.md": hashlib.sha256(b"be kind\n").hexdigest(),
+                ".claude/settings.json": hashlib.sha256(b"{}").hexdigest(),
+                "sources.json": None}))
+        self.assertEqual(self.trust("--forget").returncode, 2)
+        self.assertEqual(list(self.records()), [name])
+        done = self.trust(self.url(), "--forget")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"CLAUDE.md", done.stdout)
+        self.assertEqual(self.records(), {})
+        self.assertEqual(self.trust(self.url(), "--forget").returncode, 3)
         self.claim("anew", self.app())
         self.assertNotEqual(self.records()[name], record)
 
