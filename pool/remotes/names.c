@@ -45,7 +45,7 @@ wp_bound_name_is_path(struct wp_str path)
 {
     size_t at = 0;
 
-    if (path.len == 0) {
+    if (path.len == 0 || memchr(path.ptr, '\0', path.len) != NULL) {
         return false;
     }
     while (at <= path.len) {

@@ -115,6 +115,14 @@ step_into(int dir, int keep, const char *name)
     return fd;
 }
 
+/* Will the kernel take all of these bytes for one name? */
+static bool
+is_name(const char *bytes, size_t len)
+{
+    return len > 0 && len < NAME_BYTES && memchr(bytes, '\0', len) == NULL &&
+           !(len <= 2 && strncmp(bytes, "..", len) == 0);
+}
+
 /* The folder below the workspace that holds the last part of path, which is
  * copied to last; `all`: the folder that path itself is. -1 with errno. */
 static int
@@ -129,8 +137,7 @@ walk(const struct taking *t, const char *path, size_t len, bool all,
         const char *slash = memchr(path + at, '/', len - at);
         size_t part = slash != NULL ? (size_t)(slash - path) - at : len - at;
 
-        if (part == 0 || part >= NAME_BYTES ||
-            (part <= 2 && strncmp(path + at, "..", part) == 0)) {
+        if (!is_name(path + at, part)) {
             if (dir != t->workspace_fd) {
                 (void)close(dir);
             }
@@ -174,8 +181,9 @@ take_dir(struct taking *t, const struct wp_parcel_entry *entry)
         snprintf(path, sizeof path, "%s%s%.*s", absolute ? "" : t->workspace,
                  absolute ? "" : "/", (int)entry->first_len, entry->first);
 
-    if (n <= 0 || n >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
+    if (n <= 0 || n >= (int)sizeof path ||
+        memchr(entry->first, '\0', entry->first_len) != NULL) {
+        errno = n >= (int)sizeof path ? ENAMETOOLONG : EINVAL;
         return refuse_entry(t, "working_dir", entry);
     }
     t->command->dir_fd =
@@ -207,7 +215,7 @@ take_secret(struct taking *t, const struct wp_parcel_entry *entry)
 {
     char name[NAME_BYTES];
 
-    if (entry->first_len >= sizeof name ||
+    if (!is_name(entry->first, entry->first_len) ||
         memchr(entry->first, '/', entry->first_len) != NULL) {
         errno = EINVAL;
         return refuse_entry(t, "secret", entry);

@@ -295,6 +295,34 @@ test_what_leads_out(void **state)
     expect_refused(message);
 }
 
+/* A path that the kernel would read in another way than whoever judges it. */
+static void
+test_nul_in_a_path(void **state)
+{
+    static const char *const paths[] = {"..#/x", "a/..#/..#/x", ".#/x", "x#y",
+                                        "/tmp#x"};
+    static const enum wp_parcel_kind kinds[] = {WP_PARCEL_FILE, WP_PARCEL_DIR,
+                                                WP_PARCEL_SECRET};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            put(kinds[k], 0644, paths[i], "x");
+            for (size_t j = 0; paths[i][j] != '\0'; j++) {
+                if (paths[i][j] == '#') {
+                    parcel[WP_PARCEL_HEAD + j] = '\0';
+                }
+            }
+            assert_false(take());
+            assert_non_null(strstr(why, strerror(EINVAL)));
+            wp_bind_command_fini(&command);
+            parcel_len = 0;
+        }
+    }
+    assert_int_not_equal(access(at(dir, "x"), F_OK), 0);
+    assert_int_not_equal(access(at(workspace, "x"), F_OK), 0);
+}
+
 static void
 test_no_parcel(void **state)
 {
@@ -323,6 +351,7 @@ main(void)
         TEST(test_links),
         TEST(test_pipes),
         TEST(test_what_leads_out),
+        TEST(test_nul_in_a_path),
         TEST(test_no_parcel),
     };
 

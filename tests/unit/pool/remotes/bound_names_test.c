@@ -1,0 +1,65 @@
+/* Names and paths that a claim may bring. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pool/base/compiler.h"
+#include "pool/remotes/names.h"
+
+static void
+test_paths(void **state)
+{
+    static const char *const good[] = {"a", "a/b", "...", "..a", "a/.b", "-"};
+    static const char *const bad[] = {"",     "/",    ".",     "..",
+                                      "a/",   "/a",   "a//b",  "a/./b",
+                                      "../a", "a/..", "a/../b"};
+    char longest[WP_BOUND_COMPONENT_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(good); i++) {
+        assert_true(wp_bound_name_is_path(wp_str_from(good[i])));
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        assert_false(wp_bound_name_is_path(wp_str_from(bad[i])));
+    }
+    /* What the kernel would read as "..", or as "a". */
+    assert_false(wp_bound_name_is_path(WP_STR("..\0/x")));
+    assert_false(wp_bound_name_is_path(WP_STR("a\0b")));
+    memset(longest, 'x', sizeof longest);
+    assert_true(wp_bound_name_is_path(
+        (struct wp_str){longest, WP_BOUND_COMPONENT_MAX}));
+    assert_false(wp_bound_name_is_path(
+        (struct wp_str){longest, WP_BOUND_COMPONENT_MAX + 1}));
+}
+
+static void
+test_names(void **state)
+{
+    (void)state;
+    assert_true(wp_bound_name_is_env(WP_STR("_A1")));
+    assert_false(wp_bound_name_is_env(WP_STR("1A")));
+    assert_false(wp_bound_name_is_env(WP_STR("A=B")));
+    assert_false(wp_bound_name_is_env(WP_STR("A\0")));
+    assert_false(wp_bound_name_is_env(WP_STR("")));
+    assert_true(wp_bound_name_is_secret(WP_STR("tls.key-1")));
+    assert_false(wp_bound_name_is_secret(WP_STR(".key")));
+    assert_false(wp_bound_name_is_secret(WP_STR("-key")));
+    assert_false(wp_bound_name_is_secret(WP_STR("a/b")));
+    assert_false(wp_bound_name_is_secret(WP_STR("a\0")));
+    assert_false(wp_bound_name_is_secret(WP_STR("")));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
