@@ -3,6 +3,7 @@
  * A real server on a socket pair, with handlers that only read; the last is a
  * stream that unpacks frames. The client sends all, closes, and reads what
  * comes, which must be well-formed as far as a status line goes. */
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -89,6 +90,7 @@ server_start(void)
     socklen_t len = sizeof(address);
     sa_family_t family = AF_UNIX;
 
+    (void)signal(SIGPIPE, SIG_IGN); /* As warmpool-runtime does. */
     base = event_base_new();
     server = wp_http_server_create(&(struct wp_http_server_config){
         .base = base,
