@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 ssize_t
 wp_passing_send(int fd, const void *bytes, size_t len, int passed, int flags)
@@ -26,6 +27,32 @@ wp_passing_send(int fd, const void *bytes, size_t len, int passed, int flags)
     return sendmsg(fd, &msg, flags);
 }
 
+int
+wp_passing_take(struct msghdr *msg)
+{
+    int first = -1;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL;
+         c = CMSG_NXTHDR(msg, c)) {
+        size_t len = c->cmsg_len - CMSG_LEN(0);
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        for (size_t at = 0; at + sizeof(int) <= len; at += sizeof(int)) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+            if (first < 0) {
+                first = fd;
+            } else {
+                (void)close(fd);
+            }
+        }
+    }
+    return first;
+}
+
 ssize_t
 wp_passing_receive(int fd, void *bytes, size_t cap, int *passed)
 {
@@ -38,12 +65,7 @@ wp_passing_receive(int fd, void *bytes, size_t cap, int *passed)
         .msg_controllen = sizeof ancillary,
     };
     ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 
-    *passed = -1;
-    if (c != NULL && c->cmsg_level == SOL_SOCKET &&
-        c->cmsg_type == SCM_RIGHTS) {
-        memcpy(passed, CMSG_DATA(c), sizeof *passed);
-    }
+    *passed = n >= 0 ? wp_passing_take(&msg) : -1;
     return n;
 }

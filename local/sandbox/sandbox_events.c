@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "local/control.h"
+#include "local/passing.h"
 #include "local/sandbox/sandbox_impl.h"
 
 /* The inner process's number as we see it; 0 when the message has none. */
@@ -121,21 +122,6 @@ ran_out_of_memory(const struct wp_sandbox *sandbox)
            sandbox->oom_kills;
 }
 
-/* The descriptor that came along; -1: none. */
-static int
-descriptor_of(struct msghdr *msg)
-{
-    int fd = -1;
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL;
-         c = CMSG_NXTHDR(msg, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            memcpy(&fd, CMSG_DATA(c), sizeof fd);
-        }
-    }
-    return fd;
-}
-
 static bool
 listens(int fd)
 {
@@ -166,12 +152,11 @@ on_egress(struct wp_sandbox *sandbox, int fd)
     }
 }
 
+/* Takes fd, which came along, or is -1. */
 static void
 on_message(struct wp_sandbox *sandbox, char *text, size_t len,
-           struct msghdr *msg)
+           struct msghdr *msg, int fd)
 {
-    int fd = descriptor_of(msg);
-
     if (text[0] == WP_CONTROL_EGRESS) {
         on_egress(sandbox, fd);
         return;
@@ -251,14 +236,19 @@ wp_sandbox_on_control(int fd, short what, void *arg)
         .msg_controllen = sizeof ancillary,
     };
     ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int passed;
 
     (void)what;
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
+    passed = n >= 0 ? wp_passing_take(&msg) : -1;
     if (n > 0) {
-        on_message(sandbox, text, (size_t)n, &msg);
+        on_message(sandbox, text, (size_t)n, &msg, passed);
         return;
+    }
+    if (passed >= 0) {
+        (void)close(passed);
     }
     (void)event_del(&sandbox->control_event);
     if (sandbox->inner_fd >= 0) {
