@@ -471,7 +471,8 @@ void wp_pools_on_started(struct wp_pools *pools, struct wp_slot_ref ref);
 void wp_pools_on_ready(struct wp_pools *pools, struct wp_slot_ref ref,
                        struct wp_str endpoint);
 /* It failed to become ready, exited or stopped answering. The pool then calls
- * the backend's destroy. */
+ * the backend's destroy. reason may be anybody's words: it is cut after a whole
+ * character, and what is not printable UTF-8 becomes '?'. */
 void wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
                       struct wp_str reason);
 void wp_pools_on_destroyed(struct wp_pools *pools, struct wp_slot_ref ref);

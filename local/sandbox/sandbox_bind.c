@@ -86,6 +86,7 @@ void
 wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
                      const char *reason)
 {
+    char whole[WP_BIND_REASON_MAX + 1];
     char text[WP_BIND_REASON_MAX + 1];
     struct wp_list *node;
 
@@ -98,11 +99,13 @@ wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
             WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node)
                 ->fingerprint;
     }
-    (void)snprintf(text, sizeof text, "%s%s",
+    (void)snprintf(whole, sizeof whole, "%s%s",
                    status == WP_FAILED_PRECONDITION ? "binding: "
                    : status == WP_OK                ? ""
                                      : "binding: the sandbox did not take it: ",
                    reason);
+    /* The sandbox's own words may be among them. */
+    (void)wp_str_make_printable(wp_str_from(whole), text, sizeof text);
     while ((node = wp_list_pop_front(&sandbox->binds)) != NULL) {
         answer(sandbox->local, WP_CONTAINER_OF(node, struct wp_bind_op, node),
                status, text);

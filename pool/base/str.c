@@ -89,6 +89,44 @@ wp_str_is_printable(struct wp_str s)
     return wp_str_is_utf8(s);
 }
 
+/* Bytes of the printable character that s begins with; 0: it begins with
+ * none. */
+static size_t
+printable_len(struct wp_str s)
+{
+    for (size_t n = 1; n <= 4 && n <= s.len; n++) {
+        if (wp_str_is_printable((struct wp_str){s.ptr, n})) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+char *
+wp_str_make_printable(struct wp_str s, char *out, size_t cap)
+{
+    size_t len = 0;
+
+    while (s.len > 0) {
+        size_t n = printable_len(s);
+        size_t taken = n > 0 ? n : 1;
+
+        if (len + taken >= cap) {
+            break;
+        }
+        if (n > 0) {
+            memcpy(out + len, s.ptr, n);
+        } else {
+            out[len] = '?';
+        }
+        len += taken;
+        s.ptr += taken;
+        s.len -= taken;
+    }
+    out[len] = '\0';
+    return out;
+}
+
 static bool
 is_lower_alnum(char c)
 {

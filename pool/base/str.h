@@ -48,6 +48,10 @@ WP_MUST_CHECK bool wp_str_copy(struct wp_str s, char *out, size_t cap);
 WP_MUST_CHECK bool wp_str_is_utf8(struct wp_str s);
 /* The same, and no control characters (C0, DEL). */
 WP_MUST_CHECK bool wp_str_is_printable(struct wp_str s);
+/* Copies as many whole characters of s as out[cap] has room for, and terminates
+ * it. What wp_str_is_printable does not let through becomes '?', byte by byte:
+ * so out may be a text of protobuf or JSON, or stand in a log. Returns out. */
+char *wp_str_make_printable(struct wp_str s, char *out, size_t cap);
 /* A DNS-1123 subdomain of 1..max_len characters, as Kubernetes names are. */
 WP_MUST_CHECK bool wp_str_is_dns_name(struct wp_str s, size_t max_len);
 

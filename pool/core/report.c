@@ -91,12 +91,15 @@ wp_pools_on_lost(struct wp_pools *pools, struct wp_slot_ref ref,
     struct wp_slot_info info;
     struct wp_pool *pool;
     enum wp_work_event event = WP_WORK_ON_LIST;
+    char told[WP_REASON_MAX + 1];
     bool young;
     bool asks;
 
     if (!wp_pools_ref_is_ours(pools, ref) || !wp_slot_read(slots, ref, &info)) {
         return;
     }
+    /* It may be a program's own words. */
+    reason = wp_str_from(wp_str_make_printable(reason, told, sizeof told));
     young = info.ready_ns > wp_pools_now(pools) - WP_REFILL_YOUNG_NS;
     pool = wp_pools_of_slot(pools, ref.index);
     asks = wp_pools_asks_first(pools, &info);

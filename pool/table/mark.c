@@ -55,13 +55,8 @@ static void
 record_reason(struct wp_pool *pool, char out[WP_REASON_MAX + 1],
               struct wp_str reason)
 {
-    size_t len = reason.len < WP_REASON_MAX ? reason.len : WP_REASON_MAX;
-
     (void)pthread_mutex_lock(&pool->wait_lock);
-    if (len > 0) {
-        memcpy(out, reason.ptr, len);
-    }
-    out[len] = '\0';
+    (void)wp_str_make_printable(reason, out, WP_REASON_MAX + 1);
     (void)pthread_mutex_unlock(&pool->wait_lock);
 }
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "tests/support/pool/pool_rig.h"
@@ -42,6 +43,31 @@ dead_idle_sandbox_is_replaced_and_never_granted(void **state)
     assert_int_equal(wp_rig_stats(&rig).lost_total, 1);
     assert_int_equal(wp_rig_stats(&rig).ready, 2);
     assert_string_equal(wp_rig_stats(&rig).last_failure, "killed");
+    wp_rig_fini(&rig);
+}
+
+/* What the pool tells is a text of protobuf. */
+static void
+reasons_are_printable(void **state)
+{
+    struct wp_rig rig;
+    char text[3 * WP_REASON_MAX + 1] = "";
+    struct wp_pool_stats stats;
+
+    (void)state;
+    for (size_t i = 0; i + 3 < sizeof text; i += 3) {
+        memcpy(text + i, "\xe2\x82\xac", 3);
+    }
+    wp_rig_init(&rig, 8, 0, NULL);
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 2, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_fake_backend_fail(&rig.backend, 1, "a\x1b\xff\xc3"), 1);
+    assert_string_equal(wp_rig_stats(&rig).last_failure, "a???");
+    assert_int_equal(wp_fake_backend_fail(&rig.backend, 1, text), 1);
+    stats = wp_rig_stats(&rig);
+    assert_true(strlen(stats.last_failure) > WP_REASON_MAX - 3);
+    assert_true(wp_str_is_printable(wp_str_from(stats.last_failure)));
     wp_rig_fini(&rig);
 }
 
@@ -205,6 +231,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dead_idle_sandbox_is_replaced_and_never_granted),
+        cmocka_unit_test(reasons_are_printable),
         cmocka_unit_test(nothing_becomes_ready_so_creation_stops),
         cmocka_unit_test(
             sandboxes_that_crash_once_ready_are_not_replaced_at_full_speed),
