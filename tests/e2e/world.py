@@ -303,7 +303,21 @@ class World:
                                and r.get("controller") for r in
                                s["metadata"].get("ownerReferences", []))]
             return len(members) == ready and all(map(is_ready, members))
-        return wait_for(f"pool {name} with {ready} ready", full, timeout_s)
+        try:
+            return wait_for(f"pool {name} with {ready} ready", full, timeout_s)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {self.account(name)}") from None
+
+    def account(self, name):
+        """What is to be seen of a pool that is not as it should be."""
+        pods = {p["metadata"]["name"]: p.get("status", {}).get("phase")
+                for p in self.list("Pod")}
+        return "; ".join(
+            [f"status {self.get('SandboxWarmPool', name).get('status')}"] +
+            [f"{s['metadata']['name']} ready={is_ready(s)} "
+             f"owners={[r['kind'] for r in s['metadata'].get('ownerReferences', [])]} "
+             f"pod={pods.get(s['metadata']['name'])}"
+             for s in self.list("Sandbox")])
 
     def claim(self, name, pool, metadata=None, **spec):
         return self.create("SandboxClaim", name,
