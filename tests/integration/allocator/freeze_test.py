@@ -242,7 +242,8 @@ class Freeze(unittest.TestCase):
         daemon = self.start("--identity-ttl=60s")
         lease = daemon.rpc(
             "Allocator/Claim", pb.ClaimRequest(
-                pool=POOL, claim_id="c", ttl_ms=4000, binding=pb.Binding(
+                pool=POOL, claim_id="c", ttl_ms=4000, wait_ms=60000,
+                binding=pb.Binding(
                     identity=pb.Identity(audience="https://api.test"))),
             pb.ClaimResponse).lease
         first = self.sh(daemon, lease, "cat $WARMPOOL_IDENTITY_FILE")
