@@ -145,8 +145,14 @@ class Daemon:
             return False
 
     def wait_full(self, n):
-        eventually(lambda: self.ready() and self.pool().ready == n,
-                   f"{n} ready")
+        # With a durable store one counts as ready some ms before it is offered to
+        # claims: looked at several times.
+        looks = []
+
+        def full():
+            looks.append(self.ready() and self.pool().ready == n)
+            return all(looks[-3:]) and len(looks) > 2
+        eventually(full, f"{n} ready")
         return self
 
     def sandboxes(self):
