@@ -103,7 +103,7 @@ class Daemon:
                                 text))
 
     def messages(self):
-        with open(self.log_path, encoding="utf-8") as handle:
+        with open(self.log_path, encoding="utf-8", errors="replace") as handle:
             return handle.read()
 
     def rpc(self, method, request, reply, timeout=PATIENCE):
