@@ -13,10 +13,10 @@
  * nothing. */
 ssize_t wp_passing_send(int fd, const void *bytes, size_t len, int passed,
                         int flags);
+struct msghdr;
 /* The first descriptor that came along with what recvmsg has received, even if
  * that was nothing; -1: none. Others are closed: a buffer for one has room for
  * two, and who sends them may mean harm. Call it once for each msg. */
-struct msghdr;
 WP_MUST_CHECK int wp_passing_take(struct msghdr *msg);
 /* Receives one without waiting; *passed: -1, or what came along, close-on-exec
  * and the caller's. As recvmsg. */

@@ -191,7 +191,9 @@ walk_all(struct walk *walk, const char *path, struct wp_err *err)
         free(entries);
     }
     if (walk->dir_fd >= 0) {
-        (void)fsync(walk->dir_fd);
+        if (walk->ctl->options.forget) {
+            (void)fsync(walk->dir_fd);
+        }
         (void)close(walk->dir_fd);
     }
     return status;

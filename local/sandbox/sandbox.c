@@ -104,7 +104,6 @@ void
 wp_sandbox_lost(struct wp_sandbox *sandbox, const char *reason)
 {
     struct wp_local *local = sandbox->local;
-    char told[WP_REASON_MAX + 1];
 
     if (sandbox->lost || sandbox->state >= WP_SANDBOX_DYING) {
         return;
@@ -121,11 +120,10 @@ wp_sandbox_lost(struct wp_sandbox *sandbox, const char *reason)
         wp_list_remove(&sandbox->node);
         wp_list_push_back(&local->live, &sandbox->node);
     }
-    (void)wp_str_make_printable(wp_str_from(reason), told, sizeof told);
     atomic_fetch_add_explicit(&local->lost_total, 1, memory_order_relaxed);
     wp_log_warn("sandbox lost", wp_kv_str("sandbox", sandbox->name),
-                wp_kv_str("reason", told));
-    local->events.on_lost(local->events.ctx, sandbox->ref, wp_str_from(told));
+                wp_kv_str("reason", reason));
+    local->events.on_lost(local->events.ctx, sandbox->ref, wp_str_from(reason));
     wp_sandbox_end_turn(sandbox);
 }
 

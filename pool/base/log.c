@@ -45,6 +45,23 @@ put_text(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
+/* A character beyond ASCII, whole or not at all; "?" for a byte that is none.
+ * Returns how many bytes it took. */
+static size_t
+put_wide(struct line *line, struct wp_str rest)
+{
+    size_t n = wp_str_char_len(rest);
+
+    if (n == 0) {
+        put(line, "?", 1);
+        return 1;
+    }
+    if (n <= sizeof line->text - 2 - line->len) {
+        put(line, rest.ptr, n);
+    }
+    return n;
+}
+
 /* Escapes what would break the quotes or the line; the same rules serve both
  * formats. */
 static void
@@ -62,6 +79,8 @@ put_escaped(struct line *line, struct wp_str s)
         } else if (c < 0x20 || c == 0x7F) {
             (void)snprintf(hex, sizeof hex, "\\u%04x", c);
             put_text(line, hex);
+        } else if (c >= 0x80) {
+            i += put_wide(line, (struct wp_str){s.ptr + i, s.len - i}) - 1;
         } else {
             put(line, (const char *)&c, 1);
         }

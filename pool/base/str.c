@@ -89,13 +89,11 @@ wp_str_is_printable(struct wp_str s)
     return wp_str_is_utf8(s);
 }
 
-/* Bytes of the printable character that s begins with; 0: it begins with
- * none. */
-static size_t
-printable_len(struct wp_str s)
+size_t
+wp_str_char_len(struct wp_str s)
 {
     for (size_t n = 1; n <= 4 && n <= s.len; n++) {
-        if (wp_str_is_printable((struct wp_str){s.ptr, n})) {
+        if (wp_str_is_utf8((struct wp_str){s.ptr, n})) {
             return n;
         }
     }
@@ -108,20 +106,17 @@ wp_str_make_printable(struct wp_str s, char *out, size_t cap)
     size_t len = 0;
 
     while (s.len > 0) {
-        size_t n = printable_len(s);
-        size_t taken = n > 0 ? n : 1;
+        size_t n = wp_str_char_len(s);
+        bool shown = n > 0 && wp_str_is_printable((struct wp_str){s.ptr, n});
 
-        if (len + taken >= cap) {
+        n = shown ? n : 1;
+        if (len + n >= cap) {
             break;
         }
-        if (n > 0) {
-            memcpy(out + len, s.ptr, n);
-        } else {
-            out[len] = '?';
-        }
-        len += taken;
-        s.ptr += taken;
-        s.len -= taken;
+        memcpy(out + len, shown ? s.ptr : "?", n);
+        len += n;
+        s.ptr += n;
+        s.len -= n;
     }
     out[len] = '\0';
     return out;

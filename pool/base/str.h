@@ -48,6 +48,9 @@ WP_MUST_CHECK bool wp_str_copy(struct wp_str s, char *out, size_t cap);
 WP_MUST_CHECK bool wp_str_is_utf8(struct wp_str s);
 /* The same, and no control characters (C0, DEL). */
 WP_MUST_CHECK bool wp_str_is_printable(struct wp_str s);
+/* Bytes of the well-formed character that s begins with; 0: it begins with
+ * none. */
+WP_MUST_CHECK size_t wp_str_char_len(struct wp_str s);
 /* Copies as many whole characters of s as out[cap] has room for, and terminates
  * it. What wp_str_is_printable does not let through becomes '?', byte by byte:
  * so out may be a text of protobuf or JSON, or stand in a log. Returns out. */

@@ -3,23 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of the well-formed character at p, 0 when there is none. */
-static size_t
-character_len(const char *p, size_t left)
-{
-    size_t max = left < 4 ? left : 4;
-
-    if (*p == '\0') {
-        return 1;
-    }
-    for (size_t len = 1; len <= max; len++) {
-        if (wp_str_is_utf8((struct wp_str){p, len})) {
-            return len;
-        }
-    }
-    return 0;
-}
-
 /* Up to three bytes for one. */
 static json_t *
 mend(const char *data, size_t len)
@@ -35,7 +18,7 @@ mend(const char *data, size_t len)
     for (size_t i = 0; i < len;) {
         size_t n = (unsigned char)data[i] < 0x80
                        ? 1
-                       : character_len(data + i, len - i);
+                       : wp_str_char_len((struct wp_str){data + i, len - i});
 
         if (n == 0) {
             memcpy(out + used, replacement, sizeof(replacement));

@@ -459,6 +459,12 @@ log_escapes_what_would_break_a_line(void **state)
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
     line = logged(WP_LOG_TEXT, "name", "");
     assert_non_null(strstr(line, "name=\"\" n=-3"));
+    /* Anybody's bytes: the line is UTF-8 in both formats. */
+    for (int format = WP_LOG_TEXT; format <= WP_LOG_JSON; format++) {
+        line = logged((enum wp_log_format)format, "name",
+                      "x\xc3\xa9\xff\xe2\x82+\xed\xa0\x80y");
+        assert_non_null(strstr(line, "x\xc3\xa9???+???y"));
+    }
     line = logged(WP_LOG_JSON, "name", "a\tb");
     assert_non_null(strstr(line, "\"level\":\"info\",\"event\":\"an event\","
                                  "\"name\":\"a\\u0009b\",\"n\":-3,"
